@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The host backend of libvpmm: devices and streams without a GPU, for tests.
+ *
+ * Memory of a pool on the host backend is ordinary memory that the CPU reads and writes. A stream does its work when
+ * it is told to, so every interleaving of several streams can be written down. The calls follow the conventions of
+ * vpmm.h: 0 or a negative errno value, errno set, vpmm_last_error().
+ *
+ * A stream argument is a stream of vpmm_host_stream_create(), or NULL for the current device's default stream, or
+ * VPMM_HOST_STREAM_PER_THREAD for the one that the calling thread has of its own. No stream waits for another by
+ * itself, the default stream included, as with streams created by CU_STREAM_NON_BLOCKING.
+ */
+#ifndef VPMM_HOST_H
+#define VPMM_HOST_H
+
+#include <limits.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+/* The values of CUDA's CU_STREAM_LEGACY, another name of NULL, and CU_STREAM_PER_THREAD. */
+#define VPMM_HOST_STREAM_LEGACY ((struct CUstream_st *)0x1)
+#define VPMM_HOST_STREAM_PER_THREAD ((struct CUstream_st *)0x2)
+
+/**
+ * vpmm_host_fn - a piece of work
+ * @data: as given to vpmm_host_stream_launch()
+ *
+ * Context: called on the thread that completes the work, with no lock held. It may use memory and must not call the
+ *	library.
+ */
+typedef void (*vpmm_host_fn)(void *data);
+
+/**
+ * vpmm_host_set_device() - make a device the calling thread's current one
+ * @device: ordinal, below VPMM_HOST_DEVICES
+ *
+ * A thread starts with device 0.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL there is no such device, or VPMM_HOST_DEVICES has a bad value.
+ * Since: 0.1
+ */
+int vpmm_host_set_device(int device);
+
+/**
+ * vpmm_host_stream_create() - create a stream on the current device
+ * @stream: receives the stream
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is NULL.
+ * Since: 0.1
+ */
+int vpmm_host_stream_create(struct CUstream_st **stream);
+
+/**
+ * vpmm_host_stream_destroy() - destroy a stream
+ * @stream: a stream of vpmm_host_stream_create()
+ *
+ * Work that is pending is completed first, as nobody could tell it to complete later.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is not one of vpmm_host_stream_create(),
+ *	-EBUSY work on it waits for another stream; it stays, with what could not be completed.
+ * Since: 0.1
+ */
+int vpmm_host_stream_destroy(struct CUstream_st *stream);
+
+/**
+ * vpmm_host_stream_submit() - submit one piece of work that runs until it is completed
+ * @stream: the stream
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream.
+ * Since: 0.1
+ */
+int vpmm_host_stream_submit(struct CUstream_st *stream);
+
+/**
+ * vpmm_host_stream_launch() - submit one piece of work that calls a function when it is completed
+ * @stream: the stream
+ * @fn: what to call
+ * @data: passed to @fn
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream, or @fn is NULL.
+ * Since: 0.1
+ */
+int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *data);
+
+/**
+ * vpmm_host_stream_wait() - make what is submitted to a stream from now on wait for another stream
+ * @stream: the stream that waits
+ * @other: the stream whose work submitted so far it waits for
+ *
+ * What cuEventRecord and cuStreamWaitEvent do together.
+ *
+ * Context: any thread; does not wait itself.
+ * Return: 0, or
+ *	-EINVAL @stream or @other is not a stream.
+ * Since: 0.1
+ */
+int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other);
+
+/**
+ * vpmm_host_stream_complete() - complete the oldest pieces of work of a stream
+ * @stream: the stream
+ * @n: how many; more than are pending, such as UINT_MAX, completes all
+ *
+ * They complete in order. Events and waits between them are no pieces of work: they are passed when what stands
+ * before them has completed.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream,
+ *	-EBUSY the next piece waits for another stream; what stood before it has completed.
+ * Since: 0.1
+ */
+int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n);
+
+/**
+ * vpmm_host_stream_pending() - how many pieces of work of a stream have not completed
+ * @stream: the stream
+ * @n: receives the number
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream, or @n is NULL.
+ * Since: 0.1
+ */
+int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VPMM_HOST_H */
