@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "backend.h"
+
+static int open_device(const struct backend_ops *ops, const int *device, struct backend **be)
+{
+	int ordinal;
+	int err;
+
+	if (device)
+		return ops->open(*device, be);
+	err = ops->current_device(&ordinal);
+	return err ? err : ops->open(ordinal, be);
+}
+
+int backend_open(const char *name, const int *device, struct backend **be)
+{
+	int err;
+
+	if (!strcmp(name, backend_host.name))
+		return open_device(&backend_host, device, be);
+	err = open_device(&backend_cuda, device, be);
+	if ((err == -ENODEV || err == -ENOTSUP) && !strcmp(name, "auto"))
+		return open_device(&backend_host, device, be);
+	return err;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The contract with the driver. The rest of the library sees a device only through one const table of operations.
+ *
+ * Every operation returns 0 or a negative errno value, and has explained the latter by error_set(), with the driver's
+ * call and the name and number of its error:
+ *
+ *	-ENOMEM	memory, address space or mappings are exhausted; the sentence says which
+ *	-EINVAL	a precondition does not hold, or the stream is not one
+ *	-EBUSY	a guard that must be complete is pending
+ *	-EIO	the driver reports an earlier asynchronous failure, or has shut down
+ *	-ENODEV	no driver or device
+ *	-ENOTSUP	the device cannot
+ *
+ * An operation that fails has changed nothing. All may be called from several threads at once. All but open and close
+ * are called between enter and leave, which make the device's context current on the calling thread.
+ */
+#ifndef BACKEND_H
+#define BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct backend;
+
+/* One event of the driver; each backend has its own inside. */
+struct backend_event;
+
+struct backend_info {
+	const char *name;		/* of the backend: "cuda" or "host" */
+	int device;
+	char device_name[128];
+	int driver_version;
+	size_t granularity;		/* of sizes and addresses of mappings */
+	uint64_t memory_total;
+	uint64_t memory_free;
+	uint64_t mapping_limit;		/* 0: not known */
+};
+
+/**
+ * struct backend_ops - what a backend performs
+ * @name: as VPMM_BACKEND has it
+ *
+ * @current_device: the ordinal of the calling thread's current device; 0 where it has none. Needs no open backend.
+ * @open: open the device of an ordinal. Initialises the driver at the first use.
+ * @close: close it. Preconditions: every mapping, handle, reservation, event and small allocation is gone.
+ *
+ * @enter: make the device's context current on the calling thread. Pairs nest.
+ * @leave: put back what was current before the enter. Never fails.
+ *
+ * @info: facts about the device. @info->memory_free is as of the call.
+ * @now: nanoseconds of a clock that never goes back.
+ *
+ * @reserve: reserve @size bytes of address space at a multiple of @align. Preconditions: @size is a multiple of the
+ *	granularity, @align a power of two.
+ * @unreserve: give a reservation back. Preconditions: exactly what reserve gave, nothing mapped in it.
+ * @create: create @size bytes of device memory. Precondition: @size is a multiple of the granularity.
+ * @release: release a handle. Its memory lives on until its last mapping goes.
+ * @map: map a whole handle, once more if it already is mapped elsewhere. Preconditions: @va and @size are multiples
+ *	of the granularity, @size is the handle's, the range lies in one reservation and nothing is mapped there. The
+ *	mapping starts without access.
+ * @access: let the device (on the host backend: the CPU) read and write a range. Precondition: all of it is mapped,
+ *	and its ends are ends of mappings.
+ * @unmap: unmap a range of whole mappings; parts of it may be unmapped already. Precondition: @guard, the event after
+ *	which nobody uses these addresses, is complete; NULL says that no stream ever used them.
+ *
+ * @stream_id: the driver's id of a stream, the same for every handle that means the same stream now, never used for
+ *	another stream again.
+ * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
+ * @event_create: create an event, not yet recorded.
+ * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
+ * @event_record: make @event stand for all work submitted to @stream so far. Precondition: not recorded before. The
+ *	event outlives the stream.
+ * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
+ * @event_sync: wait on the host until it has. Precondition: recorded.
+ *
+ * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
+ *	backend's own that keeps what it has.
+ * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
+ * @small_held: bytes that this memory pool holds, now and at most so far.
+ */
+struct backend_ops {
+	const char *name;
+
+	int (*current_device)(int *device);
+	int (*open)(int device, struct backend **be);
+	void (*close)(struct backend *be);
+
+	int (*enter)(struct backend *be);
+	void (*leave)(struct backend *be);
+
+	int (*info)(struct backend *be, struct backend_info *info);
+	uint64_t (*now)(struct backend *be);
+
+	int (*reserve)(struct backend *be, size_t size, size_t align, uint64_t *va);
+	int (*unreserve)(struct backend *be, uint64_t va, size_t size);
+	int (*create)(struct backend *be, size_t size, uint64_t *handle);
+	int (*release)(struct backend *be, uint64_t handle);
+	int (*map)(struct backend *be, uint64_t va, size_t size, uint64_t handle);
+	int (*access)(struct backend *be, uint64_t va, size_t size);
+	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
+
+	int (*stream_id)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
+	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
+	int (*event_create)(struct backend *be, struct backend_event **event);
+	void (*event_destroy)(struct backend *be, struct backend_event *event);
+	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
+	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
+	int (*event_sync)(struct backend *be, struct backend_event *event);
+
+	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
+	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
+	int (*small_held)(struct backend *be, uint64_t *bytes, uint64_t *peak);
+};
+
+/* What an open device starts with; a backend's own structure has it as its first member. */
+struct backend {
+	const struct backend_ops *ops;
+};
+
+extern const struct backend_ops backend_cuda;
+extern const struct backend_ops backend_host;
+
+/**
+ * backend_open() - open a device of the backend of a name
+ * @name: "cuda", "host", or "auto" for cuda where there is a device that can, else host
+ * @device: the device's ordinal; NULL: the calling thread's current device
+ * @be: receives the open backend
+ *
+ * Return: 0, or what the backend's current_device and open return.
+ */
+int backend_open(const char *name, const int *device, struct backend **be);
+
+/* The operations, for what works on each of them: X(name), in the order of struct backend_ops. */
+#define BACKEND_FAULT_OPS(X) \
+	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
+	X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(small_alloc) X(small_free) \
+	X(small_held)
+
+enum backend_op {
+#define X(name) BACKEND_OP_##name,
+	BACKEND_FAULT_OPS(X)
+#undef X
+	BACKEND_OP_COUNT
+};
+
+/**
+ * backend_fault_wrap() - a backend that passes everything on to another, until it is told to fail
+ * @inner: the open backend to wrap; closing the wrapper closes it
+ * @be: receives the wrapper
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int backend_fault_wrap(struct backend *inner, struct backend **be);
+
+/**
+ * backend_fault_arm() - make an operation fail
+ * @be: a wrapper
+ * @op: the operation
+ * @skip: how many calls of it pass first, counted from now
+ * @count: how many calls then fail; 0 disarms
+ * @err: with which negative errno value
+ *
+ * A call that fails does not reach the wrapped backend.
+ */
+void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip, unsigned int count, int err);
+
+/**
+ * backend_fault_calls() - how often an operation was called
+ * @be: a wrapper
+ * @op: the operation
+ *
+ * Return: the number of calls since it was wrapped, those that failed included.
+ */
+uint64_t backend_fault_calls(struct backend *be, enum backend_op op);
+
+/* What a wrapper passed on and saw not given back yet. */
+struct backend_left {
+	uint64_t reservations;
+	uint64_t handles;
+	uint64_t mappings;
+	uint64_t events;
+	uint64_t small;			/* small allocations */
+};
+
+/**
+ * backend_fault_left() - what was given through a wrapper and is still there
+ * @be: a wrapper
+ * @left: receives the numbers
+ */
+void backend_fault_left(struct backend *be, struct backend_left *left);
+
+#endif /* BACKEND_H */

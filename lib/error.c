@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+
+/* Of fixed size, so that an error can be explained when there is no memory, and nothing is left when a thread ends. */
+static _Thread_local char sentence[1024];
+
+int error_set(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	errno = -err;
+	return err;
+}
+
+int error_add(int err, const char *format, ...)
+{
+	char doing[256];
+	size_t used, kept;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(doing, sizeof(doing) - 2, format, args);
+	va_end(args);
+	strcat(doing, ": ");
+	used = strlen(doing);
+	kept = strnlen(sentence, sizeof(sentence) - used - 1);
+	memmove(sentence + used, sentence, kept);
+	memcpy(sentence, doing, used);
+	sentence[used + kept] = '\0';
+	errno = -err;
+	return err;
+}
+
+const char *error_get(void)
+{
+	return sentence;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The calling thread's last error: a sentence to go with an errno value. Needs nothing else of the library. */
+#ifndef ERROR_H
+#define ERROR_H
+
+/**
+ * error_set() - say what went wrong
+ * @err: a negative errno value
+ * @format: the sentence, without newline or full stop
+ *
+ * Return: @err, with errno set to match.
+ */
+int error_set(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * error_add() - put in front of the sentence what was being done
+ * @err: a negative errno value, which a callee explained by error_set()
+ * @format: what was being done; ": " and the sentence so far follow
+ *
+ * Return: @err, with errno set to match.
+ */
+int error_add(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * error_get() - the calling thread's sentence
+ *
+ * Return: the sentence of its last error_set() and the error_add()s since; "" before the first.
+ */
+const char *error_get(void);
+
+#endif /* ERROR_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a pool says: collected while its lock is held, delivered when it is not. */
+#ifndef LOG_H
+#define LOG_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "vpmm.h"
+
+struct log {
+	enum vpmm_log_level level;
+	vpmm_log_fn fn;
+	void *data;
+	GQueue waiting;		/* of struct log_message */
+};
+
+/**
+ * log_init() - set up a log
+ * @log: the log
+ * @level: what to keep
+ * @fn: where to deliver it; NULL: standard error
+ * @data: passed to @fn
+ */
+void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *data);
+
+/**
+ * log_wants() - whether messages of a level are kept
+ * @log: the log
+ * @level: the level
+ *
+ * For what is dear to put into words.
+ */
+static inline bool log_wants(const struct log *log, enum vpmm_log_level level)
+{
+	return G_UNLIKELY(level <= log->level);
+}
+
+/**
+ * log_add() - say something
+ * @log: the log; the lock of its pool is held
+ * @level: how much it matters
+ * @format: one line, without newline
+ */
+void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+/**
+ * log_take() - take what waits for delivery
+ * @log: the log; the lock of its pool is held
+ *
+ * Return: the messages, for log_deliver(); NULL for none.
+ */
+GList *log_take(struct log *log);
+
+/**
+ * log_deliver() - deliver messages
+ * @log: the log; the lock of its pool is not held
+ * @messages: what log_take() gave
+ */
+void log_deliver(const struct log *log, GList *messages);
+
+#endif /* LOG_H */

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "error.h"
+#include "settings.h"
+
+#define DEFAULT_PAGE_SIZE (UINT64_C(2) << 20)
+#define DEFAULT_VA_SIZE (UINT64_C(8) << 40)
+
+/* A word that a setting can be, and the value that it stands for. */
+struct word {
+	const char *name;
+	int value;
+};
+
+static const struct word reuse_words[] = {
+	{ "async", VPMM_REUSE_ASYNC },
+	{ "block", VPMM_REUSE_BLOCK },
+	{ NULL, 0 },
+};
+
+static const struct word log_words[] = {
+	{ "none", VPMM_LOG_NONE },
+	{ "error", VPMM_LOG_ERROR },
+	{ "warning", VPMM_LOG_WARNING },
+	{ "info", VPMM_LOG_INFO },
+	{ "debug", VPMM_LOG_DEBUG },
+	{ NULL, 0 },
+};
+
+static const struct word backend_words[] = {
+	{ "cuda", 0 },
+	{ "host", 0 },
+	{ "auto", 0 },
+	{ NULL, 0 },
+};
+
+static int word_find(const struct word *words, const char *name)
+{
+	for (int i = 0; words[i].name; i++) {
+		if (!strcmp(words[i].name, name))
+			return i;
+	}
+	return -1;
+}
+
+static int word_error(const struct word *words, const char *what, const char *value)
+{
+	char list[128] = "";
+
+	for (int i = 0; words[i].name; i++) {
+		if (i > 0)
+			strcat(list, words[i + 1].name ? ", " : " or ");
+		strcat(list, words[i].name);
+	}
+	return error_set(-EINVAL, "%s=%s: expected %s", what, value, list);
+}
+
+static bool word_has_value(const struct word *words, int value)
+{
+	for (int i = 0; words[i].name; i++) {
+		if (words[i].value == value)
+			return true;
+	}
+	return false;
+}
+
+int settings_parse_size(const char *name, const char *text, uint64_t *value)
+{
+	static const char suffixes[] = "KMGT";
+	const char *suffix;
+	unsigned int shift = 0;
+	uint64_t number;
+	char *end;
+
+	/* strtoull takes white space and a minus sign, which no size has. */
+	if (!isdigit((unsigned char)text[0]))
+		goto bad;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno)
+		goto large;
+	if (*end) {
+		suffix = strchr(suffixes, toupper((unsigned char)*end));
+		if (!suffix || end[1])
+			goto bad;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	if (number > UINT64_MAX >> shift)
+		goto large;
+	*value = number << shift;
+	return 0;
+
+large:
+	return error_set(-EINVAL, "%s=%s: larger than 64 bits can say", name, text);
+bad:
+	return error_set(-EINVAL, "%s=%s: expected a number of bytes, plain or with a suffix K, M, G or T", name, text);
+}
+
+/* Set to nothing is the same as not set: it is how a shell script takes a setting back. */
+static const char *env_get(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+int settings_env_size(const char *name, uint64_t fallback, uint64_t *value)
+{
+	const char *text = env_get(name);
+
+	if (!text) {
+		*value = fallback;
+		return 0;
+	}
+	return settings_parse_size(name, text, value);
+}
+
+static int env_memory_size(const char *name, size_t *value)
+{
+	uint64_t number;
+	int err;
+
+	err = settings_env_size(name, 0, &number);
+	if (err)
+		return err;
+	if (!number && env_get(name))
+		return error_set(-EINVAL, "%s=%s: expected more than 0 bytes", name, env_get(name));
+	if (number > SIZE_MAX)
+		return error_set(-EINVAL, "%s=%s: more than this machine can address", name, env_get(name));
+	*value = number;
+	return 0;
+}
+
+static int env_count(const char *name, size_t *value)
+{
+	const char *text = env_get(name);
+	char *end;
+
+	*value = 0;
+	if (!text)
+		return 0;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (errno || *end || !isdigit((unsigned char)text[0]))
+		return error_set(-EINVAL, "%s=%s: expected a number", name, text);
+	return 0;
+}
+
+static int env_word(const char *name, const struct word *words, int *index)
+{
+	const char *text = env_get(name);
+
+	*index = 0;
+	if (!text)
+		return 0;
+	*index = word_find(words, text);
+	return *index < 0 ? word_error(words, name, text) : 0;
+}
+
+int settings_from_env(struct vpmm_opts *opts)
+{
+	struct vpmm_opts found = { .size = opts->size };
+	int reuse, log_level, backend;
+	int err;
+
+	err = env_memory_size("VPMM_PAGE_SIZE", &found.page_size);
+	if (!err)
+		err = env_memory_size("VPMM_VA_SIZE", &found.va_size);
+	if (!err)
+		err = env_count("VPMM_PAGES", &found.pages);
+	if (!err)
+		err = env_word("VPMM_REUSE", reuse_words, &reuse);
+	if (!err)
+		err = env_word("VPMM_LOG", log_words, &log_level);
+	if (!err)
+		err = env_word("VPMM_BACKEND", backend_words, &backend);
+	if (err)
+		return err;
+	found.reuse = reuse_words[reuse].value;
+	found.log_level = log_words[log_level].value;
+	found.backend = env_get("VPMM_BACKEND") ? backend_words[backend].name : NULL;
+	*opts = found;
+	return 0;
+}
+
+/* The part of the caller's structure that this library knows, as this library has it. */
+static int opts_import(struct vpmm_opts *known, const struct vpmm_opts *opts)
+{
+	const unsigned char *bytes = (const unsigned char *)opts;
+	size_t size = opts->size;
+
+	if (size < sizeof(opts->size))
+		return error_set(-EINVAL, "vpmm_opts.size is %zu: expected sizeof(struct vpmm_opts), %zu", size,
+				 sizeof(*opts));
+	for (size_t i = sizeof(*known); i < size; i++) {
+		if (bytes[i])
+			return error_set(-E2BIG, "vpmm_opts.size is %zu, and what follows the %zu bytes that this "
+					 "library knows is not zero", size, sizeof(*known));
+	}
+	memset(known, 0, sizeof(*known));
+	memcpy(known, opts, size < sizeof(*known) ? size : sizeof(*known));
+	known->size = sizeof(*known);
+	return 0;
+}
+
+int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
+{
+	struct vpmm_opts known = { .size = sizeof(known) };
+	int err;
+
+	err = opts ? opts_import(&known, opts) : settings_from_env(&known);
+	if (err)
+		return err;
+	if (known.backend && word_find(backend_words, known.backend) < 0)
+		return word_error(backend_words, "vpmm_opts.backend", known.backend);
+	if (!word_has_value(reuse_words, known.reuse))
+		return error_set(-EINVAL, "vpmm_opts.reuse is %d: expected VPMM_REUSE_ASYNC or VPMM_REUSE_BLOCK",
+				 known.reuse);
+	if (!word_has_value(log_words, known.log_level))
+		return error_set(-EINVAL, "vpmm_opts.log_level is %d: expected VPMM_LOG_NONE to VPMM_LOG_DEBUG",
+				 known.log_level);
+	if (known.device && *known.device < 0)
+		return error_set(-EINVAL, "vpmm_opts.device is %d: expected an ordinal from 0", *known.device);
+	settings->backend = known.backend ? known.backend : backend_words[0].name;
+	settings->device = known.device;
+	settings->page_size = known.page_size;
+	settings->va_size = known.va_size;
+	settings->pages = known.pages;
+	settings->reuse = known.reuse;
+	settings->log_level = known.log_level;
+	settings->log = known.log;
+	settings->log_data = known.log_data;
+	return 0;
+}
+
+int settings_fit(struct settings *settings, const struct backend_info *info)
+{
+	size_t granularity = info->granularity;
+
+	if (!settings->page_size)
+		settings->page_size = (DEFAULT_PAGE_SIZE + granularity - 1) / granularity * granularity;
+	if (settings->page_size == SIZE_MAX) {
+		if (settings->pages)
+			return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu: expected 0 with a page size that leaves all to the driver",
+					 settings->pages);
+		return 0;
+	}
+	if (settings->page_size % granularity)
+		return error_set(-EINVAL, "page_size (VPMM_PAGE_SIZE) is %zu: expected a multiple of the granularity, "
+				 "%zu, or %zu for a pool that leaves all to the driver", settings->page_size,
+				 granularity, SIZE_MAX);
+	if (settings->page_size > SIZE_MAX / 4)
+		return error_set(-EINVAL, "page_size (VPMM_PAGE_SIZE) is %zu: more than a device can address",
+				 settings->page_size);
+	if (!settings->va_size)
+		settings->va_size = (DEFAULT_VA_SIZE + settings->page_size - 1) / settings->page_size *
+				    settings->page_size;
+	if (settings->va_size % settings->page_size)
+		return error_set(-EINVAL, "va_size (VPMM_VA_SIZE) is %zu: expected a multiple of the page size, "
+				 "%zu", settings->va_size, settings->page_size);
+	if (settings->va_size > SIZE_MAX / 4)
+		return error_set(-EINVAL, "va_size (VPMM_VA_SIZE) is %zu: more than a device can address",
+				 settings->va_size);
+	if (settings->pages > SIZE_MAX / 4 / settings->page_size)
+		return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu, of %zu bytes each: more than a device can address",
+				 settings->pages, settings->page_size);
+	return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The settings of a pool: from options, from the environment, and what is right for a device. */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+#include <stdint.h>
+
+#include "vpmm.h"
+
+struct backend_info;
+
+struct settings {
+	const char *backend;		/* "cuda", "host" or "auto" */
+	const int *device;		/* NULL: the current one */
+	size_t page_size;
+	size_t va_size;
+	size_t pages;
+	enum vpmm_reuse reuse;
+	enum vpmm_log_level log_level;
+	vpmm_log_fn log;
+	void *log_data;
+};
+
+/**
+ * settings_parse_size() - a number of bytes, plain or with a suffix K, M, G or T
+ * @name: what it is the value of, for the error's sentence
+ * @text: the value
+ * @value: receives the number
+ *
+ * Return: 0, or -EINVAL when it is none or larger than 64 bits.
+ */
+int settings_parse_size(const char *name, const char *text, uint64_t *value);
+
+/**
+ * settings_env_size() - the same from a variable of the environment
+ * @name: the variable
+ * @fallback: its value where it is not set, or set to nothing
+ * @value: receives the number
+ *
+ * Return: 0, or -EINVAL.
+ */
+int settings_env_size(const char *name, uint64_t fallback, uint64_t *value);
+
+/**
+ * settings_from_env() - read the environment into options
+ * @opts: receives them, with its size already set
+ *
+ * Return: 0, or -EINVAL for a bad value; nothing is written then.
+ */
+int settings_from_env(struct vpmm_opts *opts);
+
+/**
+ * settings_from_opts() - take over what can be judged without a device
+ * @settings: receives them; sizes that have a default of the device are left 0
+ * @opts: the options; NULL: what the environment says
+ *
+ * Return: 0, -EINVAL or -E2BIG.
+ */
+int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts);
+
+/**
+ * settings_fit() - complete the sizes, and judge them by the device
+ * @settings: the settings
+ * @info: the device
+ *
+ * Return: 0, or -EINVAL for a size that the device cannot have.
+ */
+int settings_fit(struct settings *settings, const struct backend_info *info);
+
+#endif /* SETTINGS_H */
