@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls: they judge their arguments, lock, and call the inside. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "config.h"
+#include "error.h"
+#include "pool.h"
+
+/* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
+#define DEFAULT_POOLS 64
+
+static struct {
+	pthread_mutex_t lock;
+	const struct backend_ops *ops;			/* NULL before the first */
+	struct vpmm_pool *pools[DEFAULT_POOLS];		/* once set, never changed */
+} defaults = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Counts the forks that this process comes from, since its first pool. Pools of an older generation are the parent's. */
+static unsigned int generation;
+
+static void count_fork(void)
+{
+	generation++;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+static int pool_enter(struct vpmm_pool *pool)
+{
+	int err;
+
+	if (pool->generation != generation)
+		return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
+	err = pool->backend->ops->enter(pool->backend);
+	if (err)
+		return err;
+	pthread_mutex_lock(&pool->lock);
+	return 0;
+}
+
+/* What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. */
+static int pool_leave(struct vpmm_pool *pool, int err)
+{
+	GList *messages;
+
+	if (err)
+		log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
+	messages = log_take(&pool->log);
+	pthread_mutex_unlock(&pool->lock);
+	pool->backend->ops->leave(pool->backend);
+	if (G_UNLIKELY(messages))
+		log_deliver(&pool->log, messages);
+	if (err)
+		errno = -err;
+	return err;
+}
+
+static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
+{
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+	struct settings settings;
+	struct backend *be;
+	struct log log;
+	int err;
+
+	err = settings_from_opts(&settings, opts);
+	if (err)
+		return err;
+	pthread_once(&watched, watch_forks);
+	err = backend_open(settings.backend, settings.device, &be);
+	if (err)
+		goto err_log;
+	err = be->ops->enter(be);
+	if (err)
+		goto err_close;
+	err = pool_new(pool, be, &settings);
+	be->ops->leave(be);
+	if (err)
+		goto err_close;
+	(*pool)->generation = generation;
+	log_deliver(&(*pool)->log, log_take(&(*pool)->log));
+	return 0;
+
+err_close:
+	be->ops->close(be);
+err_log:
+	log_init(&log, settings.log_level, settings.log, settings.log_data);
+	log_add(&log, VPMM_LOG_ERROR, "%s", error_get());
+	log_deliver(&log, log_take(&log));
+	return err;
+}
+
+int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
+{
+	struct vpmm_pool *made;
+	int err;
+
+	if (!pool)
+		return error_set(-EINVAL, "vpmm_pool_create: pool is NULL");
+	err = create(&made, opts);
+	if (err)
+		return error_add(err, "vpmm_pool_create");
+	*pool = made;
+	return 0;
+}
+
+void vpmm_pool_destroy(struct vpmm_pool *pool)
+{
+	struct backend *be;
+	int err;
+
+	/* A child that was forked has nothing to give back, and the driver does not work there. */
+	if (!pool || pool->generation != generation)
+		return;
+	be = pool->backend;
+	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
+	err = be->ops->enter(be);
+	pool_delete(pool);
+	if (!err)
+		be->ops->leave(be);
+	be->ops->close(be);
+}
+
+static int default_create(struct vpmm_pool **pool)
+{
+	struct vpmm_pool *made;
+	int err = 0;
+
+	pthread_mutex_lock(&defaults.lock);
+	/* Another thread may have been here first; its device need not be this thread's. */
+	if (defaults.ops) {
+		int device;
+
+		err = defaults.ops->current_device(&device);
+		if (err)
+			goto out;
+		*pool = device < DEFAULT_POOLS ? defaults.pools[device] : NULL;
+		if (*pool)
+			goto out;
+	}
+	err = create(&made, NULL);
+	if (err)
+		goto out;
+	if (made->device >= DEFAULT_POOLS) {
+		err = error_set(-ENODEV, "device %d has no default pool: only the first %d have", made->device,
+				DEFAULT_POOLS);
+		goto err_destroy;
+	}
+	g_atomic_pointer_set(&defaults.pools[made->device], made);
+	g_atomic_pointer_set(&defaults.ops, made->backend->ops);
+	*pool = made;
+	goto out;
+
+err_destroy:
+	vpmm_pool_destroy(made);
+out:
+	pthread_mutex_unlock(&defaults.lock);
+	return err;
+}
+
+/* The pool that a call means: a NULL one is the default pool of the current device. */
+static int resolve(struct vpmm_pool **pool)
+{
+	const struct backend_ops *ops;
+	int device;
+	int err;
+
+	if (G_LIKELY(*pool))
+		return 0;
+	ops = g_atomic_pointer_get(&defaults.ops);
+	if (ops) {
+		err = ops->current_device(&device);
+		if (err)
+			return err;
+		if (device < DEFAULT_POOLS)
+			*pool = g_atomic_pointer_get(&defaults.pools[device]);
+		if (*pool)
+			return 0;
+	}
+	if (generation)
+		return error_set(-EBUSY, "the process was forked from one with pools: it has no default pool");
+	return default_create(pool);
+}
+
+int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	uint64_t addr;
+	int err;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_malloc of %zu bytes", size);
+	if (!size) {
+		*ptr = NULL;
+		return pool_leave(pool, 0);
+	}
+	err = pool_malloc(pool, &addr, size, stream);
+	if (err == -ENOMEM)
+		error_add(err, "vpmm_malloc of %zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64
+			  " free", size, pool->regions.bytes[REGION_MALLOC], pool->regions.bytes[REGION_FREE]);
+	else if (err)
+		error_add(err, "vpmm_malloc of %zu bytes", size);
+	else
+		*ptr = (void *)(uintptr_t)addr;
+	return pool_leave(pool, err);
+}
+
+int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
+{
+	int err;
+
+	if (!ptr)
+		return 0;
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_free of %p", ptr);
+	err = pool_free(pool, (uintptr_t)ptr, stream);
+	if (err)
+		error_add(err, "vpmm_free of %p", ptr);
+	return pool_leave(pool, err);
+}
+
+/* Gives the caller what its structure has room for, and clears what this library does not know. */
+static void export(void *out, size_t room, const void *known, size_t size)
+{
+	memcpy((char *)out + sizeof(room), (const char *)known + sizeof(room), MIN(room, size) - sizeof(room));
+	if (room > size)
+		memset((char *)out + size, 0, room - size);
+}
+
+static int check_room(const char *call, const char *name, const size_t *room, size_t size)
+{
+	if (!room)
+		return error_set(-EINVAL, "%s: %s is NULL", call, name);
+	if (*room < sizeof(*room))
+		return error_set(-EINVAL, "%s: %s.size is %zu: expected sizeof(struct vpmm_%s), %zu", call, name, *room,
+				 name, size);
+	return 0;
+}
+
+int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
+{
+	struct vpmm_stats known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_pool_stats", "stats", stats ? &stats->size : NULL, sizeof(known));
+	if (err)
+		return err;
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_pool_stats");
+	err = pool_stats(pool, &known);
+	if (err)
+		error_add(err, "vpmm_pool_stats");
+	else
+		export(stats, stats->size, &known, sizeof(known));
+	return pool_leave(pool, err);
+}
+
+int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
+{
+	struct vpmm_info known = { .size = sizeof(known) };
+	struct backend_info device;
+	int err;
+
+	err = check_room("vpmm_pool_info", "info", info ? &info->size : NULL, sizeof(known));
+	if (err)
+		return err;
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_pool_info");
+	err = pool->backend->ops->info(pool->backend, &device);
+	if (err) {
+		error_add(err, "vpmm_pool_info");
+		return pool_leave(pool, err);
+	}
+	g_strlcpy(known.backend, device.name, sizeof(known.backend));
+	known.device = device.device;
+	g_strlcpy(known.device_name, device.device_name, sizeof(known.device_name));
+	known.driver_version = device.driver_version;
+	known.granularity = device.granularity;
+	known.memory_total = device.memory_total;
+	known.memory_free = device.memory_free;
+	known.mapping_limit = device.mapping_limit;
+	known.page_size = pool->settings.page_size;
+	known.va_size = pool->settings.va_size;
+	known.pages = pool->settings.pages;
+	known.reuse = pool->settings.reuse;
+	known.log_level = pool->settings.log_level;
+	export(info, info->size, &known, sizeof(known));
+	return pool_leave(pool, 0);
+}
+
+int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
+{
+	int err;
+
+	if (!out)
+		return error_set(-EINVAL, "vpmm_pool_dump: out is NULL");
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_pool_dump");
+	err = pool_dump(pool, out);
+	if (err)
+		error_add(err, "vpmm_pool_dump");
+	return pool_leave(pool, err);
+}
+
+int vpmm_pool_check(struct vpmm_pool *pool)
+{
+	int err;
+
+	err = resolve(&pool);
+	if (!err)
+		err = pool_enter(pool);
+	if (err)
+		return error_add(err, "vpmm_pool_check");
+	err = pool_check(pool);
+	if (err)
+		error_add(err, "vpmm_pool_check");
+	return pool_leave(pool, err);
+}
+
+int vpmm_opts_from_env(struct vpmm_opts *opts)
+{
+	struct vpmm_opts known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_opts_from_env", "opts", opts ? &opts->size : NULL, sizeof(known));
+	if (err)
+		return err;
+	err = settings_from_env(&known);
+	if (err)
+		return error_add(err, "vpmm_opts_from_env");
+	export(opts, opts->size, &known, sizeof(known));
+	return 0;
+}
+
+const char *vpmm_last_error(void)
+{
+	return error_get();
+}
+
+const char *vpmm_version(void)
+{
+	return PACKAGE_VERSION;
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "defrag.h"
+#include "error.h"
+#include "pool.h"
+#include "zombie.h"
+
+static size_t round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+/*
+ * Adds a chunk of the size that is set, or what one request needs if that is more. Where so much address space is not
+ * to be had (virtual GPUs, WSL, resource limits), half as much will often do.
+ */
+static int pool_add_chunk(struct vpmm_pool *pool, size_t needed, struct region **hole)
+{
+	struct backend *be = pool->backend;
+	size_t page_size = pool->settings.page_size;
+	size_t wanted = MAX(pool->settings.va_size, needed);
+	size_t size = wanted;
+	struct backend_info info;
+	uint64_t addr;
+	int err;
+
+	err = be->ops->info(be, &info);
+	if (err)
+		return err;
+	while ((err = be->ops->reserve(be, size, info.granularity, &addr)) == -ENOMEM && size > needed)
+		size = MAX(needed, round_up(size / 2, page_size));
+	if (err)
+		return error_add(err, "reserving %zu bytes of address space", size);
+	if (size < wanted)
+		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
+			wanted);
+	else
+		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
+			size, addr);
+	*hole = region_add_chunk(&pool->regions, addr, size);
+	return 0;
+}
+
+int pool_reserve(struct vpmm_pool *pool, size_t size, struct region **hole)
+{
+	*hole = region_find_unmapped(&pool->regions, size);
+	return *hole ? 0 : pool_add_chunk(pool, size, hole);
+}
+
+void pool_note_peaks(struct vpmm_pool *pool)
+{
+	uint64_t mapped = pool_mapped(pool);
+	uint64_t small = 0, peak;
+
+	/* A peak is worth no error: what cannot be asked for does not count. */
+	if (pool->backend->ops->small_held(pool->backend, &small, &peak))
+		small = 0;
+	pool->peak_mapped = MAX(pool->peak_mapped, mapped);
+	pool->peak_taken = MAX(pool->peak_taken, mapped + small);
+}
+
+static int pool_create_pages(struct vpmm_pool *pool, size_t size)
+{
+	GPtrArray *extents = g_ptr_array_new();
+	struct region *hole;
+	int err;
+
+	err = pool_reserve(pool, size, &hole);
+	if (err)
+		goto out;
+	err = extent_create(&pool->extents, size, extents);
+	if (err)
+		goto out;
+	err = extent_map_at(&pool->extents, hole->addr, extents);
+	if (err)
+		goto out_release;
+	extent_settle(&pool->extents, hole->addr, extents);
+	if (size < hole->size)
+		region_split(&pool->regions, hole, size);
+	region_set_free(&pool->regions, hole, NULL, NULL);
+	pool->counts.grown += size;
+	pool_note_peaks(pool);
+	goto out;
+
+out_release:
+	extent_release(&pool->extents, extents, 0);
+out:
+	g_ptr_array_free(extents, TRUE);
+	return err ? error_add(err, "creating %zu initial pages", pool->settings.pages) : 0;
+}
+
+/* All that a pool has at the start: a chunk, and the initial pages. */
+static int pool_populate(struct vpmm_pool *pool)
+{
+	struct region *hole;
+	int err;
+
+	if (pool->settings.page_size == SIZE_MAX)
+		return 0;
+	err = pool_add_chunk(pool, pool->settings.page_size, &hole);
+	if (err || !pool->settings.pages)
+		return err;
+	return pool_create_pages(pool, pool->settings.pages * pool->settings.page_size);
+}
+
+static void pool_unreserve(struct vpmm_pool *pool)
+{
+	struct backend *be = pool->backend;
+
+	for (guint i = 0; i < pool->regions.chunks->len; i++) {
+		struct chunk *chunk = pool->regions.chunks->pdata[i];
+
+		be->ops->unreserve(be, chunk->addr, chunk->size);
+	}
+}
+
+/* Everything but the backend. */
+static void pool_release(struct vpmm_pool *pool)
+{
+	extent_map_clear(&pool->extents);
+	pool_unreserve(pool);
+	region_map_clear(&pool->regions);
+	stream_map_clear(&pool->streams);
+	g_hash_table_destroy(pool->small);
+	pthread_mutex_destroy(&pool->lock);
+}
+
+int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
+{
+	struct settings fitting = *settings;
+	struct backend_info info;
+	struct vpmm_pool *made;
+	int err;
+
+	err = backend->ops->info(backend, &info);
+	if (err)
+		return err;
+	err = settings_fit(&fitting, &info);
+	if (err)
+		return err;
+
+	made = g_new0(struct vpmm_pool, 1);
+	pthread_mutex_init(&made->lock, NULL);
+	made->backend = backend;
+	made->device = info.device;
+	made->settings = fitting;
+	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
+	region_map_init(&made->regions);
+	extent_map_init(&made->extents, backend, fitting.page_size);
+	stream_map_init(&made->streams, backend, &made->regions);
+	made->small = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+
+	err = pool_populate(made);
+	if (err)
+		goto err_release;
+	log_add(&made->log, VPMM_LOG_INFO, "pool created on %s device %d, %s, with pages of %zu bytes", info.name,
+		info.device, info.device_name, fitting.page_size);
+	*pool = made;
+	return 0;
+
+err_release:
+	log_deliver(&made->log, log_take(&made->log));
+	pool_release(made);
+	g_free(made);
+	return err;
+}
+
+/* Errors are of no use here: all that can be given back is. */
+static void pool_drain(struct vpmm_pool *pool)
+{
+	GList *link, *next;
+
+	for (link = pool->streams.busy.head; link; link = next) {
+		struct stream *stream = link->data;
+
+		next = link->next;
+		event_sync(stream->pending.tail->data);
+	}
+	zombie_reap(pool);
+}
+
+static void pool_unmap(struct vpmm_pool *pool)
+{
+	for (guint i = 0; i < pool->regions.chunks->len; i++) {
+		struct chunk *chunk = pool->regions.chunks->pdata[i];
+
+		for (struct region *region = chunk->first; region; region = region->next) {
+			if (region->kind != REGION_UNMAPPED)
+				extent_unmap(&pool->extents, region->addr, region->size,
+					     region->event ? region->event->handle : NULL);
+		}
+	}
+}
+
+void pool_delete(struct vpmm_pool *pool)
+{
+	struct backend *be = pool->backend;
+	GHashTableIter iter;
+	gpointer small;
+
+	pool_drain(pool);
+	pool_unmap(pool);
+	g_hash_table_iter_init(&iter, pool->small);
+	while (g_hash_table_iter_next(&iter, NULL, &small))
+		be->ops->small_free(be, ((struct small *)small)->addr, NULL);
+	log_add(&pool->log, VPMM_LOG_INFO, "pool destroyed after %" G_GUINT64_FORMAT " allocations",
+		pool->counts.mallocs);
+	log_deliver(&pool->log, log_take(&pool->log));
+	pool_release(pool);
+	g_free(pool);
+}
+
+static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct small *small;
+	int err;
+
+	err = pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
+	if (err)
+		return err;
+	small = g_new(struct small, 1);
+	small->addr = *addr;
+	small->size = size;
+	g_hash_table_insert(pool->small, &small->addr, small);
+	pool->small_live += size;
+	return 0;
+}
+
+/* The oldest free region that fits, once its stream is past it: VPMM_REUSE_BLOCK's way to avoid a harvest. */
+static int pool_wait_oldest(struct vpmm_pool *pool, size_t size, struct region **found)
+{
+	for (GList *link = pool->regions.by_age.head; link; link = link->next) {
+		struct region *region = link->data;
+
+		if (region->size < size)
+			continue;
+		*found = region;
+		if (!event_pending(region->event))
+			return 0;
+		pool->counts.waits++;
+		return event_sync(region->event);
+	}
+	return 0;
+}
+
+/* A free region as it is, without waiting, or, with VPMM_REUSE_BLOCK, with waiting; none is no error. */
+static int pool_find(struct vpmm_pool *pool, size_t size, struct stream *stream, struct region **found)
+{
+	int err;
+
+	*found = region_find_own(&pool->regions, stream, size);
+	if (!*found) {
+		err = stream_poll_busy(&pool->streams, false);
+		if (err)
+			return err;
+		*found = region_find_passed(&pool->regions, size);
+	}
+	if (!*found && pool->settings.reuse == VPMM_REUSE_BLOCK) {
+		err = pool_wait_oldest(pool, size, found);
+		if (err)
+			return err;
+	}
+	if (*found) {
+		pool->counts.reuses++;
+		if ((*found)->stream && (*found)->stream != stream)
+			pool->counts.steals++;
+	}
+	return 0;
+}
+
+static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct stream *stream;
+	struct region *region;
+	int err;
+
+	err = zombie_reap(pool);
+	if (err)
+		return err;
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
+	err = pool_find(pool, size, stream, &region);
+	if (!err && !region)
+		err = defrag_gather(pool, size, stream, handle, &region);
+	if (err)
+		return err;
+
+	if (region->size > size)
+		region_split(&pool->regions, region, size);
+	region_set_malloc(&pool->regions, region);
+	pool->peak_live = MAX(pool->peak_live, pool->regions.bytes[REGION_MALLOC]);
+	*addr = region->addr;
+	return 0;
+}
+
+int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	size_t page_size = pool->settings.page_size;
+	int err;
+
+	if (size < page_size)
+		err = pool_malloc_small(pool, addr, size, handle);
+	else if (size > SIZE_MAX / 4)
+		err = error_set(-ENOMEM, "more than a device can address");
+	else
+		err = pool_malloc_pages(pool, addr, round_up(size, page_size), handle);
+	if (!err)
+		pool->counts.mallocs++;
+	return err;
+}
+
+static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct CUstream_st *handle)
+{
+	int err;
+
+	err = pool->backend->ops->small_free(pool->backend, small->addr, handle);
+	if (err)
+		return err;
+	pool->small_live -= small->size;
+	g_hash_table_remove(pool->small, &small->addr);
+	return 0;
+}
+
+static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct CUstream_st *handle)
+{
+	struct stream *stream;
+	struct event *event;
+	int err;
+
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	region_set_free(&pool->regions, region, stream, event);
+	event_unref(event);
+	return 0;
+}
+
+int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct region *region = region_find_malloc(&pool->regions, addr);
+	struct small *small;
+	int err;
+
+	if (region) {
+		err = pool_free_pages(pool, region, handle);
+	} else {
+		small = g_hash_table_lookup(pool->small, &addr);
+		if (!small)
+			return error_set(-EINVAL, "no allocation of this pool starts there");
+		err = pool_free_small(pool, small, handle);
+	}
+	if (!err)
+		pool->counts.frees++;
+	return err;
+}
+
+int pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
+{
+	const struct region_map *regions = &pool->regions;
+	uint64_t small_mapped, peak_small;
+	int err;
+
+	err = pool->backend->ops->small_held(pool->backend, &small_mapped, &peak_small);
+	if (err)
+		return err;
+	pool_note_peaks(pool);
+	*stats = (struct vpmm_stats){
+		.size = stats->size,
+		.mapped = pool_mapped(pool),
+		.live = regions->bytes[REGION_MALLOC],
+		.free = regions->bytes[REGION_FREE],
+		.holes = regions->bytes[REGION_UNMAPPED],
+		.zombies = regions->bytes[REGION_ZOMBIE],
+		.small_live = pool->small_live,
+		.small_mapped = small_mapped,
+		.peak_live = pool->peak_live,
+		.peak_mapped = pool->peak_mapped,
+		.mallocs = pool->counts.mallocs,
+		.frees = pool->counts.frees,
+		.reuses = pool->counts.reuses,
+		.steals = pool->counts.steals,
+		.defrags = pool->counts.defrags,
+		.grows = pool->counts.grows,
+		.waits = pool->counts.waits,
+		.creates = pool->extents.calls.creates,
+		.maps = pool->extents.calls.maps,
+		.accesses = pool->extents.calls.accesses,
+		.unmaps = pool->extents.calls.unmaps,
+		.releases = pool->extents.calls.releases,
+		.grown = pool->counts.grown,
+		.remapped = pool->counts.remapped,
+		.chunks = regions->chunks->len,
+		.regions = regions->count,
+		.extents = g_hash_table_size(pool->extents.active),
+		.streams = g_hash_table_size(pool->streams.by_id),
+		.driver_ns = pool->extents.calls.ns,
+		.peak_small = peak_small,
+		.peak_taken = pool->peak_taken,
+	};
+	for (int kind = 0; kind < REGION_KINDS; kind++)
+		stats->reserved += regions->bytes[kind];
+	return 0;
+}

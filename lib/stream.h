@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Streams and events: who freed what when, and what is complete by now. A stream is known by its driver id, never by
+ * its handle. All of it is under the lock of the pool.
+ */
+#ifndef STREAM_H
+#define STREAM_H
+
+#include <glib.h>
+#include <stdint.h>
+
+#include "region.h"
+
+struct CUstream_st;
+struct backend;
+struct backend_event;
+
+/**
+ * struct event - a point in a stream
+ * @stream: the stream
+ * @handle: the driver's
+ * @refs: how many regions hold it
+ * @seq: which of its stream's events it is; larger is later
+ * @passed: whether its stream is known to be past it
+ * @regions: what it guards while it is not: free regions and zombies
+ * @link: links it into its stream while it is pending
+ */
+struct event {
+	struct stream *stream;
+	struct backend_event *handle;
+	unsigned int refs;
+	uint64_t seq;
+	bool passed;
+	GQueue regions;
+	GList link;
+};
+
+/**
+ * struct stream - a stream that the pool has met
+ * @id: the driver's
+ * @map: the streams it belongs to
+ * @free: what it has free
+ * @pending: its events that are not known to be complete, oldest first
+ * @newest: seq of its newest event
+ * @zombies: how many zombies it has that wait for an event
+ * @busy_link: links it into the pool's busy streams while it has pending events
+ */
+struct stream {
+	uint64_t id;
+	struct stream_map *map;
+	struct free_set free;
+	GQueue pending;
+	uint64_t newest;
+	unsigned int zombies;
+	GList busy_link;
+};
+
+/**
+ * struct stream_map - all streams of a pool
+ * @backend: the device
+ * @regions: where to say that an event has passed
+ * @by_id: id to stream
+ * @busy: those with pending events
+ */
+struct stream_map {
+	struct backend *backend;
+	struct region_map *regions;
+	GHashTable *by_id;
+	GQueue busy;
+};
+
+void stream_map_init(struct stream_map *map, struct backend *backend, struct region_map *regions);
+
+/**
+ * stream_map_clear() - forget all streams
+ * @map: the map
+ *
+ * No region refers to a stream or an event any more.
+ */
+void stream_map_clear(struct stream_map *map);
+
+/**
+ * stream_get() - the stream that a handle means now
+ * @map: the map
+ * @handle: the handle
+ * @stream: receives the stream
+ *
+ * Return: 0, or what the backend's stream_id returns.
+ */
+int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream);
+
+/**
+ * stream_record() - mark the point that a stream has come to
+ * @stream: the stream
+ * @handle: a handle that means it on this thread
+ * @event: receives the event, with one reference
+ *
+ * Return: 0, or what the backend's event_create and event_record return.
+ */
+int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event);
+
+/**
+ * stream_poll() - find out which events of a stream have passed by now
+ * @stream: the stream
+ *
+ * One query for each event that has, and one more.
+ *
+ * Return: 0, or what the backend's event_query returns.
+ */
+int stream_poll(struct stream *stream);
+
+/**
+ * stream_poll_busy() - the same for all streams that have pending events
+ * @map: the map
+ * @zombies: only for those with zombies
+ *
+ * Return: 0, or what the backend's event_query returns.
+ */
+int stream_poll_busy(struct stream_map *map, bool zombies);
+
+/**
+ * event_wait() - make a stream wait for an event, on the device
+ * @event: the event
+ * @handle: a handle of the stream
+ *
+ * Return: 0, or what the backend's stream_wait returns.
+ */
+int event_wait(struct event *event, struct CUstream_st *handle);
+
+/**
+ * event_sync() - wait for an event, on the host
+ * @event: the event, which may be gone afterwards
+ *
+ * The event and all before it have passed afterwards.
+ *
+ * Return: 0, or what the backend's event_sync returns.
+ */
+int event_sync(struct event *event);
+
+/**
+ * event_guard() - let an event guard a region, which holds a reference to it from now on
+ * @event: the event, passed or not; NULL leaves the region without
+ * @region: the region, which has no event
+ */
+void event_guard(struct event *event, struct region *region);
+
+/**
+ * event_unguard() - let a region go, and the region's reference to the event
+ * @region: the region; nothing happens if it has no event
+ */
+void event_unguard(struct region *region);
+
+/**
+ * event_pending() - whether a stream is not known to be past an event
+ * @event: the event; NULL: no
+ */
+static inline bool event_pending(const struct event *event)
+{
+	return event && !event->passed;
+}
+
+/**
+ * event_ref() - hold an event
+ * @event: the event; NULL does nothing
+ *
+ * Return: @event.
+ */
+struct event *event_ref(struct event *event);
+
+/**
+ * event_unref() - let an event go; the last to do so destroys it
+ * @event: the event; NULL does nothing
+ */
+void event_unref(struct event *event);
+
+#endif /* STREAM_H */
