@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A pool on the host backend and a few streams, for tests of the pool. */
+#ifndef FIXTURE_H
+#define FIXTURE_H
+
+#include <glib.h>
+
+#include "vpmm-host.h"
+#include "vpmm.h"
+
+#define PAGE ((size_t)2 << 20)
+#define STREAMS 4
+
+struct fixture {
+	struct vpmm_pool *pool;
+	struct CUstream_st *streams[STREAMS];
+	GString *log;		/* what the pool said, a line each, at the level of opts.log_level */
+};
+
+/* Options for a pool on the host backend with a modest address space, so that sanitizers and valgrind can have it. */
+#define FIXTURE_OPTS .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = (size_t)1 << 30
+
+void fixture_open(struct fixture *f, struct vpmm_opts opts);
+
+/* Destroys the pool and the streams, and fails the test if anything is left in the host backend. */
+void fixture_close(struct fixture *f);
+
+/* The same for what is created otherwise. */
+void fixture_assert_nothing_left(void);
+
+/* Allocates pages, which must succeed, and checks the pool. */
+void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream);
+
+/* Frees, which must succeed, and checks the pool. */
+void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
+
+/* Completes all work of a stream. */
+void fixture_complete(struct CUstream_st *stream);
+
+/* The statistics. */
+struct vpmm_stats fixture_stats(struct fixture *f);
+
+/* The layout of the first chunk as a dump has it, without the hole at the end. */
+char *fixture_layout(struct fixture *f);
+
+#define assert_layout(f, expected) \
+	do { \
+		char *layout_ = fixture_layout(f); \
+		g_assert_cmpstr(layout_, ==, expected); \
+		g_free(layout_); \
+	} while (0)
+
+#define assert_ok(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			g_error("%s:%d: %s: %d, %s", __FILE__, __LINE__, #call, err_, vpmm_last_error()); \
+	} while (0)
+
+/* The call fails as expected, sets errno, and the sentence has a word that names the matter. */
+#define assert_error(call, expected, word) \
+	do { \
+		int err_ = (call); \
+		int errno_ = errno; \
+		g_assert_cmpint(err_, ==, -(expected)); \
+		g_assert_cmpint(errno_, ==, expected); \
+		if (!strstr(vpmm_last_error(), word)) \
+			g_error("%s:%d: \"%s\" does not say \"%s\"", __FILE__, __LINE__, vpmm_last_error(), word); \
+	} while (0)
+
+#endif /* FIXTURE_H */

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls: every wrong argument of each, the default pool, the log, forks. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "fixture.h"
+
+static struct CUstream_st *const no_stream = (struct CUstream_st *)0x1234;
+
+static void test_create(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS };
+
+	assert_error(vpmm_pool_create(NULL, &opts), EINVAL, "pool is NULL");
+	fixture_assert_nothing_left();
+}
+
+/* The default is cuda; a machine without a GPU has a clear error. */
+static void test_create_without_device(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+	struct vpmm_pool *pool = NULL;
+
+	switch (vpmm_pool_create(&pool, &opts)) {
+	case 0:
+		vpmm_pool_destroy(pool);
+		g_test_skip("there is a GPU");
+		break;
+	case -ENODEV:
+		g_assert_null(pool);
+		g_assert_nonnull(strstr(vpmm_last_error(), "cu"));
+		break;
+	default:
+		g_error("expected -ENODEV: %s", vpmm_last_error());
+	}
+	fixture_assert_nothing_left();
+}
+
+static void test_destroy(void)
+{
+	vpmm_pool_destroy(NULL);
+}
+
+static void test_destroy_with_live(void)
+{
+	struct fixture f;
+	void *small;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .pages = 4 });
+	fixture_malloc(&f, 2, f.streams[0]);
+	assert_ok(vpmm_malloc(f.pool, &small, 100, f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, fixture_malloc(&f, 9, f.streams[1]), f.streams[1]);
+	fixture_close(&f);
+}
+
+static void test_malloc(void)
+{
+	struct fixture f;
+	void *ptr = &f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	assert_error(vpmm_malloc(f.pool, NULL, PAGE, f.streams[0]), EINVAL, "ptr is NULL");
+	assert_error(vpmm_malloc(f.pool, &ptr, PAGE, no_stream), EINVAL, "stream");
+	assert_error(vpmm_malloc(f.pool, &ptr, 100, no_stream), EINVAL, "stream");
+	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX, f.streams[0]), ENOMEM, "18446744073709551615");
+	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX / 4, f.streams[0]), ENOMEM, "address space");
+	assert_error(vpmm_malloc(f.pool, &ptr, (size_t)1 << 40, f.streams[0]), ENOMEM, "1099511627776");
+	g_assert_true(ptr == &f);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
+	assert_ok(vpmm_malloc(f.pool, &ptr, 0, f.streams[0]));
+	g_assert_null(ptr);
+	fixture_close(&f);
+}
+
+static void test_free(void)
+{
+	struct fixture f;
+	char *ptr;
+	int local;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	ptr = fixture_malloc(&f, 2, f.streams[0]);
+	assert_ok(vpmm_free(f.pool, NULL, f.streams[0]));
+	assert_ok(vpmm_free(f.pool, NULL, no_stream));
+	assert_error(vpmm_free(f.pool, &local, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, ptr + 1, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, ptr + PAGE, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, ptr, no_stream), EINVAL, "stream");
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 2 * PAGE);
+	fixture_free(&f, ptr, f.streams[0]);
+	assert_error(vpmm_free(f.pool, ptr, f.streams[0]), EINVAL, "no allocation");
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, 1);
+	fixture_close(&f);
+}
+
+static void test_stats(void)
+{
+	struct fixture f;
+	struct {
+		struct vpmm_stats known;
+		uint64_t later;
+	} stats = { .later = 5 };
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_malloc(&f, 2, f.streams[0]);
+	assert_error(vpmm_pool_stats(f.pool, NULL), EINVAL, "stats is NULL");
+	assert_error(vpmm_pool_stats(f.pool, &stats.known), EINVAL, "stats.size");
+	stats.known.size = offsetof(struct vpmm_stats, live);
+	assert_ok(vpmm_pool_stats(f.pool, &stats.known));
+	g_assert_cmpuint(stats.known.mapped, ==, 2 * PAGE);
+	g_assert_cmpuint(stats.known.live, ==, 0);
+	g_assert_cmpuint(stats.known.size, ==, offsetof(struct vpmm_stats, live));
+	stats.known.size = sizeof(stats);
+	assert_ok(vpmm_pool_stats(f.pool, &stats.known));
+	g_assert_cmpuint(stats.known.live, ==, 2 * PAGE);
+	g_assert_cmpuint(stats.later, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_info(void)
+{
+	struct fixture f;
+	struct vpmm_info info = { 0 };
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .pages = 3, .reuse = VPMM_REUSE_BLOCK });
+	assert_error(vpmm_pool_info(f.pool, NULL), EINVAL, "info is NULL");
+	assert_error(vpmm_pool_info(f.pool, &info), EINVAL, "info.size");
+	info.size = sizeof(info);
+	assert_ok(vpmm_pool_info(f.pool, &info));
+	g_assert_cmpstr(info.backend, ==, "host");
+	g_assert_cmpint(info.device, ==, 0);
+	g_assert_cmpuint(info.page_size, ==, PAGE);
+	g_assert_cmpuint(info.granularity, ==, PAGE);
+	g_assert_cmpuint(info.va_size, ==, (size_t)1 << 30);
+	g_assert_cmpuint(info.pages, ==, 3);
+	g_assert_cmpint(info.reuse, ==, VPMM_REUSE_BLOCK);
+	g_assert_cmpuint(info.memory_total - info.memory_free, ==, 3 * PAGE);
+	fixture_close(&f);
+}
+
+static void test_dump(void)
+{
+	struct fixture f;
+	FILE *full = fopen("/dev/full", "w");
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	assert_error(vpmm_pool_dump(f.pool, NULL), EINVAL, "out is NULL");
+	if (full) {
+		assert_error(vpmm_pool_dump(f.pool, full), EIO, "writing failed");
+		fclose(full);
+	}
+	fixture_close(&f);
+}
+
+static void test_opts_from_env(void)
+{
+	struct vpmm_opts opts = { 0 };
+
+	assert_error(vpmm_opts_from_env(NULL), EINVAL, "opts is NULL");
+	assert_error(vpmm_opts_from_env(&opts), EINVAL, "opts.size");
+}
+
+static void test_version(void)
+{
+	g_assert_cmpstr(vpmm_version(), ==, PACKAGE_VERSION);
+}
+
+struct gathered {
+	struct vpmm_pool **pool;
+	int lines;
+	int worst;
+};
+
+/* A callback may use the pool that it hears from. */
+static void gather(void *data, int level, const char *message)
+{
+	struct gathered *gathered = data;
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	g_assert_null(strchr(message, '\n'));
+	gathered->lines++;
+	gathered->worst = gathered->worst ? MIN(gathered->worst, level) : level;
+	if (*gathered->pool)
+		assert_ok(vpmm_pool_stats(*gathered->pool, &stats));
+}
+
+static void test_log_callback(void)
+{
+	struct vpmm_pool *pool = NULL;
+	struct gathered gathered = { .pool = &pool };
+	struct vpmm_opts opts = { FIXTURE_OPTS, .log = gather, .log_data = &gathered, .log_level = VPMM_LOG_DEBUG };
+	void *ptr;
+
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	g_assert_cmpint(gathered.lines, >, 0);
+	g_assert_cmpint(gathered.worst, ==, VPMM_LOG_INFO);
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
+	g_assert_cmpint(gathered.worst, ==, VPMM_LOG_ERROR);
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/* Silence is the default: nothing reaches standard output or standard error unless it is asked for. */
+static void test_log_silence(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_opts opts = { FIXTURE_OPTS };
+		struct vpmm_pool *pool;
+
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
+		vpmm_pool_destroy(pool);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr_unmatched("*vpmm*");
+	g_test_trap_assert_stdout_unmatched("*vpmm*");
+}
+
+static void test_log_standard_error(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_opts opts = { FIXTURE_OPTS, .log_level = VPMM_LOG_ERROR };
+		struct vpmm_pool *pool;
+
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
+		vpmm_pool_destroy(pool);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr("*vpmm: error: vpmm_free of*no allocation*");
+}
+
+/* Default pools live as long as the process, so each is looked at in a process of its own. */
+static void test_default_pool(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_stats stats = { .size = sizeof(stats) };
+		void *first, *second;
+
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
+		g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+		assert_ok(vpmm_malloc(NULL, &first, PAGE, NULL));
+		assert_ok(vpmm_host_set_device(1));
+		assert_ok(vpmm_malloc(NULL, &second, 3 * PAGE, NULL));
+		assert_error(vpmm_free(NULL, first, NULL), EINVAL, "no allocation");
+		assert_ok(vpmm_pool_stats(NULL, &stats));
+		g_assert_cmpuint(stats.live, ==, 3 * PAGE);
+		assert_ok(vpmm_host_set_device(0));
+		assert_ok(vpmm_pool_stats(NULL, &stats));
+		g_assert_cmpuint(stats.live, ==, PAGE);
+		assert_ok(vpmm_free(NULL, first, NULL));
+		assert_ok(vpmm_pool_check(NULL));
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
+static void test_default_pool_bad_env(void)
+{
+	if (g_test_subprocess()) {
+		void *ptr = NULL;
+
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv("VPMM_PAGES", "x", TRUE);
+		assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EINVAL, "VPMM_PAGES=x");
+		g_assert_null(ptr);
+		g_setenv("VPMM_PAGES", "1", TRUE);
+		g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+		assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
+/* Runs in the child: every call fails cleanly; only the exit status can tell. */
+static int use_in_child(struct vpmm_pool *pool, void *live)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct vpmm_info info = { .size = sizeof(info) };
+	void *ptr = NULL;
+
+	if (vpmm_malloc(pool, &ptr, PAGE, NULL) != -EBUSY || ptr)
+		return 1;
+	if (vpmm_free(pool, live, NULL) != -EBUSY)
+		return 2;
+	if (vpmm_pool_stats(pool, &stats) != -EBUSY || vpmm_pool_info(pool, &info) != -EBUSY)
+		return 3;
+	if (vpmm_pool_dump(pool, stderr) != -EBUSY || vpmm_pool_check(pool) != -EBUSY)
+		return 4;
+	if (!strstr(vpmm_last_error(), "forked"))
+		return 5;
+	if (vpmm_malloc(NULL, &ptr, PAGE, NULL) != -EBUSY)
+		return 6;
+	vpmm_pool_destroy(pool);
+	return 0;
+}
+
+static void test_fork(void)
+{
+	struct fixture f;
+	void *live;
+	pid_t child;
+	int status;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	live = fixture_malloc(&f, 1, f.streams[0]);
+	child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (!child)
+		_exit(use_in_child(f.pool, live));
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	g_assert_cmpint(WEXITSTATUS(status), ==, 0);
+	fixture_free(&f, live, f.streams[0]);
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/api/create", test_create);
+	g_test_add_func("/api/create-without-device", test_create_without_device);
+	g_test_add_func("/api/destroy", test_destroy);
+	g_test_add_func("/api/destroy-with-live", test_destroy_with_live);
+	g_test_add_func("/api/malloc", test_malloc);
+	g_test_add_func("/api/free", test_free);
+	g_test_add_func("/api/stats", test_stats);
+	g_test_add_func("/api/info", test_info);
+	g_test_add_func("/api/dump", test_dump);
+	g_test_add_func("/api/opts-from-env", test_opts_from_env);
+	g_test_add_func("/api/version", test_version);
+	g_test_add_func("/api/log-callback", test_log_callback);
+	g_test_add_func("/api/log-silence", test_log_silence);
+	g_test_add_func("/api/log-standard-error", test_log_standard_error);
+	g_test_add_func("/api/default-pool", test_default_pool);
+	g_test_add_func("/api/default-pool-bad-env", test_default_pool_bad_env);
+	g_test_add_func("/api/fork", test_fork);
+	return g_test_run();
+}

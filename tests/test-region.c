@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The region maps by themselves: what lies where, what fits best, what merges. No event is recorded here. */
+#include "region.h"
+#include "stream.h"
+
+#define BASE UINT64_C(0x10000)
+
+struct maps {
+	struct region_map map;
+	struct stream a;
+	struct stream b;
+	struct region *hole;
+};
+
+static void maps_init(struct maps *m, size_t size)
+{
+	region_map_init(&m->map);
+	free_set_init(&m->a.free);
+	free_set_init(&m->b.free);
+	m->hole = region_add_chunk(&m->map, BASE, size);
+}
+
+static void maps_clear(struct maps *m)
+{
+	region_map_clear(&m->map);
+	free_set_clear(&m->a.free);
+	free_set_clear(&m->b.free);
+}
+
+/* Cuts the next bytes off the hole, for a stream. */
+static struct region *free_next(struct maps *m, size_t size, struct stream *stream)
+{
+	struct region *region = m->hole;
+
+	m->hole = region_split(&m->map, region, size);
+	return region_set_free(&m->map, region, stream, NULL);
+}
+
+static struct region *malloc_next(struct maps *m, size_t size)
+{
+	struct region *region = m->hole;
+
+	m->hole = region_split(&m->map, region, size);
+	region_set_malloc(&m->map, region);
+	return region;
+}
+
+static void test_chunk(void)
+{
+	struct maps m = { 0 };
+
+	maps_init(&m, 100);
+	g_assert_cmpuint(m.map.bytes[REGION_UNMAPPED], ==, 100);
+	g_assert_cmpuint(m.map.count, ==, 1);
+	g_assert_true(region_find_unmapped(&m.map, 100) == m.hole);
+	g_assert_null(region_find_unmapped(&m.map, 101));
+	maps_clear(&m);
+}
+
+static void test_chunks_are_sorted(void)
+{
+	struct maps m = { 0 };
+
+	maps_init(&m, 100);
+	region_add_chunk(&m.map, BASE - 1000, 10);
+	g_assert_cmpuint(((struct chunk *)m.map.chunks->pdata[0])->addr, ==, BASE - 1000);
+	g_assert_cmpuint(((struct chunk *)m.map.chunks->pdata[1])->addr, ==, BASE);
+	maps_clear(&m);
+}
+
+static void test_smallest_hole(void)
+{
+	struct maps m = { 0 };
+	struct region *first, *second;
+
+	maps_init(&m, 100);
+	first = malloc_next(&m, 30);
+	malloc_next(&m, 1);
+	second = malloc_next(&m, 20);
+	malloc_next(&m, 1);
+	region_set_unmapped(&m.map, first);
+	region_set_unmapped(&m.map, second);
+	g_assert_true(region_find_unmapped(&m.map, 15) == second);
+	g_assert_true(region_find_unmapped(&m.map, 25) == first);
+	g_assert_true(region_find_unmapped(&m.map, 40) == m.hole);
+	maps_clear(&m);
+}
+
+static void test_holes_merge(void)
+{
+	struct maps m = { 0 };
+	struct region *x, *y, *z;
+
+	maps_init(&m, 100);
+	x = malloc_next(&m, 10);
+	y = malloc_next(&m, 10);
+	z = malloc_next(&m, 10);
+	region_set_unmapped(&m.map, x);
+	region_set_unmapped(&m.map, z);
+	y = region_set_unmapped(&m.map, y);
+	g_assert_cmpuint(y->addr, ==, BASE);
+	g_assert_cmpuint(y->size, ==, 100);
+	g_assert_cmpuint(m.map.count, ==, 1);
+	maps_clear(&m);
+}
+
+static void test_best_fit(void)
+{
+	struct maps m = { 0 };
+	struct region *large, *small, *others;
+
+	maps_init(&m, 100);
+	large = free_next(&m, 30, &m.a);
+	malloc_next(&m, 1);
+	small = free_next(&m, 20, &m.a);
+	malloc_next(&m, 1);
+	others = free_next(&m, 10, &m.b);
+	g_assert_true(region_find_own(&m.map, &m.a, 5) == small);
+	g_assert_true(region_find_own(&m.map, &m.a, 21) == large);
+	g_assert_null(region_find_own(&m.map, &m.a, 31));
+	g_assert_true(region_find_own(&m.map, &m.b, 5) == others);
+	maps_clear(&m);
+}
+
+static void test_unused_is_as_good(void)
+{
+	struct maps m = { 0 };
+	struct region *own, *unused;
+
+	maps_init(&m, 100);
+	own = free_next(&m, 10, &m.a);
+	malloc_next(&m, 1);
+	unused = free_next(&m, 10, NULL);
+	malloc_next(&m, 1);
+	free_next(&m, 20, NULL);
+	g_assert_true(region_find_own(&m.map, &m.a, 10) == unused);
+	g_assert_true(region_find_own(&m.map, &m.b, 10) == unused);
+	region_set_malloc(&m.map, unused);
+	g_assert_true(region_find_own(&m.map, &m.a, 10) == own);
+	maps_clear(&m);
+}
+
+static void test_passed_is_anybodys(void)
+{
+	struct maps m = { 0 };
+	struct region *others;
+
+	maps_init(&m, 100);
+	others = free_next(&m, 10, &m.b);
+	malloc_next(&m, 1);
+	free_next(&m, 10, NULL);
+	g_assert_true(region_find_passed(&m.map, 10) == others);
+	g_assert_null(region_find_passed(&m.map, 11));
+	maps_clear(&m);
+}
+
+static void test_one_stream_merges(void)
+{
+	struct maps m = { 0 };
+	struct region *x, *y, *z;
+
+	maps_init(&m, 100);
+	x = malloc_next(&m, 10);
+	y = malloc_next(&m, 20);
+	z = malloc_next(&m, 30);
+	region_set_free(&m.map, x, &m.a, NULL);
+	region_set_free(&m.map, z, &m.a, NULL);
+	y = region_set_free(&m.map, y, &m.a, NULL);
+	g_assert_cmpuint(y->addr, ==, BASE);
+	g_assert_cmpuint(y->size, ==, 60);
+	g_assert_cmpuint(m.a.free.by_age.length, ==, 1);
+	g_assert_cmpuint(m.map.bytes[REGION_FREE], ==, 60);
+	maps_clear(&m);
+}
+
+static void test_two_streams_stay_apart(void)
+{
+	struct maps m = { 0 };
+	struct region *y;
+
+	maps_init(&m, 100);
+	free_next(&m, 10, &m.a);
+	y = free_next(&m, 20, &m.b);
+	free_next(&m, 30, NULL);
+	g_assert_cmpuint(y->size, ==, 20);
+	g_assert_cmpuint(m.map.count, ==, 4);
+	maps_clear(&m);
+}
+
+static void test_split_keeps_age(void)
+{
+	struct maps m = { 0 };
+	struct region *old, *young, *rest;
+
+	maps_init(&m, 100);
+	old = free_next(&m, 10, &m.a);
+	malloc_next(&m, 1);
+	young = free_next(&m, 10, &m.a);
+	rest = region_split(&m.map, old, 4);
+	g_assert_cmpuint(rest->id, ==, old->id);
+	g_assert_cmpuint(rest->size, ==, 6);
+	g_assert_true(m.map.by_age.head->data == old);
+	g_assert_true(m.map.by_age.head->next->data == rest);
+	g_assert_true(m.map.by_age.tail->data == young);
+	g_assert_true(m.a.free.by_age.head->next->data == rest);
+	maps_clear(&m);
+}
+
+static void test_malloc_is_found_exactly(void)
+{
+	struct maps m = { 0 };
+	struct region *x;
+
+	maps_init(&m, 100);
+	x = malloc_next(&m, 10);
+	g_assert_true(region_find_malloc(&m.map, BASE) == x);
+	g_assert_null(region_find_malloc(&m.map, BASE + 1));
+	region_set_free(&m.map, x, &m.a, NULL);
+	g_assert_null(region_find_malloc(&m.map, BASE));
+	maps_clear(&m);
+}
+
+static void test_zombie_dies(void)
+{
+	struct maps m = { 0 };
+	struct region *x;
+
+	maps_init(&m, 100);
+	x = free_next(&m, 10, &m.a);
+	malloc_next(&m, 1);
+	region_set_zombie(&m.map, x);
+	g_assert_cmpuint(m.map.bytes[REGION_ZOMBIE], ==, 10);
+	g_assert_true(m.map.dead.head->data == x);
+	x = region_set_unmapped(&m.map, x);
+	g_assert_cmpuint(m.map.dead.length, ==, 0);
+	g_assert_cmpuint(m.map.bytes[REGION_UNMAPPED], ==, 99);
+	maps_clear(&m);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/region/chunk", test_chunk);
+	g_test_add_func("/region/chunks-are-sorted", test_chunks_are_sorted);
+	g_test_add_func("/region/smallest-hole", test_smallest_hole);
+	g_test_add_func("/region/holes-merge", test_holes_merge);
+	g_test_add_func("/region/best-fit", test_best_fit);
+	g_test_add_func("/region/unused-is-as-good", test_unused_is_as_good);
+	g_test_add_func("/region/passed-is-anybodys", test_passed_is_anybodys);
+	g_test_add_func("/region/one-stream-merges", test_one_stream_merges);
+	g_test_add_func("/region/two-streams-stay-apart", test_two_streams_stay_apart);
+	g_test_add_func("/region/split-keeps-age", test_split_keeps_age);
+	g_test_add_func("/region/malloc-is-found-exactly", test_malloc_is_found_exactly);
+	g_test_add_func("/region/zombie-dies", test_zombie_dies);
+	return g_test_run();
+}

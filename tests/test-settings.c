@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Settings: every variable and option, good and bad. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend.h"
+#include "fixture.h"
+#include "settings.h"
+
+static const char *const variables[] = {
+	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
+};
+
+static void clear_env(void)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
+		g_unsetenv(variables[i]);
+}
+
+static void test_sizes(void)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} good[] = {
+		{ "0", 0 },
+		{ "1", 1 },
+		{ "2097152", 2097152 },
+		{ "3k", 3072 },
+		{ "2M", 2097152 },
+		{ "2m", 2097152 },
+		{ "1G", 1073741824 },
+		{ "8T", UINT64_C(8) << 40 },
+		{ "18446744073709551615", UINT64_MAX },
+		{ "16777215T", UINT64_C(16777215) << 40 },
+	};
+	static const char *const bad[] = {
+		"", " 1", "1 ", "-1", "+1", "M", "1MB", "1MiB", "1P", "0x10", "1.5G", "1e9", "18446744073709551616",
+		"16777216T", "99999999999999999999999",
+	};
+	uint64_t value;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
+		assert_ok(settings_parse_size("X", good[i].text, &value));
+		g_assert_cmpuint(value, ==, good[i].value);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+		value = 7;
+		assert_error(settings_parse_size("X", bad[i], &value), EINVAL, "X=");
+		g_assert_cmpuint(value, ==, 7);
+	}
+}
+
+static void test_env_unset(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+
+	clear_env();
+	g_setenv("VPMM_LOG", "", TRUE);
+	assert_ok(vpmm_opts_from_env(&opts));
+	g_assert_cmpuint(opts.page_size, ==, 0);
+	g_assert_cmpuint(opts.va_size, ==, 0);
+	g_assert_cmpuint(opts.pages, ==, 0);
+	g_assert_cmpint(opts.reuse, ==, VPMM_REUSE_ASYNC);
+	g_assert_cmpint(opts.log_level, ==, VPMM_LOG_NONE);
+	g_assert_null(opts.backend);
+	clear_env();
+}
+
+static void test_env_set(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+
+	clear_env();
+	g_setenv("VPMM_PAGE_SIZE", "4M", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1T", TRUE);
+	g_setenv("VPMM_PAGES", "12", TRUE);
+	g_setenv("VPMM_REUSE", "block", TRUE);
+	g_setenv("VPMM_LOG", "warning", TRUE);
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	assert_ok(vpmm_opts_from_env(&opts));
+	g_assert_cmpuint(opts.page_size, ==, 4 << 20);
+	g_assert_cmpuint(opts.va_size, ==, (size_t)1 << 40);
+	g_assert_cmpuint(opts.pages, ==, 12);
+	g_assert_cmpint(opts.reuse, ==, VPMM_REUSE_BLOCK);
+	g_assert_cmpint(opts.log_level, ==, VPMM_LOG_WARNING);
+	g_assert_cmpstr(opts.backend, ==, "host");
+	clear_env();
+}
+
+static void test_env_bad(void)
+{
+	static const struct {
+		const char *variable;
+		const char *value;
+	} bad[] = {
+		{ "VPMM_PAGE_SIZE", "0" },
+		{ "VPMM_PAGE_SIZE", "two" },
+		{ "VPMM_PAGE_SIZE", "-2M" },
+		{ "VPMM_PAGE_SIZE", "3000000" },
+		{ "VPMM_PAGE_SIZE", "4611686018427387904" },
+		{ "VPMM_PAGE_SIZE", "18446744073709551616" },
+		{ "VPMM_VA_SIZE", "0" },
+		{ "VPMM_VA_SIZE", "all" },
+		{ "VPMM_VA_SIZE", "3M" },
+		{ "VPMM_VA_SIZE", "16777215T" },
+		{ "VPMM_PAGES", "2M" },
+		{ "VPMM_PAGES", "-1" },
+		{ "VPMM_PAGES", "many" },
+		{ "VPMM_PAGES", "18446744073709551615" },
+		{ "VPMM_PAGES", "18446744073709551616" },
+		{ "VPMM_REUSE", "sync" },
+		{ "VPMM_REUSE", "ASYNC" },
+		{ "VPMM_LOG", "verbose" },
+		{ "VPMM_LOG", "3" },
+		{ "VPMM_BACKEND", "fault" },
+		{ "VPMM_BACKEND", "opencl" },
+		{ "VPMM_HOST_CAPACITY", "lots" },
+		{ "VPMM_HOST_DEVICES", "none" },
+		{ "VPMM_HOST_MAPPINGS", "1.5" },
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+		struct vpmm_pool *pool = (struct vpmm_pool *)&pool;
+
+		clear_env();
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv(bad[i].variable, bad[i].value, TRUE);
+		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, bad[i].variable);
+		g_assert_true(pool == (struct vpmm_pool *)&pool);
+		fixture_assert_nothing_left();
+		g_unsetenv(bad[i].variable);
+	}
+	clear_env();
+}
+
+static void assert_opts_bad(struct vpmm_opts opts, int expected, const char *word)
+{
+	struct vpmm_pool *pool = NULL;
+
+	assert_error(vpmm_pool_create(&pool, &opts), expected, word);
+	g_assert_null(pool);
+	fixture_assert_nothing_left();
+}
+
+static void test_opts_bad(void)
+{
+	static const int none = -1, far = 99;
+
+	assert_opts_bad((struct vpmm_opts){ .size = 0 }, EINVAL, "size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 12345 }, EINVAL, "page_size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX - 1 }, EINVAL, "page_size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 3 * PAGE }, EINVAL, "va_size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX, .pages = 1 }, EINVAL, "pages");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .reuse = 2 }, EINVAL, "reuse");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .reuse = -1 }, EINVAL, "reuse");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .log_level = 5 }, EINVAL, "log_level");
+	assert_opts_bad((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "" }, EINVAL, "backend");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .device = &none }, EINVAL, "device");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .device = &far }, ENODEV, "99");
+}
+
+/* A program that was compiled against a later header may have more to say than this library can hear. */
+static void test_opts_tail(void)
+{
+	struct {
+		struct vpmm_opts known;
+		uint64_t later;
+	} opts = { .known = { FIXTURE_OPTS } };
+	struct vpmm_pool *pool;
+
+	opts.known.size = sizeof(opts);
+	assert_ok(vpmm_pool_create(&pool, &opts.known));
+	vpmm_pool_destroy(pool);
+	opts.later = 1;
+	assert_error(vpmm_pool_create(&pool, &opts.known), E2BIG, "size");
+	fixture_assert_nothing_left();
+}
+
+/* One that was compiled against an earlier header says less; the rest is as by default. */
+static void test_opts_head(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS, .log_level = 99 };
+	struct vpmm_pool *pool;
+
+	opts.size = offsetof(struct vpmm_opts, log_level);
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/* With options, the environment has no say. */
+static void test_opts_over_env(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS };
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	g_setenv("VPMM_PAGE_SIZE", "junk", TRUE);
+	g_setenv("VPMM_BACKEND", "junk", TRUE);
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_pool_info(pool, &info));
+	g_assert_cmpuint(info.page_size, ==, PAGE);
+	vpmm_pool_destroy(pool);
+	clear_env();
+	fixture_assert_nothing_left();
+}
+
+static void test_defaults(void)
+{
+	struct backend_info device = { .granularity = PAGE };
+	struct settings settings = { 0 };
+
+	assert_ok(settings_fit(&settings, &device));
+	g_assert_cmpuint(settings.page_size, ==, PAGE);
+	g_assert_cmpuint(settings.va_size, ==, (size_t)8 << 40);
+
+	device.granularity = 3 << 19;
+	settings = (struct settings){ 0 };
+	assert_ok(settings_fit(&settings, &device));
+	g_assert_cmpuint(settings.page_size, ==, 3 << 20);
+	g_assert_cmpuint(settings.va_size % settings.page_size, ==, 0);
+	g_assert_cmpuint(settings.va_size, >=, (size_t)8 << 40);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/settings/sizes", test_sizes);
+	g_test_add_func("/settings/env-unset", test_env_unset);
+	g_test_add_func("/settings/env-set", test_env_set);
+	g_test_add_func("/settings/env-bad", test_env_bad);
+	g_test_add_func("/settings/opts-bad", test_opts_bad);
+	g_test_add_func("/settings/opts-tail", test_opts_tail);
+	g_test_add_func("/settings/opts-head", test_opts_head);
+	g_test_add_func("/settings/opts-over-env", test_opts_over_env);
+	g_test_add_func("/settings/defaults", test_defaults);
+	return g_test_run();
+}

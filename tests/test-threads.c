@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* One pool, many threads: each on streams of its own, on its per-thread stream, and all on one stream. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "fixture.h"
+
+#define THREADS 8
+#define ROUNDS 300
+#define HELD 6
+
+struct worker {
+	struct fixture *f;
+	struct CUstream_st *stream;
+	GThread *thread;
+	guint32 seed;
+};
+
+static void fill(char *ptr, size_t size, char value)
+{
+	memset(ptr, value, 64);
+	memset(ptr + size - 64, value, 64);
+}
+
+static void verify(const char *ptr, size_t size, char value)
+{
+	for (int i = 0; i < 64; i++) {
+		g_assert_cmpint(ptr[i], ==, value);
+		g_assert_cmpint(ptr[size - 1 - (size_t)i], ==, value);
+	}
+}
+
+/* Its work is done by the time it frees, so it may touch the memory itself. */
+static gpointer work(gpointer data)
+{
+	struct worker *w = data;
+	GRand *rand = g_rand_new_with_seed(w->seed);
+	struct {
+		void *ptr;
+		size_t size;
+	} held[HELD] = { { NULL, 0 } };
+
+	for (int round = 0; round < ROUNDS; round++) {
+		int i = g_rand_int_range(rand, 0, HELD);
+		char value = (char)(w->seed * HELD + (guint32)i);
+
+		if (held[i].ptr) {
+			verify(held[i].ptr, held[i].size, value);
+			assert_ok(vpmm_free(w->f->pool, held[i].ptr, w->stream));
+			held[i].ptr = NULL;
+		} else {
+			held[i].size = g_rand_boolean(rand) ? (size_t)g_rand_int_range(rand, 1, 6) * PAGE : 4096;
+			assert_ok(vpmm_malloc(w->f->pool, &held[i].ptr, held[i].size, w->stream));
+			fill(held[i].ptr, held[i].size, value);
+		}
+	}
+	for (int i = 0; i < HELD; i++)
+		assert_ok(vpmm_free(w->f->pool, held[i].ptr, w->stream));
+	g_rand_free(rand);
+	return NULL;
+}
+
+/* Looks on while the others work. */
+static gpointer look(gpointer data)
+{
+	struct worker *w = data;
+	FILE *out = tmpfile();
+
+	g_assert_nonnull(out);
+	for (int round = 0; round < 20; round++) {
+		assert_ok(vpmm_pool_check(w->f->pool));
+		assert_ok(vpmm_pool_dump(w->f->pool, out));
+		fixture_stats(w->f);
+	}
+	fclose(out);
+	return NULL;
+}
+
+static void run_workers(struct CUstream_st *(*choose)(struct fixture *f, int i))
+{
+	struct worker workers[THREADS + 1];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	for (int i = 0; i <= THREADS; i++) {
+		workers[i] = (struct worker){ .f = &f, .seed = (guint32)i, .stream = choose(&f, i) };
+		workers[i].thread = g_thread_new(NULL, i < THREADS ? work : look, &workers[i]);
+	}
+	for (int i = 0; i <= THREADS; i++)
+		g_thread_join(workers[i].thread);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
+	fixture_close(&f);
+}
+
+static struct CUstream_st *several_share(struct fixture *f, int i)
+{
+	return f->streams[i % STREAMS];
+}
+
+static struct CUstream_st *all_share(struct fixture *f, int i)
+{
+	(void)i;
+	return f->streams[0];
+}
+
+static struct CUstream_st *per_thread(struct fixture *f, int i)
+{
+	(void)f;
+	(void)i;
+	return VPMM_HOST_STREAM_PER_THREAD;
+}
+
+static void test_several(void)
+{
+	run_workers(several_share);
+}
+
+static void test_one(void)
+{
+	run_workers(all_share);
+}
+
+static void test_per_thread(void)
+{
+	run_workers(per_thread);
+}
+
+struct handing {
+	struct fixture *f;
+	GAsyncQueue *queue;
+	pthread_mutex_t lock;		/* GLib's own locking is invisible to ThreadSanitizer */
+};
+
+#define HANDED 200
+
+static gpointer take(gpointer data)
+{
+	struct handing *h = data;
+
+	for (int i = 0; i < HANDED; i++) {
+		char *ptr = g_async_queue_pop(h->queue);
+
+		pthread_mutex_lock(&h->lock);
+		pthread_mutex_unlock(&h->lock);
+		verify(ptr, PAGE, (char)i);
+		assert_ok(vpmm_free(h->f->pool, ptr, h->f->streams[1]));
+	}
+	return NULL;
+}
+
+/* Memory is allocated by one thread for one stream, and freed by another on another. */
+static void test_handing(void)
+{
+	struct handing h = { .queue = g_async_queue_new(), .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct fixture f;
+	GThread *taker;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	h.f = &f;
+	taker = g_thread_new(NULL, take, &h);
+	for (int i = 0; i < HANDED; i++) {
+		void *ptr;
+
+		assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, f.streams[0]));
+		pthread_mutex_lock(&h.lock);
+		fill(ptr, PAGE, (char)i);
+		pthread_mutex_unlock(&h.lock);
+		g_async_queue_push(h.queue, ptr);
+	}
+	g_thread_join(taker);
+	g_async_queue_unref(h.queue);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/threads/several-streams", test_several);
+	g_test_add_func("/threads/one-stream", test_one);
+	g_test_add_func("/threads/per-thread-stream", test_per_thread);
+	g_test_add_func("/threads/handing-on", test_handing);
+	return g_test_run();
+}
