@@ -67,7 +67,8 @@ int vpmm_host_stream_create(struct CUstream_st **stream);
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @stream is not one of vpmm_host_stream_create(),
- *	-EBUSY work on it waits for another stream; it stays, with what could not be completed.
+ *	-EBUSY work on it waits for another stream, or a piece of work makes the call; the stream stays, with what could
+ *	not be completed.
  * Since: 0.1
  */
 int vpmm_host_stream_destroy(struct CUstream_st *stream);
@@ -121,7 +122,8 @@ int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @stream is not a stream,
- *	-EBUSY the next piece waits for another stream; what stood before it has completed.
+ *	-EBUSY the next piece waits for another stream, or a piece of work makes the call; what stood before it has
+ *	completed.
  * Since: 0.1
  */
 int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n);

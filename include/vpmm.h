@@ -149,7 +149,7 @@ struct vpmm_info {
  * @steals: those of them that took a region of another stream
  * @defrags: allocations for which free regions were harvested
  * @grows: allocations for which memory was created
- * @waits: waits for another stream's event, on the GPU or, with VPMM_REUSE_BLOCK, on the host
+ * @waits: waits for another stream's event on the GPU or, with VPMM_REUSE_BLOCK, for any stream's on the host
  * @creates: driver calls that created memory
  * @maps: driver calls that mapped memory
  * @accesses: driver calls that set access
@@ -216,9 +216,10 @@ struct vpmm_stats {
  *	-EINVAL @pool is NULL, or an option or a variable of the environment has a bad value,
  *	-E2BIG @opts is larger than this library knows and what it does not know is not zero,
  *	-ENODEV there is no driver, or no such device,
- *	-ENOTSUP the device has no virtual memory management,
+ *	-ENOTSUP the device has no virtual memory management, or the driver is older than CUDA 12.0,
  *	-ENOMEM the address space or the initial pages are not to be had,
- *	-EIO the driver reports an earlier failure.
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked from one that had a pool.
  * Since: 0.1
  */
 int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
@@ -238,7 +239,8 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
 /**
  * vpmm_malloc() - allocate device memory, for use on a stream
  * @pool: the pool; NULL: the default pool of the current device, created as the environment says if there is none yet
- * @ptr: receives the address, a multiple of 256 bytes, or of the page size for a request of a page or more
+ * @ptr: receives the address, a multiple of 256 bytes; for a request of a page or more, a multiple of the largest power
+ *	of two that divides the page size
  * @size: bytes; 0 makes *@ptr NULL
  * @stream: the stream whose work may use the memory from now on; NULL, the legacy and the per-thread default stream
  *	are streams like others
@@ -249,8 +251,9 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or the stream is not one,
  *	-ENOMEM neither the pool nor the device has the memory,
+ *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created,
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured into a graph,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
@@ -266,7 +269,8 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
  * Return: 0, or
  *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one; nothing changes,
  *	-EIO the driver reports an earlier failure; the memory stays allocated,
- *	-EBUSY the process was forked after the pool was created.
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured into a graph; the
+ *	memory stays allocated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -279,6 +283,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * Context: any thread; does not wait.
  * Return: 0, or
  *	-EINVAL @stats is NULL or its size is too small,
+ *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  *	A structure larger than this library knows has the rest cleared.
  * Since: 0.1

@@ -69,6 +69,9 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	struct log log;
 	int err;
 
+	/* What the driver and the host backend have is shared with the parent, and works for it alone. */
+	if (generation)
+		return error_set(-EBUSY, "the process was forked from one with pools");
 	err = settings_from_opts(&settings, opts);
 	if (err)
 		return err;
@@ -183,6 +186,7 @@ static int resolve(struct vpmm_pool **pool)
 		if (*pool)
 			return 0;
 	}
+	/* Another thread may have held the lock when this process was forked. */
 	if (generation)
 		return error_set(-EBUSY, "the process was forked from one with pools: it has no default pool");
 	return default_create(pool);

@@ -258,6 +258,8 @@ static void harvest_count(struct harvest *harvest)
 	if (harvest->created) {
 		counts->grows++;
 		counts->grown += harvest->created;
+		log_add(&harvest->pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+			harvest->created, harvest->stream->id);
 		pool_note_peaks(harvest->pool);
 	}
 }

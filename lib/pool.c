@@ -20,16 +20,13 @@ static int pool_add_chunk(struct vpmm_pool *pool, size_t needed, struct region *
 {
 	struct backend *be = pool->backend;
 	size_t page_size = pool->settings.page_size;
+	size_t align = page_size & -page_size;
 	size_t wanted = MAX(pool->settings.va_size, needed);
 	size_t size = wanted;
-	struct backend_info info;
 	uint64_t addr;
 	int err;
 
-	err = be->ops->info(be, &info);
-	if (err)
-		return err;
-	while ((err = be->ops->reserve(be, size, info.granularity, &addr)) == -ENOMEM && size > needed)
+	while ((err = be->ops->reserve(be, size, align, &addr)) == -ENOMEM && size > needed)
 		size = MAX(needed, round_up(size / 2, page_size));
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);

@@ -293,6 +293,7 @@ static int use_in_child(struct vpmm_pool *pool, void *live)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_pool *made = NULL;
 	void *ptr = NULL;
 
 	if (vpmm_malloc(pool, &ptr, PAGE, NULL) != -EBUSY || ptr)
@@ -307,6 +308,8 @@ static int use_in_child(struct vpmm_pool *pool, void *live)
 		return 5;
 	if (vpmm_malloc(NULL, &ptr, PAGE, NULL) != -EBUSY)
 		return 6;
+	if (vpmm_pool_create(&made, &(struct vpmm_opts){ FIXTURE_OPTS }) != -EBUSY || made)
+		return 7;
 	vpmm_pool_destroy(pool);
 	return 0;
 }

@@ -34,6 +34,7 @@ static void test_larger_pages(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .page_size = 4 * PAGE, .pages = 2 });
 	assert_ok(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]));
 	assert_layout(&f, "[+2]");
+	g_assert_cmpuint((uintptr_t)a % (4 * PAGE), ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
 	fixture_close(&f);
 }
