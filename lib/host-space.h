@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Address space and memory of one open host backend: reservations, handles, and mappings between them. The calls are
+ * those of struct backend_ops, with their preconditions checked; each explains its error by error_set().
+ */
+#ifndef HOST_SPACE_H
+#define HOST_SPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct backend_event;
+struct host_device;
+struct host_space;
+
+/**
+ * host_space_new() - an empty address space
+ * @dev: the device whose memory it has
+ *
+ * Return: the space.
+ */
+struct host_space *host_space_new(struct host_device *dev);
+
+/**
+ * host_space_destroy() - give everything back
+ * @space: the space
+ *
+ * Return: how many reservations, handles and mappings still existed.
+ */
+uint64_t host_space_destroy(struct host_space *space);
+
+/**
+ * host_space_count() - what exists in the process, in all spaces
+ * @reservations: receives the number of reservations
+ * @handles: receives the number of pieces of memory, released ones that are still mapped included
+ * @mappings: receives the number of mappings
+ */
+void host_space_count(uint64_t *reservations, uint64_t *handles, uint64_t *mappings);
+
+int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va);
+int host_space_unreserve(struct host_space *space, uint64_t va, size_t size);
+int host_space_create(struct host_space *space, size_t size, uint64_t *handle);
+int host_space_release(struct host_space *space, uint64_t handle);
+int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t handle);
+int host_space_access(struct host_space *space, uint64_t va, size_t size);
+int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct backend_event *guard);
+
+#endif /* HOST_SPACE_H */

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "error.h"
+#include "host-device.h"
+#include "host-stream.h"
+
+enum item_kind {
+	ITEM_WORK,
+	ITEM_RECORD,
+	ITEM_WAIT
+};
+
+/* One place in a stream's queue. */
+struct item {
+	struct item *next;
+	enum item_kind kind;
+	vpmm_host_fn fn;
+	void *data;
+	struct backend_event *event;
+};
+
+/*
+ * After every call, the head of a queue is a piece of work, or a wait for an event that is not complete; the stream is
+ * then in that event's list.
+ */
+struct CUstream_st {
+	uint64_t id;
+	int device;
+	unsigned int refs;		/* whoever can name it, and threads that work on it */
+	bool orphan;			/* nobody can name it any more: its work completes as soon as it can */
+	bool running;			/* a thread is in the function of the head */
+	bool ready;			/* in ready_orphans */
+	struct item *head;
+	struct item **tail;
+	uint64_t submitted;		/* pieces of work, ever */
+	uint64_t completed;
+	struct CUstream_st *next;	/* in an event's list, or in advance()'s */
+	struct CUstream_st *next_ready;
+};
+
+struct backend_event {
+	unsigned int refs;
+	bool recorded;
+	bool complete;
+	struct CUstream_st *stream;	/* in whose queue its marker is, while there is one */
+	struct CUstream_st *waiting;	/* streams whose head waits for it */
+};
+
+/* The per-thread streams of one thread. */
+struct own_streams {
+	struct CUstream_st *of_device[HOST_DEVICES_MAX];
+};
+
+static void own_streams_free(void *data);
+
+/*
+ * One lock for all streams, as a wait or a completion goes through several. It is not GLib's, whose locks are invisible
+ * to ThreadSanitizer.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
+static GHashTable *created;		/* set of the streams of host_stream_create() */
+static struct CUstream_st *defaults[HOST_DEVICES_MAX];
+static struct CUstream_st *ready_orphans;
+static uint64_t last_id;
+static uint64_t event_count;
+
+static GPrivate own_streams = G_PRIVATE_INIT(own_streams_free);
+static _Thread_local bool in_work;
+
+static struct CUstream_st *stream_new(int device)
+{
+	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
+
+	stream->id = ++last_id;
+	stream->device = device;
+	stream->refs = 1;
+	stream->tail = &stream->head;
+	return stream;
+}
+
+static void stream_settle(struct CUstream_st *stream)
+{
+	if (!stream->refs && !stream->head && !stream->ready)
+		g_free(stream);
+}
+
+static void stream_unref(struct CUstream_st *stream)
+{
+	stream->refs--;
+	stream_settle(stream);
+}
+
+static struct CUstream_st *own_stream(int device)
+{
+	struct own_streams *own = g_private_get(&own_streams);
+
+	if (!own) {
+		own = g_new0(struct own_streams, 1);
+		g_private_set(&own_streams, own);
+	}
+	if (!own->of_device[device])
+		own->of_device[device] = stream_new(device);
+	return own->of_device[device];
+}
+
+static struct CUstream_st *resolve(int device, struct CUstream_st *handle)
+{
+	if (!handle || handle == VPMM_HOST_STREAM_LEGACY) {
+		if (!defaults[device])
+			defaults[device] = stream_new(device);
+		return defaults[device];
+	}
+	if (handle == VPMM_HOST_STREAM_PER_THREAD)
+		return own_stream(device);
+	if (created && g_hash_table_contains(created, handle))
+		return handle;
+	return NULL;
+}
+
+static int no_stream(struct CUstream_st *handle)
+{
+	return error_set(-EINVAL, "%p is not a stream of the host backend", (void *)handle);
+}
+
+static void event_drop(struct backend_event *event)
+{
+	if (--event->refs)
+		return;
+	event_count--;
+	g_free(event);
+}
+
+static void push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
+{
+	struct item *item = g_new0(struct item, 1);
+
+	item->kind = kind;
+	item->event = event;
+	if (event)
+		event->refs++;
+	*stream->tail = item;
+	stream->tail = &item->next;
+}
+
+static void pop(struct CUstream_st *stream)
+{
+	struct item *item = stream->head;
+
+	stream->head = item->next;
+	if (!stream->head)
+		stream->tail = &stream->head;
+	if (item->event)
+		event_drop(item->event);
+	g_free(item);
+}
+
+static struct CUstream_st *event_finish(struct backend_event *event, struct CUstream_st *todo)
+{
+	struct CUstream_st *stream;
+
+	event->complete = true;
+	event->stream = NULL;
+	while ((stream = event->waiting)) {
+		event->waiting = stream->next;
+		stream->next = todo;
+		todo = stream;
+	}
+	return todo;
+}
+
+static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
+{
+	struct item *item;
+
+	while ((item = stream->head) && item->kind != ITEM_WORK) {
+		if (item->kind == ITEM_RECORD) {
+			todo = event_finish(item->event, todo);
+		} else if (!item->event->complete) {
+			stream->next = item->event->waiting;
+			item->event->waiting = stream;
+			return todo;
+		}
+		pop(stream);
+	}
+	if (stream->orphan && stream->head && !stream->ready) {
+		stream->ready = true;
+		stream->next_ready = ready_orphans;
+		ready_orphans = stream;
+	}
+	stream_settle(stream);
+	return todo;
+}
+
+/* Passes the markers at the head of a stream, and of those that waited for them. Not for a stream that waits. */
+static void advance(struct CUstream_st *stream)
+{
+	struct CUstream_st *todo = stream;
+
+	stream->next = NULL;
+	while ((stream = todo)) {
+		todo = stream->next;
+		todo = pass_markers(stream, todo);
+	}
+}
+
+/* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
+static void run_head(struct CUstream_st *stream)
+{
+	struct item *item = stream->head;
+
+	if (item->fn) {
+		stream->running = true;
+		pthread_mutex_unlock(&lock);
+		in_work = true;
+		item->fn(item->data);
+		in_work = false;
+		pthread_mutex_lock(&lock);
+		stream->running = false;
+		pthread_cond_broadcast(&work_done);
+	}
+	pop(stream);
+	stream->completed++;
+	advance(stream);
+}
+
+/* Completes what nobody can name, and nothing holds up any more. */
+static void run_orphans(void)
+{
+	struct CUstream_st *stream;
+
+	while ((stream = ready_orphans)) {
+		ready_orphans = stream->next_ready;
+		stream->ready = false;
+		stream->refs++;
+		while (!stream->running && stream->head && stream->head->kind == ITEM_WORK)
+			run_head(stream);
+		stream_unref(stream);
+	}
+}
+
+/* Completes up to @n pieces of those before the @last one. The caller has a reference. */
+static int complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
+{
+	while (n && stream->completed < last) {
+		if (stream->running) {
+			pthread_cond_wait(&work_done, &lock);
+		} else if (stream->head->kind == ITEM_WAIT) {
+			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
+					 ", with %" G_GUINT64_FORMAT " pieces of work behind the wait", stream->id,
+					 stream->head->event->stream->id, stream->submitted - stream->completed);
+		} else {
+			run_head(stream);
+			n--;
+		}
+	}
+	return 0;
+}
+
+static int not_in_work(const char *call)
+{
+	return in_work ? error_set(-EBUSY, "a piece of work must not %s", call) : 0;
+}
+
+static void own_streams_free(void *data)
+{
+	struct own_streams *own = data;
+	struct CUstream_st *stream;
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < HOST_DEVICES_MAX; i++) {
+		stream = own->of_device[i];
+		if (!stream)
+			continue;
+		stream->orphan = true;
+		if (stream->head && stream->head->kind == ITEM_WORK)
+			advance(stream);
+		stream_unref(stream);
+	}
+	run_orphans();
+	pthread_mutex_unlock(&lock);
+	g_free(own);
+}
+
+struct CUstream_st *host_stream_create(int device)
+{
+	struct CUstream_st *stream;
+
+	pthread_mutex_lock(&lock);
+	if (!created)
+		created = g_hash_table_new(NULL, NULL);
+	stream = stream_new(device);
+	g_hash_table_add(created, stream);
+	pthread_mutex_unlock(&lock);
+	return stream;
+}
+
+int host_stream_destroy(struct CUstream_st *stream)
+{
+	int ret = not_in_work("destroy a stream");
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&lock);
+	if (!created || !g_hash_table_contains(created, stream)) {
+		ret = error_set(-EINVAL, "%p is not a stream of vpmm_host_stream_create()", (void *)stream);
+		goto unlock;
+	}
+	stream->refs++;
+	while (!ret && stream->completed < stream->submitted)
+		ret = complete(stream, UINT64_MAX, stream->submitted);
+	if (!ret && g_hash_table_remove(created, stream)) {
+		stream->orphan = true;
+		stream_unref(stream);
+	}
+	stream_unref(stream);
+	run_orphans();
+unlock:
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+int host_stream_check(int device, struct CUstream_st *stream)
+{
+	struct CUstream_st *found;
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (!found)
+		ret = no_stream(stream);
+	else if (found->device != device)
+		ret = error_set(-EINVAL, "stream %" G_GUINT64_FORMAT " belongs to host device %d, not to %d", found->id,
+				found->device, device);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
+{
+	struct CUstream_st *found;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (found)
+		*id = found->id;
+	pthread_mutex_unlock(&lock);
+	return found ? 0 : no_stream(stream);
+}
+
+int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data)
+{
+	struct CUstream_st *found;
+	struct item **end;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (found) {
+		end = found->tail;
+		push(found, ITEM_WORK, NULL);
+		(*end)->fn = fn;
+		(*end)->data = data;
+		found->submitted++;
+	}
+	pthread_mutex_unlock(&lock);
+	return found ? 0 : no_stream(stream);
+}
+
+int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
+{
+	struct CUstream_st *found;
+	int ret = not_in_work("complete work");
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (!found) {
+		ret = no_stream(stream);
+		goto unlock;
+	}
+	found->refs++;
+	ret = complete(found, n, found->submitted);
+	stream_unref(found);
+	run_orphans();
+unlock:
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
+{
+	struct CUstream_st *found;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (found)
+		*n = (unsigned int)MIN(found->submitted - found->completed, UINT_MAX);
+	pthread_mutex_unlock(&lock);
+	return found ? 0 : no_stream(stream);
+}
+
+int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event)
+{
+	struct CUstream_st *found;
+	bool first;
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (!found) {
+		ret = no_stream(stream);
+	} else if (!event->recorded) {
+		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
+	} else if (!event->complete) {
+		first = !found->head;
+		push(found, ITEM_WAIT, event);
+		if (first)
+			advance(found);
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+struct backend_event *host_event_create(void)
+{
+	struct backend_event *event = g_new0(struct backend_event, 1);
+
+	event->refs = 1;
+	pthread_mutex_lock(&lock);
+	event_count++;
+	pthread_mutex_unlock(&lock);
+	return event;
+}
+
+void host_event_unref(struct backend_event *event)
+{
+	if (!event)
+		return;
+	pthread_mutex_lock(&lock);
+	event_drop(event);
+	pthread_mutex_unlock(&lock);
+}
+
+int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream)
+{
+	struct CUstream_st *found;
+	bool first;
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	found = resolve(device, stream);
+	if (!found) {
+		ret = no_stream(stream);
+	} else if (event->recorded) {
+		ret = error_set(-EINVAL, "an event can be recorded once, and this one was before");
+	} else {
+		event->recorded = true;
+		event->stream = found;
+		first = !found->head;
+		push(found, ITEM_RECORD, event);
+		if (first)
+			advance(found);
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+int host_event_query(struct backend_event *event, int *complete)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	if (event->recorded)
+		*complete = event->complete;
+	else
+		ret = error_set(-EINVAL, "an event that was never recorded cannot be queried");
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+/* The stream that has to go on before another can. A wait is for what was recorded earlier, so there is no circle. */
+static struct CUstream_st *holding_up(struct CUstream_st *stream)
+{
+	while (stream->head->kind == ITEM_WAIT)
+		stream = stream->head->event->stream;
+	return stream;
+}
+
+int host_event_sync(struct backend_event *event)
+{
+	struct CUstream_st *stream;
+	int ret = not_in_work("wait for an event");
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&lock);
+	if (!event->recorded) {
+		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
+		goto unlock;
+	}
+	event->refs++;
+	while (!event->complete) {
+		stream = holding_up(event->stream);
+		if (stream->running) {
+			pthread_cond_wait(&work_done, &lock);
+			continue;
+		}
+		stream->refs++;
+		run_head(stream);
+		stream_unref(stream);
+	}
+	event_drop(event);
+	run_orphans();
+unlock:
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+uint64_t host_event_count(void)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&lock);
+	count = event_count;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
