@@ -66,7 +66,7 @@ struct backend_info {
  *	which nobody uses these addresses, is complete; NULL says that no stream ever used them.
  *
  * @stream_id: the driver's id of a stream, the same for every handle that means the same stream now, never used for
- *	another stream again.
+ *	another stream again. -EBUSY while the stream is captured into a graph, as no event can be recorded on it.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
