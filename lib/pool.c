@@ -267,16 +267,13 @@ static int pool_find(struct vpmm_pool *pool, size_t size, struct stream *stream,
 	return 0;
 }
 
-static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			     struct CUstream_st *handle)
 {
-	struct stream *stream;
 	struct region *region;
 	int err;
 
 	err = zombie_reap(pool);
-	if (err)
-		return err;
-	err = stream_get(&pool->streams, handle, &stream);
 	if (err)
 		return err;
 	err = pool_find(pool, size, stream, &region);
@@ -296,14 +293,18 @@ static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
 	size_t page_size = pool->settings.page_size;
+	struct stream *stream;
 	int err;
 
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
 	if (size < page_size)
 		err = pool_malloc_small(pool, addr, size, handle);
 	else if (size > SIZE_MAX / 4)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else
-		err = pool_malloc_pages(pool, addr, round_up(size, page_size), handle);
+		err = pool_malloc_pages(pool, addr, round_up(size, page_size), stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	return err;
@@ -321,15 +322,12 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 	return 0;
 }
 
-static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct CUstream_st *handle)
+static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct stream *stream,
+			   struct CUstream_st *handle)
 {
-	struct stream *stream;
 	struct event *event;
 	int err;
 
-	err = stream_get(&pool->streams, handle, &stream);
-	if (err)
-		return err;
 	err = stream_record(stream, handle, &event);
 	if (err)
 		return err;
@@ -341,17 +339,19 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
 	struct region *region = region_find_malloc(&pool->regions, addr);
-	struct small *small;
+	struct small *small = region ? NULL : g_hash_table_lookup(pool->small, &addr);
+	struct stream *stream;
 	int err;
 
-	if (region) {
-		err = pool_free_pages(pool, region, handle);
-	} else {
-		small = g_hash_table_lookup(pool->small, &addr);
-		if (!small)
-			return error_set(-EINVAL, "no allocation of this pool starts there");
+	if (!region && !small)
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
+	if (region)
+		err = pool_free_pages(pool, region, stream, handle);
+	else
 		err = pool_free_small(pool, small, handle);
-	}
 	if (!err)
 		pool->counts.frees++;
 	return err;
