@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a trace is replayed on: a pool of libvpmm, or one of the driver's own allocators. */
+#ifndef ALLOCATOR_H
+#define ALLOCATOR_H
+
+#include <stddef.h>
+
+#include "vpmm.h"
+
+struct allocator;
+
+/**
+ * struct allocator_ops - what an allocator does
+ * @alloc: allocate @size bytes for use on @stream; 0 bytes are a null pointer
+ * @free: free, in the order of @stream; a null pointer is nothing
+ * @stats: what it holds and has done; what it cannot tell is 0
+ * @error: the sentence of the last of these calls that failed
+ * @destroy: give everything back; nothing is allocated any more, no work is pending
+ */
+struct allocator_ops {
+	int (*alloc)(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream);
+	int (*free)(struct allocator *a, void *ptr, struct CUstream_st *stream);
+	int (*stats)(struct allocator *a, struct vpmm_stats *stats);
+	const char *(*error)(void);
+	void (*destroy)(struct allocator *a);
+};
+
+/* Each allocator's own structure has this as its first member. */
+struct allocator {
+	const struct allocator_ops *ops;
+};
+
+/**
+ * allocator_vpmm_create() - a pool of libvpmm
+ * @opts: how the pool is to be
+ * @allocator: receives it
+ *
+ * Return: 0, or what vpmm_pool_create() returns, explained by fail_set().
+ */
+int allocator_vpmm_create(const struct vpmm_opts *opts, struct allocator **allocator);
+
+#endif /* ALLOCATOR_H */

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "choose.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "fail.h"
+
+/* Without the initial pages: they may be many, and nobody is going to use this pool. */
+static int look_at(const char *backend, struct choice *choice)
+{
+	struct vpmm_opts opts = choice->opts;
+	struct vpmm_pool *pool;
+	int err;
+
+	choice->opts.backend = backend;
+	opts.backend = backend;
+	opts.pages = 0;
+	err = vpmm_pool_create(&pool, &opts);
+	if (err)
+		return fail_set(err, "%s", vpmm_last_error());
+	choice->info = (struct vpmm_info){ .size = sizeof(choice->info) };
+	err = vpmm_pool_info(pool, &choice->info);
+	if (err)
+		fail_set(err, "%s", vpmm_last_error());
+	choice->info.pages = choice->opts.pages;
+	vpmm_pool_destroy(pool);
+	return err;
+}
+
+static int look_automatically(struct choice *choice)
+{
+	int err;
+
+	err = look_at("cuda", choice);
+	if (!err) {
+		choice->why = g_strdup("auto found a device");
+		return 0;
+	}
+	if (err != -ENODEV)
+		return err;
+	choice->why = g_strdup_printf("auto found no device: %s", fail_text());
+	err = look_at("host", choice);
+	if (err)
+		g_free(choice->why);
+	return err;
+}
+
+int choose_backend(const char *name, struct choice *choice)
+{
+	const char *variable = g_getenv("VPMM_BACKEND");
+	bool from_env = !name && variable && *variable;
+	int err;
+
+	choice->opts = (struct vpmm_opts){ .size = sizeof(choice->opts) };
+	err = vpmm_opts_from_env(&choice->opts);
+	if (err)
+		return fail_set(err, "%s", vpmm_last_error());
+	if (!name)
+		name = from_env ? variable : "auto";
+	if (strcmp(name, "auto") == 0)
+		return look_automatically(choice);
+	if (strcmp(name, "cuda") != 0 && strcmp(name, "host") != 0)
+		return fail_set(-EINVAL, "--backend: \"%s\" is none, expected cuda, host or auto", name);
+	err = look_at(name, choice);
+	if (!err)
+		choice->why = g_strdup(from_env ? "VPMM_BACKEND says so" : "--backend says so");
+	return err;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Which backend a tool works on, and what is there. */
+#ifndef CHOOSE_H
+#define CHOOSE_H
+
+#include "vpmm.h"
+
+/**
+ * struct choice - what was chosen
+ * @opts: the options of the environment, with the backend that was taken: "cuda" or "host"
+ * @info: what a pool with these options stands on; its pages are those of @opts, which were not created
+ * @why: why this backend, as half a sentence; its own memory, for g_free()
+ */
+struct choice {
+	struct vpmm_opts opts;
+	struct vpmm_info info;
+	char *why;
+};
+
+/**
+ * choose_backend() - take a backend
+ * @name: "cuda", "host" or "auto"; NULL: what VPMM_BACKEND says, or auto
+ * @choice: receives it
+ *
+ * Auto is cuda where there is a device and a driver, and host elsewhere.
+ *
+ * Return: 0, or explained by fail_set():
+ *	-EINVAL @name or a variable of the environment has a bad value,
+ *	another negative errno value: there can be no pool on this backend.
+ */
+int choose_backend(const char *name, struct choice *choice);
+
+#endif /* CHOOSE_H */

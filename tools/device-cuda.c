@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * A CUDA device. The pattern is written and looked at by two kernels, so that the replay does not wait for either: a
+ * block that is handed on too early is overwritten before its check.
+ */
+#include "device-cuda.h"
+
+#include <errno.h>
+#include <glib.h>
+
+#include "fail.h"
+#include "pattern.h"
+
+#define BLOCK_THREADS 256
+#define BLOCKS_PER_PROCESSOR 8
+
+/* How close --limit comes to what it was given. */
+#define LIMIT_SLACK ((size_t)4 << 20)
+
+/*
+ * The kernels, in the oldest form that can say them, for the driver to translate. Each thread takes every so-manieth
+ * word from its own on. The thread that comes to stand right behind the last whole word, of which there is one, takes
+ * the bytes of the tail. pattern_word() is the same arithmetic; its multiplier is -1640531535 here.
+ */
+#define KERNEL_BEGIN \
+	".reg .pred %done, %tail, %bad;\n" \
+	".reg .b32 %key, %block, %threads, %thread, %blocks, %low, %high, %word, %found, %left, %one;\n" \
+	".reg .b64 %ptr, %bytes, %index, %first, %stride, %words, %at, %flag;\n" \
+	"	ld.param.u64 %ptr, [ptr];\n" \
+	"	ld.param.u64 %bytes, [bytes];\n" \
+	"	ld.param.u32 %key, [key];\n" \
+	"	cvta.to.global.u64 %ptr, %ptr;\n" \
+	"	mov.u32 %block, %ctaid.x;\n" \
+	"	mov.u32 %threads, %ntid.x;\n" \
+	"	mov.u32 %thread, %tid.x;\n" \
+	"	mov.u32 %blocks, %nctaid.x;\n" \
+	"	mul.wide.u32 %index, %block, %threads;\n" \
+	"	cvt.u64.u32 %first, %thread;\n" \
+	"	add.u64 %index, %index, %first;\n" \
+	"	mul.wide.u32 %stride, %blocks, %threads;\n" \
+	"	shr.u64 %words, %bytes, 2;\n"
+
+#define KERNEL_WORD \
+	"	shl.b64 %at, %index, 2;\n" \
+	"	add.u64 %at, %ptr, %at;\n" \
+	"	mov.b64 {%low, %high}, %index;\n" \
+	"	xor.b32 %word, %low, %high;\n" \
+	"	mul.lo.u32 %word, %word, -1640531535;\n" \
+	"	xor.b32 %word, %word, %key;\n"
+
+#define KERNEL_LOOP_BEGIN \
+	"each_word:\n" \
+	"	setp.ge.u64 %done, %index, %words;\n" \
+	"	@%done bra tail;\n"
+
+#define KERNEL_LOOP_END \
+	"	add.u64 %index, %index, %stride;\n" \
+	"	bra each_word;\n"
+
+#define KERNEL_TAIL_BEGIN \
+	"tail:\n" \
+	"	setp.ne.u64 %tail, %index, %words;\n" \
+	"	@%tail bra end;\n" \
+	"	cvt.u32.u64 %left, %bytes;\n" \
+	"	and.b32 %left, %left, 3;\n"
+
+#define KERNEL_TAIL_LOOP_BEGIN \
+	"each_byte:\n" \
+	"	setp.eq.u32 %done, %left, 0;\n" \
+	"	@%done bra end;\n"
+
+#define KERNEL_TAIL_LOOP_END \
+	"	shr.u32 %word, %word, 8;\n" \
+	"	add.u64 %at, %at, 1;\n" \
+	"	sub.u32 %left, %left, 1;\n" \
+	"	bra each_byte;\n"
+
+static const char kernels[] =
+	".version 6.0\n"
+	".target sm_60\n"
+	".address_size 64\n"
+	".visible .entry fill(.param .u64 ptr, .param .u64 bytes, .param .u32 key)\n"
+	"{\n"
+	KERNEL_BEGIN
+	KERNEL_LOOP_BEGIN
+	KERNEL_WORD
+	"	st.global.u32 [%at], %word;\n"
+	KERNEL_LOOP_END
+	KERNEL_TAIL_BEGIN
+	KERNEL_WORD
+	KERNEL_TAIL_LOOP_BEGIN
+	"	st.global.u8 [%at], %word;\n"
+	KERNEL_TAIL_LOOP_END
+	"end:\n"
+	"	ret;\n"
+	"}\n"
+	".visible .entry check(.param .u64 ptr, .param .u64 bytes, .param .u32 key, .param .u64 flag)\n"
+	"{\n"
+	KERNEL_BEGIN
+	"	ld.param.u64 %flag, [flag];\n"
+	"	cvta.to.global.u64 %flag, %flag;\n"
+	"	mov.u32 %one, 1;\n"
+	KERNEL_LOOP_BEGIN
+	KERNEL_WORD
+	"	ld.global.u32 %found, [%at];\n"
+	"	setp.ne.u32 %bad, %found, %word;\n"
+	"	@%bad st.global.u32 [%flag], %one;\n"
+	KERNEL_LOOP_END
+	KERNEL_TAIL_BEGIN
+	KERNEL_WORD
+	KERNEL_TAIL_LOOP_BEGIN
+	"	ld.global.u8 %found, [%at];\n"
+	"	and.b32 %low, %word, 255;\n"
+	"	setp.ne.u32 %bad, %found, %low;\n"
+	"	@%bad st.global.u32 [%flag], %one;\n"
+	KERNEL_TAIL_LOOP_END
+	"end:\n"
+	"	ret;\n"
+	"}\n";
+
+static struct device_cuda *cuda_of(struct device *dev)
+{
+	return (struct device_cuda *)dev;
+}
+
+static int cuda_advance(struct device *base, uint64_t us)
+{
+	(void)base;
+	(void)us;
+	return 0;
+}
+
+static int cuda_wait(struct device *base, uint32_t stream, uint32_t other)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result;
+
+	result = dev->drv->cuEventRecord(dev->event, base->streams[other]);
+	if (result)
+		return driver_fail(dev->drv, result, "cuEventRecord");
+	result = dev->drv->cuStreamWaitEvent(base->streams[stream], dev->event, 0);
+	if (result)
+		return driver_fail(dev->drv, result, "cuStreamWaitEvent");
+	return 0;
+}
+
+static int launch(struct device_cuda *dev, drv_function kernel, uint32_t stream, const struct device_work *work)
+{
+	drv_deviceptr ptr = (drv_deviceptr)(uintptr_t)work->ptr;
+	drv_deviceptr flag = dev->marks + work->mark * sizeof(uint32_t);
+	uint64_t bytes = work->size;
+	uint32_t key = work->key;
+	void *params[] = { &ptr, &bytes, &key, &flag };
+	uint64_t blocks = bytes / 4 / BLOCK_THREADS + 1;
+	drv_result result;
+
+	if (!dev->base.opts.verify)
+		return 0;
+	result = dev->drv->cuLaunchKernel(kernel, (unsigned int)MIN(blocks, dev->most_blocks), 1, 1,
+					  BLOCK_THREADS, 1, 1, 0, dev->base.streams[stream], params, NULL);
+	return result ? driver_fail(dev->drv, result, "cuLaunchKernel") : 0;
+}
+
+static int cuda_born(struct device *base, uint32_t stream, const struct device_work *work)
+{
+	return launch(cuda_of(base), cuda_of(base)->fill, stream, work);
+}
+
+static int cuda_dying(struct device *base, uint32_t stream, const struct device_work *work)
+{
+	return launch(cuda_of(base), cuda_of(base)->check, stream, work);
+}
+
+static int cuda_synchronize(struct device *base)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuCtxSynchronize();
+
+	return result ? driver_fail(dev->drv, result, "cuCtxSynchronize") : 0;
+}
+
+static int clear_marks(struct device_cuda *dev)
+{
+	size_t bytes = dev->base.opts.marks * sizeof(uint32_t);
+	drv_result result;
+
+	result = dev->drv->cuMemsetD8Async(dev->marks, 0, bytes, dev->base.streams[0]);
+	if (result)
+		return driver_fail(dev->drv, result, "cuMemsetD8Async of %zu bytes", bytes);
+	return cuda_synchronize(&dev->base);
+}
+
+static int cuda_damaged(struct device *base, uint32_t *marks)
+{
+	struct device_cuda *dev = cuda_of(base);
+	size_t bytes = base->opts.marks * sizeof(*marks);
+	drv_result result;
+
+	result = dev->drv->cuMemcpyDtoH(marks, dev->marks, bytes);
+	if (result)
+		return driver_fail(dev->drv, result, "cuMemcpyDtoH of %zu bytes", bytes);
+	return clear_marks(dev);
+}
+
+static int load_kernels(struct device_cuda *dev)
+{
+	const struct drv_program *drv = dev->drv;
+	int processors;
+	drv_result result;
+
+	result = drv->cuDeviceGetAttribute(&processors, DRV_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev->device);
+	if (result)
+		return driver_fail(drv, result, "cuDeviceGetAttribute");
+	dev->most_blocks = (unsigned int)processors * BLOCKS_PER_PROCESSOR;
+	result = drv->cuModuleLoadData(&dev->module, kernels);
+	if (result)
+		return driver_fail(drv, result, "cuModuleLoadData of the kernels of --verify");
+	result = drv->cuModuleGetFunction(&dev->fill, dev->module, "fill");
+	if (!result)
+		result = drv->cuModuleGetFunction(&dev->check, dev->module, "check");
+	if (result)
+		return driver_fail(drv, result, "cuModuleGetFunction");
+	result = drv->cuMemAlloc(&dev->marks, dev->base.opts.marks * sizeof(uint32_t));
+	if (result)
+		return driver_fail(drv, result, "cuMemAlloc for the marks of --verify");
+	return clear_marks(dev);
+}
+
+/*
+ * Takes memory until what is left is the limit, give or take LIMIT_SLACK: the driver rounds, and needs a little for
+ * what it has not set up yet.
+ */
+static int take_ballast(struct device_cuda *dev)
+{
+	const struct drv_program *drv = dev->drv;
+	uint64_t limit = dev->base.opts.limit;
+	size_t available, total;
+	drv_result result;
+
+	result = drv->cuMemGetInfo(&available, &total);
+	if (result)
+		return driver_fail(drv, result, "cuMemGetInfo");
+	if (available < limit)
+		return fail_set(-ENOMEM, "--limit asks for %" G_GUINT64_FORMAT " bytes, and the device has %zu free",
+				(guint64)limit, available);
+	while (available > limit + LIMIT_SLACK && dev->n_ballast < G_N_ELEMENTS(dev->ballast)) {
+		size_t bytes = available - limit;
+
+		result = drv->cuMemAlloc(&dev->ballast[dev->n_ballast], bytes);
+		if (result)
+			return driver_fail(drv, result, "cuMemAlloc of %zu bytes, to leave what --limit says",
+						bytes);
+		dev->n_ballast++;
+		result = drv->cuMemGetInfo(&available, &total);
+		if (result)
+			return driver_fail(drv, result, "cuMemGetInfo");
+	}
+	return 0;
+}
+
+static void cuda_close(struct device *base)
+{
+	struct device_cuda *dev = cuda_of(base);
+	const struct drv_program *drv = dev->drv;
+
+	while (dev->n_ballast)
+		drv->cuMemFree(dev->ballast[--dev->n_ballast]);
+	if (dev->marks)
+		drv->cuMemFree(dev->marks);
+	if (dev->module)
+		drv->cuModuleUnload(dev->module);
+	if (dev->event)
+		drv->cuEventDestroy(dev->event);
+	for (uint32_t i = base->opts.streams; i-- > 0;) {
+		if (base->streams[i])
+			drv->cuStreamDestroy(base->streams[i]);
+	}
+	if (dev->context) {
+		drv->cuCtxSetCurrent(NULL);
+		drv->cuDevicePrimaryCtxRelease(dev->device);
+	}
+	g_free(base->streams);
+	g_free(dev);
+}
+
+static int take_context(struct device_cuda *dev)
+{
+	const struct drv_program *drv = dev->drv;
+	drv_result result;
+
+	result = drv->cuDeviceGet(&dev->device, 0);
+	if (result) {
+		driver_fail(drv, result, "cuDeviceGet");
+		return -ENODEV;
+	}
+	result = drv->cuDevicePrimaryCtxRetain(&dev->context, dev->device);
+	if (result)
+		return driver_fail(drv, result, "cuDevicePrimaryCtxRetain");
+	result = drv->cuCtxSetCurrent(dev->context);
+	return result ? driver_fail(drv, result, "cuCtxSetCurrent") : 0;
+}
+
+static int create_streams(struct device_cuda *dev)
+{
+	const struct drv_program *drv = dev->drv;
+	drv_result result;
+
+	for (uint32_t i = 0; i < dev->base.opts.streams; i++) {
+		result = drv->cuStreamCreate(&dev->base.streams[i], DRV_STREAM_NON_BLOCKING);
+		if (result)
+			return driver_fail(drv, result, "cuStreamCreate");
+	}
+	result = drv->cuEventCreate(&dev->event, DRV_EVENT_DISABLE_TIMING);
+	return result ? driver_fail(drv, result, "cuEventCreate") : 0;
+}
+
+static int cuda_open(const struct device_opts *opts, struct device **device)
+{
+	const struct drv_program *drv;
+	struct device_cuda *dev;
+	int err;
+
+	err = driver_open(&drv);
+	if (err)
+		return err;
+	dev = g_new0(struct device_cuda, 1);
+	dev->base.ops = &device_cuda;
+	dev->base.opts = *opts;
+	dev->base.streams = g_new0(struct CUstream_st *, opts->streams);
+	dev->drv = drv;
+	err = take_context(dev);
+	if (!err)
+		err = create_streams(dev);
+	if (!err && opts->verify)
+		err = load_kernels(dev);
+	if (!err && opts->limit)
+		err = take_ballast(dev);
+	if (err) {
+		cuda_close(&dev->base);
+		return err;
+	}
+	*device = &dev->base;
+	return 0;
+}
+
+const struct device_ops device_cuda = {
+	.open = cuda_open,
+	.close = cuda_close,
+	.advance = cuda_advance,
+	.wait = cuda_wait,
+	.born = cuda_born,
+	.dying = cuda_dying,
+	.synchronize = cuda_synchronize,
+	.damaged = cuda_damaged,
+	.async = device_cuda_async,
+	.malloc = device_cuda_malloc,
+};

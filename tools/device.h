@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The device that a trace is replayed on, as the program of the trace would use it: its streams, the work on them that
+ * --verify and --lag ask for, and the driver's own allocators.
+ *
+ * All that can fail returns 0, or a negative errno value explained by fail_set().
+ */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocator.h"
+
+struct device;
+
+/**
+ * struct device_opts - how a device is to be used
+ * @streams: how many streams
+ * @marks: how many allocations can be told apart when their pattern is found damaged
+ * @verify: whether the work is to write and to find patterns
+ * @lag: whether work completes @lag_us after it was submitted; otherwise at once, or when the device is done
+ * @lag_us: microseconds of the trace's clock
+ * @limit: bytes of memory that the device is to have; 0: what it has
+ */
+struct device_opts {
+	uint32_t streams;
+	size_t marks;
+	bool verify;
+	bool lag;
+	uint64_t lag_us;
+	uint64_t limit;
+};
+
+/**
+ * struct device_work - the memory that a piece of work writes or looks at
+ * @ptr: address
+ * @size: bytes
+ * @key: of the pattern
+ * @mark: which allocation it is
+ */
+struct device_work {
+	void *ptr;
+	size_t size;
+	uint32_t key;
+	size_t mark;
+};
+
+/**
+ * struct device_ops - what a device does
+ * @open: open it and create its streams
+ * @close: destroy the streams, whose work is complete, and close it
+ * @advance: the trace's clock has come to @us
+ * @wait: make what is submitted to @stream from now on wait for what was submitted to @other so far
+ * @born: submit the work that an allocation is made for: it writes the pattern, or nothing without verify
+ * @dying: submit the last work on an allocation: it finds the pattern intact, or notes the mark as damaged
+ * @synchronize: wait until all work is complete
+ * @damaged: one word for each mark, not 0 if it was noted; forgets them. The work is complete.
+ * @async: an allocator, which is the driver's stream-ordered one, with memory of its own that it keeps
+ * @malloc: an allocator, which is the driver's plain one, in whole granules
+ */
+struct device_ops {
+	int (*open)(const struct device_opts *opts, struct device **dev);
+	void (*close)(struct device *dev);
+	int (*advance)(struct device *dev, uint64_t us);
+	int (*wait)(struct device *dev, uint32_t stream, uint32_t other);
+	int (*born)(struct device *dev, uint32_t stream, const struct device_work *work);
+	int (*dying)(struct device *dev, uint32_t stream, const struct device_work *work);
+	int (*synchronize)(struct device *dev);
+	int (*damaged)(struct device *dev, uint32_t *marks);
+	int (*async)(struct device *dev, struct allocator **allocator);
+	int (*malloc)(struct device *dev, struct allocator **allocator);
+};
+
+/* Each device's own structure has this as its first member. */
+struct device {
+	const struct device_ops *ops;
+	struct device_opts opts;
+	struct CUstream_st **streams;
+};
+
+extern const struct device_ops device_cuda;
+extern const struct device_ops device_host;
+
+#endif /* DEVICE_H */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The last failure of a tool: a sentence to go with an errno value. The tools have one thread. */
+#ifndef FAIL_H
+#define FAIL_H
+
+/**
+ * fail_set() - say what went wrong
+ * @err: a negative errno value
+ * @format: the sentence, without newline or full stop
+ *
+ * Return: @err.
+ */
+int fail_set(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * fail_text() - the sentence of the last fail_set()
+ */
+const char *fail_text(void);
+
+#endif /* FAIL_H */

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "replay.h"
+
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fail.h"
+#include "pattern.h"
+#include "progress.h"
+
+/* How many errors of a pass are told one by one. */
+#define ERRORS_TOLD 10
+
+/* An allocation of the trace, while it lives. */
+struct slot {
+	void *ptr;
+	size_t bytes;
+	uint32_t stream;
+	uint32_t op;			/* which operation allocated it */
+	uint32_t mark;			/* the how-manieth allocation of the trace it is */
+	bool live;
+};
+
+/* One pass under way. */
+struct run {
+	const struct replay_setup *setup;
+	struct replay_result *result;
+	bool works;			/* whether there is work on the streams */
+	struct slot *slots;
+	uint32_t *mark_ops;		/* which operation each mark stands for */
+	uint64_t *took_ns;
+	size_t timed;
+	uint32_t mark;
+	uint64_t live;
+	uint64_t rounded;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
+{
+	run->result->errors++;
+	if (run->result->errors <= ERRORS_TOLD)
+		fprintf(stderr, "vpmm-replay: %s:%" G_GUINT32_FORMAT ": %s: %s\n", run->setup->trace->name, op->line, what,
+			why);
+	else if (run->result->errors == ERRORS_TOLD + 1)
+		fprintf(stderr, "vpmm-replay: %s: more errors are counted, not told\n", run->setup->trace->name);
+}
+
+static void count_live(struct run *run, size_t bytes, bool more)
+{
+	uint64_t page = run->setup->page_size;
+	uint64_t rounded = bytes < page ? 0 : (bytes - 1) / page * page + page;
+
+	if (!more) {
+		run->live -= bytes;
+		run->rounded -= rounded;
+		return;
+	}
+	run->result->small += bytes < page;
+	run->live += bytes;
+	run->rounded += rounded;
+	run->result->peak_live = MAX(run->result->peak_live, run->live);
+	run->result->peak_rounded = MAX(run->result->peak_rounded, run->rounded);
+}
+
+static struct device_work work_of(const struct run *run, const struct slot *slot)
+{
+	uint32_t serial = slot->mark + (uint32_t)run->setup->trace->allocs * (run->result->pass - 1);
+
+	return (struct device_work){
+		.ptr = slot->ptr,
+		.size = slot->bytes,
+		.key = pattern_key(serial),
+		.mark = slot->mark,
+	};
+}
+
+static void allocate(struct run *run, const struct trace_op *op)
+{
+	struct allocator *a = run->setup->allocator;
+	struct device *dev = run->setup->dev;
+	struct slot *slot = &run->slots[op->slot];
+	uint32_t mark = run->mark++;
+	struct device_work work;
+	uint64_t start;
+	void *ptr;
+	int err;
+
+	start = now_ns();
+	err = a->ops->alloc(a, &ptr, op->bytes, dev->streams[op->stream]);
+	run->took_ns[run->timed++] = now_ns() - start;
+	slot->live = !err;
+	if (err) {
+		tell(run, op, "allocation", a->ops->error());
+		return;
+	}
+	slot->ptr = ptr;
+	slot->bytes = op->bytes;
+	slot->stream = op->stream;
+	slot->mark = mark;
+	slot->op = (uint32_t)(op - run->setup->trace->ops);
+	count_live(run, op->bytes, true);
+	if (!run->works)
+		return;
+	run->mark_ops[mark] = slot->op;
+	work = work_of(run, slot);
+	if (dev->ops->born(dev, op->stream, &work))
+		tell(run, op, "work after allocation", fail_text());
+}
+
+/*
+ * The program of the trace saw to it, in ways that a trace does not show, that the stream which frees is past the use
+ * on the stream which allocated; so the one is made to wait for the other.
+ */
+static void last_use(struct run *run, const struct trace_op *op, const struct slot *slot, uint32_t stream)
+{
+	struct device *dev = run->setup->dev;
+	struct device_work work = work_of(run, slot);
+
+	if (stream != slot->stream && dev->ops->wait(dev, stream, slot->stream))
+		tell(run, op, "wait before the free", fail_text());
+	if (dev->ops->dying(dev, stream, &work))
+		tell(run, op, "work before the free", fail_text());
+}
+
+static void release(struct run *run, const struct trace_op *op)
+{
+	struct allocator *a = run->setup->allocator;
+	struct slot *slot = &run->slots[op->slot];
+	uint64_t start;
+	int err;
+
+	if (!slot->live)
+		return;
+	if (run->works)
+		last_use(run, op, slot, op->stream);
+	start = now_ns();
+	err = a->ops->free(a, slot->ptr, run->setup->dev->streams[op->stream]);
+	run->took_ns[run->timed++] = now_ns() - start;
+	if (err)
+		tell(run, op, "free", a->ops->error());
+	slot->live = false;
+	count_live(run, op->bytes, false);
+}
+
+static void run_operations(struct run *run)
+{
+	const struct trace *trace = run->setup->trace;
+	struct device *dev = run->setup->dev;
+	struct progress progress;
+	uint64_t start;
+
+	progress_begin(&progress, "replaying");
+	start = now_ns();
+	for (size_t i = 0; i < trace->n_ops; i++) {
+		const struct trace_op *op = &trace->ops[i];
+
+		if (run->works && dev->ops->advance(dev, op->us))
+			tell(run, op, "work that was due before the operation", fail_text());
+		if (op->alloc)
+			allocate(run, op);
+		else
+			release(run, op);
+		if (i % PROGRESS_STRIDE == 0)
+			progress_show(&progress, i, trace->n_ops);
+	}
+	run->result->wall_s = (double)(now_ns() - start) / 1e9;
+	progress_end(&progress);
+}
+
+static void free_leftovers(struct run *run)
+{
+	const struct trace *trace = run->setup->trace;
+	struct allocator *a = run->setup->allocator;
+
+	for (uint32_t i = 0; i < trace->slots; i++) {
+		struct slot *slot = &run->slots[i];
+		const struct trace_op *op = &trace->ops[slot->op];
+
+		if (!slot->live)
+			continue;
+		if (run->works)
+			last_use(run, op, slot, slot->stream);
+		if (a->ops->free(a, slot->ptr, run->setup->dev->streams[slot->stream]))
+			tell(run, op, "free", a->ops->error());
+	}
+}
+
+static void find_damage(struct run *run)
+{
+	const struct trace *trace = run->setup->trace;
+	struct device *dev = run->setup->dev;
+	const struct trace_op *last = &trace->ops[trace->n_ops - 1];
+	uint32_t *marks;
+
+	if (dev->ops->synchronize(dev))
+		tell(run, last, "work after the last operation", fail_text());
+	if (!dev->opts.verify)
+		return;
+	marks = g_new(uint32_t, trace->allocs);
+	if (dev->ops->damaged(dev, marks)) {
+		tell(run, last, "verification after the last operation", fail_text());
+		goto out;
+	}
+	for (size_t i = 0; i < trace->allocs; i++) {
+		if (marks[i])
+			tell(run, &trace->ops[run->mark_ops[i]], "allocation", "its pattern was overwritten while it lived");
+	}
+out:
+	g_free(marks);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* The least time that at least this part of the calls stayed within. */
+static double percentile_us(const uint64_t *sorted, size_t n, unsigned int percent)
+{
+	return n ? (double)sorted[(n * percent + 99) / 100 - 1] / 1e3 : 0;
+}
+
+static void read_stats(struct run *run, struct vpmm_stats *stats)
+{
+	const struct trace *trace = run->setup->trace;
+	struct allocator *a = run->setup->allocator;
+
+	if (a->ops->stats(a, stats))
+		tell(run, &trace->ops[trace->n_ops - 1], "statistics", a->ops->error());
+}
+
+static void sum_up(struct run *run, const struct vpmm_stats *before)
+{
+	const struct trace *trace = run->setup->trace;
+	struct replay_result *result = run->result;
+
+	qsort(run->took_ns, run->timed, sizeof(*run->took_ns), compare_ns);
+	result->op_us_p50 = percentile_us(run->took_ns, run->timed, 50);
+	result->op_us_p99 = percentile_us(run->took_ns, run->timed, 99);
+	result->op_us_max = percentile_us(run->took_ns, run->timed, 100);
+	result->operations = trace->n_ops;
+	result->streams = trace->streams;
+	result->trace_s = (double)(trace->ops[trace->n_ops - 1].us - trace->ops[0].us) / 1e6;
+#define X(name) result->stats.name -= before->name;
+	REPLAY_COUNTS(X)
+#undef X
+}
+
+void replay_pass(const struct replay_setup *setup, unsigned int pass, struct replay_result *result)
+{
+	const struct trace *trace = setup->trace;
+	struct vpmm_stats before = { 0 };
+	struct run run = {
+		.setup = setup,
+		.result = result,
+		.works = setup->dev->opts.verify || setup->dev->opts.lag,
+	};
+
+	*result = (struct replay_result){ .pass = pass };
+	read_stats(&run, &before);
+	run.slots = g_new0(struct slot, trace->slots);
+	run.mark_ops = g_new0(uint32_t, trace->allocs);
+	run.took_ns = g_new(uint64_t, trace->n_ops);
+	run_operations(&run);
+	read_stats(&run, &result->stats);
+	free_leftovers(&run);
+	find_damage(&run);
+	sum_up(&run, &before);
+	g_free(run.took_ns);
+	g_free(run.mark_ops);
+	g_free(run.slots);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "report.h"
+
+#include <glib.h>
+#include <string.h>
+
+#include "json.h"
+#include "units.h"
+
+/* The name of a trace in the table: without folder and suffixes, with the pass where there are several. */
+#define NAME_WIDTH 20
+
+void report_json(FILE *out, const struct report_run *run, const struct report_row *row)
+{
+	const struct replay_result *r = &row->result;
+	struct json json;
+
+	json_begin(&json, out);
+	json_string(&json, "trace", row->trace);
+	json_string(&json, "backend", run->choice->info.backend);
+	json_string(&json, "allocator", run->allocator);
+	json_count(&json, "pass", r->pass);
+	json_count(&json, "operations", r->operations);
+	json_count(&json, "errors", r->errors);
+	json_count(&json, "streams", r->streams);
+	json_count(&json, "peak_live", r->peak_live);
+	json_count(&json, "peak_rounded", r->peak_rounded);
+	json_count(&json, "peak_mapped", r->stats.peak_mapped);
+	json_count(&json, "peak_small", r->stats.peak_small);
+	json_count(&json, "peak_taken", r->stats.peak_taken);
+	json_decimal(&json, "wall_s", r->wall_s, 6);
+	json_decimal(&json, "trace_s", r->trace_s, 6);
+	json_decimal(&json, "driver_s", (double)r->stats.driver_ns / 1e9, 6);
+	json_decimal(&json, "op_us_p50", r->op_us_p50, 3);
+	json_decimal(&json, "op_us_p99", r->op_us_p99, 3);
+	json_decimal(&json, "op_us_max", r->op_us_max, 3);
+#define X(name) json_count(&json, #name, r->stats.name);
+	REPLAY_COUNTS(X)
+	REPLAY_LEVELS(X)
+#undef X
+	json_end(&json);
+	fflush(out);
+}
+
+static char *short_name(const struct report_row *row)
+{
+	static const char *const suffixes[] = { ".gz", ".trace" };
+	char *name = strcmp(row->trace, "-") ? g_path_get_basename(row->trace) : g_strdup("standard input");
+	char *numbered, *number;
+
+	for (unsigned int i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+		if (g_str_has_suffix(name, suffixes[i]))
+			name[strlen(name) - strlen(suffixes[i])] = '\0';
+	}
+	if (!row->numbered)
+		return name;
+	number = g_strdup_printf(" #%u", row->result.pass);
+	numbered = g_strdup_printf("%.*s%s", NAME_WIDTH - (int)strlen(number), name, number);
+	g_free(number);
+	g_free(name);
+	return numbered;
+}
+
+static void table_head(FILE *out, const struct report_run *run)
+{
+	const struct vpmm_info *info = &run->choice->info;
+	char total[UNITS_TEXT], page[UNITS_TEXT];
+
+	units_format_bytes(total, info->memory_total);
+	units_format_bytes(page, info->page_size);
+	units_print_wrapped(out, 11, "Backend:   %s (%s)", info->backend, run->choice->why);
+	fprintf(out, "Device:    %s, %s of memory\n", info->device_name, total);
+	if (strcmp(run->allocator, "async") == 0)
+		fprintf(out, "Allocator: async, the driver's stream-ordered one%s\n\n",
+			strcmp(info->backend, "host") ? "" : ", as the host backend models it");
+	else if (strcmp(run->allocator, "malloc") == 0)
+		fprintf(out, "Allocator: malloc, %s; reckoned in 2 MiB\n\n",
+			strcmp(info->backend, "host") ? "the driver's plain one" : "ordinary memory");
+	else if (info->page_size == SIZE_MAX)
+		fprintf(out, "Allocator: vpmm %s, switched off by its page size\n\n", vpmm_version());
+	else
+		fprintf(out, "Allocator: vpmm %s, in pages of %s\n\n", vpmm_version(), page);
+}
+
+static void table_memory(FILE *out, const struct report_row *rows, size_t n)
+{
+	char ops[UNITS_TEXT], median[UNITS_TEXT], slowest[UNITS_TEXT], live[UNITS_TEXT], taken[UNITS_TEXT];
+
+	fprintf(out, "%-*s %10s %9s %9s %9s %9s %7s\n", NAME_WIDTH, "trace", "operations", "median", "slowest",
+		"program", "taken", "ratio");
+	for (size_t i = 0; i < n; i++) {
+		const struct replay_result *r = &rows[i].result;
+		char *name = short_name(&rows[i]);
+
+		units_format_count(ops, r->operations);
+		units_format_seconds(median, r->op_us_p50 / 1e6);
+		units_format_seconds(slowest, r->op_us_max / 1e6);
+		units_format_bytes(live, r->peak_live);
+		units_format_bytes(taken, r->stats.peak_taken);
+		fprintf(out, "%-*.*s %10s %9s %9s %9s %9s ", NAME_WIDTH, NAME_WIDTH, name, ops, median, slowest, live,
+			taken);
+		if (r->peak_live)
+			fprintf(out, "%7.3f\n", (double)r->stats.peak_taken / (double)r->peak_live);
+		else
+			fprintf(out, "%7s\n", "-");
+		g_free(name);
+	}
+	fputs("\n  median   half of the calls, to allocate or to free, took no longer than this\n"
+	      "  program  the most memory that the program held at once, as it asked for it\n"
+	      "  taken    the most that the allocator took from the device for it\n"
+	      "  ratio    taken / program: 1 is perfect, what is above it is lost\n", out);
+}
+
+static void table_pool(FILE *out, const struct report_row *rows, size_t n)
+{
+	fprintf(out, "\n%-*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, "trace", "small", "reused", "others'", "remapped",
+		"grown", "waits");
+	for (size_t i = 0; i < n; i++) {
+		const struct vpmm_stats *s = &rows[i].result.stats;
+		char *name = short_name(&rows[i]);
+		char text[6][UNITS_TEXT];
+
+		units_format_count(text[0], rows[i].result.small);
+		units_format_count(text[1], s->reuses);
+		units_format_count(text[2], s->steals);
+		units_format_count(text[3], s->defrags);
+		units_format_count(text[4], s->grows);
+		units_format_count(text[5], s->waits);
+		fprintf(out, "%-*.*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, NAME_WIDTH, name, text[0], text[1], text[2],
+			text[3], text[4], text[5]);
+		g_free(name);
+	}
+	fputs("\n  small    requests below a page, which the driver's allocator serves\n"
+	      "  reused   requests that a free block served as it was\n"
+	      "  others'  those of them that took one which another stream had freed\n"
+	      "  remapped requests for which free pieces were mapped together, without a copy\n"
+	      "  grown    requests for which memory was created\n"
+	      "  waits    times that a stream was made to wait for another, instead of\n"
+	      "           taking more memory\n", out);
+}
+
+static void table_errors(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
+{
+	char text[UNITS_TEXT];
+	uint64_t errors = 0;
+
+	for (size_t i = 0; i < n; i++)
+		errors += rows[i].result.errors;
+	units_format_count(text, errors);
+	if (errors)
+		fprintf(out, "\n%s errors; the first of them are told on standard error.\n", text);
+	else if (run->verify)
+		fputs("\nNo errors: every allocation kept what was written to it until it was freed.\n", out);
+	else
+		fputs("\nNo errors. What memory held was not looked at: see --verify.\n", out);
+}
+
+void report_table(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
+{
+	table_head(out, run);
+	table_memory(out, rows, n);
+	if (strcmp(run->allocator, "vpmm") == 0)
+		table_pool(out, rows, n);
+	table_errors(out, run, rows, n);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Traces: what a program allocated and freed, in order.
+ *
+ * One operation a line, of five fields between blanks:
+ *
+ *	microseconds op id bytes stream
+ *
+ * op is "a" (allocate) or "f" (free), id names the allocation while it lives, stream is the number of a stream. Lines
+ * that start with "#" are comments. The file may be compressed by gzip.
+ */
+#ifndef TRACE_H
+#define TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * struct trace_op - one operation
+ * @us: microseconds, on the trace's own clock
+ * @bytes: of the allocation, also where it is freed
+ * @slot: the number of the allocation among those that live, below slots of struct trace; used again after the free
+ * @stream: the number of the stream in order of first appearance, below streams of struct trace
+ * @line: of the file, from 1
+ * @alloc: whether it allocates
+ */
+struct trace_op {
+	uint64_t us;
+	size_t bytes;
+	uint32_t slot;
+	uint32_t stream;
+	uint32_t line;
+	bool alloc;
+};
+
+/**
+ * struct trace - all of one
+ * @name: as it was opened
+ * @ops: the operations
+ * @n_ops: how many, at least one
+ * @allocs: how many of them allocate
+ * @slots: the most that live at once
+ * @streams: how many streams there are
+ */
+struct trace {
+	char *name;
+	struct trace_op *ops;
+	size_t n_ops;
+	size_t allocs;
+	uint32_t slots;
+	uint32_t streams;
+};
+
+/**
+ * trace_progress_fn - hears how far the reading has come
+ * @data: as given to trace_load()
+ * @done: bytes of the file read
+ * @total: bytes of the file; 0: not known
+ */
+typedef void (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
+
+/**
+ * trace_load() - read a trace
+ * @name: the file, plain or compressed by gzip; "-": standard input, which may be either too
+ * @progress: hears about it; NULL: nobody
+ * @data: for @progress
+ * @trace: receives the trace, for trace_free()
+ *
+ * Strict: what is wrong with a trace would be wrong with every number that comes out of its replay. All fields are
+ * there and no others, numbers fit, time does not go back, an id that is allocated is not live, one that is freed is
+ * and had this size, the last line is whole, the compressed data are whole, and there is at least one operation.
+ *
+ * Return: 0, or explained by fail_set(), which names the file:
+ *	-EBADMSG it is damaged; the sentence has the line's number,
+ *	another negative errno value: it cannot be read.
+ */
+int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace);
+
+/**
+ * trace_free() - free a trace
+ * @trace: the trace; NULL does nothing
+ */
+void trace_free(struct trace *trace);
+
+#endif /* TRACE_H */

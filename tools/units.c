@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "units.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "fail.h"
+
+/* Columns of a line. */
+#define WIDTH 79
+
+/* Longer spans would leave no room to add them to a time of the trace. */
+#define LONGEST_SECONDS 1e9
+
+int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
+{
+	static const char suffixes[] = "KMGT";
+	const char *suffix;
+	unsigned int shift = 0;
+	guint64 number;
+	char *end;
+
+	errno = 0;
+	number = g_ascii_strtoull(text, &end, 10);
+	if (!g_ascii_isdigit(text[0]) || errno)
+		goto bad;
+	if (*end) {
+		suffix = strchr(suffixes, g_ascii_toupper(*end));
+		if (!suffix || end[1])
+			goto bad;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	if (number > UINT64_MAX >> shift)
+		goto bad;
+	*bytes = number << shift;
+	return 0;
+bad:
+	return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name, text);
+}
+
+int units_parse_time(const char *name, const char *text, uint64_t *us)
+{
+	double number, unit;
+	char *end;
+
+	if (!g_ascii_isdigit(text[0]) || strspn(text, "0123456789.") != strcspn(text, "ums"))
+		goto bad;
+	number = g_ascii_strtod(text, &end);
+	if (strcmp(end, "us") == 0)
+		unit = 1e-6;
+	else if (strcmp(end, "ms") == 0)
+		unit = 1e-3;
+	else if (strcmp(end, "s") == 0)
+		unit = 1;
+	else
+		goto bad;
+	if (number * unit > LONGEST_SECONDS)
+		return fail_set(-EINVAL, "%s: %s is longer than %.0fs, the most there can be", name, text,
+				LONGEST_SECONDS);
+	*us = (uint64_t)(number * unit * 1e6 + 0.5);
+	return 0;
+bad:
+	return fail_set(-EINVAL, "%s: \"%s\" is no time with a unit, such as 50us, 1.5ms or 2s", name, text);
+}
+
+void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)
+{
+	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double number = (double)bytes;
+	unsigned int unit;
+
+	if (bytes < 1024) {
+		snprintf(text, UNITS_TEXT, "%u B", (unsigned int)bytes);
+		return;
+	}
+	for (unit = 0, number /= 1024; number >= 1024 && unit + 1 < G_N_ELEMENTS(units); unit++)
+		number /= 1024;
+	snprintf(text, UNITS_TEXT, "%.*f %s", number < 10 ? 2 : number < 100 ? 1 : 0, number, units[unit]);
+}
+
+void units_format_count(char text[UNITS_TEXT], uint64_t count)
+{
+	char digits[UNITS_TEXT];
+	size_t length, from, to = 0;
+
+	length = (size_t)snprintf(digits, sizeof(digits), "%" G_GUINT64_FORMAT, (guint64)count);
+	for (from = 0; from < length; from++) {
+		if (from && (length - from) % 3 == 0)
+			text[to++] = ',';
+		text[to++] = digits[from];
+	}
+	text[to] = '\0';
+}
+
+void units_format_seconds(char text[UNITS_TEXT], double seconds)
+{
+	static const struct {
+		double least;
+		double factor;
+		const char *name;
+	} units[] = {
+		{ 1, 1, "s" },
+		{ 1e-3, 1e3, "ms" },
+		{ 0, 1e6, "us" },
+	};
+	unsigned int unit = 0;
+	double number;
+
+	while (seconds < units[unit].least)
+		unit++;
+	number = seconds * units[unit].factor;
+	snprintf(text, UNITS_TEXT, "%.*f %s", number < 10 ? 2 : number < 100 ? 1 : 0, number, units[unit].name);
+}
+
+void units_print_wrapped(FILE *out, unsigned int indent, const char *format, ...)
+{
+	const char *line, *space;
+	size_t room = WIDTH;
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	text = g_strdup_vprintf(format, args);
+	va_end(args);
+	for (line = text; strlen(line) > room; line = space + 1) {
+		space = g_strrstr_len(line, (gssize)room + 1, " ");
+		/* No break inside what stands in the first line before the indent, nor inside a word. */
+		if (!space || (line == text && space < text + indent))
+			space = strchr(line == text ? line + indent : line, ' ');
+		if (!space)
+			break;
+		fprintf(out, "%.*s\n%*s", (int)(space - line), line, (int)indent, "");
+		room = WIDTH - indent;
+	}
+	fprintf(out, "%s\n", line);
+	g_free(text);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Numbers as people write and read them, and lines as wide as their terminal. */
+#ifndef UNITS_H
+#define UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Room for what units_format_*() write. */
+#define UNITS_TEXT 32
+
+/**
+ * units_parse_bytes() - a number of bytes, plain or with a suffix K, M, G or T, which are powers of 1024
+ * @name: what it is the value of, for the sentence
+ * @text: the value
+ * @bytes: receives it
+ *
+ * Return: 0, or -EINVAL explained by fail_set().
+ */
+int units_parse_bytes(const char *name, const char *text, uint64_t *bytes);
+
+/**
+ * units_parse_time() - a span of time: a decimal number with one of the units us, ms and s
+ * @name: what it is the value of, for the sentence
+ * @text: the value
+ * @us: receives it in microseconds, rounded to the nearest
+ *
+ * Return: 0, or -EINVAL explained by fail_set().
+ */
+int units_parse_time(const char *name, const char *text, uint64_t *us);
+
+/**
+ * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"
+ */
+void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes);
+
+/**
+ * units_format_count() - a number with a comma before every three digits
+ */
+void units_format_count(char text[UNITS_TEXT], uint64_t count);
+
+/**
+ * units_format_seconds() - a span of time in the largest unit of which there is one, such as "1.50 ms"
+ */
+void units_format_seconds(char text[UNITS_TEXT], double seconds);
+
+/**
+ * units_print_wrapped() - print a line, broken between words where it is longer than a terminal is wide
+ * @out: where to
+ * @indent: columns before what is broken off
+ * @format: the line, without its newline
+ */
+void units_print_wrapped(FILE *out, unsigned int indent, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif /* UNITS_H */

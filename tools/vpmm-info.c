@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Tells what pools stand on here, and which settings they get. */
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "choose.h"
+#include "driver.h"
+#include "fail.h"
+#include "json.h"
+#include "units.h"
+#include "vpmm-host.h"
+
+#define PROGRAM "vpmm-info"
+
+#define MOST_FEATURES 8
+#define MOST_SETTINGS 9
+
+enum { EXIT_REFUSED = 2 };
+
+/* Something that a device has or has not. */
+struct feature {
+	const char *key;
+	const char *name;
+	bool supported;
+};
+
+/* A setting in force. */
+struct setting {
+	const char *variable;
+	char value[UNITS_TEXT];
+	bool number;
+	bool bytes;
+	const char *source;		/* "environment", "default" or "option" */
+};
+
+struct report {
+	const struct choice *choice;
+	struct feature features[MOST_FEATURES];
+	unsigned int n_features;
+	struct setting settings[MOST_SETTINGS];
+	unsigned int n_settings;
+};
+
+static struct {
+	char *backend;
+	gboolean json;
+	gboolean version;
+} options;
+
+static const GOptionEntry entries[] = {
+	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
+	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object", NULL },
+	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version, "Print the version", NULL },
+	G_OPTION_ENTRY_NULL
+};
+
+static int refuse(const char *why)
+{
+	fprintf(stderr, PROGRAM ": %s\n", why);
+	return EXIT_REFUSED;
+}
+
+static void add_feature(struct report *report, const char *key, const char *name, bool supported)
+{
+	report->features[report->n_features++] = (struct feature){ key, name, supported };
+}
+
+static int ask_cuda(struct report *report)
+{
+	static const struct {
+		const char *key;
+		const char *name;
+		drv_device_attribute attribute;
+	} attributes[] = {
+		{ "virtual_memory", "virtual memory management",
+		  DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED },
+		{ "stream_ordered", "stream-ordered allocator",
+		  DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED },
+		{ "file_descriptors", "sharing by file descriptor",
+		  DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED },
+		{ "rdma", "GPUDirect RDMA",
+		  DRV_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED },
+	};
+	const struct drv_program *drv;
+	drv_device device;
+	drv_result result;
+	int err, value;
+
+	err = driver_open(&drv);
+	if (err)
+		return err;
+	result = drv->cuDeviceGet(&device, report->choice->info.device);
+	if (result)
+		return driver_fail(drv, result, "cuDeviceGet");
+	for (unsigned int i = 0; i < G_N_ELEMENTS(attributes); i++) {
+		result = drv->cuDeviceGetAttribute(&value, attributes[i].attribute, device);
+		if (result)
+			return driver_fail(drv, result, "cuDeviceGetAttribute, %s", attributes[i].name);
+		add_feature(report, attributes[i].key, attributes[i].name, value);
+	}
+	return 0;
+}
+
+static int ask_device(struct report *report)
+{
+	if (strcmp(report->choice->info.backend, "cuda") == 0)
+		return ask_cuda(report);
+	add_feature(report, "virtual_memory", "virtual memory management", true);
+	add_feature(report, "stream_ordered", "stream-ordered allocator", true);
+	add_feature(report, "file_descriptors", "sharing by file descriptor", false);
+	add_feature(report, "rdma", "GPUDirect RDMA", false);
+	return 0;
+}
+
+static struct setting *add_setting(struct report *report, const char *variable)
+{
+	struct setting *setting = &report->settings[report->n_settings++];
+	const char *text = g_getenv(variable);
+
+	*setting = (struct setting){ .variable = variable };
+	setting->source = text && *text ? "environment" : "default";
+	return setting;
+}
+
+static void add_number(struct report *report, const char *variable, uint64_t value, bool bytes)
+{
+	struct setting *setting = add_setting(report, variable);
+
+	setting->number = true;
+	setting->bytes = bytes;
+	g_snprintf(setting->value, sizeof(setting->value), "%" G_GUINT64_FORMAT, (guint64)value);
+}
+
+static struct setting *add_word(struct report *report, const char *variable, const char *value)
+{
+	struct setting *setting = add_setting(report, variable);
+
+	g_strlcpy(setting->value, value, sizeof(setting->value));
+	return setting;
+}
+
+/* The library has no call that tells it, so each is tried. */
+static unsigned int count_host_devices(void)
+{
+	unsigned int count = 0;
+
+	while (vpmm_host_set_device((int)count) == 0)
+		count++;
+	vpmm_host_set_device(0);
+	return count;
+}
+
+static void collect_settings(struct report *report)
+{
+	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
+	const struct vpmm_info *info = &report->choice->info;
+	struct setting *backend;
+
+	backend = add_word(report, "VPMM_BACKEND", info->backend);
+	if (options.backend)
+		backend->source = "option";
+	add_number(report, "VPMM_PAGE_SIZE", info->page_size, true);
+	add_number(report, "VPMM_VA_SIZE", info->va_size, true);
+	add_number(report, "VPMM_PAGES", info->pages, false);
+	add_word(report, "VPMM_REUSE", info->reuse == VPMM_REUSE_BLOCK ? "block" : "async");
+	add_word(report, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
+	if (strcmp(info->backend, "host") != 0)
+		return;
+	add_number(report, "VPMM_HOST_CAPACITY", info->memory_total, true);
+	add_number(report, "VPMM_HOST_DEVICES", count_host_devices(), false);
+	add_number(report, "VPMM_HOST_MAPPINGS", info->mapping_limit, false);
+}
+
+static void print_bytes(const char *name, uint64_t bytes)
+{
+	char text[UNITS_TEXT];
+
+	units_format_bytes(text, bytes);
+	printf("%-30s%s\n", name, text);
+}
+
+static void print_setting(const struct setting *setting)
+{
+	char value[2 * UNITS_TEXT + 4], human[UNITS_TEXT];
+	uint64_t number = g_ascii_strtoull(setting->value, NULL, 10);
+
+	g_strlcpy(value, setting->value, sizeof(value));
+	if (setting->bytes && number >= 1024) {
+		units_format_bytes(human, number);
+		g_snprintf(value, sizeof(value), "%s (%s)", setting->value, human);
+	}
+	printf("  %-28s%-32s%s\n", setting->variable, value, setting->source);
+}
+
+static void print_text(const struct report *report)
+{
+	const struct vpmm_info *info = &report->choice->info;
+
+	printf("%-30s%s\n", "libvpmm", vpmm_version());
+	units_print_wrapped(stdout, 30, "%-30s%s (%s)", "backend", info->backend, report->choice->why);
+	printf("%-30s%d, %s\n", "device", info->device, info->device_name);
+	if (info->driver_version)
+		printf("%-30sCUDA %d.%d\n", "driver", info->driver_version / 1000, info->driver_version % 1000 / 10);
+	else
+		printf("%-30s%s\n", "driver", "none: ordinary memory");
+	print_bytes("memory", info->memory_total);
+	print_bytes("memory that nobody holds", info->memory_free);
+	print_bytes("granularity of mappings", info->granularity);
+	if (info->mapping_limit)
+		printf("%-30s%" G_GUINT64_FORMAT "\n", "mappings at once", (guint64)info->mapping_limit);
+	printf("\nThe device supports\n");
+	for (unsigned int i = 0; i < report->n_features; i++)
+		printf("  %-30s%s\n", report->features[i].name, report->features[i].supported ? "yes" : "no");
+	printf("\nSettings in force, and where each is from\n");
+	for (unsigned int i = 0; i < report->n_settings; i++)
+		print_setting(&report->settings[i]);
+}
+
+static void print_json(const struct report *report)
+{
+	const struct vpmm_info *info = &report->choice->info;
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_string(&json, "version", vpmm_version());
+	json_string(&json, "backend", info->backend);
+	json_string(&json, "backend_reason", report->choice->why);
+	json_count(&json, "device", (uint64_t)info->device);
+	json_string(&json, "device_name", info->device_name);
+	json_count(&json, "driver_version", (uint64_t)info->driver_version);
+	json_count(&json, "memory_total", info->memory_total);
+	json_count(&json, "memory_free", info->memory_free);
+	json_count(&json, "granularity", info->granularity);
+	json_count(&json, "mapping_limit", info->mapping_limit);
+	json_open(&json, "supports");
+	for (unsigned int i = 0; i < report->n_features; i++)
+		json_bool(&json, report->features[i].key, report->features[i].supported);
+	json_close(&json);
+	json_open(&json, "settings");
+	for (unsigned int i = 0; i < report->n_settings; i++) {
+		const struct setting *setting = &report->settings[i];
+
+		json_open(&json, setting->variable);
+		if (setting->number)
+			json_count(&json, "value", g_ascii_strtoull(setting->value, NULL, 10));
+		else
+			json_string(&json, "value", setting->value);
+		json_string(&json, "source", setting->source);
+		json_close(&json);
+	}
+	json_close(&json);
+	json_end(&json);
+}
+
+static int info(void)
+{
+	struct choice choice;
+	struct report report = { .choice = &choice };
+	int status = 0;
+
+	if (choose_backend(options.backend, &choice))
+		return refuse(fail_text());
+	if (ask_device(&report)) {
+		status = refuse(fail_text());
+	} else {
+		collect_settings(&report);
+		if (options.json)
+			print_json(&report);
+		else
+			print_text(&report);
+		if (fflush(stdout))
+			status = refuse("writing the report failed");
+	}
+	g_free(choice.why);
+	return status;
+}
+
+static int parse_options(int *argc, char ***argv)
+{
+	GOptionContext *context;
+	GError *error = NULL;
+	int status = 0;
+
+	context = g_option_context_new("- tell what pools stand on here, and which settings they get");
+	g_option_context_add_main_entries(context, entries, NULL);
+	g_option_context_set_description(context, "Exit status: 0, or 2 if an option or a setting was refused.\n");
+	if (!g_option_context_parse(context, argc, argv, &error)) {
+		status = refuse(error->message);
+		g_error_free(error);
+	} else if (*argc > 1) {
+		fail_set(0, "unexpected argument \"%s\"", (*argv)[1]);
+		status = refuse(fail_text());
+	}
+	g_option_context_free(context);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	g_set_prgname(PROGRAM);
+	status = parse_options(&argc, &argv);
+	if (!status && options.version)
+		printf(PROGRAM " %s\n", vpmm_version());
+	else if (!status)
+		status = info();
+	g_free(options.backend);
+	return status;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Runs recorded allocations of real programs, and tells what they cost. */
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "choose.h"
+#include "fail.h"
+#include "progress.h"
+#include "replay.h"
+#include "report.h"
+#include "units.h"
+
+#define PROGRAM "vpmm-replay"
+
+enum { EXIT_ERRORS = 1, EXIT_REFUSED = 2 };
+
+struct options {
+	char *backend;
+	char *allocator;
+	char *lag;
+	char *limit;
+	char **traces;
+	gboolean verify;
+	gboolean json;
+	gboolean version;
+	int repeat;
+	uint64_t lag_us;
+	uint64_t limit_bytes;
+};
+
+static struct options options = { .repeat = 1 };
+
+static const GOptionEntry entries[] = {
+	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
+	{ "allocator", 'a', 0, G_OPTION_ARG_STRING, &options.allocator,
+	  "vpmm (default), async or malloc", "A" },
+	{ "verify", 'v', 0, G_OPTION_ARG_NONE, &options.verify,
+	  "Write to every allocation, find it intact", NULL },
+	{ "lag", 'l', 0, G_OPTION_ARG_STRING, &options.lag,
+	  "Complete work T later: 50us, 1ms, 2s (host)", "T" },
+	{ "repeat", 'r', 0, G_OPTION_ARG_INT, &options.repeat,
+	  "Run each trace N times on the same pool", "N" },
+	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
+	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
+	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
+	  "Print one JSON object for each pass", NULL },
+	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version,
+	  "Print the version", NULL },
+	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
+	G_OPTION_ENTRY_NULL
+};
+
+static int refuse(const char *why)
+{
+	fprintf(stderr, PROGRAM ": %s\n", why);
+	return EXIT_REFUSED;
+}
+
+static int check_options(void)
+{
+	if (!options.allocator)
+		options.allocator = g_strdup("vpmm");
+	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator)) {
+		fail_set(0, "--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
+		return refuse(fail_text());
+	}
+	if (options.repeat < 1)
+		return refuse("--repeat: expected at least 1");
+	if (options.lag && units_parse_time("--lag", options.lag, &options.lag_us))
+		return refuse(fail_text());
+	if (options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
+		return refuse(fail_text());
+	if (options.limit && !options.limit_bytes)
+		return refuse("--limit: expected at least one byte");
+	if (!options.traces)
+		return refuse("no trace given; see " PROGRAM " --help");
+	return 0;
+}
+
+static int parse_options(int *argc, char ***argv)
+{
+	GOptionContext *context;
+	GError *error = NULL;
+	int status = 0;
+
+	context = g_option_context_new("- run recorded allocations and tell what they cost");
+	g_option_context_add_main_entries(context, entries, NULL);
+	g_option_context_set_description(context,
+		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
+		"there were errors, 2 if an option, a trace or a setting was refused.\n");
+	if (!g_option_context_parse(context, argc, argv, &error)) {
+		status = refuse(error->message);
+		g_error_free(error);
+	}
+	g_option_context_free(context);
+	return status;
+}
+
+static void free_options(void)
+{
+	g_free(options.backend);
+	g_free(options.allocator);
+	g_free(options.lag);
+	g_free(options.limit);
+	g_strfreev(options.traces);
+}
+
+static void show_reading(void *data, uint64_t done, uint64_t total)
+{
+	progress_show(data, done, total);
+}
+
+static int load(const char *name, struct trace **trace)
+{
+	struct progress progress;
+	int err;
+
+	progress_begin(&progress, "reading");
+	err = trace_load(name, show_reading, &progress, trace);
+	progress_end(&progress);
+	return err;
+}
+
+static int create_allocator(struct device *dev, const struct choice *choice, struct allocator **allocator)
+{
+	if (strcmp(options.allocator, "async") == 0)
+		return dev->ops->async(dev, allocator);
+	if (strcmp(options.allocator, "malloc") == 0)
+		return dev->ops->malloc(dev, allocator);
+	return allocator_vpmm_create(&choice->opts, allocator);
+}
+
+static void run_passes(const struct replay_setup *setup, const struct report_run *run, GArray *rows)
+{
+	struct report_row row;
+
+	for (int pass = 1; pass <= options.repeat; pass++) {
+		row = (struct report_row){
+			.trace = g_strdup(setup->trace->name),
+			.numbered = options.repeat > 1,
+		};
+		replay_pass(setup, (unsigned int)pass, &row.result);
+		if (options.json)
+			report_json(stdout, run, &row);
+		g_array_append_val(rows, row);
+	}
+}
+
+static int run_trace(const char *name, const struct report_run *run, GArray *rows)
+{
+	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
+	struct replay_setup setup = { .page_size = run->choice->info.page_size };
+	struct device_opts dev_opts;
+	struct trace *trace;
+	int err;
+
+	err = load(name, &trace);
+	if (err)
+		return err;
+	dev_opts = (struct device_opts){
+		.streams = trace->streams,
+		.marks = trace->allocs,
+		.verify = options.verify,
+		.lag = options.lag,
+		.lag_us = options.lag_us,
+		.limit = options.limit_bytes,
+	};
+	err = ops->open(&dev_opts, &setup.dev);
+	if (err)
+		goto out_trace;
+	err = create_allocator(setup.dev, run->choice, &setup.allocator);
+	if (err)
+		goto out_device;
+	setup.trace = trace;
+	run_passes(&setup, run, rows);
+	setup.allocator->ops->destroy(setup.allocator);
+out_device:
+	setup.dev->ops->close(setup.dev);
+out_trace:
+	trace_free(trace);
+	return err;
+}
+
+static void clear_row(void *row)
+{
+	g_free(((struct report_row *)row)->trace);
+}
+
+static int run_traces(const struct choice *choice)
+{
+	struct report_run run = {
+		.choice = choice,
+		.allocator = options.allocator,
+		.verify = options.verify,
+	};
+	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct report_row));
+	int status = 0;
+
+	g_array_set_clear_func(rows, clear_row);
+	for (char **name = options.traces; *name; name++) {
+		if (run_trace(*name, &run, rows)) {
+			status = refuse(fail_text());
+			break;
+		}
+	}
+	if (!options.json && rows->len)
+		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
+	for (guint i = 0; i < rows->len && !status; i++) {
+		if (g_array_index(rows, struct report_row, i).result.errors)
+			status = EXIT_ERRORS;
+	}
+	g_array_free(rows, TRUE);
+	if (fflush(stdout) && !status)
+		status = refuse("writing the report failed");
+	return status;
+}
+
+/* On the host backend a limit is the capacity of the device; on cuda the device of the replay sees to it. */
+static int choose(struct choice *choice)
+{
+	char capacity[UNITS_TEXT];
+	int err;
+
+	err = choose_backend(options.backend, choice);
+	if (err || !options.limit || strcmp(choice->opts.backend, "host") != 0)
+		return err;
+	g_free(choice->why);
+	snprintf(capacity, sizeof(capacity), "%" G_GUINT64_FORMAT, (guint64)options.limit_bytes);
+	g_setenv("VPMM_HOST_CAPACITY", capacity, TRUE);
+	return choose_backend(options.backend, choice);
+}
+
+static int replay(void)
+{
+	struct choice choice;
+	int status;
+
+	status = check_options();
+	if (status)
+		return status;
+	if (choose(&choice))
+		return refuse(fail_text());
+	if (options.lag && strcmp(choice.opts.backend, "host") != 0)
+		status = refuse("--lag: only streams of the host backend can be held back; this one is cuda");
+	else
+		status = run_traces(&choice);
+	g_free(choice.why);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	g_set_prgname(PROGRAM);
+	status = parse_options(&argc, &argv);
+	if (!status && options.version)
+		printf(PROGRAM " %s\n", vpmm_version());
+	else if (!status)
+		status = replay();
+	free_options();
+	return status;
+}
