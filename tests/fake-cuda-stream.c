@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Streams and events of the suite's own libcuda.so.1. */
+#include <glib.h>
+#include <pthread.h>
+
+#include "fake-cuda-inside.h"
+#include "host-stream.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static GHashTable *streams;		/* set of those that cuStreamCreate() gave; under the lock */
+
+static void __attribute__((constructor)) prepare(void)
+{
+	streams = g_hash_table_new(NULL, NULL);
+}
+
+static void __attribute__((destructor)) tear_down(void)
+{
+	g_hash_table_unref(streams);
+}
+
+#ifndef FAKE_CUDA_OLD
+drv_result cuStreamGetId(drv_stream stream, drv_u64 *id)
+{
+	BEGIN_IN(cuStreamGetId, context);
+	return HOST(context, stream_id, stream, id) ? DRV_ERROR_INVALID_HANDLE : DRV_SUCCESS;
+}
+#endif
+
+static drv_stream capturing;		/* nothing that is submitted to it goes into the graph; under the lock */
+
+drv_result cuStreamIsCapturing(drv_stream stream, drv_capture_status *status)
+{
+	BEGIN_IN(cuStreamIsCapturing, context);
+	(void)context;
+	pthread_mutex_lock(&lock);
+	*status = capturing && capturing == stream ? DRV_STREAM_CAPTURE_STATUS_ACTIVE : DRV_STREAM_CAPTURE_STATUS_NONE;
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode mode)
+{
+	BEGIN_IN(cuStreamBeginCapture, context);
+	(void)context;
+	if (!stream || mode != DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&lock);
+	capturing = stream;
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
+{
+	drv_result result = DRV_ERROR_INVALID_VALUE;
+
+	BEGIN_IN(cuStreamEndCapture, context);
+	(void)context;
+	pthread_mutex_lock(&lock);
+	if (capturing == stream) {
+		capturing = NULL;
+		*graph = (drv_graph)&capturing;
+		result = DRV_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+drv_result cuGraphDestroy(drv_graph graph)
+{
+	BEGIN_IN(cuGraphDestroy, context);
+	(void)context;
+	return graph == (drv_graph)&capturing ? DRV_SUCCESS : DRV_ERROR_INVALID_VALUE;
+}
+
+drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int flags)
+{
+	BEGIN_IN(cuStreamWaitEvent, context);
+	if (flags)
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, stream_wait, stream, (struct backend_event *)event);
+}
+
+drv_result cuEventCreate(drv_event *event, unsigned int flags)
+{
+	BEGIN_IN(cuEventCreate, context);
+	if (flags != DRV_EVENT_DISABLE_TIMING)
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, event_create, (struct backend_event **)event);
+}
+
+drv_result cuEventDestroy_v2(drv_event event)
+{
+	BEGIN_IN(cuEventDestroy, context);
+	if (!event)
+		return DRV_ERROR_INVALID_HANDLE;
+	host_event_unref((struct backend_event *)event);
+	return DRV_SUCCESS;
+}
+
+drv_result cuEventRecord(drv_event event, drv_stream stream)
+{
+	BEGIN_IN(cuEventRecord, context);
+	return HOST(context, event_record, (struct backend_event *)event, stream);
+}
+
+drv_result cuEventQuery(drv_event event)
+{
+	int complete = 0;
+	drv_result result;
+
+	BEGIN_IN(cuEventQuery, context);
+	result = HOST(context, event_query, (struct backend_event *)event, &complete);
+	return result || complete ? result : DRV_ERROR_NOT_READY;
+}
+
+drv_result cuEventSynchronize(drv_event event)
+{
+	BEGIN_IN(cuEventSynchronize, context);
+	return HOST(context, event_sync, (struct backend_event *)event);
+}
+
+drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)
+{
+	BEGIN_IN(cuStreamCreate, context);
+	/* No stream of the host backend waits for the default stream by itself. */
+	if (flags != DRV_STREAM_NON_BLOCKING)
+		return DRV_ERROR_NOT_SUPPORTED;
+	*stream = host_stream_create(context->device);
+	pthread_mutex_lock(&lock);
+	g_hash_table_add(streams, *stream);
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result stream_sync(struct CUctx_st *context, drv_stream stream)
+{
+	struct backend_event *event = host_event_create();
+	int err;
+
+	err = host_event_record(context->device, event, stream);
+	if (!err)
+		err = host_event_sync(event);
+	host_event_unref(event);
+	return result_of(err);
+}
+
+/* What is pending completes before the stream goes, as a device would see to in its own time. */
+drv_result cuStreamDestroy_v2(drv_stream stream)
+{
+	drv_result result;
+
+	BEGIN_IN(cuStreamDestroy, context);
+	result = stream_sync(context, stream);
+	if (!result)
+		result = result_of(host_stream_destroy(stream));
+	if (result)
+		return result;
+	pthread_mutex_lock(&lock);
+	g_hash_table_remove(streams, stream);
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamQuery(drv_stream stream)
+{
+	unsigned int pending;
+	int err;
+
+	BEGIN_IN(cuStreamQuery, context);
+	err = host_stream_pending(context->device, stream, &pending);
+	if (err)
+		return DRV_ERROR_INVALID_HANDLE;
+	return pending ? DRV_ERROR_NOT_READY : DRV_SUCCESS;
+}
+
+drv_result cuStreamSynchronize(drv_stream stream)
+{
+	BEGIN_IN(cuStreamSynchronize, context);
+	return stream_sync(context, stream);
+}
+
+drv_result cuCtxSynchronize(void)
+{
+	drv_result result;
+	GList *all, *at;
+
+	BEGIN_IN(cuCtxSynchronize, context);
+	pthread_mutex_lock(&lock);
+	all = g_hash_table_get_keys(streams);
+	pthread_mutex_unlock(&lock);
+	result = stream_sync(context, NULL);
+	if (!result)
+		result = stream_sync(context, DRV_STREAM_PER_THREAD);
+	for (at = all; at && !result; at = at->next)
+		if (!host_stream_check(context->device, at->data))
+			result = stream_sync(context, at->data);
+	g_list_free(all);
+	return result;
+}

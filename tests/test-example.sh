@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The programs that the documentation shows compile, run on the host backend, and do what the text says.
+set -u
+
+CC=${CC:-cc}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+count=0
+VPMM_BACKEND=host
+export VPMM_BACKEND
+
+verdict()
+{
+	count=$((count + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		sed 's/^/# /' "$work/log"
+	fi
+}
+
+# The program of a text, from its fence to the next.
+fenced()
+{
+	awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$1"
+}
+
+# The program of a manual page.
+displayed()
+{
+	sed -n '/^#include <stdio.h>$/,/^}$/{ s/\\e/\\/g; p; }' "$1"
+}
+
+build()
+{
+	"$top_builddir/libtool" --silent --tag=CC --mode=link $CC -std=c99 ${SANITIZE_CFLAGS-} -Wall -Wextra -Werror \
+		-I"$top_srcdir/include" -o "$work/$1" "$2" "$top_builddir/lib/libvpmm.la" >"$work/log" 2>&1
+}
+
+run()
+{
+	"$work/$1" >"$work/out" 2>"$work/log"
+}
+
+# shows NAME PATTERN...: each pattern matches a line of the output, in this order
+shows()
+{
+	shows_name=$1
+	shift
+	for pattern; do
+		printf '%s\n' "$pattern"
+	done | awk '
+		NR == FNR { patterns[++wanted] = $0; next }
+		found < wanted && $0 ~ patterns[found + 1] { found++ }
+		END { if (found < wanted) { print "no line, in its place, matches: " patterns[found + 1]; exit 1 } }
+	' - "$work/out" >"$work/log"
+	result=$?
+	[ $result = 0 ] || cat "$work/out" >>"$work/log"
+	verdict "$shows_name" $result
+}
+
+if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/probe" "$work/probe.c" 2>/dev/null; then
+	echo "1..0 # SKIP there is no C compiler that works ($CC)"
+	exit 0
+fi
+
+echo "1..7"
+
+fenced "$top_srcdir/README" >"$work/readme.c"
+displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
+diff "$work/readme.c" "$work/manual.c" >"$work/log" 2>&1
+verdict "vpmm(3) shows the README's program" $?
+
+build readme "$work/readme.c"
+verdict "the README's program compiles" $?
+run readme
+verdict "the README's program runs" $?
+shows "the README's program prints what the README says" '^96 MiB mapped$'
+
+build streams "$top_srcdir/man/examples/streams.c"
+verdict "streams.c compiles" $?
+run streams
+verdict "streams.c runs" $?
+shows "streams.c shows how memory goes from stream to stream" \
+	'\[4\]\[\+1\]' '\[-4\]\[1\]' '\[~4\]\[1\]\[\+6\]' '^compute cannot go on: ' \
+	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]'

@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# vpmm-info, as a user meets it: what is there, which settings are in force and where each is from.
+set -u
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+count=0
+
+verdict()
+{
+	count=$((count + 1))
+	if [ -z "$2" ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		echo "$2" | sed 's/^/# /'
+	fi
+}
+
+# info STATUS ARGUMENTS: runs it, and says so if it does not exit with this status
+info()
+{
+	wanted=$1
+	shift
+	vpmm-info "$@" >"$work/out" 2>"$work/err"
+	status=$?
+	[ $status -eq "$wanted" ] || {
+		echo "vpmm-info $*: exit status $status, expected $wanted"
+		cat "$work/out" "$work/err"
+	}
+}
+
+says()
+{
+	grep -qF -e "$2" "$work/$1" || {
+		echo "expected in $1: $2"
+		cat "$work/$1"
+	}
+}
+
+silent()
+{
+	[ ! -s "$work/$1" ] || cat "$work/$1"
+}
+
+# shows NAME VALUE SOURCE: a line of the settings
+shows()
+{
+	grep -qE "^  $1 +$2 +$3\$" "$work/out" || {
+		echo "expected: $1 $2 $3"
+		cat "$work/out"
+	}
+}
+
+refuses()
+{
+	name=$1 sentence=$2
+	shift 2
+	verdict "$name" "$(info 2 "$@"; says err "vpmm-info: $sentence"; silent out)"
+}
+
+verdict "--help names every option" "$(info 0 --help
+	for option in backend json version; do says out "--$option"; done)"
+verdict "--version" "$(info 0 --version; says out "vpmm-info "; silent err)"
+refuses "unknown option" "Unknown option --fast" --fast
+refuses "argument" 'unexpected argument "x"' x
+refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
+
+for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 REUSE=never BACKEND=gpu LOG=loud HOST_CAPACITY=lots \
+		HOST_DEVICES=0 HOST_MAPPINGS=many; do
+	verdict "bad VPMM_$bad" "$(export "VPMM_$bad"
+		[ "${bad%%=*}" = BACKEND ] || export VPMM_BACKEND=host
+		info 2; says err "VPMM_${bad%%=*}"; says err "${bad#*=}"; silent out)"
+done
+
+va_size=${VPMM_VA_SIZE:-}
+unset VPMM_VA_SIZE
+small_va()
+{
+	VPMM_VA_SIZE=${va_size:-64G}
+	export VPMM_VA_SIZE
+}
+
+verdict "host" "$(small_va; info 0 --backend=host; silent err; says out "host (--backend says so)"
+	says out "granularity of mappings       2.00 MiB"; says out "memory                        80.0 GiB"
+	grep -qE "^  virtual memory management +yes" "$work/out" || cat "$work/out")"
+verdict "defaults" "$(small_va; info 0 --backend=host; shows VPMM_BACKEND host option
+	shows VPMM_PAGE_SIZE "2097152 \(2.00 MiB\)" default; shows VPMM_PAGES 0 default; shows VPMM_REUSE async default
+	shows VPMM_LOG none default; shows VPMM_HOST_CAPACITY "85899345920 \(80.0 GiB\)" default
+	shows VPMM_HOST_DEVICES 1 default; shows VPMM_HOST_MAPPINGS 524090 default)"
+verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE=32G VPMM_PAGES=3 VPMM_REUSE=block \
+		VPMM_LOG=error VPMM_HOST_CAPACITY=1G VPMM_HOST_DEVICES=3 VPMM_HOST_MAPPINGS=77
+	info 0; says out "host (VPMM_BACKEND says so)"; shows VPMM_BACKEND host environment
+	shows VPMM_PAGE_SIZE "4194304 \(4.00 MiB\)" environment; shows VPMM_VA_SIZE "34359738368 \(32.0 GiB\)" environment
+	shows VPMM_PAGES 3 environment; shows VPMM_REUSE block environment; shows VPMM_LOG error environment
+	shows VPMM_HOST_CAPACITY "1073741824 \(1.00 GiB\)" environment; shows VPMM_HOST_DEVICES 3 environment
+	shows VPMM_HOST_MAPPINGS 77 environment)"
+verdict "variable set to nothing" "$(small_va; VPMM_PAGES='' info 0 --backend=host; shows VPMM_PAGES 0 default)"
+verdict "initial pages are not created" "$(small_va; VPMM_HOST_CAPACITY=8M VPMM_PAGES=100 info 0 --backend=host
+	shows VPMM_PAGES 100 environment)"
+verdict "80 columns" "$(small_va; info 0; awk 'length > 80 { print "too wide: " $0 }' "$work/out")"
+verdict "auto says which backend it took" "$(small_va; info 0 --backend=auto; says out " (auto found ")"
+verdict "JSON" "$(small_va; VPMM_PAGES=2 info 0 --backend=host --json; silent err
+	[ "$(wc -l <"$work/out")" -eq 1 ] || cat "$work/out"
+	for text in '"backend": "host"' '"backend_reason": "--backend says so"' '"device": 0' '"device_name": "' \
+			'"driver_version": 0' '"memory_total": 85899345920' '"memory_free": ' '"granularity": 2097152' \
+			'"mapping_limit": 524090' '"virtual_memory": true' \
+			'"VPMM_PAGES": {"value": 2, "source": "environment"}' \
+			'"VPMM_REUSE": {"value": "async", "source": "default"}'; do
+		says out "$text"
+	done
+	member='"[A-Za-z0-9_]+": ("([^"\\]|\\.)*"|[0-9]+|true|false)'
+	object="\{$member(, $member)*\}"
+	sed -E ":a; s/$object/0/; ta" "$work/out" | grep -qx 0 || cat "$work/out")"
+
+# The cuda backend, on a driver of the test suite's own
+fake=${FAKE_CUDA_DIR:-}/fake/.libs
+fake_info()
+{
+	LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	export LD_LIBRARY_PATH
+	small_va
+	info 0
+	says out "cuda (auto found a device)"
+	grep -qE "^driver +CUDA [0-9]+\.[0-9]\$" "$work/out" || cat "$work/out"
+	grep -qE "^  stream-ordered allocator +yes\$" "$work/out" || cat "$work/out"
+	shows VPMM_BACKEND cuda default
+	if grep -q VPMM_HOST_ "$work/out"; then
+		echo "settings of the host backend on cuda"
+	fi
+}
+if [ -e "$fake/libcuda.so.1" ]; then
+	verdict "cuda" "$(fake_info)"
+else
+	count=$((count + 1))
+	echo "ok $count - cuda # SKIP no $fake/libcuda.so.1"
+fi
+echo "1..$count"

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# What a user can call, set or read is in a manual page, and the pages are well formed and installed.
+set -u
+
+man=$top_srcdir/man
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+count=0
+
+verdict()
+{
+	count=$((count + 1))
+	if [ -z "$2" ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		echo "$2" | sed 's/^/# /'
+	fi
+}
+
+# none_left NAME FILE: the file lists what was looked for and says of each whether it is there
+none_left()
+{
+	if [ -s "$2" ]; then
+		verdict "$1" "$(grep '^missing' "$2")"
+	else
+		verdict "$1" "found nothing to look for"
+	fi
+}
+
+present()
+{
+	if "$@" >/dev/null 2>&1; then
+		echo found
+	else
+		echo missing
+	fi
+}
+
+# struct and field, a line each, of the structures that the headers define
+fields()
+{
+	cat "$top_srcdir"/include/*.h | awk '
+		/^struct [a-z_]+ \{$/ { name = $2; next }
+		/^\}/ { name = "" }
+		name != "" { sub(/\[.*/, ""); gsub(/[;*]/, ""); print name, $NF }'
+}
+
+for header in "$top_srcdir"/include/*.h; do
+	$CC -E -P -x c "$header" || exit 1
+done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
+
+echo "1..5"
+
+while read -r function; do
+	echo "$(present test -f "$man/$function.3") $function(3)"
+done <"$work/functions" >"$work/pages"
+none_left "every function has a page" "$work/pages"
+
+cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] | grep -o '"VPMM_[A-Z_]*"' | tr -d '"' | sort -u |
+while read -r variable; do
+	echo "$(present grep -w "$variable" "$man"/*.[1-8]) $variable"
+done >"$work/variables"
+none_left "every variable of the environment is in a page" "$work/variables"
+
+fields | while read -r name field; do
+	page=$(grep -lw "struct $name" "$man"/*.3 |
+		xargs grep -lE "^\.(It (Fa|Va) (.* )?|Fa [a-z]*->)$field( |\$)")
+	echo "$(present test -n "$page") $name.$field"
+done >"$work/fields"
+none_left "every field of the public structures is in a page" "$work/fields"
+
+for page in "$man"/*.[1-8]; do
+	page=${page##*/}
+	echo "$(present grep -w "man/$page" "$man/Makemodule.am") $page"
+done >"$work/installed"
+none_left "every page is installed" "$work/installed"
+
+if command -v mandoc >/dev/null; then
+	verdict "mandoc has nothing to say" "$(cd "$man" && mandoc -T lint -W warning ./*.[1-8] 2>&1)"
+else
+	count=$((count + 1))
+	echo "ok $count - mandoc has nothing to say # SKIP mandoc is not installed"
+fi

@@ -1,0 +1,254 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# vpmm-replay, as a user meets it: options, traces good and damaged, what it reports.
+set -u
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+traces=$top_srcdir/tests/traces
+VPMM_BACKEND=host
+export VPMM_BACKEND
+count=0
+
+# verdict NAME COMPLAINT: no complaint is a success
+verdict()
+{
+	count=$((count + 1))
+	if [ -z "$2" ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		echo "$2" | sed 's/^/# /'
+	fi
+}
+
+# replay STATUS ARGUMENTS: runs it, and says so if it does not exit with this status
+replay()
+{
+	wanted=$1
+	shift
+	vpmm-replay "$@" >"$work/out" 2>"$work/err"
+	status=$?
+	[ $status -eq "$wanted" ] || {
+		echo "vpmm-replay $*: exit status $status, expected $wanted"
+		cat "$work/out" "$work/err"
+	}
+}
+
+# says FILE TEXT: complains unless the file has it
+says()
+{
+	grep -qF -e "$2" "$work/$1" || {
+		echo "expected in $1: $2"
+		cat "$work/$1"
+	}
+}
+
+# silent FILE
+silent()
+{
+	[ ! -s "$work/$1" ] || cat "$work/$1"
+}
+
+# refuses NAME SENTENCE ARGUMENTS
+refuses()
+{
+	name=$1 sentence=$2
+	shift 2
+	verdict "$name" "$(replay 2 "$@"; says err "vpmm-replay: $sentence"; silent out)"
+}
+
+# value KEY: of every object of the last replay
+value()
+{
+	sed -n 's/.*[{ ]"'"$1"'": "\{0,1\}\([^",}]*\).*/\1/p' "$work/out" | tr '\n' ' ' | sed 's/ $//'
+}
+
+# is KEY VALUES
+is()
+{
+	[ "$(value "$1")" = "$2" ] || echo "$1 is $(value "$1"), expected $2"
+}
+
+# more KEY THAN
+more()
+{
+	[ "$(value "$1")" -gt "$2" ] || echo "$1 is $(value "$1"), expected more than $2"
+}
+
+equal()
+{
+	[ -n "$(value "$1")" ] || echo "no $1"
+	[ "$(value "$1")" = "$(value "$2")" ] || echo "$1 is $(value "$1"), $2 is $(value "$2")"
+}
+
+damaged()
+{
+	printf "$2" >"$work/bad.trace"
+	refuses "$1" "$work/bad.trace:$3" "$work/bad.trace"
+}
+
+printf '# two\n10 a 1 3000000 0\n20 a 2 100 1\n30 f 1 3000000 1\n2000050 f 2 100 0\n' >"$work/two.trace"
+gzip -c "$work/two.trace" >"$work/two.trace.gz"
+
+# Options
+verdict "--help names every option" "$(replay 0 --help
+	for option in backend allocator verify lag repeat limit json version; do says out "--$option"; done)"
+verdict "--version" "$(replay 0 --version; says out "vpmm-replay "; silent err)"
+refuses "no trace" "no trace given"
+refuses "unknown option" "Unknown option --fast" --fast "$work/two.trace"
+refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu "$work/two.trace"
+refuses "unknown allocator" '--allocator: "x" is none, expected vpmm, async or malloc' --allocator=x "$work/two.trace"
+refuses "bad lag" '--lag: "5" is no time with a unit' --lag=5 "$work/two.trace"
+refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB "$work/two.trace"
+refuses "no limit" '--limit: expected at least one byte' --limit=0 "$work/two.trace"
+refuses "no pass" '--repeat: expected at least 1' --repeat=0 "$work/two.trace"
+refuses "bad number of passes" "Cannot parse integer value" --repeat=x "$work/two.trace"
+refuses "absent trace" "$work/none.trace: No such file or directory" "$work/none.trace"
+VPMM_PAGE_SIZE=2Q
+export VPMM_PAGE_SIZE
+refuses "bad variable" "vpmm_opts_from_env: VPMM_PAGE_SIZE=2Q" "$work/two.trace"
+VPMM_PAGE_SIZE=1000
+refuses "variable that the device cannot have" "vpmm_pool_create: page_size (VPMM_PAGE_SIZE) is 1000" "$work/two.trace"
+unset VPMM_PAGE_SIZE
+
+# Damaged traces
+damaged "empty trace" '' "1: the trace ends before its first operation"
+damaged "unknown op" '1 a 1 8 0\n2 x 1 8 0\n' '2: the op is "x"'
+damaged "missing field" '1 a 1 8 0\n2 f 1 8\n' "2: the stream is missing"
+damaged "extra field" '#\n1 a 1 8 0 0\n' '2: "0" after the last field'
+damaged "number too large" '1 a 1 99999999999999999999 0\n' "1: the size is 99999999999999999999"
+damaged "id allocated twice" '1 a 1 8 0\n2 a 1 8 0\n' "2: allocates 1, which line 1 did"
+damaged "id not allocated" '1 f 1 8 0\n' "1: frees 1, which is not allocated"
+damaged "time going back" '2 a 1 8 0\n1 f 1 8 0\n' "2: the time goes back"
+head -c 20000 "$traces/pipeline_streams.trace.gz" >"$work/cut.trace.gz"
+verdict "compressed trace cut short" "$(replay 2 "$work/cut.trace.gz"
+	says err "vpmm-replay: $work/cut.trace.gz:"; says err ": the compressed data end too early"; silent out)"
+verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" "$work/bad.trace" "$work/two.trace"
+	is trace "$work/two.trace"; says err "vpmm-replay: $work/bad.trace:2:")"
+
+# What is reported
+keys="trace backend allocator pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken
+	wall_s trace_s driver_s op_us_p50 op_us_p99 op_us_max reserved mapped live free holes zombies small_live
+	small_mapped mallocs frees reuses steals defrags grows waits creates maps accesses unmaps releases grown remapped
+	chunks regions extents driver_ns"
+verdict "every key once" "$(replay 0 --json "$work/two.trace"
+	for key in $keys; do
+		[ "$(grep -o "[{ ]\"$key\": " "$work/out" | wc -l)" -eq 1 ] || echo "not one $key"
+	done)"
+verdict "one object on a line" "$(replay 0 --json --repeat=2 "$work/two.trace" "$work/two.trace.gz"
+	pair='"[a-z0-9_]+": ("([^"\\]|\\.)*"|[0-9]+(\.[0-9]+)?)'
+	[ "$(grep -cE "^\{$pair(, $pair)*\}\$" "$work/out")" -eq 4 ] || cat "$work/out"; silent err)"
+verdict "what is known of a small trace" "$(replay 0 --json --verify "$work/two.trace"
+	is trace "$work/two.trace"; is backend host; is allocator vpmm; is pass 1; is operations 4; is errors 0
+	is streams 2; is peak_live 3000100; is peak_rounded 4194304; is peak_mapped 4194304; is trace_s 2.000040
+	is mallocs 2; is frees 2; is grows 1; more peak_small 99
+	is peak_taken $(($(value peak_mapped) + $(value peak_small))))"
+verdict "odd name of a trace" "$(cp "$work/two.trace" "$work/a \"b\\c.trace"; replay 0 --json "$work/a \"b\\c.trace"
+	says out "\"trace\": \"$work/a \\\"b\\\\c.trace\"")"
+verdict "standard input" "$(replay 0 --json - <"$work/two.trace"; is operations 4; is trace -)"
+verdict "standard input, compressed" "$(replay 0 --json - <"$work/two.trace.gz"; is operations 4)"
+verdict "passes" "$(replay 0 --json --verify --repeat=3 "$work/two.trace"
+	is pass "1 2 3"; is errors "0 0 0"; is mallocs "2 2 2"; is frees "2 2 2"; is grows "1 0 0"; is reuses "0 1 1")"
+verdict "what a trace leaves allocated is freed" "$(printf '1 a 1 4194304 0\n' >"$work/left.trace"
+	replay 0 --json --verify --repeat=2 "$work/left.trace"; is mallocs "1 1"; is frees "0 0"
+	is peak_live "4194304 4194304"; is peak_mapped "4194304 4194304")"
+verdict "an allocation of nothing" "$(printf '1 a 1 0 0\n2 f 1 0 0\n' >"$work/zero.trace"
+	for allocator in vpmm async malloc; do
+		replay 0 --json --verify --allocator=$allocator "$work/zero.trace"
+		is errors 0
+	done)"
+verdict "page size" "$(VPMM_PAGE_SIZE=4M replay 0 --json "$work/two.trace"; is peak_rounded 0
+	VPMM_PAGE_SIZE=18446744073709551615 replay 0 --json "$work/two.trace"; is peak_rounded 0; is peak_mapped 0
+	is errors 0)"
+verdict "table" "$(replay 0 --verify --repeat=2 "$work/two.trace" "$traces/pipeline_streams.trace.gz"; silent err
+	says out "two #2"; says out "pipeline_streams #1"; says out "Backend:   host"
+	says out "No errors: every allocation kept"
+	awk 'length > 80 { print "too wide: " $0 }' "$work/out")"
+verdict "auto says which backend it took" "$(replay 0 --backend=auto "$work/two.trace"; says out "(auto found ")"
+
+# Memory that runs out
+verdict "limit" "$(replay 1 --json --verify --limit=4M "$traces/pipeline_streams.trace.gz"; more errors 0
+	says err "pipeline_streams.trace.gz:2: allocation: vpmm_malloc"; says err "more errors are counted, not told")"
+verdict "limit that suffices" "$(replay 0 --json --verify --limit=1G "$traces/pipeline_streams.trace.gz"; is errors 0)"
+verdict "limit of the other allocators" "$(for allocator in async malloc; do
+		replay 1 --json --limit=4M --allocator=$allocator "$traces/pipeline_streams.trace.gz"; more errors 0
+	done)"
+verdict "errors in the table" "$(replay 1 --limit=4M "$traces/pipeline_streams.trace.gz"
+	says out " errors; the first of them")"
+
+# Real programs: nothing is lost to fragmentation, to the byte
+for name in pipeline_streams stark_prover long_context; do
+	verdict "$name" "$(replay 0 --json --verify "$traces/$name.trace.gz"; is errors 0; equal peak_mapped peak_rounded)"
+done
+for lag in 1ms 50ms; do
+	verdict "pipeline_streams, work completed $lag late" "$(
+		replay 0 --json --verify --lag=$lag "$traces/pipeline_streams.trace.gz"
+		is errors 0; equal peak_mapped peak_rounded; more waits 0)"
+done
+verdict "pipeline_streams, waiting on the host" "$(
+	VPMM_REUSE=block replay 0 --json --verify --lag=1ms "$traces/pipeline_streams.trace.gz"
+	is errors 0; equal peak_mapped peak_rounded)"
+verdict "lag without verification" "$(replay 0 --json --lag=1ms "$traces/pipeline_streams.trace.gz"
+	is errors 0; equal peak_mapped peak_rounded; more waits 0)"
+verdict "allocator async" "$(replay 0 --json --verify --lag=1ms --allocator=async "$traces/pipeline_streams.trace.gz"
+	is allocator async; is errors 0; is peak_mapped 0; equal peak_small peak_taken
+	[ "$(value peak_small)" -ge "$(value peak_live)" ] || echo "peak_small is below peak_live")"
+verdict "allocator malloc" "$(replay 0 --json --verify --lag=1ms --allocator=malloc "$traces/pipeline_streams.trace.gz"
+	is allocator malloc; is errors 0; is peak_small 0; is driver_s 0.000000; is waits 0; equal peak_mapped peak_taken
+	[ "$(value peak_taken)" -ge "$(value peak_rounded)" ] || echo "peak_taken is below peak_rounded")"
+
+# The cuda backend, on a driver of the test suite's own
+fake=${FAKE_CUDA_DIR:-}/fake/.libs
+on_fake()
+{
+	name=$1
+	shift
+	if [ -e "$fake/libcuda.so.1" ]; then
+		verdict "$name" "$(LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH
+			unset VPMM_BACKEND; "$@")"
+	else
+		count=$((count + 1))
+		echo "ok $count - $name # SKIP no $fake/libcuda.so.1"
+	fi
+}
+
+fake_replay()
+{
+	for allocator in vpmm async malloc; do
+		replay 0 --json --allocator=$allocator "$traces/pipeline_streams.trace.gz"
+		is backend cuda; is allocator $allocator; is errors 0
+	done
+}
+on_fake "auto takes a device" fake_replay
+
+fake_peak()
+{
+	replay 0 --json --backend=cuda --repeat=2 "$traces/pipeline_streams.trace.gz"
+	equal peak_mapped peak_rounded
+}
+on_fake "cuda, nothing lost" fake_peak
+
+fake_lag()
+{
+	replay 2 --lag=1ms "$work/two.trace"
+	says err "vpmm-replay: --lag: only streams of the host backend can be held back"
+}
+on_fake "cuda has no lag" fake_lag
+
+fake_limit()
+{
+	replay 1 --json --limit=64M "$traces/pipeline_streams.trace.gz"
+	more errors 0
+	replay 2 --limit=8T "$work/two.trace"
+	says err "vpmm-replay: --limit asks for 8796093022208 bytes, and the device has "
+}
+on_fake "cuda, limit" fake_limit
+
+if vpmm-info --backend=cuda >/dev/null 2>&1; then
+	count=$((count + 1))
+	echo "ok $count - cuda without a device # SKIP there is one"
+else
+	refuses "cuda without a device" "vpmm_pool_create: " --backend=cuda "$work/two.trace"
+fi
+echo "1..$count"
