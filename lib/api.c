@@ -5,9 +5,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "check.h"
 #include "config.h"
+#include "dump.h"
 #include "error.h"
 #include "pool.h"
+#include "stats.h"
 
 /* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
 #define DEFAULT_POOLS 64
@@ -267,7 +270,7 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		err = pool_enter(pool);
 	if (err)
 		return error_add(err, "vpmm_pool_stats");
-	err = pool_stats(pool, &known);
+	err = stats_get(pool, &known);
 	if (err)
 		error_add(err, "vpmm_pool_stats");
 	else
@@ -322,7 +325,7 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
 		err = pool_enter(pool);
 	if (err)
 		return error_add(err, "vpmm_pool_dump");
-	err = pool_dump(pool, out);
+	err = dump_pool(pool, out);
 	if (err)
 		error_add(err, "vpmm_pool_dump");
 	return pool_leave(pool, err);
@@ -337,7 +340,7 @@ int vpmm_pool_check(struct vpmm_pool *pool)
 		err = pool_enter(pool);
 	if (err)
 		return error_add(err, "vpmm_pool_check");
-	err = pool_check(pool);
+	err = check_pool(pool);
 	if (err)
 		error_add(err, "vpmm_pool_check");
 	return pool_leave(pool, err);

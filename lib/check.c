@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "check.h"
 #include "error.h"
 #include "pool.h"
 
@@ -48,7 +49,7 @@ static int check_merged(const struct region *region)
 static int check_indices(struct census *census, const struct region *region)
 {
 	const struct region_map *map = &census->pool->regions;
-	const struct free_set *set = region->stream ? &region->stream->free : &map->unused;
+	const struct free_set *set = region->stream ? region->stream->free : &map->unused;
 
 	switch (region->kind) {
 	case REGION_UNMAPPED:
@@ -60,7 +61,7 @@ static int check_indices(struct census *census, const struct region *region)
 			return broken(region, "is allocated, and not in the table of allocations");
 		break;
 	case REGION_FREE:
-		if (g_tree_lookup(set->by_size, region) != region)
+		if (!set || g_tree_lookup(set->by_size, region) != region)
 			return broken(region, "is free, and not in its stream's tree");
 		if (region->stream && !event_pending(region->event)) {
 			census->passed++;
@@ -84,7 +85,7 @@ static int check_event(struct census *census, const struct region *region)
 		return broken(region, "has another stream's event");
 	if (event_pending(region->event)) {
 		census->guarded++;
-		if (!g_list_find(region->event->regions.head, region))
+		if (!g_list_find(region->event->guarded.head, region))
 			return broken(region, "is not known to its event");
 	} else if (region->kind == REGION_ZOMBIE) {
 		census->dead++;
@@ -173,15 +174,17 @@ static int check_streams(const struct census *census)
 
 	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
-		free_count += (uint64_t)g_tree_nnodes(stream->free.by_size);
 		zombies += stream->zombies;
 		busy += !g_queue_is_empty(&stream->pending);
 		for (GList *link = stream->pending.head; link; link = link->next)
-			guarded += ((struct event *)link->data)->regions.length;
-		err = expect((uint64_t)g_tree_nnodes(stream->free.by_size), stream->free.by_age.length,
+			guarded += ((struct event *)link->data)->guarded.length;
+		if (!stream->free)
+			continue;
+		free_count += (uint64_t)g_tree_nnodes(stream->free->by_size);
+		err = expect((uint64_t)g_tree_nnodes(stream->free->by_size), stream->free->by_age.length,
 			     "free regions of a stream by age");
 		if (!err)
-			err = check_ages(&stream->free.by_age, "free regions of a stream");
+			err = check_ages(&stream->free->by_age, "free regions of a stream");
 		if (err)
 			return err;
 	}
@@ -243,7 +246,7 @@ static int check_small(const struct vpmm_pool *pool)
 	return expect(bytes, pool->small_live, "bytes of small allocations");
 }
 
-int pool_check(struct vpmm_pool *pool)
+int check_pool(struct vpmm_pool *pool)
 {
 	struct census census = { .pool = pool };
 	int err;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "chunk.h"
 #include "defrag.h"
+#include "dump.h"
 #include "pool.h"
+#include "stats.h"
 #include "zombie.h"
 
 /* Part of a free region, from its start. */
@@ -41,29 +44,33 @@ static size_t harvest_take(struct harvest *harvest, struct region *region, size_
 {
 	struct piece piece = { .region = region, .take = MIN(wanted, region->size) };
 
-	if (wanted)
-		g_array_append_val(harvest->pieces, piece);
+	g_array_append_val(harvest->pieces, piece);
 	return wanted - piece.take;
 }
 
-/* Own memory first, which needs no wait, then what no stream has used, then the others': each oldest first. */
+/* What one stream has free, or no stream has used: none of it needs a wait. */
+static size_t harvest_take_set(struct harvest *harvest, const struct free_set *set, size_t wanted)
+{
+	for (GList *link = set ? set->by_age.head : NULL; link && wanted; link = link->next)
+		wanted = harvest_take(harvest, link->data, wanted);
+	return wanted;
+}
+
+/* Own memory first, then what no stream has used, then the others': each oldest first. */
 static void harvest_plan(struct harvest *harvest)
 {
 	struct region_map *regions = &harvest->pool->regions;
+	bool block = harvest->pool->settings.reuse == VPMM_REUSE_BLOCK;
 	size_t wanted = harvest->size - harvest->created;
-	GList *link;
 
-	if (harvest->pool->settings.reuse == VPMM_REUSE_ASYNC) {
-		for (link = harvest->stream->free.by_age.head; link && wanted; link = link->next)
-			wanted = harvest_take(harvest, link->data, wanted);
-		for (link = regions->unused.by_age.head; link && wanted; link = link->next)
-			wanted = harvest_take(harvest, link->data, wanted);
+	if (!block) {
+		wanted = harvest_take_set(harvest, harvest->stream->free, wanted);
+		wanted = harvest_take_set(harvest, &regions->unused, wanted);
 	}
-	for (link = regions->by_age.head; link && wanted; link = link->next) {
+	for (GList *link = regions->by_age.head; link && wanted; link = link->next) {
 		struct region *region = link->data;
-		bool other = region->stream && region->stream != harvest->stream;
 
-		if (other || harvest->pool->settings.reuse == VPMM_REUSE_BLOCK)
+		if (block || (region->stream && region->stream != harvest->stream))
 			wanted = harvest_take(harvest, region, wanted);
 	}
 }
@@ -73,7 +80,7 @@ static int harvest_place(struct harvest *harvest)
 {
 	int err;
 
-	err = pool_reserve(harvest->pool, harvest->size, &harvest->hole);
+	err = chunk_find(harvest->pool, harvest->size, &harvest->hole);
 	if (err)
 		return err;
 	for (guint i = 0; i < harvest->pieces->len; i++) {
@@ -204,7 +211,7 @@ static void harvest_say(struct harvest *harvest, const struct chunk *chunk, cons
 
 	if (!bytes || !log_wants(&pool->log, VPMM_LOG_DEBUG))
 		return;
-	layout = pool_layout(pool, chunk);
+	layout = dump_layout(pool, chunk);
 	log_add(&pool->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
 		harvest->stream->id, layout);
 	g_free(layout);
@@ -260,7 +267,7 @@ static void harvest_count(struct harvest *harvest)
 		counts->grown += harvest->created;
 		log_add(&harvest->pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
 			harvest->created, harvest->stream->id);
-		pool_note_peaks(harvest->pool);
+		stats_note_peaks(harvest->pool);
 	}
 }
 

@@ -3,8 +3,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "dump.h"
 #include "error.h"
 #include "pool.h"
+#include "stats.h"
 
 static const char *region_sign(const struct vpmm_pool *pool, const struct region *region)
 {
@@ -20,7 +22,7 @@ static const char *region_sign(const struct vpmm_pool *pool, const struct region
 	}
 }
 
-char *pool_layout(const struct vpmm_pool *pool, const struct chunk *chunk)
+char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk)
 {
 	GString *line = g_string_new(NULL);
 
@@ -74,7 +76,7 @@ static void dump_region(const struct region *region, FILE *out)
 
 static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, FILE *out)
 {
-	char *layout = pool_layout(pool, chunk);
+	char *layout = dump_layout(pool, chunk);
 
 	fprintf(out, "chunk 0x%" PRIx64 ": %s\n", chunk->addr, layout);
 	g_free(layout);
@@ -82,12 +84,12 @@ static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, 
 		dump_region(region, out);
 }
 
-int pool_dump(struct vpmm_pool *pool, FILE *out)
+int dump_pool(struct vpmm_pool *pool, FILE *out)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	int err;
 
-	err = pool_stats(pool, &stats);
+	err = stats_get(pool, &stats);
 	if (err)
 		return err;
 	errno = 0;

@@ -1,62 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
-#include <string.h>
 
+#include "chunk.h"
 #include "defrag.h"
 #include "error.h"
 #include "pool.h"
+#include "stats.h"
 #include "zombie.h"
-
-static size_t round_up(size_t size, size_t unit)
-{
-	return (size + unit - 1) / unit * unit;
-}
-
-/*
- * Adds a chunk of the size that is set, or what one request needs if that is more. Where so much address space is not
- * to be had (virtual GPUs, WSL, resource limits), half as much will often do.
- */
-static int pool_add_chunk(struct vpmm_pool *pool, size_t needed, struct region **hole)
-{
-	struct backend *be = pool->backend;
-	size_t page_size = pool->settings.page_size;
-	size_t align = page_size & -page_size;
-	size_t wanted = MAX(pool->settings.va_size, needed);
-	size_t size = wanted;
-	uint64_t addr;
-	int err;
-
-	while ((err = be->ops->reserve(be, size, align, &addr)) == -ENOMEM && size > needed)
-		size = MAX(needed, round_up(size / 2, page_size));
-	if (err)
-		return error_add(err, "reserving %zu bytes of address space", size);
-	if (size < wanted)
-		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
-			wanted);
-	else
-		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
-			size, addr);
-	*hole = region_add_chunk(&pool->regions, addr, size);
-	return 0;
-}
-
-int pool_reserve(struct vpmm_pool *pool, size_t size, struct region **hole)
-{
-	*hole = region_find_unmapped(&pool->regions, size);
-	return *hole ? 0 : pool_add_chunk(pool, size, hole);
-}
-
-void pool_note_peaks(struct vpmm_pool *pool)
-{
-	uint64_t mapped = pool_mapped(pool);
-	uint64_t small = 0, peak;
-
-	/* A peak is worth no error: what cannot be asked for does not count. */
-	if (pool->backend->ops->small_held(pool->backend, &small, &peak))
-		small = 0;
-	pool->peak_mapped = MAX(pool->peak_mapped, mapped);
-	pool->peak_taken = MAX(pool->peak_taken, mapped + small);
-}
 
 static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 {
@@ -64,7 +14,7 @@ static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 	struct region *hole;
 	int err;
 
-	err = pool_reserve(pool, size, &hole);
+	err = chunk_find(pool, size, &hole);
 	if (err)
 		goto out;
 	err = extent_create(&pool->extents, size, extents);
@@ -78,7 +28,7 @@ static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 		region_split(&pool->regions, hole, size);
 	region_set_free(&pool->regions, hole, NULL, NULL);
 	pool->counts.grown += size;
-	pool_note_peaks(pool);
+	stats_note_peaks(pool);
 	goto out;
 
 out_release:
@@ -96,28 +46,17 @@ static int pool_populate(struct vpmm_pool *pool)
 
 	if (pool->settings.page_size == SIZE_MAX)
 		return 0;
-	err = pool_add_chunk(pool, pool->settings.page_size, &hole);
+	err = chunk_add(pool, pool->settings.page_size, &hole);
 	if (err || !pool->settings.pages)
 		return err;
 	return pool_create_pages(pool, pool->settings.pages * pool->settings.page_size);
-}
-
-static void pool_unreserve(struct vpmm_pool *pool)
-{
-	struct backend *be = pool->backend;
-
-	for (guint i = 0; i < pool->regions.chunks->len; i++) {
-		struct chunk *chunk = pool->regions.chunks->pdata[i];
-
-		be->ops->unreserve(be, chunk->addr, chunk->size);
-	}
 }
 
 /* Everything but the backend. */
 static void pool_release(struct vpmm_pool *pool)
 {
 	extent_map_clear(&pool->extents);
-	pool_unreserve(pool);
+	chunk_unreserve(pool);
 	region_map_clear(&pool->regions);
 	stream_map_clear(&pool->streams);
 	g_hash_table_destroy(pool->small);
@@ -146,7 +85,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
 	region_map_init(&made->regions);
 	extent_map_init(&made->extents, backend, fitting.page_size);
-	stream_map_init(&made->streams, backend, &made->regions);
+	stream_map_init(&made->streams, backend, region_pass, &made->regions);
 	made->small = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 
 	err = pool_populate(made);
@@ -304,7 +243,7 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	else if (size > SIZE_MAX / 4)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else
-		err = pool_malloc_pages(pool, addr, round_up(size, page_size), stream, handle);
+		err = pool_malloc_pages(pool, addr, (size + page_size - 1) / page_size * page_size, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	return err;
@@ -355,52 +294,4 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (!err)
 		pool->counts.frees++;
 	return err;
-}
-
-int pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
-{
-	const struct region_map *regions = &pool->regions;
-	uint64_t small_mapped, peak_small;
-	int err;
-
-	err = pool->backend->ops->small_held(pool->backend, &small_mapped, &peak_small);
-	if (err)
-		return err;
-	pool_note_peaks(pool);
-	*stats = (struct vpmm_stats){
-		.size = stats->size,
-		.mapped = pool_mapped(pool),
-		.live = regions->bytes[REGION_MALLOC],
-		.free = regions->bytes[REGION_FREE],
-		.holes = regions->bytes[REGION_UNMAPPED],
-		.zombies = regions->bytes[REGION_ZOMBIE],
-		.small_live = pool->small_live,
-		.small_mapped = small_mapped,
-		.peak_live = pool->peak_live,
-		.peak_mapped = pool->peak_mapped,
-		.mallocs = pool->counts.mallocs,
-		.frees = pool->counts.frees,
-		.reuses = pool->counts.reuses,
-		.steals = pool->counts.steals,
-		.defrags = pool->counts.defrags,
-		.grows = pool->counts.grows,
-		.waits = pool->counts.waits,
-		.creates = pool->extents.calls.creates,
-		.maps = pool->extents.calls.maps,
-		.accesses = pool->extents.calls.accesses,
-		.unmaps = pool->extents.calls.unmaps,
-		.releases = pool->extents.calls.releases,
-		.grown = pool->counts.grown,
-		.remapped = pool->counts.remapped,
-		.chunks = regions->chunks->len,
-		.regions = regions->count,
-		.extents = g_hash_table_size(pool->extents.active),
-		.streams = g_hash_table_size(pool->streams.by_id),
-		.driver_ns = pool->extents.calls.ns,
-		.peak_small = peak_small,
-		.peak_taken = pool->peak_taken,
-	};
-	for (int kind = 0; kind < REGION_KINDS; kind++)
-		stats->reserved += regions->bytes[kind];
-	return 0;
 }

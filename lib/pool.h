@@ -107,61 +107,10 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
  */
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
-/**
- * pool_stats() - fill in the statistics
- * @pool: the pool; its lock is held, its backend entered
- * @stats: receives them, all but its size
- *
- * Return: 0, or as the backend's small_held.
- */
-int pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
-
-/**
- * pool_note_peaks() - keep the peaks, after something was taken
- * @pool: the pool; its lock is held, its backend entered
- */
-void pool_note_peaks(struct vpmm_pool *pool);
-
-/**
- * pool_reserve() - a hole that is large enough, in a new chunk if need be
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes, a multiple of the page size
- * @hole: receives the region
- *
- * Return: 0, or as the backend's reserve.
- */
-int pool_reserve(struct vpmm_pool *pool, size_t size, struct region **hole);
-
 /* Device memory that the pool holds, in bytes. */
 static inline uint64_t pool_mapped(const struct vpmm_pool *pool)
 {
 	return pool->regions.bytes[REGION_MALLOC] + pool->regions.bytes[REGION_FREE];
 }
-
-/**
- * pool_layout() - the regions of a chunk in the notation of vpmm(7)
- * @pool: the pool; its lock is held
- * @chunk: the chunk
- *
- * Return: a line without newline, for g_free().
- */
-char *pool_layout(const struct vpmm_pool *pool, const struct chunk *chunk);
-
-/**
- * pool_dump() - the body of vpmm_pool_dump()
- * @pool: the pool; its lock is held, its backend entered
- * @out: where to
- *
- * Return: 0, or -EIO.
- */
-int pool_dump(struct vpmm_pool *pool, FILE *out);
-
-/**
- * pool_check() - the body of vpmm_pool_check()
- * @pool: the pool; its lock is held
- *
- * Return: 0, or -EUCLEAN.
- */
-int pool_check(struct vpmm_pool *pool);
 
 #endif /* POOL_H */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "region.h"
-#include "stream.h"
 
 /* A region that is to be compared only: what a best fit looks for. */
 #define REGION_KEY(key_size) (&(struct region){ .size = (key_size) })
@@ -21,15 +20,18 @@ static struct region *best_fit(GTree *tree, size_t size)
 	return node ? g_tree_node_key(node) : NULL;
 }
 
-void free_set_init(struct free_set *set)
+static void free_set_init(struct free_set *set)
 {
 	set->by_size = g_tree_new(compare_size);
 	g_queue_init(&set->by_age);
 }
 
-void free_set_clear(struct free_set *set)
+static void free_set_delete(gpointer data)
 {
+	struct free_set *set = data;
+
 	g_tree_destroy(set->by_size);
+	g_free(set);
 }
 
 void region_map_init(struct region_map *map)
@@ -39,12 +41,40 @@ void region_map_init(struct region_map *map)
 	map->mallocs = g_hash_table_new(g_int64_hash, g_int64_equal);
 	map->unmapped = g_tree_new(compare_size);
 	map->passed = g_tree_new(compare_size);
+	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
 	free_set_init(&map->unused);
 }
 
 static struct free_set *region_set_of(struct region_map *map, struct region *region)
 {
-	return region->stream ? &region->stream->free : &map->unused;
+	struct stream *stream = region->stream;
+
+	if (!stream)
+		return &map->unused;
+	if (!stream->free) {
+		stream->free = g_new(struct free_set, 1);
+		free_set_init(stream->free);
+		g_ptr_array_add(map->sets, stream->free);
+	}
+	return stream->free;
+}
+
+/* A region holds a reference to its event, passed or not, until it is free or a zombie no more. */
+static void region_guard(struct region *region, struct event *event)
+{
+	region->event = event_ref(event);
+	if (event)
+		event_guard(event, &region->guarded);
+}
+
+static void region_unguard(struct region *region)
+{
+	struct event *event = region->event;
+
+	if (event)
+		event_unguard(event, &region->guarded);
+	region->event = NULL;
+	event_unref(event);
 }
 
 /*
@@ -161,7 +191,7 @@ void region_map_clear(struct region_map *map)
 		for (region = chunk->first; region; region = next) {
 			next = region->next;
 			region_unindex(map, region);
-			event_unguard(region);
+			region_unguard(region);
 			g_free(region);
 		}
 		g_free(chunk);
@@ -170,7 +200,8 @@ void region_map_clear(struct region_map *map)
 	g_hash_table_destroy(map->mallocs);
 	g_tree_destroy(map->unmapped);
 	g_tree_destroy(map->passed);
-	free_set_clear(&map->unused);
+	g_tree_destroy(map->unused.by_size);
+	g_ptr_array_free(map->sets, TRUE);
 }
 
 struct region *region_find_unmapped(struct region_map *map, size_t size)
@@ -180,7 +211,7 @@ struct region *region_find_unmapped(struct region_map *map, size_t size)
 
 struct region *region_find_own(struct region_map *map, struct stream *stream, size_t size)
 {
-	struct region *own = best_fit(stream->free.by_size, size);
+	struct region *own = stream->free ? best_fit(stream->free->by_size, size) : NULL;
 	struct region *unused = best_fit(map->unused.by_size, size);
 
 	if (!own || !unused)
@@ -215,7 +246,7 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	upper->fresh = region->fresh;
 	upper->stream = region->stream;
 	upper->id = region->id;
-	event_guard(region->event, upper);
+	region_guard(upper, region->event);
 	region_link(upper, region);
 	region_unindex(map, region);
 	region->size = size;
@@ -243,7 +274,7 @@ static void region_swallow(struct region_map *map, struct region *lower, struct 
 	if (lower->next)
 		lower->next->prev = lower;
 	map->count--;
-	event_unguard(upper);
+	region_unguard(upper);
 	g_free(upper);
 }
 
@@ -252,7 +283,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	struct region *prev = region->prev, *next = region->next;
 
 	region_leave(map, region);
-	event_unguard(region);
+	region_unguard(region);
 	region->stream = NULL;
 	region->kind = REGION_UNMAPPED;
 	if (next && next->kind == REGION_UNMAPPED) {
@@ -271,7 +302,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 void region_set_malloc(struct region_map *map, struct region *region)
 {
 	region_leave(map, region);
-	event_unguard(region);
+	region_unguard(region);
 	region->stream = NULL;
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
@@ -300,7 +331,7 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 
 	event_ref(event);
 	region_leave(map, region);
-	event_unguard(region);
+	region_unguard(region);
 	region->stream = stream;
 	region->kind = REGION_FREE;
 	if (region_is_free_of(next, stream)) {
@@ -311,12 +342,12 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	if (region_is_free_of(prev, stream)) {
 		region_leave(map, prev);
 		event = event_keep_later(event, prev->event);
-		event_unguard(prev);
+		region_unguard(prev);
 		region_swallow(map, prev, region);
 		region = prev;
 	}
 	region->id = ++map->newest;
-	event_guard(event, region);
+	region_guard(region, event);
 	event_unref(event);
 	region_index(map, region);
 	region_enlist(map, region, NULL);
@@ -330,12 +361,15 @@ void region_set_zombie(struct region_map *map, struct region *region)
 	region_index(map, region);
 }
 
-void region_pass(struct region_map *map, struct region *region)
+void region_pass(void *map, void *region)
 {
-	if (region->kind == REGION_FREE) {
-		g_tree_insert(map->passed, region, region);
+	struct region_map *in = map;
+	struct region *passed = region;
+
+	if (passed->kind == REGION_FREE) {
+		g_tree_insert(in->passed, passed, passed);
 	} else {
-		region->stream->zombies--;
-		g_queue_push_tail_link(&map->dead, &region->guarded);
+		passed->stream->zombies--;
+		g_queue_push_tail_link(&in->dead, &passed->guarded);
 	}
 }

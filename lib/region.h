@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct event;
-struct stream;
+#include "stream.h"
 
 enum region_kind {
 	REGION_UNMAPPED,	/* a hole: nothing is mapped here */
@@ -75,6 +74,7 @@ struct free_set {
  * @mallocs: address to region
  * @unmapped: by size and address
  * @unused: free memory that no stream has used
+ * @sets: of struct free_set, those of streams
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
  * @dead: zombies whose events have passed
@@ -87,6 +87,7 @@ struct region_map {
 	GHashTable *mallocs;
 	GTree *unmapped;
 	struct free_set unused;
+	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
 	GQueue dead;
@@ -95,16 +96,13 @@ struct region_map {
 	uint64_t newest;
 };
 
-void free_set_init(struct free_set *set);
-void free_set_clear(struct free_set *set);
-
 void region_map_init(struct region_map *map);
 
 /**
  * region_map_clear() - forget all regions
  * @map: the map
  *
- * Drops the references to events; the streams' sets are empty afterwards.
+ * Lets go of the events, and of what belongs to it in the streams.
  */
 void region_map_clear(struct region_map *map);
 
@@ -205,10 +203,10 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 void region_set_zombie(struct region_map *map, struct region *region);
 
 /**
- * region_pass() - the event of a region has passed
- * @map: the map
- * @region: the region, free or a zombie, which its event does not link any more
+ * region_pass() - the event of a region has passed; for stream_map_init()
+ * @map: the struct region_map
+ * @region: the struct region, free or a zombie, which its event does not link any more
  */
-void region_pass(struct region_map *map, struct region *region);
+void region_pass(void *map, void *region);
 
 #endif /* REGION_H */

@@ -2,19 +2,13 @@
 #include "backend.h"
 #include "stream.h"
 
-static void stream_delete(gpointer data)
-{
-	struct stream *stream = data;
-
-	free_set_clear(&stream->free);
-	g_free(stream);
-}
-
-void stream_map_init(struct stream_map *map, struct backend *backend, struct region_map *regions)
+void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *data, void *guarded),
+		     void *data)
 {
 	map->backend = backend;
-	map->regions = regions;
-	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, stream_delete);
+	map->passed = passed;
+	map->data = data;
+	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
 }
 
@@ -29,7 +23,6 @@ static struct stream *stream_new(struct stream_map *map, uint64_t id)
 
 	stream->id = id;
 	stream->map = map;
-	free_set_init(&stream->free);
 	g_queue_init(&stream->pending);
 	stream->busy_link.data = stream;
 	g_hash_table_insert(map->by_id, &stream->id, stream);
@@ -69,7 +62,7 @@ int stream_record(struct stream *stream, struct CUstream_st *handle, struct even
 	(*event)->refs = 1;
 	(*event)->seq = ++stream->newest;
 	(*event)->link.data = *event;
-	g_queue_init(&(*event)->regions);
+	g_queue_init(&(*event)->guarded);
 	if (g_queue_is_empty(&stream->pending))
 		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
 	g_queue_push_tail_link(&stream->pending, &(*event)->link);
@@ -92,11 +85,13 @@ static void event_retire(struct event *event)
 
 static void event_pass(struct event *event)
 {
+	struct stream_map *map = event->stream->map;
+
 	event_ref(event);
 	event_retire(event);
 	event->passed = true;
-	while (event->regions.head)
-		region_pass(event->stream->map->regions, g_queue_pop_head_link(&event->regions)->data);
+	while (event->guarded.head)
+		map->passed(map->data, g_queue_pop_head_link(&event->guarded)->data);
 	event_unref(event);
 }
 
@@ -155,23 +150,16 @@ int event_sync(struct event *event)
 	return stream_poll(event->stream);
 }
 
-void event_guard(struct event *event, struct region *region)
+void event_guard(struct event *event, GList *link)
 {
-	region->event = event_ref(event);
-	if (event_pending(event))
-		g_queue_push_tail_link(&event->regions, &region->guarded);
+	if (!event->passed)
+		g_queue_push_tail_link(&event->guarded, link);
 }
 
-void event_unguard(struct region *region)
+void event_unguard(struct event *event, GList *link)
 {
-	struct event *event = region->event;
-
-	if (!event)
-		return;
-	if (event_pending(event))
-		g_queue_unlink(&event->regions, &region->guarded);
-	region->event = NULL;
-	event_unref(event);
+	if (!event->passed)
+		g_queue_unlink(&event->guarded, link);
 }
 
 struct event *event_ref(struct event *event)

@@ -7,22 +7,22 @@
 #define STREAM_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
-
-#include "region.h"
 
 struct CUstream_st;
 struct backend;
 struct backend_event;
+struct free_set;
 
 /**
  * struct event - a point in a stream
  * @stream: the stream
  * @handle: the driver's
- * @refs: how many regions hold it
+ * @refs: how many hold it
  * @seq: which of its stream's events it is; larger is later
  * @passed: whether its stream is known to be past it
- * @regions: what it guards while it is not: free regions and zombies
+ * @guarded: what it guards while it is not
  * @link: links it into its stream while it is pending
  */
 struct event {
@@ -31,7 +31,7 @@ struct event {
 	unsigned int refs;
 	uint64_t seq;
 	bool passed;
-	GQueue regions;
+	GQueue guarded;
 	GList link;
 };
 
@@ -39,16 +39,16 @@ struct event {
  * struct stream - a stream that the pool has met
  * @id: the driver's
  * @map: the streams it belongs to
- * @free: what it has free
+ * @free: what it has free, which is the region map's business; NULL before the first
  * @pending: its events that are not known to be complete, oldest first
  * @newest: seq of its newest event
- * @zombies: how many zombies it has that wait for an event
+ * @zombies: how many zombies wait for its events, likewise
  * @busy_link: links it into the pool's busy streams while it has pending events
  */
 struct stream {
 	uint64_t id;
 	struct stream_map *map;
-	struct free_set free;
+	struct free_set *free;
 	GQueue pending;
 	uint64_t newest;
 	unsigned int zombies;
@@ -58,24 +58,34 @@ struct stream {
 /**
  * struct stream_map - all streams of a pool
  * @backend: the device
- * @regions: where to say that an event has passed
+ * @passed: called for each that an event has guarded, when it has passed
+ * @data: passed to @passed
  * @by_id: id to stream
  * @busy: those with pending events
  */
 struct stream_map {
 	struct backend *backend;
-	struct region_map *regions;
+	void (*passed)(void *data, void *guarded);
+	void *data;
 	GHashTable *by_id;
 	GQueue busy;
 };
 
-void stream_map_init(struct stream_map *map, struct backend *backend, struct region_map *regions);
+/**
+ * stream_map_init() - set up the streams of a pool
+ * @map: the map
+ * @backend: the device
+ * @passed: called with @data and what an event guarded, as soon as the event is known to have passed
+ * @data: passed to @passed
+ */
+void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *data, void *guarded),
+		     void *data);
 
 /**
  * stream_map_clear() - forget all streams
  * @map: the map
  *
- * No region refers to a stream or an event any more.
+ * Nobody holds an event any more.
  */
 void stream_map_clear(struct stream_map *map);
 
@@ -138,17 +148,18 @@ int event_wait(struct event *event, struct CUstream_st *handle);
 int event_sync(struct event *event);
 
 /**
- * event_guard() - let an event guard a region, which holds a reference to it from now on
- * @event: the event, passed or not; NULL leaves the region without
- * @region: the region, which has no event
+ * event_guard() - let an event guard something until it has passed
+ * @event: the event; one that has passed has nothing to guard any more
+ * @link: linked into the event meanwhile; its data is what the map's callback gets
  */
-void event_guard(struct event *event, struct region *region);
+void event_guard(struct event *event, GList *link);
 
 /**
- * event_unguard() - let a region go, and the region's reference to the event
- * @region: the region; nothing happens if it has no event
+ * event_unguard() - let it go
+ * @event: the event; one that has passed has let it go already
+ * @link: as given to event_guard()
  */
-void event_unguard(struct region *region);
+void event_unguard(struct event *event, GList *link);
 
 /**
  * event_pending() - whether a stream is not known to be past an event

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
+#include "chunk.h"
+#include "error.h"
+#include "pool.h"
+
+int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole)
+{
+	struct backend *be = pool->backend;
+	size_t page_size = pool->settings.page_size;
+	size_t align = page_size & -page_size;
+	size_t wanted = MAX(pool->settings.va_size, needed);
+	size_t size = wanted;
+	uint64_t addr;
+	int err;
+
+	while ((err = be->ops->reserve(be, size, align, &addr)) == -ENOMEM && size > needed)
+		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
+	if (err)
+		return error_add(err, "reserving %zu bytes of address space", size);
+	if (size < wanted)
+		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
+			wanted);
+	else
+		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
+			size, addr);
+	*hole = region_add_chunk(&pool->regions, addr, size);
+	return 0;
+}
+
+int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole)
+{
+	*hole = region_find_unmapped(&pool->regions, size);
+	return *hole ? 0 : chunk_add(pool, size, hole);
+}
+
+void chunk_unreserve(struct vpmm_pool *pool)
+{
+	struct backend *be = pool->backend;
+
+	for (guint i = 0; i < pool->regions.chunks->len; i++) {
+		struct chunk *chunk = pool->regions.chunks->pdata[i];
+
+		be->ops->unreserve(be, chunk->addr, chunk->size);
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Address space, reserved a chunk at a time. */
+#ifndef CHUNK_H
+#define CHUNK_H
+
+#include <stddef.h>
+
+struct region;
+struct vpmm_pool;
+
+/**
+ * chunk_add() - reserve one more chunk
+ * @pool: the pool; its lock is held, its backend entered
+ * @needed: bytes that it must have, a multiple of the page size
+ * @hole: receives the chunk's one region
+ *
+ * It has the size that is set, or @needed if that is more. Where so much address space is not to be had (virtual GPUs,
+ * WSL, resource limits), half as much will often do, down to @needed.
+ *
+ * Return: 0, or what the backend's reserve returns.
+ */
+int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole);
+
+/**
+ * chunk_find() - a hole that is large enough, in a new chunk if need be
+ * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes, a multiple of the page size
+ * @hole: receives the region
+ *
+ * Return: 0, or what the backend's reserve returns.
+ */
+int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole);
+
+/**
+ * chunk_unreserve() - give all address space back, when the pool goes
+ * @pool: the pool, its backend entered; nothing is mapped any more
+ */
+void chunk_unreserve(struct vpmm_pool *pool);
+
+#endif /* CHUNK_H */

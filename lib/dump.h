@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What can be seen of a pool from outside, in the notation of vpmm(7). */
+#ifndef DUMP_H
+#define DUMP_H
+
+#include <stdio.h>
+
+struct chunk;
+struct vpmm_pool;
+
+/**
+ * dump_layout() - the regions of a chunk
+ * @pool: the pool; its lock is held
+ * @chunk: the chunk
+ *
+ * Return: a line without newline, for g_free().
+ */
+char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk);
+
+/**
+ * dump_pool() - the statistics and every region of every chunk
+ * @pool: the pool; its lock is held, its backend entered
+ * @out: where to
+ *
+ * Return: 0, -EIO if writing failed, or what the backend's small_held returns.
+ */
+int dump_pool(struct vpmm_pool *pool, FILE *out);
+
+#endif /* DUMP_H */

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "pool.h"
+#include "stats.h"
+
+void stats_note_peaks(struct vpmm_pool *pool)
+{
+	uint64_t mapped = pool_mapped(pool);
+	uint64_t small = 0, peak;
+
+	/* A peak is worth no error: what cannot be asked for does not count. */
+	if (pool->backend->ops->small_held(pool->backend, &small, &peak))
+		small = 0;
+	pool->peak_mapped = MAX(pool->peak_mapped, mapped);
+	pool->peak_taken = MAX(pool->peak_taken, mapped + small);
+}
+
+int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
+{
+	const struct region_map *regions = &pool->regions;
+	uint64_t small_mapped, peak_small;
+	int err;
+
+	err = pool->backend->ops->small_held(pool->backend, &small_mapped, &peak_small);
+	if (err)
+		return err;
+	stats_note_peaks(pool);
+	*stats = (struct vpmm_stats){
+		.size = stats->size,
+		.mapped = pool_mapped(pool),
+		.live = regions->bytes[REGION_MALLOC],
+		.free = regions->bytes[REGION_FREE],
+		.holes = regions->bytes[REGION_UNMAPPED],
+		.zombies = regions->bytes[REGION_ZOMBIE],
+		.small_live = pool->small_live,
+		.small_mapped = small_mapped,
+		.peak_live = pool->peak_live,
+		.peak_mapped = pool->peak_mapped,
+		.mallocs = pool->counts.mallocs,
+		.frees = pool->counts.frees,
+		.reuses = pool->counts.reuses,
+		.steals = pool->counts.steals,
+		.defrags = pool->counts.defrags,
+		.grows = pool->counts.grows,
+		.waits = pool->counts.waits,
+		.creates = pool->extents.calls.creates,
+		.maps = pool->extents.calls.maps,
+		.accesses = pool->extents.calls.accesses,
+		.unmaps = pool->extents.calls.unmaps,
+		.releases = pool->extents.calls.releases,
+		.grown = pool->counts.grown,
+		.remapped = pool->counts.remapped,
+		.chunks = regions->chunks->len,
+		.regions = regions->count,
+		.extents = g_hash_table_size(pool->extents.active),
+		.streams = g_hash_table_size(pool->streams.by_id),
+		.driver_ns = pool->extents.calls.ns,
+		.peak_small = peak_small,
+		.peak_taken = pool->peak_taken,
+	};
+	for (int kind = 0; kind < REGION_KINDS; kind++)
+		stats->reserved += regions->bytes[kind];
+	return 0;
+}

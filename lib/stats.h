@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a pool holds and what it has done, in numbers. */
+#ifndef STATS_H
+#define STATS_H
+
+struct vpmm_pool;
+struct vpmm_stats;
+
+/**
+ * stats_note_peaks() - keep the peaks of device memory, after some was taken
+ * @pool: the pool; its lock is held, its backend entered
+ */
+void stats_note_peaks(struct vpmm_pool *pool);
+
+/**
+ * stats_get() - fill in the statistics
+ * @pool: the pool; its lock is held, its backend entered
+ * @stats: receives them, all but its size
+ *
+ * Return: 0, or what the backend's small_held returns.
+ */
+int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats);
+
+#endif /* STATS_H */
