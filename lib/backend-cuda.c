@@ -363,7 +363,8 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 
 /*
  * An event that is recorded on a stream under capture belongs to the graph: to query it later fails, and invalidates
- * the capture. Everything that is done with a stream begins by asking for its id, so it ends here.
+ * the capture. Everything that is done with a stream begins by asking for its id, so it ends here, before the driver
+ * is asked for the id: it does not tell that of such a stream.
  */
 static int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
@@ -372,14 +373,14 @@ static int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64
 	drv_u64 got;
 
 	(void)be;
-	result = drv.cuStreamGetId(stream, &got);
-	if (result)
-		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
 	result = drv.cuStreamIsCapturing(stream, &status);
 	if (result)
 		return cuda_fail(result, "", "cuStreamIsCapturing of stream %p", (void *)stream);
 	if (status != DRV_STREAM_CAPTURE_STATUS_NONE)
 		return error_set(-EBUSY, "stream %p is being captured into a graph", (void *)stream);
+	result = drv.cuStreamGetId(stream, &got);
+	if (result)
+		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
 	*id = got;
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* Streams and events of the suite's own libcuda.so.1. */
 #include <glib.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "fake-cuda-inside.h"
 #include "host-stream.h"
@@ -19,23 +20,33 @@ static void __attribute__((destructor)) tear_down(void)
 	g_hash_table_unref(streams);
 }
 
+static drv_stream capturing;		/* nothing that is submitted to it goes into the graph; under the lock */
+
+static bool is_capturing(drv_stream stream)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	is = capturing && capturing == stream;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
 #ifndef FAKE_CUDA_OLD
 drv_result cuStreamGetId(drv_stream stream, drv_u64 *id)
 {
 	BEGIN_IN(cuStreamGetId, context);
+	if (is_capturing(stream))
+		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return HOST(context, stream_id, stream, id) ? DRV_ERROR_INVALID_HANDLE : DRV_SUCCESS;
 }
 #endif
-
-static drv_stream capturing;		/* nothing that is submitted to it goes into the graph; under the lock */
 
 drv_result cuStreamIsCapturing(drv_stream stream, drv_capture_status *status)
 {
 	BEGIN_IN(cuStreamIsCapturing, context);
 	(void)context;
-	pthread_mutex_lock(&lock);
-	*status = capturing && capturing == stream ? DRV_STREAM_CAPTURE_STATUS_ACTIVE : DRV_STREAM_CAPTURE_STATUS_NONE;
-	pthread_mutex_unlock(&lock);
+	*status = is_capturing(stream) ? DRV_STREAM_CAPTURE_STATUS_ACTIVE : DRV_STREAM_CAPTURE_STATUS_NONE;
 	return DRV_SUCCESS;
 }
 
