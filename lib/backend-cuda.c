@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <glib.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "backend.h"
@@ -18,6 +19,8 @@ struct cuda {
 	drv_context context;
 	int retained;			/* the primary context, to be released */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
+	pthread_mutex_t lock;		/* for what follows */
+	GPtrArray *spare;		/* events that nobody has, of drv_event */
 };
 
 /*
@@ -192,6 +195,23 @@ static int device_find(struct cuda *cuda, int ordinal)
 	return 0;
 }
 
+static struct cuda *cuda_new(void)
+{
+	struct cuda *cuda = g_new0(struct cuda, 1);
+
+	cuda->base.ops = &backend_cuda;
+	pthread_mutex_init(&cuda->lock, NULL);
+	cuda->spare = g_ptr_array_new();
+	return cuda;
+}
+
+static void cuda_delete(struct cuda *cuda)
+{
+	g_ptr_array_free(cuda->spare, TRUE);
+	pthread_mutex_destroy(&cuda->lock);
+	g_free(cuda);
+}
+
 static int cuda_open(int device, struct backend **be)
 {
 	struct cuda *cuda;
@@ -200,14 +220,13 @@ static int cuda_open(int device, struct backend **be)
 	err = cuda_driver_open();
 	if (err)
 		return err;
-	cuda = g_new0(struct cuda, 1);
-	cuda->base.ops = &backend_cuda;
+	cuda = cuda_new();
 	err = device_find(cuda, device);
 	if (err)
-		goto free_cuda;
+		goto delete_cuda;
 	err = context_take(cuda);
 	if (err)
-		goto free_cuda;
+		goto delete_cuda;
 	err = cuda_enter(&cuda->base);
 	if (err)
 		goto put_context;
@@ -220,8 +239,8 @@ static int cuda_open(int device, struct backend **be)
 
 put_context:
 	context_put(cuda);
-free_cuda:
-	g_free(cuda);
+delete_cuda:
+	cuda_delete(cuda);
 	errno = -err;
 	return err;
 }
@@ -230,13 +249,16 @@ static void cuda_close(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
 
-	/* At exit the driver may have shut down before us, and has taken the memory pool with it. */
-	if (cuda->pool && !cuda_enter(be)) {
-		drv.cuMemPoolDestroy(cuda->pool);
+	/* At exit the driver may have shut down before us, and has taken the memory pool and the events with it. */
+	if (!cuda_enter(be)) {
+		if (cuda->pool)
+			drv.cuMemPoolDestroy(cuda->pool);
+		for (guint i = 0; i < cuda->spare->len; i++)
+			drv.cuEventDestroy(cuda->spare->pdata[i]);
 		cuda_leave(be);
 	}
 	context_put(cuda);
-	g_free(cuda);
+	cuda_delete(cuda);
 }
 
 static drv_allocation_prop allocation_prop(const struct cuda *cuda)
@@ -400,23 +422,36 @@ static int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, stru
 	return result ? cuda_fail(result, "", "cuStreamWaitEvent on stream %p", (void *)stream) : 0;
 }
 
+/*
+ * An event that was recorded before can be recorded again, whoever still waits for the first time on the device: that
+ * costs less than a new one. The last one that was let go is the first to be had, as its memory is the nearest.
+ */
 static int cuda_event_create(struct backend *be, struct backend_event **event)
 {
+	struct cuda *cuda = cuda_of(be);
+	drv_event got = NULL;
 	drv_result result;
-	drv_event got;
 
-	(void)be;
-	result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
-	if (result)
-		return cuda_fail(result, "", "cuEventCreate");
+	pthread_mutex_lock(&cuda->lock);
+	if (cuda->spare->len)
+		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
+	pthread_mutex_unlock(&cuda->lock);
+	if (!got) {
+		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
+		if (result)
+			return cuda_fail(result, "", "cuEventCreate");
+	}
 	*event = (struct backend_event *)got;
 	return 0;
 }
 
 static void cuda_event_destroy(struct backend *be, struct backend_event *event)
 {
-	(void)be;
-	drv.cuEventDestroy(event_of(event));
+	struct cuda *cuda = cuda_of(be);
+
+	pthread_mutex_lock(&cuda->lock);
+	g_ptr_array_add(cuda->spare, event_of(event));
+	pthread_mutex_unlock(&cuda->lock);
 }
 
 static int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)

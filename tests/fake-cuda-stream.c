@@ -7,6 +7,11 @@
 #include "fake-cuda-inside.h"
 #include "host-stream.h"
 
+/* What an event stands for; NULL before it is recorded. */
+struct CUevent_st {
+	struct backend_event *point;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static GHashTable *streams;		/* set of those that cuStreamCreate() gave; under the lock */
 
@@ -90,30 +95,46 @@ drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int fl
 	BEGIN_IN(cuStreamWaitEvent, context);
 	if (flags)
 		return DRV_ERROR_INVALID_VALUE;
-	return HOST(context, stream_wait, stream, (struct backend_event *)event);
+	return event->point ? HOST(context, stream_wait, stream, event->point) : DRV_SUCCESS;
 }
 
 drv_result cuEventCreate(drv_event *event, unsigned int flags)
 {
 	BEGIN_IN(cuEventCreate, context);
+	(void)context;
 	if (flags != DRV_EVENT_DISABLE_TIMING)
 		return DRV_ERROR_INVALID_VALUE;
-	return HOST(context, event_create, (struct backend_event **)event);
+	*event = g_new0(struct CUevent_st, 1);
+	return DRV_SUCCESS;
 }
 
 drv_result cuEventDestroy_v2(drv_event event)
 {
 	BEGIN_IN(cuEventDestroy, context);
+	(void)context;
 	if (!event)
 		return DRV_ERROR_INVALID_HANDLE;
-	host_event_unref((struct backend_event *)event);
+	host_event_unref(event->point);
+	g_free(event);
 	return DRV_SUCCESS;
 }
 
+/* Recorded again, an event stands for the later point; who waits for the earlier one goes on to do so. */
 drv_result cuEventRecord(drv_event event, drv_stream stream)
 {
+	struct backend_event *point;
+	drv_result result;
+
 	BEGIN_IN(cuEventRecord, context);
-	return HOST(context, event_record, (struct backend_event *)event, stream);
+	point = host_event_create();
+	result = HOST(context, event_record, point, stream);
+	if (result) {
+		host_event_unref(point);
+		return result;
+	}
+	host_event_unref(event->point);
+	event->point = point;
+	return DRV_SUCCESS;
 }
 
 drv_result cuEventQuery(drv_event event)
@@ -122,14 +143,16 @@ drv_result cuEventQuery(drv_event event)
 	drv_result result;
 
 	BEGIN_IN(cuEventQuery, context);
-	result = HOST(context, event_query, (struct backend_event *)event, &complete);
+	if (!event->point)
+		return DRV_SUCCESS;
+	result = HOST(context, event_query, event->point, &complete);
 	return result || complete ? result : DRV_ERROR_NOT_READY;
 }
 
 drv_result cuEventSynchronize(drv_event event)
 {
 	BEGIN_IN(cuEventSynchronize, context);
-	return HOST(context, event_sync, (struct backend_event *)event);
+	return event->point ? HOST(context, event_sync, event->point) : DRV_SUCCESS;
 }
 
 drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)

@@ -545,6 +545,46 @@ static void test_pool(void)
 	assert_nothing_left();
 }
 
+/* Events are used again, and who waits for what an event stood for before still waits for that. */
+static void test_event_used_again(void)
+{
+	struct CUstream_st *first, *second, *waiter;
+	struct backend_event *event, *again;
+	struct backend *be;
+	uint64_t before;
+	int complete;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(cu.cuStreamCreate(&first, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamCreate(&second, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamCreate(&waiter, DRV_STREAM_NON_BLOCKING));
+	before = fake.calls("cuEventCreate");
+	assert_ok(be->ops->event_create(be, &event));
+	assert_ok(fake.submit(first));
+	assert_ok(be->ops->event_record(be, event, first));
+	assert_ok(be->ops->stream_wait(be, waiter, event));
+	be->ops->event_destroy(be, event);
+
+	assert_ok(be->ops->event_create(be, &again));
+	assert_ok(be->ops->event_record(be, again, second));
+	g_assert_cmpuint(fake.calls("cuEventCreate") - before, ==, 1);
+	assert_ok(be->ops->event_query(be, again, &complete));
+	g_assert_true(complete);
+	assert_ok(fake.submit(waiter));
+	g_assert_cmpint(fake.complete(waiter, 1), ==, -EBUSY);
+	assert_ok(fake.complete(first, 1));
+	assert_ok(fake.complete(waiter, 1));
+
+	be->ops->event_destroy(be, again);
+	assert_ok(cu.cuStreamDestroy(first));
+	assert_ok(cu.cuStreamDestroy(second));
+	assert_ok(cu.cuStreamDestroy(waiter));
+	leave_close(be);
+	assert_nothing_left();
+}
+
 /* Under capture no event can be recorded: the stream is refused, and nothing else comes of it. */
 static void test_capture(void)
 {
@@ -595,6 +635,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/device/open-fails", test_open_fails);
 	g_test_add_func("/cuda/threads", test_threads);
 	g_test_add_func("/cuda/pool", test_pool);
+	g_test_add_func("/cuda/event-used-again", test_event_used_again);
 	g_test_add_func("/cuda/capture", test_capture);
 	cuda_driver_tests();
 	cuda_error_tests();
