@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "address.h"
 #include "backend.h"
 #include "extent.h"
 
@@ -16,7 +17,7 @@
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size };
-	map->active = g_hash_table_new(g_int64_hash, g_int64_equal);
+	map->active = address_table_new(NULL);
 }
 
 static void extent_delete(struct extent_map *map, struct extent *extent)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include "address.h"
 #include "error.h"
 #include "host-device.h"
 #include "host-small.h"
@@ -426,7 +427,7 @@ struct host_small *host_small_new(struct host_device *dev)
 
 	pthread_mutex_init(&small->lock, NULL);
 	small->dev = dev;
-	small->live = g_hash_table_new(g_int64_hash, g_int64_equal);
+	small->live = address_table_new(NULL);
 	small->lanes = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, lane_free);
 	small->by_size = g_tree_new_full(compare_size, NULL, NULL, NULL);
 	return small;

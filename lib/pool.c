@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 
+#include "address.h"
 #include "chunk.h"
 #include "defrag.h"
 #include "error.h"
@@ -86,7 +87,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	region_map_init(&made->regions);
 	extent_map_init(&made->extents, backend, fitting.page_size);
 	stream_map_init(&made->streams, backend, region_pass, &made->regions);
-	made->small = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+	made->small = address_table_new(g_free);
 
 	err = pool_populate(made);
 	if (err)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "address.h"
 #include "region.h"
 
 /* A region that is to be compared only: what a best fit looks for. */
@@ -38,7 +39,7 @@ void region_map_init(struct region_map *map)
 {
 	*map = (struct region_map){ 0 };
 	map->chunks = g_ptr_array_new();
-	map->mallocs = g_hash_table_new(g_int64_hash, g_int64_equal);
+	map->mallocs = address_table_new(NULL);
 	map->unmapped = g_tree_new(compare_size);
 	map->passed = g_tree_new(compare_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);

@@ -180,14 +180,18 @@ drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
 	BEGIN_IN(cuMemFreeAsync, context);
 	pthread_mutex_lock(&lock);
 	pool = g_hash_table_lookup(pool_of, (gpointer)va);
+	/* Once it is free, another thread may be given the same address. */
+	g_hash_table_remove(pool_of, (gpointer)va);
 	pthread_mutex_unlock(&lock);
 	if (!pool)
 		return DRV_ERROR_INVALID_VALUE;
 	result = HOST(pool, small_free, va, stream);
-	if (result)
-		return result;
 	pthread_mutex_lock(&lock);
-	g_hash_table_remove(pool_of, (gpointer)va);
+	if (result) {
+		g_hash_table_insert(pool_of, (gpointer)va, pool);
+		pthread_mutex_unlock(&lock);
+		return result;
+	}
 	pool->live--;
 	pool_close_unused(pool);
 	pthread_mutex_unlock(&lock);

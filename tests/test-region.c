@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The region maps by themselves: what lies where, what fits best, what merges. No event is recorded here. */
+#include "address.h"
 #include "region.h"
 
 #define BASE UINT64_C(0x10000)
@@ -232,6 +233,19 @@ static void test_zombie_dies(void)
 	maps_clear(&m);
 }
 
+/* The addresses of pages, of whatever size, spread over all of a hash table's buckets. */
+static void test_addresses_spread(void)
+{
+	for (int shift = 9; shift <= 30; shift++) {
+		GHashTable *hashes = g_hash_table_new(NULL, NULL);
+
+		for (uint64_t i = 0; i < 10000; i++)
+			g_hash_table_add(hashes, GUINT_TO_POINTER(address_hash(&(uint64_t){ i << shift })));
+		g_assert_cmpuint(g_hash_table_size(hashes), >, 9900);
+		g_hash_table_unref(hashes);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -247,5 +261,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/region/split-keeps-age", test_split_keeps_age);
 	g_test_add_func("/region/malloc-is-found-exactly", test_malloc_is_found_exactly);
 	g_test_add_func("/region/zombie-dies", test_zombie_dies);
+	g_test_add_func("/region/addresses-spread", test_addresses_spread);
 	return g_test_run();
 }

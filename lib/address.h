@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Device addresses as keys of hash tables. */
+#ifndef ADDRESS_H
+#define ADDRESS_H
+
+#include <glib.h>
+#include <stdint.h>
+
+/*
+ * Addresses are multiples of a page, and GLib's own hash of 64 bits keeps the lower half: at 2 MiB that leaves 11 bits,
+ * and a table of a million becomes 2048 long chains. A multiplication carries every bit into the upper half.
+ */
+static inline guint address_hash(gconstpointer key)
+{
+	return (guint)(*(const uint64_t *)key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/**
+ * address_table_new() - a hash table whose keys are addresses within its values
+ * @destroy: called for a value that leaves the table; NULL: nothing
+ *
+ * Return: the table.
+ */
+static inline GHashTable *address_table_new(GDestroyNotify destroy)
+{
+	return g_hash_table_new_full(address_hash, g_int64_equal, NULL, destroy);
+}
+
+#endif /* ADDRESS_H */
