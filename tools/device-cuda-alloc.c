@@ -12,6 +12,7 @@ struct cuda_async {
 	struct allocator base;
 	const struct drv_program *drv;
 	drv_mem_pool pool;
+	bool counted;
 	uint64_t mallocs;
 	uint64_t frees;
 };
@@ -19,7 +20,7 @@ struct cuda_async {
 struct cuda_malloc {
 	struct allocator base;
 	const struct drv_program *drv;
-	GHashTable *sizes;		/* address to bytes taken */
+	GHashTable *sizes;		/* address to bytes taken; NULL: not counted */
 	uint64_t taken;
 	uint64_t peak;
 	uint64_t mallocs;
@@ -36,7 +37,8 @@ static int async_alloc(struct allocator *base, void **ptr, size_t size, struct C
 		result = a->drv->cuMemAllocFromPoolAsync(&va, size, a->pool, stream);
 		if (result)
 			return driver_fail(a->drv, result, "cuMemAllocFromPoolAsync of %zu bytes", size);
-		a->mallocs++;
+		if (a->counted)
+			a->mallocs++;
 	}
 	*ptr = (void *)(uintptr_t)va;
 	return 0;
@@ -52,7 +54,8 @@ static int async_free(struct allocator *base, void *ptr, struct CUstream_st *str
 	result = a->drv->cuMemFreeAsync((drv_deviceptr)(uintptr_t)ptr, stream);
 	if (result)
 		return driver_fail(a->drv, result, "cuMemFreeAsync");
-	a->frees++;
+	if (a->counted)
+		a->frees++;
 	return 0;
 }
 
@@ -119,14 +122,31 @@ int device_cuda_async(struct device *base, struct allocator **allocator)
 	a->base.ops = &async_ops;
 	a->drv = dev->drv;
 	a->pool = pool;
+	a->counted = !base->opts.uncounted;
 	*allocator = &a->base;
 	return 0;
+}
+
+static void count_malloc(struct cuda_malloc *a, void *ptr, size_t size)
+{
+	size_t taken = (size + GRANULE - 1) & ~(GRANULE - 1);
+
+	g_hash_table_insert(a->sizes, ptr, GSIZE_TO_POINTER(taken));
+	a->taken += taken;
+	a->peak = MAX(a->peak, a->taken);
+	a->mallocs++;
+}
+
+static void count_free(struct cuda_malloc *a, void *ptr)
+{
+	a->taken -= GPOINTER_TO_SIZE(g_hash_table_lookup(a->sizes, ptr));
+	g_hash_table_remove(a->sizes, ptr);
+	a->frees++;
 }
 
 static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	struct cuda_malloc *a = (struct cuda_malloc *)base;
-	size_t taken = (size + GRANULE - 1) & ~(GRANULE - 1);
 	drv_deviceptr va = 0;
 	drv_result result;
 
@@ -135,10 +155,8 @@ static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct 
 		result = a->drv->cuMemAlloc(&va, size);
 		if (result)
 			return driver_fail(a->drv, result, "cuMemAlloc of %zu bytes", size);
-		g_hash_table_insert(a->sizes, (void *)(uintptr_t)va, GSIZE_TO_POINTER(taken));
-		a->taken += taken;
-		a->peak = MAX(a->peak, a->taken);
-		a->mallocs++;
+		if (a->sizes)
+			count_malloc(a, (void *)(uintptr_t)va, size);
 	}
 	*ptr = (void *)(uintptr_t)va;
 	return 0;
@@ -155,9 +173,8 @@ static int malloc_free(struct allocator *base, void *ptr, struct CUstream_st *st
 	result = a->drv->cuMemFree((drv_deviceptr)(uintptr_t)ptr);
 	if (result)
 		return driver_fail(a->drv, result, "cuMemFree");
-	a->taken -= GPOINTER_TO_SIZE(g_hash_table_lookup(a->sizes, ptr));
-	g_hash_table_remove(a->sizes, ptr);
-	a->frees++;
+	if (a->sizes)
+		count_free(a, ptr);
 	return 0;
 }
 
@@ -182,7 +199,8 @@ static void malloc_destroy(struct allocator *base)
 {
 	struct cuda_malloc *a = (struct cuda_malloc *)base;
 
-	g_hash_table_destroy(a->sizes);
+	if (a->sizes)
+		g_hash_table_destroy(a->sizes);
 	g_free(a);
 }
 
@@ -202,7 +220,8 @@ int device_cuda_malloc(struct device *base, struct allocator **allocator)
 	a = g_new0(struct cuda_malloc, 1);
 	a->base.ops = &malloc_ops;
 	a->drv = dev->drv;
-	a->sizes = g_hash_table_new(NULL, NULL);
+	if (!base->opts.uncounted)
+		a->sizes = g_hash_table_new(NULL, NULL);
 	*allocator = &a->base;
 	return 0;
 }

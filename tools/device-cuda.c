@@ -123,6 +123,14 @@ static struct device_cuda *cuda_of(struct device *dev)
 	return (struct device_cuda *)dev;
 }
 
+static int cuda_attach(struct device *base)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuCtxSetCurrent(dev->context);
+
+	return result ? driver_fail(dev->drv, result, "cuCtxSetCurrent") : 0;
+}
+
 static int cuda_advance(struct device *base, uint64_t us)
 {
 	(void)base;
@@ -296,8 +304,7 @@ static int take_context(struct device_cuda *dev)
 	result = drv->cuDevicePrimaryCtxRetain(&dev->context, dev->device);
 	if (result)
 		return driver_fail(drv, result, "cuDevicePrimaryCtxRetain");
-	result = drv->cuCtxSetCurrent(dev->context);
-	return result ? driver_fail(drv, result, "cuCtxSetCurrent") : 0;
+	return cuda_attach(&dev->base);
 }
 
 static int create_streams(struct device_cuda *dev)
@@ -345,6 +352,7 @@ static int cuda_open(const struct device_opts *opts, struct device **device)
 
 const struct device_ops device_cuda = {
 	.open = cuda_open,
+	.attach = cuda_attach,
 	.close = cuda_close,
 	.advance = cuda_advance,
 	.wait = cuda_wait,

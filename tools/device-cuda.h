@@ -10,7 +10,7 @@ struct device_cuda {
 	struct device base;
 	const struct drv_program *drv;
 	drv_device device;
-	drv_context context;		/* the primary one, current on the only thread there is */
+	drv_context context;		/* the primary one, current on each thread that uses the device */
 	drv_event event;		/* what a wait hands from stream to stream */
 	drv_module module;
 	drv_function fill;

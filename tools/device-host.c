@@ -173,6 +173,13 @@ static int complete_due(struct device_host *dev, uint64_t us)
 	return err;
 }
 
+/* Its streams are for any thread. */
+static int host_attach(struct device *base)
+{
+	(void)base;
+	return 0;
+}
+
 static int host_advance(struct device *base, uint64_t us)
 {
 	struct device_host *dev = host_of(base);
@@ -411,6 +418,7 @@ static int host_malloc(struct device *base, struct allocator **allocator)
 
 const struct device_ops device_host = {
 	.open = host_open,
+	.attach = host_attach,
 	.close = host_close,
 	.advance = host_advance,
 	.wait = host_wait,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The device that a trace is replayed on, as the program of the trace would use it: its streams, the work on them that
- * --verify and --lag ask for, and the driver's own allocators.
+ * --verify and --lag ask for, and the driver's own allocators, which vpmm-bench measures too.
  *
  * All that can fail returns 0, or a negative errno value explained by fail_set().
  */
@@ -24,6 +24,8 @@ struct device;
  * @lag: whether work completes @lag_us after it was submitted; otherwise at once, or when the device is done
  * @lag_us: microseconds of the trace's clock
  * @limit: bytes of memory that the device is to have; 0: what it has
+ * @uncounted: whether the driver's allocators keep no books, so that only the driver's time is
+ *	measured and several threads may use one at once; their statistics are what the driver itself tells
  */
 struct device_opts {
 	uint32_t streams;
@@ -32,6 +34,7 @@ struct device_opts {
 	bool lag;
 	uint64_t lag_us;
 	uint64_t limit;
+	bool uncounted;
 };
 
 /**
@@ -51,6 +54,7 @@ struct device_work {
 /**
  * struct device_ops - what a device does
  * @open: open it and create its streams
+ * @attach: let another thread than the one that opened it use it; the calling one
  * @close: destroy the streams, whose work is complete, and close it
  * @advance: the trace's clock has come to @us
  * @wait: make what is submitted to @stream from now on wait for what was submitted to @other so far
@@ -63,6 +67,7 @@ struct device_work {
  */
 struct device_ops {
 	int (*open)(const struct device_opts *opts, struct device **dev);
+	int (*attach)(struct device *dev);
 	void (*close)(struct device *dev);
 	int (*advance)(struct device *dev, uint64_t us);
 	int (*wait)(struct device *dev, uint32_t stream, uint32_t other);

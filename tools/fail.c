@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char sentence[1024];
+static _Thread_local char sentence[1024];
 
 int fail_set(int err, const char *format, ...)
 {

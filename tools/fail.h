@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The last failure of a tool: a sentence to go with an errno value. The tools have one thread. */
+/* The last failure of a tool: a sentence to go with an errno value. Each thread has its own. */
 #ifndef FAIL_H
 #define FAIL_H
 

@@ -49,10 +49,11 @@ static void tell(struct run *run, const struct trace_op *op, const char *what, c
 {
 	run->result->errors++;
 	if (run->result->errors <= ERRORS_TOLD)
-		fprintf(stderr, "vpmm-replay: %s:%" G_GUINT32_FORMAT ": %s: %s\n", run->setup->trace->name, op->line, what,
-			why);
+		fprintf(stderr, "%s: %s:%" G_GUINT32_FORMAT ": %s: %s\n", g_get_prgname(), run->setup->trace->name,
+			op->line, what, why);
 	else if (run->result->errors == ERRORS_TOLD + 1)
-		fprintf(stderr, "vpmm-replay: %s: more errors are counted, not told\n", run->setup->trace->name);
+		fprintf(stderr, "%s: %s: more errors are counted, not told\n", g_get_prgname(),
+			run->setup->trace->name);
 }
 
 static void count_live(struct run *run, size_t bytes, bool more)
@@ -91,13 +92,15 @@ static void allocate(struct run *run, const struct trace_op *op)
 	struct slot *slot = &run->slots[op->slot];
 	uint32_t mark = run->mark++;
 	struct device_work work;
-	uint64_t start;
+	uint64_t start, took;
 	void *ptr;
 	int err;
 
 	start = now_ns();
 	err = a->ops->alloc(a, &ptr, op->bytes, dev->streams[op->stream]);
-	run->took_ns[run->timed++] = now_ns() - start;
+	took = now_ns() - start;
+	run->took_ns[run->timed++] = took;
+	run->result->malloc_ns_max = MAX(run->result->malloc_ns_max, took);
 	slot->live = !err;
 	if (err) {
 		tell(run, op, "allocation", a->ops->error());

@@ -34,6 +34,7 @@
  * @op_us_p50: microseconds within which half of the calls came back
  * @op_us_p99: microseconds within which 99 of a hundred did
  * @op_us_max: microseconds of the slowest
+ * @malloc_ns_max: nanoseconds of the slowest that allocated
  * @stats: of the allocator: counts of this pass, levels at its end, peaks since the allocator was created
  */
 struct replay_result {
@@ -49,6 +50,7 @@ struct replay_result {
 	double op_us_p50;
 	double op_us_p99;
 	double op_us_max;
+	uint64_t malloc_ns_max;
 	struct vpmm_stats stats;
 };
 

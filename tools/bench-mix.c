@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "bench-mix.h"
+
+#include <glib.h>
+
+#include "bench.h"
+
+#define SEED UINT64_C(0x9e3779b97f4a7c15)
+
+/* What a warm-up is at least, and what more live blocks make of it at most. */
+#define WARM_PAIRS 16
+#define WARM_PAIRS_MOST 100000
+
+/* xorshift64*: a nanosecond, so that it does not show beside what is measured. */
+static uint64_t next_random(struct mix *mix)
+{
+	mix->random ^= mix->random >> 12;
+	mix->random ^= mix->random << 25;
+	mix->random ^= mix->random >> 27;
+	return mix->random * UINT64_C(2685821657736338717) >> 32;
+}
+
+static uint64_t below(struct mix *mix, uint64_t n)
+{
+	return next_random(mix) * n >> 32;
+}
+
+static size_t next_size(struct mix *mix)
+{
+	const struct mix_shape *shape = &mix->shape;
+
+	if (shape->least == shape->most)
+		return shape->least;
+	return shape->least + below(mix, (shape->most - shape->least) / shape->step + 1) * shape->step;
+}
+
+static int allocate(struct mix *mix, void **ptr)
+{
+	return mix->a->ops->alloc(mix->a, ptr, next_size(mix), mix->stream);
+}
+
+static int release(struct mix *mix, void **ptr)
+{
+	int err = mix->a->ops->free(mix->a, *ptr, mix->stream);
+
+	if (!err)
+		*ptr = NULL;
+	return err;
+}
+
+/* Those to spare come between the others, each of them alone. */
+static int fill(struct mix *mix)
+{
+	const struct mix_shape *shape = &mix->shape;
+	void **spare = g_new0(void *, shape->spare);
+	size_t every = shape->spare ? shape->live / shape->spare : 0, n = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < shape->live && !err; i++) {
+		err = allocate(mix, &mix->blocks[i]);
+		if (!err && every && i % every == 0 && n < shape->spare)
+			err = allocate(mix, &spare[n++]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		int failed = spare[i] ? release(mix, &spare[i]) : 0;
+
+		if (!err)
+			err = failed;
+	}
+	g_free(spare);
+	return err;
+}
+
+int mix_open(struct mix *mix, const struct mix_shape *shape, struct allocator *a, struct CUstream_st *stream)
+{
+	*mix = (struct mix){
+		.shape = *shape,
+		.a = a,
+		.stream = stream,
+		.random = SEED,
+		.blocks = g_new0(void *, shape->live),
+	};
+	return fill(mix);
+}
+
+void mix_close(struct mix *mix)
+{
+	for (size_t i = 0; i < mix->shape.live; i++) {
+		if (mix->blocks[i])
+			release(mix, &mix->blocks[i]);
+	}
+	g_free(mix->blocks);
+	mix->blocks = NULL;
+}
+
+static int run_pairs(struct mix *mix, uint64_t pairs)
+{
+	void *ptr = NULL;
+	int err;
+
+	for (uint64_t i = 0; i < pairs; i++) {
+		err = allocate(mix, &ptr);
+		if (!err)
+			err = release(mix, &ptr);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int run_replacing(struct mix *mix, uint64_t pairs)
+{
+	int err;
+
+	for (uint64_t i = 0; i < pairs; i++) {
+		void **block = &mix->blocks[below(mix, mix->shape.live)];
+
+		err = release(mix, block);
+		if (!err)
+			err = allocate(mix, block);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int mix_run(struct mix *mix, uint64_t pairs, uint64_t *ns)
+{
+	uint64_t start = bench_now_ns();
+	int err;
+
+	err = mix->shape.live ? run_replacing(mix, pairs) : run_pairs(mix, pairs);
+	*ns = bench_now_ns() - start;
+	return err;
+}
+
+int mix_warm_up(struct mix *mix, uint64_t batch_ns, uint64_t *pairs)
+{
+	uint64_t n = CLAMP(2 * mix->shape.live, WARM_PAIRS, WARM_PAIRS_MOST), ns;
+	int err;
+
+	err = mix_run(mix, n, &ns);
+	for (n = 1; !err; n *= 2) {
+		err = mix_run(mix, n, &ns);
+		if (!err && ns >= batch_ns / 2)
+			break;
+	}
+	*pairs = n;
+	return err;
+}
+
+int mix_slowest(struct mix *mix, uint64_t pairs, uint64_t *slowest)
+{
+	void *ptr = NULL, **block = &ptr;
+	uint64_t start;
+	int err = 0;
+
+	*slowest = 0;
+	for (uint64_t i = 0; i < pairs && !err; i++) {
+		if (mix->shape.live) {
+			block = &mix->blocks[below(mix, mix->shape.live)];
+			err = release(mix, block);
+			if (err)
+				break;
+		}
+		start = bench_now_ns();
+		err = allocate(mix, block);
+		*slowest = MAX(*slowest, bench_now_ns() - start);
+		if (!err && !mix->shape.live)
+			err = release(mix, block);
+	}
+	return err;
+}

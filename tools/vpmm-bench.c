@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Measures what allocations cost, beside the driver's own allocators in the same run. */
+#include <glib.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "fail.h"
+#include "units.h"
+
+#define PROGRAM "vpmm-bench"
+
+#define DEFAULT_ROUNDS 9
+#define DEFAULT_THREADS 16
+#define DEFAULT_REGIONS 1000000
+#define DEFAULT_SMALL 100000
+#define DEFAULT_LIMIT (64 * BENCH_GIB)
+#define DEFAULT_BATCH_NS 5000000
+
+#define QUICK_ROUNDS 3
+#define QUICK_THREADS 4
+#define QUICK_REGIONS 10000
+#define QUICK_SMALL 1000
+#define QUICK_LIMIT (16 * BENCH_GIB)
+#define QUICK_BATCH_NS 200000
+
+/* Of the memory that is free; the driver takes some for itself. */
+#define USABLE_PERCENT 90
+
+/* Of an option that takes a number. */
+#define NOT_GIVEN INT_MIN
+
+enum { EXIT_ERRORS = 1, EXIT_REFUSED = 2 };
+
+static const struct {
+	const char *name;
+	void (*run)(struct bench *b);
+} benchmarks[] = {
+	{ "pair", bench_pair },
+	{ "live", bench_live },
+	{ "small", bench_small },
+	{ "threads", bench_threads },
+	{ "grow", bench_grow },
+	{ "harvest", bench_harvest },
+	{ "regions", bench_regions },
+	{ "replay", bench_replay },
+};
+
+static struct {
+	char *backend;
+	char *limit;
+	char **words;
+	gboolean json;
+	gboolean quick;
+	gboolean version;
+	int rounds;
+	int threads;
+	int regions;
+	uint64_t limit_bytes;
+	bool chosen[G_N_ELEMENTS(benchmarks)];
+	char **traces;			/* within words */
+} options;
+
+static const GOptionEntry entries[] = {
+	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
+	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
+	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
+	  "Print one JSON object for each line", NULL },
+	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
+	  "Take at most BYTES of memory (default: 64G, or 90 % of what is free)", "BYTES" },
+	{ "quick", 'q', 0, G_OPTION_ARG_NONE, &options.quick,
+	  "Less of everything, for a first impression", NULL },
+	{ "regions", 'n', 0, G_OPTION_ARG_INT, &options.regions,
+	  "Compare N live regions with a thousand (default: a million)", "N" },
+	{ "rounds", 'r', 0, G_OPTION_ARG_INT, &options.rounds,
+	  "Measure N times (default: 9)", "N" },
+	{ "threads", 't', 0, G_OPTION_ARG_INT, &options.threads,
+	  "Go up to N threads (default: 16)", "N" },
+	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version,
+	  "Print the version", NULL },
+	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.words, NULL,
+	  "[BENCHMARK...] [replay TRACE...]" },
+	G_OPTION_ENTRY_NULL
+};
+
+static int refuse(const char *why)
+{
+	fprintf(stderr, PROGRAM ": %s\n", why);
+	return EXIT_REFUSED;
+}
+
+static int choose_benchmark(const char *name)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(benchmarks); i++) {
+		if (strcmp(name, benchmarks[i].name) && strcmp(name, "all"))
+			continue;
+		options.chosen[i] = true;
+		found = true;
+	}
+	if (found)
+		return 0;
+	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, regions and "
+		 "replay", name);
+	return refuse(fail_text());
+}
+
+/* What follows replay is traces. */
+static int read_words(void)
+{
+	static char *nothing[] = { NULL };
+	char **word = options.words;
+	int status = 0;
+
+	options.traces = nothing;
+	if (!word)
+		return choose_benchmark("all");
+	for (; *word && !status; word++) {
+		status = choose_benchmark(*word);
+		if (strcmp(*word, "replay") == 0) {
+			options.traces = word + 1;
+			break;
+		}
+	}
+	return status;
+}
+
+static int check_number(const char *name, int *number, int fallback, int least, int most)
+{
+	if (*number == NOT_GIVEN) {
+		*number = fallback;
+		return 0;
+	}
+	if (*number >= least && *number <= most)
+		return 0;
+	fail_set(0, "%s: expected a number from %d to %d", name, least, most);
+	return refuse(fail_text());
+}
+
+static int check_options(void)
+{
+	bool quick = options.quick;
+	int status;
+
+	status = check_number("--rounds", &options.rounds, quick ? QUICK_ROUNDS : DEFAULT_ROUNDS, 1, BENCH_MOST_ROUNDS);
+	if (!status)
+		status = check_number("--threads", &options.threads, quick ? QUICK_THREADS : DEFAULT_THREADS, 1,
+				      BENCH_MOST_THREADS);
+	if (!status)
+		status = check_number("--regions", &options.regions, quick ? QUICK_REGIONS : DEFAULT_REGIONS,
+				      BENCH_FEW_REGIONS + 1, INT_MAX);
+	if (!status && options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
+		status = refuse(fail_text());
+	if (!status && options.limit && !options.limit_bytes)
+		status = refuse("--limit: expected at least one byte");
+	return status ? status : read_words();
+}
+
+static int parse_options(int *argc, char ***argv)
+{
+	GOptionContext *context;
+	GError *error = NULL;
+	int status = 0;
+
+	options.rounds = options.threads = options.regions = NOT_GIVEN;
+	context = g_option_context_new("- measure what allocations cost, beside the driver's allocators");
+	g_option_context_add_main_entries(context, entries, NULL);
+	g_option_context_set_description(context,
+		"Benchmarks: pair, live, small, threads, grow, harvest, regions, replay, or all (the\n"
+		"default). The words after replay are traces. Exit status: 0, 1 if there were errors,\n"
+		"2 if an option, a trace or a setting was refused.\n");
+	if (!g_option_context_parse(context, argc, argv, &error)) {
+		status = refuse(error->message);
+		g_error_free(error);
+	}
+	g_option_context_free(context);
+	return status;
+}
+
+static void free_options(void)
+{
+	g_free(options.backend);
+	g_free(options.limit);
+	g_strfreev(options.words);
+}
+
+uint64_t bench_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int bench_allocator(struct bench *b, enum contender who, struct allocator **a)
+{
+	if (who == BENCH_VPMM)
+		return allocator_vpmm_create(&b->choice->opts, a);
+	if (who == BENCH_ASYNC)
+		return b->dev->ops->async(b->dev, a);
+	return b->dev->ops->malloc(b->dev, a);
+}
+
+/*
+ * Nobody touches the memory of a benchmark, so a device of the host backend may have as much as a million regions
+ * take. What the user has set stays.
+ */
+static void enlarge_host(void)
+{
+	g_setenv("VPMM_HOST_CAPACITY", "16T", FALSE);
+	g_setenv("VPMM_HOST_MAPPINGS", "16M", FALSE);
+}
+
+static void set_bounds(struct bench *b)
+{
+	const uint64_t usable = b->choice->info.memory_free / 100 * USABLE_PERCENT;
+
+	b->json = options.json;
+	b->rounds = (unsigned int)options.rounds;
+	b->heavy_rounds = (b->rounds + 2) / 3;
+	b->threads = (unsigned int)options.threads;
+	b->regions = (uint64_t)options.regions;
+	b->batch_ns = options.quick ? QUICK_BATCH_NS : DEFAULT_BATCH_NS;
+	b->small_live = options.quick ? QUICK_SMALL : DEFAULT_SMALL;
+	b->limit = options.limit ? options.limit_bytes : options.quick ? QUICK_LIMIT : DEFAULT_LIMIT;
+	if (!options.limit)
+		b->limit = MIN(b->limit, usable);
+}
+
+static int load_traces(struct bench *b)
+{
+	b->traces = g_new0(struct trace *, g_strv_length(options.traces));
+	for (char **name = options.traces; *name; name++) {
+		if (trace_load(*name, NULL, NULL, &b->traces[b->n_traces]))
+			return refuse(fail_text());
+		b->n_traces++;
+	}
+	return 0;
+}
+
+static void free_traces(struct bench *b)
+{
+	for (size_t i = 0; i < b->n_traces; i++)
+		trace_free(b->traces[i]);
+	g_free(b->traces);
+}
+
+static int open_device(struct bench *b)
+{
+	const struct device_ops *ops = strcmp(b->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
+	struct device_opts opts = { .streams = b->threads, .uncounted = true };
+
+	for (size_t i = 0; i < b->n_traces; i++)
+		opts.streams = MAX(opts.streams, b->traces[i]->streams);
+	return ops->open(&opts, &b->dev) ? refuse(fail_text()) : 0;
+}
+
+static int run_chosen(struct bench *b)
+{
+	bench_print_setup(b);
+	for (size_t i = 0; i < G_N_ELEMENTS(benchmarks); i++) {
+		if (options.chosen[i])
+			benchmarks[i].run(b);
+	}
+	if (b->errors && !b->json)
+		printf("\n%u error%s, told where they happened.\n", b->errors, b->errors == 1 ? "" : "s");
+	if (fflush(stdout) || ferror(stdout))
+		return refuse("writing the figures failed");
+	return b->errors ? EXIT_ERRORS : 0;
+}
+
+static int measure(const struct choice *choice)
+{
+	struct bench b = { .choice = choice };
+	int status;
+
+	b.contenders = strcmp(choice->opts.backend, "host") ? BENCH_CONTENDERS : BENCH_ASYNC + 1;
+	set_bounds(&b);
+	status = load_traces(&b);
+	if (!status)
+		status = open_device(&b);
+	if (!status) {
+		status = run_chosen(&b);
+		b.dev->ops->close(b.dev);
+	}
+	free_traces(&b);
+	return status;
+}
+
+static int bench(void)
+{
+	struct choice choice;
+	int status;
+
+	status = check_options();
+	if (status)
+		return status;
+	enlarge_host();
+	if (choose_backend(options.backend, &choice))
+		return refuse(fail_text());
+	status = measure(&choice);
+	g_free(choice.why);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	g_set_prgname(PROGRAM);
+	status = parse_options(&argc, &argv);
+	if (!status && options.version)
+		printf(PROGRAM " %s\n", vpmm_version());
+	else if (!status)
+		status = bench();
+	free_options();
+	return status;
+}
