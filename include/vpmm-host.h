@@ -29,8 +29,8 @@ struct CUstream_st;
  * vpmm_host_fn - a piece of work
  * @data: as given to vpmm_host_stream_launch()
  *
- * Context: called on the thread that completes the work, with no lock held. It may use memory and must not call the
- *	library.
+ * Context: called on the thread that completes the work, which may be a call that waits for it, such as
+ *	vpmm_pool_destroy(). It may use memory and must not call the library.
  */
 typedef void (*vpmm_host_fn)(void *data);
 

@@ -28,7 +28,7 @@ struct CUstream_st;
  * @VPMM_LOG_ERROR: calls that failed, with the sentence of vpmm_last_error()
  * @VPMM_LOG_WARNING: what still works, but not as was asked
  * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, growth
- * @VPMM_LOG_DEBUG: every harvest, with the layout of the pool before and after it; slow
+ * @VPMM_LOG_DEBUG: every harvest, with the layout of the chunk after each step; slow
  *
  * Since: 0.1
  */
@@ -263,11 +263,13 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
  * vpmm_free() - give device memory back, in the order of a stream
  * @pool: the pool that it was allocated from; NULL: the default pool of the current device
  * @ptr: what vpmm_malloc() gave; NULL does nothing
- * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for
+ * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for,
+ *	but, for a request below a page, behind the allocation
  *
  * Context: any thread; does not wait.
  * Return: 0, or
  *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one; nothing changes,
+ *	-ENOMEM the driver has no memory for an event; the memory stays allocated,
  *	-EIO the driver reports an earlier failure; the memory stays allocated,
  *	-EBUSY the process was forked after the pool was created, or the stream is being captured into a graph; the
  *	memory stays allocated.
@@ -314,7 +316,7 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
  * Context: any thread; holds up the pool while it runs.
  * Return: 0, or
  *	-EINVAL @out is NULL,
- *	-EIO writing failed,
+ *	-EIO writing failed, or the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  * Since: 0.1
  */

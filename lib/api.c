@@ -68,13 +68,14 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	struct settings settings;
+	struct error_kept kept;
 	struct backend *be;
 	struct log log;
 	int err;
 
 	/* What the driver and the host backend have is shared with the parent, and works for it alone. */
 	if (generation)
-		return error_set(-EBUSY, "the process was forked from one with pools");
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	err = settings_from_opts(&settings, opts);
 	if (err)
 		return err;
@@ -94,7 +95,9 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	return 0;
 
 err_close:
+	error_keep(&kept);
 	be->ops->close(be);
+	error_restore(&kept);
 err_log:
 	log_init(&log, settings.log_level, settings.log, settings.log_data);
 	log_add(&log, VPMM_LOG_ERROR, "%s", error_get());
@@ -135,6 +138,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 
 static int default_create(struct vpmm_pool **pool)
 {
+	struct error_kept kept;
 	struct vpmm_pool *made;
 	int err = 0;
 
@@ -158,13 +162,21 @@ static int default_create(struct vpmm_pool **pool)
 				DEFAULT_POOLS);
 		goto err_destroy;
 	}
+	/* With "auto", one device may be a GPU and another not. Ordinals of two backends do not mix. */
+	if (defaults.ops && defaults.ops != made->backend->ops) {
+		err = error_set(-ENODEV, "device %d is of the %s backend, and the default pools are of the %s backend",
+				made->device, made->backend->ops->name, defaults.ops->name);
+		goto err_destroy;
+	}
 	g_atomic_pointer_set(&defaults.pools[made->device], made);
 	g_atomic_pointer_set(&defaults.ops, made->backend->ops);
 	*pool = made;
 	goto out;
 
 err_destroy:
+	error_keep(&kept);
 	vpmm_pool_destroy(made);
+	error_restore(&kept);
 out:
 	pthread_mutex_unlock(&defaults.lock);
 	return err;
@@ -191,7 +203,7 @@ static int resolve(struct vpmm_pool **pool)
 	}
 	/* Another thread may have held the lock when this process was forked. */
 	if (generation)
-		return error_set(-EBUSY, "the process was forked from one with pools: it has no default pool");
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	return default_create(pool);
 }
 

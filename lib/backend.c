@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "error.h"
 
 static int open_device(const struct backend_ops *ops, const int *device, struct backend **be)
 {
@@ -17,12 +18,16 @@ static int open_device(const struct backend_ops *ops, const int *device, struct 
 
 int backend_open(const char *name, const int *device, struct backend **be)
 {
+	struct error_kept kept;
 	int err;
 
 	if (!strcmp(name, backend_host.name))
 		return open_device(&backend_host, device, be);
+	error_keep(&kept);
 	err = open_device(&backend_cuda, device, be);
-	if ((err == -ENODEV || err == -ENOTSUP) && !strcmp(name, "auto"))
+	if ((err == -ENODEV || err == -ENOTSUP) && !strcmp(name, "auto")) {
+		error_restore(&kept);
 		return open_device(&backend_host, device, be);
+	}
 	return err;
 }

@@ -77,11 +77,11 @@ static int check_indices(struct census *census, const struct region *region)
 
 static int check_event(struct census *census, const struct region *region)
 {
-	bool guarded = region->kind == REGION_FREE || region->kind == REGION_ZOMBIE;
+	bool freed = region->kind == REGION_FREE || region->kind == REGION_ZOMBIE;
 
-	if (!guarded && (region->event || region->stream))
+	if (region->kind == REGION_UNMAPPED && (region->event || region->stream))
 		return broken(region, "has a stream or an event that its kind does not have");
-	if (region->event && region->event->stream != region->stream)
+	if (freed && region->event && region->event->stream != region->stream)
 		return broken(region, "has another stream's event");
 	if (event_pending(region->event)) {
 		census->guarded++;

@@ -12,13 +12,16 @@ int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole)
 	size_t align = page_size & -page_size;
 	size_t wanted = MAX(pool->settings.va_size, needed);
 	size_t size = wanted;
+	struct error_kept kept;
 	uint64_t addr;
 	int err;
 
+	error_keep(&kept);
 	while ((err = be->ops->reserve(be, size, align, &addr)) == -ENOMEM && size > needed)
 		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);
+	error_restore(&kept);
 	if (size < wanted)
 		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
 			wanted);
@@ -33,6 +36,17 @@ int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole)
 {
 	*hole = region_find_unmapped(&pool->regions, size);
 	return *hole ? 0 : chunk_add(pool, size, hole);
+}
+
+void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (!be->ops->unreserve(be, chunk->addr, chunk->size))
+		region_remove_chunk(&pool->regions, chunk);
+	error_restore(&kept);
 }
 
 void chunk_unreserve(struct vpmm_pool *pool)

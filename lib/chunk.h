@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+struct chunk;
 struct region;
 struct vpmm_pool;
 
@@ -30,6 +31,15 @@ int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole);
  * Return: 0, or what the backend's reserve returns.
  */
 int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole);
+
+/**
+ * chunk_drop() - give back a chunk that was reserved in vain
+ * @pool: the pool; its lock is held, its backend entered
+ * @chunk: the chunk, one unmapped region
+ *
+ * It stays where the driver does not take it back.
+ */
+void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk);
 
 /**
  * chunk_unreserve() - give all address space back, when the pool goes

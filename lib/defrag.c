@@ -2,6 +2,7 @@
 #include "chunk.h"
 #include "defrag.h"
 #include "dump.h"
+#include "error.h"
 #include "pool.h"
 #include "stats.h"
 #include "zombie.h"
@@ -24,7 +25,7 @@ struct piece {
  * @created: bytes that are created
  * @hole: where to
  * @base: the free region that stays, in front of the hole; or NULL
- * @event: the point after which what is left of the block is free
+ * @event: the point in the stream that is behind all who had the block
  */
 struct harvest {
 	struct vpmm_pool *pool;
@@ -109,7 +110,7 @@ static int harvest_memory(struct harvest *harvest)
 }
 
 /* Of each other stream, the latest event that something in the block waits for; it implies those before it. */
-static void await(GHashTable *latest, const struct harvest *harvest, struct region *region)
+static void harvest_await(GHashTable *latest, const struct harvest *harvest, struct region *region)
 {
 	struct event *known;
 
@@ -128,9 +129,9 @@ static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
 	int err = 0;
 
 	for (guint i = 0; i < harvest->pieces->len; i++)
-		await(latest, harvest, g_array_index(harvest->pieces, struct piece, i).region);
+		harvest_await(latest, harvest, g_array_index(harvest->pieces, struct piece, i).region);
 	if (harvest->base)
-		await(latest, harvest, harvest->base);
+		harvest_await(latest, harvest, harvest->base);
 	*waited = g_hash_table_size(latest) > 0;
 
 	g_hash_table_iter_init(&iter, latest);
@@ -182,23 +183,19 @@ static struct event *harvest_own_event(struct harvest *harvest)
 	return latest;
 }
 
-/*
- * Sees to it that the stream comes after whoever had the memory, and finds the event of what is left of the block when
- * a base stays whole: the stream's own, or, once it waits for others, the point from which it has waited.
- */
-static int harvest_wait(struct harvest *harvest)
+/* Sees to it that the stream comes after whoever had the memory; *@waited tells whether the device is to wait for it. */
+static int harvest_wait(struct harvest *harvest, bool *waited)
 {
-	size_t gathered = harvest->moved + harvest->created + (harvest->base ? harvest->base->size : 0);
-	bool waited = false;
-	int err;
-
+	*waited = false;
 	if (harvest->pool->settings.reuse == VPMM_REUSE_BLOCK)
-		err = harvest_wait_on_host(harvest);
-	else
-		err = harvest_wait_on_device(harvest, &waited);
-	if (err)
-		return err;
-	if (waited && gathered > harvest->size)
+		return harvest_wait_on_host(harvest);
+	return harvest_wait_on_device(harvest, waited);
+}
+
+/* The point in the stream that is behind all of them: its own latest free, or, once it waits for others, now. */
+static int harvest_find_event(struct harvest *harvest, bool waited)
+{
+	if (waited)
 		return stream_record(harvest->stream, harvest->handle, &harvest->event);
 	harvest->event = event_ref(harvest_own_event(harvest));
 	return 0;
@@ -218,7 +215,7 @@ static void harvest_say(struct harvest *harvest, const struct chunk *chunk, cons
 }
 
 /* What is above the first bytes of a region, apart from them; NULL if that is nothing. */
-static struct region *cut(struct region_map *regions, struct region *region, size_t size)
+static struct region *harvest_cut(struct region_map *regions, struct region *region, size_t size)
 {
 	return size < region->size ? region_split(regions, region, size) : NULL;
 }
@@ -234,18 +231,18 @@ static struct region *harvest_commit(struct harvest *harvest)
 	for (guint i = 0; i < harvest->pieces->len; i++) {
 		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
 
-		cut(regions, piece->region, piece->take);
+		harvest_cut(regions, piece->region, piece->take);
 		region_set_zombie(regions, piece->region);
 	}
 	if (harvest->base)
 		block = region_set_free(regions, harvest->base, harvest->stream, harvest->event);
 	if (harvest->moved) {
-		rest = cut(regions, hole, harvest->moved);
+		rest = harvest_cut(regions, hole, harvest->moved);
 		block = region_set_free(regions, hole, harvest->stream, harvest->event);
 		harvest_say(harvest, chunk, "moved", harvest->moved);
 	}
 	if (harvest->created) {
-		cut(regions, rest, harvest->created);
+		harvest_cut(regions, rest, harvest->created);
 		rest = region_set_free(regions, rest, NULL, NULL);
 		rest->fresh = true;
 		harvest_say(harvest, chunk, "created", harvest->created);
@@ -274,7 +271,12 @@ static void harvest_count(struct harvest *harvest)
 /* Maps what was planned into the hole. */
 static int harvest_gather(struct harvest *harvest, struct region **region)
 {
+	struct region_map *regions = &harvest->pool->regions;
 	struct extent_map *extents = &harvest->pool->extents;
+	guint chunks = regions->chunks->len;
+	struct error_kept kept;
+	size_t left = 0;
+	bool waited;
 	guint moving;
 	int err;
 
@@ -283,22 +285,36 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 		return err;
 	err = harvest_memory(harvest);
 	if (err)
-		return err;
+		goto err_drop;
 	moving = harvest->extents->len - harvest->created / extents->page_size;
-	err = harvest_wait(harvest);
+	err = harvest_wait(harvest, &waited);
 	if (err)
 		goto err_release;
-	err = extent_map_at(extents, harvest->hole->addr, harvest->extents);
+	err = harvest_find_event(harvest, waited);
 	if (err)
 		goto err_release;
+	err = extent_map_at(extents, harvest->hole->addr, harvest->extents, &left);
+	if (err)
+		goto err_zombie;
 	*region = harvest_commit(harvest);
 	harvest_count(harvest);
 	/* What nobody can be using any more need not wait for the next allocation. This one has succeeded either way. */
+	error_keep(&kept);
 	zombie_reap(harvest->pool);
+	error_restore(&kept);
 	return 0;
 
+err_zombie:
+	/* What could not be unmapped must not pass for a hole: the next allocation tries again. */
+	if (left) {
+		harvest_cut(regions, harvest->hole, left);
+		region_set_zombie(regions, harvest->hole);
+	}
 err_release:
 	extent_release(extents, harvest->extents, moving);
+err_drop:
+	if (regions->chunks->len > chunks && !left)
+		chunk_drop(harvest->pool, harvest->hole->chunk);
 	return err;
 }
 
@@ -306,9 +322,10 @@ err_release:
 static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 {
 	struct pool_counts *counts = &harvest->pool->counts;
+	bool waited;
 	int err;
 
-	err = harvest_wait(harvest);
+	err = harvest_wait(harvest, &waited);
 	if (err)
 		return err;
 	counts->reuses++;

@@ -7,7 +7,7 @@
 #include "error.h"
 
 /* Of fixed size, so that an error can be explained when there is no memory, and nothing is left when a thread ends. */
-static _Thread_local char sentence[1024];
+static _Thread_local char sentence[ERROR_SENTENCE_MAX];
 
 int error_set(int err, const char *format, ...)
 {
@@ -37,6 +37,16 @@ int error_add(int err, const char *format, ...)
 	sentence[used + kept] = '\0';
 	errno = -err;
 	return err;
+}
+
+void error_keep(struct error_kept *kept)
+{
+	memcpy(kept->sentence, sentence, sizeof(sentence));
+}
+
+void error_restore(const struct error_kept *kept)
+{
+	memcpy(sentence, kept->sentence, sizeof(sentence));
 }
 
 const char *error_get(void)

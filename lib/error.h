@@ -21,6 +21,22 @@ int error_set(int err, const char *format, ...) __attribute__((format(printf, 2,
  */
 int error_add(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#define ERROR_SENTENCE_MAX 1024
+
+/* A sentence that is put aside. */
+struct error_kept {
+	char sentence[ERROR_SENTENCE_MAX];
+};
+
+/**
+ * error_keep() - put the sentence aside, before something is done whose failure is nobody's business
+ * @kept: receives it; error_restore() brings it back
+ *
+ * Clean-up calls the driver too, and must not replace the reason for which it was called.
+ */
+void error_keep(struct error_kept *kept);
+void error_restore(const struct error_kept *kept);
+
 /**
  * error_get() - the calling thread's sentence
  *

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
 #include "address.h"
 #include "backend.h"
+#include "error.h"
 #include "extent.h"
+
+/* Creating so many bytes takes much longer than asking whether they are there. */
+#define MUCH ((size_t)1 << 30)
 
 /* Performs one operation of the backend, counted and timed. */
 #define TIMED(map, counter, op, ...) \
@@ -18,13 +24,15 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size };
 	map->active = address_table_new(NULL);
+	map->stray = g_ptr_array_new();
 }
 
 static void extent_delete(struct extent_map *map, struct extent *extent)
 {
-	/* A handle that the driver does not take back is lost either way. */
-	TIMED(map, releases, release, extent->handle);
-	g_free(extent);
+	if (TIMED(map, releases, release, extent->handle))
+		g_ptr_array_add(map->stray, extent);
+	else
+		g_free(extent);
 }
 
 void extent_map_clear(struct extent_map *map)
@@ -35,15 +43,33 @@ void extent_map_clear(struct extent_map *map)
 	g_hash_table_iter_init(&iter, map->active);
 	while (g_hash_table_iter_next(&iter, NULL, &extent))
 		extent_delete(map, extent);
+	/* This is the last try; what the driver does not take back now is lost. */
+	for (guint i = 0; i < map->stray->len; i++) {
+		struct extent *stray = map->stray->pdata[i];
+
+		TIMED(map, releases, release, stray->handle);
+		g_free(stray);
+	}
+	g_ptr_array_free(map->stray, TRUE);
 	g_hash_table_destroy(map->active);
 }
 
 int extent_create(struct extent_map *map, size_t size, GPtrArray *extents)
 {
 	guint first = extents->len;
+	struct backend_info info;
 	uint64_t handle;
 	int err;
 
+	/* Taking all that there is, only to give it back, holds up others that share the device. */
+	if (size >= MUCH) {
+		err = map->backend->ops->info(map->backend, &info);
+		if (err)
+			return err;
+		if (info.memory_free < size)
+			return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size,
+					 info.memory_free);
+	}
 	for (size_t done = 0; done < size; done += map->page_size) {
 		struct extent *extent;
 
@@ -64,8 +90,12 @@ err_release:
 
 void extent_release(struct extent_map *map, GPtrArray *extents, guint first)
 {
+	struct error_kept kept;
+
+	error_keep(&kept);
 	for (guint i = first; i < extents->len; i++)
 		extent_delete(map, extents->pdata[i]);
+	error_restore(&kept);
 	g_ptr_array_set_size(extents, first);
 }
 
@@ -81,8 +111,9 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	}
 }
 
-int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents)
+int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left)
 {
+	struct error_kept kept;
 	size_t mapped = 0;
 	int err = 0;
 
@@ -100,8 +131,9 @@ int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents)
 	return 0;
 
 err_unmap:
-	if (mapped)
-		extent_unmap(map, addr, mapped, NULL);
+	error_keep(&kept);
+	*left = mapped && extent_unmap(map, addr, mapped, NULL) ? mapped : 0;
+	error_restore(&kept);
 	return err;
 }
 

@@ -40,12 +40,14 @@ struct extent_calls {
  * @backend: the device
  * @page_size: bytes of an extent
  * @active: address to extent
+ * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to
  * @calls: what was asked of the driver
  */
 struct extent_map {
 	struct backend *backend;
 	size_t page_size;
 	GHashTable *active;
+	GPtrArray *stray;
 	struct extent_calls calls;
 };
 
@@ -68,7 +70,7 @@ void extent_map_clear(struct extent_map *map);
 int extent_create(struct extent_map *map, size_t size, GPtrArray *extents);
 
 /**
- * extent_release() - release extents that are mapped nowhere, and not active
+ * extent_release() - release extents that are mapped nowhere, and not active; never fails
  * @map: the map
  * @extents: of struct extent
  * @first: index of the first of them; the rest are released and removed from the array
@@ -89,12 +91,13 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
  * @map: the map
  * @addr: where the first goes
  * @extents: of struct extent
+ * @left: receives, when this fails, how many bytes at @addr are mapped all the same, as undoing it failed too
  *
  * They stay mapped where they were, and their addresses stay as they are, until extent_settle().
  *
- * Return: 0, or what the backend's map and access return; nothing is mapped at @addr then.
+ * Return: 0, or what the backend's map and access return.
  */
-int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents);
+int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left);
 
 /**
  * extent_settle() - let the place where extents were mapped last be their address

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "error.h"
 #include "log.h"
 
 struct log_message {
@@ -52,6 +53,10 @@ static void deliver_one(const struct log *log, const struct log_message *message
 
 void log_deliver(const struct log *log, GList *messages)
 {
+	struct error_kept kept;
+
+	/* The callback may call the library; the sentence of the call that is under way stays. */
+	error_keep(&kept);
 	for (GList *link = messages; link; link = link->next) {
 		struct log_message *message = link->data;
 
@@ -60,4 +65,5 @@ void log_deliver(const struct log *log, GList *messages)
 		g_free(message);
 	}
 	g_list_free(messages);
+	error_restore(&kept);
 }

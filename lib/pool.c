@@ -13,6 +13,7 @@ static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 {
 	GPtrArray *extents = g_ptr_array_new();
 	struct region *hole;
+	size_t left = 0;
 	int err;
 
 	err = chunk_find(pool, size, &hole);
@@ -21,9 +22,9 @@ static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 	err = extent_create(&pool->extents, size, extents);
 	if (err)
 		goto out;
-	err = extent_map_at(&pool->extents, hole->addr, extents);
+	err = extent_map_at(&pool->extents, hole->addr, extents, &left);
 	if (err)
-		goto out_release;
+		goto out_zombie;
 	extent_settle(&pool->extents, hole->addr, extents);
 	if (size < hole->size)
 		region_split(&pool->regions, hole, size);
@@ -32,7 +33,11 @@ static int pool_create_pages(struct vpmm_pool *pool, size_t size)
 	stats_note_peaks(pool);
 	goto out;
 
-out_release:
+out_zombie:
+	if (left) {
+		region_split(&pool->regions, hole, left);
+		region_set_zombie(&pool->regions, hole);
+	}
 	extent_release(&pool->extents, extents, 0);
 out:
 	g_ptr_array_free(extents, TRUE);
@@ -47,10 +52,23 @@ static int pool_populate(struct vpmm_pool *pool)
 
 	if (pool->settings.page_size == SIZE_MAX)
 		return 0;
-	err = chunk_add(pool, pool->settings.page_size, &hole);
+	err = chunk_add(pool, MAX(pool->settings.pages, 1) * pool->settings.page_size, &hole);
 	if (err || !pool->settings.pages)
 		return err;
 	return pool_create_pages(pool, pool->settings.pages * pool->settings.page_size);
+}
+
+static void pool_unmap(struct vpmm_pool *pool)
+{
+	for (guint i = 0; i < pool->regions.chunks->len; i++) {
+		struct chunk *chunk = pool->regions.chunks->pdata[i];
+
+		for (struct region *region = chunk->first; region; region = region->next) {
+			if (region->kind != REGION_UNMAPPED)
+				extent_unmap(&pool->extents, region->addr, region->size,
+					     region->event ? region->event->handle : NULL);
+		}
+	}
 }
 
 /* Everything but the backend. */
@@ -68,6 +86,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 {
 	struct settings fitting = *settings;
 	struct backend_info info;
+	struct error_kept kept;
 	struct vpmm_pool *made;
 	int err;
 
@@ -98,9 +117,12 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	return 0;
 
 err_release:
+	error_keep(&kept);
 	log_deliver(&made->log, log_take(&made->log));
+	pool_unmap(made);
 	pool_release(made);
 	g_free(made);
+	error_restore(&kept);
 	return err;
 }
 
@@ -116,19 +138,6 @@ static void pool_drain(struct vpmm_pool *pool)
 		event_sync(stream->pending.tail->data);
 	}
 	zombie_reap(pool);
-}
-
-static void pool_unmap(struct vpmm_pool *pool)
-{
-	for (guint i = 0; i < pool->regions.chunks->len; i++) {
-		struct chunk *chunk = pool->regions.chunks->pdata[i];
-
-		for (struct region *region = chunk->first; region; region = region->next) {
-			if (region->kind != REGION_UNMAPPED)
-				extent_unmap(&pool->extents, region->addr, region->size,
-					     region->event ? region->event->handle : NULL);
-		}
-	}
 }
 
 void pool_delete(struct vpmm_pool *pool)
@@ -224,7 +233,7 @@ static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size
 
 	if (region->size > size)
 		region_split(&pool->regions, region, size);
-	region_set_malloc(&pool->regions, region);
+	region_set_malloc(&pool->regions, region, stream);
 	pool->peak_live = MAX(pool->peak_live, pool->regions.bytes[REGION_MALLOC]);
 	*addr = region->addr;
 	return 0;
@@ -268,6 +277,13 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	struct event *event;
 	int err;
 
+	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
+	if (region->stream != stream && event_pending(region->event)) {
+		err = event_wait(region->event, handle);
+		if (err)
+			return err;
+		pool->counts.waits++;
+	}
 	err = stream_record(stream, handle, &event);
 	if (err)
 		return err;

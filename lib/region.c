@@ -183,6 +183,15 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 	return chunk->first;
 }
 
+void region_remove_chunk(struct region_map *map, struct chunk *chunk)
+{
+	region_unindex(map, chunk->first);
+	map->count--;
+	g_ptr_array_remove(map->chunks, chunk);
+	g_free(chunk->first);
+	g_free(chunk);
+}
+
 void region_map_clear(struct region_map *map)
 {
 	for (guint i = 0; i < map->chunks->len; i++) {
@@ -300,11 +309,12 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	return region;
 }
 
-void region_set_malloc(struct region_map *map, struct region *region)
+void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream)
 {
 	region_leave(map, region);
-	region_unguard(region);
-	region->stream = NULL;
+	if (!event_pending(region->event))
+		region_unguard(region);
+	region->stream = stream;
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	region_index(map, region);
@@ -362,15 +372,15 @@ void region_set_zombie(struct region_map *map, struct region *region)
 	region_index(map, region);
 }
 
-void region_pass(void *map, void *region)
+void region_pass(void *data, void *guarded)
 {
-	struct region_map *in = map;
-	struct region *passed = region;
+	struct region_map *map = data;
+	struct region *region = guarded;
 
-	if (passed->kind == REGION_FREE) {
-		g_tree_insert(in->passed, passed, passed);
-	} else {
-		passed->stream->zombies--;
-		g_queue_push_tail_link(&in->dead, &passed->guarded);
+	if (region->kind == REGION_FREE) {
+		g_tree_insert(map->passed, region, region);
+	} else if (region->kind == REGION_ZOMBIE) {
+		region->stream->zombies--;
+		g_queue_push_tail_link(&map->dead, &region->guarded);
 	}
 }

@@ -29,8 +29,9 @@ enum region_kind {
  * @size: how many bytes
  * @kind: what it is
  * @fresh: free: created for the most recent malloc
- * @stream: free, zombie: the stream that freed it; NULL: no stream has used it
- * @event: free, zombie: the point at which it was freed, held by a reference; NULL: it was never in use
+ * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
+ * @event: free, zombie: the point at which it was freed, malloc: which @stream comes after and others may not; held by
+ *	a reference; NULL: there is none to come after
  * @id: free: when it was freed, malloc: when it was allocated; larger is later
  * @chunk: the chunk
  * @prev: its neighbour below in the chunk
@@ -117,6 +118,13 @@ void region_map_clear(struct region_map *map);
 struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size);
 
 /**
+ * region_remove_chunk() - undo region_add_chunk()
+ * @map: the map
+ * @chunk: the chunk, one unmapped region
+ */
+void region_remove_chunk(struct region_map *map, struct chunk *chunk);
+
+/**
  * region_find_unmapped() - the smallest hole that fits, the lowest of several
  * @map: the map
  * @size: bytes
@@ -180,8 +188,9 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
  * region_set_malloc() - it is allocated
  * @map: the map
  * @region: the region
+ * @stream: for which stream, which comes after the region's event
  */
-void region_set_malloc(struct region_map *map, struct region *region);
+void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream);
 
 /**
  * region_set_free() - it is mapped, and not allocated
@@ -204,9 +213,9 @@ void region_set_zombie(struct region_map *map, struct region *region);
 
 /**
  * region_pass() - the event of a region has passed; for stream_map_init()
- * @map: the struct region_map
- * @region: the struct region, free or a zombie, which its event does not link any more
+ * @data: the map
+ * @guarded: the region, which its event does not link any more
  */
-void region_pass(void *map, void *region);
+void region_pass(void *data, void *guarded);
 
 #endif /* REGION_H */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "error.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -6,10 +7,13 @@ void stats_note_peaks(struct vpmm_pool *pool)
 {
 	uint64_t mapped = pool_mapped(pool);
 	uint64_t small = 0, peak;
+	struct error_kept kept;
 
 	/* A peak is worth no error: what cannot be asked for does not count. */
+	error_keep(&kept);
 	if (pool->backend->ops->small_held(pool->backend, &small, &peak))
 		small = 0;
+	error_restore(&kept);
 	pool->peak_mapped = MAX(pool->peak_mapped, mapped);
 	pool->peak_taken = MAX(pool->peak_taken, mapped + small);
 }

@@ -5,6 +5,7 @@
 
 #include "backend-host.h"
 #include "fixture.h"
+#include "pool.h"
 
 static void keep_log(void *data, int level, const char *message)
 {
@@ -20,6 +21,22 @@ void fixture_open(struct fixture *f, struct vpmm_opts opts)
 	opts.log = keep_log;
 	opts.log_data = f->log;
 	assert_ok(vpmm_pool_create(&f->pool, &opts));
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_create(&f->streams[i]));
+}
+
+void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts)
+{
+	struct settings settings;
+	struct backend *host, *be;
+
+	f->log = g_string_new(NULL);
+	assert_ok(settings_from_opts(&settings, &opts));
+	assert_ok(backend_open("host", NULL, &host));
+	assert_ok(backend_fault_wrap(host, &be));
+	assert_ok(be->ops->enter(be));
+	assert_ok(pool_new(&f->pool, be, &settings));
+	be->ops->leave(be);
 	for (int i = 0; i < STREAMS; i++)
 		assert_ok(vpmm_host_stream_create(&f->streams[i]));
 }

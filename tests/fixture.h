@@ -22,6 +22,9 @@ struct fixture {
 
 void fixture_open(struct fixture *f, struct vpmm_opts opts);
 
+/* The same on the fault backend around the host backend; nothing is logged. */
+void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts);
+
 /* Destroys the pool and the streams, and fails the test if anything is left in the host backend. */
 void fixture_close(struct fixture *f);
 

@@ -2,14 +2,17 @@
 /*
  * Random operations on four streams, with a plain model beside the pool: a list of what is allocated. The model knows
  * what must hold whatever the pool decides: allocations do not overlap, keep their bytes although work runs late, and
- * the pool never holds more than the most that was ever allocated at once.
+ * the pool never holds more than the most that was ever allocated at once. With faults, calls of the driver fail at
+ * random besides, and whatever fails has changed nothing.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "fixture.h"
+#include "pool.h"
 
 #define STEPS 4000
 #define MOST_LIVE 60
@@ -25,6 +28,7 @@ struct allocation {
 
 struct model {
 	struct fixture f;
+	bool faulty;
 	GRand *rand;
 	GPtrArray *live;	/* of struct allocation */
 	uint64_t patterns;
@@ -83,6 +87,66 @@ static struct CUstream_st *any_stream(struct model *m)
 	return m->f.streams[g_rand_int_range(m->rand, 0, STREAMS)];
 }
 
+/* Has the next call but a few of some operation fail, now and then, with an error that the operation can give. */
+static void arm(struct model *m)
+{
+	static const struct {
+		enum backend_op op;
+		int err;
+	} faults[] = {
+		{ BACKEND_OP_enter, -EIO }, { BACKEND_OP_reserve, -ENOMEM }, { BACKEND_OP_create, -ENOMEM },
+		{ BACKEND_OP_create, -EIO }, { BACKEND_OP_map, -ENOMEM }, { BACKEND_OP_access, -ENOMEM },
+		{ BACKEND_OP_unmap, -EIO }, { BACKEND_OP_stream_id, -EBUSY }, { BACKEND_OP_stream_wait, -EIO },
+		{ BACKEND_OP_event_create, -EIO }, { BACKEND_OP_event_record, -EIO }, { BACKEND_OP_event_query, -EIO },
+		{ BACKEND_OP_event_sync, -EIO }, { BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_free, -EIO },
+	};
+	int i = g_rand_int_range(m->rand, 0, G_N_ELEMENTS(faults));
+
+	if (m->faulty && !g_rand_int_range(m->rand, 0, 3))
+		backend_fault_arm(m->f.pool->backend, faults[i].op, (unsigned int)g_rand_int_range(m->rand, 0, 6), 1,
+				  faults[i].err);
+}
+
+static void disarm(struct model *m)
+{
+	for (int op = 0; m->faulty && op < BACKEND_OP_COUNT; op++)
+		backend_fault_arm(m->f.pool->backend, (enum backend_op)op, 0, 0, 0);
+}
+
+/* Calls as vpmm_malloc() does; what fails changes nothing, and succeeds when the fault is gone. */
+static void *model_malloc(struct model *m, size_t size, struct CUstream_st *stream)
+{
+	void *ptr = NULL;
+	int err;
+
+	arm(m);
+	err = vpmm_malloc(m->f.pool, &ptr, size, stream);
+	disarm(m);
+	if (err) {
+		g_assert_true(m->faulty);
+		g_assert_null(ptr);
+		assert_ok(vpmm_pool_check(m->f.pool));
+		g_assert_cmpuint(fixture_stats(&m->f).live, ==, m->bytes);
+		assert_ok(vpmm_malloc(m->f.pool, &ptr, size, stream));
+	}
+	return ptr;
+}
+
+static void model_free(struct model *m, void *ptr, struct CUstream_st *stream)
+{
+	int err;
+
+	arm(m);
+	err = vpmm_free(m->f.pool, ptr, stream);
+	disarm(m);
+	if (err) {
+		g_assert_true(m->faulty);
+		assert_ok(vpmm_pool_check(m->f.pool));
+		g_assert_cmpuint(fixture_stats(&m->f).live, ==, m->bytes);
+		assert_ok(vpmm_free(m->f.pool, ptr, stream));
+	}
+}
+
 static void assert_apart(const struct model *m, const struct allocation *a)
 {
 	for (guint i = 0; i < m->live->len; i++) {
@@ -105,8 +169,7 @@ static void step_malloc(struct model *m)
 	}
 	a->stream = any_stream(m);
 	a->pattern = ++m->patterns << 32;
-	assert_ok(vpmm_malloc(m->f.pool, &ptr, a->size, a->stream));
-	a->ptr = ptr;
+	a->ptr = ptr = model_malloc(m, a->size, a->stream);
 	/* One page less 4 KiB is no page: it is the driver's. */
 	if (a->size < PAGE)
 		a->pages = 0;
@@ -131,7 +194,7 @@ static void step_free(struct model *m)
 			assert_ok(vpmm_host_stream_wait(stream, a->stream));
 	}
 	launch(a, stream, verify);
-	assert_ok(vpmm_free(m->f.pool, a->ptr, stream));
+	model_free(m, a->ptr, stream);
 	m->bytes -= a->pages * PAGE;
 	g_free(a);
 }
@@ -168,11 +231,14 @@ static void complete_all(struct model *m)
 	}
 }
 
-static void run_model(struct vpmm_opts opts, guint32 seed)
+static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
 {
-	struct model m = { .rand = g_rand_new_with_seed(seed), .live = g_ptr_array_new() };
+	struct model m = { .rand = g_rand_new_with_seed(seed), .live = g_ptr_array_new(), .faulty = faulty };
 
-	fixture_open(&m.f, opts);
+	if (faulty)
+		fixture_open_faulty(&m.f, opts);
+	else
+		fixture_open(&m.f, opts);
 	for (int step = 0; step < STEPS; step++) {
 		int what = g_rand_int_range(m.rand, 0, 10);
 
@@ -195,18 +261,33 @@ static void run_model(struct vpmm_opts opts, guint32 seed)
 
 static void test_async(gconstpointer seed)
 {
-	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed));
+	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false);
 }
 
 static void test_block(void)
 {
-	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5);
+	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false);
 }
 
 /* Chunks so small that allocations are larger and holes are short. */
 static void test_chunks(void)
 {
-	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 6);
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 6, false);
+}
+
+static void test_faults(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true);
+}
+
+static void test_faults_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 9, true);
+}
+
+static void test_faults_chunks(void)
+{
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 10, true);
 }
 
 int main(int argc, char **argv)
@@ -217,5 +298,9 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/model/async/3", GUINT_TO_POINTER(3), test_async);
 	g_test_add_func("/model/block", test_block);
 	g_test_add_func("/model/chunks", test_chunks);
+	g_test_add_data_func("/model/faults/7", GUINT_TO_POINTER(7), test_faults);
+	g_test_add_data_func("/model/faults/8", GUINT_TO_POINTER(8), test_faults);
+	g_test_add_func("/model/faults/block", test_faults_block);
+	g_test_add_func("/model/faults/chunks", test_faults_chunks);
 	return g_test_run();
 }

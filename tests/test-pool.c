@@ -4,9 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
 #include "fixture.h"
-#include "pool.h"
 
 static void open_default(struct fixture *f)
 {
@@ -423,25 +421,6 @@ static void test_two_devices(void)
 	g_unsetenv("VPMM_HOST_DEVICES");
 }
 
-static void test_exhausted(void)
-{
-	struct fixture f;
-	void *a, *b = &f;
-
-	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
-	open_default(&f);
-	a = fixture_malloc(&f, 6, f.streams[0]);
-	assert_error(vpmm_malloc(f.pool, &b, 3 * PAGE, f.streams[0]), ENOMEM, "live");
-	g_assert_true(b == &f);
-	assert_ok(vpmm_pool_check(f.pool));
-	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
-	fixture_malloc(&f, 2, f.streams[0]);
-	fixture_free(&f, a, f.streams[0]);
-	fixture_malloc(&f, 6, f.streams[0]);
-	fixture_close(&f);
-	g_unsetenv("VPMM_HOST_CAPACITY");
-}
-
 static void test_address_space_halved(void)
 {
 	struct fixture f;
@@ -451,131 +430,6 @@ static void test_address_space_halved(void)
 	g_assert_nonnull(strstr(f.log->str, "address space instead of"));
 	fixture_malloc(&f, 1, f.streams[0]);
 	fixture_close(&f);
-}
-
-/* A pool on a backend that can be told to fail. */
-static void open_faulty(struct fixture *f, struct vpmm_opts opts)
-{
-	struct settings settings;
-	struct backend *host, *be;
-
-	f->log = g_string_new(NULL);
-	assert_ok(settings_from_opts(&settings, &opts));
-	assert_ok(backend_open("host", NULL, &host));
-	assert_ok(backend_fault_wrap(host, &be));
-	assert_ok(be->ops->enter(be));
-	assert_ok(pool_new(&f->pool, be, &settings));
-	be->ops->leave(be);
-	for (int i = 0; i < STREAMS; i++)
-		assert_ok(vpmm_host_stream_create(&f->streams[i]));
-}
-
-/*
- * A harvest over two streams with growth, with the n-th call of one operation failing: the error comes back, the pool
- * is whole and as large as before, every live byte is intact, and the same request succeeds afterwards.
- */
-static bool harvest_with_fault(enum backend_op op, unsigned int skip, int err)
-{
-	struct fixture f;
-	struct vpmm_stats before, after;
-	void *a, *b, *block = NULL;
-	char *live;
-	bool hit;
-
-	open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS, .pages = 2 });
-	a = fixture_malloc(&f, 2, f.streams[0]);
-	live = fixture_malloc(&f, 1, f.streams[0]);
-	b = fixture_malloc(&f, 2, f.streams[1]);
-	strcpy(live, "alive");
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[0]);
-	fixture_free(&f, b, f.streams[1]);
-	before = fixture_stats(&f);
-
-	backend_fault_arm(f.pool->backend, op, skip, 1, err);
-	hit = vpmm_malloc(f.pool, &block, 7 * PAGE, f.streams[0]) == err;
-	backend_fault_arm(f.pool->backend, op, 0, 0, 0);
-	assert_ok(vpmm_pool_check(f.pool));
-	if (hit) {
-		after = fixture_stats(&f);
-		g_assert_null(block);
-		g_assert_cmpuint(after.mapped, ==, before.mapped);
-		g_assert_cmpuint(after.live, ==, before.live);
-		g_assert_cmpuint(after.free, ==, before.free);
-		g_assert_cmpuint(after.extents, ==, before.extents);
-		block = fixture_malloc(&f, 7, f.streams[0]);
-	}
-	g_assert_nonnull(block);
-	g_assert_cmpstr(live, ==, "alive");
-	memset(block, 1, 7 * PAGE);
-	fixture_close(&f);
-	return hit;
-}
-
-static void test_harvest_fails_whole(void)
-{
-	static const struct {
-		enum backend_op op;
-		unsigned int calls;	/* at least so many can fail */
-		int err;
-	} faults[] = {
-		{ BACKEND_OP_create, 3, -ENOMEM },
-		{ BACKEND_OP_map, 5, -ENOMEM },
-		{ BACKEND_OP_access, 1, -ENOMEM },
-		{ BACKEND_OP_stream_wait, 1, -EIO },
-		{ BACKEND_OP_stream_id, 1, -EINVAL },
-		{ BACKEND_OP_event_query, 1, -EIO },
-		{ BACKEND_OP_enter, 1, -EIO },
-	};
-
-	for (size_t i = 0; i < G_N_ELEMENTS(faults); i++) {
-		unsigned int calls = 0;
-
-		while (harvest_with_fault(faults[i].op, calls, faults[i].err))
-			calls++;
-		g_assert_cmpuint(calls, >=, faults[i].calls);
-	}
-}
-
-static void test_free_fails_whole(void)
-{
-	static const enum backend_op ops[] = {
-		BACKEND_OP_event_create, BACKEND_OP_event_record, BACKEND_OP_stream_id, BACKEND_OP_enter,
-	};
-	struct fixture f;
-	void *a;
-
-	open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	a = fixture_malloc(&f, 2, f.streams[0]);
-	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
-		assert_error(vpmm_free(f.pool, a, f.streams[0]), EIO, "vpmm_free");
-		assert_ok(vpmm_pool_check(f.pool));
-		g_assert_cmpuint(fixture_stats(&f).live, ==, 2 * PAGE);
-	}
-	fixture_free(&f, a, f.streams[0]);
-	fixture_close(&f);
-}
-
-static void test_creation_fails_whole(void)
-{
-	static const enum backend_op ops[] = { BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access };
-	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 3 };
-	struct settings settings;
-	struct backend *host, *be;
-	struct vpmm_pool *pool;
-
-	assert_ok(settings_from_opts(&settings, &opts));
-	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		assert_ok(backend_open("host", NULL, &host));
-		assert_ok(backend_fault_wrap(host, &be));
-		assert_ok(be->ops->enter(be));
-		backend_fault_arm(be, ops[i], 0, 1, -EIO);
-		assert_error(pool_new(&pool, be, &settings), EIO, "");
-		be->ops->leave(be);
-		be->ops->close(be);
-		fixture_assert_nothing_left();
-	}
 }
 
 /* A block that was made in part by waiting and has some left over: that part is free after the wait, for its stream. */
@@ -610,6 +464,61 @@ static void test_leftover_of_a_wait(void)
 	fixture_close(&f);
 }
 
+static void write_late(void *data)
+{
+	**(char **)data = 'l';
+}
+
+static void write_new(void *data)
+{
+	**(char **)data = 'n';
+}
+
+/*
+ * Memory whose first owner is still at work goes to a second stream, which never uses it and has it freed on a third,
+ * that knows nothing of either: a fourth has it only after the first.
+ */
+static void test_unused_and_freed_elsewhere(gconstpointer data)
+{
+	int second = GPOINTER_TO_INT(data);
+	struct fixture f;
+	char *p, *q, *r;
+
+	open_default(&f);
+	p = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &p));
+	fixture_free(&f, p, f.streams[0]);
+	q = fixture_malloc(&f, 1, f.streams[second]);
+	fixture_free(&f, q, f.streams[2]);
+	r = fixture_malloc(&f, 1, f.streams[3]);
+	g_assert_true(p == q && q == r);
+	assert_ok(vpmm_host_stream_launch(f.streams[3], write_new, &r));
+	g_assert_cmpint(vpmm_host_stream_complete(f.streams[3], 1), ==, -EBUSY);
+	fixture_complete(f.streams[0]);
+	fixture_complete(f.streams[3]);
+	g_assert_cmpint(*r, ==, 'n');
+	fixture_close(&f);
+}
+
+/* The same where the memory moves on: its old address stays mapped until the first owner is done with it. */
+static void test_unused_and_moved(void)
+{
+	struct fixture f;
+	char *p, *q;
+
+	open_default(&f);
+	p = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &p));
+	fixture_free(&f, p, f.streams[0]);
+	q = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, q, f.streams[1]);
+	fixture_malloc(&f, 2, f.streams[2]);
+	assert_layout(&f, "[~1][1][+2]");
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -635,11 +544,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/pool/block-remaps-at-once", test_block_remaps_at_once);
 	g_test_add_func("/pool/two-pools", test_two_pools);
 	g_test_add_func("/pool/two-devices", test_two_devices);
-	g_test_add_func("/pool/exhausted", test_exhausted);
 	g_test_add_func("/pool/address-space-halved", test_address_space_halved);
-	g_test_add_func("/pool/harvest-fails-whole", test_harvest_fails_whole);
-	g_test_add_func("/pool/free-fails-whole", test_free_fails_whole);
-	g_test_add_func("/pool/creation-fails-whole", test_creation_fails_whole);
 	g_test_add_func("/pool/leftover-of-a-wait", test_leftover_of_a_wait);
+	g_test_add_data_func("/pool/unused-and-freed-elsewhere/own", GINT_TO_POINTER(0), test_unused_and_freed_elsewhere);
+	g_test_add_data_func("/pool/unused-and-freed-elsewhere/other", GINT_TO_POINTER(1),
+			     test_unused_and_freed_elsewhere);
+	g_test_add_func("/pool/unused-and-moved", test_unused_and_moved);
 	return g_test_run();
 }

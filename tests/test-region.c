@@ -37,7 +37,7 @@ static struct region *malloc_next(struct maps *m, size_t size)
 	struct region *region = m->hole;
 
 	m->hole = region_split(&m->map, region, size);
-	region_set_malloc(&m->map, region);
+	region_set_malloc(&m->map, region, NULL);
 	return region;
 }
 
@@ -131,7 +131,7 @@ static void test_unused_is_as_good(void)
 	free_next(&m, 20, NULL);
 	g_assert_true(region_find_own(&m.map, &m.a, 10) == unused);
 	g_assert_true(region_find_own(&m.map, &m.b, 10) == unused);
-	region_set_malloc(&m.map, unused);
+	region_set_malloc(&m.map, unused, NULL);
 	g_assert_true(region_find_own(&m.map, &m.a, 10) == own);
 	maps_clear(&m);
 }

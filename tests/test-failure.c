@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What fails has changed nothing: each call of the driver fails in turn, alone, on the fault backend. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend.h"
+#include "fixture.h"
+#include "pool.h"
+
+static void test_exhausted(void)
+{
+	struct fixture f;
+	void *a, *b = &f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc(&f, 6, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &b, 3 * PAGE, f.streams[0]), ENOMEM, "live");
+	g_assert_true(b == &f);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_malloc(&f, 6, f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* More than the device has, and more than a chunk: nothing is created in vain, and no address space stays. */
+static void test_far_too_much(void)
+{
+	struct vpmm_stats before, after;
+	struct fixture f;
+	void *a = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	before = fixture_stats(&f);
+	assert_error(vpmm_malloc(f.pool, &a, (size_t)90 << 30, f.streams[0]), ENOMEM, "device memory");
+	after = fixture_stats(&f);
+	g_assert_cmpuint(after.reserved, ==, before.reserved);
+	g_assert_cmpuint(after.chunks, ==, before.chunks);
+	g_assert_cmpuint(after.creates, ==, before.creates);
+	fixture_close(&f);
+}
+
+/*
+ * A harvest over two streams with growth, with the n-th call of one operation failing: the error comes back, the pool
+ * is whole and as large as before, every live byte is intact, and the same request succeeds afterwards.
+ */
+static bool harvest_with_fault(struct vpmm_opts opts, enum backend_op op, unsigned int skip, int err)
+{
+	struct backend_left held, left;
+	struct vpmm_stats before, after;
+	void *a, *b, *block = NULL;
+	struct fixture f;
+	char *live;
+	bool hit;
+
+	fixture_open_faulty(&f, opts);
+	a = fixture_malloc(&f, 2, f.streams[0]);
+	live = fixture_malloc(&f, 1, f.streams[0]);
+	b = fixture_malloc(&f, 2, f.streams[1]);
+	strcpy(live, "alive");
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[1]);
+	before = fixture_stats(&f);
+	backend_fault_left(f.pool->backend, &held);
+
+	backend_fault_arm(f.pool->backend, op, skip, 1, err);
+	hit = vpmm_malloc(f.pool, &block, 7 * PAGE, f.streams[0]) == err;
+	backend_fault_arm(f.pool->backend, op, 0, 0, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	if (hit) {
+		after = fixture_stats(&f);
+		g_assert_null(block);
+		g_assert_cmpuint(after.mapped, ==, before.mapped);
+		g_assert_cmpuint(after.live, ==, before.live);
+		g_assert_cmpuint(after.free, ==, before.free);
+		g_assert_cmpuint(after.extents, ==, before.extents);
+		g_assert_cmpuint(after.reserved, ==, before.reserved);
+		g_assert_cmpuint(after.chunks, ==, before.chunks);
+		backend_fault_left(f.pool->backend, &left);
+		g_assert_cmpuint(left.handles, ==, held.handles);
+		g_assert_cmpuint(left.mappings, ==, held.mappings);
+		g_assert_cmpuint(left.reservations, ==, held.reservations);
+		block = fixture_malloc(&f, 7, f.streams[0]);
+	}
+	g_assert_nonnull(block);
+	g_assert_cmpstr(live, ==, "alive");
+	memset(block, 1, 7 * PAGE);
+	fixture_close(&f);
+	return hit;
+}
+
+struct fault {
+	enum backend_op op;
+	unsigned int calls;	/* at least so many can fail */
+	int err;
+};
+
+static void each_fault(struct vpmm_opts opts, const struct fault *faults, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		unsigned int calls = 0;
+
+		while (harvest_with_fault(opts, faults[i].op, calls, faults[i].err))
+			calls++;
+		g_assert_cmpuint(calls, >=, faults[i].calls);
+	}
+}
+
+static void test_harvest_fails_whole(void)
+{
+	static const struct fault faults[] = {
+		{ BACKEND_OP_create, 3, -ENOMEM }, { BACKEND_OP_map, 5, -ENOMEM }, { BACKEND_OP_access, 1, -ENOMEM },
+		{ BACKEND_OP_stream_wait, 1, -EIO }, { BACKEND_OP_stream_id, 1, -EINVAL },
+		{ BACKEND_OP_event_create, 1, -EIO }, { BACKEND_OP_event_record, 1, -EIO },
+		{ BACKEND_OP_event_query, 1, -EIO }, { BACKEND_OP_enter, 1, -EIO },
+	};
+
+	each_fault((struct vpmm_opts){ FIXTURE_OPTS, .pages = 2 }, faults, G_N_ELEMENTS(faults));
+}
+
+/* In chunks so short that the block needs one more, which goes again. */
+static void test_harvest_across_chunks_fails_whole(void)
+{
+	static const struct fault faults[] = {
+		{ BACKEND_OP_reserve, 1, -ENOMEM }, { BACKEND_OP_create, 3, -ENOMEM }, { BACKEND_OP_map, 7, -ENOMEM },
+		{ BACKEND_OP_access, 1, -ENOMEM }, { BACKEND_OP_stream_wait, 1, -EIO },
+	};
+
+	each_fault((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 6 * PAGE,
+				       .pages = 2 }, faults, G_N_ELEMENTS(faults));
+}
+
+static void test_blocking_harvest_fails_whole(void)
+{
+	static const struct fault faults[] = {
+		{ BACKEND_OP_event_sync, 1, -EIO }, { BACKEND_OP_map, 5, -ENOMEM },
+	};
+
+	each_fault((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK, .pages = 2 }, faults,
+		   G_N_ELEMENTS(faults));
+}
+
+/* A failure, and a second one while the first is being undone: the first is told, and what it left is tried again. */
+static void test_undoing_fails(void)
+{
+	static const enum backend_op undoing[] = { BACKEND_OP_unmap, BACKEND_OP_release };
+	struct fixture f;
+	void *a, *block = NULL;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(undoing); i++) {
+		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+		a = fixture_malloc(&f, 2, f.streams[0]);
+		fixture_malloc(&f, 1, f.streams[0]);
+		fixture_free(&f, a, f.streams[0]);
+		backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -ENOMEM);
+		backend_fault_arm(f.pool->backend, undoing[i], 0, 1, -EIO);
+		assert_error(vpmm_malloc(f.pool, &block, 3 * PAGE, f.streams[0]), ENOMEM, "access");
+		assert_ok(vpmm_pool_check(f.pool));
+		backend_fault_arm(f.pool->backend, undoing[i], 0, 0, 0);
+		block = fixture_malloc(&f, 3, f.streams[0]);
+		memset(block, 1, 3 * PAGE);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
+		g_assert_cmpuint(fixture_stats(&f).zombies, ==, 0);
+		fixture_close(&f);
+	}
+}
+
+static void test_free_fails_whole(void)
+{
+	static const enum backend_op ops[] = {
+		BACKEND_OP_event_create, BACKEND_OP_event_record, BACKEND_OP_stream_id, BACKEND_OP_enter,
+	};
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc(&f, 2, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
+		assert_error(vpmm_free(f.pool, a, f.streams[0]), EIO, "vpmm_free");
+		assert_ok(vpmm_pool_check(f.pool));
+		g_assert_cmpuint(fixture_stats(&f).live, ==, 2 * PAGE);
+	}
+	fixture_free(&f, a, f.streams[0]);
+	fixture_close(&f);
+}
+
+static void test_creation_fails_whole(void)
+{
+	static const enum backend_op ops[] = {
+		BACKEND_OP_info, BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access,
+	};
+	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 3 };
+	struct settings settings;
+	struct backend *host, *be;
+	struct vpmm_pool *pool;
+
+	assert_ok(settings_from_opts(&settings, &opts));
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		assert_ok(backend_open("host", NULL, &host));
+		assert_ok(backend_fault_wrap(host, &be));
+		assert_ok(be->ops->enter(be));
+		backend_fault_arm(be, ops[i], 0, 1, -EIO);
+		assert_error(pool_new(&pool, be, &settings), EIO, "");
+		be->ops->leave(be);
+		be->ops->close(be);
+		fixture_assert_nothing_left();
+	}
+}
+
+static void no_allocation(void *data, int level, const char *message)
+{
+	struct vpmm_pool **pool = data;
+
+	(void)level;
+	(void)message;
+	if (*pool)
+		g_assert_cmpint(vpmm_free(*pool, data, NULL), <, 0);
+}
+
+/* A callback that fails in calls of its own does not change what the call under way has to say. */
+static void test_callback_fails(void)
+{
+	struct vpmm_pool *pool = NULL;
+	struct vpmm_opts opts = { FIXTURE_OPTS, .log = no_allocation, .log_level = VPMM_LOG_INFO };
+	struct vpmm_pool *quiet;
+	void *ptr = NULL;
+
+	assert_ok(vpmm_pool_create(&quiet, &(struct vpmm_opts){ FIXTURE_OPTS }));
+	opts.log_data = &quiet;
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_error(vpmm_malloc(pool, &ptr, (size_t)90 << 30, NULL), ENOMEM, "device memory");
+	vpmm_pool_destroy(pool);
+	vpmm_pool_destroy(quiet);
+	fixture_assert_nothing_left();
+}
+
+/* What the library tried and did without is no failed call. */
+static void test_halving_is_no_error(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)1 << 60 };
+		struct vpmm_pool *pool;
+
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		g_assert_cmpstr(vpmm_last_error(), ==, "");
+		vpmm_pool_destroy(pool);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/failure/exhausted", test_exhausted);
+	g_test_add_func("/failure/far-too-much", test_far_too_much);
+	g_test_add_func("/failure/harvest", test_harvest_fails_whole);
+	g_test_add_func("/failure/harvest-across-chunks", test_harvest_across_chunks_fails_whole);
+	g_test_add_func("/failure/blocking-harvest", test_blocking_harvest_fails_whole);
+	g_test_add_func("/failure/undoing", test_undoing_fails);
+	g_test_add_func("/failure/free", test_free_fails_whole);
+	g_test_add_func("/failure/creation", test_creation_fails_whole);
+	g_test_add_func("/failure/callback", test_callback_fails);
+	g_test_add_func("/failure/halving", test_halving_is_no_error);
+	return g_test_run();
+}
