@@ -251,7 +251,7 @@ static int complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
 			pthread_cond_wait(&work_done, &lock);
 		} else if (stream->head->kind == ITEM_WAIT) {
 			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
-					 ", with %" G_GUINT64_FORMAT " pieces of work behind the wait", stream->id,
+					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
 					 stream->head->event->stream->id, stream->submitted - stream->completed);
 		} else {
 			run_head(stream);
