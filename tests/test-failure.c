@@ -34,14 +34,16 @@ static void test_far_too_much(void)
 	struct fixture f;
 	void *a = NULL;
 
+	g_setenv("VPMM_HOST_CAPACITY", "2G", TRUE);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	before = fixture_stats(&f);
-	assert_error(vpmm_malloc(f.pool, &a, (size_t)90 << 30, f.streams[0]), ENOMEM, "device memory");
+	assert_error(vpmm_malloc(f.pool, &a, (size_t)3 << 30, f.streams[0]), ENOMEM, "device memory");
 	after = fixture_stats(&f);
 	g_assert_cmpuint(after.reserved, ==, before.reserved);
 	g_assert_cmpuint(after.chunks, ==, before.chunks);
 	g_assert_cmpuint(after.creates, ==, before.creates);
 	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
 /*
@@ -231,13 +233,15 @@ static void test_callback_fails(void)
 	struct vpmm_pool *quiet;
 	void *ptr = NULL;
 
+	g_setenv("VPMM_HOST_CAPACITY", "2G", TRUE);
 	assert_ok(vpmm_pool_create(&quiet, &(struct vpmm_opts){ FIXTURE_OPTS }));
 	opts.log_data = &quiet;
 	assert_ok(vpmm_pool_create(&pool, &opts));
-	assert_error(vpmm_malloc(pool, &ptr, (size_t)90 << 30, NULL), ENOMEM, "device memory");
+	assert_error(vpmm_malloc(pool, &ptr, (size_t)3 << 30, NULL), ENOMEM, "device memory");
 	vpmm_pool_destroy(pool);
 	vpmm_pool_destroy(quiet);
 	fixture_assert_nothing_left();
+	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
 /* What the library tried and did without is no failed call. */
