@@ -207,31 +207,44 @@ static int resolve(struct vpmm_pool **pool)
 	return default_create(pool);
 }
 
+/* Every call on a pool stands between these two. @call is what it calls itself when it fails. */
+static int call_begin(struct vpmm_pool **pool, const char *call)
+{
+	int err;
+
+	err = resolve(pool);
+	if (!err)
+		err = pool_enter(*pool);
+	return err ? error_add(err, "%s", call) : 0;
+}
+
+static int call_end(struct vpmm_pool *pool, const char *call, int err)
+{
+	if (err)
+		error_add(err, "%s", call);
+	return pool_leave(pool, err);
+}
+
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
-	uint64_t addr;
+	uint64_t addr = 0;
 	int err;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
-	err = resolve(&pool);
-	if (!err)
-		err = pool_enter(pool);
+	err = call_begin(&pool, "vpmm_malloc");
 	if (err)
-		return error_add(err, "vpmm_malloc of %zu bytes", size);
-	if (!size) {
-		*ptr = NULL;
-		return pool_leave(pool, 0);
-	}
-	err = pool_malloc(pool, &addr, size, stream);
-	if (err == -ENOMEM)
-		error_add(err, "vpmm_malloc of %zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64
-			  " free", size, pool->regions.bytes[REGION_MALLOC], pool->regions.bytes[REGION_FREE]);
-	else if (err)
-		error_add(err, "vpmm_malloc of %zu bytes", size);
-	else
+		return err;
+	if (size)
+		err = pool_malloc(pool, &addr, size, stream);
+	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
-	return pool_leave(pool, err);
+	else if (err == -ENOMEM)
+		error_add(err, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,
+			  pool->regions.bytes[REGION_MALLOC], pool->regions.bytes[REGION_FREE]);
+	else
+		error_add(err, "%zu bytes", size);
+	return call_end(pool, "vpmm_malloc", err);
 }
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
@@ -240,15 +253,13 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 
 	if (!ptr)
 		return 0;
-	err = resolve(&pool);
-	if (!err)
-		err = pool_enter(pool);
+	err = call_begin(&pool, "vpmm_free");
 	if (err)
-		return error_add(err, "vpmm_free of %p", ptr);
+		return err;
 	err = pool_free(pool, (uintptr_t)ptr, stream);
 	if (err)
-		error_add(err, "vpmm_free of %p", ptr);
-	return pool_leave(pool, err);
+		error_add(err, "%p", ptr);
+	return call_end(pool, "vpmm_free", err);
 }
 
 /* Gives the caller what its structure has room for, and clears what this library does not know. */
@@ -275,55 +286,30 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	int err;
 
 	err = check_room("vpmm_pool_stats", "stats", stats ? &stats->size : NULL, sizeof(known));
+	if (!err)
+		err = call_begin(&pool, "vpmm_pool_stats");
 	if (err)
 		return err;
-	err = resolve(&pool);
-	if (!err)
-		err = pool_enter(pool);
-	if (err)
-		return error_add(err, "vpmm_pool_stats");
 	err = stats_get(pool, &known);
-	if (err)
-		error_add(err, "vpmm_pool_stats");
-	else
+	if (!err)
 		export(stats, stats->size, &known, sizeof(known));
-	return pool_leave(pool, err);
+	return call_end(pool, "vpmm_pool_stats", err);
 }
 
 int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 {
 	struct vpmm_info known = { .size = sizeof(known) };
-	struct backend_info device;
 	int err;
 
 	err = check_room("vpmm_pool_info", "info", info ? &info->size : NULL, sizeof(known));
+	if (!err)
+		err = call_begin(&pool, "vpmm_pool_info");
 	if (err)
 		return err;
-	err = resolve(&pool);
+	err = stats_get_info(pool, &known);
 	if (!err)
-		err = pool_enter(pool);
-	if (err)
-		return error_add(err, "vpmm_pool_info");
-	err = pool->backend->ops->info(pool->backend, &device);
-	if (err) {
-		error_add(err, "vpmm_pool_info");
-		return pool_leave(pool, err);
-	}
-	g_strlcpy(known.backend, device.name, sizeof(known.backend));
-	known.device = device.device;
-	g_strlcpy(known.device_name, device.device_name, sizeof(known.device_name));
-	known.driver_version = device.driver_version;
-	known.granularity = device.granularity;
-	known.memory_total = device.memory_total;
-	known.memory_free = device.memory_free;
-	known.mapping_limit = device.mapping_limit;
-	known.page_size = pool->settings.page_size;
-	known.va_size = pool->settings.va_size;
-	known.pages = pool->settings.pages;
-	known.reuse = pool->settings.reuse;
-	known.log_level = pool->settings.log_level;
-	export(info, info->size, &known, sizeof(known));
-	return pool_leave(pool, 0);
+		export(info, info->size, &known, sizeof(known));
+	return call_end(pool, "vpmm_pool_info", err);
 }
 
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
@@ -332,30 +318,16 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
 
 	if (!out)
 		return error_set(-EINVAL, "vpmm_pool_dump: out is NULL");
-	err = resolve(&pool);
-	if (!err)
-		err = pool_enter(pool);
-	if (err)
-		return error_add(err, "vpmm_pool_dump");
-	err = dump_pool(pool, out);
-	if (err)
-		error_add(err, "vpmm_pool_dump");
-	return pool_leave(pool, err);
+	err = call_begin(&pool, "vpmm_pool_dump");
+	return err ? err : call_end(pool, "vpmm_pool_dump", dump_pool(pool, out));
 }
 
 int vpmm_pool_check(struct vpmm_pool *pool)
 {
 	int err;
 
-	err = resolve(&pool);
-	if (!err)
-		err = pool_enter(pool);
-	if (err)
-		return error_add(err, "vpmm_pool_check");
-	err = check_pool(pool);
-	if (err)
-		error_add(err, "vpmm_pool_check");
-	return pool_leave(pool, err);
+	err = call_begin(&pool, "vpmm_pool_check");
+	return err ? err : call_end(pool, "vpmm_pool_check", check_pool(pool));
 }
 
 int vpmm_opts_from_env(struct vpmm_opts *opts)

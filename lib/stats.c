@@ -65,3 +65,30 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		stats->reserved += regions->bytes[kind];
 	return 0;
 }
+
+int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
+{
+	struct backend_info device;
+	int err;
+
+	err = pool->backend->ops->info(pool->backend, &device);
+	if (err)
+		return err;
+	*info = (struct vpmm_info){
+		.size = info->size,
+		.device = device.device,
+		.driver_version = device.driver_version,
+		.granularity = device.granularity,
+		.memory_total = device.memory_total,
+		.memory_free = device.memory_free,
+		.mapping_limit = device.mapping_limit,
+		.page_size = pool->settings.page_size,
+		.va_size = pool->settings.va_size,
+		.pages = pool->settings.pages,
+		.reuse = pool->settings.reuse,
+		.log_level = pool->settings.log_level,
+	};
+	g_strlcpy(info->backend, device.name, sizeof(info->backend));
+	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));
+	return 0;
+}

@@ -3,6 +3,7 @@
 #ifndef STATS_H
 #define STATS_H
 
+struct vpmm_info;
 struct vpmm_pool;
 struct vpmm_stats;
 
@@ -20,5 +21,14 @@ void stats_note_peaks(struct vpmm_pool *pool);
  * Return: 0, or what the backend's small_held returns.
  */
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats);
+
+/**
+ * stats_get_info() - fill in what the pool stands on, and the settings in force
+ * @pool: the pool; its lock is held, its backend entered
+ * @info: receives them, all but its size
+ *
+ * Return: 0, or what the backend's info returns.
+ */
+int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info);
 
 #endif /* STATS_H */

@@ -240,7 +240,7 @@ static void test_log_standard_error(void)
 	}
 	g_test_trap_subprocess(NULL, 0, 0);
 	g_test_trap_assert_passed();
-	g_test_trap_assert_stderr("*vpmm: error: vpmm_free of*no allocation*");
+	g_test_trap_assert_stderr("*vpmm: error: vpmm_free: *no allocation*");
 }
 
 /* Default pools live as long as the process, so each is looked at in a process of its own. */

@@ -3,50 +3,16 @@
 # vpmm-bench, as a user meets it: options, each benchmark, what it prints. How fast anything is, is not judged here.
 set -u
 
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$top_srcdir/tests/tap.sh"
 VPMM_BACKEND=host
 export VPMM_BACKEND
-count=0
 
-# verdict NAME COMPLAINT: no complaint is a success
-verdict()
-{
-	count=$((count + 1))
-	if [ -z "$2" ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		echo "$2" | sed 's/^/# /'
-	fi
-}
-
-# bench STATUS ARGUMENTS: runs it, and says so if it does not exit with this status
+# bench STATUS ARGUMENTS: runs it, and complains if it does not exit with this status
 bench()
 {
-	wanted=$1
+	expected=$1
 	shift
-	vpmm-bench --quick "$@" >"$work/out" 2>"$work/err"
-	status=$?
-	[ $status -eq "$wanted" ] || {
-		echo "vpmm-bench --quick $*: exit status $status, expected $wanted"
-		cat "$work/out" "$work/err"
-	}
-}
-
-# says FILE TEXT: complains unless the file has it
-says()
-{
-	grep -qF -e "$2" "$work/$1" || {
-		echo "expected in $1: $2"
-		cat "$work/$1"
-	}
-}
-
-# silent FILE
-silent()
-{
-	[ ! -s "$work/$1" ] || cat "$work/$1"
+	run "$expected" vpmm-bench --quick "$@"
 }
 
 # refuses NAME SENTENCE ARGUMENTS

@@ -3,45 +3,14 @@
 # vpmm-info, as a user meets it: what is there, which settings are in force and where each is from.
 set -u
 
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-count=0
+. "$top_srcdir/tests/tap.sh"
 
-verdict()
-{
-	count=$((count + 1))
-	if [ -z "$2" ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		echo "$2" | sed 's/^/# /'
-	fi
-}
-
-# info STATUS ARGUMENTS: runs it, and says so if it does not exit with this status
+# info STATUS ARGUMENTS: runs it, and complains if it does not exit with this status
 info()
 {
-	wanted=$1
+	expected=$1
 	shift
-	vpmm-info "$@" >"$work/out" 2>"$work/err"
-	status=$?
-	[ $status -eq "$wanted" ] || {
-		echo "vpmm-info $*: exit status $status, expected $wanted"
-		cat "$work/out" "$work/err"
-	}
-}
-
-says()
-{
-	grep -qF -e "$2" "$work/$1" || {
-		echo "expected in $1: $2"
-		cat "$work/$1"
-	}
-}
-
-silent()
-{
-	[ ! -s "$work/$1" ] || cat "$work/$1"
+	run "$expected" vpmm-info "$@"
 }
 
 # shows NAME VALUE SOURCE: a line of the settings

@@ -4,20 +4,7 @@
 set -u
 
 man=$top_srcdir/man
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-count=0
-
-verdict()
-{
-	count=$((count + 1))
-	if [ -z "$2" ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		echo "$2" | sed 's/^/# /'
-	fi
-}
+. "$top_srcdir/tests/tap.sh"
 
 # none_left NAME FILE: the file lists what was looked for and says of each whether it is there
 none_left()

@@ -5,6 +5,7 @@
 
 #include "device-cuda.h"
 #include "fail.h"
+#include "ledger.h"
 
 #define GRANULE ((size_t)2 << 20)
 
@@ -20,11 +21,8 @@ struct cuda_async {
 struct cuda_malloc {
 	struct allocator base;
 	const struct drv_program *drv;
-	GHashTable *sizes;		/* address to bytes taken; NULL: not counted */
-	uint64_t taken;
-	uint64_t peak;
-	uint64_t mallocs;
-	uint64_t frees;
+	struct ledger ledger;
+	bool counted;
 };
 
 static int async_alloc(struct allocator *base, void **ptr, size_t size, struct CUstream_st *stream)
@@ -127,23 +125,6 @@ int device_cuda_async(struct device *base, struct allocator **allocator)
 	return 0;
 }
 
-static void count_malloc(struct cuda_malloc *a, void *ptr, size_t size)
-{
-	size_t taken = (size + GRANULE - 1) & ~(GRANULE - 1);
-
-	g_hash_table_insert(a->sizes, ptr, GSIZE_TO_POINTER(taken));
-	a->taken += taken;
-	a->peak = MAX(a->peak, a->taken);
-	a->mallocs++;
-}
-
-static void count_free(struct cuda_malloc *a, void *ptr)
-{
-	a->taken -= GPOINTER_TO_SIZE(g_hash_table_lookup(a->sizes, ptr));
-	g_hash_table_remove(a->sizes, ptr);
-	a->frees++;
-}
-
 static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	struct cuda_malloc *a = (struct cuda_malloc *)base;
@@ -155,8 +136,8 @@ static int malloc_alloc(struct allocator *base, void **ptr, size_t size, struct 
 		result = a->drv->cuMemAlloc(&va, size);
 		if (result)
 			return driver_fail(a->drv, result, "cuMemAlloc of %zu bytes", size);
-		if (a->sizes)
-			count_malloc(a, (void *)(uintptr_t)va, size);
+		if (a->counted)
+			ledger_malloc(&a->ledger, (void *)(uintptr_t)va, (size + GRANULE - 1) & ~(GRANULE - 1));
 	}
 	*ptr = (void *)(uintptr_t)va;
 	return 0;
@@ -173,25 +154,14 @@ static int malloc_free(struct allocator *base, void *ptr, struct CUstream_st *st
 	result = a->drv->cuMemFree((drv_deviceptr)(uintptr_t)ptr);
 	if (result)
 		return driver_fail(a->drv, result, "cuMemFree");
-	if (a->sizes)
-		count_free(a, ptr);
+	if (a->counted)
+		ledger_free(&a->ledger, ptr);
 	return 0;
 }
 
 static int malloc_stats(struct allocator *base, struct vpmm_stats *stats)
 {
-	struct cuda_malloc *a = (struct cuda_malloc *)base;
-
-	*stats = (struct vpmm_stats){
-		.size = sizeof(*stats),
-		.mapped = a->taken,
-		.live = a->taken,
-		.peak_live = a->peak,
-		.peak_mapped = a->peak,
-		.peak_taken = a->peak,
-		.mallocs = a->mallocs,
-		.frees = a->frees,
-	};
+	ledger_stats(&((struct cuda_malloc *)base)->ledger, stats);
 	return 0;
 }
 
@@ -199,8 +169,7 @@ static void malloc_destroy(struct allocator *base)
 {
 	struct cuda_malloc *a = (struct cuda_malloc *)base;
 
-	if (a->sizes)
-		g_hash_table_destroy(a->sizes);
+	ledger_clear(&a->ledger);
 	g_free(a);
 }
 
@@ -220,8 +189,8 @@ int device_cuda_malloc(struct device *base, struct allocator **allocator)
 	a = g_new0(struct cuda_malloc, 1);
 	a->base.ops = &malloc_ops;
 	a->drv = dev->drv;
-	if (!base->opts.uncounted)
-		a->sizes = g_hash_table_new(NULL, NULL);
+	a->counted = !base->opts.uncounted;
+	ledger_init(&a->ledger);
 	*allocator = &a->base;
 	return 0;
 }

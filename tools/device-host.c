@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "fail.h"
+#include "ledger.h"
 #include "pattern.h"
 #include "vpmm-host.h"
 
@@ -52,12 +53,8 @@ struct host_work {
 struct host_malloc {
 	struct allocator base;
 	struct device_host *dev;
-	GHashTable *sizes;		/* address to bytes taken */
+	struct ledger ledger;
 	uint64_t capacity;
-	uint64_t taken;
-	uint64_t peak;
-	uint64_t mallocs;
-	uint64_t frees;
 };
 
 static struct device_host *host_of(struct device *dev)
@@ -306,18 +303,15 @@ static int host_malloc_alloc(struct allocator *base, void **ptr, size_t size, st
 		*ptr = NULL;
 		return 0;
 	}
-	if (taken > a->capacity - a->taken)
+	if (taken > a->capacity - a->ledger.taken)
 		return fail_set(-ENOMEM, "%zu bytes are more than the %" G_GUINT64_FORMAT " left of the device's %"
-				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->taken), (guint64)a->capacity);
+				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->ledger.taken), (guint64)a->capacity);
 	memory = mmap(NULL, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
 		err = -errno;
 		return fail_set(err, "mmap of %zu bytes: %s", taken, g_strerror(-err));
 	}
-	g_hash_table_insert(a->sizes, memory, GSIZE_TO_POINTER(taken));
-	a->taken += taken;
-	a->peak = MAX(a->peak, a->taken);
-	a->mallocs++;
+	ledger_malloc(&a->ledger, memory, taken);
 	*ptr = memory;
 	return 0;
 }
@@ -332,33 +326,20 @@ static int host_malloc_free(struct allocator *base, void *ptr, struct CUstream_s
 	(void)stream;
 	if (!ptr)
 		return 0;
-	taken = GPOINTER_TO_SIZE(g_hash_table_lookup(a->sizes, ptr));
+	taken = ledger_taken(&a->ledger, ptr);
 	if (!taken)
 		return fail_set(-EINVAL, "%p is not allocated", ptr);
 	err = host_synchronize(&a->dev->base);
 	if (err)
 		return err;
-	g_hash_table_remove(a->sizes, ptr);
+	ledger_free(&a->ledger, ptr);
 	munmap(ptr, taken);
-	a->taken -= taken;
-	a->frees++;
 	return 0;
 }
 
 static int host_malloc_stats(struct allocator *base, struct vpmm_stats *stats)
 {
-	struct host_malloc *a = (struct host_malloc *)base;
-
-	*stats = (struct vpmm_stats){
-		.size = sizeof(*stats),
-		.mapped = a->taken,
-		.live = a->taken,
-		.peak_live = a->peak,
-		.peak_mapped = a->peak,
-		.peak_taken = a->peak,
-		.mallocs = a->mallocs,
-		.frees = a->frees,
-	};
+	ledger_stats(&((struct host_malloc *)base)->ledger, stats);
 	return 0;
 }
 
@@ -366,7 +347,7 @@ static void host_malloc_destroy(struct allocator *base)
 {
 	struct host_malloc *a = (struct host_malloc *)base;
 
-	g_hash_table_destroy(a->sizes);
+	ledger_clear(&a->ledger);
 	g_free(a);
 }
 
@@ -410,7 +391,7 @@ static int host_malloc(struct device *base, struct allocator **allocator)
 	a = g_new0(struct host_malloc, 1);
 	a->base.ops = &host_malloc_ops;
 	a->dev = host_of(base);
-	a->sizes = g_hash_table_new(NULL, NULL);
+	ledger_init(&a->ledger);
 	a->capacity = capacity;
 	*allocator = &a->base;
 	return 0;

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# What the scripts among the tests share: TAP, and a tool that is run and complained of. Read with ". tap.sh".
+# A complaint is what a check prints; a check that prints nothing has succeeded.
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+count=0
+
+# verdict NAME COMPLAINT: one line of TAP
+verdict()
+{
+	count=$((count + 1))
+	if [ -z "$2" ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		echo "$2" | sed 's/^/# /'
+	fi
+}
+
+# run STATUS COMMAND...: complains if it does not exit with this status; what it says is kept in out and err
+run()
+{
+	wanted=$1
+	shift
+	"$@" >"$work/out" 2>"$work/err"
+	status=$?
+	[ $status -eq "$wanted" ] || {
+		echo "$*: exit status $status, expected $wanted"
+		cat "$work/out" "$work/err"
+	}
+}
+
+# says FILE TEXT: complains unless the file has it
+says()
+{
+	grep -qF -e "$2" "$work/$1" || {
+		echo "expected in $1: $2"
+		cat "$work/$1"
+	}
+}
+
+# silent FILE: complains if it has anything
+silent()
+{
+	[ ! -s "$work/$1" ] || cat "$work/$1"
+}
