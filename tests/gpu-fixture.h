@@ -65,7 +65,8 @@ int gpu_read(uint64_t va, void *bytes, size_t size);
 /* How much memory of the device nobody holds. */
 size_t gpu_memory_free(void);
 
-/* The tests of the other file of this program. */
-void gpu_pool_tests(bool errors);
+/* The tests of the other files of this program. */
+void gpu_pool_tests(void);
+void gpu_bounds_tests(bool errors);
 
 #endif /* GPU_FIXTURE_H */

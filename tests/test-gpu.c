@@ -168,7 +168,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/gpu/info", test_info);
 	g_test_add_func("/gpu/kernels", test_kernels);
 	g_test_add_func("/gpu/thread-without-context", test_thread_without_context);
-	gpu_pool_tests(errors);
+	gpu_pool_tests();
+	gpu_bounds_tests(errors);
 	ret = g_test_run();
 	gpu_close();
 	if (!errors)
