@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "dump.h"
 #include "error.h"
@@ -98,6 +97,6 @@ int dump_pool(struct vpmm_pool *pool, FILE *out)
 	for (guint i = 0; i < pool->regions.chunks->len; i++)
 		dump_chunk(pool, pool->regions.chunks->pdata[i], out);
 	if (fflush(out) || ferror(out))
-		return error_set(-EIO, "writing failed: %s", errno ? strerror(errno) : "the stream has an error");
+		return error_set(-EIO, "writing failed: %s", errno ? g_strerror(errno) : "the stream has an error");
 	return 0;
 }

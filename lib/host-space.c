@@ -156,7 +156,7 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 {
 	struct reservation *reservation;
 	uint64_t base, start;
-	size_t total;
+	size_t total, below, above;
 	void *range;
 
 	if (!size || size % HOST_GRANULARITY || !align || align & (align - 1))
@@ -172,10 +172,16 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 				 g_strerror(errno));
 	base = (uintptr_t)range;
 	start = (base + align - 1) & ~((uint64_t)align - 1);
-	if ((start > base && munmap(at(base), start - base)) ||
-	    (total - size > start - base && munmap(at(start + size), total - size - (start - base)))) {
+	below = start - base;
+	above = total - size - below;
+	if (above && munmap(at(start + size), above)) {
 		munmap(range, total);
-		return kernel_refused("munmap", total - size, base);
+		return kernel_refused("munmap", above, start + size);
+	}
+	/* What is above may be another thread's by now. */
+	if (below && munmap(range, below)) {
+		munmap(range, below + size);
+		return kernel_refused("munmap", below, base);
 	}
 	reservation = g_new0(struct reservation, 1);
 	reservation->span.va = start;

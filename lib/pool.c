@@ -9,16 +9,12 @@
 #include "stats.h"
 #include "zombie.h"
 
-static int pool_create_pages(struct vpmm_pool *pool, size_t size)
+static int pool_create_pages(struct vpmm_pool *pool, struct region *hole, size_t size)
 {
 	GPtrArray *extents = g_ptr_array_new();
-	struct region *hole;
 	size_t left = 0;
 	int err;
 
-	err = chunk_find(pool, size, &hole);
-	if (err)
-		goto out;
 	err = extent_create(&pool->extents, size, extents);
 	if (err)
 		goto out;
@@ -55,7 +51,7 @@ static int pool_populate(struct vpmm_pool *pool)
 	err = chunk_add(pool, MAX(pool->settings.pages, 1) * pool->settings.page_size, &hole);
 	if (err || !pool->settings.pages)
 		return err;
-	return pool_create_pages(pool, pool->settings.pages * pool->settings.page_size);
+	return pool_create_pages(pool, hole, pool->settings.pages * pool->settings.page_size);
 }
 
 static void pool_unmap(struct vpmm_pool *pool)

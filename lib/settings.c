@@ -10,6 +10,9 @@
 #include "error.h"
 #include "settings.h"
 
+/* Device addresses and address space by the terabyte; CUDA is nowhere else. */
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");
+
 #define DEFAULT_PAGE_SIZE (UINT64_C(2) << 20)
 #define DEFAULT_VA_SIZE (UINT64_C(8) << 40)
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls: every wrong argument of each, the default pool, the log, forks. */
+/* The exported calls: every wrong argument of each, the default pool, the log, forks, what a check finds. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "config.h"
 #include "fixture.h"
+#include "pool.h"
+
+#define THREADS 8
 
 static struct CUstream_st *const no_stream = (struct CUstream_st *)0x1234;
 
@@ -38,6 +43,26 @@ static void test_create_without_device(void)
 	default:
 		g_error("expected -ENODEV: %s", vpmm_last_error());
 	}
+	fixture_assert_nothing_left();
+}
+
+static void test_create_too_deep(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS };
+	struct vpmm_pool *pool = NULL;
+	struct backend *be;
+	int depth = 0;
+
+	assert_ok(backend_open("host", NULL, &be));
+	while (!be->ops->enter(be))
+		depth++;
+
+	assert_error(vpmm_pool_create(&pool, &opts), EINVAL, "vpmm_pool_create: enter");
+
+	g_assert_null(pool);
+	while (depth--)
+		be->ops->leave(be);
+	be->ops->close(be);
 	fixture_assert_nothing_left();
 }
 
@@ -157,6 +182,33 @@ static void test_dump(void)
 		assert_error(vpmm_pool_dump(f.pool, full), EIO, "writing failed");
 		fclose(full);
 	}
+	fixture_close(&f);
+}
+
+/* What the backend cannot do, the call that needs it says; the caller's structure stays as it was. */
+static void test_backend_fails(void)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats), .mapped = 77 };
+	struct vpmm_info info = { .size = sizeof(info), .device = 77 };
+	struct backend *be;
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	be = f.pool->backend;
+
+	backend_fault_arm(be, BACKEND_OP_enter, 0, 4, -EIO);
+	assert_error(vpmm_pool_stats(f.pool, &stats), EIO, "vpmm_pool_stats: ");
+	assert_error(vpmm_pool_info(f.pool, &info), EIO, "vpmm_pool_info: ");
+	assert_error(vpmm_pool_dump(f.pool, stderr), EIO, "vpmm_pool_dump: ");
+	assert_error(vpmm_pool_check(f.pool), EIO, "vpmm_pool_check: ");
+	backend_fault_arm(be, BACKEND_OP_info, 0, 1, -EIO);
+	assert_error(vpmm_pool_info(f.pool, &info), EIO, "vpmm_pool_info: ");
+	backend_fault_arm(be, BACKEND_OP_small_held, 0, 2, -EIO);
+	assert_error(vpmm_pool_stats(f.pool, &stats), EIO, "vpmm_pool_stats: ");
+	assert_error(vpmm_pool_dump(f.pool, stderr), EIO, "vpmm_pool_dump: ");
+
+	g_assert_cmpuint(stats.mapped, ==, 77);
+	g_assert_cmpint(info.device, ==, 77);
 	fixture_close(&f);
 }
 
@@ -288,6 +340,46 @@ static void test_default_pool_bad_env(void)
 	g_test_trap_assert_passed();
 }
 
+static void *malloc_first(void *barrier)
+{
+	void *ptr;
+
+	pthread_barrier_wait(barrier);
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	return ptr;
+}
+
+/* Whichever thread comes first, there is one default pool, and all have their memory from it. */
+static void test_default_pool_of_threads(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_stats stats = { .size = sizeof(stats) };
+		pthread_barrier_t barrier;
+		pthread_t threads[THREADS];
+		void *ptr;
+
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+		g_setenv("VPMM_PAGES", "256", TRUE);
+		pthread_barrier_init(&barrier, NULL, THREADS);
+		for (int i = 0; i < THREADS; i++)
+			g_assert_cmpint(pthread_create(&threads[i], NULL, malloc_first, &barrier), ==, 0);
+		for (int i = 0; i < THREADS; i++) {
+			g_assert_cmpint(pthread_join(threads[i], &ptr), ==, 0);
+			assert_ok(vpmm_pool_stats(NULL, &stats));
+			g_assert_cmpuint(stats.frees, ==, i);
+			assert_ok(vpmm_free(NULL, ptr, NULL));
+		}
+		assert_ok(vpmm_pool_stats(NULL, &stats));
+		g_assert_cmpuint(stats.mallocs, ==, THREADS);
+		g_assert_cmpuint(stats.chunks, ==, 1);
+		pthread_barrier_destroy(&barrier);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
 /* Runs in the child: every call fails cleanly; only the exit status can tell. */
 static int use_in_child(struct vpmm_pool *pool, void *live)
 {
@@ -334,11 +426,124 @@ static void test_fork(void)
 	fixture_close(&f);
 }
 
+/* Two neighbours that two streams have freed, an allocation, and the hole: "[-2][-1][3]". */
+struct sound {
+	struct fixture f;
+	struct chunk *chunk;
+	struct region *first;
+	struct region *second;
+	struct region *live;
+	struct region *hole;
+};
+
+static void sound_open(struct sound *s)
+{
+	void *first, *second;
+
+	fixture_open(&s->f, (struct vpmm_opts){ FIXTURE_OPTS });
+	first = fixture_malloc(&s->f, 2, s->f.streams[0]);
+	second = fixture_malloc(&s->f, 1, s->f.streams[1]);
+	fixture_malloc(&s->f, 3, s->f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(s->f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(s->f.streams[1]));
+	fixture_free(&s->f, first, s->f.streams[0]);
+	fixture_free(&s->f, second, s->f.streams[1]);
+	s->chunk = s->f.pool->regions.chunks->pdata[0];
+	s->first = s->chunk->first;
+	s->second = s->first->next;
+	s->live = s->second->next;
+	s->hole = s->live->next;
+}
+
+/* One thing in a sound pool is wrong: that is what the check says. It is put right again. */
+#define assert_found(s, place, wrong, what) \
+	do { \
+		__typeof__(place) right_ = (place); \
+		(place) = (wrong); \
+		assert_error(vpmm_pool_check((s)->f.pool), EUCLEAN, what); \
+		(place) = right_; \
+		assert_ok(vpmm_pool_check((s)->f.pool)); \
+	} while (0)
+
+static void test_check_places(void)
+{
+	struct sound s;
+
+	sound_open(&s);
+	assert_found(&s, s.first->addr, s.first->addr + PAGE, "does not start where its neighbour ends");
+	assert_found(&s, s.first->size, PAGE + 1, "is not a whole number of pages");
+	assert_found(&s, s.second->prev, NULL, "is not its neighbour's neighbour");
+	assert_found(&s, s.chunk->size, s.chunk->size + PAGE, "do not fill it");
+	assert_found(&s, s.live->kind, REGION_UNMAPPED, "and the next are both unmapped");
+	assert_found(&s, s.first->stream, s.second->stream, "and the next are free for one stream");
+	fixture_close(&s.f);
+}
+
+static void test_check_indices(void)
+{
+	struct sound s;
+
+	sound_open(&s);
+	assert_found(&s, s.second->kind, REGION_UNMAPPED, "is unmapped, and not in the tree of holes");
+	assert_found(&s, s.hole->kind, REGION_MALLOC, "is allocated, and not in the table of allocations");
+	assert_found(&s, s.live->kind, REGION_FREE, "is free, and not in its stream's tree");
+	assert_found(&s, s.first->event->passed, true, "is free with its event passed, and not in the tree of those");
+	fixture_close(&s.f);
+}
+
+static void test_check_events_and_extents(void)
+{
+	struct extent *extent;
+	struct sound s;
+
+	sound_open(&s);
+	extent = g_hash_table_lookup(s.f.pool->extents.active, &s.live->addr);
+	assert_found(&s, s.hole->stream, s.first->stream, "has a stream or an event that its kind does not have");
+	assert_found(&s, s.first->event->stream, s.second->stream, "has another stream's event");
+	assert_found(&s, s.first->event->guarded.head, NULL, "is not known to its event");
+	assert_found(&s, s.first->kind, REGION_ZOMBIE, "is a zombie, and an extent has its address there");
+	assert_found(&s, extent->size, 0, "is mapped, and not covered by extents");
+	fixture_close(&s.f);
+}
+
+static void test_check_sums(void)
+{
+	static const char *const kinds[] = { "bytes unmapped", "bytes allocated", "bytes free", "bytes of zombies" };
+	struct region_map *map;
+	struct sound s;
+
+	sound_open(&s);
+	map = &s.f.pool->regions;
+	for (int kind = 0; kind < REGION_KINDS; kind++)
+		assert_found(&s, map->bytes[kind], map->bytes[kind] + PAGE, kinds[kind]);
+	assert_found(&s, map->count, 5, "regions: 4 are there, 5 are kept");
+	assert_found(&s, map->by_age.length, 1, "free regions by age: 2 are there, 1 are kept");
+	assert_found(&s, map->dead.length, 1, "zombies past their events: 0 are there, 1 are kept");
+	assert_found(&s, s.first->id, UINT64_MAX, "free regions are not in the order of their age");
+	assert_found(&s, s.f.pool->small_live, 9, "bytes of small allocations: 0 are there, 9 are kept");
+	fixture_close(&s.f);
+}
+
+static void test_check_streams(void)
+{
+	struct stream *stream;
+	struct sound s;
+
+	sound_open(&s);
+	stream = s.first->stream;
+	assert_found(&s, stream->free->by_age.length, 2, "free regions of a stream by age: 1 are there, 2 are kept");
+	assert_found(&s, s.first->event->guarded.length, 2, "regions with pending events: 2 are there, 3 are kept");
+	assert_found(&s, stream->zombies, 1, "zombies with pending events: 0 are there, 1 are kept");
+	assert_found(&s, s.f.pool->streams.busy.length, 1, "streams with pending events: 2 are there, 1 are kept");
+	fixture_close(&s.f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/api/create", test_create);
 	g_test_add_func("/api/create-without-device", test_create_without_device);
+	g_test_add_func("/api/create-too-deep", test_create_too_deep);
 	g_test_add_func("/api/destroy", test_destroy);
 	g_test_add_func("/api/destroy-with-live", test_destroy_with_live);
 	g_test_add_func("/api/malloc", test_malloc);
@@ -346,6 +551,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/stats", test_stats);
 	g_test_add_func("/api/info", test_info);
 	g_test_add_func("/api/dump", test_dump);
+	g_test_add_func("/api/backend-fails", test_backend_fails);
 	g_test_add_func("/api/opts-from-env", test_opts_from_env);
 	g_test_add_func("/api/version", test_version);
 	g_test_add_func("/api/log-callback", test_log_callback);
@@ -353,6 +559,12 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/log-standard-error", test_log_standard_error);
 	g_test_add_func("/api/default-pool", test_default_pool);
 	g_test_add_func("/api/default-pool-bad-env", test_default_pool_bad_env);
+	g_test_add_func("/api/default-pool-of-threads", test_default_pool_of_threads);
 	g_test_add_func("/api/fork", test_fork);
+	g_test_add_func("/api/check/places", test_check_places);
+	g_test_add_func("/api/check/indices", test_check_indices);
+	g_test_add_func("/api/check/events-and-extents", test_check_events_and_extents);
+	g_test_add_func("/api/check/sums", test_check_sums);
+	g_test_add_func("/api/check/streams", test_check_streams);
 	return g_test_run();
 }

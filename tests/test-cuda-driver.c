@@ -110,6 +110,21 @@ static void test_driver_none_alone(void)
 	g_assert_cmpint(ordinal, ==, 77);
 }
 
+/* Where there is no driver, "auto" is the host backend, and that is no error. */
+static void test_driver_none_auto_alone(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "auto", .va_size = (size_t)1 << 30 };
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_pool *pool;
+
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_pool_info(pool, &info));
+	g_assert_cmpstr(info.backend, ==, "host");
+	g_assert_cmpstr(vpmm_last_error(), ==, "");
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
 /* A file that is no library stands in the way of a driver that the machine may have. */
 static void test_driver_none(void)
 {
@@ -118,6 +133,7 @@ static void test_driver_none(void)
 
 	g_assert_true(g_file_set_contents(path, "no library\n", -1, NULL));
 	run_alone_in("/cuda/driver/none/subprocess", dir);
+	run_alone_in("/cuda/driver/none-auto/subprocess", dir);
 	g_remove(path);
 	g_rmdir(dir);
 	g_free(path);
@@ -157,6 +173,41 @@ static void test_driver_init_alone(void)
 static void test_driver_init(void)
 {
 	run_alone("/cuda/driver/init/subprocess", "fake");
+}
+
+/* With "auto", a device that cannot is not taken for the host's of the same number where others are GPUs. */
+static void test_default_pools_alone(void)
+{
+	drv_context context;
+	void *ptr = NULL;
+
+	if (!use_fake())
+		return;
+	g_setenv("VPMM_BACKEND", "auto", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	assert_ok(vpmm_free(NULL, ptr, NULL));
+	ptr = NULL;
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+
+	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), ENODEV, "the default pools are of the cuda backend");
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
+	fake.fail("cuCtxGetCurrent", 1, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
+
+	g_assert_null(ptr);
+	fixture_assert_nothing_left();
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	assert_ok(vpmm_pool_check(NULL));
+}
+
+static void test_default_pools(void)
+{
+	run_alone("/cuda/driver/default-pools/subprocess", "fake");
 }
 
 static void *open_and_close(void *data)
@@ -226,6 +277,9 @@ void cuda_driver_tests(void)
 	g_test_add_func("/cuda/driver/found/subprocess", test_driver_found_alone);
 	g_test_add_func("/cuda/driver/none", test_driver_none);
 	g_test_add_func("/cuda/driver/none/subprocess", test_driver_none_alone);
+	g_test_add_func("/cuda/driver/none-auto/subprocess", test_driver_none_auto_alone);
+	g_test_add_func("/cuda/driver/default-pools", test_default_pools);
+	g_test_add_func("/cuda/driver/default-pools/subprocess", test_default_pools_alone);
 	g_test_add_func("/cuda/driver/init", test_driver_init);
 	g_test_add_func("/cuda/driver/init/subprocess", test_driver_init_alone);
 	g_test_add_func("/cuda/driver/once", test_driver_once);

@@ -55,6 +55,7 @@ static const struct {
 	{ "cuMemMap", call_map },
 	{ "cuMemSetAccess", call_access },
 	{ "cuMemUnmap", call_unmap },
+	{ "cuStreamIsCapturing", call_stream_id },
 	{ "cuStreamGetId", call_stream_id },
 	{ "cuStreamWaitEvent", call_stream_wait },
 	{ "cuEventCreate", call_event_create },
@@ -85,6 +86,32 @@ static void test_errors_arrive(void)
 		g_assert_cmpmem(&c, sizeof(c), &before, sizeof(before));
 	}
 	leave_close(c.be);
+	assert_nothing_left();
+}
+
+static void test_current_device_fails(void)
+{
+	static const char *const steps[] = { "cuCtxGetCurrent", "cuCtxGetDevice" };
+	struct backend *be = NULL;
+	drv_context context;
+	int ordinal = 77;
+	size_t i;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	for (i = 0; i < G_N_ELEMENTS(steps); i++) {
+		fake.fail(steps[i], 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+		assert_error(backend_cuda.current_device(&ordinal), EIO, steps[i]);
+		fake.fail(steps[i], 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+		assert_error(backend_cuda.open(1, &be), EIO, steps[i]);
+	}
+
+	g_assert_cmpint(ordinal, ==, 77);
+	g_assert_null(be);
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
 	assert_nothing_left();
 }
 
@@ -172,6 +199,7 @@ static void test_out_of_mappings(void)
 void cuda_error_tests(void)
 {
 	g_test_add_func("/cuda/errors/arrive", test_errors_arrive);
+	g_test_add_func("/cuda/errors/current-device", test_current_device_fails);
 	g_test_add_func("/cuda/errors/map", test_errors_map);
 	g_test_add_func("/cuda/errors/out-of-memory", test_out_of_memory);
 	g_test_add_func("/cuda/errors/out-of-mappings", test_out_of_mappings);

@@ -215,6 +215,62 @@ static void test_creation_fails_whole(void)
 	}
 }
 
+/* The access fails, and the first try to undo what was mapped as well: the second, at the end, does it. */
+static void test_undoing_creation_fails(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 3 };
+	struct settings settings;
+	struct backend *host, *be;
+	struct vpmm_pool *pool;
+
+	assert_ok(settings_from_opts(&settings, &opts));
+	assert_ok(backend_open("host", NULL, &host));
+	assert_ok(backend_fault_wrap(host, &be));
+	assert_ok(be->ops->enter(be));
+	backend_fault_arm(be, BACKEND_OP_access, 0, 1, -ENOMEM);
+	backend_fault_arm(be, BACKEND_OP_unmap, 0, 1, -EIO);
+
+	assert_error(pool_new(&pool, be, &settings), ENOMEM, "creating 3 initial pages: ");
+
+	be->ops->leave(be);
+	be->ops->close(be);
+	fixture_assert_nothing_left();
+}
+
+/* So much is asked for beforehand, and the answer is an error. */
+static void test_asking_fails(void)
+{
+	struct fixture f;
+	void *a = NULL;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	backend_fault_arm(f.pool->backend, BACKEND_OP_info, 0, 1, -EIO);
+	assert_error(vpmm_malloc(f.pool, &a, (size_t)1 << 30, f.streams[0]), EIO, "vpmm_malloc");
+	g_assert_null(a);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).creates, ==, 0);
+	fixture_close(&f);
+}
+
+/* No allocation fails because nobody can say what the driver's allocator holds. */
+static void test_peak_is_not_known(void)
+{
+	struct vpmm_stats stats;
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	assert_error(vpmm_malloc(f.pool, NULL, PAGE, f.streams[0]), EINVAL, "ptr is NULL");
+	backend_fault_arm(f.pool->backend, BACKEND_OP_small_held, 0, 1, -EIO);
+	assert_ok(vpmm_malloc(f.pool, &a, 3 * PAGE, f.streams[0]));
+	g_assert_nonnull(strstr(vpmm_last_error(), "ptr is NULL"));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_mapped, ==, 3 * PAGE);
+	g_assert_cmpuint(stats.peak_taken, ==, 3 * PAGE);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_close(&f);
+}
+
 static void no_allocation(void *data, int level, const char *message)
 {
 	struct vpmm_pool **pool = data;
@@ -271,6 +327,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/failure/undoing", test_undoing_fails);
 	g_test_add_func("/failure/free", test_free_fails_whole);
 	g_test_add_func("/failure/creation", test_creation_fails_whole);
+	g_test_add_func("/failure/undoing-creation", test_undoing_creation_fails);
+	g_test_add_func("/failure/asking", test_asking_fails);
+	g_test_add_func("/failure/peak-is-not-known", test_peak_is_not_known);
 	g_test_add_func("/failure/callback", test_callback_fails);
 	g_test_add_func("/failure/halving", test_halving_is_no_error);
 	return g_test_run();

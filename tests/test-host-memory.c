@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Devices and memory of the host backend: its variables, its limits, and what is left when it is closed. */
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "host-bench.h"
 #include "host-ranges.h"
 
@@ -150,6 +153,73 @@ static void test_enter_has_an_end(void)
 	g_assert_cmpint(deep, >=, 8);
 	while (deep-- > 0)
 		ops->leave(be);
+	close_left(be);
+}
+
+static void test_info_needs_enter(void)
+{
+	struct backend_info info = { .device = 77 };
+	struct backend *be;
+
+	set("64M", "1", "7");
+	assert_ok(ops->open(0, &be));
+
+	assert_refused(ops->info(be, &info), -EINVAL, "info: the thread has not entered");
+
+	g_assert_cmpint(info.device, ==, 77);
+	ops->close(be);
+	g_assert_false(host_left());
+}
+
+static rlim_t limit(int resource, rlim_t soft)
+{
+	struct rlimit limits;
+	rlim_t before;
+
+	g_assert_cmpint(getrlimit(resource, &limits), ==, 0);
+	before = limits.rlim_cur;
+	limits.rlim_cur = soft;
+	g_assert_cmpint(setrlimit(resource, &limits), ==, 0);
+	return before;
+}
+
+static void test_no_file_descriptors(void)
+{
+	struct backend *be = NULL;
+	rlim_t before;
+
+	set("64M", "1", "7");
+	before = limit(RLIMIT_NOFILE, 0);
+
+	assert_refused(ops->open(0, &be), -ENOMEM, "memfd_create");
+
+	limit(RLIMIT_NOFILE, before);
+	g_assert_null(be);
+	close_left(open_entered(0));
+}
+
+/* The kernel refuses what the device would have had. */
+static void test_files_are_limited(void)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, action;
+	struct backend_info info;
+	uint64_t handle = UNTOUCHED;
+	struct backend *be;
+	rlim_t before;
+
+	set("64M", "1", "7");
+	be = open_entered(0);
+	g_assert_cmpint(sigaction(SIGXFSZ, &ignore, &action), ==, 0);
+	before = limit(RLIMIT_FSIZE, PAGE);
+
+	assert_refused(ops->create(be, 2 * PAGE, &handle), -ENOMEM, "ftruncate");
+
+	limit(RLIMIT_FSIZE, before);
+	g_assert_cmpint(sigaction(SIGXFSZ, &action, NULL), ==, 0);
+	g_assert_cmpuint(handle, ==, UNTOUCHED);
+	assert_ok(ops->info(be, &info));
+	g_assert_cmpuint(info.memory_free, ==, 64 * MIB);
+	assert_ok(ops->release(be, create(be, 64 * MIB)));
 	close_left(be);
 }
 
@@ -410,6 +480,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-memory/devices", test_devices);
 	g_test_add_func("/host-memory/entered-device-is-current", test_entered_device_is_current);
 	g_test_add_func("/host-memory/enter-has-an-end", test_enter_has_an_end);
+	g_test_add_func("/host-memory/info-needs-enter", test_info_needs_enter);
+	g_test_add_func("/host-memory/no-file-descriptors", test_no_file_descriptors);
+	g_test_add_func("/host-memory/files-are-limited", test_files_are_limited);
 	g_test_add_func("/host-memory/two-backends-of-a-device", test_two_backends_of_a_device);
 	g_test_add_func("/host-memory/out-of-memory-says-why", test_out_of_memory_says_why);
 	g_test_add_func("/host-memory/memory-is-given-back", test_memory_is_given_back);

@@ -153,6 +153,28 @@ static void test_small_gives_back_when_full(void)
 	close_left(be);
 }
 
+/* What is in use stays, whichever came last. */
+static void test_small_gives_back_what_is_unused(void)
+{
+	uint64_t old, used, large;
+	struct backend *be;
+
+	set("72M", "1", "7");
+	be = open_entered(0);
+	old = small(be, 32 * MIB, NULL);
+	used = small(be, 100, NULL);
+	memset((void *)(uintptr_t)used, 'u', 100);
+	assert_ok(ops->small_free(be, old, NULL));
+	g_assert_cmpuint(held(be), ==, 64 * MIB);
+	large = small(be, 40 * MIB, NULL);
+
+	g_assert_cmpuint(held(be), ==, 72 * MIB);
+	g_assert_cmpint(*(char *)(uintptr_t)(used + 99), ==, 'u');
+	assert_ok(ops->small_free(be, used, NULL));
+	assert_ok(ops->small_free(be, large, NULL));
+	close_left(be);
+}
+
 struct live {
 	uint64_t va;
 	size_t size;
@@ -212,6 +234,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-small/waits-when-full", test_small_waits_when_full);
 	g_test_add_func("/host-small/joins-pieces-when-full", test_small_joins_pieces_when_full);
 	g_test_add_func("/host-small/gives-back-when-full", test_small_gives_back_when_full);
+	g_test_add_func("/host-small/gives-back-what-is-unused", test_small_gives_back_what_is_unused);
 	g_test_add_func("/host-small/at-random", test_small_at_random);
 	return g_test_run();
 }

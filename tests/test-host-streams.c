@@ -232,6 +232,102 @@ static void test_threads_complete_one_stream(void)
 	destroy(sequence.stream);
 }
 
+struct slow {
+	struct CUstream_st *stream;
+	int begun;
+	int done;
+};
+
+static void work_slowly(void *data)
+{
+	struct slow *slow = data;
+
+	g_atomic_int_set(&slow->begun, 1);
+	g_usleep(50000);
+	g_atomic_int_set(&slow->done, 1);
+}
+
+static gpointer complete_one(gpointer data)
+{
+	complete(((struct slow *)data)->stream, 1);
+	return NULL;
+}
+
+/* Has another thread begin a piece of work, and the stream's event behind it. */
+static GThread *begin_slowly(struct backend *be, struct slow *slow, struct backend_event **event)
+{
+	GThread *thread;
+
+	*slow = (struct slow){ .stream = stream_new() };
+	assert_ok(vpmm_host_stream_launch(slow->stream, work_slowly, slow));
+	assert_ok(ops->event_create(be, event));
+	assert_ok(ops->event_record(be, *event, slow->stream));
+	thread = g_thread_new("complete", complete_one, slow);
+	while (!g_atomic_int_get(&slow->begun))
+		g_thread_yield();
+	return thread;
+}
+
+static void end_slowly(struct backend *be, struct slow *slow, struct backend_event *event, GThread *thread)
+{
+	g_thread_join(thread);
+	ops->event_destroy(be, event);
+	destroy(slow->stream);
+}
+
+static void test_work_under_way_is_waited_for(void)
+{
+	struct backend_event *event;
+	struct backend *be;
+	struct slow slow;
+	GThread *thread;
+
+	set("64M", "1", "7");
+	be = open_entered(0);
+
+	thread = begin_slowly(be, &slow, &event);
+	assert_ok(ops->event_sync(be, event));
+	g_assert_cmpint(g_atomic_int_get(&slow.done), ==, 1);
+	end_slowly(be, &slow, event, thread);
+
+	thread = begin_slowly(be, &slow, &event);
+	complete(slow.stream, 1);
+	g_assert_cmpint(g_atomic_int_get(&slow.done), ==, 1);
+	end_slowly(be, &slow, event, thread);
+	close_left(be);
+}
+
+struct waiting {
+	struct backend *be;
+	struct backend_event *event;
+	int ret;
+};
+
+static void wait_for_event(void *data)
+{
+	struct waiting *waiting = data;
+
+	waiting->ret = ops->event_sync(waiting->be, waiting->event);
+}
+
+static void test_work_cannot_wait(void)
+{
+	struct CUstream_st *stream = stream_new();
+	struct waiting waiting = { 0 };
+
+	set("64M", "1", "7");
+	waiting.be = open_entered(0);
+	assert_ok(vpmm_host_stream_launch(stream, wait_for_event, &waiting));
+	assert_ok(ops->event_create(waiting.be, &waiting.event));
+	assert_ok(ops->event_record(waiting.be, waiting.event, stream));
+	complete(stream, 1);
+
+	g_assert_cmpint(waiting.ret, ==, -EBUSY);
+	ops->event_destroy(waiting.be, waiting.event);
+	destroy(stream);
+	close_left(waiting.be);
+}
+
 struct relay {
 	struct CUstream_st *own;
 	struct CUstream_st *other;
@@ -327,6 +423,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-streams/thread-ends-with-work", test_thread_ends_with_work);
 	g_test_add_func("/host-streams/thread-ends-with-work-that-waits", test_thread_ends_with_work_that_waits);
 	g_test_add_func("/host-streams/threads-complete-one-stream", test_threads_complete_one_stream);
+	g_test_add_func("/host-streams/work-under-way-is-waited-for", test_work_under_way_is_waited_for);
+	g_test_add_func("/host-streams/work-cannot-wait", test_work_cannot_wait);
 	g_test_add_func("/host-streams/threads-and-waits", test_threads_and_waits);
 	g_test_add_func("/host-streams/threads-create-and-destroy", test_threads_create_and_destroy);
 	return g_test_run();

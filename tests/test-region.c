@@ -227,10 +227,30 @@ static void test_zombie_dies(void)
 	region_set_zombie(&m.map, x);
 	g_assert_cmpuint(m.map.bytes[REGION_ZOMBIE], ==, 10);
 	g_assert_true(m.map.dead.head->data == x);
-	x = region_set_unmapped(&m.map, x);
+	region_set_unmapped(&m.map, x);
 	g_assert_cmpuint(m.map.dead.length, ==, 0);
 	g_assert_cmpuint(m.map.bytes[REGION_UNMAPPED], ==, 99);
 	maps_clear(&m);
+}
+
+/* Where a device is lost, events never pass: a zombie is its stream's for as long as the maps are there. */
+static void test_zombie_waits_for_good(void)
+{
+	struct maps m = { 0 };
+	struct event event = { .stream = &m.a, .refs = 1 };
+	struct region *x;
+
+	maps_init(&m, 100);
+	x = malloc_next(&m, 10);
+	malloc_next(&m, 1);
+	x = region_set_free(&m.map, x, &m.a, &event);
+	region_set_zombie(&m.map, x);
+	g_assert_cmpuint(m.a.zombies, ==, 1);
+	g_assert_cmpuint(m.map.dead.length, ==, 0);
+	maps_clear(&m);
+	g_assert_cmpuint(m.a.zombies, ==, 0);
+	g_assert_cmpuint(event.guarded.length, ==, 0);
+	g_assert_cmpuint(event.refs, ==, 1);
 }
 
 /* The addresses of pages, of whatever size, spread over all of a hash table's buckets. */
@@ -261,6 +281,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/region/split-keeps-age", test_split_keeps_age);
 	g_test_add_func("/region/malloc-is-found-exactly", test_malloc_is_found_exactly);
 	g_test_add_func("/region/zombie-dies", test_zombie_dies);
+	g_test_add_func("/region/zombie-waits-for-good", test_zombie_waits_for_good);
 	g_test_add_func("/region/addresses-spread", test_addresses_spread);
 	return g_test_run();
 }

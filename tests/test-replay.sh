@@ -155,6 +155,12 @@ done
 verdict "pipeline_streams, waiting on the host" "$(
 	VPMM_REUSE=block replay 0 --json --verify --lag=1ms "$traces/pipeline_streams.trace.gz"
 	is errors 0; equal peak_mapped peak_rounded)"
+for report in "" --json; do
+	verdict "a full disk${report:+, $report}" "$(
+		vpmm-replay $report "$traces/pipeline_streams.trace.gz" >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "vpmm-replay: writing the report failed")"
+done
 verdict "lag without verification" "$(replay 0 --json --lag=1ms "$traces/pipeline_streams.trace.gz"
 	is errors 0; equal peak_mapped peak_rounded; more waits 0)"
 verdict "allocator async" "$(replay 0 --json --verify --lag=1ms --allocator=async "$traces/pipeline_streams.trace.gz"

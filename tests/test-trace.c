@@ -75,7 +75,7 @@ static char *long_text(void)
 	GString *text = g_string_new("# long\n");
 
 	for (unsigned int i = 0; i < 20000; i++)
-		g_string_append_printf(text, "%u a %u %u 0\n", i, i, g_random_int_range(1, 1 << 30));
+		g_string_append_printf(text, "%u a %u %d 0\n", i, i, g_random_int_range(1, 1 << 30));
 	return g_string_free(text, FALSE);
 }
 

@@ -271,7 +271,7 @@ static int info(void)
 			print_json(&report);
 		else
 			print_text(&report);
-		if (fflush(stdout))
+		if (fflush(stdout) || ferror(stdout))
 			status = refuse("writing the report failed");
 	}
 	g_free(choice.why);

@@ -214,7 +214,8 @@ static int run_traces(const struct choice *choice)
 			status = EXIT_ERRORS;
 	}
 	g_array_free(rows, TRUE);
-	if (fflush(stdout) && !status)
+	/* Each line of JSON was flushed by itself: what failed then shows only in the stream. */
+	if ((fflush(stdout) || ferror(stdout)) && !status)
 		status = refuse("writing the report failed");
 	return status;
 }
