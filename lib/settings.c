@@ -247,6 +247,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 {
 	size_t granularity = info->granularity;
 
+	if (!granularity || granularity > SIZE_MAX / 4)
+		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it", granularity);
 	if (!settings->page_size)
 		settings->page_size = (DEFAULT_PAGE_SIZE + granularity - 1) / granularity * granularity;
 	if (settings->page_size == SIZE_MAX) {

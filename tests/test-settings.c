@@ -226,6 +226,17 @@ static void test_defaults(void)
 	g_assert_cmpuint(settings.va_size, >=, (size_t)8 << 40);
 }
 
+/* No device says so, and a division by it would end the program. */
+static void test_granularity_bad(void)
+{
+	struct backend_info device = { .granularity = 0 };
+	struct settings settings = { 0 };
+
+	assert_error(settings_fit(&settings, &device), EINVAL, "granularity is 0");
+	device.granularity = SIZE_MAX;
+	assert_error(settings_fit(&settings, &device), EINVAL, "granularity");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -238,5 +249,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/opts-head", test_opts_head);
 	g_test_add_func("/settings/opts-over-env", test_opts_over_env);
 	g_test_add_func("/settings/defaults", test_defaults);
+	g_test_add_func("/settings/granularity-bad", test_granularity_bad);
 	return g_test_run();
 }

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Bytes as values of the environment, as structures of any size, and as what a device says about itself. The first
+ * byte says which. Every structure is as large as it says and no larger, so that AddressSanitizer sees a read beyond.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend.h"
+#include "fixture.h"
+#include "fuzz.h"
+#include "settings.h"
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static void take(struct input *in, void *out, size_t size)
+{
+	size_t taken = MIN(size, in->left);
+
+	memset(out, 0, size);
+	if (taken)
+		memcpy(out, in->at, taken);
+	in->at += taken;
+	in->left -= taken;
+}
+
+static uint64_t take_number(struct input *in)
+{
+	uint64_t number;
+
+	take(in, &number, sizeof(number));
+	return number;
+}
+
+/* As far as the next newline. */
+static char *take_text(struct input *in)
+{
+	const uint8_t *newline = in->left ? memchr(in->at, '\n', in->left) : NULL;
+	size_t length = newline ? (size_t)(newline - in->at) : in->left;
+	char *text = g_strndup((const char *)in->at, length);
+	char *exact = g_memdup2(text, strlen(text) + 1);
+
+	g_free(text);
+	in->at += length;
+	in->left -= length;
+	if (newline) {
+		in->at++;
+		in->left--;
+	}
+	return exact;
+}
+
+/* Failed calls say so in each way there is. */
+static void assert_failed(int err)
+{
+	int number = errno;
+
+	g_assert_true(err == -EINVAL || err == -E2BIG);
+	g_assert_cmpint(number, ==, -err);
+	g_assert_cmpstr(vpmm_last_error(), !=, "");
+}
+
+/* What a size means, in arithmetic that does not overflow. */
+static bool plain_size(const char *text, unsigned __int128 *value)
+{
+	static const char suffixes[] = "KkMmGgTt";
+	const char *suffix;
+
+	if (!g_ascii_isdigit(*text))
+		return false;
+	for (*value = 0; g_ascii_isdigit(*text); text++) {
+		if (*value <= UINT64_MAX)
+			*value = *value * 10 + (unsigned int)(*text - '0');
+	}
+	if (!*text)
+		return true;
+	suffix = strchr(suffixes, *text);
+	if (!suffix || text[1])
+		return false;
+	*value <<= 10 * ((suffix - suffixes) / 2 + 1);
+	return true;
+}
+
+static void try_size(struct input *in)
+{
+	char *text = take_text(in);
+	unsigned __int128 expected;
+	uint64_t value = 7;
+	int err;
+
+	err = settings_parse_size("name", text, &value);
+	if (err) {
+		assert_failed(err);
+		g_assert_true(g_str_has_prefix(vpmm_last_error(), "name="));
+		g_assert_cmpuint(value, ==, 7);
+		g_assert_true(!plain_size(text, &expected) || expected > UINT64_MAX);
+	} else {
+		g_assert_true(plain_size(text, &expected));
+		g_assert_true(value == expected);
+	}
+	g_free(text);
+}
+
+/* Whatever a device says of itself. */
+static void fit(struct settings *settings, struct input *in)
+{
+	struct backend_info info = { .name = "host", .granularity = take_number(in) };
+	size_t page_size;
+	int err;
+
+	err = settings_fit(settings, &info);
+	if (err) {
+		assert_failed(err);
+		return;
+	}
+	page_size = settings->page_size;
+	g_assert_cmpuint(page_size, >, 0);
+	if (page_size == SIZE_MAX) {
+		g_assert_cmpuint(settings->pages, ==, 0);
+		return;
+	}
+	g_assert_cmpuint(page_size % info.granularity, ==, 0);
+	g_assert_cmpuint(page_size, <=, SIZE_MAX / 4);
+	g_assert_cmpuint(settings->va_size, >, 0);
+	g_assert_cmpuint(settings->va_size % page_size, ==, 0);
+	g_assert_cmpuint(settings->va_size, <=, SIZE_MAX / 4);
+	g_assert_true((unsigned __int128)settings->pages * page_size <= SIZE_MAX / 4);
+}
+
+static void assert_settings(const struct settings *settings)
+{
+	g_assert_true(!strcmp(settings->backend, "cuda") || !strcmp(settings->backend, "host") ||
+		      !strcmp(settings->backend, "auto"));
+	g_assert_true(settings->reuse == VPMM_REUSE_ASYNC || settings->reuse == VPMM_REUSE_BLOCK);
+	g_assert_cmpint(settings->log_level, >=, VPMM_LOG_NONE);
+	g_assert_cmpint(settings->log_level, <=, VPMM_LOG_DEBUG);
+	g_assert_true(!settings->device || *settings->device >= 0);
+}
+
+static void try_env(struct input *in)
+{
+	static const char *const variables[] = {
+		"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
+	};
+	size_t size = sizeof(size_t) + take_number(in) % (2 * sizeof(struct vpmm_opts));
+	struct vpmm_opts *opts = g_malloc(size);
+	struct settings settings;
+	int err, again;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++) {
+		char *text = take_text(in);
+
+		g_setenv(variables[i], text, TRUE);
+		g_free(text);
+	}
+	memset(opts, 0x55, size);
+	opts->size = size;
+	err = vpmm_opts_from_env(opts);
+	if (err)
+		assert_failed(err);
+	g_assert_cmpuint(opts->size, ==, size);
+	for (size_t i = err ? sizeof(size_t) : sizeof(*opts); i < size; i++)
+		g_assert_cmpint(((char *)opts)[i], ==, err ? 0x55 : 0);
+	again = settings_from_opts(&settings, NULL);
+	g_assert_cmpint(again, ==, err);
+	if (!err) {
+		assert_settings(&settings);
+		/* What the environment says is good as options, unless the size that was asked for cut a pointer in two. */
+		if (size % sizeof(void *) == 0)
+			assert_ok(settings_from_opts(&settings, opts));
+		fit(&settings, in);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
+		g_unsetenv(variables[i]);
+	g_free(opts);
+}
+
+/* Puts a pointer where the bytes of one would be, if the structure has as much. */
+static void place(void *structure, size_t size, size_t offset, const void *pointer)
+{
+	if (offset + sizeof(pointer) <= size)
+		memcpy((char *)structure + offset, &pointer, sizeof(pointer));
+	else if (offset < size)
+		memset((char *)structure + offset, 0, size - offset);
+}
+
+static void try_opts(struct input *in)
+{
+	size_t size = take_number(in) % (4 * sizeof(struct vpmm_opts));
+	uint8_t choice = (uint8_t)take_number(in);
+	int *device = g_new(int, 1);
+	char *backend = take_text(in);
+	struct vpmm_opts *opts = g_malloc(MAX(size, sizeof(size_t)));
+	struct settings settings;
+	bool tail = false;
+	int err;
+
+	*device = (int)take_number(in);
+	take(in, opts, MAX(size, sizeof(size_t)));
+	opts->size = size;
+	place(opts, size, offsetof(struct vpmm_opts, backend), choice & 1 ? backend : NULL);
+	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
+	for (size_t i = sizeof(*opts); i < size; i++)
+		tail |= ((char *)opts)[i] != 0;
+	err = settings_from_opts(&settings, opts);
+	if (err)
+		assert_failed(err);
+	else
+		assert_settings(&settings);
+	g_assert_true((err == -E2BIG) == tail);
+	g_assert_true(err || size >= sizeof(size_t));
+	if (!err)
+		fit(&settings, in);
+	g_free(opts);
+	g_free(backend);
+	g_free(device);
+}
+
+static void try_fit(struct input *in)
+{
+	struct settings settings = { .backend = "host" };
+
+	settings.page_size = take_number(in);
+	settings.va_size = take_number(in);
+	settings.pages = take_number(in);
+	fit(&settings, in);
+}
+
+/* Structures that the library fills in: as much as there is room for, and zeros after what it knows. */
+static void try_room(struct input *in)
+{
+	static struct vpmm_pool *pool;
+	size_t size = take_number(in) % 1024;
+	size_t room = MAX(size, sizeof(size_t));
+	bool info = take_number(in) & 1;
+	size_t known = info ? sizeof(struct vpmm_info) : sizeof(struct vpmm_stats);
+	char *structure = g_malloc(room);
+	int err;
+
+	if (!pool)
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_OPTS }));
+	memset(structure, 0x55, room);
+	memcpy(structure, &size, sizeof(size));
+	err = info ? vpmm_pool_info(pool, (struct vpmm_info *)(void *)structure) :
+		     vpmm_pool_stats(pool, (struct vpmm_stats *)(void *)structure);
+	g_assert_true((err == -EINVAL) == (size < sizeof(size)));
+	g_assert_true(err == 0 || err == -EINVAL);
+	g_assert_cmpmem(structure, sizeof(size), &size, sizeof(size));
+	for (size_t i = known; i < size; i++)
+		g_assert_cmpint(structure[i], ==, 0);
+	g_free(structure);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	uint8_t which;
+
+	take(&in, &which, 1);
+	switch (which % 5) {
+	case 0:
+		try_size(&in);
+		break;
+	case 1:
+		try_env(&in);
+		break;
+	case 2:
+		try_opts(&in);
+		break;
+	case 3:
+		try_fit(&in);
+		break;
+	default:
+		try_room(&in);
+	}
+	return 0;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A plain model beside a pool: a list of what is allocated. The model knows what must hold whatever the pool decides:
+ * allocations do not overlap, keep their bytes although work runs late, the pool never holds more than the most that
+ * was ever allocated at once, and what fails has changed nothing. Whatever does not hold fails the test.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+
+#include "backend.h"
+#include "fixture.h"
+
+struct model_allocation {
+	char *ptr;
+	size_t size;
+	uint64_t bytes;			/* whole pages; 0 for one that the driver serves */
+	struct CUstream_st *stream;	/* whose work uses it */
+	uint64_t pattern;
+};
+
+/**
+ * struct model - a pool, and what must be true of it
+ * @f: the pool and the streams
+ * @page_size: of the pool
+ * @faulty: whether the pool is on the fault backend
+ * @capacity: bytes of the device's memory; 0: as much as it takes
+ * @few_mappings: whether the device has so few mappings that they may run out
+ * @armed: whether the next call may fail
+ * @errors: bit -err for each error that it may fail with
+ * @live: of struct model_allocation
+ * @patterns: how many were allocated
+ * @bytes: live, of whole pages
+ * @small_bytes: live, of what the driver serves
+ * @peak: the most that @bytes has been
+ * @initial: bytes mapped at the start
+ * @mallocs: calls that succeeded
+ * @frees: calls that succeeded
+ */
+struct model {
+	struct fixture f;
+	size_t page_size;
+	bool faulty;
+	uint64_t capacity;
+	bool few_mappings;
+	bool armed;
+	uint64_t errors;
+	GPtrArray *live;
+	uint64_t patterns;
+	uint64_t bytes;
+	uint64_t small_bytes;
+	uint64_t peak;
+	uint64_t initial;
+	uint64_t mallocs;
+	uint64_t frees;
+};
+
+/**
+ * model_open() - create a pool and streams
+ * @m: receives them, with @m->capacity and @m->few_mappings already set
+ * @opts: for the pool
+ * @faulty: whether calls of the driver are to fail when told to
+ */
+void model_open(struct model *m, struct vpmm_opts opts, bool faulty);
+
+/**
+ * model_close() - complete all work, destroy the pool with all that is live, and find nothing left
+ * @m: the model
+ */
+void model_close(struct model *m);
+
+/**
+ * model_arm() - make calls of the driver fail, during the next call of the pool
+ * @m: the model, with faults
+ * @op: which
+ * @skip: how many of them pass first
+ * @count: how many fail then
+ * @err: with what
+ */
+void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned int count, int err);
+
+/**
+ * model_disarm() - let the driver work again
+ * @m: the model
+ */
+void model_disarm(struct model *m);
+
+/**
+ * model_may_fail() - judge the outcome of a call that may have met a fault, and disarm
+ * @m: the model
+ * @err: what the call returned
+ *
+ * Return: whether it failed.
+ */
+bool model_may_fail(struct model *m, int err);
+
+/**
+ * model_malloc() - allocate, and fill on the stream; what failed by a fault has to succeed without it
+ * @m: the model
+ * @size: bytes
+ * @stream: whose work uses it
+ */
+void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_move() - hand an allocation to another stream, which waits for the one that had it
+ * @m: the model
+ * @index: in @m->live
+ * @stream: whose work uses it from now on
+ */
+void model_move(struct model *m, guint index, struct CUstream_st *stream);
+
+/**
+ * model_verify() - look for the bytes of an allocation, in the order of its stream
+ * @m: the model
+ * @index: in @m->live
+ */
+void model_verify(struct model *m, guint index);
+
+/**
+ * model_free() - verify and free on the allocation's stream; what failed by a fault has to succeed without it
+ * @m: the model
+ * @index: in @m->live
+ */
+void model_free(struct model *m, guint index);
+
+/**
+ * model_complete() - complete some of a stream's work, as far as it waits for nobody
+ * @m: the model
+ * @stream: the stream
+ * @n: how many pieces
+ */
+void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n);
+
+/**
+ * model_complete_all() - complete everything, through streams that wait for each other
+ * @m: the model
+ */
+void model_complete_all(struct model *m);
+
+/**
+ * model_renew_stream() - destroy a stream, unless it waits for another, and create one in its place
+ * @m: the model
+ * @index: of the stream
+ */
+void model_renew_stream(struct model *m, int index);
+
+/**
+ * model_check() - hold the pool against the model
+ * @m: the model, not armed
+ */
+void model_check(struct model *m);
+
+#endif /* MODEL_H */
