@@ -214,12 +214,6 @@ static void harvest_say(struct harvest *harvest, const struct chunk *chunk, cons
 	g_free(layout);
 }
 
-/* What is above the first bytes of a region, apart from them; NULL if that is nothing. */
-static struct region *harvest_cut(struct region_map *regions, struct region *region, size_t size)
-{
-	return size < region->size ? region_split(regions, region, size) : NULL;
-}
-
 /* The maps follow what has been mapped. Nothing here can fail. */
 static struct region *harvest_commit(struct harvest *harvest)
 {
@@ -231,18 +225,18 @@ static struct region *harvest_commit(struct harvest *harvest)
 	for (guint i = 0; i < harvest->pieces->len; i++) {
 		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
 
-		harvest_cut(regions, piece->region, piece->take);
+		region_cut(regions, piece->region, piece->take);
 		region_set_zombie(regions, piece->region);
 	}
 	if (harvest->base)
 		block = region_set_free(regions, harvest->base, harvest->stream, harvest->event);
 	if (harvest->moved) {
-		rest = harvest_cut(regions, hole, harvest->moved);
+		rest = region_cut(regions, hole, harvest->moved);
 		block = region_set_free(regions, hole, harvest->stream, harvest->event);
 		harvest_say(harvest, chunk, "moved", harvest->moved);
 	}
 	if (harvest->created) {
-		harvest_cut(regions, rest, harvest->created);
+		region_cut(regions, rest, harvest->created);
 		rest = region_set_free(regions, rest, NULL, NULL);
 		rest->fresh = true;
 		harvest_say(harvest, chunk, "created", harvest->created);
@@ -307,7 +301,7 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 err_zombie:
 	/* What could not be unmapped must not pass for a hole: the next allocation tries again. */
 	if (left) {
-		harvest_cut(regions, harvest->hole, left);
+		region_cut(regions, harvest->hole, left);
 		region_set_zombie(regions, harvest->hole);
 	}
 err_release:

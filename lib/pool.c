@@ -22,8 +22,7 @@ static int pool_create_pages(struct vpmm_pool *pool, struct region *hole, size_t
 	if (err)
 		goto out_zombie;
 	extent_settle(&pool->extents, hole->addr, extents);
-	if (size < hole->size)
-		region_split(&pool->regions, hole, size);
+	region_cut(&pool->regions, hole, size);
 	region_set_free(&pool->regions, hole, NULL, NULL);
 	pool->counts.grown += size;
 	stats_note_peaks(pool);
@@ -31,7 +30,7 @@ static int pool_create_pages(struct vpmm_pool *pool, struct region *hole, size_t
 
 out_zombie:
 	if (left) {
-		region_split(&pool->regions, hole, left);
+		region_cut(&pool->regions, hole, left);
 		region_set_zombie(&pool->regions, hole);
 	}
 	extent_release(&pool->extents, extents, 0);
@@ -227,8 +226,7 @@ static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	if (err)
 		return err;
 
-	if (region->size > size)
-		region_split(&pool->regions, region, size);
+	region_cut(&pool->regions, region, size);
 	region_set_malloc(&pool->regions, region, stream);
 	pool->peak_live = MAX(pool->peak_live, pool->regions.bytes[REGION_MALLOC]);
 	*addr = region->addr;

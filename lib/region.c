@@ -267,6 +267,11 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	return upper;
 }
 
+struct region *region_cut(struct region_map *map, struct region *region, size_t size)
+{
+	return size < region->size ? region_split(map, region, size) : NULL;
+}
+
 /* Takes a region out of what its kind has; it keeps its size and place and becomes something else. */
 static void region_leave(struct region_map *map, struct region *region)
 {

@@ -176,6 +176,16 @@ struct region *region_find_malloc(struct region_map *map, uint64_t addr);
 struct region *region_split(struct region_map *map, struct region *region, size_t size);
 
 /**
+ * region_cut() - let a region have no more than so many bytes
+ * @map: the map
+ * @region: the region, which keeps the lower part
+ * @size: bytes, more than 0 and no more than the region has
+ *
+ * Return: the upper part; NULL: the region had no more.
+ */
+struct region *region_cut(struct region_map *map, struct region *region, size_t size);
+
+/**
  * region_set_unmapped() - nothing is mapped here any more
  * @map: the map
  * @region: the region

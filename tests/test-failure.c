@@ -216,9 +216,8 @@ static void test_creation_fails_whole(void)
 }
 
 /* The access fails, and the first try to undo what was mapped as well: the second, at the end, does it. */
-static void test_undoing_creation_fails(void)
+static void undoing_creation_fails(struct vpmm_opts opts)
 {
-	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 3 };
 	struct settings settings;
 	struct backend *host, *be;
 	struct vpmm_pool *pool;
@@ -235,6 +234,14 @@ static void test_undoing_creation_fails(void)
 	be->ops->leave(be);
 	be->ops->close(be);
 	fixture_assert_nothing_left();
+}
+
+/* With more address space than the pages take, and with none. */
+static void test_undoing_creation_fails(void)
+{
+	undoing_creation_fails((struct vpmm_opts){ FIXTURE_OPTS, .pages = 3 });
+	undoing_creation_fails((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .pages = 3,
+						   .va_size = 3 * PAGE });
 }
 
 /* So much is asked for beforehand, and the answer is an error. */

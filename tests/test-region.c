@@ -253,6 +253,20 @@ static void test_zombie_waits_for_good(void)
 	g_assert_cmpuint(event.refs, ==, 1);
 }
 
+static void test_cut(void)
+{
+	struct maps m = { 0 };
+	struct region *x;
+
+	maps_init(&m, 100);
+	x = free_next(&m, 10, &m.a);
+	g_assert_null(region_cut(&m.map, x, 10));
+	g_assert_cmpuint(m.map.count, ==, 2);
+	g_assert_cmpuint(region_cut(&m.map, x, 4)->size, ==, 6);
+	g_assert_cmpuint(m.map.count, ==, 3);
+	maps_clear(&m);
+}
+
 /* The addresses of pages, of whatever size, spread over all of a hash table's buckets. */
 static void test_addresses_spread(void)
 {
@@ -282,6 +296,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/region/malloc-is-found-exactly", test_malloc_is_found_exactly);
 	g_test_add_func("/region/zombie-dies", test_zombie_dies);
 	g_test_add_func("/region/zombie-waits-for-good", test_zombie_waits_for_good);
+	g_test_add_func("/region/cut", test_cut);
 	g_test_add_func("/region/addresses-spread", test_addresses_spread);
 	return g_test_run();
 }
