@@ -53,6 +53,18 @@ enum vpmm_reuse {
 };
 
 /**
+ * enum vpmm_small - who serves small requests
+ * @VPMM_SMALL_POOL: the pool; those below a sixteenth of a page from pages that it keeps for them (the default)
+ * @VPMM_SMALL_DRIVER: the driver's stream-ordered allocator those below a page, the pool the others
+ *
+ * Since: 0.1
+ */
+enum vpmm_small {
+	VPMM_SMALL_POOL = 0,
+	VPMM_SMALL_DRIVER = 1
+};
+
+/**
  * vpmm_log_fn - receives what a pool says
  * @data: log_data of struct vpmm_opts
  * @level: one of enum vpmm_log_level
@@ -75,6 +87,12 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @log_level: one of enum vpmm_log_level
  * @log: receives what the pool says; NULL: standard error
  * @log_data: passed to @log
+ * @extent_max: bytes; the largest piece that device memory is created in, a multiple of the page size; 0: 1 GiB, or
+ *	the largest such multiple below. With one page and VPMM_SMALL_DRIVER, requests are rounded up to whole pages, and
+ *	each page can move by itself
+ * @small: one of enum vpmm_small
+ * @frag_ratio: percent; free pieces smaller than this part of what is missing are not gathered into a block: new memory
+ *	is created instead, so that a large block does not take hundreds of driver calls; 0, the default: all are
  *
  * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
  * vpmm_opts_from_env() reads it into options.
@@ -92,6 +110,9 @@ struct vpmm_opts {
 	int log_level;
 	vpmm_log_fn log;
 	void *log_data;
+	size_t extent_max;
+	int small;
+	int frag_ratio;
 };
 
 /**
@@ -110,6 +131,9 @@ struct vpmm_opts {
  * @pages: pages created with the pool
  * @reuse: one of enum vpmm_reuse
  * @log_level: one of enum vpmm_log_level
+ * @extent_max: bytes
+ * @small: one of enum vpmm_small
+ * @frag_ratio: percent
  *
  * Since: 0.1
  */
@@ -128,6 +152,9 @@ struct vpmm_info {
 	uint64_t pages;
 	int reuse;
 	int log_level;
+	uint64_t extent_max;
+	int small;
+	int frag_ratio;
 };
 
 /**
@@ -135,18 +162,18 @@ struct vpmm_info {
  * @size: sizeof(struct vpmm_stats), set by the caller
  * @reserved: bytes of address space
  * @mapped: bytes of device memory that the pool holds
- * @live: bytes of it that are allocated, whole pages
+ * @live: bytes of it that are allocated, as requests are rounded up
  * @free: bytes of it that are not
  * @holes: bytes of address space that nothing is mapped to
- * @zombies: bytes of address space whose memory has moved, waiting to be unmapped
+ * @zombies: bytes of address space whose memory has moved
  * @small_live: bytes allocated through the driver's stream-ordered allocator, as requested
  * @small_mapped: bytes that the driver's allocator holds for them
  * @peak_live: the most that @live has been
  * @peak_mapped: the most that @mapped has been
  * @mallocs: successful allocations, small ones too
  * @frees: successful frees, small ones too
- * @reuses: allocations served by one free region as it was
- * @steals: those of them that took a region of another stream
+ * @reuses: allocations served from what was mapped and free
+ * @steals: allocations that took what another stream had freed; in extents, only where its work was not known to be done
  * @defrags: allocations for which free regions were harvested
  * @grows: allocations for which memory was created
  * @waits: waits for another stream's event on the GPU or, with VPMM_REUSE_BLOCK, for any stream's on the host
@@ -165,6 +192,9 @@ struct vpmm_info {
  * @peak_small: bytes; the most that @small_mapped has been
  * @peak_taken: bytes; the most that @mapped and @small_mapped have been together, as seen whenever memory was created
  *	and whenever the statistics were read
+ * @stuck: bytes of @free in extents of which something is allocated, and which therefore cannot move
+ * @spans: bytes of @mapped that are kept for small requests
+ * @mappings: places where extents are mapped; one that has moved stays mapped where it was, for when it is wanted there
  *
  * Since: 0.1
  */
@@ -201,6 +231,9 @@ struct vpmm_stats {
 	uint64_t driver_ns;
 	uint64_t peak_small;
 	uint64_t peak_taken;
+	uint64_t stuck;
+	uint64_t spans;
+	uint64_t mappings;
 };
 
 /**
@@ -239,8 +272,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
 /**
  * vpmm_malloc() - allocate device memory, for use on a stream
  * @pool: the pool; NULL: the default pool of the current device, created as the environment says if there is none yet
- * @ptr: receives the address, a multiple of 256 bytes; for a request of a page or more, a multiple of the largest power
- *	of two that divides the page size
+ * @ptr: receives the address, a multiple of 512 bytes; of 256 where the driver serves it (VPMM_SMALL_DRIVER)
  * @size: bytes; 0 makes *@ptr NULL
  * @stream: the stream whose work may use the memory from now on; NULL, the legacy and the per-thread default stream
  *	are streams like others
@@ -264,7 +296,7 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
  * @pool: the pool that it was allocated from; NULL: the default pool of the current device
  * @ptr: what vpmm_malloc() gave; NULL does nothing
  * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for,
- *	but, for a request below a page, behind the allocation
+ *	but, for what the driver serves (VPMM_SMALL_DRIVER), behind the allocation
  *
  * Context: any thread; does not wait.
  * Return: 0, or

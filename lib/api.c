@@ -36,15 +36,9 @@ static void watch_forks(void)
 
 static int pool_enter(struct vpmm_pool *pool)
 {
-	int err;
-
-	if (pool->generation != generation)
+	if (G_UNLIKELY(pool->generation != generation))
 		return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
-	err = pool->backend->ops->enter(pool->backend);
-	if (err)
-		return err;
-	pthread_mutex_lock(&pool->lock);
-	return 0;
+	return pool->backend->ops->enter(pool->backend);
 }
 
 /* What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. */
@@ -207,15 +201,26 @@ static int resolve(struct vpmm_pool **pool)
 	return default_create(pool);
 }
 
-/* Every call on a pool stands between these two. @call is what it calls itself when it fails. */
-static int call_begin(struct vpmm_pool **pool, const char *call)
+/* For calls that may do without the lock of the pool. @call is what it calls itself when it fails. */
+static int call_enter(struct vpmm_pool **pool, const char *call)
 {
 	int err;
 
 	err = resolve(pool);
 	if (!err)
 		err = pool_enter(*pool);
-	return err ? error_add(err, "%s", call) : 0;
+	return G_UNLIKELY(err) ? error_add(err, "%s", call) : 0;
+}
+
+/* Every other call on a pool stands between these two. */
+static int call_begin(struct vpmm_pool **pool, const char *call)
+{
+	int err;
+
+	err = call_enter(pool, call);
+	if (!err)
+		pthread_mutex_lock(&(*pool)->lock);
+	return err;
 }
 
 static int call_end(struct vpmm_pool *pool, const char *call, int err)
@@ -225,23 +230,41 @@ static int call_end(struct vpmm_pool *pool, const char *call, int err)
 	return pool_leave(pool, err);
 }
 
+static void explain_exhausted(struct vpmm_pool *pool, size_t size)
+{
+	struct cache_sums cached;
+
+	cache_sum(pool, &cached);
+	error_add(-ENOMEM, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,
+		  pool_live(pool) - cached.bytes, pool_mapped(pool) - pool_live(pool) + cached.bytes);
+}
+
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	uint64_t addr = 0;
-	int err;
+	int err, hit = 0;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
-	err = call_begin(&pool, "vpmm_malloc");
+	err = call_enter(&pool, "vpmm_malloc");
 	if (err)
 		return err;
-	if (size)
+	if (pool->settings.cache)
+		hit = cache_malloc(pool, &addr, size, stream);
+	if (G_LIKELY(hit > 0)) {
+		*ptr = (void *)(uintptr_t)addr;
+		pool->backend->ops->leave(pool->backend);
+		return 0;
+	}
+	pthread_mutex_lock(&pool->lock);
+	if (hit)
+		err = hit;
+	else if (size)
 		err = pool_malloc(pool, &addr, size, stream);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	else if (err == -ENOMEM)
-		error_add(err, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,
-			  pool->regions.bytes[REGION_MALLOC], pool->regions.bytes[REGION_FREE]);
+		explain_exhausted(pool, size);
 	else
 		error_add(err, "%zu bytes", size);
 	return call_end(pool, "vpmm_malloc", err);
@@ -249,14 +272,22 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 {
-	int err;
+	int err, freed = 0;
 
 	if (!ptr)
 		return 0;
-	err = call_begin(&pool, "vpmm_free");
+	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
-	err = pool_free(pool, (uintptr_t)ptr, stream);
+	if (pool->settings.cache)
+		freed = cache_free(pool, (uintptr_t)ptr, stream);
+	if (G_LIKELY(freed > 0)) {
+		pool->backend->ops->leave(pool->backend);
+		return 0;
+	}
+	pthread_mutex_lock(&pool->lock);
+	/* That the address is a wrong one goes before what is wrong with the stream. */
+	err = freed && pool_knows(pool, (uintptr_t)ptr) ? freed : pool_free(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
 	return call_end(pool, "vpmm_free", err);

@@ -19,6 +19,7 @@ struct cuda {
 	drv_context context;
 	int retained;			/* the primary context, to be released */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
+	char apart[128];		/* what every call reads from what some write */
 	pthread_mutex_t lock;		/* for what follows */
 	GPtrArray *spare;		/* events that nobody has, of drv_event */
 };
@@ -484,6 +485,15 @@ static int cuda_event_sync(struct backend *be, struct backend_event *event)
 	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
 }
 
+static int cuda_sync(struct backend *be)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuCtxSynchronize();
+	return result ? cuda_fail(result, "", "cuCtxSynchronize") : 0;
+}
+
 static int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	struct cuda *cuda = cuda_of(be);
@@ -551,6 +561,7 @@ const struct backend_ops backend_cuda = {
 	.event_record = cuda_event_record,
 	.event_query = cuda_event_query,
 	.event_sync = cuda_event_sync,
+	.sync = cuda_sync,
 	.small_alloc = cuda_small_alloc,
 	.small_free = cuda_small_free,
 	.small_held = cuda_small_held,

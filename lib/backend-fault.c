@@ -275,6 +275,13 @@ static int fault_event_sync(struct backend *be, struct backend_event *event)
 	return err ? err : inner_of(be)->ops->event_sync(inner_of(be), event);
 }
 
+static int fault_sync(struct backend *be)
+{
+	int err = check(be, BACKEND_OP_sync);
+
+	return err ? err : inner_of(be)->ops->sync(inner_of(be));
+}
+
 static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	int err = check(be, BACKEND_OP_small_alloc);

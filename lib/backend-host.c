@@ -236,6 +236,13 @@ static int host_sync(struct backend *be, struct backend_event *event)
 	return ret ? ret : host_event_sync(event);
 }
 
+static int host_sync_all(struct backend *be)
+{
+	int ret = check_entered(be, "sync");
+
+	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
+}
+
 static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	int device, ret = check_stream(be, "small_alloc", stream, &device);
@@ -299,6 +306,7 @@ const struct backend_ops backend_host = {
 	.event_record = host_record,
 	.event_query = host_query,
 	.event_sync = host_sync,
+	.sync = host_sync_all,
 	.small_alloc = host_alloc,
 	.small_free = host_free,
 	.small_held = host_held,

@@ -70,10 +70,12 @@ struct backend_info {
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
- * @event_record: make @event stand for all work submitted to @stream so far. Precondition: not recorded before. The
- *	event outlives the stream.
+ * @event_record: make @event stand for all work submitted to @stream so far, and for what it stood for before no more.
+ *	Precondition: no stream, and no thread, waits for it. The event outlives the stream.
  * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
  * @event_sync: wait on the host until it has. Precondition: recorded.
+ * @sync: wait on the host until all work submitted to the device's streams so far has completed, that of streams which
+ *	were destroyed too.
  *
  * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
  *	backend's own that keeps what it has.
@@ -108,6 +110,7 @@ struct backend_ops {
 	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
 	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
 	int (*event_sync)(struct backend *be, struct backend_event *event);
+	int (*sync)(struct backend *be);
 
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
@@ -135,8 +138,8 @@ int backend_open(const char *name, const int *device, struct backend **be);
 /* The operations, for what works on each of them: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
-	X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(small_alloc) X(small_free) \
-	X(small_held)
+	X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) X(small_alloc) \
+	X(small_free) X(small_held)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,

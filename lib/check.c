@@ -8,13 +8,22 @@
 
 /* What a walk over all regions has seen, to be held against the indices and the sums. */
 struct census {
-	const struct vpmm_pool *pool;
+	struct vpmm_pool *pool;
+	const struct region_map *map;
+	size_t piece;
+	GHashTable *extents;
 	uint64_t bytes[REGION_KINDS];
 	uint64_t count[REGION_KINDS];
 	uint64_t passed;
 	uint64_t dead;
 	uint64_t guarded;
-	uint64_t active;
+	uint64_t zombies;
+};
+
+/* What the regions say of an extent. */
+struct shown {
+	uint64_t live;
+	uint64_t free;
 };
 
 static int broken(const struct region *region, const char *what)
@@ -22,18 +31,18 @@ static int broken(const struct region *region, const char *what)
 	return error_set(-EUCLEAN, "region of %zu bytes at 0x%" PRIx64 " %s", region->size, region->addr, what);
 }
 
-static int check_place(const struct region *region, const struct chunk *chunk, uint64_t addr, size_t page_size)
+static int check_place(const struct region *region, const struct chunk *chunk, uint64_t addr, size_t piece)
 {
 	if (region->chunk != chunk || region->addr != addr)
 		return broken(region, "does not start where its neighbour ends");
-	if (!region->size || region->size % page_size)
-		return broken(region, "is not a whole number of pages");
+	if (!region->size || region->size % piece)
+		return broken(region, "is not a multiple of what sizes are rounded up to");
 	if (region->next && region->next->prev != region)
 		return broken(region, "is not its neighbour's neighbour");
 	return 0;
 }
 
-static int check_merged(const struct region *region)
+static int check_merged(const struct census *census, const struct region *region)
 {
 	const struct region *next = region->next;
 
@@ -43,14 +52,19 @@ static int check_merged(const struct region *region)
 		return broken(region, "and the next are both unmapped, and not merged");
 	if (region->kind == REGION_FREE && region->stream == next->stream)
 		return broken(region, "and the next are free for one stream, and not merged");
+	if (region->kind == REGION_ZOMBIE && census->map->keeps && !region->event && !next->event &&
+	    !region->stray && !next->stray)
+		return broken(region, "and the next are zombies that nobody waits for, and not merged");
 	return 0;
 }
 
 static int check_indices(struct census *census, const struct region *region)
 {
-	const struct region_map *map = &census->pool->regions;
-	const struct free_set *set = region->stream ? region->stream->free : &map->unused;
+	const struct region_map *map = census->map;
+	const struct free_set *set = region->stream ? region->stream->free[map->set] : &map->unused;
 
+	if (g_tree_lookup(map->by_addr, region) != region)
+		return broken(region, "is not in the tree by address");
 	switch (region->kind) {
 	case REGION_UNMAPPED:
 		if (g_tree_lookup(map->unmapped, region) != region)
@@ -59,11 +73,17 @@ static int check_indices(struct census *census, const struct region *region)
 	case REGION_MALLOC:
 		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
 			return broken(region, "is allocated, and not in the table of allocations");
+		if (census->pool->settings.cache && !region->block && !region->lent)
+			return broken(region, "is allocated, and its stream's cache does not know it");
 		break;
 	case REGION_FREE:
+		if (region->block)
+			return broken(region, "is free, and a block of a cache");
 		if (!set || g_tree_lookup(set->by_size, region) != region)
 			return broken(region, "is free, and not in its stream's tree");
-		if (region->stream && !event_pending(region->event)) {
+		if (map->keeps && region->event && !event_pending(region->event))
+			return broken(region, "is free with its event passed, and still somebody's");
+		if (!map->keeps && region->stream && !event_pending(region->event)) {
 			census->passed++;
 			if (g_tree_lookup(map->passed, region) != region)
 				return broken(region, "is free with its event passed, and not in the tree of those");
@@ -85,33 +105,53 @@ static int check_event(struct census *census, const struct region *region)
 		return broken(region, "has another stream's event");
 	if (event_pending(region->event)) {
 		census->guarded++;
+		census->zombies += region->kind == REGION_ZOMBIE;
 		if (!g_list_find(region->event->guarded.head, region))
 			return broken(region, "is not known to its event");
-	} else if (region->kind == REGION_ZOMBIE) {
+	} else if (region->kind == REGION_ZOMBIE && (!census->map->keeps || region->stray)) {
 		census->dead++;
 	}
 	return 0;
 }
 
-static int check_extents(struct census *census, const struct region *region)
+static struct shown *shown_of(struct census *census, struct extent *extent)
 {
-	GHashTable *active = census->pool->extents.active;
-	uint64_t addr = region->addr, end = region->addr + region->size;
+	struct shown *shown = g_hash_table_lookup(census->extents, extent);
 
-	if (region->kind != REGION_MALLOC && region->kind != REGION_FREE) {
-		for (; addr < end && region->kind == REGION_ZOMBIE; addr += census->pool->extents.page_size) {
-			if (g_hash_table_contains(active, &addr))
-				return broken(region, "is a zombie, and an extent has its address there");
-		}
-		return 0;
+	if (!shown) {
+		shown = g_new0(struct shown, 1);
+		g_hash_table_insert(census->extents, extent, shown);
 	}
-	while (addr < end) {
-		const struct extent *extent = g_hash_table_lookup(active, &addr);
+	return shown;
+}
 
-		if (!extent || extent->addr != addr || !extent->size || extent->size > end - addr)
+static int check_mapped(struct census *census, const struct region *region)
+{
+	uint64_t addr = region->addr, end = region->addr + region->size;
+	bool mapped = region->kind != REGION_UNMAPPED;
+
+	/* What is lent is allocated for the map that lends it, and counted there. */
+	if (region->chunk->lender)
+		return 0;
+	/* Holes are large; where one begins and ends tells enough. What is stray belongs to no extent. */
+	if (!mapped && (extent_place(&census->pool->extents, addr) || extent_place(&census->pool->extents, end - 1)))
+		return broken(region, "is unmapped, and an extent has a place there");
+	if (!mapped || region->kind == REGION_ZOMBIE)
+		return 0;
+	while (addr < end) {
+		struct place *place = extent_place(&census->pool->extents, addr);
+		struct shown *shown;
+		uint64_t stop;
+
+		if (!place || addr < place->addr || addr - place->addr >= place->extent->size)
 			return broken(region, "is mapped, and not covered by extents");
-		census->active++;
-		addr += extent->size;
+		stop = MIN(end, place->addr + place->extent->size);
+		shown = shown_of(census, place->extent);
+		if (region->kind == REGION_MALLOC)
+			shown->live += stop - addr;
+		else
+			shown->free += stop - addr;
+		addr = stop;
 	}
 	return 0;
 }
@@ -122,15 +162,15 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 	int err;
 
 	for (const struct region *region = chunk->first; region; region = region->next) {
-		err = check_place(region, chunk, addr, census->pool->settings.page_size);
+		err = check_place(region, chunk, addr, census->piece);
 		if (!err)
-			err = check_merged(region);
+			err = check_merged(census, region);
 		if (!err)
 			err = check_indices(census, region);
 		if (!err)
 			err = check_event(census, region);
 		if (!err)
-			err = check_extents(census, region);
+			err = check_mapped(census, region);
 		if (err)
 			return err;
 		census->bytes[region->kind] += region->size;
@@ -163,10 +203,35 @@ static int check_ages(const GQueue *queue, const char *what)
 	return 0;
 }
 
+static int check_set(const struct free_set *set, uint64_t *free_count)
+{
+	int err;
+
+	if (!set)
+		return 0;
+	*free_count += (uint64_t)g_tree_nnodes(set->by_size);
+	err = expect((uint64_t)g_tree_nnodes(set->by_size), set->by_age.length, "free regions of a stream by age");
+	return err ? err : check_ages(&set->by_age, "free regions of a stream");
+}
+
+static int check_sets(const struct census *census)
+{
+	uint64_t free_count = (uint64_t)g_tree_nnodes(census->map->unused.by_size);
+	struct stream *stream;
+	GHashTableIter iter;
+	int err;
+
+	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
+		err = check_set(stream->free[census->map->set], &free_count);
+		if (err)
+			return err;
+	}
+	return expect(census->count[REGION_FREE], free_count, "free regions of all streams");
+}
+
 static int check_streams(const struct census *census)
 {
-	const struct region_map *regions = &census->pool->regions;
-	uint64_t free_count = (uint64_t)g_tree_nnodes(regions->unused.by_size);
 	uint64_t guarded = 0, zombies = 0, busy = 0;
 	struct stream *stream;
 	GHashTableIter iter;
@@ -178,21 +243,10 @@ static int check_streams(const struct census *census)
 		busy += !g_queue_is_empty(&stream->pending);
 		for (GList *link = stream->pending.head; link; link = link->next)
 			guarded += ((struct event *)link->data)->guarded.length;
-		if (!stream->free)
-			continue;
-		free_count += (uint64_t)g_tree_nnodes(stream->free->by_size);
-		err = expect((uint64_t)g_tree_nnodes(stream->free->by_size), stream->free->by_age.length,
-			     "free regions of a stream by age");
-		if (!err)
-			err = check_ages(&stream->free->by_age, "free regions of a stream");
-		if (err)
-			return err;
 	}
-	err = expect(census->count[REGION_FREE], free_count, "free regions of all streams");
+	err = expect(census->guarded, guarded, "regions with pending events");
 	if (!err)
-		err = expect(census->guarded, guarded, "regions with pending events");
-	if (!err)
-		err = expect(census->count[REGION_ZOMBIE] - census->dead, zombies, "zombies with pending events");
+		err = expect(census->zombies, zombies, "zombies with pending events");
 	if (!err)
 		err = expect(busy, census->pool->streams.busy.length, "streams with pending events");
 	return err;
@@ -206,7 +260,7 @@ static int check_sums(const struct census *census)
 		[REGION_FREE] = "bytes free",
 		[REGION_ZOMBIE] = "bytes of zombies",
 	};
-	const struct region_map *map = &census->pool->regions;
+	const struct region_map *map = census->map;
 	uint64_t count = 0;
 	int err;
 
@@ -218,6 +272,8 @@ static int check_sums(const struct census *census)
 	}
 	err = expect(count, map->count, "regions");
 	if (!err)
+		err = expect(count, (uint64_t)g_tree_nnodes(map->by_addr), "regions by address");
+	if (!err)
 		err = expect(census->count[REGION_MALLOC], g_hash_table_size(map->mallocs), "allocations");
 	if (!err)
 		err = expect(census->count[REGION_UNMAPPED], (uint64_t)g_tree_nnodes(map->unmapped), "holes");
@@ -228,9 +284,55 @@ static int check_sums(const struct census *census)
 	if (!err)
 		err = check_ages(&map->by_age, "free regions");
 	if (!err)
-		err = expect(census->dead, map->dead.length, "zombies past their events");
+		err = expect(census->dead, map->dead.length, "zombies to be unmapped");
+	return err ? err : check_sets(census);
+}
+
+static int check_map(struct census *census, const struct region_map *map, size_t piece)
+{
+	struct census sums = { .pool = census->pool, .map = map, .piece = piece, .extents = census->extents };
+	int err = 0;
+
+	for (guint i = 0; i < map->chunks->len && !err; i++)
+		err = check_chunk(&sums, map->chunks->pdata[i]);
 	if (!err)
-		err = expect(census->active, g_hash_table_size(census->pool->extents.active), "extents");
+		err = check_sums(&sums);
+	census->guarded += sums.guarded;
+	census->zombies += sums.zombies;
+	return err;
+}
+
+/* Each byte of an extent is allocated or free at one of its places, and only there. */
+static int check_extents(struct census *census)
+{
+	const struct extent_map *map = &census->pool->extents;
+	uint64_t whole = 0, stuck = 0, bytes = 0, places = 0;
+	int err;
+
+	for (GList *link = map->all.head; link; link = link->next) {
+		struct extent *extent = link->data;
+		const struct shown *shown = shown_of(census, extent);
+
+		err = expect(shown->live + shown->free, extent->size, "bytes of an extent");
+		if (!err && extent->counts)
+			err = expect(shown->live, extent->live, "bytes allocated of an extent");
+		if (err)
+			return err;
+		bytes += extent->size;
+		if (extent->counts && extent->live)
+			stuck += extent->size - extent->live;
+		else if (extent->counts)
+			whole += extent->size;
+		for (const struct place *place = extent->places; place; place = place->next)
+			places++;
+	}
+	err = expect(bytes, map->bytes, "bytes of all extents");
+	if (!err)
+		err = expect(whole, map->whole_bytes, "bytes of whole extents");
+	if (!err)
+		err = expect(stuck, map->stuck_bytes, "bytes that are stuck");
+	if (!err)
+		err = expect(places, map->places, "places of extents");
 	return err;
 }
 
@@ -251,15 +353,18 @@ int check_pool(struct vpmm_pool *pool)
 	struct census census = { .pool = pool };
 	int err;
 
-	for (guint i = 0; i < pool->regions.chunks->len; i++) {
-		err = check_chunk(&census, pool->regions.chunks->pdata[i]);
-		if (err)
-			return err;
-	}
-	err = check_sums(&census);
+	census.extents = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+	err = check_map(&census, &pool->regions, pool->settings.paged ? pool->settings.page_size : POOL_PIECE);
+	if (!err)
+		err = check_map(&census, &pool->spans, POOL_PIECE);
+	if (!err)
+		err = check_extents(&census);
 	if (!err)
 		err = check_streams(&census);
 	if (!err)
 		err = check_small(pool);
+	if (!err)
+		err = cache_check(pool);
+	g_hash_table_destroy(census.extents);
 	return err;
 }

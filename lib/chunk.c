@@ -5,7 +5,7 @@
 #include "error.h"
 #include "pool.h"
 
-int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole)
+int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole)
 {
 	struct backend *be = pool->backend;
 	size_t page_size = pool->settings.page_size;
@@ -28,14 +28,14 @@ int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole)
 	else
 		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
 			size, addr);
-	*hole = region_add_chunk(&pool->regions, addr, size);
+	*hole = region_add_chunk(map, addr, size);
 	return 0;
 }
 
-int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole)
+int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, struct region **hole)
 {
-	*hole = region_find_unmapped(&pool->regions, size);
-	return *hole ? 0 : chunk_add(pool, size, hole);
+	*hole = region_find_unmapped(map, size);
+	return *hole ? 0 : chunk_add(pool, map, size, hole);
 }
 
 void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
@@ -45,17 +45,18 @@ void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
 
 	error_keep(&kept);
 	if (!be->ops->unreserve(be, chunk->addr, chunk->size))
-		region_remove_chunk(&pool->regions, chunk);
+		region_remove_chunk(chunk->map, chunk);
 	error_restore(&kept);
 }
 
-void chunk_unreserve(struct vpmm_pool *pool)
+void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
 {
 	struct backend *be = pool->backend;
 
-	for (guint i = 0; i < pool->regions.chunks->len; i++) {
-		struct chunk *chunk = pool->regions.chunks->pdata[i];
+	for (guint i = 0; i < map->chunks->len; i++) {
+		struct chunk *chunk = map->chunks->pdata[i];
 
-		be->ops->unreserve(be, chunk->addr, chunk->size);
+		if (!chunk->lender)
+			be->ops->unreserve(be, chunk->addr, chunk->size);
 	}
 }

@@ -7,11 +7,13 @@
 
 struct chunk;
 struct region;
+struct region_map;
 struct vpmm_pool;
 
 /**
  * chunk_add() - reserve one more chunk
  * @pool: the pool; its lock is held, its backend entered
+ * @map: which of its region maps it is for
  * @needed: bytes that it must have, a multiple of the page size
  * @hole: receives the chunk's one region
  *
@@ -20,17 +22,18 @@ struct vpmm_pool;
  *
  * Return: 0, or what the backend's reserve returns.
  */
-int chunk_add(struct vpmm_pool *pool, size_t needed, struct region **hole);
+int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole);
 
 /**
  * chunk_find() - a hole that is large enough, in a new chunk if need be
  * @pool: the pool; its lock is held, its backend entered
+ * @map: likewise
  * @size: bytes, a multiple of the page size
  * @hole: receives the region
  *
  * Return: 0, or what the backend's reserve returns.
  */
-int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole);
+int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, struct region **hole);
 
 /**
  * chunk_drop() - give back a chunk that was reserved in vain
@@ -42,9 +45,10 @@ int chunk_find(struct vpmm_pool *pool, size_t size, struct region **hole);
 void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk);
 
 /**
- * chunk_unreserve() - give all address space back, when the pool goes
+ * chunk_unreserve() - give all address space of a map back, when the pool goes
  * @pool: the pool, its backend entered; nothing is mapped any more
+ * @map: the map
  */
-void chunk_unreserve(struct vpmm_pool *pool);
+void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map);
 
 #endif /* CHUNK_H */

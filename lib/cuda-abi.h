@@ -171,6 +171,7 @@ enum {
 	X(cuCtxGetDevice,, (drv_device *device)) \
 	X(cuCtxPushCurrent, _v2, (drv_context context)) \
 	X(cuCtxPopCurrent, _v2, (drv_context *context)) \
+	X(cuCtxSynchronize,, (void)) \
 	X(cuMemGetInfo, _v2, (size_t *free, size_t *total)) \
 	X(cuMemGetAllocationGranularity,, (size_t *bytes, const drv_allocation_prop *prop, drv_granularity which)) \
 	X(cuMemAddressReserve,, (drv_deviceptr *va, size_t size, size_t align, drv_deviceptr at, drv_u64 flags)) \
@@ -203,7 +204,6 @@ enum {
 /* What programs that stand on the library need besides: the tools and the tests. */
 #define DRV_CALLS_PROGRAMS(X) \
 	X(cuCtxSetCurrent,, (drv_context context)) \
-	X(cuCtxSynchronize,, (void)) \
 	X(cuDeviceTotalMem, _v2, (size_t *bytes, drv_device device)) \
 	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
 	X(cuStreamDestroy, _v2, (drv_stream stream)) \

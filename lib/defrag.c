@@ -65,7 +65,7 @@ static void harvest_plan(struct harvest *harvest)
 	size_t wanted = harvest->size - harvest->created;
 
 	if (!block) {
-		wanted = harvest_take_set(harvest, harvest->stream->free, wanted);
+		wanted = harvest_take_set(harvest, harvest->stream->free[regions->set], wanted);
 		wanted = harvest_take_set(harvest, &regions->unused, wanted);
 	}
 	for (GList *link = regions->by_age.head; link && wanted; link = link->next) {
@@ -81,7 +81,7 @@ static int harvest_place(struct harvest *harvest)
 {
 	int err;
 
-	err = chunk_find(harvest->pool, harvest->size, &harvest->hole);
+	err = chunk_find(harvest->pool, &harvest->pool->regions, harvest->size, &harvest->hole);
 	if (err)
 		return err;
 	for (guint i = 0; i < harvest->pieces->len; i++) {
@@ -106,7 +106,7 @@ static int harvest_memory(struct harvest *harvest)
 		extent_collect(extents, piece->region->addr, piece->take, harvest->extents);
 		harvest->moved += piece->take;
 	}
-	return extent_create(extents, harvest->created, harvest->extents);
+	return extent_create(extents, harvest->created, extents->page_size, false, harvest->extents);
 }
 
 /* Of each other stream, the latest event that something in the block waits for; it implies those before it. */

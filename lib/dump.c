@@ -7,11 +7,13 @@
 #include "pool.h"
 #include "stats.h"
 
-static const char *region_sign(const struct vpmm_pool *pool, const struct region *region)
+static const char *region_sign(const struct region *region)
 {
 	switch (region->kind) {
 	case REGION_MALLOC:
-		return region->id == pool->regions.newest ? "+" : "";
+		if (cache_holds(region))
+			return "-";
+		return region->id == region->chunk->map->newest ? "+" : "";
 	case REGION_FREE:
 		return region->fresh ? "#" : "-";
 	case REGION_ZOMBIE:
@@ -26,8 +28,8 @@ char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk)
 	GString *line = g_string_new(NULL);
 
 	for (const struct region *region = chunk->first; region; region = region->next)
-		g_string_append_printf(line, "[%s%zu]", region_sign(pool, region),
-				       region->size / pool->settings.page_size);
+		g_string_append_printf(line, "[%s%.10g]", region_sign(region),
+				       (double)region->size / (double)pool->settings.page_size);
 	return g_string_free(line, FALSE);
 }
 
@@ -49,6 +51,9 @@ static void dump_stats(const struct vpmm_stats *stats, FILE *out)
 		{ "regions", stats->regions },
 		{ "extents", stats->extents },
 		{ "streams", stats->streams },
+		{ "stuck", stats->stuck },
+		{ "spans", stats->spans },
+		{ "mappings", stats->mappings },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)
@@ -64,10 +69,12 @@ static void dump_region(const struct region *region, FILE *out)
 		[REGION_ZOMBIE] = "zombie",
 	};
 
-	fprintf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size, kinds[region->kind]);
+	bool cached = cache_holds(region);
+
+	fprintf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size, kinds[cached ? REGION_FREE : region->kind]);
 	if (region->stream)
 		fprintf(out, " stream %" PRIu64 " %s", region->stream->id,
-			event_pending(region->event) ? "pending" : "passed");
+			cached || event_pending(region->event) ? "pending" : "passed");
 	else if (region->kind == REGION_FREE)
 		fprintf(out, " unused");
 	fputc('\n', out);
@@ -83,11 +90,34 @@ static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, 
 		dump_region(region, out);
 }
 
+/* Frees for the maps what the caches can let go of; the most recent malloc stays that. */
+static void dump_prepare(struct vpmm_pool *pool)
+{
+	uint64_t newest = pool->regions.newest;
+	struct region *last = NULL;
+	bool served;
+
+	last = cache_last(pool, &served);
+	for (guint i = 0; i < pool->regions.chunks->len && !served && !last; i++) {
+		struct chunk *chunk = pool->regions.chunks->pdata[i];
+
+		for (struct region *region = chunk->first; region && !last; region = region->next)
+			last = region->kind == REGION_MALLOC && region->id == newest ? region : NULL;
+	}
+	cache_flush_all(pool);
+	if (last || served)
+		pool->regions.newest++;
+	if (last)
+		last->id = pool->regions.newest;
+}
+
 int dump_pool(struct vpmm_pool *pool, FILE *out)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	int err;
 
+	if (pool->settings.cache)
+		dump_prepare(pool);
 	err = stats_get(pool, &stats);
 	if (err)
 		return err;
@@ -96,6 +126,8 @@ int dump_pool(struct vpmm_pool *pool, FILE *out)
 	dump_stats(&stats, out);
 	for (guint i = 0; i < pool->regions.chunks->len; i++)
 		dump_chunk(pool, pool->regions.chunks->pdata[i], out);
+	for (guint i = 0; i < pool->spans.chunks->len; i++)
+		dump_chunk(pool, pool->spans.chunks->pdata[i], out);
 	if (fflush(out) || ferror(out))
 		return error_set(-EIO, "writing failed: %s", errno ? g_strerror(errno) : "the stream has an error");
 	return 0;

@@ -20,11 +20,64 @@
 		err_; \
 	})
 
+/* Places are found by page. A table with an entry a page would be most of the price of a large extent. */
+#define BLOCK_PAGES 512
+
+struct extent_block {
+	uint64_t number;
+	unsigned int used;
+	struct place *places[BLOCK_PAGES];
+};
+
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size };
-	map->active = address_table_new(NULL);
+	map->active = address_table_new(g_free);
 	map->stray = g_ptr_array_new();
+	g_queue_init(&map->all);
+	g_queue_init(&map->whole);
+}
+
+static struct extent_block *block_of(struct extent_map *map, uint64_t page)
+{
+	uint64_t number = page / BLOCK_PAGES;
+
+	if (!map->last || map->last->number != number)
+		map->last = g_hash_table_lookup(map->active, &number);
+	return map->last;
+}
+
+/* Of all pages of a place, once the place has come or before it goes. */
+static void place_enter(struct extent_map *map, const struct place *place, struct place *value)
+{
+	uint64_t page = place->addr / map->page_size, end = page + place->extent->size / map->page_size;
+
+	while (page < end) {
+		uint64_t stop = MIN(end, (page / BLOCK_PAGES + 1) * BLOCK_PAGES);
+		struct extent_block *block = block_of(map, page);
+
+		if (!block) {
+			block = g_new0(struct extent_block, 1);
+			block->number = page / BLOCK_PAGES;
+			g_hash_table_insert(map->active, &block->number, block);
+		}
+		block->used = value ? block->used + (stop - page) : block->used - (stop - page);
+		for (uint64_t i = page; i < stop; i++)
+			block->places[i % BLOCK_PAGES] = value;
+		if (!block->used) {
+			map->last = NULL;
+			g_hash_table_remove(map->active, &block->number);
+		}
+		page = stop;
+	}
+}
+
+struct place *extent_place(struct extent_map *map, uint64_t addr)
+{
+	uint64_t page = addr / map->page_size;
+	struct extent_block *block = block_of(map, page);
+
+	return block ? block->places[page % BLOCK_PAGES] : NULL;
 }
 
 static void extent_delete(struct extent_map *map, struct extent *extent)
@@ -35,14 +88,59 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 		g_free(extent);
 }
 
+static void extent_make_whole(struct extent_map *map, struct extent *extent)
+{
+	map->whole_bytes += extent->size;
+	g_queue_push_tail_link(&map->whole, &extent->whole);
+}
+
+static void extent_break_whole(struct extent_map *map, struct extent *extent)
+{
+	map->whole_bytes -= extent->size;
+	g_queue_unlink(&map->whole, &extent->whole);
+}
+
+static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
+{
+	struct place *place = g_new(struct place, 1);
+
+	if (!extent->all.data) {
+		extent->all.data = extent;
+		g_queue_push_tail_link(&map->all, &extent->all);
+		map->bytes += extent->size;
+		if (extent->counts)
+			extent_make_whole(map, extent);
+	}
+	*place = (struct place){ .addr = addr, .extent = extent, .next = extent->places };
+	extent->places = place;
+	map->places++;
+	place_enter(map, place, place);
+}
+
+static void extent_remove_place(struct extent_map *map, struct place *place)
+{
+	struct extent *extent = place->extent;
+	struct place **link = &extent->places;
+
+	while (*link != place)
+		link = &(*link)->next;
+	*link = place->next;
+	map->places--;
+	place_enter(map, place, NULL);
+	g_free(place);
+}
+
 void extent_map_clear(struct extent_map *map)
 {
-	GHashTableIter iter;
-	gpointer extent;
+	GList *link;
 
-	g_hash_table_iter_init(&iter, map->active);
-	while (g_hash_table_iter_next(&iter, NULL, &extent))
+	while ((link = g_queue_pop_head_link(&map->all))) {
+		struct extent *extent = link->data;
+
+		while (extent->places)
+			extent_remove_place(map, extent->places);
 		extent_delete(map, extent);
+	}
 	/* This is the last try; what the driver does not take back now is lost. */
 	for (guint i = 0; i < map->stray->len; i++) {
 		struct extent *stray = map->stray->pdata[i];
@@ -54,13 +152,31 @@ void extent_map_clear(struct extent_map *map)
 	g_hash_table_destroy(map->active);
 }
 
-int extent_create(struct extent_map *map, size_t size, GPtrArray *extents)
+/* What the driver would not take back before would be created in addition now. */
+static void extent_retry_stray(struct extent_map *map)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (guint i = map->stray->len; i > 0; i--) {
+		struct extent *stray = map->stray->pdata[i - 1];
+
+		if (TIMED(map, releases, release, stray->handle))
+			continue;
+		g_ptr_array_remove_index_fast(map->stray, i - 1);
+		g_free(stray);
+	}
+	error_restore(&kept);
+}
+
+int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
 {
 	guint first = extents->len;
 	struct backend_info info;
 	uint64_t handle;
 	int err;
 
+	extent_retry_stray(map);
 	/* Taking all that there is, only to give it back, holds up others that share the device. */
 	if (size >= MUCH) {
 		err = map->backend->ops->info(map->backend, &info);
@@ -70,15 +186,18 @@ int extent_create(struct extent_map *map, size_t size, GPtrArray *extents)
 			return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size,
 					 info.memory_free);
 	}
-	for (size_t done = 0; done < size; done += map->page_size) {
+	for (size_t done = 0; done < size; done += piece) {
 		struct extent *extent;
 
-		err = TIMED(map, creates, create, map->page_size, &handle);
+		piece = MIN(piece, size - done);
+		err = TIMED(map, creates, create, piece, &handle);
 		if (err)
 			goto err_release;
 		extent = g_new0(struct extent, 1);
-		extent->size = map->page_size;
+		extent->size = piece;
 		extent->handle = handle;
+		extent->counts = counts;
+		extent->whole.data = extent;
 		g_ptr_array_add(extents, extent);
 	}
 	return 0;
@@ -104,11 +223,54 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct extent *extent = g_hash_table_lookup(map->active, &addr);
+		struct extent *extent = extent_place(map, addr)->extent;
 
 		g_ptr_array_add(extents, extent);
 		addr += extent->size;
 	}
+}
+
+/* An extent of which so many bytes more, or fewer, are allocated. */
+static void extent_set_live(struct extent_map *map, struct extent *extent, size_t live)
+{
+	if (extent->live)
+		map->stuck_bytes -= extent->size - extent->live;
+	else
+		extent_break_whole(map, extent);
+	extent->live = live;
+	if (extent->live)
+		map->stuck_bytes += extent->size - extent->live;
+	else
+		extent_make_whole(map, extent);
+}
+
+void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+
+	while (addr < end) {
+		struct place *place = extent_place(map, addr);
+		uint64_t stop = MIN(end, place->addr + place->extent->size);
+
+		extent_set_live(map, place->extent, place->extent->live + (stop - addr));
+		addr = stop;
+	}
+}
+
+bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+	bool split = false;
+
+	while (addr < end) {
+		struct place *place = extent_place(map, addr);
+		uint64_t stop = MIN(end, place->addr + place->extent->size);
+
+		extent_set_live(map, place->extent, place->extent->live - (stop - addr));
+		split |= place->extent->split && !place->extent->live;
+		addr = stop;
+	}
+	return split;
 }
 
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left)
@@ -142,16 +304,38 @@ void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents)
 	for (guint i = 0; i < extents->len; i++) {
 		struct extent *extent = extents->pdata[i];
 
-		/* One that was just created is not active yet, and removes nothing. */
-		if (g_hash_table_lookup(map->active, &extent->addr) == extent)
-			g_hash_table_remove(map->active, &extent->addr);
-		extent->addr = addr;
-		g_hash_table_insert(map->active, &extent->addr, extent);
+		extent_add_place(map, extent, addr);
 		addr += extent->size;
 	}
 }
 
 int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct backend_event *guard)
 {
-	return TIMED(map, unmaps, unmap, addr, size, guard);
+	uint64_t end = addr + size;
+	int err;
+
+	err = TIMED(map, unmaps, unmap, addr, size, guard);
+	if (err)
+		return err;
+	while (addr < end) {
+		struct place *place = extent_place(map, addr);
+
+		addr += place ? place->extent->size : map->page_size;
+		if (place)
+			extent_remove_place(map, place);
+	}
+	return 0;
+}
+
+int extent_drop(struct extent_map *map, struct extent *extent)
+{
+	int err;
+
+	err = extent_unmap(map, extent->places->addr, extent->size, NULL);
+	if (err)
+		return err;
+	g_queue_unlink(&map->all, &extent->all);
+	map->bytes -= extent->size;
+	extent_delete(map, extent);
+	return 0;
 }

@@ -7,22 +7,50 @@
 #define EXTENT_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct backend;
 struct backend_event;
+struct extent_block;
+
+struct extent;
+
+/**
+ * struct place - where an extent is mapped, or was until its memory moved
+ * @addr: where it starts
+ * @extent: the extent
+ * @next: the next older place of the same extent
+ */
+struct place {
+	uint64_t addr;
+	struct extent *extent;
+	struct place *next;
+};
 
 /**
  * struct extent - one handle, the smallest thing that can move
- * @addr: where it is mapped; while it is mapped twice, the newer place
- * @size: bytes, a page
+ * @size: bytes, a whole number of pages
  * @handle: the driver's
+ * @places: where it is mapped, the newest first
+ * @live: bytes of it that are allocated, at whatever place
+ * @counts: whether @live is kept, and so whether it may move
+ * @split: its free bytes may be free at more than one place
+ * @stamp: when it was looked at last, in a count of the map's
+ * @all: links it into the map's extents from the first place on
+ * @whole: links it into the map's whole extents while nothing of it is allocated
  */
 struct extent {
-	uint64_t addr;
 	size_t size;
 	uint64_t handle;
+	struct place *places;
+	size_t live;
+	bool counts;
+	bool split;
+	uint64_t stamp;
+	GList all;
+	GList whole;
 };
 
 /* Driver calls, and the nanoseconds spent in them. */
@@ -38,16 +66,32 @@ struct extent_calls {
 /**
  * struct extent_map - all extents of a pool
  * @backend: the device
- * @page_size: bytes of an extent
- * @active: address to extent
- * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to
+ * @page_size: what extents are multiples of
+ * @active: number of a block of pages to the places of its pages
+ * @last: the block that was found last, as the next is often the same; or NULL
+ * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to; it is asked again
+ * @all: extents that are mapped, or were until the pool goes
+ * @whole: extents of which nothing is allocated, of those that count
+ * @whole_bytes: bytes of them
+ * @stuck_bytes: bytes that are free in extents of which something is allocated
+ * @bytes: bytes of all extents
+ * @places: how many places they have
+ * @stamp: counts what looks at extents one by one
  * @calls: what was asked of the driver
  */
 struct extent_map {
 	struct backend *backend;
 	size_t page_size;
 	GHashTable *active;
+	struct extent_block *last;
 	GPtrArray *stray;
+	GQueue all;
+	GQueue whole;
+	uint64_t whole_bytes;
+	uint64_t stuck_bytes;
+	uint64_t bytes;
+	uint64_t places;
+	uint64_t stamp;
 	struct extent_calls calls;
 };
 
@@ -63,14 +107,16 @@ void extent_map_clear(struct extent_map *map);
  * extent_create() - create device memory, mapped nowhere yet
  * @map: the map
  * @size: bytes, a multiple of the page size
+ * @piece: bytes of an extent, likewise; the last may have fewer
+ * @counts: whether what is allocated of them is to be counted, by extent_add_live()
  * @extents: receives the extents, of struct extent, added at the end
  *
  * Return: 0, or what the backend's create returns; @extents is as before then.
  */
-int extent_create(struct extent_map *map, size_t size, GPtrArray *extents);
+int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
 /**
- * extent_release() - release extents that are mapped nowhere, and not active; never fails
+ * extent_release() - release extents that were created and have no place; never fails
  * @map: the map
  * @extents: of struct extent
  * @first: index of the first of them; the rest are released and removed from the array
@@ -78,13 +124,40 @@ int extent_create(struct extent_map *map, size_t size, GPtrArray *extents);
 void extent_release(struct extent_map *map, GPtrArray *extents, guint first);
 
 /**
- * extent_collect() - the extents that are active in a range
+ * extent_place() - what is mapped at an address
+ * @map: the map
+ * @addr: the address
+ *
+ * Return: the place that the address lies in, or NULL.
+ */
+struct place *extent_place(struct extent_map *map, uint64_t addr);
+
+/**
+ * extent_collect() - the extents that are mapped in a range
  * @map: the map
  * @addr: where it starts
- * @size: bytes
+ * @size: bytes; extents lie there one after another, each of them whole
  * @extents: receives them in the order of their addresses, added at the end
  */
 void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents);
+
+/**
+ * extent_add_live() - something was allocated
+ * @map: the map
+ * @addr: where it starts
+ * @size: bytes, all mapped to extents that count
+ */
+void extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
+
+/**
+ * extent_sub_live() - something that was allocated no longer is
+ * @map: the map
+ * @addr: where it starts
+ * @size: bytes, as given to extent_add_live()
+ *
+ * Return: whether an extent is whole now whose free bytes may be free at more than one place.
+ */
+bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_map_at() - map extents one after another, readable and writable
@@ -93,14 +166,14 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
  * @extents: of struct extent
  * @left: receives, when this fails, how many bytes at @addr are mapped all the same, as undoing it failed too
  *
- * They stay mapped where they were, and their addresses stay as they are, until extent_settle().
+ * They stay mapped where they were; the new places count from extent_settle() on.
  *
  * Return: 0, or what the backend's map and access return.
  */
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left);
 
 /**
- * extent_settle() - let the place where extents were mapped last be their address
+ * extent_settle() - let the places where extents were mapped last be places of theirs
  * @map: the map
  * @addr: as given to extent_map_at()
  * @extents: likewise
@@ -108,14 +181,23 @@ int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, siz
 void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 
 /**
- * extent_unmap() - unmap a range
+ * extent_unmap() - unmap a range, and forget the places in it
  * @map: the map
  * @addr: where it starts
- * @size: bytes
+ * @size: bytes; whole places, or parts where nothing is mapped
  * @guard: the event that must have passed; NULL: none
  *
  * Return: 0, or what the backend's unmap returns.
  */
 int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct backend_event *guard);
+
+/**
+ * extent_drop() - unmap an extent that does not count, and release it
+ * @map: the map
+ * @extent: the extent, mapped at one place, with nobody working through it
+ *
+ * Return: 0, or what the backend's unmap returns; nothing has changed then.
+ */
+int extent_drop(struct extent_map *map, struct extent *extent);
 
 #endif /* EXTENT_H */

@@ -21,6 +21,7 @@ struct item {
 	vpmm_host_fn fn;
 	void *data;
 	struct backend_event *event;
+	uint64_t record;		/* which of the event's records it is */
 };
 
 /*
@@ -39,12 +40,15 @@ struct CUstream_st {
 	uint64_t submitted;		/* pieces of work, ever */
 	uint64_t completed;
 	struct CUstream_st *next;	/* in an event's list, or in advance()'s */
+	struct CUstream_st *older;	/* in all_streams */
+	struct CUstream_st *newer;
 	struct CUstream_st *next_ready;
 };
 
 struct backend_event {
 	unsigned int refs;
-	bool recorded;
+	uint64_t records;		/* how often it was recorded; only the last counts */
+	unsigned int waits;		/* how many waits for it stand in queues, and threads that wait */
 	bool complete;
 	struct CUstream_st *stream;	/* in whose queue its marker is, while there is one */
 	struct CUstream_st *waiting;	/* streams whose head waits for it */
@@ -66,6 +70,7 @@ static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static GHashTable *created;		/* set of the streams of host_stream_create() */
 static struct CUstream_st *defaults[HOST_DEVICES_MAX];
 static struct CUstream_st *ready_orphans;
+static struct CUstream_st *all_streams;	/* the newest */
 static uint64_t last_id;
 static uint64_t event_count;
 
@@ -80,13 +85,24 @@ static struct CUstream_st *stream_new(int device)
 	stream->device = device;
 	stream->refs = 1;
 	stream->tail = &stream->head;
+	stream->older = all_streams;
+	if (all_streams)
+		all_streams->newer = stream;
+	all_streams = stream;
 	return stream;
 }
 
 static void stream_settle(struct CUstream_st *stream)
 {
-	if (!stream->refs && !stream->head && !stream->ready)
-		g_free(stream);
+	if (stream->refs || stream->head || stream->ready)
+		return;
+	if (stream->newer)
+		stream->newer->older = stream->older;
+	else
+		all_streams = stream->older;
+	if (stream->older)
+		stream->older->newer = stream->newer;
+	g_free(stream);
 }
 
 static void stream_unref(struct CUstream_st *stream)
@@ -141,8 +157,11 @@ static void push(struct CUstream_st *stream, enum item_kind kind, struct backend
 
 	item->kind = kind;
 	item->event = event;
-	if (event)
+	if (event) {
+		item->record = event->records;
+		event->waits += kind == ITEM_WAIT;
 		event->refs++;
+	}
 	*stream->tail = item;
 	stream->tail = &item->next;
 }
@@ -154,8 +173,10 @@ static void pop(struct CUstream_st *stream)
 	stream->head = item->next;
 	if (!stream->head)
 		stream->tail = &stream->head;
-	if (item->event)
+	if (item->event) {
+		item->event->waits -= item->kind == ITEM_WAIT;
 		event_drop(item->event);
+	}
 	g_free(item);
 }
 
@@ -179,7 +200,8 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 
 	while ((item = stream->head) && item->kind != ITEM_WORK) {
 		if (item->kind == ITEM_RECORD) {
-			todo = event_finish(item->event, todo);
+			if (item->record == item->event->records)
+				todo = event_finish(item->event, todo);
 		} else if (!item->event->complete) {
 			stream->next = item->event->waiting;
 			item->event->waiting = stream;
@@ -415,7 +437,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 	found = resolve(device, stream);
 	if (!found) {
 		ret = no_stream(stream);
-	} else if (!event->recorded) {
+	} else if (!event->records) {
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
 	} else if (!event->complete) {
 		first = !found->head;
@@ -457,10 +479,11 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	found = resolve(device, stream);
 	if (!found) {
 		ret = no_stream(stream);
-	} else if (event->recorded) {
-		ret = error_set(-EINVAL, "an event can be recorded once, and this one was before");
+	} else if (event->waits) {
+		ret = error_set(-EINVAL, "an event that is waited for cannot be recorded again");
 	} else {
-		event->recorded = true;
+		event->records++;
+		event->complete = false;
 		event->stream = found;
 		first = !found->head;
 		push(found, ITEM_RECORD, event);
@@ -476,7 +499,7 @@ int host_event_query(struct backend_event *event, int *complete)
 	int ret = 0;
 
 	pthread_mutex_lock(&lock);
-	if (event->recorded)
+	if (event->records)
 		*complete = event->complete;
 	else
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be queried");
@@ -500,11 +523,12 @@ int host_event_sync(struct backend_event *event)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&lock);
-	if (!event->recorded) {
+	if (!event->records) {
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
 		goto unlock;
 	}
 	event->refs++;
+	event->waits++;
 	while (!event->complete) {
 		stream = holding_up(event->stream);
 		if (stream->running) {
@@ -515,11 +539,44 @@ int host_event_sync(struct backend_event *event)
 		run_head(stream);
 		stream_unref(stream);
 	}
+	event->waits--;
 	event_drop(event);
 	run_orphans();
 unlock:
 	pthread_mutex_unlock(&lock);
 	return ret;
+}
+
+static struct CUstream_st *busy_stream(int device)
+{
+	struct CUstream_st *stream = all_streams;
+
+	while (stream && (stream->device != device || !stream->head))
+		stream = stream->older;
+	return stream;
+}
+
+int host_stream_sync_all(int device)
+{
+	struct CUstream_st *stream;
+	int ret = not_in_work("wait for a device");
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&lock);
+	while ((stream = busy_stream(device))) {
+		stream = holding_up(stream);
+		if (stream->running) {
+			pthread_cond_wait(&work_done, &lock);
+			continue;
+		}
+		stream->refs++;
+		run_head(stream);
+		stream_unref(stream);
+	}
+	run_orphans();
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 uint64_t host_event_count(void)

@@ -97,6 +97,16 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event);
 
 /**
+ * host_stream_sync_all() - complete the work of all streams of a device, and what that waits for on other streams
+ * @device: ordinal
+ *
+ * What is submitted meanwhile is completed too.
+ *
+ * Return: 0, or -EBUSY if called by a piece of work.
+ */
+int host_stream_sync_all(int device);
+
+/**
  * host_event_create() - create an event
  *
  * Return: the event, not yet recorded, with one reference.
@@ -112,7 +122,7 @@ void host_event_unref(struct backend_event *event);
 /**
  * host_event_record() - make an event stand for all work submitted to a stream so far
  * @device: ordinal
- * @event: the event, not recorded before
+ * @event: the event, which no stream waits for; it stands for what it was recorded for before no more
  * @stream: the handle
  *
  * Return: 0 or -EINVAL.

@@ -5,17 +5,24 @@
 
 #include <glib.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "backend.h"
+#include "budget.h"
+#include "cache.h"
 #include "extent.h"
 #include "log.h"
+#include "memo.h"
 #include "region.h"
 #include "settings.h"
 #include "stream.h"
 #include "vpmm.h"
 
-/* What a pool has done, as in struct vpmm_stats. */
+/* Bytes; what requests are rounded up to where it is not pages. */
+#define POOL_PIECE 512
+
+/* What a pool has done, as in struct vpmm_stats, but for what the caches have done and keep to themselves. */
 struct pool_counts {
 	uint64_t mallocs;
 	uint64_t frees;
@@ -34,25 +41,42 @@ struct pool_counts {
  * @backend: the open device; never changes
  * @device: its ordinal; never changes
  * @settings: as the device has them; never changes
+ * @most_places: how many places extents may have before those are unmapped that are not in use; never changes
  * @generation: of the process that created it; never changes
- * @regions: what lies where
+ * @serial: its number, which no other pool of the process ever has; never changes
+ * @pressure: how often a malloc found nothing and had to gather, create or wait
+ * @central: how many calls have changed the maps
+ * @regions: what lies where, but for what @spans has
+ * @spans: the same of small requests, which would keep extents from moving
+ * @memo: what was decided about @regions
  * @extents: physical memory
  * @streams: who uses it
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
- * @peak_live: the most bytes that were allocated from regions
+ * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
  * @peak_mapped: the most bytes of device memory that the pool has held
  * @peak_taken: the same with what the driver's allocator held
+ * @peak_skipped: how many mallocs have not looked at @peak_live since one did
  * @counts: what the pool has done
+ * @strain: how it gathers
  * @log: what it says
  */
 struct vpmm_pool {
 	pthread_mutex_t lock;
+	char apart_from_lock[CACHE_ALIGN];
 	struct backend *backend;
 	int device;
 	struct settings settings;
+	uint64_t most_places;
 	unsigned int generation;
+	uint64_t serial;
+	char apart_from_settings[CACHE_ALIGN];
+	_Atomic uint64_t pressure;
+	_Atomic uint64_t central;
+	char apart_from_counters[CACHE_ALIGN];
 	struct region_map regions;
+	struct region_map spans;
+	struct memo memo;
 	struct extent_map extents;
 	struct stream_map streams;
 	GHashTable *small;
@@ -60,7 +84,9 @@ struct vpmm_pool {
 	uint64_t peak_live;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
+	guint peak_skipped;
 	struct pool_counts counts;
+	struct strain strain;
 	struct log log;
 };
 
@@ -107,10 +133,41 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
  */
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
+/**
+ * pool_knows() - whether an address is allocated
+ * @pool: the pool; its lock is held
+ * @addr: the address
+ */
+bool pool_knows(struct vpmm_pool *pool, uint64_t addr);
+
+/**
+ * pool_round() - how many bytes a request takes from the regions
+ * @pool: the pool
+ * @size: bytes
+ *
+ * Return: the number; 0: it is none for the regions.
+ */
+static inline size_t pool_round(const struct vpmm_pool *pool, size_t size)
+{
+	size_t piece = pool->settings.paged ? pool->settings.page_size : POOL_PIECE;
+
+	if ((size < pool->settings.page_size && pool->settings.small == VPMM_SMALL_DRIVER) || size > SIZE_MAX / 4)
+		return 0;
+	size += piece - 1;
+	/* Nearly always a power of two, and a division takes a while. */
+	return piece & (piece - 1) ? size / piece * piece : size & -piece;
+}
+
 /* Device memory that the pool holds, in bytes. */
 static inline uint64_t pool_mapped(const struct vpmm_pool *pool)
 {
-	return pool->regions.bytes[REGION_MALLOC] + pool->regions.bytes[REGION_FREE];
+	return pool->extents.bytes;
+}
+
+/* Bytes of it that are allocated. */
+static inline uint64_t pool_live(const struct vpmm_pool *pool)
+{
+	return pool->regions.bytes[REGION_MALLOC] - pool->spans.lent + pool->spans.bytes[REGION_MALLOC];
 }
 
 #endif /* POOL_H */

@@ -14,6 +14,18 @@ static int compare_size(gconstpointer a, gconstpointer b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
+static int compare_addr(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+GTreeNode *region_first_fit(const struct free_set *set, size_t size)
+{
+	return g_tree_lower_bound(set->by_size, REGION_KEY(size));
+}
+
 static struct region *best_fit(GTree *tree, size_t size)
 {
 	GTreeNode *node = g_tree_lower_bound(tree, REGION_KEY(size));
@@ -35,10 +47,11 @@ static void free_set_delete(gpointer data)
 	g_free(set);
 }
 
-void region_map_init(struct region_map *map)
+void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps)
 {
-	*map = (struct region_map){ 0 };
+	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps };
 	map->chunks = g_ptr_array_new();
+	map->by_addr = g_tree_new(compare_addr);
 	map->mallocs = address_table_new(NULL);
 	map->unmapped = g_tree_new(compare_size);
 	map->passed = g_tree_new(compare_size);
@@ -52,12 +65,12 @@ static struct free_set *region_set_of(struct region_map *map, struct region *reg
 
 	if (!stream)
 		return &map->unused;
-	if (!stream->free) {
-		stream->free = g_new(struct free_set, 1);
-		free_set_init(stream->free);
-		g_ptr_array_add(map->sets, stream->free);
+	if (!stream->free[map->set]) {
+		stream->free[map->set] = g_new(struct free_set, 1);
+		free_set_init(stream->free[map->set]);
+		g_ptr_array_add(map->sets, stream->free[map->set]);
 	}
-	return stream->free;
+	return stream->free[map->set];
 }
 
 /* A region holds a reference to its event, passed or not, until it is free or a zombie no more. */
@@ -93,13 +106,13 @@ static void region_index(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		g_tree_insert(region_set_of(map, region)->by_size, region, region);
-		if (region->stream && !event_pending(region->event))
+		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_insert(map->passed, region, region);
 		break;
 	case REGION_ZOMBIE:
 		if (event_pending(region->event))
 			region->stream->zombies++;
-		else
+		else if (!map->keeps || region->stray)
 			g_queue_push_tail_link(&map->dead, &region->guarded);
 		break;
 	case REGION_KINDS:
@@ -119,13 +132,13 @@ static void region_unindex(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		g_tree_remove(region_set_of(map, region)->by_size, region);
-		if (region->stream && !event_pending(region->event))
+		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);
 		break;
 	case REGION_ZOMBIE:
 		if (event_pending(region->event))
 			region->stream->zombies--;
-		else
+		else if (!map->keeps || region->stray)
 			g_queue_unlink(&map->dead, &region->guarded);
 		break;
 	case REGION_KINDS:
@@ -159,6 +172,7 @@ static struct region *region_new(struct region_map *map, struct chunk *chunk, ui
 	region->guarded.data = region;
 	region->set_age.data = region;
 	region->map_age.data = region;
+	g_tree_insert(map->by_addr, region, region);
 	map->count++;
 	return region;
 }
@@ -176,6 +190,7 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 
 	chunk->addr = addr;
 	chunk->size = size;
+	chunk->map = map;
 	chunk->first = region_new(map, chunk, addr, size);
 	region_index(map, chunk->first);
 	g_ptr_array_add(map->chunks, chunk);
@@ -186,10 +201,33 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 void region_remove_chunk(struct region_map *map, struct chunk *chunk)
 {
 	region_unindex(map, chunk->first);
+	g_tree_remove(map->by_addr, chunk->first);
+	map->last = NULL;
 	map->count--;
 	g_ptr_array_remove(map->chunks, chunk);
 	g_free(chunk->first);
 	g_free(chunk);
+}
+
+void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event)
+{
+	struct region *region = region_add_chunk(map, lender->addr, lender->size);
+
+	region->chunk->lender = lender;
+	lender->lent = true;
+	map->lent += lender->size;
+	region_set_free(map, region, stream, event);
+}
+
+struct region *region_remove_lent(struct region_map *map, struct chunk *chunk)
+{
+	struct region *lender = chunk->lender;
+
+	map->lent -= chunk->size;
+	lender->lent = false;
+	region_set_unmapped(map, chunk->first);
+	region_remove_chunk(map, chunk);
+	return lender;
 }
 
 void region_map_clear(struct region_map *map)
@@ -208,6 +246,7 @@ void region_map_clear(struct region_map *map)
 	}
 	g_ptr_array_free(map->chunks, TRUE);
 	g_hash_table_destroy(map->mallocs);
+	g_tree_destroy(map->by_addr);
 	g_tree_destroy(map->unmapped);
 	g_tree_destroy(map->passed);
 	g_tree_destroy(map->unused.by_size);
@@ -219,9 +258,17 @@ struct region *region_find_unmapped(struct region_map *map, size_t size)
 	return best_fit(map->unmapped, size);
 }
 
+struct region *region_find_largest_unmapped(struct region_map *map)
+{
+	GTreeNode *node = g_tree_node_last(map->unmapped);
+
+	return node ? g_tree_node_key(node) : NULL;
+}
+
 struct region *region_find_own(struct region_map *map, struct stream *stream, size_t size)
 {
-	struct region *own = stream->free ? best_fit(stream->free->by_size, size) : NULL;
+	struct free_set *set = stream->free[map->set];
+	struct region *own = set ? best_fit(set->by_size, size) : NULL;
 	struct region *unused = best_fit(map->unused.by_size, size);
 
 	if (!own || !unused)
@@ -232,6 +279,48 @@ struct region *region_find_own(struct region_map *map, struct stream *stream, si
 struct region *region_find_passed(struct region_map *map, size_t size)
 {
 	return best_fit(map->passed, size);
+}
+
+size_t region_run(const struct region *region, struct region **end)
+{
+	const struct region *first = region;
+	size_t size = 0;
+
+	if (region->prev && region->prev->kind == REGION_FREE)
+		return 0;
+	for (; region && region->kind == REGION_FREE; region = region->next)
+		size += region->size;
+	*end = size ? (struct region *)region : first->next;
+	return size;
+}
+
+size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
+{
+	size_t best = 0;
+
+	for (GList *link = map->by_age.head; link; link = link->next) {
+		const struct region *region = link->data;
+		struct region *end;
+		size_t run = region_run(region, &end);
+
+		if (run < size || (best && (run > best || (run == best && region->addr > *addr))))
+			continue;
+		best = run;
+		*addr = region->addr;
+	}
+	return best;
+}
+
+struct region *region_at(struct region_map *map, uint64_t addr)
+{
+	GTreeNode *node;
+
+	if (map->last && addr - map->last->addr < map->last->size)
+		return map->last;
+	node = g_tree_upper_bound(map->by_addr, &(struct region){ .addr = addr });
+	node = node ? g_tree_node_previous(node) : g_tree_node_last(map->by_addr);
+	map->last = node ? g_tree_node_key(node) : NULL;
+	return map->last && addr - map->last->addr < map->last->size ? map->last : NULL;
 }
 
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)
@@ -254,6 +343,7 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 
 	upper->kind = region->kind;
 	upper->fresh = region->fresh;
+	upper->stray = region->stray;
 	upper->stream = region->stream;
 	upper->id = region->id;
 	region_guard(upper, region->event);
@@ -289,6 +379,9 @@ static void region_swallow(struct region_map *map, struct region *lower, struct 
 	if (lower->next)
 		lower->next->prev = lower;
 	map->count--;
+	g_tree_remove(map->by_addr, upper);
+	if (map->last == upper)
+		map->last = lower;
 	region_unguard(upper);
 	g_free(upper);
 }
@@ -300,6 +393,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	region_leave(map, region);
 	region_unguard(region);
 	region->stream = NULL;
+	region->stray = false;
 	region->kind = REGION_UNMAPPED;
 	if (next && next->kind == REGION_UNMAPPED) {
 		region_leave(map, next);
@@ -325,9 +419,12 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	region_index(map, region);
 }
 
-static bool region_is_free_of(const struct region *region, const struct stream *stream)
+/* Whether a free region may be one with another: nobody is to wait for a stream that he need not wait for. */
+static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream)
 {
-	return region && region->kind == REGION_FREE && region->stream == stream;
+	if (!region || region->kind != REGION_FREE)
+		return false;
+	return region->stream == stream || (map->keeps && map->streams->sole && (!region->stream || !stream));
 }
 
 /* Of two events of one stream, the later one: when it has passed, so have both. Moves the caller's reference there. */
@@ -345,23 +442,29 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 {
 	struct region *prev = region->prev, *next = region->next;
 
+	if (map->keeps && !event_pending(event)) {
+		stream = NULL;
+		event = NULL;
+	}
 	event_ref(event);
 	region_leave(map, region);
 	region_unguard(region);
-	region->stream = stream;
 	region->kind = REGION_FREE;
-	if (region_is_free_of(next, stream)) {
+	if (region_is_free_for(map, next, stream)) {
 		region_leave(map, next);
+		stream = stream ? stream : next->stream;
 		event = event_keep_later(event, next->event);
 		region_swallow(map, region, next);
 	}
-	if (region_is_free_of(prev, stream)) {
+	if (region_is_free_for(map, prev, stream)) {
 		region_leave(map, prev);
+		stream = stream ? stream : prev->stream;
 		event = event_keep_later(event, prev->event);
 		region_unguard(prev);
 		region_swallow(map, prev, region);
 		region = prev;
 	}
+	region->stream = stream;
 	region->id = ++map->newest;
 	region_guard(region, event);
 	event_unref(event);
@@ -370,19 +473,104 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	return region;
 }
 
-void region_set_zombie(struct region_map *map, struct region *region)
+struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
+{
+	struct region *region = region_at(map, addr);
+	struct region *next;
+
+	if (region->addr < addr)
+		region = region_split(map, region, addr - region->addr);
+	region_cut(map, region, size);
+	while (region->size < size) {
+		next = region->next;
+		region_cut(map, next, size - region->size);
+		region_leave(map, region);
+		region_leave(map, next);
+		region_swallow(map, region, next);
+		region_index(map, region);
+		if (region->kind == REGION_FREE)
+			region_enlist(map, region, NULL);
+	}
+	return region;
+}
+
+struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
+			   struct event *event)
+{
+	struct region *region = region_isolate(map, addr, size);
+
+	event_ref(event);
+	region_leave(map, region);
+	region_unguard(region);
+	region->stream = stream;
+	region->kind = REGION_MALLOC;
+	region->id = ++map->newest;
+	if (event_pending(event))
+		region_guard(region, event);
+	event_unref(event);
+	region_index(map, region);
+	return region;
+}
+
+/* Zombies that nobody has to wait for have nothing to tell them apart. */
+static struct region *region_merge_zombies(struct region_map *map, struct region *region)
+{
+	struct region *prev = region->prev, *next = region->next;
+
+	if (next && next->kind == REGION_ZOMBIE && !next->event && !next->stray) {
+		region_leave(map, next);
+		region_swallow(map, region, next);
+	}
+	if (prev && prev->kind == REGION_ZOMBIE && !prev->event && !prev->stray) {
+		region_leave(map, prev);
+		region_swallow(map, prev, region);
+		region = prev;
+	}
+	return region;
+}
+
+struct region *region_set_zombie(struct region_map *map, struct region *region)
 {
 	region_leave(map, region);
 	region->kind = REGION_ZOMBIE;
+	if (map->keeps && !region->stray && !event_pending(region->event)) {
+		region_unguard(region);
+		region->stream = NULL;
+		region = region_merge_zombies(map, region);
+	}
 	region_index(map, region);
+	return region;
 }
 
-void region_pass(void *data, void *guarded)
+void region_set_stray(struct region_map *map, struct region *region)
 {
-	struct region_map *map = data;
-	struct region *region = guarded;
+	region->stray = true;
+	region_set_zombie(map, region);
+}
 
+/* The event guards it no more, so all that is left is to let it go. */
+static void region_pass_kept(struct region_map *map, struct region *region)
+{
 	if (region->kind == REGION_FREE) {
+		region_set_free(map, region, NULL, NULL);
+	} else if (region->kind == REGION_ZOMBIE) {
+		region->stream->zombies--;
+		map->bytes[REGION_ZOMBIE] -= region->size;
+		region_unguard(region);
+		region->stream = NULL;
+		region = region_merge_zombies(map, region);
+		map->bytes[REGION_ZOMBIE] += region->size;
+	}
+}
+
+void region_pass(void *guarded)
+{
+	struct region *region = guarded;
+	struct region_map *map = region->chunk->map;
+
+	if (map->keeps) {
+		region_pass_kept(map, region);
+	} else if (region->kind == REGION_FREE) {
 		g_tree_insert(map->passed, region, region);
 	} else if (region->kind == REGION_ZOMBIE) {
 		region->stream->zombies--;

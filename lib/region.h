@@ -15,6 +15,8 @@
 
 #include "stream.h"
 
+struct block;
+
 enum region_kind {
 	REGION_UNMAPPED,	/* a hole: nothing is mapped here */
 	REGION_MALLOC,		/* allocated */
@@ -29,6 +31,8 @@ enum region_kind {
  * @size: how many bytes
  * @kind: what it is
  * @fresh: free: created for the most recent malloc
+ * @lent: malloc: it is a chunk of another map
+ * @stray: zombie: the driver did not take it back when asked to; the pool's own memory is not there
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
  * @event: free, zombie: the point at which it was freed, malloc: which @stream comes after and others may not; held by
  *	a reference; NULL: there is none to come after
@@ -39,12 +43,15 @@ enum region_kind {
  * @guarded: links it into its event while that is pending, and a zombie into the map's dead after that
  * @set_age: links it into what its stream has free, by age
  * @map_age: links it into all that is free, by age
+ * @block: malloc: what its stream's cache knows of it; NULL: nothing
  */
 struct region {
 	uint64_t addr;
 	size_t size;
 	enum region_kind kind;
 	bool fresh;
+	bool stray;
+	bool lent;
 	struct stream *stream;
 	struct event *event;
 	uint64_t id;
@@ -54,12 +61,22 @@ struct region {
 	GList guarded;
 	GList set_age;
 	GList map_age;
+	struct block *block;
 };
 
-/* One reservation of address space. */
+/**
+ * struct chunk - one reservation of address space, or a block of another map's
+ * @addr: where it starts
+ * @size: bytes
+ * @map: the map
+ * @lender: the allocated region of another map that it is; NULL: it is a reservation
+ * @first: its lowest region
+ */
 struct chunk {
 	uint64_t addr;
 	size_t size;
+	struct region_map *map;
+	struct region *lender;
 	struct region *first;
 };
 
@@ -70,8 +87,13 @@ struct free_set {
 };
 
 /**
- * struct region_map - all regions of a pool
+ * struct region_map - all regions of a pool, or of what it keeps apart
+ * @streams: who uses them
+ * @set: which of a stream's free sets is this map's
+ * @keeps: old addresses stay mapped for when they are wanted again, and what nobody has to wait for any more is nobody's
  * @chunks: of struct chunk, by address
+ * @by_addr: all regions, by address
+ * @last: the region that was found last by an address, as the next is often the same; or NULL
  * @mallocs: address to region
  * @unmapped: by size and address
  * @unused: free memory that no stream has used
@@ -80,11 +102,17 @@ struct free_set {
  * @by_age: all free memory, by age
  * @dead: zombies whose events have passed
  * @bytes: how many bytes there are of each kind
+ * @lent: bytes that other maps have lent it
  * @count: how many regions there are
  * @newest: the id that was given last
  */
 struct region_map {
+	struct stream_map *streams;
+	unsigned int set;
+	bool keeps;
 	GPtrArray *chunks;
+	GTree *by_addr;
+	struct region *last;
 	GHashTable *mallocs;
 	GTree *unmapped;
 	struct free_set unused;
@@ -93,11 +121,19 @@ struct region_map {
 	GQueue by_age;
 	GQueue dead;
 	uint64_t bytes[REGION_KINDS];
+	uint64_t lent;
 	uint64_t count;
 	uint64_t newest;
 };
 
-void region_map_init(struct region_map *map);
+/**
+ * region_map_init() - set up an empty map
+ * @map: the map
+ * @streams: who uses its memory
+ * @set: which of the free sets of a stream is this map's, below STREAM_SETS
+ * @keeps: whether zombies stay until they are asked for, and free memory whose event has passed is nobody's
+ */
+void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps);
 
 /**
  * region_map_clear() - forget all regions
@@ -118,6 +154,24 @@ void region_map_clear(struct region_map *map);
 struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size);
 
 /**
+ * region_add_lent() - take over an allocated region of another map, as one that is free here
+ * @map: the map
+ * @lender: the region
+ * @stream: the stream that had it last; NULL: none had
+ * @event: the point in the stream after which it is free; NULL: it was never in use
+ */
+void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event);
+
+/**
+ * region_remove_lent() - undo region_add_lent()
+ * @map: the map
+ * @chunk: the chunk, one free region
+ *
+ * Return: the region of the other map.
+ */
+struct region *region_remove_lent(struct region_map *map, struct chunk *chunk);
+
+/**
  * region_remove_chunk() - undo region_add_chunk()
  * @map: the map
  * @chunk: the chunk, one unmapped region
@@ -132,6 +186,23 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
  * Return: the region, or NULL.
  */
 struct region *region_find_unmapped(struct region_map *map, size_t size);
+
+/**
+ * region_first_fit() - the smallest region of a set that fits, to go on from to larger ones
+ * @set: the set
+ * @size: bytes
+ *
+ * Return: the node of the set's tree, or NULL.
+ */
+GTreeNode *region_first_fit(const struct free_set *set, size_t size);
+
+/**
+ * region_find_largest_unmapped() - the largest hole
+ * @map: the map
+ *
+ * Return: the region, or NULL.
+ */
+struct region *region_find_largest_unmapped(struct region_map *map);
 
 /**
  * region_find_own() - the smallest free region that a stream can have without waiting, because of the stream's order
@@ -153,6 +224,61 @@ struct region *region_find_own(struct region_map *map, struct stream *stream, si
  * Return: the region, or NULL.
  */
 struct region *region_find_passed(struct region_map *map, size_t size);
+
+/**
+ * region_find_run() - the smallest row of free regions, whoever has to wait for them
+ * @map: the map
+ * @size: bytes that it has at least
+ * @addr: receives where it starts
+ *
+ * Looks at everything that is free.
+ *
+ * Return: its bytes; 0: there is none.
+ */
+size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
+
+/**
+ * region_run() - the row of free regions that starts with one
+ * @region: the region
+ * @end: receives the region behind it; NULL: the chunk ends there
+ *
+ * Return: its bytes; 0: @region is not free, or not the first.
+ */
+size_t region_run(const struct region *region, struct region **end);
+
+/**
+ * region_at() - the region that an address lies in
+ * @map: the map
+ * @addr: the address
+ *
+ * Return: the region; NULL: it lies in no chunk.
+ */
+struct region *region_at(struct region_map *map, uint64_t addr);
+
+/**
+ * region_isolate() - make one region of exactly a range
+ * @map: the map
+ * @addr: where it starts
+ * @size: bytes; all of it is of one kind, and nobody has to wait for what its parts waited for
+ *
+ * Return: the region, with the stream and event of its first part.
+ */
+struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size);
+
+/**
+ * region_take() - allocate a range, whatever it was divided into
+ * @map: the map
+ * @addr: where it starts
+ * @size: bytes; all of it is free
+ * @stream: for which stream
+ * @event: which the stream comes after, and others may not; NULL: there is none
+ *
+ * What is left over of the regions at the ends stays what it was.
+ *
+ * Return: the region.
+ */
+struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
+			   struct event *event);
 
 /**
  * region_find_malloc() - the allocation at an address
@@ -209,7 +335,8 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
  * @stream: the stream that had it last; NULL: none had
  * @event: the point in the stream after which it is free; NULL: it was never in use
  *
- * Return: the region, merged with its free neighbours of the same stream; the latest event of them counts.
+ * Return: the region, merged with its free neighbours of the same stream; the latest event of them counts. As long as
+ * there is but one stream, it gets what is nobody's too.
  */
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event);
@@ -217,15 +344,25 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 /**
  * region_set_zombie() - a free region's memory has moved elsewhere
  * @map: the map
- * @region: the region, which is free; it keeps its stream and event
+ * @region: the region, which is free, or a hole that something is mapped to; it keeps its stream and event
+ *
+ * Return: the region; where the map keeps, merged with zombies beside it that nobody has to wait for.
  */
-void region_set_zombie(struct region_map *map, struct region *region);
+struct region *region_set_zombie(struct region_map *map, struct region *region);
+
+/**
+ * region_set_stray() - a hole has something mapped that the driver would not unmap; it is to be unmapped later
+ * @map: the map
+ * @region: the region, which is unmapped
+ */
+void region_set_stray(struct region_map *map, struct region *region);
 
 /**
  * region_pass() - the event of a region has passed; for stream_map_init()
- * @data: the map
  * @guarded: the region, which its event does not link any more
+ *
+ * Where the map keeps, the region may be one with its neighbours afterwards.
  */
-void region_pass(void *data, void *guarded);
+void region_pass(void *guarded);
 
 #endif /* REGION_H */

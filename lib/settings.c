@@ -15,6 +15,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 6
 
 #define DEFAULT_PAGE_SIZE (UINT64_C(2) << 20)
 #define DEFAULT_VA_SIZE (UINT64_C(8) << 40)
+#define DEFAULT_EXTENT_MAX (UINT64_C(1) << 30)
 
 /* A word that a setting can be, and the value that it stands for. */
 struct word {
@@ -25,6 +26,12 @@ struct word {
 static const struct word reuse_words[] = {
 	{ "async", VPMM_REUSE_ASYNC },
 	{ "block", VPMM_REUSE_BLOCK },
+	{ NULL, 0 },
+};
+
+static const struct word small_words[] = {
+	{ "pool", VPMM_SMALL_POOL },
+	{ "driver", VPMM_SMALL_DRIVER },
 	{ NULL, 0 },
 };
 
@@ -156,6 +163,21 @@ static int env_count(const char *name, size_t *value)
 	return 0;
 }
 
+static int env_percent(const char *name, int *value)
+{
+	const char *text = env_get(name);
+	size_t number;
+	int err;
+
+	err = env_count(name, &number);
+	if (err)
+		return err;
+	if (number > 100)
+		return error_set(-EINVAL, "%s=%s: expected a percentage, 0 to 100", name, text);
+	*value = (int)number;
+	return 0;
+}
+
 static int env_word(const char *name, const struct word *words, int *index)
 {
 	const char *text = env_get(name);
@@ -170,7 +192,7 @@ static int env_word(const char *name, const struct word *words, int *index)
 int settings_from_env(struct vpmm_opts *opts)
 {
 	struct vpmm_opts found = { .size = opts->size };
-	int reuse, log_level, backend;
+	int reuse, small, log_level, backend;
 	int err;
 
 	err = env_memory_size("VPMM_PAGE_SIZE", &found.page_size);
@@ -181,12 +203,19 @@ int settings_from_env(struct vpmm_opts *opts)
 	if (!err)
 		err = env_word("VPMM_REUSE", reuse_words, &reuse);
 	if (!err)
+		err = env_memory_size("VPMM_EXTENT_MAX", &found.extent_max);
+	if (!err)
+		err = env_percent("VPMM_FRAG_RATIO", &found.frag_ratio);
+	if (!err)
+		err = env_word("VPMM_SMALL", small_words, &small);
+	if (!err)
 		err = env_word("VPMM_LOG", log_words, &log_level);
 	if (!err)
 		err = env_word("VPMM_BACKEND", backend_words, &backend);
 	if (err)
 		return err;
 	found.reuse = reuse_words[reuse].value;
+	found.small = small_words[small].value;
 	found.log_level = log_words[log_level].value;
 	found.backend = env_get("VPMM_BACKEND") ? backend_words[backend].name : NULL;
 	*opts = found;
@@ -226,6 +255,12 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	if (!word_has_value(reuse_words, known.reuse))
 		return error_set(-EINVAL, "vpmm_opts.reuse is %d: expected VPMM_REUSE_ASYNC or VPMM_REUSE_BLOCK",
 				 known.reuse);
+	if (!word_has_value(small_words, known.small))
+		return error_set(-EINVAL, "vpmm_opts.small is %d: expected VPMM_SMALL_POOL or VPMM_SMALL_DRIVER",
+				 known.small);
+	if (known.frag_ratio < 0 || known.frag_ratio > 100)
+		return error_set(-EINVAL, "vpmm_opts.frag_ratio is %d: expected a percentage, 0 to 100",
+				 known.frag_ratio);
 	if (!word_has_value(log_words, known.log_level))
 		return error_set(-EINVAL, "vpmm_opts.log_level is %d: expected VPMM_LOG_NONE to VPMM_LOG_DEBUG",
 				 known.log_level);
@@ -237,6 +272,9 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	settings->va_size = known.va_size;
 	settings->pages = known.pages;
 	settings->reuse = known.reuse;
+	settings->extent_max = known.extent_max;
+	settings->small = known.small;
+	settings->frag_ratio = (unsigned int)known.frag_ratio;
 	settings->log_level = known.log_level;
 	settings->log = known.log;
 	settings->log_data = known.log_data;
@@ -255,6 +293,10 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		if (settings->pages)
 			return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu: expected 0 with a page size that leaves all to the driver",
 					 settings->pages);
+		settings->paged = true;
+		settings->cache = false;
+		settings->small = VPMM_SMALL_DRIVER;
+		settings->extent_max = settings->page_size;
 		return 0;
 	}
 	if (settings->page_size % granularity)
@@ -276,5 +318,16 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 	if (settings->pages > SIZE_MAX / 4 / settings->page_size)
 		return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu, of %zu bytes each: more than a device can address",
 				 settings->pages, settings->page_size);
+	if (!settings->extent_max)
+		settings->extent_max = settings->page_size > DEFAULT_EXTENT_MAX ? settings->page_size :
+				       DEFAULT_EXTENT_MAX / settings->page_size * settings->page_size;
+	if (settings->extent_max % settings->page_size)
+		return error_set(-EINVAL, "extent_max (VPMM_EXTENT_MAX) is %zu: expected a multiple of the page size, "
+				 "%zu", settings->extent_max, settings->page_size);
+	if (settings->extent_max > SIZE_MAX / 4)
+		return error_set(-EINVAL, "extent_max (VPMM_EXTENT_MAX) is %zu: more than a device can address",
+				 settings->extent_max);
+	settings->paged = settings->extent_max == settings->page_size && settings->small == VPMM_SMALL_DRIVER;
+	settings->cache = !settings->paged;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vpmm.h"
@@ -16,9 +17,14 @@ struct settings {
 	size_t va_size;
 	size_t pages;
 	enum vpmm_reuse reuse;
+	size_t extent_max;
+	enum vpmm_small small;
+	unsigned int frag_ratio;	/* percent */
+	bool paged;			/* extents are pages, and the specification is followed to the byte */
 	enum vpmm_log_level log_level;
 	vpmm_log_fn log;
 	void *log_data;
+	bool cache;			/* streams keep what they free, see cache.h */
 };
 
 /**

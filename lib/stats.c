@@ -20,28 +20,32 @@ void stats_note_peaks(struct vpmm_pool *pool)
 
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 {
-	const struct region_map *regions = &pool->regions;
+	const struct region_map *regions = &pool->regions, *spans = &pool->spans;
 	uint64_t small_mapped, peak_small;
+	struct cache_sums cached;
 	int err;
 
 	err = pool->backend->ops->small_held(pool->backend, &small_mapped, &peak_small);
 	if (err)
 		return err;
 	stats_note_peaks(pool);
+	cache_sum(pool, &cached);
+	if (pool->settings.cache)
+		cache_note_peak(pool, true);
 	*stats = (struct vpmm_stats){
 		.size = stats->size,
 		.mapped = pool_mapped(pool),
-		.live = regions->bytes[REGION_MALLOC],
-		.free = regions->bytes[REGION_FREE],
-		.holes = regions->bytes[REGION_UNMAPPED],
-		.zombies = regions->bytes[REGION_ZOMBIE],
+		.live = pool_live(pool) - cached.bytes,
+		.free = pool_mapped(pool) - pool_live(pool) + cached.bytes,
+		.holes = regions->bytes[REGION_UNMAPPED] + spans->bytes[REGION_UNMAPPED],
+		.zombies = regions->bytes[REGION_ZOMBIE] + spans->bytes[REGION_ZOMBIE],
 		.small_live = pool->small_live,
 		.small_mapped = small_mapped,
 		.peak_live = pool->peak_live,
 		.peak_mapped = pool->peak_mapped,
-		.mallocs = pool->counts.mallocs,
-		.frees = pool->counts.frees,
-		.reuses = pool->counts.reuses,
+		.mallocs = pool->counts.mallocs + cached.mallocs,
+		.frees = pool->counts.frees + cached.frees,
+		.reuses = pool->counts.reuses + cached.mallocs,
 		.steals = pool->counts.steals,
 		.defrags = pool->counts.defrags,
 		.grows = pool->counts.grows,
@@ -53,16 +57,20 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.releases = pool->extents.calls.releases,
 		.grown = pool->counts.grown,
 		.remapped = pool->counts.remapped,
-		.chunks = regions->chunks->len,
-		.regions = regions->count,
-		.extents = g_hash_table_size(pool->extents.active),
+		.chunks = regions->chunks->len + spans->chunks->len,
+		.regions = regions->count + spans->count,
+		.extents = pool->extents.all.length,
 		.streams = g_hash_table_size(pool->streams.by_id),
 		.driver_ns = pool->extents.calls.ns,
 		.peak_small = peak_small,
 		.peak_taken = pool->peak_taken,
+		.stuck = pool->extents.stuck_bytes,
+		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
+		.mappings = pool->extents.places,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
-		stats->reserved += regions->bytes[kind];
+		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
+	stats->reserved -= spans->lent;
 	return 0;
 }
 
@@ -87,6 +95,9 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.pages = pool->settings.pages,
 		.reuse = pool->settings.reuse,
 		.log_level = pool->settings.log_level,
+		.extent_max = pool->settings.extent_max,
+		.small = pool->settings.small,
+		.frag_ratio = (int)pool->settings.frag_ratio,
 	};
 	g_strlcpy(info->backend, device.name, sizeof(info->backend));
 	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));

@@ -1,32 +1,53 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <pthread.h>
+
 #include "backend.h"
+#include "cache.h"
 #include "stream.h"
 
-void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *data, void *guarded),
-		     void *data)
+/* A query takes a tenth of a microsecond; all of hundreds of streams would be felt. */
+#define POLL_SOME 8
+
+/* So many streams share what may be unmarked evenly; each later one adds less. */
+#define STREAMS_EVEN 16
+
+void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *guarded))
 {
-	map->backend = backend;
-	map->passed = passed;
-	map->data = data;
+	*map = (struct stream_map){ .backend = backend, .passed = passed };
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
 }
 
 void stream_map_clear(struct stream_map *map)
 {
+	GHashTableIter iter;
+	gpointer stream;
+
+	/* A cache may hold another stream's event. */
+	g_hash_table_iter_init(&iter, map->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		cache_delete(((struct stream *)stream)->cache, map->backend);
 	g_hash_table_destroy(map->by_id);
 }
 
-static struct stream *stream_new(struct stream_map *map, uint64_t id)
+static struct stream *stream_new(struct stream_map *map, uint64_t id, struct CUstream_st *handle)
 {
 	struct stream *stream = g_new0(struct stream, 1);
+	guint count = g_hash_table_size(map->by_id) + 1;
 
 	stream->id = id;
 	stream->map = map;
 	g_queue_init(&stream->pending);
 	stream->busy_link.data = stream;
+	stream->cache = cache_new(stream, handle, map->unmarked / MAX(count, STREAMS_EVEN));
 	g_hash_table_insert(map->by_id, &stream->id, stream);
+	map->sole = g_hash_table_size(map->by_id) == 1 ? stream : NULL;
 	return stream;
+}
+
+struct stream *stream_find(struct stream_map *map, uint64_t id)
+{
+	return g_hash_table_lookup(map->by_id, &id);
 }
 
 int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream)
@@ -39,33 +60,52 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 		return err;
 	*stream = g_hash_table_lookup(map->by_id, &id);
 	if (!*stream)
-		*stream = stream_new(map, id);
+		*stream = stream_new(map, id, handle);
 	return 0;
+}
+
+struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq)
+{
+	struct event *event = g_new0(struct event, 1);
+	GList *before = stream->pending.tail;
+
+	event->stream = stream;
+	event->handle = handle;
+	event->refs = 1;
+	event->seq = seq;
+	event->link.data = event;
+	g_queue_init(&event->guarded);
+	if (!before)
+		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
+	/* One that was recorded elsewhere meanwhile may be later. */
+	while (before && ((struct event *)before->data)->seq > seq)
+		before = before->prev;
+	if (before)
+		g_queue_insert_after_link(&stream->pending, before, &event->link);
+	else
+		g_queue_push_head_link(&stream->pending, &event->link);
+	return event;
 }
 
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event)
 {
 	struct backend *be = stream->map->backend;
 	struct backend_event *recorded;
+	uint64_t seq = 0;
 	int err;
 
 	err = be->ops->event_create(be, &recorded);
 	if (err)
 		return err;
+	/* The order of the numbers is that of the records, whoever makes them. */
+	pthread_mutex_lock(&stream->cache->lock);
 	err = be->ops->event_record(be, recorded, handle);
+	if (!err)
+		seq = ++stream->cache->recorded;
+	pthread_mutex_unlock(&stream->cache->lock);
 	if (err)
 		goto err_destroy;
-
-	*event = g_new0(struct event, 1);
-	(*event)->stream = stream;
-	(*event)->handle = recorded;
-	(*event)->refs = 1;
-	(*event)->seq = ++stream->newest;
-	(*event)->link.data = *event;
-	g_queue_init(&(*event)->guarded);
-	if (g_queue_is_empty(&stream->pending))
-		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
-	g_queue_push_tail_link(&stream->pending, &(*event)->link);
+	*event = stream_adopt(stream, recorded, seq);
 	return 0;
 
 err_destroy:
@@ -91,7 +131,7 @@ static void event_pass(struct event *event)
 	event_retire(event);
 	event->passed = true;
 	while (event->guarded.head)
-		map->passed(map->data, g_queue_pop_head_link(&event->guarded)->data);
+		map->passed(g_queue_pop_head_link(&event->guarded)->data);
 	event_unref(event);
 }
 
@@ -130,6 +170,20 @@ int stream_poll_busy(struct stream_map *map, bool zombies)
 			return err;
 	}
 	return 0;
+}
+
+int stream_poll_some(struct stream_map *map)
+{
+	guint count = MIN(map->busy.length, POLL_SOME);
+	int err = 0;
+
+	for (guint i = 0; i < count && map->busy.head && !err; i++) {
+		GList *link = g_queue_pop_head_link(&map->busy);
+
+		g_queue_push_tail_link(&map->busy, link);
+		err = stream_poll(link->data);
+	}
+	return err;
 }
 
 int event_wait(struct event *event, struct CUstream_st *handle)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Streams and events: who freed what when, and what is complete by now. A stream is known by its driver id, never by
- * its handle. All of it is under the lock of the pool.
+ * its handle. All of it is under the lock of the pool; of the cache, what cache.h says.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -13,7 +13,14 @@
 struct CUstream_st;
 struct backend;
 struct backend_event;
+struct cache;
 struct free_set;
+
+/* How many region maps there can be for one map of streams. */
+#define STREAM_SETS 2
+/* Handles of the legacy default stream, as CUDA has them. */
+#define STREAM_NULL ((struct CUstream_st *)0)
+#define STREAM_LEGACY ((struct CUstream_st *)0x1)
 
 /**
  * struct event - a point in a stream
@@ -39,18 +46,18 @@ struct event {
  * struct stream - a stream that the pool has met
  * @id: the driver's
  * @map: the streams it belongs to
- * @free: what it has free, which is the region map's business; NULL before the first
+ * @free: what it has free in each region map, whose business it is; NULL before the first
  * @pending: its events that are not known to be complete, oldest first
- * @newest: seq of its newest event
+ * @cache: what it has freed and keeps for itself, and the lock under which its events are recorded
  * @zombies: how many zombies wait for its events, likewise
  * @busy_link: links it into the pool's busy streams while it has pending events
  */
 struct stream {
 	uint64_t id;
 	struct stream_map *map;
-	struct free_set *free;
+	struct free_set *free[STREAM_SETS];
 	GQueue pending;
-	uint64_t newest;
+	struct cache *cache;
 	unsigned int zombies;
 	GList busy_link;
 };
@@ -59,15 +66,17 @@ struct stream {
  * struct stream_map - all streams of a pool
  * @backend: the device
  * @passed: called for each that an event has guarded, when it has passed
- * @data: passed to @passed
+ * @unmarked: bytes that the first streams may each free without recording an event, times 16
  * @by_id: id to stream
+ * @sole: the only stream, as long as there is but one
  * @busy: those with pending events
  */
 struct stream_map {
 	struct backend *backend;
-	void (*passed)(void *data, void *guarded);
-	void *data;
+	void (*passed)(void *guarded);
+	uint64_t unmarked;
 	GHashTable *by_id;
+	struct stream *sole;
 	GQueue busy;
 };
 
@@ -75,11 +84,9 @@ struct stream_map {
  * stream_map_init() - set up the streams of a pool
  * @map: the map
  * @backend: the device
- * @passed: called with @data and what an event guarded, as soon as the event is known to have passed
- * @data: passed to @passed
+ * @passed: called with what an event guarded, as soon as the event is known to have passed
  */
-void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *data, void *guarded),
-		     void *data);
+void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *guarded));
 
 /**
  * stream_map_clear() - forget all streams
@@ -100,6 +107,15 @@ void stream_map_clear(struct stream_map *map);
 int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream);
 
 /**
+ * stream_find() - the stream of an id
+ * @map: the map
+ * @id: the driver's id
+ *
+ * Return: the stream, or NULL: the pool has not met it.
+ */
+struct stream *stream_find(struct stream_map *map, uint64_t id);
+
+/**
  * stream_record() - mark the point that a stream has come to
  * @stream: the stream
  * @handle: a handle that means it on this thread
@@ -108,6 +124,16 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
  * Return: 0, or what the backend's event_create and event_record return.
  */
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event);
+
+/**
+ * stream_adopt() - make an event of what was recorded elsewhere
+ * @stream: the stream
+ * @handle: the driver's event, recorded; the event's from now on
+ * @seq: which of its stream's events it is
+ *
+ * Return: the event, with one reference.
+ */
+struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq);
 
 /**
  * stream_poll() - find out which events of a stream have passed by now
@@ -127,6 +153,14 @@ int stream_poll(struct stream *stream);
  * Return: 0, or what the backend's event_query returns.
  */
 int stream_poll_busy(struct stream_map *map, bool zombies);
+
+/**
+ * stream_poll_some() - the same for a few of them, each in its turn
+ * @map: the map
+ *
+ * Return: 0, or what the backend's event_query returns.
+ */
+int stream_poll_some(struct stream_map *map);
 
 /**
  * event_wait() - make a stream wait for an event, on the device

@@ -2,16 +2,10 @@
 #include "pool.h"
 #include "zombie.h"
 
-int zombie_reap(struct vpmm_pool *pool)
+static int reap(struct vpmm_pool *pool, struct region_map *regions)
 {
-	struct region_map *regions = &pool->regions;
 	int err;
 
-	if (!regions->bytes[REGION_ZOMBIE])
-		return 0;
-	err = stream_poll_busy(&pool->streams, true);
-	if (err)
-		return err;
 	while (regions->dead.head) {
 		struct region *region = regions->dead.head->data;
 
@@ -22,4 +16,16 @@ int zombie_reap(struct vpmm_pool *pool)
 		region_set_unmapped(regions, region);
 	}
 	return 0;
+}
+
+int zombie_reap(struct vpmm_pool *pool)
+{
+	struct region_map *regions = &pool->regions;
+	int err = 0;
+
+	if (!regions->keeps && regions->bytes[REGION_ZOMBIE])
+		err = stream_poll_busy(&pool->streams, true);
+	if (!err)
+		err = reap(pool, regions);
+	return err ? err : reap(pool, &pool->spans);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory at several addresses. An extent that has moved stays mapped where it was, so each byte of it is allocated or
+ * free at one of its places, and a zombie at the others; what is free can become free at another place, at no cost.
+ */
+#ifndef ALIAS_H
+#define ALIAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct extent;
+struct order;
+struct vpmm_pool;
+
+/**
+ * alias_order() - what a stream has to come after before it may have a part of an extent
+ * @pool: the pool; its lock is held
+ * @extent: the extent
+ * @from: where the part starts in it
+ * @to: where it ends
+ * @order: receives it
+ *
+ * Return: whether nothing of the part is allocated, at any of the extent's places.
+ */
+bool alias_order(struct vpmm_pool *pool, const struct extent *extent, size_t from, size_t to, struct order *order);
+
+/**
+ * alias_reaches() - whether all of a range is free, or can become free there
+ * @pool: the pool; its lock is held
+ * @addr: where it starts
+ * @size: bytes
+ * @order: receives what a stream has to come after
+ */
+bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct order *order);
+
+/**
+ * alias_claim() - let all of a range be free there
+ * @pool: the pool; its lock is held
+ * @addr: where it starts
+ * @size: bytes; alias_reaches() holds
+ */
+void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size);
+
+/**
+ * alias_unify() - let an extent that nothing is allocated of be free at one place only
+ * @pool: the pool; its lock is held
+ * @addr: an address in the place
+ */
+void alias_unify(struct vpmm_pool *pool, uint64_t addr);
+
+/**
+ * alias_trim() - unmap the places where nothing is allocated or free any more
+ * @pool: the pool; its lock is held, its backend entered
+ *
+ * Those whose events have not passed stay. What was decided before may not be had any longer.
+ *
+ * Return: 0, or what the backend's unmap returns.
+ */
+int alias_trim(struct vpmm_pool *pool);
+
+#endif /* ALIAS_H */

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "budget.h"
+#include "pool.h"
+
+/* A pool takes this part more than the most that was live rather than remap what it has. */
+#define EXCESS 500
+
+/* Remapping strains when it comes within so many allocations again, so many times. */
+#define STRAIN_APART 8
+#define STRAIN_TIMES 128
+
+/* Relief comes in steps of this part of the memory, and all of it is at most that part. */
+#define RELIEF_STEP 64
+#define RELIEF_MOST 4
+
+size_t budget_room(const struct vpmm_pool *pool, size_t size)
+{
+	uint64_t most = MAX(pool->peak_live, pool_live(pool) + size);
+	uint64_t limit = most + most / EXCESS + pool->strain.relief;
+	uint64_t mapped = pool_mapped(pool);
+
+	return limit > mapped ? (limit - mapped) / pool->settings.page_size * pool->settings.page_size : 0;
+}
+
+void budget_note_remap(struct vpmm_pool *pool)
+{
+	struct strain *strain = &pool->strain;
+	uint64_t apart = pool->counts.mallocs - strain->mallocs;
+
+	strain->mallocs = pool->counts.mallocs;
+	if (apart > STRAIN_APART) {
+		strain->remaps /= 2;
+		return;
+	}
+	if (++strain->remaps < STRAIN_TIMES)
+		return;
+	strain->remaps = 0;
+	if (strain->relief < pool->peak_live / RELIEF_MOST)
+		strain->relief += pool->peak_live / RELIEF_STEP;
+}

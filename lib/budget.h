@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How much memory a pool may take, next to the most that was ever live in it. */
+#ifndef BUDGET_H
+#define BUDGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vpmm_pool;
+
+/**
+ * struct strain - how hard it is to live within the budget
+ * @mallocs: how many allocations there had been when memory was last remapped
+ * @remaps: how often that was, at most so many allocations apart, since the budget was last extended
+ * @relief: bytes that the budget was extended by
+ */
+struct strain {
+	uint64_t mallocs;
+	unsigned int remaps;
+	uint64_t relief;
+};
+
+/**
+ * budget_room() - what a pool may still take
+ * @pool: the pool; its lock is held
+ * @size: bytes that are being asked for
+ *
+ * Return: bytes, whole pages.
+ */
+size_t budget_room(const struct vpmm_pool *pool, size_t size);
+
+/**
+ * budget_note_remap() - memory had to be remapped to serve an allocation
+ * @pool: the pool; its lock is held
+ *
+ * A program that has this done all the time, and not only while it finds its shape, would rather have a little more
+ * memory: the budget is extended, in small steps and up to a quarter, until it is done seldom.
+ */
+void budget_note_remap(struct vpmm_pool *pool);
+
+#endif /* BUDGET_H */

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the central calls do with the caches. All of it is under the lock of the pool. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "cache.h"
+#include "error.h"
+#include "live.h"
+#include "pool.h"
+
+/* With more streams than this, not every malloc looks at all of them. */
+#define PEAK_STREAMS 4
+
+static enum block_state state_of(const struct block *block)
+{
+	enum block_state state;
+
+	pthread_mutex_lock(&block->cache->lock);
+	state = block->state;
+	pthread_mutex_unlock(&block->cache->lock);
+	return state;
+}
+
+bool cache_holds(const struct region *region)
+{
+	enum block_state state = region->block ? state_of(region->block) : BLOCK_LIVE;
+
+	return state == BLOCK_CACHED || state == BLOCK_STRANDED;
+}
+
+bool cache_take(struct region *region)
+{
+	struct block *block = region->block;
+	bool live;
+
+	if (!block)
+		return true;
+	pthread_mutex_lock(&block->cache->lock);
+	live = block->state == BLOCK_LIVE;
+	if (live)
+		block->state = BLOCK_TAKEN;
+	pthread_mutex_unlock(&block->cache->lock);
+	return live;
+}
+
+void cache_untake(struct region *region)
+{
+	struct block *block = region->block;
+
+	if (!block)
+		return;
+	pthread_mutex_lock(&block->cache->lock);
+	block->state = BLOCK_LIVE;
+	pthread_mutex_unlock(&block->cache->lock);
+}
+
+void cache_drop(struct region *region)
+{
+	struct cache *cache = region->block ? region->block->cache : NULL;
+
+	if (!cache)
+		return;
+	pthread_mutex_lock(&cache->lock);
+	cache_forget(region->block);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+/* On the legacy stream, whose handle is good at any time, but for captures that it has a part in. */
+static void mark_legacy(struct cache *cache)
+{
+	struct backend *be = cache->stream->map->backend;
+	struct error_kept kept;
+	uint64_t id;
+
+	error_keep(&kept);
+	if (be->ops->stream_id(be, STREAM_LEGACY, &id) || cache_mark(cache, STREAM_LEGACY))
+		error_restore(&kept);
+}
+
+bool cache_behind(struct region *region, struct event **event)
+{
+	struct block *block = region->block;
+	struct cache *cache = block ? block->cache : NULL;
+	bool told = true;
+
+	*event = region->event;
+	if (!block || !block->freed)
+		return true;
+	pthread_mutex_lock(&cache->lock);
+	if (block->freed > cache->marked && cache->legacy)
+		mark_legacy(cache);
+	if (block->freed > cache->marked)
+		told = false;
+	else
+		*event = cache_adopt(cache);
+	pthread_mutex_unlock(&cache->lock);
+	return told;
+}
+
+void cache_strand(struct region *region, struct event *event)
+{
+	struct block *block = region->block;
+	struct cache *cache = block->cache;
+
+	pthread_mutex_lock(&cache->lock);
+	block->state = BLOCK_STRANDED;
+	cache_forget(block);
+	pthread_mutex_unlock(&cache->lock);
+	block->event = event_ref(event);
+	block->next = cache->stranded;
+	cache->stranded = block;
+	cache->stranded_bytes += region->size;
+}
+
+/* A region that a cache lets go of, and when it was freed. */
+struct freed {
+	uint64_t when;
+	struct region *region;
+};
+
+static int compare_freed(const void *a, const void *b)
+{
+	const struct freed *x = a, *y = b;
+
+	return x->when < y->when ? -1 : x->when > y->when;
+}
+
+/* Takes what is marked out of a bin: the last, as those freed later come first. */
+static size_t bin_harvest(struct cache *cache, struct bin *bin, struct freed *freed)
+{
+	struct block **link = &bin->top, *block, *next;
+	size_t count = 0;
+
+	while (*link && (*link)->freed > cache->marked)
+		link = &(*link)->next;
+	block = *link;
+	*link = NULL;
+	for (; block; block = next) {
+		next = block->next;
+		freed[count++] = (struct freed){ .when = block->freed, .region = block->region };
+		cache->count--;
+		cache->bytes -= bin->size;
+	}
+	return count;
+}
+
+static size_t cache_harvest(struct cache *cache, struct freed *freed, struct event **event)
+{
+	struct bin **link = &cache->listed, *bin;
+	size_t count = 0;
+
+	while ((bin = *link)) {
+		count += bin_harvest(cache, bin, freed + count);
+		bin->listed = bin->top;
+		if (bin->listed)
+			link = &bin->next;
+		else
+			*link = bin->next;
+	}
+	for (size_t i = 0; i < count; i++)
+		cache_forget(freed[i].region->block);
+	if (count)
+		*event = event_ref(cache_adopt(cache));
+	return count;
+}
+
+/* Frees for the maps what is marked, in the order in which it was freed. */
+static bool flush_marked(struct vpmm_pool *pool, struct cache *cache)
+{
+	struct freed freed[CACHE_BLOCKS_MAX];
+	struct event *event = NULL;
+	size_t count = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	if (cache->count)
+		count = cache_harvest(cache, freed, &event);
+	pthread_mutex_unlock(&cache->lock);
+	qsort(freed, count, sizeof(*freed), compare_freed);
+	for (size_t i = 0; i < count; i++)
+		live_leave(pool, freed[i].region, cache->stream, event);
+	event_unref(event);
+	return count;
+}
+
+static void free_stranded(struct vpmm_pool *pool, struct block **link, struct event *event)
+{
+	struct block *block = *link;
+	struct cache *cache = block->cache;
+	struct region *region = block->region;
+
+	*link = block->next;
+	cache->stranded_bytes -= region->size;
+	region->block = NULL;
+	live_leave(pool, region, event->stream, event);
+	event_unref(block->event);
+	g_aligned_free(block);
+}
+
+/* What the stream had freed before others freed it: the stream waits for those, and is behind all of it then. */
+static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle)
+{
+	struct event *event;
+	int err = 0;
+
+	for (struct block *block = cache->stranded; block; block = block->next) {
+		if (!event_pending(block->event))
+			continue;
+		err = event_wait(block->event, handle);
+		if (err)
+			return err;
+		pool->counts.waits++;
+	}
+	pthread_mutex_lock(&cache->lock);
+	err = cache_mark(cache, handle);
+	event = err ? NULL : event_ref(cache_adopt(cache));
+	pthread_mutex_unlock(&cache->lock);
+	while (!err && cache->stranded)
+		free_stranded(pool, &cache->stranded, event);
+	event_unref(event);
+	return err;
+}
+
+void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct cache *cache = stream->cache;
+	struct error_kept kept;
+	bool any;
+	int err = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	any = cache->count;
+	pthread_mutex_unlock(&cache->lock);
+	if (!any && !cache->stranded)
+		return;
+	error_keep(&kept);
+	if (cache->stranded)
+		err = flush_stranded(pool, cache, handle);
+	pthread_mutex_lock(&cache->lock);
+	if (cache->count && cache->unmarked)
+		err = cache_mark(cache, handle);
+	pthread_mutex_unlock(&cache->lock);
+	if (err)
+		error_restore(&kept);
+	flush_marked(pool, cache);
+}
+
+void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct cache *cache = stream->cache;
+	bool full;
+
+	pthread_mutex_lock(&cache->lock);
+	full = cache->count == CACHE_BLOCKS_MAX;
+	pthread_mutex_unlock(&cache->lock);
+	if (full)
+		cache_flush(pool, stream, handle);
+}
+
+/* What is stranded need not wait for its own stream any more once the mark has passed. */
+static bool flush_passed(struct vpmm_pool *pool, struct cache *cache)
+{
+	struct block **link = &cache->stranded;
+	bool any = false;
+	uint64_t marked;
+
+	pthread_mutex_lock(&cache->lock);
+	cache_adopt(cache);
+	marked = cache->marked;
+	pthread_mutex_unlock(&cache->lock);
+	if (stream_poll(cache->stream) || event_pending(cache->adopted))
+		return false;
+	while (*link) {
+		if ((*link)->freed > marked) {
+			link = &(*link)->next;
+			continue;
+		}
+		free_stranded(pool, link, (*link)->event);
+		any = true;
+	}
+	return any;
+}
+
+bool cache_flush_all(struct vpmm_pool *pool)
+{
+	struct error_kept kept;
+	GHashTableIter iter;
+	gpointer stream;
+	bool any = false;
+
+	error_keep(&kept);
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		if (cache->legacy && cache->count && cache->unmarked)
+			mark_legacy(cache);
+		pthread_mutex_unlock(&cache->lock);
+		if (flush_marked(pool, cache))
+			any = true;
+		if (cache->stranded && flush_passed(pool, cache))
+			any = true;
+	}
+	error_restore(&kept);
+	return any;
+}
+
+void cache_drain(struct vpmm_pool *pool)
+{
+	bool unmarked = false;
+	GHashTableIter iter;
+	gpointer stream;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		if (cache->legacy && cache->unmarked)
+			mark_legacy(cache);
+		cache_adopt(cache);
+		unmarked = unmarked || cache->unmarked;
+		pthread_mutex_unlock(&cache->lock);
+	}
+	/* Of streams that have freed without an event, and may be gone, nothing else tells that they are past it. */
+	if (unmarked)
+		pool->backend->ops->sync(pool->backend);
+}
+
+static void add_cache(struct cache_sums *sums, struct cache *cache)
+{
+	pthread_mutex_lock(&cache->lock);
+	sums->mallocs += cache->mallocs;
+	sums->frees += cache->frees;
+	sums->bytes += cache->bytes + cache->stranded_bytes;
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
+{
+	GHashTableIter iter;
+	gpointer stream;
+
+	*sums = (struct cache_sums){ 0 };
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		add_cache(sums, ((struct stream *)stream)->cache);
+}
+
+void cache_note_peak(struct vpmm_pool *pool, bool asked)
+{
+	uint64_t most = pool_live(pool), cached = 0, more = 0;
+	unsigned int served = 0;
+	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
+	guint streams = g_hash_table_size(pool->streams.by_id);
+	GHashTableIter iter;
+	gpointer stream;
+
+	if (most <= pool->peak_live)
+		return;
+	if (!asked && streams > PEAK_STREAMS && ++pool->peak_skipped < streams)
+		return;
+	pool->peak_skipped = 0;
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		cached += cache->bytes + cache->stranded_bytes;
+		if (cache->central == central) {
+			more = cache->bytes - cache->lowest;
+			served++;
+		}
+		pthread_mutex_unlock(&cache->lock);
+	}
+	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
+	pool->peak_live = MAX(pool->peak_live, most - cached + (served == 1 ? more : 0));
+}
+
+struct region *cache_last(struct vpmm_pool *pool, bool *served)
+{
+	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
+	struct region *last = NULL;
+	GHashTableIter iter;
+	gpointer stream;
+
+	*served = false;
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		if (cache->central == central) {
+			*served = true;
+			last = cache->last ? cache->last->region : NULL;
+		}
+		pthread_mutex_unlock(&cache->lock);
+	}
+	return last;
+}
+
+static int broken(const struct block *block, const char *what)
+{
+	return error_set(-EUCLEAN, "block at 0x%" PRIx64 " of the cache of stream %" PRIu64 " %s", block->addr,
+			 block->cache->stream->id, what);
+}
+
+static int expect(const struct cache *cache, uint64_t seen, uint64_t kept, const char *what)
+{
+	if (seen == kept)
+		return 0;
+	return error_set(-EUCLEAN, "%s of the cache of stream %" PRIu64 ": %" PRIu64 " are there, %" PRIu64 " are kept",
+			 what, cache->stream->id, seen, kept);
+}
+
+static int check_block(struct vpmm_pool *pool, const struct cache *cache, const struct block *block)
+{
+	const struct region *region = live_find(pool, block->addr);
+
+	if (!region || region != block->region || region->block != block)
+		return broken(block, "has not the region there");
+	if (block->cache != cache || region->stream != cache->stream)
+		return broken(block, "belongs to another stream");
+	if (block->freed > cache->freed)
+		return broken(block, "was freed later than anything");
+	if (block->state == BLOCK_STRANDED)
+		return block->event ? 0 : broken(block, "has no event");
+	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
+		return broken(block, "is in the bin of another size");
+	return block->state == BLOCK_TAKEN ? broken(block, "is being freed by nobody") : 0;
+}
+
+static int check_bins(const struct cache *cache)
+{
+	uint64_t blocks = 0, count = 0, bytes = 0, listed = 0, marks = 0;
+	int err;
+
+	for (const struct bin *bin = cache->listed; bin; bin = bin->next)
+		listed++;
+
+	for (size_t i = 0; i <= cache->bins.mask; i++) {
+		const struct bin *bin = cache->bins.slots[i].value;
+		uint64_t later = UINT64_MAX;
+
+		for (const struct block *block = bin ? bin->top : NULL; block; block = block->next) {
+			if (block->state != BLOCK_CACHED || block->bin != bin || block->freed >= later)
+				return broken(block, "is in a bin, and not cached there in the order of frees");
+			later = block->freed;
+			count++;
+			bytes += bin->size;
+		}
+		blocks += bin ? bin->blocks : 0;
+		marks += bin && bin->listed;
+		if (bin && bin->top && !bin->listed)
+			return broken(bin->top, "is cached, and its bin is not listed");
+	}
+	err = expect(cache, listed, marks, "bins that may have cached blocks");
+	if (!err)
+		err = expect(cache, blocks, cache->blocks.used, "blocks in bins");
+	if (!err)
+		err = expect(cache, count, cache->count, "cached blocks");
+	if (!err)
+		err = expect(cache, bytes, cache->bytes, "cached bytes");
+	return err;
+}
+
+static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
+{
+	uint64_t cached = 0, unmarked = 0, stranded = 0;
+	int err = 0;
+
+	for (size_t i = 0; i <= cache->blocks.mask && !err; i++) {
+		const struct block *block = cache->blocks.slots[i].value;
+
+		if (!block)
+			continue;
+		err = check_block(pool, cache, block);
+		if (err)
+			return err;
+		cached += block->state == BLOCK_CACHED;
+		unmarked += block->freed > cache->marked ? block->bin->size : 0;
+	}
+	for (const struct block *block = cache->stranded; block; block = block->next) {
+		err = check_block(pool, cache, block);
+		if (err)
+			return err;
+		stranded += block->region->size;
+		unmarked += block->freed > cache->marked ? block->region->size : 0;
+	}
+	err = check_bins(cache);
+	if (!err)
+		err = expect(cache, cached, cache->count, "blocks in the state of cached ones");
+	if (!err)
+		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
+	if (!err)
+		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
+	if (!err && !cache->legacy && cache->unmarked > cache->limit)
+		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " has %" PRIu64 " bytes unmarked, and a limit "
+				"of %" PRIu64, cache->stream->id, cache->unmarked, cache->limit);
+	return err;
+}
+
+int cache_check(struct vpmm_pool *pool)
+{
+	GHashTableIter iter;
+	gpointer stream;
+	int err = 0;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		err = check_cache(pool, cache);
+		pthread_mutex_unlock(&cache->lock);
+	}
+	return err;
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The hot path: what a stream's malloc and free do with its cache, and what the cache is made of. */
+#include <stdatomic.h>
+#include <glib.h>
+
+#include "cache.h"
+#include "pool.h"
+
+/* Bins that have no block are kept while there are no more than this. */
+#define BINS_KEPT 64
+
+/* Streams that a thread finds without a lock. A pool has a number that no other ever has, so nothing here dangles. */
+#define KNOWN 16
+static _Thread_local struct {
+	uint64_t pool;
+	uint64_t id;
+	struct cache *cache;
+} known[KNOWN];
+
+/* Memory that shares no line with what other threads write to. */
+static void *alloc_apart(size_t size, size_t align)
+{
+	return g_aligned_alloc0(1, (size + align - 1) / align * align, align);
+}
+
+struct cache *cache_new(struct stream *stream, struct CUstream_st *handle, uint64_t limit)
+{
+	struct cache *cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
+
+	pthread_mutex_init(&cache->lock, NULL);
+	cache->stream = stream;
+	cache->legacy = handle == STREAM_NULL || handle == STREAM_LEGACY;
+	cache->limit = limit;
+	table_init(&cache->blocks);
+	table_init(&cache->bins);
+	return cache;
+}
+
+static void blocks_free(struct block *block)
+{
+	struct block *next;
+
+	for (; block; block = next) {
+		next = block->next;
+		event_unref(block->event);
+		g_aligned_free(block);
+	}
+}
+
+void cache_delete(struct cache *cache, struct backend *be)
+{
+	blocks_free(cache->spare);
+	blocks_free(cache->stranded);
+	for (size_t i = 0; i <= cache->blocks.mask; i++)
+		g_aligned_free(cache->blocks.slots[i].value);
+	for (size_t i = 0; i <= cache->bins.mask; i++)
+		g_aligned_free(cache->bins.slots[i].value);
+	table_clear(&cache->blocks);
+	table_clear(&cache->bins);
+	event_unref(cache->adopted);
+	if (cache->mark)
+		be->ops->event_destroy(be, cache->mark);
+	pthread_mutex_destroy(&cache->lock);
+	g_aligned_free(cache);
+}
+
+static size_t known_slot(const struct vpmm_pool *pool, uint64_t id)
+{
+	return (id + pool->serial) % KNOWN;
+}
+
+void cache_remember(const struct vpmm_pool *pool, struct stream *stream)
+{
+	size_t i = known_slot(pool, stream->id);
+
+	known[i].pool = pool->serial;
+	known[i].id = stream->id;
+	known[i].cache = stream->cache;
+}
+
+static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
+{
+	struct stream *stream;
+
+	pthread_mutex_lock(&pool->lock);
+	stream = stream_find(&pool->streams, id);
+	pthread_mutex_unlock(&pool->lock);
+	if (!stream)
+		return NULL;
+	cache_remember(pool, stream);
+	return stream->cache;
+}
+
+/* *@cache is NULL where the pool has not met the stream. */
+static int cache_of(struct vpmm_pool *pool, struct CUstream_st *handle, struct cache **cache)
+{
+	struct backend *be = pool->backend;
+	uint64_t id;
+	size_t i;
+	int err;
+
+	err = be->ops->stream_id(be, handle, &id);
+	if (G_UNLIKELY(err))
+		return err;
+	i = known_slot(pool, id);
+	if (G_LIKELY(known[i].id == id && known[i].pool == pool->serial))
+		*cache = known[i].cache;
+	else
+		*cache = cache_look_up(pool, id);
+	return 0;
+}
+
+/* What central calls have done so far makes a period of its own of what follows. */
+static void enter_period(struct cache *cache, struct vpmm_pool *pool)
+{
+	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
+
+	if (cache->central == central)
+		return;
+	cache->central = central;
+	cache->lowest = cache->bytes;
+}
+
+int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct cache *cache;
+	struct block *block;
+	struct bin *bin;
+	int err;
+
+	size = pool_round(pool, size);
+	if (!size)
+		return 0;
+	err = cache_of(pool, handle, &cache);
+	if (G_UNLIKELY(err || !cache))
+		return err;
+	pthread_mutex_lock(&cache->lock);
+	bin = table_find(&cache->bins, size);
+	block = bin ? bin->top : NULL;
+	if (block) {
+		enter_period(cache, pool);
+		bin->top = block->next;
+		block->state = BLOCK_LIVE;
+		cache->last = block;
+		cache->count--;
+		cache->bytes -= size;
+		cache->lowest = MIN(cache->lowest, cache->bytes);
+		cache->mallocs++;
+		*addr = block->addr;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return block ? 1 : 0;
+}
+
+int cache_mark(struct cache *cache, struct CUstream_st *handle)
+{
+	struct backend *be = cache->stream->map->backend;
+	int err;
+
+	if (!cache->mark) {
+		err = be->ops->event_create(be, &cache->mark);
+		if (err)
+			return err;
+	}
+	err = be->ops->event_record(be, cache->mark, handle);
+	if (err)
+		return err;
+	cache->mark_seq = ++cache->recorded;
+	cache->marked = cache->freed;
+	cache->unmarked = 0;
+	return 0;
+}
+
+/* Nobody in the pool has been short of memory lately. */
+static bool is_calm(struct cache *cache, struct vpmm_pool *pool)
+{
+	uint64_t pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
+
+	if (cache->pressure != pressure) {
+		cache->pressure = pressure;
+		cache->nervous = CACHE_NERVOUS;
+	}
+	if (!cache->nervous)
+		return true;
+	cache->nervous--;
+	return false;
+}
+
+/* A free with a record, or, where that will do, without. */
+static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *block, struct CUstream_st *handle)
+{
+	uint64_t before = block->freed;
+	uint64_t more = before > cache->marked ? 0 : block->bin->size;
+	int err;
+
+	block->freed = ++cache->freed;
+	if (cache->legacy || (is_calm(cache, pool) && cache->unmarked + more <= cache->limit)) {
+		cache->unmarked += more;
+		return 0;
+	}
+	err = cache_mark(cache, handle);
+	if (err)
+		block->freed = before;
+	return err;
+}
+
+static void bin_push(struct cache *cache, struct block *block)
+{
+	block->state = BLOCK_CACHED;
+	block->next = block->bin->top;
+	block->bin->top = block;
+	if (!block->bin->listed) {
+		block->bin->listed = true;
+		block->bin->next = cache->listed;
+		cache->listed = block->bin;
+	}
+	cache->last = NULL;
+	cache->count++;
+	cache->bytes += block->bin->size;
+	cache->frees++;
+}
+
+int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct cache *cache;
+	struct block *block;
+	int ret;
+
+	ret = cache_of(pool, handle, &cache);
+	if (G_UNLIKELY(ret || !cache))
+		return ret;
+	pthread_mutex_lock(&cache->lock);
+	block = table_find(&cache->blocks, addr);
+	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX) {
+		ret = note_free(cache, pool, block, handle);
+		if (!ret) {
+			enter_period(cache, pool);
+			bin_push(cache, block);
+			ret = 1;
+		}
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return ret;
+}
+
+struct event *cache_adopt(struct cache *cache)
+{
+	if (cache->mark_seq) {
+		event_unref(cache->adopted);
+		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
+		cache->mark = NULL;
+		cache->mark_seq = 0;
+	}
+	return cache->adopted;
+}
+
+static struct bin *bin_of(struct cache *cache, size_t size)
+{
+	struct bin *bin = table_find(&cache->bins, size);
+
+	if (!bin) {
+		bin = alloc_apart(sizeof(*bin), CACHE_ALIGN / 2);
+		bin->size = size;
+		table_insert(&cache->bins, size, bin);
+	}
+	return bin;
+}
+
+void cache_add(struct region *region)
+{
+	struct cache *cache = region->stream->cache;
+	struct block *block;
+
+	pthread_mutex_lock(&cache->lock);
+	block = cache->spare;
+	if (block) {
+		cache->spare = block->next;
+		cache->spares--;
+	} else {
+		block = alloc_apart(sizeof(*block), CACHE_ALIGN / 2);
+	}
+	*block = (struct block){
+		.addr = region->addr,
+		.region = region,
+		.cache = cache,
+		.bin = bin_of(cache, region->size),
+		.state = BLOCK_LIVE,
+	};
+	block->bin->blocks++;
+	table_insert(&cache->blocks, block->addr, block);
+	region->block = block;
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_forget(struct block *block)
+{
+	struct cache *cache = block->cache;
+	struct bin *bin = block->bin;
+
+	table_remove(&cache->blocks, block->addr);
+	if (!--bin->blocks && !bin->listed && cache->bins.used > BINS_KEPT) {
+		table_remove(&cache->bins, bin->size);
+		g_aligned_free(bin);
+	}
+	if (cache->last == block)
+		cache->last = NULL;
+	if (block->state == BLOCK_STRANDED)
+		return;
+	if (block->freed > cache->marked)
+		cache->unmarked -= block->region->size;
+	block->region->block = NULL;
+	if (cache->spares == CACHE_BLOCKS_MAX) {
+		g_aligned_free(block);
+		return;
+	}
+	block->next = cache->spare;
+	cache->spare = block;
+	cache->spares++;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What stands in front of the region maps: each stream keeps what it frees, by exact size, and has it back without the
+ * pool's lock, without a walk, and without a driver call but, at times, the record of an event.
+ *
+ * A block is an allocation that was made for the stream, live or freed and cached. For the maps it is allocated either
+ * way. The pool's own, central, calls flush what is cached before they need the truth; a flush is an ordinary free.
+ *
+ * The stream itself needs no event to use a block again: what it submits comes after what it submitted. Others do. An
+ * event can be recorded while a call is given a handle of the stream, and at any time on the legacy default stream,
+ * which is always there; later the handle may be gone, and that of a per-thread stream means another stream elsewhere.
+ * So a cache has one mark, an event that is recorded again and again, and stands for all frees up to then. A free goes
+ * without a record, and leaves its block unmarked, as long as the bytes of such blocks stay below a limit and nobody
+ * in the pool is short of memory: what is unmarked is the stream's alone until its next call that misses. The bytes of
+ * a block count until the next record even if it is allocated again meanwhile, as what was submitted before that free
+ * may still be pending, and another stream that frees the block need not come after it.
+ *
+ * The limit of the n-th stream is a thousandth (1/1024) of the device's memory, divided by n, or by 16 for the first
+ * 16. So what a thousand streams can keep from others when they are destroyed is half a percent.
+ *
+ * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once.
+ */
+#ifndef CACHE_H
+#define CACHE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table.h"
+
+struct CUstream_st;
+struct backend;
+struct backend_event;
+struct cache;
+struct event;
+struct region;
+struct stream;
+struct stream_map;
+struct vpmm_pool;
+
+/* How many blocks a stream caches; when there are more to be freed, it is flushed, so that no flush takes long. */
+#define CACHE_BLOCKS_MAX 256
+
+/* After somebody was short of memory, so many frees of each cache are marked. */
+#define CACHE_NERVOUS 64
+
+/* No two threads write to one cache line, nor to the one that the processor fetches along with it. */
+#define CACHE_ALIGN 128
+
+enum block_state {
+	BLOCK_LIVE,		/* allocated */
+	BLOCK_CACHED,		/* freed, in its bin */
+	BLOCK_TAKEN,		/* a central free is at it */
+	BLOCK_STRANDED		/* freed on another stream, which is not known to come after an unmarked free; not in the table */
+};
+
+/**
+ * struct block - an allocation that was made for a stream
+ * @addr: where
+ * @region: the region; never NULL
+ * @cache: of the stream
+ * @bin: of its size
+ * @next: the next in its bin, or among those that are stranded or spare
+ * @freed: which of the cache's frees was its last; 0: it was not freed yet
+ * @event: stranded: the point in the stream that freed it
+ * @state: what it is
+ */
+struct block {
+	uint64_t addr;
+	struct region *region;
+	struct cache *cache;
+	struct bin *bin;
+	struct block *next;
+	uint64_t freed;
+	struct event *event;
+	enum block_state state;
+};
+
+/**
+ * struct bin - the blocks of one size
+ * @size: bytes
+ * @top: those that are cached, the last that was freed first
+ * @blocks: how many there are, cached or not
+ * @listed: it is in the cache's list of those that may have cached blocks
+ * @next: the next in there
+ */
+struct bin {
+	size_t size;
+	struct block *top;
+	size_t blocks;
+	bool listed;
+	struct bin *next;
+};
+
+/**
+ * struct cache - what one stream keeps
+ * @lock: of all but what is said to be under the pool's
+ * @stream: the stream
+ * @legacy: it is the legacy default stream, which can be recorded from anywhere
+ * @limit: bytes that may be unmarked
+ * @blocks: address to block; all but those that are stranded
+ * @bins: size to bin
+ * @listed: the bins that may have cached blocks
+ * @freed: how many frees it has taken, ever
+ * @marked: how many of them the mark stands for
+ * @unmarked: bytes of blocks whose last free is after that
+ * @mark: the event to record, which nobody else has; NULL: there is none yet
+ * @mark_seq: which of its stream's events it is; 0: not recorded
+ * @recorded: how many events were recorded on the stream
+ * @adopted: the mark before @mark was last recorded, as others see it; under the pool's lock
+ * @pressure: the pool's, as of the last free
+ * @nervous: how many frees are to be marked after a change of it
+ * @count: how many blocks are cached
+ * @bytes: bytes of them
+ * @lowest: the fewest that these were since @central changed
+ * @mallocs: allocations that were served
+ * @frees: frees that were taken
+ * @central: the pool's, as of the last malloc or free that was served
+ * @last: the block, if that was a malloc
+ * @spare: blocks to be used again
+ * @spares: how many, at most CACHE_BLOCKS_MAX
+ * @stranded: blocks that are; under the pool's lock
+ * @stranded_bytes: bytes of them; under the pool's lock
+ */
+struct cache {
+	pthread_mutex_t lock;
+	struct stream *stream;
+	bool legacy;
+	uint64_t limit;
+	struct table blocks;
+	struct table bins;
+	struct bin *listed;
+	uint64_t freed;
+	uint64_t marked;
+	uint64_t unmarked;
+	struct backend_event *mark;
+	uint64_t mark_seq;
+	uint64_t recorded;
+	struct event *adopted;
+	uint64_t pressure;
+	unsigned int nervous;
+	size_t count;
+	uint64_t bytes;
+	uint64_t lowest;
+	uint64_t mallocs;
+	uint64_t frees;
+	uint64_t central;
+	struct block *last;
+	struct block *spare;
+	size_t spares;
+	struct block *stranded;
+	uint64_t stranded_bytes;
+};
+
+/* The sums over all caches of a pool. */
+struct cache_sums {
+	uint64_t mallocs;	/* served by caches */
+	uint64_t frees;		/* taken by caches */
+	uint64_t bytes;		/* allocated for the region maps, and free in truth */
+};
+
+/**
+ * cache_new() - a cache for a stream that was just met
+ * @stream: the stream
+ * @handle: a handle of it
+ * @limit: bytes that may be unmarked
+ *
+ * Return: the cache.
+ */
+struct cache *cache_new(struct stream *stream, struct CUstream_st *handle, uint64_t limit);
+
+/**
+ * cache_delete() - forget a cache, whatever is in it
+ * @cache: the cache
+ * @be: the device, entered if that is possible
+ */
+void cache_delete(struct cache *cache, struct backend *be);
+
+/**
+ * cache_malloc() - allocate what the stream has freed
+ * @pool: the pool, its backend entered, its lock not held
+ * @addr: receives the address
+ * @size: bytes
+ * @handle: the stream
+ *
+ * Return: 1, 0 when the central call is to do it, or what the backend's stream_id returns.
+ */
+int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
+
+/**
+ * cache_free() - free into the cache of the stream
+ * @pool: the pool, its backend entered, its lock not held
+ * @addr: the address
+ * @handle: the stream
+ *
+ * Return: 1, 0 when the central call is to do it, or what the backend's stream_id, event_create and event_record
+ *	return; nothing has changed then.
+ */
+int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
+ * cache_mark() - let the mark stand for all that the cache has taken so far
+ * @cache: the cache; its lock is held
+ * @handle: a handle of its stream
+ *
+ * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
+ */
+int cache_mark(struct cache *cache, struct CUstream_st *handle);
+
+/**
+ * cache_adopt() - the mark as an event that others may wait for and hold
+ * @cache: the cache; its lock is held, and the pool's
+ *
+ * Return: the event, with a reference that is the cache's; NULL: there was no mark yet.
+ */
+struct event *cache_adopt(struct cache *cache);
+
+/**
+ * cache_forget() - a block is no block of the cache any more
+ * @block: the block; the cache's lock is held, and the pool's
+ */
+void cache_forget(struct block *block);
+
+/**
+ * cache_remember() - let this thread find a stream's cache by its id without a lock
+ * @pool: the pool
+ * @stream: the stream
+ */
+void cache_remember(const struct vpmm_pool *pool, struct stream *stream);
+
+/*
+ * What follows is for the central calls, under the lock of the pool, with the backend entered.
+ */
+
+/**
+ * cache_add() - a region was allocated for a stream
+ * @region: the region
+ */
+void cache_add(struct region *region);
+
+/**
+ * cache_holds() - whether a region that is allocated for the maps is free in truth
+ * @region: the region, of any kind
+ */
+bool cache_holds(const struct region *region);
+
+/**
+ * cache_take() - begin a central free
+ * @region: an allocated region
+ *
+ * No stream takes it any more, until cache_untake() or cache_drop().
+ *
+ * Return: false if it is freed already.
+ */
+bool cache_take(struct region *region);
+
+/**
+ * cache_untake() - it stays allocated
+ * @region: the region
+ */
+void cache_untake(struct region *region);
+
+/**
+ * cache_drop() - it is freed, and none of the cache's business any more
+ * @region: the region
+ */
+void cache_drop(struct region *region);
+
+/**
+ * cache_behind() - what a stream has to come after before it can free another's region
+ * @region: the region, taken
+ * @event: receives the event, as long as the caller holds the lock; NULL: there is none to wait for
+ *
+ * Return: false when it cannot be told, so that the region is to be stranded.
+ */
+bool cache_behind(struct region *region, struct event **event);
+
+/**
+ * cache_strand() - keep a region that another stream has freed until this stream's earlier free is marked
+ * @region: the region, taken
+ * @event: the point in the other stream
+ */
+void cache_strand(struct region *region, struct event *event);
+
+/**
+ * cache_flush() - free, for the maps, all that a stream has cached
+ * @pool: the pool
+ * @stream: the stream
+ * @handle: a handle of it
+ *
+ * What cannot be flushed stays; that is no error.
+ */
+void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * cache_flush_full() - as cache_flush(), if the cache takes no more
+ * @pool: the pool
+ * @stream: the stream
+ * @handle: a handle of it
+ */
+void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * cache_flush_all() - free, for the maps, what others can have of what all streams have cached
+ * @pool: the pool
+ *
+ * Return: whether there was any.
+ */
+bool cache_flush_all(struct vpmm_pool *pool);
+
+/**
+ * cache_drain() - see to it that all frees are behind an event, or else have completed
+ * @pool: the pool, which is about to be destroyed
+ */
+void cache_drain(struct vpmm_pool *pool);
+
+/**
+ * cache_sum() - add up all caches of a pool
+ * @pool: the pool
+ * @sums: receives the sums
+ */
+void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums);
+
+/**
+ * cache_note_peak() - keep the peak of what is allocated in truth
+ * @pool: the pool
+ * @asked: somebody wants to know; otherwise it is done now and then when there are many streams, as it looks at each
+ *
+ * To be called before a central call changes what is allocated for the maps.
+ */
+void cache_note_peak(struct vpmm_pool *pool, bool asked);
+
+/**
+ * cache_last() - the region of the most recent call, if that was a malloc that a cache has served
+ * @pool: the pool
+ * @served: receives whether the most recent call was one that a cache has served
+ *
+ * Return: the region, or NULL. Of calls of several streams that no central call came between, one.
+ */
+struct region *cache_last(struct vpmm_pool *pool, bool *served);
+
+/**
+ * cache_check() - hold the caches against the regions
+ * @pool: the pool
+ *
+ * Return: 0, or -EUCLEAN.
+ */
+int cache_check(struct vpmm_pool *pool);
+
+#endif /* CACHE_H */

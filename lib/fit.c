@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "fit.h"
+#include "pool.h"
+
+/* How many of the smallest regions that fit are looked at, of each kind. */
+#define CANDIDATES 16
+
+/* What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. */
+#define LEFT_OVER 8
+
+struct fit {
+	struct vpmm_pool *pool;
+	size_t size;
+	uint64_t addr;
+	uint64_t cost;
+};
+
+uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	const struct place *first = extent_place(&pool->extents, addr);
+	const struct place *last = extent_place(&pool->extents, addr + size - 1);
+	uint64_t broken = 0;
+
+	if (!first->extent->live)
+		broken += addr - first->addr;
+	if (!last->extent->live)
+		broken += last->addr + last->extent->size - (addr + size);
+	return broken;
+}
+
+/* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
+static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
+{
+	uint64_t cost = fit_breaks(fit->pool, addr, fit->size) + left;
+
+	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
+		fit->cost = cost;
+		fit->addr = addr;
+	}
+}
+
+static void fit_try(struct fit *fit, uint64_t addr, size_t room)
+{
+	size_t left = room - fit->size;
+
+	fit_try_at(fit, addr, left / LEFT_OVER);
+	if (left)
+		fit_try_at(fit, addr + left, left / LEFT_OVER);
+}
+
+static void fit_try_set(struct fit *fit, const struct free_set *set)
+{
+	GTreeNode *node = set ? region_first_fit(set, fit->size) : NULL;
+
+	for (int i = 0; node && i < CANDIDATES; i++, node = g_tree_node_next(node)) {
+		const struct region *region = g_tree_node_key(node);
+
+		/* Those that follow leave more over. */
+		if ((region->size - fit->size) / LEFT_OVER > fit->cost)
+			break;
+		fit_try(fit, region->addr, region->size);
+		if (region->size == fit->size)
+			break;
+	}
+}
+
+bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr)
+{
+	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+
+	fit_try_set(&fit, stream->free[pool->regions.set]);
+	fit_try_set(&fit, &pool->regions.unused);
+	if (fit.cost == UINT64_MAX)
+		return false;
+	*addr = fit.addr;
+	return true;
+}
+
+uint64_t fit_within(struct vpmm_pool *pool, uint64_t addr, size_t room, size_t size)
+{
+	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+
+	fit_try(&fit, addr, room);
+	return fit.addr;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where in free memory a request is put: so that little is left over, and extents stay whole, as only those can move. */
+#ifndef FIT_H
+#define FIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stream;
+struct vpmm_pool;
+
+/**
+ * fit_find() - the best place in what a stream can have without waiting, because of the stream's order
+ * @pool: the pool; its lock is held
+ * @stream: the stream
+ * @size: bytes
+ * @addr: receives the address
+ *
+ * Return: whether there is one.
+ */
+bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr);
+
+/**
+ * fit_breaks() - what taking a range would cost
+ * @pool: the pool; its lock is held
+ * @addr: where it starts
+ * @size: bytes, all free
+ *
+ * Return: bytes of whole extents that it would touch and not use, so that they could not move any longer.
+ */
+uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size);
+
+/**
+ * fit_within() - the better end of a free region
+ * @pool: the pool; its lock is held
+ * @addr: where the region starts
+ * @room: bytes that it has
+ * @size: bytes that are wanted, no more than that
+ *
+ * Return: the address.
+ */
+uint64_t fit_within(struct vpmm_pool *pool, uint64_t addr, size_t room, size_t size);
+
+#endif /* FIT_H */

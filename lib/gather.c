@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
+#include "alias.h"
+#include "budget.h"
+#include "chunk.h"
+#include "dump.h"
+#include "error.h"
+#include "fit.h"
+#include "gather.h"
+#include "order.h"
+#include "pool.h"
+#include "span.h"
+#include "stats.h"
+
+/*
+ * How large extents are made: the more the pool has of them, the less is free within those that cannot move, but each
+ * has its price. As long as little is stuck they are fewer. No call is to take long, so what is created at once, of a
+ * gibibyte and more, comes in few.
+ */
+#define EXTENTS_OF_POOL 900
+#define EXTENTS_WHILE_LITTLE_IS_STUCK 500
+#define LITTLE 160			/* a part of so many */
+#define EXTENTS_OF_CALL 8
+#define LARGE ((size_t)1 << 30)
+
+/* Less of an extent than this is not worth a mapping. */
+#define PART_LEAST (64 * 1024)
+
+/* Holes are left this large a part of what is there, so that blocks have room to grow into. */
+#define GAP 64
+
+/* Part of an extent of which something is allocated. */
+struct part {
+	struct extent *extent;
+	size_t from;
+	size_t to;
+};
+
+/**
+ * struct gathering - one under way
+ * @pool: the pool
+ * @stream: the stream that wants it
+ * @order: what it has to come after
+ * @size: bytes that are wanted
+ * @frugal: take no more than there must be
+ * @base: where the row of free regions starts that the block begins with
+ * @base_size: bytes of it; 0: there is none
+ * @hole: the hole behind it
+ * @tail: what it begins with otherwise, up to the end of its extent
+ * @head: what it ends with, from the start of its extent
+ * @need: bytes between them, whole pages
+ * @create: bytes of them that are to be created
+ * @least: bytes that an extent must have to be worth its mapping
+ * @donors: of struct extent, in the order in which they are mapped
+ * @addr: where all but the base is mapped
+ */
+struct gathering {
+	struct vpmm_pool *pool;
+	struct stream *stream;
+	struct order *order;
+	size_t size;
+	bool frugal;
+	uint64_t base;
+	size_t base_size;
+	struct region *hole;
+	struct part tail;
+	struct part head;
+	size_t need;
+	size_t create;
+	size_t least;
+	GPtrArray *donors;
+	uint64_t addr;
+};
+
+static size_t page_up(const struct gathering *g, size_t size)
+{
+	size_t page = g->pool->settings.page_size;
+
+	return (size + page - 1) / page * page;
+}
+
+/* A row of free regions is a base where a hole follows with room for what is missing. */
+static bool try_base(struct gathering *g, const struct region *region)
+{
+	struct region *end;
+	size_t size = region_run(region, &end);
+
+	if (size <= g->base_size || size >= g->size || !end || end->kind != REGION_UNMAPPED ||
+	    end->size < page_up(g, g->size - size))
+		return false;
+	g->base = region->addr;
+	g->base_size = size;
+	g->hole = end;
+	return true;
+}
+
+/* The largest base. While there is but one stream, each row is one region, and the largest are found at once. */
+static void find_base(struct gathering *g)
+{
+	struct region_map *regions = &g->pool->regions;
+	const struct free_set *set = g->stream->free[regions->set];
+	GTreeNode *node;
+
+	if (!g->pool->streams.sole) {
+		for (GList *link = regions->by_age.head; link; link = link->next)
+			try_base(g, link->data);
+		return;
+	}
+	for (node = set ? g_tree_node_last(set->by_size) : NULL; node; node = g_tree_node_previous(node)) {
+		if (try_base(g, g_tree_node_key(node)))
+			return;
+	}
+	for (node = g_tree_node_last(regions->unused.by_size); node; node = g_tree_node_previous(node)) {
+		if (try_base(g, g_tree_node_key(node)))
+			return;
+	}
+}
+
+static bool extent_in_base(const struct gathering *g, const struct extent *extent)
+{
+	if (!g->base_size)
+		return false;
+	for (const struct place *place = extent->places; place; place = place->next) {
+		if (place->addr - g->base < g->base_size)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of whole extents that could be mapped behind the base. */
+static uint64_t donor_bytes(const struct gathering *g)
+{
+	uint64_t bytes = g->pool->extents.whole_bytes;
+	uint64_t addr, end;
+
+	if (!g->base_size)
+		return bytes;
+	addr = g->base;
+	end = addr + g->base_size;
+	while (addr < end) {
+		const struct place *place = extent_place(&g->pool->extents, addr);
+
+		if (!place->extent->live)
+			bytes -= place->extent->size;
+		addr = place->addr + place->extent->size;
+	}
+	return bytes;
+}
+
+/* What a head would take over of what is missing: the odd rest, and as many pages as it has. */
+static size_t head_share(const struct gathering *g, size_t head, size_t missing)
+{
+	size_t page = g->pool->settings.page_size;
+	size_t rest = missing % page;
+
+	if (head < rest)
+		return 0;
+	return MIN(head - rest, missing - rest) / page * page + rest;
+}
+
+static size_t part_size(const struct part *part)
+{
+	return part->to - part->from;
+}
+
+static size_t lead_size(const struct gathering *g)
+{
+	return g->base_size ? g->base_size : part_size(&g->tail);
+}
+
+static size_t head_size(const struct gathering *g)
+{
+	return g->head.extent ? head_share(g, part_size(&g->head), g->size - lead_size(g)) : 0;
+}
+
+/* Free ends and beginnings of extents that cannot move. */
+static void find_parts_in(struct gathering *g, const struct free_set *set, GArray *tails, GArray *heads)
+{
+	for (GList *link = set->by_age.head; link; link = link->next) {
+		const struct region *region = link->data;
+		uint64_t end = region->addr + region->size;
+		const struct place *first = extent_place(&g->pool->extents, region->addr);
+		const struct place *last = extent_place(&g->pool->extents, end - 1);
+		struct part part;
+
+		if (last->extent->live && last->addr + last->extent->size == end) {
+			part = (struct part){ last->extent, MAX(region->addr, last->addr) - last->addr,
+					      last->extent->size };
+			if (part_size(&part) >= PART_LEAST && part_size(&part) < g->size)
+				g_array_append_val(tails, part);
+		}
+		if (first->extent->live && first->addr == region->addr) {
+			part = (struct part){ first->extent, 0, MIN(region->size, first->extent->size) };
+			if (part_size(&part) >= PART_LEAST)
+				g_array_append_val(heads, part);
+		}
+	}
+}
+
+/* The head that takes over most of what is missing, with the least of it left. */
+static void choose_head(struct gathering *g, const GArray *heads)
+{
+	size_t missing = g->size - lead_size(g), best = 0;
+
+	g->head = (struct part){ 0 };
+	for (guint i = 0; i < heads->len; i++) {
+		const struct part *head = &g_array_index(heads, struct part, i);
+		size_t share = head_share(g, part_size(head), missing);
+
+		if (share < PART_LEAST || share < best || head->extent == g->tail.extent)
+			continue;
+		if (share == best && part_size(head) >= part_size(&g->head))
+			continue;
+		if (extent_in_base(g, head->extent))
+			continue;
+		best = share;
+		g->head = *head;
+	}
+}
+
+/* Bytes that the lead and the head leave to be created. */
+static size_t bytes_short(struct gathering *g)
+{
+	uint64_t donors = donor_bytes(g);
+
+	g->need = page_up(g, g->size - lead_size(g) - head_size(g));
+	return g->need > donors ? g->need - donors : 0;
+}
+
+/* The lead, with its head, that leaves the least to be created; the base where they are equal, as it moves less. */
+static void choose_parts(struct gathering *g)
+{
+	GArray *tails = g_array_new(FALSE, FALSE, sizeof(struct part));
+	GArray *heads = g_array_new(FALSE, FALSE, sizeof(struct part));
+	struct region_map *regions = &g->pool->regions;
+	struct gathering best;
+	size_t least, bytes;
+
+	find_parts_in(g, &regions->unused, tails, heads);
+	for (guint i = 0; i < regions->sets->len; i++)
+		find_parts_in(g, regions->sets->pdata[i], tails, heads);
+	choose_head(g, heads);
+	least = bytes_short(g);
+	best = *g;
+	g->base_size = 0;
+	for (guint i = 0; i < tails->len && least; i++) {
+		g->tail = g_array_index(tails, struct part, i);
+		choose_head(g, heads);
+		bytes = bytes_short(g);
+		if (bytes < least || (bytes == least && !best.base_size &&
+				      part_size(&g->tail) > part_size(&best.tail))) {
+			least = bytes;
+			best = *g;
+		}
+	}
+	*g = best;
+	g_array_free(tails, TRUE);
+	g_array_free(heads, TRUE);
+}
+
+static struct extent *best_donor(const struct gathering *g, size_t limit, bool below)
+{
+	struct extent *best = NULL;
+
+	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+		struct extent *extent = link->data;
+
+		if (extent->stamp == g->pool->extents.stamp || extent->size < g->least || (below ? extent->size > limit : extent->size < limit))
+			continue;
+		if (best && (below ? extent->size < best->size : extent->size > best->size))
+			continue;
+		if (best && extent->size == best->size && extent->places->addr > best->places->addr)
+			continue;
+		if (!extent_in_base(g, extent))
+			best = extent;
+	}
+	return best;
+}
+
+/* Takes whole extents, the largest that fit first; what is left is covered by one that is larger, or created. */
+static void choose_donors(struct gathering *g)
+{
+	size_t left = g->need - g->create, over, less;
+	struct extent *donor;
+
+	/* Many small pieces for one large block are many calls; the setting says from where on new memory is better. */
+	g->least = g->frugal ? 0 : (size_t)((double)left * g->pool->settings.frag_ratio / 100);
+
+	g->pool->extents.stamp++;
+	while (left && (donor = best_donor(g, left, true))) {
+		donor->stamp = g->pool->extents.stamp;
+		g_ptr_array_add(g->donors, donor);
+		left -= donor->size;
+	}
+	if (!left)
+		return;
+	donor = best_donor(g, left, false);
+	if (!donor) {
+		g->create += left;
+		return;
+	}
+	g_ptr_array_add(g->donors, donor);
+	over = donor->size - left;
+	less = MIN(g->create, over);
+	g->create -= less;
+	over -= less;
+	if (over && g->head.extent) {
+		size_t instead = page_up(g, head_size(g));
+
+		g->head = (struct part){ 0 };
+		g->create += instead > over ? instead - over : 0;
+	}
+}
+
+static void gather_plan(struct gathering *g)
+{
+	size_t room = g->frugal ? 0 : budget_room(g->pool, g->size);
+	size_t missing = bytes_short(g);
+
+	if (missing > room) {
+		choose_parts(g);
+		missing = bytes_short(g);
+	}
+	g->create = MAX(missing, MIN(room, g->need));
+	choose_donors(g);
+	/* What the budget has left is best had at once: a pool that grows by small requests grows in few steps. */
+	if (g->create && !g->head.extent)
+		g->create = MAX(g->create, room);
+}
+
+/* Bytes of an extent that is created now. */
+static size_t piece_size(const struct gathering *g)
+{
+	const struct extent_map *extents = &g->pool->extents;
+	const struct settings *settings = &g->pool->settings;
+	bool little = extents->stuck_bytes < extents->bytes / LITTLE;
+	size_t of_pool = extents->bytes / (little ? EXTENTS_WHILE_LITTLE_IS_STUCK : EXTENTS_OF_POOL);
+	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
+	size_t bytes = MAX(of_pool, of_call) / settings->page_size * settings->page_size;
+
+	return CLAMP(bytes, settings->page_size, settings->extent_max);
+}
+
+static size_t gather_bytes(const struct gathering *g)
+{
+	size_t bytes = g->create;
+
+	for (guint i = 0; i < g->donors->len; i++)
+		bytes += ((struct extent *)g->donors->pdata[i])->size;
+	if (g->tail.extent)
+		bytes += g->tail.extent->size;
+	if (g->head.extent)
+		bytes += g->head.extent->size;
+	return bytes;
+}
+
+/* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
+static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
+{
+	struct region_map *regions = &g->pool->regions;
+	struct region *hole;
+	size_t gap;
+	int err;
+
+	*chunk = NULL;
+	if (g->base_size) {
+		g->addr = g->hole->addr;
+		return 0;
+	}
+	hole = region_find_largest_unmapped(regions);
+	if (!hole || hole->size < bytes) {
+		err = alias_trim(g->pool);
+		if (err)
+			return err;
+		hole = region_find_unmapped(regions, bytes);
+	}
+	if (!hole) {
+		err = chunk_add(g->pool, regions, bytes, &hole);
+		if (err)
+			return err;
+		*chunk = hole->chunk;
+	}
+	gap = hole->prev ? hole->size / GAP / g->pool->settings.page_size * g->pool->settings.page_size : 0;
+	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
+	return 0;
+}
+
+static void gather_say(struct gathering *g, uint64_t addr)
+{
+	struct vpmm_pool *pool = g->pool;
+	char *layout;
+
+	if (g->create)
+		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT, g->create,
+			g->stream->id);
+	if (!log_wants(&pool->log, VPMM_LOG_DEBUG))
+		return;
+	layout = dump_layout(pool, region_at(&pool->regions, addr)->chunk);
+	log_add(&pool->log, VPMM_LOG_DEBUG, "gathered %zu bytes for stream %" G_GUINT64_FORMAT ": %s", g->size,
+		g->stream->id, layout);
+	g_free(layout);
+}
+
+static void gather_count(struct gathering *g)
+{
+	struct pool_counts *counts = &g->pool->counts;
+
+	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
+		counts->defrags++;
+	if (g->donors->len)
+		budget_note_remap(g->pool);
+	for (guint i = 0; i < g->donors->len; i++)
+		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
+	if (g->create) {
+		counts->grows++;
+		counts->grown += g->create;
+	}
+}
+
+/* The maps follow what has been mapped: tail, donors, created, head. Nothing here can fail. */
+static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *extents)
+{
+	struct region_map *regions = &g->pool->regions;
+	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
+	size_t moved = 0;
+
+	extent_settle(&g->pool->extents, addr, extents);
+	region_set_zombie(regions, region_isolate(regions, addr, bytes));
+	if (g->tail.extent) {
+		start += g->tail.from;
+		alias_claim(g->pool, start, part_size(&g->tail));
+		addr += g->tail.extent->size;
+	}
+	for (guint i = 0; i < g->donors->len; i++)
+		moved += ((struct extent *)g->donors->pdata[i])->size;
+	alias_claim(g->pool, addr, moved);
+	addr += moved;
+	if (g->create)
+		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL);
+	if (g->head.extent)
+		alias_claim(g->pool, addr + g->create, part_size(&g->head));
+	return start;
+}
+
+/* All extents of the new part, in their order; those from the second to the last index on are created. */
+static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
+{
+	int err;
+
+	if (g->tail.extent)
+		g_ptr_array_add(extents, g->tail.extent);
+	for (guint i = 0; i < g->donors->len; i++)
+		g_ptr_array_add(extents, g->donors->pdata[i]);
+	*created = extents->len;
+	err = extent_create(&g->pool->extents, g->create, piece_size(g), true, extents);
+	if (!err && g->head.extent)
+		g_ptr_array_add(extents, g->head.extent);
+	return err;
+}
+
+/* Some bytes of an extent, for the block that so much is missing of. */
+static size_t order_part(struct gathering *g, const struct extent *extent, size_t from, size_t to, size_t missing)
+{
+	size_t used = MIN(to - from, missing);
+
+	if (extent)
+		alias_order(g->pool, extent, from, from + used, g->order);
+	return missing - used;
+}
+
+/* The stream comes after whoever had what goes into the block: first, as nothing has to be undone where that fails. */
+static int gather_meet(struct gathering *g, struct CUstream_st *handle)
+{
+	struct vpmm_pool *pool = g->pool;
+	struct region *region = g->base_size ? region_at(&pool->regions, g->base) : NULL;
+	size_t missing = g->size - g->base_size;
+
+	for (; region && region->addr < g->base + g->base_size; region = region->next)
+		order_add(g->order, region);
+	missing = order_part(g, g->tail.extent, g->tail.from, g->tail.to, missing);
+	for (guint i = 0; i < g->donors->len; i++)
+		missing = order_part(g, g->donors->pdata[i], 0, ((struct extent *)g->donors->pdata[i])->size, missing);
+	missing -= MIN(missing, g->create);
+	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
+	if (order_is_met(g->order))
+		return 0;
+	pool->counts.steals++;
+	return order_meet(g->order, handle, pool->settings.reuse == VPMM_REUSE_BLOCK, &pool->counts.waits);
+}
+
+static int gather_map(struct gathering *g, uint64_t *addr)
+{
+	struct extent_map *map = &g->pool->extents;
+	GPtrArray *extents = g_ptr_array_new();
+	size_t bytes = gather_bytes(g), left = 0;
+	struct chunk *chunk;
+	guint created;
+	int err;
+
+	err = gather_place(g, bytes, &chunk);
+	if (err)
+		goto out;
+	err = gather_memory(g, extents, &created);
+	if (err)
+		goto err_drop;
+	err = extent_map_at(map, g->addr, extents, &left);
+	if (err)
+		goto err_release;
+	*addr = gather_commit(g, bytes, extents);
+	gather_count(g);
+	gather_say(g, *addr);
+	stats_note_peaks(g->pool);
+	goto out;
+
+err_release:
+	/* What could not be unmapped must not pass for a hole: it is tried again. */
+	if (left)
+		region_set_stray(&g->pool->regions, region_isolate(&g->pool->regions, g->addr, left));
+	if (g->head.extent)
+		g_ptr_array_remove_index(extents, extents->len - 1);
+	extent_release(map, extents, created);
+err_drop:
+	if (chunk && !left)
+		chunk_drop(g->pool, chunk);
+out:
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+
+static int gather_try(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
+		      uint64_t *addr)
+{
+	struct gathering g = { .pool = pool, .order = order, .stream = order->stream, .size = size, .frugal = frugal };
+	int err;
+
+	g.donors = g_ptr_array_new();
+	find_base(&g);
+	gather_plan(&g);
+	/* The hole behind the base may be too small for all that follows. */
+	if (g.base_size && g.hole->size < gather_bytes(&g)) {
+		g_ptr_array_set_size(g.donors, 0);
+		g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+					.frugal = frugal, .donors = g.donors };
+		gather_plan(&g);
+	}
+	err = gather_meet(&g, handle);
+	if (!err)
+		err = gather_map(&g, addr);
+	g_ptr_array_free(g.donors, TRUE);
+	return err;
+}
+
+int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, uint64_t *addr)
+{
+	int err;
+
+	/* Where there is but one stream, nothing else asks what it is past. */
+	err = stream_poll_some(&pool->streams);
+	if (err)
+		return err;
+	if (pool->extents.places > pool->most_places) {
+		err = alias_trim(pool);
+		if (err)
+			return err;
+	}
+	err = gather_try(pool, order, handle, size, false, addr);
+	if (err != -ENOMEM)
+		return err;
+	/* Memory, mappings or addresses have run out. Places that are not in use have of the latter; and less will do. */
+	err = alias_trim(pool);
+	if (!err)
+		err = span_trim(pool);
+	return err ? err : gather_try(pool, order, handle, size, true, addr);
+}

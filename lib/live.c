@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "alias.h"
+#include "live.h"
+#include "pool.h"
+#include "span.h"
+
+struct region *live_find(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct region *region = region_find_malloc(&pool->spans, addr);
+
+	if (!region)
+		region = region_find_malloc(&pool->regions, addr);
+	return region && !region->lent ? region : NULL;
+}
+
+/* Whether it keeps extents from moving. Pages that are allocated are not free, and that is all; spans do not move. */
+static bool is_packed(const struct vpmm_pool *pool, const struct region *region)
+{
+	return region->chunk->map == &pool->regions && !pool->settings.paged;
+}
+
+void live_enter(struct vpmm_pool *pool, struct region *region)
+{
+	if (is_packed(pool, region)) {
+		extent_add_live(&pool->extents, region->addr, region->size);
+		memo_enter(&pool->memo, region->addr, region->size);
+	}
+	if (pool->settings.cache)
+		cache_add(region);
+	else
+		pool->peak_live = MAX(pool->peak_live, pool_live(pool));
+}
+
+/* What is free now may make extents whole: of those, all is to be free at one place, where it makes a larger region. */
+static void unify(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+
+	while (addr < end) {
+		struct place *place = extent_place(&pool->extents, addr);
+
+		alias_unify(pool, addr);
+		addr = place->addr + place->extent->size;
+	}
+}
+
+void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct event *event)
+{
+	bool packed = is_packed(pool, region), split = false;
+	uint64_t addr = region->addr;
+	size_t size = region->size;
+
+	if (packed) {
+		memo_leave(&pool->memo, addr, size);
+		split = extent_sub_live(&pool->extents, addr, size);
+	}
+	region = region_set_free(region->chunk->map, region, stream, event);
+	if (split)
+		unify(pool, addr, size);
+	else
+		span_return(pool, region);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "chunk.h"
+#include "error.h"
+#include "pool.h"
+#include "span.h"
+#include "stats.h"
+
+/* Spans grow by this part of what they are, so that few calls do. */
+#define GROWTH 8
+
+/* A pool of more pages than this does not feel one more. */
+#define BORROWS 1024
+
+/* Bytes below which a rest is not worth the trouble, and how many of the largest are looked at. */
+#define REST_LEAST (16 * 1024)
+#define RESTS 8
+
+/* The largest rest below a page that lies within one extent that cannot move. */
+static struct region *find_rest(struct vpmm_pool *pool, const struct free_set *set, size_t size, struct region *best)
+{
+	size_t page = pool->settings.page_size;
+	GTreeNode *node = set ? g_tree_lower_bound(set->by_size, &(struct region){ .size = page }) : NULL;
+
+	if (set)
+		node = node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
+	for (int i = 0; node && i < RESTS; i++, node = g_tree_node_previous(node)) {
+		struct region *region = g_tree_node_key(node);
+		const struct place *place;
+
+		if (region->size < MAX(size, best ? best->size + 1 : REST_LEAST))
+			break;
+		place = extent_place(&pool->extents, region->addr);
+		if (place->extent->live && region->addr + region->size <= place->addr + place->extent->size)
+			return region;
+	}
+	return best;
+}
+
+struct region *span_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size)
+{
+	struct region *rest;
+	struct stream *user;
+	struct event *event;
+
+	if (pool_mapped(pool) > BORROWS * pool->settings.page_size)
+		return NULL;
+	rest = find_rest(pool, stream->free[pool->regions.set], size, NULL);
+	rest = find_rest(pool, &pool->regions.unused, size, rest);
+	if (!rest)
+		return NULL;
+	user = rest->stream;
+	event = event_ref(rest->event);
+	extent_add_live(&pool->extents, rest->addr, rest->size);
+	rest = region_take(&pool->regions, rest->addr, rest->size, user ? user : stream, event);
+	region_add_lent(&pool->spans, rest, user, event);
+	event_unref(event);
+	return region_at(&pool->spans, rest->addr);
+}
+
+void span_return(struct vpmm_pool *pool, struct region *region)
+{
+	struct chunk *chunk = region->chunk;
+	struct region *lender = chunk->lender;
+	struct stream *stream = region->stream;
+	struct event *event;
+
+	if (!lender || region->size != chunk->size)
+		return;
+	event = event_ref(region->event);
+	region_remove_lent(&pool->spans, chunk);
+	extent_sub_live(&pool->extents, lender->addr, lender->size);
+	region_set_free(&pool->regions, lender, stream, event);
+	event_unref(event);
+}
+
+int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
+{
+	size_t page = pool->settings.page_size;
+	uint64_t have = pool->spans.bytes[REGION_MALLOC] + pool->spans.bytes[REGION_FREE] - pool->spans.lent;
+	size_t bytes = MAX(have / GROWTH / page, 1) * page;
+	GPtrArray *extents = g_ptr_array_new();
+	struct region *hole;
+	size_t left = 0;
+	int err;
+
+	err = chunk_find(pool, &pool->spans, bytes, &hole);
+	if (err)
+		goto out;
+	err = extent_create(&pool->extents, bytes, bytes, false, extents);
+	if (err)
+		goto out;
+	err = extent_map_at(&pool->extents, hole->addr, extents, &left);
+	if (err)
+		goto err_release;
+	extent_settle(&pool->extents, hole->addr, extents);
+	region_cut(&pool->spans, hole, bytes);
+	hole = region_set_free(&pool->spans, hole, NULL, NULL);
+	*addr = hole->addr + hole->size - bytes;
+	pool->counts.grows++;
+	pool->counts.grown += bytes;
+	stats_note_peaks(pool);
+	goto out;
+
+err_release:
+	if (left) {
+		region_cut(&pool->spans, hole, left);
+		region_set_stray(&pool->spans, hole);
+	}
+	extent_release(&pool->extents, extents, 0);
+out:
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+
+/* Whether an extent of the spans is free, and nobody is to be waited for. */
+static bool is_unused(struct vpmm_pool *pool, const struct extent *extent)
+{
+	const struct region *region;
+
+	if (extent->counts || !extent->places)
+		return false;
+	region = region_at(&pool->spans, extent->places->addr);
+	return region && region->kind == REGION_FREE && !event_pending(region->event) &&
+	       extent->places->addr + extent->size <= region->addr + region->size;
+}
+
+int span_trim(struct vpmm_pool *pool)
+{
+	GList *link, *next;
+	int err;
+
+	for (link = pool->extents.all.head; link; link = next) {
+		struct extent *extent = link->data;
+		uint64_t addr;
+		size_t size;
+
+		next = link->next;
+		if (!is_unused(pool, extent))
+			continue;
+		addr = extent->places->addr;
+		size = extent->size;
+		err = extent_drop(&pool->extents, extent);
+		if (err)
+			return err;
+		region_set_unmapped(&pool->spans, region_isolate(&pool->spans, addr, size));
+	}
+	return 0;
+}
+
+void span_settle(struct vpmm_pool *pool)
+{
+	struct region_map *spans = &pool->spans;
+	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / GROWTH;
+	struct error_kept kept;
+	uint64_t addr;
+
+	if (!spans->lent || pool_mapped(pool) <= BORROWS * pool->settings.page_size)
+		return;
+	error_keep(&kept);
+	while (spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted) {
+		if (span_grow(pool, 1, &addr))
+			break;
+	}
+	error_restore(&kept);
+}

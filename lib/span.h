@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pages for small requests, apart from all others: what is small stays longest, and would keep extents from moving. */
+#ifndef SPAN_H
+#define SPAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct region;
+struct stream;
+struct vpmm_pool;
+
+/**
+ * span_borrow() - have small requests where large ones leave a rest
+ * @pool: the pool; its lock is held
+ * @stream: the stream that wants it, without waiting
+ * @size: bytes that are wanted
+ *
+ * What is free in an extent that cannot move, and too small to be of use otherwise, is lent until it is free again.
+ *
+ * Return: a free region of @size bytes or more for small requests, or NULL.
+ */
+struct region *span_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size);
+
+/**
+ * span_return() - give back what was borrowed, once nothing is allocated of it
+ * @pool: the pool; its lock is held
+ * @region: a region for small requests that has just become free
+ */
+void span_return(struct vpmm_pool *pool, struct region *region);
+
+/**
+ * span_grow() - more pages for small requests
+ * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes that are wanted, no more than a page
+ * @addr: receives where as many bytes are free, that no stream has used
+ *
+ * Return: 0, or an error of the backend; nothing has changed then.
+ */
+int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr);
+
+/**
+ * span_trim() - give back the pages that no small request is in
+ * @pool: the pool; its lock is held, its backend entered
+ *
+ * Return: 0, or what the backend's unmap returns.
+ */
+int span_trim(struct vpmm_pool *pool);
+
+/**
+ * span_settle() - have pages of its own for all small requests, once the pool is too large to borrow
+ * @pool: the pool; its lock is held, its backend entered
+ *
+ * What is borrowed goes back one day, and a program that begins again borrows no more. That it fails is no error.
+ */
+void span_settle(struct vpmm_pool *pool);
+
+#endif /* SPAN_H */
