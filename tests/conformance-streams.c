@@ -190,11 +190,61 @@ static void check_event_bad(struct bench *b)
 	assert_refused(b->ops->event_sync(b->be, event), -EINVAL);
 	assert_refused(b->ops->stream_wait(b->be, stream, event), -EINVAL);
 	g_assert_cmpint(complete, ==, 7);
+	assert_ok(b->device->hold(stream));
 	assert_ok(b->ops->event_record(b->be, event, stream));
+	assert_ok(b->ops->stream_wait(b->be, NULL, event));
 	assert_refused(b->ops->event_record(b->be, event, stream), -EINVAL);
+	assert_ok(b->device->finish(stream));
 	g_assert_true(is_complete(b, event));
 	b->ops->event_destroy(b->be, event);
 	stream_end(b, stream);
+}
+
+static void check_event_recorded_again(struct bench *b)
+{
+	struct CUstream_st *first = stream_new(b), *second = stream_new(b);
+	struct backend_event *event = record(b, first);
+
+	assert_completes(b, event);
+	assert_ok(b->device->hold(first));
+	assert_ok(b->ops->event_record(b->be, event, first));
+	g_assert_false(is_complete(b, event));
+	assert_ok(b->ops->event_record(b->be, event, second));
+	assert_completes(b, event);
+	assert_ok(b->device->hold(second));
+	assert_ok(b->ops->event_record(b->be, event, second));
+	assert_ok(b->device->finish(first));
+	g_assert_false(is_complete(b, event));
+	assert_ok(b->device->finish(second));
+	assert_completes(b, event);
+	b->ops->event_destroy(b->be, event);
+	stream_end(b, first);
+	stream_end(b, second);
+}
+
+static void check_sync(struct bench *b)
+{
+	struct CUstream_st *first = stream_new(b), *second = stream_new(b), *gone = stream_new(b);
+	struct backend_event *event, *behind, *last;
+
+	assert_ok(b->ops->sync(b->be));
+	assert_ok(b->device->hold(first));
+	event = record(b, first);
+	assert_ok(b->ops->stream_wait(b->be, second, event));
+	assert_ok(b->ops->stream_wait(b->be, gone, event));
+	behind = record(b, second);
+	last = record(b, gone);
+	assert_ok(b->device->finish(first));
+	assert_ok(b->device->stream_destroy(gone));
+	assert_ok(b->ops->sync(b->be));
+	g_assert_true(is_complete(b, event));
+	g_assert_true(is_complete(b, behind));
+	g_assert_true(is_complete(b, last));
+	b->ops->event_destroy(b->be, event);
+	b->ops->event_destroy(b->be, behind);
+	b->ops->event_destroy(b->be, last);
+	stream_end(b, first);
+	stream_end(b, second);
 }
 
 static void check_wait(struct bench *b)
@@ -266,6 +316,8 @@ const struct check checks_of_streams[] = {
 	{ "event-outlives-stream", false, check_event_outlives_stream },
 	{ "event-destroyed-pending", false, check_event_destroyed_pending },
 	{ "event-bad", true, check_event_bad },
+	{ "event-recorded-again", false, check_event_recorded_again },
+	{ "sync", false, check_sync },
 	{ "wait", false, check_wait },
 	{ "wait-is-for-later-work", false, check_wait_is_for_later_work },
 	{ "wait-for-complete", false, check_wait_for_complete },

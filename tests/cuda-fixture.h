@@ -42,6 +42,7 @@ void leave_close(struct backend *be);
 void assert_no_small(struct backend *be);
 
 /* The tests of the other files of this program. */
+void cuda_cache_tests(void);
 void cuda_driver_tests(void);
 void cuda_error_tests(void);
 

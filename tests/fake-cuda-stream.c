@@ -13,18 +13,6 @@ struct CUevent_st {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static GHashTable *streams;		/* set of those that cuStreamCreate() gave; under the lock */
-
-static void __attribute__((constructor)) prepare(void)
-{
-	streams = g_hash_table_new(NULL, NULL);
-}
-
-static void __attribute__((destructor)) tear_down(void)
-{
-	g_hash_table_unref(streams);
-}
-
 static drv_stream capturing;		/* nothing that is submitted to it goes into the graph; under the lock */
 
 static bool is_capturing(drv_stream stream)
@@ -162,9 +150,6 @@ drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)
 	if (flags != DRV_STREAM_NON_BLOCKING)
 		return DRV_ERROR_NOT_SUPPORTED;
 	*stream = host_stream_create(context->device);
-	pthread_mutex_lock(&lock);
-	g_hash_table_add(streams, *stream);
-	pthread_mutex_unlock(&lock);
 	return DRV_SUCCESS;
 }
 
@@ -187,14 +172,7 @@ drv_result cuStreamDestroy_v2(drv_stream stream)
 
 	BEGIN_IN(cuStreamDestroy, context);
 	result = stream_sync(context, stream);
-	if (!result)
-		result = result_of(host_stream_destroy(stream));
-	if (result)
-		return result;
-	pthread_mutex_lock(&lock);
-	g_hash_table_remove(streams, stream);
-	pthread_mutex_unlock(&lock);
-	return DRV_SUCCESS;
+	return result ? result : result_of(host_stream_destroy(stream));
 }
 
 drv_result cuStreamQuery(drv_stream stream)
@@ -217,19 +195,6 @@ drv_result cuStreamSynchronize(drv_stream stream)
 
 drv_result cuCtxSynchronize(void)
 {
-	drv_result result;
-	GList *all, *at;
-
 	BEGIN_IN(cuCtxSynchronize, context);
-	pthread_mutex_lock(&lock);
-	all = g_hash_table_get_keys(streams);
-	pthread_mutex_unlock(&lock);
-	result = stream_sync(context, NULL);
-	if (!result)
-		result = stream_sync(context, DRV_STREAM_PER_THREAD);
-	for (at = all; at && !result; at = at->next)
-		if (!host_stream_check(context->device, at->data))
-			result = stream_sync(context, at->data);
-	g_list_free(all);
-	return result;
+	return result_of(host_stream_sync_all(context->device));
 }

@@ -41,6 +41,11 @@ void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts)
 		assert_ok(vpmm_host_stream_create(&f->streams[i]));
 }
 
+void fixture_uncache(struct fixture *f)
+{
+	f->pool->settings.cache = false;
+}
+
 void fixture_assert_nothing_left(void)
 {
 	struct host_left left;
@@ -67,13 +72,18 @@ void fixture_close(struct fixture *f)
 	fixture_assert_nothing_left();
 }
 
-void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream)
+char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *stream)
 {
 	void *ptr = NULL;
 
-	assert_ok(vpmm_malloc(f->pool, &ptr, pages * PAGE, stream));
+	assert_ok(vpmm_malloc(f->pool, &ptr, size, stream));
 	assert_ok(vpmm_pool_check(f->pool));
 	return ptr;
+}
+
+void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream)
+{
+	return fixture_malloc_bytes(f, pages * PAGE, stream);
 }
 
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)

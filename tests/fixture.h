@@ -18,12 +18,24 @@ struct fixture {
 };
 
 /* Options for a pool on the host backend with a modest address space, so that sanitizers and valgrind can have it. */
-#define FIXTURE_OPTS .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = (size_t)1 << 30
+#define FIXTURE_PACKED .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = (size_t)1 << 30
+
+/* The same as the specification has it: all in whole pages of this size, and the driver for what is less. */
+#define FIXTURE_PAGES(bytes) FIXTURE_PACKED, .page_size = (bytes), .extent_max = (bytes), .small = VPMM_SMALL_DRIVER
+
+/* With pages of the usual size; and with address space for so many of them at a time. */
+#define FIXTURE_PAGED .extent_max = PAGE, .small = VPMM_SMALL_DRIVER
+#define FIXTURE_OPTS FIXTURE_PACKED, FIXTURE_PAGED
+#define FIXTURE_CHUNKS(pages) .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = (pages) * PAGE, \
+	FIXTURE_PAGED
 
 void fixture_open(struct fixture *f, struct vpmm_opts opts);
 
 /* The same on the fault backend around the host backend; nothing is logged. */
 void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts);
+
+/* Lets streams keep nothing of what they free to themselves, in a pool that nothing was allocated from yet. */
+void fixture_uncache(struct fixture *f);
 
 /* Destroys the pool and the streams, and fails the test if anything is left in the host backend. */
 void fixture_close(struct fixture *f);
@@ -33,6 +45,9 @@ void fixture_assert_nothing_left(void);
 
 /* Allocates pages, which must succeed, and checks the pool. */
 void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream);
+
+/* The same for bytes. */
+char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *stream);
 
 /* Frees, which must succeed, and checks the pool. */
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);

@@ -9,6 +9,12 @@
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)
 
+/*
+ * What a pool of extents may hold although it could do without, relative to the most that was ever live, as long as it
+ * does not have to remap all the time.
+ */
+#define BUDGET 1.01
+
 /* What a piece of work does to one allocation: write its pattern at both ends of every page, or find it there. */
 struct work {
 	char *ptr;
@@ -18,11 +24,16 @@ struct work {
 
 static void each_spot(const struct work *work, void (*visit)(uint64_t *spot, uint64_t value))
 {
+	size_t last = work->size / 8 * 8;
+
 	for (size_t at = 0; at + 8 <= work->size; at += PAGE) {
 		visit((uint64_t *)(void *)(work->ptr + at), work->pattern + at);
 		if (at + PAGE <= work->size)
 			visit((uint64_t *)(void *)(work->ptr + at + PAGE - 8), ~(work->pattern + at));
 	}
+	/* What comes next begins right behind it. */
+	if (last >= 16 && last % PAGE)
+		visit((uint64_t *)(void *)(work->ptr + last - 8), ~work->pattern);
 }
 
 static void write_spot(uint64_t *spot, uint64_t value)
@@ -67,7 +78,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->errors = 0;
 	m->live = g_ptr_array_new_with_free_func(g_free);
 	m->bytes = m->small_bytes = m->peak = m->mallocs = m->frees = 0;
-	m->initial = opts.pages * m->page_size;
+	m->initial = m->mapped = opts.pages * m->page_size;
 	model_check(m);
 }
 
@@ -108,6 +119,17 @@ bool model_may_fail(struct model *m, int err)
 	return err != 0;
 }
 
+/* What an allocation takes of the pool's own memory. */
+static uint64_t rounded(const struct model *m, size_t size)
+{
+	const struct settings *settings = &m->f.pool->settings;
+	uint64_t piece = settings->paged ? m->page_size : POOL_PIECE;
+
+	if (m->page_size == SIZE_MAX || (size < m->page_size && settings->small == VPMM_SMALL_DRIVER))
+		return 0;
+	return (size + piece - 1) / piece * piece;
+}
+
 /* Whether there is too little of something for this allocation, be it served in the best way. */
 static bool lacks(struct model *m, size_t size)
 {
@@ -118,9 +140,12 @@ static bool lacks(struct model *m, size_t size)
 		return true;
 	if (!m->capacity)
 		return false;
-	if (size < m->page_size)
+	if (!rounded(m, size))
 		return taken + MAX(SMALL_SEGMENT, size) > m->capacity;
+	/* Memory comes in pages, and only what is in whole extents can be put together with others. */
 	size = (size + m->page_size - 1) / m->page_size * m->page_size;
+	if (!m->f.pool->settings.paged)
+		return taken + size - m->f.pool->extents.whole_bytes > m->capacity;
 	return taken + size - stats.free > m->capacity;
 }
 
@@ -159,6 +184,27 @@ static void assert_apart(const struct model *m, const struct model_allocation *a
 	}
 }
 
+/*
+ * Whether the pool has created memory for an allocation without need. What is created for small requests is apart, and
+ * what is smaller than the setting wants is not gathered.
+ */
+static void assert_grown_for_need(const struct model *m, const struct model_allocation *a)
+{
+	const struct vpmm_pool *pool = m->f.pool;
+	uint64_t budget = (uint64_t)((double)m->peak * BUDGET) + pool->strain.relief;
+
+	if (pool->extents.bytes > m->mapped && pool->extents.bytes > budget && a->bytes >= m->page_size / 2 &&
+	    !pool->settings.frag_ratio)
+		g_assert_cmpuint(pool->extents.whole_bytes, ==, 0);
+}
+
+static size_t alignment(const struct model *m, const struct model_allocation *a)
+{
+	if (!a->bytes)
+		return 256;
+	return m->f.pool->settings.paged ? m->page_size & -m->page_size : POOL_PIECE;
+}
+
 void model_malloc(struct model *m, size_t size, struct CUstream_st *stream)
 {
 	void *ptr = try_malloc(m, size, stream);
@@ -171,9 +217,8 @@ void model_malloc(struct model *m, size_t size, struct CUstream_st *stream)
 	a->size = size;
 	a->stream = stream;
 	a->pattern = ++m->patterns << 32;
-	if (size >= m->page_size)
-		a->bytes = (size + m->page_size - 1) / m->page_size * m->page_size;
-	g_assert_cmpuint((uintptr_t)ptr % (a->bytes ? m->page_size & -m->page_size : 256), ==, 0);
+	a->bytes = rounded(m, size);
+	g_assert_cmpuint((uintptr_t)ptr % alignment(m, a), ==, 0);
 	assert_apart(m, a);
 	launch(a, fill);
 	g_ptr_array_add(m->live, a);
@@ -181,6 +226,10 @@ void model_malloc(struct model *m, size_t size, struct CUstream_st *stream)
 	m->small_bytes += a->bytes ? 0 : a->size;
 	m->bytes += a->bytes;
 	m->peak = MAX(m->peak, m->bytes);
+	/* What streams keep to themselves, nobody else can put together. */
+	if (!m->f.pool->settings.paged && !m->f.pool->settings.cache)
+		assert_grown_for_need(m, a);
+	m->mapped = m->f.pool->extents.bytes;
 }
 
 void model_move(struct model *m, guint index, struct CUstream_st *stream)
@@ -258,7 +307,10 @@ void model_check(struct model *m)
 	g_assert_cmpuint(stats.live, ==, m->bytes);
 	g_assert_cmpuint(stats.small_live, ==, m->small_bytes);
 	g_assert_cmpuint(stats.peak_live, ==, m->peak);
-	g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));
+	if (m->f.pool->settings.paged)
+		g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));
+	else
+		g_assert_cmpuint(stats.mapped, ==, m->mapped);
 	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped);
 	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
 	g_assert_cmpuint(stats.mallocs, ==, m->mallocs);

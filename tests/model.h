@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A plain model beside a pool: a list of what is allocated. The model knows what must hold whatever the pool decides:
- * allocations do not overlap, keep their bytes although work runs late, the pool never holds more than the most that
- * was ever allocated at once, and what fails has changed nothing. Whatever does not hold fails the test.
+ * allocations do not overlap, keep their bytes although work runs late, and what fails has changed nothing. A pool in
+ * whole pages never holds more than the most that was ever allocated at once; one with extents creates memory beyond
+ * its budget only when no whole extent is left that it could map instead. Whatever does not hold fails the test.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -15,7 +16,7 @@
 struct model_allocation {
 	char *ptr;
 	size_t size;
-	uint64_t bytes;			/* whole pages; 0 for one that the driver serves */
+	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves */
 	struct CUstream_st *stream;	/* whose work uses it */
 	uint64_t pattern;
 };
@@ -31,10 +32,11 @@ struct model_allocation {
  * @errors: bit -err for each error that it may fail with
  * @live: of struct model_allocation
  * @patterns: how many were allocated
- * @bytes: live, of whole pages
+ * @bytes: live, of what the pool serves itself
  * @small_bytes: live, of what the driver serves
  * @peak: the most that @bytes has been
  * @initial: bytes mapped at the start
+ * @mapped: bytes mapped when last looked at
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
  */
@@ -52,6 +54,7 @@ struct model {
 	uint64_t small_bytes;
 	uint64_t peak;
 	uint64_t initial;
+	uint64_t mapped;
 	uint64_t mallocs;
 	uint64_t frees;
 };

@@ -36,6 +36,7 @@ OPERATION(event_create, &c->event)
 OPERATION(event_record, c->event, NULL)
 OPERATION(event_query, c->event, &c->flag)
 OPERATION(event_sync, c->event)
+OPERATION(sync)
 OPERATION(small_alloc, 100, NULL, &c->out)
 OPERATION(small_free, PAGE, NULL)
 OPERATION(small_held, &c->out, &c->more)
@@ -62,6 +63,7 @@ static const struct {
 	{ "cuEventRecord", call_event_record },
 	{ "cuEventQuery", call_event_query },
 	{ "cuEventSynchronize", call_event_sync },
+	{ "cuCtxSynchronize", call_sync },
 	{ "cuMemAllocFromPoolAsync", call_small_alloc },
 	{ "cuMemFreeAsync", call_small_free },
 	{ "cuMemPoolGetAttribute", call_small_held },

@@ -637,6 +637,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/pool", test_pool);
 	g_test_add_func("/cuda/event-used-again", test_event_used_again);
 	g_test_add_func("/cuda/capture", test_capture);
+	cuda_cache_tests();
 	cuda_driver_tests();
 	cuda_error_tests();
 	return g_test_run();

@@ -133,8 +133,7 @@ static void test_harvest_across_chunks_fails_whole(void)
 		{ BACKEND_OP_access, 1, -ENOMEM }, { BACKEND_OP_stream_wait, 1, -EIO },
 	};
 
-	each_fault((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 6 * PAGE,
-				       .pages = 2 }, faults, G_N_ELEMENTS(faults));
+	each_fault((struct vpmm_opts){ FIXTURE_CHUNKS(6), .pages = 2 }, faults, G_N_ELEMENTS(faults));
 }
 
 static void test_blocking_harvest_fails_whole(void)
@@ -240,8 +239,7 @@ static void undoing_creation_fails(struct vpmm_opts opts)
 static void test_undoing_creation_fails(void)
 {
 	undoing_creation_fails((struct vpmm_opts){ FIXTURE_OPTS, .pages = 3 });
-	undoing_creation_fails((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .pages = 3,
-						   .va_size = 3 * PAGE });
+	undoing_creation_fails((struct vpmm_opts){ FIXTURE_CHUNKS(3), .pages = 3 });
 }
 
 /* So much is asked for beforehand, and the answer is an error. */

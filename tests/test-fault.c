@@ -118,6 +118,11 @@ static int call_event_sync(struct state *s)
 	return s->be->ops->event_sync(s->be, s->event);
 }
 
+static int call_sync(struct state *s)
+{
+	return s->be->ops->sync(s->be);
+}
+
 static int call_stream_wait(struct state *s)
 {
 	return s->be->ops->stream_wait(s->be, NULL, s->event);
@@ -164,7 +169,7 @@ static const struct {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
 	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
 	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
-	CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(unmap), CALL(release), CALL(unreserve),
+	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(unmap), CALL(release), CALL(unreserve),
 #undef CALL
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(calls) == BACKEND_OP_COUNT);

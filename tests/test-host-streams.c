@@ -57,6 +57,33 @@ static void test_sync_does_the_work(void)
 	close_left(be);
 }
 
+static void test_device_sync_does_all_work(void)
+{
+	struct CUstream_st *first = stream_new(), *second = stream_new(), *elsewhere;
+	struct backend *be;
+
+	set("64M", "2", "7");
+	be = open_entered(0);
+	assert_ok(vpmm_host_set_device(1));
+	elsewhere = stream_new();
+	assert_ok(vpmm_host_set_device(0));
+	submit(first);
+	stream_wait(second, first);
+	submit(second);
+	submit(elsewhere);
+	submit(VPMM_HOST_STREAM_PER_THREAD);
+	submit(NULL);
+	assert_ok(ops->sync(be));
+
+	g_assert_cmpuint(pending(first) + pending(second), ==, 0);
+	g_assert_cmpuint(pending(VPMM_HOST_STREAM_PER_THREAD) + pending(NULL), ==, 0);
+	g_assert_cmpuint(pending(elsewhere), ==, 1);
+	destroy(first);
+	destroy(second);
+	destroy(elsewhere);
+	close_left(be);
+}
+
 static void test_sync_through_many_streams(void)
 {
 	enum { N = 20000 };
@@ -418,6 +445,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/host-streams/sync-does-the-work", test_sync_does_the_work);
+	g_test_add_func("/host-streams/device-sync-does-all-work", test_device_sync_does_all_work);
 	g_test_add_func("/host-streams/sync-through-many-streams", test_sync_through_many_streams);
 	g_test_add_func("/host-streams/events-of-a-destroyed-stream-wait", test_events_of_a_destroyed_stream_wait);
 	g_test_add_func("/host-streams/thread-ends-with-work", test_thread_ends_with_work);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "model.h"
+#include "pool.h"
 
 #define STEPS 4000
 #define MOST_LIVE 60
@@ -15,6 +16,7 @@
 struct walk {
 	struct model m;
 	GRand *rand;
+	bool odd;
 };
 
 static struct CUstream_st *any_stream(struct walk *w)
@@ -41,11 +43,14 @@ static void arm(struct walk *w)
 		model_arm(&w->m, faults[i].op, (unsigned int)g_rand_int_range(w->rand, 0, 6), 1, faults[i].err);
 }
 
+/* Pages and no more or less, as some programs have it; any size, so that nothing fits; and small ones. */
 static void step_malloc(struct walk *w)
 {
 	size_t size;
 
-	if (g_rand_int_range(w->rand, 0, 5)) {
+	if (w->odd && g_rand_boolean(w->rand)) {
+		size = (size_t)g_rand_int_range(w->rand, 4096, MOST_PAGES * (gint32)PAGE);
+	} else if (g_rand_int_range(w->rand, 0, 5)) {
 		size = (size_t)g_rand_int_range(w->rand, 1, MOST_PAGES + 1) * PAGE;
 		size -= (size_t)g_rand_int_range(w->rand, 0, 2) * 4096;
 	} else {
@@ -66,11 +71,20 @@ static void step_free(struct walk *w)
 	model_free(&w->m, index);
 }
 
-static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
+/* Whether streams keep what they free to themselves for a while. */
+enum caching {
+	AS_USUAL,
+	CACHED,
+	UNCACHED
+};
+
+static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(seed) };
+	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE };
 
 	model_open(&w.m, opts, faulty);
+	if (caching != AS_USUAL)
+		w.m.f.pool->settings.cache = caching == CACHED;
 	for (int step = 0; step < STEPS; step++) {
 		int what = g_rand_int_range(w.rand, 0, 10);
 
@@ -88,6 +102,11 @@ static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
 	g_rand_free(w.rand);
 }
 
+static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
+{
+	run_walk(opts, seed, faulty, AS_USUAL);
+}
+
 static void test_async(gconstpointer seed)
 {
 	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false);
@@ -101,7 +120,7 @@ static void test_block(void)
 /* Chunks so small that allocations are larger and holes are short. */
 static void test_chunks(void)
 {
-	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 6, false);
+	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 6, false);
 }
 
 static void test_faults(gconstpointer seed)
@@ -116,7 +135,104 @@ static void test_faults_block(void)
 
 static void test_faults_chunks(void)
 {
-	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 10, true);
+	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 10, true);
+}
+
+static void test_packed(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), false);
+}
+
+/* Extents so small that a block has many. */
+static void test_packed_pages(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 14, false);
+}
+
+static void test_packed_large(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .pages = 64, .small = VPMM_SMALL_DRIVER }, 15, false);
+}
+
+static void test_packed_ratio(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE, .frag_ratio = 30 }, 16, false);
+}
+
+static void test_packed_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 17, false);
+}
+
+static void test_packed_chunks(void)
+{
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 18, false);
+}
+
+static void test_packed_faults(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), true);
+}
+
+static void test_packed_faults_pages(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 21, true);
+}
+
+static void test_packed_faults_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 22, true);
+}
+
+static void test_packed_faults_chunks(void)
+{
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 23, true);
+}
+
+/* Streams keep what they free, and all is the same but where things lie. */
+static void test_cached(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false, CACHED);
+}
+
+static void test_cached_block(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false, CACHED);
+}
+
+static void test_cached_faults(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true, CACHED);
+}
+
+/* With streams that keep nothing to themselves, so that every free is the pool's at once. */
+static void test_uncached(void)
+{
+	for (guint32 seed = 11; seed < 15; seed++)
+		run_walk((struct vpmm_opts){ FIXTURE_PACKED }, seed, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER }, 25, false, UNCACHED);
+}
+
+static void test_uncached_pages(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 26, false, UNCACHED);
+}
+
+static void test_uncached_block(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 27, false, UNCACHED);
+}
+
+static void test_uncached_chunks(void)
+{
+	run_walk((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 28, false,
+		 UNCACHED);
+}
+
+static void test_uncached_faults(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, 29, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK }, 30, true, UNCACHED);
 }
 
 int main(int argc, char **argv)
@@ -131,5 +247,28 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/model/faults/8", GUINT_TO_POINTER(8), test_faults);
 	g_test_add_func("/model/faults/block", test_faults_block);
 	g_test_add_func("/model/faults/chunks", test_faults_chunks);
+	g_test_add_data_func("/model/packed/11", GUINT_TO_POINTER(11), test_packed);
+	g_test_add_data_func("/model/packed/12", GUINT_TO_POINTER(12), test_packed);
+	g_test_add_data_func("/model/packed/13", GUINT_TO_POINTER(13), test_packed);
+	g_test_add_func("/model/packed/pages", test_packed_pages);
+	g_test_add_func("/model/packed/large", test_packed_large);
+	g_test_add_func("/model/packed/ratio", test_packed_ratio);
+	g_test_add_func("/model/packed/block", test_packed_block);
+	g_test_add_func("/model/packed/chunks", test_packed_chunks);
+	g_test_add_data_func("/model/packed-faults/19", GUINT_TO_POINTER(19), test_packed_faults);
+	g_test_add_data_func("/model/packed-faults/20", GUINT_TO_POINTER(20), test_packed_faults);
+	g_test_add_func("/model/packed-faults/pages", test_packed_faults_pages);
+	g_test_add_func("/model/packed-faults/block", test_packed_faults_block);
+	g_test_add_func("/model/packed-faults/chunks", test_packed_faults_chunks);
+	g_test_add_data_func("/model/cached/1", GUINT_TO_POINTER(1), test_cached);
+	g_test_add_data_func("/model/cached/2", GUINT_TO_POINTER(2), test_cached);
+	g_test_add_func("/model/cached/block", test_cached_block);
+	g_test_add_data_func("/model/cached/faults/7", GUINT_TO_POINTER(7), test_cached_faults);
+	g_test_add_data_func("/model/cached/faults/8", GUINT_TO_POINTER(8), test_cached_faults);
+	g_test_add_func("/model/uncached/extents", test_uncached);
+	g_test_add_func("/model/uncached/pages", test_uncached_pages);
+	g_test_add_func("/model/uncached/block", test_uncached_block);
+	g_test_add_func("/model/uncached/chunks", test_uncached_chunks);
+	g_test_add_func("/model/uncached/faults", test_uncached_faults);
 	return g_test_run();
 }

@@ -29,7 +29,7 @@ static void test_larger_pages(void)
 	struct fixture f;
 	void *a;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .page_size = 4 * PAGE, .pages = 2 });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PAGES(4 * PAGE), .pages = 2 });
 	assert_ok(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]));
 	assert_layout(&f, "[+2]");
 	g_assert_cmpuint((uintptr_t)a % (4 * PAGE), ==, 0);
@@ -70,7 +70,7 @@ static void test_second_chunk(void)
 {
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 4 * PAGE });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_CHUNKS(4) });
 	fixture_malloc(&f, 3, f.streams[0]);
 	fixture_malloc(&f, 3, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).chunks, ==, 2);
@@ -82,7 +82,7 @@ static void test_larger_than_chunk(void)
 {
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 4 * PAGE });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_CHUNKS(4) });
 	fixture_malloc(&f, 9, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).chunks, ==, 2);
 	g_assert_cmpuint(fixture_stats(&f).reserved, ==, 13 * PAGE);
@@ -329,7 +329,7 @@ static void test_page_larger_than_requests(void)
 	struct fixture f;
 	void *a;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .page_size = (size_t)1 << 30 });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PAGES((size_t)1 << 30) });
 	assert_ok(vpmm_malloc(f.pool, &a, 100 * PAGE, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 100 * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
@@ -426,7 +426,7 @@ static void test_address_space_halved(void)
 	struct fixture f;
 
 	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
-					     .va_size = (size_t)1 << 60, .log_level = VPMM_LOG_WARNING });
+					     FIXTURE_PAGED, .va_size = (size_t)1 << 60, .log_level = VPMM_LOG_WARNING });
 	g_assert_nonnull(strstr(f.log->str, "address space instead of"));
 	fixture_malloc(&f, 1, f.streams[0]);
 	fixture_close(&f);

@@ -14,7 +14,7 @@ struct maps {
 
 static void maps_init(struct maps *m, size_t size)
 {
-	region_map_init(&m->map);
+	region_map_init(&m->map, NULL, 0, false);
 	m->hole = region_add_chunk(&m->map, BASE, size);
 }
 
@@ -164,7 +164,7 @@ static void test_one_stream_merges(void)
 	y = region_set_free(&m.map, y, &m.a, NULL);
 	g_assert_cmpuint(y->addr, ==, BASE);
 	g_assert_cmpuint(y->size, ==, 60);
-	g_assert_cmpuint(m.a.free->by_age.length, ==, 1);
+	g_assert_cmpuint(m.a.free[0]->by_age.length, ==, 1);
 	g_assert_cmpuint(m.map.bytes[REGION_FREE], ==, 60);
 	maps_clear(&m);
 }
@@ -198,7 +198,7 @@ static void test_split_keeps_age(void)
 	g_assert_true(m.map.by_age.head->data == old);
 	g_assert_true(m.map.by_age.head->next->data == rest);
 	g_assert_true(m.map.by_age.tail->data == young);
-	g_assert_true(m.a.free->by_age.head->next->data == rest);
+	g_assert_true(m.a.free[0]->by_age.head->next->data == rest);
 	maps_clear(&m);
 }
 

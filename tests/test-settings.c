@@ -10,6 +10,7 @@
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
+	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO",
 };
 
 static void clear_env(void)
@@ -65,6 +66,9 @@ static void test_env_unset(void)
 	g_assert_cmpint(opts.reuse, ==, VPMM_REUSE_ASYNC);
 	g_assert_cmpint(opts.log_level, ==, VPMM_LOG_NONE);
 	g_assert_null(opts.backend);
+	g_assert_cmpuint(opts.extent_max, ==, 0);
+	g_assert_cmpint(opts.small, ==, VPMM_SMALL_POOL);
+	g_assert_cmpint(opts.frag_ratio, ==, 0);
 	clear_env();
 }
 
@@ -79,6 +83,9 @@ static void test_env_set(void)
 	g_setenv("VPMM_REUSE", "block", TRUE);
 	g_setenv("VPMM_LOG", "warning", TRUE);
 	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_EXTENT_MAX", "64M", TRUE);
+	g_setenv("VPMM_SMALL", "driver", TRUE);
+	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
 	assert_ok(vpmm_opts_from_env(&opts));
 	g_assert_cmpuint(opts.page_size, ==, 4 << 20);
 	g_assert_cmpuint(opts.va_size, ==, (size_t)1 << 40);
@@ -86,6 +93,9 @@ static void test_env_set(void)
 	g_assert_cmpint(opts.reuse, ==, VPMM_REUSE_BLOCK);
 	g_assert_cmpint(opts.log_level, ==, VPMM_LOG_WARNING);
 	g_assert_cmpstr(opts.backend, ==, "host");
+	g_assert_cmpuint(opts.extent_max, ==, 64 << 20);
+	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
+	g_assert_cmpint(opts.frag_ratio, ==, 100);
 	clear_env();
 }
 
@@ -116,6 +126,17 @@ static void test_env_bad(void)
 		{ "VPMM_LOG", "3" },
 		{ "VPMM_BACKEND", "fault" },
 		{ "VPMM_BACKEND", "opencl" },
+		{ "VPMM_EXTENT_MAX", "0" },
+		{ "VPMM_EXTENT_MAX", "page" },
+		{ "VPMM_EXTENT_MAX", "3M" },
+		{ "VPMM_EXTENT_MAX", "1M" },
+		{ "VPMM_EXTENT_MAX", "16777214T" },
+		{ "VPMM_SMALL", "yes" },
+		{ "VPMM_SMALL", "Pool" },
+		{ "VPMM_FRAG_RATIO", "101" },
+		{ "VPMM_FRAG_RATIO", "-1" },
+		{ "VPMM_FRAG_RATIO", "5%" },
+		{ "VPMM_FRAG_RATIO", "18446744073709551616" },
 		{ "VPMM_HOST_CAPACITY", "lots" },
 		{ "VPMM_HOST_DEVICES", "none" },
 		{ "VPMM_HOST_MAPPINGS", "1.5" },
@@ -128,6 +149,9 @@ static void test_env_bad(void)
 		g_setenv("VPMM_BACKEND", "host", TRUE);
 		g_setenv(bad[i].variable, bad[i].value, TRUE);
 		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, bad[i].variable);
+		/* The value is said as it was given, or in bytes. */
+		if (!g_ascii_isdigit(bad[i].value[0]))
+			g_assert_nonnull(strstr(vpmm_last_error(), bad[i].value));
 		g_assert_true(pool == (struct vpmm_pool *)&pool);
 		fixture_assert_nothing_left();
 		g_unsetenv(bad[i].variable);
@@ -152,6 +176,17 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 12345 }, EINVAL, "page_size");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX - 1 }, EINVAL, "page_size");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 3 * PAGE }, EINVAL, "va_size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE + 1 }, EINVAL,
+			"extent_max (VPMM_EXTENT_MAX) is 2097153: expected a multiple of the page size, 2097152");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE / 2 }, EINVAL, "is 1048576: expected");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = (size_t)1 << 63 }, EINVAL,
+			"extent_max (VPMM_EXTENT_MAX) is 9223372036854775808: more than");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .page_size = 2 * PAGE, .extent_max = PAGE }, EINVAL,
+			"extent_max (VPMM_EXTENT_MAX) is 2097152: expected a multiple of the page size, 4194304");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .small = 2 }, EINVAL, "small is 2: expected VPMM_SMALL_POOL");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .small = -1 }, EINVAL, "small is -1");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = 101 }, EINVAL, "frag_ratio is 101");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = -1 }, EINVAL, "frag_ratio is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX, .pages = 1 }, EINVAL, "pages");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .reuse = 2 }, EINVAL, "reuse");
@@ -217,6 +252,8 @@ static void test_defaults(void)
 	assert_ok(settings_fit(&settings, &device));
 	g_assert_cmpuint(settings.page_size, ==, PAGE);
 	g_assert_cmpuint(settings.va_size, ==, (size_t)8 << 40);
+	g_assert_cmpuint(settings.extent_max, ==, 1 << 30);
+	g_assert_false(settings.paged);
 
 	device.granularity = 3 << 19;
 	settings = (struct settings){ 0 };
@@ -224,6 +261,34 @@ static void test_defaults(void)
 	g_assert_cmpuint(settings.page_size, ==, 3 << 20);
 	g_assert_cmpuint(settings.va_size % settings.page_size, ==, 0);
 	g_assert_cmpuint(settings.va_size, >=, (size_t)8 << 40);
+	g_assert_cmpuint(settings.extent_max % settings.page_size, ==, 0);
+	g_assert_cmpuint(settings.extent_max, <=, 1 << 30);
+	g_assert_cmpuint(settings.extent_max + settings.page_size, >, 1 << 30);
+}
+
+/* Only extents of one page and the driver for what is small make the pool that the specification describes. */
+static void test_paged(void)
+{
+	static const struct {
+		size_t extent_max;
+		enum vpmm_small small;
+		size_t page_size;
+		bool paged;
+	} cases[] = {
+		{ PAGE, VPMM_SMALL_DRIVER, PAGE, true }, { PAGE, VPMM_SMALL_POOL, PAGE, false },
+		{ 2 * PAGE, VPMM_SMALL_DRIVER, PAGE, false }, { 2 * PAGE, VPMM_SMALL_DRIVER, 2 * PAGE, true },
+		{ 0, VPMM_SMALL_DRIVER, PAGE, false }, { 0, VPMM_SMALL_DRIVER, (size_t)4 << 30, true },
+		{ 0, VPMM_SMALL_POOL, SIZE_MAX, true },
+	};
+	struct backend_info device = { .granularity = PAGE };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct settings settings = { .page_size = cases[i].page_size, .extent_max = cases[i].extent_max,
+					     .small = cases[i].small };
+
+		assert_ok(settings_fit(&settings, &device));
+		g_assert_cmpint(settings.paged, ==, cases[i].paged);
+	}
 }
 
 /* No device says so, and a division by it would end the program. */
@@ -249,6 +314,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/opts-head", test_opts_head);
 	g_test_add_func("/settings/opts-over-env", test_opts_over_env);
 	g_test_add_func("/settings/defaults", test_defaults);
+	g_test_add_func("/settings/paged", test_paged);
 	g_test_add_func("/settings/granularity-bad", test_granularity_bad);
 	return g_test_run();
 }

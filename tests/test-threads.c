@@ -50,7 +50,8 @@ static gpointer work(gpointer data)
 			assert_ok(vpmm_free(w->f->pool, held[i].ptr, w->stream));
 			held[i].ptr = NULL;
 		} else {
-			held[i].size = g_rand_boolean(rand) ? (size_t)g_rand_int_range(rand, 1, 6) * PAGE : 4096;
+			held[i].size = g_rand_boolean(rand) ? (size_t)g_rand_int_range(rand, 1, 6) * PAGE - 1024 :
+				       4096;
 			assert_ok(vpmm_malloc(w->f->pool, &held[i].ptr, held[i].size, w->stream));
 			fill(held[i].ptr, held[i].size, value);
 		}
@@ -77,12 +78,12 @@ static gpointer look(gpointer data)
 	return NULL;
 }
 
-static void run_workers(struct CUstream_st *(*choose)(struct fixture *f, int i))
+static void run_workers(struct vpmm_opts opts, struct CUstream_st *(*choose)(struct fixture *f, int i))
 {
 	struct worker workers[THREADS + 1];
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_open(&f, opts);
 	for (int i = 0; i <= THREADS; i++) {
 		workers[i] = (struct worker){ .f = &f, .seed = (guint32)i, .stream = choose(&f, i) };
 		workers[i].thread = g_thread_new(NULL, i < THREADS ? work : look, &workers[i]);
@@ -112,19 +113,27 @@ static struct CUstream_st *per_thread(struct fixture *f, int i)
 	return VPMM_HOST_STREAM_PER_THREAD;
 }
 
-static void test_several(void)
+static const struct {
+	const char *name;
+	struct vpmm_opts opts;
+} modes[] = {
+	{ "pages", { FIXTURE_OPTS } },
+	{ "extents", { FIXTURE_PACKED } },
+};
+
+static void test_several(gconstpointer opts)
 {
-	run_workers(several_share);
+	run_workers(*(const struct vpmm_opts *)opts, several_share);
 }
 
-static void test_one(void)
+static void test_one(gconstpointer opts)
 {
-	run_workers(all_share);
+	run_workers(*(const struct vpmm_opts *)opts, all_share);
 }
 
-static void test_per_thread(void)
+static void test_per_thread(gconstpointer opts)
 {
-	run_workers(per_thread);
+	run_workers(*(const struct vpmm_opts *)opts, per_thread);
 }
 
 #define HANDED 200
@@ -154,13 +163,13 @@ static gpointer take(gpointer data)
 }
 
 /* Memory is allocated by one thread for one stream, and freed by another on another. */
-static void test_handing(void)
+static void test_handing(gconstpointer opts)
 {
 	struct handing h = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
 	struct fixture f;
 	GThread *taker;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_open(&f, *(const struct vpmm_opts *)opts);
 	h.f = &f;
 	taker = g_thread_new(NULL, take, &h);
 	for (int i = 0; i < HANDED; i++) {
@@ -181,10 +190,21 @@ static void test_handing(void)
 
 int main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		GTestDataFunc run;
+	} tests[] = {
+		{ "several-streams", test_several }, { "one-stream", test_one },
+		{ "per-thread-stream", test_per_thread }, { "handing-on", test_handing },
+	};
+
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/threads/several-streams", test_several);
-	g_test_add_func("/threads/one-stream", test_one);
-	g_test_add_func("/threads/per-thread-stream", test_per_thread);
-	g_test_add_func("/threads/handing-on", test_handing);
+	for (size_t i = 0; i < G_N_ELEMENTS(modes) * G_N_ELEMENTS(tests); i++) {
+		size_t mode = i / G_N_ELEMENTS(tests), test = i % G_N_ELEMENTS(tests);
+		char *path = g_strdup_printf("/threads/%s/%s", modes[mode].name, tests[test].name);
+
+		g_test_add_data_func(path, &modes[mode].opts, tests[test].run);
+		g_free(path);
+	}
 	return g_test_run();
 }

@@ -30,9 +30,32 @@ static void ignore(void *data, int level, const char *message)
 	g_assert_null(strchr(message, '\n'));
 }
 
+/* Whole pages, extents of any size, extents of few sizes with the driver for what is small, or the driver for all. */
+static void configure_extents(struct vpmm_opts *opts, unsigned int which)
+{
+	size_t page_size = opts->page_size ? opts->page_size : PAGE;
+
+	switch (which) {
+	case 0:
+		opts->extent_max = page_size;
+		opts->small = VPMM_SMALL_DRIVER;
+		break;
+	case 1:
+		break;
+	case 2:
+		opts->extent_max = 2 * page_size;
+		opts->frag_ratio = opts->pages ? 0 : 40;
+		opts->small = opts->pages ? VPMM_SMALL_DRIVER : VPMM_SMALL_POOL;
+		break;
+	default:
+		opts->page_size = SIZE_MAX;
+		opts->pages = 0;
+	}
+}
+
 static void configure(struct program *p, uint8_t bits)
 {
-	struct vpmm_opts opts = { FIXTURE_OPTS, .log = ignore };
+	struct vpmm_opts opts = { FIXTURE_PACKED, .log = ignore };
 
 	if (bits & 1)
 		opts.reuse = VPMM_REUSE_BLOCK;
@@ -48,10 +71,7 @@ static void configure(struct program *p, uint8_t bits)
 		opts.pages = 5;
 	if (bits & 0x20)
 		opts.log_level = VPMM_LOG_DEBUG;
-	if (bits >> 6 == 3) {
-		opts.page_size = SIZE_MAX;
-		opts.pages = 0;
-	}
+	configure_extents(&opts, bits >> 6);
 	p->opts = opts;
 	g_setenv("VPMM_HOST_CAPACITY", p->m.capacity ? "48M" : "80G", TRUE);
 	g_setenv("VPMM_HOST_MAPPINGS", p->m.few_mappings ? "40" : "524090", TRUE);
@@ -193,6 +213,8 @@ static void allocate(struct program *p, uint8_t a, uint8_t b)
 		return;
 	if (a >= 0xc0)
 		size -= 4096;
+	else if (a >= 0x90)
+		size = size * b / 256 + 1;
 	model_malloc(&p->m, size, stream_of(p, b));
 }
 

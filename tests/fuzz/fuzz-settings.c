@@ -129,6 +129,10 @@ static void fit(struct settings *settings, struct input *in)
 	g_assert_cmpuint(settings->va_size % page_size, ==, 0);
 	g_assert_cmpuint(settings->va_size, <=, SIZE_MAX / 4);
 	g_assert_true((unsigned __int128)settings->pages * page_size <= SIZE_MAX / 4);
+	g_assert_cmpuint(settings->extent_max, >, 0);
+	g_assert_cmpuint(settings->extent_max % page_size, ==, 0);
+	g_assert_cmpuint(settings->extent_max, <=, SIZE_MAX / 4);
+	g_assert_true(settings->paged == (settings->extent_max == page_size && settings->small == VPMM_SMALL_DRIVER));
 }
 
 static void assert_settings(const struct settings *settings)
@@ -136,6 +140,8 @@ static void assert_settings(const struct settings *settings)
 	g_assert_true(!strcmp(settings->backend, "cuda") || !strcmp(settings->backend, "host") ||
 		      !strcmp(settings->backend, "auto"));
 	g_assert_true(settings->reuse == VPMM_REUSE_ASYNC || settings->reuse == VPMM_REUSE_BLOCK);
+	g_assert_true(settings->small == VPMM_SMALL_POOL || settings->small == VPMM_SMALL_DRIVER);
+	g_assert_cmpuint(settings->frag_ratio, <=, 100);
 	g_assert_cmpint(settings->log_level, >=, VPMM_LOG_NONE);
 	g_assert_cmpint(settings->log_level, <=, VPMM_LOG_DEBUG);
 	g_assert_true(!settings->device || *settings->device >= 0);
@@ -145,6 +151,7 @@ static void try_env(struct input *in)
 {
 	static const char *const variables[] = {
 		"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
+		"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO",
 	};
 	size_t size = sizeof(size_t) + take_number(in) % (2 * sizeof(struct vpmm_opts));
 	struct vpmm_opts *opts = g_malloc(size);
@@ -227,6 +234,8 @@ static void try_fit(struct input *in)
 	settings.page_size = take_number(in);
 	settings.va_size = take_number(in);
 	settings.pages = take_number(in);
+	settings.extent_max = take_number(in);
+	settings.small = take_number(in) & 1;
 	fit(&settings, in);
 }
 

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Where requests are put when the pool does not keep to pages, and what memory is created in. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "fixture.h"
+#include "pool.h"
+
+#define PIECE ((size_t)POOL_PIECE)
+
+static void open_packed(struct fixture *f)
+{
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+}
+
+static void test_rounds_to_pieces(void)
+{
+	static const struct {
+		size_t size;
+		size_t taken;
+	} cases[] = {
+		{ 1, PIECE }, { PIECE, PIECE }, { PIECE + 1, 2 * PIECE }, { PAGE / 2 - 1, PAGE / 2 },
+		{ PAGE - 1, PAGE }, { PAGE, PAGE }, { PAGE + 1, PAGE + PIECE }, { 3 * PAGE + 1000, 3 * PAGE + 2 * PIECE },
+	};
+	struct fixture f;
+	uint64_t live = 0;
+
+	open_packed(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		char *a = fixture_malloc_bytes(&f, cases[i].size, f.streams[0]);
+
+		g_assert_cmpuint((uintptr_t)a % PIECE, ==, 0);
+		memset(a, 1, cases[i].size);
+		live += cases[i].taken;
+		g_assert_cmpuint(fixture_stats(&f).live, ==, live);
+		g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
+	}
+	fixture_close(&f);
+}
+
+/* What a block leaves of its last page is where the next one begins: four of a page and a quarter take five pages. */
+static void test_tails_are_not_lost(void)
+{
+	struct fixture f;
+	char *blocks[4];
+
+	open_packed(&f);
+	for (int i = 0; i < 4; i++) {
+		blocks[i] = fixture_malloc_bytes(&f, PAGE * 5 / 4, f.streams[0]);
+		memset(blocks[i], 'a' + i, PAGE * 5 / 4);
+	}
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 5 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).free, ==, 0);
+	for (int i = 0; i < 4; i++) {
+		g_assert_cmpint(blocks[i][0], ==, 'a' + i);
+		g_assert_cmpint(blocks[i][PAGE * 5 / 4 - 1], ==, 'a' + i);
+	}
+	fixture_close(&f);
+}
+
+static void test_tail_serves_what_fits(void)
+{
+	struct fixture f;
+	char *a, *b;
+
+	open_packed(&f);
+	a = fixture_malloc_bytes(&f, PAGE + PIECE, f.streams[0]);
+	b = fixture_malloc_bytes(&f, PAGE - PIECE, f.streams[0]);
+	g_assert_true(b == a + PAGE + PIECE);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).grown, ==, 2 * PAGE);
+	fixture_close(&f);
+}
+
+/* In whatever order neighbours are freed, they make one region, which serves the whole as it is. */
+static void test_neighbours_merge(void)
+{
+	static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+	size_t size = 3 * PAGE + 3 * PIECE;
+	struct vpmm_stats before, after;
+	struct fixture f;
+	char *block, *parts[3];
+
+	open_packed(&f);
+	block = fixture_malloc_bytes(&f, size, f.streams[0]);
+	fixture_malloc_bytes(&f, PAGE - 3 * PIECE, f.streams[0]);
+	before = fixture_stats(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(orders); i++) {
+		fixture_free(&f, block, f.streams[0]);
+		for (int j = 0; j < 3; j++)
+			parts[j] = fixture_malloc_bytes(&f, PAGE + PIECE, f.streams[0]);
+		for (int j = 0; j < 3; j++)
+			fixture_free(&f, parts[orders[i][j]], f.streams[0]);
+		g_assert_true(fixture_malloc_bytes(&f, size, f.streams[0]) == block);
+	}
+	after = fixture_stats(&f);
+	g_assert_cmpuint(after.regions, ==, before.regions);
+	g_assert_cmpuint(after.maps, ==, before.maps);
+	g_assert_cmpuint(after.creates, ==, before.creates);
+	fixture_close(&f);
+}
+
+/* The end of a region that leaves whole extents whole is better than its beginning. */
+static void test_keeps_extents_whole(void)
+{
+	struct fixture f;
+	char *block, *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE });
+	block = fixture_malloc(&f, 9, f.streams[0]);
+	fixture_free(&f, block, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).extents, >=, 3);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_true(a == block + 8 * PAGE || a == block);
+	g_assert_cmpuint(fixture_stats(&f).stuck, <=, 3 * PAGE);
+	fixture_close(&f);
+}
+
+static void each_extent_is_no_larger(struct fixture *f, size_t most)
+{
+	for (GList *link = f->pool->extents.all.head; link; link = link->next) {
+		struct extent *extent = link->data;
+
+		g_assert_cmpuint(extent->size, <=, most);
+		g_assert_cmpuint(extent->size % PAGE, ==, 0);
+	}
+}
+
+static void test_few_creates_for_much(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					     .va_size = (size_t)16 << 30 });
+	fixture_malloc_bytes(&f, (size_t)8 << 30, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).creates, <=, 64);
+	g_assert_cmpuint(fixture_stats(&f).maps, ==, fixture_stats(&f).creates);
+	g_assert_cmpuint(fixture_stats(&f).accesses, ==, 1);
+	each_extent_is_no_larger(&f, (size_t)1 << 30);
+	fixture_close(&f);
+}
+
+static void test_extent_max(gconstpointer data)
+{
+	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 50, .extent_max = most });
+	fixture_malloc(&f, 60, f.streams[0]);
+	each_extent_is_no_larger(&f, most);
+	g_assert_cmpuint(fixture_stats(&f).creates, >=, 60 * PAGE / most);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 60 * PAGE);
+	fixture_close(&f);
+}
+
+/* One page each, and yet 512 bytes for those who ask for little. */
+static void test_extents_of_a_page(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 5, .extent_max = PAGE });
+	g_assert_cmpuint(fixture_stats(&f).creates, ==, 5);
+	fixture_malloc_bytes(&f, 6 * PAGE + 1, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).creates, ==, 7);
+	fixture_malloc_bytes(&f, 1, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 6 * PAGE + 2 * PIECE);
+	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_initial_pages(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 200 });
+	assert_layout(&f, "[-200]");
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 200 * PAGE);
+	a = fixture_malloc(&f, 200, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 200 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).grows, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_larger_pages(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .page_size = 4 * PAGE });
+	fixture_malloc_bytes(&f, 5 * PAGE, f.streams[0]);
+	fixture_malloc_bytes(&f, 3 * PAGE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
+	fixture_malloc_bytes(&f, 3 * PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, 4 * PAGE);
+	fixture_close(&f);
+}
+
+/* A page holds as many small requests as its size allows; freed in any order, it is one region again. */
+static void test_span_is_filled(void)
+{
+	char *small[PAGE / POOL_PIECE];
+	struct fixture f;
+
+	open_packed(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++) {
+		assert_ok(vpmm_malloc(f.pool, (void **)&small[i], PIECE, f.streams[0]));
+		memset(small[i], (int)i, PIECE);
+	}
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, PAGE);
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, PAGE);
+	g_assert_cmpuint(fixture_stats(&f).free, ==, 0);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++) {
+		size_t j = i * 1291 % G_N_ELEMENTS(small);
+
+		for (size_t at = 0; at < PIECE; at++)
+			g_assert_cmpint(small[j][at], ==, (char)j);
+		assert_ok(vpmm_free(f.pool, small[j], f.streams[0]));
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	for (size_t i = 0; i < 64; i++)
+		fixture_malloc_bytes(&f, PAGE / 64, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, PAGE);
+	fixture_close(&f);
+}
+
+/* A page is no small request, and neither is a half. */
+static void test_span_or_not(void)
+{
+	struct fixture f;
+
+	open_packed(&f);
+	fixture_malloc_bytes(&f, PAGE, f.streams[0]);
+	fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, 0);
+	fixture_malloc_bytes(&f, PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).spans, >, 0);
+	g_assert_cmpuint(fixture_stats(&f).spans, <=, PAGE);
+	fixture_close(&f);
+}
+
+/* What stays allocated of small requests keeps no extent from moving. */
+static void test_spans_do_not_pin(void)
+{
+	void *large[16];
+	struct fixture f;
+
+	open_packed(&f);
+	for (int i = 0; i < 16; i++) {
+		large[i] = fixture_malloc(&f, 4, f.streams[0]);
+		fixture_malloc_bytes(&f, 1000, f.streams[0]);
+	}
+	for (int i = 0; i < 16; i += 2)
+		fixture_free(&f, large[i], f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).stuck, ==, 0);
+	fixture_malloc(&f, 32, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 65 * PAGE);
+	fixture_close(&f);
+}
+
+static void test_small_by_driver(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	a = fixture_malloc_bytes(&f, PAGE - 1, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).small_live, ==, PAGE - 1);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
+	fixture_malloc_bytes(&f, 20 * PAGE + 1, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 20 * PAGE + PIECE);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 21 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, 0);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_bad_frees(void)
+{
+	struct fixture f;
+	char *large, *small;
+
+	open_packed(&f);
+	large = fixture_malloc_bytes(&f, 2 * PAGE, f.streams[0]);
+	small = fixture_malloc_bytes(&f, 3 * PIECE, f.streams[0]);
+	assert_error(vpmm_free(f.pool, large + PAGE, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, small + PIECE, f.streams[0]), EINVAL, "no allocation");
+	fixture_free(&f, large, f.streams[0]);
+	fixture_free(&f, small, f.streams[0]);
+	assert_error(vpmm_free(f.pool, large, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, small, f.streams[0]), EINVAL, "no allocation");
+	fixture_close(&f);
+}
+
+/* More small memory at a time the more there is, so that few calls do. */
+static void test_spans_grow_faster(void)
+{
+	struct fixture f;
+
+	open_packed(&f);
+	for (int i = 0; i < 4096; i++) {
+		void *a;
+
+		assert_ok(vpmm_malloc(f.pool, &a, PAGE / 64, f.streams[0]));
+	}
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 64 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 64 * PAGE * 9 / 8);
+	g_assert_cmpuint(fixture_stats(&f).creates, <, 40);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/packed/rounds-to-pieces", test_rounds_to_pieces);
+	g_test_add_func("/packed/tails-are-not-lost", test_tails_are_not_lost);
+	g_test_add_func("/packed/tail-serves-what-fits", test_tail_serves_what_fits);
+	g_test_add_func("/packed/neighbours-merge", test_neighbours_merge);
+	g_test_add_func("/packed/keeps-extents-whole", test_keeps_extents_whole);
+	g_test_add_func("/packed/few-creates-for-much", test_few_creates_for_much);
+	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
+	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
+	g_test_add_data_func("/packed/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);
+	g_test_add_func("/packed/extents-of-a-page", test_extents_of_a_page);
+	g_test_add_func("/packed/initial-pages", test_initial_pages);
+	g_test_add_func("/packed/larger-pages", test_larger_pages);
+	g_test_add_func("/packed/span-is-filled", test_span_is_filled);
+	g_test_add_func("/packed/span-or-not", test_span_or_not);
+	g_test_add_func("/packed/spans-do-not-pin", test_spans_do_not_pin);
+	g_test_add_func("/packed/spans-grow-faster", test_spans_grow_faster);
+	g_test_add_func("/packed/small-by-driver", test_small_by_driver);
+	g_test_add_func("/packed/bad-frees", test_bad_frees);
+	return g_test_run();
+}
