@@ -290,13 +290,10 @@ void bench_fail(struct bench *b, const struct bench_row *row, enum contender who
 static void explain_contenders(const struct bench *b)
 {
 	const struct vpmm_info *info = &b->choice->info;
-	char page[UNITS_TEXT];
+	char *pool = choose_describe_pool(info);
 
-	units_format_bytes(page, info->page_size);
-	if (info->page_size == SIZE_MAX)
-		printf("vpmm     libvpmm %s, switched off by its page size\n", vpmm_version());
-	else
-		printf("vpmm     libvpmm %s, in pages of %s\n", vpmm_version(), page);
+	printf("vpmm     libvpmm %s, %s\n", vpmm_version(), pool);
+	g_free(pool);
 	if (on_host(b)) {
 		units_print_wrapped(stdout, 9, "model    the host backend's model of the driver's stream-ordered "
 				    "allocator, cuMemAllocAsync. It is no driver: these figures compare programs on "

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "fail.h"
+#include "units.h"
 
 /* Without the initial pages: they may be many, and nobody is going to use this pool. */
 static int look_at(const char *backend, struct choice *choice)
@@ -68,4 +68,22 @@ int choose_backend(const char *name, struct choice *choice)
 	if (!err)
 		choice->why = g_strdup(from_env ? "VPMM_BACKEND says so" : "--backend says so");
 	return err;
+}
+
+bool choose_driver_serves_small(const struct vpmm_info *info)
+{
+	return info->small == VPMM_SMALL_DRIVER || info->page_size == SIZE_MAX;
+}
+
+char *choose_describe_pool(const struct vpmm_info *info)
+{
+	char page[UNITS_TEXT], most[UNITS_TEXT];
+
+	if (info->page_size == SIZE_MAX)
+		return g_strdup("switched off by its page size");
+	units_format_bytes(page, info->page_size);
+	units_format_bytes(most, info->extent_max);
+	if (info->extent_max > info->page_size)
+		return g_strdup_printf("in extents of %s to %s", page, most);
+	return g_strdup_printf(choose_driver_serves_small(info) ? "in pages of %s" : "in extents of %s", page);
 }

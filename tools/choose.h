@@ -3,6 +3,8 @@
 #ifndef CHOOSE_H
 #define CHOOSE_H
 
+#include <stdbool.h>
+
 #include "vpmm.h"
 
 /**
@@ -29,5 +31,19 @@ struct choice {
  *	another negative errno value: there can be no pool on this backend.
  */
 int choose_backend(const char *name, struct choice *choice);
+
+/**
+ * choose_driver_serves_small() - whether requests below a page are left to the driver's stream-ordered allocator
+ * @info: what a pool stands on
+ */
+bool choose_driver_serves_small(const struct vpmm_info *info);
+
+/**
+ * choose_describe_pool() - in what a pool takes memory
+ * @info: what the pool stands on
+ *
+ * Return: such as "in extents of 2.00 MiB to 1.00 GiB", for g_free().
+ */
+char *choose_describe_pool(const struct vpmm_info *info);
 
 #endif /* CHOOSE_H */

@@ -64,10 +64,10 @@ static char *short_name(const struct report_row *row)
 static void table_head(FILE *out, const struct report_run *run)
 {
 	const struct vpmm_info *info = &run->choice->info;
-	char total[UNITS_TEXT], page[UNITS_TEXT];
+	char *pool = choose_describe_pool(info);
+	char total[UNITS_TEXT];
 
 	units_format_bytes(total, info->memory_total);
-	units_format_bytes(page, info->page_size);
 	units_print_wrapped(out, 11, "Backend:   %s (%s)", info->backend, run->choice->why);
 	fprintf(out, "Device:    %s, %s of memory\n", info->device_name, total);
 	if (strcmp(run->allocator, "async") == 0)
@@ -76,10 +76,9 @@ static void table_head(FILE *out, const struct report_run *run)
 	else if (strcmp(run->allocator, "malloc") == 0)
 		fprintf(out, "Allocator: malloc, %s; reckoned in 2 MiB\n\n",
 			strcmp(info->backend, "host") ? "the driver's plain one" : "ordinary memory");
-	else if (info->page_size == SIZE_MAX)
-		fprintf(out, "Allocator: vpmm %s, switched off by its page size\n\n", vpmm_version());
 	else
-		fprintf(out, "Allocator: vpmm %s, in pages of %s\n\n", vpmm_version(), page);
+		fprintf(out, "Allocator: vpmm %s, %s\n\n", vpmm_version(), pool);
+	g_free(pool);
 }
 
 static void table_memory(FILE *out, const struct report_row *rows, size_t n)
@@ -111,7 +110,7 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 	      "  ratio    taken / program: 1 is perfect, what is above it is lost\n", out);
 }
 
-static void table_pool(FILE *out, const struct report_row *rows, size_t n)
+static void table_pool(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
 {
 	fprintf(out, "\n%-*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, "trace", "small", "reused", "others'", "remapped",
 		"grown", "waits");
@@ -130,9 +129,10 @@ static void table_pool(FILE *out, const struct report_row *rows, size_t n)
 			text[3], text[4], text[5]);
 		g_free(name);
 	}
-	fputs("\n  small    requests below a page, which the driver's allocator serves\n"
-	      "  reused   requests that a free block served as it was\n"
-	      "  others'  those of them that took one which another stream had freed\n"
+	fprintf(out, "\n  small    requests below a page%s\n",
+		choose_driver_serves_small(&run->choice->info) ? ", which the driver's allocator serves" : "");
+	fputs("  reused   requests served by memory that was free and mapped already\n"
+	      "  others'  requests that took memory which another stream had freed\n"
 	      "  remapped requests for which free pieces were mapped together, without a copy\n"
 	      "  grown    requests for which memory was created\n"
 	      "  waits    times that a stream was made to wait for another, instead of\n"
@@ -160,6 +160,6 @@ void report_table(FILE *out, const struct report_run *run, const struct report_r
 	table_head(out, run);
 	table_memory(out, rows, n);
 	if (strcmp(run->allocator, "vpmm") == 0)
-		table_pool(out, rows, n);
+		table_pool(out, run, rows, n);
 	table_errors(out, run, rows, n);
 }

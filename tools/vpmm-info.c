@@ -15,7 +15,7 @@
 #define PROGRAM "vpmm-info"
 
 #define MOST_FEATURES 8
-#define MOST_SETTINGS 9
+#define MOST_SETTINGS 12
 
 enum { EXIT_REFUSED = 2 };
 
@@ -166,6 +166,9 @@ static void collect_settings(struct report *report)
 	add_number(report, "VPMM_VA_SIZE", info->va_size, true);
 	add_number(report, "VPMM_PAGES", info->pages, false);
 	add_word(report, "VPMM_REUSE", info->reuse == VPMM_REUSE_BLOCK ? "block" : "async");
+	add_number(report, "VPMM_EXTENT_MAX", info->extent_max, true);
+	add_word(report, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
+	add_number(report, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
 	add_word(report, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
 	if (strcmp(info->backend, "host") != 0)
 		return;

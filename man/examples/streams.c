@@ -62,7 +62,9 @@ static void verify(void *buffer)
 
 int main(void)
 {
-	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .page_size = PAGE };
+	/* Each page on its own, so that every step can be seen; without that, the pool moves less and larger pieces. */
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .page_size = PAGE, .extent_max = PAGE,
+				  .small = VPMM_SMALL_DRIVER };
 	struct CUstream_st *copy, *compute;
 	void *input, *weights, *next, *result;
 
