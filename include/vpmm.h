@@ -28,7 +28,7 @@ struct CUstream_st;
  * @VPMM_LOG_ERROR: calls that failed, with the sentence of vpmm_last_error()
  * @VPMM_LOG_WARNING: what still works, but not as was asked
  * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, growth
- * @VPMM_LOG_DEBUG: every harvest, with the layout of the chunk after each step; slow
+ * @VPMM_LOG_DEBUG: every block that is made from pieces, with the layout of the chunk after that; slow
  *
  * Since: 0.1
  */
@@ -79,8 +79,8 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @size: sizeof(struct vpmm_opts), set by the caller
  * @backend: "cuda", "host", or "auto" for cuda where there is a device and host elsewhere; NULL: "cuda"
  * @device: the device's ordinal; NULL: the calling thread's current device
- * @page_size: bytes; what requests are rounded up to, a multiple of the device's granularity, or SIZE_MAX for a pool
- *	that leaves every request to the driver; 0: 2 MiB, or the next multiple of the granularity
+ * @page_size: bytes; what device memory is taken in multiples of, itself a multiple of the device's granularity, or
+ *	SIZE_MAX for a pool that leaves every request to the driver; 0: 2 MiB, or the next multiple of the granularity
  * @va_size: bytes of address space to reserve at a time, a multiple of the page size; 0: 8 TiB
  * @pages: how many pages to create and map at once; 0: none
  * @reuse: one of enum vpmm_reuse
@@ -163,18 +163,19 @@ struct vpmm_info {
  * @reserved: bytes of address space
  * @mapped: bytes of device memory that the pool holds
  * @live: bytes of it that are allocated, as requests are rounded up
- * @free: bytes of it that are not
+ * @free: bytes of it that are not, what streams have cached included
  * @holes: bytes of address space that nothing is mapped to
  * @zombies: bytes of address space whose memory has moved
  * @small_live: bytes allocated through the driver's stream-ordered allocator, as requested
  * @small_mapped: bytes that the driver's allocator holds for them
- * @peak_live: the most that @live has been
+ * @peak_live: the most that @live has been; less where the caches of several streams serve requests at the same time
  * @peak_mapped: the most that @mapped has been
  * @mallocs: successful allocations, small ones too
  * @frees: successful frees, small ones too
- * @reuses: allocations served from what was mapped and free
- * @steals: allocations that took what another stream had freed; in extents, only where its work was not known to be done
- * @defrags: allocations for which free regions were harvested
+ * @reuses: allocations served from what was mapped and free, caches included
+ * @steals: allocations that took what another stream had freed; in extents, only where its work was not known to be
+ *	done
+ * @defrags: allocations for which free regions were put together
  * @grows: allocations for which memory was created
  * @waits: waits for another stream's event on the GPU or, with VPMM_REUSE_BLOCK, for any stream's on the host
  * @creates: driver calls that created memory
@@ -184,8 +185,8 @@ struct vpmm_info {
  * @releases: driver calls that released memory
  * @grown: bytes created
  * @remapped: bytes mapped again elsewhere
- * @chunks: reservations of address space
- * @regions: intervals that the address space is divided into
+ * @chunks: reservations of address space, and ranges that are borrowed for small requests
+ * @regions: intervals that these are divided into
  * @extents: pieces of device memory
  * @streams: streams that the pool has met
  * @driver_ns: nanoseconds spent in the five kinds of driver calls above
@@ -193,7 +194,7 @@ struct vpmm_info {
  * @peak_taken: bytes; the most that @mapped and @small_mapped have been together, as seen whenever memory was created
  *	and whenever the statistics were read
  * @stuck: bytes of @free in extents of which something is allocated, and which therefore cannot move
- * @spans: bytes of @mapped that are kept for small requests
+ * @spans: bytes of @mapped that are kept for small requests, or borrowed for them
  * @mappings: places where extents are mapped; one that has moved stays mapped where it was, for when it is wanted there
  *
  * Since: 0.1
@@ -263,8 +264,9 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
  *
  * What is still allocated is given back too.
  *
- * Context: any thread; waits until all streams are past the frees that they were given. The caller sees to it that
- *	no work is pending on what is still allocated.
+ * Context: any thread; waits until all streams are past the frees that they were given, which can take waiting for
+ *	all work of the context, as not every free has an event of its own. The caller sees to it that no work is
+ *	pending on what is still allocated.
  * Since: 0.1
  */
 void vpmm_pool_destroy(struct vpmm_pool *pool);
@@ -297,6 +299,9 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
  * @ptr: what vpmm_malloc() gave; NULL does nothing
  * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for,
  *	but, for what the driver serves (VPMM_SMALL_DRIVER), behind the allocation
+ *
+ * What was allocated for @stream goes to its cache, and serves its next request of that size. A stream that frees and
+ * never calls again may keep a little memory from others; vpmm(7) says how little.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
@@ -345,7 +350,8 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
  *
  * The form is described in vpmm(7).
  *
- * Context: any thread; holds up the pool while it runs.
+ * Context: any thread; holds up the pool while it runs, but for what caches serve, and takes out of the caches what
+ *	other streams can have.
  * Return: 0, or
  *	-EINVAL @out is NULL,
  *	-EIO writing failed, or the driver reports an earlier failure,
@@ -360,7 +366,7 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out);
  *
  * For tests: it looks at everything and takes its time.
  *
- * Context: any thread; holds up the pool while it runs.
+ * Context: any thread; holds up the pool while it runs, but for what caches serve.
  * Return: 0 when all hold, or
  *	-EUCLEAN one does not; vpmm_last_error() says which,
  *	-EBUSY the process was forked after the pool was created.

@@ -239,17 +239,31 @@ static void explain_exhausted(struct vpmm_pool *pool, size_t size)
 		  pool_live(pool) - cached.bytes, pool_mapped(pool) - pool_live(pool) + cached.bytes);
 }
 
+/* Whether a cache may be asked at once: what may have to be entered first takes as long as the rest. */
+static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st *stream)
+{
+	return pool && pool->settings.cache && pool->backend->ops->roams && stream_is_created(stream) &&
+	       pool->generation == generation;
+}
+
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
+	bool near = cache_is_near(pool, stream);
 	uint64_t addr = 0;
 	int err, hit = 0;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
+	if (G_LIKELY(near))
+		hit = cache_malloc(pool, &addr, size, stream);
+	if (G_LIKELY(hit > 0)) {
+		*ptr = (void *)(uintptr_t)addr;
+		return 0;
+	}
 	err = call_enter(&pool, "vpmm_malloc");
 	if (err)
 		return err;
-	if (pool->settings.cache)
+	if (pool->settings.cache && (!near || hit < 0))
 		hit = cache_malloc(pool, &addr, size, stream);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
@@ -272,14 +286,19 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 {
+	bool near = cache_is_near(pool, stream);
 	int err, freed = 0;
 
 	if (!ptr)
 		return 0;
+	if (G_LIKELY(near))
+		freed = cache_free(pool, (uintptr_t)ptr, stream);
+	if (G_LIKELY(freed > 0))
+		return 0;
 	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
-	if (pool->settings.cache)
+	if (pool->settings.cache && (!near || freed < 0))
 		freed = cache_free(pool, (uintptr_t)ptr, stream);
 	if (G_LIKELY(freed > 0)) {
 		pool->backend->ops->leave(pool->backend);

@@ -540,6 +540,7 @@ static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 
 const struct backend_ops backend_cuda = {
 	.name = "cuda",
+	.roams = true,
 	.current_device = cuda_current_device,
 	.open = cuda_open,
 	.close = cuda_close,

@@ -282,8 +282,9 @@ static bool flush_passed(struct vpmm_pool *pool, struct cache *cache)
 	return any;
 }
 
-bool cache_flush_all(struct vpmm_pool *pool)
+static bool flush_streams(struct vpmm_pool *pool, bool idle)
 {
+	uint64_t pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
 	struct error_kept kept;
 	GHashTableIter iter;
 	gpointer stream;
@@ -293,11 +294,15 @@ bool cache_flush_all(struct vpmm_pool *pool)
 	g_hash_table_iter_init(&iter, pool->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
+		bool busy;
 
 		pthread_mutex_lock(&cache->lock);
-		if (cache->legacy && cache->count && cache->unmarked)
+		busy = idle && cache->pressure == pressure;
+		if (!busy && cache->legacy && cache->count && cache->unmarked)
 			mark_legacy(cache);
 		pthread_mutex_unlock(&cache->lock);
+		if (busy)
+			continue;
 		if (flush_marked(pool, cache))
 			any = true;
 		if (cache->stranded && flush_passed(pool, cache))
@@ -305,6 +310,16 @@ bool cache_flush_all(struct vpmm_pool *pool)
 	}
 	error_restore(&kept);
 	return any;
+}
+
+bool cache_flush_all(struct vpmm_pool *pool)
+{
+	return flush_streams(pool, false);
+}
+
+bool cache_flush_idle(struct vpmm_pool *pool)
+{
+	return flush_streams(pool, true);
 }
 
 void cache_drain(struct vpmm_pool *pool)

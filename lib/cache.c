@@ -191,10 +191,11 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 {
 	uint64_t before = block->freed;
 	uint64_t more = before > cache->marked ? 0 : block->bin->size;
+	bool calm = is_calm(cache, pool);
 	int err;
 
 	block->freed = ++cache->freed;
-	if (cache->legacy || (is_calm(cache, pool) && cache->unmarked + more <= cache->limit)) {
+	if (cache->legacy || (calm && cache->unmarked + more <= cache->limit)) {
 		cache->unmarked += more;
 		return 0;
 	}

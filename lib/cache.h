@@ -310,6 +310,16 @@ void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUst
 bool cache_flush_all(struct vpmm_pool *pool);
 
 /**
+ * cache_flush_idle() - the same, but for streams that have freed since the pool's pressure has last changed
+ * @pool: the pool
+ *
+ * Threads that are at work on streams of their own would only take it from one another in turn.
+ *
+ * Return: whether there was any.
+ */
+bool cache_flush_idle(struct vpmm_pool *pool);
+
+/**
  * cache_drain() - see to it that all frees are behind an event, or else have completed
  * @pool: the pool, which is about to be destroyed
  */

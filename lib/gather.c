@@ -568,6 +568,7 @@ int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st
 	if (err != -ENOMEM)
 		return err;
 	/* Memory, mappings or addresses have run out. Places that are not in use have of the latter; and less will do. */
+	cache_flush_all(pool);
 	err = alias_trim(pool);
 	if (!err)
 		err = span_trim(pool);

@@ -22,6 +22,9 @@
 /* Old places are worth keeping, but a driver has room for some half a million mappings, of all pools together. */
 #define MOST_PLACES ((uint64_t)64 * 1024)
 
+/* For so many allocations after two threads were seen to make them, they are taken to go on so. */
+#define CROWDED 1024
+
 /* The caches of more streams than these are looked into only when memory is short. */
 #define FEW_STREAMS 16
 
@@ -329,18 +332,37 @@ static int pool_take(struct vpmm_pool *pool, struct region_map *map, uint64_t ad
 	return err;
 }
 
-/* What other streams have cached may be what is missing. They are to let others have what they free for a while. */
+/* Several threads have allocated lately, and not from their caches alone. */
+static bool pool_is_crowded(struct vpmm_pool *pool)
+{
+	if (!pthread_equal(pool->thread, pthread_self())) {
+		if (pool->thread)
+			pool->crowded = pool->counts.mallocs + CROWDED;
+		pool->thread = pthread_self();
+	}
+	return pool->counts.mallocs < pool->crowded;
+}
+
+/*
+ * What other streams have cached may be what is missing. They are to let others have what they free for a while. Of
+ * several threads each needs some for itself; taking it from one another, they would all be held up for ever.
+ */
 static void pool_reclaim(struct vpmm_pool *pool)
 {
+	if (pool->counts.mallocs < pool->crowded)
+		cache_flush_idle(pool);
+	else
+		cache_flush_all(pool);
 	atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
-	cache_flush_all(pool);
 }
 
 /* What is cached is free; the better it is known, the better is the choice of what to take. */
 static void pool_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
+	bool crowded = pool_is_crowded(pool);
+
 	cache_flush(pool, stream, handle);
-	if (!pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
+	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
 		pool_reclaim(pool);
 }
 

@@ -46,6 +46,8 @@ struct pool_counts {
  * @serial: its number, which no other pool of the process ever has; never changes
  * @pressure: how often a malloc found nothing and had to gather, create or wait
  * @central: how many calls have changed the maps
+ * @thread: which thread made the last central call that allocates
+ * @crowded: until how many such calls it is assumed that several threads do
  * @regions: what lies where, but for what @spans has
  * @spans: the same of small requests, which would keep extents from moving
  * @memo: what was decided about @regions
@@ -74,6 +76,8 @@ struct vpmm_pool {
 	_Atomic uint64_t pressure;
 	_Atomic uint64_t central;
 	char apart_from_counters[CACHE_ALIGN];
+	pthread_t thread;
+	uint64_t crowded;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;

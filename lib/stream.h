@@ -21,6 +21,13 @@ struct free_set;
 /* Handles of the legacy default stream, as CUDA has them. */
 #define STREAM_NULL ((struct CUstream_st *)0)
 #define STREAM_LEGACY ((struct CUstream_st *)0x1)
+#define STREAM_PER_THREAD ((struct CUstream_st *)0x2)
+
+/* Whether a handle is that of a stream which somebody created, and means the same in every thread and context. */
+static inline bool stream_is_created(const struct CUstream_st *handle)
+{
+	return (uintptr_t)handle > (uintptr_t)STREAM_PER_THREAD;
+}
 
 /**
  * struct event - a point in a stream

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu-bench.h"
@@ -11,6 +12,11 @@ struct vpmm_pool *bench_pool(struct vpmm_opts opts)
 
 	opts.size = sizeof(opts);
 	opts.backend = "cuda";
+	/* All but what is about pages or extents has to hold either way. */
+	if (getenv("VPMM_TEST_PAGED") && !opts.extent_max && opts.page_size != SIZE_MAX) {
+		opts.extent_max = opts.page_size ? opts.page_size : PAGE;
+		opts.small = VPMM_SMALL_DRIVER;
+	}
 	assert_ok(vpmm_pool_create(&pool, &opts));
 	return pool;
 }

@@ -197,7 +197,7 @@ static void test_walk(gconstpointer data)
 	struct bench b;
 	size_t i;
 
-	if (!open_bench(&b, (struct vpmm_opts){ .pages = 11 + walk->x }))
+	if (!open_bench(&b, (struct vpmm_opts){ .pages = 11 + walk->x, .extent_max = PAGE, .small = VPMM_SMALL_DRIVER }))
 		return;
 	for (i = 0; i < G_N_ELEMENTS(pages); i++) {
 		if (pages[i])

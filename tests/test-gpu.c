@@ -2,6 +2,8 @@
 /*
  * What needs a real GPU: the conformance suite on it, and the pool through the public API, with kernels at work.
  *
+ * VPMM_TEST_PAGED runs the pools with pages for extents.
+ *
  * VPMM_TEST_NO_ERRORS leaves out the tests in which the driver has to refuse something, as tools that watch the
  * driver's calls take a refusal for a mistake of the program.
  */
