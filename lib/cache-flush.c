@@ -297,7 +297,7 @@ static bool flush_streams(struct vpmm_pool *pool, bool idle)
 		bool busy;
 
 		pthread_mutex_lock(&cache->lock);
-		busy = idle && cache->pressure == pressure;
+		busy = idle && cache->served == pressure + 1;
 		if (!busy && cache->legacy && cache->count && cache->unmarked)
 			mark_legacy(cache);
 		pthread_mutex_unlock(&cache->lock);

@@ -146,6 +146,7 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 		cache->bytes -= size;
 		cache->lowest = MIN(cache->lowest, cache->bytes);
 		cache->mallocs++;
+		cache->served = atomic_load_explicit(&pool->pressure, memory_order_relaxed) + 1;
 		*addr = block->addr;
 	}
 	pthread_mutex_unlock(&cache->lock);

@@ -110,6 +110,7 @@ struct bin {
  * @recorded: how many events were recorded on the stream
  * @adopted: the mark before @mark was last recorded, as others see it; under the pool's lock
  * @pressure: the pool's, as of the last free
+ * @served: the pool's pressure, and one more, as of the last allocation that was served; 0: there was none
  * @nervous: how many frees are to be marked after a change of it
  * @count: how many blocks are cached
  * @bytes: bytes of them
@@ -139,6 +140,7 @@ struct cache {
 	uint64_t recorded;
 	struct event *adopted;
 	uint64_t pressure;
+	uint64_t served;
 	unsigned int nervous;
 	size_t count;
 	uint64_t bytes;
@@ -310,7 +312,7 @@ void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUst
 bool cache_flush_all(struct vpmm_pool *pool);
 
 /**
- * cache_flush_idle() - the same, but for streams that have freed since the pool's pressure has last changed
+ * cache_flush_idle() - the same, but for streams that were served since the pool's pressure has last changed
  * @pool: the pool
  *
  * Threads that are at work on streams of their own would only take it from one another in turn.

@@ -4,6 +4,7 @@
 
 #include "dump.h"
 #include "error.h"
+#include "live.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -95,6 +96,7 @@ static void dump_prepare(struct vpmm_pool *pool)
 {
 	uint64_t newest = pool->regions.newest;
 	struct region *last = NULL;
+	uint64_t addr;
 	bool served;
 
 	last = cache_last(pool, &served);
@@ -104,11 +106,16 @@ static void dump_prepare(struct vpmm_pool *pool)
 		for (struct region *region = chunk->first; region && !last; region = region->next)
 			last = region->kind == REGION_MALLOC && region->id == newest ? region : NULL;
 	}
+	addr = last ? last->addr : 0;
+	/* Its stream may free it meanwhile; then it is none, and the region may be gone. */
 	cache_flush_all(pool);
-	if (last || served)
+	last = addr ? live_find(pool, addr) : NULL;
+	if (last || served) {
 		pool->regions.newest++;
+		pool->spans.newest++;
+	}
 	if (last)
-		last->id = pool->regions.newest;
+		last->id = last->chunk->map->newest;
 }
 
 int dump_pool(struct vpmm_pool *pool, FILE *out)

@@ -126,20 +126,27 @@ static void expel(struct team *team, const struct bench_row *row, enum contender
 /* 0 if it failed. */
 static uint64_t warm_up(struct team *team, const struct bench_row *row, enum contender who)
 {
-	uint64_t pairs, ns, slowest;
+	uint64_t pairs = 16, ns, slowest;
+	unsigned int enough = 0;
 	const char *failure;
 
 	if (!team->allocators[who])
 		return 0;
-	for (pairs = 16;; pairs *= 2) {
+	/* The first round may take long because the allocator grows; what counts is how long the next one takes. */
+	while (enough < 2) {
 		failure = run_round(team, who, pairs, &ns, &slowest);
 		if (failure) {
 			expel(team, row, who, failure);
 			return 0;
 		}
-		if (ns >= team->b->batch_ns / 2)
-			return pairs;
+		if (ns >= team->b->batch_ns / 2) {
+			enough++;
+		} else {
+			enough = 0;
+			pairs *= 2;
+		}
 	}
+	return pairs;
 }
 
 static void measure(struct team *team, struct bench_row *row)
