@@ -51,6 +51,7 @@ struct part {
  * @head: what it ends with, from the start of its extent
  * @need: bytes between them, whole pages
  * @create: bytes of them that are to be created
+ * @ahead: bytes that are to be created for what comes next; in extents apart, as the block is one's own
  * @least: bytes that an extent must have to be worth its mapping
  * @donors: of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
@@ -68,6 +69,7 @@ struct gathering {
 	struct part head;
 	size_t need;
 	size_t create;
+	size_t ahead;
 	size_t least;
 	GPtrArray *donors;
 	uint64_t addr;
@@ -326,7 +328,7 @@ static void gather_plan(struct gathering *g)
 	choose_donors(g);
 	/* What the budget has left is best had at once: a pool that grows by small requests grows in few steps. */
 	if (g->create && !g->head.extent)
-		g->create = MAX(g->create, room);
+		g->ahead = room > g->create ? room - g->create : 0;
 }
 
 /* Bytes of an extent that is created now. */
@@ -344,7 +346,7 @@ static size_t piece_size(const struct gathering *g)
 
 static size_t gather_bytes(const struct gathering *g)
 {
-	size_t bytes = g->create;
+	size_t bytes = g->create + g->ahead;
 
 	for (guint i = 0; i < g->donors->len; i++)
 		bytes += ((struct extent *)g->donors->pdata[i])->size;
@@ -392,8 +394,8 @@ static void gather_say(struct gathering *g, uint64_t addr)
 	char *layout;
 
 	if (g->create)
-		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT, g->create,
-			g->stream->id);
+		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+			g->create + g->ahead, g->stream->id);
 	if (!log_wants(&pool->log, VPMM_LOG_DEBUG))
 		return;
 	layout = dump_layout(pool, region_at(&pool->regions, addr)->chunk);
@@ -414,7 +416,7 @@ static void gather_count(struct gathering *g)
 		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	if (g->create) {
 		counts->grows++;
-		counts->grown += g->create;
+		counts->grown += g->create + g->ahead;
 	}
 }
 
@@ -437,7 +439,7 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 	alias_claim(g->pool, addr, moved);
 	addr += moved;
 	if (g->create)
-		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL);
+		region_set_free(regions, region_isolate(regions, addr, g->create + g->ahead), NULL, NULL);
 	if (g->head.extent)
 		alias_claim(g->pool, addr + g->create, part_size(&g->head));
 	return start;
@@ -454,7 +456,12 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 		g_ptr_array_add(extents, g->donors->pdata[i]);
 	*created = extents->len;
 	err = extent_create(&g->pool->extents, g->create, piece_size(g), true, extents);
-	if (!err && g->head.extent)
+	if (err)
+		return err;
+	err = extent_create(&g->pool->extents, g->ahead, piece_size(g), true, extents);
+	if (err)
+		extent_release(&g->pool->extents, extents, *created);
+	else if (g->head.extent)
 		g_ptr_array_add(extents, g->head.extent);
 	return err;
 }

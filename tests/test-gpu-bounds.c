@@ -52,7 +52,7 @@ static void test_stream_destroyed(void)
 	close_bench(&b);
 }
 
-static void test_small(void)
+static void test_small_by_driver(void)
 {
 	static const size_t sizes[] = { 8, 256, 1000, 4096, 65536, MIB, 2 * MIB - 8 };
 	struct slot slots[G_N_ELEMENTS(sizes)];
@@ -60,7 +60,7 @@ static void test_small(void)
 	size_t i, sum = 0;
 	struct bench b;
 
-	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
+	if (!open_bench(&b, (struct vpmm_opts){ .small = VPMM_SMALL_DRIVER }))
 		return;
 	for (i = 0; i < G_N_ELEMENTS(sizes); i++) {
 		slots[i] = take(b.f.pool, sizes[i], b.s[i % STREAMS]);
@@ -75,6 +75,31 @@ static void test_small(void)
 	for (i = 0; i < G_N_ELEMENTS(sizes); i++)
 		give(b.f.pool, &slots[i]);
 	g_assert_cmpuint(stats_of(b.f.pool).small_live, ==, 0);
+	close_bench(&b);
+}
+
+/* Small ones of the pool's own keep their data beside large ones, and take little more than they are. */
+static void test_small(void)
+{
+	static const size_t sizes[] = { 8, 256, 1000, 4096, 65536, MIB, 2 * MIB - 8 };
+	struct slot slots[64 * G_N_ELEMENTS(sizes)];
+	struct vpmm_stats stats;
+	struct bench b;
+	size_t i;
+
+	if (!open_bench(&b, (struct vpmm_opts){ .extent_max = GIB }))
+		return;
+	for (i = 0; i < G_N_ELEMENTS(slots); i++) {
+		slots[i] = take(b.f.pool, sizes[i % G_N_ELEMENTS(sizes)], b.s[i % STREAMS]);
+		g_assert_cmpuint((uintptr_t)slots[i].ptr % 512, ==, 0);
+	}
+	stats = stats_of(b.f.pool);
+	g_assert_cmpuint(stats.small_live, ==, 0);
+	g_assert_cmpuint(stats.mapped, <=, stats.live + stats.live / 50);
+
+	for (i = 0; i < G_N_ELEMENTS(slots); i++)
+		give(b.f.pool, &slots[i]);
+	g_assert_cmpuint(stats_of(b.f.pool).live, ==, 0);
 	close_bench(&b);
 }
 
@@ -319,6 +344,7 @@ void gpu_bounds_tests(bool errors)
 	g_test_add_func("/gpu/bounds/capture", test_capture);
 	g_test_add_func("/gpu/bounds/stream-destroyed", test_stream_destroyed);
 	g_test_add_func("/gpu/bounds/small", test_small);
+	g_test_add_func("/gpu/bounds/small-by-driver", test_small_by_driver);
 	g_test_add_func("/gpu/bounds/all-to-driver", test_all_to_driver);
 	g_test_add_func("/gpu/bounds/two-pools", test_two_pools);
 	g_test_add_func("/gpu/bounds/bad-free", test_bad_free);
