@@ -14,13 +14,15 @@
 #include "stats.h"
 
 /*
- * How large extents are made: the more the pool has of them, the less is free within those that cannot move, but each
- * has its price. As long as little is stuck they are fewer. No call is to take long, so what is created at once, of a
- * gibibyte and more, comes in few.
+ * How large extents are made. The more the pool has of them, the less is free within those that cannot move, but each
+ * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and more the more is.
+ * No call is to take long, so what is created at once, of a gibibyte and more, comes in few.
  */
+static const struct {
+	unsigned int stuck;		/* up to this part of the pool */
+	unsigned int extents;		/* so many are the pool */
+} sizes[] = { { 1500, 60 }, { 160, 500 } };
 #define EXTENTS_OF_POOL 900
-#define EXTENTS_WHILE_LITTLE_IS_STUCK 500
-#define LITTLE 160			/* a part of so many */
 #define EXTENTS_OF_CALL 8
 #define LARGE ((size_t)1 << 30)
 
@@ -331,17 +333,25 @@ static void gather_plan(struct gathering *g)
 		g->ahead = room > g->create ? room - g->create : 0;
 }
 
+/* How many extents of the size that is right now would be the pool. */
+static unsigned int extents_of_pool(const struct extent_map *extents)
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		if (extents->stuck_bytes < extents->bytes / sizes[i].stuck)
+			return sizes[i].extents;
+	}
+	return EXTENTS_OF_POOL;
+}
+
 /* Bytes of an extent that is created now. */
 static size_t piece_size(const struct gathering *g)
 {
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
-	bool little = extents->stuck_bytes < extents->bytes / LITTLE;
-	size_t of_pool = extents->bytes / (little ? EXTENTS_WHILE_LITTLE_IS_STUCK : EXTENTS_OF_POOL);
 	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
-	size_t bytes = MAX(of_pool, of_call) / settings->page_size * settings->page_size;
+	size_t bytes = MAX(extents->bytes / extents_of_pool(extents), of_call);
 
-	return CLAMP(bytes, settings->page_size, settings->extent_max);
+	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 
 static size_t gather_bytes(const struct gathering *g)
