@@ -52,7 +52,7 @@ enum block_state {
 	BLOCK_LIVE,		/* allocated */
 	BLOCK_CACHED,		/* freed, in its bin */
 	BLOCK_TAKEN,		/* a central free is at it */
-	BLOCK_STRANDED		/* freed on another stream, which is not known to come after an unmarked free; not in the table */
+	BLOCK_STRANDED		/* not in the table: freed on a stream that may not come after an unmarked free */
 };
 
 /**

@@ -104,7 +104,8 @@ static void dump_prepare(struct vpmm_pool *pool)
 		struct chunk *chunk = pool->regions.chunks->pdata[i];
 
 		for (struct region *region = chunk->first; region && !last; region = region->next)
-			last = region->kind == REGION_MALLOC && region->id == newest ? region : NULL;
+			last = region->kind == REGION_MALLOC && !region->lent && region->id == newest ? region :
+			       NULL;
 	}
 	addr = last ? last->addr : 0;
 	/* Its stream may free it meanwhile; then it is none, and the region may be gone. */

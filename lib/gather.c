@@ -29,8 +29,9 @@ static const struct {
 /* Less of an extent than this is not worth a mapping. */
 #define PART_LEAST (64 * 1024)
 
-/* Holes are left this large a part of what is there, so that blocks have room to grow into. */
-#define GAP 64
+/* So many times a block's size is left free in front of it, for what is there to grow into; or a part of the hole. */
+#define GAP 8
+#define GAP_PART 64
 
 /* Part of an extent of which something is allocated. */
 struct part {
@@ -270,7 +271,9 @@ static struct extent *best_donor(const struct gathering *g, size_t limit, bool b
 	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
 		struct extent *extent = link->data;
 
-		if (extent->stamp == g->pool->extents.stamp || extent->size < g->least || (below ? extent->size > limit : extent->size < limit))
+		if (extent->stamp == g->pool->extents.stamp || extent->size < g->least)
+			continue;
+		if (below ? extent->size > limit : extent->size < limit)
 			continue;
 		if (best && (below ? extent->size < best->size : extent->size > best->size))
 			continue;
@@ -393,7 +396,8 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 			return err;
 		*chunk = hole->chunk;
 	}
-	gap = hole->prev ? hole->size / GAP / g->pool->settings.page_size * g->pool->settings.page_size : 0;
+	gap = hole->prev ? MIN(GAP * bytes, hole->size / GAP_PART / g->pool->settings.page_size *
+			       g->pool->settings.page_size) : 0;
 	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
 	return 0;
 }
@@ -568,26 +572,14 @@ static int gather_try(struct vpmm_pool *pool, struct order *order, struct CUstre
 	return err;
 }
 
-int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, uint64_t *addr)
+int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
+		 uint64_t *addr)
 {
 	int err;
 
 	/* Where there is but one stream, nothing else asks what it is past. */
 	err = stream_poll_some(&pool->streams);
-	if (err)
-		return err;
-	if (pool->extents.places > pool->most_places) {
+	if (!err && pool->extents.places > pool->most_places)
 		err = alias_trim(pool);
-		if (err)
-			return err;
-	}
-	err = gather_try(pool, order, handle, size, false, addr);
-	if (err != -ENOMEM)
-		return err;
-	/* Memory, mappings or addresses have run out. Places that are not in use have of the latter; and less will do. */
-	cache_flush_all(pool);
-	err = alias_trim(pool);
-	if (!err)
-		err = span_trim(pool);
-	return err ? err : gather_try(pool, order, handle, size, true, addr);
+	return err ? err : gather_try(pool, order, handle, size, frugal, addr);
 }

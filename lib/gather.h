@@ -8,6 +8,7 @@
 #ifndef GATHER_H
 #define GATHER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,14 +22,16 @@ struct vpmm_pool;
  * @order: of the stream that wants it, with nothing to come after yet; the stream comes after all that is in there then
  * @handle: a handle of the stream
  * @size: bytes
+ * @frugal: take no more than there must be
  * @addr: receives where the range starts; all of it is free, and the stream is behind whoever had it
  *
- * The block begins with the largest row of free regions that has a hole behind it. Whole extents that are free follow, mapped
- * once more, the largest first; then what is created. When that would take more than the budget, it begins in the
- * free end, or ends in the free beginning, of an extent that is partly allocated.
+ * The block begins with the largest row of free regions that has a hole behind it. Whole extents that are free follow,
+ * mapped once more, the largest first; then what is created. When that would take more than the budget, it begins in
+ * the free end, or ends in the free beginning, of an extent that is partly allocated.
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, uint64_t *addr);
+int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
+		 uint64_t *addr);
 
 #endif /* GATHER_H */

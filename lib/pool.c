@@ -2,37 +2,20 @@
 #include <errno.h>
 
 #include "address.h"
-#include "alias.h"
-#include "budget.h"
 #include "chunk.h"
-#include "defrag.h"
 #include "error.h"
-#include "fit.h"
-#include "gather.h"
 #include "live.h"
-#include "order.h"
+#include "packed.h"
+#include "paged.h"
 #include "pool.h"
-#include "span.h"
 #include "stats.h"
 #include "zombie.h"
 
-/* Requests below this part of a page are small: apart from the others, as what is small stays longest. */
-#define SMALL_PART 16
-
 /* Old places are worth keeping, but a driver has room for some half a million mappings, of all pools together. */
-#define MOST_PLACES ((uint64_t)64 * 1024)
-
-/* For so many allocations after two threads were seen to make them, they are taken to go on so. */
-#define CROWDED 1024
-
-/* The caches of more streams than these are looked into only when memory is short. */
-#define FEW_STREAMS 16
+#define MOST_PLACES ((uint64_t)32 * 1024)
 
 /* What a pool starts with comes in this many extents, or in pages. */
 #define INITIAL_EXTENTS 128
-
-/* Small requests wait for another stream rather than take more, once this part of all memory is free for them. */
-#define SPAN_WASTE 512
 
 /* Some can be moved apart from the others. */
 static size_t initial_piece(const struct vpmm_pool *pool, size_t size)
@@ -229,316 +212,6 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	return 0;
 }
 
-/* The oldest free region that fits, once its stream is past it: VPMM_REUSE_BLOCK's way to avoid a harvest. */
-static int pool_wait_oldest(struct vpmm_pool *pool, size_t size, struct region **found)
-{
-	for (GList *link = pool->regions.by_age.head; link; link = link->next) {
-		struct region *region = link->data;
-
-		if (region->size < size)
-			continue;
-		*found = region;
-		if (!event_pending(region->event))
-			return 0;
-		pool->counts.waits++;
-		return event_sync(region->event);
-	}
-	return 0;
-}
-
-static int pool_find_free(struct vpmm_pool *pool, size_t size, struct stream *stream, struct region **found)
-{
-	int err;
-
-	*found = region_find_own(&pool->regions, stream, size);
-	if (*found)
-		return 0;
-	err = stream_poll_busy(&pool->streams, false);
-	if (err)
-		return err;
-	*found = region_find_passed(&pool->regions, size);
-	return 0;
-}
-
-/* A free region as it is, without waiting, or, with VPMM_REUSE_BLOCK, with waiting; none is no error. */
-static int pool_find(struct vpmm_pool *pool, size_t size, struct stream *stream, struct region **found)
-{
-	int err;
-
-	err = pool_find_free(pool, size, stream, found);
-	/* What other streams have cached may be what is missing. */
-	if (!err && !*found && pool->settings.cache && cache_flush_all(pool))
-		err = pool_find_free(pool, size, stream, found);
-	if (err)
-		return err;
-	if (!*found)
-		atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
-	if (!*found && pool->settings.reuse == VPMM_REUSE_BLOCK) {
-		err = pool_wait_oldest(pool, size, found);
-		if (err)
-			return err;
-	}
-	if (*found) {
-		pool->counts.reuses++;
-		if ((*found)->stream && (*found)->stream != stream)
-			pool->counts.steals++;
-	}
-	return 0;
-}
-
-static int pool_malloc_pages(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			     struct CUstream_st *handle)
-{
-	struct region *region;
-	int err;
-
-	if (pool->settings.cache)
-		cache_flush(pool, stream, handle);
-	err = zombie_reap(pool);
-	if (err)
-		return err;
-	err = pool_find(pool, size, stream, &region);
-	if (!err && !region)
-		err = defrag_gather(pool, size, stream, handle, &region);
-	if (err)
-		return err;
-
-	region_cut(&pool->regions, region, size);
-	region_set_malloc(&pool->regions, region, stream);
-	live_enter(pool, region);
-	*addr = region->addr;
-	return 0;
-}
-
-/* Allocates a range for a stream, which comes after whoever had it. */
-static int pool_take(struct vpmm_pool *pool, struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
-		     struct CUstream_st *handle)
-{
-	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK;
-	struct region *region;
-	struct order order;
-	int err = 0;
-
-	order_init(&order, stream);
-	for (region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
-		order_add(&order, region);
-	if (!order_is_met(&order)) {
-		pool->counts.steals++;
-		err = order_meet(&order, handle, block, &pool->counts.waits);
-	}
-	if (!err)
-		live_enter(pool, region_take(map, addr, size, stream, order.own));
-	order_clear(&order);
-	return err;
-}
-
-/* Several threads have allocated lately, and not from their caches alone. */
-static bool pool_is_crowded(struct vpmm_pool *pool)
-{
-	if (!pthread_equal(pool->thread, pthread_self())) {
-		if (pool->thread)
-			pool->crowded = pool->counts.mallocs + CROWDED;
-		pool->thread = pthread_self();
-	}
-	return pool->counts.mallocs < pool->crowded;
-}
-
-/*
- * What other streams have cached may be what is missing. They are to let others have what they free for a while. Of
- * several threads each needs some for itself; taking it from one another, they would all be held up for ever.
- */
-static void pool_reclaim(struct vpmm_pool *pool)
-{
-	if (pool->counts.mallocs < pool->crowded)
-		cache_flush_idle(pool);
-	else
-		cache_flush_all(pool);
-	atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
-}
-
-/* What is cached is free; the better it is known, the better is the choice of what to take. */
-static void pool_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
-{
-	bool crowded = pool_is_crowded(pool);
-
-	cache_flush(pool, stream, handle);
-	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
-		pool_reclaim(pool);
-}
-
-static int pool_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			    struct CUstream_st *handle)
-{
-	struct region_map *spans = &pool->spans;
-	struct region *region;
-	int err = 0;
-
-	*addr = 0;
-	if (spans->dead.head) {
-		err = zombie_reap(pool);
-		if (err)
-			return err;
-	}
-	region = region_find_own(spans, stream, size);
-	if (!region && !pool->streams.sole) {
-		pool_reclaim(pool);
-		err = stream_poll_busy(&pool->streams, false);
-		if (err)
-			return err;
-		region = region_find_own(spans, stream, size);
-	}
-	if (!region)
-		region = span_borrow(pool, stream, size);
-	if (region)
-		*addr = region->addr;
-	else if (spans->bytes[REGION_FREE] > pool_mapped(pool) / SPAN_WASTE || !budget_room(pool, size))
-		region_find_run(spans, size, addr);
-	if (*addr)
-		pool->counts.reuses++;
-	else
-		err = span_grow(pool, size, addr);
-	if (!err)
-		err = pool_take(pool, spans, *addr, size, stream, handle);
-	if (!err)
-		span_settle(pool);
-	return err;
-}
-
-/* What was decided here before, if it can be had: without waiting for others, or, if @wait, with it. */
-static int pool_recall(struct vpmm_pool *pool, size_t size, struct stream *stream, bool wait, uint64_t *addr)
-{
-	uint64_t known = memo_find(&pool->memo, size);
-	struct order order;
-	int err = 0;
-
-	*addr = 0;
-	if (!known)
-		return 0;
-	order_init(&order, stream);
-	if (!alias_reaches(pool, known, size, &order))
-		goto out;
-	if (!wait && !order_is_met(&order))
-		err = order_poll(&order);
-	if (!err && (wait || order_is_met(&order))) {
-		alias_claim(pool, known, size);
-		*addr = known;
-	}
-out:
-	order_clear(&order);
-	return err;
-}
-
-/*
- * A row of free regions of whatever streams may be the better choice even if there is another without a wait: where
- * memory is short, as what is broken now has to be made up for.
- */
-static void pool_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *addr)
-{
-	uint64_t breaks = *addr ? fit_breaks(pool, *addr, size) : UINT64_MAX;
-	uint64_t start = 0;
-	size_t run;
-
-	if (!breaks || (*addr && budget_room(pool, size)))
-		return;
-	run = region_find_run(&pool->regions, size, &start);
-	if (!run)
-		return;
-	start = fit_within(pool, start, run, size);
-	if (fit_breaks(pool, start, size) < breaks)
-		*addr = start;
-}
-
-/* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. */
-static int pool_find_mapped(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t *addr)
-{
-	int err;
-
-	/* What nobody has to wait for any more is one with its neighbours, and fits more. */
-	err = pool->streams.sole ? 0 : stream_poll_some(&pool->streams);
-	if (!err)
-		err = pool_recall(pool, size, stream, false, addr);
-	if (err || *addr)
-		return err;
-	if (fit_find(pool, stream, size, addr)) {
-		if (!pool->streams.sole)
-			pool_choose_run(pool, size, addr);
-		return 0;
-	}
-	if (pool->streams.sole)
-		return 0;
-	pool_reclaim(pool);
-	err = stream_poll_busy(&pool->streams, false);
-	if (err || fit_find(pool, stream, size, addr))
-		return err;
-	err = pool_recall(pool, size, stream, true, addr);
-	if (!err && !*addr)
-		pool_choose_run(pool, size, addr);
-	return err;
-}
-
-static int pool_gather(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-		       struct CUstream_st *handle)
-{
-	struct order order;
-	int err;
-
-	order_init(&order, stream);
-	err = gather_block(pool, &order, handle, size, addr);
-	if (!err) {
-		memo_put(&pool->memo, size, *addr);
-		live_enter(pool, region_take(&pool->regions, *addr, size, stream, order.own));
-	}
-	order_clear(&order);
-	return err;
-}
-
-static int pool_malloc_extents(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			       struct CUstream_st *handle)
-{
-	int err;
-
-	if (pool->regions.dead.head) {
-		err = zombie_reap(pool);
-		if (err)
-			return err;
-	}
-	*addr = 0;
-	err = pool_find_mapped(pool, size, stream, addr);
-	if (err)
-		return err;
-	if (!*addr)
-		return pool_gather(pool, addr, size, stream, handle);
-	memo_put(&pool->memo, size, *addr);
-	err = pool_take(pool, &pool->regions, *addr, size, stream, handle);
-	pool->counts.reuses += !err;
-	return err;
-}
-
-/* As the specification has it: whole pages, or the driver. */
-static int pool_malloc_paged(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			     struct CUstream_st *handle)
-{
-	if (size < pool->settings.page_size)
-		return pool_malloc_small(pool, addr, size, handle);
-	return pool_malloc_pages(pool, addr, pool_round(pool, size), stream, handle);
-}
-
-static int pool_malloc_packed(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			      struct CUstream_st *handle)
-{
-	size_t page_size = pool->settings.page_size;
-	size_t bytes = pool_round(pool, size);
-	int err = -ENOMEM;
-
-	if (size < page_size && pool->settings.small == VPMM_SMALL_DRIVER)
-		return pool_malloc_small(pool, addr, size, handle);
-	pool_look_around(pool, stream, handle);
-	if (bytes < page_size / SMALL_PART)
-		err = pool_malloc_span(pool, addr, bytes, stream, handle);
-	/* When there is no page for small requests to be had, they get what others have free. */
-	return err == -ENOMEM ? pool_malloc_extents(pool, addr, bytes, stream, handle) : err;
-}
-
 /* Before a call changes the maps: what the caches did since the last one is the past. */
 static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
 {
@@ -551,20 +224,23 @@ static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
 
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
-	bool paged = pool->settings.paged;
 	struct stream *stream;
+	size_t bytes;
 	int err;
 
 	err = stream_get(&pool->streams, handle, &stream);
 	if (err)
 		return err;
 	pool_begin_central(pool, stream);
+	bytes = pool_round(pool, size);
 	if (size > SIZE_MAX / 4 && pool->settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
-	else if (paged)
-		err = pool_malloc_paged(pool, addr, size, stream, handle);
+	else if (!bytes)
+		err = pool_malloc_small(pool, addr, size, handle);
+	else if (pool->settings.paged)
+		err = paged_malloc(pool, addr, bytes, stream, handle);
 	else
-		err = pool_malloc_packed(pool, addr, size, stream, handle);
+		err = packed_malloc(pool, addr, bytes, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	return err;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "alias.h"
+#include "budget.h"
+#include "cache.h"
+#include "fit.h"
+#include "gather.h"
+#include "live.h"
+#include "order.h"
+#include "packed.h"
+#include "pool.h"
+#include "span.h"
+#include "zombie.h"
+
+/* Requests below this part of a page are small: apart from the others, as what is small stays longest. */
+#define SMALL_PART 16
+
+/* For so many allocations after two threads were seen to make them, they are taken to go on so. */
+#define CROWDED 1024
+
+/* The caches of more streams than these are looked into only when memory is short. */
+#define FEW_STREAMS 16
+
+/* Small requests wait for another stream rather than take more, once this part of all memory is free for them. */
+#define SPAN_WASTE 512
+
+/* Allocates a range for a stream, which comes after whoever had it. */
+static int packed_take(struct vpmm_pool *pool, struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
+		     struct CUstream_st *handle)
+{
+	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK;
+	struct region *region;
+	struct order order;
+	int err = 0;
+
+	order_init(&order, stream);
+	for (region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
+		order_add(&order, region);
+	if (!order_is_met(&order)) {
+		pool->counts.steals++;
+		err = order_meet(&order, handle, block, &pool->counts.waits);
+	}
+	if (!err)
+		live_enter(pool, region_take(map, addr, size, stream, order.own));
+	order_clear(&order);
+	return err;
+}
+
+/* Several threads have allocated lately, and not from their caches alone. */
+static bool packed_is_crowded(struct vpmm_pool *pool)
+{
+	if (!pthread_equal(pool->thread, pthread_self())) {
+		if (pool->thread)
+			pool->crowded = pool->counts.mallocs + CROWDED;
+		pool->thread = pthread_self();
+	}
+	return pool->counts.mallocs < pool->crowded;
+}
+
+/*
+ * What other streams have cached may be what is missing. They are to let others have what they free for a while. Of
+ * several threads each needs some for itself; taking it from one another, they would all be held up for ever.
+ */
+static void packed_reclaim(struct vpmm_pool *pool)
+{
+	if (pool->counts.mallocs < pool->crowded)
+		cache_flush_idle(pool);
+	else
+		cache_flush_all(pool);
+	atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
+}
+
+/* What is cached is free; the better it is known, the better is the choice of what to take. */
+static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	bool crowded = packed_is_crowded(pool);
+
+	cache_flush(pool, stream, handle);
+	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
+		packed_reclaim(pool);
+}
+
+static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			    struct CUstream_st *handle)
+{
+	struct region_map *spans = &pool->spans;
+	struct region *region;
+	int err = 0;
+
+	*addr = 0;
+	if (spans->dead.head) {
+		err = zombie_reap(pool);
+		if (err)
+			return err;
+	}
+	region = region_find_own(spans, stream, size);
+	if (!region && !pool->streams.sole) {
+		packed_reclaim(pool);
+		err = stream_poll_busy(&pool->streams, false);
+		if (err)
+			return err;
+		region = region_find_own(spans, stream, size);
+	}
+	if (!region)
+		region = span_borrow(pool, stream, size);
+	if (region)
+		*addr = region->addr;
+	else if (spans->bytes[REGION_FREE] > pool_mapped(pool) / SPAN_WASTE || !budget_room(pool, size))
+		region_find_run(spans, size, addr);
+	if (*addr)
+		pool->counts.reuses++;
+	else
+		err = span_grow(pool, size, addr);
+	if (!err)
+		err = packed_take(pool, spans, *addr, size, stream, handle);
+	if (!err)
+		span_settle(pool);
+	return err;
+}
+
+/* What was decided here before, if it can be had: without waiting for others, or, if @wait, with it. */
+static int packed_recall(struct vpmm_pool *pool, size_t size, struct stream *stream, bool wait, uint64_t *addr)
+{
+	uint64_t known = memo_find(&pool->memo, size);
+	struct order order;
+	int err = 0;
+
+	*addr = 0;
+	if (!known)
+		return 0;
+	order_init(&order, stream);
+	if (!alias_reaches(pool, known, size, &order))
+		goto out;
+	if (!wait && !order_is_met(&order))
+		err = order_poll(&order);
+	if (!err && (wait || order_is_met(&order))) {
+		alias_claim(pool, known, size);
+		*addr = known;
+	}
+out:
+	order_clear(&order);
+	return err;
+}
+
+/*
+ * A row of free regions of whatever streams may be the better choice even if there is another without a wait: where
+ * memory is short, as what is broken now has to be made up for.
+ */
+static void packed_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *addr)
+{
+	uint64_t breaks = *addr ? fit_breaks(pool, *addr, size) : UINT64_MAX;
+	uint64_t start = 0;
+	size_t run;
+
+	if (!breaks || (*addr && budget_room(pool, size)))
+		return;
+	run = region_find_run(&pool->regions, size, &start);
+	if (!run)
+		return;
+	start = fit_within(pool, start, run, size);
+	if (fit_breaks(pool, start, size) < breaks)
+		*addr = start;
+}
+
+/* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. */
+static int packed_find(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t *addr)
+{
+	int err;
+
+	/* What nobody has to wait for any more is one with its neighbours, and fits more. */
+	err = pool->streams.sole ? 0 : stream_poll_some(&pool->streams);
+	if (!err)
+		err = packed_recall(pool, size, stream, false, addr);
+	if (err || *addr)
+		return err;
+	if (fit_find(pool, stream, size, addr)) {
+		if (!pool->streams.sole)
+			packed_choose_run(pool, size, addr);
+		return 0;
+	}
+	if (pool->streams.sole)
+		return 0;
+	packed_reclaim(pool);
+	err = stream_poll_busy(&pool->streams, false);
+	if (err || fit_find(pool, stream, size, addr))
+		return err;
+	err = packed_recall(pool, size, stream, true, addr);
+	if (!err && !*addr)
+		packed_choose_run(pool, size, addr);
+	return err;
+}
+
+static int packed_gather(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+		       struct CUstream_st *handle, bool frugal)
+{
+	struct order order;
+	int err;
+
+	order_init(&order, stream);
+	err = gather_block(pool, &order, handle, size, frugal, addr);
+	if (!err) {
+		memo_put(&pool->memo, size, *addr);
+		live_enter(pool, region_take(&pool->regions, *addr, size, stream, order.own));
+	}
+	order_clear(&order);
+	return err;
+}
+
+/* What is mapped, or else what can be gathered. */
+static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			    struct CUstream_st *handle, bool frugal)
+{
+	int err;
+
+	*addr = 0;
+	err = packed_find(pool, size, stream, addr);
+	if (err)
+		return err;
+	if (!*addr)
+		return packed_gather(pool, addr, size, stream, handle, frugal);
+	memo_put(&pool->memo, size, *addr);
+	err = packed_take(pool, &pool->regions, *addr, size, stream, handle);
+	pool->counts.reuses += !err;
+	return err;
+}
+
+static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			       struct CUstream_st *handle)
+{
+	int err;
+
+	if (pool->regions.dead.head) {
+		err = zombie_reap(pool);
+		if (err)
+			return err;
+	}
+	err = packed_try(pool, addr, size, stream, handle, false);
+	if (err != -ENOMEM)
+		return err;
+	/* Memory, mappings or addresses have run out: with all that is not in use given back, and no more than needed. */
+	cache_flush_all(pool);
+	err = alias_trim(pool);
+	if (!err)
+		err = span_trim(pool);
+	return err ? err : packed_try(pool, addr, size, stream, handle, true);
+}
+
+int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+		  struct CUstream_st *handle)
+{
+	int err = -ENOMEM;
+
+	packed_look_around(pool, stream, handle);
+	if (size < pool->settings.page_size / SMALL_PART)
+		err = packed_malloc_span(pool, addr, size, stream, handle);
+	/* When there is no page for small requests to be had, they get what others have free. */
+	return err == -ENOMEM ? packed_malloc_large(pool, addr, size, stream, handle) : err;
+}
