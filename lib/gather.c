@@ -26,6 +26,11 @@ static const struct {
 #define EXTENTS_OF_CALL 8
 #define LARGE ((size_t)1 << 30)
 
+/* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
+#define BASES 256
+#define PARTS 1024
+#define TAILS 128
+
 /* Less of an extent than this is not worth a mapping. */
 #define PART_LEAST (64 * 1024)
 
@@ -105,18 +110,22 @@ static void find_base(struct gathering *g)
 {
 	struct region_map *regions = &g->pool->regions;
 	const struct free_set *set = g->stream->free[regions->set];
+	GList *link = regions->by_age.tail;
 	GTreeNode *node;
+	int i;
 
 	if (!g->pool->streams.sole) {
-		for (GList *link = regions->by_age.head; link; link = link->next)
+		for (i = 0; link && i < PARTS; i++, link = link->prev)
 			try_base(g, link->data);
 		return;
 	}
-	for (node = set ? g_tree_node_last(set->by_size) : NULL; node; node = g_tree_node_previous(node)) {
+	node = set ? g_tree_node_last(set->by_size) : NULL;
+	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
 		if (try_base(g, g_tree_node_key(node)))
 			return;
 	}
-	for (node = g_tree_node_last(regions->unused.by_size); node; node = g_tree_node_previous(node)) {
+	node = g_tree_node_last(regions->unused.by_size);
+	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
 		if (try_base(g, g_tree_node_key(node)))
 			return;
 	}
@@ -182,7 +191,9 @@ static size_t head_size(const struct gathering *g)
 /* Free ends and beginnings of extents that cannot move. */
 static void find_parts_in(struct gathering *g, const struct free_set *set, GArray *tails, GArray *heads)
 {
-	for (GList *link = set->by_age.head; link; link = link->next) {
+	GList *link = set->by_age.head;
+
+	for (int i = 0; link && i < PARTS; i++, link = link->next) {
 		const struct region *region = link->data;
 		uint64_t end = region->addr + region->size;
 		const struct place *first = extent_place(&g->pool->extents, region->addr);
@@ -249,7 +260,7 @@ static void choose_parts(struct gathering *g)
 	least = bytes_short(g);
 	best = *g;
 	g->base_size = 0;
-	for (guint i = 0; i < tails->len && least; i++) {
+	for (guint i = 0; i < MIN(tails->len, TAILS) && least; i++) {
 		g->tail = g_array_index(tails, struct part, i);
 		choose_head(g, heads);
 		bytes = bytes_short(g);

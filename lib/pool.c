@@ -215,6 +215,12 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 /* Before a call changes the maps: what the caches did since the last one is the past. */
 static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
 {
+	if (!pool->streams.sole) {
+		if (pool->regions.alone)
+			region_share(&pool->regions);
+		if (pool->spans.alone)
+			region_share(&pool->spans);
+	}
 	if (!pool->settings.cache)
 		return;
 	cache_note_peak(pool, false);

@@ -2,6 +2,9 @@
 #include "address.h"
 #include "region.h"
 
+/* Rows of free regions are looked for among so many, as there may be a million. */
+#define RUNS 4096
+
 /* A region that is to be compared only: what a best fit looks for. */
 #define REGION_KEY(key_size) (&(struct region){ .size = (key_size) })
 
@@ -296,9 +299,10 @@ size_t region_run(const struct region *region, struct region **end)
 
 size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 {
+	GList *link = map->by_age.head;
 	size_t best = 0;
 
-	for (GList *link = map->by_age.head; link; link = link->next) {
+	for (int i = 0; link && i < RUNS; i++, link = link->next) {
 		const struct region *region = link->data;
 		struct region *end;
 		size_t run = region_run(region, &end);
@@ -443,8 +447,9 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	struct region *prev = region->prev, *next = region->next;
 
 	if (map->keeps && !event_pending(event)) {
-		stream = NULL;
+		stream = map->streams->sole;
 		event = NULL;
+		map->alone = map->alone || stream;
 	}
 	event_ref(event);
 	region_leave(map, region);
@@ -471,6 +476,23 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	region_index(map, region);
 	region_enlist(map, region, NULL);
 	return region;
+}
+
+void region_share(struct region_map *map)
+{
+	for (guint i = 0; i < map->sets->len; i++) {
+		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
+
+		/* A merge takes regions out that are nobody's, or comes to the end of another list. */
+		for (; link; link = next) {
+			struct region *region = link->data;
+
+			next = link->next;
+			if (!event_pending(region->event))
+				region_set_free(map, region, NULL, NULL);
+		}
+	}
+	map->alone = false;
 }
 
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
@@ -551,7 +573,10 @@ void region_set_stray(struct region_map *map, struct region *region)
 /* The event guards it no more, so all that is left is to let it go. */
 static void region_pass_kept(struct region_map *map, struct region *region)
 {
-	if (region->kind == REGION_FREE) {
+	if (region->kind == REGION_FREE && map->streams->sole == region->stream) {
+		region_unguard(region);
+		map->alone = true;
+	} else if (region->kind == REGION_FREE) {
 		region_set_free(map, region, NULL, NULL);
 	} else if (region->kind == REGION_ZOMBIE) {
 		region->stream->zombies--;

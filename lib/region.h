@@ -91,6 +91,7 @@ struct free_set {
  * @streams: who uses them
  * @set: which of a stream's free sets is this map's
  * @keeps: old addresses stay mapped for when they are wanted again, and what nobody has to wait for any more is nobody's
+ * @alone: the only stream may have free memory that nobody has to wait for
  * @chunks: of struct chunk, by address
  * @by_addr: all regions, by address
  * @last: the region that was found last by an address, as the next is often the same; or NULL
@@ -110,6 +111,7 @@ struct region_map {
 	struct stream_map *streams;
 	unsigned int set;
 	bool keeps;
+	bool alone;
 	GPtrArray *chunks;
 	GTree *by_addr;
 	struct region *last;
@@ -231,7 +233,7 @@ struct region *region_find_passed(struct region_map *map, size_t size);
  * @size: bytes that it has at least
  * @addr: receives where it starts
  *
- * Looks at everything that is free.
+ * Looks at the oldest few thousand of what is free.
  *
  * Return: its bytes; 0: there is none.
  */
@@ -335,11 +337,17 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
  * @stream: the stream that had it last; NULL: none had
  * @event: the point in the stream after which it is free; NULL: it was never in use
  *
- * Return: the region, merged with its free neighbours of the same stream; the latest event of them counts. As long as
- * there is but one stream, it gets what is nobody's too.
+ * Return: the region, merged with its free neighbours of the same stream; the latest event of them counts. Where the map
+ * keeps and there is but one stream, all is that stream's, so that nothing hangs on what it is known to be past.
  */
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event);
+
+/**
+ * region_share() - there is more than one stream now: what nobody has to wait for is nobody's
+ * @map: the map, which keeps
+ */
+void region_share(struct region_map *map);
 
 /**
  * region_set_zombie() - a free region's memory has moved elsewhere
