@@ -590,7 +590,10 @@ int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st
 
 	/* Where there is but one stream, nothing else asks what it is past. */
 	err = stream_poll_some(&pool->streams);
-	if (!err && pool->extents.places > pool->most_places)
+	if (!err && pool->extents.places > pool->trim_places) {
 		err = alias_trim(pool);
+		/* What is in use stays, however much it is; there is no sense in looking again at once. */
+		pool->trim_places = MAX(pool->most_places, pool->extents.places + pool->most_places / 2);
+	}
 	return err ? err : gather_try(pool, order, handle, size, frugal, addr);
 }

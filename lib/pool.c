@@ -133,6 +133,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->device = info.device;
 	made->settings = fitting;
 	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / 4) : MOST_PLACES;
+	made->trim_places = made->most_places;
 	made->serial = atomic_fetch_add(&serials, 1) + 1;
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
 	region_map_init(&made->regions, &made->streams, 0, !fitting.paged);

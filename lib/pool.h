@@ -48,6 +48,7 @@ struct pool_counts {
  * @central: how many calls have changed the maps
  * @thread: which thread made the last central call that allocates
  * @crowded: until how many such calls it is assumed that several threads do
+ * @trim_places: how many places are to be there before that is tried
  * @regions: what lies where, but for what @spans has
  * @spans: the same of small requests, which would keep extents from moving
  * @memo: what was decided about @regions
@@ -78,6 +79,7 @@ struct vpmm_pool {
 	char apart_from_counters[CACHE_ALIGN];
 	pthread_t thread;
 	uint64_t crowded;
+	uint64_t trim_places;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;
