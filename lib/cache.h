@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What stands in front of the region maps: each stream keeps what it frees, by exact size, and has it back without the
- * pool's lock, without a walk, and without a driver call but, at times, the record of an event.
+ * pool's lock and without a walk. Of the driver it takes to be told which stream it is, and, at times, the record of an
+ * event.
  *
  * A block is an allocation that was made for the stream, live or freed and cached. For the maps it is allocated either
  * way. The pool's own, central, calls flush what is cached before they need the truth; a flush is an ordinary free.

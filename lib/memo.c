@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "memo.h"
 
-/* Decisions of a half; a training step makes some thousands. Both halves together take some 8 MB at most. */
+/* Decisions of a half; a training step makes some thousands. Both halves together take some 10 MB at most. */
 #define MEMO_HALF (128 * 1024)
 
 G_STATIC_ASSERT(sizeof(gpointer) == sizeof(uint64_t));
