@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "model.h"
 #include "pool.h"
@@ -12,6 +13,14 @@
 #define STEPS 4000
 #define MOST_LIVE 60
 #define MOST_PAGES 12
+
+/* VPMM_TEST_STEPS: for tools under which all takes forty times as long. */
+static int steps_of_walk(void)
+{
+	const char *text = g_getenv("VPMM_TEST_STEPS");
+
+	return text ? atoi(text) : STEPS;
+}
 
 struct walk {
 	struct model m;
@@ -85,7 +94,7 @@ static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum cach
 	model_open(&w.m, opts, faulty);
 	if (caching != AS_USUAL)
 		w.m.f.pool->settings.cache = caching == CACHED;
-	for (int step = 0; step < STEPS; step++) {
+	for (int step = 0; step < steps_of_walk(); step++) {
 		int what = g_rand_int_range(w.rand, 0, 10);
 
 		if (what < 2)
