@@ -110,12 +110,17 @@ void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	}
 }
 
-void alias_unify(struct vpmm_pool *pool, uint64_t addr)
+void alias_unify(struct vpmm_pool *pool, uint64_t addr, size_t size)
 {
-	struct place *place = extent_place(&pool->extents, addr);
+	uint64_t end = addr + size;
 
-	if (place->extent->split && !place->extent->live)
-		claim_part(pool, place, 0, place->extent->size);
+	while (addr < end) {
+		struct place *place = extent_place(&pool->extents, addr);
+
+		if (place->extent->split && !place->extent->live)
+			claim_part(pool, place, 0, place->extent->size);
+		addr = place->addr + place->extent->size;
+	}
 }
 
 /* Nothing is allocated or free at a place, and nobody works through it any more. */

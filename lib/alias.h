@@ -44,11 +44,12 @@ bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct or
 void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size);
 
 /**
- * alias_unify() - let an extent that nothing is allocated of be free at one place only
+ * alias_unify() - let extents that nothing is allocated of be free at one place only
  * @pool: the pool; its lock is held
- * @addr: an address in the place
+ * @addr: where a range starts that was freed; of extents that lie in it the place there counts
+ * @size: bytes
  */
-void alias_unify(struct vpmm_pool *pool, uint64_t addr);
+void alias_unify(struct vpmm_pool *pool, uint64_t addr, size_t size);
 
 /**
  * alias_trim() - unmap the places where nothing is allocated or free any more

@@ -244,33 +244,32 @@ static void extent_set_live(struct extent_map *map, struct extent *extent, size_
 		extent_make_whole(map, extent);
 }
 
-void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
-{
-	uint64_t end = addr + size;
-
-	while (addr < end) {
-		struct place *place = extent_place(map, addr);
-		uint64_t stop = MIN(end, place->addr + place->extent->size);
-
-		extent_set_live(map, place->extent, place->extent->live + (stop - addr));
-		addr = stop;
-	}
-}
-
-bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
+/* Whether an extent is whole now whose free bytes may be free at more than one place. */
+static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t size, bool more)
 {
 	uint64_t end = addr + size;
 	bool split = false;
 
 	while (addr < end) {
 		struct place *place = extent_place(map, addr);
-		uint64_t stop = MIN(end, place->addr + place->extent->size);
+		struct extent *extent = place->extent;
+		uint64_t stop = MIN(end, place->addr + extent->size);
 
-		extent_set_live(map, place->extent, place->extent->live - (stop - addr));
-		split |= place->extent->split && !place->extent->live;
+		extent_set_live(map, extent, more ? extent->live + (stop - addr) : extent->live - (stop - addr));
+		split |= extent->split && !extent->live;
 		addr = stop;
 	}
 	return split;
+}
+
+void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	extent_change_live(map, addr, size, true);
+}
+
+bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	return extent_change_live(map, addr, size, false);
 }
 
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left)

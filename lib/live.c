@@ -31,19 +31,6 @@ void live_enter(struct vpmm_pool *pool, struct region *region)
 		pool->peak_live = MAX(pool->peak_live, pool_live(pool));
 }
 
-/* What is free now may make extents whole: of those, all is to be free at one place, where it makes a larger region. */
-static void unify(struct vpmm_pool *pool, uint64_t addr, size_t size)
-{
-	uint64_t end = addr + size;
-
-	while (addr < end) {
-		struct place *place = extent_place(&pool->extents, addr);
-
-		alias_unify(pool, addr);
-		addr = place->addr + place->extent->size;
-	}
-}
-
 void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct event *event)
 {
 	bool packed = is_packed(pool, region), split = false;
@@ -55,8 +42,9 @@ void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *st
 		split = extent_sub_live(&pool->extents, addr, size);
 	}
 	region = region_set_free(region->chunk->map, region, stream, event);
+	/* What makes an extent whole is to be free at one place with the rest of it, where it makes a larger region. */
 	if (split)
-		unify(pool, addr, size);
+		alias_unify(pool, addr, size);
 	else
 		span_return(pool, region);
 }

@@ -28,7 +28,7 @@
 
 /* Allocates a range for a stream, which comes after whoever had it. */
 static int packed_take(struct vpmm_pool *pool, struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
-		     struct CUstream_st *handle)
+		       struct CUstream_st *handle)
 {
 	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK;
 	struct region *region;
@@ -83,7 +83,7 @@ static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, st
 }
 
 static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			    struct CUstream_st *handle)
+			      struct CUstream_st *handle)
 {
 	struct region_map *spans = &pool->spans;
 	struct region *region;
@@ -121,9 +121,9 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 }
 
 /* What was decided here before, if it can be had: without waiting for others, or, if @wait, with it. */
-static int packed_recall(struct vpmm_pool *pool, size_t size, struct stream *stream, bool wait, uint64_t *addr)
+static int packed_recall(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream, bool wait,
+			 uint64_t *addr)
 {
-	uint64_t known = memo_find(&pool->memo, size);
 	struct order order;
 	int err = 0;
 
@@ -165,14 +165,14 @@ static void packed_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *add
 }
 
 /* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. */
-static int packed_find(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t *addr)
+static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream, uint64_t *addr)
 {
 	int err;
 
 	/* What nobody has to wait for any more is one with its neighbours, and fits more. */
 	err = pool->streams.sole ? 0 : stream_poll_some(&pool->streams);
 	if (!err)
-		err = packed_recall(pool, size, stream, false, addr);
+		err = packed_recall(pool, known, size, stream, false, addr);
 	if (err || *addr)
 		return err;
 	if (fit_find(pool, stream, size, addr)) {
@@ -186,14 +186,14 @@ static int packed_find(struct vpmm_pool *pool, size_t size, struct stream *strea
 	err = stream_poll_busy(&pool->streams, false);
 	if (err || fit_find(pool, stream, size, addr))
 		return err;
-	err = packed_recall(pool, size, stream, true, addr);
+	err = packed_recall(pool, known, size, stream, true, addr);
 	if (!err && !*addr)
 		packed_choose_run(pool, size, addr);
 	return err;
 }
 
 static int packed_gather(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-		       struct CUstream_st *handle, bool frugal)
+			 struct CUstream_st *handle, bool frugal)
 {
 	struct order order;
 	int err;
@@ -210,17 +210,19 @@ static int packed_gather(struct vpmm_pool *pool, uint64_t *addr, size_t size, st
 
 /* What is mapped, or else what can be gathered. */
 static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			    struct CUstream_st *handle, bool frugal)
+		      struct CUstream_st *handle, bool frugal)
 {
+	uint64_t known = memo_find(&pool->memo, size);
 	int err;
 
 	*addr = 0;
-	err = packed_find(pool, size, stream, addr);
+	err = packed_find(pool, known, size, stream, addr);
 	if (err)
 		return err;
 	if (!*addr)
 		return packed_gather(pool, addr, size, stream, handle, frugal);
-	memo_put(&pool->memo, size, *addr);
+	if (*addr != known)
+		memo_put(&pool->memo, size, *addr);
 	err = packed_take(pool, &pool->regions, *addr, size, stream, handle);
 	pool->counts.reuses += !err;
 	return err;

@@ -19,7 +19,7 @@
 static struct region *find_rest(struct vpmm_pool *pool, const struct free_set *set, size_t size, struct region *best)
 {
 	size_t page = pool->settings.page_size;
-	GTreeNode *node = set ? g_tree_lower_bound(set->by_size, &(struct region){ .size = page }) : NULL;
+	GTreeNode *node = set ? region_first_fit(set, page) : NULL;
 
 	if (set)
 		node = node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
