@@ -65,6 +65,20 @@ enum vpmm_small {
 };
 
 /**
+ * enum vpmm_scrub - which memory is cleared before it is handed out
+ * @VPMM_SCRUB_NONE: none: it holds what its last user left (the default)
+ * @VPMM_SCRUB_STREAM: what the stream has not itself had last: another stream's, and what is new from the device
+ * @VPMM_SCRUB_ALWAYS: all
+ *
+ * Since: 0.1
+ */
+enum vpmm_scrub {
+	VPMM_SCRUB_NONE = 0,
+	VPMM_SCRUB_STREAM = 1,
+	VPMM_SCRUB_ALWAYS = 2
+};
+
+/**
  * vpmm_log_fn - receives what a pool says
  * @data: log_data of struct vpmm_opts
  * @level: one of enum vpmm_log_level
@@ -73,6 +87,33 @@ enum vpmm_small {
  * Context: called on the thread whose call caused the message, with no lock held, so it may call the library.
  */
 typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
+
+/**
+ * vpmm_pressure_fn - is asked to give memory back, before an allocation fails for want of it
+ * @data: pressure_data of struct vpmm_opts
+ * @pool: the pool
+ * @size: bytes of the allocation
+ *
+ * It may free what it can do without, in this pool or another, trim other pools, or let go of what it holds of the
+ * device by other means.
+ *
+ * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; what the
+ *	thread allocates meanwhile fails without asking again.
+ * Return: not 0 when it gave something back: the allocation is tried again, and if that is not enough, it is asked
+ *	again; 0 when it has nothing.
+ */
+typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size);
+
+/**
+ * vpmm_exhausted_fn - is told that an allocation fails for want of memory
+ * @data: pressure_data of struct vpmm_opts
+ * @pool: the pool
+ * @size: bytes of the allocation
+ * @message: why, as vpmm_last_error() will have it; valid during the call only
+ *
+ * Context: as vpmm_pressure_fn.
+ */
+typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
 /**
  * struct vpmm_opts - how a pool is to be
@@ -93,6 +134,15 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @small: one of enum vpmm_small
  * @frag_ratio: percent; free pieces smaller than this part of what is missing are not gathered into a block: new memory
  *	is created instead, so that a large block does not take hundreds of driver calls; 0, the default: all are
+ * @limit: bytes; the most device memory that the pool may hold, what the driver's allocator serves for it included; 0:
+ *	as much as there is
+ * @limit_percent: the same as a percentage of the device's memory; of two limits the smaller counts; 0: no limit
+ * @keep: bytes; the pool holds on to so much device memory. When it holds more, what is free is given back to the
+ *	device, as far as nobody has to wait for it; less than a page: nothing is kept; 0, the default: everything is
+ * @scrub: one of enum vpmm_scrub
+ * @pressure: asked for memory before an allocation fails; NULL: nobody is
+ * @exhausted: told when it does; NULL: nobody is
+ * @pressure_data: passed to both
  *
  * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
  * vpmm_opts_from_env() reads it into options.
@@ -113,6 +163,13 @@ struct vpmm_opts {
 	size_t extent_max;
 	int small;
 	int frag_ratio;
+	int limit_percent;
+	size_t limit;
+	size_t keep;
+	int scrub;
+	vpmm_pressure_fn pressure;
+	vpmm_exhausted_fn exhausted;
+	void *pressure_data;
 };
 
 /**
@@ -134,6 +191,9 @@ struct vpmm_opts {
  * @extent_max: bytes
  * @small: one of enum vpmm_small
  * @frag_ratio: percent
+ * @scrub: one of enum vpmm_scrub
+ * @limit: bytes; UINT64_MAX: none
+ * @keep: bytes; UINT64_MAX: everything
  *
  * Since: 0.1
  */
@@ -155,6 +215,9 @@ struct vpmm_info {
 	uint64_t extent_max;
 	int small;
 	int frag_ratio;
+	int scrub;
+	uint64_t limit;
+	uint64_t keep;
 };
 
 /**
@@ -196,6 +259,10 @@ struct vpmm_info {
  * @stuck: bytes of @free in extents of which something is allocated, and which therefore cannot move
  * @spans: bytes of @mapped that are kept for small requests, or borrowed for them
  * @mappings: places where extents are mapped; one that has moved stays mapped where it was, for when it is wanted there
+ * @held: bytes of @live that the program has freed, and that are kept for graphs, or until the streams that vpmm_use()
+ *	named are past the free
+ * @given_back: bytes of device memory that were given back to the device
+ * @scrubbed: bytes that were cleared
  *
  * Since: 0.1
  */
@@ -235,6 +302,47 @@ struct vpmm_stats {
 	uint64_t stuck;
 	uint64_t spans;
 	uint64_t mappings;
+	uint64_t held;
+	uint64_t given_back;
+	uint64_t scrubbed;
+};
+
+/**
+ * enum vpmm_way - how a request would be served
+ * @VPMM_WAY_NONE: not at all: it would fail with -ENOMEM
+ * @VPMM_WAY_REUSE: by memory that is mapped and free
+ * @VPMM_WAY_HARVEST: by free pieces that are mapped again as one block
+ * @VPMM_WAY_GROW: by memory that is created, together with what is free
+ *
+ * Since: 0.1
+ */
+enum vpmm_way {
+	VPMM_WAY_NONE = 0,
+	VPMM_WAY_REUSE = 1,
+	VPMM_WAY_HARVEST = 2,
+	VPMM_WAY_GROW = 3
+};
+
+/**
+ * struct vpmm_forecast - what a request would take
+ * @size: sizeof(struct vpmm_forecast), set by the caller
+ * @way: one of enum vpmm_way
+ * @waits: other streams whose work the stream would wait for
+ * @remapped: bytes that would be mapped again elsewhere
+ * @grown: bytes that would be created
+ * @calls: driver calls, about
+ * @largest: bytes of the largest request that could be served now, with all that the device has free
+ *
+ * Since: 0.1
+ */
+struct vpmm_forecast {
+	size_t size;
+	int way;
+	uint64_t waits;
+	uint64_t remapped;
+	uint64_t grown;
+	uint64_t calls;
+	uint64_t largest;
 };
 
 /**
@@ -287,11 +395,29 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  *	-ENOMEM neither the pool nor the device has the memory,
  *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured into a graph,
+ *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
+ *	is being captured,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);
+
+/* For vpmm_malloc_flags(): the memory is cleared, in the order of the stream. */
+#define VPMM_ZERO 0x1u
+
+/**
+ * vpmm_malloc_flags() - allocate device memory in a certain way
+ * @pool: as vpmm_malloc()
+ * @ptr: likewise
+ * @size: likewise
+ * @stream: likewise
+ * @flags: 0, or VPMM_ZERO
+ *
+ * Context: as vpmm_malloc().
+ * Return: as vpmm_malloc(), and -EINVAL for a flag that is not known.
+ * Since: 0.1
+ */
+int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags);
 
 /**
  * vpmm_free() - give device memory back, in the order of a stream
@@ -308,11 +434,121 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
  *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one; nothing changes,
  *	-ENOMEM the driver has no memory for an event; the memory stays allocated,
  *	-EIO the driver reports an earlier failure; the memory stays allocated,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured into a graph; the
- *	memory stays allocated.
+ *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
+ *	is being captured; the memory stays allocated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
+
+/**
+ * vpmm_use() - an allocation is also used on another stream
+ * @pool: the pool that it was allocated from; NULL: the default pool of the current device
+ * @ptr: what vpmm_malloc() gave; NULL does nothing
+ * @stream: the stream
+ *
+ * Once it is freed, the memory goes to others only when @stream, too, is past what is submitted to it before the free.
+ * That the work on @stream comes after the allocation is the caller's to see to.
+ *
+ * A stream that is destroyed before the free has to be retired with vpmm_stream_retire() first. Under capture, the
+ * memory stays with the graph, see vpmm_graph_retire().
+ *
+ * Context: any thread; does not wait.
+ * Return: 0, or
+ *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
+ *	is being captured.
+ * Since: 0.1
+ */
+int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
+
+/**
+ * vpmm_stream_retire() - a stream is about to be destroyed
+ * @pool: the pool; NULL: the default pool of the current device
+ * @stream: the stream, with all its work submitted
+ *
+ * What it has freed is everybody's from then on, as soon as its work is done, and the pool forgets it. A stream that is
+ * used again is met again. For a stream that is destroyed without this, vpmm(7) says what stays behind.
+ *
+ * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait.
+ * Return: 0, or
+ *	-EINVAL the stream is not one,
+ *	-ENOMEM the driver has no memory for an event,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured.
+ * Since: 0.1
+ */
+int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
+
+/**
+ * vpmm_capture_id() - which capture a stream is under
+ * @pool: the pool; NULL: the default pool of the current device
+ * @stream: the stream
+ * @id: receives what cuStreamGetCaptureInfo() calls the capture's id; 0: the stream is not being captured
+ *
+ * Context: any thread; does not wait, and does not invalidate the capture.
+ * Return: 0, or
+ *	-EINVAL @id is NULL, or the stream is not one,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
+ *	is being captured.
+ * Since: 0.1
+ */
+int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id);
+
+/**
+ * vpmm_graph_retire() - a graph will not be launched any more
+ * @pool: the pool; NULL: the default pool of the current device
+ * @id: of the capture that made it, see vpmm_capture_id(); one that the pool has no memory for does nothing
+ * @stream: a stream behind its last launch
+ *
+ * All memory that was allocated, freed or used under the capture belongs to the graph until then. What was freed, during
+ * the capture or since, becomes free in the order of @stream; what was not stays allocated, and can be freed as usual.
+ *
+ * Context: any thread; does not wait.
+ * Return: 0, or
+ *	-EINVAL the stream is not one,
+ *	-ENOMEM the driver has no memory for an event; nothing has changed,
+ *	-EIO the driver reports an earlier failure; nothing has changed,
+ *	-EBUSY the process was forked after the pool was created, or @stream is being captured.
+ * Since: 0.1
+ */
+int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream);
+
+/**
+ * vpmm_pool_trim() - give free memory back to the device
+ * @pool: the pool; NULL: the default pool of the current device
+ * @keep: bytes of device memory that the pool is to hold on to, allocated or not
+ * @released: receives how many bytes were given back; NULL: that is of no interest
+ *
+ * What has been freed, but whose streams are not known to be past it, and what is free within pieces of which something
+ * is allocated, stays.
+ *
+ * Context: any thread; does not wait for streams; takes some 20 us for each piece of memory.
+ * Return: 0, or
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created.
+ * Since: 0.1
+ */
+int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
+
+/**
+ * vpmm_pool_query() - whether a request could be served, and at what price
+ * @pool: the pool; NULL: the default pool of the current device
+ * @size: bytes
+ * @stream: the stream that it would be for
+ * @forecast: receives the answer; its size is set by the caller
+ *
+ * Nothing is allocated or reserved: another thread, or another process, may be first.
+ *
+ * Context: any thread; does not wait. Takes what other streams have cached and others can have out of the caches.
+ * Return: 0, also where the request would fail for want of memory, or
+ *	-EINVAL @forecast is NULL or its size is too small, or the stream is not one,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured.
+ * Since: 0.1
+ */
+int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast);
 
 /**
  * vpmm_pool_stats() - what a pool holds and what it has done
