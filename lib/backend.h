@@ -49,7 +49,8 @@ struct backend_info {
  * @open: open the device of an ordinal. Initialises the driver at the first use.
  * @close: close it. Preconditions: every mapping, handle, reservation, event and small allocation is gone.
  *
- * @enter: make the device's context current on the calling thread. Pairs nest.
+ * @enter: make the device's context current on the calling thread, and let its calls be made beside captures of other
+ *	threads. Pairs nest.
  * @leave: put back what was current before the enter. Never fails.
  *
  * @info: facts about the device. @info->memory_free is as of the call.
@@ -70,6 +71,8 @@ struct backend_info {
  *
  * @stream_id: the driver's id of a stream, the same for every handle that means the same stream now, never used for
  *	another stream again. -EBUSY while the stream is captured into a graph, as no event can be recorded on it.
+ * @stream_capture: the driver's id of the capture that a stream is under, never used for another again; 0 where it is
+ *	under none. -EBUSY for the legacy default stream while it cannot be asked because of another stream's capture.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
@@ -79,6 +82,9 @@ struct backend_info {
  * @event_sync: wait on the host until it has. Precondition: recorded.
  * @sync: wait on the host until all work submitted to the device's streams so far has completed, that of streams which
  *	were destroyed too.
+ *
+ * @clear: set @size bytes at @va to zero in the order of @stream, under capture as a part of the graph. Precondition:
+ *	they lie in mappings with access.
  *
  * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
  *	backend's own that keeps what it has.
@@ -108,6 +114,7 @@ struct backend_ops {
 	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
 
 	int (*stream_id)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
+	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
 	int (*event_create)(struct backend *be, struct backend_event **event);
 	void (*event_destroy)(struct backend *be, struct backend_event *event);
@@ -115,6 +122,7 @@ struct backend_ops {
 	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
 	int (*event_sync)(struct backend *be, struct backend_event *event);
 	int (*sync)(struct backend *be);
+	int (*clear)(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
@@ -142,8 +150,8 @@ int backend_open(const char *name, const int *device, struct backend **be);
 /* The operations, for what works on each of them: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
-	X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) X(small_alloc) \
-	X(small_free) X(small_held)
+	X(stream_capture) X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) \
+	X(clear) X(small_alloc) X(small_free) X(small_held)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,
