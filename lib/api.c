@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "capture.h"
 #include "check.h"
 #include "config.h"
 #include "dump.h"
 #include "error.h"
 #include "pool.h"
+#include "retire.h"
 #include "stats.h"
 
 /* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
@@ -271,7 +273,8 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 		return 0;
 	}
 	pthread_mutex_lock(&pool->lock);
-	if (hit)
+	/* A stream that is busy may be under capture, and the pool knows what to do then. */
+	if (hit && hit != -EBUSY)
 		err = hit;
 	else if (size)
 		err = pool_malloc(pool, &addr, size, stream);
@@ -305,11 +308,59 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		return 0;
 	}
 	pthread_mutex_lock(&pool->lock);
-	/* That the address is a wrong one goes before what is wrong with the stream. */
-	err = freed && pool_knows(pool, (uintptr_t)ptr) ? freed : pool_free(pool, (uintptr_t)ptr, stream);
+	/* That the address is a wrong one goes before what is wrong with the stream, and one under capture is not wrong. */
+	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
+	      pool_free(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
 	return call_end(pool, "vpmm_free", err);
+}
+
+int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
+{
+	int err;
+
+	if (!ptr)
+		return 0;
+	err = call_begin(&pool, "vpmm_use");
+	if (err)
+		return err;
+	err = pool_use(pool, (uintptr_t)ptr, stream);
+	if (err)
+		error_add(err, "%p", ptr);
+	return call_end(pool, "vpmm_use", err);
+}
+
+int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
+{
+	int err;
+
+	err = call_begin(&pool, "vpmm_stream_retire");
+	return err ? err : call_end(pool, "vpmm_stream_retire", retire_stream(pool, stream));
+}
+
+int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)
+{
+	uint64_t found;
+	int err;
+
+	if (!id)
+		return error_set(-EINVAL, "vpmm_capture_id: id is NULL");
+	err = call_begin(&pool, "vpmm_capture_id");
+	if (err)
+		return err;
+	err = pool->backend->ops->stream_capture(pool->backend, stream, &found);
+	if (!err)
+		*id = found;
+	return call_end(pool, "vpmm_capture_id", err);
+}
+
+int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream)
+{
+	int err;
+
+	err = call_begin(&pool, "vpmm_graph_retire");
+	return err ? err : call_end(pool, "vpmm_graph_retire", capture_retire(pool, id, stream));
 }
 
 /* Gives the caller what its structure has room for, and clears what this library does not know. */

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "live.h"
 #include "pool.h"
+#include "use.h"
 
 /* With more streams than this, not every malloc looks at all of them. */
 #define PEAK_STREAMS 4
@@ -30,6 +31,11 @@ bool cache_holds(const struct region *region)
 	return state == BLOCK_CACHED || state == BLOCK_STRANDED;
 }
 
+static bool is_live(const struct block *block)
+{
+	return block->state == BLOCK_LIVE || block->state == BLOCK_SHARED;
+}
+
 bool cache_take(struct region *region)
 {
 	struct block *block = region->block;
@@ -38,21 +44,36 @@ bool cache_take(struct region *region)
 	if (!block)
 		return true;
 	pthread_mutex_lock(&block->cache->lock);
-	live = block->state == BLOCK_LIVE;
+	live = is_live(block);
 	if (live)
 		block->state = BLOCK_TAKEN;
 	pthread_mutex_unlock(&block->cache->lock);
 	return live;
 }
 
-void cache_untake(struct region *region)
+bool cache_share(struct region *region, bool shared)
+{
+	struct block *block = region->block;
+	bool live;
+
+	if (!block)
+		return true;
+	pthread_mutex_lock(&block->cache->lock);
+	live = is_live(block);
+	if (live)
+		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
+	pthread_mutex_unlock(&block->cache->lock);
+	return live;
+}
+
+void cache_untake(struct region *region, bool shared)
 {
 	struct block *block = region->block;
 
 	if (!block)
 		return;
 	pthread_mutex_lock(&block->cache->lock);
-	block->state = BLOCK_LIVE;
+	block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
 	pthread_mutex_unlock(&block->cache->lock);
 }
 
@@ -358,7 +379,7 @@ void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
 	GHashTableIter iter;
 	gpointer stream;
 
-	*sums = (struct cache_sums){ 0 };
+	*sums = (struct cache_sums){ .mallocs = pool->streams.mallocs, .frees = pool->streams.frees };
 	g_hash_table_iter_init(&iter, pool->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		add_cache(sums, ((struct stream *)stream)->cache);
@@ -444,7 +465,12 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 		return block->event ? 0 : broken(block, "has no event");
 	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
 		return broken(block, "is in the bin of another size");
-	return block->state == BLOCK_TAKEN ? broken(block, "is being freed by nobody") : 0;
+	if (block->state == BLOCK_TAKEN && !region->held)
+		return broken(block, "is being freed by nobody");
+	if (!region->held != (block->state != BLOCK_TAKEN))
+		return broken(block, "is held, and not taken");
+	return block->state == BLOCK_SHARED && !use_find(pool, block->addr) ?
+	       broken(block, "is shared with nobody") : 0;
 }
 
 static int check_bins(const struct cache *cache)

@@ -23,17 +23,63 @@ static void *alloc_apart(size_t size, size_t align)
 	return g_aligned_alloc0(1, (size + align - 1) / align * align, align);
 }
 
-struct cache *cache_new(struct stream *stream, struct CUstream_st *handle, uint64_t limit)
+struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, struct cache *spare)
 {
-	struct cache *cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
+	struct cache *cache = spare;
 
-	pthread_mutex_init(&cache->lock, NULL);
+	if (!cache) {
+		cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
+		pthread_mutex_init(&cache->lock, NULL);
+		table_init(&cache->blocks);
+		table_init(&cache->bins);
+	}
+	pthread_mutex_lock(&cache->lock);
+	cache->id = stream->id;
 	cache->stream = stream;
-	cache->legacy = handle == STREAM_NULL || handle == STREAM_LEGACY;
+	cache->legacy = legacy;
 	cache->limit = limit;
-	table_init(&cache->blocks);
-	table_init(&cache->bins);
+	pthread_mutex_unlock(&cache->lock);
 	return cache;
+}
+
+bool cache_is_empty(struct cache *cache)
+{
+	bool empty;
+
+	pthread_mutex_lock(&cache->lock);
+	empty = !cache->blocks.used && !cache->stranded;
+	pthread_mutex_unlock(&cache->lock);
+	return empty;
+}
+
+static void bins_free(struct cache *cache)
+{
+	for (size_t i = 0; i <= cache->bins.mask; i++)
+		g_aligned_free(cache->bins.slots[i].value);
+	table_clear(&cache->bins);
+}
+
+/* What was marked was of blocks that are gone, so the event is as good for another stream. */
+void cache_retire(struct cache *cache)
+{
+	struct stream_map *map = cache->stream->map;
+
+	map->unmarked_left += cache->limit;
+	map->mallocs += cache->mallocs;
+	map->frees += cache->frees;
+	event_unref(cache->adopted);
+	pthread_mutex_lock(&cache->lock);
+	bins_free(cache);
+	table_init(&cache->bins);
+	cache->id = CACHE_NOBODY;
+	cache->stream = NULL;
+	cache->listed = NULL;
+	cache->adopted = NULL;
+	cache->last = NULL;
+	cache->freed = cache->marked = cache->mark_seq = cache->recorded = 0;
+	cache->served = cache->nervous = 0;
+	cache->mallocs = cache->frees = cache->central = 0;
+	pthread_mutex_unlock(&cache->lock);
 }
 
 static void blocks_free(struct block *block)
@@ -53,10 +99,8 @@ void cache_delete(struct cache *cache, struct backend *be)
 	blocks_free(cache->stranded);
 	for (size_t i = 0; i <= cache->blocks.mask; i++)
 		g_aligned_free(cache->blocks.slots[i].value);
-	for (size_t i = 0; i <= cache->bins.mask; i++)
-		g_aligned_free(cache->bins.slots[i].value);
 	table_clear(&cache->blocks);
-	table_clear(&cache->bins);
+	bins_free(cache);
 	event_unref(cache->adopted);
 	if (cache->mark)
 		be->ops->event_destroy(be, cache->mark);
@@ -91,8 +135,11 @@ static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
 	return stream->cache;
 }
 
-/* *@cache is NULL where the pool has not met the stream. */
-static int cache_of(struct vpmm_pool *pool, struct CUstream_st *handle, struct cache **cache)
+/*
+ * Locks the cache of a stream; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
+ * central call meets it, and lets the thread know.
+ */
+static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, struct cache **cache)
 {
 	struct backend *be = pool->backend;
 	uint64_t id;
@@ -107,6 +154,13 @@ static int cache_of(struct vpmm_pool *pool, struct CUstream_st *handle, struct c
 		*cache = known[i].cache;
 	else
 		*cache = cache_look_up(pool, id);
+	if (G_UNLIKELY(!*cache))
+		return 0;
+	pthread_mutex_lock(&(*cache)->lock);
+	if (G_LIKELY((*cache)->id == id))
+		return 0;
+	pthread_mutex_unlock(&(*cache)->lock);
+	*cache = NULL;
 	return 0;
 }
 
@@ -131,10 +185,9 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	size = pool_round(pool, size);
 	if (!size)
 		return 0;
-	err = cache_of(pool, handle, &cache);
+	err = cache_lock(pool, handle, &cache);
 	if (G_UNLIKELY(err || !cache))
 		return err;
-	pthread_mutex_lock(&cache->lock);
 	bin = table_find(&cache->bins, size);
 	block = bin ? bin->top : NULL;
 	if (block) {
@@ -228,10 +281,9 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 	struct block *block;
 	int ret;
 
-	ret = cache_of(pool, handle, &cache);
+	ret = cache_lock(pool, handle, &cache);
 	if (G_UNLIKELY(ret || !cache))
 		return ret;
-	pthread_mutex_lock(&cache->lock);
 	block = table_find(&cache->blocks, addr);
 	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX) {
 		ret = note_free(cache, pool, block, handle);

@@ -16,10 +16,13 @@
  * a block count until the next record even if it is allocated again meanwhile, as what was submitted before that free
  * may still be pending, and another stream that frees the block need not come after it.
  *
- * The limit of the n-th stream is a thousandth (1/1024) of the device's memory, divided by n, or by 16 for the first
- * 16. So what a thousand streams can keep from others when they are destroyed is half a percent.
+ * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
+ * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
+ * many streams are destroyed without a word. What is too little to be of use is none: each free of such a stream is
+ * marked. A stream that has nothing left is forgotten now and then, and its cache and its share go to one to come.
  *
- * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once.
+ * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
+ * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.
  */
 #ifndef CACHE_H
 #define CACHE_H
@@ -52,6 +55,7 @@ struct vpmm_pool;
 enum block_state {
 	BLOCK_LIVE,		/* allocated */
 	BLOCK_CACHED,		/* freed, in its bin */
+	BLOCK_SHARED,		/* allocated, and not to be cached when it is freed */
 	BLOCK_TAKEN,		/* a central free is at it */
 	BLOCK_STRANDED		/* not in the table: freed on a stream that may not come after an unmarked free */
 };
@@ -97,6 +101,7 @@ struct bin {
 /**
  * struct cache - what one stream keeps
  * @lock: of all but what is said to be under the pool's
+ * @id: of the stream; CACHE_NOBODY: it has none
  * @stream: the stream
  * @legacy: it is the legacy default stream, which can be recorded from anywhere
  * @limit: bytes that may be unmarked
@@ -127,6 +132,7 @@ struct bin {
  */
 struct cache {
 	pthread_mutex_t lock;
+	uint64_t id;
 	struct stream *stream;
 	bool legacy;
 	uint64_t limit;
@@ -156,6 +162,9 @@ struct cache {
 	uint64_t stranded_bytes;
 };
 
+/* No stream's id. */
+#define CACHE_NOBODY UINT64_MAX
+
 /* The sums over all caches of a pool. */
 struct cache_sums {
 	uint64_t mallocs;	/* served by caches */
@@ -166,12 +175,25 @@ struct cache_sums {
 /**
  * cache_new() - a cache for a stream that was just met
  * @stream: the stream
- * @handle: a handle of it
+ * @legacy: whether it is the legacy default stream
  * @limit: bytes that may be unmarked
+ * @spare: one that was retired, to be used again; NULL: there is none
  *
  * Return: the cache.
  */
-struct cache *cache_new(struct stream *stream, struct CUstream_st *handle, uint64_t limit);
+struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, struct cache *spare);
+
+/**
+ * cache_is_empty() - whether a cache knows no block
+ * @cache: the cache; the pool's lock is held
+ */
+bool cache_is_empty(struct cache *cache);
+
+/**
+ * cache_retire() - its stream is forgotten
+ * @cache: the cache, which is empty; the pool's lock is held
+ */
+void cache_retire(struct cache *cache);
 
 /**
  * cache_delete() - forget a cache, whatever is in it
@@ -259,10 +281,20 @@ bool cache_holds(const struct region *region);
 bool cache_take(struct region *region);
 
 /**
+ * cache_share() - whether an allocated region is to be freed by central calls only
+ * @region: the region
+ * @shared: whether it is
+ *
+ * Return: false if it is freed already.
+ */
+bool cache_share(struct region *region, bool shared);
+
+/**
  * cache_untake() - it stays allocated
  * @region: the region
+ * @shared: whether it is to be freed by central calls only
  */
-void cache_untake(struct region *region);
+void cache_untake(struct region *region, bool shared);
 
 /**
  * cache_drop() - it is freed, and none of the cache's business any more

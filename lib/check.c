@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "error.h"
+#include "hold.h"
 #include "pool.h"
 
 /* What a walk over all regions has seen, to be held against the indices and the sums. */
@@ -363,6 +364,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = check_streams(&census);
 	if (!err)
 		err = check_small(pool);
+	if (!err)
+		err = hold_check(pool);
 	if (!err)
 		err = cache_check(pool);
 	g_hash_table_destroy(census.extents);

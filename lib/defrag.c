@@ -187,7 +187,7 @@ static struct event *harvest_own_event(struct harvest *harvest)
 static int harvest_wait(struct harvest *harvest, bool *waited)
 {
 	*waited = false;
-	if (harvest->pool->settings.reuse == VPMM_REUSE_BLOCK)
+	if (harvest->pool->settings.reuse == VPMM_REUSE_BLOCK || harvest->stream->captured)
 		return harvest_wait_on_host(harvest);
 	return harvest_wait_on_device(harvest, waited);
 }

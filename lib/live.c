@@ -10,7 +10,7 @@ struct region *live_find(struct vpmm_pool *pool, uint64_t addr)
 
 	if (!region)
 		region = region_find_malloc(&pool->regions, addr);
-	return region && !region->lent ? region : NULL;
+	return region && !region->lent && !region->held ? region : NULL;
 }
 
 /* Whether it keeps extents from moving. Pages that are allocated are not free, and that is all; spans do not move. */

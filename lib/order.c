@@ -104,7 +104,8 @@ static int wait_on_device(struct order *order, struct CUstream_st *handle, uint6
 
 int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits)
 {
-	if (block)
+	/* Under capture, what is outside of the graph cannot be waited for on the device. */
+	if (block || order->stream->captured)
 		return wait_on_host(order, waits);
 	return order->others->len ? wait_on_device(order, handle, waits) : 0;
 }

@@ -7,6 +7,7 @@
 #include "cache.h"
 #include "fit.h"
 #include "gather.h"
+#include "hold.h"
 #include "live.h"
 #include "order.h"
 #include "packed.h"
@@ -176,7 +177,7 @@ static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, stru
 	if (err || *addr)
 		return err;
 	if (fit_find(pool, stream, size, addr)) {
-		if (!pool->streams.sole)
+		if (!pool->streams.sole && !stream->captured)
 			packed_choose_run(pool, size, addr);
 		return 0;
 	}
@@ -184,7 +185,7 @@ static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, stru
 		return 0;
 	packed_reclaim(pool);
 	err = stream_poll_busy(&pool->streams, false);
-	if (err || fit_find(pool, stream, size, addr))
+	if (err || fit_find(pool, stream, size, addr) || stream->captured)
 		return err;
 	err = packed_recall(pool, known, size, stream, true, addr);
 	if (!err && !*addr)
@@ -240,6 +241,9 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 	}
 	err = packed_try(pool, addr, size, stream, handle, false);
 	if (err != -ENOMEM)
+		return err;
+	err = hold_meet(pool, stream, handle, pool->settings.reuse == VPMM_REUSE_BLOCK || stream->captured);
+	if (err)
 		return err;
 	/* Memory, mappings or addresses have run out: with all that is not in use given back, and no more than needed. */
 	cache_flush_all(pool);

@@ -2,17 +2,24 @@
 #include <errno.h>
 
 #include "address.h"
+#include "capture.h"
 #include "chunk.h"
 #include "error.h"
+#include "hold.h"
 #include "live.h"
 #include "packed.h"
 #include "paged.h"
 #include "pool.h"
+#include "retire.h"
 #include "stats.h"
+#include "use.h"
 #include "zombie.h"
 
 /* Old places are worth keeping, but a driver has room for some half a million mappings, of all pools together. */
 #define MOST_PLACES ((uint64_t)32 * 1024)
+
+/* Part of a device's memory that one stream may free without an event. */
+#define UNMARKED_PART (16 * 1024)
 
 /* What a pool starts with comes in this many extents, or in pages. */
 #define INITIAL_EXTENTS 128
@@ -98,6 +105,9 @@ static void pool_unmap(struct vpmm_pool *pool)
 /* Everything but the backend. */
 static void pool_release(struct vpmm_pool *pool)
 {
+	hold_clear(pool);
+	g_hash_table_destroy(pool->captures);
+	g_hash_table_destroy(pool->uses);
 	extent_map_clear(&pool->extents);
 	chunk_unreserve(pool, &pool->regions);
 	chunk_unreserve(pool, &pool->spans);
@@ -140,8 +150,10 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	region_map_init(&made->spans, &made->streams, 1, true);
 	memo_init(&made->memo);
 	extent_map_init(&made->extents, backend, fitting.page_size);
-	stream_map_init(&made->streams, backend, region_pass);
-	made->streams.unmarked = info.memory_total / 1024;
+	stream_map_init(&made->streams, backend, info.memory_total / UNMARKED_PART, region_pass);
+	made->uses = use_table_new();
+	made->captures = capture_table_new();
+	g_queue_init(&made->holds);
 	made->small = address_table_new(g_free);
 
 	err = pool_populate(made);
@@ -168,6 +180,9 @@ static void pool_drain(struct vpmm_pool *pool)
 	GList *link, *next;
 
 	cache_drain(pool);
+	/* Nor does anything tell of streams that could not be marked when what they used was freed. */
+	if (pool->silent)
+		pool->backend->ops->sync(pool->backend);
 	for (link = pool->streams.busy.head; link; link = next) {
 		struct stream *stream = link->data;
 
@@ -205,7 +220,7 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	err = pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
 	if (err)
 		return err;
-	small = g_new(struct small, 1);
+	small = g_new0(struct small, 1);
 	small->addr = *addr;
 	small->size = size;
 	g_hash_table_insert(pool->small, &small->addr, small);
@@ -213,9 +228,13 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	return 0;
 }
 
-/* Before a call changes the maps: what the caches did since the last one is the past. */
-static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
+void pool_begin_central(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
+	retire_idle(pool, stream);
+	if (pool->silent && !stream->captured)
+		hold_hear(pool, stream, handle);
+	if (pool->holds.head)
+		hold_poll(pool, handle, stream->captured);
 	if (!pool->streams.sole) {
 		if (pool->regions.alone)
 			region_share(&pool->regions);
@@ -229,6 +248,14 @@ static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
 	cache_remember(pool, stream);
 }
 
+int pool_malloc_regions(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
+			struct CUstream_st *handle)
+{
+	if (pool->settings.paged)
+		return paged_malloc(pool, addr, bytes, stream, handle);
+	return packed_malloc(pool, addr, bytes, stream, handle);
+}
+
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
 	struct stream *stream;
@@ -236,18 +263,18 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	int err;
 
 	err = stream_get(&pool->streams, handle, &stream);
+	if (err == -EBUSY)
+		return capture_malloc(pool, addr, size, handle);
 	if (err)
 		return err;
-	pool_begin_central(pool, stream);
+	pool_begin_central(pool, stream, handle);
 	bytes = pool_round(pool, size);
 	if (size > SIZE_MAX / 4 && pool->settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else if (!bytes)
 		err = pool_malloc_small(pool, addr, size, handle);
-	else if (pool->settings.paged)
-		err = paged_malloc(pool, addr, bytes, stream, handle);
 	else
-		err = packed_malloc(pool, addr, bytes, stream, handle);
+		err = pool_malloc_regions(pool, addr, bytes, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	return err;
@@ -268,19 +295,13 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct stream *stream,
 			   struct CUstream_st *handle)
 {
-	struct event *behind, *event;
-	bool told = true;
+	struct event *event;
+	bool told;
 	int err;
 
-	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
-	if (region->stream != stream)
-		told = cache_behind(region, &behind);
-	if (region->stream != stream && told && event_pending(behind)) {
-		err = event_wait(behind, handle);
-		if (err)
-			return err;
-		pool->counts.waits++;
-	}
+	err = hold_free_behind(pool, region, stream, handle, &told);
+	if (err)
+		return err;
 	err = stream_record(stream, handle, &event);
 	if (err)
 		return err;
@@ -296,27 +317,72 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	return 0;
 }
 
+/* What others use too: it is not free before they are past this point. */
+static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use,
+			  struct stream *stream, struct CUstream_st *handle)
+{
+	struct hold *hold;
+	int err;
+
+	err = hold_new(pool, region, small, use, stream->id, 0, &hold);
+	if (err)
+		return err;
+	if (region)
+		err = hold_free_behind(pool, region, stream, handle, &hold->told);
+	if (!err)
+		err = stream_record(stream, handle, &hold->event);
+	if (err)
+		goto err_delete;
+	hold->stream = stream;
+	/* The driver takes it back in the order of another stream. */
+	if (small)
+		g_ptr_array_add(hold->events, event_ref(hold->event));
+	hold_keep(pool, hold);
+	hold_poll(pool, handle, false);
+	return 0;
+
+err_delete:
+	hold_delete(hold);
+	return err;
+}
+
+static struct small *small_find(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct small *small = g_hash_table_lookup(pool->small, &addr);
+
+	return small && !small->held ? small : NULL;
+}
+
 bool pool_knows(struct vpmm_pool *pool, uint64_t addr)
 {
 	const struct region *region = live_find(pool, addr);
 
-	return region ? !cache_holds(region) : g_hash_table_contains(pool->small, &addr);
+	return region ? !cache_holds(region) : small_find(pool, addr) != NULL;
 }
 
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
 	struct region *region = live_find(pool, addr);
-	struct small *small = region ? NULL : g_hash_table_lookup(pool->small, &addr);
+	struct small *small = region ? NULL : small_find(pool, addr);
+	const struct use *use = use_find(pool, addr);
 	struct stream *stream;
 	int err;
 
 	if ((!region && !small) || (region && !cache_take(region)))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	err = stream_get(&pool->streams, handle, &stream);
+	if (err == -EBUSY) {
+		err = capture_free(pool, region, small, handle);
+		if (err)
+			goto err_untake;
+		return 0;
+	}
 	if (err)
 		goto err_untake;
-	pool_begin_central(pool, stream);
-	if (region)
+	pool_begin_central(pool, stream, handle);
+	if (use)
+		err = pool_free_used(pool, region, small, use, stream, handle);
+	else if (region)
 		err = pool_free_pages(pool, region, stream, handle);
 	else
 		err = pool_free_small(pool, small, handle);
@@ -327,6 +393,30 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 
 err_untake:
 	if (region)
-		cache_untake(region);
+		cache_untake(region, use);
 	return err;
+}
+
+int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct region *region = live_find(pool, addr);
+	struct backend *be = pool->backend;
+	uint64_t id, graph = 0;
+	int err;
+
+	if ((!region && !small_find(pool, addr)) || (region && cache_holds(region)))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	err = be->ops->stream_id(be, handle, &id);
+	if (err == -EBUSY)
+		err = capture_id(pool, handle, &graph);
+	if (err)
+		return err;
+	/* Its stream may have freed it meanwhile. */
+	if (region && !cache_share(region, true))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	if (graph)
+		use_add_graph(pool, addr, graph);
+	else
+		use_add_stream(pool, addr, id, handle);
+	return 0;
 }

@@ -54,6 +54,12 @@ struct pool_counts {
  * @memo: what was decided about @regions
  * @extents: physical memory
  * @streams: who uses it
+ * @uses: address to struct use, allocations that other streams use too, or graphs
+ * @captures: id to what has been freed under it
+ * @holds: of struct hold, what was freed and nobody may have yet
+ * @held_bytes: bytes of them
+ * @silent: how many streams are to be heard, once for each hold that waits for it
+ * @idle_looked: when there are more streams than this, those that are idle are looked for
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
  * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
@@ -85,6 +91,12 @@ struct vpmm_pool {
 	struct memo memo;
 	struct extent_map extents;
 	struct stream_map streams;
+	GHashTable *uses;
+	GHashTable *captures;
+	GQueue holds;
+	uint64_t held_bytes;
+	guint silent;
+	guint idle_looked;
 	GHashTable *small;
 	uint64_t small_live;
 	uint64_t peak_live;
@@ -100,6 +112,7 @@ struct vpmm_pool {
 struct small {
 	uint64_t addr;
 	size_t size;
+	bool held;		/* freed, and in a hold */
 };
 
 /**
@@ -130,6 +143,29 @@ void pool_delete(struct vpmm_pool *pool);
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
 
 /**
+ * pool_malloc_regions() - the same from the regions, for a stream that is known
+ * @pool: the pool
+ * @addr: receives the address
+ * @bytes: of pool_round(), not 0
+ * @stream: the stream
+ * @handle: a handle of it
+ *
+ * Return: likewise.
+ */
+int pool_malloc_regions(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
+			struct CUstream_st *handle);
+
+/**
+ * pool_begin_central() - a stream has called, and the maps are about to change
+ * @pool: the pool; its lock is held, its backend entered
+ * @stream: the stream
+ * @handle: a handle of it
+ *
+ * What the caches did since the last such call is the past then.
+ */
+void pool_begin_central(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+
+/**
  * pool_free() - free
  * @pool: the pool; its lock is held, its backend entered
  * @addr: the address
@@ -138,6 +174,16 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
  * Return: 0, or as vpmm_free().
  */
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
+ * pool_use() - a stream, or the graph that it is being captured into, uses an allocation
+ * @pool: the pool; its lock is held, its backend entered
+ * @addr: the allocation
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_use().
+ */
+int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
 /**
  * pool_knows() - whether an address is allocated

@@ -76,6 +76,16 @@ static struct free_set *region_set_of(struct region_map *map, struct region *reg
 	return stream->free[map->set];
 }
 
+/* A stream is not forgotten while a region is its. */
+static void region_set_stream(struct region *region, struct stream *stream)
+{
+	if (stream)
+		stream->refs++;
+	if (region->stream)
+		region->stream->refs--;
+	region->stream = stream;
+}
+
 /* A region holds a reference to its event, passed or not, until it is free or a zombie no more. */
 static void region_guard(struct region *region, struct event *event)
 {
@@ -233,6 +243,13 @@ struct region *region_remove_lent(struct region_map *map, struct chunk *chunk)
 	return lender;
 }
 
+void region_forget(struct region_map *map, struct stream *stream)
+{
+	if (stream->free[map->set])
+		g_ptr_array_remove_fast(map->sets, stream->free[map->set]);
+	stream->free[map->set] = NULL;
+}
+
 void region_map_clear(struct region_map *map)
 {
 	for (guint i = 0; i < map->chunks->len; i++) {
@@ -243,6 +260,7 @@ void region_map_clear(struct region_map *map)
 			next = region->next;
 			region_unindex(map, region);
 			region_unguard(region);
+			region_set_stream(region, NULL);
 			g_free(region);
 		}
 		g_free(chunk);
@@ -348,7 +366,7 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	upper->kind = region->kind;
 	upper->fresh = region->fresh;
 	upper->stray = region->stray;
-	upper->stream = region->stream;
+	region_set_stream(upper, region->stream);
 	upper->id = region->id;
 	region_guard(upper, region->event);
 	region_link(upper, region);
@@ -387,6 +405,7 @@ static void region_swallow(struct region_map *map, struct region *lower, struct 
 	if (map->last == upper)
 		map->last = lower;
 	region_unguard(upper);
+	region_set_stream(upper, NULL);
 	g_free(upper);
 }
 
@@ -396,7 +415,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 
 	region_leave(map, region);
 	region_unguard(region);
-	region->stream = NULL;
+	region_set_stream(region, NULL);
 	region->stray = false;
 	region->kind = REGION_UNMAPPED;
 	if (next && next->kind == REGION_UNMAPPED) {
@@ -417,7 +436,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	region_leave(map, region);
 	if (!event_pending(region->event))
 		region_unguard(region);
-	region->stream = stream;
+	region_set_stream(region, stream);
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	region_index(map, region);
@@ -469,7 +488,7 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 		region_swallow(map, prev, region);
 		region = prev;
 	}
-	region->stream = stream;
+	region_set_stream(region, stream);
 	region->id = ++map->newest;
 	region_guard(region, event);
 	event_unref(event);
@@ -524,7 +543,7 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 	event_ref(event);
 	region_leave(map, region);
 	region_unguard(region);
-	region->stream = stream;
+	region_set_stream(region, stream);
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	if (event_pending(event))
@@ -557,7 +576,7 @@ struct region *region_set_zombie(struct region_map *map, struct region *region)
 	region->kind = REGION_ZOMBIE;
 	if (map->keeps && !region->stray && !event_pending(region->event)) {
 		region_unguard(region);
-		region->stream = NULL;
+		region_set_stream(region, NULL);
 		region = region_merge_zombies(map, region);
 	}
 	region_index(map, region);
@@ -582,7 +601,7 @@ static void region_pass_kept(struct region_map *map, struct region *region)
 		region->stream->zombies--;
 		map->bytes[REGION_ZOMBIE] -= region->size;
 		region_unguard(region);
-		region->stream = NULL;
+		region_set_stream(region, NULL);
 		region = region_merge_zombies(map, region);
 		map->bytes[REGION_ZOMBIE] += region->size;
 	}

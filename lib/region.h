@@ -32,6 +32,7 @@ enum region_kind {
  * @kind: what it is
  * @fresh: free: created for the most recent malloc
  * @lent: malloc: it is a chunk of another map
+ * @held: malloc: the program has freed it, and others are not to have it yet; see hold.h
  * @stray: zombie: the driver did not take it back when asked to; the pool's own memory is not there
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
  * @event: free, zombie: the point at which it was freed, malloc: which @stream comes after and others may not; held by
@@ -52,6 +53,7 @@ struct region {
 	bool fresh;
 	bool stray;
 	bool lent;
+	bool held;
 	struct stream *stream;
 	struct event *event;
 	uint64_t id;
@@ -144,6 +146,13 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
  * Lets go of the events, and of what belongs to it in the streams.
  */
 void region_map_clear(struct region_map *map);
+
+/**
+ * region_forget() - a stream that no region belongs to is about to be forgotten
+ * @map: the map
+ * @stream: the stream
+ */
+void region_forget(struct region_map *map, struct stream *stream);
 
 /**
  * region_add_chunk() - take over a reservation, as one unmapped region

@@ -67,6 +67,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.stuck = pool->extents.stuck_bytes,
 		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
 		.mappings = pool->extents.places,
+		.held = pool->held_bytes,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];

@@ -8,12 +8,19 @@
 /* A query takes a tenth of a microsecond; all of hundreds of streams would be felt. */
 #define POLL_SOME 8
 
-/* So many streams share what may be unmarked evenly; each later one adds less. */
+/* What may be unmarked is enough for so many streams; later ones have this part of what is left, if that is worth it. */
 #define STREAMS_EVEN 16
+#define UNMARKED_LEAST (64 * 1024)
 
-void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *guarded))
+/* Ids of captures are apart from those of streams. */
+#define CAPTURED ((uint64_t)1 << 63)
+
+void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
+		     void (*passed)(void *guarded))
 {
-	*map = (struct stream_map){ .backend = backend, .passed = passed };
+	*map = (struct stream_map){ .backend = backend, .passed = passed, .unmarked = unmarked };
+	map->unmarked_left = 2 * STREAMS_EVEN * unmarked;
+	map->caches = g_ptr_array_new();
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
 }
@@ -27,22 +34,46 @@ void stream_map_clear(struct stream_map *map)
 	g_hash_table_iter_init(&iter, map->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		cache_delete(((struct stream *)stream)->cache, map->backend);
+	for (guint i = 0; i < map->caches->len; i++)
+		cache_delete(map->caches->pdata[i], map->backend);
+	g_ptr_array_free(map->caches, TRUE);
 	g_hash_table_destroy(map->by_id);
 }
 
-static struct stream *stream_new(struct stream_map *map, uint64_t id, struct CUstream_st *handle)
+/* What is given to one is missing for the next, so that all streams there ever are leave little unmarked together. */
+static uint64_t take_unmarked(struct stream_map *map)
+{
+	uint64_t limit = MIN(map->unmarked, map->unmarked_left / STREAMS_EVEN);
+
+	if (limit < UNMARKED_LEAST)
+		limit = 0;
+	map->unmarked_left -= limit;
+	return limit;
+}
+
+static struct stream *stream_new(struct stream_map *map, uint64_t id, bool legacy, bool captured)
 {
 	struct stream *stream = g_new0(struct stream, 1);
-	guint count = g_hash_table_size(map->by_id) + 1;
+	struct cache *spare = map->caches->len ? g_ptr_array_steal_index_fast(map->caches, map->caches->len - 1) : NULL;
 
 	stream->id = id;
 	stream->map = map;
+	stream->captured = captured;
 	g_queue_init(&stream->pending);
 	stream->busy_link.data = stream;
-	stream->cache = cache_new(stream, handle, map->unmarked / MAX(count, STREAMS_EVEN));
+	stream->cache = cache_new(stream, legacy, captured ? 0 : take_unmarked(map), spare);
 	g_hash_table_insert(map->by_id, &stream->id, stream);
-	map->sole = g_hash_table_size(map->by_id) == 1 ? stream : NULL;
+	map->sole = ++map->met == 1 && !captured ? stream : NULL;
 	return stream;
+}
+
+void stream_forget(struct stream_map *map, struct stream *stream)
+{
+	if (map->sole == stream)
+		map->sole = NULL;
+	g_ptr_array_add(map->caches, stream->cache);
+	cache_retire(stream->cache);
+	g_hash_table_remove(map->by_id, &stream->id);
 }
 
 struct stream *stream_find(struct stream_map *map, uint64_t id)
@@ -60,8 +91,15 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 		return err;
 	*stream = g_hash_table_lookup(map->by_id, &id);
 	if (!*stream)
-		*stream = stream_new(map, id, handle);
+		*stream = stream_new(map, id, handle == STREAM_NULL || handle == STREAM_LEGACY, false);
 	return 0;
+}
+
+struct stream *stream_get_captured(struct stream_map *map, uint64_t id)
+{
+	struct stream *stream = stream_find(map, id | CAPTURED);
+
+	return stream ? stream : stream_new(map, id | CAPTURED, false, true);
 }
 
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq)
@@ -70,6 +108,7 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	GList *before = stream->pending.tail;
 
 	event->stream = stream;
+	stream->refs++;
 	event->handle = handle;
 	event->refs = 1;
 	event->seq = seq;
@@ -233,5 +272,6 @@ void event_unref(struct event *event)
 		event_retire(event);
 	be = event->stream->map->backend;
 	be->ops->event_destroy(be, event->handle);
+	event->stream->refs--;
 	g_free(event);
 }

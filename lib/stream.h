@@ -57,6 +57,8 @@ struct event {
  * @pending: its events that are not known to be complete, oldest first
  * @cache: what it has freed and keeps for itself, and the lock under which its events are recorded
  * @zombies: how many zombies wait for its events, likewise
+ * @refs: how many regions and events it is the stream of
+ * @captured: it stands for a capture: nothing can be recorded on it, and it cannot be made to wait
  * @busy_link: links it into the pool's busy streams while it has pending events
  */
 struct stream {
@@ -66,6 +68,8 @@ struct stream {
 	GQueue pending;
 	struct cache *cache;
 	unsigned int zombies;
+	uint64_t refs;
+	bool captured;
 	GList busy_link;
 };
 
@@ -73,27 +77,39 @@ struct stream {
  * struct stream_map - all streams of a pool
  * @backend: the device
  * @passed: called for each that an event has guarded, when it has passed
- * @unmarked: bytes that the first streams may each free without recording an event, times 16
+ * @unmarked: bytes that one stream may free without recording an event, at most
+ * @unmarked_left: the same of all streams that are yet to come
  * @by_id: id to stream
- * @sole: the only stream, as long as there is but one
+ * @sole: the only stream, as long as there has been but one
+ * @met: how many there have been
  * @busy: those with pending events
+ * @caches: those of streams that are forgotten, for streams to come; of struct cache
+ * @mallocs: how many allocations they had served
+ * @frees: how many frees they had taken
  */
 struct stream_map {
 	struct backend *backend;
 	void (*passed)(void *guarded);
 	uint64_t unmarked;
+	uint64_t unmarked_left;
 	GHashTable *by_id;
 	struct stream *sole;
+	uint64_t met;
 	GQueue busy;
+	GPtrArray *caches;
+	uint64_t mallocs;
+	uint64_t frees;
 };
 
 /**
  * stream_map_init() - set up the streams of a pool
  * @map: the map
  * @backend: the device
+ * @unmarked: bytes that a stream may free without recording an event, at most
  * @passed: called with what an event guarded, as soon as the event is known to have passed
  */
-void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *guarded));
+void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
+		     void (*passed)(void *guarded));
 
 /**
  * stream_map_clear() - forget all streams
@@ -112,6 +128,24 @@ void stream_map_clear(struct stream_map *map);
  * Return: 0, or what the backend's stream_id returns.
  */
 int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream);
+
+/**
+ * stream_get_captured() - the stream that stands for a capture
+ * @map: the map
+ * @id: the driver's id of the capture
+ *
+ * All streams under the capture are one, which is behind nobody's frees and has none of its own.
+ *
+ * Return: the stream.
+ */
+struct stream *stream_get_captured(struct stream_map *map, uint64_t id);
+
+/**
+ * stream_forget() - a stream that nothing belongs to any more
+ * @map: the map
+ * @stream: the stream: no region or event is its, its cache is empty, its free sets are gone
+ */
+void stream_forget(struct stream_map *map, struct stream *stream);
 
 /**
  * stream_find() - the stream of an id

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+
+#include "address.h"
+#include "cache.h"
+#include "capture.h"
+#include "error.h"
+#include "hold.h"
+#include "pool.h"
+#include "use.h"
+
+/* A freed block serves a request that leaves no more than this part of it. */
+#define WASTE 8
+
+/* What one capture has freed, of struct hold: by stream, size and address. */
+struct capture {
+	uint64_t id;
+	GTree *freed;
+};
+
+/* The per-thread handle means another stream in each thread. */
+static int compare_threads(const struct hold *x, const struct hold *y)
+{
+	if (x->handle != STREAM_PER_THREAD || pthread_equal(x->thread, y->thread))
+		return 0;
+	return (uintptr_t)x->thread < (uintptr_t)y->thread ? -1 : 1;
+}
+
+static int compare_freed(gconstpointer a, gconstpointer b)
+{
+	const struct hold *x = a, *y = b;
+	int threads;
+
+	if (x->handle != y->handle)
+		return (uintptr_t)x->handle < (uintptr_t)y->handle ? -1 : 1;
+	threads = compare_threads(x, y);
+	if (threads)
+		return threads;
+	if (x->region->size != y->region->size)
+		return x->region->size < y->region->size ? -1 : 1;
+	return x->region->addr < y->region->addr ? -1 : x->region->addr > y->region->addr;
+}
+
+static void capture_delete(gpointer data)
+{
+	struct capture *capture = data;
+
+	g_tree_destroy(capture->freed);
+	g_free(capture);
+}
+
+GHashTable *capture_table_new(void)
+{
+	return address_table_new(capture_delete);
+}
+
+static struct capture *capture_get(struct vpmm_pool *pool, uint64_t id)
+{
+	struct capture *capture = g_hash_table_lookup(pool->captures, &id);
+
+	if (capture)
+		return capture;
+	capture = g_new(struct capture, 1);
+	capture->id = id;
+	capture->freed = g_tree_new(compare_freed);
+	g_hash_table_insert(pool->captures, &capture->id, capture);
+	return capture;
+}
+
+int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
+{
+	int err;
+
+	err = pool->backend->ops->stream_capture(pool->backend, handle, id);
+	if (err)
+		return err;
+	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
+}
+
+/* What the stream has freed in this capture, if it fits; it is allocated again then. */
+static bool capture_reuse(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle,
+			  uint64_t *addr)
+{
+	struct capture *capture = capture_get(pool, id);
+	struct region wanted = { .size = size };
+	struct hold key = { .region = &wanted, .handle = handle, .thread = pthread_self() };
+	GTreeNode *node = g_tree_lower_bound(capture->freed, &key);
+	struct hold *hold = node ? g_tree_node_key(node) : NULL;
+	struct region *region = hold ? hold->region : NULL;
+
+	if (!hold || hold->handle != handle || compare_threads(hold, &key) || region->size - size > region->size / WASTE)
+		return false;
+	g_tree_remove(capture->freed, hold);
+	hold_drop(pool, hold);
+	for (guint i = 0; i < hold->graphs->len; i++)
+		use_add_graph(pool, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	hold_delete(hold);
+	cache_untake(region, true);
+	*addr = region->addr;
+	pool->counts.reuses++;
+	return true;
+}
+
+/* Bytes that are taken from the regions: the driver's allocator would make what it serves a part of the graph itself. */
+static size_t capture_round(const struct vpmm_pool *pool, size_t size)
+{
+	size_t bytes = pool_round(pool, size);
+
+	return bytes ? bytes : pool_round(pool, pool->settings.page_size);
+}
+
+int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct stream *stream;
+	size_t bytes;
+	uint64_t id;
+	int err;
+
+	err = capture_id(pool, handle, &id);
+	if (err)
+		return err;
+	if (pool->settings.page_size == SIZE_MAX)
+		return error_set(-ENOTSUP, "the stream is being captured, and the pool leaves every request to the "
+				 "driver");
+	if (size > SIZE_MAX / 4)
+		return error_set(-ENOMEM, "more than a device can address");
+	stream = stream_get_captured(&pool->streams, id);
+	pool_begin_central(pool, stream, handle);
+	bytes = capture_round(pool, size);
+	if (!capture_reuse(pool, id, bytes, handle, addr)) {
+		err = pool_malloc_regions(pool, addr, bytes, stream, handle);
+		if (err)
+			return err;
+		use_add_graph(pool, *addr, id);
+		cache_share(live_find(pool, *addr), true);
+	}
+	pool->counts.mallocs++;
+	return 0;
+}
+
+int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle)
+{
+	const struct use *use = use_find(pool, region ? region->addr : small->addr);
+	struct stream *stream;
+	struct hold *hold;
+	uint64_t id;
+	int err;
+
+	err = capture_id(pool, handle, &id);
+	if (err)
+		return err;
+	stream = stream_get_captured(&pool->streams, id);
+	pool_begin_central(pool, stream, handle);
+	err = hold_new(pool, region, small, use, stream->id, id, &hold);
+	if (err)
+		return err;
+	hold->handle = handle;
+	hold->thread = pthread_self();
+	hold_keep(pool, hold);
+	/* What others are still at, outside of the graph, is not behind the stream for that. */
+	if (region && !hold->events->len && !hold->silent->len && region->stream == stream)
+		g_tree_insert(capture_get(pool, id)->freed, hold, hold);
+	pool->counts.frees++;
+	return 0;
+}
+
+int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *handle)
+{
+	struct stream *stream;
+	int err;
+
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
+	pool_begin_central(pool, stream, handle);
+	err = hold_retire_graph(pool, id, stream, handle);
+	if (err)
+		return err;
+	use_retire_graph(pool, id);
+	g_hash_table_remove(pool->captures, &id);
+	return 0;
+}

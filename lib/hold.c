@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+
+#include "cache.h"
+#include "error.h"
+#include "hold.h"
+#include "live.h"
+#include "pool.h"
+#include "use.h"
+
+/* How many holds a call looks at: each may take a query. */
+#define POLL_SOME 8
+
+static void release_event(gpointer event)
+{
+	event_unref(event);
+}
+
+static size_t hold_size(const struct hold *hold)
+{
+	return hold->region ? hold->region->size : hold->small->size;
+}
+
+void hold_delete(struct hold *hold)
+{
+	event_unref(hold->event);
+	g_ptr_array_free(hold->events, TRUE);
+	g_array_free(hold->silent, TRUE);
+	g_array_free(hold->graphs, TRUE);
+	g_free(hold);
+}
+
+/* Whether a handle still means the stream of an id, and can be recorded. */
+static bool user_is_there(struct vpmm_pool *pool, const struct user *user)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+	uint64_t id;
+	bool there;
+
+	error_keep(&kept);
+	there = !be->ops->stream_id(be, user->handle, &id) && id == user->id;
+	if (!there)
+		error_restore(&kept);
+	return there;
+}
+
+/* What a stream under a capture does is part of the graph, and that is waited for. */
+static bool user_is_in(struct vpmm_pool *pool, const struct user *user, uint64_t graph)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+	uint64_t id = 0;
+
+	if (!graph)
+		return false;
+	error_keep(&kept);
+	if (be->ops->stream_capture(be, user->handle, &id))
+		error_restore(&kept);
+	return id == graph;
+}
+
+static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct user *user)
+{
+	struct stream *stream;
+	struct event *event;
+	int err;
+
+	if (user->event) {
+		g_ptr_array_add(hold->events, event_ref(user->event));
+		return 0;
+	}
+	if (!user_is_there(pool, user)) {
+		g_array_append_val(hold->silent, user->id);
+		return 0;
+	}
+	err = stream_get(&pool->streams, user->handle, &stream);
+	if (!err)
+		err = stream_record(stream, user->handle, &event);
+	if (!err)
+		g_ptr_array_add(hold->events, event);
+	return err;
+}
+
+int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use, uint64_t own,
+	     uint64_t graph, struct hold **hold)
+{
+	struct hold *made = g_new0(struct hold, 1);
+	int err = 0;
+
+	made->region = region;
+	made->small = small;
+	made->told = true;
+	made->events = g_ptr_array_new_with_free_func(release_event);
+	made->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	made->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	made->link.data = made;
+	if (graph)
+		g_array_append_val(made->graphs, graph);
+	for (guint i = 0; use && i < use->graphs->len; i++) {
+		if (g_array_index(use->graphs, uint64_t, i) != graph)
+			g_array_append_val(made->graphs, g_array_index(use->graphs, uint64_t, i));
+	}
+	for (guint i = 0; use && i < use->users->len && !err; i++) {
+		const struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != own && !user_is_in(pool, user, graph))
+			err = hold_await(pool, made, user);
+	}
+	if (err) {
+		hold_delete(made);
+		return err;
+	}
+	*hold = made;
+	return 0;
+}
+
+static void set_held(struct hold *hold, bool held)
+{
+	if (hold->region)
+		hold->region->held = held;
+	else
+		hold->small->held = held;
+}
+
+void hold_keep(struct vpmm_pool *pool, struct hold *hold)
+{
+	set_held(hold, true);
+	use_remove(pool, hold->region ? hold->region->addr : hold->small->addr);
+	g_queue_push_tail_link(&pool->holds, &hold->link);
+	pool->held_bytes += hold_size(hold);
+	pool->silent += hold->silent->len;
+}
+
+void hold_drop(struct vpmm_pool *pool, struct hold *hold)
+{
+	set_held(hold, false);
+	g_queue_unlink(&pool->holds, &hold->link);
+	pool->held_bytes -= hold_size(hold);
+	pool->silent -= hold->silent->len;
+}
+
+int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,
+		     struct CUstream_st *handle, bool *told)
+{
+	struct event *behind;
+	int err;
+
+	*told = true;
+	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
+	if (region->stream == stream)
+		return 0;
+	*told = cache_behind(region, &behind);
+	if (!*told || !event_pending(behind))
+		return 0;
+	err = event_wait(behind, handle);
+	if (!err)
+		pool->counts.waits++;
+	return err;
+}
+
+/* Whether only its own stream is to be waited for, if at all. Events that have passed are forgotten on the way. */
+static bool hold_is_over(struct hold *hold)
+{
+	for (guint i = hold->events->len; i > 0; i--) {
+		if (!event_pending(hold->events->pdata[i - 1]))
+			g_ptr_array_remove_index_fast(hold->events, i - 1);
+	}
+	return !hold->events->len && !hold->silent->len && !hold->graphs->len;
+}
+
+static void hold_end(struct vpmm_pool *pool, struct hold *hold, struct stream *stream, struct event *event)
+{
+	struct region *region = hold->region;
+
+	hold_drop(pool, hold);
+	if (hold->told) {
+		cache_drop(region);
+		live_leave(pool, region, stream, event);
+	} else {
+		cache_strand(region, event);
+	}
+	hold_delete(hold);
+}
+
+/* What the driver's allocator has served goes back in the order of whichever stream is at hand: all others are past it. */
+static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+
+	if (captured)
+		return;
+	error_keep(&kept);
+	if (be->ops->small_free(be, hold->small->addr, handle)) {
+		error_restore(&kept);
+		return;
+	}
+	hold_drop(pool, hold);
+	pool->small_live -= hold->small->size;
+	g_hash_table_remove(pool->small, &hold->small->addr);
+	hold_delete(hold);
+}
+
+static void hold_try(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+{
+	if (!hold_is_over(hold))
+		return;
+	if (hold->region)
+		hold_end(pool, hold, hold->stream, hold->event);
+	else
+		hold_end_small(pool, hold, handle, captured);
+}
+
+void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+{
+	guint count = MIN(pool->holds.length, POLL_SOME);
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (guint i = 0; i < count && pool->holds.head; i++) {
+		struct hold *hold = pool->holds.head->data;
+
+		g_queue_unlink(&pool->holds, &hold->link);
+		g_queue_push_tail_link(&pool->holds, &hold->link);
+		if (hold->events->len && stream_poll(((struct event *)hold->events->pdata[0])->stream))
+			break;
+		hold_try(pool, hold, handle, captured);
+	}
+	error_restore(&kept);
+}
+
+void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event = NULL;
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (GList *link = pool->holds.head; link; link = link->next) {
+		struct hold *hold = link->data;
+		int i = ids_find(hold->silent, stream->id);
+
+		if (i < 0)
+			continue;
+		if (!event && stream_record(stream, handle, &event)) {
+			error_restore(&kept);
+			return;
+		}
+		g_array_remove_index_fast(hold->silent, (guint)i);
+		pool->silent--;
+		g_ptr_array_add(hold->events, event_ref(event));
+	}
+	event_unref(event);
+}
+
+/* A stream can come after this one's events, and have it. */
+static bool can_meet(const struct hold *hold)
+{
+	return hold->region && hold->told && !hold->silent->len && !hold->graphs->len;
+}
+
+static int meet_event(struct vpmm_pool *pool, struct event *event, struct CUstream_st *handle, bool block)
+{
+	int err;
+
+	if (!event_pending(event))
+		return 0;
+	err = block ? event_sync(event) : event_wait(event, handle);
+	if (!err)
+		pool->counts.waits++;
+	return err;
+}
+
+static int meet_all(struct vpmm_pool *pool, struct CUstream_st *handle, bool block, guint *count)
+{
+	int err = 0;
+
+	for (GList *link = pool->holds.head; link && !err; link = link->next) {
+		struct hold *hold = link->data;
+
+		if (!can_meet(hold))
+			continue;
+		++*count;
+		for (guint i = 0; i < hold->events->len && !err; i++)
+			err = meet_event(pool, hold->events->pdata[i], handle, block);
+		if (!err)
+			err = meet_event(pool, hold->event, handle, block);
+	}
+	return err;
+}
+
+int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, bool block)
+{
+	struct event *event = NULL;
+	GList *link, *next;
+	guint count = 0;
+	int err;
+
+	err = meet_all(pool, handle, block, &count);
+	if (err || !count)
+		return err;
+	if (!block) {
+		err = stream_record(stream, handle, &event);
+		if (err)
+			return err;
+	}
+	for (link = pool->holds.head; link; link = next) {
+		struct hold *hold = link->data;
+
+		next = link->next;
+		if (can_meet(hold))
+			hold_end(pool, hold, block ? hold->stream : stream, block ? hold->event : event);
+	}
+	event_unref(event);
+	return 0;
+}
+
+void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+{
+	struct error_kept kept;
+	GList *link, *next;
+
+	error_keep(&kept);
+	for (link = pool->holds.head; link; link = next) {
+		struct hold *hold = link->data;
+
+		next = link->next;
+		pool->silent -= hold->silent->len;
+		g_array_set_size(hold->silent, 0);
+		for (guint i = 0; i < hold->events->len; i++)
+			stream_poll(((struct event *)hold->events->pdata[i])->stream);
+		hold_try(pool, hold, handle, captured);
+	}
+	error_restore(&kept);
+}
+
+/* Everything that can fail: the stream comes after whoever had the memory before, and is marked then. */
+static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle,
+			  struct event **event)
+{
+	bool any = false, told;
+	int err;
+
+	*event = NULL;
+	for (GList *link = pool->holds.head; link; link = link->next) {
+		struct hold *hold = link->data;
+
+		if (ids_find(hold->graphs, graph) < 0)
+			continue;
+		any = true;
+		err = hold->region && !hold->event ?
+		      hold_free_behind(pool, hold->region, stream, handle, &told) : 0;
+		if (err)
+			return err;
+	}
+	return any ? stream_record(stream, handle, event) : 0;
+}
+
+static void retire_hold(struct hold *hold, guint graph, struct stream *stream, struct event *event)
+{
+	struct event *behind;
+
+	g_array_remove_index_fast(hold->graphs, graph);
+	if (hold->event)
+		g_ptr_array_add(hold->events, hold->event);
+	else if (hold->region)
+		hold->told = hold->region->stream == stream || cache_behind(hold->region, &behind);
+	hold->stream = stream;
+	hold->event = event_ref(event);
+	/* The driver takes it back in the order of another stream. */
+	if (hold->small)
+		g_ptr_array_add(hold->events, event_ref(event));
+}
+
+int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	GList *link, *next;
+	int err;
+
+	err = retire_prepare(pool, graph, stream, handle, &event);
+	if (err)
+		return err;
+	for (link = pool->holds.head; link; link = next) {
+		struct hold *hold = link->data;
+		int i = ids_find(hold->graphs, graph);
+
+		next = link->next;
+		if (i < 0)
+			continue;
+		retire_hold(hold, (guint)i, stream, event);
+		hold_try(pool, hold, handle, false);
+	}
+	event_unref(event);
+	return 0;
+}
+
+void hold_clear(struct vpmm_pool *pool)
+{
+	while (pool->holds.head) {
+		struct hold *hold = pool->holds.head->data;
+
+		hold_drop(pool, hold);
+		hold_delete(hold);
+	}
+}
+
+int hold_check(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0, silent = 0;
+
+	for (GList *link = pool->holds.head; link; link = link->next) {
+		const struct hold *hold = link->data;
+		const struct region *region = hold->region;
+
+		if (region ? region->kind != REGION_MALLOC || !region->held : !hold->small->held)
+			return error_set(-EUCLEAN, "what is held is not allocated, or does not know that it is held");
+		if (hold->stream && !hold->event)
+			return error_set(-EUCLEAN, "a hold has a stream and no event");
+		bytes += hold_size(hold);
+		silent += hold->silent->len;
+	}
+	if (bytes != pool->held_bytes)
+		return error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
+				 pool->held_bytes);
+	if (silent != pool->silent)
+		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %u is kept", silent, pool->silent);
+	return 0;
+}

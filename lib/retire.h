@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Streams that go. All of it is under the lock of the pool. */
+#ifndef RETIRE_H
+#define RETIRE_H
+
+struct CUstream_st;
+struct stream;
+struct vpmm_pool;
+
+/**
+ * retire_stream() - a stream is about to be destroyed
+ * @pool: the pool, its backend entered
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_stream_retire().
+ */
+int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle);
+
+/**
+ * retire_idle() - forget the streams that nothing belongs to any more, when many have come since it was last done
+ * @pool: the pool, its backend entered
+ * @stream: one that stays
+ *
+ * A stream that was destroyed without a word goes like one that has long been idle: nothing tells them apart. One that
+ * calls again is met again.
+ */
+void retire_idle(struct vpmm_pool *pool, const struct stream *stream);
+
+#endif /* RETIRE_H */

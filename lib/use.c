@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "address.h"
+#include "cache.h"
+#include "live.h"
+#include "pool.h"
+#include "use.h"
+
+static void user_clear(gpointer data)
+{
+	event_unref(((struct user *)data)->event);
+}
+
+static void use_free(gpointer data)
+{
+	struct use *use = data;
+
+	g_array_free(use->users, TRUE);
+	g_array_free(use->graphs, TRUE);
+	g_free(use);
+}
+
+GHashTable *use_table_new(void)
+{
+	return address_table_new(use_free);
+}
+
+int ids_find(const GArray *ids, uint64_t id)
+{
+	for (guint i = 0; i < ids->len; i++) {
+		if (g_array_index(ids, uint64_t, i) == id)
+			return (int)i;
+	}
+	return -1;
+}
+
+struct use *use_find(const struct vpmm_pool *pool, uint64_t addr)
+{
+	return g_hash_table_lookup(pool->uses, &addr);
+}
+
+static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct use *use = use_find(pool, addr);
+
+	if (use)
+		return use;
+	use = g_new(struct use, 1);
+	use->addr = addr;
+	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
+	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	g_array_set_clear_func(use->users, user_clear);
+	g_hash_table_insert(pool->uses, &use->addr, use);
+	return use;
+}
+
+void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+{
+	struct user added = { .id = id, .handle = handle };
+	struct use *use = use_get(pool, addr);
+
+	for (guint i = 0; i < use->users->len; i++) {
+		struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != id)
+			continue;
+		/* One that was retired may be used again all the same. */
+		event_unref(user->event);
+		*user = added;
+		return;
+	}
+	g_array_append_val(use->users, added);
+}
+
+void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
+{
+	struct use *use = use_get(pool, addr);
+
+	if (ids_find(use->graphs, graph) < 0)
+		g_array_append_val(use->graphs, graph);
+}
+
+void use_remove(struct vpmm_pool *pool, uint64_t addr)
+{
+	g_hash_table_remove(pool->uses, &addr);
+}
+
+static void retire_user(struct use *use, struct stream *stream, struct event *event)
+{
+	for (guint i = 0; i < use->users->len; i++) {
+		struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != stream->id)
+			continue;
+		event_unref(user->event);
+		user->event = event_ref(event);
+	}
+}
+
+int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	GHashTableIter iter;
+	gpointer use;
+	int err;
+
+	if (!g_hash_table_size(pool->uses))
+		return 0;
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &use))
+		retire_user(use, stream, event);
+	event_unref(event);
+	return 0;
+}
+
+void use_retire_graph(struct vpmm_pool *pool, uint64_t graph)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		struct use *use = value;
+		struct region *region;
+		int i = ids_find(use->graphs, graph);
+
+		if (i < 0)
+			continue;
+		g_array_remove_index_fast(use->graphs, (guint)i);
+		if (use->graphs->len || use->users->len)
+			continue;
+		region = live_find(pool, use->addr);
+		if (region)
+			cache_share(region, false);
+		g_hash_table_iter_remove(&iter);
+	}
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Who uses an allocation besides the stream that frees it: other streams, which have to be past the free before the
+ * memory is anybody's, and graphs, which have to be gone. Few allocations have any, so they are kept apart from the
+ * regions. All of it is under the lock of the pool.
+ */
+#ifndef USE_H
+#define USE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct event;
+struct stream;
+struct vpmm_pool;
+
+/**
+ * struct user - a stream that uses an allocation
+ * @id: the driver's id of it
+ * @handle: a handle that meant it when the pool was told
+ * @event: the last point in it, once it was retired, with a reference; NULL: it was not
+ */
+struct user {
+	uint64_t id;
+	struct CUstream_st *handle;
+	struct event *event;
+};
+
+/**
+ * struct use - all users of an allocation
+ * @addr: the allocation
+ * @users: of struct user
+ * @graphs: of uint64_t, the ids of captures
+ */
+struct use {
+	uint64_t addr;
+	GArray *users;
+	GArray *graphs;
+};
+
+/**
+ * use_table_new() - a table of allocations that have users
+ *
+ * Return: the table, of struct use by address.
+ */
+GHashTable *use_table_new(void);
+
+/**
+ * use_find() - the users of an allocation
+ * @pool: the pool
+ * @addr: the allocation
+ *
+ * Return: the users, or NULL: there are none.
+ */
+struct use *use_find(const struct vpmm_pool *pool, uint64_t addr);
+
+/**
+ * use_add_stream() - a stream uses an allocation
+ * @pool: the pool
+ * @addr: the allocation
+ * @id: the driver's id of the stream
+ * @handle: a handle of it
+ */
+void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle);
+
+/**
+ * use_add_graph() - a graph uses an allocation
+ * @pool: the pool
+ * @addr: the allocation
+ * @graph: the id of its capture
+ */
+void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph);
+
+/**
+ * use_remove() - an allocation has no users any more
+ * @pool: the pool
+ * @addr: the allocation
+ */
+void use_remove(struct vpmm_pool *pool, uint64_t addr);
+
+/**
+ * use_retire_stream() - a stream is about to go: mark its last point for all that it uses
+ * @pool: the pool
+ * @stream: the stream
+ * @handle: a handle of it
+ *
+ * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
+ */
+int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * use_retire_graph() - a graph is gone: it uses nothing any more
+ * @pool: the pool
+ * @graph: the id of its capture
+ */
+void use_retire_graph(struct vpmm_pool *pool, uint64_t graph);
+
+/**
+ * ids_find() - where an id is in an array
+ * @ids: of uint64_t
+ * @id: the id
+ *
+ * Return: its index; -1: it is not there.
+ */
+int ids_find(const GArray *ids, uint64_t id);
+
+#endif /* USE_H */
