@@ -20,6 +20,7 @@ extern "C" {
 #endif
 
 struct CUstream_st;
+struct vpmm_host_graph;
 
 /* The values of CUDA's CU_STREAM_LEGACY, another name of NULL, and CU_STREAM_PER_THREAD. */
 #define VPMM_HOST_STREAM_LEGACY ((struct CUstream_st *)0x1)
@@ -62,7 +63,8 @@ int vpmm_host_stream_create(struct CUstream_st **stream);
  * vpmm_host_stream_destroy() - destroy a stream
  * @stream: a stream of vpmm_host_stream_create()
  *
- * Work that is pending is completed first, as nobody could tell it to complete later.
+ * Work that is pending is completed first, as nobody could tell it to complete later. A capture that the stream has
+ * joined becomes invalid; one that was begun on it is given up.
  *
  * Context: any thread.
  * Return: 0, or
@@ -79,7 +81,8 @@ int vpmm_host_stream_destroy(struct CUstream_st *stream);
  *
  * Context: any thread.
  * Return: 0, or
- *	-EINVAL @stream is not a stream.
+ *	-EINVAL @stream is not a stream,
+ *	-EBUSY a capture is in the way, see vpmm_host_capture_begin().
  * Since: 0.1
  */
 int vpmm_host_stream_submit(struct CUstream_st *stream);
@@ -92,7 +95,8 @@ int vpmm_host_stream_submit(struct CUstream_st *stream);
  *
  * Context: any thread.
  * Return: 0, or
- *	-EINVAL @stream is not a stream, or @fn is NULL.
+ *	-EINVAL @stream is not a stream, or @fn is NULL,
+ *	-EBUSY a capture is in the way, see vpmm_host_capture_begin().
  * Since: 0.1
  */
 int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *data);
@@ -106,7 +110,8 @@ int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *d
  *
  * Context: any thread; does not wait itself.
  * Return: 0, or
- *	-EINVAL @stream or @other is not a stream.
+ *	-EINVAL @stream or @other is not a stream,
+ *	-EBUSY a capture is in the way, see vpmm_host_capture_begin().
  * Since: 0.1
  */
 int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other);
@@ -139,6 +144,69 @@ int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n);
  * Since: 0.1
  */
 int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n);
+
+/**
+ * vpmm_host_capture_begin() - begin to capture a stream into a graph
+ * @stream: the stream; not the legacy default stream
+ *
+ * Until vpmm_host_capture_end(), what is submitted to the stream becomes part of a graph and does not run. A stream
+ * that waits for the stream, by vpmm_host_stream_wait(), is captured with it.
+ *
+ * Captures are as strict as CUDA's. What cannot be captured fails with -EBUSY and invalidates the capture: a wait
+ * between a captured stream and one that is not, or is captured into another graph, except that one which makes a
+ * stream join; what the pool may not do; and whatever is asked of the legacy default stream of the device, as with
+ * streams that wait for that one.
+ *
+ * Context: any thread; any thread may go on with the capture.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream, or is the legacy default stream, or is being captured already.
+ * Since: 0.1
+ */
+int vpmm_host_capture_begin(struct CUstream_st *stream);
+
+/**
+ * vpmm_host_capture_end() - end a capture
+ * @stream: the stream that it was begun on
+ * @graph: receives the graph, for vpmm_host_graph_destroy(); untouched when the call fails
+ *
+ * The capture is at its end, and all its streams are as before, also when it was invalid.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @graph is NULL, or @stream is not a stream, or no capture was begun on it,
+ *	-EINVAL the capture was invalidated, or @stream did not wait for all that other streams have captured;
+ *	vpmm_last_error() says by what.
+ * Since: 0.1
+ */
+int vpmm_host_capture_end(struct CUstream_st *stream, struct vpmm_host_graph **graph);
+
+/**
+ * vpmm_host_graph_launch() - submit all that was captured
+ * @graph: the graph
+ * @stream: the stream; if it is being captured, what the graph holds becomes part of that capture
+ *
+ * Each piece of work that was captured is one again, in the order in which they were captured.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @graph is NULL, or @stream is not a stream,
+ *	-EBUSY a capture is in the way.
+ * Since: 0.1
+ */
+int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *stream);
+
+/**
+ * vpmm_host_graph_destroy() - destroy a graph
+ * @graph: the graph, which nobody may use any more
+ *
+ * What was launched stays submitted.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @graph is NULL.
+ * Since: 0.1
+ */
+int vpmm_host_graph_destroy(struct vpmm_host_graph *graph);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include "backend.h"
@@ -31,6 +32,10 @@ struct cuda {
 static _Thread_local uint64_t pushed;
 static _Thread_local unsigned int depth;
 #define DEPTH_MAX 64
+
+/* What the thread's calls may do beside captures, as it was before the library changed it, if it did. */
+static _Thread_local drv_capture_mode capture_mode;
+static _Thread_local bool relaxed;
 
 static struct cuda *cuda_of(struct backend *be)
 {
@@ -59,6 +64,34 @@ static int cuda_current_device(int *device)
 		return cuda_fail(result, "", "cuCtxGetDevice");
 	*device = current;
 	return 0;
+}
+
+/*
+ * While a thread captures in the driver's usual mode, calls that could not be captured fail on every thread, and
+ * invalidate that capture, though it is none of theirs: to query an event is such a call. In this mode they do not. It
+ * is asked for at the first of them, as those that find out which stream is meant, and are made most, are none.
+ */
+static drv_result relax(void)
+{
+	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_RELAXED;
+	drv_result result;
+
+	if (relaxed)
+		return DRV_SUCCESS;
+	result = drv.cuThreadExchangeStreamCaptureMode(&mode);
+	if (result)
+		return result;
+	capture_mode = mode;
+	relaxed = true;
+	return DRV_SUCCESS;
+}
+
+static void capture_restore(void)
+{
+	if (!relaxed || depth)
+		return;
+	drv.cuThreadExchangeStreamCaptureMode(&capture_mode);
+	relaxed = false;
 }
 
 static int cuda_enter(struct backend *be)
@@ -93,6 +126,7 @@ static void cuda_leave(struct backend *be)
 		drv.cuCtxPopCurrent(&context);
 	pushed >>= 1;
 	depth--;
+	capture_restore();
 }
 
 /*
@@ -162,7 +196,7 @@ static int pool_create(struct cuda *cuda)
 	result = drv.cuDeviceGetAttribute(&supported, DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, cuda->device);
 	if (result || !supported || !has_pool_calls())
 		return 0;
-	result = drv.cuMemPoolCreate(&cuda->pool, &props);
+	result = relax() ?: drv.cuMemPoolCreate(&cuda->pool, &props);
 	if (result)
 		return cuda_fail(result, "", "cuMemPoolCreate on device %d", cuda->ordinal);
 	result = drv.cuMemPoolSetAttribute(cuda->pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
@@ -252,6 +286,7 @@ static void cuda_close(struct backend *be)
 
 	/* At exit the driver may have shut down before us, and has taken the memory pool and the events with it. */
 	if (!cuda_enter(be)) {
+		relax();
 		if (cuda->pool)
 			drv.cuMemPoolDestroy(cuda->pool);
 		for (guint i = 0; i < cuda->spare->len; i++)
@@ -285,10 +320,10 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	result = drv.cuDriverGetVersion(&got.driver_version);
 	if (result)
 		return cuda_fail(result, "", "cuDriverGetVersion");
-	result = drv.cuMemGetAllocationGranularity(&got.granularity, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
+	result = relax() ?: drv.cuMemGetAllocationGranularity(&got.granularity, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
-	result = drv.cuMemGetInfo(&free, &total);
+	result = relax() ?: drv.cuMemGetInfo(&free, &total);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetInfo of device %d", cuda->ordinal);
 	got.memory_free = free;
@@ -314,7 +349,7 @@ static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	drv_result result;
 
 	(void)be;
-	result = drv.cuMemAddressReserve(&got, size, align, 0, 0);
+	result = relax() ?: drv.cuMemAddressReserve(&got, size, align, 0, 0);
 	if (result)
 		return cuda_fail(result, "", "cuMemAddressReserve of %zu bytes of address space", size);
 	*va = got;
@@ -326,7 +361,7 @@ static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 	drv_result result;
 
 	(void)be;
-	result = drv.cuMemAddressFree(va, size);
+	result = relax() ?: drv.cuMemAddressFree(va, size);
 	return result ? cuda_fail_mapping(result, "cuMemAddressFree", size, va) : 0;
 }
 
@@ -336,7 +371,7 @@ static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 	drv_result result;
 	drv_handle got;
 
-	result = drv.cuMemCreate(&got, size, &prop, 0);
+	result = relax() ?: drv.cuMemCreate(&got, size, &prop, 0);
 	if (result)
 		return cuda_fail_memory(result, "cuMemCreate", size);
 	*handle = got;
@@ -348,7 +383,7 @@ static int cuda_release(struct backend *be, uint64_t handle)
 	drv_result result;
 
 	(void)be;
-	result = drv.cuMemRelease(handle);
+	result = relax() ?: drv.cuMemRelease(handle);
 	return result ? cuda_fail(result, "", "cuMemRelease of handle %#" G_GINT64_MODIFIER "x", handle) : 0;
 }
 
@@ -357,7 +392,7 @@ static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handl
 	drv_result result;
 
 	(void)be;
-	result = drv.cuMemMap(va, size, 0, handle, 0);
+	result = relax() ?: drv.cuMemMap(va, size, 0, handle, 0);
 	return result ? cuda_fail_mapping(result, "cuMemMap", size, va) : 0;
 }
 
@@ -369,7 +404,7 @@ static int cuda_access(struct backend *be, uint64_t va, size_t size)
 	};
 	drv_result result;
 
-	result = drv.cuMemSetAccess(va, size, &desc, 1);
+	result = relax() ?: drv.cuMemSetAccess(va, size, &desc, 1);
 	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
 }
 
@@ -380,7 +415,7 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 
 	(void)be;
 	(void)guard;
-	result = drv.cuMemUnmap(va, size);
+	result = relax() ?: drv.cuMemUnmap(va, size);
 	return result ? cuda_fail_mapping(result, "cuMemUnmap", size, va) : 0;
 }
 
@@ -404,6 +439,25 @@ static int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64
 	result = drv.cuStreamGetId(stream, &got);
 	if (result)
 		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
+	*id = got;
+	return 0;
+}
+
+/* The driver promises no id for a capture that was invalidated; one that it tells all the same is right. */
+static int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
+{
+	drv_capture_status status;
+	drv_result result;
+	uint64_t got = 0;
+
+	(void)be;
+	result = drv.cuStreamGetCaptureInfo(stream, &status, &got, NULL, NULL, NULL);
+	if (result)
+		return cuda_fail(result, "", "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	if (status == DRV_STREAM_CAPTURE_STATUS_NONE)
+		got = 0;
+	else if (!got)
+		return error_set(-EBUSY, "stream %p is under a capture that was invalidated", (void *)stream);
 	*id = got;
 	return 0;
 }
@@ -438,7 +492,7 @@ static int cuda_event_create(struct backend *be, struct backend_event **event)
 		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
 	pthread_mutex_unlock(&cuda->lock);
 	if (!got) {
-		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
+		result = relax() ?: drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
 		if (result)
 			return cuda_fail(result, "", "cuEventCreate");
 	}
@@ -469,7 +523,7 @@ static int cuda_event_query(struct backend *be, struct backend_event *event, int
 	drv_result result;
 
 	(void)be;
-	result = drv.cuEventQuery(event_of(event));
+	result = relax() ?: drv.cuEventQuery(event_of(event));
 	if (result && result != DRV_ERROR_NOT_READY)
 		return cuda_fail(result, "", "cuEventQuery");
 	*complete = !result;
@@ -481,7 +535,7 @@ static int cuda_event_sync(struct backend *be, struct backend_event *event)
 	drv_result result;
 
 	(void)be;
-	result = drv.cuEventSynchronize(event_of(event));
+	result = relax() ?: drv.cuEventSynchronize(event_of(event));
 	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
 }
 
@@ -490,8 +544,17 @@ static int cuda_sync(struct backend *be)
 	drv_result result;
 
 	(void)be;
-	result = drv.cuCtxSynchronize();
+	result = relax() ?: drv.cuCtxSynchronize();
 	return result ? cuda_fail(result, "", "cuCtxSynchronize") : 0;
+}
+
+static int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuMemsetD8Async(va, 0, size, stream);
+	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" G_GINT64_MODIFIER "x", size, va) : 0;
 }
 
 static int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
@@ -527,7 +590,7 @@ static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	drv_result result;
 
 	if (pool) {
-		result = drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &current);
+		result = relax() ?: drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &current);
 		if (!result)
 			result = drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &high);
 		if (result)
@@ -556,6 +619,7 @@ const struct backend_ops backend_cuda = {
 	.access = cuda_access,
 	.unmap = cuda_unmap,
 	.stream_id = cuda_stream_id,
+	.stream_capture = cuda_stream_capture,
 	.stream_wait = cuda_stream_wait,
 	.event_create = cuda_event_create,
 	.event_destroy = cuda_event_destroy,
@@ -563,6 +627,7 @@ const struct backend_ops backend_cuda = {
 	.event_query = cuda_event_query,
 	.event_sync = cuda_event_sync,
 	.sync = cuda_sync,
+	.clear = cuda_clear,
 	.small_alloc = cuda_small_alloc,
 	.small_free = cuda_small_free,
 	.small_held = cuda_small_held,

@@ -230,6 +230,13 @@ static int fault_stream_id(struct backend *be, struct CUstream_st *stream, uint6
 	return err ? err : inner_of(be)->ops->stream_id(inner_of(be), stream, id);
 }
 
+static int fault_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
+{
+	int err = check(be, BACKEND_OP_stream_capture);
+
+	return err ? err : inner_of(be)->ops->stream_capture(inner_of(be), stream, id);
+}
+
 static int fault_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
 	int err = check(be, BACKEND_OP_stream_wait);
@@ -280,6 +287,13 @@ static int fault_sync(struct backend *be)
 	int err = check(be, BACKEND_OP_sync);
 
 	return err ? err : inner_of(be)->ops->sync(inner_of(be));
+}
+
+static int fault_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
+{
+	int err = check(be, BACKEND_OP_clear);
+
+	return err ? err : inner_of(be)->ops->clear(inner_of(be), va, size, stream);
 }
 
 static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)

@@ -193,6 +193,13 @@ static int host_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 	return ret ? ret : host_stream_id(device, stream, id);
 }
 
+static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
+{
+	int device, ret = check_stream(be, "stream_capture", stream, &device);
+
+	return ret ? ret : host_stream_capture(device, stream, id);
+}
+
 static int host_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
 	int device, ret = check_stream(be, "stream_wait", stream, &device);
@@ -241,6 +248,15 @@ static int host_sync_all(struct backend *be)
 	int ret = check_entered(be, "sync");
 
 	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
+}
+
+static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
+{
+	int device, ret = check_stream(be, "clear", stream, &device);
+
+	if (!ret && !host_small_has(host_backend(be)->small, va, size))
+		ret = host_space_reachable(host_backend(be)->space, "clear", va, size);
+	return ret ? ret : host_stream_clear(device, stream, va, size);
 }
 
 static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
@@ -300,6 +316,7 @@ const struct backend_ops backend_host = {
 	.access = host_access,
 	.unmap = host_unmap,
 	.stream_id = host_id,
+	.stream_capture = host_capture,
 	.stream_wait = host_wait,
 	.event_create = host_new_event,
 	.event_destroy = host_event_destroy,
@@ -307,6 +324,7 @@ const struct backend_ops backend_host = {
 	.event_query = host_query,
 	.event_sync = host_sync,
 	.sync = host_sync_all,
+	.clear = host_clear,
 	.small_alloc = host_alloc,
 	.small_free = host_free,
 	.small_held = host_held,

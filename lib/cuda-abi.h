@@ -21,6 +21,8 @@ struct CUevent_st;
 struct CUmod_st;
 struct CUfunc_st;
 struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
 struct CUmemPoolHandle_st;
 
 typedef int drv_result;			/* CUresult, an enumeration */
@@ -40,6 +42,8 @@ typedef struct CUevent_st *drv_event;
 typedef struct CUmod_st *drv_module;
 typedef struct CUfunc_st *drv_function;
 typedef struct CUgraph_st *drv_graph;
+typedef struct CUgraphNode_st *drv_graph_node;
+typedef struct CUgraphExec_st *drv_graph_exec;
 typedef struct CUmemPoolHandle_st *drv_mem_pool;
 
 typedef struct {
@@ -137,7 +141,10 @@ typedef struct {
 	X(STREAM_NON_BLOCKING, 1) \
 	X(STREAM_CAPTURE_STATUS_NONE, 0) \
 	X(STREAM_CAPTURE_STATUS_ACTIVE, 1) \
+	X(STREAM_CAPTURE_STATUS_INVALIDATED, 2) \
+	X(STREAM_CAPTURE_MODE_GLOBAL, 0) \
 	X(STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) \
+	X(STREAM_CAPTURE_MODE_RELAXED, 2) \
 	X(EVENT_DISABLE_TIMING, 2)
 
 enum {
@@ -181,8 +188,12 @@ enum {
 	X(cuMemMap,, (drv_deviceptr va, size_t size, size_t offset, drv_handle handle, drv_u64 flags)) \
 	X(cuMemSetAccess,, (drv_deviceptr va, size_t size, const drv_access_desc *desc, size_t count)) \
 	X(cuMemUnmap,, (drv_deviceptr va, size_t size)) \
+	X(cuMemsetD8Async,, (drv_deviceptr va, unsigned char value, size_t size, drv_stream stream)) \
 	X(cuStreamGetId,, (drv_stream stream, drv_u64 *id)) \
 	X(cuStreamIsCapturing,, (drv_stream stream, drv_capture_status *status)) \
+	X(cuStreamGetCaptureInfo, _v2, (drv_stream stream, drv_capture_status *status, uint64_t *id, \
+		drv_graph *graph, const drv_graph_node **dependencies, size_t *count)) \
+	X(cuThreadExchangeStreamCaptureMode,, (drv_capture_mode *mode)) \
 	X(cuStreamWaitEvent,, (drv_stream stream, drv_event event, unsigned int flags)) \
 	X(cuEventCreate,, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy, _v2, (drv_event event)) \
@@ -210,6 +221,9 @@ enum {
 	X(cuStreamQuery,, (drv_stream stream)) \
 	X(cuStreamBeginCapture, _v2, (drv_stream stream, drv_capture_mode mode)) \
 	X(cuStreamEndCapture,, (drv_stream stream, drv_graph *graph)) \
+	X(cuGraphInstantiateWithFlags,, (drv_graph_exec *exec, drv_graph graph, drv_u64 flags)) \
+	X(cuGraphLaunch,, (drv_graph_exec exec, drv_stream stream)) \
+	X(cuGraphExecDestroy,, (drv_graph_exec exec)) \
 	X(cuGraphDestroy,, (drv_graph graph)) \
 	X(cuStreamSynchronize,, (drv_stream stream)) \
 	X(cuMemAlloc, _v2, (drv_deviceptr *va, size_t size)) \
@@ -218,7 +232,6 @@ enum {
 	X(cuMemFreeHost,, (void *from)) \
 	X(cuMemAllocAsync,, (drv_deviceptr *va, size_t size, drv_stream stream)) \
 	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
-	X(cuMemsetD8Async,, (drv_deviceptr va, unsigned char value, size_t size, drv_stream stream)) \
 	X(cuMemcpyDtoH, _v2, (void *to, drv_deviceptr from, size_t size)) \
 	X(cuMemcpyHtoD, _v2, (drv_deviceptr to, const void *from, size_t size)) \
 	X(cuMemcpyDtoHAsync, _v2, (void *to, drv_deviceptr from, size_t size, drv_stream stream)) \

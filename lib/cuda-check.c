@@ -4,6 +4,8 @@
  *
  * Built only where configure found a Toolkit that is new enough.
  */
+/* With it, cuda.h declares every version of a call under its own name. */
+#define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
 #include "cuda-abi.h"
@@ -81,6 +83,8 @@ DRV_CONSTANTS(X)
 #define drv_capture_status CUstreamCaptureStatus
 #define drv_capture_mode CUstreamCaptureMode
 #define drv_graph CUgraph
+#define drv_graph_node CUgraphNode
+#define drv_graph_exec CUgraphExec
 #define drv_pool_attribute CUmemPool_attribute
 #define drv_device CUdevice
 #define drv_deviceptr CUdeviceptr

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "error.h"
+#include "host-capture.h"
 #include "host-device.h"
 #include "host-stream.h"
 #include "vpmm-host.h"
@@ -54,14 +55,8 @@ int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *d
 
 int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
 {
-	int device = host_device_current();
-	struct backend_event *event = host_event_create();
-	int ret;
+	int ret = host_stream_follow(host_device_current(), stream, other);
 
-	ret = host_event_record(device, event, other);
-	if (!ret)
-		ret = host_stream_wait(device, stream, event);
-	host_event_unref(event);
 	return ret ? error_add(ret, "vpmm_host_stream_wait") : 0;
 }
 
@@ -80,4 +75,39 @@ int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n)
 		return error_set(-EINVAL, "vpmm_host_stream_pending: n is NULL");
 	ret = host_stream_pending(host_device_current(), stream, n);
 	return ret ? error_add(ret, "vpmm_host_stream_pending") : 0;
+}
+
+int vpmm_host_capture_begin(struct CUstream_st *stream)
+{
+	int ret = host_capture_begin(host_device_current(), stream);
+
+	return ret ? error_add(ret, "vpmm_host_capture_begin") : 0;
+}
+
+int vpmm_host_capture_end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
+{
+	int ret;
+
+	if (!graph)
+		return error_set(-EINVAL, "vpmm_host_capture_end: graph is NULL");
+	ret = host_capture_end(host_device_current(), stream, graph);
+	return ret ? error_add(ret, "vpmm_host_capture_end") : 0;
+}
+
+int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *stream)
+{
+	int ret;
+
+	if (!graph)
+		return error_set(-EINVAL, "vpmm_host_graph_launch: graph is NULL");
+	ret = host_graph_launch(graph, host_device_current(), stream);
+	return ret ? error_add(ret, "vpmm_host_graph_launch") : 0;
+}
+
+int vpmm_host_graph_destroy(struct vpmm_host_graph *graph)
+{
+	if (!graph)
+		return error_set(-EINVAL, "vpmm_host_graph_destroy: graph is NULL");
+	host_graph_destroy(graph);
+	return 0;
 }

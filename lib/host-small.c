@@ -516,6 +516,18 @@ unlock:
 	return ret;
 }
 
+bool host_small_has(struct host_small *small, uint64_t va, size_t size)
+{
+	const struct block *block;
+	bool has;
+
+	pthread_mutex_lock(&small->lock);
+	block = g_hash_table_lookup(small->live, &va);
+	has = block && size <= block->size;
+	pthread_mutex_unlock(&small->lock);
+	return has;
+}
+
 void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak)
 {
 	pthread_mutex_lock(&small->lock);

@@ -7,6 +7,7 @@
 #ifndef HOST_SMALL_H
 #define HOST_SMALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,16 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
  * Return: 0, or -EINVAL.
  */
 int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *stream);
+
+/**
+ * host_small_has() - whether bytes lie in one allocation
+ * @small: the allocator
+ * @va: the address of the allocation
+ * @size: bytes from there
+ *
+ * Context: any thread.
+ */
+bool host_small_has(struct host_small *small, uint64_t va, size_t size);
 
 /**
  * host_small_held() - how much memory it has

@@ -392,6 +392,26 @@ unlock:
 	return ret;
 }
 
+int host_space_reachable(struct host_space *space, const char *call, uint64_t va, size_t size)
+{
+	uint64_t end = va + size, covered = va;
+	struct mapping *mapping;
+	int ret = 0;
+
+	pthread_mutex_lock(&space->lock);
+	while (covered < end) {
+		mapping = last_before(space->mappings, covered + 1);
+		if (!mapping || mapping->span.va + mapping->span.size <= covered || !mapping->accessible)
+			break;
+		covered = mapping->span.va + mapping->span.size;
+	}
+	if (covered < end || end < va)
+		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at " HEX,
+				call, covered, size, va);
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
 /* Whether a range has only whole mappings. */
 static int check_unmap(struct host_space *space, uint64_t va, size_t size)
 {

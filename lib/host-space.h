@@ -45,4 +45,15 @@ int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t 
 int host_space_access(struct host_space *space, uint64_t va, size_t size);
 int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct backend_event *guard);
 
+/**
+ * host_space_reachable() - whether all bytes of a range can be read and written
+ * @space: the space
+ * @call: what asks, for the error's sentence
+ * @va: the address
+ * @size: bytes
+ *
+ * Return: 0 or -EINVAL.
+ */
+int host_space_reachable(struct host_space *space, const char *call, uint64_t va, size_t size);
+
 #endif /* HOST_SPACE_H */

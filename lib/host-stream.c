@@ -3,47 +3,13 @@
 #include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "error.h"
+#include "host-capture.h"
 #include "host-device.h"
+#include "host-stream-inside.h"
 #include "host-stream.h"
-
-enum item_kind {
-	ITEM_WORK,
-	ITEM_RECORD,
-	ITEM_WAIT
-};
-
-/* One place in a stream's queue. */
-struct item {
-	struct item *next;
-	enum item_kind kind;
-	vpmm_host_fn fn;
-	void *data;
-	struct backend_event *event;
-	uint64_t record;		/* which of the event's records it is */
-};
-
-/*
- * After every call, the head of a queue is a piece of work, or a wait for an event that is not complete; the stream is
- * then in that event's list.
- */
-struct CUstream_st {
-	uint64_t id;
-	int device;
-	unsigned int refs;		/* whoever can name it, and threads that work on it */
-	bool orphan;			/* nobody can name it any more: its work completes as soon as it can */
-	bool running;			/* a thread is in the function of the head */
-	bool ready;			/* in ready_orphans */
-	struct item *head;
-	struct item **tail;
-	uint64_t submitted;		/* pieces of work, ever */
-	uint64_t completed;
-	struct CUstream_st *next;	/* in an event's list, or in advance()'s */
-	struct CUstream_st *older;	/* in all_streams */
-	struct CUstream_st *newer;
-	struct CUstream_st *next_ready;
-};
 
 struct backend_event {
 	unsigned int refs;
@@ -61,16 +27,12 @@ struct own_streams {
 
 static void own_streams_free(void *data);
 
-/*
- * One lock for all streams, as a wait or a completion goes through several. It is not GLib's, whose locks are invisible
- * to ThreadSanitizer.
- */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t host_streams_lock = PTHREAD_MUTEX_INITIALIZER;
+struct CUstream_st *host_streams;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static GHashTable *created;		/* set of the streams of host_stream_create() */
 static struct CUstream_st *defaults[HOST_DEVICES_MAX];
 static struct CUstream_st *ready_orphans;
-static struct CUstream_st *all_streams;	/* the newest */
 static uint64_t last_id;
 static uint64_t event_count;
 
@@ -85,10 +47,10 @@ static struct CUstream_st *stream_new(int device)
 	stream->device = device;
 	stream->refs = 1;
 	stream->tail = &stream->head;
-	stream->older = all_streams;
-	if (all_streams)
-		all_streams->newer = stream;
-	all_streams = stream;
+	stream->older = host_streams;
+	if (host_streams)
+		host_streams->newer = stream;
+	host_streams = stream;
 	return stream;
 }
 
@@ -99,7 +61,7 @@ static void stream_settle(struct CUstream_st *stream)
 	if (stream->newer)
 		stream->newer->older = stream->older;
 	else
-		all_streams = stream->older;
+		host_streams = stream->older;
 	if (stream->older)
 		stream->older->newer = stream->newer;
 	g_free(stream);
@@ -124,23 +86,21 @@ static struct CUstream_st *own_stream(int device)
 	return own->of_device[device];
 }
 
-static struct CUstream_st *resolve(int device, struct CUstream_st *handle)
+struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 {
 	if (!handle || handle == VPMM_HOST_STREAM_LEGACY) {
-		if (!defaults[device])
+		if (!defaults[device]) {
 			defaults[device] = stream_new(device);
+			defaults[device]->legacy = true;
+		}
 		return defaults[device];
 	}
 	if (handle == VPMM_HOST_STREAM_PER_THREAD)
 		return own_stream(device);
 	if (created && g_hash_table_contains(created, handle))
 		return handle;
+	error_set(-EINVAL, "%p is not a stream of the host backend", (void *)handle);
 	return NULL;
-}
-
-static int no_stream(struct CUstream_st *handle)
-{
-	return error_set(-EINVAL, "%p is not a stream of the host backend", (void *)handle);
 }
 
 static void event_drop(struct backend_event *event)
@@ -151,7 +111,7 @@ static void event_drop(struct backend_event *event)
 	g_free(event);
 }
 
-static void push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
+static struct item *push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
 {
 	struct item *item = g_new0(struct item, 1);
 
@@ -164,6 +124,7 @@ static void push(struct CUstream_st *stream, enum item_kind kind, struct backend
 	}
 	*stream->tail = item;
 	stream->tail = &item->next;
+	return item;
 }
 
 static void pop(struct CUstream_st *stream)
@@ -199,7 +160,9 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 	struct item *item;
 
 	while ((item = stream->head) && item->kind != ITEM_WORK) {
-		if (item->kind == ITEM_RECORD) {
+		if (item->kind == ITEM_CLEAR) {
+			memset(item->task.data, 0, item->task.size);
+		} else if (item->kind == ITEM_RECORD) {
 			if (item->record == item->event->records)
 				todo = event_finish(item->event, todo);
 		} else if (!item->event->complete) {
@@ -230,18 +193,29 @@ static void advance(struct CUstream_st *stream)
 	}
 }
 
+void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
+{
+	bool first = !stream->head;
+
+	push(stream, task->clear ? ITEM_CLEAR : ITEM_WORK, NULL)->task = *task;
+	if (!task->clear)
+		stream->submitted++;
+	else if (first)
+		advance(stream);
+}
+
 /* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
 static void run_head(struct CUstream_st *stream)
 {
 	struct item *item = stream->head;
 
-	if (item->fn) {
+	if (item->task.fn) {
 		stream->running = true;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&host_streams_lock);
 		in_work = true;
-		item->fn(item->data);
+		item->task.fn(item->task.data);
 		in_work = false;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&host_streams_lock);
 		stream->running = false;
 		pthread_cond_broadcast(&work_done);
 	}
@@ -270,7 +244,7 @@ static int complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
 {
 	while (n && stream->completed < last) {
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &lock);
+			pthread_cond_wait(&work_done, &host_streams_lock);
 		} else if (stream->head->kind == ITEM_WAIT) {
 			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
 					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
@@ -294,18 +268,19 @@ static void own_streams_free(void *data)
 	struct CUstream_st *stream;
 	int i;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	for (i = 0; i < HOST_DEVICES_MAX; i++) {
 		stream = own->of_device[i];
 		if (!stream)
 			continue;
+		host_capture_leave(stream);
 		stream->orphan = true;
 		if (stream->head && stream->head->kind == ITEM_WORK)
 			advance(stream);
 		stream_unref(stream);
 	}
 	run_orphans();
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	g_free(own);
 }
 
@@ -313,12 +288,12 @@ struct CUstream_st *host_stream_create(int device)
 {
 	struct CUstream_st *stream;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	if (!created)
 		created = g_hash_table_new(NULL, NULL);
 	stream = stream_new(device);
 	g_hash_table_add(created, stream);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return stream;
 }
 
@@ -328,7 +303,7 @@ int host_stream_destroy(struct CUstream_st *stream)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	if (!created || !g_hash_table_contains(created, stream)) {
 		ret = error_set(-EINVAL, "%p is not a stream of vpmm_host_stream_create()", (void *)stream);
 		goto unlock;
@@ -337,13 +312,14 @@ int host_stream_destroy(struct CUstream_st *stream)
 	while (!ret && stream->completed < stream->submitted)
 		ret = complete(stream, UINT64_MAX, stream->submitted);
 	if (!ret && g_hash_table_remove(created, stream)) {
+		host_capture_leave(stream);
 		stream->orphan = true;
 		stream_unref(stream);
 	}
 	stream_unref(stream);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
@@ -352,45 +328,71 @@ int host_stream_check(int device, struct CUstream_st *stream)
 	struct CUstream_st *found;
 	int ret = 0;
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
 	if (!found)
-		ret = no_stream(stream);
+		ret = -EINVAL;
 	else if (found->device != device)
 		ret = error_set(-EINVAL, "stream %" G_GUINT64_FORMAT " belongs to host device %d, not to %d", found->id,
 				found->device, device);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
 int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 {
 	struct CUstream_st *found;
+	uint64_t capture;
+	int ret = -EINVAL;
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
 	if (found)
+		ret = host_capture_ask(found, &capture);
+	if (!ret && capture)
+		ret = error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " is being captured into a graph", found->id);
+	if (!ret)
 		*id = found->id;
-	pthread_mutex_unlock(&lock);
-	return found ? 0 : no_stream(stream);
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
+}
+
+int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id)
+{
+	struct CUstream_st *found;
+	int ret;
+
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	ret = found ? host_capture_ask(found, id) : -EINVAL;
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
+}
+
+static int submit_task(int device, struct CUstream_st *stream, const struct host_task *task)
+{
+	struct CUstream_st *found;
+	int ret;
+
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	ret = found ? host_capture_task(found, task) : -EINVAL;
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
 }
 
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data)
 {
-	struct CUstream_st *found;
-	struct item **end;
+	const struct host_task task = { .fn = fn, .data = data };
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
-	if (found) {
-		end = found->tail;
-		push(found, ITEM_WORK, NULL);
-		(*end)->fn = fn;
-		(*end)->data = data;
-		found->submitted++;
-	}
-	pthread_mutex_unlock(&lock);
-	return found ? 0 : no_stream(stream);
+	return submit_task(device, stream, &task);
+}
+
+int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_t size)
+{
+	const struct host_task task = { .clear = true, .data = (void *)(uintptr_t)va, .size = size };
+
+	return submit_task(device, stream, &task);
 }
 
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
@@ -400,10 +402,10 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
 	if (!found) {
-		ret = no_stream(stream);
+		ret = -EINVAL;
 		goto unlock;
 	}
 	found->refs++;
@@ -411,7 +413,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 	stream_unref(found);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
@@ -419,33 +421,41 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 {
 	struct CUstream_st *found;
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
 	if (found)
 		*n = (unsigned int)MIN(found->submitted - found->completed, UINT_MAX);
-	pthread_mutex_unlock(&lock);
-	return found ? 0 : no_stream(stream);
+	pthread_mutex_unlock(&host_streams_lock);
+	return found ? 0 : -EINVAL;
+}
+
+static void wait_for(struct CUstream_st *stream, struct backend_event *event)
+{
+	bool first = !stream->head;
+
+	if (event->complete)
+		return;
+	push(stream, ITEM_WAIT, event);
+	if (first)
+		advance(stream);
 }
 
 int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event)
 {
 	struct CUstream_st *found;
-	bool first;
-	int ret = 0;
+	int ret;
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
-	if (!found) {
-		ret = no_stream(stream);
-	} else if (!event->records) {
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	if (!found)
+		ret = -EINVAL;
+	else if (!event->records)
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
-	} else if (!event->complete) {
-		first = !found->head;
-		push(found, ITEM_WAIT, event);
-		if (first)
-			advance(found);
-	}
-	pthread_mutex_unlock(&lock);
+	else
+		ret = host_capture_refuse(found, "a wait for an event from outside");
+	if (!ret)
+		wait_for(found, event);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
@@ -454,9 +464,9 @@ struct backend_event *host_event_create(void)
 	struct backend_event *event = g_new0(struct backend_event, 1);
 
 	event->refs = 1;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	event_count++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return event;
 }
 
@@ -464,46 +474,71 @@ void host_event_unref(struct backend_event *event)
 {
 	if (!event)
 		return;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	event_drop(event);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
+}
+
+static void record(struct CUstream_st *stream, struct backend_event *event)
+{
+	bool first = !stream->head;
+
+	event->records++;
+	event->complete = false;
+	event->stream = stream;
+	push(stream, ITEM_RECORD, event);
+	if (first)
+		advance(stream);
 }
 
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream)
 {
 	struct CUstream_st *found;
-	bool first;
-	int ret = 0;
+	int ret;
 
-	pthread_mutex_lock(&lock);
-	found = resolve(device, stream);
-	if (!found) {
-		ret = no_stream(stream);
-	} else if (event->waits) {
+	pthread_mutex_lock(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	if (!found)
+		ret = -EINVAL;
+	else if (event->waits)
 		ret = error_set(-EINVAL, "an event that is waited for cannot be recorded again");
-	} else {
-		event->records++;
-		event->complete = false;
-		event->stream = found;
-		first = !found->head;
-		push(found, ITEM_RECORD, event);
-		if (first)
-			advance(found);
-	}
-	pthread_mutex_unlock(&lock);
+	else
+		ret = host_capture_refuse(found, "an event that is to be queried");
+	if (!ret)
+		record(found, event);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
+}
+
+int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_st *other)
+{
+	struct backend_event *event = host_event_create();
+	struct CUstream_st *before, *after;
+	int ret;
+
+	pthread_mutex_lock(&host_streams_lock);
+	before = host_stream_resolve(device, other);
+	after = before ? host_stream_resolve(device, stream) : NULL;
+	ret = after ? host_capture_wait(after, before) : -EINVAL;
+	if (!ret) {
+		record(before, event);
+		wait_for(after, event);
+	}
+	event_drop(event);
+	pthread_mutex_unlock(&host_streams_lock);
+	return MIN(ret, 0);
 }
 
 int host_event_query(struct backend_event *event, int *complete)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	if (event->records)
 		*complete = event->complete;
 	else
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be queried");
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
@@ -522,7 +557,7 @@ int host_event_sync(struct backend_event *event)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	if (!event->records) {
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
 		goto unlock;
@@ -532,7 +567,7 @@ int host_event_sync(struct backend_event *event)
 	while (!event->complete) {
 		stream = holding_up(event->stream);
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &lock);
+			pthread_cond_wait(&work_done, &host_streams_lock);
 			continue;
 		}
 		stream->refs++;
@@ -543,13 +578,13 @@ int host_event_sync(struct backend_event *event)
 	event_drop(event);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return ret;
 }
 
 static struct CUstream_st *busy_stream(int device)
 {
-	struct CUstream_st *stream = all_streams;
+	struct CUstream_st *stream = host_streams;
 
 	while (stream && (stream->device != device || !stream->head))
 		stream = stream->older;
@@ -563,11 +598,12 @@ int host_stream_sync_all(int device)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&lock);
-	while ((stream = busy_stream(device))) {
+	pthread_mutex_lock(&host_streams_lock);
+	ret = host_capture_refuse_device(device, "a wait for all streams");
+	while (!ret && (stream = busy_stream(device))) {
 		stream = holding_up(stream);
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &lock);
+			pthread_cond_wait(&work_done, &host_streams_lock);
 			continue;
 		}
 		stream->refs++;
@@ -575,16 +611,16 @@ int host_stream_sync_all(int device)
 		stream_unref(stream);
 	}
 	run_orphans();
-	pthread_mutex_unlock(&lock);
-	return 0;
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
 }
 
 uint64_t host_event_count(void)
 {
 	uint64_t count;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&host_streams_lock);
 	count = event_count;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&host_streams_lock);
 	return count;
 }

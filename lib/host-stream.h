@@ -2,7 +2,8 @@
 /*
  * Streams and events of the host backend. A stream is a queue of pieces of work, with markers between them that record
  * an event or wait for one. Nothing in it happens by itself: work completes when somebody completes it, and markers are
- * passed at once when what stands before them has completed, through any number of streams.
+ * passed at once when what stands before them has completed, through any number of streams. Captures are in
+ * host-capture.h.
  *
  * A stream argument is a handle as a user has it: of host_stream_create(), NULL, or one of the two of vpmm-host.h. The
  * device argument tells whose default stream, or per-thread stream, the latter mean. All calls but those that say so
@@ -51,9 +52,19 @@ int host_stream_check(int device, struct CUstream_st *stream);
  * @stream: the handle
  * @id: receives the number
  *
- * Return: 0 or -EINVAL.
+ * Return: 0, -EINVAL, or -EBUSY if the stream is being captured, or cannot be asked because another is.
  */
 int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id);
+
+/**
+ * host_stream_capture() - the number of the capture that a stream is under, which no other capture ever has
+ * @device: ordinal
+ * @stream: the handle
+ * @id: receives the number; 0: it is under none
+ *
+ * Return: 0, -EINVAL, or -EBUSY for the legacy default stream while another stream is being captured.
+ */
+int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id);
 
 /**
  * host_stream_submit() - append a piece of work
@@ -62,9 +73,22 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id);
  * @fn: what to call when it is completed; NULL: nothing
  * @data: passed to @fn
  *
- * Return: 0 or -EINVAL.
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
  */
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data);
+
+/**
+ * host_stream_clear() - set memory to zero when what was submitted before has completed
+ * @device: ordinal
+ * @stream: the handle
+ * @va: the address
+ * @size: bytes
+ *
+ * No piece of work: like a marker it is passed with what stands before it.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_t size);
 
 /**
  * host_stream_complete() - complete the oldest pieces of work
@@ -92,9 +116,21 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
  * @stream: the handle
  * @event: the event, recorded
  *
- * Return: 0 or -EINVAL.
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
  */
 int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event);
+
+/**
+ * host_stream_follow() - make what is submitted from now on wait for what another stream was given so far
+ * @device: ordinal
+ * @stream: the handle
+ * @other: the other stream's
+ *
+ * A stream that follows one that is being captured is captured with it.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_st *other);
 
 /**
  * host_stream_sync_all() - complete the work of all streams of a device, and what that waits for on other streams
@@ -102,7 +138,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
  *
  * What is submitted meanwhile is completed too.
  *
- * Return: 0, or -EBUSY if called by a piece of work.
+ * Return: 0, or -EBUSY if called by a piece of work, or if a stream of the device is being captured.
  */
 int host_stream_sync_all(int device);
 
@@ -125,7 +161,7 @@ void host_event_unref(struct backend_event *event);
  * @event: the event, which no stream waits for; it stands for what it was recorded for before no more
  * @stream: the handle
  *
- * Return: 0 or -EINVAL.
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
  */
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream);
 

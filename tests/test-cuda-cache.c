@@ -36,6 +36,7 @@ static void test_calls(void)
 		{ "cuCtxGetCurrent", 2 }, { "cuCtxPushCurrent", 0 }, { "cuCtxPopCurrent", 0 },
 		{ "cuStreamIsCapturing", 2 }, { "cuStreamGetId", 2 }, { "cuEventCreate", 0 }, { "cuEventRecord", 0 },
 		{ "cuEventQuery", 0 }, { "cuStreamWaitEvent", 0 }, { "cuMemMap", 0 }, { "cuMemGetInfo", 0 },
+		{ "cuStreamGetCaptureInfo", 0 }, { "cuThreadExchangeStreamCaptureMode", 0 },
 	};
 	struct CUstream_st *const handles[] = { NULL, DRV_STREAM_LEGACY, DRV_STREAM_PER_THREAD, NULL };
 	uint64_t before[G_N_ELEMENTS(calls)];

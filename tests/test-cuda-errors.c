@@ -31,12 +31,14 @@ OPERATION(map, PAGE, PAGE, 77)
 OPERATION(access, PAGE, PAGE)
 OPERATION(unmap, PAGE, PAGE, NULL)
 OPERATION(stream_id, NULL, &c->out)
+OPERATION(stream_capture, NULL, &c->out)
 OPERATION(stream_wait, NULL, c->event)
 OPERATION(event_create, &c->event)
 OPERATION(event_record, c->event, NULL)
 OPERATION(event_query, c->event, &c->flag)
 OPERATION(event_sync, c->event)
 OPERATION(sync)
+OPERATION(clear, PAGE, PAGE, NULL)
 OPERATION(small_alloc, 100, NULL, &c->out)
 OPERATION(small_free, PAGE, NULL)
 OPERATION(small_held, &c->out, &c->more)
@@ -58,12 +60,14 @@ static const struct {
 	{ "cuMemUnmap", call_unmap },
 	{ "cuStreamIsCapturing", call_stream_id },
 	{ "cuStreamGetId", call_stream_id },
+	{ "cuStreamGetCaptureInfo", call_stream_capture },
 	{ "cuStreamWaitEvent", call_stream_wait },
 	{ "cuEventCreate", call_event_create },
 	{ "cuEventRecord", call_event_record },
 	{ "cuEventQuery", call_event_query },
 	{ "cuEventSynchronize", call_event_sync },
 	{ "cuCtxSynchronize", call_sync },
+	{ "cuMemsetD8Async", call_clear },
 	{ "cuMemAllocFromPoolAsync", call_small_alloc },
 	{ "cuMemFreeAsync", call_small_free },
 	{ "cuMemPoolGetAttribute", call_small_held },

@@ -96,6 +96,18 @@ static int call_stream_id(struct state *s)
 	return s->be->ops->stream_id(s->be, NULL, &id);
 }
 
+static int call_stream_capture(struct state *s)
+{
+	uint64_t id;
+
+	return s->be->ops->stream_capture(s->be, NULL, &id);
+}
+
+static int call_clear(struct state *s)
+{
+	return s->be->ops->clear(s->be, s->va, PAGE, NULL);
+}
+
 static int call_event_create(struct state *s)
 {
 	return s->be->ops->event_create(s->be, &s->event);
@@ -168,6 +180,7 @@ static const struct {
 } calls[] = {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
 	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
+	CALL(stream_capture), CALL(clear),
 	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
 	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(unmap), CALL(release), CALL(unreserve),
 #undef CALL
