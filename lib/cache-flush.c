@@ -453,7 +453,7 @@ static int expect(const struct cache *cache, uint64_t seen, uint64_t kept, const
 
 static int check_block(struct vpmm_pool *pool, const struct cache *cache, const struct block *block)
 {
-	const struct region *region = live_find(pool, block->addr);
+	const struct region *region = block->region->held ? block->region : live_find(pool, block->addr);
 
 	if (!region || region != block->region || region->block != block)
 		return broken(block, "has not the region there");

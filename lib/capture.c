@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "error.h"
 #include "hold.h"
+#include "live.h"
 #include "pool.h"
 #include "use.h"
 

@@ -213,6 +213,17 @@ static void hold_try(struct vpmm_pool *pool, struct hold *hold, struct CUstream_
 		hold_end_small(pool, hold, handle, captured);
 }
 
+/* An error is told to the caller by whatever it asks of the driver next. */
+static void poll_events(struct hold *hold)
+{
+	for (guint i = 0; i < hold->events->len; i++) {
+		struct event *event = hold->events->pdata[i];
+
+		if (event_pending(event) && stream_poll(event->stream))
+			return;
+	}
+}
+
 void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
 {
 	guint count = MIN(pool->holds.length, POLL_SOME);
@@ -224,8 +235,7 @@ void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured
 
 		g_queue_unlink(&pool->holds, &hold->link);
 		g_queue_push_tail_link(&pool->holds, &hold->link);
-		if (hold->events->len && stream_poll(((struct event *)hold->events->pdata[0])->stream))
-			break;
+		poll_events(hold);
 		hold_try(pool, hold, handle, captured);
 	}
 	error_restore(&kept);
@@ -328,8 +338,7 @@ void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captur
 		next = link->next;
 		pool->silent -= hold->silent->len;
 		g_array_set_size(hold->silent, 0);
-		for (guint i = 0; i < hold->events->len; i++)
-			stream_poll(((struct event *)hold->events->pdata[i])->stream);
+		poll_events(hold);
 		hold_try(pool, hold, handle, captured);
 	}
 	error_restore(&kept);
@@ -390,6 +399,7 @@ int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *str
 		if (i < 0)
 			continue;
 		retire_hold(hold, (guint)i, stream, event);
+		poll_events(hold);
 		hold_try(pool, hold, handle, false);
 	}
 	event_unref(event);
