@@ -31,6 +31,7 @@ struct cache *cache_new(struct stream *stream, struct CUstream_st *handle, uint6
 	cache->stream = stream;
 	cache->legacy = handle == STREAM_NULL || handle == STREAM_LEGACY;
 	cache->limit = limit;
+	cache->most = stream->map->most_cached;
 	table_init(&cache->blocks);
 	table_init(&cache->bins);
 	return cache;
@@ -233,7 +234,8 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 		return ret;
 	pthread_mutex_lock(&cache->lock);
 	block = table_find(&cache->blocks, addr);
-	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX) {
+	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX &&
+	    block->bin->size <= cache->most - cache->bytes) {
 		ret = note_free(cache, pool, block, handle);
 		if (!ret) {
 			enter_period(cache, pool);

@@ -8,11 +8,19 @@
 #include "packed.h"
 #include "paged.h"
 #include "pool.h"
+#include "pressure.h"
 #include "stats.h"
+#include "trim.h"
 #include "zombie.h"
 
 /* Old places are worth keeping, but a driver has room for some half a million mappings, of all pools together. */
 #define MOST_PLACES ((uint64_t)32 * 1024)
+
+/* A pool takes no more than this part of what the driver is known to have room for. */
+#define PLACES_PART 16
+
+/* Of what a pool is to keep, a stream may keep no more than this part for itself. */
+#define CACHE_SHARE 16
 
 /* What a pool starts with comes in this many extents, or in pages. */
 #define INITIAL_EXTENTS 128
@@ -132,7 +140,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->backend = backend;
 	made->device = info.device;
 	made->settings = fitting;
-	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / 4) : MOST_PLACES;
+	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / PLACES_PART) : MOST_PLACES;
 	made->trim_places = made->most_places;
 	made->serial = atomic_fetch_add(&serials, 1) + 1;
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
@@ -142,6 +150,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	extent_map_init(&made->extents, backend, fitting.page_size);
 	stream_map_init(&made->streams, backend, region_pass);
 	made->streams.unmarked = info.memory_total / 1024;
+	if (fitting.keep < UINT64_MAX)
+		made->streams.most_cached = fitting.keep / CACHE_SHARE;
+	made->extents.limit = fitting.limit;
 	made->small = address_table_new(g_free);
 
 	err = pool_populate(made);
@@ -197,12 +208,27 @@ void pool_delete(struct vpmm_pool *pool)
 	g_free(pool);
 }
 
+static int pool_try_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	int err;
+
+	err = extent_judge(&pool->extents, size);
+	return err ? err : pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
+}
+
 static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
 	struct small *small;
 	int err;
 
-	err = pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
+	err = pool_try_small(pool, addr, size, handle);
+	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
+		err = pressure_relieve(pool, size, round);
+		if (!err)
+			err = trim_pool(pool, 0);
+		if (!err)
+			err = pool_try_small(pool, addr, size, handle);
+	}
 	if (err)
 		return err;
 	small = g_new(struct small, 1);
@@ -210,11 +236,11 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	small->size = size;
 	g_hash_table_insert(pool->small, &small->addr, small);
 	pool->small_live += size;
+	pool->extents.apart = pool->small_live;
 	return 0;
 }
 
-/* Before a call changes the maps: what the caches did since the last one is the past. */
-static void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
+void pool_begin_central(struct vpmm_pool *pool, struct stream *stream)
 {
 	if (!pool->streams.sole) {
 		if (pool->regions.alone)
@@ -250,6 +276,8 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 		err = packed_malloc(pool, addr, bytes, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
+	if (!err && pool_mapped(pool) > pool->settings.keep)
+		trim_some(pool);
 	return err;
 }
 
@@ -261,6 +289,7 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 	if (err)
 		return err;
 	pool->small_live -= small->size;
+	pool->extents.apart = pool->small_live;
 	g_hash_table_remove(pool->small, &small->addr);
 	return 0;
 }
@@ -323,6 +352,8 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (err)
 		goto err_untake;
 	pool->counts.frees++;
+	if (pool_mapped(pool) > pool->settings.keep)
+		trim_some(pool);
 	return 0;
 
 err_untake:

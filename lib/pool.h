@@ -119,6 +119,13 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 void pool_delete(struct vpmm_pool *pool);
 
 /**
+ * pool_begin_central() - what the caches did so far is the past, before a call changes the maps
+ * @pool: the pool; its lock is held, its backend entered
+ * @stream: the stream that it is for
+ */
+void pool_begin_central(struct vpmm_pool *pool, struct stream *stream);
+
+/**
  * pool_malloc() - allocate
  * @pool: the pool; its lock is held, its backend entered
  * @addr: receives the address

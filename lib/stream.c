@@ -13,7 +13,7 @@
 
 void stream_map_init(struct stream_map *map, struct backend *backend, void (*passed)(void *guarded))
 {
-	*map = (struct stream_map){ .backend = backend, .passed = passed };
+	*map = (struct stream_map){ .backend = backend, .passed = passed, .most_cached = UINT64_MAX };
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
 }

@@ -74,6 +74,7 @@ struct stream {
  * @backend: the device
  * @passed: called for each that an event has guarded, when it has passed
  * @unmarked: bytes that the first streams may each free without recording an event, times 16
+ * @most_cached: bytes that a stream may keep for itself
  * @by_id: id to stream
  * @sole: the only stream, as long as there is but one
  * @busy: those with pending events
@@ -82,6 +83,7 @@ struct stream_map {
 	struct backend *backend;
 	void (*passed)(void *guarded);
 	uint64_t unmarked;
+	uint64_t most_cached;
 	GHashTable *by_id;
 	struct stream *sole;
 	GQueue busy;
