@@ -37,6 +37,7 @@ struct model_allocation {
  * @peak: the most that @bytes has been
  * @initial: bytes mapped at the start
  * @mapped: bytes mapped when last looked at
+ * @given_back: bytes given back to the device by then
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
  */
@@ -55,6 +56,7 @@ struct model {
 	uint64_t peak;
 	uint64_t initial;
 	uint64_t mapped;
+	uint64_t given_back;
 	uint64_t mallocs;
 	uint64_t frees;
 };
