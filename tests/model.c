@@ -262,6 +262,23 @@ void model_free(struct model *m, guint index)
 	g_ptr_array_remove_index_fast(m->live, index);
 }
 
+void model_trim(struct model *m, size_t keep)
+{
+	uint64_t before = m->f.pool->extents.bytes, after;
+	size_t released;
+	int err;
+
+	err = vpmm_pool_trim(m->f.pool, keep, &released);
+	if (model_may_fail(m, err)) {
+		model_check(m);
+		before = m->f.pool->extents.bytes;
+		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
+	}
+	after = m->f.pool->extents.bytes;
+	g_assert_cmpuint(released, ==, before - after);
+	g_assert_cmpuint(after, >=, MIN(before, keep));
+}
+
 void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n)
 {
 	int err = vpmm_host_stream_complete(stream, n);

@@ -109,6 +109,13 @@ bool model_may_fail(struct model *m, int err);
 void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
 
 /**
+ * model_trim() - give memory back; what failed by a fault has to succeed without it
+ * @m: the model
+ * @keep: bytes that the pool is to hold on to
+ */
+void model_trim(struct model *m, size_t keep);
+
+/**
  * model_move() - hand an allocation to another stream, which waits for the one that had it
  * @m: the model
  * @index: in @m->live
