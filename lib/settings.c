@@ -338,6 +338,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		settings->limit = limit;
 	if (!settings->page_size)
 		settings->page_size = (DEFAULT_PAGE_SIZE + granularity - 1) / granularity * granularity;
+	if (settings->keep < settings->page_size)
+		settings->keep = 0;
 	if (settings->page_size == SIZE_MAX) {
 		if (settings->pages)
 			return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu: expected 0 with a page size that leaves all to the driver",

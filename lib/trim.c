@@ -158,6 +158,7 @@ int trim_pool(struct vpmm_pool *pool, uint64_t keep)
 	err = span_trim(pool, keep);
 	if (!err)
 		err = trim(pool, keep, ALL, ALL);
+	budget_note_trim(pool);
 	if (!err && pool->extents.stray->len > stray)
 		err = error_add(-EIO, "the driver did not take all memory back");
 	return err;
