@@ -10,9 +10,12 @@
 #include "config.h"
 #include "dump.h"
 #include "error.h"
+#include "explain.h"
 #include "pool.h"
+#include "query.h"
 #include "retire.h"
 #include "stats.h"
+#include "trim.h"
 
 /* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
 #define DEFAULT_POOLS 64
@@ -44,12 +47,10 @@ static int pool_enter(struct vpmm_pool *pool)
 }
 
 /* What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. */
-static int pool_leave(struct vpmm_pool *pool, int err)
+static int pool_part(struct vpmm_pool *pool, int err)
 {
 	GList *messages;
 
-	if (err)
-		log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
 	messages = log_take(&pool->log);
 	pthread_mutex_unlock(&pool->lock);
 	pool->backend->ops->leave(pool->backend);
@@ -57,6 +58,28 @@ static int pool_leave(struct vpmm_pool *pool, int err)
 		log_deliver(&pool->log, messages);
 	if (err)
 		errno = -err;
+	return err;
+}
+
+/* The same at the end of a call, which is said to have failed. */
+static int pool_leave(struct vpmm_pool *pool, int err)
+{
+	if (err)
+		log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
+	return pool_part(pool, err);
+}
+
+/* Likewise for a call that has left the pool already. */
+static int pool_fail(struct vpmm_pool *pool, int err)
+{
+	GList *messages;
+
+	pthread_mutex_lock(&pool->lock);
+	log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
+	messages = log_take(&pool->log);
+	pthread_mutex_unlock(&pool->lock);
+	log_deliver(&pool->log, messages);
+	errno = -err;
 	return err;
 }
 
@@ -232,13 +255,58 @@ static int call_end(struct vpmm_pool *pool, const char *call, int err)
 	return pool_leave(pool, err);
 }
 
-static void explain_exhausted(struct vpmm_pool *pool, size_t size)
-{
-	struct cache_sums cached;
+/* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
+static _Thread_local bool asking;
 
-	cache_sum(pool, &cached);
-	error_add(-ENOMEM, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,
-		  pool_live(pool) - cached.bytes, pool_mapped(pool) - pool_live(pool) + cached.bytes);
+/* Asks the program for memory, with no lock held. Returns whether it gave any. */
+static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
+{
+	const struct settings *settings = &pool->settings;
+	struct error_kept kept;
+	bool given;
+
+	if (!settings->pressure || asking)
+		return false;
+	error_keep(&kept);
+	asking = true;
+	given = settings->pressure(settings->pressure_data, pool, size);
+	asking = false;
+	error_restore(&kept);
+	return given;
+}
+
+/* Tells the program that there is none. */
+static void tell_exhausted(struct vpmm_pool *pool, size_t size)
+{
+	const struct settings *settings = &pool->settings;
+	struct error_kept kept;
+
+	if (!settings->exhausted || asking)
+		return;
+	error_keep(&kept);
+	asking = true;
+	settings->exhausted(settings->pressure_data, pool, size, kept.sentence);
+	asking = false;
+	error_restore(&kept);
+}
+
+/* One try: with what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
+static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit)
+{
+	int err;
+
+	pthread_mutex_lock(&pool->lock);
+	/* A stream that is busy may be under capture, and the pool knows what to do then. */
+	err = hit == -EBUSY ? 0 : hit;
+	if (!err && size)
+		err = pool_malloc(pool, addr, size, stream);
+	if (err == -ENOMEM)
+		explain_exhausted(pool, size, stream);
+	else if (err)
+		error_add(err, "%zu bytes", size);
+	if (err)
+		error_add(err, "vpmm_malloc");
+	return pool_part(pool, err);
 }
 
 /* Whether a cache may be asked at once: what may have to be entered first takes as long as the rest. */
@@ -272,19 +340,20 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 		pool->backend->ops->leave(pool->backend);
 		return 0;
 	}
-	pthread_mutex_lock(&pool->lock);
-	/* A stream that is busy may be under capture, and the pool knows what to do then. */
-	if (hit && hit != -EBUSY)
-		err = hit;
-	else if (size)
-		err = pool_malloc(pool, &addr, size, stream);
-	if (!err)
+	err = try_malloc(pool, &addr, size, stream, hit);
+	while (err == -ENOMEM && ask_for_memory(pool, size)) {
+		err = call_enter(&pool, "vpmm_malloc");
+		if (err)
+			return err;
+		err = try_malloc(pool, &addr, size, stream, 0);
+	}
+	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;
-	else if (err == -ENOMEM)
-		explain_exhausted(pool, size);
-	else
-		error_add(err, "%zu bytes", size);
-	return call_end(pool, "vpmm_malloc", err);
+		return 0;
+	}
+	if (err == -ENOMEM)
+		tell_exhausted(pool, size);
+	return pool_fail(pool, err);
 }
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
@@ -411,6 +480,37 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 	if (!err)
 		export(info, info->size, &known, sizeof(known));
 	return call_end(pool, "vpmm_pool_info", err);
+}
+
+int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
+{
+	uint64_t before;
+	int err;
+
+	err = call_begin(&pool, "vpmm_pool_trim");
+	if (err)
+		return err;
+	before = pool->extents.given_back;
+	err = trim_pool(pool, keep);
+	if (!err && released)
+		*released = pool->extents.given_back - before;
+	return call_end(pool, "vpmm_pool_trim", err);
+}
+
+int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast)
+{
+	struct vpmm_forecast known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_pool_query", "forecast", forecast ? &forecast->size : NULL, sizeof(known));
+	if (!err)
+		err = call_begin(&pool, "vpmm_pool_query");
+	if (err)
+		return err;
+	err = query_pool(pool, size, stream, &known);
+	if (!err)
+		export(forecast, forecast->size, &known, sizeof(known));
+	return call_end(pool, "vpmm_pool_query", err);
 }
 
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)

@@ -15,11 +15,22 @@
 
 size_t budget_room(const struct vpmm_pool *pool, size_t size)
 {
-	uint64_t most = MAX(pool->peak_live, pool_live(pool) + size);
+	uint64_t peak = pool->peak_live > pool->strain.past ? pool->peak_live : pool->strain.held;
+	uint64_t most = MAX(peak, pool_live(pool) + size);
 	uint64_t limit = most + most / EXCESS + pool->strain.relief;
-	uint64_t mapped = pool_mapped(pool);
+	uint64_t mapped = pool_mapped(pool), room;
 
-	return limit > mapped ? (limit - mapped) / pool->settings.page_size * pool->settings.page_size : 0;
+	/* What would be given back at once is not taken, and what is not to be had is not planned with. */
+	limit = MIN(limit, pool->settings.keep);
+	room = limit > mapped ? MIN(limit - mapped, extent_room(&pool->extents)) : 0;
+	return room / pool->settings.page_size * pool->settings.page_size;
+}
+
+void budget_note_trim(struct vpmm_pool *pool)
+{
+	pool->strain.past = pool->peak_live;
+	pool->strain.held = pool_mapped(pool);
+	pool->strain.relief = 0;
 }
 
 void budget_note_remap(struct vpmm_pool *pool)

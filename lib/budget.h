@@ -13,11 +13,15 @@ struct vpmm_pool;
  * @mallocs: how many allocations there had been when memory was last remapped
  * @remaps: how often that was, at most so many allocations apart, since the budget was last extended
  * @relief: bytes that the budget was extended by
+ * @past: the most that was live before memory was last given back, which does not count any more
+ * @held: the memory that there was left then, which counts instead
  */
 struct strain {
 	uint64_t mallocs;
 	unsigned int remaps;
 	uint64_t relief;
+	uint64_t past;
+	uint64_t held;
 };
 
 /**
@@ -28,6 +32,14 @@ struct strain {
  * Return: bytes, whole pages.
  */
 size_t budget_room(const struct vpmm_pool *pool, size_t size);
+
+/**
+ * budget_note_trim() - the pool was asked to hold less
+ * @pool: the pool; its lock is held
+ *
+ * It would not do to take all of it again for the next small request.
+ */
+void budget_note_trim(struct vpmm_pool *pool);
 
 /**
  * budget_note_remap() - memory had to be remapped to serve an allocation

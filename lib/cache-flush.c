@@ -343,6 +343,71 @@ bool cache_flush_idle(struct vpmm_pool *pool)
 	return flush_streams(pool, true);
 }
 
+uint64_t cache_withheld(struct cache *cache)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&cache->lock);
+	bytes = cache->bytes + cache->stranded_bytes;
+	pthread_mutex_unlock(&cache->lock);
+	return bytes;
+}
+
+/* All frees up to one have completed, with what was submitted before them: as good as if the mark stood for them. */
+static void cache_settle(struct cache *cache, uint64_t freed)
+{
+	if (freed <= cache->marked)
+		return;
+	cache->marked = freed;
+	cache->unmarked = 0;
+	for (size_t i = 0; i <= cache->blocks.mask; i++) {
+		const struct block *block = cache->blocks.slots[i].value;
+
+		if (block && block->freed > freed)
+			cache->unmarked += block->bin->size;
+	}
+	for (const struct block *block = cache->stranded; block; block = block->next)
+		cache->unmarked += block->freed > freed ? block->region->size : 0;
+}
+
+int cache_settle_all(struct vpmm_pool *pool)
+{
+	guint count = g_hash_table_size(pool->streams.by_id), i = 0;
+	uint64_t *freed = g_new(uint64_t, count);
+	GHashTableIter iter;
+	gpointer stream;
+	int err;
+
+	/* What other threads free while this one waits is not settled by it. */
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		freed[i++] = cache->freed;
+		pthread_mutex_unlock(&cache->lock);
+	}
+	err = pool->backend->ops->sync(pool->backend);
+	if (err)
+		goto out;
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	for (i = 0; g_hash_table_iter_next(&iter, NULL, &stream); i++) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		cache_settle(cache, freed[i]);
+		pthread_mutex_unlock(&cache->lock);
+	}
+	err = stream_poll_busy(&pool->streams, false);
+	if (err)
+		goto out;
+	cache_flush_all(pool);
+	err = stream_poll_busy(&pool->streams, false);
+out:
+	g_free(freed);
+	return err;
+}
+
 void cache_drain(struct vpmm_pool *pool)
 {
 	bool unmarked = false;

@@ -38,6 +38,7 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 	cache->stream = stream;
 	cache->legacy = legacy;
 	cache->limit = limit;
+	cache->most = stream->map->most_cached;
 	pthread_mutex_unlock(&cache->lock);
 	return cache;
 }
@@ -285,7 +286,8 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 	if (G_UNLIKELY(ret || !cache))
 		return ret;
 	block = table_find(&cache->blocks, addr);
-	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX) {
+	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX &&
+	    block->bin->size <= cache->most - cache->bytes) {
 		ret = note_free(cache, pool, block, handle);
 		if (!ret) {
 			enter_period(cache, pool);

@@ -105,6 +105,7 @@ struct bin {
  * @stream: the stream
  * @legacy: it is the legacy default stream, which can be recorded from anywhere
  * @limit: bytes that may be unmarked
+ * @most: bytes that may be cached
  * @blocks: address to block; all but those that are stranded
  * @bins: size to bin
  * @listed: the bins that may have cached blocks
@@ -136,6 +137,7 @@ struct cache {
 	struct stream *stream;
 	bool legacy;
 	uint64_t limit;
+	uint64_t most;
 	struct table blocks;
 	struct table bins;
 	struct bin *listed;
@@ -353,6 +355,24 @@ bool cache_flush_all(struct vpmm_pool *pool);
  * Return: whether there was any.
  */
 bool cache_flush_idle(struct vpmm_pool *pool);
+
+/**
+ * cache_settle_all() - wait until all that was freed so far is free for everybody, then free it for the maps
+ * @pool: the pool
+ *
+ * Waits on the host for all work of the device.
+ *
+ * Return: 0, or what the backend's sync and event_query return.
+ */
+int cache_settle_all(struct vpmm_pool *pool);
+
+/**
+ * cache_withheld() - what a stream has freed that others cannot have, as it is not known when they could
+ * @cache: the cache
+ *
+ * Return: bytes.
+ */
+uint64_t cache_withheld(struct cache *cache);
 
 /**
  * cache_drain() - see to it that all frees are behind an event, or else have completed

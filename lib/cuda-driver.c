@@ -84,10 +84,12 @@ int cuda_fail_memory(drv_result result, const char *call, size_t size)
 {
 	size_t free, total;
 	char note[96] = "";
+	int err;
 
 	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total))
 		g_snprintf(note, sizeof(note), "; %.3f of %.3f GiB are free", gib(free), gib(total));
-	return cuda_fail(result, note, "%s of %zu bytes", call, size);
+	err = cuda_fail(result, note, "%s of %zu bytes", call, size);
+	return err == -ENOMEM ? error_add(err, "device memory") : err;
 }
 
 int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t va)
@@ -95,13 +97,18 @@ int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t
 	/* A mapping takes no memory but its page tables: at most eight bytes for each 4 KiB. */
 	const size_t tables = size / 4096 * 8;
 	size_t free, total;
+	const char *lacks = "device memory";
 	char note[160] = "";
+	int err;
 
-	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total) && free >= tables)
+	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total) && free >= tables) {
+		lacks = "mappings";
 		g_snprintf(note, sizeof(note),
 			   "; %.3f of %.3f GiB are free, so the device has reached the most mappings it can have",
 			   gib(free), gib(total));
-	return cuda_fail(result, note, "%s of %zu bytes at %#" G_GINT64_MODIFIER "x", call, size, va);
+	}
+	err = cuda_fail(result, note, "%s of %zu bytes at %#" G_GINT64_MODIFIER "x", call, size, va);
+	return err == -ENOMEM ? error_add(err, "%s", lacks) : err;
 }
 
 static int driver_load(void)

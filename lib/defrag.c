@@ -121,17 +121,25 @@ static void harvest_await(GHashTable *latest, const struct harvest *harvest, str
 		g_hash_table_insert(latest, region->stream, region->event);
 }
 
-static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
+/* Stream to event: what the device is to wait for. */
+static GHashTable *harvest_awaited(const struct harvest *harvest)
 {
 	GHashTable *latest = g_hash_table_new(NULL, NULL);
-	GHashTableIter iter;
-	gpointer event;
-	int err = 0;
 
 	for (guint i = 0; i < harvest->pieces->len; i++)
 		harvest_await(latest, harvest, g_array_index(harvest->pieces, struct piece, i).region);
 	if (harvest->base)
 		harvest_await(latest, harvest, harvest->base);
+	return latest;
+}
+
+static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
+{
+	GHashTable *latest = harvest_awaited(harvest);
+	GHashTableIter iter;
+	gpointer event;
+	int err = 0;
+
 	*waited = g_hash_table_size(latest) > 0;
 
 	g_hash_table_iter_init(&iter, latest);
@@ -328,18 +336,45 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 	return 0;
 }
 
+/* Sets out to make a block: what goes into it, and what is created. */
+static void harvest_begin(struct harvest *harvest)
+{
+	uint64_t available = harvest->pool->regions.bytes[REGION_FREE];
+
+	harvest->created = available < harvest->size ? harvest->size - available : 0;
+	harvest->pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
+	harvest_plan(harvest);
+}
+
+void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct defrag_cost *cost)
+{
+	struct harvest harvest = { .pool = pool, .size = size, .stream = stream };
+	const struct region *hole = region_find_unmapped(&pool->regions, size);
+	GHashTable *awaited;
+
+	harvest_begin(&harvest);
+	awaited = harvest_awaited(&harvest);
+	*cost = (struct defrag_cost){ .create = harvest.created, .pieces = harvest.pieces->len };
+	cost->waits = g_hash_table_size(awaited);
+	for (guint i = 0; i < harvest.pieces->len; i++) {
+		const struct piece *piece = &g_array_index(harvest.pieces, struct piece, i);
+
+		/* What is in front of the hole stays where it is. */
+		if (!hole || piece->region != hole->prev)
+			cost->moved += piece->take;
+	}
+	g_hash_table_destroy(awaited);
+	g_array_free(harvest.pieces, TRUE);
+}
+
 int defrag_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
 		  struct region **region)
 {
 	struct harvest harvest = { .pool = pool, .size = size, .stream = stream, .handle = handle };
-	uint64_t available = pool->regions.bytes[REGION_FREE];
 	int err;
 
-	harvest.created = available < size ? size - available : 0;
-	harvest.pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
+	harvest_begin(&harvest);
 	harvest.extents = g_ptr_array_new();
-
-	harvest_plan(&harvest);
 	if (harvest.pieces->len == 1 && !harvest.created)
 		err = harvest_wait_for_one(&harvest, region);
 	else

@@ -3,7 +3,9 @@
 #ifndef DEFRAG_H
 #define DEFRAG_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct CUstream_st;
 struct region;
@@ -27,5 +29,28 @@ struct vpmm_pool;
  */
 int defrag_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
 		  struct region **region);
+
+/**
+ * struct defrag_cost - what making a free region takes
+ * @create: bytes that are created
+ * @moved: bytes that are mapped elsewhere
+ * @waits: streams whose work is to be waited for
+ * @pieces: free regions that go into it
+ */
+struct defrag_cost {
+	uint64_t create;
+	uint64_t moved;
+	uint64_t waits;
+	unsigned int pieces;
+};
+
+/**
+ * defrag_forecast() - what defrag_gather() would take now
+ * @pool: the pool; its lock is held
+ * @size: bytes, as there
+ * @stream: the stream
+ * @cost: receives it
+ */
+void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct defrag_cost *cost);
 
 #endif /* DEFRAG_H */

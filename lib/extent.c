@@ -31,7 +31,7 @@ struct extent_block {
 
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
-	*map = (struct extent_map){ .backend = backend, .page_size = page_size };
+	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
 	map->active = address_table_new(g_free);
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
@@ -82,10 +82,12 @@ struct place *extent_place(struct extent_map *map, uint64_t addr)
 
 static void extent_delete(struct extent_map *map, struct extent *extent)
 {
-	if (TIMED(map, releases, release, extent->handle))
+	if (TIMED(map, releases, release, extent->handle)) {
 		g_ptr_array_add(map->stray, extent);
-	else
-		g_free(extent);
+		return;
+	}
+	map->held -= extent->size;
+	g_free(extent);
 }
 
 static void extent_make_whole(struct extent_map *map, struct extent *extent)
@@ -164,9 +166,27 @@ static void extent_retry_stray(struct extent_map *map)
 		if (TIMED(map, releases, release, stray->handle))
 			continue;
 		g_ptr_array_remove_index_fast(map->stray, i - 1);
+		map->held -= stray->size;
 		g_free(stray);
 	}
 	error_restore(&kept);
+}
+
+uint64_t extent_room(const struct extent_map *map)
+{
+	uint64_t taken = map->held + map->apart;
+
+	if (map->limit == UINT64_MAX)
+		return UINT64_MAX;
+	return map->limit > taken ? map->limit - taken : 0;
+}
+
+int extent_judge(const struct extent_map *map, size_t size)
+{
+	if (size <= extent_room(map))
+		return 0;
+	return error_set(-ENOMEM, "limit: %zu bytes needed, but the pool holds %" G_GUINT64_FORMAT " of the %"
+			 G_GUINT64_FORMAT " that it may", size, map->held + map->apart, map->limit);
 }
 
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
@@ -177,6 +197,9 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 	int err;
 
 	extent_retry_stray(map);
+	err = extent_judge(map, size);
+	if (err)
+		return err;
 	/* Taking all that there is, only to give it back, holds up others that share the device. */
 	if (size >= MUCH) {
 		err = map->backend->ops->info(map->backend, &info);
@@ -193,6 +216,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 		err = TIMED(map, creates, create, piece, &handle);
 		if (err)
 			goto err_release;
+		map->held += piece;
 		extent = g_new0(struct extent, 1);
 		extent->size = piece;
 		extent->handle = handle;
@@ -334,7 +358,10 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	if (err)
 		return err;
 	g_queue_unlink(&map->all, &extent->all);
+	if (extent->counts)
+		extent_break_whole(map, extent);
 	map->bytes -= extent->size;
+	map->given_back += extent->size;
 	extent_delete(map, extent);
 	return 0;
 }

@@ -75,6 +75,10 @@ struct extent_calls {
  * @whole_bytes: bytes of them
  * @stuck_bytes: bytes that are free in extents of which something is allocated
  * @bytes: bytes of all extents
+ * @held: the same with those that have no place yet, and those that the driver did not take back
+ * @limit: bytes that may be held, with what is taken apart; UINT64_MAX: as many as there are
+ * @apart: bytes that are taken for the pool without the map, and count as well
+ * @given_back: bytes of extents that were dropped
  * @places: how many places they have
  * @stamp: counts what looks at extents one by one
  * @calls: what was asked of the driver
@@ -90,6 +94,10 @@ struct extent_map {
 	uint64_t whole_bytes;
 	uint64_t stuck_bytes;
 	uint64_t bytes;
+	uint64_t held;
+	uint64_t limit;
+	uint64_t apart;
+	uint64_t given_back;
 	uint64_t places;
 	uint64_t stamp;
 	struct extent_calls calls;
@@ -111,7 +119,7 @@ void extent_map_clear(struct extent_map *map);
  * @counts: whether what is allocated of them is to be counted, by extent_add_live()
  * @extents: receives the extents, of struct extent, added at the end
  *
- * Return: 0, or what the backend's create returns; @extents is as before then.
+ * Return: 0, -ENOMEM for the limit, or what the backend's create returns; @extents is as before then.
  */
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
@@ -192,9 +200,28 @@ void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct backend_event *guard);
 
 /**
- * extent_drop() - unmap an extent that does not count, and release it
+ * extent_room() - what may be taken before the limit is reached
  * @map: the map
- * @extent: the extent, mapped at one place, with nobody working through it
+ *
+ * Return: bytes; UINT64_MAX: there is no limit.
+ */
+uint64_t extent_room(const struct extent_map *map);
+
+/**
+ * extent_judge() - whether the limit allows more to be taken
+ * @map: the map
+ * @size: bytes
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int extent_judge(const struct extent_map *map, size_t size);
+
+/**
+ * extent_drop() - unmap an extent, and release it
+ * @map: the map
+ * @extent: the extent, mapped at one place, with nothing allocated of it and nobody working through it
+ *
+ * What the driver does not release is tried again before more is created.
  *
  * Return: 0, or what the backend's unmap returns; nothing has changed then.
  */

@@ -501,8 +501,8 @@ static size_t order_part(struct gathering *g, const struct extent *extent, size_
 	return missing - used;
 }
 
-/* The stream comes after whoever had what goes into the block: first, as nothing has to be undone where that fails. */
-static int gather_meet(struct gathering *g, struct CUstream_st *handle)
+/* Whoever had what goes into the block. */
+static void gather_order(struct gathering *g)
 {
 	struct vpmm_pool *pool = g->pool;
 	struct region *region = g->base_size ? region_at(&pool->regions, g->base) : NULL;
@@ -515,6 +515,14 @@ static int gather_meet(struct gathering *g, struct CUstream_st *handle)
 		missing = order_part(g, g->donors->pdata[i], 0, ((struct extent *)g->donors->pdata[i])->size, missing);
 	missing -= MIN(missing, g->create);
 	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
+}
+
+/* The stream comes after all of them: first, as nothing has to be undone where that fails. */
+static int gather_meet(struct gathering *g, struct CUstream_st *handle)
+{
+	struct vpmm_pool *pool = g->pool;
+
+	gather_order(g);
 	if (order_is_met(g->order))
 		return 0;
 	pool->counts.steals++;
@@ -560,22 +568,49 @@ out:
 	return err;
 }
 
+static void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal)
+{
+	*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+				 .frugal = frugal };
+	g->donors = g_ptr_array_new();
+	find_base(g);
+	gather_plan(g);
+	/* The hole behind the base may be too small for all that follows. */
+	if (g->base_size && g->hole->size < gather_bytes(g)) {
+		g_ptr_array_set_size(g->donors, 0);
+		*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+					 .frugal = frugal, .donors = g->donors };
+		gather_plan(g);
+	}
+}
+
+void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
+		     struct gather_cost *cost)
+{
+	struct gathering g;
+	struct order order;
+	size_t piece;
+
+	order_init(&order, stream);
+	gather_decide(&g, pool, &order, size, frugal);
+	gather_order(&g);
+	piece = piece_size(&g);
+	*cost = (struct gather_cost){ .create = g.create + g.ahead, .waits = order.others->len };
+	for (guint i = 0; i < g.donors->len; i++)
+		cost->remapped += ((struct extent *)g.donors->pdata[i])->size;
+	cost->calls = g.donors->len + !!g.tail.extent + !!g.head.extent + 1 +
+		      2 * ((g.create + piece - 1) / piece + (g.ahead + piece - 1) / piece);
+	order_clear(&order);
+	g_ptr_array_free(g.donors, TRUE);
+}
+
 static int gather_try(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
 		      uint64_t *addr)
 {
-	struct gathering g = { .pool = pool, .order = order, .stream = order->stream, .size = size, .frugal = frugal };
+	struct gathering g;
 	int err;
 
-	g.donors = g_ptr_array_new();
-	find_base(&g);
-	gather_plan(&g);
-	/* The hole behind the base may be too small for all that follows. */
-	if (g.base_size && g.hole->size < gather_bytes(&g)) {
-		g_ptr_array_set_size(g.donors, 0);
-		g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
-					.frugal = frugal, .donors = g.donors };
-		gather_plan(&g);
-	}
+	gather_decide(&g, pool, order, size, frugal);
 	err = gather_meet(&g, handle);
 	if (!err)
 		err = gather_map(&g, addr);

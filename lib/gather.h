@@ -14,6 +14,7 @@
 
 struct CUstream_st;
 struct order;
+struct stream;
 struct vpmm_pool;
 
 /**
@@ -33,5 +34,30 @@ struct vpmm_pool;
  */
 int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
 		 uint64_t *addr);
+
+/**
+ * struct gather_cost - what making a block takes
+ * @create: bytes that are created
+ * @remapped: bytes of whole extents that are mapped once more
+ * @waits: other streams whose work is to be waited for
+ * @calls: driver calls
+ */
+struct gather_cost {
+	uint64_t create;
+	uint64_t remapped;
+	uint64_t waits;
+	uint64_t calls;
+};
+
+/**
+ * gather_forecast() - what gather_block() would take now
+ * @pool: the pool; its lock is held
+ * @stream: the stream that wants it
+ * @size: bytes
+ * @frugal: as there
+ * @cost: receives it
+ */
+void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
+		     struct gather_cost *cost);
 
 #endif /* GATHER_H */

@@ -326,6 +326,18 @@ int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st 
 	return 0;
 }
 
+uint64_t hold_pending(const struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+
+	for (const GList *link = pool->holds.head; link; link = link->next) {
+		const struct hold *hold = link->data;
+
+		bytes += hold->graphs->len ? 0 : hold_size(hold);
+	}
+	return bytes;
+}
+
 void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
 {
 	struct error_kept kept;

@@ -131,6 +131,14 @@ void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st
 int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, bool block);
 
 /**
+ * hold_pending() - how much is held for streams alone
+ * @pool: the pool
+ *
+ * Return: bytes.
+ */
+uint64_t hold_pending(const struct vpmm_pool *pool);
+
+/**
  * hold_synced() - all work that was submitted before now has completed
  * @pool: the pool
  * @handle: as hold_poll()

@@ -145,9 +145,9 @@ void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *us
 static int take(struct host_device *dev, uint64_t size)
 {
 	if (size > dev->capacity - dev->used)
-		return error_set(-ENOMEM, "memory of host device %d: %" G_GUINT64_FORMAT " bytes asked for, %"
-				 G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " in use", dev->ordinal, size, dev->used,
-				 dev->capacity);
+		return error_set(-ENOMEM, "device memory: %" G_GUINT64_FORMAT " bytes asked for, %" G_GUINT64_FORMAT
+				 " of %" G_GUINT64_FORMAT " of host device %d in use", size, dev->used, dev->capacity,
+				 dev->ordinal);
 	dev->used += size;
 	return 0;
 }

@@ -462,8 +462,8 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 	if (ret)
 		return ret;
 	if (size > INT64_MAX)
-		return error_set(-ENOMEM, "memory of host device %d: %zu bytes asked for",
-				 host_device_ordinal(small->dev), size);
+		return error_set(-ENOMEM, "device memory: %zu bytes asked for, of host device %d", size,
+				 host_device_ordinal(small->dev));
 	pthread_mutex_lock(&small->lock);
 	reap(small);
 	size = (size + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;

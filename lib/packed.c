@@ -7,11 +7,11 @@
 #include "cache.h"
 #include "fit.h"
 #include "gather.h"
-#include "hold.h"
 #include "live.h"
 #include "order.h"
 #include "packed.h"
 #include "pool.h"
+#include "pressure.h"
 #include "span.h"
 #include "zombie.h"
 
@@ -83,6 +83,12 @@ static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, st
 		packed_reclaim(pool);
 }
 
+/* Whether a small request takes what others have free, and waits for them, rather than more memory. */
+static bool span_waits(struct vpmm_pool *pool, size_t size)
+{
+	return pool->spans.bytes[REGION_FREE] > pool_mapped(pool) / SPAN_WASTE || !budget_room(pool, size);
+}
+
 static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			      struct CUstream_st *handle)
 {
@@ -108,7 +114,7 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 		region = span_borrow(pool, stream, size);
 	if (region)
 		*addr = region->addr;
-	else if (spans->bytes[REGION_FREE] > pool_mapped(pool) / SPAN_WASTE || !budget_room(pool, size))
+	else if (span_waits(pool, size))
 		region_find_run(spans, size, addr);
 	if (*addr)
 		pool->counts.reuses++;
@@ -240,17 +246,18 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 			return err;
 	}
 	err = packed_try(pool, addr, size, stream, handle, false);
-	if (err != -ENOMEM)
-		return err;
-	err = hold_meet(pool, stream, handle, pool->settings.reuse == VPMM_REUSE_BLOCK || stream->captured);
-	if (err)
-		return err;
 	/* Memory, mappings or addresses have run out: with all that is not in use given back, and no more than needed. */
-	cache_flush_all(pool);
-	err = alias_trim(pool);
-	if (!err)
-		err = span_trim(pool);
-	return err ? err : packed_try(pool, addr, size, stream, handle, true);
+	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
+		err = pressure_relieve(pool, size, stream, handle, round);
+		if (!err)
+			err = packed_try(pool, addr, size, stream, handle, true);
+	}
+	return err;
+}
+
+size_t packed_small_size(const struct vpmm_pool *pool)
+{
+	return pool->settings.page_size / SMALL_PART;
 }
 
 int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
@@ -259,8 +266,98 @@ int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct st
 	int err = -ENOMEM;
 
 	packed_look_around(pool, stream, handle);
-	if (size < pool->settings.page_size / SMALL_PART)
+	if (size < packed_small_size(pool))
 		err = packed_malloc_span(pool, addr, size, stream, handle);
 	/* When there is no page for small requests to be had, they get what others have free. */
 	return err == -ENOMEM ? packed_malloc_large(pool, addr, size, stream, handle) : err;
+}
+
+/* A range that is mapped and free. */
+static void forecast_reuse(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
+			   struct vpmm_forecast *forecast)
+{
+	struct order order;
+
+	order_init(&order, stream);
+	for (struct region *region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
+		order_add(&order, region);
+	forecast->way = VPMM_WAY_REUSE;
+	forecast->waits = order.others->len;
+	order_clear(&order);
+}
+
+/* As packed_malloc_span(). */
+static int forecast_span(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
+			 struct vpmm_forecast *forecast)
+{
+	struct region_map *spans = &pool->spans;
+	uint64_t addr = 0, bytes = span_growth(pool);
+	int err;
+
+	packed_reclaim(pool);
+	err = stream_poll_busy(&pool->streams, false);
+	if (err)
+		return err;
+	if (region_find_own(spans, stream, size) || span_can_borrow(pool, stream, size)) {
+		forecast->way = VPMM_WAY_REUSE;
+	} else if (span_waits(pool, size) && region_find_run(spans, size, &addr)) {
+		forecast_reuse(spans, addr, size, stream, forecast);
+	} else if (room >= pool->settings.page_size) {
+		forecast->way = VPMM_WAY_GROW;
+		forecast->grown = bytes > room ? pool->settings.page_size : bytes;
+		forecast->calls = 3;
+	}
+	return 0;
+}
+
+static void forecast_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
+			    struct vpmm_forecast *forecast)
+{
+	struct gather_cost cost;
+
+	gather_forecast(pool, stream, size, false, &cost);
+	if (cost.create > room) {
+		gather_forecast(pool, stream, size, true, &cost);
+		if (cost.create > room + span_unused(pool))
+			return;
+	}
+	forecast->way = cost.create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
+	forecast->grown = cost.create;
+	forecast->remapped = cost.remapped;
+	forecast->waits = cost.waits;
+	forecast->calls = cost.calls;
+}
+
+int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+		    uint64_t room, struct vpmm_forecast *forecast)
+{
+	uint64_t addr;
+	int err;
+
+	packed_look_around(pool, stream, handle);
+	err = zombie_reap(pool);
+	if (!err && size < packed_small_size(pool))
+		err = forecast_span(pool, size, stream, room, forecast);
+	if (err || forecast->way != VPMM_WAY_NONE)
+		return err;
+	/* That what was decided before becomes free where it was makes no difference to anybody. */
+	err = packed_find(pool, memo_find(&pool->memo, size), size, stream, &addr);
+	if (err)
+		return err;
+	if (addr)
+		forecast_reuse(&pool->regions, addr, size, stream, forecast);
+	else
+		forecast_gather(pool, size, stream, room, forecast);
+	return 0;
+}
+
+bool packed_could(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room)
+{
+	struct gather_cost cost;
+	uint64_t addr;
+
+	if (fit_find(pool, stream, size, &addr) || region_find_run(&pool->regions, size, &addr))
+		return true;
+	gather_forecast(pool, stream, size, true, &cost);
+	return cost.create <= room + span_unused(pool);
 }

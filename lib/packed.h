@@ -3,11 +3,13 @@
 #ifndef PACKED_H
 #define PACKED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct CUstream_st;
 struct stream;
+struct vpmm_forecast;
 struct vpmm_pool;
 
 /**
@@ -25,5 +27,31 @@ struct vpmm_pool;
  */
 int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 		  struct CUstream_st *handle);
+
+/**
+ * packed_forecast() - what packed_malloc() would do now
+ * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes, as there
+ * @stream: the stream
+ * @handle: a handle of it
+ * @room: bytes that could be created
+ * @forecast: receives the way and its price
+ *
+ * Return: 0, or an error of the backend.
+ */
+int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+		    uint64_t room, struct vpmm_forecast *forecast);
+
+/**
+ * packed_could() - whether packed_malloc() could serve a request, waiting for nobody on the host
+ * @pool: the pool; its lock is held
+ * @size: bytes, as there
+ * @stream: the stream
+ * @room: bytes that could be created
+ */
+bool packed_could(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room);
+
+/* Requests below this are small. */
+size_t packed_small_size(const struct vpmm_pool *pool);
 
 #endif /* PACKED_H */

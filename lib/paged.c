@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "cache.h"
@@ -6,6 +7,7 @@
 #include "live.h"
 #include "paged.h"
 #include "pool.h"
+#include "pressure.h"
 #include "zombie.h"
 
 /* The oldest free region that fits, once its stream is past it: VPMM_REUSE_BLOCK's way to avoid a harvest. */
@@ -65,6 +67,15 @@ static int paged_find(struct vpmm_pool *pool, size_t size, struct stream *stream
 	return 0;
 }
 
+static int paged_try(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+		     struct region **region)
+{
+	int err;
+
+	err = paged_find(pool, size, stream, region);
+	return err || *region ? err : defrag_gather(pool, size, stream, handle, region);
+}
+
 int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream, struct CUstream_st *handle)
 {
 	struct region *region;
@@ -75,9 +86,12 @@ int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 	err = zombie_reap(pool);
 	if (err)
 		return err;
-	err = paged_find(pool, size, stream, &region);
-	if (!err && !region)
-		err = defrag_gather(pool, size, stream, handle, &region);
+	err = paged_try(pool, size, stream, handle, &region);
+	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
+		err = pressure_relieve(pool, size, stream, handle, round);
+		if (!err)
+			err = paged_try(pool, size, stream, handle, &region);
+	}
 	if (err)
 		return err;
 
@@ -85,5 +99,52 @@ int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 	region_set_malloc(&pool->regions, region, stream);
 	live_enter(pool, region);
 	*addr = region->addr;
+	return 0;
+}
+
+/* The region that paged_wait_oldest() would come to. */
+static struct region *oldest_fit(struct vpmm_pool *pool, size_t size)
+{
+	for (GList *link = pool->regions.by_age.head; link; link = link->next) {
+		struct region *region = link->data;
+
+		if (region->size >= size)
+			return region;
+	}
+	return NULL;
+}
+
+int paged_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
+		   struct vpmm_forecast *forecast)
+{
+	struct defrag_cost cost;
+	struct region *region;
+	int err;
+
+	err = zombie_reap(pool);
+	if (!err)
+		err = paged_find_free(pool, size, stream, &region);
+	if (err)
+		return err;
+	if (!region && pool->settings.reuse == VPMM_REUSE_BLOCK) {
+		region = oldest_fit(pool, size);
+		forecast->waits = region && event_pending(region->event);
+	}
+	if (region) {
+		forecast->way = VPMM_WAY_REUSE;
+		return 0;
+	}
+	defrag_forecast(pool, size, stream, &cost);
+	if (cost.create > room)
+		return 0;
+	forecast->waits = cost.waits;
+	if (cost.pieces == 1 && !cost.create) {
+		forecast->way = VPMM_WAY_REUSE;
+		return 0;
+	}
+	forecast->way = cost.create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
+	forecast->grown = cost.create;
+	forecast->remapped = cost.moved;
+	forecast->calls = (cost.moved + 2 * cost.create) / pool->settings.page_size + 1;
 	return 0;
 }

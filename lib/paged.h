@@ -8,6 +8,7 @@
 
 struct CUstream_st;
 struct stream;
+struct vpmm_forecast;
 struct vpmm_pool;
 
 /**
@@ -21,5 +22,18 @@ struct vpmm_pool;
  * Return: 0, or an error of the backend; nothing has changed then.
  */
 int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * paged_forecast() - what paged_malloc() would do now
+ * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes, as there
+ * @stream: the stream
+ * @room: bytes that could be created
+ * @forecast: receives the way and its price
+ *
+ * Return: 0, or an error of the backend.
+ */
+int paged_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
+		   struct vpmm_forecast *forecast);
 
 #endif /* PAGED_H */

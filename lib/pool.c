@@ -10,8 +10,10 @@
 #include "packed.h"
 #include "paged.h"
 #include "pool.h"
+#include "pressure.h"
 #include "retire.h"
 #include "stats.h"
+#include "trim.h"
 #include "use.h"
 #include "zombie.h"
 
@@ -20,6 +22,11 @@
 
 /* Part of a device's memory that one stream may free without an event. */
 #define UNMARKED_PART (16 * 1024)
+/* A pool takes no more than this part of what the driver is known to have room for. */
+#define PLACES_PART 16
+
+/* Of what a pool is to keep, a stream may keep no more than this part for itself. */
+#define CACHE_SHARE 16
 
 /* What a pool starts with comes in this many extents, or in pages. */
 #define INITIAL_EXTENTS 128
@@ -142,7 +149,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->backend = backend;
 	made->device = info.device;
 	made->settings = fitting;
-	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / 4) : MOST_PLACES;
+	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / PLACES_PART) : MOST_PLACES;
 	made->trim_places = made->most_places;
 	made->serial = atomic_fetch_add(&serials, 1) + 1;
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
@@ -154,6 +161,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->uses = use_table_new();
 	made->captures = capture_table_new();
 	g_queue_init(&made->holds);
+	if (fitting.keep < UINT64_MAX)
+		made->streams.most_cached = fitting.keep / CACHE_SHARE;
+	made->extents.limit = fitting.limit;
 	made->small = address_table_new(g_free);
 
 	err = pool_populate(made);
@@ -212,12 +222,28 @@ void pool_delete(struct vpmm_pool *pool)
 	g_free(pool);
 }
 
-static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+static int pool_try_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	int err;
+
+	err = extent_judge(&pool->extents, size);
+	return err ? err : pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
+}
+
+static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			     struct CUstream_st *handle)
 {
 	struct small *small;
 	int err;
 
-	err = pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
+	err = pool_try_small(pool, addr, size, handle);
+	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
+		err = pressure_relieve(pool, size, stream, handle, round);
+		if (!err)
+			err = trim_pool(pool, 0);
+		if (!err)
+			err = pool_try_small(pool, addr, size, handle);
+	}
 	if (err)
 		return err;
 	small = g_new0(struct small, 1);
@@ -225,6 +251,7 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	small->size = size;
 	g_hash_table_insert(pool->small, &small->addr, small);
 	pool->small_live += size;
+	pool->extents.apart = pool->small_live;
 	return 0;
 }
 
@@ -272,11 +299,13 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	if (size > SIZE_MAX / 4 && pool->settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else if (!bytes)
-		err = pool_malloc_small(pool, addr, size, handle);
+		err = pool_malloc_small(pool, addr, size, stream, handle);
 	else
 		err = pool_malloc_regions(pool, addr, bytes, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
+	if (!err && pool_mapped(pool) > pool->settings.keep)
+		trim_some(pool);
 	return err;
 }
 
@@ -288,6 +317,7 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 	if (err)
 		return err;
 	pool->small_live -= small->size;
+	pool->extents.apart = pool->small_live;
 	g_hash_table_remove(pool->small, &small->addr);
 	return 0;
 }
@@ -389,6 +419,8 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (err)
 		goto err_untake;
 	pool->counts.frees++;
+	if (pool_mapped(pool) > pool->settings.keep)
+		trim_some(pool);
 	return 0;
 
 err_untake:

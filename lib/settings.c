@@ -178,6 +178,38 @@ static int env_percent(const char *name, int *value)
 	return 0;
 }
 
+/* Bytes, or a percentage of the device's memory. */
+static int env_limit(const char *name, size_t *bytes, int *percent)
+{
+	const char *text = env_get(name);
+	unsigned long number;
+	char *end;
+
+	*bytes = 0;
+	*percent = 0;
+	if (!text || text[strlen(text) - 1] != '%')
+		return env_memory_size(name, bytes);
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (errno || end[0] != '%' || end[1] || !isdigit((unsigned char)text[0]) || !number || number > 100)
+		return error_set(-EINVAL, "%s=%s: expected a number of bytes, or a percentage, 1%% to 100%%", name,
+				 text);
+	*percent = (int)number;
+	return 0;
+}
+
+/* Nothing is what an option cannot say: less than a page is the same. */
+static int env_keep(const char *name, size_t *value)
+{
+	uint64_t number;
+	int err;
+
+	err = settings_env_size(name, 0, &number);
+	if (!err)
+		*value = env_get(name) && !number ? 1 : number;
+	return err;
+}
+
 static int env_word(const char *name, const struct word *words, int *index)
 {
 	const char *text = env_get(name);
@@ -206,6 +238,10 @@ int settings_from_env(struct vpmm_opts *opts)
 		err = env_memory_size("VPMM_EXTENT_MAX", &found.extent_max);
 	if (!err)
 		err = env_percent("VPMM_FRAG_RATIO", &found.frag_ratio);
+	if (!err)
+		err = env_limit("VPMM_LIMIT", &found.limit, &found.limit_percent);
+	if (!err)
+		err = env_keep("VPMM_KEEP", &found.keep);
 	if (!err)
 		err = env_word("VPMM_SMALL", small_words, &small);
 	if (!err)
@@ -266,6 +302,15 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 				 known.log_level);
 	if (known.device && *known.device < 0)
 		return error_set(-EINVAL, "vpmm_opts.device is %d: expected an ordinal from 0", *known.device);
+	if (known.limit_percent < 0 || known.limit_percent > 100)
+		return error_set(-EINVAL, "vpmm_opts.limit_percent is %d: expected a percentage, 0 to 100",
+				 known.limit_percent);
+	settings->limit_percent = known.limit_percent;
+	settings->limit = known.limit ? known.limit : UINT64_MAX;
+	settings->keep = known.keep ? known.keep : UINT64_MAX;
+	settings->pressure = known.pressure;
+	settings->exhausted = known.exhausted;
+	settings->pressure_data = known.pressure_data;
 	settings->backend = known.backend ? known.backend : backend_words[0].name;
 	settings->device = known.device;
 	settings->page_size = known.page_size;
@@ -284,11 +329,17 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 int settings_fit(struct settings *settings, const struct backend_info *info)
 {
 	size_t granularity = info->granularity;
+	uint64_t limit;
 
 	if (!granularity || granularity > SIZE_MAX / 4)
 		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it", granularity);
+	limit = info->memory_total / 100 * (unsigned int)settings->limit_percent;
+	if (limit && limit < settings->limit)
+		settings->limit = limit;
 	if (!settings->page_size)
 		settings->page_size = (DEFAULT_PAGE_SIZE + granularity - 1) / granularity * granularity;
+	if (settings->keep < settings->page_size)
+		settings->keep = 0;
 	if (settings->page_size == SIZE_MAX) {
 		if (settings->pages)
 			return error_set(-EINVAL, "pages (VPMM_PAGES) is %zu: expected 0 with a page size that leaves all to the driver",

@@ -25,6 +25,12 @@ struct settings {
 	vpmm_log_fn log;
 	void *log_data;
 	bool cache;			/* streams keep what they free, see cache.h */
+	int limit_percent;		/* of the device's memory; 0: no such limit */
+	uint64_t limit;			/* UINT64_MAX: none */
+	uint64_t keep;			/* UINT64_MAX: everything */
+	vpmm_pressure_fn pressure;
+	vpmm_exhausted_fn exhausted;
+	void *pressure_data;
 };
 
 /**

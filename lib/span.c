@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdbool.h>
+
 #include "chunk.h"
 #include "error.h"
 #include "pool.h"
@@ -36,16 +39,28 @@ static struct region *find_rest(struct vpmm_pool *pool, const struct free_set *s
 	return best;
 }
 
-struct region *span_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size)
+/* What is lent next; NULL: there is nothing. */
+static struct region *find_loan(struct vpmm_pool *pool, struct stream *stream, size_t size)
 {
 	struct region *rest;
-	struct stream *user;
-	struct event *event;
 
 	if (pool_mapped(pool) > BORROWS * pool->settings.page_size)
 		return NULL;
 	rest = find_rest(pool, stream->free[pool->regions.set], size, NULL);
-	rest = find_rest(pool, &pool->regions.unused, size, rest);
+	return find_rest(pool, &pool->regions.unused, size, rest);
+}
+
+bool span_can_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size)
+{
+	return find_loan(pool, stream, size);
+}
+
+struct region *span_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size)
+{
+	struct region *rest = find_loan(pool, stream, size);
+	struct stream *user;
+	struct event *event;
+
 	if (!rest)
 		return NULL;
 	user = rest->stream;
@@ -73,11 +88,19 @@ void span_return(struct vpmm_pool *pool, struct region *region)
 	event_unref(event);
 }
 
-int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
+size_t span_growth(struct vpmm_pool *pool)
 {
 	size_t page = pool->settings.page_size;
 	uint64_t have = pool->spans.bytes[REGION_MALLOC] + pool->spans.bytes[REGION_FREE] - pool->spans.lent;
 	size_t bytes = MAX(have / GROWTH / page, 1) * page;
+
+	/* A page will do where there is no more to be had. */
+	return bytes > extent_room(&pool->extents) ? page : bytes;
+}
+
+int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
+{
+	size_t page = pool->settings.page_size, bytes = span_growth(pool);
 	GPtrArray *extents = g_ptr_array_new();
 	struct region *hole;
 	size_t left = 0;
@@ -87,6 +110,10 @@ int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 	if (err)
 		goto out;
 	err = extent_create(&pool->extents, bytes, bytes, false, extents);
+	if (err == -ENOMEM && bytes > page) {
+		bytes = page;
+		err = extent_create(&pool->extents, bytes, bytes, false, extents);
+	}
 	if (err)
 		goto out;
 	err = extent_map_at(&pool->extents, hole->addr, extents, &left);
@@ -124,7 +151,47 @@ static bool is_unused(struct vpmm_pool *pool, const struct extent *extent)
 	       extent->places->addr + extent->size <= region->addr + region->size;
 }
 
-int span_trim(struct vpmm_pool *pool)
+/* Whether nothing is allocated of what was borrowed, and nobody is to be waited for. */
+static bool chunk_is_idle(const struct chunk *chunk)
+{
+	for (const struct region *region = chunk->first; region; region = region->next) {
+		if (region->kind != REGION_FREE || event_pending(region->event))
+			return false;
+	}
+	return true;
+}
+
+void span_return_all(struct vpmm_pool *pool)
+{
+	struct region_map *spans = &pool->spans;
+
+	for (guint i = spans->chunks->len; i > 0; i--) {
+		struct chunk *chunk = spans->chunks->pdata[i - 1];
+		struct region *region = chunk->first;
+
+		if (!chunk->lender)
+			continue;
+		if (region->size < chunk->size && chunk_is_idle(chunk))
+			region = region_isolate(spans, chunk->addr, chunk->size);
+		if (region->kind == REGION_FREE)
+			span_return(pool, region);
+	}
+}
+
+uint64_t span_unused(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+
+	for (GList *link = pool->extents.all.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (is_unused(pool, extent))
+			bytes += extent->size;
+	}
+	return bytes;
+}
+
+int span_trim(struct vpmm_pool *pool, uint64_t keep)
 {
 	GList *link, *next;
 	int err;
@@ -135,7 +202,7 @@ int span_trim(struct vpmm_pool *pool)
 		size_t size;
 
 		next = link->next;
-		if (!is_unused(pool, extent))
+		if (pool_mapped(pool) < keep + extent->size || !is_unused(pool, extent))
 			continue;
 		addr = extent->places->addr;
 		size = extent->size;

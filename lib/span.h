@@ -3,6 +3,7 @@
 #ifndef SPAN_H
 #define SPAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,14 @@ struct vpmm_pool;
 struct region *span_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size);
 
 /**
+ * span_can_borrow() - whether span_borrow() would find anything
+ * @pool: the pool; its lock is held
+ * @stream: as there
+ * @size: likewise
+ */
+bool span_can_borrow(struct vpmm_pool *pool, struct stream *stream, size_t size);
+
+/**
  * span_return() - give back what was borrowed, once nothing is allocated of it
  * @pool: the pool; its lock is held
  * @region: a region for small requests that has just become free
@@ -40,12 +49,37 @@ void span_return(struct vpmm_pool *pool, struct region *region);
 int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr);
 
 /**
- * span_trim() - give back the pages that no small request is in
+ * span_growth() - by how much span_grow() would grow
+ * @pool: the pool; its lock is held
+ *
+ * Return: bytes, whole pages.
+ */
+size_t span_growth(struct vpmm_pool *pool);
+
+/**
+ * span_return_all() - give back to the pool what was borrowed, and nothing is allocated of
+ * @pool: the pool; its lock is held
+ *
+ * Where several streams had parts of it, only what nobody has to wait for.
+ */
+void span_return_all(struct vpmm_pool *pool);
+
+/**
+ * span_trim() - give back to the device the pages that no small request is in
  * @pool: the pool; its lock is held, its backend entered
+ * @keep: bytes of device memory that the pool is to hold on to
  *
  * Return: 0, or what the backend's unmap returns.
  */
-int span_trim(struct vpmm_pool *pool);
+int span_trim(struct vpmm_pool *pool, uint64_t keep);
+
+/**
+ * span_unused() - what span_trim() would give back
+ * @pool: the pool; its lock is held
+ *
+ * Return: bytes.
+ */
+uint64_t span_unused(struct vpmm_pool *pool);
 
 /**
  * span_settle() - have pages of its own for all small requests, once the pool is too large to borrow

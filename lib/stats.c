@@ -68,6 +68,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
 		.mappings = pool->extents.places,
 		.held = pool->held_bytes,
+		.given_back = pool->extents.given_back,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
@@ -99,6 +100,8 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.extent_max = pool->settings.extent_max,
 		.small = pool->settings.small,
 		.frag_ratio = (int)pool->settings.frag_ratio,
+		.limit = pool->settings.limit,
+		.keep = pool->settings.keep,
 	};
 	g_strlcpy(info->backend, device.name, sizeof(info->backend));
 	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));

@@ -19,6 +19,7 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
 		     void (*passed)(void *guarded))
 {
 	*map = (struct stream_map){ .backend = backend, .passed = passed, .unmarked = unmarked };
+	map->most_cached = UINT64_MAX;
 	map->unmarked_left = 2 * STREAMS_EVEN * unmarked;
 	map->caches = g_ptr_array_new();
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);

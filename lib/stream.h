@@ -79,6 +79,7 @@ struct stream {
  * @passed: called for each that an event has guarded, when it has passed
  * @unmarked: bytes that one stream may free without recording an event, at most
  * @unmarked_left: the same of all streams that are yet to come
+ * @most_cached: bytes that a stream may keep for itself
  * @by_id: id to stream
  * @sole: the only stream, as long as there has been but one
  * @met: how many there have been
@@ -92,6 +93,7 @@ struct stream_map {
 	void (*passed)(void *guarded);
 	uint64_t unmarked;
 	uint64_t unmarked_left;
+	uint64_t most_cached;
 	GHashTable *by_id;
 	struct stream *sole;
 	uint64_t met;

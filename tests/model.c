@@ -230,6 +230,7 @@ void model_malloc(struct model *m, size_t size, struct CUstream_st *stream)
 	if (!m->f.pool->settings.paged && !m->f.pool->settings.cache)
 		assert_grown_for_need(m, a);
 	m->mapped = m->f.pool->extents.bytes;
+	m->given_back = m->f.pool->extents.given_back;
 }
 
 void model_move(struct model *m, guint index, struct CUstream_st *stream)
@@ -259,6 +260,23 @@ void model_free(struct model *m, guint index)
 	m->small_bytes -= a->bytes ? 0 : a->size;
 	m->bytes -= a->bytes;
 	g_ptr_array_remove_index_fast(m->live, index);
+}
+
+void model_trim(struct model *m, size_t keep)
+{
+	uint64_t before = m->f.pool->extents.bytes, after;
+	size_t released;
+	int err;
+
+	err = vpmm_pool_trim(m->f.pool, keep, &released);
+	if (model_may_fail(m, err)) {
+		model_check(m);
+		before = m->f.pool->extents.bytes;
+		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
+	}
+	after = m->f.pool->extents.bytes;
+	g_assert_cmpuint(released, ==, before - after);
+	g_assert_cmpuint(after, >=, MIN(before, keep));
 }
 
 void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n)
@@ -307,10 +325,11 @@ void model_check(struct model *m)
 	g_assert_cmpuint(stats.live, ==, m->bytes);
 	g_assert_cmpuint(stats.small_live, ==, m->small_bytes);
 	g_assert_cmpuint(stats.peak_live, ==, m->peak);
-	if (m->f.pool->settings.paged)
+	if (m->f.pool->settings.paged && !stats.given_back)
 		g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));
 	else
-		g_assert_cmpuint(stats.mapped, ==, m->mapped);
+		g_assert_cmpuint(stats.mapped + stats.given_back - m->given_back, ==, m->mapped);
+	g_assert_cmpuint(stats.mapped + stats.given_back, ==, stats.grown);
 	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped);
 	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
 	g_assert_cmpuint(stats.mallocs, ==, m->mallocs);

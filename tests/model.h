@@ -37,6 +37,7 @@ struct model_allocation {
  * @peak: the most that @bytes has been
  * @initial: bytes mapped at the start
  * @mapped: bytes mapped when last looked at
+ * @given_back: bytes given back to the device by then
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
  */
@@ -55,6 +56,7 @@ struct model {
 	uint64_t peak;
 	uint64_t initial;
 	uint64_t mapped;
+	uint64_t given_back;
 	uint64_t mallocs;
 	uint64_t frees;
 };
@@ -105,6 +107,13 @@ bool model_may_fail(struct model *m, int err);
  * @stream: whose work uses it
  */
 void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_trim() - give memory back; what failed by a fault has to succeed without it
+ * @m: the model
+ * @keep: bytes that the pool is to hold on to
+ */
+void model_trim(struct model *m, size_t keep);
 
 /**
  * model_move() - hand an allocation to another stream, which waits for the one that had it

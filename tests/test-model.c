@@ -26,6 +26,7 @@ struct walk {
 	struct model m;
 	GRand *rand;
 	bool odd;
+	bool trims;
 };
 
 static struct CUstream_st *any_stream(struct walk *w)
@@ -80,6 +81,13 @@ static void step_free(struct walk *w)
 	model_free(&w->m, index);
 }
 
+static void step_trim(struct walk *w)
+{
+	arm(w);
+	model_trim(&w->m, g_rand_boolean(w->rand) ? 0 : (size_t)g_rand_int_range(w->rand, 0, 400) * PAGE);
+	model_check(&w->m);
+}
+
 /* Whether streams keep what they free to themselves for a while. */
 enum caching {
 	AS_USUAL,
@@ -89,7 +97,8 @@ enum caching {
 
 static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE };
+	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE,
+			  .trims = opts.keep };
 
 	model_open(&w.m, opts, faulty);
 	if (caching != AS_USUAL)
@@ -97,6 +106,8 @@ static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum cach
 	for (int step = 0; step < steps_of_walk(); step++) {
 		int what = g_rand_int_range(w.rand, 0, 10);
 
+		if (w.trims && !g_rand_int_range(w.rand, 0, 16))
+			step_trim(&w);
 		if (what < 2)
 			model_complete(&w.m, any_stream(&w), (unsigned int)g_rand_int_range(w.rand, 1, 6));
 		else if (w.m.live->len && (what < 6 || w.m.live->len == MOST_LIVE))
@@ -244,6 +255,33 @@ static void test_uncached_faults(void)
 	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK }, 30, true, UNCACHED);
 }
 
+/* Memory is given back now and then, and the pool goes on as if it had been so from the start. */
+static void test_trimmed(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 31, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 32, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, 33, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 34, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_CHUNKS(8), .keep = SIZE_MAX }, 35, false, AS_USUAL);
+}
+
+static void test_trimmed_faults(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 36, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 37, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 38, true, AS_USUAL);
+}
+
+/* What is beyond the threshold goes a little at a time, and always when it is nothing. */
+static void test_kept(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 1 }, 39, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE }, 40, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE, .extent_max = PAGE }, 41, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 1 }, 42, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 150 * PAGE }, 43, true, AS_USUAL);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -279,5 +317,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/model/uncached/block", test_uncached_block);
 	g_test_add_func("/model/uncached/chunks", test_uncached_chunks);
 	g_test_add_func("/model/uncached/faults", test_uncached_faults);
+	g_test_add_func("/model/trimmed/fine", test_trimmed);
+	g_test_add_func("/model/trimmed/faults", test_trimmed_faults);
+	g_test_add_func("/model/trimmed/kept", test_kept);
 	return g_test_run();
 }

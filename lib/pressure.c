@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdbool.h>
+
+#include "alias.h"
+#include "cache.h"
+#include "error.h"
+#include "hold.h"
+#include "pool.h"
+#include "pressure.h"
+#include "span.h"
+#include "zombie.h"
+
+int pressure_release(struct vpmm_pool *pool)
+{
+	int err;
+
+	if (pool->settings.cache)
+		cache_flush_all(pool);
+	err = stream_poll_busy(&pool->streams, false);
+	if (!err)
+		err = zombie_reap(pool);
+	if (!err)
+		err = alias_trim(pool);
+	if (err)
+		return err;
+	span_return_all(pool);
+	return span_trim(pool, 0);
+}
+
+int pressure_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK || stream->captured;
+	int err;
+
+	err = pressure_release(pool);
+	if (!err && pool->holds.head)
+		err = hold_meet(pool, stream, handle, block);
+	return err;
+}
+
+/* What all streams keep from others, as nobody knows when they are past it. */
+static uint64_t withheld(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+	GHashTableIter iter;
+	gpointer stream;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		bytes += cache_withheld(((struct stream *)stream)->cache);
+	return bytes;
+}
+
+/* Whether the end of pending work would let go of memory or of places that nobody can have before. */
+static bool is_pending(struct vpmm_pool *pool, uint64_t kept)
+{
+	if (kept)
+		return true;
+	for (const GList *link = pool->streams.busy.head; link; link = link->next) {
+		const struct stream *stream = link->data;
+		const struct free_set *set = stream->free[pool->spans.set];
+
+		/* The driver's allocator can have only what is unmapped, and that waits for the event. */
+		if (stream->zombies || (set && set->by_age.length) || pool->settings.small == VPMM_SMALL_DRIVER)
+			return true;
+	}
+	return false;
+}
+
+int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stream, struct CUstream_st *handle)
+{
+	uint64_t kept = withheld(pool) + hold_pending(pool), most;
+	struct backend_info info;
+	int err;
+
+	if (!is_pending(pool, kept))
+		return -ENOMEM;
+	err = pool->backend->ops->info(pool->backend, &info);
+	if (err)
+		return err;
+	most = pool_mapped(pool) - pool_live(pool) + kept + MIN(info.memory_free, extent_room(&pool->extents));
+	if (most < size)
+		return -ENOMEM;
+	log_add(&pool->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise", size);
+	err = cache_settle_all(pool);
+	if (err)
+		return err;
+	hold_synced(pool, handle, stream->captured);
+	return pressure_release(pool);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a request would take, and the largest that could be served. */
+#ifndef QUERY_H
+#define QUERY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct stream;
+struct vpmm_forecast;
+struct vpmm_pool;
+
+/**
+ * query_pool() - whether a request could be served, and at what price
+ * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes
+ * @handle: the stream
+ * @forecast: receives all but its size
+ *
+ * Return: 0, or an error of the backend.
+ */
+int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, struct vpmm_forecast *forecast);
+
+/**
+ * query_largest() - the largest request that could be served
+ * @pool: the pool; its lock is held
+ * @stream: the stream that it would be for
+ * @room: bytes that could be created
+ *
+ * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
+ *
+ * Return: bytes.
+ */
+uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t room);
+
+#endif /* QUERY_H */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Giving device memory back: whole extents of which nothing is allocated, and that nobody works through any more at any
+ * of their places. Nothing here waits.
+ */
+#ifndef TRIM_H
+#define TRIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vpmm_pool;
+
+/**
+ * trim_pool() - give free memory back
+ * @pool: the pool; its lock is held, its backend entered
+ * @keep: bytes of device memory that it is to hold on to
+ *
+ * What the caches have and others can have is free; what was borrowed for small requests goes back first. What was
+ * given back when the driver refuses a call stays given back.
+ *
+ * Return: 0, or what the backend's event_query, unmap and release return.
+ */
+int trim_pool(struct vpmm_pool *pool, uint64_t keep);
+
+/**
+ * trim_some() - give back what is held beyond what the settings say
+ * @pool: the pool; its lock is held, its backend entered
+ *
+ * At most TRIM_EXTENTS extents, among the first TRIM_LOOKS that are free, so that no call takes long. That it fails is
+ * no error: the next call tries again.
+ */
+void trim_some(struct vpmm_pool *pool);
+
+#define TRIM_EXTENTS 8
+#define TRIM_LOOKS 32
+
+#endif /* TRIM_H */

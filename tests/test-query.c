@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a query says, a malloc right after it does. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "fixture.h"
+
+static struct vpmm_forecast query(struct fixture *f, size_t size, struct CUstream_st *stream)
+{
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+
+	assert_ok(vpmm_pool_query(f->pool, size, stream, &forecast));
+	assert_ok(vpmm_pool_check(f->pool));
+	return forecast;
+}
+
+/* What the statistics say that a request has taken. */
+static int way_taken(const struct vpmm_stats *before, const struct vpmm_stats *after)
+{
+	if (after->grown > before->grown)
+		return VPMM_WAY_GROW;
+	return after->reuses > before->reuses ? VPMM_WAY_REUSE : VPMM_WAY_HARVEST;
+}
+
+/* Asks, allocates, and compares; NULL where both say that there is nothing. */
+static void *malloc_as_forecast(struct fixture *f, size_t size, struct CUstream_st *stream, bool may_wait)
+{
+	struct vpmm_forecast forecast = query(f, size, stream);
+	struct vpmm_stats before = fixture_stats(f), after;
+	void *ptr = NULL;
+	int err;
+
+	err = vpmm_malloc(f->pool, &ptr, size, stream);
+	if (forecast.way == VPMM_WAY_NONE) {
+		g_assert_true(err == -ENOMEM || (!err && may_wait));
+		return ptr;
+	}
+	assert_ok(err);
+	after = fixture_stats(f);
+	g_assert_cmpint(forecast.way, ==, way_taken(&before, &after));
+	g_assert_cmpuint(forecast.grown, ==, after.grown - before.grown);
+	g_assert_cmpuint(forecast.remapped, ==, after.remapped - before.remapped);
+	g_assert_cmpuint(forecast.waits, ==, after.waits - before.waits);
+	return ptr;
+}
+
+static size_t random_size(GRand *rand, bool paged)
+{
+	if (paged)
+		return (size_t)g_rand_int_range(rand, 1, 9) * PAGE;
+	switch (g_rand_int_range(rand, 0, 3)) {
+	case 0:
+		return (size_t)g_rand_int_range(rand, 1, 100000);
+	case 1:
+		return (size_t)g_rand_int_range(rand, 1, 8 << 20);
+	default:
+		return (size_t)g_rand_int_range(rand, 1, 20) << 20;
+	}
+}
+
+/* Does what can be done of a stream's work. */
+static void complete_some(struct CUstream_st *stream)
+{
+	int err = vpmm_host_stream_complete(stream, UINT_MAX);
+
+	g_assert_true(!err || err == -EBUSY);
+}
+
+/* Does all work; of streams that wait for one another, one after another. */
+static void complete_all(struct fixture *f)
+{
+	for (int round = 0; round < STREAMS; round++) {
+		for (int i = 0; i < STREAMS; i++)
+			complete_some(f->streams[i]);
+	}
+}
+
+/* A program of so many streams that allocates and frees at random, work pending or not. */
+static void each_as_forecast(struct vpmm_opts opts, int streams, bool scarce, uint32_t seed)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	bool paged = opts.small == VPMM_SMALL_DRIVER;
+	struct { void *ptr; int stream; } held[24] = { 0 };
+	int done = 0, failed = 0;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", scarce ? "60M" : "80G", TRUE);
+	fixture_open(&f, opts);
+	for (int step = 0; step < 1500; step++) {
+		int i = g_rand_int_range(rand, 0, G_N_ELEMENTS(held));
+		int s = g_rand_int_range(rand, 0, streams);
+
+		if (streams > 1 && !g_rand_int_range(rand, 0, 4))
+			assert_ok(vpmm_host_stream_submit(f.streams[s]));
+		/* A wait of the host comes to an end only where nothing is held up. */
+		if (scarce)
+			complete_all(&f);
+		else if (!g_rand_int_range(rand, 0, 3))
+			complete_some(f.streams[s]);
+		if (held[i].ptr) {
+			fixture_free(&f, held[i].ptr, f.streams[held[i].stream]);
+			held[i].ptr = NULL;
+			continue;
+		}
+		held[i].ptr = malloc_as_forecast(&f, random_size(rand, paged), f.streams[s], streams > 1);
+		held[i].stream = s;
+		done += !!held[i].ptr;
+		failed += !held[i].ptr;
+	}
+	g_assert_cmpint(done, >, 300);
+	g_assert_true(failed > 10 || !scarce);
+	complete_all(&f);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	g_rand_free(rand);
+}
+
+static void test_packed(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED }, 1, false, seed);
+}
+
+static void test_packed_streams(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED }, STREAMS, false, seed);
+}
+
+static void test_packed_short(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, 1, true, seed);
+}
+
+static void test_packed_streams_short(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, STREAMS, true, seed);
+}
+
+static void test_paged(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, 1, false, seed);
+}
+
+static void test_paged_streams(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, STREAMS, false, seed);
+}
+
+static void test_paged_short(void)
+{
+	for (uint32_t seed = 1; seed <= 4; seed++)
+		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, STREAMS, true, seed);
+}
+
+/* Fragments are left at random; then what is said to be the largest succeeds, and a page more fails. */
+static void largest_succeeds(struct vpmm_opts opts, uint32_t seed)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	bool paged = opts.small == VPMM_SMALL_DRIVER;
+	struct vpmm_forecast forecast;
+	void *held[24] = { NULL };
+	void *ptr = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "100M", TRUE);
+	fixture_open(&f, opts);
+	for (int step = 0; step < 300; step++) {
+		int i = g_rand_int_range(rand, 0, G_N_ELEMENTS(held));
+
+		if (held[i])
+			fixture_free(&f, held[i], f.streams[0]);
+		held[i] = NULL;
+		if (!g_rand_int_range(rand, 0, 3))
+			continue;
+		if (vpmm_malloc(f.pool, &held[i], random_size(rand, paged), f.streams[0]))
+			held[i] = NULL;
+	}
+	for (int i = 0; i < 24; i += 3) {
+		if (held[i])
+			fixture_free(&f, held[i], f.streams[0]);
+	}
+	forecast = query(&f, PAGE, f.streams[0]);
+	g_assert_cmpuint(forecast.largest, >, 0);
+	assert_error(vpmm_malloc(f.pool, &ptr, forecast.largest + PAGE, f.streams[0]), ENOMEM, "had is");
+	ptr = fixture_malloc_bytes(&f, forecast.largest, f.streams[0]);
+	memset(ptr, 1, forecast.largest);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	g_rand_free(rand);
+}
+
+static void test_largest(void)
+{
+	for (uint32_t seed = 1; seed <= 12; seed++) {
+		largest_succeeds((struct vpmm_opts){ FIXTURE_PACKED }, seed);
+		largest_succeeds((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE }, seed);
+		largest_succeeds((struct vpmm_opts){ FIXTURE_OPTS }, seed);
+	}
+}
+
+/* The limit counts as the device's memory does. */
+static void test_largest_within_limit(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 7 * PAGE + 5 });
+	fixture_malloc(&f, 2, f.streams[0]);
+	g_assert_cmpuint(query(&f, PAGE, f.streams[0]).largest, ==, 5 * PAGE);
+	g_assert_cmpint(query(&f, 6 * PAGE, f.streams[0]).way, ==, VPMM_WAY_NONE);
+	fixture_malloc(&f, 5, f.streams[0]);
+	g_assert_cmpuint(query(&f, PAGE, f.streams[0]).largest, ==, 5);
+	g_assert_cmpint(query(&f, 5, f.streams[0]).way, ==, VPMM_WAY_GROW);
+	g_assert_cmpint(query(&f, 6, f.streams[0]).way, ==, VPMM_WAY_NONE);
+	fixture_close(&f);
+}
+
+/* Where everything is the driver's, so is the answer; and no bytes are always there. */
+static void test_edges(void)
+{
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					     .page_size = SIZE_MAX });
+	g_assert_cmpuint(query(&f, 1, f.streams[0]).largest, ==, 8 * PAGE);
+	g_assert_cmpint(query(&f, 0, f.streams[0]).way, ==, VPMM_WAY_REUSE);
+	g_assert_cmpint(query(&f, SIZE_MAX, f.streams[0]).way, ==, VPMM_WAY_NONE);
+	fixture_close(&f);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_assert_cmpint(query(&f, SIZE_MAX, f.streams[0]).way, ==, VPMM_WAY_NONE);
+	g_assert_cmpuint(query(&f, SIZE_MAX, f.streams[0]).largest, ==, 8 * PAGE);
+	fixture_malloc(&f, 8, f.streams[0]);
+	g_assert_cmpuint(query(&f, 1, f.streams[0]).largest, ==, 0);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/query/packed", test_packed);
+	g_test_add_func("/query/packed-streams", test_packed_streams);
+	g_test_add_func("/query/packed-short", test_packed_short);
+	g_test_add_func("/query/packed-streams-short", test_packed_streams_short);
+	g_test_add_func("/query/paged", test_paged);
+	g_test_add_func("/query/paged-streams", test_paged_streams);
+	g_test_add_func("/query/paged-short", test_paged_short);
+	g_test_add_func("/query/largest", test_largest);
+	g_test_add_func("/query/largest-within-limit", test_largest_within_limit);
+	g_test_add_func("/query/edges", test_edges);
+	return g_test_run();
+}
