@@ -605,6 +605,7 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out);
  * Context: any thread; holds up the pool while it runs, but for what caches serve.
  * Return: 0 when all hold, or
  *	-EUCLEAN one does not; vpmm_last_error() says which,
+ *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  * Since: 0.1
  */

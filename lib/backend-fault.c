@@ -20,8 +20,8 @@ struct fault {
 	struct backend base;
 	struct backend *inner;
 	pthread_mutex_t lock;		/* of all below */
-	struct arm arms[BACKEND_OP_COUNT];
-	uint64_t calls[BACKEND_OP_COUNT];
+	struct arm arms[BACKEND_OP_COUNT + 1];	/* the last is of all operations, and so is its count */
+	uint64_t calls[BACKEND_OP_COUNT + 1];
 	struct backend_left left;
 	GTree *mappings;		/* by address, as one unmap takes any number of them */
 };
@@ -42,21 +42,30 @@ static struct backend *inner_of(struct backend *be)
 	return fault_of(be)->inner;
 }
 
+static int fire(struct arm *arm)
+{
+	if (!arm->count)
+		return 0;
+	if (arm->skip) {
+		arm->skip--;
+		return 0;
+	}
+	arm->count--;
+	return arm->err;
+}
+
 /* Counts a call, and tells whether it is to fail. */
 static int check(struct backend *be, enum backend_op op)
 {
 	struct fault *fault = fault_of(be);
-	struct arm *arm = &fault->arms[op];
-	int err = 0;
+	int err, any;
 
 	pthread_mutex_lock(&fault->lock);
 	fault->calls[op]++;
-	if (arm->count && arm->skip) {
-		arm->skip--;
-	} else if (arm->count) {
-		arm->count--;
-		err = arm->err;
-	}
+	fault->calls[BACKEND_OP_COUNT]++;
+	err = fire(&fault->arms[op]);
+	any = fire(&fault->arms[BACKEND_OP_COUNT]);
+	err = err ? err : any;
 	pthread_mutex_unlock(&fault->lock);
 	return err ? error_set(err, "%s fails, as the test wants it", op_names[op]) : 0;
 }

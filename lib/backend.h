@@ -172,7 +172,7 @@ int backend_fault_wrap(struct backend *inner, struct backend **be);
 /**
  * backend_fault_arm() - make an operation fail
  * @be: a wrapper
- * @op: the operation
+ * @op: the operation; BACKEND_OP_COUNT: whichever is called
  * @skip: how many calls of it pass first, counted from now
  * @count: how many calls then fail; 0 disarms
  * @err: with which negative errno value
@@ -184,7 +184,7 @@ void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip
 /**
  * backend_fault_calls() - how often an operation was called
  * @be: a wrapper
- * @op: the operation
+ * @op: the operation; BACKEND_OP_COUNT: all of them together
  *
  * Return: the number of calls since it was wrapped, those that failed included.
  */

@@ -56,7 +56,8 @@ void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
 	for (guint i = 0; i < map->chunks->len; i++) {
 		struct chunk *chunk = map->chunks->pdata[i];
 
-		if (!chunk->lender)
+		/* There is no later call that could try again. */
+		if (!chunk->lender && be->ops->unreserve(be, chunk->addr, chunk->size))
 			be->ops->unreserve(be, chunk->addr, chunk->size);
 	}
 }

@@ -83,6 +83,13 @@ static int pool_populate(struct vpmm_pool *pool)
 	return pool_create_pages(pool, hole, pool->settings.pages * pool->settings.page_size);
 }
 
+/* There is no later call that could try again. */
+static void unmap_at_last(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	if (extent_unmap(&pool->extents, addr, size, NULL))
+		extent_unmap(&pool->extents, addr, size, NULL);
+}
+
 /* One call for all that is mapped in a row; its streams are past it, or it has none. */
 static void map_unmap(struct vpmm_pool *pool, struct region_map *map)
 {
@@ -96,8 +103,8 @@ static void map_unmap(struct vpmm_pool *pool, struct region_map *map)
 			while (region && region->kind != REGION_UNMAPPED)
 				region = region->next;
 			if (!region || region->addr > start)
-				extent_unmap(&pool->extents, start,
-					     (region ? region->addr : chunk->addr + chunk->size) - start, NULL);
+				unmap_at_last(pool, start,
+					      (region ? region->addr : chunk->addr + chunk->size) - start);
 			region = region ? region->next : NULL;
 		}
 	}
@@ -212,8 +219,12 @@ void pool_delete(struct vpmm_pool *pool)
 	pool_drain(pool);
 	pool_unmap(pool);
 	g_hash_table_iter_init(&iter, pool->small);
-	while (g_hash_table_iter_next(&iter, NULL, &small))
-		be->ops->small_free(be, ((struct small *)small)->addr, NULL);
+	while (g_hash_table_iter_next(&iter, NULL, &small)) {
+		uint64_t addr = ((struct small *)small)->addr;
+
+		if (be->ops->small_free(be, addr, NULL))
+			be->ops->small_free(be, addr, NULL);
+	}
 	cache_sum(pool, &cached);
 	log_add(&pool->log, VPMM_LOG_INFO, "pool destroyed after %" G_GUINT64_FORMAT " allocations",
 		pool->counts.mallocs + cached.mallocs);

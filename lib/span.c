@@ -102,6 +102,7 @@ int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 {
 	size_t page = pool->settings.page_size, bytes = span_growth(pool);
 	GPtrArray *extents = g_ptr_array_new();
+	guint chunks = pool->spans.chunks->len;
 	struct region *hole;
 	size_t left = 0;
 	int err;
@@ -115,7 +116,7 @@ int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 		err = extent_create(&pool->extents, bytes, bytes, false, extents);
 	}
 	if (err)
-		goto out;
+		goto err_drop;
 	err = extent_map_at(&pool->extents, hole->addr, extents, &left);
 	if (err)
 		goto err_release;
@@ -134,6 +135,9 @@ err_release:
 		region_set_stray(&pool->spans, hole);
 	}
 	extent_release(&pool->extents, extents, 0);
+err_drop:
+	if (pool->spans.chunks->len > chunks && !left)
+		chunk_drop(pool, hole->chunk);
 out:
 	g_ptr_array_free(extents, TRUE);
 	return err;

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "pool.h"
+#include "sweep.h"
+
+#define ERRORS_MAX 4
+
+struct sweep_block {
+	void *ptr;
+	size_t size;
+	uint64_t seed;
+};
+
+/* Which errors an operation can give, but -EIO, which all can. */
+static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
+	[BACKEND_OP_enter] = { -EBUSY },
+	[BACKEND_OP_reserve] = { -ENOMEM },
+	[BACKEND_OP_create] = { -ENOMEM },
+	[BACKEND_OP_map] = { -ENOMEM },
+	[BACKEND_OP_access] = { -ENOMEM },
+	[BACKEND_OP_unmap] = { -EBUSY },
+	[BACKEND_OP_stream_id] = { -EINVAL, -EBUSY },
+	[BACKEND_OP_stream_wait] = { -EINVAL },
+	[BACKEND_OP_event_create] = { -ENOMEM },
+	[BACKEND_OP_event_record] = { -EINVAL },
+	[BACKEND_OP_small_alloc] = { -ENOMEM, -ENOTSUP },
+	[BACKEND_OP_small_free] = { -EINVAL },
+};
+
+static const char *const op_names[BACKEND_OP_COUNT + 1] = {
+#define X(name) #name,
+	BACKEND_FAULT_OPS(X)
+#undef X
+	"every operation",
+};
+
+static const struct mode {
+	const char *name;
+	struct vpmm_opts opts;
+	bool cache;
+} modes[SWEEP_MODES] = {
+	{ "packed", { FIXTURE_PACKED }, true },
+	{ "packed-uncached", { FIXTURE_PACKED }, false },
+	{ "paged", { FIXTURE_OPTS }, false },
+	{ "paged-cached", { FIXTURE_OPTS }, true },
+};
+
+/**
+ * struct trial - one run of one action
+ * @on: the device
+ * @scene: the action
+ * @mode: the kind of pool
+ * @op: which operation fails; BACKEND_OP_COUNT: all of them
+ * @skip: how many calls pass before
+ * @count: how many fail then
+ * @err: with what; 0: nothing fails
+ * @calls: receives how often the action called each operation
+ */
+struct trial {
+	const struct sweep_device *on;
+	const struct sweep_scene *scene;
+	const struct mode *mode;
+	enum backend_op op;
+	unsigned int skip;
+	unsigned int count;
+	int err;
+	uint64_t calls[BACKEND_OP_COUNT + 1];
+};
+
+/* What a test is about, and what it has counted. */
+struct plan {
+	const struct sweep_device *on;
+	const struct sweep_scene *scene;
+	bool (*ready)(void);
+	void (*settled)(void);
+	uint64_t calls;
+	uint64_t runs;
+};
+
+static const char *how_often(const struct trial *t)
+{
+	if (!t->err)
+		return "not at all";
+	return t->count == UINT_MAX ? "from then on" : t->count == 1 ? "once" : "twice";
+}
+
+#define trial_fail(t, format, ...) \
+	g_error("%s, %s: call %u of %s fails %s with %d: " format, (t)->scene->name, (t)->mode->name, (t)->skip + 1, \
+		op_names[(t)->op], how_often(t), (t)->err, ##__VA_ARGS__)
+
+bool sweep_is_full(void)
+{
+	return !g_strcmp0(g_getenv("VPMM_TEST_SWEEP"), "full");
+}
+
+/* Situations and actions */
+
+static uint64_t next_seed(void)
+{
+	static uint64_t seed;
+
+	return ++seed * UINT64_C(0xD1342543DE82EF95);
+}
+
+int sweep_malloc(struct sweep *s, size_t size, int stream)
+{
+	struct sweep_block block = { .size = size, .seed = next_seed() };
+	int err;
+
+	err = vpmm_malloc(s->pool, &block.ptr, size, s->streams[stream]);
+	if (err)
+		return err;
+	if (s->on->settle && !s->held)
+		s->on->settle(s->streams[stream]);
+	s->on->fill(block.ptr, size, block.seed);
+	g_array_append_val(s->blocks, block);
+	return 0;
+}
+
+int sweep_free(struct sweep *s, void *ptr, int stream)
+{
+	int err;
+
+	err = vpmm_free(s->pool, ptr, s->streams[stream]);
+	for (guint i = 0; i < s->blocks->len && !err; i++) {
+		if (g_array_index(s->blocks, struct sweep_block, i).ptr == ptr)
+			g_array_remove_index_fast(s->blocks, i--);
+	}
+	return err;
+}
+
+void *sweep_have(struct sweep *s, size_t size, int stream)
+{
+	assert_ok(sweep_malloc(s, size, stream));
+	return g_array_index(s->blocks, struct sweep_block, s->blocks->len - 1).ptr;
+}
+
+void sweep_drop(struct sweep *s, void *ptr, int stream)
+{
+	assert_ok(sweep_free(s, ptr, stream));
+}
+
+void sweep_busy(struct sweep *s, int stream)
+{
+	if (s->idle)
+		return;
+	assert_ok(s->on->device->hold(s->streams[stream]));
+	s->held |= 1u << stream;
+}
+
+void sweep_finish(struct sweep *s, int stream)
+{
+	assert_ok(s->on->device->finish(s->streams[stream]));
+	s->held &= ~(1u << stream);
+}
+
+int sweep_create(struct sweep *s)
+{
+	struct settings settings;
+	int err;
+
+	assert_ok(settings_from_opts(&settings, &s->opts));
+	err = pool_new(&s->pool, s->be, &settings);
+	if (!err)
+		s->pool->settings.cache = s->cache;
+	return err;
+}
+
+/* One trial */
+
+static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
+{
+	opts->va_size = with->va_size ? with->va_size : opts->va_size;
+	opts->pages = with->pages;
+	opts->reuse = with->reuse;
+	opts->extent_max = with->extent_max ? with->extent_max : opts->extent_max;
+	opts->small = with->small ? with->small : opts->small;
+}
+
+static void trial_open(struct trial *t, struct sweep *s)
+{
+	struct backend *inner;
+
+	*s = (struct sweep){ .on = t->on, .opts = t->mode->opts, .cache = t->mode->cache };
+	s->idle = t->scene->waits && !t->on->completes;
+	s->blocks = g_array_new(FALSE, FALSE, sizeof(struct sweep_block));
+	override(&s->opts, &t->scene->opts);
+	if (t->scene->capacity)
+		g_setenv("VPMM_HOST_CAPACITY", t->scene->capacity, TRUE);
+	assert_ok(t->on->device->open(&inner));
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	assert_ok(backend_fault_wrap(inner, &s->be));
+	assert_ok(s->be->ops->enter(s->be));
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(t->on->device->stream_create(&s->streams[i]));
+	if (!t->scene->makes)
+		assert_ok(sweep_create(s));
+	if (t->scene->prepare)
+		t->scene->prepare(s);
+}
+
+static void trial_check(struct trial *t, struct sweep *s, const char *when)
+{
+	if (s->pool && vpmm_pool_check(s->pool))
+		trial_fail(t, "%s: %s", when, vpmm_last_error());
+	for (guint i = 0; i < s->blocks->len; i++) {
+		const struct sweep_block *block = &g_array_index(s->blocks, struct sweep_block, i);
+
+		if (!t->on->intact(block->ptr, block->size, block->seed))
+			trial_fail(t, "%s: the block of %zu bytes at %p is not what it was", when, block->size,
+				   block->ptr);
+	}
+}
+
+static struct vpmm_stats trial_stats(struct sweep *s)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	if (s->pool)
+		assert_ok(vpmm_pool_stats(s->pool, &stats));
+	return stats;
+}
+
+static void trial_count(struct trial *t, struct sweep *s, bool after)
+{
+	for (int op = 0; op <= BACKEND_OP_COUNT; op++)
+		t->calls[op] = backend_fault_calls(s->be, op) - (after ? t->calls[op] : 0);
+}
+
+/* Memory may have been given back; none may have come, and what is allocated is as it was. */
+static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_stats *before)
+{
+	struct vpmm_stats after = trial_stats(s);
+
+#define AT_MOST(what) \
+	do { \
+		if (after.what > before->what) \
+			trial_fail(t, #what " was %" G_GUINT64_FORMAT ", and is %" G_GUINT64_FORMAT, before->what, \
+				   after.what); \
+	} while (0)
+	AT_MOST(live);
+	AT_MOST(small_live);
+	AT_MOST(mapped);
+	AT_MOST(mallocs);
+	/* Address space that the driver does not take back when it should serves the next request. */
+	if (t->op != BACKEND_OP_COUNT && t->op != BACKEND_OP_unreserve) {
+		AT_MOST(chunks);
+		AT_MOST(reserved);
+	}
+#undef AT_MOST
+	if (after.live < before->live || after.small_live < before->small_live || after.frees != before->frees)
+		trial_fail(t, "something was freed");
+}
+
+/* The action, with its fault, and the same once more if it fails. */
+static void trial_act(struct trial *t, struct sweep *s)
+{
+	struct vpmm_stats before = trial_stats(s);
+	bool was = s->pool;
+	int err;
+
+	trial_count(t, s, false);
+	backend_fault_arm(s->be, t->op, t->skip, t->err ? t->count : 0, t->err);
+	err = t->scene->act(s);
+	backend_fault_arm(s->be, t->op, 0, 0, 0);
+	trial_count(t, s, true);
+	if (err != t->scene->result && (err != t->err || t->calls[t->op] <= t->skip))
+		trial_fail(t, "the action returns %d: %s", err, vpmm_last_error());
+	if (t->op == BACKEND_OP_COUNT && t->count == UINT_MAX && !t->skip && err != -EIO)
+		trial_fail(t, "the action returns %d, and no call succeeds", err);
+	trial_check(t, s, "after the fault");
+	if (err && was)
+		trial_compare(t, s, &before);
+	if (err != t->scene->result && t->scene->act(s) != t->scene->result)
+		trial_fail(t, "the second time, it fails as well: %s", vpmm_last_error());
+	trial_check(t, s, "after the action");
+}
+
+/* All that is left goes, and the pool serves on; at the end nothing is left. */
+static void trial_close(struct trial *t, struct sweep *s)
+{
+	struct backend_left left, none = { 0 };
+
+	/* One may wait for another. */
+	for (int i = 0; i < STREAMS * STREAMS; i++)
+		sweep_finish(s, i % STREAMS);
+	for (int i = 0; i < STREAMS && t->on->settle; i++)
+		t->on->settle(s->streams[i]);
+	for (int i = 0; s->pool && s->blocks->len; i++)
+		sweep_drop(s, g_array_index(s->blocks, struct sweep_block, 0).ptr, i % STREAMS);
+	if (s->pool) {
+		sweep_have(s, PAGE + 512, 1);
+		sweep_have(s, 2 * PAGE, 2);
+		trial_check(t, s, "at the end");
+		pool_delete(s->pool);
+	}
+	backend_fault_left(s->be, &left);
+	if (memcmp(&left, &none, sizeof(left)))
+		trial_fail(t, "left are %" G_GUINT64_FORMAT " reservations, %" G_GUINT64_FORMAT " handles, %"
+			   G_GUINT64_FORMAT " mappings, %" G_GUINT64_FORMAT " events, %" G_GUINT64_FORMAT
+			   " small allocations", left.reservations, left.handles, left.mappings, left.events,
+			   left.small);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(t->on->device->stream_destroy(s->streams[i]));
+	s->be->ops->leave(s->be);
+	s->be->ops->close(s->be);
+	g_array_free(s->blocks, TRUE);
+}
+
+static void trial_run(struct trial *t)
+{
+	struct sweep s;
+
+	trial_open(t, &s);
+	trial_act(t, &s);
+	trial_close(t, &s);
+}
+
+/* All trials of an action */
+
+/* Of all tests of the program. */
+static struct {
+	uint64_t calls;
+	uint64_t runs;
+	uint64_t left_out;
+} totals;
+
+static bool is_left_out(void)
+{
+	const char *text = g_getenv("VPMM_TEST_SWEEP");
+	guint64 each = text ? g_ascii_strtoull(text, NULL, 10) : 1;
+
+	return each > 1 && (totals.runs + totals.left_out) % each;
+}
+
+static void plan_run(struct plan *p, struct trial t)
+{
+	if (is_left_out()) {
+		totals.left_out++;
+		return;
+	}
+	trial_run(&t);
+	if (p->settled)
+		p->settled();
+	p->runs++;
+	totals.runs++;
+}
+
+/* What these never get back is lost, whoever asks: after the last try of all there is nobody left to try again. */
+static bool gives_back(enum backend_op op)
+{
+	return op == BACKEND_OP_unmap || op == BACKEND_OP_release || op == BACKEND_OP_unreserve ||
+	       op == BACKEND_OP_small_free;
+}
+
+/* Each call of an operation fails once, and from then on. */
+static void plan_op(struct plan *p, const struct trial *dry, enum backend_op op, int err)
+{
+	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .op = op, .err = err };
+
+	for (t.skip = 0; t.skip < dry->calls[op]; t.skip++) {
+		t.count = 1;
+		plan_run(p, t);
+		if (p->scene->unmakes && gives_back(op))
+			continue;
+		t.count = UINT_MAX;
+		plan_run(p, t);
+	}
+}
+
+/* Each call fails together with the next, which may be there to undo what was done; and with all that follow. */
+static void plan_any(struct plan *p, const struct trial *dry)
+{
+	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .op = BACKEND_OP_COUNT, .err = -EIO };
+
+	for (t.skip = 0; t.skip < dry->calls[BACKEND_OP_COUNT]; t.skip++) {
+		t.count = 2;
+		plan_run(p, t);
+		t.count = UINT_MAX;
+		plan_run(p, t);
+	}
+}
+
+static void plan_mode(struct plan *p, const struct mode *mode)
+{
+	struct trial dry = { .on = p->on, .scene = p->scene, .mode = mode };
+
+	trial_run(&dry);
+	/* Where work completes when it likes, a wait that is there in one run may not be in the next. */
+	if (!dry.calls[p->scene->reaches] && p->on->completes)
+		g_error("%s, %s: the action does not call %s", p->scene->name, mode->name,
+			op_names[p->scene->reaches]);
+	p->calls += dry.calls[BACKEND_OP_COUNT];
+	totals.calls += dry.calls[BACKEND_OP_COUNT];
+	for (int op = 0; op < BACKEND_OP_COUNT; op++) {
+		plan_op(p, &dry, op, -EIO);
+		for (unsigned int i = 0; i < ERRORS_MAX && errors[op][i]; i++)
+			plan_op(p, &dry, op, errors[op][i]);
+	}
+	/* Once all fails, nothing of a pool that is none yet, or none any more, comes back. */
+	if (!p->scene->makes && !p->scene->unmakes)
+		plan_any(p, &dry);
+}
+
+static void sweep_test(gconstpointer data)
+{
+	struct plan plan = *(const struct plan *)data;
+
+	if (!plan.ready())
+		return;
+	if (plan.scene->capacity && !plan.on->capacity) {
+		g_test_skip("nobody says how much memory the device has");
+		return;
+	}
+	for (int i = 0; i < SWEEP_MODES; i++) {
+		if (plan.scene->modes & 1u << i)
+			plan_mode(&plan, &modes[i]);
+	}
+	g_test_message("%s on %s: %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs", plan.scene->name,
+		       plan.on->name, plan.calls, plan.runs);
+}
+
+static void total_test(void)
+{
+	if (!totals.runs) {
+		g_test_skip("nothing was run");
+		return;
+	}
+	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
+		       G_GUINT64_FORMAT " left out", sweep_scene_count, totals.calls, totals.runs, totals.left_out);
+	totals.calls = totals.runs = totals.left_out = 0;
+}
+
+void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(void), void (*settled)(void))
+{
+	char *path;
+
+	for (size_t i = 0; i < sweep_scene_count; i++) {
+		struct plan *plan = g_new0(struct plan, 1);
+
+		path = g_strdup_printf("%s/%s", prefix, sweep_scenes[i].name);
+
+		*plan = (struct plan){ .on = on, .scene = &sweep_scenes[i], .ready = ready, .settled = settled };
+		g_test_add_data_func_full(path, plan, sweep_test, g_free);
+		g_free(path);
+	}
+	path = g_strdup_printf("%s/total", prefix);
+	g_test_add_func(path, total_test);
+	g_free(path);
+}
