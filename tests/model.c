@@ -87,7 +87,10 @@ void model_close(struct model *m)
 	model_disarm(m);
 	model_complete_all(m);
 	model_check(m);
-	fixture_close(&m->f);
+	if (m->beside)
+		fixture_close_beside(&m->f);
+	else
+		fixture_close(&m->f);
 	g_ptr_array_free(m->live, TRUE);
 }
 
@@ -134,12 +137,16 @@ static uint64_t rounded(const struct model *m, size_t size)
 static bool lacks(struct model *m, size_t size)
 {
 	struct vpmm_stats stats = fixture_stats(&m->f);
-	uint64_t taken = stats.mapped + stats.small_mapped;
+	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t taken;
 
 	if (m->few_mappings)
 		return true;
 	if (!m->capacity)
 		return false;
+	/* By whatever pool. */
+	assert_ok(vpmm_pool_info(m->f.pool, &info));
+	taken = info.memory_total - info.memory_free;
 	if (!rounded(m, size))
 		return taken + MAX(SMALL_SEGMENT, size) > m->capacity;
 	/* Memory comes in pages, and only what is in whole extents can be put together with others. */
@@ -278,24 +285,6 @@ void model_complete_all(struct model *m)
 		busy = false;
 		for (int i = 0; i < STREAMS; i++)
 			busy |= vpmm_host_stream_complete(m->f.streams[i], UINT_MAX) == -EBUSY;
-	}
-}
-
-void model_renew_stream(struct model *m, int index)
-{
-	struct CUstream_st *old = m->f.streams[index];
-	int err = vpmm_host_stream_destroy(old);
-
-	g_assert_true(err == 0 || err == -EBUSY);
-	if (err)
-		return;
-	assert_ok(vpmm_host_stream_create(&m->f.streams[index]));
-	/* All work of the old one is done, so whoever uses its allocations now comes after it. */
-	for (guint i = 0; i < m->live->len; i++) {
-		struct model_allocation *a = m->live->pdata[i];
-
-		if (a->stream == old)
-			a->stream = m->f.streams[index];
 	}
 }
 
