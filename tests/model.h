@@ -29,6 +29,7 @@ struct model_allocation {
  * @capacity: bytes of the device's memory; 0: as much as it takes
  * @few_mappings: whether the device has so few mappings that they may run out
  * @beside: whether other pools may exist on the device
+ * @seldom: whether model_check() is not called after each call
  * @armed: whether the next call may fail
  * @errors: bit -err for each error that it may fail with
  * @live: of struct model_allocation
@@ -48,6 +49,7 @@ struct model {
 	uint64_t capacity;
 	bool few_mappings;
 	bool beside;
+	bool seldom;
 	bool armed;
 	uint64_t errors;
 	GPtrArray *live;

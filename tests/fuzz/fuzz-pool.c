@@ -360,7 +360,9 @@ static void allocate_small(struct program *p, struct model *m, uint8_t a, uint8_
 /* From one byte to 240 MiB, each power of two as likely. */
 static void allocate_any(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	allocate(m, MAX(1, ((size_t)(8 + (a >> 5)) << (a % 28) >> 3) - (b >> 4)), stream_of(p, b));
+	size_t size = (size_t)(8 + (a >> 5)) << (a % 28) >> 3, less = b >> 4;
+
+	allocate(m, size > less ? size - less : 1, stream_of(p, b));
 }
 
 static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -482,6 +484,7 @@ static void operate(struct program *p, size_t at)
 	else
 		perform(&step);
 	for (unsigned int i = 0; i < p->pools; i++) {
+		p->m[i].seldom |= p->done >= CLOSELY;
 		if (!p->m[i].armed && (p->done < CLOSELY || p->done % SELDOM == 0))
 			model_check(&p->m[i]);
 	}
