@@ -205,6 +205,15 @@ static void arm(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	model_arm(m, fault->op, b & 15, times == 15 ? UINT_MAX : 1 + times % 4, fault->err);
 }
 
+/* What fails half way fails to be undone as well. */
+static void arm_undo(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	arm(p, m, a, b);
+	model_arm(m, BACKEND_OP_unmap, b % 4, UINT_MAX, -EIO);
+	if (b & 0x80)
+		model_arm(m, BACKEND_OP_release, 0, UINT_MAX, -EIO);
+}
+
 /*
  * One more pool, which may fail to come about. What is given back then has no second chance, so that may not fail.
  */
@@ -365,6 +374,12 @@ static void allocate_any(struct program *p, struct model *m, uint8_t a, uint8_t 
 	allocate(m, size > less ? size - less : 1, stream_of(p, b));
 }
 
+/* Never the same size twice, however often it is repeated. */
+static void allocate_another(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	allocate(m, ((size_t)a << 14) + p->done * POOL_PIECE, stream_of(p, b));
+}
+
 static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	if (!m->live->len)
@@ -446,6 +461,8 @@ static void (*const operations[WHAT_ROW + 1])(struct program *p, struct model *m
 	[16] = repeat,
 	[17] = give_back_many,
 	[18] = wait_for,
+	[19] = allocate_another,
+	[20] = arm_undo,
 };
 
 struct step {
