@@ -9,7 +9,7 @@
 /* Of fixed size, so that an error can be explained when there is no memory, and nothing is left when a thread ends. */
 static _Thread_local char sentence[ERROR_SENTENCE_MAX];
 
-int error_set(int err, const char *format, ...)
+int (error_set)(int err, const char *format, ...)
 {
 	va_list args;
 
@@ -20,7 +20,7 @@ int error_set(int err, const char *format, ...)
 	return err;
 }
 
-int error_add(int err, const char *format, ...)
+int (error_add)(int err, const char *format, ...)
 {
 	char doing[256];
 	size_t used, kept;

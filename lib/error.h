@@ -21,6 +21,20 @@ int error_set(int err, const char *format, ...) __attribute__((format(printf, 2,
  */
 int error_add(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Macros besides, so that compilers and static analysis see what comes back: not 0, where @err is not. */
+#define error_set(err, ...) \
+	({ \
+		int error_set_ = (err); \
+		(error_set)(error_set_, __VA_ARGS__); \
+		error_set_; \
+	})
+#define error_add(err, ...) \
+	({ \
+		int error_add_ = (err); \
+		(error_add)(error_add_, __VA_ARGS__); \
+		error_add_; \
+	})
+
 #define ERROR_SENTENCE_MAX 1024
 
 /* A sentence that is put aside. */

@@ -40,7 +40,10 @@ void fixture_uncache(struct fixture *f);
 /* Destroys the pool and the streams, and fails the test if anything is left in the host backend. */
 void fixture_close(struct fixture *f);
 
-/* The same for what is created otherwise. */
+/* Destroys them beside other pools, which still have what they have. */
+void fixture_close_beside(struct fixture *f);
+
+/* Fails the test if anything is left in the host backend. */
 void fixture_assert_nothing_left(void);
 
 /* Allocates pages, which must succeed, and checks the pool. */

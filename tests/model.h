@@ -28,6 +28,8 @@ struct model_allocation {
  * @faulty: whether the pool is on the fault backend
  * @capacity: bytes of the device's memory; 0: as much as it takes
  * @few_mappings: whether the device has so few mappings that they may run out
+ * @beside: whether other pools may exist on the device
+ * @seldom: whether model_check() is not called after each call
  * @armed: whether the next call may fail
  * @errors: bit -err for each error that it may fail with
  * @live: of struct model_allocation
@@ -47,6 +49,8 @@ struct model {
 	bool faulty;
 	uint64_t capacity;
 	bool few_mappings;
+	bool beside;
+	bool seldom;
 	bool armed;
 	uint64_t errors;
 	GPtrArray *live;
@@ -63,15 +67,15 @@ struct model {
 
 /**
  * model_open() - create a pool and streams
- * @m: receives them, with @m->capacity and @m->few_mappings already set
+ * @m: receives them, with @m->capacity, @m->few_mappings and @m->beside already set
  * @opts: for the pool
  * @faulty: whether calls of the driver are to fail when told to
  */
 void model_open(struct model *m, struct vpmm_opts opts, bool faulty);
 
 /**
- * model_close() - complete all work, destroy the pool with all that is live, and find nothing left
- * @m: the model
+ * model_close() - complete all work, destroy the pool with all that is live, and find nothing left, unless others are
+ * @m: the model; work on streams that are not the fixture's is complete
  */
 void model_close(struct model *m);
 
@@ -150,13 +154,6 @@ void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n)
  * @m: the model
  */
 void model_complete_all(struct model *m);
-
-/**
- * model_renew_stream() - destroy a stream, unless it waits for another, and create one in its place
- * @m: the model
- * @index: of the stream
- */
-void model_renew_stream(struct model *m, int index);
 
 /**
  * model_check() - hold the pool against the model

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Many operations by several threads on streams that they all share: soak [OPERATIONS [SEED]], half of them on a pool
- * in whole pages, half on one with extents.
+ * Many operations by several threads on streams that they all share: soak [OPERATIONS [SEED]], on a pool in whole pages,
+ * on one with extents, and some of them on one that waits on the host.
  *
- * A table of slots holds what is allocated. An operation takes a slot at random: an empty one is allocated and filled on
- * a stream, a full one verified and freed, on its stream or on another that waits for it, whichever thread had it
- * before. Work completes now and then, on whatever thread that is. Now and then everything is held against the rest.
+ * Most are pairs, as a program's loop has them: what a thread allocates on a stream, it frees there at once. The others
+ * take slots at random from a table that all threads share: an empty one is allocated and filled on a stream, a full
+ * one verified and freed, on its stream or on another that waits for it, whichever thread had it before; and now and
+ * then another call of the library is made. Work completes at any time, on whatever thread that is.
+ *
+ * The operations come in phases, and after each, with no thread left, some streams are destroyed and others take their
+ * place, everything is held against the rest, and the process may not have taken more of the host's memory.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fixture.h"
 #include "progress.h"
@@ -20,6 +25,19 @@
 #define SOAK_STREAMS 16
 #define SLOTS 256
 #define CHECK_EVERY 20000
+#define PHASES 16
+
+/* Of so many steps, one is on a slot, the others are pairs; of so many of those on slots, one makes another call. */
+#define SLOT_EVERY 2
+#define OTHER_EVERY 32
+
+/* Of so many pairs, one has work between its two calls. */
+#define WORK_EVERY 16
+
+/* In this many phases a process takes the memory that it is going to have; in MiB, and a part, what may come on top. */
+#define WARM_PHASES 4
+#define GROWTH_MIB 16
+#define GROWTH_PART 10
 
 struct slot {
 	pthread_mutex_t lock;
@@ -34,8 +52,10 @@ struct soak {
 	bool paged;
 	struct CUstream_st *streams[SOAK_STREAMS];
 	struct slot slots[SLOTS];
-	uint64_t operations;		/* of each thread */
-	uint64_t done;			/* of all, atomic */
+	uint64_t operations;		/* of each thread in a phase */
+	uint64_t done;			/* of all, in the phases before */
+	uint64_t total;
+	FILE *dump;
 	struct progress bar;
 };
 
@@ -152,38 +172,127 @@ static void check(struct soak *soak)
 	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
 }
 
+/* What threads do beside, with a slot that is theirs, full or empty. */
+static void use_stats(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_pool_stats(w->soak->pool, &stats));
+	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped);
+}
+
+static void use_info(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	assert_ok(vpmm_pool_info(w->soak->pool, &info));
+	g_assert_cmpuint(info.page_size, ==, PAGE);
+}
+
+static void use_dump(struct worker *w, struct slot *slot, GRand *rand)
+{
+	if (w->seed % THREADS)
+		return;
+	rewind(w->soak->dump);
+	assert_ok(vpmm_pool_dump(w->soak->pool, w->soak->dump));
+}
+
+static void use_wrongly(struct worker *w, struct slot *slot, GRand *rand)
+{
+	void *ptr = NULL;
+
+	assert_error(vpmm_free(w->soak->pool, w, any_stream(w->soak, rand)), EINVAL, "no allocation");
+	assert_error(vpmm_malloc(w->soak->pool, &ptr, SIZE_MAX / 2, any_stream(w->soak, rand)), ENOMEM, "bytes");
+}
+
+static void use_own_stream(struct worker *w, struct slot *slot, GRand *rand)
+{
+	void *ptr;
+
+	assert_ok(vpmm_malloc(w->soak->pool, &ptr, PAGE, VPMM_HOST_STREAM_PER_THREAD));
+	assert_ok(vpmm_free(w->soak->pool, ptr, VPMM_HOST_STREAM_PER_THREAD));
+}
+
+static void verify_slot(struct worker *w, struct slot *slot, GRand *rand)
+{
+	if (slot->ptr)
+		launch(slot, verify);
+}
+
+static void (*const others[])(struct worker *w, struct slot *slot, GRand *rand) = {
+	use_stats,
+	use_info,
+	use_dump,
+	use_wrongly,
+	use_own_stream,
+	verify_slot,
+};
+
+static void take_slot(struct worker *w, uint64_t i, GRand *rand)
+{
+	struct slot *slot = &w->soak->slots[g_rand_int_range(rand, 0, SLOTS)];
+
+	pthread_mutex_lock(&slot->lock);
+	if (i % OTHER_EVERY == 0)
+		others[g_rand_int_range(rand, 0, G_N_ELEMENTS(others))](w, slot, rand);
+	if (slot->ptr)
+		empty_slot(w, slot, rand);
+	else
+		fill_slot(w, slot, rand);
+	pthread_mutex_unlock(&slot->lock);
+	if (i % 2)
+		complete(w->soak, rand);
+}
+
+/* On streams that are the thread's own but for what slots have on them. */
+static void take_pair(struct worker *w, uint64_t i)
+{
+	static const size_t sizes[] = { PAGE, 512, 3 * PAGE, 65536 + 48 };
+	struct slot slot = { .size = sizes[i / 64 % G_N_ELEMENTS(sizes)] };
+	void *ptr;
+
+	slot.stream = w->soak->streams[w->seed % THREADS + i / 1024 % 2 * THREADS];
+	assert_ok(vpmm_malloc(w->soak->pool, &ptr, slot.size, slot.stream));
+	slot.ptr = ptr;
+	if (i % WORK_EVERY == 0) {
+		slot.pattern = (uint64_t)w->seed << 48 | ++w->patterns;
+		launch(&slot, fill);
+		launch(&slot, verify);
+	}
+	assert_ok(vpmm_free(w->soak->pool, ptr, slot.stream));
+}
+
 static void *work(void *data)
 {
 	struct worker *w = data;
 	struct soak *soak = w->soak;
 	GRand *rand = g_rand_new_with_seed(w->seed);
 
-	for (uint64_t i = 1; i <= soak->operations; i++) {
-		struct slot *slot = &soak->slots[g_rand_int_range(rand, 0, SLOTS)];
-
-		pthread_mutex_lock(&slot->lock);
-		if (slot->ptr)
-			empty_slot(w, slot, rand);
-		else
-			fill_slot(w, slot, rand);
-		pthread_mutex_unlock(&slot->lock);
-		if (i % 2)
-			complete(soak, rand);
+	for (uint64_t i = 1, done = 0; done < soak->operations; i++) {
+		if (i % SLOT_EVERY == 0) {
+			take_slot(w, i / SLOT_EVERY, rand);
+			done++;
+		} else {
+			take_pair(w, i);
+			done += 2;
+		}
 		if (i % CHECK_EVERY == 0)
 			check(soak);
 		if (i % PROGRESS_STRIDE)
 			continue;
-		__atomic_add_fetch(&soak->done, PROGRESS_STRIDE, __ATOMIC_RELAXED);
 		if (w->seed % THREADS == 0)
-			progress_show(&soak->bar, __atomic_load_n(&soak->done, __ATOMIC_RELAXED),
-				      soak->operations * THREADS);
+			progress_show(&soak->bar, soak->done + done * THREADS, soak->total);
 	}
+	/* What a thread has on its own stream, no other can complete. */
+	assert_ok(vpmm_host_stream_complete(VPMM_HOST_STREAM_PER_THREAD, UINT_MAX));
 	g_rand_free(rand);
 	return NULL;
 }
 
 static void soak_open(struct soak *soak, struct vpmm_opts opts)
 {
+	soak->dump = tmpfile();
+	g_assert_nonnull(soak->dump);
 	assert_ok(vpmm_pool_create(&soak->pool, &opts));
 	for (int i = 0; i < SOAK_STREAMS; i++)
 		assert_ok(vpmm_host_stream_create(&soak->streams[i]));
@@ -191,23 +300,62 @@ static void soak_open(struct soak *soak, struct vpmm_opts opts)
 		pthread_mutex_init(&soak->slots[i].lock, NULL);
 }
 
+static void complete_all(struct soak *soak)
+{
+	bool busy = true;
+
+	while (busy) {
+		busy = false;
+		for (int i = 0; i < SOAK_STREAMS; i++)
+			busy |= vpmm_host_stream_complete(soak->streams[i], UINT_MAX) == -EBUSY;
+	}
+}
+
+/* As all work is done, what an old stream had is a new one's without a wait. */
+static void renew_streams(struct soak *soak, unsigned int phase)
+{
+	complete_all(soak);
+	for (unsigned int i = phase % 4; i < SOAK_STREAMS; i += 4) {
+		struct CUstream_st *old = soak->streams[i];
+
+		assert_ok(vpmm_host_stream_destroy(old));
+		assert_ok(vpmm_host_stream_create(&soak->streams[i]));
+		for (int j = 0; j < SLOTS; j++) {
+			if (soak->slots[j].stream == old)
+				soak->slots[j].stream = soak->streams[i];
+		}
+	}
+}
+
+/* KiB of the host's memory that are the process's own, device memory apart; 0 where a sanitizer has more of it. */
+static uint64_t host_memory(void)
+{
+	uint64_t kib = 0;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	char *text, *line;
+
+	if (g_getenv("LD_PRELOAD") || !g_file_get_contents("/proc/self/status", &text, NULL, NULL))
+		return 0;
+	line = strstr(text, "RssAnon:");
+	if (line)
+		kib = g_ascii_strtoull(line + strlen("RssAnon:"), NULL, 10);
+	g_free(text);
+#endif
+	return kib;
+}
+
 static void soak_close(struct soak *soak)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	GRand *rand = g_rand_new_with_seed(0);
 	struct worker w = { .soak = soak };
-	bool busy = true;
 
 	for (int i = 0; i < SLOTS; i++) {
 		if (soak->slots[i].ptr)
 			empty_slot(&w, &soak->slots[i], rand);
 		pthread_mutex_destroy(&soak->slots[i].lock);
 	}
-	while (busy) {
-		busy = false;
-		for (int i = 0; i < SOAK_STREAMS; i++)
-			busy |= vpmm_host_stream_complete(soak->streams[i], UINT_MAX) == -EBUSY;
-	}
+	complete_all(soak);
 	check(soak);
 	assert_ok(vpmm_pool_stats(soak->pool, &stats));
 	g_assert_cmpuint(stats.live, ==, 0);
@@ -217,6 +365,7 @@ static void soak_close(struct soak *soak)
 	for (int i = 0; i < SOAK_STREAMS; i++)
 		assert_ok(vpmm_host_stream_destroy(soak->streams[i]));
 	fixture_assert_nothing_left();
+	fclose(soak->dump);
 	g_rand_free(rand);
 	printf("%" G_GUINT64_FORMAT " allocations, of which %" G_GUINT64_FORMAT " found a free block, %" G_GUINT64_FORMAT
 	       " were gathered and %" G_GUINT64_FORMAT " grew the pool to %" G_GUINT64_FORMAT " MiB, after %"
@@ -235,22 +384,48 @@ static uint64_t number(const char *text)
 	return value;
 }
 
-static void run(struct vpmm_opts opts, uint64_t operations, guint32 seed)
+static void run_phase(struct soak *soak, guint32 seed)
 {
-	static struct soak soak;
 	struct worker workers[THREADS];
 
-	soak = (struct soak){ .operations = (operations + THREADS - 1) / THREADS, .paged = opts.extent_max == PAGE };
-	soak_open(&soak, opts);
-	progress_begin(&soak.bar, "soak");
 	for (guint32 i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){ .soak = &soak, .seed = seed * THREADS + i };
+		workers[i] = (struct worker){ .soak = soak, .seed = seed * THREADS + i };
 		g_assert_cmpint(pthread_create(&workers[i].thread, NULL, work, &workers[i]), ==, 0);
 	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(workers[i].thread, NULL);
+}
+
+static void run(struct vpmm_opts opts, uint64_t operations, guint32 seed)
+{
+	static struct soak soak;
+	uint64_t memory, most = 0;
+	int64_t start = g_get_monotonic_time();
+
+	soak = (struct soak){
+		.operations = (operations + THREADS * PHASES - 1) / (THREADS * PHASES),
+		.paged = opts.extent_max == PAGE,
+		.total = operations,
+	};
+	soak_open(&soak, opts);
+	progress_begin(&soak.bar, "soak");
+	for (unsigned int phase = 0; phase < PHASES; phase++) {
+		run_phase(&soak, seed * PHASES + phase);
+		renew_streams(&soak, phase);
+		check(&soak);
+		soak.done += soak.operations * THREADS;
+		memory = host_memory();
+		if (phase < WARM_PHASES)
+			most = MAX(most, memory);
+		else if (memory > most + most / GROWTH_PART + GROWTH_MIB * 1024)
+			g_error("phase %u: %" G_GUINT64_FORMAT " KiB of the host's memory, %" G_GUINT64_FORMAT " KiB before",
+				phase, memory, most);
+	}
 	progress_end(&soak.bar);
 	soak_close(&soak);
+	printf("%.0f operations a second, %" G_GUINT64_FORMAT " KiB of the host's memory, %" G_GUINT64_FORMAT
+	       " KiB at the start\n", (double)operations * G_USEC_PER_SEC / (double)(g_get_monotonic_time() - start),
+	       memory, most);
 }
 
 int main(int argc, char **argv)
@@ -258,7 +433,8 @@ int main(int argc, char **argv)
 	uint64_t operations = argc > 1 ? number(argv[1]) : 100000;
 	guint32 seed = argc > 2 ? (guint32)number(argv[2]) : 1;
 
-	run((struct vpmm_opts){ FIXTURE_OPTS }, (operations + 1) / 2, seed);
-	run((struct vpmm_opts){ FIXTURE_PACKED }, (operations + 1) / 2, seed);
+	run((struct vpmm_opts){ FIXTURE_OPTS }, operations / 2, seed);
+	run((struct vpmm_opts){ FIXTURE_PACKED }, operations / 2 - operations / 8, seed);
+	run((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, operations / 8, seed);
 	return 0;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Bytes as a program of operations on a pool, with faults, and the model beside it. The first byte says what the pool
- * is to be, then each operation has three: what, and two that say on which, how much, how often.
+ * Bytes as a program of operations on pools, with faults, and the model beside each. The first two bytes say what the
+ * device, the pools and the streams are to be, then each operation has three: what, and two that say on which, how
+ * much, how often.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,13 +14,49 @@
 #include "pool.h"
 #include "settings.h"
 
-#define MOST_OPERATIONS 600
+#define HEADER 2
+#define MOST_OPERATIONS 4000
 #define MOST_LIVE 60
 #define MOST_PAGES 12
+#define MOST_POOLS 3
+#define MOST_STREAMS 16
 
+/* Everything is held against the model after each of the first operations, and from then on after some. */
+#define CLOSELY 80
+#define SELDOM 16
+
+/* What the first byte of an operation says: the row of the table, the pool, and whether another thread makes the call. */
+#define WHAT_ROW 0x1f
+#define WHAT_POOL 0x60
+#define WHAT_ELSEWHERE 0x80
+
+/**
+ * struct program - what is under way
+ * @data: the bytes
+ * @at: of the operation
+ * @done: how many operations were performed
+ * @repeating: whether one makes others be performed again
+ * @m: the pools
+ * @opts: of each
+ * @pools: how many there are
+ * @caching: whether streams keep what they free to themselves: 1 always, 2 never, 0 and 3 as usual
+ * @streams: what all pools are used on
+ * @n_streams: how many there are
+ * @defaults: the last two are the default streams
+ * @dump: a file
+ */
 struct program {
-	struct model m;
-	struct vpmm_opts opts;
+	const uint8_t *data;
+	size_t at;
+	unsigned int done;
+	bool repeating;
+	struct model m[MOST_POOLS];
+	struct vpmm_opts opts[MOST_POOLS];
+	unsigned int pools;
+	unsigned int caching;
+	struct CUstream_st *streams[MOST_STREAMS];
+	unsigned int n_streams;
+	bool defaults;
 	FILE *dump;
 };
 
@@ -53,38 +91,92 @@ static void configure_extents(struct vpmm_opts *opts, unsigned int which)
 	}
 }
 
-static void configure(struct program *p, uint8_t bits)
+static void configure_pool(struct vpmm_opts *opts, uint8_t bits)
 {
-	struct vpmm_opts opts = { FIXTURE_PACKED, .log = ignore };
-
+	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore };
 	if (bits & 1)
-		opts.reuse = VPMM_REUSE_BLOCK;
+		opts->reuse = VPMM_REUSE_BLOCK;
 	if (bits & 2)
-		opts.va_size = 8 * PAGE;
+		opts->va_size = 8 * PAGE;
 	if (bits & 4)
-		opts.page_size = 2 * PAGE;
-	if ((bits & 0x18) == 0x08)
-		p->m.capacity = 24 * PAGE;
-	if ((bits & 0x18) == 0x10)
-		p->m.few_mappings = true;
+		opts->page_size = 2 * PAGE;
 	if ((bits & 0x18) == 0x18)
-		opts.pages = 5;
+		opts->pages = 5;
 	if (bits & 0x20)
-		opts.log_level = VPMM_LOG_DEBUG;
-	configure_extents(&opts, bits >> 6);
-	p->opts = opts;
-	g_setenv("VPMM_HOST_CAPACITY", p->m.capacity ? "48M" : "80G", TRUE);
-	g_setenv("VPMM_HOST_MAPPINGS", p->m.few_mappings ? "40" : "524090", TRUE);
+		opts->log_level = VPMM_LOG_DEBUG;
+	configure_extents(opts, bits >> 6);
+}
+
+/* Pools differ in all but what the device is. */
+static void configure(struct program *p, uint8_t pool, uint8_t rest)
+{
+	static const unsigned int streams[] = { 4, 1, 9, MOST_STREAMS };
+
+	p->pools = MAX(1, rest & 3);
+	p->n_streams = streams[rest >> 2 & 3];
+	p->defaults = p->n_streams > 2 && rest & 0x10;
+	p->caching = rest >> 5 & 3;
+	for (unsigned int i = 0; i < p->pools; i++) {
+		configure_pool(&p->opts[i], pool ^ (uint8_t)(i * 0x43));
+		if ((pool & 0x18) == 0x08)
+			p->m[i].capacity = (rest & 0x80 ? 96 : 24) * PAGE;
+		p->m[i].few_mappings = (pool & 0x18) == 0x10;
+		p->m[i].beside = p->pools > 1;
+	}
+	g_setenv("VPMM_HOST_CAPACITY", p->m[0].capacity ? rest & 0x80 ? "192M" : "48M" : "80G", TRUE);
+	g_setenv("VPMM_HOST_MAPPINGS", p->m[0].few_mappings ? rest & 0x80 ? "160" : "40" : "524090", TRUE);
+}
+
+static void open_pool(struct program *p, struct model *m)
+{
+	model_open(m, p->opts[m - p->m], true);
+	if (p->caching == 1 || p->caching == 2)
+		m->f.pool->settings.cache = p->caching == 1;
+}
+
+static void open_all(struct program *p)
+{
+	for (unsigned int i = 0; i < p->n_streams; i++) {
+		if (p->defaults && i == p->n_streams - 1)
+			p->streams[i] = VPMM_HOST_STREAM_PER_THREAD;
+		else if (p->defaults && i == p->n_streams - 2)
+			p->streams[i] = NULL;
+		else
+			assert_ok(vpmm_host_stream_create(&p->streams[i]));
+	}
+	for (unsigned int i = 0; i < p->pools; i++)
+		open_pool(p, &p->m[i]);
+}
+
+static void complete_streams(struct program *p)
+{
+	bool busy = true;
+
+	while (busy) {
+		busy = false;
+		for (unsigned int i = 0; i < p->n_streams; i++)
+			busy |= vpmm_host_stream_complete(p->streams[i], UINT_MAX) == -EBUSY;
+	}
+}
+
+static void close_all(struct program *p)
+{
+	complete_streams(p);
+	for (unsigned int i = 0; i < p->pools; i++)
+		model_close(&p->m[i]);
+	for (unsigned int i = 0; i < p->n_streams - (p->defaults ? 2 : 0); i++)
+		assert_ok(vpmm_host_stream_destroy(p->streams[i]));
+	fixture_assert_nothing_left();
 }
 
 static struct CUstream_st *stream_of(struct program *p, uint8_t byte)
 {
-	return p->m.f.streams[byte % STREAMS];
+	return p->streams[byte % p->n_streams];
 }
 
-static guint live_of(struct program *p, uint8_t byte)
+static guint live_of(struct model *m, uint8_t byte)
 {
-	return byte % p->m.live->len;
+	return byte % m->live->len;
 }
 
 struct fault {
@@ -101,20 +193,31 @@ static const struct fault faults[] = {
 	{ BACKEND_OP_event_create, -ENOMEM }, { BACKEND_OP_event_create, -EIO },
 	{ BACKEND_OP_event_record, -EIO }, { BACKEND_OP_event_query, -EIO }, { BACKEND_OP_event_sync, -EIO },
 	{ BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_alloc, -EIO }, { BACKEND_OP_small_free, -EIO },
-	{ BACKEND_OP_small_held, -EIO }, { BACKEND_OP_release, -EIO },
+	{ BACKEND_OP_small_held, -EIO }, { BACKEND_OP_release, -EIO }, { BACKEND_OP_sync, -EIO },
 };
 
-static void arm(struct program *p, uint8_t a, uint8_t b)
+/* A few calls of it, or all from then on, until the next call of the pool is over. */
+static void arm(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	const struct fault *fault = &faults[a % G_N_ELEMENTS(faults)];
+	unsigned int times = b >> 4;
 
-	model_arm(&p->m, fault->op, b & 15, 1 + (b >> 4) % 4, fault->err);
+	model_arm(m, fault->op, b & 15, times == 15 ? UINT_MAX : 1 + times % 4, fault->err);
+}
+
+/* What fails half way fails to be undone as well. */
+static void arm_undo(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	arm(p, m, a, b);
+	model_arm(m, BACKEND_OP_unmap, b % 4, UINT_MAX, -EIO);
+	if (b & 0x80)
+		model_arm(m, BACKEND_OP_release, 0, UINT_MAX, -EIO);
 }
 
 /*
  * One more pool, which may fail to come about. What is given back then has no second chance, so that may not fail.
  */
-static void create(struct program *p, uint8_t a, uint8_t b)
+static void create(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	const struct fault *fault = &faults[a % G_N_ELEMENTS(faults)];
 	struct settings settings;
@@ -122,25 +225,25 @@ static void create(struct program *p, uint8_t a, uint8_t b)
 	struct backend *host, *be;
 	int err;
 
-	assert_ok(settings_from_opts(&settings, &p->opts));
+	assert_ok(settings_from_opts(&settings, &p->opts[m - p->m]));
 	settings.pages = settings.page_size == SIZE_MAX ? 0 : b / 16;
 	assert_ok(backend_open("host", NULL, &host));
 	assert_ok(backend_fault_wrap(host, &be));
 	assert_ok(be->ops->enter(be));
 	if (fault->op != BACKEND_OP_release && fault->op != BACKEND_OP_unreserve)
 		backend_fault_arm(be, fault->op, b & 15, 1, fault->err);
-	/* The device's limits are those of both pools. */
+	/* The device's limits are those of all pools. */
 	err = pool_new(&pool, be, &settings);
 	backend_fault_arm(be, fault->op, 0, 0, 0);
 	if (err)
-		g_assert_true(err == fault->err || (err == -ENOMEM && (p->m.capacity || p->m.few_mappings)));
+		g_assert_true(err == fault->err || (err == -ENOMEM && (m->capacity || m->few_mappings)));
 	else
 		pool_delete(pool);
 	be->ops->leave(be);
 	be->ops->close(be);
 }
 
-static void look(struct program *p, uint8_t a)
+static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -148,155 +251,292 @@ static void look(struct program *p, uint8_t a)
 	switch (a % 4) {
 	case 0:
 		rewind(p->dump);
-		model_may_fail(&p->m, vpmm_pool_dump(p->m.f.pool, p->dump));
+		model_may_fail(m, vpmm_pool_dump(m->f.pool, p->dump));
 		break;
 	case 1:
-		model_may_fail(&p->m, vpmm_pool_stats(p->m.f.pool, &stats));
+		model_may_fail(m, vpmm_pool_stats(m->f.pool, &stats));
 		break;
 	case 2:
-		if (!model_may_fail(&p->m, vpmm_pool_info(p->m.f.pool, &info)))
-			g_assert_cmpuint(info.page_size, ==, p->m.page_size);
+		if (!model_may_fail(m, vpmm_pool_info(m->f.pool, &info)))
+			g_assert_cmpuint(info.page_size, ==, m->page_size);
 		break;
 	default:
-		model_may_fail(&p->m, vpmm_pool_check(p->m.f.pool));
+		model_may_fail(m, vpmm_pool_check(m->f.pool));
 	}
 }
 
 /* Calls that are none of the caller's right. */
-static void misuse(struct program *p, uint8_t a, uint8_t b)
+static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	struct model_allocation *live = p->m.live->len ? p->m.live->pdata[live_of(p, b)] : NULL;
+	struct model_allocation *live = m->live->len ? m->live->pdata[live_of(m, b)] : NULL;
 	struct CUstream_st *stream = stream_of(p, b);
-	void *ptr = &p;
+	void *ptr = &p, *freed;
 
-	model_disarm(&p->m);
-	switch (a % 7) {
+	model_disarm(m);
+	switch (a % 9) {
 	case 0:
 		if (live)
-			assert_error(vpmm_free(p->m.f.pool, live->ptr + 1 + b, stream), EINVAL, "no allocation");
+			assert_error(vpmm_free(m->f.pool, live->ptr + 1 + b, stream), EINVAL, "no allocation");
 		break;
 	case 1:
-		assert_error(vpmm_free(p->m.f.pool, &p, stream), EINVAL, "no allocation");
+		assert_error(vpmm_free(m->f.pool, &p, stream), EINVAL, "no allocation");
 		break;
 	case 2:
-		assert_ok(vpmm_free(p->m.f.pool, NULL, stream));
+		assert_ok(vpmm_free(m->f.pool, NULL, stream));
 		break;
 	case 3:
-		assert_error(vpmm_malloc(p->m.f.pool, &ptr, SIZE_MAX - 1 - b, stream), ENOMEM, "bytes");
+		assert_error(vpmm_malloc(m->f.pool, &ptr, SIZE_MAX - 1 - b, stream), ENOMEM, "bytes");
 		g_assert_true(ptr == &p);
 		break;
 	case 4:
-		assert_error(vpmm_malloc(p->m.f.pool, &ptr, PAGE, (struct CUstream_st *)(void *)&p), EINVAL, "stream");
+		assert_error(vpmm_malloc(m->f.pool, &ptr, PAGE, (struct CUstream_st *)(void *)&p), EINVAL, "stream");
 		g_assert_true(ptr == &p);
 		break;
 	case 5:
-		assert_error(vpmm_malloc(p->m.f.pool, &ptr, (size_t)100 << 30, stream), ENOMEM, "bytes");
+		assert_error(vpmm_malloc(m->f.pool, &ptr, (size_t)100 << 30, stream), ENOMEM, "bytes");
 		g_assert_true(ptr == &p);
 		break;
+	case 6:
+		if (live)
+			assert_error(vpmm_free(p->m[(m - p->m + 1) % p->pools].f.pool, live->ptr + (p->pools == 1), stream),
+				     EINVAL, "no allocation");
+		break;
+	case 7:
+		if (!live)
+			break;
+		freed = live->ptr;
+		model_free(m, live_of(m, b));
+		assert_error(vpmm_free(m->f.pool, freed, stream), EINVAL, "no allocation");
+		break;
 	default:
-		assert_error(vpmm_malloc(p->m.f.pool, NULL, PAGE, stream), EINVAL, "ptr");
+		assert_error(vpmm_malloc(m->f.pool, NULL, PAGE, stream), EINVAL, "ptr");
 	}
 }
 
 /* What is still allocated goes with the pool. */
-static void start_anew(struct program *p)
+static void start_anew(struct program *p, struct model *m)
 {
-	model_close(&p->m);
-	model_open(&p->m, p->opts, true);
+	complete_streams(p);
+	model_close(m);
+	open_pool(p, m);
 }
 
-static void allocate(struct program *p, uint8_t a, uint8_t b)
+/* All work of the old one is done, so whoever uses its allocations now comes after it. */
+static void renew_stream(struct program *p, unsigned int index)
+{
+	struct CUstream_st *old = p->streams[index];
+	int err;
+
+	if (p->defaults && index >= p->n_streams - 2)
+		return;
+	err = vpmm_host_stream_destroy(old);
+	g_assert_true(err == 0 || err == -EBUSY);
+	if (err)
+		return;
+	assert_ok(vpmm_host_stream_create(&p->streams[index]));
+	for (unsigned int i = 0; i < p->pools; i++) {
+		for (guint j = 0; j < p->m[i].live->len; j++) {
+			struct model_allocation *a = p->m[i].live->pdata[j];
+
+			if (a->stream == old)
+				a->stream = p->streams[index];
+		}
+	}
+}
+
+static void allocate(struct model *m, size_t size, struct CUstream_st *stream)
+{
+	if (m->live->len < MOST_LIVE)
+		model_malloc(m, size, stream);
+}
+
+static void allocate_pages(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	size_t size = (1 + (size_t)a % MOST_PAGES) * PAGE;
 
-	if (p->m.live->len == MOST_LIVE)
-		return;
 	if (a >= 0xc0)
 		size -= 4096;
 	else if (a >= 0x90)
 		size = size * b / 256 + 1;
-	model_malloc(&p->m, size, stream_of(p, b));
+	allocate(m, size, stream_of(p, b));
 }
 
-static void on_allocation(struct program *p, unsigned int what, uint8_t a, uint8_t b)
+static void allocate_small(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	guint index;
+	allocate(m, 8 + (size_t)a * 257, stream_of(p, b));
+}
 
-	if (!p->m.live->len)
+/* From one byte to 240 MiB, each power of two as likely. */
+static void allocate_any(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	size_t size = (size_t)(8 + (a >> 5)) << (a % 28) >> 3, less = b >> 4;
+
+	allocate(m, size > less ? size - less : 1, stream_of(p, b));
+}
+
+/* Never the same size twice, however often it is repeated. */
+static void allocate_another(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	allocate(m, ((size_t)a << 14) + p->done * POOL_PIECE, stream_of(p, b));
+}
+
+static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	if (!m->live->len)
 		return;
-	index = live_of(p, a);
-	if (what & 1)
-		model_move(&p->m, index, stream_of(p, b));
-	if (what & 2)
-		model_free(&p->m, index);
-	else
-		model_verify(&p->m, index);
+	if (b >> 7)
+		model_move(m, live_of(m, a), stream_of(p, b));
+	model_verify(m, live_of(m, a));
 }
 
-static void operate(struct program *p, uint8_t what, uint8_t a, uint8_t b)
+static void give_back(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	switch (what % 16) {
-	case 0: case 1: case 2: case 3:
-		allocate(p, a, b);
-		break;
-	case 4:
-		if (p->m.live->len < MOST_LIVE)
-			model_malloc(&p->m, 8 + (size_t)a * 257, stream_of(p, b));
-		break;
-	case 5: case 6:
-		on_allocation(p, 2, a, b);
-		break;
-	case 7:
-		on_allocation(p, 3, a, b);
-		break;
-	case 8:
-		on_allocation(p, b >> 7, a, b);
-		break;
-	case 9:
-		model_complete(&p->m, stream_of(p, b), 1 + a % 8);
-		break;
-	case 10:
-		assert_ok(vpmm_host_stream_submit(stream_of(p, b)));
-		break;
-	case 11: case 12:
-		arm(p, a, b);
-		break;
-	case 13:
-		look(p, a);
-		break;
-	case 14:
-		misuse(p, a, b);
-		break;
-	default:
-		if (a < 0x20)
-			start_anew(p);
-		else if (a < 0x40)
-			model_complete_all(&p->m);
-		else if (a < 0x80)
-			create(p, a, b);
-		else
-			model_renew_stream(&p->m, b % STREAMS);
+	if (m->live->len)
+		model_free(m, live_of(m, a));
+}
+
+static void give_back_on(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	if (!m->live->len)
+		return;
+	model_move(m, live_of(m, a), stream_of(p, b));
+	model_free(m, live_of(m, a));
+}
+
+/* Of several neighbours in the list, so that what was allocated together goes together. */
+static void give_back_many(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	for (int i = 0; i <= b % 32 && m->live->len; i++)
+		model_free(m, live_of(m, a));
+}
+
+static void complete(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	model_complete(m, stream_of(p, b), 1 + a % 8);
+}
+
+static void submit(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	assert_ok(vpmm_host_stream_submit(stream_of(p, b)));
+}
+
+static void wait_for(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	if (stream_of(p, a) != stream_of(p, b))
+		assert_ok(vpmm_host_stream_wait(stream_of(p, a), stream_of(p, b)));
+}
+
+static void seldom(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	if (a < 0x20)
+		start_anew(p, m);
+	else if (a < 0x40)
+		complete_streams(p);
+	else if (a < 0x80)
+		create(p, m, a, b);
+	else
+		renew_stream(p, b % p->n_streams);
+}
+
+static void repeat(struct program *p, struct model *m, uint8_t a, uint8_t b);
+
+/* By the row that an operation names; what none has does nothing. */
+static void (*const operations[WHAT_ROW + 1])(struct program *p, struct model *m, uint8_t a, uint8_t b) = {
+	[0] = allocate_pages,
+	[1] = allocate_pages,
+	[2] = allocate_pages,
+	[3] = allocate_any,
+	[4] = allocate_small,
+	[5] = give_back,
+	[6] = give_back,
+	[7] = give_back_on,
+	[8] = verify,
+	[9] = complete,
+	[10] = submit,
+	[11] = arm,
+	[12] = arm,
+	[13] = look,
+	[14] = misuse,
+	[15] = seldom,
+	[16] = repeat,
+	[17] = give_back_many,
+	[18] = wait_for,
+	[19] = allocate_another,
+	[20] = arm_undo,
+};
+
+struct step {
+	struct program *p;
+	struct model *m;
+	const uint8_t *bytes;
+};
+
+static void *perform(void *data)
+{
+	struct step *step = data;
+
+	operations[step->bytes[0] & WHAT_ROW](step->p, step->m, step->bytes[1], step->bytes[2]);
+	return NULL;
+}
+
+/* The per-thread stream of a thread that has ended is nobody's to complete, so threads and it do not go together. */
+static void perform_elsewhere(struct step *step)
+{
+	pthread_t thread;
+
+	g_assert_cmpint(pthread_create(&thread, NULL, perform, step), ==, 0);
+	pthread_join(thread, NULL);
+}
+
+static void operate(struct program *p, size_t at)
+{
+	const uint8_t *bytes = p->data + at;
+	struct step step = { .p = p, .m = &p->m[(bytes[0] & WHAT_POOL) / (WHAT_ROW + 1) % p->pools], .bytes = bytes };
+
+	if (!operations[bytes[0] & WHAT_ROW] || p->done == MOST_OPERATIONS)
+		return;
+	p->done++;
+	if (bytes[0] & WHAT_ELSEWHERE && !p->defaults && !p->repeating)
+		perform_elsewhere(&step);
+	else
+		perform(&step);
+	for (unsigned int i = 0; i < p->pools; i++) {
+		p->m[i].seldom |= p->done >= CLOSELY;
+		if (!p->m[i].armed && (p->done < CLOSELY || p->done % SELDOM == 0))
+			model_check(&p->m[i]);
 	}
+}
+
+/* What a program does in a loop, it does more often than anybody would write down. */
+static void repeat(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	size_t end = p->at, start = end - MIN(end - HEADER, 3 * (1 + (size_t)a % 16));
+
+	if (p->repeating)
+		return;
+	p->repeating = true;
+	for (int i = 0; i <= b; i++) {
+		for (size_t at = start; at < end; at += 3)
+			operate(p, at);
+	}
+	p->repeating = false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static FILE *dump;
-	struct program p = { .m = { .live = NULL } };
+	struct program p = { .data = data };
 
-	if (!size)
+	if (size < HEADER)
 		return 0;
 	if (!dump)
 		dump = tmpfile();
 	g_assert_nonnull(dump);
 	p.dump = dump;
-	configure(&p, data[0]);
-	model_open(&p.m, p.opts, true);
-	for (size_t i = 1; i + 3 <= size && i < 3 * MOST_OPERATIONS; i += 3) {
-		operate(&p, data[i], data[i + 1], data[i + 2]);
-		if (!p.m.armed)
-			model_check(&p.m);
-	}
-	model_close(&p.m);
+	configure(&p, data[0], data[1]);
+	open_all(&p);
+	for (p.at = HEADER; p.at + 3 <= size; p.at += 3)
+		operate(&p, p.at);
+	close_all(&p);
 	return 0;
 }

@@ -1,67 +1,206 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# run.sh SOURCES OF THE LIBRARY: builds the fuzz targets for libFuzzer in ./fuzz, and runs each for FUZZ_SECONDS.
+# run.sh ENGINE SOURCES OF THE LIBRARY: builds the fuzz targets for libfuzzer or afl in ./fuzz, and runs each for
+# FUZZ_TIME seconds in FUZZ_JOBS processes; or, for coverage, says what lines of the library the bytes at hand reach.
 #
-# make fuzz calls it, and says where everything is. The library is compiled once more for it, as sanitizers and the
-# counting of coverage go into every file. What has been found of interest stays in fuzz/corpus-* for the next run.
+# make calls it, and says where everything is. The library is compiled once more for each engine, as sanitizers and the
+# counting of coverage go into every file. What has been found of interest stays in ./fuzz for the next run, and each
+# engine starts from what the other found.
 set -eu
 
+engine=$1
+shift
+top_srcdir=$(cd "$top_srcdir" && pwd)
 tests=$top_srcdir/tests
-common="-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
+sanitize="-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
+
+use_engine()
+{
+	engine=$1
+	main=
+	case $engine in
+	libfuzzer)
+		cc=$FUZZ_CC
+		cflags="$sanitize -fsanitize=fuzzer-no-link"
+		ldflags="$sanitize -fsanitize=fuzzer"
+		;;
+	afl)
+		cc=$FUZZ_AFL_CC
+		cflags=$sanitize
+		ldflags=$sanitize
+		main=replay
+		;;
+	coverage)
+		cc=$FUZZ_CC
+		cflags="-g -O0 -fprofile-instr-generate -fcoverage-mapping"
+		ldflags=$cflags
+		main=replay
+		;;
+	esac
+	out=fuzz/$engine
+	mkdir -p "$out/lib"
+}
 
 # compile OBJECT SOURCE, link PROGRAM OBJECTS
 compile()
 {
 	# shellcheck disable=SC2086 # flags are words
-	$FUZZ_CC $common -fsanitize=fuzzer-no-link $FUZZ_CFLAGS -c -o "$1" "$2"
+	$cc $cflags $FUZZ_CFLAGS -c -o "$1" "$2"
 }
 
 link()
 {
 	# shellcheck disable=SC2086
-	$FUZZ_CC $common -fsanitize=fuzzer -o "$@" $FUZZ_LIBS
+	$cc $ldflags -o "$@" $FUZZ_LIBS
 }
 
-mkdir -p fuzz/lib
-printf 'int LLVMFuzzerTestOneInput(void);\nint LLVMFuzzerTestOneInput(void)\n{\n\treturn 0;\n}\n' >fuzz/try.c
-if ! { compile fuzz/try.o fuzz/try.c && link fuzz/try fuzz/try.o; } >fuzz/try.log 2>&1; then
-	cat fuzz/try.log >&2
-	echo "make fuzz: $FUZZ_CC does not build for libFuzzer; it needs clang (on Debian: clang and libclang-rt-dev)" >&2
+can_build()
+{
+	{
+		printf '#include <stdint.h>\n#include <stddef.h>\n#include "tests/fuzz/fuzz.h"\n'
+		printf 'int LLVMFuzzerTestOneInput(const uint8_t *d, size_t n)\n{\n\treturn d && n > 9;\n}\n'
+		[ -z "$main" ] || printf 'int main(void)\n{\n\treturn LLVMFuzzerTestOneInput(0, 0);\n}\n'
+	} >"$out/try.c"
+	{ compile "$out/try.o" "$out/try.c" && link "$out/try" "$out/try.o"; } >"$out/try.log" 2>&1
+}
+
+# Compiles everything, unless nothing has changed since that was last done.
+build()
+{
+	made="$cc $cflags $FUZZ_CFLAGS $FUZZ_LIBS $*"
+	if [ -f "$out/made" ] && [ "$(cat "$out/made")" = "$made" ] &&
+		[ -z "$(find "$top_srcdir/include" "$top_srcdir/lib" "$tests" "$top_srcdir/tools" -name '*.[ch]' \
+			-newer "$out/made" -print -quit)" ]; then
+		return
+	fi
+	echo "building in $out/"
+	rm -f "$out/made"
+	for source; do
+		case $source in
+		*.c) compile "$out/lib/$(basename "$source" .c).o" "$top_srcdir/$source" ;;
+		esac
+	done
+	for name in fixture model; do
+		compile "$out/$name.o" "$tests/$name.c"
+	done
+	for name in trace fail; do
+		compile "$out/$name.o" "$top_srcdir/tools/$name.c"
+	done
+	common=$out/start.o
+	for name in start $main fuzz-pool fuzz-settings fuzz-trace; do
+		compile "$out/$name.o" "$tests/fuzz/$name.c"
+	done
+	[ -z "$main" ] || common="$common $out/$main.o"
+	# shellcheck disable=SC2086
+	link "$out/fuzz-pool" "$out/fuzz-pool.o" $common "$out/model.o" "$out/fixture.o" "$out"/lib/*.o
+	# shellcheck disable=SC2086
+	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
+	# shellcheck disable=SC2086
+	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/fail.o"
+	printf '%s\n' "$made" >"$out/made"
+}
+
+complain()
+{
+	echo "make $*" >&2
+	failed=1
+}
+
+fuzz_by_libfuzzer()
+{
+	log=$out/$1.log
+	jobs=
+	[ "$FUZZ_JOBS" -le 1 ] || jobs="-jobs=$FUZZ_JOBS -workers=$FUZZ_JOBS"
+	# What AFL++ has found is read, and no more.
+	set -- "$1" "$PWD/fuzz/corpus-$1" "$tests/fuzz/corpus-$1" "$PWD"/fuzz/afl/"$1"/*/queue
+	[ -d "$4" ] || set -- "$1" "$2" "$3"
+	name=$1
+	shift
+	# shellcheck disable=SC2086
+	if (cd "$out" && "./fuzz-$name" $jobs -max_total_time="$FUZZ_TIME" -max_len=2048 -print_final_stats=1 \
+		-artifact_prefix="$name-" "$@") >"$log" 2>&1; then
+		grep -hE '^(#[0-9]+.*DONE|stat::number_of_executed_units)' "$log"
+	else
+		tail -n 60 "$log"
+		complain "fuzz: the $name fails, see $log"
+	fi
+}
+
+# One process leads, the others follow; each has a directory of its own.
+fuzz_by_afl()
+{
+	name=$1
+	log=$out/$name.log
+	seeds=$out/seeds-$name
+	rm -rf "$seeds" "${out:?}/$name"
+	mkdir -p "$seeds" "$out/$name"
+	for dir in "$tests/fuzz/corpus-$name" "fuzz/corpus-$name"; do
+		find "$dir" -type f -exec cp -t "$seeds" {} +
+	done
+	role=-M
+	pids=
+	job=1
+	while [ "$job" -le "$FUZZ_JOBS" ]; do
+		env -u ASAN_OPTIONS -u UBSAN_OPTIONS AFL_NO_UI=1 AFL_SKIP_CPUFREQ=1 AFL_NO_AFFINITY=1 \
+			AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 AFL_FAST_CAL=1 \
+			afl-fuzz -i "$seeds" -o "$out/$name" $role "job$job" -V "$FUZZ_TIME" -t 20000 -m none \
+			-- "$out/fuzz-$name" >"$log.$job" 2>&1 &
+		pids="$pids $!"
+		role=-S
+		job=$((job + 1))
+	done
+	for pid in $pids; do
+		wait "$pid" || complain "fuzz-afl: afl-fuzz itself fails on the $name, see $log.*"
+	done
+	sed -n 's/^\(execs_done\|corpus_count\|bitmap_cvg\) *: /\1 /p' "$out/$name"/*/fuzzer_stats
+	found=$(find "$out/$name" \( -path '*/crashes/id*' -o -path '*/hangs/id*' \) -print)
+	[ -z "$found" ] || complain "fuzz-afl: the $name fails on
+$found"
+}
+
+# Lines of each file that are reached by what is kept, and by what either fuzzer has left. Backends are not the pool's.
+report_coverage()
+{
+	rm -f "$out"/*.profraw
+	programs=
+	for name in $FUZZ_TARGETS; do
+		find "$tests/fuzz/corpus-$name" "fuzz/corpus-$name" fuzz/afl/"$name"/*/queue -maxdepth 1 -type f \
+			2>/dev/null >"$out/$name.files" || :
+		LLVM_PROFILE_FILE="$out/$name.profraw" xargs -d '\n' -n 1000000 "$out/fuzz-$name" <"$out/$name.files" \
+			>"$out/$name.log" 2>&1 || { tail -n 20 "$out/$name.log"; complain "fuzz-coverage: the $name fails"; }
+		programs="$programs -object $out/fuzz-$name"
+		echo "$name: $(wc -l <"$out/$name.files") files"
+	done
+	$LLVM_PROFDATA merge -o "$out/all.profdata" "$out"/*.profraw
+	# shellcheck disable=SC2086
+	$LLVM_COV report -instr-profile "$out/all.profdata" ${programs# -object } \
+		-ignore-filename-regex='/(tests|tools)/|/(backend|host|cuda)[^/]*$|\.h$' |
+		awk '/\.c / { print $(NF - 5), $(NF - 4), $(NF - 3), $1 } $1 == "TOTAL" { print $(NF - 5), $(NF - 4), $(NF - 3), "total" }' |
+		awk 'BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
+		     { printf "%7d %7d %8s  %s\n", $1, $2, $3, $4 }'
+}
+
+use_engine "$engine"
+if ! can_build && [ "$engine" = afl ]; then
+	echo "make fuzz-afl: $FUZZ_AFL_CC does not build here (on Debian it is in afl++); libFuzzer goes on alone" >&2
+	use_engine libfuzzer
+	can_build || :
+fi
+if [ ! -x "$out/try" ]; then
+	cat "$out/try.log" >&2
+	echo "make fuzz: $FUZZ_CC does not build for $engine; it needs clang (on Debian: clang and libclang-rt-dev)" >&2
 	exit 1
 fi
-
-echo "building in fuzz/"
-for source; do
-	case $source in
-	*.c) compile "fuzz/lib/$(basename "$source" .c).o" "$top_srcdir/$source" ;;
-	esac
-done
-for name in fixture model; do
-	compile fuzz/$name.o "$tests/$name.c"
-done
-for name in trace fail; do
-	compile fuzz/$name.o "$top_srcdir/tools/$name.c"
-done
-for name in start fuzz-pool fuzz-settings fuzz-trace; do
-	compile fuzz/$name.o "$tests/fuzz/$name.c"
-done
-link fuzz/fuzz-pool fuzz/fuzz-pool.o fuzz/start.o fuzz/model.o fuzz/fixture.o fuzz/lib/*.o
-link fuzz/fuzz-settings fuzz/fuzz-settings.o fuzz/start.o fuzz/fixture.o fuzz/lib/*.o
-link fuzz/fuzz-trace fuzz/fuzz-trace.o fuzz/start.o fuzz/trace.o fuzz/fail.o
+build "$@"
 
 UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 export UBSAN_OPTIONS
 failed=0
 for name in $FUZZ_TARGETS; do
-	echo "fuzzing the $name for $FUZZ_SECONDS seconds"
 	mkdir -p "fuzz/corpus-$name"
-	if "fuzz/fuzz-$name" -max_total_time="$FUZZ_SECONDS" -max_len=2048 -print_final_stats=1 \
-		-artifact_prefix="fuzz/$name-" "fuzz/corpus-$name" "$tests/fuzz/corpus-$name" >"fuzz/$name.log" 2>&1; then
-		grep -E '^(#[0-9]+.*DONE|stat::number_of_executed_units)' "fuzz/$name.log"
-	else
-		tail -n 60 "fuzz/$name.log"
-		echo "make fuzz: the $name fails, see fuzz/$name.log"
-		failed=1
-	fi
+	[ "$engine" != coverage ] || continue
+	echo "fuzzing the $name for $FUZZ_TIME seconds in $FUZZ_JOBS processes, by $engine"
+	fuzz_by_"$engine" "$name"
 done
+[ "$engine" != coverage ] || report_coverage
 exit $failed
