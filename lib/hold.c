@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "address.h"
 #include "cache.h"
 #include "error.h"
 #include "hold.h"
@@ -116,6 +117,42 @@ int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small,
 	return 0;
 }
 
+/* How many holds wait to hear a stream. */
+struct silence {
+	uint64_t id;
+	guint holds;
+};
+
+GHashTable *hold_silent_new(void)
+{
+	return address_table_new(g_free);
+}
+
+static void silence_add(struct vpmm_pool *pool, uint64_t id)
+{
+	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+
+	if (!silence) {
+		silence = g_new0(struct silence, 1);
+		silence->id = id;
+		g_hash_table_insert(pool->silent, &silence->id, silence);
+	}
+	silence->holds++;
+}
+
+static void silence_sub(struct vpmm_pool *pool, uint64_t id)
+{
+	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+
+	if (!--silence->holds)
+		g_hash_table_remove(pool->silent, &id);
+}
+
+static GQueue *queue_of(struct vpmm_pool *pool, const struct hold *hold)
+{
+	return hold->graphs->len ? &pool->graph_holds : &pool->holds;
+}
+
 static void set_held(struct hold *hold, bool held)
 {
 	if (hold->region)
@@ -128,17 +165,19 @@ void hold_keep(struct vpmm_pool *pool, struct hold *hold)
 {
 	set_held(hold, true);
 	use_remove(pool, hold->region ? hold->region->addr : hold->small->addr);
-	g_queue_push_tail_link(&pool->holds, &hold->link);
+	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
 	pool->held_bytes += hold_size(hold);
-	pool->silent += hold->silent->len;
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_add(pool, g_array_index(hold->silent, uint64_t, i));
 }
 
 void hold_drop(struct vpmm_pool *pool, struct hold *hold)
 {
 	set_held(hold, false);
-	g_queue_unlink(&pool->holds, &hold->link);
+	g_queue_unlink(queue_of(pool, hold), &hold->link);
 	pool->held_bytes -= hold_size(hold);
-	pool->silent -= hold->silent->len;
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
 }
 
 int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,
@@ -241,33 +280,41 @@ void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured
 	error_restore(&kept);
 }
 
-void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+static void hear(struct vpmm_pool *pool, GQueue *holds, const struct stream *stream, struct event *event)
 {
-	struct event *event = NULL;
-	struct error_kept kept;
-
-	error_keep(&kept);
-	for (GList *link = pool->holds.head; link; link = link->next) {
+	for (GList *link = holds->head; link; link = link->next) {
 		struct hold *hold = link->data;
 		int i = ids_find(hold->silent, stream->id);
 
 		if (i < 0)
 			continue;
-		if (!event && stream_record(stream, handle, &event)) {
-			error_restore(&kept);
-			return;
-		}
 		g_array_remove_index_fast(hold->silent, (guint)i);
-		pool->silent--;
+		silence_sub(pool, stream->id);
 		g_ptr_array_add(hold->events, event_ref(event));
 	}
+}
+
+void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+	struct event *event;
+
+	if (!g_hash_table_contains(pool->silent, &stream->id))
+		return;
+	error_keep(&kept);
+	if (stream_record(stream, handle, &event)) {
+		error_restore(&kept);
+		return;
+	}
+	hear(pool, &pool->holds, stream, event);
+	hear(pool, &pool->graph_holds, stream, event);
 	event_unref(event);
 }
 
 /* A stream can come after this one's events, and have it. */
 static bool can_meet(const struct hold *hold)
 {
-	return hold->region && hold->told && !hold->silent->len && !hold->graphs->len;
+	return hold->region && hold->told && !hold->silent->len;
 }
 
 static int meet_event(struct vpmm_pool *pool, struct event *event, struct CUstream_st *handle, bool block)
@@ -330,12 +377,21 @@ uint64_t hold_pending(const struct vpmm_pool *pool)
 {
 	uint64_t bytes = 0;
 
-	for (const GList *link = pool->holds.head; link; link = link->next) {
-		const struct hold *hold = link->data;
-
-		bytes += hold->graphs->len ? 0 : hold_size(hold);
-	}
+	for (const GList *link = pool->holds.head; link; link = link->next)
+		bytes += hold_size(link->data);
 	return bytes;
+}
+
+static void unsilence(struct vpmm_pool *pool, GQueue *holds)
+{
+	for (GList *link = holds->head; link; link = link->next) {
+		struct hold *hold = link->data;
+
+		for (guint i = 0; i < hold->silent->len; i++)
+			silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+		g_array_set_size(hold->silent, 0);
+		poll_events(hold);
+	}
 }
 
 void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
@@ -344,14 +400,11 @@ void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captur
 	GList *link, *next;
 
 	error_keep(&kept);
+	unsilence(pool, &pool->holds);
+	unsilence(pool, &pool->graph_holds);
 	for (link = pool->holds.head; link; link = next) {
-		struct hold *hold = link->data;
-
 		next = link->next;
-		pool->silent -= hold->silent->len;
-		g_array_set_size(hold->silent, 0);
-		poll_events(hold);
-		hold_try(pool, hold, handle, captured);
+		hold_try(pool, link->data, handle, captured);
 	}
 	error_restore(&kept);
 }
@@ -364,7 +417,7 @@ static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream 
 	int err;
 
 	*event = NULL;
-	for (GList *link = pool->holds.head; link; link = link->next) {
+	for (GList *link = pool->graph_holds.head; link; link = link->next) {
 		struct hold *hold = link->data;
 
 		if (ids_find(hold->graphs, graph) < 0)
@@ -378,11 +431,14 @@ static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream 
 	return any ? stream_record(stream, handle, event) : 0;
 }
 
-static void retire_hold(struct hold *hold, guint graph, struct stream *stream, struct event *event)
+static void retire_hold(struct vpmm_pool *pool, struct hold *hold, guint graph, struct stream *stream,
+			struct event *event)
 {
 	struct event *behind;
 
+	g_queue_unlink(&pool->graph_holds, &hold->link);
 	g_array_remove_index_fast(hold->graphs, graph);
+	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
 	if (hold->event)
 		g_ptr_array_add(hold->events, hold->event);
 	else if (hold->region)
@@ -403,14 +459,14 @@ int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *str
 	err = retire_prepare(pool, graph, stream, handle, &event);
 	if (err)
 		return err;
-	for (link = pool->holds.head; link; link = next) {
+	for (link = pool->graph_holds.head; link; link = next) {
 		struct hold *hold = link->data;
 		int i = ids_find(hold->graphs, graph);
 
 		next = link->next;
 		if (i < 0)
 			continue;
-		retire_hold(hold, (guint)i, stream, event);
+		retire_hold(pool, hold, (guint)i, stream, event);
 		poll_events(hold);
 		hold_try(pool, hold, handle, false);
 	}
@@ -418,35 +474,68 @@ int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *str
 	return 0;
 }
 
-void hold_clear(struct vpmm_pool *pool)
+static void clear_queue(struct vpmm_pool *pool, GQueue *holds)
 {
-	while (pool->holds.head) {
-		struct hold *hold = pool->holds.head->data;
+	while (holds->head) {
+		struct hold *hold = holds->head->data;
 
 		hold_drop(pool, hold);
 		hold_delete(hold);
 	}
 }
 
+void hold_clear(struct vpmm_pool *pool)
+{
+	clear_queue(pool, &pool->holds);
+	clear_queue(pool, &pool->graph_holds);
+}
+
+static int check_hold(const struct hold *hold)
+{
+	const struct region *region = hold->region;
+
+	if (region ? region->kind != REGION_MALLOC || !region->held : !hold->small->held)
+		return error_set(-EUCLEAN, "what is held is not allocated, or does not know that it is held");
+	if (hold->stream && !hold->event)
+		return error_set(-EUCLEAN, "a hold has a stream and no event");
+	return 0;
+}
+
+static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *bytes, uint64_t *silent)
+{
+	int err = 0;
+
+	for (const GList *link = holds->head; link && !err; link = link->next) {
+		const struct hold *hold = link->data;
+
+		err = check_hold(hold);
+		if (!err && queue_of(pool, hold) != holds)
+			err = error_set(-EUCLEAN, "a hold is not where its graphs are");
+		*bytes += hold_size(hold);
+		*silent += hold->silent->len;
+	}
+	return err;
+}
+
 int hold_check(struct vpmm_pool *pool)
 {
-	uint64_t bytes = 0, silent = 0;
+	uint64_t bytes = 0, silent = 0, kept = 0;
+	GHashTableIter iter;
+	gpointer silence;
+	int err;
 
-	for (GList *link = pool->holds.head; link; link = link->next) {
-		const struct hold *hold = link->data;
-		const struct region *region = hold->region;
-
-		if (region ? region->kind != REGION_MALLOC || !region->held : !hold->small->held)
-			return error_set(-EUCLEAN, "what is held is not allocated, or does not know that it is held");
-		if (hold->stream && !hold->event)
-			return error_set(-EUCLEAN, "a hold has a stream and no event");
-		bytes += hold_size(hold);
-		silent += hold->silent->len;
-	}
+	err = check_queue(pool, &pool->holds, &bytes, &silent);
+	if (!err)
+		err = check_queue(pool, &pool->graph_holds, &bytes, &silent);
+	if (err)
+		return err;
 	if (bytes != pool->held_bytes)
 		return error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
 				 pool->held_bytes);
-	if (silent != pool->silent)
-		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %u is kept", silent, pool->silent);
+	g_hash_table_iter_init(&iter, pool->silent);
+	while (g_hash_table_iter_next(&iter, NULL, &silence))
+		kept += ((struct silence *)silence)->holds;
+	if (silent != kept)
+		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %" PRIu64 " is kept", silent, kept);
 	return 0;
 }

@@ -52,6 +52,13 @@ struct hold {
 };
 
 /**
+ * hold_silent_new() - a table of streams that are to be heard
+ *
+ * Return: the table, of counts by id.
+ */
+GHashTable *hold_silent_new(void);
+
+/**
  * hold_new() - free an allocation that has users
  * @pool: the pool, its backend entered
  * @region: the region, taken by cache_take(); NULL: it is @small

@@ -120,6 +120,7 @@ static void pool_unmap(struct vpmm_pool *pool)
 static void pool_release(struct vpmm_pool *pool)
 {
 	hold_clear(pool);
+	g_hash_table_destroy(pool->silent);
 	g_hash_table_destroy(pool->captures);
 	g_hash_table_destroy(pool->uses);
 	extent_map_clear(&pool->extents);
@@ -168,6 +169,8 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->uses = use_table_new();
 	made->captures = capture_table_new();
 	g_queue_init(&made->holds);
+	g_queue_init(&made->graph_holds);
+	made->silent = hold_silent_new();
 	if (fitting.keep < UINT64_MAX)
 		made->streams.most_cached = fitting.keep / CACHE_SHARE;
 	made->extents.limit = fitting.limit;
@@ -198,7 +201,7 @@ static void pool_drain(struct vpmm_pool *pool)
 
 	cache_drain(pool);
 	/* Nor does anything tell of streams that could not be marked when what they used was freed. */
-	if (pool->silent)
+	if (g_hash_table_size(pool->silent))
 		pool->backend->ops->sync(pool->backend);
 	for (link = pool->streams.busy.head; link; link = next) {
 		struct stream *stream = link->data;
@@ -269,7 +272,7 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 void pool_begin_central(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	retire_idle(pool, stream);
-	if (pool->silent && !stream->captured)
+	if (g_hash_table_size(pool->silent) && !stream->captured)
 		hold_hear(pool, stream, handle);
 	if (pool->holds.head)
 		hold_poll(pool, handle, stream->captured);

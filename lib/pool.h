@@ -56,9 +56,10 @@ struct pool_counts {
  * @streams: who uses it
  * @uses: address to struct use, allocations that other streams use too, or graphs
  * @captures: id to what has been freed under it
- * @holds: of struct hold, what was freed and nobody may have yet
- * @held_bytes: bytes of them
- * @silent: how many streams are to be heard, once for each hold that waits for it
+ * @holds: of struct hold, what was freed and waits for streams
+ * @graph_holds: the same that graphs have
+ * @held_bytes: bytes of both
+ * @silent: ids of streams that are to be heard, to how many holds wait for each
  * @idle_looked: when there are more streams than this, those that are idle are looked for
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
@@ -94,8 +95,9 @@ struct vpmm_pool {
 	GHashTable *uses;
 	GHashTable *captures;
 	GQueue holds;
+	GQueue graph_holds;
 	uint64_t held_bytes;
-	guint silent;
+	GHashTable *silent;
 	guint idle_looked;
 	GHashTable *small;
 	uint64_t small_live;
