@@ -208,6 +208,47 @@ static void test_ended_threads(void)
 	fixture_close(&f);
 }
 
+#define THREADS 4
+#define THREAD_ROUNDS 1500
+
+/* Streams of its own that come and go, each with pairs that its cache serves. */
+static gpointer churn_in_thread(gpointer data)
+{
+	struct fixture *f = data;
+	struct CUstream_st *stream;
+	void *ptr;
+
+	for (int i = 0; i < THREAD_ROUNDS; i++) {
+		assert_ok(vpmm_host_stream_create(&stream));
+		for (int pair = 0; pair < 4; pair++) {
+			assert_ok(vpmm_malloc(f->pool, &ptr, (size_t)(1 + pair % 2) * 4096, stream));
+			assert_ok(vpmm_free(f->pool, ptr, stream));
+		}
+		if (i % 2)
+			assert_ok(vpmm_stream_retire(f->pool, stream));
+		assert_ok(vpmm_host_stream_destroy(stream));
+	}
+	return NULL;
+}
+
+/* A thread may be about to ask a cache that goes to another stream meanwhile. */
+static void test_churn_threads(void)
+{
+	GThread *threads[THREADS];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = g_thread_new("churn", churn_in_thread, &f);
+	for (int i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 4 * THREADS * THREAD_ROUNDS);
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, 4 * THREADS * THREAD_ROUNDS);
+	g_assert_cmpuint(fixture_stats(&f).streams, <=, 256);
+	fixture_close(&f);
+}
+
 static void add(const char *name, void (*test)(gconstpointer data))
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
@@ -229,5 +270,6 @@ int main(int argc, char **argv)
 	add("churn", test_churn);
 	g_test_add_func("/retire/forgotten-and-known", test_forgotten_and_known);
 	g_test_add_func("/retire/ended-threads", test_ended_threads);
+	g_test_add_func("/retire/churn-threads", test_churn_threads);
 	return g_test_run();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Memory that other streams use besides the one that frees it: nobody has it before all of them are past the free. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -195,25 +196,25 @@ static void test_silent_user(gconstpointer data)
 struct talk {
 	struct fixture *f;
 	void *ptr;
-	GMutex lock;
-	GCond changed;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
 	int step;
 };
 
 static void step_wait(struct talk *talk, int step)
 {
-	g_mutex_lock(&talk->lock);
+	pthread_mutex_lock(&talk->lock);
 	while (talk->step < step)
-		g_cond_wait(&talk->changed, &talk->lock);
-	g_mutex_unlock(&talk->lock);
+		pthread_cond_wait(&talk->changed, &talk->lock);
+	pthread_mutex_unlock(&talk->lock);
 }
 
 static void step_done(struct talk *talk)
 {
-	g_mutex_lock(&talk->lock);
+	pthread_mutex_lock(&talk->lock);
 	talk->step++;
-	g_cond_broadcast(&talk->changed);
-	g_mutex_unlock(&talk->lock);
+	pthread_cond_broadcast(&talk->changed);
+	pthread_mutex_unlock(&talk->lock);
 }
 
 static gpointer use_and_call_later(gpointer data)
@@ -237,8 +238,8 @@ static void test_user_heard_later(gconstpointer data)
 	GThread *thread;
 
 	open_kind(&f, kind);
-	g_mutex_init(&talk.lock);
-	g_cond_init(&talk.changed);
+	pthread_mutex_init(&talk.lock, NULL);
+	pthread_cond_init(&talk.changed, NULL);
 	talk.ptr = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	thread = g_thread_new("user", use_and_call_later, &talk);
 	step_wait(&talk, 1);
@@ -250,8 +251,8 @@ static void test_user_heard_later(gconstpointer data)
 	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
 	fixture_free(&f, fixture_malloc(&f, 1, f.streams[2]), f.streams[2]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
-	g_mutex_clear(&talk.lock);
-	g_cond_clear(&talk.changed);
+	pthread_mutex_destroy(&talk.lock);
+	pthread_cond_destroy(&talk.changed);
 	fixture_close(&f);
 }
 
