@@ -393,10 +393,11 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or the stream is not one,
  *	-ENOMEM neither the pool nor the device has the memory,
- *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator,
+ *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator, or @stream is being captured and
+ *	the pool leaves every request to the driver,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured,
+ *	is being captured, or its capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
@@ -435,7 +436,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
  *	-ENOMEM the driver has no memory for an event; the memory stays allocated,
  *	-EIO the driver reports an earlier failure; the memory stays allocated,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured; the memory stays allocated.
+ *	is being captured, or its capture was invalidated; the memory stays allocated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -457,7 +458,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured.
+ *	is being captured, or its capture was invalidated.
  * Since: 0.1
  */
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -491,7 +492,7 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
  *	-EINVAL @id is NULL, or the stream is not one,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured.
+ *	is being captured, or its capture was invalidated.
  * Since: 0.1
  */
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id);

@@ -66,7 +66,7 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..7"
+echo "1..10"
 
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
@@ -86,3 +86,10 @@ verdict "streams.c runs" $?
 shows "streams.c shows how memory goes from stream to stream" \
 	'\[4\]\[\+1\]' '\[-4\]\[1\]' '\[~4\]\[1\]\[\+6\]' '^compute cannot go on: ' \
 	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]'
+
+build graph "$top_srcdir/man/examples/graph.c"
+verdict "graph.c compiles" $?
+run graph
+verdict "graph.c runs" $?
+shows "graph.c shows what a graph keeps, and until when" '^after the capture .* 4 MiB' '^launch 1: 2$' '^launch 2: 5$' \
+	'^launch 3: 10$' '^without the graph .* 0 MiB' '^the output is 10$'
