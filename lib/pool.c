@@ -8,6 +8,7 @@
 #include "packed.h"
 #include "paged.h"
 #include "pool.h"
+#include "scrub.h"
 #include "stats.h"
 #include "zombie.h"
 
@@ -248,6 +249,8 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 		err = paged_malloc(pool, addr, bytes, stream, handle);
 	else
 		err = packed_malloc(pool, addr, bytes, stream, handle);
+	if (!err && G_UNLIKELY(pool->settings.scrub))
+		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	return err;
@@ -286,6 +289,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 		return err;
 	if (told) {
 		cache_drop(region);
+		scrub_free(pool, region, stream);
 		live_leave(pool, region, stream, event);
 	} else {
 		cache_strand(region, event);

@@ -67,6 +67,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.stuck = pool->extents.stuck_bytes,
 		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
 		.mappings = pool->extents.places,
+		.scrubbed = pool->scrubbed,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
@@ -98,6 +99,7 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.extent_max = pool->settings.extent_max,
 		.small = pool->settings.small,
 		.frag_ratio = (int)pool->settings.frag_ratio,
+		.scrub = pool->settings.scrub,
 	};
 	g_strlcpy(info->backend, device.name, sizeof(info->backend));
 	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));
