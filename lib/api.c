@@ -14,6 +14,7 @@
 #include "pool.h"
 #include "query.h"
 #include "retire.h"
+#include "scrub.h"
 #include "stats.h"
 #include "trim.h"
 
@@ -354,6 +355,48 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 	if (err == -ENOMEM)
 		tell_exhausted(pool, size);
 	return pool_fail(pool, err);
+}
+
+/* What is cleared is the caller's already, so it is given back as the caller would. */
+static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream)
+{
+	struct error_kept kept;
+	int err;
+
+	err = call_enter(&pool, "vpmm_malloc_flags");
+	if (err)
+		goto err_free;
+	if (pool->settings.scrub != VPMM_SCRUB_ALWAYS)
+		err = scrub_clear(pool, (uintptr_t)ptr, size, stream);
+	if (!err) {
+		pool->backend->ops->leave(pool->backend);
+		return 0;
+	}
+	pthread_mutex_lock(&pool->lock);
+	call_end(pool, "vpmm_malloc_flags", err);
+err_free:
+	error_keep(&kept);
+	vpmm_free(pool, ptr, stream);
+	error_restore(&kept);
+	errno = -err;
+	return err;
+}
+
+int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
+{
+	void *got;
+	int err;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_malloc_flags: ptr is NULL");
+	if (flags & ~VPMM_ZERO)
+		return error_set(-EINVAL, "vpmm_malloc_flags: flags are %#x: expected 0 or VPMM_ZERO", flags);
+	err = vpmm_malloc(pool, &got, size, stream);
+	if (!err && got && flags & VPMM_ZERO)
+		err = zero(pool, got, size, stream);
+	if (!err)
+		*ptr = got;
+	return err;
 }
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "live.h"
 #include "pool.h"
+#include "scrub.h"
 #include "use.h"
 
 /* With more streams than this, not every malloc looks at all of them. */
@@ -199,8 +200,10 @@ static bool flush_marked(struct vpmm_pool *pool, struct cache *cache)
 		count = cache_harvest(cache, freed, &event);
 	pthread_mutex_unlock(&cache->lock);
 	qsort(freed, count, sizeof(*freed), compare_freed);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		scrub_free(pool, freed[i].region, cache->stream);
 		live_leave(pool, freed[i].region, cache->stream, event);
+	}
 	event_unref(event);
 	return count;
 }

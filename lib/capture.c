@@ -9,6 +9,7 @@
 #include "hold.h"
 #include "live.h"
 #include "pool.h"
+#include "scrub.h"
 #include "use.h"
 
 /* A freed block serves a request that leaves no more than this part of it. */
@@ -79,20 +80,31 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
 }
 
-/* What the stream has freed in this capture, if it fits; it is allocated again then. */
-static bool capture_reuse(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle,
-			  uint64_t *addr)
+/* What the stream has freed in this capture, if it fits. */
+static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
 {
 	struct capture *capture = capture_get(pool, id);
 	struct region wanted = { .size = size };
 	struct hold key = { .region = &wanted, .handle = handle, .thread = pthread_self() };
 	GTreeNode *node = g_tree_lower_bound(capture->freed, &key);
 	struct hold *hold = node ? g_tree_node_key(node) : NULL;
-	struct region *region = hold ? hold->region : NULL;
 
-	if (!hold || hold->handle != handle || compare_threads(hold, &key) || region->size - size > region->size / WASTE)
-		return false;
-	g_tree_remove(capture->freed, hold);
+	if (!hold || hold->handle != handle || compare_threads(hold, &key) ||
+	    hold->region->size - size > hold->region->size / WASTE)
+		return NULL;
+	return hold;
+}
+
+static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, uint64_t *addr)
+{
+	struct region *region = hold->region;
+	int err = 0;
+
+	if (pool->settings.scrub == VPMM_SCRUB_ALWAYS)
+		err = scrub_clear(pool, region->addr, region->size, hold->handle);
+	if (err)
+		return err;
+	g_tree_remove(capture_get(pool, id)->freed, hold);
 	hold_drop(pool, hold);
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(pool, region->addr, g_array_index(hold->graphs, uint64_t, i));
@@ -100,7 +112,18 @@ static bool capture_reuse(struct vpmm_pool *pool, uint64_t id, size_t size, stru
 	cache_untake(region, true);
 	*addr = region->addr;
 	pool->counts.reuses++;
-	return true;
+	return 0;
+}
+
+static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
+			struct CUstream_st *handle)
+{
+	int err;
+
+	err = pool_malloc_regions(pool, addr, bytes, stream, handle);
+	if (!err && pool->settings.scrub)
+		err = scrub_malloc(pool, *addr, stream, handle);
+	return err;
 }
 
 /* Bytes that are taken from the regions: the driver's allocator would make what it serves a part of the graph itself. */
@@ -114,6 +137,7 @@ static size_t capture_round(const struct vpmm_pool *pool, size_t size)
 int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
 	struct stream *stream;
+	struct hold *hold;
 	size_t bytes;
 	uint64_t id;
 	int err;
@@ -129,13 +153,12 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	stream = stream_get_captured(&pool->streams, id);
 	pool_begin_central(pool, stream, handle);
 	bytes = capture_round(pool, size);
-	if (!capture_reuse(pool, id, bytes, handle, addr)) {
-		err = pool_malloc_regions(pool, addr, bytes, stream, handle);
-		if (err)
-			return err;
-		use_add_graph(pool, *addr, id);
-		cache_share(live_find(pool, *addr), true);
-	}
+	hold = capture_find(pool, id, bytes, handle);
+	err = hold ? capture_reuse(pool, hold, id, addr) : capture_take(pool, addr, bytes, stream, handle);
+	if (err)
+		return err;
+	use_add_graph(pool, *addr, id);
+	cache_share(live_find(pool, *addr), true);
 	pool->counts.mallocs++;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "backend.h"
 #include "error.h"
 #include "extent.h"
+#include "scrub.h"
 
 /* Creating so many bytes takes much longer than asking whether they are there. */
 #define MUCH ((size_t)1 << 30)
@@ -82,6 +83,8 @@ struct place *extent_place(struct extent_map *map, uint64_t addr)
 
 static void extent_delete(struct extent_map *map, struct extent *extent)
 {
+	scrub_forget(extent->owners);
+	extent->owners = NULL;
 	if (TIMED(map, releases, release, extent->handle)) {
 		g_ptr_array_add(map->stray, extent);
 		return;

@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "pressure.h"
 #include "retire.h"
+#include "scrub.h"
 #include "stats.h"
 #include "trim.h"
 #include "use.h"
@@ -316,6 +317,8 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 		err = pool_malloc_small(pool, addr, size, stream, handle);
 	else
 		err = pool_malloc_regions(pool, addr, bytes, stream, handle);
+	if (!err && G_UNLIKELY(pool->settings.scrub))
+		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)
 		pool->counts.mallocs++;
 	if (!err && pool_mapped(pool) > pool->settings.keep)
@@ -351,6 +354,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 		return err;
 	if (told) {
 		cache_drop(region);
+		scrub_free(pool, region, stream);
 		live_leave(pool, region, stream, event);
 	} else {
 		cache_strand(region, event);

@@ -68,6 +68,7 @@ struct pool_counts {
  * @peak_taken: the same with what the driver's allocator held
  * @peak_skipped: how many mallocs have not looked at @peak_live since one did
  * @counts: what the pool has done
+ * @scrubbed: bytes that it has cleared
  * @strain: how it gathers
  * @log: what it says
  */
@@ -106,6 +107,7 @@ struct vpmm_pool {
 	uint64_t peak_taken;
 	guint peak_skipped;
 	struct pool_counts counts;
+	_Atomic uint64_t scrubbed;
 	struct strain strain;
 	struct log log;
 };

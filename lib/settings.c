@@ -35,6 +35,13 @@ static const struct word small_words[] = {
 	{ NULL, 0 },
 };
 
+static const struct word scrub_words[] = {
+	{ "none", VPMM_SCRUB_NONE },
+	{ "stream", VPMM_SCRUB_STREAM },
+	{ "always", VPMM_SCRUB_ALWAYS },
+	{ NULL, 0 },
+};
+
 static const struct word log_words[] = {
 	{ "none", VPMM_LOG_NONE },
 	{ "error", VPMM_LOG_ERROR },
@@ -224,7 +231,7 @@ static int env_word(const char *name, const struct word *words, int *index)
 int settings_from_env(struct vpmm_opts *opts)
 {
 	struct vpmm_opts found = { .size = opts->size };
-	int reuse, small, log_level, backend;
+	int reuse, small, scrub, log_level, backend;
 	int err;
 
 	err = env_memory_size("VPMM_PAGE_SIZE", &found.page_size);
@@ -245,6 +252,8 @@ int settings_from_env(struct vpmm_opts *opts)
 	if (!err)
 		err = env_word("VPMM_SMALL", small_words, &small);
 	if (!err)
+		err = env_word("VPMM_SCRUB", scrub_words, &scrub);
+	if (!err)
 		err = env_word("VPMM_LOG", log_words, &log_level);
 	if (!err)
 		err = env_word("VPMM_BACKEND", backend_words, &backend);
@@ -252,6 +261,7 @@ int settings_from_env(struct vpmm_opts *opts)
 		return err;
 	found.reuse = reuse_words[reuse].value;
 	found.small = small_words[small].value;
+	found.scrub = scrub_words[scrub].value;
 	found.log_level = log_words[log_level].value;
 	found.backend = env_get("VPMM_BACKEND") ? backend_words[backend].name : NULL;
 	*opts = found;
@@ -294,6 +304,9 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	if (!word_has_value(small_words, known.small))
 		return error_set(-EINVAL, "vpmm_opts.small is %d: expected VPMM_SMALL_POOL or VPMM_SMALL_DRIVER",
 				 known.small);
+	if (!word_has_value(scrub_words, known.scrub))
+		return error_set(-EINVAL, "vpmm_opts.scrub is %d: expected VPMM_SCRUB_NONE, VPMM_SCRUB_STREAM or "
+				 "VPMM_SCRUB_ALWAYS", known.scrub);
 	if (known.frag_ratio < 0 || known.frag_ratio > 100)
 		return error_set(-EINVAL, "vpmm_opts.frag_ratio is %d: expected a percentage, 0 to 100",
 				 known.frag_ratio);
@@ -320,6 +333,7 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	settings->extent_max = known.extent_max;
 	settings->small = known.small;
 	settings->frag_ratio = (unsigned int)known.frag_ratio;
+	settings->scrub = known.scrub;
 	settings->log_level = known.log_level;
 	settings->log = known.log;
 	settings->log_data = known.log_data;
@@ -379,6 +393,7 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		return error_set(-EINVAL, "extent_max (VPMM_EXTENT_MAX) is %zu: more than a device can address",
 				 settings->extent_max);
 	settings->paged = settings->extent_max == settings->page_size && settings->small == VPMM_SMALL_DRIVER;
-	settings->cache = !settings->paged;
+	/* What a cache serves is not looked at. */
+	settings->cache = !settings->paged && settings->scrub != VPMM_SCRUB_ALWAYS;
 	return 0;
 }

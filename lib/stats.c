@@ -69,6 +69,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.mappings = pool->extents.places,
 		.held = pool->held_bytes,
 		.given_back = pool->extents.given_back,
+		.scrubbed = pool->scrubbed,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
@@ -102,6 +103,7 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.frag_ratio = (int)pool->settings.frag_ratio,
 		.limit = pool->settings.limit,
 		.keep = pool->settings.keep,
+		.scrub = pool->settings.scrub,
 	};
 	g_strlcpy(info->backend, device.name, sizeof(info->backend));
 	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));

@@ -199,6 +199,8 @@ struct check {
 	void (*run)(struct bench *b);
 };
 
+extern const struct check checks_of_clearing[];
+extern const struct check checks_of_captures[];
 extern const struct check checks_of_memory[];
 extern const struct check checks_of_streams[];
 extern const struct check checks_of_small[];

@@ -169,7 +169,9 @@ static void run(gconstpointer data)
 
 static void add(const char *prefix, const struct conformance_device *device, const char *reason)
 {
-	static const struct check *const tables[] = { checks, checks_of_memory, checks_of_streams, checks_of_small };
+	static const struct check *const tables[] = {
+		checks, checks_of_memory, checks_of_streams, checks_of_small, checks_of_clearing, checks_of_captures,
+	};
 	const struct check *check;
 	size_t i;
 

@@ -26,6 +26,8 @@ struct backend;
  *
  * @stream_create: create a stream that does not wait for the default stream by itself.
  * @stream_destroy: destroy it. Nothing is held on it.
+ * @capture_begin: begin to capture a stream of @stream_create into a graph, in the mode in which others are in the way.
+ * @capture_end: end it, and destroy the graph. Fails if the capture was invalidated.
  * @hold: submit one piece of work to a stream that does not complete before @finish is called for that stream.
  * @finish: let all that is held on a stream complete, as soon as what it waits for has. Need not wait for it.
  *	Does nothing for a stream without held work.
@@ -46,6 +48,8 @@ struct conformance_device {
 
 	int (*stream_create)(struct CUstream_st **stream);
 	int (*stream_destroy)(struct CUstream_st *stream);
+	int (*capture_begin)(struct CUstream_st *stream);
+	int (*capture_end)(struct CUstream_st *stream);
 	int (*hold)(struct CUstream_st *stream);
 	int (*finish)(struct CUstream_st *stream);
 	int (*write)(uint64_t va, const void *bytes, size_t size);

@@ -45,6 +45,13 @@ drv_result begin_in(const char *name, struct CUctx_st **context);
 #define HOST(on, op, ...) (host_enter((on)->be) ?: host_leave((on)->be, (on)->be->ops->op((on)->be, __VA_ARGS__)))
 
 drv_result result_of(int err);
+
+/* What the host backend is busy with is a capture. */
+static inline drv_result capture_result(drv_result result)
+{
+	return result == DRV_ERROR_NOT_READY ? DRV_ERROR_STREAM_CAPTURE_INVALIDATED : result;
+}
+
 drv_result host_enter(struct backend *be);
 drv_result host_leave(struct backend *be, int err);
 drv_result stream_sync(struct CUctx_st *context, drv_stream stream);

@@ -395,7 +395,7 @@ drv_result cuMemsetD8Async(drv_deviceptr va, unsigned char value, size_t size, d
 	BEGIN_IN(cuMemsetD8Async, context);
 	/* What the library clears is not for a test to complete. */
 	if (!value)
-		return HOST(context, clear, va, size, stream);
+		return capture_result(result_of(host_stream_clear(context->device, stream, va, size)));
 	return transfer_submit(context, stream, &transfer);
 }
 

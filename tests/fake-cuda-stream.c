@@ -161,7 +161,7 @@ drv_result cuGraphInstantiateWithFlags(drv_graph_exec *exec, drv_graph graph, dr
 drv_result cuGraphLaunch(drv_graph_exec exec, drv_stream stream)
 {
 	BEGIN_IN(cuGraphLaunch, context);
-	return result_of(host_graph_launch((struct vpmm_host_graph *)exec, context->device, stream));
+	return capture_result(result_of(host_graph_launch((struct vpmm_host_graph *)exec, context->device, stream)));
 }
 
 drv_result cuGraphExecDestroy(drv_graph_exec exec)

@@ -41,6 +41,13 @@ static int host_read(uint64_t va, void *bytes, size_t size)
 	return 0;
 }
 
+static int host_capture_end(struct CUstream_st *stream)
+{
+	struct vpmm_host_graph *graph;
+
+	return vpmm_host_capture_end(stream, &graph) ?: vpmm_host_graph_destroy(graph);
+}
+
 static const struct conformance_device host = {
 	.strict = true,
 	.mappings = MAPPINGS,
@@ -48,6 +55,8 @@ static const struct conformance_device host = {
 	.left = host_left,
 	.stream_create = vpmm_host_stream_create,
 	.stream_destroy = vpmm_host_stream_destroy,
+	.capture_begin = vpmm_host_capture_begin,
+	.capture_end = host_capture_end,
 	.hold = vpmm_host_stream_submit,
 	.finish = host_finish,
 	.write = host_write,

@@ -48,6 +48,18 @@ static int stream_destroy(struct CUstream_st *stream)
 	return cu.cuStreamDestroy(stream);
 }
 
+static int capture_begin(struct CUstream_st *stream)
+{
+	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static int capture_end(struct CUstream_st *stream)
+{
+	drv_graph graph;
+
+	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+}
+
 static int stream_hold(struct CUstream_st *stream)
 {
 	return fake.submit(stream);
@@ -87,6 +99,8 @@ static const struct conformance_device device = {
 	.left = conformance_left,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
+	.capture_begin = capture_begin,
+	.capture_end = capture_end,
 	.hold = stream_hold,
 	.finish = stream_finish,
 	.write = memory_write,
@@ -585,28 +599,6 @@ static void test_event_used_again(void)
 	assert_nothing_left();
 }
 
-/* Under capture no event can be recorded: the stream is refused, and nothing else comes of it. */
-static void test_capture(void)
-{
-	drv_stream stream;
-	drv_graph graph;
-	struct backend *be;
-	uint64_t id;
-
-	if (!use_fake())
-		return;
-	be = open_entered(0);
-	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
-	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	assert_error(be->ops->stream_id(be, stream, &id), EBUSY, "captured");
-	assert_ok(cu.cuStreamEndCapture(stream, &graph));
-	assert_ok(cu.cuGraphDestroy(graph));
-	assert_ok(be->ops->stream_id(be, stream, &id));
-	assert_ok(cu.cuStreamDestroy(stream));
-	leave_close(be);
-	assert_nothing_left();
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -636,8 +628,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/threads", test_threads);
 	g_test_add_func("/cuda/pool", test_pool);
 	g_test_add_func("/cuda/event-used-again", test_event_used_again);
-	g_test_add_func("/cuda/capture", test_capture);
 	cuda_cache_tests();
+	cuda_capture_tests();
 	cuda_driver_tests();
 	cuda_error_tests();
 	return g_test_run();

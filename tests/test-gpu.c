@@ -38,12 +38,26 @@ static int stream_destroy(struct CUstream_st *stream)
 	return cu.cuStreamDestroy(stream);
 }
 
+static int capture_begin(struct CUstream_st *stream)
+{
+	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static int capture_end(struct CUstream_st *stream)
+{
+	drv_graph graph;
+
+	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+}
+
 /* A kernel that touches what it must not is the end of the context, so nothing tells what is reachable. */
 static const struct conformance_device device = {
 	.strict = false,
 	.open = open_backend,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
+	.capture_begin = capture_begin,
+	.capture_end = capture_end,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 	.write = gpu_write,

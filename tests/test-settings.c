@@ -10,7 +10,7 @@
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
-	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO",
+	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_SCRUB",
 };
 
 static void clear_env(void)
@@ -69,6 +69,7 @@ static void test_env_unset(void)
 	g_assert_cmpuint(opts.extent_max, ==, 0);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_POOL);
 	g_assert_cmpint(opts.frag_ratio, ==, 0);
+	g_assert_cmpint(opts.scrub, ==, VPMM_SCRUB_NONE);
 	clear_env();
 }
 
@@ -86,6 +87,7 @@ static void test_env_set(void)
 	g_setenv("VPMM_EXTENT_MAX", "64M", TRUE);
 	g_setenv("VPMM_SMALL", "driver", TRUE);
 	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
+	g_setenv("VPMM_SCRUB", "always", TRUE);
 	assert_ok(vpmm_opts_from_env(&opts));
 	g_assert_cmpuint(opts.page_size, ==, 4 << 20);
 	g_assert_cmpuint(opts.va_size, ==, (size_t)1 << 40);
@@ -96,6 +98,7 @@ static void test_env_set(void)
 	g_assert_cmpuint(opts.extent_max, ==, 64 << 20);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
 	g_assert_cmpint(opts.frag_ratio, ==, 100);
+	g_assert_cmpint(opts.scrub, ==, VPMM_SCRUB_ALWAYS);
 	clear_env();
 }
 
@@ -133,6 +136,8 @@ static void test_env_bad(void)
 		{ "VPMM_EXTENT_MAX", "16777214T" },
 		{ "VPMM_SMALL", "yes" },
 		{ "VPMM_SMALL", "Pool" },
+		{ "VPMM_SCRUB", "all" },
+		{ "VPMM_SCRUB", "Stream" },
 		{ "VPMM_FRAG_RATIO", "101" },
 		{ "VPMM_FRAG_RATIO", "-1" },
 		{ "VPMM_FRAG_RATIO", "5%" },
@@ -173,6 +178,8 @@ static void test_opts_bad(void)
 	static const int none = -1, far = 99;
 
 	assert_opts_bad((struct vpmm_opts){ .size = 0 }, EINVAL, "size");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .scrub = 3 }, EINVAL, "scrub");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .scrub = -1 }, EINVAL, "scrub");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 12345 }, EINVAL, "page_size");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX - 1 }, EINVAL, "page_size");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 3 * PAGE }, EINVAL, "va_size");

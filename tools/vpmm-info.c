@@ -15,7 +15,7 @@
 #define PROGRAM "vpmm-info"
 
 #define MOST_FEATURES 8
-#define MOST_SETTINGS 12
+#define MOST_SETTINGS 13
 
 enum { EXIT_REFUSED = 2 };
 
@@ -155,6 +155,7 @@ static unsigned int count_host_devices(void)
 
 static void collect_settings(struct report *report)
 {
+	static const char *const scrubs[] = { "none", "stream", "always" };
 	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
 	const struct vpmm_info *info = &report->choice->info;
 	struct setting *backend;
@@ -169,6 +170,7 @@ static void collect_settings(struct report *report)
 	add_number(report, "VPMM_EXTENT_MAX", info->extent_max, true);
 	add_word(report, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
 	add_number(report, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
+	add_word(report, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);
 	add_word(report, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
 	if (strcmp(info->backend, "host") != 0)
 		return;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Clearing memory before it is handed out: all of it, or what the stream has not itself had last.
+ *
+ * Who had a byte last is kept with the memory, not with its address, which may change while it is free, nor with its
+ * region, which becomes one with others. A stream has had what it freed and was allocated by it; nobody has had what is
+ * new from the device, what two streams had a part in, or what was freed in any other way than these. What its cache
+ * gives a stream was its own all the time. All of it but scrub_clear() is
+ * under the lock of the pool.
+ */
+#ifndef SCRUB_H
+#define SCRUB_H
+
+#include <glib.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct region;
+struct stream;
+struct vpmm_pool;
+
+/**
+ * scrub_clear() - clear memory in the order of a stream, and count it
+ * @pool: the pool, its backend entered; its lock need not be held
+ * @addr: the address
+ * @size: bytes
+ * @handle: the stream
+ *
+ * Return: 0, or what the backend's clear returns.
+ */
+int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
+
+/**
+ * scrub_malloc() - clear what was just allocated, if the settings say so
+ * @pool: the pool, its backend entered
+ * @addr: the address
+ * @stream: the stream that it was allocated for, which comes after whoever had it
+ * @handle: a handle of it
+ *
+ * Return: 0, or what the backend's clear returns; it is not allocated any more then.
+ */
+int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * scrub_free() - a region is about to be freed by a stream
+ * @pool: the pool
+ * @region: the region
+ * @stream: the stream
+ */
+void scrub_free(struct vpmm_pool *pool, const struct region *region, const struct stream *stream);
+
+/**
+ * scrub_forget() - an extent goes
+ * @owners: what is known of it; NULL does nothing
+ */
+static inline void scrub_forget(GTree *owners)
+{
+	if (owners)
+		g_tree_unref(owners);
+}
+
+#endif /* SCRUB_H */
