@@ -223,11 +223,14 @@ static void open_withheld(struct fixture *f, struct vpmm_opts opts)
 /* What another stream has freed, nobody knows when, is had after a wait when there is nothing else. */
 static void test_unmarked(void)
 {
+	unsigned int pending;
 	struct fixture f;
 
 	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	g_assert_cmpuint(cache_withheld(f.pool->streams.sole->cache), ==, 2 * PAGE);
 	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 0);
 	fixture_close(&f);
 }
 
@@ -493,6 +496,25 @@ static void test_explained(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* Where mappings have run out, how much memory there is tells nothing. */
+static void test_mappings_explained(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } };
+	void *none = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "4", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&f, opts[i]);
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, ": mappings: ");
+		g_assert_null(strstr(vpmm_last_error(), "largest"));
+		g_assert_nonnull(strstr(vpmm_last_error(), "; others hold 0 bytes of the device"));
+		fixture_malloc(&f, 4, f.streams[0]);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
 /* Of many streams those with most are named. */
 static void test_pending_of_many(void)
 {
@@ -536,6 +558,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/told", test_told);
 	g_test_add_func("/pressure/other-pool", test_other_pool);
 	g_test_add_func("/pressure/explained", test_explained);
+	g_test_add_func("/pressure/mappings-explained", test_mappings_explained);
 	g_test_add_func("/pressure/pending-of-many", test_pending_of_many);
 	return g_test_run();
 }
