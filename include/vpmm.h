@@ -389,10 +389,11 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  *
  * The memory is not cleared: it holds what its last user left.
  *
- * Context: any thread. Waits for no stream, unless the pool was created with VPMM_REUSE_BLOCK.
+ * Context: any thread. Waits for no stream, unless the pool was created with VPMM_REUSE_BLOCK, or it would fail
+ *	otherwise.
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or the stream is not one,
- *	-ENOMEM neither the pool nor the device has the memory,
+ *	-ENOMEM neither the pool nor the device has the memory, or the pool may not hold more,
  *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator, or @stream is being captured and
  *	the pool leaves every request to the driver,
  *	-EIO the driver reports an earlier failure,

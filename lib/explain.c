@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "cache.h"
 #include "error.h"
@@ -81,7 +81,8 @@ static void say_room(struct vpmm_pool *pool, GString *text, struct CUstream_st *
 	if (be->ops->info(be, &info) || be->ops->small_held(be, &small, &peak))
 		return;
 	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->streams, id);
-	if (stream)
+	/* Where it is not memory that is missing, nobody knows how much could be mapped. */
+	if (stream && (strstr(text->str, "device memory: ") || strstr(text->str, "limit: ")))
 		g_string_append_printf(text, "; the largest block to be had is %" PRIu64 " bytes",
 				       query_largest(pool, stream, MIN(info.memory_free,
 								       extent_room(&pool->extents))));

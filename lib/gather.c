@@ -31,6 +31,9 @@ static const struct {
 #define PARTS 1024
 #define TAILS 128
 
+/* So many extents are looked for one by one; for more of them, all are sorted. */
+#define FEW_DONORS 8
+
 /* Less of an extent than this is not worth a mapping. */
 #define PART_LEAST (64 * 1024)
 
@@ -296,6 +299,43 @@ static struct extent *best_donor(const struct gathering *g, size_t limit, bool b
 	return best;
 }
 
+static gint compare_donors(gconstpointer a, gconstpointer b)
+{
+	const struct extent *x = *(const struct extent *const *)a, *y = *(const struct extent *const *)b;
+
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return x->places->addr < y->places->addr ? -1 : x->places->addr > y->places->addr;
+}
+
+static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
+{
+	donor->stamp = g->pool->extents.stamp;
+	g_ptr_array_add(g->donors, donor);
+	*left -= donor->size;
+}
+
+/* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
+static void take_donors_in_order(struct gathering *g, size_t *left)
+{
+	GPtrArray *sorted = g_ptr_array_new();
+
+	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (extent->stamp != g->pool->extents.stamp && extent->size >= g->least && !extent_in_base(g, extent))
+			g_ptr_array_add(sorted, link->data);
+	}
+	g_ptr_array_sort(sorted, compare_donors);
+	for (guint i = 0; i < sorted->len && *left; i++) {
+		struct extent *donor = sorted->pdata[i];
+
+		if (donor->size <= *left)
+			take_donor(g, donor, left);
+	}
+	g_ptr_array_free(sorted, TRUE);
+}
+
 /* Takes whole extents, the largest that fit first; what is left is covered by one that is larger, or created. */
 static void choose_donors(struct gathering *g)
 {
@@ -306,11 +346,10 @@ static void choose_donors(struct gathering *g)
 	g->least = g->frugal ? 0 : (size_t)((double)left * g->pool->settings.frag_ratio / 100);
 
 	g->pool->extents.stamp++;
-	while (left && (donor = best_donor(g, left, true))) {
-		donor->stamp = g->pool->extents.stamp;
-		g_ptr_array_add(g->donors, donor);
-		left -= donor->size;
-	}
+	while (left && g->donors->len < FEW_DONORS && (donor = best_donor(g, left, true)))
+		take_donor(g, donor, &left);
+	if (left && g->donors->len == FEW_DONORS)
+		take_donors_in_order(g, &left);
 	if (!left)
 		return;
 	donor = best_donor(g, left, false);

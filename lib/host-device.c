@@ -221,8 +221,8 @@ int host_device_may_access(struct host_device *dev)
 
 	pthread_mutex_lock(&lock);
 	if (dev->mappings > dev->mapping_limit)
-		ret = error_set(-ENOMEM, "mappings of host device %d: %" G_GUINT64_FORMAT " exist, but only %"
-				G_GUINT64_FORMAT " can be accessed", dev->ordinal, dev->mappings, dev->mapping_limit);
+		ret = error_set(-ENOMEM, "mappings: %" G_GUINT64_FORMAT " exist, but only %" G_GUINT64_FORMAT
+				" can be accessed, of host device %d", dev->mappings, dev->mapping_limit, dev->ordinal);
 	pthread_mutex_unlock(&lock);
 	return ret;
 }

@@ -128,7 +128,7 @@ int paged_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, u
 		return err;
 	if (!region && pool->settings.reuse == VPMM_REUSE_BLOCK) {
 		region = oldest_fit(pool, size);
-		forecast->waits = region && event_pending(region->event);
+		forecast->waits = region && region->stream != stream && event_pending(region->event);
 	}
 	if (region) {
 		forecast->way = VPMM_WAY_REUSE;

@@ -21,11 +21,23 @@ static bool could_small(struct vpmm_pool *pool, struct stream *stream, uint64_t 
 	return span_can_borrow(pool, stream, size) || region_find_run(&pool->spans, size, &addr);
 }
 
-/* The largest multiple of a piece that could be served, below one that could not. */
-static uint64_t search(struct vpmm_pool *pool, struct stream *stream, uint64_t below, uint64_t room, could_fn could)
+/* The largest multiple of a piece that could be served, below one that could not. A good guess saves most of the way. */
+static uint64_t search(struct vpmm_pool *pool, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
+		       could_fn could)
 {
-	uint64_t low = 0, high = below / POOL_PIECE;
+	uint64_t low = 0, high = below / POOL_PIECE, step = pool->settings.page_size / POOL_PIECE;
 
+	guess /= POOL_PIECE;
+	if (guess && guess < high && could(pool, stream, guess * POOL_PIECE, room))
+		low = guess;
+	else if (guess)
+		high = MIN(high, guess);
+	for (; low && low + step < high; step *= 2) {
+		if (could(pool, stream, (low + step) * POOL_PIECE, room))
+			low += step;
+		else
+			high = low + step;
+	}
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;
 
@@ -39,12 +51,16 @@ static uint64_t search(struct vpmm_pool *pool, struct stream *stream, uint64_t b
 
 static uint64_t largest_packed(struct vpmm_pool *pool, struct stream *stream, uint64_t room)
 {
-	uint64_t most = pool->regions.bytes[REGION_FREE] + span_unused(pool) + room + POOL_PIECE;
-	uint64_t largest = search(pool, stream, MIN(most, SIZE_MAX / 4), room, could_large);
+	uint64_t more = span_unused(pool) + room;
+	uint64_t most = pool->regions.bytes[REGION_FREE] + more + POOL_PIECE;
+	uint64_t guess = pool->extents.whole_bytes + more, largest;
 
+	/* What is whole, and what can be created in pages, can be had but for odd cases. */
+	guess -= guess % pool->settings.page_size;
+	largest = search(pool, stream, guess, MIN(most, SIZE_MAX / 4), room, could_large);
 	if (largest >= packed_small_size(pool))
 		return largest;
-	return MAX(largest, search(pool, stream, packed_small_size(pool), room, could_small));
+	return MAX(largest, search(pool, stream, 0, packed_small_size(pool), room, could_small));
 }
 
 uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t room)

@@ -103,16 +103,15 @@ static int trim_whole(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uin
 }
 
 /* Pages are not counted, so they are found by what is free: from the end of a region, so that what is left is one. */
-static int trim_region(struct vpmm_pool *pool, struct region *region, uint64_t keep, uint64_t most, uint64_t *dropped)
+static int trim_region(struct vpmm_pool *pool, const struct region *region, uint64_t keep, uint64_t *looks,
+		       uint64_t most, uint64_t *dropped)
 {
 	uint64_t addr = region->addr, end = addr + region->size;
 	int err = 0;
 
-	while (addr < end && *dropped < most && !err) {
+	for (; addr < end && *looks && *dropped < most && !err; --*looks) {
 		struct extent *extent = extent_place(&pool->extents, end - 1)->extent;
 
-		if (pool_mapped(pool) <= keep)
-			break;
 		end -= extent->size;
 		err = try_drop(pool, extent, keep, dropped);
 	}
@@ -126,11 +125,15 @@ static int trim_pages(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uin
 	int err = 0;
 
 	for (; link && looks && dropped < most && !err; link = next, looks--) {
-		struct region *region = link->data;
+		const struct region *region = link->data;
 
 		next = link->next;
+		if (pool_mapped(pool) < keep + pool->settings.page_size)
+			break;
 		if (!event_pending(region->event))
-			err = trim_region(pool, region, keep, most, &dropped);
+			err = trim_region(pool, region, keep, &looks, most, &dropped);
+		if (!looks)
+			break;
 	}
 	return err;
 }

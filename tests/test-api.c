@@ -190,25 +190,51 @@ static void test_backend_fails(void)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats), .mapped = 77 };
 	struct vpmm_info info = { .size = sizeof(info), .device = 77 };
+	struct vpmm_forecast forecast = { .size = sizeof(forecast), .largest = 77 };
+	size_t released = 77;
 	struct backend *be;
 	struct fixture f;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	be = f.pool->backend;
 
-	backend_fault_arm(be, BACKEND_OP_enter, 0, 4, -EIO);
+	backend_fault_arm(be, BACKEND_OP_enter, 0, 6, -EIO);
+	assert_error(vpmm_pool_trim(f.pool, 0, &released), EIO, "vpmm_pool_trim: ");
+	assert_error(vpmm_pool_query(f.pool, 1, NULL, &forecast), EIO, "vpmm_pool_query: ");
 	assert_error(vpmm_pool_stats(f.pool, &stats), EIO, "vpmm_pool_stats: ");
 	assert_error(vpmm_pool_info(f.pool, &info), EIO, "vpmm_pool_info: ");
 	assert_error(vpmm_pool_dump(f.pool, stderr), EIO, "vpmm_pool_dump: ");
 	assert_error(vpmm_pool_check(f.pool), EIO, "vpmm_pool_check: ");
-	backend_fault_arm(be, BACKEND_OP_info, 0, 1, -EIO);
+	backend_fault_arm(be, BACKEND_OP_info, 0, 2, -EIO);
 	assert_error(vpmm_pool_info(f.pool, &info), EIO, "vpmm_pool_info: ");
+	assert_error(vpmm_pool_query(f.pool, 1, NULL, &forecast), EIO, "vpmm_pool_query: ");
+	backend_fault_arm(be, BACKEND_OP_stream_id, 0, 1, -EINVAL);
+	assert_error(vpmm_pool_query(f.pool, 1, NULL, &forecast), EINVAL, "vpmm_pool_query: ");
 	backend_fault_arm(be, BACKEND_OP_small_held, 0, 2, -EIO);
 	assert_error(vpmm_pool_stats(f.pool, &stats), EIO, "vpmm_pool_stats: ");
 	assert_error(vpmm_pool_dump(f.pool, stderr), EIO, "vpmm_pool_dump: ");
 
 	g_assert_cmpuint(stats.mapped, ==, 77);
 	g_assert_cmpint(info.device, ==, 77);
+	g_assert_cmpuint(forecast.largest, ==, 77);
+	g_assert_cmpuint(released, ==, 77);
+	fixture_close(&f);
+}
+
+/* As of the statistics, a caller gets of a forecast what there is room for. */
+static void test_query(void)
+{
+	struct vpmm_forecast forecast = { .size = offsetof(struct vpmm_forecast, largest), .largest = 77 };
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	assert_error(vpmm_pool_query(f.pool, 1, NULL, NULL), EINVAL, "vpmm_pool_query: forecast is NULL");
+	assert_ok(vpmm_pool_query(f.pool, 3 * PAGE, f.streams[0], &forecast));
+	g_assert_cmpint(forecast.way, ==, VPMM_WAY_GROW);
+	g_assert_cmpuint(forecast.grown, ==, 3 * PAGE);
+	g_assert_cmpuint(forecast.largest, ==, 77);
+	forecast.size = 1;
+	assert_error(vpmm_pool_query(f.pool, 1, NULL, &forecast), EINVAL, "sizeof(struct vpmm_forecast)");
 	fixture_close(&f);
 }
 
@@ -385,6 +411,7 @@ static int use_in_child(struct vpmm_pool *pool, void *live)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 	struct vpmm_pool *made = NULL;
 	void *ptr = NULL;
 
@@ -392,6 +419,8 @@ static int use_in_child(struct vpmm_pool *pool, void *live)
 		return 1;
 	if (vpmm_free(pool, live, NULL) != -EBUSY)
 		return 2;
+	if (vpmm_pool_trim(pool, 0, NULL) != -EBUSY || vpmm_pool_query(pool, 1, NULL, &forecast) != -EBUSY)
+		return 8;
 	if (vpmm_pool_stats(pool, &stats) != -EBUSY || vpmm_pool_info(pool, &info) != -EBUSY)
 		return 3;
 	if (vpmm_pool_dump(pool, stderr) != -EBUSY || vpmm_pool_check(pool) != -EBUSY)
@@ -572,6 +601,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/stats", test_stats);
 	g_test_add_func("/api/info", test_info);
 	g_test_add_func("/api/dump", test_dump);
+	g_test_add_func("/api/query", test_query);
 	g_test_add_func("/api/backend-fails", test_backend_fails);
 	g_test_add_func("/api/opts-from-env", test_opts_from_env);
 	g_test_add_func("/api/version", test_version);

@@ -37,7 +37,8 @@ refuses "argument" 'unexpected argument "x"' x
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
 
 for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \
-		EXTENT_MAX=1000 SMALL=none SCRUB=all FRAG_RATIO=101 FRAG_RATIO=5% HOST_CAPACITY=lots HOST_DEVICES=0 HOST_MAPPINGS=many; do
+		EXTENT_MAX=1000 SMALL=none SCRUB=all FRAG_RATIO=101 FRAG_RATIO=5% LIMIT=101% LIMIT=0 KEEP=-1 \
+		HOST_CAPACITY=lots HOST_DEVICES=0 HOST_MAPPINGS=many; do
 	verdict "bad VPMM_$bad" "$(export "VPMM_$bad"
 		[ "${bad%%=*}" = BACKEND ] || export VPMM_BACKEND=host
 		info 2; says err "VPMM_${bad%%=*}"; says err "${bad#*=}"; silent out)"
@@ -58,6 +59,7 @@ verdict "defaults" "$(small_va; info 0 --backend=host; shows VPMM_BACKEND host o
 	shows VPMM_PAGE_SIZE "2097152 \(2.00 MiB\)" default; shows VPMM_PAGES 0 default; shows VPMM_REUSE async default
 	shows VPMM_EXTENT_MAX "1073741824 \(1.00 GiB\)" default; shows VPMM_SMALL pool default
 	shows VPMM_FRAG_RATIO 0 default; shows VPMM_SCRUB none default; shows VPMM_LOG none default
+	shows VPMM_LIMIT none default; shows VPMM_KEEP all default
 	shows VPMM_HOST_CAPACITY "85899345920 \(80.0 GiB\)" default
 	shows VPMM_HOST_DEVICES 1 default; shows VPMM_HOST_MAPPINGS 524090 default)"
 verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE=32G VPMM_PAGES=3 VPMM_REUSE=block \
@@ -70,6 +72,10 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_EXTENT_MAX "67108864 \(64.0 MiB\)" environment; shows VPMM_SMALL driver environment
 	shows VPMM_FRAG_RATIO 5 environment; shows VPMM_SCRUB stream environment
 	shows VPMM_HOST_MAPPINGS 77 environment)"
+verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=0; info 0 --backend=host
+	shows VPMM_LIMIT "42949672950 \(40.0 GiB\)" environment; shows VPMM_KEEP 0 environment
+	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host; shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
+	shows VPMM_KEEP "67108864 \(64.0 MiB\)" environment)"
 verdict "largest extent of large pages" "$(export VPMM_PAGE_SIZE=3G VPMM_VA_SIZE=63G VPMM_HOST_CAPACITY=9G
 	info 0 --backend=host; shows VPMM_EXTENT_MAX "3221225472 \(3.00 GiB\)" default)"
 verdict "variable set to nothing" "$(small_va; VPMM_PAGES='' info 0 --backend=host; shows VPMM_PAGES 0 default)"

@@ -155,6 +155,386 @@ static void test_mappings_run_out(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
+/* The same of two pools, which share what the device can have. */
+static void test_mappings_of_two_pools(void)
+{
+	GRand *rand = g_rand_new_with_seed(4);
+	void *held[2][8] = { 0 };
+	struct fixture f[2];
+
+	g_setenv("VPMM_HOST_MAPPINGS", "100", TRUE);
+	fixture_open(&f[0], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	fixture_open(&f[1], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	g_assert_cmpuint(f[0].pool->most_places, <=, 100 / 16);
+	for (int step = 0; step < 2000; step++) {
+		int i = g_rand_int_range(rand, 0, 8), p = step % 2;
+
+		if (held[p][i]) {
+			fixture_free(&f[p], held[p][i], f[p].streams[0]);
+			held[p][i] = NULL;
+		} else {
+			held[p][i] = fixture_malloc(&f[p], (size_t)g_rand_int_range(rand, 1, 5), f[p].streams[0]);
+		}
+	}
+	vpmm_pool_destroy(f[0].pool);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_destroy(f[0].streams[i]));
+	g_string_free(f[0].log, TRUE);
+	fixture_close(&f[1]);
+	g_rand_free(rand);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* The old places of memory that moved while work is pending go once it is done, when mappings are short. */
+static void test_mappings_wait(void)
+{
+	struct fixture f;
+	void *pages[8];
+
+	g_setenv("VPMM_HOST_MAPPINGS", "12", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	for (int i = 0; i < 8; i++)
+		pages[i] = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	for (int i = 0; i < 8; i += 2)
+		fixture_free(&f, pages[i], f.streams[0]);
+	pages[0] = fixture_malloc(&f, 4, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mappings, ==, 12);
+	fixture_free(&f, pages[1], f.streams[0]);
+	fixture_free(&f, pages[5], f.streams[0]);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* Two pages that stream 1 has freed without an event, of eight that there may be; the others are live. */
+static void open_withheld(struct fixture *f, struct vpmm_opts opts)
+{
+	void *a;
+
+	opts.limit = 8 * PAGE;
+	fixture_open(f, opts);
+	fixture_malloc(f, 6, f->streams[1]);
+	a = fixture_malloc(f, 2, f->streams[1]);
+	assert_ok(vpmm_host_stream_submit(f->streams[1]));
+	fixture_free(f, a, f->streams[1]);
+}
+
+/* What another stream has freed, nobody knows when, is had after a wait when there is nothing else. */
+static void test_unmarked(void)
+{
+	unsigned int pending;
+	struct fixture f;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_assert_cmpuint(cache_withheld(f.pool->streams.sole->cache), ==, 2 * PAGE);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 0);
+	fixture_close(&f);
+}
+
+/* Nobody waits where it would be too little all the same. */
+static void test_no_vain_wait(void)
+{
+	unsigned int pending;
+	struct fixture f;
+	void *a = NULL;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &a, 3 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 1);
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+}
+
+static uint64_t stranded_bytes(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+	GHashTableIter iter;
+	gpointer stream;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		bytes += ((struct stream *)stream)->cache->stranded_bytes;
+	return bytes;
+}
+
+/* So is what a third stream has freed that need not be behind the free of the first. */
+static void test_stranded(void)
+{
+	struct fixture f;
+	void *a;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[1]));
+	fixture_free(&f, a, f.streams[2]);
+	g_assert_cmpuint(stranded_bytes(f.pool), ==, 2 * PAGE);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	fixture_close(&f);
+}
+
+/* A wait that fails is told, and changes nothing. */
+static void test_wait_fails(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .limit = 8 * PAGE };
+	static const enum backend_op ops[] = { BACKEND_OP_sync, BACKEND_OP_info };
+	struct fixture f;
+	void *a;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		fixture_open_faulty(&f, opts);
+		fixture_malloc(&f, 6, f.streams[1]);
+		a = fixture_malloc(&f, 2, f.streams[1]);
+		fixture_free(&f, a, f.streams[1]);
+		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
+		assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), EIO, "bytes");
+		backend_fault_arm(f.pool->backend, ops[i], 0, 0, 0);
+		fixture_malloc(&f, 2, f.streams[0]);
+		fixture_close(&f);
+	}
+}
+
+/* Pages of small requests whose work is pending serve a large one once it is done. */
+static void test_spans_wait(void)
+{
+	void *small[64];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	for (int i = 0; i < 64; i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[1]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	for (int i = 0; i < 64; i++)
+		fixture_free(&f, small[i], f.streams[1]);
+	memset(fixture_malloc(&f, 8, f.streams[0]), 1, 8 * PAGE);
+	fixture_close(&f);
+}
+
+static void give_back(void *other)
+{
+	assert_ok(vpmm_pool_trim(other, 0, NULL));
+}
+
+/* Four pages, in the middle of each of which a half is free, that no large block can have. */
+static void scatter(struct fixture *f)
+{
+	void *parts[32];
+
+	for (int i = 0; i < 32; i++)
+		parts[i] = fixture_malloc_bytes(f, PAGE / 8, f->streams[0]);
+	for (int i = 0; i < 32; i++) {
+		if ((uintptr_t)parts[i] / (PAGE / 8) % 8 / 2 % 3)
+			fixture_free(f, parts[i], f->streams[0]);
+	}
+}
+
+/*
+ * What another pool gives back while a request waits for pending work is there after it: of 16 pages the other one has
+ * 8, 2 are free where they are of no use, 1 is pending and 3 are the device's.
+ */
+static void test_memory_comes_back(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 8 };
+	struct vpmm_pool *other;
+	struct fixture f;
+	void *small;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_pool_create(&other, &opts));
+	small = fixture_malloc_bytes(&f, 100 * 1024, f.streams[1]);
+	assert_ok(vpmm_host_stream_launch(f.streams[1], give_back, other));
+	fixture_free(&f, small, f.streams[1]);
+	scatter(&f);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 5 * PAGE);
+	memset(fixture_malloc(&f, 6, f.streams[0]), 1, 6 * PAGE);
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What a program does when it is asked, and what it was told. */
+struct program {
+	struct vpmm_pool *other;
+	void *blocks[4];
+	struct CUstream_st *stream;
+	int asked;
+	int told;
+	int gives;
+	size_t size;
+	char *message;
+};
+
+static int give(void *data, struct vpmm_pool *pool, size_t size)
+{
+	struct program *p = data;
+	void *none;
+
+	p->size = size;
+	/* What fails meanwhile is nobody's business, and nobody is asked again. */
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	assert_error(vpmm_free(pool, p, p->stream), EINVAL, "no allocation");
+	if (++p->asked > p->gives)
+		return 0;
+	if (p->other)
+		assert_ok(vpmm_pool_trim(p->other, 0, NULL));
+	else
+		assert_ok(vpmm_free(pool, p->blocks[p->asked - 1], p->stream));
+	return 1;
+}
+
+static void note(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+	struct program *p = data;
+	void *none;
+
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	g_assert_cmpuint(size, ==, p->size);
+	p->told++;
+	g_free(p->message);
+	p->message = g_strdup(message);
+}
+
+static void open_asking(struct fixture *f, struct program *p, struct vpmm_opts opts)
+{
+	opts.limit = 8 * PAGE;
+	opts.log_level = VPMM_LOG_ERROR;
+	opts.pressure = give;
+	opts.exhausted = note;
+	opts.pressure_data = p;
+	fixture_open(f, opts);
+	p->stream = f->streams[0];
+	for (int i = 0; i < 4; i++)
+		p->blocks[i] = fixture_malloc(f, 2, f->streams[0]);
+}
+
+/* It is asked as long as it gives something and that is not enough; nobody is told of an error then. */
+static void test_asked(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_OPTS } };
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		struct program p = { .gives = 4 };
+
+		open_asking(&f, &p, opts[i]);
+		memset(fixture_malloc(&f, 5, f.streams[0]), 1, 5 * PAGE);
+		g_assert_cmpint(p.asked, ==, 3);
+		g_assert_cmpint(p.told, ==, 0);
+		g_assert_cmpuint(p.size, ==, 5 * PAGE);
+		fixture_close(&f);
+	}
+}
+
+/* When it has nothing more to give it is told, once, and in the words that the caller gets. */
+static void test_told(void)
+{
+	struct program p = { .gives = 2 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_string_truncate(f.log, 0);
+	assert_error(vpmm_malloc(f.pool, &none, 7 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 3);
+	g_assert_cmpint(p.told, ==, 1);
+	g_assert_cmpstr(p.message, ==, vpmm_last_error());
+	g_assert_nonnull(strstr(f.log->str, p.message));
+	g_free(p.message);
+	fixture_close(&f);
+}
+
+/* It may let go of what another pool has. */
+static void test_other_pool(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 8 };
+	struct program p = { .gives = 1 };
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&p.other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	memset(fixture_malloc(&f, 16, f.streams[0]), 1, 16 * PAGE);
+	g_assert_cmpint(p.asked, ==, 1);
+	vpmm_pool_destroy(p.other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* The sentence has what the pool has, what could be had, what is pending where, and what others have. */
+static void test_explained(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 3 };
+	struct vpmm_pool *other;
+	void *block = NULL, *a;
+	struct fixture f;
+	char *want;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	fixture_malloc(&f, 5, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &block, 10 * PAGE, f.streams[1]), ENOMEM, ": device memory: ");
+	want = g_strdup_printf("vpmm_malloc: %zu bytes, while the pool has %zu bytes live and %zu free: ", 10 * PAGE,
+			       5 * PAGE, 4 * PAGE);
+	g_assert_true(g_str_has_prefix(vpmm_last_error(), want));
+	g_free(want);
+	want = g_strdup_printf("; the largest block to be had is %zu bytes; pending: %zu bytes on stream %"
+			       G_GUINT64_FORMAT "; others hold %zu bytes of the device", 8 * PAGE, 4 * PAGE,
+			       ((struct stream *)f.pool->streams.busy.head->data)->id, 3 * PAGE);
+	g_assert_true(g_str_has_suffix(vpmm_last_error(), want));
+	g_free(want);
+	fixture_complete(f.streams[0]);
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Where mappings have run out, how much memory there is tells nothing. */
+static void test_mappings_explained(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } };
+	void *none = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "4", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&f, opts[i]);
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, ": mappings: ");
+		g_assert_null(strstr(vpmm_last_error(), "largest"));
+		g_assert_nonnull(strstr(vpmm_last_error(), "; others hold 0 bytes of the device"));
+		fixture_malloc(&f, 4, f.streams[0]);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* Of many streams those with most are named. */
+static void test_pending_of_many(void)
+{
+	struct fixture f;
+	void *a[STREAMS], *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 16 * PAGE });
+	for (int i = 0; i < STREAMS; i++)
+		a[i] = fixture_malloc(&f, (size_t)i + 1, f.streams[i]);
+	for (int i = 0; i < STREAMS; i++) {
+		assert_ok(vpmm_host_stream_submit(f.streams[i]));
+		fixture_free(&f, a[i], f.streams[i]);
+	}
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[0]), ENOMEM, "; pending: 8388608 bytes on stream ");
+	g_assert_nonnull(strstr(vpmm_last_error(), " and some on 1 others"));
+	for (int i = 0; i < STREAMS; i++)
+		fixture_complete(f.streams[i]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -166,5 +546,19 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/exhausted", test_exhausted);
 	g_test_add_func("/pressure/far-too-much", test_far_too_much);
 	g_test_add_func("/pressure/mappings-run-out", test_mappings_run_out);
+	g_test_add_func("/pressure/mappings-of-two-pools", test_mappings_of_two_pools);
+	g_test_add_func("/pressure/mappings-wait", test_mappings_wait);
+	g_test_add_func("/pressure/unmarked", test_unmarked);
+	g_test_add_func("/pressure/no-vain-wait", test_no_vain_wait);
+	g_test_add_func("/pressure/stranded", test_stranded);
+	g_test_add_func("/pressure/wait-fails", test_wait_fails);
+	g_test_add_func("/pressure/spans-wait", test_spans_wait);
+	g_test_add_func("/pressure/memory-comes-back", test_memory_comes_back);
+	g_test_add_func("/pressure/asked", test_asked);
+	g_test_add_func("/pressure/told", test_told);
+	g_test_add_func("/pressure/other-pool", test_other_pool);
+	g_test_add_func("/pressure/explained", test_explained);
+	g_test_add_func("/pressure/mappings-explained", test_mappings_explained);
+	g_test_add_func("/pressure/pending-of-many", test_pending_of_many);
 	return g_test_run();
 }

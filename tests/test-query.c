@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "pool.h"
 
 static struct vpmm_forecast query(struct fixture *f, size_t size, struct CUstream_st *stream)
 {
@@ -41,7 +42,10 @@ static void *malloc_as_forecast(struct fixture *f, size_t size, struct CUstream_
 	g_assert_cmpint(forecast.way, ==, way_taken(&before, &after));
 	g_assert_cmpuint(forecast.grown, ==, after.grown - before.grown);
 	g_assert_cmpuint(forecast.remapped, ==, after.remapped - before.remapped);
-	g_assert_cmpuint(forecast.waits, ==, after.waits - before.waits);
+	/* On the host, the stream's own work may have to be waited for as well. */
+	g_assert_cmpuint(forecast.waits, <=, after.waits - before.waits);
+	if (f->pool->settings.reuse == VPMM_REUSE_ASYNC)
+		g_assert_cmpuint(forecast.waits, ==, after.waits - before.waits);
 	return ptr;
 }
 
@@ -138,6 +142,14 @@ static void test_packed_streams_short(void)
 {
 	for (uint32_t seed = 1; seed <= 4; seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, STREAMS, true, seed);
+}
+
+static void test_blocking(void)
+{
+	for (uint32_t seed = 1; seed <= 2; seed++) {
+		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, STREAMS, false, seed);
+		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, STREAMS, false, seed);
+	}
 }
 
 static void test_paged(void)
@@ -248,6 +260,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/query/packed-streams", test_packed_streams);
 	g_test_add_func("/query/packed-short", test_packed_short);
 	g_test_add_func("/query/packed-streams-short", test_packed_streams_short);
+	g_test_add_func("/query/blocking", test_blocking);
 	g_test_add_func("/query/paged", test_paged);
 	g_test_add_func("/query/paged-streams", test_paged_streams);
 	g_test_add_func("/query/paged-short", test_paged_short);

@@ -10,7 +10,7 @@
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
-	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_SCRUB",
+	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB",
 };
 
 static void clear_env(void)
@@ -69,6 +69,9 @@ static void test_env_unset(void)
 	g_assert_cmpuint(opts.extent_max, ==, 0);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_POOL);
 	g_assert_cmpint(opts.frag_ratio, ==, 0);
+	g_assert_cmpuint(opts.limit, ==, 0);
+	g_assert_cmpint(opts.limit_percent, ==, 0);
+	g_assert_cmpuint(opts.keep, ==, 0);
 	g_assert_cmpint(opts.scrub, ==, VPMM_SCRUB_NONE);
 	clear_env();
 }
@@ -87,6 +90,8 @@ static void test_env_set(void)
 	g_setenv("VPMM_EXTENT_MAX", "64M", TRUE);
 	g_setenv("VPMM_SMALL", "driver", TRUE);
 	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
+	g_setenv("VPMM_LIMIT", "3G", TRUE);
+	g_setenv("VPMM_KEEP", "512M", TRUE);
 	g_setenv("VPMM_SCRUB", "always", TRUE);
 	assert_ok(vpmm_opts_from_env(&opts));
 	g_assert_cmpuint(opts.page_size, ==, 4 << 20);
@@ -98,8 +103,36 @@ static void test_env_set(void)
 	g_assert_cmpuint(opts.extent_max, ==, 64 << 20);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
 	g_assert_cmpint(opts.frag_ratio, ==, 100);
+	g_assert_cmpuint(opts.limit, ==, (size_t)3 << 30);
+	g_assert_cmpint(opts.limit_percent, ==, 0);
+	g_assert_cmpuint(opts.keep, ==, 512 << 20);
 	g_assert_cmpint(opts.scrub, ==, VPMM_SCRUB_ALWAYS);
 	clear_env();
+}
+
+/* A limit can be a part of the device, and nothing to keep is what an option says with less than a page. */
+static void test_env_limits(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	g_setenv("VPMM_LIMIT", "80%", TRUE);
+	g_setenv("VPMM_KEEP", "0", TRUE);
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	assert_ok(vpmm_opts_from_env(&opts));
+	g_assert_cmpuint(opts.limit, ==, 0);
+	g_assert_cmpint(opts.limit_percent, ==, 80);
+	g_assert_cmpuint(opts.keep, ==, 1);
+	assert_ok(vpmm_pool_create(&pool, NULL));
+	assert_ok(vpmm_pool_info(pool, &info));
+	g_assert_cmpuint(info.limit, ==, info.memory_total / 100 * 80);
+	g_assert_cmpuint(info.keep, ==, 0);
+	vpmm_pool_destroy(pool);
+	clear_env();
+	fixture_assert_nothing_left();
 }
 
 static void test_env_bad(void)
@@ -142,6 +175,19 @@ static void test_env_bad(void)
 		{ "VPMM_FRAG_RATIO", "-1" },
 		{ "VPMM_FRAG_RATIO", "5%" },
 		{ "VPMM_FRAG_RATIO", "18446744073709551616" },
+		{ "VPMM_LIMIT", "0" },
+		{ "VPMM_LIMIT", "half" },
+		{ "VPMM_LIMIT", "-1" },
+		{ "VPMM_LIMIT", "%" },
+		{ "VPMM_LIMIT", "0%" },
+		{ "VPMM_LIMIT", "101%" },
+		{ "VPMM_LIMIT", "-5%" },
+		{ "VPMM_LIMIT", "5G%" },
+		{ "VPMM_LIMIT", "5%%" },
+		{ "VPMM_LIMIT", "18446744073709551617%" },
+		{ "VPMM_KEEP", "all" },
+		{ "VPMM_KEEP", "5%" },
+		{ "VPMM_KEEP", "-1" },
 		{ "VPMM_HOST_CAPACITY", "lots" },
 		{ "VPMM_HOST_DEVICES", "none" },
 		{ "VPMM_HOST_MAPPINGS", "1.5" },
@@ -194,6 +240,8 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .small = -1 }, EINVAL, "small is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = 101 }, EINVAL, "frag_ratio is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = -1 }, EINVAL, "frag_ratio is -1");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = 101 }, EINVAL, "limit_percent is 101");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = -1 }, EINVAL, "limit_percent is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = SIZE_MAX, .pages = 1 }, EINVAL, "pages");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .reuse = 2 }, EINVAL, "reuse");
@@ -315,6 +363,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/sizes", test_sizes);
 	g_test_add_func("/settings/env-unset", test_env_unset);
 	g_test_add_func("/settings/env-set", test_env_set);
+	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
 	g_test_add_func("/settings/opts-bad", test_opts_bad);
 	g_test_add_func("/settings/opts-tail", test_opts_tail);

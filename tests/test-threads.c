@@ -66,6 +66,7 @@ static gpointer work(gpointer data)
 static gpointer look(gpointer data)
 {
 	struct worker *w = data;
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 	FILE *out = tmpfile();
 
 	g_assert_nonnull(out);
@@ -73,6 +74,7 @@ static gpointer look(gpointer data)
 		assert_ok(vpmm_pool_check(w->f->pool));
 		assert_ok(vpmm_pool_dump(w->f->pool, out));
 		fixture_stats(w->f);
+		assert_ok(vpmm_pool_query(w->f->pool, (size_t)round * PAGE, w->stream, &forecast));
 	}
 	fclose(out);
 	return NULL;
@@ -93,6 +95,97 @@ static void run_workers(struct vpmm_opts opts, struct CUstream_st *(*choose)(str
 	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
 	fixture_close(&f);
+}
+
+/* What a stream does with an allocation; it belongs to the last that it does. */
+struct use {
+	char *ptr;
+	size_t size;
+	char value;
+};
+
+static void run_fill(void *data)
+{
+	struct use *use = data;
+
+	fill(use->ptr, use->size, use->value);
+}
+
+static void run_verify(void *data)
+{
+	struct use *use = data;
+
+	verify(use->ptr, use->size, use->value);
+	g_free(use);
+}
+
+static void drop_use(struct worker *w, struct use **use)
+{
+	void *ptr = *use ? (*use)->ptr : NULL;
+
+	if (*use)
+		assert_ok(vpmm_host_stream_launch(w->stream, run_verify, *use));
+	*use = NULL;
+	assert_ok(vpmm_free(w->f->pool, ptr, w->stream));
+}
+
+/* Frees while its work is pending, and has memory only because others who run short wait for what is pending. */
+static gpointer struggle(gpointer data)
+{
+	struct worker *w = data;
+	GRand *rand = g_rand_new_with_seed(w->seed);
+	struct use *held[3] = { NULL };
+	int failed = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		struct use **use = &held[g_rand_int_range(rand, 0, G_N_ELEMENTS(held))];
+		size_t size = (size_t)g_rand_int_range(rand, 1, 4) * PAGE;
+		void *ptr;
+		int err;
+
+		drop_use(w, use);
+		if (!g_rand_int_range(rand, 0, 20))
+			assert_ok(vpmm_pool_trim(w->f->pool, 0, NULL));
+		err = vpmm_malloc(w->f->pool, &ptr, size, w->stream);
+		g_assert_true(!err || err == -ENOMEM);
+		failed += !!err;
+		if (err)
+			continue;
+		*use = g_new(struct use, 1);
+		**use = (struct use){ .ptr = ptr, .size = size, .value = (char)(w->seed * ROUNDS + (guint32)round) };
+		assert_ok(vpmm_host_stream_launch(w->stream, run_fill, *use));
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(held); i++)
+		drop_use(w, &held[i]);
+	g_rand_free(rand);
+	return GINT_TO_POINTER(failed);
+}
+
+static void run_short(struct vpmm_opts opts)
+{
+	struct worker workers[STREAMS];
+	struct fixture f;
+	int failed = 0;
+
+	opts.limit = 12 * PAGE;
+	fixture_open(&f, opts);
+	for (int i = 0; i < STREAMS; i++) {
+		workers[i] = (struct worker){ .f = &f, .seed = (guint32)i, .stream = f.streams[i] };
+		workers[i].thread = g_thread_new(NULL, struggle, &workers[i]);
+	}
+	for (int i = 0; i < STREAMS; i++)
+		failed += GPOINTER_TO_INT(g_thread_join(workers[i].thread));
+	g_assert_cmpint(failed, <, STREAMS * ROUNDS);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 12 * PAGE);
+	fixture_close(&f);
+}
+
+static void test_short(void)
+{
+	run_short((struct vpmm_opts){ FIXTURE_PACKED });
+	run_short((struct vpmm_opts){ FIXTURE_PACKED, .keep = 6 * PAGE });
+	run_short((struct vpmm_opts){ FIXTURE_OPTS });
 }
 
 static struct CUstream_st *several_share(struct fixture *f, int i)
@@ -206,5 +299,6 @@ int main(int argc, char **argv)
 		g_test_add_data_func(path, &modes[mode].opts, tests[test].run);
 		g_free(path);
 	}
+	g_test_add_func("/threads/short-of-memory", test_short);
 	return g_test_run();
 }

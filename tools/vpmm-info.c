@@ -15,7 +15,7 @@
 #define PROGRAM "vpmm-info"
 
 #define MOST_FEATURES 8
-#define MOST_SETTINGS 13
+#define MOST_SETTINGS 18
 
 enum { EXIT_REFUSED = 2 };
 
@@ -153,6 +153,15 @@ static unsigned int count_host_devices(void)
 	return count;
 }
 
+/* Bytes, or a word for where there is no such number. */
+static void add_bound(struct report *report, const char *variable, uint64_t bytes, const char *without)
+{
+	if (bytes == UINT64_MAX)
+		add_word(report, variable, without);
+	else
+		add_number(report, variable, bytes, true);
+}
+
 static void collect_settings(struct report *report)
 {
 	static const char *const scrubs[] = { "none", "stream", "always" };
@@ -170,6 +179,8 @@ static void collect_settings(struct report *report)
 	add_number(report, "VPMM_EXTENT_MAX", info->extent_max, true);
 	add_word(report, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
 	add_number(report, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
+	add_bound(report, "VPMM_LIMIT", info->limit, "none");
+	add_bound(report, "VPMM_KEEP", info->keep, "all");
 	add_word(report, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);
 	add_word(report, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
 	if (strcmp(info->backend, "host") != 0)
