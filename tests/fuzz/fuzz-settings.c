@@ -41,7 +41,7 @@ static char *take_text(struct input *in)
 {
 	const uint8_t *newline = in->left ? memchr(in->at, '\n', in->left) : NULL;
 	size_t length = newline ? (size_t)(newline - in->at) : in->left;
-	char *text = g_strndup((const char *)in->at, length);
+	char *text = g_strndup(in->left ? (const char *)in->at : "", length);
 	char *exact = g_memdup2(text, strlen(text) + 1);
 
 	g_free(text);
