@@ -50,7 +50,7 @@ by_gcc()
 		sed 's, \[CWE-[0-9]*\]$,,'
 }
 
-# An argument's line is FILE CHECK, a tab, and the line of the source.
+# An argument's line is FILE CHECK, a tab, and the line of the source, with the one before where it is short.
 judge()
 {
 	sort -u "$1" | while IFS= read -r found; do
@@ -60,6 +60,8 @@ judge()
 		check=${found#*: }
 		check=${check%%:*}
 		text=$(sed -n "${line}{s/^[[:space:]]*//;p;}" "$file")
+		# A brace or so says nothing by itself.
+		[ ${#text} -ge 12 ] || text="$(sed -n "$((line - 1)){s/^[[:space:]]*//;p;}" "$file") $text"
 		if grep -qxF "$file $check	$text" tests/lint-argued; then
 			printf '%s\n' "$file $check	$text" >>"$out/used"
 		else

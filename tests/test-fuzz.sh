@@ -9,7 +9,7 @@ for target in pool settings trace; do
 	for file in "$top_srcdir"/tests/fuzz/corpus-$target/*; do
 		verdict "$target $(basename "$file")" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" "$file")"
 	done
-	verdict "$target changed" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" -20 "$top_srcdir"/tests/fuzz/corpus-$target/*)"
+	verdict "$target changed" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" -10 "$top_srcdir"/tests/fuzz/corpus-$target/*)"
 done
 verdict "soak" "$(run 0 "$top_builddir/tests/soak" 100000)"
 echo "1..$count"
