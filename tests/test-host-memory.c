@@ -146,8 +146,10 @@ static void test_enter_has_an_end(void)
 
 	set("64M", "1", "7");
 	be = open_entered(0);
-	while (!ops->enter(be))
-		g_assert_cmpint(++deep, <, 1000);
+	while (!ops->enter(be)) {
+		deep++;
+		g_assert_cmpint(deep, <, 1000);
+	}
 
 	g_assert_nonnull(strstr(error_get(), "enter"));
 	g_assert_cmpint(deep, >=, 8);
@@ -367,7 +369,7 @@ static void test_ranges_at_random(void)
 		if (g_test_rand_int_range(0, 3)) {
 			while (size && is_free[start + size - 1])
 				size--;
-			if (!size || memchr(&is_free[start], true, size))
+			if (!size || memchr(&is_free[start], 1, size))
 				continue;
 			host_ranges_give(ranges, start, size);
 			memset(&is_free[start], true, size);

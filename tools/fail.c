@@ -7,7 +7,7 @@
 
 static _Thread_local char sentence[1024];
 
-int fail_set(int err, const char *format, ...)
+int (fail_set)(int err, const char *format, ...)
 {
 	char text[sizeof(sentence)];
 	va_list args;

@@ -12,6 +12,14 @@
  */
 int fail_set(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A macro besides, so that compilers and static analysis see what comes back: not 0, where @err is not. */
+#define fail_set(err, ...) \
+	({ \
+		int fail_set_ = (err); \
+		(fail_set)(fail_set_, __VA_ARGS__); \
+		fail_set_; \
+	})
+
 /**
  * fail_text() - the sentence of the last fail_set()
  */

@@ -175,9 +175,16 @@ report_coverage()
 	# shellcheck disable=SC2086
 	$LLVM_COV report -instr-profile "$out/all.profdata" ${programs# -object } \
 		-ignore-filename-regex='/(tests|tools)/|/(backend|host|cuda)[^/]*$|\.h$' |
-		awk '/\.c / { print $(NF - 5), $(NF - 4), $(NF - 3), $1 } $1 == "TOTAL" { print $(NF - 5), $(NF - 4), $(NF - 3), "total" }' |
-		awk 'BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
-		     { printf "%7d %7d %8s  %s\n", $1, $2, $3, $4 }'
+		awk 'function row(lines, missed, what) {
+				printf "%7d %7d %7.2f%%  %s\n", lines, missed, 100 * (lines - missed) / lines, what
+		     }
+		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
+		     !/\.c / { next }
+		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
+		     $1 !~ /^(api|check|dump|error|log|settings|stats)\.c$/ {
+				policy += $(NF - 5); policy_missed += $(NF - 4)
+		     }
+		     END { row(policy, policy_missed, "the pool'"'"'s policy"); row(all, all_missed, "all of these") }'
 }
 
 use_engine "$engine"
