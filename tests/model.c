@@ -79,6 +79,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->live = g_ptr_array_new_with_free_func(g_free);
 	m->bytes = m->small_bytes = m->peak = m->mallocs = m->frees = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
+	m->given_back = 0;
 	model_check(m);
 }
 
