@@ -379,6 +379,9 @@ static void plan_any(struct plan *p, const struct trial *dry)
 	for (t.skip = 0; t.skip < dry->calls[BACKEND_OP_COUNT]; t.skip++) {
 		t.count = 2;
 		plan_run(p, t);
+		/* Nothing of a pool that is none yet would ever come back. */
+		if (p->scene->makes)
+			continue;
 		t.count = UINT_MAX;
 		plan_run(p, t);
 	}
@@ -400,8 +403,8 @@ static void plan_mode(struct plan *p, const struct mode *mode)
 		for (unsigned int i = 0; i < ERRORS_MAX && errors[op][i]; i++)
 			plan_op(p, &dry, op, errors[op][i]);
 	}
-	/* Once all fails, nothing of a pool that is none yet, or none any more, comes back. */
-	if (!p->scene->makes && !p->scene->unmakes)
+	/* What fails a second time when a pool goes does not come back. */
+	if (!p->scene->unmakes)
 		plan_any(p, &dry);
 }
 
