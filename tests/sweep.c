@@ -244,7 +244,9 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 	AT_MOST(live);
 	AT_MOST(small_live);
 	AT_MOST(mapped);
+	AT_MOST(extents);
 	AT_MOST(mallocs);
+	AT_MOST(peak_live);
 	/* Address space that the driver does not take back when it should serves the next request. */
 	if (t->op != BACKEND_OP_COUNT && t->op != BACKEND_OP_unreserve) {
 		AT_MOST(chunks);
@@ -253,6 +255,9 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 #undef AT_MOST
 	if (after.live < before->live || after.small_live < before->small_live || after.frees != before->frees)
 		trial_fail(t, "something was freed");
+	/* Only who is short of memory gives some back. */
+	if (t->err != -ENOMEM && !t->scene->capacity && after.mapped < before->mapped)
+		trial_fail(t, "%" G_GUINT64_FORMAT " bytes were given back", before->mapped - after.mapped);
 }
 
 /* The action, with its fault, and the same once more if it fails. */
@@ -328,17 +333,17 @@ static struct {
 	uint64_t left_out;
 } totals;
 
-static bool is_left_out(void)
+static bool is_left_out(const struct sweep_device *on)
 {
 	const char *text = g_getenv("VPMM_TEST_SWEEP");
-	guint64 each = text ? g_ascii_strtoull(text, NULL, 10) : 1;
+	guint64 each = text ? g_ascii_strtoull(text, NULL, 10) : on->each;
 
 	return each > 1 && (totals.runs + totals.left_out) % each;
 }
 
 static void plan_run(struct plan *p, struct trial t)
 {
-	if (is_left_out()) {
+	if (is_left_out(p->on)) {
 		totals.left_out++;
 		return;
 	}
