@@ -458,6 +458,59 @@ static void lose_driver(void)
 	fake.drop_pools();
 }
 
+/* Creation */
+
+/* The n-th call of one of the driver's fails while a pool is made as the environment says. Whether there was one. */
+static bool creation_fails(const char *name, unsigned int skip)
+{
+	uint64_t before = fake.calls(name);
+	struct vpmm_pool *pool = NULL;
+	bool hit;
+	int err;
+
+	fake.fail(name, skip, 1, DRV_ERROR_UNKNOWN);
+	err = vpmm_pool_create(&pool, NULL);
+	hit = fake.calls(name) > before + skip;
+	fake.fail(name, 0, 0, DRV_SUCCESS);
+	if (!err) {
+		vpmm_pool_destroy(pool);
+	} else {
+		g_assert_true(hit);
+		g_assert_cmpint(err, ==, -EIO);
+		g_assert_nonnull(strstr(vpmm_last_error(), name));
+		g_assert_null(pool);
+	}
+	assert_nothing_left();
+	return hit;
+}
+
+static void fail_creation(void)
+{
+	static const char *const names[] = {
+#define X(name, version, args) #name,
+		DRV_CALLS_REQUIRED(X)
+		DRV_CALLS_OPTIONAL(X)
+#undef X
+	};
+	unsigned int hits = 0;
+
+	if (!use_fake())
+		return;
+	g_setenv("VPMM_BACKEND", "cuda", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	g_setenv("VPMM_PAGES", "20", TRUE);
+	g_setenv("VPMM_EXTENT_MAX", "4M", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		/* That leaving a context fails is not foreseen: there is no way back. */
+		if (!strcmp(names[i], "cuCtxPopCurrent"))
+			continue;
+		for (unsigned int skip = 0; creation_fails(names[i], skip); skip++)
+			hits++;
+	}
+	g_test_message("%u calls failed", hits);
+	g_assert_cmpuint(hits, >, G_N_ELEMENTS(names) / 2);
+}
+
 static void alone(gconstpointer data)
 {
 	const char *name = data;
@@ -492,5 +545,6 @@ int main(int argc, char **argv)
 	add_alone("/life/exit/from-thread", exit_from_thread);
 	add_alone("/life/exit/cuda", exit_with_cuda);
 	add_alone("/life/lost/driver", lose_driver);
+	add_alone("/life/creation", fail_creation);
 	return g_test_run();
 }
