@@ -10,7 +10,7 @@
 
 #include "vpmm.h"
 
-/* Entries of a directory, but for itself and its parent; the file that looking takes is among those of /proc/self/fd. */
+/* Entries of a directory, but for itself and its parent. Of /proc/self/fd, the file that looking takes is one. */
 static int count_entries(const char *path)
 {
 	DIR *dir = opendir(path);

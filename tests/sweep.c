@@ -178,6 +178,11 @@ static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
 	opts->reuse = with->reuse;
 	opts->extent_max = with->extent_max ? with->extent_max : opts->extent_max;
 	opts->small = with->small ? with->small : opts->small;
+	opts->frag_ratio = with->frag_ratio;
+	opts->limit = with->limit;
+	opts->limit_percent = with->limit_percent;
+	opts->keep = with->keep;
+	opts->scrub = with->scrub;
 }
 
 static void trial_open(struct trial *t, struct sweep *s)

@@ -116,8 +116,8 @@ extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
 
 /*
- * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise. sweep_busy(): give
- * a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
+ * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
+ * sweep_busy(): give a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
  */
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);
