@@ -22,6 +22,7 @@
  * @device: how to open the backend, and to give streams work
  * @completes: who waits for held work completes it; otherwise nothing is held where the action waits on the host
  * @capacity: VPMM_HOST_CAPACITY says how much memory a device has that is opened
+ * @each: leave out all runs but each of so many, unless the environment says otherwise; 0: none
  *
  * @fill: write a pattern of the seed's own into memory, ordered with nothing.
  * @intact: whether all of it is there.
@@ -32,6 +33,7 @@ struct sweep_device {
 	const struct conformance_device *device;
 	bool completes;
 	bool capacity;
+	unsigned int each;
 
 	void (*fill)(void *ptr, size_t size, uint64_t seed);
 	bool (*intact)(void *ptr, size_t size, uint64_t seed);
@@ -114,8 +116,8 @@ extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
 
 /*
- * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise. sweep_busy(): give
- * a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
+ * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
+ * sweep_busy(): give a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
  */
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);

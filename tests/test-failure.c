@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What fails has changed nothing: each call of the driver fails in turn, alone, on the fault backend. */
+/* What fails has changed nothing: where memory runs out, and where undoing fails too. tests/sweep.c has the rest. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -46,107 +46,6 @@ static void test_far_too_much(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
-/*
- * A harvest over two streams with growth, with the n-th call of one operation failing: the error comes back, the pool
- * is whole and as large as before, every live byte is intact, and the same request succeeds afterwards.
- */
-static bool harvest_with_fault(struct vpmm_opts opts, enum backend_op op, unsigned int skip, int err)
-{
-	struct backend_left held, left;
-	struct vpmm_stats before, after;
-	void *a, *b, *block = NULL;
-	struct fixture f;
-	char *live;
-	bool hit;
-
-	fixture_open_faulty(&f, opts);
-	a = fixture_malloc(&f, 2, f.streams[0]);
-	live = fixture_malloc(&f, 1, f.streams[0]);
-	b = fixture_malloc(&f, 2, f.streams[1]);
-	strcpy(live, "alive");
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[0]);
-	fixture_free(&f, b, f.streams[1]);
-	before = fixture_stats(&f);
-	backend_fault_left(f.pool->backend, &held);
-
-	/* What is short once may be there at the next try. */
-	backend_fault_arm(f.pool->backend, op, skip, err == -ENOMEM ? UINT_MAX : 1, err);
-	hit = vpmm_malloc(f.pool, &block, 7 * PAGE, f.streams[0]) == err;
-	backend_fault_arm(f.pool->backend, op, 0, 0, 0);
-	assert_ok(vpmm_pool_check(f.pool));
-	if (hit) {
-		after = fixture_stats(&f);
-		g_assert_null(block);
-		g_assert_cmpuint(after.mapped, ==, before.mapped);
-		g_assert_cmpuint(after.live, ==, before.live);
-		g_assert_cmpuint(after.free, ==, before.free);
-		g_assert_cmpuint(after.extents, ==, before.extents);
-		g_assert_cmpuint(after.reserved, ==, before.reserved);
-		g_assert_cmpuint(after.chunks, ==, before.chunks);
-		backend_fault_left(f.pool->backend, &left);
-		g_assert_cmpuint(left.handles, ==, held.handles);
-		g_assert_cmpuint(left.mappings, ==, held.mappings);
-		g_assert_cmpuint(left.reservations, ==, held.reservations);
-		block = fixture_malloc(&f, 7, f.streams[0]);
-	}
-	g_assert_nonnull(block);
-	g_assert_cmpstr(live, ==, "alive");
-	memset(block, 1, 7 * PAGE);
-	fixture_close(&f);
-	return hit;
-}
-
-struct fault {
-	enum backend_op op;
-	unsigned int calls;	/* at least so many can fail */
-	int err;
-};
-
-static void each_fault(struct vpmm_opts opts, const struct fault *faults, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		unsigned int calls = 0;
-
-		while (harvest_with_fault(opts, faults[i].op, calls, faults[i].err))
-			calls++;
-		g_assert_cmpuint(calls, >=, faults[i].calls);
-	}
-}
-
-static void test_harvest_fails_whole(void)
-{
-	static const struct fault faults[] = {
-		{ BACKEND_OP_create, 3, -ENOMEM }, { BACKEND_OP_map, 5, -ENOMEM }, { BACKEND_OP_access, 1, -ENOMEM },
-		{ BACKEND_OP_stream_wait, 1, -EIO }, { BACKEND_OP_stream_id, 1, -EINVAL },
-		{ BACKEND_OP_event_create, 1, -EIO }, { BACKEND_OP_event_record, 1, -EIO },
-		{ BACKEND_OP_event_query, 1, -EIO }, { BACKEND_OP_enter, 1, -EIO },
-	};
-
-	each_fault((struct vpmm_opts){ FIXTURE_OPTS, .pages = 2 }, faults, G_N_ELEMENTS(faults));
-}
-
-/* In chunks so short that the block needs one more, which goes again. */
-static void test_harvest_across_chunks_fails_whole(void)
-{
-	static const struct fault faults[] = {
-		{ BACKEND_OP_reserve, 1, -ENOMEM }, { BACKEND_OP_create, 3, -ENOMEM }, { BACKEND_OP_map, 7, -ENOMEM },
-		{ BACKEND_OP_access, 1, -ENOMEM }, { BACKEND_OP_stream_wait, 1, -EIO },
-	};
-
-	each_fault((struct vpmm_opts){ FIXTURE_CHUNKS(6), .pages = 2 }, faults, G_N_ELEMENTS(faults));
-}
-
-static void test_blocking_harvest_fails_whole(void)
-{
-	static const struct fault faults[] = {
-		{ BACKEND_OP_event_sync, 1, -EIO }, { BACKEND_OP_map, 5, -ENOMEM },
-	};
-
-	each_fault((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK, .pages = 2 }, faults,
-		   G_N_ELEMENTS(faults));
-}
-
 /* A failure, and a second one while the first is being undone: the first is told, and what it left is tried again. */
 static void test_undoing_fails(void)
 {
@@ -169,49 +68,6 @@ static void test_undoing_fails(void)
 		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
 		g_assert_cmpuint(fixture_stats(&f).zombies, ==, 0);
 		fixture_close(&f);
-	}
-}
-
-static void test_free_fails_whole(void)
-{
-	static const enum backend_op ops[] = {
-		BACKEND_OP_event_create, BACKEND_OP_event_record, BACKEND_OP_stream_id, BACKEND_OP_enter,
-	};
-	struct fixture f;
-	void *a;
-
-	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	a = fixture_malloc(&f, 2, f.streams[0]);
-	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
-		assert_error(vpmm_free(f.pool, a, f.streams[0]), EIO, "vpmm_free");
-		assert_ok(vpmm_pool_check(f.pool));
-		g_assert_cmpuint(fixture_stats(&f).live, ==, 2 * PAGE);
-	}
-	fixture_free(&f, a, f.streams[0]);
-	fixture_close(&f);
-}
-
-static void test_creation_fails_whole(void)
-{
-	static const enum backend_op ops[] = {
-		BACKEND_OP_info, BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access,
-	};
-	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 3 };
-	struct settings settings;
-	struct backend *host, *be;
-	struct vpmm_pool *pool;
-
-	assert_ok(settings_from_opts(&settings, &opts));
-	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		assert_ok(backend_open("host", NULL, &host));
-		assert_ok(backend_fault_wrap(host, &be));
-		assert_ok(be->ops->enter(be));
-		backend_fault_arm(be, ops[i], 0, 1, -EIO);
-		assert_error(pool_new(&pool, be, &settings), EIO, "");
-		be->ops->leave(be);
-		be->ops->close(be);
-		fixture_assert_nothing_left();
 	}
 }
 
@@ -327,12 +183,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/failure/exhausted", test_exhausted);
 	g_test_add_func("/failure/far-too-much", test_far_too_much);
-	g_test_add_func("/failure/harvest", test_harvest_fails_whole);
-	g_test_add_func("/failure/harvest-across-chunks", test_harvest_across_chunks_fails_whole);
-	g_test_add_func("/failure/blocking-harvest", test_blocking_harvest_fails_whole);
 	g_test_add_func("/failure/undoing", test_undoing_fails);
-	g_test_add_func("/failure/free", test_free_fails_whole);
-	g_test_add_func("/failure/creation", test_creation_fails_whole);
 	g_test_add_func("/failure/undoing-creation", test_undoing_creation_fails);
 	g_test_add_func("/failure/asking", test_asking_fails);
 	g_test_add_func("/failure/peak-is-not-known", test_peak_is_not_known);
