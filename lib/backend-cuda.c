@@ -320,7 +320,8 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	result = drv.cuDriverGetVersion(&got.driver_version);
 	if (result)
 		return cuda_fail(result, "", "cuDriverGetVersion");
-	result = relax() ?: drv.cuMemGetAllocationGranularity(&got.granularity, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
+	result = relax() ?: drv.cuMemGetAllocationGranularity(&got.granularity, &prop,
+							      DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
 	result = relax() ?: drv.cuMemGetInfo(&free, &total);

@@ -72,7 +72,8 @@ struct backend_info {
  * @stream_id: the driver's id of a stream, the same for every handle that means the same stream now, never used for
  *	another stream again. -EBUSY while the stream is captured into a graph, as no event can be recorded on it.
  * @stream_capture: the driver's id of the capture that a stream is under, never used for another again; 0 where it is
- *	under none. -EBUSY for the legacy default stream while it cannot be asked because of another stream's capture.
+ *	under none. -EBUSY for the legacy default stream while it cannot be asked because of another stream's capture, and
+ *	for a capture that was invalidated, if the driver does not tell its id any more.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.

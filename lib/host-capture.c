@@ -191,7 +191,8 @@ void host_graph_destroy(struct vpmm_host_graph *graph)
 int host_capture_ask(const struct CUstream_st *stream, uint64_t *id)
 {
 	if (is_blocked(stream))
-		return error_set(-EBUSY, "the legacy default stream cannot be asked while another stream is being captured");
+		return error_set(-EBUSY, "the legacy default stream cannot be asked while another stream is being "
+				 "captured");
 	*id = stream->capture ? stream->capture->id : 0;
 	return 0;
 }

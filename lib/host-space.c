@@ -406,8 +406,8 @@ int host_space_reachable(struct host_space *space, const char *call, uint64_t va
 		covered = mapping->span.va + mapping->span.size;
 	}
 	if (covered < end || end < va)
-		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at " HEX,
-				call, covered, size, va);
+		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at "
+				HEX, call, covered, size, va);
 	pthread_mutex_unlock(&space->lock);
 	return ret;
 }

@@ -64,6 +64,7 @@ static void check_clear_in_order(struct bench *b)
 	uint64_t va = small_alloc(b, BYTES, stream);
 	struct backend_event *event;
 
+	wait_for(b, stream);
 	fill(b, va, 0x5a);
 	assert_ok(b->device->hold(stream));
 	assert_ok(b->ops->clear(b->be, va, BYTES, stream));

@@ -28,7 +28,7 @@ static void test_refused(void)
 	assert_nothing_left();
 }
 
-/* Whatever the thread may do beside captures, it is as it was when it has left; a call that asks nothing costs nothing. */
+/* What the thread may do beside captures is as it was when it has left; a call that asks nothing costs nothing. */
 static void test_mode(void)
 {
 	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL;
