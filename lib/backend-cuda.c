@@ -71,19 +71,15 @@ static int cuda_current_device(int *device)
  * invalidate that capture, though it is none of theirs: to query an event is such a call. In this mode they do not. It
  * is asked for at the first of them, as those that find out which stream is meant, and are made most, are none.
  */
-static drv_result relax(void)
+static void relax(void)
 {
 	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_RELAXED;
-	drv_result result;
 
-	if (relaxed)
-		return DRV_SUCCESS;
-	result = drv.cuThreadExchangeStreamCaptureMode(&mode);
-	if (result)
-		return result;
+	/* Where that fails, so does what follows, or it is not needed. */
+	if (relaxed || drv.cuThreadExchangeStreamCaptureMode(&mode))
+		return;
 	capture_mode = mode;
 	relaxed = true;
-	return DRV_SUCCESS;
 }
 
 static void capture_restore(void)
@@ -196,7 +192,8 @@ static int pool_create(struct cuda *cuda)
 	result = drv.cuDeviceGetAttribute(&supported, DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, cuda->device);
 	if (result || !supported || !has_pool_calls())
 		return 0;
-	result = relax() ?: drv.cuMemPoolCreate(&cuda->pool, &props);
+	relax();
+	result = drv.cuMemPoolCreate(&cuda->pool, &props);
 	if (result)
 		return cuda_fail(result, "", "cuMemPoolCreate on device %d", cuda->ordinal);
 	result = drv.cuMemPoolSetAttribute(cuda->pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
@@ -320,11 +317,13 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	result = drv.cuDriverGetVersion(&got.driver_version);
 	if (result)
 		return cuda_fail(result, "", "cuDriverGetVersion");
-	result = relax() ?: drv.cuMemGetAllocationGranularity(&got.granularity, &prop,
+	relax();
+	result = drv.cuMemGetAllocationGranularity(&got.granularity, &prop,
 							      DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
-	result = relax() ?: drv.cuMemGetInfo(&free, &total);
+	relax();
+	result = drv.cuMemGetInfo(&free, &total);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetInfo of device %d", cuda->ordinal);
 	got.memory_free = free;
@@ -350,7 +349,8 @@ static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuMemAddressReserve(&got, size, align, 0, 0);
+	relax();
+	result = drv.cuMemAddressReserve(&got, size, align, 0, 0);
 	if (result)
 		return cuda_fail(result, "", "cuMemAddressReserve of %zu bytes of address space", size);
 	*va = got;
@@ -362,7 +362,8 @@ static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuMemAddressFree(va, size);
+	relax();
+	result = drv.cuMemAddressFree(va, size);
 	return result ? cuda_fail_mapping(result, "cuMemAddressFree", size, va) : 0;
 }
 
@@ -372,7 +373,8 @@ static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 	drv_result result;
 	drv_handle got;
 
-	result = relax() ?: drv.cuMemCreate(&got, size, &prop, 0);
+	relax();
+	result = drv.cuMemCreate(&got, size, &prop, 0);
 	if (result)
 		return cuda_fail_memory(result, "cuMemCreate", size);
 	*handle = got;
@@ -384,7 +386,8 @@ static int cuda_release(struct backend *be, uint64_t handle)
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuMemRelease(handle);
+	relax();
+	result = drv.cuMemRelease(handle);
 	return result ? cuda_fail(result, "", "cuMemRelease of handle %#" G_GINT64_MODIFIER "x", handle) : 0;
 }
 
@@ -393,7 +396,8 @@ static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handl
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuMemMap(va, size, 0, handle, 0);
+	relax();
+	result = drv.cuMemMap(va, size, 0, handle, 0);
 	return result ? cuda_fail_mapping(result, "cuMemMap", size, va) : 0;
 }
 
@@ -405,7 +409,8 @@ static int cuda_access(struct backend *be, uint64_t va, size_t size)
 	};
 	drv_result result;
 
-	result = relax() ?: drv.cuMemSetAccess(va, size, &desc, 1);
+	relax();
+	result = drv.cuMemSetAccess(va, size, &desc, 1);
 	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
 }
 
@@ -416,7 +421,8 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 
 	(void)be;
 	(void)guard;
-	result = relax() ?: drv.cuMemUnmap(va, size);
+	relax();
+	result = drv.cuMemUnmap(va, size);
 	return result ? cuda_fail_mapping(result, "cuMemUnmap", size, va) : 0;
 }
 
@@ -493,7 +499,8 @@ static int cuda_event_create(struct backend *be, struct backend_event **event)
 		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
 	pthread_mutex_unlock(&cuda->lock);
 	if (!got) {
-		result = relax() ?: drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
+		relax();
+		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
 		if (result)
 			return cuda_fail(result, "", "cuEventCreate");
 	}
@@ -524,7 +531,8 @@ static int cuda_event_query(struct backend *be, struct backend_event *event, int
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuEventQuery(event_of(event));
+	relax();
+	result = drv.cuEventQuery(event_of(event));
 	if (result && result != DRV_ERROR_NOT_READY)
 		return cuda_fail(result, "", "cuEventQuery");
 	*complete = !result;
@@ -536,7 +544,8 @@ static int cuda_event_sync(struct backend *be, struct backend_event *event)
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuEventSynchronize(event_of(event));
+	relax();
+	result = drv.cuEventSynchronize(event_of(event));
 	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
 }
 
@@ -545,7 +554,8 @@ static int cuda_sync(struct backend *be)
 	drv_result result;
 
 	(void)be;
-	result = relax() ?: drv.cuCtxSynchronize();
+	relax();
+	result = drv.cuCtxSynchronize();
 	return result ? cuda_fail(result, "", "cuCtxSynchronize") : 0;
 }
 
@@ -591,7 +601,8 @@ static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	drv_result result;
 
 	if (pool) {
-		result = relax() ?: drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &current);
+		relax();
+		result = drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &current);
 		if (!result)
 			result = drv.cuMemPoolGetAttribute(pool, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &high);
 		if (result)
