@@ -216,6 +216,7 @@ enum {
 #define DRV_CALLS_PROGRAMS(X) \
 	X(cuCtxSetCurrent,, (drv_context context)) \
 	X(cuDeviceTotalMem, _v2, (size_t *bytes, drv_device device)) \
+	X(cuDevicePrimaryCtxReset, _v2, (drv_device device)) \
 	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
 	X(cuStreamDestroy, _v2, (drv_stream stream)) \
 	X(cuStreamQuery,, (drv_stream stream)) \
@@ -236,6 +237,7 @@ enum {
 	X(cuMemcpyHtoD, _v2, (drv_deviceptr to, const void *from, size_t size)) \
 	X(cuMemcpyDtoHAsync, _v2, (void *to, drv_deviceptr from, size_t size, drv_stream stream)) \
 	X(cuMemcpyHtoDAsync, _v2, (drv_deviceptr to, const void *from, size_t size, drv_stream stream)) \
+	X(cuMemcpyDtoDAsync, _v2, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
 	X(cuModuleLoadData,, (drv_module *module, const void *image)) \
 	X(cuModuleUnload,, (drv_module module)) \
 	X(cuModuleGetFunction,, (drv_function *function, drv_module module, const char *name)) \

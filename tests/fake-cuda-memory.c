@@ -388,6 +388,14 @@ drv_result cuMemcpyHtoDAsync_v2(drv_deviceptr to, const void *from, size_t size,
 	return transfer_submit(context, stream, &transfer);
 }
 
+drv_result cuMemcpyDtoDAsync_v2(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
+{
+	const struct transfer transfer = { .to = (void *)to, .from = (const void *)from, .size = size };
+
+	BEGIN_IN(cuMemcpyDtoDAsync, context);
+	return transfer_submit(context, stream, &transfer);
+}
+
 drv_result cuMemsetD8Async(drv_deviceptr va, unsigned char value, size_t size, drv_stream stream)
 {
 	const struct transfer transfer = { .to = (void *)va, .value = value, .size = size };

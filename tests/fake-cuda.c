@@ -276,6 +276,14 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 	return DRV_SUCCESS;
 }
 
+/* What was in the context would have to go with it. */
+drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
+{
+	(void)device;
+	BEGIN(cuDevicePrimaryCtxReset);
+	return DRV_ERROR_NOT_SUPPORTED;
+}
+
 drv_result cuDevicePrimaryCtxGetState(drv_device device, unsigned int *flags, int *active)
 {
 	BEGIN(cuDevicePrimaryCtxGetState);

@@ -14,7 +14,7 @@ struct drv_program cu;
 static const char *missing = "not tried yet";
 static drv_device device;
 static drv_module module;
-static drv_function fill, check, hold;
+static drv_function fill, check, mix, hold;
 static drv_stream copies;
 static drv_deviceptr wrong;
 
@@ -69,6 +69,18 @@ static const char kernels[] =
 	"	setp.ne.u64 %bad, %got, %want;\n"
 	"	ld.param.u64 %count, [p3];\n"
 	"	@%bad red.global.add.u64 [%count], 1;\n")
+	".visible .entry mix(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3, .param .u64 p4)\n{\n"
+	PATTERN_LOOP(
+	"	shl.b64 %got, %i, 3;\n"
+	"	ld.param.u64 %count, [p3];\n"
+	"	add.u64 %count, %count, %got;\n"
+	"	ld.global.u64 %want, [%count];\n"
+	"	ld.param.u64 %count, [p4];\n"
+	"	add.u64 %count, %count, %got;\n"
+	"	ld.global.u64 %got, [%count];\n"
+	"	xor.b64 %want, %want, %got;\n"
+	"	xor.b64 %want, %want, %seed;\n"
+	"	st.global.u64 [%word], %want;\n")
 	".visible .entry hold(.param .u64 p0, .param .u32 p1)\n{\n"
 	"	.reg .b64 %at, %start, %now;\n"
 	"	.reg .b32 %ticket, %got;\n"
@@ -100,6 +112,7 @@ static void open_kernels(void)
 	gpu_ok(cu.cuModuleLoadData(&module, kernels));
 	gpu_ok(cu.cuModuleGetFunction(&fill, module, "fill"));
 	gpu_ok(cu.cuModuleGetFunction(&check, module, "check"));
+	gpu_ok(cu.cuModuleGetFunction(&mix, module, "mix"));
 	gpu_ok(cu.cuModuleGetFunction(&hold, module, "hold"));
 	gpu_ok(cu.cuMemAllocHost(&bytes, HOLDS * sizeof(*words)));
 	words = memset(bytes, 0, HOLDS * sizeof(*words));
@@ -108,6 +121,7 @@ static void open_kernels(void)
 	copies = gpu_stream();
 	gpu_fill((void *)wrong, BLOCK * sizeof(uint64_t), 0, copies);
 	gpu_check((void *)wrong, BLOCK * sizeof(uint64_t), 0, copies);
+	gpu_mix((void *)wrong, (void *)wrong, (void *)wrong, BLOCK * sizeof(uint64_t), 0, copies);
 	gpu_ok(gpu_hold(copies));
 	gpu_ok(gpu_finish(copies));
 	gpu_sync(copies);
@@ -255,6 +269,15 @@ void gpu_check(void *ptr, size_t size, uint64_t seed, drv_stream stream)
 	void *params[] = { &at, &seed, &n, &wrong };
 
 	gpu_ok(cu.cuLaunchKernel(check, grid_of(n), 1, 1, BLOCK, 1, 1, 0, stream, params, NULL));
+}
+
+void gpu_mix(void *to, const void *a, const void *b, size_t size, uint64_t word, drv_stream stream)
+{
+	drv_deviceptr at = (drv_deviceptr)to, from = (drv_deviceptr)a, other = (drv_deviceptr)b;
+	uint64_t n = size / sizeof(uint64_t);
+	void *params[] = { &at, &word, &n, &from, &other };
+
+	gpu_ok(cu.cuLaunchKernel(mix, grid_of(n), 1, 1, BLOCK, 1, 1, 0, stream, params, NULL));
 }
 
 uint64_t gpu_wrong(void)

@@ -51,11 +51,14 @@ void gpu_sync(drv_stream stream);
 /*
  * gpu_fill() - write a pattern of the seed's own into memory, in the order of a stream
  * gpu_check() - count the words of it that are not as gpu_fill() left them, likewise
+ * gpu_mix() - write the exclusive or of two ranges and a word. A pattern and a range in which all words are one make a
+ *	pattern: that of its seed with the words in it
  * gpu_wrong() - the count since the last call; waits until everything is done
  * The size counts in whole words of eight bytes.
  */
 void gpu_fill(void *ptr, size_t size, uint64_t seed, drv_stream stream);
 void gpu_check(void *ptr, size_t size, uint64_t seed, drv_stream stream);
+void gpu_mix(void *to, const void *a, const void *b, size_t size, uint64_t word, drv_stream stream);
 uint64_t gpu_wrong(void);
 
 /* Copies that are ordered with nothing, and complete on return. */
@@ -68,5 +71,12 @@ size_t gpu_memory_free(void);
 /* The tests of the other files of this program. */
 void gpu_pool_tests(void);
 void gpu_bounds_tests(bool errors);
+void gpu_capture_tests(void);
+void gpu_stream_tests(void);
+void gpu_life_tests(bool errors);
+void gpu_full_tests(void);
+
+/* What the program does instead when it is started as another process that takes memory, see test-gpu-full.c. */
+int gpu_take_half(void);
 
 #endif /* GPU_FIXTURE_H */

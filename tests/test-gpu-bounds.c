@@ -5,32 +5,6 @@
 
 #include "gpu-bench.h"
 
-/* Under capture no event can be recorded, so the pool refuses, and the capture goes on to its end. */
-static void test_capture(void)
-{
-	struct slot large, small;
-	void *ptr = NULL;
-	drv_graph graph;
-	struct bench b;
-
-	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
-		return;
-	large = take(b.f.pool, 3 * PAGE, b.s[0]);
-	small = take(b.f.pool, 3000, b.s[0]);
-	gpu_ok(cu.cuStreamBeginCapture(b.s[0], DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	assert_error(vpmm_malloc(b.f.pool, &ptr, PAGE, b.s[0]), EBUSY, "captured");
-	assert_error(vpmm_malloc(b.f.pool, &ptr, 100, b.s[0]), EBUSY, "captured");
-	assert_error(vpmm_free(b.f.pool, large.ptr, b.s[0]), EBUSY, "captured");
-	assert_error(vpmm_free(b.f.pool, small.ptr, b.s[0]), EBUSY, "captured");
-	g_assert_null(ptr);
-	gpu_ok(cu.cuStreamEndCapture(b.s[0], &graph));
-	if (graph)
-		gpu_ok(cu.cuGraphDestroy(graph));
-	give(b.f.pool, &large);
-	give(b.f.pool, &small);
-	close_bench(&b);
-}
-
 /* What was freed on a stream can be had when the stream is gone. */
 static void test_stream_destroyed(void)
 {
@@ -341,7 +315,6 @@ static void test_two_devices(void)
 
 void gpu_bounds_tests(bool errors)
 {
-	g_test_add_func("/gpu/bounds/capture", test_capture);
 	g_test_add_func("/gpu/bounds/stream-destroyed", test_stream_destroyed);
 	g_test_add_func("/gpu/bounds/small", test_small);
 	g_test_add_func("/gpu/bounds/small-by-driver", test_small_by_driver);

@@ -139,6 +139,11 @@ static void test_kernels(void)
 	g_assert_cmpuint(gpu_wrong(), ==, 1);
 	gpu_check((void *)at, PAGE, 43, stream);
 	g_assert_cmpuint(gpu_wrong(), ==, PAGE / sizeof(word));
+	gpu_fill((void *)at, PAGE, 42, stream);
+	gpu_ok(cu.cuMemsetD8Async(at + PAGE / 2, 3, PAGE / 2, stream));
+	gpu_mix((void *)at, (void *)at, (void *)(at + PAGE / 2), PAGE / 2, 42 ^ 7, stream);
+	gpu_check((void *)at, PAGE / 2, 0x0303030303030303 ^ 7, stream);
+	g_assert_cmpuint(gpu_wrong(), ==, 0);
 
 	assert_ok(gpu_hold(stream));
 	g_assert_true(gpu_busy(stream));
@@ -173,6 +178,8 @@ int main(int argc, char **argv)
 	char **all = argv;
 	int ret;
 
+	if (argc == 2 && !strcmp(argv[1], "--take-half"))
+		return gpu_take_half();
 	if (!errors)
 		all = arguments(argc, argv, &argc);
 	g_test_init(&argc, &all, NULL);
@@ -186,6 +193,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/gpu/thread-without-context", test_thread_without_context);
 	gpu_pool_tests();
 	gpu_bounds_tests(errors);
+	gpu_capture_tests();
+	gpu_stream_tests();
+	gpu_life_tests(errors);
+	if (errors)
+		gpu_full_tests();
 	ret = g_test_run();
 	gpu_close();
 	if (!errors)
