@@ -66,7 +66,7 @@ static void test_mode(void)
 	assert_nothing_left();
 }
 
-/* Where the mode cannot be had, what it was wanted for is not done. */
+/* Where the mode cannot be had, the driver says of what it was wanted for whether that can be done. */
 static void test_mode_fails(void)
 {
 	struct backend *be;
@@ -75,7 +75,8 @@ static void test_mode_fails(void)
 	if (!use_fake())
 		return;
 	be = open_entered(0);
-	fake.fail("cuThreadExchangeStreamCaptureMode", 0, 1, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuThreadExchangeStreamCaptureMode", 0, 2, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuMemCreate", 0, 1, DRV_ERROR_DEINITIALIZED);
 	assert_error(be->ops->create(be, PAGE, &handle), EIO, "cuMemCreate");
 	g_assert_cmpuint(handle, ==, 77);
 	assert_ok(be->ops->create(be, PAGE, &handle));
