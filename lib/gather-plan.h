@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a block is to be made of. Nothing here changes anything. */
+#ifndef GATHER_PLAN_H
+#define GATHER_PLAN_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct extent;
+struct order;
+struct region;
+struct stream;
+struct vpmm_pool;
+
+/* Part of an extent of which something is allocated. */
+struct part {
+	struct extent *extent;
+	size_t from;
+	size_t to;
+};
+
+/**
+ * struct gathering - one under way
+ * @pool: the pool
+ * @stream: the stream that wants it
+ * @order: what it has to come after
+ * @size: bytes that are wanted
+ * @frugal: take no more than there must be
+ * @base: where the row of free regions starts that the block begins with
+ * @base_size: bytes of it; 0: there is none
+ * @hole: the hole behind it
+ * @tail: what it begins with otherwise, up to the end of its extent
+ * @head: what it ends with, from the start of its extent
+ * @need: bytes between them, whole pages
+ * @create: bytes of them that are to be created
+ * @ahead: bytes that are to be created for what comes next; in extents apart, as the block is one's own
+ * @least: bytes that an extent must have to be worth its mapping
+ * @donors: of struct extent, in the order in which they are mapped
+ * @addr: where all but the base is mapped
+ */
+struct gathering {
+	struct vpmm_pool *pool;
+	struct stream *stream;
+	struct order *order;
+	size_t size;
+	bool frugal;
+	uint64_t base;
+	size_t base_size;
+	struct region *hole;
+	struct part tail;
+	struct part head;
+	size_t need;
+	size_t create;
+	size_t ahead;
+	size_t least;
+	GPtrArray *donors;
+	uint64_t addr;
+};
+static inline size_t part_size(const struct part *part)
+{
+	return part->to - part->from;
+}
+
+/**
+ * gather_decide() - choose what a block is to be made of
+ * @g: receives the choice; its donors are the caller's to free
+ * @pool: the pool; its lock is held
+ * @order: of the stream that wants it
+ * @size: bytes
+ * @frugal: take no more than there must be
+ */
+void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal);
+
+/**
+ * gather_piece() - bytes of an extent that is created now
+ * @g: the choice
+ */
+size_t gather_piece(const struct gathering *g);
+
+/**
+ * gather_bytes() - bytes that are to be mapped
+ * @g: the choice
+ */
+size_t gather_bytes(const struct gathering *g);
+
+#endif /* GATHER_PLAN_H */
