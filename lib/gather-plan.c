@@ -355,6 +355,7 @@ size_t gather_bytes(const struct gathering *g)
 		bytes += g->head.extent->size;
 	return bytes;
 }
+
 void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal)
 {
 	*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
