@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "alias.h"
 #include "chunk.h"
 #include "error.h"
 #include "pool.h"
@@ -77,15 +78,21 @@ void span_return(struct vpmm_pool *pool, struct region *region)
 	struct chunk *chunk = region->chunk;
 	struct region *lender = chunk->lender;
 	struct stream *stream = region->stream;
+	uint64_t addr = chunk->addr;
+	size_t size = chunk->size;
 	struct event *event;
+	bool split;
 
-	if (!lender || region->size != chunk->size)
+	if (!lender || region->size != size)
 		return;
 	event = event_ref(region->event);
 	region_remove_lent(&pool->spans, chunk);
-	extent_sub_live(&pool->extents, lender->addr, lender->size);
+	split = extent_sub_live(&pool->extents, addr, size);
 	region_set_free(&pool->regions, lender, stream, event);
 	event_unref(event);
+	/* As where an allocation leaves: the extent is whole now, and is to be so at one place. */
+	if (split)
+		alias_unify(pool, addr, size);
 }
 
 size_t span_growth(struct vpmm_pool *pool)

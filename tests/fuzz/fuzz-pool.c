@@ -247,8 +247,9 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 
-	switch (a % 4) {
+	switch (a % 6) {
 	case 0:
 		rewind(p->dump);
 		model_may_fail(m, vpmm_pool_dump(m->f.pool, p->dump));
@@ -259,6 +260,12 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	case 2:
 		if (!model_may_fail(m, vpmm_pool_info(m->f.pool, &info)))
 			g_assert_cmpuint(info.page_size, ==, m->page_size);
+		break;
+	case 3:
+		model_trim(&p->m, (size_t)a / 6 * PAGE);
+		break;
+	case 4:
+		model_may_fail(&p->m, vpmm_pool_query(p->m.f.pool, (size_t)a * 100000, stream_of(p, a), &forecast));
 		break;
 	default:
 		model_may_fail(m, vpmm_pool_check(m->f.pool));
