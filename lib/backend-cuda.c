@@ -577,6 +577,7 @@ static int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st 
 	if (!cuda->pool)
 		return error_set(-ENOTSUP, "CUDA device %d has no memory pools to take %zu bytes from", cuda->ordinal,
 				 size);
+	relax();
 	result = drv.cuMemAllocFromPoolAsync(&got, size, cuda->pool, stream);
 	if (result)
 		return cuda_fail_memory(result, "cuMemAllocFromPoolAsync", size);
@@ -590,6 +591,7 @@ static int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *
 
 	if (!cuda_of(be)->pool)
 		return error_set(-EINVAL, "CUDA device %d has no memory pools", cuda_of(be)->ordinal);
+	relax();
 	result = drv.cuMemFreeAsync(va, stream);
 	return result ? cuda_fail(result, "", "cuMemFreeAsync of %#" G_GINT64_MODIFIER "x", va) : 0;
 }

@@ -68,22 +68,52 @@ static bool is_pending(struct vpmm_pool *pool, uint64_t kept)
 	return false;
 }
 
+/* The latest event of a stream stands for those before it. */
+static int wait_for_events(struct vpmm_pool *pool)
+{
+	GList *link, *next;
+	int err = 0;
+
+	for (link = pool->streams.busy.head; link && !err; link = next) {
+		struct stream *stream = link->data;
+
+		next = link->next;
+		err = event_sync(stream->pending.tail->data);
+	}
+	return err;
+}
+
+/* Waiting for all of the device is for what has no event: it cannot be done while a stream is being captured. */
+static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
+{
+	struct error_kept why;
+	int err;
+
+	error_keep(&why);
+	err = unmarked || g_hash_table_size(pool->silent) ? cache_settle_all(pool) : wait_for_events(pool);
+	if (err == -EBUSY) {
+		error_restore(&why);
+		err = -ENOMEM;
+	}
+	return err;
+}
+
 int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stream, struct CUstream_st *handle)
 {
-	uint64_t kept = withheld(pool) + hold_pending(pool), most;
+	uint64_t kept = withheld(pool), held = hold_pending(pool), most;
 	struct backend_info info;
 	int err;
 
-	if (!is_pending(pool, kept))
+	if (!is_pending(pool, kept + held))
 		return -ENOMEM;
 	err = pool->backend->ops->info(pool->backend, &info);
 	if (err)
 		return err;
-	most = pool_mapped(pool) - pool_live(pool) + kept + MIN(info.memory_free, extent_room(&pool->extents));
+	most = pool_mapped(pool) - pool_live(pool) + kept + held + MIN(info.memory_free, extent_room(&pool->extents));
 	if (most < size)
 		return -ENOMEM;
 	log_add(&pool->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise", size);
-	err = cache_settle_all(pool);
+	err = wait_for_all(pool, kept);
 	if (err)
 		return err;
 	hold_synced(pool, handle, stream->captured);

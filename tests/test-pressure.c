@@ -296,6 +296,23 @@ static void test_wait_fails(void)
 	}
 }
 
+/* Where nobody can wait, as a stream is being captured, what is missing is memory. */
+static void test_wait_in_capture(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	fixture_malloc(&f, 6, f.streams[1]);
+	a = fixture_malloc(&f, 2, f.streams[1]);
+	fixture_free(&f, a, f.streams[1]);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_sync, 0, 1, -EBUSY);
+	assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "; pending: 4194304 bytes on stream "));
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* Pages of small requests whose work is pending serve a large one once it is done. */
 static void test_spans_wait(void)
 {
@@ -552,6 +569,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/no-vain-wait", test_no_vain_wait);
 	g_test_add_func("/pressure/stranded", test_stranded);
 	g_test_add_func("/pressure/wait-fails", test_wait_fails);
+	g_test_add_func("/pressure/wait-in-capture", test_wait_in_capture);
 	g_test_add_func("/pressure/spans-wait", test_spans_wait);
 	g_test_add_func("/pressure/memory-comes-back", test_memory_comes_back);
 	g_test_add_func("/pressure/asked", test_asked);
