@@ -291,7 +291,7 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 	error_restore(&kept);
 }
 
-/* One try: with what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
+/* One try: what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit)
 {
 	int err;

@@ -499,7 +499,6 @@ static int cuda_event_create(struct backend *be, struct backend_event **event)
 		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
 	pthread_mutex_unlock(&cuda->lock);
 	if (!got) {
-		relax();
 		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
 		if (result)
 			return cuda_fail(result, "", "cuEventCreate");

@@ -21,7 +21,7 @@ static bool could_small(struct vpmm_pool *pool, struct stream *stream, uint64_t 
 	return span_can_borrow(pool, stream, size) || region_find_run(&pool->spans, size, &addr);
 }
 
-/* The largest multiple of a piece that could be served, below one that could not. A good guess saves most of the way. */
+/* The largest multiple of a piece that could be served, below one that could not. A good guess saves most steps. */
 static uint64_t search(struct vpmm_pool *pool, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
 		       could_fn could)
 {

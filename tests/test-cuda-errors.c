@@ -165,8 +165,8 @@ static void test_out_of_memory(void)
 	be = open_entered(0);
 	assert_ok(be->ops->info(be, &info));
 
-	want = g_strdup_printf("device memory: cuMemCreate of %" G_GUINT64_FORMAT " bytes: CUDA_ERROR_OUT_OF_MEMORY (2), "
-			       "out of memory; %.3f of %.3f GiB are free", info.memory_total + PAGE,
+	want = g_strdup_printf("device memory: cuMemCreate of %" G_GUINT64_FORMAT " bytes: "
+			       "CUDA_ERROR_OUT_OF_MEMORY (2), out of memory; %.3f of %.3f GiB are free", info.memory_total + PAGE,
 			       (double)info.memory_free / (1 << 30), (double)info.memory_total / (1 << 30));
 	assert_error(be->ops->create(be, info.memory_total + PAGE, &handle), ENOMEM, want);
 	g_assert_cmpstr(error_get(), ==, want);

@@ -74,7 +74,8 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_HOST_MAPPINGS 77 environment)"
 verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=0; info 0 --backend=host
 	shows VPMM_LIMIT "42949672950 \(40.0 GiB\)" environment; shows VPMM_KEEP 0 environment
-	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host; shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
+	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host
+	shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
 	shows VPMM_KEEP "67108864 \(64.0 MiB\)" environment)"
 verdict "largest extent of large pages" "$(export VPMM_PAGE_SIZE=3G VPMM_VA_SIZE=63G VPMM_HOST_CAPACITY=9G
 	info 0 --backend=host; shows VPMM_EXTENT_MAX "3221225472 \(3.00 GiB\)" default)"

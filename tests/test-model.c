@@ -260,7 +260,8 @@ static void test_trimmed(void)
 {
 	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 31, false, AS_USUAL);
 	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 32, false, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, 33, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, 33, false,
+		 UNCACHED);
 	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 34, false, AS_USUAL);
 	run_walk((struct vpmm_opts){ FIXTURE_CHUNKS(8), .keep = SIZE_MAX }, 35, false, AS_USUAL);
 }

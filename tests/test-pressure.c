@@ -545,7 +545,8 @@ static void test_pending_of_many(void)
 		assert_ok(vpmm_host_stream_submit(f.streams[i]));
 		fixture_free(&f, a[i], f.streams[i]);
 	}
-	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[0]), ENOMEM, "; pending: 8388608 bytes on stream ");
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[0]), ENOMEM,
+		     "; pending: 8388608 bytes on stream ");
 	g_assert_nonnull(strstr(vpmm_last_error(), " and some on 1 others"));
 	for (int i = 0; i < STREAMS; i++)
 		fixture_complete(f.streams[i]);
