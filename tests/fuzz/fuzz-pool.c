@@ -262,10 +262,10 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 			g_assert_cmpuint(info.page_size, ==, m->page_size);
 		break;
 	case 3:
-		model_trim(&p->m, (size_t)a / 6 * PAGE);
+		model_trim(m, (size_t)a / 6 * PAGE);
 		break;
 	case 4:
-		model_may_fail(&p->m, vpmm_pool_query(p->m.f.pool, (size_t)a * 100000, stream_of(p, a), &forecast));
+		model_may_fail(m, vpmm_pool_query(m->f.pool, (size_t)a * 100000, stream_of(p, a), &forecast));
 		break;
 	default:
 		model_may_fail(m, vpmm_pool_check(m->f.pool));
