@@ -548,14 +548,25 @@ static int cuda_event_sync(struct backend *be, struct backend_event *event)
 	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
 }
 
+/* As small as it gets. */
+#define HOST_BYTES 4096
+
+/*
+ * To give pinned memory back waits for all that any stream of the context is at, and lets captures go on, which
+ * cuCtxSynchronize() invalidates. Nor does it take memory of the device, of which there may be none when this is called.
+ */
 static int cuda_sync(struct backend *be)
 {
 	drv_result result;
+	void *host;
 
 	(void)be;
 	relax();
-	result = drv.cuCtxSynchronize();
-	return result ? cuda_fail(result, "", "cuCtxSynchronize") : 0;
+	result = drv.cuMemAllocHost(&host, HOST_BYTES);
+	if (result)
+		return cuda_fail(result, "", "cuMemAllocHost of %d bytes", HOST_BYTES);
+	result = drv.cuMemFreeHost(host);
+	return result ? cuda_fail(result, "", "cuMemFreeHost") : 0;
 }
 
 static int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)

@@ -82,7 +82,7 @@ struct backend_info {
  * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
  * @event_sync: wait on the host until it has. Precondition: recorded.
  * @sync: wait on the host until all work submitted to the device's streams so far has completed, that of streams which
- *	were destroyed too.
+ *	were destroyed too. Captures go on.
  *
  * @clear: set @size bytes at @va to zero in the order of @stream, under capture as a part of the graph. Precondition:
  *	they lie in mappings with access.

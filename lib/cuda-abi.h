@@ -178,7 +178,8 @@ enum {
 	X(cuCtxGetDevice,, (drv_device *device)) \
 	X(cuCtxPushCurrent, _v2, (drv_context context)) \
 	X(cuCtxPopCurrent, _v2, (drv_context *context)) \
-	X(cuCtxSynchronize,, (void)) \
+	X(cuMemAllocHost, _v2, (void **to, size_t size)) \
+	X(cuMemFreeHost,, (void *from)) \
 	X(cuMemGetInfo, _v2, (size_t *free, size_t *total)) \
 	X(cuMemGetAllocationGranularity,, (size_t *bytes, const drv_allocation_prop *prop, drv_granularity which)) \
 	X(cuMemAddressReserve,, (drv_deviceptr *va, size_t size, size_t align, drv_deviceptr at, drv_u64 flags)) \
@@ -215,6 +216,7 @@ enum {
 /* What programs that stand on the library need besides: the tools and the tests. */
 #define DRV_CALLS_PROGRAMS(X) \
 	X(cuCtxSetCurrent,, (drv_context context)) \
+	X(cuCtxSynchronize,, (void)) \
 	X(cuDeviceTotalMem, _v2, (size_t *bytes, drv_device device)) \
 	X(cuDevicePrimaryCtxReset, _v2, (drv_device device)) \
 	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
@@ -229,8 +231,6 @@ enum {
 	X(cuStreamSynchronize,, (drv_stream stream)) \
 	X(cuMemAlloc, _v2, (drv_deviceptr *va, size_t size)) \
 	X(cuMemFree, _v2, (drv_deviceptr va)) \
-	X(cuMemAllocHost, _v2, (void **to, size_t size)) \
-	X(cuMemFreeHost,, (void *from)) \
 	X(cuMemAllocAsync,, (drv_deviceptr *va, size_t size, drv_stream stream)) \
 	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
 	X(cuMemcpyDtoH, _v2, (void *to, drv_deviceptr from, size_t size)) \

@@ -257,19 +257,6 @@ int host_capture_refuse(struct CUstream_st *stream, const char *what)
 	return -EBUSY;
 }
 
-int host_capture_refuse_device(int device, const char *what)
-{
-	char *why;
-
-	if (!captures[device])
-		return 0;
-	why = g_strdup_printf("%s of device %d cannot be captured", what, device);
-	invalidate_device(device, why);
-	error_set(-EBUSY, "%s", why);
-	g_free(why);
-	return -EBUSY;
-}
-
 void host_capture_leave(struct CUstream_st *stream)
 {
 	struct host_capture *capture = stream->capture;

@@ -111,15 +111,6 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other);
 int host_capture_refuse(struct CUstream_st *stream, const char *what);
 
 /**
- * host_capture_refuse_device() - the same for what concerns all streams of a device
- * @device: ordinal
- * @what: what is asked
- *
- * Return: likewise.
- */
-int host_capture_refuse_device(int device, const char *what);
-
-/**
  * host_capture_leave() - a stream is destroyed
  * @stream: the stream
  */

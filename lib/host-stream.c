@@ -599,8 +599,7 @@ int host_stream_sync_all(int device)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&host_streams_lock);
-	ret = host_capture_refuse_device(device, "a wait for all streams");
-	while (!ret && (stream = busy_stream(device))) {
+	while ((stream = busy_stream(device))) {
 		stream = holding_up(stream);
 		if (stream->running) {
 			pthread_cond_wait(&work_done, &host_streams_lock);

@@ -157,11 +157,13 @@ static void *work_beside(void *data)
 	stream = stream_new(b);
 	map_access(b, va, 1, handle);
 	assert_ok(b->ops->clear(b->be, va, b->page, stream));
+	small_free(b, small_alloc(b, BYTES, stream), stream);
 	event = record(b, stream);
 	is_complete(b, event);
 	assert_ok(b->ops->stream_wait(b->be, stream, event));
 	assert_ok(b->ops->event_sync(b->be, event));
 	g_assert_true(is_complete(b, event));
+	assert_ok(b->ops->sync(b->be));
 	assert_ok(b->ops->unmap(b->be, va, b->page, event));
 	release(b, handle);
 	unreserve(b, va, 1);

@@ -295,20 +295,6 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	return result;
 }
 
-drv_result cuMemAllocHost_v2(void **to, size_t size)
-{
-	BEGIN_IN(cuMemAllocHost, context);
-	*to = g_try_malloc0(size);
-	return *to ? DRV_SUCCESS : DRV_ERROR_OUT_OF_MEMORY;
-}
-
-drv_result cuMemFreeHost(void *from)
-{
-	BEGIN_IN(cuMemFreeHost, context);
-	g_free(from);
-	return DRV_SUCCESS;
-}
-
 /* Copies through the kernel, which answers an address without access instead of dying of it. */
 static drv_result copy(void *to, const void *from, size_t size, bool to_device)
 {

@@ -328,7 +328,30 @@ drv_result cuCtxSynchronize(void)
 
 	BEGIN_IN(cuCtxSynchronize, context);
 	result = unsafe(context, "cuCtxSynchronize");
+	return result ? result : result_of(host_stream_sync_all(context->device));
+}
+
+drv_result cuMemAllocHost_v2(void **to, size_t size)
+{
+	drv_result result;
+
+	BEGIN_IN(cuMemAllocHost, context);
+	result = unsafe(context, "cuMemAllocHost");
 	if (result)
 		return result;
+	*to = g_try_malloc0(size);
+	return *to ? DRV_SUCCESS : DRV_ERROR_OUT_OF_MEMORY;
+}
+
+/* Waits for all streams, as the driver does, and captures go on. */
+drv_result cuMemFreeHost(void *from)
+{
+	drv_result result;
+
+	BEGIN_IN(cuMemFreeHost, context);
+	result = unsafe(context, "cuMemFreeHost");
+	if (result)
+		return result;
+	g_free(from);
 	return result_of(host_stream_sync_all(context->device));
 }

@@ -327,6 +327,47 @@ static void test_used_outside_too(void)
 	fixture_close(&f);
 }
 
+/* What nobody knows the end of has to be waited for, and the captures of others go on meanwhile. */
+static void test_exhausted_beside(void)
+{
+	struct fixture f;
+	void *a, *b;
+
+	g_setenv("VPMM_HOST_CAPACITY", "1G", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc_bytes(&f, 32768, f.streams[0]);
+	b = fixture_malloc_bytes(&f, ((size_t)1 << 30) - PAGE, f.streams[1]);
+	for (int i = 0; i < 100; i++) {
+		fixture_free(&f, a, f.streams[0]);
+		a = fixture_malloc_bytes(&f, 32768, f.streams[0]);
+	}
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[1]);
+	begin(&f, f.streams[2]);
+	b = fixture_malloc_bytes(&f, ((size_t)1 << 30) - PAGE, f.streams[3]);
+	a = fixture_malloc_bytes(&f, PAGE, f.streams[3]);
+	g_assert_true(a && b);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[2])));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+static void test_destroy_beside(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	assert_ok(vpmm_host_capture_begin(f.streams[1]));
+	vpmm_pool_destroy(f.pool);
+	assert_ok(vpmm_host_capture_end(f.streams[1], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_pool_create(&f.pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	fixture_close(&f);
+}
+
 #define STEPS 5
 #define WORDS 512
 #define LAUNCHES 1000
@@ -464,6 +505,8 @@ int main(int argc, char **argv)
 	add("goes-on", test_goes_on);
 	g_test_add_func("/capture/used-outside-too", test_used_outside_too);
 	add("replay", test_replay);
+	g_test_add_func("/capture/exhausted-beside", test_exhausted_beside);
+	g_test_add_func("/capture/destroy-beside", test_destroy_beside);
 	g_test_add_func("/capture/no-regions", test_no_regions);
 	g_test_add_func("/capture/too-large", test_too_large);
 	add("destroy", test_destroy);

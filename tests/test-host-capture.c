@@ -219,12 +219,6 @@ static int invalid_event(struct backend *be, struct CUstream_st *s, struct CUstr
 	return ops->stream_wait(be, s, recorded);
 }
 
-static int invalid_sync(struct backend *be, struct CUstream_st *s, struct CUstream_st *t)
-{
-	(void)s, (void)t;
-	return ops->sync(be);
-}
-
 static int invalid_wait(struct backend *be, struct CUstream_st *s, struct CUstream_st *t)
 {
 	(void)be;
@@ -252,7 +246,7 @@ static int invalid_launch_legacy(struct backend *be, struct CUstream_st *s, stru
 static void test_invalidated(void)
 {
 	int (*const calls[])(struct backend *be, struct CUstream_st *s, struct CUstream_st *t) = {
-		invalid_record, invalid_record_legacy, invalid_event, invalid_sync, invalid_wait,
+		invalid_record, invalid_record_legacy, invalid_event, invalid_wait,
 		invalid_wait_of_legacy, invalid_wait_for_legacy, invalid_launch_legacy,
 	};
 	struct CUstream_st *s = stream_new(), *t = stream_new();
