@@ -7,13 +7,15 @@
 /*
  * How large extents are made. The more the pool has of them, the less is free within those that cannot move, but each
  * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and more the more is.
- * No call is to take long, so what is created at once, of a gibibyte and more, comes in few.
+ * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
+ * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
  */
 static const struct {
 	unsigned int stuck;		/* up to this part of the pool */
 	unsigned int extents;		/* so many are the pool */
 } sizes[] = { { 1500, 60 }, { 160, 500 } };
 #define EXTENTS_OF_POOL 900
+#define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
 #define LARGE ((size_t)1 << 30)
 
@@ -24,6 +26,9 @@ static const struct {
 
 /* So many extents are looked for one by one; for more of them, all are sorted. */
 #define FEW_DONORS 8
+
+/* Of so many pages, the last is worth an extent of its own. */
+#define LAST_APART 16
 
 /* Less of an extent than this is not worth a mapping. */
 #define PART_LEAST (64 * 1024)
@@ -338,9 +343,18 @@ size_t gather_piece(const struct gathering *g)
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
 	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
-	size_t bytes = MAX(extents->bytes / extents_of_pool(extents), of_call);
+	size_t most = MAX(page_up(g, g->size), extents->bytes / EXTENTS_AT_LEAST);
+	size_t bytes = MIN(MAX(extents->bytes / extents_of_pool(extents), of_call), most);
 
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
+}
+
+size_t gather_last(const struct gathering *g)
+{
+	size_t page = g->pool->settings.page_size;
+	bool shared = (g->size - lead_size(g)) % page && !g->head.extent;
+
+	return shared && !g->donors->len && g->create >= LAST_APART * page ? page : 0;
 }
 
 size_t gather_bytes(const struct gathering *g)

@@ -80,6 +80,17 @@ void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *or
 size_t gather_piece(const struct gathering *g);
 
 /**
+ * gather_last() - bytes at the end of what is created that come in an extent apart
+ * @g: the choice
+ *
+ * The next block begins in the page that a large one ends in. That extent cannot move while either is there, and the
+ * others can once one of them is freed.
+ *
+ * Return: a page, or 0.
+ */
+size_t gather_last(const struct gathering *g);
+
+/**
  * gather_bytes() - bytes that are to be mapped
  * @g: the choice
  */

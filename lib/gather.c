@@ -106,6 +106,8 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 /* All extents of the new part, in their order; those from the second to the last index on are created. */
 static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
 {
+	struct extent_map *map = &g->pool->extents;
+	size_t last = gather_last(g);
 	int err;
 
 	if (g->tail.extent)
@@ -113,12 +115,13 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	for (guint i = 0; i < g->donors->len; i++)
 		g_ptr_array_add(extents, g->donors->pdata[i]);
 	*created = extents->len;
-	err = extent_create(&g->pool->extents, g->create, gather_piece(g), true, extents);
+	err = extent_create(map, g->create - last, gather_piece(g), true, extents);
+	if (!err)
+		err = extent_create(map, last, last, true, extents);
+	if (!err)
+		err = extent_create(map, g->ahead, gather_piece(g), true, extents);
 	if (err)
-		return err;
-	err = extent_create(&g->pool->extents, g->ahead, gather_piece(g), true, extents);
-	if (err)
-		extent_release(&g->pool->extents, extents, *created);
+		extent_release(map, extents, *created);
 	else if (g->head.extent)
 		g_ptr_array_add(extents, g->head.extent);
 	return err;
