@@ -157,8 +157,7 @@ void extent_map_clear(struct extent_map *map)
 	g_hash_table_destroy(map->active);
 }
 
-/* What the driver would not take back before would be created in addition now. */
-static void extent_retry_stray(struct extent_map *map)
+void extent_retry_stray(struct extent_map *map)
 {
 	struct error_kept kept;
 
@@ -199,6 +198,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 	uint64_t handle;
 	int err;
 
+	/* What the driver would not take back before would be created in addition now. */
 	extent_retry_stray(map);
 	err = extent_judge(map, size);
 	if (err)

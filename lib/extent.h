@@ -126,6 +126,12 @@ void extent_map_clear(struct extent_map *map);
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
 /**
+ * extent_retry_stray() - ask the driver again to take back what it would not
+ * @map: the map
+ */
+void extent_retry_stray(struct extent_map *map);
+
+/**
  * extent_release() - release extents that were created and have no place; never fails
  * @map: the map
  * @extents: of struct extent

@@ -147,9 +147,11 @@ static int trim(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uint64_t 
 
 int trim_pool(struct vpmm_pool *pool, uint64_t keep)
 {
-	guint stray = pool->extents.stray->len;
+	guint stray;
 	int err;
 
+	extent_retry_stray(&pool->extents);
+	stray = pool->extents.stray->len;
 	if (pool->settings.cache)
 		cache_flush_all(pool);
 	err = stream_poll_busy(&pool->streams, false);

@@ -3,22 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cache.h"
 #include "pool.h"
-#include "sweep.h"
-
-#define PACKED (SWEEP_PACKED | SWEEP_PACKED_UNCACHED)
-#define PAGED (SWEEP_PAGED | SWEEP_PAGED_CACHED)
-#define CACHED (SWEEP_PACKED | SWEEP_PAGED_CACHED)
-#define UNCACHED (SWEEP_PACKED_UNCACHED | SWEEP_PAGED)
-#define ALL (PACKED | PAGED)
+#include "sweep-scenes.h"
 
 /* Actions: what they are about was left by the situation. */
-
-static int act_malloc(struct sweep *s)
-{
-	return sweep_malloc(s, s->number, 0);
-}
 
 static int act_malloc_first(struct sweep *s)
 {
@@ -43,11 +31,6 @@ static int act_malloc_much(struct sweep *s)
 static int act_malloc_too_much(struct sweep *s)
 {
 	return sweep_malloc(s, 9 * PAGE, 0);
-}
-
-static int act_free(struct sweep *s)
-{
-	return sweep_free(s, s->ptr, 0);
 }
 
 static int act_free_elsewhere(struct sweep *s)
@@ -99,13 +82,6 @@ static int act_destroy(struct sweep *s)
 }
 
 /* Situations */
-
-/* Somebody was short of memory; streams free without an event again after this. */
-static void calm(struct sweep *s, int stream)
-{
-	for (int i = 0; i <= CACHE_NERVOUS; i++)
-		sweep_drop(s, sweep_have(s, PAGE, stream), stream);
-}
 
 /* More than there is room for in what was reserved. */
 static void stage_full_chunk(struct sweep *s)
@@ -368,9 +344,68 @@ static void stage_all(struct sweep *s)
 	sweep_drop(s, sweep_have(s, PAGE / 2, 0), 0);
 }
 
-#define OP(name) BACKEND_OP_##name
+/* Memory that was put together out of pieces, and all that worked on it is done. */
+static void stage_scattered(struct sweep *s)
+{
+	void *block;
+
+	stage_donors(s);
+	block = sweep_have(s, s->number, 0);
+	sweep_finish(s, 1);
+	sweep_finish(s, 2);
+	sweep_drop(s, block, 0);
+}
+
+static void stage_small_wanted(struct sweep *s)
+{
+	stage_rest(s);
+	sweep_drop(s, sweep_have(s, 1000, 1), 1);
+}
+
+static void stage_passed_span(struct sweep *s)
+{
+	stage_pending_span(s);
+	sweep_finish(s, 1);
+}
+
+/* An extent of which a part was borrowed, and nobody has any of it. */
+static void stage_returned(struct sweep *s)
+{
+	void *block = sweep_have(s, PAGE * 3 / 2, 0), *small = sweep_have(s, 512, 0);
+
+	sweep_drop(s, block, 0);
+	sweep_drop(s, small, 0);
+}
+
+/* More is free than the pool is to keep, and it could not go when it was freed. */
+static void stage_beyond(struct sweep *s)
+{
+	void *a, *b;
+
+	s->ptr = sweep_have(s, PAGE, 0);
+	a = sweep_have(s, 4 * PAGE, 1);
+	b = sweep_have(s, PAGE, 1);
+	sweep_busy(s, 1);
+	sweep_drop(s, a, 1);
+	sweep_drop(s, b, 1);
+	sweep_finish(s, 1);
+	s->number = PAGE;
+}
+
+/* A pool that may hold no more, and has all of it free. */
+static void stage_limited_small(struct sweep *s)
+{
+	void *a = sweep_have(s, 2 * PAGE, 0), *b = sweep_have(s, 4 * PAGE, 1);
+
+	sweep_drop(s, a, 0);
+	sweep_drop(s, b, 1);
+	s->number = 1000;
+}
+
 #define CHUNKS(pages) .opts = { .va_size = (pages) * PAGE }
 #define EXTENTS .opts = { .extent_max = PAGE }
+#define KEEP .opts = { .keep = 2 * PAGE }
+#define LIMIT(pages) .opts = { .limit = (pages) * PAGE }, .gives = true
 #define BLOCK .opts = { .reuse = VPMM_REUSE_BLOCK }, .waits = true
 
 const struct sweep_scene sweep_scenes[] = {
@@ -414,6 +449,20 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "stats", ALL, OP(small_held), stage_all, act_stats },
 	{ "info", ALL, OP(info), stage_all, act_info },
 	{ "check", ALL, OP(enter), stage_all, act_check },
+	{ "trim", ALL, OP(release), stage_passed, act_trim, .gives = true },
+	{ "trim-places", ALL, OP(unmap), stage_scattered, act_trim, .gives = true },
+	{ "trim-spans", PACKED, OP(release), stage_passed_span, act_trim, .gives = true },
+	{ "trim-rest", SWEEP_PACKED_UNCACHED, OP(release), stage_returned, act_trim, .gives = true },
+	{ "trim-cached", CACHED, OP(event_record), stage_cached, act_trim, .gives = true },
+	{ "trim-all", ALL, OP(event_query), stage_all, act_trim, .gives = true },
+	{ "keep", ALL, OP(release), stage_beyond, act_malloc, KEEP },
+	{ "keep-free", ALL, OP(release), stage_beyond, act_free, KEEP },
+	{ "limit", ALL, OP(map), stage_exhausted, act_malloc, LIMIT(8) },
+	{ "limit-small", PAGED, OP(release), stage_limited_small, act_malloc, LIMIT(6) },
+	{ "query", ALL, OP(info), stage_donors, act_query },
+	{ "query-small", ALL, OP(info), stage_small_wanted, act_query },
+	{ "query-cached", SWEEP_PACKED, OP(event_record), stage_cached, act_query },
+	{ "query-all", ALL, OP(info), stage_all, act_query },
 	{ "create", ALL, OP(reserve), NULL, act_create, .makes = true },
 	{ "create-pages", ALL, OP(access), NULL, act_create, .opts = { .pages = 30 }, .makes = true },
 	{ "create-chunk", ALL, OP(access), NULL, act_create, .opts = { .pages = 3, .va_size = 3 * PAGE }, .makes = true },

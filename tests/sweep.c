@@ -8,6 +8,9 @@
 
 #define ERRORS_MAX 4
 
+/* Each call looks at some of what is held, and nothing holds as much as so many see. */
+#define HELD_CALLS 4
+
 struct sweep_block {
 	void *ptr;
 	size_t size;
@@ -23,6 +26,7 @@ static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
 	[BACKEND_OP_access] = { -ENOMEM },
 	[BACKEND_OP_unmap] = { -EBUSY },
 	[BACKEND_OP_stream_id] = { -EINVAL, -EBUSY },
+	[BACKEND_OP_stream_capture] = { -EBUSY },
 	[BACKEND_OP_stream_wait] = { -EINVAL },
 	[BACKEND_OP_event_create] = { -ENOMEM },
 	[BACKEND_OP_event_record] = { -EINVAL },
@@ -105,19 +109,29 @@ static uint64_t next_seed(void)
 	return ++seed * UINT64_C(0xD1342543DE82EF95);
 }
 
-int sweep_malloc(struct sweep *s, size_t size, int stream)
+static int allocate(struct sweep *s, size_t size, int stream, unsigned int flags)
 {
 	struct sweep_block block = { .size = size, .seed = next_seed() };
 	int err;
 
-	err = vpmm_malloc(s->pool, &block.ptr, size, s->streams[stream]);
+	err = vpmm_malloc_flags(s->pool, &block.ptr, size, s->streams[stream], flags);
 	if (err)
 		return err;
-	if (s->on->settle && !s->held)
+	if (s->on->settle && !s->held && !(s->captured & 1u << stream))
 		s->on->settle(s->streams[stream]);
 	s->on->fill(block.ptr, size, block.seed);
 	g_array_append_val(s->blocks, block);
 	return 0;
+}
+
+int sweep_malloc(struct sweep *s, size_t size, int stream)
+{
+	return allocate(s, size, stream, 0);
+}
+
+int sweep_zero(struct sweep *s, size_t size, int stream)
+{
+	return allocate(s, size, stream, VPMM_ZERO);
 }
 
 int sweep_free(struct sweep *s, void *ptr, int stream)
@@ -157,6 +171,20 @@ void sweep_finish(struct sweep *s, int stream)
 	s->held &= ~(1u << stream);
 }
 
+void sweep_capture(struct sweep *s, int stream)
+{
+	assert_ok(s->on->device->capture_begin(s->streams[stream]));
+	s->captured |= 1u << stream;
+	assert_ok(vpmm_capture_id(s->pool, s->streams[stream], &s->graph));
+	g_assert_cmpuint(s->graph, !=, 0);
+}
+
+void sweep_end(struct sweep *s, int stream)
+{
+	assert_ok(s->on->device->capture_end(s->streams[stream]));
+	s->captured &= ~(1u << stream);
+}
+
 int sweep_create(struct sweep *s)
 {
 	struct settings settings;
@@ -164,8 +192,9 @@ int sweep_create(struct sweep *s)
 
 	assert_ok(settings_from_opts(&settings, &s->opts));
 	err = pool_new(&s->pool, s->be, &settings);
+	/* What a cache serves is not cleared. */
 	if (!err)
-		s->pool->settings.cache = s->cache;
+		s->pool->settings.cache = s->cache && s->opts.scrub != VPMM_SCRUB_ALWAYS;
 	return err;
 }
 
@@ -235,19 +264,18 @@ static void trial_count(struct trial *t, struct sweep *s, bool after)
 		t->calls[op] = backend_fault_calls(s->be, op) - (after ? t->calls[op] : 0);
 }
 
-/* Memory may have been given back; none may have come, and what is allocated is as it was. */
-static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_stats *before)
-{
-	struct vpmm_stats after = trial_stats(s);
-
 #define AT_MOST(what) \
 	do { \
 		if (after.what > before->what) \
 			trial_fail(t, #what " was %" G_GUINT64_FORMAT ", and is %" G_GUINT64_FORMAT, before->what, \
 				   after.what); \
 	} while (0)
+
+static void trial_compare_memory(struct trial *t, const struct vpmm_stats *before, struct vpmm_stats after)
+{
 	AT_MOST(live);
 	AT_MOST(small_live);
+	AT_MOST(held);
 	AT_MOST(mapped);
 	AT_MOST(extents);
 	AT_MOST(mallocs);
@@ -257,11 +285,30 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 		AT_MOST(chunks);
 		AT_MOST(reserved);
 	}
-#undef AT_MOST
-	if (after.live < before->live || after.small_live < before->small_live || after.frees != before->frees)
+}
+
+/* What the program has, without what it has freed. */
+static uint64_t in_use(const struct vpmm_stats *stats)
+{
+	return stats->live + stats->small_live - stats->held;
+}
+
+/* Memory may have been given back; none may have come, and what is allocated is as it was. */
+static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_stats *before)
+{
+	struct vpmm_stats after = trial_stats(s);
+	/* What is freed again because the rest of the action fails stays where that fails as well. */
+	bool lost = t->scene->keeps && t->count > 1;
+
+	if (!t->scene->keeps)
+		trial_compare_memory(t, before, after);
+	if (!lost && (in_use(&after) > in_use(before) ||
+		      after.mallocs - after.frees > before->mallocs - before->frees))
+		trial_fail(t, "something is allocated");
+	if (in_use(&after) < in_use(before) || (!t->scene->keeps && after.frees != before->frees))
 		trial_fail(t, "something was freed");
 	/* Only who is short of memory gives some back. */
-	if (t->err != -ENOMEM && !t->scene->capacity && after.mapped < before->mapped)
+	if (t->err != -ENOMEM && !t->scene->capacity && !t->scene->gives && after.mapped < before->mapped)
 		trial_fail(t, "%" G_GUINT64_FORMAT " bytes were given back", before->mapped - after.mapped);
 }
 
@@ -289,30 +336,58 @@ static void trial_act(struct trial *t, struct sweep *s)
 	trial_check(t, s, "after the action");
 }
 
-/* All that is left goes, and the pool serves on; at the end nothing is left. */
-static void trial_close(struct trial *t, struct sweep *s)
+/* Frees all that is allocated, and lets go of the graph. */
+static void trial_free(struct sweep *s)
+{
+	for (int i = 0; s->blocks->len; i++)
+		sweep_drop(s, g_array_index(s->blocks, struct sweep_block, 0).ptr, i % STREAMS);
+	if (s->graph)
+		assert_ok(vpmm_graph_retire(s->pool, s->graph, s->streams[1]));
+}
+
+/* The pool serves on, and what was held is let go of, but for what is to wait for another thread. */
+static void trial_serve(struct trial *t, struct sweep *s)
+{
+	for (int i = 0; i < HELD_CALLS; i++)
+		sweep_drop(s, sweep_have(s, (size_t)(i % 2 + 1) * PAGE, i % STREAMS), i % STREAMS);
+	if (trial_stats(s).held && !g_hash_table_size(s->pool->silent))
+		trial_fail(t, "something is held for nobody");
+	sweep_have(s, PAGE + 512, 1);
+	sweep_have(s, 2 * PAGE, 2);
+	trial_check(t, s, "at the end");
+}
+
+static void trial_left(struct trial *t, struct sweep *s)
 {
 	struct backend_left left, none = { 0 };
 
-	/* One may wait for another. */
-	for (int i = 0; i < STREAMS * STREAMS; i++)
-		sweep_finish(s, i % STREAMS);
-	for (int i = 0; i < STREAMS && t->on->settle; i++)
-		t->on->settle(s->streams[i]);
-	for (int i = 0; s->pool && s->blocks->len; i++)
-		sweep_drop(s, g_array_index(s->blocks, struct sweep_block, 0).ptr, i % STREAMS);
-	if (s->pool) {
-		sweep_have(s, PAGE + 512, 1);
-		sweep_have(s, 2 * PAGE, 2);
-		trial_check(t, s, "at the end");
-		pool_delete(s->pool);
-	}
 	backend_fault_left(s->be, &left);
 	if (memcmp(&left, &none, sizeof(left)))
 		trial_fail(t, "left are %" G_GUINT64_FORMAT " reservations, %" G_GUINT64_FORMAT " handles, %"
 			   G_GUINT64_FORMAT " mappings, %" G_GUINT64_FORMAT " events, %" G_GUINT64_FORMAT
 			   " small allocations", left.reservations, left.handles, left.mappings, left.events,
 			   left.small);
+}
+
+/* All that is left goes, and the pool serves on; at the end nothing is left. */
+static void trial_close(struct trial *t, struct sweep *s)
+{
+	for (int i = 0; i < STREAMS; i++) {
+		if (s->captured & 1u << i && t->on->device->capture_end(s->streams[i]))
+			trial_fail(t, "the capture has not survived");
+	}
+	s->captured = 0;
+	/* One may wait for another. */
+	for (int i = 0; i < STREAMS * STREAMS; i++)
+		sweep_finish(s, i % STREAMS);
+	for (int i = 0; i < STREAMS && t->on->settle; i++)
+		t->on->settle(s->streams[i]);
+	if (s->pool) {
+		trial_free(s);
+		trial_serve(t, s);
+		pool_delete(s->pool);
+	}
+	trial_left(t, s);
 	for (int i = 0; i < STREAMS; i++)
 		assert_ok(t->on->device->stream_destroy(s->streams[i]));
 	s->be->ops->leave(s->be);
@@ -443,24 +518,29 @@ static void total_test(void)
 		return;
 	}
 	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
-		       G_GUINT64_FORMAT " left out", sweep_scene_count, totals.calls, totals.runs, totals.left_out);
+		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count, totals.calls, totals.runs, totals.left_out);
 	totals.calls = totals.runs = totals.left_out = 0;
+}
+
+static void add_scenes(const char *prefix, const struct plan *made, const struct sweep_scene *scenes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct plan *plan = g_memdup2(made, sizeof(*made));
+		char *path = g_strdup_printf("%s/%s", prefix, scenes[i].name);
+
+		plan->scene = &scenes[i];
+		g_test_add_data_func_full(path, plan, sweep_test, g_free);
+		g_free(path);
+	}
 }
 
 void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(void), void (*settled)(void))
 {
-	char *path;
+	const struct plan plan = { .on = on, .ready = ready, .settled = settled };
+	char *path = g_strdup_printf("%s/total", prefix);
 
-	for (size_t i = 0; i < sweep_scene_count; i++) {
-		struct plan *plan = g_new0(struct plan, 1);
-
-		path = g_strdup_printf("%s/%s", prefix, sweep_scenes[i].name);
-
-		*plan = (struct plan){ .on = on, .scene = &sweep_scenes[i], .ready = ready, .settled = settled };
-		g_test_add_data_func_full(path, plan, sweep_test, g_free);
-		g_free(path);
-	}
-	path = g_strdup_printf("%s/total", prefix);
+	add_scenes(prefix, &plan, sweep_scenes, sweep_scene_count);
+	add_scenes(prefix, &plan, sweep_held_scenes, sweep_held_scene_count);
 	g_test_add_func(path, total_test);
 	g_free(path);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * All or nothing, for every call: an action is taken again and again from the same situation, and each time another
- * one of the backend's calls in it fails. A row of the table in sweep-scenes.c is all that one more action takes.
+ * one of the backend's calls in it fails. A row of a table is all that one more action takes.
  *
  * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written;
  * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; and
@@ -67,6 +67,8 @@ bool sweep_is_full(void);
  * @blocks: of struct sweep_block: what is allocated
  * @idle: nothing is to be held
  * @held: streams on which something is, as bits
+ * @captured: streams that are being captured, as bits
+ * @graph: the id of the latest capture; 0: there was none
  * @ptr: what the action is about
  * @number: likewise
  */
@@ -80,6 +82,8 @@ struct sweep {
 	GArray *blocks;
 	bool idle;
 	unsigned int held;
+	unsigned int captured;
+	uint64_t graph;
 	void *ptr;
 	uint64_t number;
 };
@@ -96,6 +100,8 @@ struct sweep {
  * @makes: the action creates the pool
  * @unmakes: the action destroys it
  * @waits: the action waits on the host for what streams do
+ * @gives: the action may give memory back before it fails
+ * @keeps: the pool may keep what the action has created, and nobody has it, when it fails after that
  * @capacity: of the device; NULL: as usual
  */
 struct sweep_scene {
@@ -109,24 +115,33 @@ struct sweep_scene {
 	bool makes;
 	bool unmakes;
 	bool waits;
+	bool gives;
+	bool keeps;
 	const char *capacity;
 };
 
+/* The tables: of requests, of what is freed, and of pools; and of what is held, kept apart, or captured. */
 extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
+extern const struct sweep_scene sweep_held_scenes[];
+extern const size_t sweep_held_scene_count;
 
 /*
  * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
  * sweep_busy(): give a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
+ * sweep_capture(): begin to capture a stream. sweep_end(): end it; nothing may have invalidated the capture.
  */
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);
 void sweep_busy(struct sweep *s, int stream);
 void sweep_finish(struct sweep *s, int stream);
 int sweep_create(struct sweep *s);
+void sweep_capture(struct sweep *s, int stream);
+void sweep_end(struct sweep *s, int stream);
 
-/* For actions: the same, which may fail. */
+/* For actions: the same, which may fail. sweep_zero(): allocate cleared memory. */
 int sweep_malloc(struct sweep *s, size_t size, int stream);
+int sweep_zero(struct sweep *s, size_t size, int stream);
 int sweep_free(struct sweep *s, void *ptr, int stream);
 
 /**

@@ -25,6 +25,19 @@ static int stream_destroy(struct CUstream_st *stream)
 	return cu.cuStreamDestroy(stream);
 }
 
+/* In this mode the suite's own copies are not in the way of it. */
+static int capture_begin(struct CUstream_st *stream)
+{
+	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+static int capture_end(struct CUstream_st *stream)
+{
+	drv_graph graph;
+
+	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+}
+
 static size_t step_of(size_t size)
 {
 	if (sweep_is_full())
@@ -77,6 +90,8 @@ static const struct conformance_device gpu = {
 	.open = open_backend,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
+	.capture_begin = capture_begin,
+	.capture_end = capture_end,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 };

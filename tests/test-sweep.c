@@ -53,10 +53,20 @@ static int host_finish(struct CUstream_st *stream)
 	return 0;
 }
 
+static int host_capture_end(struct CUstream_st *stream)
+{
+	struct vpmm_host_graph *graph;
+	int err = vpmm_host_capture_end(stream, &graph);
+
+	return err ? err : vpmm_host_graph_destroy(graph);
+}
+
 static const struct conformance_device host = {
 	.open = open_host,
 	.stream_create = vpmm_host_stream_create,
 	.stream_destroy = vpmm_host_stream_destroy,
+	.capture_begin = vpmm_host_capture_begin,
+	.capture_end = host_capture_end,
 	.hold = vpmm_host_stream_submit,
 	.finish = host_finish,
 };
@@ -103,10 +113,24 @@ static int cuda_finish(struct CUstream_st *stream)
 	return 0;
 }
 
+static int cuda_capture_begin(struct CUstream_st *stream)
+{
+	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static int cuda_capture_end(struct CUstream_st *stream)
+{
+	drv_graph graph;
+
+	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+}
+
 static const struct conformance_device cuda = {
 	.open = open_cuda,
 	.stream_create = cuda_stream_create,
 	.stream_destroy = cuda_stream_destroy,
+	.capture_begin = cuda_capture_begin,
+	.capture_end = cuda_capture_end,
 	.hold = cuda_hold,
 	.finish = cuda_finish,
 };
