@@ -6,20 +6,16 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "fuzz.h"
-#include "model.h"
 #include "pool.h"
+#include "program.h"
 #include "settings.h"
 
 #define HEADER 2
 #define MOST_OPERATIONS 4000
-#define MOST_LIVE 60
 #define MOST_PAGES 12
-#define MOST_POOLS 3
-#define MOST_STREAMS 16
 
 /* Everything is held against the model after each of the first operations, and from then on after some. */
 #define CLOSELY 80
@@ -29,36 +25,6 @@
 #define WHAT_ROW 0x1f
 #define WHAT_POOL 0x60
 #define WHAT_ELSEWHERE 0x80
-
-/**
- * struct program - what is under way
- * @data: the bytes
- * @at: of the operation
- * @done: how many operations were performed
- * @repeating: whether one makes others be performed again
- * @m: the pools
- * @opts: of each
- * @pools: how many there are
- * @caching: whether streams keep what they free to themselves: 1 always, 2 never, 0 and 3 as usual
- * @streams: what all pools are used on
- * @n_streams: how many there are
- * @defaults: the last two are the default streams
- * @dump: a file
- */
-struct program {
-	const uint8_t *data;
-	size_t at;
-	unsigned int done;
-	bool repeating;
-	struct model m[MOST_POOLS];
-	struct vpmm_opts opts[MOST_POOLS];
-	unsigned int pools;
-	unsigned int caching;
-	struct CUstream_st *streams[MOST_STREAMS];
-	unsigned int n_streams;
-	bool defaults;
-	FILE *dump;
-};
 
 static void ignore(void *data, int level, const char *message)
 {
@@ -122,12 +88,13 @@ static void configure(struct program *p, uint8_t pool, uint8_t rest)
 			p->m[i].capacity = (rest & 0x80 ? 96 : 24) * PAGE;
 		p->m[i].few_mappings = (pool & 0x18) == 0x10;
 		p->m[i].beside = p->pools > 1;
+		p->m[i].capture = &p->capture;
 	}
 	g_setenv("VPMM_HOST_CAPACITY", p->m[0].capacity ? rest & 0x80 ? "192M" : "48M" : "80G", TRUE);
 	g_setenv("VPMM_HOST_MAPPINGS", p->m[0].few_mappings ? rest & 0x80 ? "160" : "40" : "524090", TRUE);
 }
 
-static void open_pool(struct program *p, struct model *m)
+void program_open_pool(struct program *p, struct model *m)
 {
 	model_open(m, p->opts[m - p->m], true);
 	if (p->caching == 1 || p->caching == 2)
@@ -136,6 +103,7 @@ static void open_pool(struct program *p, struct model *m)
 
 static void open_all(struct program *p)
 {
+	p->capture.works = g_ptr_array_new_with_free_func(g_free);
 	for (unsigned int i = 0; i < p->n_streams; i++) {
 		if (p->defaults && i == p->n_streams - 1)
 			p->streams[i] = VPMM_HOST_STREAM_PER_THREAD;
@@ -145,10 +113,10 @@ static void open_all(struct program *p)
 			assert_ok(vpmm_host_stream_create(&p->streams[i]));
 	}
 	for (unsigned int i = 0; i < p->pools; i++)
-		open_pool(p, &p->m[i]);
+		program_open_pool(p, &p->m[i]);
 }
 
-static void complete_streams(struct program *p)
+void program_complete(struct program *p)
 {
 	bool busy = true;
 
@@ -161,17 +129,14 @@ static void complete_streams(struct program *p)
 
 static void close_all(struct program *p)
 {
-	complete_streams(p);
+	program_complete(p);
+	program_drop_graphs(p, NULL);
 	for (unsigned int i = 0; i < p->pools; i++)
 		model_close(&p->m[i]);
+	g_ptr_array_free(p->capture.works, TRUE);
 	for (unsigned int i = 0; i < p->n_streams - (p->defaults ? 2 : 0); i++)
 		assert_ok(vpmm_host_stream_destroy(p->streams[i]));
 	fixture_assert_nothing_left();
-}
-
-static struct CUstream_st *stream_of(struct program *p, uint8_t byte)
-{
-	return p->streams[byte % p->n_streams];
 }
 
 static guint live_of(struct model *m, uint8_t byte)
@@ -247,7 +212,6 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
-	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 
 	switch (a % 6) {
 	case 0:
@@ -265,7 +229,7 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		model_trim(m, (size_t)a / 6 * PAGE);
 		break;
 	case 4:
-		model_may_fail(m, vpmm_pool_query(m->f.pool, (size_t)a * 100000, stream_of(p, a), &forecast));
+		model_query(m, (size_t)a * 100000, program_stream(p, a));
 		break;
 	default:
 		model_may_fail(m, vpmm_pool_check(m->f.pool));
@@ -276,10 +240,12 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct model_allocation *live = m->live->len ? m->live->pdata[live_of(m, b)] : NULL;
-	struct CUstream_st *stream = stream_of(p, b);
+	struct CUstream_st *stream;
 	void *ptr = &p, *freed;
 
 	model_disarm(m);
+	if (!program_stream_outside(p, b, &stream))
+		return;
 	switch (a % 9) {
 	case 0:
 		if (live)
@@ -323,32 +289,9 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 /* What is still allocated goes with the pool. */
 static void start_anew(struct program *p, struct model *m)
 {
-	complete_streams(p);
+	program_complete(p);
 	model_close(m);
-	open_pool(p, m);
-}
-
-/* All work of the old one is done, so whoever uses its allocations now comes after it. */
-static void renew_stream(struct program *p, unsigned int index)
-{
-	struct CUstream_st *old = p->streams[index];
-	int err;
-
-	if (p->defaults && index >= p->n_streams - 2)
-		return;
-	err = vpmm_host_stream_destroy(old);
-	g_assert_true(err == 0 || err == -EBUSY);
-	if (err)
-		return;
-	assert_ok(vpmm_host_stream_create(&p->streams[index]));
-	for (unsigned int i = 0; i < p->pools; i++) {
-		for (guint j = 0; j < p->m[i].live->len; j++) {
-			struct model_allocation *a = p->m[i].live->pdata[j];
-
-			if (a->stream == old)
-				a->stream = p->streams[index];
-		}
-	}
+	program_open_pool(p, m);
 }
 
 static void allocate(struct model *m, size_t size, struct CUstream_st *stream)
@@ -365,12 +308,12 @@ static void allocate_pages(struct program *p, struct model *m, uint8_t a, uint8_
 		size -= 4096;
 	else if (a >= 0x90)
 		size = size * b / 256 + 1;
-	allocate(m, size, stream_of(p, b));
+	allocate(m, size, program_stream(p, b));
 }
 
 static void allocate_small(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	allocate(m, 8 + (size_t)a * 257, stream_of(p, b));
+	allocate(m, 8 + (size_t)a * 257, program_stream(p, b));
 }
 
 /* From one byte to 240 MiB, each power of two as likely. */
@@ -378,13 +321,13 @@ static void allocate_any(struct program *p, struct model *m, uint8_t a, uint8_t 
 {
 	size_t size = (size_t)(8 + (a >> 5)) << (a % 28) >> 3, less = b >> 4;
 
-	allocate(m, size > less ? size - less : 1, stream_of(p, b));
+	allocate(m, size > less ? size - less : 1, program_stream(p, b));
 }
 
 /* Never the same size twice, however often it is repeated. */
 static void allocate_another(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	allocate(m, ((size_t)a << 14) + p->done * POOL_PIECE, stream_of(p, b));
+	allocate(m, ((size_t)a << 14) + p->done * POOL_PIECE, program_stream(p, b));
 }
 
 static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -392,7 +335,7 @@ static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	if (!m->live->len)
 		return;
 	if (b >> 7)
-		model_move(m, live_of(m, a), stream_of(p, b));
+		model_move(m, live_of(m, a), program_stream(p, b));
 	model_verify(m, live_of(m, a));
 }
 
@@ -406,7 +349,7 @@ static void give_back_on(struct program *p, struct model *m, uint8_t a, uint8_t 
 {
 	if (!m->live->len)
 		return;
-	model_move(m, live_of(m, a), stream_of(p, b));
+	model_move(m, live_of(m, a), program_stream(p, b));
 	model_free(m, live_of(m, a));
 }
 
@@ -419,18 +362,19 @@ static void give_back_many(struct program *p, struct model *m, uint8_t a, uint8_
 
 static void complete(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	model_complete(m, stream_of(p, b), 1 + a % 8);
+	model_complete(m, program_stream(p, b), 1 + a % 8);
 }
 
 static void submit(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	assert_ok(vpmm_host_stream_submit(stream_of(p, b)));
+	assert_ok(vpmm_host_stream_submit(program_stream(p, b)));
 }
 
 static void wait_for(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	if (stream_of(p, a) != stream_of(p, b))
-		assert_ok(vpmm_host_stream_wait(stream_of(p, a), stream_of(p, b)));
+	if (program_stream(p, a) != program_stream(p, b) && !model_is_captured(m, program_stream(p, a)) &&
+	    !model_is_captured(m, program_stream(p, b)))
+		assert_ok(vpmm_host_stream_wait(program_stream(p, a), program_stream(p, b)));
 }
 
 static void seldom(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -438,11 +382,11 @@ static void seldom(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	if (a < 0x20)
 		start_anew(p, m);
 	else if (a < 0x40)
-		complete_streams(p);
-	else if (a < 0x80)
+		program_complete(p);
+	else if (a >= 0x80)
+		program_renew_stream(p, b % p->n_streams);
+	else if (!p->capture.stream)
 		create(p, m, a, b);
-	else
-		renew_stream(p, b % p->n_streams);
 }
 
 static void repeat(struct program *p, struct model *m, uint8_t a, uint8_t b);
@@ -470,6 +414,17 @@ static void (*const operations[WHAT_ROW + 1])(struct program *p, struct model *m
 	[18] = wait_for,
 	[19] = allocate_another,
 	[20] = arm_undo,
+	[21] = fuzz_use,
+	[22] = fuzz_retire_stream,
+	[23] = fuzz_zeroed,
+	[24] = fuzz_trim,
+	[25] = fuzz_query,
+	[26] = fuzz_capture,
+	[27] = fuzz_captured,
+	[28] = fuzz_launch,
+	[29] = fuzz_retire_graph,
+	[30] = fuzz_options,
+	[31] = fuzz_arm,
 };
 
 struct step {

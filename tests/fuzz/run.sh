@@ -87,12 +87,12 @@ build()
 		compile "$out/$name.o" "$top_srcdir/tools/$name.c"
 	done
 	common=$out/start.o
-	for name in start $main fuzz-pool fuzz-settings fuzz-trace; do
+	for name in start $main fuzz-pool fuzz-settings fuzz-trace pool-calls pool-graphs; do
 		compile "$out/$name.o" "$tests/fuzz/$name.c"
 	done
 	[ -z "$main" ] || common="$common $out/$main.o"
 	# shellcheck disable=SC2086
-	link "$out/fuzz-pool" "$out/fuzz-pool.o" $common "$out/model.o" "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out/model.o" "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Operations of fuzz-pool on captures. One is under way at a time, of one stream, and what any operation does on that
+ * stream is part of it. A launch comes after the work of all streams, as a program that has results of a graph at hand
+ * would see to it; other work may come beside it.
+ */
+#include <errno.h>
+
+#include "program.h"
+
+bool program_stream_outside(const struct program *p, uint8_t byte, struct CUstream_st **stream)
+{
+	*stream = program_stream(p, byte);
+	if (p->capture.stream && *stream == p->capture.stream)
+		*stream = program_stream(p, byte % p->n_streams + 1);
+	return !p->capture.stream || *stream != p->capture.stream;
+}
+
+static void come_after_all(struct program *p, struct CUstream_st *stream)
+{
+	for (unsigned int i = 0; i < p->n_streams; i++) {
+		if (p->streams[i] != stream && !model_is_captured(p->m, p->streams[i]))
+			assert_ok(vpmm_host_stream_wait(stream, p->streams[i]));
+	}
+}
+
+/* Whoever has what the graph writes comes after this launch. */
+static void hand_over(struct model *m, const struct graph *graph)
+{
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		if (!model_has_graph(a, graph->id))
+			continue;
+		for (guint j = 0; j < a->users->len; j++) {
+			struct CUstream_st *user = a->users->pdata[j];
+
+			if (user != graph->last && !model_is_captured(m, user))
+				assert_ok(vpmm_host_stream_wait(user, graph->last));
+		}
+		if (!model_is_captured(m, a->stream))
+			a->stream = graph->last;
+	}
+}
+
+static void launch(struct program *p, struct graph *graph, struct CUstream_st *stream)
+{
+	come_after_all(p, stream);
+	assert_ok(vpmm_host_graph_launch(graph->graph, stream));
+	graph->last = stream;
+	for (unsigned int i = 0; i < p->pools; i++)
+		hand_over(&p->m[i], graph);
+}
+
+static void begin(struct program *p, struct model *m, struct CUstream_st *stream)
+{
+	uint64_t id = 0;
+
+	assert_ok(vpmm_host_capture_begin(stream));
+	assert_ok(vpmm_capture_id(m->f.pool, stream, &id));
+	g_assert_cmpuint(id, !=, 0);
+	p->capture.stream = stream;
+	p->capture.id = id;
+}
+
+/* What it has allocated is there from the first launch on. */
+static void end(struct program *p)
+{
+	struct CUstream_st *stream = p->capture.stream;
+	struct graph *graph = &p->graphs[p->n_graphs++];
+
+	graph->id = p->capture.id;
+	assert_ok(vpmm_host_capture_end(stream, &graph->graph));
+	p->capture.stream = NULL;
+	launch(p, graph, stream);
+}
+
+/* The default streams are in the way of captures. */
+void fuzz_capture(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	model_disarm(m);
+	if (p->capture.stream)
+		end(p);
+	else if (!p->defaults && p->n_graphs < MOST_GRAPHS)
+		begin(p, m, program_stream(p, b));
+}
+
+void fuzz_captured(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	static const size_t sizes[] = { 4096, PAGE / 2, PAGE, 3 * PAGE };
+	struct CUstream_st *stream = p->capture.stream;
+	guint index = m->live->len ? b % m->live->len : 0;
+
+	if (!stream)
+		return;
+	if (a & 1 && m->live->len < MOST_LIVE) {
+		model_malloc_flags(m, sizes[a >> 4 & 3] + b * (size_t)512, stream, a & 8 ? VPMM_ZERO : 0);
+	} else if (m->live->len && a & 2) {
+		model_use(m, index, stream);
+	} else if (m->live->len) {
+		model_move(m, index, stream);
+		if (a & 4)
+			model_verify(m, index);
+		model_free(m, index);
+	}
+}
+
+void fuzz_launch(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	struct CUstream_st *stream;
+
+	if (p->n_graphs && program_stream_outside(p, b, &stream))
+		launch(p, &p->graphs[a % p->n_graphs], stream);
+}
+
+static void destroy(struct program *p, unsigned int index)
+{
+	assert_ok(vpmm_host_graph_destroy(p->graphs[index].graph));
+	p->graphs[index] = p->graphs[--p->n_graphs];
+}
+
+void fuzz_retire_graph(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	struct CUstream_st *stream;
+	struct graph *graph;
+
+	if (!p->n_graphs || !program_stream_outside(p, b, &stream))
+		return;
+	graph = &p->graphs[a % p->n_graphs];
+	if (stream != graph->last && !model_is_captured(m, graph->last))
+		assert_ok(vpmm_host_stream_wait(stream, graph->last));
+	else
+		stream = graph->last;
+	if (model_is_captured(m, stream))
+		return;
+	for (unsigned int i = 0; i < p->pools; i++)
+		model_retire_graph(&p->m[i], graph->id, stream);
+	destroy(p, a % p->n_graphs);
+}
+
+void program_drop_graphs(struct program *p, const struct model *but)
+{
+	if (p->capture.stream)
+		end(p);
+	program_complete(p);
+	while (p->n_graphs) {
+		for (unsigned int i = 0; i < p->pools; i++) {
+			if (&p->m[i] != but)
+				model_retire_graph(&p->m[i], p->graphs[0].id, p->streams[0]);
+		}
+		destroy(p, 0);
+	}
+}
