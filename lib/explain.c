@@ -99,6 +99,12 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 
 	cache_sum(pool, &cached);
 	say_room(pool, text, handle);
+	if (pool->held_bytes)
+		g_string_append_printf(text, "; %" PRIu64 " bytes of what is live are freed, and held for graphs or "
+				       "for streams that use them", pool->held_bytes);
+	if (pool->extents.stuck_bytes)
+		g_string_append_printf(text, "; %" PRIu64 " bytes of what is free are in pieces of which something is "
+				       "live", pool->extents.stuck_bytes);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,

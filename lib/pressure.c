@@ -83,13 +83,10 @@ static int wait_for_events(struct vpmm_pool *pool)
 	return err;
 }
 
-/*
- * Waiting for all of the device is for what has no event: it cannot be done while a stream is being captured, and to try
- * would be the end of the capture. For a captured stream the events have to do.
- */
-static int wait_for_all(struct vpmm_pool *pool, bool unmarked, bool captured)
+/* Waiting for all of the device is for what has no event. Where it cannot be done, the request fails as it would. */
+static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 {
-	bool events = captured || (!unmarked && !g_hash_table_size(pool->silent));
+	bool events = !unmarked && !g_hash_table_size(pool->silent);
 	struct error_kept why;
 	int err;
 
@@ -117,10 +114,9 @@ int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stre
 	if (most < size)
 		return -ENOMEM;
 	log_add(&pool->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise", size);
-	err = wait_for_all(pool, kept, stream->captured);
+	err = wait_for_all(pool, kept);
 	if (err)
 		return err;
-	if (!stream->captured || !g_hash_table_size(pool->silent))
-		hold_synced(pool, handle, stream->captured);
+	hold_synced(pool, handle, stream->captured);
 	return pressure_release(pool);
 }
