@@ -407,7 +407,7 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "capture-pieces", ALL, OP(stream_capture), stage_capture_pieces, act_malloc, .waits = true },
 	{ "capture-reuse", ALL, OP(stream_capture), stage_capture_freed, act_malloc },
 	{ "capture-held", ALL, OP(event_sync), stage_capture_held, act_malloc, LIMIT, .waits = true },
-	{ "capture-held-silent", ALL, OP(stream_capture), stage_capture_held_silent, act_malloc, .result = -ENOMEM, LIMIT,
+	{ "capture-held-silent", ALL, OP(sync), stage_capture_held_silent, act_malloc, LIMIT,
 	  .waits = true },
 	{ "capture-free", ALL, OP(stream_capture), stage_capture, act_free },
 	{ "capture-free-own", ALL, OP(stream_capture), stage_capture_own, act_free },
