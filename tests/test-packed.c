@@ -14,6 +14,73 @@ static void open_packed(struct fixture *f)
 	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
 }
 
+#define BLOCKS 1024
+
+/* A device that is full of blocks, each with a letter at its ends, and the bytes of every other of them once freed. */
+struct full {
+	char *blocks[BLOCKS];
+	size_t sizes[BLOCKS];
+	int count;
+	size_t freed;
+};
+
+static void fill_up(struct fixture *f, struct full *full, size_t size, size_t more)
+{
+	void *ptr;
+
+	*full = (struct full){ 0 };
+	while (full->count < BLOCKS) {
+		full->sizes[full->count] = size + (size_t)full->count * 7919 * PIECE % (more + PIECE);
+		if (vpmm_malloc(f->pool, &ptr, full->sizes[full->count], f->streams[0]))
+			break;
+		full->blocks[full->count] = ptr;
+		full->blocks[full->count][0] = 'a';
+		full->blocks[full->count][full->sizes[full->count] - 1] = 'z';
+		full->count++;
+	}
+	for (int i = 0; i < full->count; i += 2) {
+		assert_ok(vpmm_free(f->pool, full->blocks[i], f->streams[0]));
+		full->freed += full->sizes[i];
+	}
+}
+
+static void assert_others_intact(const struct full *full)
+{
+	for (int i = 1; i < full->count; i += 2) {
+		g_assert_cmpint(full->blocks[i][0], ==, 'a');
+		g_assert_cmpint(full->blocks[i][full->sizes[i] - 1], ==, 'z');
+	}
+}
+
+/* What a full device has free in pieces comes as one block; nearly all of it where the pieces are of odd sizes. */
+static void test_full_of_fragments(void)
+{
+	static const struct {
+		size_t size;
+		size_t more;
+		unsigned int percent;
+	} cases[] = { { 4 * PAGE, 0, 100 }, { 32 * PAGE, 0, 100 }, { 16 * PAGE, 48 * PAGE, 90 } };
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+	struct full full;
+	struct fixture f;
+	void *ptr;
+
+	g_setenv("VPMM_HOST_CAPACITY", "4G", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+						     .va_size = (size_t)64 << 30 });
+		fill_up(&f, &full, cases[i].size, cases[i].more);
+		assert_ok(vpmm_pool_query(f.pool, PAGE, f.streams[0], &forecast));
+		g_assert_cmpuint(forecast.largest, >=, full.freed / 100 * cases[i].percent);
+		assert_ok(vpmm_malloc(f.pool, &ptr, forecast.largest, f.streams[0]));
+		memset(ptr, 'x', PAGE);
+		memset((char *)ptr + forecast.largest - PAGE, 'x', PAGE);
+		assert_others_intact(&full);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 static void test_rounds_to_pieces(void)
 {
 	static const struct {
@@ -315,6 +382,7 @@ static void test_spans_grow_faster(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/packed/full-of-fragments", test_full_of_fragments);
 	g_test_add_func("/packed/rounds-to-pieces", test_rounds_to_pieces);
 	g_test_add_func("/packed/tails-are-not-lost", test_tails_are_not_lost);
 	g_test_add_func("/packed/tail-serves-what-fits", test_tail_serves_what_fits);
