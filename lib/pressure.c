@@ -84,8 +84,8 @@ static int wait_for_events(struct vpmm_pool *pool)
 }
 
 /*
- * Waiting for all of the device is for what has no event: it cannot be done while a stream is being captured, and to try
- * would be the end of the capture. For a captured stream the events have to do.
+ * Waiting for all of the device is for what has no event. It cannot be done while a stream is being captured, and to
+ * try would be the end of the capture: for a captured stream the events have to do.
  */
 static int wait_for_all(struct vpmm_pool *pool, bool unmarked, bool captured)
 {

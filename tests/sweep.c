@@ -522,7 +522,8 @@ static void total_test(void)
 		return;
 	}
 	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
-		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count, totals.calls, totals.runs, totals.left_out);
+		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count, totals.calls, totals.runs,
+		       totals.left_out);
 	totals.calls = totals.runs = totals.left_out = 0;
 }
 
