@@ -71,8 +71,10 @@ static const struct conformance_device host = {
 	.finish = host_finish,
 };
 
+/* All of them take longer than the rest of the suite. */
 static const struct sweep_device on_host = {
 	.name = "the host backend",
+	.each = 3,
 	.device = &host,
 	.completes = true,
 	.capacity = true,
@@ -138,7 +140,7 @@ static const struct conformance_device cuda = {
 /* The pool is the same, and that the backend's errors arrive is tested elsewhere; a part will do. */
 static const struct sweep_device on_cuda = {
 	.name = "the cuda backend",
-	.each = 5,
+	.each = 7,
 	.device = &cuda,
 	.completes = true,
 	.capacity = true,
