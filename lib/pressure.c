@@ -83,16 +83,8 @@ static int wait_for_events(struct vpmm_pool *pool)
 	return err;
 }
 
-<<<<<<< HEAD
 /* Waiting for all of the device is for what has no event. Where it cannot be done, the request fails as it would. */
 static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
-=======
-/*
- * Waiting for all of the device is for what has no event. It cannot be done while a stream is being captured, and to
- * try would be the end of the capture: for a captured stream the events have to do.
- */
-static int wait_for_all(struct vpmm_pool *pool, bool unmarked, bool captured)
->>>>>>> 514279b4db59d27bce3428a73feaf96152bccbdf
 {
 	bool events = !unmarked && !g_hash_table_size(pool->silent);
 	struct error_kept why;
