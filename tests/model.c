@@ -518,7 +518,7 @@ static void hold(struct model *m, struct model_allocation *a)
 		if (user != a->stream && !model_is_captured(m, user))
 			launch_on(m, a, user, verify, held);
 	}
-	m->holds |= held->pending || held->graphs->len;
+	m->holds |= a->users->len || held->graphs->len;
 }
 
 void model_free(struct model *m, guint index)
