@@ -42,19 +42,14 @@ static void check_zero(const struct work *work, uint64_t *spot, uint64_t value)
 	g_assert_cmphex(*spot, ==, 0);
 }
 
-static gpointer key_of(uint64_t pattern)
-{
-	return GUINT_TO_POINTER((guint)(pattern >> 32));
-}
-
 /* Whatever a stream may find has been written as part of a pattern, of its own. */
 static void check_own(const struct work *work, uint64_t *spot, uint64_t value)
 {
 	const void *stream = work->stream;
 
 	if (*spot)
-		g_assert_true(g_hash_table_lookup(work->m->had, key_of(*spot)) == stream ||
-			      g_hash_table_lookup(work->m->had, key_of(~*spot)) == stream);
+		g_assert_true(g_hash_table_lookup(work->m->had, model_work_key(*spot)) == stream ||
+			      g_hash_table_lookup(work->m->had, model_work_key(~*spot)) == stream);
 }
 
 static void finish(struct work *work)

@@ -5,6 +5,12 @@
 
 #include "model.h"
 
+/* What the model's table of who had a pattern has it by; any word of it will do that was not inverted. */
+static inline gpointer model_work_key(uint64_t pattern)
+{
+	return GUINT_TO_POINTER((guint)(pattern >> 32));
+}
+
 /* Write its pattern; find it there; find zeros; find nothing but what the stream itself has written, and zeros. */
 void model_work_fill(void *data);
 void model_work_verify(void *data);

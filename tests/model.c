@@ -431,7 +431,7 @@ void model_free(struct model *m, guint index)
 		assert_ok(vpmm_free(m->f.pool, a->ptr, a->stream));
 	}
 	if (a->first == a->stream)
-		g_hash_table_insert(m->had, key_of(a->pattern), a->stream);
+		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
 	m->frees++;
 	m->small_bytes -= a->bytes ? 0 : a->size;
 	m->bytes -= a->bytes;
