@@ -401,14 +401,13 @@ void model_verify(struct model *m, guint index)
 }
 
 /* Its users look for its bytes once more; nobody may have touched them by then. */
-static void hold(struct model *m, struct model_allocation *a)
+static struct model_held *hold(struct model *m, struct model_allocation *a)
 {
 	struct model_held *held = g_new0(struct model_held, 1);
 
 	held->ptr = a->ptr;
 	held->bytes = a->bytes ? a->bytes : a->size;
 	held->graphs = g_array_ref(a->graphs);
-	g_ptr_array_add(m->held, held);
 	if (model_is_captured(m, a->stream))
 		add_graph(held->graphs, m->capture->id);
 	for (guint i = 0; i < a->users->len; i++) {
@@ -418,18 +417,21 @@ static void hold(struct model *m, struct model_allocation *a)
 			model_work_launch(m, a, user, model_work_verify, held);
 	}
 	m->holds |= a->users->len || held->graphs->len;
+	return held;
 }
 
 void model_free(struct model *m, guint index)
 {
 	struct model_allocation *a = m->live->pdata[index];
+	struct model_held *held;
 
 	launch(m, a, model_work_verify);
-	hold(m, a);
+	held = hold(m, a);
 	if (model_may_fail(m, vpmm_free(m->f.pool, a->ptr, a->stream))) {
 		model_check(m);
 		assert_ok(vpmm_free(m->f.pool, a->ptr, a->stream));
 	}
+	g_ptr_array_add(m->held, held);
 	if (a->first == a->stream)
 		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
 	m->frees++;
