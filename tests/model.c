@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "model-work.h"
 #include "pool.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
@@ -16,116 +17,14 @@
  */
 #define BUDGET 1.01
 
-/* What a piece of work does to one allocation: write its pattern at both ends of every page, or find it there. */
-struct work {
-	const struct model *m;
-	char *ptr;
-	size_t size;
-	uint64_t pattern;
-	struct CUstream_st *stream;
-	struct model_held *held;	/* the stream is past it then; NULL: nothing is */
-	bool captured;			/* it is done once more with each launch */
-};
-
-static void each_spot(const struct work *work,
-		      void (*visit)(const struct work *work, uint64_t *spot, uint64_t value))
-{
-	size_t last = work->size / 8 * 8;
-
-	for (size_t at = 0; at + 8 <= work->size; at += PAGE) {
-		visit(work, (uint64_t *)(void *)(work->ptr + at), work->pattern + at);
-		if (at + PAGE <= work->size)
-			visit(work, (uint64_t *)(void *)(work->ptr + at + PAGE - 8), ~(work->pattern + at));
-	}
-	/* What comes next begins right behind it. */
-	if (last >= 16 && last % PAGE > 8)
-		visit(work, (uint64_t *)(void *)(work->ptr + last - 8), ~work->pattern);
-}
-
-static void write_spot(const struct work *work, uint64_t *spot, uint64_t value)
-{
-	*spot = value;
-}
-
-static void check_spot(const struct work *work, uint64_t *spot, uint64_t value)
-{
-	g_assert_cmphex(*spot, ==, value);
-}
-
-static void check_zero(const struct work *work, uint64_t *spot, uint64_t value)
-{
-	g_assert_cmphex(*spot, ==, 0);
-}
-
-static gpointer key_of(uint64_t pattern)
-{
-	return GUINT_TO_POINTER((guint)(pattern >> 32));
-}
-
-/* Whatever a stream may find has been written as part of a pattern, of its own. */
-static void check_own(const struct work *work, uint64_t *spot, uint64_t value)
-{
-	const void *stream = work->stream;
-
-	if (*spot)
-		g_assert_true(g_hash_table_lookup(work->m->had, key_of(*spot)) == stream ||
-			      g_hash_table_lookup(work->m->had, key_of(~*spot)) == stream);
-}
-
-static void finish(struct work *work)
-{
-	if (work->held)
-		work->held->pending--;
-	if (!work->captured)
-		g_free(work);
-}
-
-static void fill(void *data)
-{
-	each_spot(data, write_spot);
-	finish(data);
-}
-
-static void verify(void *data)
-{
-	each_spot(data, check_spot);
-	finish(data);
-}
-
-static void verify_zero(void *data)
-{
-	each_spot(data, check_zero);
-	finish(data);
-}
-
-static void verify_own(void *data)
-{
-	each_spot(data, check_own);
-	finish(data);
-}
-
 bool model_is_captured(const struct model *m, const struct CUstream_st *stream)
 {
 	return stream && m->capture && m->capture->stream == stream;
 }
 
-static void launch_on(struct model *m, const struct model_allocation *a, struct CUstream_st *stream,
-		      vpmm_host_fn fn, struct model_held *held)
-{
-	struct work *work = g_new(struct work, 1);
-
-	*work = (struct work){ .m = m, .ptr = a->ptr, .size = a->size, .pattern = a->pattern, .stream = stream,
-			       .held = held, .captured = model_is_captured(m, stream) };
-	if (work->captured)
-		g_ptr_array_add(m->capture->works, work);
-	if (held)
-		held->pending++;
-	assert_ok(vpmm_host_stream_launch(stream, fn, work));
-}
-
 static void launch(struct model *m, const struct model_allocation *a, vpmm_host_fn fn)
 {
-	launch_on(m, a, a->stream, fn, NULL);
+	model_work_launch(m, a, a->stream, fn, NULL);
 }
 
 static void allocation_free(gpointer data)
@@ -380,10 +279,10 @@ static void verify_fresh(struct model *m, const struct model_allocation *a, unsi
 	enum vpmm_scrub scrub = m->f.pool->settings.scrub;
 
 	if (flags || scrub == VPMM_SCRUB_ALWAYS)
-		launch(m, a, verify_zero);
+		launch(m, a, model_work_verify_zero);
 	/* What a graph has is what its last launch has left there. */
 	else if (scrub == VPMM_SCRUB_STREAM && !model_is_captured(m, a->stream))
-		launch(m, a, verify_own);
+		launch(m, a, model_work_verify_own);
 }
 
 /* A capture may have what it has freed, and that may leave a little of it. */
@@ -437,7 +336,7 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 	g_assert_cmpuint((uintptr_t)ptr % alignment(m, a), ==, 0);
 	assert_apart(m, a);
 	verify_fresh(m, a, flags);
-	launch(m, a, fill);
+	launch(m, a, model_work_fill);
 	g_ptr_array_add(m->live, a);
 	m->mallocs++;
 	m->small_bytes += a->bytes ? 0 : a->size;
@@ -488,7 +387,7 @@ void model_use(struct model *m, guint index, struct CUstream_st *stream)
 	if (stream != a->stream && !model_is_captured(m, stream))
 		assert_ok(vpmm_host_stream_wait(stream, a->stream));
 	call_use(m, a, stream);
-	launch_on(m, a, stream, verify, NULL);
+	model_work_launch(m, a, stream, model_work_verify, NULL);
 }
 
 /* What a graph looks at has to be its own. */
@@ -498,41 +397,43 @@ void model_verify(struct model *m, guint index)
 
 	if (model_is_captured(m, a->stream) && !has_graph(a->graphs, m->capture->id))
 		call_use(m, a, a->stream);
-	launch(m, a, verify);
+	launch(m, a, model_work_verify);
 }
 
 /* Its users look for its bytes once more; nobody may have touched them by then. */
-static void hold(struct model *m, struct model_allocation *a)
+static struct model_held *hold(struct model *m, struct model_allocation *a)
 {
 	struct model_held *held = g_new0(struct model_held, 1);
 
 	held->ptr = a->ptr;
 	held->bytes = a->bytes ? a->bytes : a->size;
 	held->graphs = g_array_ref(a->graphs);
-	g_ptr_array_add(m->held, held);
 	if (model_is_captured(m, a->stream))
 		add_graph(held->graphs, m->capture->id);
 	for (guint i = 0; i < a->users->len; i++) {
 		struct CUstream_st *user = a->users->pdata[i];
 
 		if (user != a->stream && !model_is_captured(m, user))
-			launch_on(m, a, user, verify, held);
+			model_work_launch(m, a, user, model_work_verify, held);
 	}
-	m->holds |= held->pending || held->graphs->len;
+	m->holds |= a->users->len || held->graphs->len;
+	return held;
 }
 
 void model_free(struct model *m, guint index)
 {
 	struct model_allocation *a = m->live->pdata[index];
+	struct model_held *held;
 
-	launch(m, a, verify);
-	hold(m, a);
+	launch(m, a, model_work_verify);
+	held = hold(m, a);
 	if (model_may_fail(m, vpmm_free(m->f.pool, a->ptr, a->stream))) {
 		model_check(m);
 		assert_ok(vpmm_free(m->f.pool, a->ptr, a->stream));
 	}
+	g_ptr_array_add(m->held, held);
 	if (a->first == a->stream)
-		g_hash_table_insert(m->had, key_of(a->pattern), a->stream);
+		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
 	m->frees++;
 	m->small_bytes -= a->bytes ? 0 : a->size;
 	m->bytes -= a->bytes;

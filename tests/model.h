@@ -228,8 +228,8 @@ int model_query(struct model *m, size_t size, struct CUstream_st *stream);
 void model_move(struct model *m, guint index, struct CUstream_st *stream);
 
 /*
- * What a stream is being captured for waits for nobody outside of the graph, as each launch of it waits for all streams;
- * and nobody outside can wait for it, so what it has, it keeps until then.
+ * A stream that is being captured waits for nobody outside of the graph, as each launch waits for all streams; and
+ * nobody outside can wait for it, so what it has, it keeps until then.
  */
 
 /**

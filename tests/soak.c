@@ -166,9 +166,9 @@ static void check(struct soak *soak)
 	assert_ok(vpmm_pool_check(soak->pool));
 	assert_ok(vpmm_pool_stats(soak->pool, &stats));
 	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped);
-	if (soak->paged)
-		g_assert_cmpuint(stats.mapped, ==, stats.peak_live);
-	g_assert_cmpuint(stats.mapped, >=, stats.peak_live);
+	g_assert_cmpuint(stats.mapped + stats.given_back, ==, stats.grown);
+	g_assert_cmpuint(stats.grown, >=, stats.peak_live);
+	g_assert_cmpuint(stats.held, <=, stats.live + stats.small_live);
 	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
 }
 
@@ -219,6 +219,116 @@ static void verify_slot(struct worker *w, struct slot *slot, GRand *rand)
 		launch(slot, verify);
 }
 
+/* All that is done with it beside: another stream looks at it, and need not be done when it is freed. */
+static void use_slot(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct slot seen = *slot;
+
+	if (!slot->ptr)
+		return;
+	seen.stream = any_stream(w->soak, rand);
+	if (seen.stream != slot->stream)
+		assert_ok(vpmm_host_stream_wait(seen.stream, slot->stream));
+	assert_ok(vpmm_use(w->soak->pool, slot->ptr, seen.stream));
+	launch(&seen, verify);
+}
+
+/* One that nothing names, as it may be used again at once. */
+static void use_retired(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct CUstream_st *stream;
+	void *ptr;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_ok(vpmm_malloc(w->soak->pool, &ptr, PAGE, stream));
+	assert_ok(vpmm_free(w->soak->pool, ptr, stream));
+	assert_ok(vpmm_stream_retire(w->soak->pool, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+static void use_trim(struct worker *w, struct slot *slot, GRand *rand)
+{
+	size_t keep = (size_t)g_rand_int_range(rand, 0, 2 * SLOTS) * PAGE, released;
+
+	assert_ok(vpmm_pool_trim(w->soak->pool, keep, &released));
+	g_assert_cmpuint(released % PAGE, ==, 0);
+}
+
+static void use_query(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+	size_t size = (size_t)g_rand_int_range(rand, 1, 9 * (gint32)PAGE);
+
+	assert_ok(vpmm_pool_query(w->soak->pool, size, any_stream(w->soak, rand), &forecast));
+	g_assert_cmpint(forecast.way, !=, VPMM_WAY_NONE);
+}
+
+static void verify_zero(void *data)
+{
+	struct work *work = data;
+
+	g_assert_cmphex(*first_of(work), ==, 0);
+	g_assert_cmphex(*last_of(work), ==, 0);
+	g_free(work);
+}
+
+static void use_zeroed(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct slot zeroed = { .size = (size_t)g_rand_int_range(rand, 1, 8192) * 16 };
+	void *ptr;
+
+	zeroed.stream = any_stream(w->soak, rand);
+	assert_ok(vpmm_malloc_flags(w->soak->pool, &ptr, zeroed.size, zeroed.stream, VPMM_ZERO));
+	zeroed.ptr = ptr;
+	launch(&zeroed, verify_zero);
+	launch(&zeroed, fill);
+	assert_ok(vpmm_free(w->soak->pool, ptr, zeroed.stream));
+}
+
+static void verify_kept(void *data)
+{
+	struct work *work = data;
+
+	g_assert_cmphex(*first_of(work), ==, work->pattern);
+	g_assert_cmphex(*last_of(work), ==, ~work->pattern);
+}
+
+static void fill_kept(void *data)
+{
+	struct work *work = data;
+
+	*first_of(work) = work->pattern;
+	*last_of(work) = ~work->pattern;
+}
+
+/* A graph of its own, launched twice, on a stream of its own; other threads have the pool meanwhile. */
+static void use_graph(struct worker *w, struct slot *slot, GRand *rand)
+{
+	struct work work = { .size = (size_t)g_rand_int_range(rand, 1, 3) * PAGE, .pattern = ++w->patterns };
+	struct vpmm_host_graph *graph;
+	struct CUstream_st *stream;
+	uint64_t id;
+	void *ptr;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_ok(vpmm_host_capture_begin(stream));
+	assert_ok(vpmm_capture_id(w->soak->pool, stream, &id));
+	assert_ok(vpmm_malloc(w->soak->pool, &ptr, work.size, stream));
+	work.ptr = ptr;
+	assert_ok(vpmm_host_stream_launch(stream, fill_kept, &work));
+	assert_ok(vpmm_host_stream_launch(stream, verify_kept, &work));
+	assert_ok(vpmm_free(w->soak->pool, ptr, stream));
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	for (int i = 0; i < 2; i++) {
+		assert_ok(vpmm_host_graph_launch(graph, stream));
+		assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	}
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_graph_retire(w->soak->pool, id, stream));
+	assert_ok(vpmm_stream_retire(w->soak->pool, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
 static void (*const others[])(struct worker *w, struct slot *slot, GRand *rand) = {
 	use_stats,
 	use_info,
@@ -226,6 +336,12 @@ static void (*const others[])(struct worker *w, struct slot *slot, GRand *rand) 
 	use_wrongly,
 	use_own_stream,
 	verify_slot,
+	use_slot,
+	use_retired,
+	use_trim,
+	use_query,
+	use_zeroed,
+	use_graph,
 };
 
 static void take_slot(struct worker *w, uint64_t i, GRand *rand)
@@ -311,13 +427,14 @@ static void complete_all(struct soak *soak)
 	}
 }
 
-/* As all work is done, what an old stream had is a new one's without a wait. */
+/* As all work is done, what an old stream had is a new one's without a wait. Those that were named have to be retired. */
 static void renew_streams(struct soak *soak, unsigned int phase)
 {
 	complete_all(soak);
 	for (unsigned int i = phase % 4; i < SOAK_STREAMS; i += 4) {
 		struct CUstream_st *old = soak->streams[i];
 
+		assert_ok(vpmm_stream_retire(soak->pool, old));
 		assert_ok(vpmm_host_stream_destroy(old));
 		assert_ok(vpmm_host_stream_create(&soak->streams[i]));
 		for (int j = 0; j < SLOTS; j++) {

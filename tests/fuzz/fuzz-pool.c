@@ -290,6 +290,7 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 static void start_anew(struct program *p, struct model *m)
 {
 	program_complete(p);
+	program_drop_graphs(p, m);
 	model_close(m);
 	program_open_pool(p, m);
 }
@@ -297,7 +298,7 @@ static void start_anew(struct program *p, struct model *m)
 static void allocate(struct model *m, size_t size, struct CUstream_st *stream)
 {
 	if (m->live->len < MOST_LIVE)
-		model_malloc(m, size, stream);
+		model_malloc(m, program_size(m, size), stream);
 }
 
 static void allocate_pages(struct program *p, struct model *m, uint8_t a, uint8_t b)

@@ -145,6 +145,10 @@ static void assert_settings(const struct settings *settings)
 	g_assert_cmpuint(settings->frag_ratio, <=, 100);
 	g_assert_cmpint(settings->scrub, >=, VPMM_SCRUB_NONE);
 	g_assert_cmpint(settings->scrub, <=, VPMM_SCRUB_ALWAYS);
+	g_assert_cmpint(settings->limit_percent, >=, 0);
+	g_assert_cmpint(settings->limit_percent, <=, 100);
+	g_assert_cmpuint(settings->limit, >, 0);
+	g_assert_cmpuint(settings->keep, >, 0);
 	g_assert_cmpint(settings->log_level, >=, VPMM_LOG_NONE);
 	g_assert_cmpint(settings->log_level, <=, VPMM_LOG_DEBUG);
 	g_assert_true(!settings->device || *settings->device >= 0);
@@ -189,17 +193,43 @@ static void try_env(struct input *in)
 	g_free(opts);
 }
 
-/* Puts a pointer where the bytes of one would be, if the structure has as much. */
-static void place(void *structure, size_t size, size_t offset, const void *pointer)
+/* Puts what a pointer is made of where its bytes would be, if the structure has as much. */
+static void place_bytes(void *structure, size_t size, size_t offset, const void *bytes)
 {
-	if (offset + sizeof(pointer) <= size)
-		memcpy((char *)structure + offset, &pointer, sizeof(pointer));
+	if (offset + sizeof(void *) <= size)
+		memcpy((char *)structure + offset, bytes, sizeof(void *));
 	else if (offset < size)
 		memset((char *)structure + offset, 0, size - offset);
 }
 
+static void place(void *structure, size_t size, size_t offset, const void *pointer)
+{
+	place_bytes(structure, size, offset, &pointer);
+}
+
+static int give_nothing(void *data, struct vpmm_pool *pool, size_t size)
+{
+	return 0;
+}
+
+static void hear_nothing(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+}
+
+/* A function is there as far as the structure is. */
+static void assert_functions(const struct settings *settings, uint8_t choice, size_t size)
+{
+	bool room = size >= offsetof(struct vpmm_opts, pressure) + sizeof(void *);
+	bool more = size >= offsetof(struct vpmm_opts, exhausted) + sizeof(void *);
+
+	g_assert_true(settings->pressure == (room && choice & 4 ? give_nothing : NULL));
+	g_assert_true(settings->exhausted == (more && choice & 8 ? hear_nothing : NULL));
+}
+
 static void try_opts(struct input *in)
 {
+	vpmm_pressure_fn pressure = give_nothing;
+	vpmm_exhausted_fn exhausted = hear_nothing;
 	size_t size = take_number(in) % (4 * sizeof(struct vpmm_opts));
 	uint8_t choice = (uint8_t)take_number(in);
 	int *device = g_new(int, 1);
@@ -214,13 +244,21 @@ static void try_opts(struct input *in)
 	opts->size = size;
 	place(opts, size, offsetof(struct vpmm_opts, backend), choice & 1 ? backend : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
+	if (!(choice & 4))
+		pressure = NULL;
+	if (!(choice & 8))
+		exhausted = NULL;
+	place_bytes(opts, size, offsetof(struct vpmm_opts, pressure), &pressure);
+	place_bytes(opts, size, offsetof(struct vpmm_opts, exhausted), &exhausted);
 	for (size_t i = sizeof(*opts); i < size; i++)
 		tail |= ((char *)opts)[i] != 0;
 	err = settings_from_opts(&settings, opts);
-	if (err)
+	if (err) {
 		assert_failed(err);
-	else
+	} else {
 		assert_settings(&settings);
+		assert_functions(&settings, choice, size);
+	}
 	g_assert_true((err == -E2BIG) == tail);
 	g_assert_true(err || size >= sizeof(size_t));
 	if (!err)
@@ -248,8 +286,8 @@ static void try_room(struct input *in)
 	static struct vpmm_pool *pool;
 	size_t size = take_number(in) % 1024;
 	size_t room = MAX(size, sizeof(size_t));
-	bool info = take_number(in) & 1;
-	size_t known = info ? sizeof(struct vpmm_info) : sizeof(struct vpmm_stats);
+	uint64_t which = take_number(in) % 3;
+	size_t known[] = { sizeof(struct vpmm_stats), sizeof(struct vpmm_info), sizeof(struct vpmm_forecast) };
 	char *structure = g_malloc(room);
 	int err;
 
@@ -257,12 +295,15 @@ static void try_room(struct input *in)
 		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_OPTS }));
 	memset(structure, 0x55, room);
 	memcpy(structure, &size, sizeof(size));
-	err = info ? vpmm_pool_info(pool, (struct vpmm_info *)(void *)structure) :
-		     vpmm_pool_stats(pool, (struct vpmm_stats *)(void *)structure);
+	if (which == 2)
+		err = vpmm_pool_query(pool, take_number(in), NULL, (struct vpmm_forecast *)(void *)structure);
+	else
+		err = which ? vpmm_pool_info(pool, (struct vpmm_info *)(void *)structure) :
+			      vpmm_pool_stats(pool, (struct vpmm_stats *)(void *)structure);
 	g_assert_true((err == -EINVAL) == (size < sizeof(size)));
 	g_assert_true(err == 0 || err == -EINVAL);
 	g_assert_cmpmem(structure, sizeof(size), &size, sizeof(size));
-	for (size_t i = known; i < size; i++)
+	for (size_t i = known[which]; i < size; i++)
 		g_assert_cmpint(structure[i], ==, 0);
 	g_free(structure);
 }

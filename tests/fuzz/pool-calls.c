@@ -6,6 +6,8 @@
 #include "pool.h"
 #include "program.h"
 
+#define MOST_CLEARED (3 * PAGE)
+
 void fuzz_use(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	if (m->live->len)
@@ -57,15 +59,20 @@ void fuzz_retire_stream(struct program *p, struct model *m, uint8_t a, uint8_t b
 	program_renew_stream(p, b % p->n_streams);
 }
 
-static size_t size_of(const struct model *m, uint8_t a)
+size_t program_size(const struct model *m, size_t size)
 {
-	return a & 0x80 ? (size_t)(a & 0x7f) * 700 + 8 : (size_t)(a & 0x7f) * (PAGE / 8) + 8;
+	return m->f.pool->settings.scrub ? MIN(size, MOST_CLEARED) : size;
+}
+
+static size_t size_of(uint8_t a)
+{
+	return a & 0x80 ? (size_t)(a & 0x7f) * 700 + 8 : (size_t)(a & 0x7f) * (PAGE / 32) + 8;
 }
 
 void fuzz_zeroed(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	if (m->live->len < MOST_LIVE)
-		model_malloc_flags(m, size_of(m, a), program_stream(p, b), VPMM_ZERO);
+		model_malloc_flags(m, size_of(a), program_stream(p, b), VPMM_ZERO);
 }
 
 void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -73,15 +80,24 @@ void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	model_trim(m, (size_t)a * b / 8 * PAGE);
 }
 
+/* How much the driver's allocator takes for a request, the pool cannot foresee. */
+static bool can_foresee(const struct model *m, size_t size)
+{
+	const struct settings *settings = &m->f.pool->settings;
+
+	return !m->few_mappings && !settings->pressure &&
+	       (settings->small == VPMM_SMALL_POOL || size >= settings->page_size);
+}
+
 /* What the pool says is what it does, if nothing else is done before. */
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct CUstream_st *stream = program_stream(p, b);
-	size_t size = b & 0x80 ? (size_t)a * PAGE : size_of(m, a);
+	size_t size = program_size(m, b & 0x80 ? (size_t)a * PAGE : size_of(a));
 	int way = model_query(m, size, stream);
 
-	if (!size || b & 0x40 || m->live->len == MOST_LIVE || model_is_captured(m, stream) || m->few_mappings ||
-	    m->f.pool->settings.pressure)
+	if (!size || b & 0x40 || m->live->len == MOST_LIVE || model_is_captured(m, stream) ||
+	    !can_foresee(m, size))
 		return;
 	g_assert_true(model_malloc_flags(m, size, stream, 0) == (way != VPMM_WAY_NONE));
 }

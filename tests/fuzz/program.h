@@ -70,6 +70,15 @@ static inline struct CUstream_st *program_stream(const struct program *p, uint8_
 }
 
 /**
+ * program_size() - as much as may be asked for: what is cleared takes memory of the host's, to the last byte
+ * @m: the model of the pool
+ * @size: bytes
+ *
+ * Return: bytes.
+ */
+size_t program_size(const struct model *m, size_t size);
+
+/**
  * program_stream_outside() - the same, of those that are not captured
  * @p: the program
  * @byte: the byte

@@ -80,7 +80,7 @@ build()
 		*.c) compile "$out/lib/$(basename "$source" .c).o" "$top_srcdir/$source" ;;
 		esac
 	done
-	for name in fixture model; do
+	for name in fixture model model-work; do
 		compile "$out/$name.o" "$tests/$name.c"
 	done
 	for name in trace fail; do
@@ -92,7 +92,7 @@ build()
 	done
 	[ -z "$main" ] || common="$common $out/$main.o"
 	# shellcheck disable=SC2086
-	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out/model.o" "$out/fixture.o" "$out"/lib/*.o
+	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
