@@ -342,11 +342,13 @@ static int check_small(const struct vpmm_pool *pool)
 	uint64_t bytes = 0;
 	struct small *small;
 	GHashTableIter iter;
+	int err;
 
 	g_hash_table_iter_init(&iter, pool->small);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&small))
 		bytes += small->size;
-	return expect(bytes, pool->small_live, "bytes of small allocations");
+	err = expect(bytes, pool->small_live, "bytes of small allocations");
+	return err ? err : expect(bytes, pool->extents.apart, "bytes of small allocations that count for the limit");
 }
 
 int check_pool(struct vpmm_pool *pool)

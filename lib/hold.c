@@ -237,8 +237,7 @@ static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUs
 		return;
 	}
 	hold_drop(pool, hold);
-	pool->small_live -= hold->small->size;
-	g_hash_table_remove(pool->small, &hold->small->addr);
+	pool_forget_small(pool, hold->small);
 	hold_delete(hold);
 }
 

@@ -326,6 +326,13 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	return err;
 }
 
+void pool_forget_small(struct vpmm_pool *pool, const struct small *small)
+{
+	pool->small_live -= small->size;
+	pool->extents.apart = pool->small_live;
+	g_hash_table_remove(pool->small, &small->addr);
+}
+
 static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct CUstream_st *handle)
 {
 	int err;
@@ -333,9 +340,7 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 	err = pool->backend->ops->small_free(pool->backend, small->addr, handle);
 	if (err)
 		return err;
-	pool->small_live -= small->size;
-	pool->extents.apart = pool->small_live;
-	g_hash_table_remove(pool->small, &small->addr);
+	pool_forget_small(pool, small);
 	return 0;
 }
 

@@ -160,6 +160,13 @@ int pool_malloc_regions(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, st
 			struct CUstream_st *handle);
 
 /**
+ * pool_forget_small() - the driver's allocator has what it served back
+ * @pool: the pool; its lock is held
+ * @small: what it was; gone afterwards
+ */
+void pool_forget_small(struct vpmm_pool *pool, const struct small *small);
+
+/**
  * pool_begin_central() - a stream has called, and the maps are about to change
  * @pool: the pool; its lock is held, its backend entered
  * @stream: the stream

@@ -160,10 +160,8 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 		return 0;
 	/* What the driver does not take back now it is given when the pool is destroyed. */
 	error_keep(&kept);
-	if (!pool->backend->ops->small_free(pool->backend, addr, handle)) {
-		pool->small_live -= small->size;
-		g_hash_table_remove(pool->small, &addr);
-	}
+	if (!pool->backend->ops->small_free(pool->backend, addr, handle))
+		pool_forget_small(pool, small);
 	error_restore(&kept);
 	return err;
 }

@@ -173,7 +173,7 @@ static bool lacks(struct model *m, size_t size)
 	/* Nobody can wait for the device while a stream is captured. */
 	if (m->few_mappings || is_capturing(m))
 		return true;
-	if (exceeds(m, size, stats.mapped + stats.small_live, m->f.pool->settings.limit))
+	if (exceeds(m, size, m->f.pool->extents.held + stats.small_live, m->f.pool->settings.limit))
 		return true;
 	if (!m->capacity)
 		return false;
@@ -452,7 +452,7 @@ void model_retire_stream(struct model *m, struct CUstream_st *stream)
 		assert_ok(vpmm_stream_retire(m->f.pool, stream));
 	}
 	for (guint i = 0; i < m->live->len; i++)
-		g_ptr_array_remove(((struct model_allocation *)m->live->pdata[i])->users, stream);
+		m->holds |= g_ptr_array_remove(((struct model_allocation *)m->live->pdata[i])->users, stream);
 }
 
 static gboolean is_of(gpointer pattern, gpointer stream, gpointer old)

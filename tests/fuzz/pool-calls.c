@@ -99,7 +99,8 @@ void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	if (!size || b & 0x40 || m->live->len == MOST_LIVE || model_is_captured(m, stream) ||
 	    !can_foresee(m, size))
 		return;
-	g_assert_true(model_malloc_flags(m, size, stream, 0) == (way != VPMM_WAY_NONE));
+	/* Where it would fail as things are, it may help to wait. */
+	g_assert_true(model_malloc_flags(m, size, stream, 0) || way == VPMM_WAY_NONE);
 }
 
 /* A program that has something to give gives one thing at a time, or says that it has nothing. */
