@@ -238,6 +238,7 @@ static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUs
 	}
 	hold_drop(pool, hold);
 	pool->small_live -= hold->small->size;
+	pool->extents.apart = pool->small_live;
 	g_hash_table_remove(pool->small, &hold->small->addr);
 	hold_delete(hold);
 }

@@ -162,6 +162,7 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	error_keep(&kept);
 	if (!pool->backend->ops->small_free(pool->backend, addr, handle)) {
 		pool->small_live -= small->size;
+		pool->extents.apart = pool->small_live;
 		g_hash_table_remove(pool->small, &addr);
 	}
 	error_restore(&kept);
