@@ -372,6 +372,8 @@ static void call_use(struct model *m, struct model_allocation *a, struct CUstrea
 		model_check(m);
 		assert_ok(vpmm_use(m->f.pool, a->ptr, stream));
 	}
+	/* One that is retired is a user still, as far as it had come. */
+	m->holds = true;
 	if (model_is_captured(m, stream))
 		add_graph(a->graphs, m->capture->id);
 	else if (!g_ptr_array_find(a->users, stream, NULL))
