@@ -52,10 +52,15 @@ static void launch(struct program *p, struct graph *graph, struct CUstream_st *s
 		hand_over(&p->m[i], graph);
 }
 
+/* What the stream has to do yet, nobody can be told to wait for until the capture ends, and launches have to. */
 static void begin(struct program *p, struct model *m, struct CUstream_st *stream)
 {
 	uint64_t id = 0;
 
+	for (unsigned int i = 0; p->n_graphs && i < p->n_streams; i++) {
+		if (p->streams[i] != stream)
+			assert_ok(vpmm_host_stream_wait(p->streams[i], stream));
+	}
 	assert_ok(vpmm_host_capture_begin(stream));
 	assert_ok(vpmm_capture_id(m->f.pool, stream, &id));
 	g_assert_cmpuint(id, !=, 0);
