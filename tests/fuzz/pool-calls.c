@@ -89,7 +89,7 @@ static bool can_foresee(const struct model *m, size_t size)
 	       (settings->small == VPMM_SMALL_POOL || size >= settings->page_size);
 }
 
-/* What the pool says is what it does, if nothing else is done before. */
+/* What the pool says is what it does, if nothing else is done before; but it does not foresee the end of what is held. */
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct CUstream_st *stream = program_stream(p, b);
@@ -97,7 +97,7 @@ void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	int way = model_query(m, size, stream);
 
 	if (!size || b & 0x40 || m->live->len == MOST_LIVE || model_is_captured(m, stream) ||
-	    !can_foresee(m, size))
+	    !can_foresee(m, size) || (way == VPMM_WAY_NONE && m->holds))
 		return;
 	/* Where it would fail as things are, it may help to wait. */
 	g_assert_true(model_malloc_flags(m, size, stream, 0) || way == VPMM_WAY_NONE);
