@@ -159,19 +159,13 @@ static bool exceeds(struct model *m, size_t size, uint64_t taken, uint64_t most)
 	return taken + size - fixture_stats(&m->f).free > most;
 }
 
-static bool is_capturing(const struct model *m)
-{
-	return m->capture && m->capture->stream;
-}
-
 /* Whether there is too little of something for this allocation. */
 static bool lacks(struct model *m, size_t size)
 {
 	struct vpmm_stats stats = fixture_stats(&m->f);
 	struct vpmm_info info = { .size = sizeof(info) };
 
-	/* Nobody can wait for the device while a stream is captured. */
-	if (m->few_mappings || is_capturing(m))
+	if (m->few_mappings)
 		return true;
 	if (exceeds(m, size, m->f.pool->extents.held + stats.small_live, m->f.pool->settings.limit))
 		return true;
