@@ -5,7 +5,6 @@
 #include "backend.h"
 #include "error.h"
 #include "extent.h"
-#include "scrub.h"
 
 /* Creating so many bytes takes much longer than asking whether they are there. */
 #define MUCH ((size_t)1 << 30)
@@ -83,8 +82,7 @@ struct place *extent_place(struct extent_map *map, uint64_t addr)
 
 static void extent_delete(struct extent_map *map, struct extent *extent)
 {
-	scrub_forget(extent->owners);
-	extent->owners = NULL;
+	g_clear_pointer(&extent->owners, g_tree_unref);
 	if (TIMED(map, releases, release, extent->handle)) {
 		g_ptr_array_add(map->stray, extent);
 		return;

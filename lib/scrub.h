@@ -5,8 +5,7 @@
  * Who had a byte last is kept with the memory, not with its address, which may change while it is free, nor with its
  * region, which becomes one with others. A stream has had what it freed and was allocated by it; nobody has had what is
  * new from the device, what two streams had a part in, or what was freed in any other way than these. What its cache
- * gives a stream was its own all the time. All of it but scrub_clear() is
- * under the lock of the pool.
+ * gives a stream was its own all the time. All of it but scrub_clear() is under the lock of the pool.
  */
 #ifndef SCRUB_H
 #define SCRUB_H
@@ -49,15 +48,5 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
  * @stream: the stream
  */
 void scrub_free(struct vpmm_pool *pool, const struct region *region, const struct stream *stream);
-
-/**
- * scrub_forget() - an extent goes
- * @owners: what is known of it; NULL does nothing
- */
-static inline void scrub_forget(GTree *owners)
-{
-	if (owners)
-		g_tree_unref(owners);
-}
 
 #endif /* SCRUB_H */
