@@ -566,7 +566,11 @@ static int cuda_sync(struct backend *be)
 	if (result)
 		return cuda_fail(result, "", "cuMemAllocHost of %d bytes", HOST_BYTES);
 	result = drv.cuMemFreeHost(host);
-	return result ? cuda_fail(result, "", "cuMemFreeHost") : 0;
+	if (!result)
+		return 0;
+	/* It may report what was earlier, and then there is no other way to get rid of it. */
+	drv.cuMemFreeHost(host);
+	return cuda_fail(result, "", "cuMemFreeHost");
 }
 
 static int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
