@@ -98,7 +98,7 @@ void program_open_pool(struct program *p, struct model *m)
 {
 	model_open(m, p->opts[m - p->m], true);
 	if (p->caching == 1 || p->caching == 2)
-		m->f.pool->settings.cache = p->caching == 1;
+		m->f.pool->settings.cache = p->caching == 1 && m->f.pool->settings.scrub != VPMM_SCRUB_ALWAYS;
 }
 
 static void open_all(struct program *p)
