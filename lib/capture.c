@@ -158,6 +158,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	if (err)
 		return err;
 	use_add_graph(pool, *addr, id);
+	use_set_home(pool, *addr, handle);
 	cache_share(live_find(pool, *addr), true);
 	pool->counts.mallocs++;
 	return 0;
@@ -166,6 +167,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle)
 {
 	const struct use *use = use_find(pool, region ? region->addr : small->addr);
+	bool home = use_is_home(use, handle);
 	struct stream *stream;
 	struct hold *hold;
 	uint64_t id;
@@ -182,8 +184,8 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	hold->handle = handle;
 	hold->thread = pthread_self();
 	hold_keep(pool, hold);
-	/* What others are still at, outside of the graph, is not behind the stream for that. */
-	if (region && !hold->events->len && !hold->silent->len && region->stream == stream)
+	/* What others are still at, outside of the graph or on a branch of it, is not behind the stream for that. */
+	if (region && home && region->stream == stream)
 		g_tree_insert(capture_get(pool, id)->freed, hold, hold);
 	pool->counts.frees++;
 	return 0;

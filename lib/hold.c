@@ -47,21 +47,6 @@ static bool user_is_there(struct vpmm_pool *pool, const struct user *user)
 	return there;
 }
 
-/* What a stream under a capture does is part of the graph, and that is waited for. */
-static bool user_is_in(struct vpmm_pool *pool, const struct user *user, uint64_t graph)
-{
-	struct backend *be = pool->backend;
-	struct error_kept kept;
-	uint64_t id = 0;
-
-	if (!graph)
-		return false;
-	error_keep(&kept);
-	if (be->ops->stream_capture(be, user->handle, &id))
-		error_restore(&kept);
-	return id == graph;
-}
-
 static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct user *user)
 {
 	struct stream *stream;
@@ -106,7 +91,7 @@ int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small,
 	for (guint i = 0; use && i < use->users->len && !err; i++) {
 		const struct user *user = &g_array_index(use->users, struct user, i);
 
-		if (user->id != own && !user_is_in(pool, user, graph))
+		if (user->id != own)
 			err = hold_await(pool, made, user);
 	}
 	if (err) {
@@ -412,7 +397,7 @@ void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captur
 static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle,
 			  struct event **event)
 {
-	bool any = false, told;
+	bool any = false;
 	int err;
 
 	*event = NULL;
@@ -422,8 +407,9 @@ static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream 
 		if (ids_find(hold->graphs, graph) < 0)
 			continue;
 		any = true;
+		/* What is not told now stays so: another thread may mark it next, and nobody waits for that mark. */
 		err = hold->region && !hold->event ?
-		      hold_free_behind(pool, hold->region, stream, handle, &told) : 0;
+		      hold_free_behind(pool, hold->region, stream, handle, &hold->told) : 0;
 		if (err)
 			return err;
 	}
@@ -433,15 +419,11 @@ static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream 
 static void retire_hold(struct vpmm_pool *pool, struct hold *hold, guint graph, struct stream *stream,
 			struct event *event)
 {
-	struct event *behind;
-
 	g_queue_unlink(&pool->graph_holds, &hold->link);
 	g_array_remove_index_fast(hold->graphs, graph);
 	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
 	if (hold->event)
 		g_ptr_array_add(hold->events, hold->event);
-	else if (hold->region)
-		hold->told = hold->region->stream == stream || cache_behind(hold->region, &behind);
 	hold->stream = stream;
 	hold->event = event_ref(event);
 	/* The driver takes it back in the order of another stream. */

@@ -469,6 +469,8 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	/* Its stream may have freed it meanwhile. */
 	if (region && !cache_share(region, true))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
+	if (graph && !use_is_home(use_find(pool, addr), handle))
+		use_set_home(pool, addr, NULL);
 	if (graph)
 		use_add_graph(pool, addr, graph);
 	else

@@ -44,7 +44,7 @@ static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
 
 	if (use)
 		return use;
-	use = g_new(struct use, 1);
+	use = g_new0(struct use, 1);
 	use->addr = addr;
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
@@ -77,6 +77,22 @@ void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
 
 	if (ids_find(use->graphs, graph) < 0)
 		g_array_append_val(use->graphs, graph);
+}
+
+void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct use *use = use_get(pool, addr);
+
+	use->home = handle;
+	use->thread = pthread_self();
+}
+
+bool use_is_home(const struct use *use, struct CUstream_st *handle)
+{
+	if (!use || !use->home || use->home != handle || use->users->len || use->graphs->len > 1)
+		return false;
+	/* The per-thread handle means another stream in each thread. */
+	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());
 }
 
 void use_remove(struct vpmm_pool *pool, uint64_t addr)

@@ -8,6 +8,7 @@
 #define USE_H
 
 #include <glib.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,11 +34,15 @@ struct user {
  * @addr: the allocation
  * @users: of struct user
  * @graphs: of uint64_t, the ids of captures
+ * @home: the handle of the stream under capture that it was allocated for; NULL: there is none, or others use it too
+ * @thread: which thread that was in
  */
 struct use {
 	uint64_t addr;
 	GArray *users;
 	GArray *graphs;
+	struct CUstream_st *home;
+	pthread_t thread;
 };
 
 /**
@@ -72,6 +77,21 @@ void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct C
  * @graph: the id of its capture
  */
 void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph);
+
+/**
+ * use_set_home() - a stream under capture has allocated it
+ * @pool: the pool
+ * @addr: the allocation, which the graph uses
+ * @handle: the stream
+ */
+void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
+ * use_is_home() - whether a stream under capture is the only one that uses an allocation, which it has allocated
+ * @use: the users; NULL: there are none
+ * @handle: the stream
+ */
+bool use_is_home(const struct use *use, struct CUstream_st *handle);
 
 /**
  * use_remove() - an allocation has no users any more

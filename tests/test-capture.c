@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Memory under capture: what a graph touches is nobody else's until the graph is gone, and no call harms a capture. */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -327,6 +328,81 @@ static void test_used_outside_too(void)
 	fixture_close(&f);
 }
 
+/* What a stream was at before it joined the capture is no part of the graph, whether it was retired then or not. */
+static void test_used_before_joining(gconstpointer data)
+{
+	bool retired = GPOINTER_TO_INT(data);
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	if (retired)
+		assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	id = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+
+	fixture_complete(f.streams[1]);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* What a branch of the capture uses too does not serve the stream that frees it: the branch is still at it. */
+static void test_not_reused_beside_user(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) != a);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* Nor does what a branch frees that need not come after those who had it earlier in the capture. */
+static void test_not_reused_after_branch(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	fixture_free(&f, a, f.streams[1]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
 /* What nobody knows the end of has to be waited for, and the captures of others go on meanwhile. */
 static void test_exhausted_beside(void)
 {
@@ -504,6 +580,10 @@ int main(int argc, char **argv)
 	add("nothing-pending", test_takes_nothing_pending);
 	add("goes-on", test_goes_on);
 	g_test_add_func("/capture/used-outside-too", test_used_outside_too);
+	g_test_add_data_func("/capture/used-before-joining", GINT_TO_POINTER(false), test_used_before_joining);
+	g_test_add_data_func("/capture/retired-before-joining", GINT_TO_POINTER(true), test_used_before_joining);
+	g_test_add_func("/capture/branch-uses", test_not_reused_beside_user);
+	g_test_add_func("/capture/branch-frees", test_not_reused_after_branch);
 	add("replay", test_replay);
 	g_test_add_func("/capture/exhausted-beside", test_exhausted_beside);
 	g_test_add_func("/capture/destroy-beside", test_destroy_beside);
