@@ -213,7 +213,7 @@ int span_trim(struct vpmm_pool *pool, uint64_t keep)
 		size_t size;
 
 		next = link->next;
-		if (pool_mapped(pool) < keep + extent->size || !is_unused(pool, extent))
+		if (pool_mapped(pool) - extent->size < keep || !is_unused(pool, extent))
 			continue;
 		addr = extent->places->addr;
 		size = extent->size;

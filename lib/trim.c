@@ -128,7 +128,7 @@ static int trim_pages(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uin
 		const struct region *region = link->data;
 
 		next = link->next;
-		if (pool_mapped(pool) < keep + pool->settings.page_size)
+		if (pool_mapped(pool) < pool->settings.page_size || pool_mapped(pool) - pool->settings.page_size < keep)
 			break;
 		if (!event_pending(region->event))
 			err = trim_region(pool, region, keep, &looks, most, &dropped);

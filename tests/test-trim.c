@@ -121,6 +121,19 @@ static void test_partly_allocated(void)
 	fixture_close(&f);
 }
 
+/* The largest number there is keeps everything, also what is kept for small requests. */
+static void test_keep_all(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_free(&f, fixture_malloc_bytes(&f, 1000, f.streams[0]), f.streams[0]);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	g_assert_cmpuint(trim(&f, SIZE_MAX), ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
+	fixture_close(&f);
+}
+
 /* Memory that has moved goes from all its places, and what was decided with them is decided anew. */
 static void test_moved(void)
 {
@@ -311,6 +324,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/trim/keep", test_keep);
 	g_test_add_func("/trim/pending", test_pending);
 	g_test_add_func("/trim/partly-allocated", test_partly_allocated);
+	g_test_add_func("/trim/keep-all", test_keep_all);
 	g_test_add_func("/trim/moved", test_moved);
 	g_test_add_func("/trim/small-requests", test_small_requests);
 	g_test_add_func("/trim/cached", test_cached);
