@@ -125,15 +125,18 @@ void cache_remember(const struct vpmm_pool *pool, struct stream *stream)
 
 static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
 {
+	struct cache *cache = NULL;
 	struct stream *stream;
 
+	/* Without the lock, another thread may forget the stream; its cache stays. */
 	pthread_mutex_lock(&pool->lock);
 	stream = stream_find(&pool->streams, id);
+	if (stream) {
+		cache_remember(pool, stream);
+		cache = stream->cache;
+	}
 	pthread_mutex_unlock(&pool->lock);
-	if (!stream)
-		return NULL;
-	cache_remember(pool, stream);
-	return stream->cache;
+	return cache;
 }
 
 /*

@@ -281,6 +281,55 @@ static void test_handing(gconstpointer opts)
 	fixture_close(&f);
 }
 
+/* More than a thread remembers, and each goes now and then, so that others come upon it. */
+#define RETIRED 20
+#define RETIRE_EACH 3
+#define CALLS 3000
+
+struct retiring {
+	struct fixture *f;
+	struct CUstream_st *streams[RETIRED];
+};
+
+/* Streams go while other threads look for them; what they find is for ThreadSanitizer to judge. */
+static gpointer call_and_retire(gpointer data)
+{
+	struct retiring *r = data;
+	void *ptr;
+
+	for (int round = 0; round < CALLS; round++) {
+		struct CUstream_st *stream = r->streams[g_random_int_range(0, RETIRED)];
+
+		assert_ok(vpmm_malloc(r->f->pool, &ptr, 4096, stream));
+		assert_ok(vpmm_free(r->f->pool, ptr, stream));
+		if (!(round % RETIRE_EACH))
+			assert_ok(vpmm_stream_retire(r->f->pool, stream));
+	}
+	return NULL;
+}
+
+static void test_retire_beside(void)
+{
+	GThread *threads[THREADS];
+	struct retiring r;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	r.f = &f;
+	for (int i = 0; i < RETIRED; i++)
+		assert_ok(vpmm_host_stream_create(&r.streams[i]));
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = g_thread_new(NULL, call_and_retire, &r);
+	for (int i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, THREADS * CALLS);
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, THREADS * CALLS);
+	for (int i = 0; i < RETIRED; i++)
+		assert_ok(vpmm_host_stream_destroy(r.streams[i]));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -300,5 +349,6 @@ int main(int argc, char **argv)
 		g_free(path);
 	}
 	g_test_add_func("/threads/short-of-memory", test_short);
+	g_test_add_func("/threads/retire-beside", test_retire_beside);
 	return g_test_run();
 }
