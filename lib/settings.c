@@ -347,7 +347,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 
 	if (!granularity || granularity > SIZE_MAX / 4)
 		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it", granularity);
-	limit = info->memory_total / 100 * (unsigned int)settings->limit_percent;
+	limit = info->memory_total / 100 * (unsigned int)settings->limit_percent +
+		info->memory_total % 100 * (unsigned int)settings->limit_percent / 100;
 	if (limit && limit < settings->limit)
 		settings->limit = limit;
 	if (!settings->page_size)

@@ -73,7 +73,7 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_FRAG_RATIO 5 environment; shows VPMM_SCRUB stream environment
 	shows VPMM_HOST_MAPPINGS 77 environment)"
 verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=0; info 0 --backend=host
-	shows VPMM_LIMIT "42949672950 \(40.0 GiB\)" environment; shows VPMM_KEEP 0 environment
+	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP 0 environment
 	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host
 	shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
 	shows VPMM_KEEP "67108864 \(64.0 MiB\)" environment)"

@@ -128,7 +128,7 @@ static void test_env_limits(void)
 	g_assert_cmpuint(opts.keep, ==, 1);
 	assert_ok(vpmm_pool_create(&pool, NULL));
 	assert_ok(vpmm_pool_info(pool, &info));
-	g_assert_cmpuint(info.limit, ==, info.memory_total / 100 * 80);
+	g_assert_cmpuint(info.limit, ==, info.memory_total * 80 / 100);
 	g_assert_cmpuint(info.keep, ==, 0);
 	vpmm_pool_destroy(pool);
 	clear_env();
