@@ -95,7 +95,7 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @size: bytes of the allocation
  *
  * It may free what it can do without, in this pool or another, trim other pools, or let go of what it holds of the
- * device by other means.
+ * device by other means. It is not asked where a request is larger than the limit or than the device's memory.
  *
  * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; what the
  *	thread allocates meanwhile fails without asking again.

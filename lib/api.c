@@ -259,14 +259,14 @@ static int call_end(struct vpmm_pool *pool, const char *call, int err)
 /* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
 static _Thread_local bool asking;
 
-/* Asks the program for memory, with no lock held. Returns whether it gave any. */
+/* Asks the program for memory, with no lock held, unless all of it would not do. Returns whether it gave any. */
 static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 {
 	const struct settings *settings = &pool->settings;
 	struct error_kept kept;
 	bool given;
 
-	if (!settings->pressure || asking)
+	if (!settings->pressure || asking || size > settings->most)
 		return false;
 	error_keep(&kept);
 	asking = true;

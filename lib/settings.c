@@ -351,6 +351,7 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		info->memory_total % 100 * (unsigned int)settings->limit_percent / 100;
 	if (limit && limit < settings->limit)
 		settings->limit = limit;
+	settings->most = settings->limit < info->memory_total ? settings->limit : info->memory_total;
 	if (!settings->page_size)
 		settings->page_size = (DEFAULT_PAGE_SIZE + granularity - 1) / granularity * granularity;
 	if (settings->keep < settings->page_size)

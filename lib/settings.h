@@ -28,6 +28,7 @@ struct settings {
 	bool cache;			/* streams keep what they free, see cache.h */
 	int limit_percent;		/* of the device's memory; 0: no such limit */
 	uint64_t limit;			/* UINT64_MAX: none */
+	uint64_t most;			/* no larger request can be served, whatever is given back */
 	uint64_t keep;			/* UINT64_MAX: everything */
 	vpmm_pressure_fn pressure;
 	vpmm_exhausted_fn exhausted;

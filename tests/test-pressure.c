@@ -445,6 +445,29 @@ static void test_asked(void)
 	}
 }
 
+/* It keeps what it has where all of it would not do: beyond the limit, and beyond the device. */
+static void test_not_asked(void)
+{
+	struct program p = { .gives = 4, .size = 8 * PAGE + 1 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE + 1, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	g_assert_cmpint(p.told, ==, 1);
+	g_free(p.message);
+	fixture_close(&f);
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	p = (struct program){ 0 };
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	assert_error(vpmm_malloc(f.pool, &none, 16 * PAGE + 1, f.streams[0]), ENOMEM, ": device memory: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* When it has nothing more to give it is told, once, and in the words that the caller gets. */
 static void test_told(void)
 {
@@ -574,6 +597,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/spans-wait", test_spans_wait);
 	g_test_add_func("/pressure/memory-comes-back", test_memory_comes_back);
 	g_test_add_func("/pressure/asked", test_asked);
+	g_test_add_func("/pressure/not-asked", test_not_asked);
 	g_test_add_func("/pressure/told", test_told);
 	g_test_add_func("/pressure/other-pool", test_other_pool);
 	g_test_add_func("/pressure/explained", test_explained);
