@@ -251,7 +251,7 @@ struct vpmm_info {
  * @chunks: reservations of address space, and ranges that are borrowed for small requests
  * @regions: intervals that these are divided into
  * @extents: pieces of device memory
- * @streams: streams that the pool has met
+ * @streams: streams that the pool has met and not forgotten, and captures
  * @driver_ns: nanoseconds spent in the five kinds of driver calls above
  * @peak_small: bytes; the most that @small_mapped has been
  * @peak_taken: bytes; the most that @mapped and @small_mapped have been together, as seen whenever memory was created
@@ -259,8 +259,8 @@ struct vpmm_info {
  * @stuck: bytes of @free in extents of which something is allocated, and which therefore cannot move
  * @spans: bytes of @mapped that are kept for small requests, or borrowed for them
  * @mappings: places where extents are mapped; one that has moved stays mapped where it was, for when it is wanted there
- * @held: bytes of @live that the program has freed, and that are kept for graphs, or until the streams that vpmm_use()
- *	named are past the free
+ * @held: bytes of @live or @small_live that were freed, and that are kept for graphs, or until the streams that
+ *	vpmm_use() named are past the free
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
  *
@@ -390,8 +390,8 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  *
  * The memory is not cleared: it holds what its last user left.
  *
- * Context: any thread. Waits for no stream, unless the pool was created with VPMM_REUSE_BLOCK, or it would fail
- *	otherwise.
+ * Context: any thread. Waits for no stream, unless the pool was created with VPMM_REUSE_BLOCK, or @stream is being
+ *	captured, or it would fail otherwise.
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or the stream is not one,
  *	-ENOMEM neither the pool nor the device has the memory, or the pool may not hold more,
@@ -478,7 +478,8 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  *	-EINVAL the stream is not one,
  *	-ENOMEM the driver has no memory for an event,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured.
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured, or is the legacy
+ *	default stream while another is.
  * Since: 0.1
  */
 int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
@@ -513,7 +514,8 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
  *	-EINVAL the stream is not one,
  *	-ENOMEM the driver has no memory for an event; nothing has changed,
  *	-EIO the driver reports an earlier failure; nothing has changed,
- *	-EBUSY the process was forked after the pool was created, or @stream is being captured.
+ *	-EBUSY the process was forked after the pool was created, or @stream is being captured, or is the legacy
+ *	default stream while another is; nothing has changed.
  * Since: 0.1
  */
 int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream);
@@ -548,7 +550,8 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
  * Return: 0, also where the request would fail for want of memory, or
  *	-EINVAL @forecast is NULL or its size is too small, or the stream is not one,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured.
+ *	-EBUSY the process was forked after the pool was created, or the stream is being captured, or is the legacy
+ *	default stream while another is.
  * Since: 0.1
  */
 int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast);
