@@ -493,13 +493,19 @@ static int cuda_event_create(struct backend *be, struct backend_event **event)
 	struct cuda *cuda = cuda_of(be);
 	drv_event got = NULL;
 	drv_result result;
+	int err;
 
 	pthread_mutex_lock(&cuda->lock);
 	if (cuda->spare->len)
 		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
 	pthread_mutex_unlock(&cuda->lock);
 	if (!got) {
+		/* It is of the current context, which is the program's where a cache marks a free without an enter. */
+		err = cuda_enter(be);
+		if (err)
+			return err;
 		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
+		cuda_leave(be);
 		if (result)
 			return cuda_fail(result, "", "cuEventCreate");
 	}

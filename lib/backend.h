@@ -42,8 +42,8 @@ struct backend_info {
 /**
  * struct backend_ops - what a backend performs
  * @name: as VPMM_BACKEND has it
- * @roams: stream_id and event_record may be called outside of enter and leave, for a stream that was created; they may
- *	fail there where they would not inside
+ * @roams: event_create may be called outside of enter and leave, and stream_id and event_record for a stream that was
+ *	created; they may fail there where they would not inside
  *
  * @current_device: the ordinal of the calling thread's current device; 0 where it has none. Needs no open backend.
  * @open: open the device of an ordinal. Initialises the driver at the first use.

@@ -11,12 +11,14 @@
 
 /* An event, and what it stands for. */
 struct CUevent_st {
+	struct CUctx_st *context;
 	struct backend_event *point;	/* NULL before it is recorded, and where it was captured */
 	drv_stream captured;		/* the stream that it was captured on */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static GHashTable *global;		/* streams whose capture was begun in the usual mode; under the lock */
+static GHashTable *homes;		/* stream to the context that it was created in; under the lock */
 
 /* What the driver lets the thread do while another one captures. */
 static _Thread_local drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_GLOBAL;
@@ -24,11 +26,13 @@ static _Thread_local drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_GLOBAL;
 static void __attribute__((constructor)) prepare(void)
 {
 	global = g_hash_table_new(NULL, NULL);
+	homes = g_hash_table_new(NULL, NULL);
 }
 
 static void __attribute__((destructor)) tear_down(void)
 {
 	g_hash_table_unref(global);
+	g_hash_table_unref(homes);
 }
 
 static bool is_capturing(struct CUctx_st *context, drv_stream stream)
@@ -199,10 +203,10 @@ drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int fl
 drv_result cuEventCreate(drv_event *event, unsigned int flags)
 {
 	BEGIN_IN(cuEventCreate, context);
-	(void)context;
 	if (flags != DRV_EVENT_DISABLE_TIMING)
 		return DRV_ERROR_INVALID_VALUE;
 	*event = g_new0(struct CUevent_st, 1);
+	(*event)->context = context;
 	return DRV_SUCCESS;
 }
 
@@ -217,6 +221,16 @@ drv_result cuEventDestroy_v2(drv_event event)
 	return DRV_SUCCESS;
 }
 
+static bool is_of_stream(drv_event event, drv_stream stream)
+{
+	struct CUctx_st *home;
+
+	pthread_mutex_lock(&lock);
+	home = g_hash_table_lookup(homes, stream);
+	pthread_mutex_unlock(&lock);
+	return !home || home == event->context;
+}
+
 /* Recorded again, an event stands for the later point; who waits for the earlier one goes on to do so. */
 drv_result cuEventRecord(drv_event event, drv_stream stream)
 {
@@ -224,6 +238,8 @@ drv_result cuEventRecord(drv_event event, drv_stream stream)
 	drv_result result;
 
 	BEGIN_IN(cuEventRecord, context);
+	if (!is_of_stream(event, stream))
+		return DRV_ERROR_INVALID_HANDLE;
 	if (is_capturing(context, stream)) {
 		host_event_unref(event->point);
 		event->point = NULL;
@@ -279,6 +295,9 @@ drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)
 	if (flags != DRV_STREAM_NON_BLOCKING)
 		return DRV_ERROR_NOT_SUPPORTED;
 	*stream = host_stream_create(context->device);
+	pthread_mutex_lock(&lock);
+	g_hash_table_insert(homes, *stream, context);
+	pthread_mutex_unlock(&lock);
 	return DRV_SUCCESS;
 }
 

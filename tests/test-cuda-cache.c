@@ -69,6 +69,34 @@ static void test_calls(void)
 	assert_nothing_left();
 }
 
+/* Whatever context the thread is in, the events of a stream are made in the stream's own. */
+static void test_foreign_context(void)
+{
+	drv_context context, foreign;
+	struct vpmm_pool *pool;
+	drv_stream stream;
+	void *ptr;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	pool = open_cached();
+	assert_ok(vpmm_malloc(pool, &ptr, 1000 * PAGE, stream));
+	g_assert_cmpint(fake.context_create(&foreign, 0), ==, DRV_SUCCESS);
+	assert_ok(cu.cuCtxPushCurrent(foreign));
+	assert_ok(vpmm_free(pool, ptr, stream));
+	assert_ok(cu.cuCtxPopCurrent(&foreign));
+	fake.context_destroy(foreign);
+	assert_ok(vpmm_pool_check(pool));
+	vpmm_pool_destroy(pool);
+	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	assert_nothing_left();
+}
+
 /* A stream under capture gets memory for the graph, harms nothing, and goes on as before afterwards. */
 static void test_capture(void)
 {
@@ -116,5 +144,6 @@ static void test_capture(void)
 void cuda_cache_tests(void)
 {
 	g_test_add_func("/cuda/cache/calls", test_calls);
+	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
 	g_test_add_func("/cuda/cache/capture", test_capture);
 }
