@@ -589,6 +589,12 @@ void region_set_stray(struct region_map *map, struct region *region)
 	region_set_zombie(map, region);
 }
 
+void region_set_begin(struct region *region, struct event *event)
+{
+	region_unguard(region);
+	region_guard(region, event);
+}
+
 /* The event guards it no more, so all that is left is to let it go. */
 static void region_pass_kept(struct region_map *map, struct region *region)
 {

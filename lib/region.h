@@ -368,6 +368,13 @@ void region_share(struct region_map *map);
 struct region *region_set_zombie(struct region_map *map, struct region *region);
 
 /**
+ * region_set_begin() - whoever has an allocated region next comes after more than those who had it before
+ * @region: the region
+ * @event: a point in its stream that is behind those
+ */
+void region_set_begin(struct region *region, struct event *event);
+
+/**
  * region_set_stray() - a hole has something mapped that the driver would not unmap; it is to be unmapped later
  * @map: the map
  * @region: the region, which is unmapped

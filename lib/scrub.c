@@ -166,6 +166,28 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	return err;
 }
 
+/* The program knows nothing of the clear: a stream that frees the memory without a word to this one comes after it. */
+static int mark_clear(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+	struct event *event;
+	int err;
+
+	/* What is cleared in a graph is nobody else's before that is gone. */
+	if (stream->captured)
+		return 0;
+	err = stream_record(stream, handle, &event);
+	if (err) {
+		error_keep(&kept);
+		pool->backend->ops->sync(pool->backend);
+		error_restore(&kept);
+		return err;
+	}
+	region_set_begin(region, event);
+	event_unref(event);
+	return 0;
+}
+
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle)
 {
 	struct region *region = live_find(pool, addr);
@@ -176,6 +198,8 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 	if (pool->settings.scrub == VPMM_SCRUB_STREAM && take_own(pool, region, stream))
 		return 0;
 	err = scrub_clear(pool, addr, region->size, handle);
+	if (!err)
+		err = mark_clear(pool, region, stream, handle);
 	if (err)
 		give_back(pool, region);
 	return err;

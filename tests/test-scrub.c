@@ -187,6 +187,31 @@ static void test_stream_in_order(gconstpointer opts)
 	fixture_close(&f);
 }
 
+static void write_secret(void *data)
+{
+	memset(data, SECRET, 3 * PAGE);
+}
+
+/* Nobody but the pool knows of the clear, so a stream that frees comes after it, and whoever has the memory next. */
+static void test_freed_before_clear(gconstpointer opts)
+{
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, *(const struct vpmm_opts *)opts);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	a = fixture_malloc(&f, 3, f.streams[0]);
+	fixture_free(&f, a, f.streams[1]);
+	b = fixture_malloc(&f, 3, f.streams[1]);
+	assert_ok(vpmm_host_stream_launch(f.streams[1], write_secret, b));
+	g_assert_cmpint(vpmm_host_stream_complete(f.streams[1], 1), ==, a == b ? -EBUSY : 0);
+	fixture_complete(f.streams[0]);
+	fixture_complete(f.streams[1]);
+	g_assert_cmpint(b[0], ==, SECRET);
+	g_assert_cmpint(b[3 * PAGE - 1], ==, SECRET);
+	fixture_close(&f);
+}
+
 /* Blocks that were put together are as their pieces: one's own where all of them are. */
 static void test_stream_gathered(gconstpointer opts)
 {
@@ -482,6 +507,8 @@ int main(int argc, char **argv)
 	static const struct vpmm_opts none_packed = { FIXTURE_PACKED }, none_paged = { FIXTURE_OPTS };
 
 	g_test_init(&argc, &argv, NULL);
+	add("freed-before-clear/stream", &stream_packed, &stream_paged, test_freed_before_clear);
+	add("freed-before-clear/always", &always_packed, &always_paged, test_freed_before_clear);
 	add("info/none", &none_packed, &none_paged, test_info);
 	add("info/stream", &stream_packed, &stream_paged, test_info);
 	add("info/always", &always_packed, &always_paged, test_info);
