@@ -138,7 +138,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  *	as much as there is
  * @limit_percent: the same as a percentage of the device's memory; of two limits the smaller counts; 0: no limit
  * @keep: bytes; the pool holds on to so much device memory. When it holds more, what is free is given back to the
- *	device, as far as nobody has to wait for it; less than a page: nothing is kept; 0, the default: everything is
+ *	device, as far as nobody has to wait for it, but for pages of small requests, which vpmm_pool_trim() gives back;
+ *	less than a page: nothing is kept; 0, the default: everything is
  * @scrub: one of enum vpmm_scrub
  * @pressure: asked for memory before an allocation fails; NULL: nobody is
  * @exhausted: told when it does; NULL: nobody is

@@ -193,6 +193,7 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 
 int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *handle)
 {
+	struct event *event = NULL;
 	struct stream *stream;
 	int err;
 
@@ -200,10 +201,14 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 	if (err)
 		return err;
 	pool_begin_central(pool, stream, handle);
-	err = hold_retire_graph(pool, id, stream, handle);
-	if (err)
-		return err;
-	use_retire_graph(pool, id);
-	g_hash_table_remove(pool->captures, &id);
-	return 0;
+	if (use_has_graph(pool, id))
+		err = stream_record(stream, handle, &event);
+	if (!err)
+		err = hold_retire_graph(pool, id, stream, handle);
+	if (!err) {
+		use_retire_graph(pool, id, stream, event);
+		g_hash_table_remove(pool->captures, &id);
+	}
+	event_unref(event);
+	return err;
 }

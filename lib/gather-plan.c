@@ -23,6 +23,7 @@ static const struct {
 #define BASES 256
 #define PARTS 1024
 #define TAILS 128
+#define HEADS (4 * PARTS)
 
 /* So many extents are looked for one by one; for more of them, all are sorted. */
 #define FEW_DONORS 8
@@ -199,7 +200,7 @@ static void choose_parts(struct gathering *g)
 	size_t least, bytes;
 
 	find_parts_in(g, &regions->unused, tails, heads);
-	for (guint i = 0; i < regions->sets->len; i++)
+	for (guint i = 0; i < regions->sets->len && heads->len < HEADS; i++)
 		find_parts_in(g, regions->sets->pdata[i], tails, heads);
 	choose_head(g, heads);
 	least = bytes_short(g);

@@ -131,25 +131,52 @@ int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	return 0;
 }
 
-void use_retire_graph(struct vpmm_pool *pool, uint64_t graph)
+bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph)
 {
 	GHashTableIter iter;
-	gpointer value;
+	gpointer use;
 
 	g_hash_table_iter_init(&iter, pool->uses);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		struct use *use = value;
-		struct region *region;
-		int i = ids_find(use->graphs, graph);
+	while (g_hash_table_iter_next(&iter, NULL, &use)) {
+		if (ids_find(((struct use *)use)->graphs, graph) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* Up to there and no further. One that goes on is marked when the memory is freed, which is later. */
+static void add_retired(struct use *use, const struct stream *stream, struct event *event)
+{
+	struct user added = { .id = stream->id };
+
+	for (guint i = 0; i < use->users->len; i++) {
+		struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != stream->id)
+			continue;
+		if (user->event) {
+			event_unref(user->event);
+			user->event = event_ref(event);
+		}
+		return;
+	}
+	added.event = event_ref(event);
+	g_array_append_val(use->users, added);
+}
+
+void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event)
+{
+	GHashTableIter iter;
+	gpointer use;
+
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &use)) {
+		GArray *graphs = ((struct use *)use)->graphs;
+		int i = ids_find(graphs, graph);
 
 		if (i < 0)
 			continue;
-		g_array_remove_index_fast(use->graphs, (guint)i);
-		if (use->graphs->len || use->users->len)
-			continue;
-		region = live_find(pool, use->addr);
-		if (region)
-			cache_share(region, false);
-		g_hash_table_iter_remove(&iter);
+		g_array_remove_index_fast(graphs, (guint)i);
+		add_retired(use, stream, event);
 	}
 }

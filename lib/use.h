@@ -111,11 +111,20 @@ void use_remove(struct vpmm_pool *pool, uint64_t addr);
 int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * use_retire_graph() - a graph is gone: it uses nothing any more
+ * use_has_graph() - whether a graph uses an allocation
  * @pool: the pool
  * @graph: the id of its capture
  */
-void use_retire_graph(struct vpmm_pool *pool, uint64_t graph);
+bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph);
+
+/**
+ * use_retire_graph() - a graph is gone: in its place, a stream uses what it did, up to a point
+ * @pool: the pool
+ * @graph: the id of its capture
+ * @stream: a stream behind its last launch
+ * @event: the point in it; NULL where the graph uses nothing
+ */
+void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event);
 
 /**
  * ids_find() - where an id is in an array

@@ -219,7 +219,8 @@ static void trial_open(struct trial *t, struct sweep *s)
 	struct backend *inner;
 
 	*s = (struct sweep){ .on = t->on, .opts = t->mode->opts, .cache = t->mode->cache };
-	s->idle = t->scene->waits && !t->on->completes;
+	/* What finds no memory waits for what is pending before it fails. */
+	s->idle = (t->scene->waits || t->err == -ENOMEM) && !t->on->completes;
 	s->blocks = g_array_new(FALSE, FALSE, sizeof(struct sweep_block));
 	override(&s->opts, &t->scene->opts);
 	if (t->scene->capacity)

@@ -203,6 +203,29 @@ static void test_from_before(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* A result is freed on another stream while the last launch is still running: nobody has it before that is over. */
+static void test_freed_while_running(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	graph = end(f.streams[0]);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	fixture_free(&f, a, f.streams[2]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) != a);
+	fixture_complete(f.streams[1]);
+	g_assert_true(is_to_be_had(&f, a, PAGE));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	fixture_close(&f);
+}
+
 /* Two graphs have it: it takes both to go. */
 static void test_of_two_graphs(void)
 {
@@ -577,6 +600,7 @@ int main(int argc, char **argv)
 	add("from-before", test_from_before);
 	g_test_add_func("/capture/two-graphs", test_of_two_graphs);
 	g_test_add_func("/capture/retired-while-running", test_retired_while_running);
+	g_test_add_func("/capture/freed-while-running", test_freed_while_running);
 	add("nothing-pending", test_takes_nothing_pending);
 	add("goes-on", test_goes_on);
 	g_test_add_func("/capture/used-outside-too", test_used_outside_too);
