@@ -28,17 +28,6 @@ int pressure_release(struct vpmm_pool *pool)
 	return span_trim(pool, 0);
 }
 
-int pressure_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
-{
-	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK || stream->captured;
-	int err;
-
-	err = pressure_release(pool);
-	if (!err && pool->holds.head)
-		err = hold_meet(pool, stream, handle, block);
-	return err;
-}
-
 /* What all streams keep from others, as nobody knows when they are past it. */
 static uint64_t withheld(struct vpmm_pool *pool)
 {
@@ -66,6 +55,32 @@ static bool is_pending(struct vpmm_pool *pool, uint64_t kept)
 			return true;
 	}
 	return false;
+}
+
+/* Whether a request could be served with what is free, what is pending, and what the device has; -ENOMEM: it could not. */
+static int judge(struct vpmm_pool *pool, size_t size, uint64_t pending)
+{
+	struct backend_info info;
+	int err;
+
+	err = pool->backend->ops->info(pool->backend, &info);
+	if (err)
+		return err;
+	return pool_mapped(pool) - pool_live(pool) + pending + MIN(info.memory_free, extent_room(&pool->extents)) < size ?
+	       -ENOMEM : 0;
+}
+
+int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle)
+{
+	bool block = pool->settings.reuse == VPMM_REUSE_BLOCK || stream->captured;
+	int err;
+
+	err = pressure_release(pool);
+	if (err || !pool->holds.head)
+		return err;
+	/* No stream is to wait for others for what cannot be had either way. */
+	err = judge(pool, size, withheld(pool) + hold_pending(pool));
+	return err ? err : hold_meet(pool, stream, handle, block);
 }
 
 /* The latest event of a stream stands for those before it. */
@@ -101,18 +116,14 @@ static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 
 int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stream, struct CUstream_st *handle)
 {
-	uint64_t kept = withheld(pool), held = hold_pending(pool), most;
-	struct backend_info info;
+	uint64_t kept = withheld(pool), held = hold_pending(pool);
 	int err;
 
 	if (!is_pending(pool, kept + held))
 		return -ENOMEM;
-	err = pool->backend->ops->info(pool->backend, &info);
+	err = judge(pool, size, kept + held);
 	if (err)
 		return err;
-	most = pool_mapped(pool) - pool_live(pool) + kept + held + MIN(info.memory_free, extent_room(&pool->extents));
-	if (most < size)
-		return -ENOMEM;
 	log_add(&pool->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise", size);
 	err = wait_for_all(pool, kept);
 	if (err)

@@ -25,12 +25,13 @@ int pressure_release(struct vpmm_pool *pool);
 /**
  * pressure_meet() - the same, and let a stream have what is held for others, by coming after those
  * @pool: the pool; its lock is held, its backend entered
+ * @size: bytes that are wanted
  * @stream: the stream
  * @handle: a handle of it
  *
- * Return: 0, or an error of the backend.
+ * Return: 0; -ENOMEM, with the sentence as it was, where all of it is too little; or an error of the backend.
  */
-int pressure_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * pressure_wait() - the same, once all that was freed so far is free
@@ -60,7 +61,7 @@ int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stre
 static inline int pressure_relieve(struct vpmm_pool *pool, size_t size, struct stream *stream,
 				   struct CUstream_st *handle, int round)
 {
-	return round ? pressure_wait(pool, size, stream, handle) : pressure_meet(pool, stream, handle);
+	return round ? pressure_wait(pool, size, stream, handle) : pressure_meet(pool, size, stream, handle);
 }
 
 #endif /* PRESSURE_H */
