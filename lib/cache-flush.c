@@ -376,7 +376,7 @@ static void cache_settle(struct cache *cache, uint64_t freed)
 int cache_settle_all(struct vpmm_pool *pool)
 {
 	guint count = g_hash_table_size(pool->streams.by_id), i = 0;
-	uint64_t *freed = g_new(uint64_t, count);
+	uint64_t *freed = g_new0(uint64_t, count);
 	GHashTableIter iter;
 	gpointer stream;
 	int err;

@@ -510,7 +510,7 @@ static void test_replay(gconstpointer data)
 {
 	struct vpmm_opts opts = ((const struct kind *)data)->opts;
 	struct vpmm_host_graph *graph;
-	struct step steps[STEPS];
+	struct step steps[STEPS] = { 0 };
 	uint64_t input, id, *output;
 	struct fixture f;
 
