@@ -198,18 +198,11 @@ err_release:
 /* Errors are of no use here: all that can be given back is. */
 static void pool_drain(struct vpmm_pool *pool)
 {
-	GList *link, *next;
-
 	cache_drain(pool);
 	/* Nor does anything tell of streams that could not be marked when what they used was freed. */
 	if (g_hash_table_size(pool->silent))
 		pool->backend->ops->sync(pool->backend);
-	for (link = pool->streams.busy.head; link; link = next) {
-		struct stream *stream = link->data;
-
-		next = link->next;
-		event_sync(stream->pending.tail->data);
-	}
+	stream_sync_busy(&pool->streams);
 	zombie_reap(pool);
 }
 

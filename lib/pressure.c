@@ -31,14 +31,10 @@ int pressure_release(struct vpmm_pool *pool)
 /* What all streams keep from others, as nobody knows when they are past it. */
 static uint64_t withheld(struct vpmm_pool *pool)
 {
-	uint64_t bytes = 0;
-	GHashTableIter iter;
-	gpointer stream;
+	struct cache_sums cached;
 
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream))
-		bytes += cache_withheld(((struct stream *)stream)->cache);
-	return bytes;
+	cache_sum(pool, &cached);
+	return cached.bytes;
 }
 
 /* Whether the end of pending work would let go of memory or of places that nobody can have before. */
@@ -83,21 +79,6 @@ int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, st
 	return err ? err : hold_meet(pool, stream, handle, block);
 }
 
-/* The latest event of a stream stands for those before it. */
-static int wait_for_events(struct vpmm_pool *pool)
-{
-	GList *link, *next;
-	int err = 0;
-
-	for (link = pool->streams.busy.head; link && !err; link = next) {
-		struct stream *stream = link->data;
-
-		next = link->next;
-		err = event_sync(stream->pending.tail->data);
-	}
-	return err;
-}
-
 /* Waiting for all of the device is for what has no event. Where it cannot be done, the request fails as it would. */
 static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 {
@@ -106,7 +87,7 @@ static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 	int err;
 
 	error_keep(&why);
-	err = events ? wait_for_events(pool) : cache_settle_all(pool);
+	err = events ? stream_sync_busy(&pool->streams) : cache_settle_all(pool);
 	if (err == -EBUSY) {
 		error_restore(&why);
 		err = -ENOMEM;

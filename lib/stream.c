@@ -212,6 +212,22 @@ int stream_poll_busy(struct stream_map *map, bool zombies)
 	return 0;
 }
 
+int stream_sync_busy(struct stream_map *map)
+{
+	GList *link, *next;
+	int first = 0, err;
+
+	for (link = map->busy.head; link; link = next) {
+		struct stream *stream = link->data;
+
+		next = link->next;
+		/* The latest event stands for those before it. */
+		err = event_sync(stream->pending.tail->data);
+		first = first ? first : err;
+	}
+	return first;
+}
+
 int stream_poll_some(struct stream_map *map)
 {
 	guint count = MIN(map->busy.length, POLL_SOME);

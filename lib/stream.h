@@ -198,6 +198,16 @@ int stream_poll(struct stream *stream);
 int stream_poll_busy(struct stream_map *map, bool zombies);
 
 /**
+ * stream_sync_busy() - wait on the host until all streams are past all their events
+ * @map: the map
+ *
+ * One that cannot be waited for keeps nobody from waiting for the others.
+ *
+ * Return: 0, or the first error of the backend's event_sync.
+ */
+int stream_sync_busy(struct stream_map *map);
+
+/**
  * stream_poll_some() - the same for a few of them, each in its turn
  * @map: the map
  *
