@@ -53,22 +53,36 @@ static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
 	return use;
 }
 
+static struct user *user_find(struct use *use, uint64_t id)
+{
+	for (guint i = 0; i < use->users->len; i++) {
+		struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id == id)
+			return user;
+	}
+	return NULL;
+}
+
+static void user_retire(struct user *user, struct event *event)
+{
+	event_unref(user->event);
+	user->event = event_ref(event);
+}
+
 void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle)
 {
 	struct user added = { .id = id, .handle = handle };
 	struct use *use = use_get(pool, addr);
+	struct user *user = user_find(use, id);
 
-	for (guint i = 0; i < use->users->len; i++) {
-		struct user *user = &g_array_index(use->users, struct user, i);
-
-		if (user->id != id)
-			continue;
-		/* One that was retired may be used again all the same. */
-		event_unref(user->event);
-		*user = added;
+	if (!user) {
+		g_array_append_val(use->users, added);
 		return;
 	}
-	g_array_append_val(use->users, added);
+	/* One that was retired may be used again all the same. */
+	event_unref(user->event);
+	*user = added;
 }
 
 void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
@@ -100,22 +114,11 @@ void use_remove(struct vpmm_pool *pool, uint64_t addr)
 	g_hash_table_remove(pool->uses, &addr);
 }
 
-static void retire_user(struct use *use, struct stream *stream, struct event *event)
-{
-	for (guint i = 0; i < use->users->len; i++) {
-		struct user *user = &g_array_index(use->users, struct user, i);
-
-		if (user->id != stream->id)
-			continue;
-		event_unref(user->event);
-		user->event = event_ref(event);
-	}
-}
-
 int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	struct event *event;
 	GHashTableIter iter;
+	struct user *user;
 	gpointer use;
 	int err;
 
@@ -125,8 +128,11 @@ int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	if (err)
 		return err;
 	g_hash_table_iter_init(&iter, pool->uses);
-	while (g_hash_table_iter_next(&iter, NULL, &use))
-		retire_user(use, stream, event);
+	while (g_hash_table_iter_next(&iter, NULL, &use)) {
+		user = user_find(use, stream->id);
+		if (user)
+			user_retire(user, event);
+	}
 	event_unref(event);
 	return 0;
 }
@@ -148,20 +154,14 @@ bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph)
 static void add_retired(struct use *use, const struct stream *stream, struct event *event)
 {
 	struct user added = { .id = stream->id };
+	struct user *user = user_find(use, stream->id);
 
-	for (guint i = 0; i < use->users->len; i++) {
-		struct user *user = &g_array_index(use->users, struct user, i);
-
-		if (user->id != stream->id)
-			continue;
-		if (user->event) {
-			event_unref(user->event);
-			user->event = event_ref(event);
-		}
-		return;
+	if (!user) {
+		added.event = event_ref(event);
+		g_array_append_val(use->users, added);
+	} else if (user->event) {
+		user_retire(user, event);
 	}
-	added.event = event_ref(event);
-	g_array_append_val(use->users, added);
 }
 
 void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event)
