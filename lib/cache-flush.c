@@ -149,32 +149,34 @@ static int compare_freed(const void *a, const void *b)
 	return x->when < y->when ? -1 : x->when > y->when;
 }
 
-/* Takes what is marked out of a bin: the last, as those freed later come first. */
-static size_t bin_harvest(struct cache *cache, struct bin *bin, struct freed *freed)
+/* Takes what is marked out of a bin: the last, as those freed later come first. @lent: only what is borrowed. */
+static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struct freed *freed)
 {
-	struct block **link = &bin->top, *block, *next;
+	struct block **link = &bin->top, *block;
 	size_t count = 0;
 
 	while (*link && (*link)->freed > cache->marked)
 		link = &(*link)->next;
-	block = *link;
-	*link = NULL;
-	for (; block; block = next) {
-		next = block->next;
+	while ((block = *link)) {
+		if (lent && !block->lent) {
+			link = &block->next;
+			continue;
+		}
+		*link = block->next;
 		freed[count++] = (struct freed){ .when = block->freed, .region = block->region };
-		cache->count--;
-		cache->bytes -= bin->size;
+		cache_uncount(cache, block);
 	}
 	return count;
 }
 
-static size_t cache_harvest(struct cache *cache, struct freed *freed, struct event **event)
+static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
 {
 	struct bin **link = &cache->listed, *bin;
 	size_t count = 0;
 
 	while ((bin = *link)) {
-		count += bin_harvest(cache, bin, freed + count);
+		if (bin->size >= least || cache->lent)
+			count += bin_harvest(cache, bin, bin->size < least, freed + count);
 		bin->listed = bin->top;
 		if (bin->listed)
 			link = &bin->next;
@@ -188,8 +190,8 @@ static size_t cache_harvest(struct cache *cache, struct freed *freed, struct eve
 	return count;
 }
 
-/* Frees for the maps what is marked, in the order in which it was freed. */
-static bool flush_marked(struct vpmm_pool *pool, struct cache *cache)
+/* Frees for the maps what is marked, of @least bytes or more, in the order in which it was freed. */
+static bool flush_marked(struct vpmm_pool *pool, struct cache *cache, size_t least)
 {
 	struct freed freed[CACHE_BLOCKS_MAX];
 	struct event *event = NULL;
@@ -197,9 +199,10 @@ static bool flush_marked(struct vpmm_pool *pool, struct cache *cache)
 
 	pthread_mutex_lock(&cache->lock);
 	if (cache->count)
-		count = cache_harvest(cache, freed, &event);
+		count = cache_harvest(cache, least, freed, &event);
 	pthread_mutex_unlock(&cache->lock);
-	qsort(freed, count, sizeof(*freed), compare_freed);
+	if (count > 1)
+		qsort(freed, count, sizeof(*freed), compare_freed);
 	for (size_t i = 0; i < count; i++) {
 		scrub_free(pool, freed[i].region, cache->stream);
 		live_leave(pool, freed[i].region, cache->stream, event);
@@ -246,18 +249,12 @@ static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CU
 	return err;
 }
 
-void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+/* See to it that the mark stands for all that is cached. */
+static void flush_mark(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle)
 {
-	struct cache *cache = stream->cache;
 	struct error_kept kept;
-	bool any;
 	int err = 0;
 
-	pthread_mutex_lock(&cache->lock);
-	any = cache->count;
-	pthread_mutex_unlock(&cache->lock);
-	if (!any && !cache->stranded)
-		return;
 	error_keep(&kept);
 	if (cache->stranded)
 		err = flush_stranded(pool, cache, handle);
@@ -267,7 +264,21 @@ void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_
 	pthread_mutex_unlock(&cache->lock);
 	if (err)
 		error_restore(&kept);
-	flush_marked(pool, cache);
+}
+
+void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least)
+{
+	struct cache *cache = stream->cache;
+	bool any, unmarked;
+
+	pthread_mutex_lock(&cache->lock);
+	any = cache->count;
+	unmarked = cache->unmarked;
+	pthread_mutex_unlock(&cache->lock);
+	if ((any && unmarked) || cache->stranded)
+		flush_mark(pool, cache, handle);
+	if (any || cache->stranded)
+		flush_marked(pool, cache, least);
 }
 
 void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
@@ -279,7 +290,7 @@ void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	full = cache->count == CACHE_BLOCKS_MAX;
 	pthread_mutex_unlock(&cache->lock);
 	if (full)
-		cache_flush(pool, stream, handle);
+		cache_flush(pool, stream, handle, 0);
 }
 
 /* What is stranded need not wait for its own stream any more once the mark has passed. */
@@ -306,7 +317,7 @@ static bool flush_passed(struct vpmm_pool *pool, struct cache *cache)
 	return any;
 }
 
-static bool flush_streams(struct vpmm_pool *pool, bool idle)
+bool cache_flush_streams(struct vpmm_pool *pool, bool idle, size_t least)
 {
 	uint64_t pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
 	struct error_kept kept;
@@ -327,7 +338,7 @@ static bool flush_streams(struct vpmm_pool *pool, bool idle)
 		pthread_mutex_unlock(&cache->lock);
 		if (busy)
 			continue;
-		if (flush_marked(pool, cache))
+		if (flush_marked(pool, cache, least))
 			any = true;
 		if (cache->stranded && flush_passed(pool, cache))
 			any = true;
@@ -338,12 +349,7 @@ static bool flush_streams(struct vpmm_pool *pool, bool idle)
 
 bool cache_flush_all(struct vpmm_pool *pool)
 {
-	return flush_streams(pool, false);
-}
-
-bool cache_flush_idle(struct vpmm_pool *pool)
-{
-	return flush_streams(pool, true);
+	return cache_flush_streams(pool, false, 0);
 }
 
 uint64_t cache_withheld(struct cache *cache)

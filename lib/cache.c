@@ -199,8 +199,7 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 		bin->top = block->next;
 		block->state = BLOCK_LIVE;
 		cache->last = block;
-		cache->count--;
-		cache->bytes -= size;
+		cache_uncount(cache, block);
 		cache->lowest = MIN(cache->lowest, cache->bytes);
 		cache->mallocs++;
 		cache->served = atomic_load_explicit(&pool->pressure, memory_order_relaxed) + 1;
@@ -275,6 +274,7 @@ static void bin_push(struct cache *cache, struct block *block)
 	}
 	cache->last = NULL;
 	cache->count++;
+	cache->lent += block->lent;
 	cache->bytes += block->bin->size;
 	cache->frees++;
 }
@@ -344,6 +344,7 @@ void cache_add(struct region *region)
 		.cache = cache,
 		.bin = bin_of(cache, region->size),
 		.state = BLOCK_LIVE,
+		.lent = region->chunk->lender,
 	};
 	block->bin->blocks++;
 	table_insert(&cache->blocks, block->addr, block);

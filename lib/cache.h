@@ -70,6 +70,7 @@ enum block_state {
  * @freed: which of the cache's frees was its last; 0: it was not freed yet
  * @event: stranded: the point in the stream that freed it
  * @state: what it is
+ * @lent: it is a small request in memory that the spans have borrowed
  */
 struct block {
 	uint64_t addr;
@@ -80,6 +81,7 @@ struct block {
 	uint64_t freed;
 	struct event *event;
 	enum block_state state;
+	bool lent;
 };
 
 /**
@@ -120,6 +122,7 @@ struct bin {
  * @served: the pool's pressure, and one more, as of the last allocation that was served; 0: there was none
  * @nervous: how many frees are to be marked after a change of it
  * @count: how many blocks are cached
+ * @lent: how many of them are in memory that the spans have borrowed
  * @bytes: bytes of them
  * @lowest: the fewest that these were since @central changed
  * @mallocs: allocations that were served
@@ -152,6 +155,7 @@ struct cache {
 	uint64_t served;
 	unsigned int nervous;
 	size_t count;
+	size_t lent;
 	uint64_t bytes;
 	uint64_t lowest;
 	uint64_t mallocs;
@@ -243,6 +247,14 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle);
  */
 struct event *cache_adopt(struct cache *cache);
 
+/* A block is cached no more. */
+static inline void cache_uncount(struct cache *cache, const struct block *block)
+{
+	cache->count--;
+	cache->lent -= block->lent;
+	cache->bytes -= block->bin->size;
+}
+
 /**
  * cache_forget() - a block is no block of the cache any more
  * @block: the block; the cache's lock is held, and the pool's
@@ -321,14 +333,15 @@ bool cache_behind(struct region *region, struct event **event);
 void cache_strand(struct region *region, struct event *event);
 
 /**
- * cache_flush() - free, for the maps, all that a stream has cached
+ * cache_flush() - free, for the maps, what a stream has cached
  * @pool: the pool
  * @stream: the stream
  * @handle: a handle of it
+ * @least: blocks of fewer bytes stay in the cache, but for those that keep borrowed memory from its lender
  *
  * What cannot be flushed stays; that is no error.
  */
-void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least);
 
 /**
  * cache_flush_full() - as cache_flush(), if the cache takes no more
@@ -347,14 +360,15 @@ void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUst
 bool cache_flush_all(struct vpmm_pool *pool);
 
 /**
- * cache_flush_idle() - the same, but for streams that were served since the pool's pressure has last changed
+ * cache_flush_streams() - the same, but not all of it
  * @pool: the pool
- *
- * Threads that are at work on streams of their own would only take it from one another in turn.
+ * @idle: not of streams that were served since the pool's pressure has last changed; threads that are at work on
+ *	streams of their own would only take it from one another in turn
+ * @least: as in cache_flush()
  *
  * Return: whether there was any.
  */
-bool cache_flush_idle(struct vpmm_pool *pool);
+bool cache_flush_streams(struct vpmm_pool *pool, bool idle, size_t least);
 
 /**
  * cache_settle_all() - wait until all that was freed so far is free for everybody, then free it for the maps

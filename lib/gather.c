@@ -214,7 +214,7 @@ void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size,
 	gather_decide(&g, pool, &order, size, frugal);
 	gather_order(&g);
 	piece = gather_piece(&g);
-	*cost = (struct gather_cost){ .create = g.create + g.ahead, .waits = order.others->len };
+	*cost = (struct gather_cost){ .create = g.create + g.ahead, .waits = order_waits(&order) };
 	for (guint i = 0; i < g.donors->len; i++)
 		cost->remapped += ((struct extent *)g.donors->pdata[i])->size;
 	cost->calls = g.donors->len + !!g.tail.extent + !!g.head.extent + 1 +

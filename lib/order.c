@@ -11,12 +11,12 @@ static void release(gpointer event)
 void order_init(struct order *order, struct stream *stream)
 {
 	*order = (struct order){ .stream = stream };
-	order->others = g_ptr_array_new_with_free_func(release);
 }
 
 void order_clear(struct order *order)
 {
-	g_ptr_array_free(order->others, TRUE);
+	if (order->others)
+		g_ptr_array_free(order->others, TRUE);
 	event_unref(order->own);
 }
 
@@ -36,7 +36,7 @@ void order_add(struct order *order, const struct region *region)
 		keep_own(order, region->event);
 		return;
 	}
-	for (guint i = 0; i < order->others->len; i++) {
+	for (guint i = 0; i < order_waits(order); i++) {
 		struct event *known = order->others->pdata[i];
 
 		if (known->stream != region->event->stream)
@@ -47,6 +47,8 @@ void order_add(struct order *order, const struct region *region)
 		}
 		return;
 	}
+	if (!order->others)
+		order->others = g_ptr_array_new_with_free_func(release);
 	g_ptr_array_add(order->others, event_ref(region->event));
 }
 
@@ -54,7 +56,7 @@ int order_poll(struct order *order)
 {
 	int err;
 
-	for (guint i = order->others->len; i > 0; i--) {
+	for (guint i = order_waits(order); i > 0; i--) {
 		struct event *event = order->others->pdata[i - 1];
 
 		err = event->passed ? 0 : stream_poll(event->stream);
@@ -70,7 +72,7 @@ static int wait_on_host(struct order *order, uint64_t *waits)
 {
 	int err;
 
-	while (order->others->len) {
+	while (order_waits(order)) {
 		struct event *event = order->others->pdata[order->others->len - 1];
 
 		err = event->passed ? 0 : event_sync(event);
@@ -107,5 +109,5 @@ int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint
 	/* Under capture, what is outside of the graph cannot be waited for on the device. */
 	if (block || order->stream->captured)
 		return wait_on_host(order, waits);
-	return order->others->len ? wait_on_device(order, handle, waits) : 0;
+	return order_waits(order) ? wait_on_device(order, handle, waits) : 0;
 }

@@ -15,7 +15,7 @@ struct stream;
 /**
  * struct order - the events that a stream is not behind by itself
  * @stream: the stream
- * @others: of struct event: of each other stream the latest, which implies those before it
+ * @others: of struct event: of each other stream the latest, which implies those before it; NULL: there is none yet
  * @own: the latest of its own; NULL: there is none
  */
 struct order {
@@ -45,12 +45,21 @@ void order_clear(struct order *order);
 void order_add(struct order *order, const struct region *region);
 
 /**
+ * order_waits() - how many other streams there are to wait for
+ * @order: the order
+ */
+static inline guint order_waits(const struct order *order)
+{
+	return order->others ? order->others->len : 0;
+}
+
+/**
  * order_is_met() - whether the stream may have it all without waiting for another
  * @order: the order
  */
 static inline bool order_is_met(const struct order *order)
 {
-	return !order->others->len;
+	return !order_waits(order);
 }
 
 /**

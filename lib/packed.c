@@ -60,27 +60,32 @@ static bool packed_is_crowded(struct vpmm_pool *pool)
 	return pool->counts.mallocs < pool->crowded;
 }
 
+/* What is small makes no difference to what is large. */
+static size_t flush_least(const struct vpmm_pool *pool, size_t size)
+{
+	size_t small = packed_small_size(pool);
+
+	return size < small ? 0 : small;
+}
+
 /*
  * What other streams have cached may be what is missing. They are to let others have what they free for a while. Of
  * several threads each needs some for itself; taking it from one another, they would all be held up for ever.
  */
-static void packed_reclaim(struct vpmm_pool *pool)
+static void packed_reclaim(struct vpmm_pool *pool, size_t size)
 {
-	if (pool->counts.mallocs < pool->crowded)
-		cache_flush_idle(pool);
-	else
-		cache_flush_all(pool);
+	cache_flush_streams(pool, pool->counts.mallocs < pool->crowded, flush_least(pool, size));
 	atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
 }
 
 /* What is cached is free; the better it is known, the better is the choice of what to take. */
-static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t size)
 {
 	bool crowded = packed_is_crowded(pool);
 
-	cache_flush(pool, stream, handle);
+	cache_flush(pool, stream, handle, flush_least(pool, size));
 	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
-		packed_reclaim(pool);
+		packed_reclaim(pool, size);
 }
 
 /* Whether a small request takes what others have free, and waits for them, rather than more memory. */
@@ -103,8 +108,12 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 			return err;
 	}
 	region = region_find_own(spans, stream, size);
+	if (!region) {
+		packed_look_around(pool, stream, handle, size);
+		region = region_find_own(spans, stream, size);
+	}
 	if (!region && !pool->streams.sole) {
-		packed_reclaim(pool);
+		packed_reclaim(pool, size);
 		err = stream_poll_busy(&pool->streams, false);
 		if (err)
 			return err;
@@ -122,8 +131,11 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 		err = span_grow(pool, size, addr);
 	if (!err)
 		err = packed_take(pool, spans, *addr, size, stream, handle);
-	if (!err)
+	/* What is cached passes for allocated, and is not to be made room for. */
+	if (!err && span_is_short(pool)) {
+		cache_flush(pool, stream, handle, 0);
 		span_settle(pool);
+	}
 	return err;
 }
 
@@ -189,7 +201,7 @@ static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, stru
 	}
 	if (pool->streams.sole)
 		return 0;
-	packed_reclaim(pool);
+	packed_reclaim(pool, size);
 	err = stream_poll_busy(&pool->streams, false);
 	if (err || fit_find(pool, stream, size, addr) || stream->captured)
 		return err;
@@ -240,6 +252,7 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 {
 	int err;
 
+	packed_look_around(pool, stream, handle, size);
 	if (pool->regions.dead.head) {
 		err = zombie_reap(pool);
 		if (err)
@@ -265,7 +278,6 @@ int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct st
 {
 	int err = -ENOMEM;
 
-	packed_look_around(pool, stream, handle);
 	if (size < packed_small_size(pool))
 		err = packed_malloc_span(pool, addr, size, stream, handle);
 	/* When there is no page for small requests to be had, they get what others have free. */
@@ -282,7 +294,7 @@ static void forecast_reuse(struct region_map *map, uint64_t addr, size_t size, s
 	for (struct region *region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
 		order_add(&order, region);
 	forecast->way = VPMM_WAY_REUSE;
-	forecast->waits = order.others->len;
+	forecast->waits = order_waits(&order);
 	order_clear(&order);
 }
 
@@ -294,7 +306,7 @@ static int forecast_span(struct vpmm_pool *pool, size_t size, struct stream *str
 	uint64_t addr = 0, bytes = span_growth(pool);
 	int err;
 
-	packed_reclaim(pool);
+	packed_reclaim(pool, size);
 	err = stream_poll_busy(&pool->streams, false);
 	if (err)
 		return err;
@@ -334,7 +346,7 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	uint64_t addr;
 	int err;
 
-	packed_look_around(pool, stream, handle);
+	packed_look_around(pool, stream, handle, size);
 	err = zombie_reap(pool);
 	if (!err && size < packed_small_size(pool))
 		err = forecast_span(pool, size, stream, room, forecast);

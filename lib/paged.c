@@ -82,7 +82,7 @@ int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 	int err;
 
 	if (pool->settings.cache)
-		cache_flush(pool, stream, handle);
+		cache_flush(pool, stream, handle, 0);
 	err = zombie_reap(pool);
 	if (err)
 		return err;

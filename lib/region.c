@@ -177,14 +177,16 @@ static void region_delist(struct region_map *map, struct region *region)
 
 static struct region *region_new(struct region_map *map, struct chunk *chunk, uint64_t addr, size_t size)
 {
-	struct region *region = g_new0(struct region, 1);
+	struct region *region = g_new(struct region, 1);
 
-	region->addr = addr;
-	region->size = size;
-	region->chunk = chunk;
-	region->guarded.data = region;
-	region->set_age.data = region;
-	region->map_age.data = region;
+	*region = (struct region){
+		.addr = addr,
+		.size = size,
+		.chunk = chunk,
+		.guarded.data = region,
+		.set_age.data = region,
+		.map_age.data = region,
+	};
 	g_tree_insert(map->by_addr, region, region);
 	map->count++;
 	return region;
@@ -357,6 +359,17 @@ static void region_link(struct region *region, struct region *below)
 	if (region->next)
 		region->next->prev = region;
 	below->next = region;
+}
+
+static void region_link_below(struct region *region, struct region *above)
+{
+	region->prev = above->prev;
+	region->next = above;
+	if (region->prev)
+		region->prev->next = region;
+	else
+		region->chunk->first = region;
+	above->prev = region;
 }
 
 struct region *region_split(struct region_map *map, struct region *region, size_t size)
@@ -535,14 +548,48 @@ struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size
 	return region;
 }
 
+/* Whether a range is one end of a free region. */
+static bool region_is_end(const struct region *region, uint64_t addr, size_t size)
+{
+	return region->kind == REGION_FREE && size < region->size &&
+	       (addr == region->addr || addr + size == region->addr + region->size);
+}
+
+/*
+ * A region of its own, in no index yet, for one end of a free one. That keeps all but its size, as what is free at an
+ * address that is a little higher has the same neighbours.
+ */
+static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	struct region *end;
+
+	region_unindex(map, region);
+	region->size -= size;
+	if (addr == region->addr) {
+		region->addr += size;
+		end = region_new(map, region->chunk, addr, size);
+		region_link_below(end, region);
+	} else {
+		end = region_new(map, region->chunk, addr, size);
+		region_link(end, region);
+	}
+	region_index(map, region);
+	return end;
+}
+
 struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
 			   struct event *event)
 {
-	struct region *region = region_isolate(map, addr, size);
+	struct region *region = region_at(map, addr);
 
 	event_ref(event);
-	region_leave(map, region);
-	region_unguard(region);
+	if (region_is_end(region, addr, size)) {
+		region = region_carve(map, region, addr, size);
+	} else {
+		region = region_isolate(map, addr, size);
+		region_leave(map, region);
+		region_unguard(region);
+	}
 	region_set_stream(region, stream);
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;

@@ -42,7 +42,7 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	pthread_mutex_unlock(&cache->lock);
 	if (err)
 		return err;
-	cache_flush(pool, stream, handle);
+	cache_flush(pool, stream, handle, 0);
 	err = stream_poll(stream);
 	if (!err && is_idle(stream))
 		forget(pool, stream);

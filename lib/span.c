@@ -225,17 +225,22 @@ int span_trim(struct vpmm_pool *pool, uint64_t keep)
 	return 0;
 }
 
+bool span_is_short(const struct vpmm_pool *pool)
+{
+	const struct region_map *spans = &pool->spans;
+	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / GROWTH;
+
+	return spans->lent && pool_mapped(pool) > BORROWS * pool->settings.page_size &&
+	       spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted;
+}
+
 void span_settle(struct vpmm_pool *pool)
 {
-	struct region_map *spans = &pool->spans;
-	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / GROWTH;
 	struct error_kept kept;
 	uint64_t addr;
 
-	if (!spans->lent || pool_mapped(pool) <= BORROWS * pool->settings.page_size)
-		return;
 	error_keep(&kept);
-	while (spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted) {
+	while (span_is_short(pool)) {
 		if (span_grow(pool, 1, &addr))
 			break;
 	}

@@ -82,7 +82,15 @@ int span_trim(struct vpmm_pool *pool, uint64_t keep);
 uint64_t span_unused(struct vpmm_pool *pool);
 
 /**
- * span_settle() - have pages of its own for all small requests, once the pool is too large to borrow
+ * span_is_short() - whether the pool is too large to borrow for small requests, and still does
+ * @pool: the pool; its lock is held
+ *
+ * What is cached passes for allocated here.
+ */
+bool span_is_short(const struct vpmm_pool *pool);
+
+/**
+ * span_settle() - have pages of its own for all small requests, where it is short of those
  * @pool: the pool; its lock is held, its backend entered
  *
  * What is borrowed goes back one day, and a program that begins again borrows no more. That it fails is no error.

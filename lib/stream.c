@@ -105,15 +105,11 @@ struct stream *stream_get_captured(struct stream_map *map, uint64_t id)
 
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq)
 {
-	struct event *event = g_new0(struct event, 1);
+	struct event *event = g_new(struct event, 1);
 	GList *before = stream->pending.tail;
 
-	event->stream = stream;
+	*event = (struct event){ .stream = stream, .handle = handle, .refs = 1, .seq = seq, .link.data = event };
 	stream->refs++;
-	event->handle = handle;
-	event->refs = 1;
-	event->seq = seq;
-	event->link.data = event;
 	g_queue_init(&event->guarded);
 	if (!before)
 		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
