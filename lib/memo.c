@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "memo.h"
 
-/* Decisions of a half; a training step makes some thousands. Both halves together take some 10 MB at most. */
+/* Decisions of a half; a training step makes some thousands. Both halves together take some 8 MB at most. */
 #define MEMO_HALF (128 * 1024)
-
-G_STATIC_ASSERT(sizeof(gpointer) == sizeof(uint64_t));
 
 static uint64_t mix(uint64_t x)
 {
@@ -21,22 +19,22 @@ static uint64_t worth(uint64_t addr, size_t size)
 	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
 }
 
-static gpointer key_of(const struct memo *memo, size_t size)
+static uint64_t key_of(const struct memo *memo, size_t size)
 {
-	return (gpointer)(memo->state ^ mix(size));
+	return memo->state ^ mix(size);
 }
 
 void memo_init(struct memo *memo)
 {
 	*memo = (struct memo){ 0 };
-	memo->young = g_hash_table_new(NULL, NULL);
-	memo->old = g_hash_table_new(NULL, NULL);
+	table_init(&memo->young);
+	table_init(&memo->old);
 }
 
 void memo_clear(struct memo *memo)
 {
-	g_hash_table_destroy(memo->young);
-	g_hash_table_destroy(memo->old);
+	table_clear(&memo->young);
+	table_clear(&memo->old);
 }
 
 void memo_enter(struct memo *memo, uint64_t addr, size_t size)
@@ -51,27 +49,24 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 
 uint64_t memo_find(struct memo *memo, size_t size)
 {
-	gpointer key = key_of(memo, size);
-	gpointer addr = g_hash_table_lookup(memo->young, key);
+	uint64_t key = key_of(memo, size);
+	void *addr = table_find(&memo->young, key);
 
 	if (addr)
-		return (uint64_t)addr;
-	addr = g_hash_table_lookup(memo->old, key);
+		return (uintptr_t)addr;
+	addr = table_find(&memo->old, key);
 	/* What is still in use stays young. */
 	if (addr)
-		memo_put(memo, size, (uint64_t)addr);
-	return (uint64_t)addr;
+		memo_put(memo, size, (uintptr_t)addr);
+	return (uintptr_t)addr;
 }
 
 void memo_put(struct memo *memo, size_t size, uint64_t addr)
 {
-	GHashTable *forgotten;
-
-	if (g_hash_table_size(memo->young) >= MEMO_HALF) {
-		forgotten = memo->old;
+	if (memo->young.used >= MEMO_HALF) {
+		table_clear(&memo->old);
 		memo->old = memo->young;
-		memo->young = forgotten;
-		g_hash_table_remove_all(memo->young);
+		table_init(&memo->young);
 	}
-	g_hash_table_insert(memo->young, key_of(memo, size), (gpointer)addr);
+	table_set(&memo->young, key_of(memo, size), (void *)(uintptr_t)addr);
 }

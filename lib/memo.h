@@ -8,9 +8,10 @@
 #ifndef MEMO_H
 #define MEMO_H
 
-#include <glib.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "table.h"
 
 /**
  * struct memo - decisions
@@ -19,8 +20,8 @@
  * @state: a hash of all that is allocated and where
  */
 struct memo {
-	GHashTable *young;
-	GHashTable *old;
+	struct table young;
+	struct table old;
 	uint64_t state;
 };
 

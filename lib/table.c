@@ -26,11 +26,7 @@ void table_clear(struct table *table)
 
 static void table_put(struct table *table, uint64_t key, void *value)
 {
-	size_t i = table_home(table, key);
-
-	while (table->slots[i].value)
-		i = (i + 1) & table->mask;
-	table->slots[i] = (struct table_slot){ .key = key, .value = value };
+	*table_slot(table, key) = (struct table_slot){ .key = key, .value = value };
 	table->used++;
 }
 
@@ -54,12 +50,20 @@ void table_insert(struct table *table, uint64_t key, void *value)
 	table_put(table, key, value);
 }
 
+void table_set(struct table *table, uint64_t key, void *value)
+{
+	struct table_slot *slot = table_slot(table, key);
+
+	if (slot->value)
+		slot->value = value;
+	else
+		table_insert(table, key, value);
+}
+
 void table_remove(struct table *table, uint64_t key)
 {
-	size_t gap = table_home(table, key), i;
+	size_t gap = table_slot(table, key) - table->slots, i;
 
-	while (table->slots[gap].value && table->slots[gap].key != key)
-		gap = (gap + 1) & table->mask;
 	if (!table->slots[gap].value)
 		return;
 	/* Whoever comes after the gap moves into it, unless that is before the place where a search for it begins. */

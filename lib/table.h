@@ -49,6 +49,14 @@ void table_clear(struct table *table);
 void table_insert(struct table *table, uint64_t key, void *value);
 
 /**
+ * table_set() - give a key a value, whether it is there or not
+ * @table: the table
+ * @key: the key
+ * @value: its value, not NULL
+ */
+void table_set(struct table *table, uint64_t key, void *value);
+
+/**
  * table_remove() - take a key out
  * @table: the table
  * @key: the key; nothing happens if it is not there
@@ -61,6 +69,16 @@ static inline size_t table_home(const struct table *table, uint64_t key)
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> table->shift);
 }
 
+/* The slot that a key is in, or the empty one that it would be in. */
+static inline struct table_slot *table_slot(const struct table *table, uint64_t key)
+{
+	size_t i = table_home(table, key);
+
+	while (table->slots[i].value && table->slots[i].key != key)
+		i = (i + 1) & table->mask;
+	return &table->slots[i];
+}
+
 /**
  * table_find() - look a key up
  * @table: the table
@@ -70,11 +88,7 @@ static inline size_t table_home(const struct table *table, uint64_t key)
  */
 static inline void *table_find(const struct table *table, uint64_t key)
 {
-	size_t i = table_home(table, key);
-
-	while (table->slots[i].value && table->slots[i].key != key)
-		i = (i + 1) & table->mask;
-	return table->slots[i].value;
+	return table_slot(table, key)->value;
 }
 
 #endif /* TABLE_H */
