@@ -139,7 +139,7 @@ int mix_warm_up(struct mix *mix, uint64_t batch_ns, uint64_t *pairs)
 	uint64_t n = CLAMP(2 * mix->shape.live, WARM_PAIRS, WARM_PAIRS_MOST), ns;
 	int err;
 
-	err = mix_run(mix, n, &ns);
+	err = mix_run(mix, MAX(n, mix->shape.warm), &ns);
 	for (n = 1; !err; n *= 2) {
 		err = mix_run(mix, n, &ns);
 		if (!err && ns >= batch_ns / 2)

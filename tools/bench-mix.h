@@ -16,6 +16,7 @@
  * @live: how many blocks live; a pair frees one of them at random and allocates another. 0: a pair allocates a block
  *	and frees it
  * @spare: how many blocks are freed again before the first pair, spread among those that live
+ * @warm: pairs before the first that is timed, if that is more than twice @live
  */
 struct mix_shape {
 	size_t least;
@@ -23,6 +24,7 @@ struct mix_shape {
 	size_t step;
 	size_t live;
 	size_t spare;
+	size_t warm;
 };
 
 struct mix {
