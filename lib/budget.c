@@ -5,6 +5,9 @@
 /* A pool takes this part more than the most that was live rather than remap what it has. */
 #define EXCESS 500
 
+/* While it grows, it takes up to that part more than what is live rather than let one allocation take long. */
+#define STRETCH 4
+
 /* Remapping strains when it comes within so many allocations again, so many times. */
 #define STRAIN_APART 8
 #define STRAIN_TIMES 128
@@ -13,17 +16,37 @@
 #define RELIEF_STEP 64
 #define RELIEF_MOST 4
 
-size_t budget_room(const struct vpmm_pool *pool, size_t size)
+/* The most that was live in the pool, this request included. */
+static uint64_t most_live(const struct vpmm_pool *pool, size_t size)
 {
 	uint64_t peak = pool->peak_live > pool->strain.past ? pool->peak_live : pool->strain.held;
-	uint64_t most = MAX(peak, pool_live(pool) + size);
-	uint64_t limit = most + most / EXCESS + pool->strain.relief;
+
+	return MAX(peak, pool_live(pool) + size);
+}
+
+/* Whole pages that are missing to a number of bytes. */
+static size_t room_to(const struct vpmm_pool *pool, uint64_t limit)
+{
 	uint64_t mapped = pool_mapped(pool), room;
 
 	/* What would be given back at once is not taken, and what is not to be had is not planned with. */
 	limit = MIN(limit, pool->settings.keep);
 	room = limit > mapped ? MIN(limit - mapped, extent_room(&pool->extents)) : 0;
 	return room / pool->settings.page_size * pool->settings.page_size;
+}
+
+size_t budget_room(const struct vpmm_pool *pool, size_t size)
+{
+	uint64_t most = most_live(pool, size);
+
+	return room_to(pool, most + most / EXCESS + pool->strain.relief);
+}
+
+size_t budget_stretch(const struct vpmm_pool *pool, size_t size)
+{
+	uint64_t most = pool_live(pool) + size;
+
+	return most > most_live(pool, 0) ? room_to(pool, most + most / STRETCH) : 0;
 }
 
 void budget_note_trim(struct vpmm_pool *pool)

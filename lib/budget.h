@@ -34,6 +34,18 @@ struct strain {
 size_t budget_room(const struct vpmm_pool *pool, size_t size);
 
 /**
+ * budget_stretch() - what a pool may still take where an allocation would take long otherwise
+ * @pool: the pool; its lock is held
+ * @size: bytes that are being asked for
+ *
+ * Only a pool that has never had to have as much stretches: it grows, and is likely to find a use for what is free now.
+ * What is taken so counts: nothing more is taken before what is live has grown by as much.
+ *
+ * Return: bytes, whole pages.
+ */
+size_t budget_stretch(const struct vpmm_pool *pool, size_t size);
+
+/**
  * budget_note_trim() - the pool was asked to hold less
  * @pool: the pool; its lock is held
  *

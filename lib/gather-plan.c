@@ -7,8 +7,9 @@
 /*
  * How large extents are made. The more the pool has of them, the less is free within those that cannot move, but each
  * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and more the more is.
- * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
- * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
+ * No call is to take long, so what is created at once, of a gibibyte and more, comes in few, and so does what is created
+ * for a block while little is stuck. None is larger than what is asked for, down to a small part of the pool: so that
+ * what is freed again is whole extents, and can be put together.
  */
 static const struct {
 	unsigned int stuck;		/* up to this part of the pool */
@@ -17,6 +18,8 @@ static const struct {
 #define EXTENTS_OF_POOL 900
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
+#define EXTENTS_OF_BLOCK 16
+#define STUCK_LITTLE 400
 #define LARGE ((size_t)1 << 30)
 
 /* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
@@ -27,6 +30,9 @@ static const struct {
 
 /* So many extents are looked for one by one; for more of them, all are sorted. */
 #define FEW_DONORS 8
+
+/* Rather than that one allocation moves more extents than this, a pool stretches. */
+#define MANY_DONORS 160
 
 /* Of so many pages, the last is worth an extent of its own. */
 #define LAST_APART 16
@@ -258,6 +264,12 @@ static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
 	*left -= donor->size;
 }
 
+/* Moving what else there is would take long, and new memory can be had for it. */
+static bool is_better_created(const struct gathering *g, size_t left)
+{
+	return g->donors->len >= MANY_DONORS && !g->frugal && g->create + left <= budget_stretch(g->pool, g->size);
+}
+
 /* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
 static void take_donors_in_order(struct gathering *g, size_t *left)
 {
@@ -270,7 +282,7 @@ static void take_donors_in_order(struct gathering *g, size_t *left)
 			g_ptr_array_add(sorted, link->data);
 	}
 	g_ptr_array_sort(sorted, compare_donors);
-	for (guint i = 0; i < sorted->len && *left; i++) {
+	for (guint i = 0; i < sorted->len && *left && !is_better_created(g, *left); i++) {
 		struct extent *donor = sorted->pdata[i];
 
 		if (donor->size <= *left)
@@ -295,7 +307,7 @@ static void choose_donors(struct gathering *g)
 		take_donors_in_order(g, &left);
 	if (!left)
 		return;
-	donor = best_donor(g, left, false);
+	donor = is_better_created(g, left) ? NULL : best_donor(g, left, false);
 	if (!donor) {
 		g->create += left;
 		return;
@@ -329,6 +341,14 @@ static void gather_plan(struct gathering *g)
 		g->ahead = room > g->create ? room - g->create : 0;
 }
 
+/* Bytes of an extent that is not one of too many for its block; 0: that does not count now. */
+static size_t part_of_block(const struct gathering *g)
+{
+	const struct extent_map *extents = &g->pool->extents;
+
+	return extents->stuck_bytes < extents->bytes / STUCK_LITTLE ? g->create / EXTENTS_OF_BLOCK : 0;
+}
+
 /* How many extents of the size that is right now would be the pool. */
 static unsigned int extents_of_pool(const struct extent_map *extents)
 {
@@ -345,7 +365,7 @@ size_t gather_piece(const struct gathering *g)
 	const struct settings *settings = &g->pool->settings;
 	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
 	size_t most = MAX(page_up(g, g->size), extents->bytes / EXTENTS_AT_LEAST);
-	size_t bytes = MIN(MAX(extents->bytes / extents_of_pool(extents), of_call), most);
+	size_t bytes = MIN(MAX(extents->bytes / extents_of_pool(extents), MAX(of_call, part_of_block(g))), most);
 
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }

@@ -208,6 +208,73 @@ static void test_few_creates_for_much(void)
 	fixture_close(&f);
 }
 
+/* Of 400 pages, each an extent, every other is free. */
+static void open_with_200_pages(struct fixture *f)
+{
+	void *ptrs[400];
+
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		ptrs[i] = fixture_malloc(f, 1, f->streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i += 2)
+		fixture_free(f, ptrs[i], f->streams[0]);
+}
+
+/* A pool that grows takes new memory in place of the last 40, as moving all of them takes long. */
+static void test_many_donors_while_growing(void)
+{
+	struct vpmm_stats before, stats;
+	struct fixture f;
+
+	open_with_200_pages(&f);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, 250, f.streams[0]);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.remapped - before.remapped, ==, 160 * PAGE);
+	g_assert_cmpuint(stats.mapped - before.mapped, ==, 90 * PAGE);
+	fixture_close(&f);
+}
+
+/* One that has had as much before has no use for more, however long it takes. */
+static void test_many_donors_at_rest(void)
+{
+	struct vpmm_stats before, stats;
+	struct fixture f;
+
+	open_with_200_pages(&f);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, 200, f.streams[0]);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.remapped - before.remapped, ==, 200 * PAGE);
+	g_assert_cmpuint(stats.mapped, ==, before.mapped);
+	fixture_close(&f);
+}
+
+/* More than a quarter is too much. */
+static void test_many_donors_and_much_more(void)
+{
+	enum { MANY = 2000 };
+	struct vpmm_stats before, stats;
+	void *ptrs[MANY];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	for (size_t i = 0; i < MANY; i++)
+		ptrs[i] = fixture_malloc(&f, 1, f.streams[0]);
+	for (size_t i = 0; i < MANY; i++) {
+		if (i % 10)
+			fixture_free(&f, ptrs[i], f.streams[0]);
+	}
+	fixture_malloc(&f, 1, f.streams[0]);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, MANY, f.streams[0]);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.mapped, <=, stats.live + stats.live / 4);
+	g_assert_cmpuint(stats.mapped, >, stats.live + stats.live / 5);
+	g_assert_cmpuint(stats.remapped, >, before.remapped);
+	fixture_close(&f);
+}
+
 static void test_extent_max(gconstpointer data)
 {
 	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
@@ -389,6 +456,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/neighbours-merge", test_neighbours_merge);
 	g_test_add_func("/packed/keeps-extents-whole", test_keeps_extents_whole);
 	g_test_add_func("/packed/few-creates-for-much", test_few_creates_for_much);
+	g_test_add_func("/packed/many-donors/while-growing", test_many_donors_while_growing);
+	g_test_add_func("/packed/many-donors/at-rest", test_many_donors_at_rest);
+	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);
