@@ -25,6 +25,7 @@ static struct CUstream_st *stream_of(const struct blocks *blocks)
 static int blocks_begin(struct blocks *blocks, struct bench *b, enum contender who, size_t size, size_t n)
 {
 	*blocks = (struct blocks){ .b = b, .size = size, .n = n };
+	b->dev->ops->settle(b->dev);
 	if (bench_allocator(b, who, &blocks->a))
 		return -1;
 	blocks->ptrs = g_new0(void *, n);

@@ -76,6 +76,7 @@ static bool replay_once(struct bench *b, struct pass *passes, enum contender who
 	bool good = true;
 	char *why;
 
+	b->dev->ops->settle(b->dev);
 	if (bench_allocator(b, who, &setup.allocator)) {
 		bench_fail(b, &passes[0].wall, who, fail_text());
 		return false;

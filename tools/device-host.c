@@ -229,6 +229,12 @@ static int host_dying(struct device *base, uint32_t stream, const struct device_
 	return submit(host_of(base), stream, check, work);
 }
 
+/* It does nothing of its own accord. */
+static void host_settle(struct device *base)
+{
+	(void)base;
+}
+
 static int host_synchronize(struct device *base)
 {
 	return complete_due(host_of(base), UINT64_MAX);
@@ -406,6 +412,7 @@ const struct device_ops device_host = {
 	.born = host_born,
 	.dying = host_dying,
 	.synchronize = host_synchronize,
+	.settle = host_settle,
 	.damaged = host_damaged,
 	.async = host_async,
 	.malloc = host_malloc,

@@ -61,6 +61,7 @@ struct device_work {
  * @born: submit the work that an allocation is made for: it writes the pattern, or nothing without verify
  * @dying: submit the last work on an allocation: it finds the pattern intact, or notes the mark as damaged
  * @synchronize: wait until all work is complete
+ * @settle: let it finish what it does of its own accord with memory that was given back to it
  * @damaged: one word for each mark, not 0 if it was noted; forgets them. The work is complete.
  * @async: an allocator, which is the driver's stream-ordered one, with memory of its own that it keeps
  * @malloc: an allocator, which is the driver's plain one, in whole granules
@@ -74,6 +75,7 @@ struct device_ops {
 	int (*born)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*dying)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*synchronize)(struct device *dev);
+	void (*settle)(struct device *dev);
 	int (*damaged)(struct device *dev, uint32_t *marks);
 	int (*async)(struct device *dev, struct allocator **allocator);
 	int (*malloc)(struct device *dev, struct allocator **allocator);
