@@ -325,6 +325,12 @@ static void choose_donors(struct gathering *g)
 	}
 }
 
+/* Bytes below which requests share extents. */
+static size_t least_of_pool(const struct extent_map *extents)
+{
+	return extents->bytes / EXTENTS_AT_LEAST;
+}
+
 static void gather_plan(struct gathering *g)
 {
 	size_t room = g->frugal ? 0 : budget_room(g->pool, g->size);
@@ -336,8 +342,8 @@ static void gather_plan(struct gathering *g)
 	}
 	g->create = MAX(missing, MIN(room, g->need));
 	choose_donors(g);
-	/* What the budget has left is best had at once: a pool that grows by small requests grows in few steps. */
-	if (g->create && !g->head.extent)
+	/* What shares extents with others comes with what the budget has left; what has its own is no cheaper then. */
+	if (g->create && !g->head.extent && g->size < least_of_pool(&g->pool->extents))
 		g->ahead = room > g->create ? room - g->create : 0;
 }
 
@@ -364,7 +370,7 @@ size_t gather_piece(const struct gathering *g)
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
 	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
-	size_t most = MAX(page_up(g, g->size), extents->bytes / EXTENTS_AT_LEAST);
+	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
 	size_t bytes = MIN(MAX(extents->bytes / extents_of_pool(extents), MAX(of_call, part_of_block(g))), most);
 
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
