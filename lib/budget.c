@@ -46,7 +46,7 @@ size_t budget_stretch(const struct vpmm_pool *pool, size_t size)
 {
 	uint64_t most = pool_live(pool) + size;
 
-	return most > most_live(pool, 0) ? room_to(pool, most + most / STRETCH) : 0;
+	return most > MAX(most_live(pool, 0), pool_mapped(pool)) ? room_to(pool, most + most / STRETCH) : 0;
 }
 
 void budget_note_trim(struct vpmm_pool *pool)

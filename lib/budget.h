@@ -38,8 +38,9 @@ size_t budget_room(const struct vpmm_pool *pool, size_t size);
  * @pool: the pool; its lock is held
  * @size: bytes that are being asked for
  *
- * Only a pool that has never had to have as much stretches: it grows, and is likely to find a use for what is free now.
- * What is taken so counts: nothing more is taken before what is live has grown by as much.
+ * Only a pool that has to take more in any case stretches: it grows, and is likely to find a use for what is free now.
+ * What it once had live does not tell, as not every malloc looks at that, and what is cached passes for live here. What
+ * is taken so counts: nothing more is taken before what is live has grown by as much.
  *
  * Return: bytes, whole pages.
  */

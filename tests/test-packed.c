@@ -250,6 +250,54 @@ static void test_many_donors_at_rest(void)
 	fixture_close(&f);
 }
 
+/* Small requests that are cached count for nothing there. */
+static void test_many_donors_and_cached(void)
+{
+	struct vpmm_stats before, stats;
+	void *small[200];
+	struct fixture f;
+
+	open_with_200_pages(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		fixture_free(&f, small[i], f.streams[0]);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, 200, f.streams[0]);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.live, ==, stats.peak_live);
+	g_assert_cmpuint(stats.remapped - before.remapped, ==, 200 * PAGE);
+	g_assert_cmpuint(stats.mapped, ==, before.mapped);
+	fixture_close(&f);
+}
+
+/* Nor does it make a difference that with many streams not every malloc looks at the peak. */
+static void test_many_donors_and_many_streams(void)
+{
+	enum { MANY = 20 };
+	struct CUstream_st *streams[MANY];
+	struct fixture f;
+	void *ptrs[400];
+	uint64_t mapped;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	for (size_t i = 0; i < MANY; i++) {
+		assert_ok(vpmm_host_stream_create(&streams[i]));
+		fixture_malloc(&f, 1, streams[i]);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		assert_ok(vpmm_malloc(f.pool, &ptrs[i], PAGE, f.streams[0]));
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i += 2)
+		assert_ok(vpmm_free(f.pool, ptrs[i], f.streams[0]));
+	/* The statistics would look. */
+	mapped = pool_mapped(f.pool);
+	fixture_malloc(&f, 200, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, mapped);
+	fixture_close(&f);
+	for (size_t i = 0; i < MANY; i++)
+		assert_ok(vpmm_host_stream_destroy(streams[i]));
+}
+
 /* More than a quarter is too much. */
 static void test_many_donors_and_much_more(void)
 {
@@ -458,6 +506,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/few-creates-for-much", test_few_creates_for_much);
 	g_test_add_func("/packed/many-donors/while-growing", test_many_donors_while_growing);
 	g_test_add_func("/packed/many-donors/at-rest", test_many_donors_at_rest);
+	g_test_add_func("/packed/many-donors/and-cached", test_many_donors_and_cached);
+	g_test_add_func("/packed/many-donors/and-many-streams", test_many_donors_and_many_streams);
 	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
