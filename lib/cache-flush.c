@@ -149,7 +149,7 @@ static int compare_freed(const void *a, const void *b)
 	return x->when < y->when ? -1 : x->when > y->when;
 }
 
-/* Takes what is marked out of a bin: the last, as those freed later come first. @lent: only what is borrowed. */
+/* Takes what is marked out of a bin: the last, as those freed later come first. @lent: only what is. */
 static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struct freed *freed)
 {
 	struct block **link = &bin->top, *block;
@@ -274,6 +274,9 @@ void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_
 	pthread_mutex_lock(&cache->lock);
 	any = cache->count;
 	unmarked = cache->unmarked;
+	/* What stays is to leave room for what is freed next. */
+	if (cache->bytes > cache->most / 2)
+		least = 0;
 	pthread_mutex_unlock(&cache->lock);
 	if ((any && unmarked) || cache->stranded)
 		flush_mark(pool, cache, handle);
@@ -549,7 +552,7 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 
 static int check_bins(const struct cache *cache)
 {
-	uint64_t blocks = 0, count = 0, bytes = 0, listed = 0, marks = 0;
+	uint64_t blocks = 0, count = 0, lent = 0, bytes = 0, listed = 0, marks = 0;
 	int err;
 
 	for (const struct bin *bin = cache->listed; bin; bin = bin->next)
@@ -564,6 +567,7 @@ static int check_bins(const struct cache *cache)
 				return broken(block, "is in a bin, and not cached there in the order of frees");
 			later = block->freed;
 			count++;
+			lent += block->lent;
 			bytes += bin->size;
 		}
 		blocks += bin ? bin->blocks : 0;
@@ -576,6 +580,8 @@ static int check_bins(const struct cache *cache)
 		err = expect(cache, blocks, cache->blocks.used, "blocks in bins");
 	if (!err)
 		err = expect(cache, count, cache->count, "cached blocks");
+	if (!err)
+		err = expect(cache, lent, cache->lent, "cached blocks that are lent");
 	if (!err)
 		err = expect(cache, bytes, cache->bytes, "cached bytes");
 	return err;

@@ -325,7 +325,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	return bin;
 }
 
-void cache_add(struct region *region)
+void cache_add(struct region *region, bool lent)
 {
 	struct cache *cache = region->stream->cache;
 	struct block *block;
@@ -344,7 +344,7 @@ void cache_add(struct region *region)
 		.cache = cache,
 		.bin = bin_of(cache, region->size),
 		.state = BLOCK_LIVE,
-		.lent = region->chunk->lender,
+		.lent = lent,
 	};
 	block->bin->blocks++;
 	table_insert(&cache->blocks, block->addr, block);

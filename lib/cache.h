@@ -12,9 +12,9 @@
  * which is always there; later the handle may be gone, and that of a per-thread stream means another stream elsewhere.
  * So a cache has one mark, an event that is recorded again and again, and stands for all frees up to then. A free goes
  * without a record, and leaves its block unmarked, as long as the bytes of such blocks stay below a limit and nobody
- * in the pool is short of memory: what is unmarked is the stream's alone until its next call that misses. The bytes of
- * a block count until the next record even if it is allocated again meanwhile, as what was submitted before that free
- * may still be pending, and another stream that frees the block need not come after it.
+ * in the pool is short of memory: what is unmarked is the stream's alone until its next call that looks around. The
+ * bytes of a block count until the next record even if it is allocated again meanwhile, as what was submitted before
+ * that free may still be pending, and another stream that frees the block need not come after it.
  *
  * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
  * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
@@ -70,7 +70,7 @@ enum block_state {
  * @freed: which of the cache's frees was its last; 0: it was not freed yet
  * @event: stranded: the point in the stream that freed it
  * @state: what it is
- * @lent: it is a small request in memory that the spans have borrowed
+ * @lent: it is a small request in memory that large ones could have: not in pages of the spans' own
  */
 struct block {
 	uint64_t addr;
@@ -122,7 +122,7 @@ struct bin {
  * @served: the pool's pressure, and one more, as of the last allocation that was served; 0: there was none
  * @nervous: how many frees are to be marked after a change of it
  * @count: how many blocks are cached
- * @lent: how many of them are in memory that the spans have borrowed
+ * @lent: how many of them are small, in memory that large requests could have
  * @bytes: bytes of them
  * @lowest: the fewest that these were since @central changed
  * @mallocs: allocations that were served
@@ -275,8 +275,9 @@ void cache_remember(const struct vpmm_pool *pool, struct stream *stream);
 /**
  * cache_add() - a region was allocated for a stream
  * @region: the region
+ * @lent: whether it is small, in memory that large requests could have: not in pages of the spans' own
  */
-void cache_add(struct region *region);
+void cache_add(struct region *region, bool lent);
 
 /**
  * cache_holds() - whether a region that is allocated for the maps is free in truth
@@ -337,9 +338,10 @@ void cache_strand(struct region *region, struct event *event);
  * @pool: the pool
  * @stream: the stream
  * @handle: a handle of it
- * @least: blocks of fewer bytes stay in the cache, but for those that keep borrowed memory from its lender
+ * @least: blocks of fewer bytes stay in the cache, but for those in memory that large requests could have
  *
- * What cannot be flushed stays; that is no error.
+ * What cannot be flushed stays; that is no error. Where more than half of what the stream may cache is, none stays for
+ * being small.
  */
 void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least);
 

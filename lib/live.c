@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "alias.h"
 #include "live.h"
+#include "packed.h"
 #include "pool.h"
 #include "span.h"
 
@@ -19,6 +20,12 @@ static bool is_packed(const struct vpmm_pool *pool, const struct region *region)
 	return region->chunk->map == &pool->regions && !pool->settings.paged;
 }
 
+/* Whether it is small, and has what large requests could have: what spans have borrowed, or did not get. */
+static bool is_lent(const struct vpmm_pool *pool, const struct region *region)
+{
+	return region->size < packed_small_size(pool) && (is_packed(pool, region) || region->chunk->lender);
+}
+
 void live_enter(struct vpmm_pool *pool, struct region *region)
 {
 	if (is_packed(pool, region)) {
@@ -26,7 +33,7 @@ void live_enter(struct vpmm_pool *pool, struct region *region)
 		memo_enter(&pool->memo, region->addr, region->size);
 	}
 	if (pool->settings.cache)
-		cache_add(region);
+		cache_add(region, is_lent(pool, region));
 	else
 		pool->peak_live = MAX(pool->peak_live, pool_live(pool));
 }

@@ -392,6 +392,26 @@ static void test_limit_of_blocks(void)
 	fixture_close(&f);
 }
 
+/* What is small leaves room for what is large where a stream may cache little. */
+static void test_limit_of_bytes(void)
+{
+	void *small[39], *block = NULL;
+	struct fixture f;
+	uint64_t central;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .keep = 32 * PAGE });
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		fixture_free(&f, small[i], f.streams[0]);
+	block = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	central = f.pool->central;
+	fixture_free(&f, block, f.streams[0]);
+	fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	g_assert_cmpuint(f.pool->central, ==, central);
+	fixture_close(&f);
+}
+
 /* One more than it takes, with an unmarked free of the block before, and without a mark to be had afterwards. */
 static void test_full_and_unmarked(void)
 {
@@ -536,6 +556,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/per-thread", test_per_thread);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
+	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
 	g_test_add_func("/cache/stats", test_stats);
 	g_test_add_func("/cache/dump", test_dump);
