@@ -346,8 +346,12 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	uint64_t addr;
 	int err;
 
-	packed_look_around(pool, stream, handle, size);
-	err = zombie_reap(pool);
+	/* Where memory is short, spans give back what no small request is in; and that is not known before. */
+	packed_look_around(pool, stream, handle, 0);
+	cache_flush_streams(pool, pool->counts.mallocs < pool->crowded, 0);
+	err = stream_poll_busy(&pool->streams, false);
+	if (!err)
+		err = zombie_reap(pool);
 	if (!err && size < packed_small_size(pool))
 		err = forecast_span(pool, size, stream, room, forecast);
 	if (err || forecast->way != VPMM_WAY_NONE)

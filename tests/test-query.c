@@ -232,6 +232,46 @@ static void test_largest_within_limit(void)
 	fixture_close(&f);
 }
 
+/* Small requests that are cached do not keep their pages from a large one, nor from the answer. */
+static void test_cached_small(void)
+{
+	struct fixture f;
+	void *small[200], *block = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 32 * PAGE });
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		fixture_free(&f, small[i], f.streams[0]);
+	g_assert_cmpuint(query(&f, PAGE, f.streams[0]).largest, ==, 32 * PAGE);
+	g_assert_cmpuint(query(&f, PAGE, f.streams[1]).largest, ==, 32 * PAGE);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
+		fixture_free(&f, small[i], f.streams[0]);
+	g_assert_cmpint(query(&f, 30 * PAGE, f.streams[0]).way, ==, VPMM_WAY_GROW);
+	assert_ok(vpmm_malloc(f.pool, &block, 30 * PAGE, f.streams[0]));
+	fixture_close(&f);
+}
+
+/* One that has what large requests have leaves the cache for a large one. */
+static void test_cached_small_in_page(void)
+{
+	struct fixture f;
+	void *page, *small;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE });
+	fixture_malloc(&f, 1, f.streams[0]);
+	page = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, page, f.streams[0]);
+	small = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, 0);
+	fixture_free(&f, small, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == page);
+	g_assert_cmpuint(fixture_stats(&f).releases, ==, 0);
+	fixture_close(&f);
+}
+
 /* Where everything is the driver's, so is the answer; and no bytes are always there. */
 static void test_edges(void)
 {
@@ -266,6 +306,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/query/paged-short", test_paged_short);
 	g_test_add_func("/query/largest", test_largest);
 	g_test_add_func("/query/largest-within-limit", test_largest_within_limit);
+	g_test_add_func("/query/cached-small", test_cached_small);
+	g_test_add_func("/query/cached-small-in-page", test_cached_small_in_page);
 	g_test_add_func("/query/edges", test_edges);
 	return g_test_run();
 }
