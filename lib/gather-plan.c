@@ -14,8 +14,8 @@
 static const struct {
 	unsigned int stuck;		/* up to this part of the pool */
 	unsigned int extents;		/* so many are the pool */
-} sizes[] = { { 1500, 60 }, { 160, 500 } };
-#define EXTENTS_OF_POOL 900
+} sizes[] = { { 1250, 75 }, { 130, 450 } };
+#define EXTENTS_OF_POOL 850
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
 #define EXTENTS_OF_BLOCK 16

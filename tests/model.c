@@ -253,7 +253,9 @@ static void assert_apart(const struct model *m, const struct model_allocation *a
 static void assert_grown_for_need(const struct model *m, const struct model_allocation *a)
 {
 	const struct vpmm_pool *pool = m->f.pool;
-	uint64_t budget = (uint64_t)((double)m->peak * BUDGET) + pool->strain.relief;
+	/* What it was left with when it last gave memory back counts as well. */
+	uint64_t most = MAX(m->peak, pool->strain.held);
+	uint64_t budget = (uint64_t)((double)most * BUDGET) + pool->strain.relief;
 
 	if (pool->extents.bytes > m->mapped && pool->extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->settings.frag_ratio && !m->holds && pool->settings.keep == UINT64_MAX)
