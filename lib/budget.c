@@ -3,7 +3,7 @@
 #include "pool.h"
 
 /* A pool takes this part more than the most that was live rather than remap what it has. */
-#define EXCESS 350
+#define EXCESS 500
 
 /* While it grows, it takes up to that part more than what is live rather than let one allocation take long. */
 #define STRETCH 4

@@ -14,12 +14,12 @@
 static const struct {
 	unsigned int stuck;		/* up to this part of the pool */
 	unsigned int extents;		/* so many are the pool */
-} sizes[] = { { 1250, 75 }, { 130, 450 } };
-#define EXTENTS_OF_POOL 850
+} sizes[] = { { 1500, 75 }, { 110, 500 } };
+#define EXTENTS_OF_POOL 800
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
-#define EXTENTS_OF_BLOCK 16
-#define STUCK_LITTLE 400
+#define EXTENTS_OF_BLOCK 20
+#define STUCK_LITTLE 500
 #define LARGE ((size_t)1 << 30)
 
 /* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */

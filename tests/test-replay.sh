@@ -177,6 +177,10 @@ for name in pipeline_streams stark_prover long_context; do
 		is errors 0; equal peak_mapped peak_rounded)"
 	verdict "$name" "$(replay 0 --json --verify "$traces/$name.trace.gz"; is errors 0; is peak_small 0; close 1010)"
 done
+for name in pipeline_streams stark_prover long_context; do
+	verdict "$name, in little address space" "$(
+		VPMM_VA_SIZE=64G replay 0 --json "$traces/$name.trace.gz"; is errors 0; close 1010)"
+done
 for lag in 1ms 50ms; do
 	verdict "pipeline_streams, work completed $lag late, in pages" "$(
 		in_pages replay 0 --json --verify --lag=$lag "$traces/pipeline_streams.trace.gz"
