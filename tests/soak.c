@@ -20,6 +20,7 @@
 
 #include "fixture.h"
 #include "progress.h"
+#include "sanitized.h"
 
 #define THREADS 8
 #define SOAK_STREAMS 16
@@ -448,16 +449,14 @@ static void renew_streams(struct soak *soak, unsigned int phase)
 static uint64_t host_memory(void)
 {
 	uint64_t kib = 0;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	char *text, *line;
 
-	if (g_getenv("LD_PRELOAD") || !g_file_get_contents("/proc/self/status", &text, NULL, NULL))
+	if (SANITIZED || g_getenv("LD_PRELOAD") || !g_file_get_contents("/proc/self/status", &text, NULL, NULL))
 		return 0;
 	line = strstr(text, "RssAnon:");
 	if (line)
 		kib = g_ascii_strtoull(line + strlen("RssAnon:"), NULL, 10);
 	g_free(text);
-#endif
 	return kib;
 }
 

@@ -22,8 +22,9 @@ static void take(struct input *in, void *out, size_t size)
 	size_t taken = MIN(size, in->left);
 
 	memset(out, 0, size);
-	if (taken)
-		memcpy(out, in->at, taken);
+	if (!taken)
+		return;
+	memcpy(out, in->at, taken);
 	in->at += taken;
 	in->left -= taken;
 }
