@@ -220,34 +220,31 @@ static void open_with_200_pages(struct fixture *f)
 		fixture_free(f, ptrs[i], f->streams[0]);
 }
 
-/* A pool that grows takes new memory in place of the last 40, as moving all of them takes long. */
-static void test_many_donors_while_growing(void)
+/* What a block of so many pages is made of there: pages that were moved, and new ones. */
+static void assert_made_of(size_t pages, size_t moved, size_t created)
 {
 	struct vpmm_stats before, stats;
 	struct fixture f;
 
 	open_with_200_pages(&f);
 	before = fixture_stats(&f);
-	fixture_malloc(&f, 250, f.streams[0]);
+	fixture_malloc(&f, pages, f.streams[0]);
 	stats = fixture_stats(&f);
-	g_assert_cmpuint(stats.remapped - before.remapped, ==, 160 * PAGE);
-	g_assert_cmpuint(stats.mapped - before.mapped, ==, 90 * PAGE);
+	g_assert_cmpuint(stats.remapped - before.remapped, ==, moved * PAGE);
+	g_assert_cmpuint(stats.mapped - before.mapped, ==, created * PAGE);
 	fixture_close(&f);
+}
+
+/* A pool that grows takes new memory in place of the last 40, as moving all of them takes long. */
+static void test_many_donors_while_growing(void)
+{
+	assert_made_of(250, 160, 90);
 }
 
 /* One that has had as much before has no use for more, however long it takes. */
 static void test_many_donors_at_rest(void)
 {
-	struct vpmm_stats before, stats;
-	struct fixture f;
-
-	open_with_200_pages(&f);
-	before = fixture_stats(&f);
-	fixture_malloc(&f, 200, f.streams[0]);
-	stats = fixture_stats(&f);
-	g_assert_cmpuint(stats.remapped - before.remapped, ==, 200 * PAGE);
-	g_assert_cmpuint(stats.mapped, ==, before.mapped);
-	fixture_close(&f);
+	assert_made_of(200, 200, 0);
 }
 
 /* Small requests that are cached count for nothing there. */
