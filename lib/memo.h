@@ -4,6 +4,10 @@
  *
  * A decision depends on what is allocated where, and on the size that is asked for. The same two give the same address
  * again, as long as it can be had; then the next request finds what it found before, too.
+ *
+ * Decisions are kept in the order in which they were made. A program that repeats itself comes to what followed the
+ * last time, so that is looked at first; there are too many of them to be near, and only what is read in a row comes in
+ * time. What does not follow is found by a table of where each is.
  */
 #ifndef MEMO_H
 #define MEMO_H
@@ -11,17 +15,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "table.h"
+struct decision {
+	uint64_t key;			/* of the state and the size */
+	uint64_t addr;
+};
+
+/* What a memo keeps at most: a training step makes some thousands. With the table it is 6 MB. */
+#define MEMO_MOST (256 * 1024)
+
+/* Decisions that the table finds by one part of the key; when there are more of them, the oldest is not found. */
+#define MEMO_WAYS 16
+
+struct memo_row {
+	uint32_t slots[MEMO_WAYS];	/* a part of the key, and where the decision is */
+};
 
 /**
  * struct memo - decisions
- * @young: the hash of a state and a size to an address; the newer half of what is remembered
- * @old: the older half
+ * @log: the decisions, each where its number says; the oldest make room for new ones
+ * @mask: how many there is room for, a power of two, less one
+ * @count: how many there have been
+ * @next: the number of the one that is expected
+ * @absent: the key that was looked for last, and not found; or 0
+ * @rows: the table
+ * @row_mask: how many rows it has, a power of two, less one
  * @state: a hash of all that is allocated and where
  */
 struct memo {
-	struct table young;
-	struct table old;
+	struct decision *log;
+	uint32_t mask;
+	uint64_t count;
+	uint64_t next;
+	uint64_t absent;
+	struct memo_row *rows;
+	uint32_t row_mask;
 	uint64_t state;
 };
 

@@ -50,16 +50,6 @@ void table_insert(struct table *table, uint64_t key, void *value)
 	table_put(table, key, value);
 }
 
-void table_set(struct table *table, uint64_t key, void *value)
-{
-	struct table_slot *slot = table_slot(table, key);
-
-	if (slot->value)
-		slot->value = value;
-	else
-		table_insert(table, key, value);
-}
-
 void table_remove(struct table *table, uint64_t key)
 {
 	size_t gap = table_slot(table, key) - table->slots, i;

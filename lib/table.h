@@ -49,14 +49,6 @@ void table_clear(struct table *table);
 void table_insert(struct table *table, uint64_t key, void *value);
 
 /**
- * table_set() - give a key a value, whether it is there or not
- * @table: the table
- * @key: the key
- * @value: its value, not NULL
- */
-void table_set(struct table *table, uint64_t key, void *value);
-
-/**
  * table_remove() - take a key out
  * @table: the table
  * @key: the key; nothing happens if it is not there
