@@ -6,10 +6,12 @@
 bool alias_order(struct vpmm_pool *pool, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	for (const struct place *place = extent->places; place; place = place->next) {
+		struct region *region = region_at(&pool->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
-		for (struct region *region = region_at(&pool->regions, place->addr + from);
-		     region && region->addr < end; region = region->next) {
+		if (!region)
+			return false;
+		for (; region && region->addr < end; region = region->next) {
 			if (region->kind == REGION_MALLOC)
 				return false;
 			if (region->kind == REGION_FREE)
@@ -24,6 +26,8 @@ static bool is_free_here(struct vpmm_pool *pool, uint64_t addr, uint64_t end, st
 {
 	struct region *region = region_at(&pool->regions, addr);
 
+	if (!region)
+		return false;
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != REGION_FREE)
 			return false;
@@ -128,7 +132,7 @@ static bool place_is_dead(struct vpmm_pool *pool, const struct place *place)
 {
 	const struct region *region = region_at(&pool->regions, place->addr);
 
-	return region->kind == REGION_ZOMBIE && !region->event &&
+	return region && region->kind == REGION_ZOMBIE && !region->event &&
 	       place->addr + place->extent->size <= region->addr + region->size;
 }
 

@@ -175,21 +175,58 @@ static void region_delist(struct region_map *map, struct region *region)
 	g_queue_unlink(&map->by_age, &region->map_age);
 }
 
-static struct region *region_new(struct region_map *map, struct chunk *chunk, uint64_t addr, size_t size)
+/* What is allocated is found by where it starts; all else by whatever address lies in it. */
+static void region_enter(struct region_map *map, struct region *region)
+{
+	g_tree_insert(map->by_addr, region, region);
+}
+
+static void region_exit(struct region_map *map, struct region *region)
+{
+	g_tree_remove(map->by_addr, region);
+	if (map->last == region)
+		map->last = NULL;
+}
+
+/* A region that is in no index becomes something else. */
+static void region_become(struct region_map *map, struct region *region, enum region_kind kind)
+{
+	if (region->kind == REGION_MALLOC && kind != REGION_MALLOC)
+		region_enter(map, region);
+	else if (region->kind != REGION_MALLOC && kind == REGION_MALLOC)
+		region_exit(map, region);
+	region->kind = kind;
+}
+
+static struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
+				 size_t size)
 {
 	struct region *region = g_new(struct region, 1);
 
 	*region = (struct region){
 		.addr = addr,
 		.size = size,
+		.kind = kind,
 		.chunk = chunk,
 		.guarded.data = region,
 		.set_age.data = region,
 		.map_age.data = region,
 	};
-	g_tree_insert(map->by_addr, region, region);
+	if (kind != REGION_MALLOC)
+		region_enter(map, region);
 	map->count++;
 	return region;
+}
+
+/* One that is in no index, and has no neighbours any more, is gone. */
+static void region_delete(struct region_map *map, struct region *region)
+{
+	if (region->kind != REGION_MALLOC)
+		region_exit(map, region);
+	region_unguard(region);
+	region_set_stream(region, NULL);
+	map->count--;
+	g_free(region);
 }
 
 static int compare_chunks(gconstpointer a, gconstpointer b)
@@ -206,7 +243,7 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 	chunk->addr = addr;
 	chunk->size = size;
 	chunk->map = map;
-	chunk->first = region_new(map, chunk, addr, size);
+	chunk->first = region_new(map, chunk, REGION_UNMAPPED, addr, size);
 	region_index(map, chunk->first);
 	g_ptr_array_add(map->chunks, chunk);
 	g_ptr_array_sort(map->chunks, compare_chunks);
@@ -216,11 +253,8 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 void region_remove_chunk(struct region_map *map, struct chunk *chunk)
 {
 	region_unindex(map, chunk->first);
-	g_tree_remove(map->by_addr, chunk->first);
-	map->last = NULL;
-	map->count--;
+	region_delete(map, chunk->first);
 	g_ptr_array_remove(map->chunks, chunk);
-	g_free(chunk->first);
 	g_free(chunk);
 }
 
@@ -374,9 +408,8 @@ static void region_link_below(struct region *region, struct region *above)
 
 struct region *region_split(struct region_map *map, struct region *region, size_t size)
 {
-	struct region *upper = region_new(map, region->chunk, region->addr + size, region->size - size);
+	struct region *upper = region_new(map, region->chunk, region->kind, region->addr + size, region->size - size);
 
-	upper->kind = region->kind;
 	upper->fresh = region->fresh;
 	upper->stray = region->stray;
 	region_set_stream(upper, region->stream);
@@ -406,20 +439,22 @@ static void region_leave(struct region_map *map, struct region *region)
 	region->fresh = false;
 }
 
+static void region_unlink(struct region *region)
+{
+	if (region->prev)
+		region->prev->next = region->next;
+	else
+		region->chunk->first = region->next;
+	if (region->next)
+		region->next->prev = region->prev;
+}
+
 /* Lets @lower swallow @upper, its neighbour above; both are out of the indices. */
 static void region_swallow(struct region_map *map, struct region *lower, struct region *upper)
 {
 	lower->size += upper->size;
-	lower->next = upper->next;
-	if (lower->next)
-		lower->next->prev = lower;
-	map->count--;
-	g_tree_remove(map->by_addr, upper);
-	if (map->last == upper)
-		map->last = lower;
-	region_unguard(upper);
-	region_set_stream(upper, NULL);
-	g_free(upper);
+	region_unlink(upper);
+	region_delete(map, upper);
 }
 
 struct region *region_set_unmapped(struct region_map *map, struct region *region)
@@ -430,7 +465,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	region_unguard(region);
 	region_set_stream(region, NULL);
 	region->stray = false;
-	region->kind = REGION_UNMAPPED;
+	region_become(map, region, REGION_UNMAPPED);
 	if (next && next->kind == REGION_UNMAPPED) {
 		region_leave(map, next);
 		region_swallow(map, region, next);
@@ -450,7 +485,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	if (!event_pending(region->event))
 		region_unguard(region);
 	region_set_stream(region, stream);
-	region->kind = REGION_MALLOC;
+	region_become(map, region, REGION_MALLOC);
 	region->id = ++map->newest;
 	region_index(map, region);
 }
@@ -473,10 +508,61 @@ static struct event *event_keep_later(struct event *held, struct event *other)
 	return other;
 }
 
+/* Gives a free region other bytes. Mostly it stays where it is among those of its stream, and no tree changes. */
+static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	GTree *tree = region_set_of(map, region)->by_size;
+	const struct region key = { .addr = addr, .size = size };
+	GTreeNode *node = g_tree_lookup_node(tree, region);
+	GTreeNode *less = g_tree_node_previous(node), *more = g_tree_node_next(node);
+	bool stays = map->keeps && (!less || compare_size(g_tree_node_key(less), &key) < 0) &&
+		     (!more || compare_size(&key, g_tree_node_key(more)) < 0);
+
+	if (!stays)
+		region_unindex(map, region);
+	else
+		map->bytes[REGION_FREE] += size - region->size;
+	region->addr = addr;
+	region->size = size;
+	if (!stays)
+		region_index(map, region);
+}
+
+/* Lets a free region have what lies beside it and is in no index. It is as old and as late as that then. */
+static void region_absorb(struct region_map *map, struct region *region, struct region *part, struct stream *stream,
+			  struct event *event)
+{
+	bool moves = !map->keeps || region->stream != stream;
+	uint64_t addr = MIN(region->addr, part->addr);
+	size_t size = region->size + part->size;
+
+	region_unlink(part);
+	region_delete(map, part);
+	region_delist(map, region);
+	if (moves)
+		region_unindex(map, region);
+	else
+		region_resize(map, region, addr, size);
+	event = event_keep_later(event_ref(event), region->event);
+	if (event != region->event) {
+		region_unguard(region);
+		region_guard(region, event);
+	}
+	event_unref(event);
+	region_set_stream(region, stream);
+	region->addr = addr;
+	region->size = size;
+	region->fresh = false;
+	region->id = ++map->newest;
+	if (moves)
+		region_index(map, region);
+	region_enlist(map, region, NULL);
+}
+
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event)
 {
-	struct region *prev = region->prev, *next = region->next;
+	struct region *prev, *next;
 
 	if (map->keeps && !event_pending(event)) {
 		stream = map->streams->sole;
@@ -486,21 +572,25 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	event_ref(event);
 	region_leave(map, region);
 	region_unguard(region);
-	region->kind = REGION_FREE;
-	if (region_is_free_for(map, next, stream)) {
+	prev = region_is_free_for(map, region->prev, stream) ? region->prev : NULL;
+	if (prev && !stream)
+		stream = prev->stream;
+	next = region_is_free_for(map, region->next, stream) ? region->next : NULL;
+	if (next && !stream)
+		stream = next->stream;
+	if (prev && next) {
 		region_leave(map, next);
-		stream = stream ? stream : next->stream;
 		event = event_keep_later(event, next->event);
 		region_swallow(map, region, next);
 	}
-	if (region_is_free_for(map, prev, stream)) {
-		region_leave(map, prev);
-		stream = stream ? stream : prev->stream;
-		event = event_keep_later(event, prev->event);
-		region_unguard(prev);
-		region_swallow(map, prev, region);
-		region = prev;
+	if (prev || next) {
+		struct region *kept = prev ? prev : next;
+
+		region_absorb(map, kept, region, stream, event);
+		event_unref(event);
+		return kept;
 	}
+	region_become(map, region, REGION_FREE);
 	region_set_stream(region, stream);
 	region->id = ++map->newest;
 	region_guard(region, event);
@@ -556,24 +646,22 @@ static bool region_is_end(const struct region *region, uint64_t addr, size_t siz
 }
 
 /*
- * A region of its own, in no index yet, for one end of a free one. That keeps all but its size, as what is free at an
+ * An allocated region, in no index yet, for one end of a free one. That keeps all but its bytes, as what is free at an
  * address that is a little higher has the same neighbours.
  */
 static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	struct region *end;
 
-	region_unindex(map, region);
-	region->size -= size;
 	if (addr == region->addr) {
-		region->addr += size;
-		end = region_new(map, region->chunk, addr, size);
+		region_resize(map, region, addr + size, region->size - size);
+		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
 		region_link_below(end, region);
 	} else {
-		end = region_new(map, region->chunk, addr, size);
+		region_resize(map, region, region->addr, region->size - size);
+		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
 		region_link(end, region);
 	}
-	region_index(map, region);
 	return end;
 }
 
@@ -591,7 +679,7 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 		region_unguard(region);
 	}
 	region_set_stream(region, stream);
-	region->kind = REGION_MALLOC;
+	region_become(map, region, REGION_MALLOC);
 	region->id = ++map->newest;
 	if (event_pending(event))
 		region_guard(region, event);
@@ -620,7 +708,7 @@ static struct region *region_merge_zombies(struct region_map *map, struct region
 struct region *region_set_zombie(struct region_map *map, struct region *region)
 {
 	region_leave(map, region);
-	region->kind = REGION_ZOMBIE;
+	region_become(map, region, REGION_ZOMBIE);
 	if (map->keeps && !region->stray && !event_pending(region->event)) {
 		region_unguard(region);
 		region_set_stream(region, NULL);

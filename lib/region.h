@@ -95,7 +95,7 @@ struct free_set {
  * @keeps: old addresses stay mapped for when they are wanted again, and what nobody has to wait for any more is nobody's
  * @alone: the only stream may have free memory that nobody has to wait for
  * @chunks: of struct chunk, by address
- * @by_addr: all regions, by address
+ * @by_addr: all regions that are not allocated, by address
  * @last: the region that was found last by an address, as the next is often the same; or NULL
  * @mallocs: address to region
  * @unmapped: by size and address
@@ -258,11 +258,14 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 size_t region_run(const struct region *region, struct region **end);
 
 /**
- * region_at() - the region that an address lies in
+ * region_at() - the region that an address lies in, if it is not allocated
  * @map: the map
  * @addr: the address
  *
- * Return: the region; NULL: it lies in no chunk.
+ * What is allocated is found by where it starts, with region_find_malloc(): most of a pool is, and comes and goes at
+ * the ends of what is free, so that the tree by address need not know.
+ *
+ * Return: the region; NULL: it is allocated, or lies in no chunk.
  */
 struct region *region_at(struct region_map *map, uint64_t addr);
 

@@ -15,10 +15,12 @@
 /* Whether all of an extent is of one kind at a place, and nobody works through it any more. */
 static bool place_is(struct vpmm_pool *pool, const struct place *place, enum region_kind kind)
 {
+	const struct region *region = region_at(&pool->regions, place->addr);
 	uint64_t end = place->addr + place->extent->size;
 
-	for (const struct region *region = region_at(&pool->regions, place->addr); region && region->addr < end;
-	     region = region->next) {
+	if (!region)
+		return false;
+	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != kind || event_pending(region->event))
 			return false;
 	}
