@@ -9,6 +9,9 @@
 /* Bins that have no block are kept while there are no more than this. */
 #define BINS_KEPT 64
 
+/* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
+#define SPARES_KEPT 4096
+
 /* Streams that a thread finds without a lock. A pool has a number that no other ever has, so nothing here dangles. */
 #define KNOWN 16
 static _Thread_local struct {
@@ -369,7 +372,7 @@ void cache_forget(struct block *block)
 	if (block->freed > cache->marked)
 		cache->unmarked -= block->region->size;
 	block->region->block = NULL;
-	if (cache->spares == CACHE_BLOCKS_MAX) {
+	if (cache->spares == SPARES_KEPT) {
 		g_aligned_free(block);
 		return;
 	}

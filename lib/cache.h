@@ -130,7 +130,7 @@ struct bin {
  * @central: the pool's, as of the last malloc or free that was served
  * @last: the block, if that was a malloc
  * @spare: blocks to be used again
- * @spares: how many, at most CACHE_BLOCKS_MAX
+ * @spares: how many
  * @stranded: blocks that are; under the pool's lock
  * @stranded_bytes: bytes of them; under the pool's lock
  */

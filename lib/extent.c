@@ -42,9 +42,11 @@ static struct extent_block *block_of(struct extent_map *map, uint64_t page)
 {
 	uint64_t number = page / BLOCK_PAGES;
 
-	if (!map->last || map->last->number != number)
-		map->last = g_hash_table_lookup(map->active, &number);
-	return map->last;
+	struct extent_block **near = &map->near[number % EXTENT_NEAR];
+
+	if (!*near || (*near)->number != number)
+		*near = g_hash_table_lookup(map->active, &number);
+	return *near;
 }
 
 /* Of all pages of a place, once the place has come or before it goes. */
@@ -65,7 +67,7 @@ static void place_enter(struct extent_map *map, const struct place *place, struc
 		for (uint64_t i = page; i < stop; i++)
 			block->places[i % BLOCK_PAGES] = value;
 		if (!block->used) {
-			map->last = NULL;
+			map->near[block->number % EXTENT_NEAR] = NULL;
 			g_hash_table_remove(map->active, &block->number);
 		}
 		page = stop;

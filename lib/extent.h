@@ -55,6 +55,9 @@ struct extent {
 	GList whole;
 };
 
+/* How many blocks of pages are found without the table: of a pool of so many GiB, nearly all. */
+#define EXTENT_NEAR 64
+
 /* Driver calls, and the nanoseconds spent in them. */
 struct extent_calls {
 	uint64_t creates;
@@ -70,7 +73,7 @@ struct extent_calls {
  * @backend: the device
  * @page_size: what extents are multiples of
  * @active: number of a block of pages to the places of its pages
- * @last: the block that was found last, as the next is often the same; or NULL
+ * @near: blocks that were found last, each where its number says; or NULL
  * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to; it is asked again
  * @all: extents that are mapped, or were until the pool goes
  * @whole: extents of which nothing is allocated, of those that count
@@ -89,7 +92,7 @@ struct extent_map {
 	struct backend *backend;
 	size_t page_size;
 	GHashTable *active;
-	struct extent_block *last;
+	struct extent_block *near[EXTENT_NEAR];
 	GPtrArray *stray;
 	GQueue all;
 	GQueue whole;
