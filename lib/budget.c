@@ -8,12 +8,16 @@
 /* While it grows, it takes up to that part more than what is live rather than let one allocation take long. */
 #define STRETCH 4
 
-/* Remapping strains when it comes within so many allocations again, so many times. */
-#define STRAIN_APART 8
-#define STRAIN_TIMES 128
+/*
+ * Each time that memory is remapped strains by one, and of that each so many allocations take one off. No program that
+ * finds its shape comes to as much as is relieved; one that does goes on so, and little more of it is relieved again.
+ */
+#define STRAIN_FADES 512
+#define STRAIN_MOST 256
+#define STRAIN_MORE 16
 
 /* Relief comes in steps of this part of the memory, and all of it is at most that part. */
-#define RELIEF_STEP 64
+#define RELIEF_STEP 32
 #define RELIEF_MOST 4
 
 /* The most that was live in the pool, this request included. */
@@ -59,16 +63,13 @@ void budget_note_trim(struct vpmm_pool *pool)
 void budget_note_remap(struct vpmm_pool *pool)
 {
 	struct strain *strain = &pool->strain;
-	uint64_t apart = pool->counts.mallocs - strain->mallocs;
+	uint64_t faded = (pool->counts.mallocs - strain->mallocs) / STRAIN_FADES;
 
-	strain->mallocs = pool->counts.mallocs;
-	if (apart > STRAIN_APART) {
-		strain->remaps /= 2;
+	strain->mallocs += faded * STRAIN_FADES;
+	strain->remaps -= MIN(strain->remaps, faded);
+	if (++strain->remaps < STRAIN_MOST)
 		return;
-	}
-	if (++strain->remaps < STRAIN_TIMES)
-		return;
-	strain->remaps = 0;
+	strain->remaps -= STRAIN_MORE;
 	if (strain->relief < pool->peak_live / RELIEF_MOST)
 		strain->relief += pool->peak_live / RELIEF_STEP;
 }

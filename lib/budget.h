@@ -10,15 +10,15 @@ struct vpmm_pool;
 
 /**
  * struct strain - how hard it is to live within the budget
- * @mallocs: how many allocations there had been when memory was last remapped
- * @remaps: how often that was, at most so many allocations apart, since the budget was last extended
+ * @mallocs: how many allocations there had been when @remaps faded last
+ * @remaps: how often memory was remapped, less what has faded since
  * @relief: bytes that the budget was extended by
  * @past: the most that was live before memory was last given back, which does not count any more
  * @held: the memory that there was left then, which counts instead
  */
 struct strain {
 	uint64_t mallocs;
-	unsigned int remaps;
+	uint64_t remaps;
 	uint64_t relief;
 	uint64_t past;
 	uint64_t held;
