@@ -15,6 +15,9 @@
 /* With more streams than this, not every malloc looks at all of them. */
 #define PEAK_STREAMS 4
 
+/* So many are sorted as they come. */
+#define FEW 24
+
 static enum block_state state_of(const struct block *block)
 {
 	enum block_state state;
@@ -149,6 +152,23 @@ static int compare_freed(const void *a, const void *b)
 	return x->when < y->when ? -1 : x->when > y->when;
 }
 
+/* Most often there are a few, and a call for each comparison is more than all else. */
+static void sort_freed(struct freed *freed, size_t count)
+{
+	if (count > FEW) {
+		qsort(freed, count, sizeof(*freed), compare_freed);
+		return;
+	}
+	for (size_t i = 1; i < count; i++) {
+		struct freed next = freed[i];
+		size_t j = i;
+
+		for (; j > 0 && freed[j - 1].when > next.when; j--)
+			freed[j] = freed[j - 1];
+		freed[j] = next;
+	}
+}
+
 /* Takes what is marked out of a bin: the last, as those freed later come first. @lent: only what is. */
 static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struct freed *freed)
 {
@@ -201,8 +221,7 @@ static bool flush_marked(struct vpmm_pool *pool, struct cache *cache, size_t lea
 	if (cache->count)
 		count = cache_harvest(cache, least, freed, &event);
 	pthread_mutex_unlock(&cache->lock);
-	if (count > 1)
-		qsort(freed, count, sizeof(*freed), compare_freed);
+	sort_freed(freed, count);
 	for (size_t i = 0; i < count; i++) {
 		scrub_free(pool, freed[i].region, cache->stream);
 		live_leave(pool, freed[i].region, cache->stream, event);
@@ -249,8 +268,8 @@ static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CU
 	return err;
 }
 
-/* See to it that the mark stands for all that is cached. */
-static void flush_mark(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle)
+/* See to it that the mark stands for all that a flush lets go of. */
+static void flush_mark(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle, size_t least)
 {
 	struct error_kept kept;
 	int err = 0;
@@ -259,7 +278,7 @@ static void flush_mark(struct vpmm_pool *pool, struct cache *cache, struct CUstr
 	if (cache->stranded)
 		err = flush_stranded(pool, cache, handle);
 	pthread_mutex_lock(&cache->lock);
-	if (cache->count && cache->unmarked)
+	if (cache->count && cache->unmarked && (cache->unmarked_most >= least || cache->lent))
 		err = cache_mark(cache, handle);
 	pthread_mutex_unlock(&cache->lock);
 	if (err)
@@ -279,7 +298,7 @@ void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_
 		least = 0;
 	pthread_mutex_unlock(&cache->lock);
 	if ((any && unmarked) || cache->stranded)
-		flush_mark(pool, cache, handle);
+		flush_mark(pool, cache, handle, least);
 	if (any || cache->stranded)
 		flush_marked(pool, cache, least);
 }

@@ -81,6 +81,7 @@ void cache_retire(struct cache *cache)
 	cache->adopted = NULL;
 	cache->last = NULL;
 	cache->freed = cache->marked = cache->mark_seq = cache->recorded = 0;
+	cache->unmarked_most = 0;
 	cache->served = cache->nervous = 0;
 	cache->mallocs = cache->frees = cache->central = 0;
 	pthread_mutex_unlock(&cache->lock);
@@ -228,6 +229,7 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 	cache->mark_seq = ++cache->recorded;
 	cache->marked = cache->freed;
 	cache->unmarked = 0;
+	cache->unmarked_most = 0;
 	return 0;
 }
 
@@ -257,6 +259,7 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 	block->freed = ++cache->freed;
 	if (cache->legacy || (calm && cache->unmarked + more <= cache->limit)) {
 		cache->unmarked += more;
+		cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
 		return 0;
 	}
 	err = cache_mark(cache, handle);

@@ -114,6 +114,7 @@ struct bin {
  * @freed: how many frees it has taken, ever
  * @marked: how many of them the mark stands for
  * @unmarked: bytes of blocks whose last free is after that
+ * @unmarked_most: bytes of the largest block that was freed after that, or more
  * @mark: the event to record, which nobody else has; NULL: there is none yet
  * @mark_seq: which of its stream's events it is; 0: not recorded
  * @recorded: how many events were recorded on the stream
@@ -147,6 +148,7 @@ struct cache {
 	uint64_t freed;
 	uint64_t marked;
 	uint64_t unmarked;
+	size_t unmarked_most;
 	struct backend_event *mark;
 	uint64_t mark_seq;
 	uint64_t recorded;

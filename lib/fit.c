@@ -13,6 +13,7 @@ struct fit {
 	size_t size;
 	uint64_t addr;
 	uint64_t cost;
+	struct region *region;
 };
 
 uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
@@ -53,12 +54,15 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 	GTreeNode *node = set ? region_first_fit(set, fit->size) : NULL;
 
 	for (int i = 0; node && i < CANDIDATES; i++, node = g_tree_node_next(node)) {
-		const struct region *region = g_tree_node_key(node);
+		struct region *region = g_tree_node_key(node);
+		uint64_t best = fit->addr;
 
 		/* Those that follow leave more over. */
 		if ((region->size - fit->size) / LEFT_OVER > fit->cost)
 			break;
 		fit_try(fit, region->addr, region->size);
+		if (fit->addr != best)
+			fit->region = region;
 		if (region->size == fit->size)
 			break;
 	}
@@ -72,6 +76,7 @@ bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64
 	fit_try_set(&fit, &pool->regions.unused);
 	if (fit.cost == UINT64_MAX)
 		return false;
+	region_expect(&pool->regions, fit.region);
 	*addr = fit.addr;
 	return true;
 }

@@ -328,9 +328,10 @@ struct region *region_find_own(struct region_map *map, struct stream *stream, si
 	struct region *own = set ? best_fit(set->by_size, size) : NULL;
 	struct region *unused = best_fit(map->unused.by_size, size);
 
-	if (!own || !unused)
-		return own ? own : unused;
-	return own->size < unused->size ? own : unused;
+	if (!own || (unused && own->size >= unused->size))
+		own = unused;
+	region_expect(map, own);
+	return own;
 }
 
 struct region *region_find_passed(struct region_map *map, size_t size)

@@ -96,7 +96,7 @@ struct free_set {
  * @alone: the only stream may have free memory that nobody has to wait for
  * @chunks: of struct chunk, by address
  * @by_addr: all regions that are not allocated, by address
- * @last: the region that was found last by an address, as the next is often the same; or NULL
+ * @last: the region that the next address is likely to lie in, as the one before did; or NULL
  * @mallocs: address to region
  * @unmapped: by size and address
  * @unused: free memory that no stream has used
@@ -268,6 +268,16 @@ size_t region_run(const struct region *region, struct region **end);
  * Return: the region; NULL: it is allocated, or lies in no chunk.
  */
 struct region *region_at(struct region_map *map, uint64_t addr);
+
+/**
+ * region_expect() - what region_at() is asked for next lies in a region
+ * @map: the map
+ * @region: the region, which is not allocated; NULL: nothing is known
+ */
+static inline void region_expect(struct region_map *map, struct region *region)
+{
+	map->last = region;
+}
 
 /**
  * region_isolate() - make one region of exactly a range
