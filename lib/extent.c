@@ -32,10 +32,17 @@ struct extent_block {
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
+	map->page_shift = page_size & (page_size - 1) ? 0 : g_bit_storage(page_size) - 1;
 	map->active = address_table_new(g_free);
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
+}
+
+/* Nearly always a shift, and a division takes a while. */
+static uint64_t page_of(const struct extent_map *map, uint64_t addr)
+{
+	return map->page_shift ? addr >> map->page_shift : addr / map->page_size;
 }
 
 static struct extent_block *block_of(struct extent_map *map, uint64_t page)
@@ -76,7 +83,7 @@ static void place_enter(struct extent_map *map, const struct place *place, struc
 
 struct place *extent_place(struct extent_map *map, uint64_t addr)
 {
-	uint64_t page = addr / map->page_size;
+	uint64_t page = page_of(map, addr);
 	struct extent_block *block = block_of(map, page);
 
 	return block ? block->places[page % BLOCK_PAGES] : NULL;

@@ -72,6 +72,7 @@ struct extent_calls {
  * struct extent_map - all extents of a pool
  * @backend: the device
  * @page_size: what extents are multiples of
+ * @page_shift: its binary logarithm; 0: it has none
  * @active: number of a block of pages to the places of its pages
  * @near: blocks that were found last, each where its number says; or NULL
  * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to; it is asked again
@@ -91,6 +92,7 @@ struct extent_calls {
 struct extent_map {
 	struct backend *backend;
 	size_t page_size;
+	unsigned int page_shift;
 	GHashTable *active;
 	struct extent_block *near[EXTENT_NEAR];
 	GPtrArray *stray;

@@ -148,6 +148,9 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 	where = memo->count++ & memo->mask;
 	memo->log[where] = (struct decision){ .key = key, .addr = addr };
 	add_slot(memo, key, where);
+	/* The row that the next one makes room in comes nearer meanwhile. */
+	if (memo->count > memo->mask)
+		__builtin_prefetch(row_of(memo, memo->log[memo->count & memo->mask].key));
 }
 
 uint64_t memo_find(struct memo *memo, size_t size)
