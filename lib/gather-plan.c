@@ -18,9 +18,18 @@ static const struct {
 #define EXTENTS_OF_POOL 800
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
-#define EXTENTS_OF_BLOCK 20
+#define EXTENTS_OF_BLOCK 16
 #define STUCK_LITTLE 500
 #define LARGE ((size_t)1 << 30)
+
+/*
+ * Extents that are made while a pool is small are too small for what it becomes, and are moved one by one ever after.
+ * So what is created at once comes in half as many up to a size that is nothing to a large pool; but one that does not
+ * double by it is taken for what it is, and has no extent that is more than this part of it.
+ */
+#define EXTENTS_OF_START 4
+#define START_MOST ((size_t)32 << 20)
+#define START_OF_POOL 400
 
 /* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
 #define BASES 256
@@ -355,6 +364,17 @@ static size_t part_of_block(const struct gathering *g)
 	return extents->stuck_bytes < extents->bytes / STUCK_LITTLE ? g->create / EXTENTS_OF_BLOCK : 0;
 }
 
+static size_t part_of_call(const struct gathering *g)
+{
+	double large = (double)g->create * MIN(1.0, (double)g->create / LARGE);
+	uint64_t pool = g->pool->extents.bytes;
+	size_t start = MIN((size_t)(large / EXTENTS_OF_START), START_MOST);
+
+	if (g->create < pool)
+		start = MIN(start, (pool + g->create) / START_OF_POOL);
+	return MAX((size_t)(large / EXTENTS_OF_CALL), start);
+}
+
 /* How many extents of the size that is right now would be the pool. */
 static unsigned int extents_of_pool(const struct extent_map *extents)
 {
@@ -369,9 +389,10 @@ size_t gather_piece(const struct gathering *g)
 {
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
-	size_t of_call = (size_t)((double)g->create / EXTENTS_OF_CALL * MIN(1.0, (double)g->create / LARGE));
 	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
-	size_t bytes = MIN(MAX(extents->bytes / extents_of_pool(extents), MAX(of_call, part_of_block(g))), most);
+	size_t bytes = MAX(extents->bytes / extents_of_pool(extents), MAX(part_of_call(g), part_of_block(g)));
+
+	bytes = MIN(bytes, most);
 
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }

@@ -380,6 +380,32 @@ static void test_restless(void)
 	g_rand_free(rand);
 }
 
+/* How many extents a block is created in, in a pool that has so many pages and some of them stuck. */
+static uint64_t extents_of(size_t pages, size_t block)
+{
+	struct vpmm_stats before;
+	struct fixture f;
+	uint64_t made;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, pages - 2, f.streams[0]);
+	fixture_malloc_bytes(&f, PAGE + PAGE / 4, f.streams[0]);
+	before = fixture_stats(&f);
+	g_assert_cmpuint(before.stuck, >, before.mapped / 500);
+	fixture_malloc(&f, block, f.streams[0]);
+	made = fixture_stats(&f).creates - before.creates;
+	fixture_close(&f);
+	return made;
+}
+
+/* 172 MiB: extents of 7.2 where that makes another pool of it, and where it does not, no more than a 400th of it. */
+static void test_start(void)
+{
+	g_assert_cmpuint(extents_of(64, 86), ==, 30);
+	g_assert_cmpuint(extents_of(100, 86), ==, 86);
+	g_assert_cmpuint(extents_of(64, 32), ==, 32);
+}
+
 static void test_extent_max(gconstpointer data)
 {
 	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
@@ -566,6 +592,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/many-donors/and-cached", test_many_donors_and_cached);
 	g_test_add_func("/packed/many-donors/and-many-streams", test_many_donors_and_many_streams);
 	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
+	g_test_add_func("/packed/start", test_start);
 	g_test_add_func("/packed/relief", test_relief);
 	g_test_add_func("/packed/restless", test_restless);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
