@@ -6,7 +6,8 @@
 
 /*
  * How large extents are made. The more the pool has of them, the less is free within those that cannot move, but each
- * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and more the more is.
+ * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and fewer still while
+ * nothing is, as when it grows by whole pages; and more the more is.
  * No call is to take long, so what is created at once, of a gibibyte and more, comes in few, and so does what is created
  * for a block while little is stuck. None is larger than what is asked for, down to a small part of the pool: so that
  * what is freed again is whole extents, and can be put together.
@@ -14,7 +15,7 @@
 static const struct {
 	unsigned int stuck;		/* up to this part of the pool */
 	unsigned int extents;		/* so many are the pool */
-} sizes[] = { { 1500, 75 }, { 110, 500 } };
+} sizes[] = { { 100000, 16 }, { 1500, 75 }, { 110, 500 } };
 #define EXTENTS_OF_POOL 800
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8

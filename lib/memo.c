@@ -120,7 +120,7 @@ static void add_slot(struct memo *memo, uint64_t key, uint32_t where)
 
 static void memo_grow(struct memo *memo)
 {
-	memo->mask = 2 * memo->mask + 1;
+	memo->mask = 4 * memo->mask + 3;
 	memo->log = g_renew(struct decision, memo->log, memo->mask + 1);
 	g_aligned_free(memo->rows);
 	table_make(memo);

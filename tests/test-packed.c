@@ -406,6 +406,24 @@ static void test_start(void)
 	g_assert_cmpuint(extents_of(64, 32), ==, 32);
 }
 
+/* While nothing is stuck, a block that is no more than a 16th of the pool is one extent. */
+static void test_nothing_stuck(void)
+{
+	struct vpmm_stats before;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 16; i++)
+		fixture_malloc(&f, 4, f.streams[0]);
+	before = fixture_stats(&f);
+	g_assert_cmpuint(before.stuck, ==, 0);
+	g_assert_cmpuint(before.creates, >, 16);
+	for (int i = 0; i < 16; i++)
+		fixture_malloc(&f, 4, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).creates - before.creates, ==, 16);
+	fixture_close(&f);
+}
+
 static void test_extent_max(gconstpointer data)
 {
 	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
@@ -593,6 +611,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/many-donors/and-many-streams", test_many_donors_and_many_streams);
 	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
 	g_test_add_func("/packed/start", test_start);
+	g_test_add_func("/packed/nothing-stuck", test_nothing_stuck);
 	g_test_add_func("/packed/relief", test_relief);
 	g_test_add_func("/packed/restless", test_restless);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
