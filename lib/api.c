@@ -292,7 +292,8 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 }
 
 /* One try: what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
-static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit)
+static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
+		      uint64_t id)
 {
 	int err;
 
@@ -300,7 +301,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	/* A stream that is busy may be under capture, and the pool knows what to do then. */
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
-		err = pool_malloc(pool, addr, size, stream);
+		err = pool_malloc(pool, addr, size, stream, hit ? CACHE_NOBODY : id);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream);
 	else if (err)
@@ -320,13 +321,13 @@ static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	bool near = cache_is_near(pool, stream);
-	uint64_t addr = 0;
+	uint64_t addr = 0, id = CACHE_NOBODY;
 	int err, hit = 0;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
 	if (G_LIKELY(near))
-		hit = cache_malloc(pool, &addr, size, stream);
+		hit = cache_malloc(pool, &addr, size, stream, &id);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
 		return 0;
@@ -335,18 +336,18 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 	if (err)
 		return err;
 	if (pool->settings.cache && (!near || hit < 0))
-		hit = cache_malloc(pool, &addr, size, stream);
+		hit = cache_malloc(pool, &addr, size, stream, &id);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
 		pool->backend->ops->leave(pool->backend);
 		return 0;
 	}
-	err = try_malloc(pool, &addr, size, stream, hit);
+	err = try_malloc(pool, &addr, size, stream, hit, id);
 	while (err == -ENOMEM && ask_for_memory(pool, size)) {
 		err = call_enter(&pool, "vpmm_malloc");
 		if (err)
 			return err;
-		err = try_malloc(pool, &addr, size, stream, 0);
+		err = try_malloc(pool, &addr, size, stream, 0, CACHE_NOBODY);
 	}
 	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;

@@ -147,25 +147,24 @@ static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
  * Locks the cache of a stream; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
  * central call meets it, and lets the thread know.
  */
-static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, struct cache **cache)
+static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
 {
 	struct backend *be = pool->backend;
-	uint64_t id;
 	size_t i;
 	int err;
 
-	err = be->ops->stream_id(be, handle, &id);
+	err = be->ops->stream_id(be, handle, id);
 	if (G_UNLIKELY(err))
 		return err;
-	i = known_slot(pool, id);
-	if (G_LIKELY(known[i].id == id && known[i].pool == pool->serial))
+	i = known_slot(pool, *id);
+	if (G_LIKELY(known[i].id == *id && known[i].pool == pool->serial))
 		*cache = known[i].cache;
 	else
-		*cache = cache_look_up(pool, id);
+		*cache = cache_look_up(pool, *id);
 	if (G_UNLIKELY(!*cache))
 		return 0;
 	pthread_mutex_lock(&(*cache)->lock);
-	if (G_LIKELY((*cache)->id == id))
+	if (G_LIKELY((*cache)->id == *id))
 		return 0;
 	pthread_mutex_unlock(&(*cache)->lock);
 	*cache = NULL;
@@ -183,7 +182,7 @@ static void enter_period(struct cache *cache, struct vpmm_pool *pool)
 	cache->lowest = cache->bytes;
 }
 
-int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
 {
 	struct cache *cache;
 	struct block *block;
@@ -193,7 +192,7 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	size = pool_round(pool, size);
 	if (!size)
 		return 0;
-	err = cache_lock(pool, handle, &cache);
+	err = cache_lock(pool, handle, id, &cache);
 	if (G_UNLIKELY(err || !cache))
 		return err;
 	bin = table_find(&cache->bins, size);
@@ -289,9 +288,10 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 {
 	struct cache *cache;
 	struct block *block;
+	uint64_t id;
 	int ret;
 
-	ret = cache_lock(pool, handle, &cache);
+	ret = cache_lock(pool, handle, &id, &cache);
 	if (G_UNLIKELY(ret || !cache))
 		return ret;
 	block = table_find(&cache->blocks, addr);

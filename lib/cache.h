@@ -216,10 +216,11 @@ void cache_delete(struct cache *cache, struct backend *be);
  * @addr: receives the address
  * @size: bytes
  * @handle: the stream
+ * @id: receives its id, where it was asked for, as that takes a while; otherwise it stays as it is
  *
  * Return: 1, 0 when the central call is to do it, or what the backend's stream_id returns.
  */
-int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
+int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id);
 
 /**
  * cache_free() - free into the cache of the stream

@@ -291,13 +291,16 @@ int pool_malloc_regions(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, st
 	return packed_malloc(pool, addr, bytes, stream, handle);
 }
 
-int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id)
 {
 	struct stream *stream;
 	size_t bytes;
-	int err;
+	int err = 0;
 
-	err = stream_get(&pool->streams, handle, &stream);
+	if (id != CACHE_NOBODY)
+		stream = stream_meet(&pool->streams, id, handle);
+	else
+		err = stream_get(&pool->streams, handle, &stream);
 	if (err == -EBUSY)
 		return capture_malloc(pool, addr, size, handle);
 	if (err)

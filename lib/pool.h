@@ -141,10 +141,11 @@ void pool_delete(struct vpmm_pool *pool);
  * @addr: receives the address
  * @size: bytes, not 0
  * @handle: the stream
+ * @id: its id, if this call has asked for it already, so that it is not under capture; otherwise CACHE_NOBODY
  *
  * Return: 0, or as vpmm_malloc().
  */
-int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
+int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id);
 
 /**
  * pool_malloc_regions() - the same from the regions, for a stream that is known

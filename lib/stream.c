@@ -82,6 +82,13 @@ struct stream *stream_find(struct stream_map *map, uint64_t id)
 	return g_hash_table_lookup(map->by_id, &id);
 }
 
+struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle)
+{
+	struct stream *stream = g_hash_table_lookup(map->by_id, &id);
+
+	return stream ? stream : stream_new(map, id, handle == STREAM_NULL || handle == STREAM_LEGACY, false);
+}
+
 int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream)
 {
 	uint64_t id;
@@ -90,9 +97,7 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 	err = map->backend->ops->stream_id(map->backend, handle, &id);
 	if (err)
 		return err;
-	*stream = g_hash_table_lookup(map->by_id, &id);
-	if (!*stream)
-		*stream = stream_new(map, id, handle == STREAM_NULL || handle == STREAM_LEGACY, false);
+	*stream = stream_meet(map, id, handle);
 	return 0;
 }
 

@@ -122,6 +122,16 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
 void stream_map_clear(struct stream_map *map);
 
 /**
+ * stream_meet() - the stream of an id, whether the pool has met it or not
+ * @map: the map
+ * @id: the driver's id
+ * @handle: a handle of it
+ *
+ * Return: the stream.
+ */
+struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle);
+
+/**
  * stream_get() - the stream that a handle means now
  * @map: the map
  * @handle: the handle
