@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <glib.h>
+#include <stdbool.h>
 
 #include "memo.h"
 
@@ -180,11 +181,16 @@ uint64_t memo_find(struct memo *memo, size_t size)
 void memo_put(struct memo *memo, size_t size, uint64_t addr)
 {
 	uint64_t key = key_of(memo, size);
+	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
 	uint32_t *slot = memo->absent == key ? NULL : find_slot(memo, key);
+	bool again = memo->next && last->key == key;
 
 	memo->absent = 0;
+	/* What was found last may be found again where it follows, even if the table finds another, or none. */
+	if (again)
+		last->addr = addr;
 	if (slot)
 		memo->log[*slot & WHERE].addr = addr;
-	else
+	else if (!again)
 		append(memo, key, addr);
 }

@@ -124,6 +124,26 @@ static void test_row_overflows(void)
 	memo_clear(&memo);
 }
 
+/* What the table does not find, and was found where it follows, is decided anew there, too. */
+static void test_later_decision_follows(void)
+{
+	size_t sizes[3 * MEMO_WAYS];
+	struct memo memo;
+
+	find_row(sizes, G_N_ELEMENTS(sizes));
+	memo_init(&memo);
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+		memo_put(&memo, sizes[i], 0x1000 + i);
+	memo.next = 0;
+	g_assert_cmphex(memo_find(&memo, sizes[0]), ==, 0x1000);
+	memo_put(&memo, sizes[0], 0x2000);
+	memo.next = 0;
+	g_assert_cmphex(memo_find(&memo, sizes[0]), ==, 0x2000);
+	g_assert_cmphex(memo_find(&memo, sizes[1]), ==, 0x1001);
+	g_assert_cmpuint(memo.count, ==, G_N_ELEMENTS(sizes));
+	memo_clear(&memo);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -133,5 +153,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/memo/forgets", test_forgets);
 	g_test_add_func("/memo/any-order", test_any_order);
 	g_test_add_func("/memo/row-overflows", test_row_overflows);
+	g_test_add_func("/memo/later-decision-follows", test_later_decision_follows);
 	return g_test_run();
 }
