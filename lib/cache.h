@@ -12,7 +12,8 @@
  * which is always there; later the handle may be gone, and that of a per-thread stream means another stream elsewhere.
  * So a cache has one mark, an event that is recorded again and again, and stands for all frees up to then. A free goes
  * without a record, and leaves its block unmarked, as long as the bytes of such blocks stay below a limit and nobody
- * in the pool is short of memory: what is unmarked is the stream's alone until its next call that looks around. The
+ * in the pool is short of memory: what is unmarked is the stream's alone until its next call that looks around for as
+ * much, or is marked, and a small block may so stay its own for long. The
  * bytes of a block count until the next record even if it is allocated again meanwhile, as what was submitted before
  * that free may still be pending, and another stream that frees the block need not come after it.
  *
