@@ -20,15 +20,6 @@
 		err_; \
 	})
 
-/* Places are found by page. A table with an entry a page would be most of the price of a large extent. */
-#define BLOCK_PAGES 512
-
-struct extent_block {
-	uint64_t number;
-	unsigned int used;
-	struct place *places[BLOCK_PAGES];
-};
-
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
@@ -39,20 +30,11 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	g_queue_init(&map->whole);
 }
 
-/* Nearly always a shift, and a division takes a while. */
-static uint64_t page_of(const struct extent_map *map, uint64_t addr)
+struct extent_block *extent_block(struct extent_map *map, uint64_t number)
 {
-	return map->page_shift ? addr >> map->page_shift : addr / map->page_size;
-}
-
-static struct extent_block *block_of(struct extent_map *map, uint64_t page)
-{
-	uint64_t number = page / BLOCK_PAGES;
-
 	struct extent_block **near = &map->near[number % EXTENT_NEAR];
 
-	if (!*near || (*near)->number != number)
-		*near = g_hash_table_lookup(map->active, &number);
+	*near = g_hash_table_lookup(map->active, &number);
 	return *near;
 }
 
@@ -62,31 +44,23 @@ static void place_enter(struct extent_map *map, const struct place *place, struc
 	uint64_t page = place->addr / map->page_size, end = page + place->extent->size / map->page_size;
 
 	while (page < end) {
-		uint64_t stop = MIN(end, (page / BLOCK_PAGES + 1) * BLOCK_PAGES);
-		struct extent_block *block = block_of(map, page);
+		uint64_t stop = MIN(end, (page / EXTENT_BLOCK + 1) * EXTENT_BLOCK);
+		struct extent_block *block = extent_block(map, page / EXTENT_BLOCK);
 
 		if (!block) {
 			block = g_new0(struct extent_block, 1);
-			block->number = page / BLOCK_PAGES;
+			block->number = page / EXTENT_BLOCK;
 			g_hash_table_insert(map->active, &block->number, block);
 		}
 		block->used = value ? block->used + (stop - page) : block->used - (stop - page);
 		for (uint64_t i = page; i < stop; i++)
-			block->places[i % BLOCK_PAGES] = value;
+			block->places[i % EXTENT_BLOCK] = value;
 		if (!block->used) {
 			map->near[block->number % EXTENT_NEAR] = NULL;
 			g_hash_table_remove(map->active, &block->number);
 		}
 		page = stop;
 	}
-}
-
-struct place *extent_place(struct extent_map *map, uint64_t addr)
-{
-	uint64_t page = page_of(map, addr);
-	struct extent_block *block = block_of(map, page);
-
-	return block ? block->places[page % BLOCK_PAGES] : NULL;
 }
 
 static void extent_delete(struct extent_map *map, struct extent *extent)

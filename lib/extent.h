@@ -13,8 +13,6 @@
 
 struct backend;
 struct backend_event;
-struct extent_block;
-
 struct extent;
 
 /**
@@ -53,6 +51,15 @@ struct extent {
 	uint64_t stamp;
 	GList all;
 	GList whole;
+};
+
+/* Places are found by page. A table with an entry a page would be most of the price of a large extent. */
+#define EXTENT_BLOCK 512
+
+struct extent_block {
+	uint64_t number;
+	unsigned int used;
+	struct place *places[EXTENT_BLOCK];
 };
 
 /* How many blocks of pages are found without the table: of a pool of so many GiB, nearly all. */
@@ -145,13 +152,32 @@ void extent_retry_stray(struct extent_map *map);
 void extent_release(struct extent_map *map, GPtrArray *extents, guint first);
 
 /**
+ * extent_block() - look a block of pages up in the table, so that it is near afterwards
+ * @map: the map
+ * @number: its number
+ *
+ * Return: the block; NULL: nothing is mapped there.
+ */
+struct extent_block *extent_block(struct extent_map *map, uint64_t number);
+
+/**
  * extent_place() - what is mapped at an address
  * @map: the map
  * @addr: the address
  *
  * Return: the place that the address lies in, or NULL.
  */
-struct place *extent_place(struct extent_map *map, uint64_t addr);
+static inline struct place *extent_place(struct extent_map *map, uint64_t addr)
+{
+	/* Nearly always a shift, and a division takes a while. */
+	uint64_t page = map->page_shift ? addr >> map->page_shift : addr / map->page_size;
+	uint64_t number = page / EXTENT_BLOCK;
+	struct extent_block *block = map->near[number % EXTENT_NEAR];
+
+	if (G_UNLIKELY(!block || block->number != number))
+		block = extent_block(map, number);
+	return block ? block->places[page % EXTENT_BLOCK] : NULL;
+}
 
 /**
  * extent_collect() - the extents that are mapped in a range

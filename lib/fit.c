@@ -16,24 +16,35 @@ struct fit {
 	struct region *region;
 };
 
-uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
+/* What lies before a range in its first extent, and cannot move any longer once the range is taken. */
+static uint64_t broken_before(struct vpmm_pool *pool, uint64_t addr)
 {
 	const struct place *first = extent_place(&pool->extents, addr);
-	const struct place *last = extent_place(&pool->extents, addr + size - 1);
-	uint64_t broken = 0;
 
-	if (!first->extent->live)
-		broken += addr - first->addr;
-	if (!last->extent->live)
-		broken += last->addr + last->extent->size - (addr + size);
-	return broken;
+	return first->extent->live ? 0 : addr - first->addr;
+}
+
+static uint64_t broken_behind(struct vpmm_pool *pool, uint64_t end)
+{
+	const struct place *last = extent_place(&pool->extents, end - 1);
+
+	return last->extent->live ? 0 : last->addr + last->extent->size - end;
+}
+
+uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	return broken_before(pool, addr) + broken_behind(pool, addr + size);
 }
 
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
 static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 {
-	uint64_t cost = fit_breaks(fit->pool, addr, fit->size) + left;
+	uint64_t cost = left + broken_before(fit->pool, addr);
 
+	/* Most are too much by now, and each look takes a while. */
+	if (cost > fit->cost)
+		return;
+	cost += broken_behind(fit->pool, addr + fit->size);
 	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
 		fit->cost = cost;
 		fit->addr = addr;
