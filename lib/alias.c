@@ -104,7 +104,7 @@ void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct place *place = extent_place(&pool->extents, addr);
+		struct place *place = extent_place_mapped(&pool->extents, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
 		struct region *region = region_at(&pool->regions, addr);
 
@@ -119,7 +119,7 @@ void alias_unify(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct place *place = extent_place(&pool->extents, addr);
+		struct place *place = extent_place_mapped(&pool->extents, addr);
 
 		if (place->extent->split && !place->extent->live)
 			claim_part(pool, place, 0, place->extent->size);

@@ -38,6 +38,16 @@ struct extent_block *extent_block(struct extent_map *map, uint64_t number)
 	return *near;
 }
 
+struct place *extent_place(struct extent_map *map, uint64_t addr)
+{
+	uint64_t page = extent_page(map, addr);
+	struct extent_block *block = map->near[page / EXTENT_BLOCK % EXTENT_NEAR];
+
+	if (!block || block->number != page / EXTENT_BLOCK)
+		block = extent_block(map, page / EXTENT_BLOCK);
+	return block ? block->places[page % EXTENT_BLOCK] : NULL;
+}
+
 /* Of all pages of a place, once the place has come or before it goes. */
 static void place_enter(struct extent_map *map, const struct place *place, struct place *value)
 {
@@ -231,7 +241,7 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct extent *extent = extent_place(map, addr)->extent;
+		struct extent *extent = extent_place_mapped(map, addr)->extent;
 
 		g_ptr_array_add(extents, extent);
 		addr += extent->size;
@@ -259,7 +269,7 @@ static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t siz
 	bool split = false;
 
 	while (addr < end) {
-		struct place *place = extent_place(map, addr);
+		struct place *place = extent_place_mapped(map, addr);
 		struct extent *extent = place->extent;
 		uint64_t stop = MIN(end, place->addr + extent->size);
 

@@ -167,16 +167,35 @@ struct extent_block *extent_block(struct extent_map *map, uint64_t number);
  *
  * Return: the place that the address lies in, or NULL.
  */
-static inline struct place *extent_place(struct extent_map *map, uint64_t addr)
+struct place *extent_place(struct extent_map *map, uint64_t addr);
+
+/* A number of a page; nearly always a shift, as a division takes a while. */
+static inline uint64_t extent_page(const struct extent_map *map, uint64_t addr)
 {
-	/* Nearly always a shift, and a division takes a while. */
-	uint64_t page = map->page_shift ? addr >> map->page_shift : addr / map->page_size;
-	uint64_t number = page / EXTENT_BLOCK;
+	return map->page_shift ? addr >> map->page_shift : addr / map->page_size;
+}
+
+/**
+ * extent_place_mapped() - the same of an address where something is mapped, as the caller knows
+ * @map: the map
+ * @addr: the address
+ *
+ * Return: the place.
+ */
+static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t addr)
+{
+	uint64_t page = extent_page(map, addr), number = page / EXTENT_BLOCK;
 	struct extent_block *block = map->near[number % EXTENT_NEAR];
+	struct place *place;
 
 	if (G_UNLIKELY(!block || block->number != number))
 		block = extent_block(map, number);
-	return block ? block->places[page % EXTENT_BLOCK] : NULL;
+	if (!block)
+		__builtin_unreachable();
+	place = block->places[page % EXTENT_BLOCK];
+	if (!place)
+		__builtin_unreachable();
+	return place;
 }
 
 /**

@@ -19,14 +19,14 @@ struct fit {
 /* What lies before a range in its first extent, and cannot move any longer once the range is taken. */
 static uint64_t broken_before(struct vpmm_pool *pool, uint64_t addr)
 {
-	const struct place *first = extent_place(&pool->extents, addr);
+	const struct place *first = extent_place_mapped(&pool->extents, addr);
 
 	return first->extent->live ? 0 : addr - first->addr;
 }
 
 static uint64_t broken_behind(struct vpmm_pool *pool, uint64_t end)
 {
-	const struct place *last = extent_place(&pool->extents, end - 1);
+	const struct place *last = extent_place_mapped(&pool->extents, end - 1);
 
 	return last->extent->live ? 0 : last->addr + last->extent->size - end;
 }
