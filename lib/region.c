@@ -509,7 +509,7 @@ static struct event *event_keep_later(struct event *held, struct event *other)
 	return other;
 }
 
-/* Gives a free region other bytes. Mostly it stays where it is among those of its stream, and no tree changes. */
+/* Gives a free region other bytes. Often it stays where it is among those of its stream, and no tree changes. */
 static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	GTree *tree = region_set_of(map, region)->by_size;
