@@ -41,10 +41,8 @@ struct extent_block *extent_block(struct extent_map *map, uint64_t number)
 struct place *extent_place(struct extent_map *map, uint64_t addr)
 {
 	uint64_t page = extent_page(map, addr);
-	struct extent_block *block = map->near[page / EXTENT_BLOCK % EXTENT_NEAR];
+	struct extent_block *block = extent_block_of(map, page);
 
-	if (!block || block->number != page / EXTENT_BLOCK)
-		block = extent_block(map, page / EXTENT_BLOCK);
 	return block ? block->places[page % EXTENT_BLOCK] : NULL;
 }
 
@@ -55,7 +53,7 @@ static void place_enter(struct extent_map *map, const struct place *place, struc
 
 	while (page < end) {
 		uint64_t stop = MIN(end, (page / EXTENT_BLOCK + 1) * EXTENT_BLOCK);
-		struct extent_block *block = extent_block(map, page / EXTENT_BLOCK);
+		struct extent_block *block = extent_block_of(map, page);
 
 		if (!block) {
 			block = g_new0(struct extent_block, 1);

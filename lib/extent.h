@@ -175,6 +175,15 @@ static inline uint64_t extent_page(const struct extent_map *map, uint64_t addr)
 	return map->page_shift ? addr >> map->page_shift : addr / map->page_size;
 }
 
+/* The block that a page is in, or NULL; nearly always one that is near. */
+static inline struct extent_block *extent_block_of(struct extent_map *map, uint64_t page)
+{
+	uint64_t number = page / EXTENT_BLOCK;
+	struct extent_block *block = map->near[number % EXTENT_NEAR];
+
+	return G_LIKELY(block && block->number == number) ? block : extent_block(map, number);
+}
+
 /**
  * extent_place_mapped() - the same of an address where something is mapped, as the caller knows
  * @map: the map
@@ -184,12 +193,10 @@ static inline uint64_t extent_page(const struct extent_map *map, uint64_t addr)
  */
 static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t addr)
 {
-	uint64_t page = extent_page(map, addr), number = page / EXTENT_BLOCK;
-	struct extent_block *block = map->near[number % EXTENT_NEAR];
+	uint64_t page = extent_page(map, addr);
+	struct extent_block *block = extent_block_of(map, page);
 	struct place *place;
 
-	if (G_UNLIKELY(!block || block->number != number))
-		block = extent_block(map, number);
 	if (!block)
 		__builtin_unreachable();
 	place = block->places[page % EXTENT_BLOCK];

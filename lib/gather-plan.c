@@ -394,7 +394,6 @@ size_t gather_piece(const struct gathering *g)
 	size_t bytes = MAX(extents->bytes / extents_of_pool(extents), MAX(part_of_call(g), part_of_block(g)));
 
 	bytes = MIN(bytes, most);
-
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 
