@@ -19,8 +19,9 @@
  *
  * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
  * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
- * many streams are destroyed without a word. What is too little to be of use is none: each free of such a stream is
- * marked. A stream that has nothing left is forgotten now and then, and its cache and its share go to one to come.
+ * many streams are destroyed without a word. Who comes first, and most often has nobody to keep anything from, has eight
+ * times as much of it. What is too little to be of use is none: each free of such a stream is marked. A stream that has
+ * nothing left is forgotten now and then, and its cache and its share go to one to come.
  *
  * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
  * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.

@@ -163,11 +163,13 @@ static void stage_base(struct sweep *s)
 	s->number = 5 * PAGE;
 }
 
-/* Memory that has moved, and is asked for where it was. */
+/* Memory that has moved, and is asked for where it was. The first stream of all keeps more for itself. */
 static void stage_recalled(struct sweep *s)
 {
-	void *a = sweep_have(s, 2 * PAGE, 0), *b, *block;
+	void *a, *b, *block;
 
+	sweep_have(s, PAGE, 2);
+	a = sweep_have(s, 2 * PAGE, 0);
 	sweep_have(s, PAGE, 0);
 	b = sweep_have(s, 2 * PAGE, 0);
 	sweep_have(s, PAGE, 0);

@@ -7,8 +7,8 @@
 #include "cache-fixture.h"
 #include "pool.h"
 
-/* The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages. */
-#define LIMIT_PAGES 2
+/* The 40 MiB that the first stream may free without a record on a device of 80 GiB. */
+#define LIMIT_PAGES 20
 
 static void test_hit(void)
 {
@@ -360,12 +360,37 @@ static void test_limit_of_unmarked(void)
 	calm(&f, f.streams[0]);
 	mark(&f, f.streams[0]);
 	before = records(&f);
-	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++) {
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
 		fixture_free(&f, ptrs[i], f.streams[0]);
-	}
 
-	/* Two without, and one that stands for the three. */
+	/* As many without, and one that stands for them all. */
 	g_assert_cmpuint(records(&f) - before, ==, G_N_ELEMENTS(ptrs) / (LIMIT_PAGES + 1));
+	fixture_close(&f);
+}
+
+static uint64_t limit_of(struct fixture *f, struct CUstream_st *handle)
+{
+	struct backend *be = f->pool->backend;
+	struct stream *stream;
+
+	fixture_free(f, fixture_malloc(f, 1, handle), handle);
+	assert_ok(be->ops->enter(be));
+	assert_ok(stream_get(&f->pool->streams, handle, &stream));
+	be->ops->leave(be);
+	return stream->cache->limit;
+}
+
+/* The default stream has no use for a share; of the others, the first has the largest. */
+static void test_shares_of_unmarked(void)
+{
+	uint64_t share = ((uint64_t)80 << 30) / (16 * 1024);
+	struct fixture f;
+
+	open_cached(&f);
+	g_assert_cmpuint(limit_of(&f, NULL), ==, 0);
+	g_assert_cmpuint(limit_of(&f, f.streams[0]), ==, 8 * share);
+	g_assert_cmpuint(limit_of(&f, f.streams[1]), ==, share);
+	g_assert_cmpuint(limit_of(&f, f.streams[2]), ==, share);
 	fixture_close(&f);
 }
 
@@ -555,6 +580,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/legacy", test_legacy);
 	g_test_add_func("/cache/per-thread", test_per_thread);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
+	g_test_add_func("/cache/shares-of-unmarked", test_shares_of_unmarked);
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
 	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
