@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <stdatomic.h>
+
 #include "budget.h"
 #include "pool.h"
 
@@ -9,10 +11,12 @@
 #define STRETCH 4
 
 /*
- * Each time that memory is remapped strains by one, and of that each so many allocations take one off. No program that
- * finds its shape comes to as much as is relieved; one that does goes on so, and little more of it is relieved again.
+ * Each strain counts for one, and so many allocations take one off, or so many nanoseconds, which makes a percent of the
+ * time: who allocates no more often than that has no use for more memory. No program that finds its shape comes to as
+ * much as is relieved; one that does goes on so, and little more of it is relieved again.
  */
 #define STRAIN_FADES 512
+#define STRAIN_FADES_NS 10000000
 #define STRAIN_MOST 256
 #define STRAIN_MORE 16
 
@@ -20,12 +24,16 @@
 #define RELIEF_STEP 32
 #define RELIEF_MOST 4
 
-/* The most that was live in the pool, this request included. */
+/* The most that was live in the pool. */
+static uint64_t peak_live(const struct vpmm_pool *pool)
+{
+	return pool->peak_live > pool->strain.past ? pool->peak_live - pool->peak_over : pool->strain.held;
+}
+
+/* The same, this request included. */
 static uint64_t most_live(const struct vpmm_pool *pool, size_t size)
 {
-	uint64_t peak = pool->peak_live > pool->strain.past ? pool->peak_live : pool->strain.held;
-
-	return MAX(peak, pool_live(pool) + size);
+	return MAX(peak_live(pool), pool_live(pool) + size);
 }
 
 /* Whole pages that are missing to a number of bytes. */
@@ -58,18 +66,32 @@ void budget_note_trim(struct vpmm_pool *pool)
 	pool->strain.past = pool->peak_live;
 	pool->strain.held = pool_mapped(pool);
 	pool->strain.relief = 0;
+	atomic_store_explicit(&pool->at_ease, false, memory_order_relaxed);
 }
 
-void budget_note_remap(struct vpmm_pool *pool)
+bool budget_has_ease(const struct vpmm_pool *pool, size_t size)
+{
+	return room_to(pool, peak_live(pool) + pool->strain.relief) >= size;
+}
+
+static void strain_fade(struct strain *strain, uint64_t mallocs, uint64_t ns)
+{
+	uint64_t served = (mallocs - strain->mallocs) / STRAIN_FADES;
+	uint64_t passed = (ns - strain->ns) / STRAIN_FADES_NS;
+
+	strain->mallocs += served * STRAIN_FADES;
+	strain->ns += passed * STRAIN_FADES_NS;
+	strain->sum -= MIN(strain->sum, served + passed);
+}
+
+void budget_note_strain(struct vpmm_pool *pool)
 {
 	struct strain *strain = &pool->strain;
-	uint64_t faded = (pool->counts.mallocs - strain->mallocs) / STRAIN_FADES;
 
-	strain->mallocs += faded * STRAIN_FADES;
-	strain->remaps -= MIN(strain->remaps, faded);
-	if (++strain->remaps < STRAIN_MOST)
+	strain_fade(strain, pool->counts.mallocs, pool->backend->ops->now(pool->backend));
+	if (++strain->sum < STRAIN_MOST)
 		return;
-	strain->remaps -= STRAIN_MORE;
-	if (strain->relief < pool->peak_live / RELIEF_MOST)
-		strain->relief += pool->peak_live / RELIEF_STEP;
+	strain->sum -= STRAIN_MORE;
+	strain->relief = MIN(strain->relief + peak_live(pool) / RELIEF_STEP, peak_live(pool) / RELIEF_MOST);
+	atomic_store_explicit(&pool->at_ease, true, memory_order_relaxed);
 }

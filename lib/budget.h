@@ -3,6 +3,7 @@
 #ifndef BUDGET_H
 #define BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,15 +11,17 @@ struct vpmm_pool;
 
 /**
  * struct strain - how hard it is to live within the budget
- * @mallocs: how many allocations there had been when @remaps faded last
- * @remaps: how often memory was remapped, less what has faded since
+ * @mallocs: how many allocations there had been when @sum faded last
+ * @ns: when it faded last, on the backend's clock
+ * @sum: how often an allocation was a strain, less what has faded since
  * @relief: bytes that the budget was extended by
  * @past: the most that was live before memory was last given back, which does not count any more
  * @held: the memory that there was left then, which counts instead
  */
 struct strain {
 	uint64_t mallocs;
-	uint64_t remaps;
+	uint64_t ns;
+	uint64_t sum;
 	uint64_t relief;
 	uint64_t past;
 	uint64_t held;
@@ -55,12 +58,24 @@ size_t budget_stretch(const struct vpmm_pool *pool, size_t size);
 void budget_note_trim(struct vpmm_pool *pool);
 
 /**
- * budget_note_remap() - memory had to be remapped to serve an allocation
+ * budget_note_strain() - memory had to be remapped to serve an allocation, or a cache to be emptied although at ease
  * @pool: the pool; its lock is held
  *
  * A program that has this done all the time, and not only while it finds its shape, would rather have a little more
- * memory: the budget is extended, in small steps and up to a quarter, until it is done seldom.
+ * memory: the budget is extended, in small steps and up to a quarter, until it is done seldom. From the first step on
+ * the pool is at ease: what is cached stays where it is as long as that can be, and serves what is a little smaller.
  */
-void budget_note_remap(struct vpmm_pool *pool);
+void budget_note_strain(struct vpmm_pool *pool);
+
+/**
+ * budget_has_ease() - whether a pool at ease may take as much more, so that what is cached can stay where it is
+ * @pool: the pool; its lock is held
+ * @size: bytes
+ *
+ * What is cached does not count as live here.
+ *
+ * Return: whether it may.
+ */
+bool budget_has_ease(const struct vpmm_pool *pool, size_t size);
 
 #endif /* BUDGET_H */

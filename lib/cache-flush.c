@@ -189,20 +189,28 @@ static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struc
 	return count;
 }
 
-static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
+static size_t class_harvest(struct cache *cache, unsigned int class, size_t least, struct freed *freed)
 {
-	struct bin **link = &cache->listed, *bin;
+	struct bin **link = &cache->listed[class], *bin;
 	size_t count = 0;
 
 	while ((bin = *link)) {
 		if (bin->size >= least || cache->lent)
 			count += bin_harvest(cache, bin, bin->size < least, freed + count);
-		bin->listed = bin->top;
-		if (bin->listed)
+		if (bin->top)
 			link = &bin->next;
 		else
-			*link = bin->next;
+			cache_unlist(cache, link);
 	}
+	return count;
+}
+
+static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
+{
+	size_t count = 0;
+
+	for (uint64_t left = cache->classes; left; left &= left - 1)
+		count += class_harvest(cache, (unsigned int)__builtin_ctzll(left), least, freed + count);
 	for (size_t i = 0; i < count; i++)
 		cache_forget(freed[i].region->block);
 	if (count)
@@ -483,7 +491,7 @@ void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
 
 void cache_note_peak(struct vpmm_pool *pool, bool asked)
 {
-	uint64_t most = pool_live(pool), cached = 0, more = 0;
+	uint64_t most = pool_live(pool), cached = 0, more = 0, over = 0;
 	unsigned int served = 0;
 	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
 	guint streams = g_hash_table_size(pool->streams.by_id);
@@ -501,6 +509,7 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 
 		pthread_mutex_lock(&cache->lock);
 		cached += cache->bytes + cache->stranded_bytes;
+		over += cache->over;
 		if (cache->central == central) {
 			more = cache->bytes - cache->lowest;
 			served++;
@@ -508,7 +517,11 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 		pthread_mutex_unlock(&cache->lock);
 	}
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
-	pool->peak_live = MAX(pool->peak_live, most - cached + (served == 1 ? more : 0));
+	most = most - cached + (served == 1 ? more : 0);
+	if (most > pool->peak_live) {
+		pool->peak_live = most;
+		pool->peak_over = over;
+	}
 }
 
 struct region *cache_last(struct vpmm_pool *pool, bool *served)
@@ -557,6 +570,8 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 		return broken(block, "belongs to another stream");
 	if (block->freed > cache->freed)
 		return broken(block, "was freed later than anything");
+	if (block->over && (block->state == BLOCK_CACHED || block->state == BLOCK_STRANDED))
+		return broken(block, "is free, and larger than what was asked for");
 	if (block->state == BLOCK_STRANDED)
 		return block->event ? 0 : broken(block, "has no event");
 	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
@@ -574,8 +589,13 @@ static int check_bins(const struct cache *cache)
 	uint64_t blocks = 0, count = 0, lent = 0, bytes = 0, listed = 0, marks = 0;
 	int err;
 
-	for (const struct bin *bin = cache->listed; bin; bin = bin->next)
-		listed++;
+	for (unsigned int i = 0; i < CACHE_CLASSES; i++) {
+		for (const struct bin *bin = cache->listed[i]; bin; bin = bin->next)
+			listed += bin->class == i;
+		if (!cache->listed[i] != !(cache->classes >> i & 1))
+			return error_set(-EUCLEAN, "class %u of the cache of stream %" PRIu64 " is not told apart from "
+					 "those that are empty", i, cache->stream->id);
+	}
 
 	for (size_t i = 0; i <= cache->bins.mask; i++) {
 		const struct bin *bin = cache->bins.slots[i].value;
@@ -608,7 +628,7 @@ static int check_bins(const struct cache *cache)
 
 static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 {
-	uint64_t cached = 0, unmarked = 0, stranded = 0;
+	uint64_t cached = 0, unmarked = 0, stranded = 0, over = 0;
 	int err = 0;
 
 	for (size_t i = 0; i <= cache->blocks.mask && !err; i++) {
@@ -620,6 +640,7 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		if (err)
 			return err;
 		cached += block->state == BLOCK_CACHED;
+		over += block->over;
 		unmarked += block->freed > cache->marked ? block->bin->size : 0;
 	}
 	for (const struct block *block = cache->stranded; block; block = block->next) {
@@ -636,6 +657,8 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
 	if (!err)
 		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
+	if (!err)
+		err = expect(cache, over, cache->over, "bytes more than was asked for");
 	if (!err && !cache->legacy && cache->unmarked > cache->limit)
 		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " has %" PRIu64 " bytes unmarked, and a limit "
 				"of %" PRIu64, cache->stream->id, cache->unmarked, cache->limit);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The hot path: what a stream's malloc and free do with its cache, and what the cache is made of. */
 #include <stdatomic.h>
+#include <string.h>
 #include <glib.h>
 
 #include "cache.h"
@@ -8,6 +9,12 @@
 
 /* Bins that have no block are kept while there are no more than this. */
 #define BINS_KEPT 64
+
+/* Below a mebibyte all sizes are of one class. */
+#define CLASSES_LOG 20
+
+/* What a request may get where the pool is at ease: no more than this part above what it needs. */
+#define NEAR_PART 4
 
 /* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
@@ -77,7 +84,8 @@ void cache_retire(struct cache *cache)
 	table_init(&cache->bins);
 	cache->id = CACHE_NOBODY;
 	cache->stream = NULL;
-	cache->listed = NULL;
+	memset(cache->listed, 0, sizeof(cache->listed));
+	cache->classes = 0;
 	cache->adopted = NULL;
 	cache->last = NULL;
 	cache->freed = cache->marked = cache->mark_seq = cache->recorded = 0;
@@ -182,6 +190,45 @@ static void enter_period(struct cache *cache, struct vpmm_pool *pool)
 	cache->lowest = cache->bytes;
 }
 
+/* Of a size: a mebibyte and up to a quarter more, and so on. */
+static unsigned int class_of(size_t size)
+{
+	unsigned int log = 63 - (unsigned int)__builtin_clzll(size);
+
+	if (log < CLASSES_LOG)
+		return 0;
+	return MIN((log - CLASSES_LOG) * 4 + (size >> (log - 2) & 3) + 1, CACHE_CLASSES - 1);
+}
+
+/* The smallest cached block of a class that has @size bytes, and no more than @most. */
+static struct bin *class_find(struct cache *cache, unsigned int class, size_t size, size_t most)
+{
+	struct bin **link = &cache->listed[class], *bin, *best = NULL;
+
+	while ((bin = *link)) {
+		if (!bin->top) {
+			cache_unlist(cache, link);
+			continue;
+		}
+		if (bin->size >= size && bin->size <= most && (!best || bin->size < best->size))
+			best = bin;
+		link = &bin->next;
+	}
+	return best;
+}
+
+/* A block that is a little too large is no loss to a pool that has more than it needs. */
+static struct bin *find_near(struct cache *cache, size_t size)
+{
+	size_t most = size + size / NEAR_PART;
+	unsigned int last = class_of(most);
+	struct bin *bin = NULL;
+
+	for (unsigned int class = MAX(class_of(size), 1); class <= last && !bin; class++)
+		bin = class_find(cache, class, size, most);
+	return bin;
+}
+
 int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
 {
 	struct cache *cache;
@@ -196,11 +243,15 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	if (G_UNLIKELY(err || !cache))
 		return err;
 	bin = table_find(&cache->bins, size);
+	if ((!bin || !bin->top) && atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
+		bin = find_near(cache, size);
 	block = bin ? bin->top : NULL;
 	if (block) {
 		enter_period(cache, pool);
 		bin->top = block->next;
 		block->state = BLOCK_LIVE;
+		block->over = bin->size - size;
+		cache->over += block->over;
 		cache->last = block;
 		cache_uncount(cache, block);
 		cache->lowest = MIN(cache->lowest, cache->bytes);
@@ -267,16 +318,21 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 	return err;
 }
 
+static void bin_list(struct cache *cache, struct bin *bin)
+{
+	bin->listed = true;
+	bin->next = cache->listed[bin->class];
+	cache->listed[bin->class] = bin;
+	cache->classes |= UINT64_C(1) << bin->class;
+}
+
 static void bin_push(struct cache *cache, struct block *block)
 {
 	block->state = BLOCK_CACHED;
 	block->next = block->bin->top;
 	block->bin->top = block;
-	if (!block->bin->listed) {
-		block->bin->listed = true;
-		block->bin->next = cache->listed;
-		cache->listed = block->bin;
-	}
+	if (!block->bin->listed)
+		bin_list(cache, block->bin);
 	cache->last = NULL;
 	cache->count++;
 	cache->lent += block->lent;
@@ -300,6 +356,8 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 		ret = note_free(cache, pool, block, handle);
 		if (!ret) {
 			enter_period(cache, pool);
+			cache->over -= block->over;
+			block->over = 0;
 			bin_push(cache, block);
 			ret = 1;
 		}
@@ -326,6 +384,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	if (!bin) {
 		bin = alloc_apart(sizeof(*bin), CACHE_ALIGN / 2);
 		bin->size = size;
+		bin->class = class_of(size);
 		table_insert(&cache->bins, size, bin);
 	}
 	return bin;
@@ -358,18 +417,37 @@ void cache_add(struct region *region, bool lent)
 	pthread_mutex_unlock(&cache->lock);
 }
 
+static void drop_unused(struct cache *cache, struct bin *bin)
+{
+	if (bin->blocks || bin->listed || cache->bins.used <= BINS_KEPT)
+		return;
+	table_remove(&cache->bins, bin->size);
+	g_aligned_free(bin);
+}
+
+void cache_unlist(struct cache *cache, struct bin **link)
+{
+	struct bin *bin = *link;
+
+	*link = bin->next;
+	bin->listed = false;
+	if (!cache->listed[bin->class])
+		cache->classes &= ~(UINT64_C(1) << bin->class);
+	drop_unused(cache, bin);
+}
+
 void cache_forget(struct block *block)
 {
 	struct cache *cache = block->cache;
 	struct bin *bin = block->bin;
 
 	table_remove(&cache->blocks, block->addr);
-	if (!--bin->blocks && !bin->listed && cache->bins.used > BINS_KEPT) {
-		table_remove(&cache->bins, bin->size);
-		g_aligned_free(bin);
-	}
+	bin->blocks--;
+	drop_unused(cache, bin);
 	if (cache->last == block)
 		cache->last = NULL;
+	cache->over -= block->over;
+	block->over = 0;
 	if (block->state == BLOCK_STRANDED)
 		return;
 	if (block->freed > cache->marked)

@@ -23,6 +23,8 @@
  * times as much of it. What is too little to be of use is none: each free of such a stream is marked. A stream that has
  * nothing left is forgotten now and then, and its cache and its share go to one to come.
  *
+ * In a pool at ease, which has more memory than it needs, a cached block serves what is up to a quarter smaller as well.
+ *
  * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
  * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.
  */
@@ -51,6 +53,9 @@ struct vpmm_pool;
 /* After somebody was short of memory, so many frees of each cache are marked. */
 #define CACHE_NERVOUS 64
 
+/* Bins of sizes that are alike, four classes to a doubling from a mebibyte on; the first class has all below. */
+#define CACHE_CLASSES 64
+
 /* No two threads write to one cache line, nor to the one that the processor fetches along with it. */
 #define CACHE_ALIGN 128
 
@@ -70,6 +75,7 @@ enum block_state {
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
  * @freed: which of the cache's frees was its last; 0: it was not freed yet
+ * @over: bytes that it is larger than what was asked for when it was allocated from the cache
  * @event: stranded: the point in the stream that freed it
  * @state: what it is
  * @lent: it is a small request in memory that large ones could have: not in pages of the spans' own
@@ -81,6 +87,7 @@ struct block {
 	struct bin *bin;
 	struct block *next;
 	uint64_t freed;
+	size_t over;
 	struct event *event;
 	enum block_state state;
 	bool lent;
@@ -91,13 +98,15 @@ struct block {
  * @size: bytes
  * @top: those that are cached, the last that was freed first
  * @blocks: how many there are, cached or not
- * @listed: it is in the cache's list of those that may have cached blocks
+ * @class: of its size
+ * @listed: it is in the cache's list of those of its class that may have cached blocks
  * @next: the next in there
  */
 struct bin {
 	size_t size;
 	struct block *top;
 	size_t blocks;
+	unsigned int class;
 	bool listed;
 	struct bin *next;
 };
@@ -112,7 +121,8 @@ struct bin {
  * @most: bytes that may be cached
  * @blocks: address to block; all but those that are stranded
  * @bins: size to bin
- * @listed: the bins that may have cached blocks
+ * @listed: the bins that may have cached blocks, by class
+ * @classes: a bit for each class that has any
  * @freed: how many frees it has taken, ever
  * @marked: how many of them the mark stands for
  * @unmarked: bytes of blocks whose last free is after that
@@ -127,6 +137,7 @@ struct bin {
  * @count: how many blocks are cached
  * @lent: how many of them are small, in memory that large requests could have
  * @bytes: bytes of them
+ * @over: bytes that those that are allocated are larger than what was asked for
  * @lowest: the fewest that these were since @central changed
  * @mallocs: allocations that were served
  * @frees: frees that were taken
@@ -146,7 +157,8 @@ struct cache {
 	uint64_t most;
 	struct table blocks;
 	struct table bins;
-	struct bin *listed;
+	struct bin *listed[CACHE_CLASSES];
+	uint64_t classes;
 	uint64_t freed;
 	uint64_t marked;
 	uint64_t unmarked;
@@ -161,6 +173,7 @@ struct cache {
 	size_t count;
 	size_t lent;
 	uint64_t bytes;
+	uint64_t over;
 	uint64_t lowest;
 	uint64_t mallocs;
 	uint64_t frees;
@@ -259,6 +272,13 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 	cache->lent -= block->lent;
 	cache->bytes -= block->bin->size;
 }
+
+/**
+ * cache_unlist() - a bin has no cached block
+ * @cache: the cache; its lock is held
+ * @link: where it is in the list of its class; what follows is there afterwards
+ */
+void cache_unlist(struct cache *cache, struct bin **link);
 
 /**
  * cache_forget() - a block is no block of the cache any more

@@ -69,7 +69,7 @@ static void gather_count(struct gathering *g)
 	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
 		counts->defrags++;
 	if (g->donors->len)
-		budget_note_remap(g->pool);
+		budget_note_strain(g->pool);
 	for (guint i = 0; i < g->donors->len; i++)
 		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	if (g->create) {

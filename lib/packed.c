@@ -227,6 +227,19 @@ static int packed_gather(struct vpmm_pool *pool, uint64_t *addr, size_t size, st
 	return err;
 }
 
+/* What was found, where the decision before was @known. */
+static int packed_reuse(struct vpmm_pool *pool, uint64_t known, uint64_t addr, size_t size, struct stream *stream,
+			struct CUstream_st *handle)
+{
+	int err;
+
+	if (addr != known)
+		memo_put(&pool->memo, size, addr);
+	err = packed_take(pool, &pool->regions, addr, size, stream, handle);
+	pool->counts.reuses += !err;
+	return err;
+}
+
 /* What is mapped, or else what can be gathered. */
 static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 		      struct CUstream_st *handle, bool frugal)
@@ -240,11 +253,27 @@ static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 		return err;
 	if (!*addr)
 		return packed_gather(pool, addr, size, stream, handle, frugal);
-	if (*addr != known)
-		memo_put(&pool->memo, size, *addr);
-	err = packed_take(pool, &pool->regions, *addr, size, stream, handle);
-	pool->counts.reuses += !err;
-	return err;
+	return packed_reuse(pool, known, *addr, size, stream, handle);
+}
+
+/*
+ * As packed_try(), with what is cached left where it is: emptying a cache and filling it again takes longer than all
+ * else. *@addr stays 0 where that cannot be.
+ */
+static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+			      struct CUstream_st *handle)
+{
+	uint64_t known = memo_find(&pool->memo, size);
+	int err;
+
+	*addr = 0;
+	err = packed_recall(pool, known, size, stream, false, addr);
+	if (err || *addr || fit_find(pool, stream, size, addr))
+		return err ? err : packed_reuse(pool, known, *addr, size, stream, handle);
+	if (budget_has_ease(pool, size))
+		return packed_gather(pool, addr, size, stream, handle, false);
+	budget_note_strain(pool);
+	return 0;
 }
 
 static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
@@ -252,6 +281,11 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 {
 	int err;
 
+	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed)) {
+		err = packed_try_at_ease(pool, addr, size, stream, handle);
+		if (*addr || (err && err != -ENOMEM))
+			return err;
+	}
 	packed_look_around(pool, stream, handle, size);
 	if (pool->regions.dead.head) {
 		err = zombie_reap(pool);

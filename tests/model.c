@@ -305,6 +305,16 @@ static void take_captured(struct model *m, struct model_allocation *a)
 	}
 }
 
+/* A pool at ease may give what is a little larger. */
+static void take_near(const struct model *m, struct model_allocation *a)
+{
+	size_t size = live_find(m->f.pool, (uintptr_t)a->ptr)->size;
+
+	g_assert_cmpuint(size, >=, a->bytes);
+	g_assert_cmpuint(size, <=, a->bytes + (m->f.pool->at_ease ? a->bytes / 4 : 0));
+	a->bytes = size;
+}
+
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
 {
 	bool captured = model_is_captured(m, stream);
@@ -329,6 +339,8 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 	a->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	if (captured)
 		take_captured(m, a);
+	else if (a->bytes)
+		take_near(m, a);
 	g_assert_cmpuint((uintptr_t)ptr % alignment(m, a), ==, 0);
 	assert_apart(m, a);
 	verify_fresh(m, a, flags);

@@ -320,66 +320,6 @@ static void test_many_donors_and_much_more(void)
 	fixture_close(&f);
 }
 
-/* Remapping again and again extends the budget, by and by; remapping now and then, or at first only, does not. */
-static void test_relief(void)
-{
-	struct vpmm_pool *pool;
-	struct fixture f;
-	uint64_t step;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	fixture_malloc(&f, 64, f.streams[0]);
-	fixture_stats(&f);
-	pool = f.pool;
-	step = pool->peak_live / 32;
-	g_assert_cmpuint(step, ==, 2 * PAGE);
-	for (int i = 0; i < 255; i++)
-		budget_note_remap(pool);
-	g_assert_cmpuint(pool->strain.relief, ==, 0);
-	for (int i = 0; i < 1000; i++) {
-		pool->counts.mallocs += 512;
-		budget_note_remap(pool);
-	}
-	g_assert_cmpuint(pool->strain.relief, ==, 0);
-	budget_note_remap(pool);
-	g_assert_cmpuint(pool->strain.relief, ==, step);
-	for (int i = 0; i < 15; i++)
-		budget_note_remap(pool);
-	g_assert_cmpuint(pool->strain.relief, ==, step);
-	budget_note_remap(pool);
-	g_assert_cmpuint(pool->strain.relief, ==, 2 * step);
-	for (int i = 0; i < 1000; i++)
-		budget_note_remap(pool);
-	g_assert_cmpuint(pool->strain.relief, ==, 8 * step);
-	fixture_close(&f);
-}
-
-/* A load that never repeats comes to rest: it has hardly anything remapped any more, for no more than a quarter more. */
-static void test_restless(void)
-{
-	enum { LIVE = 64, ROUNDS = 20000, LAST = 2000 };
-	struct vpmm_stats before = { 0 }, stats;
-	GRand *rand = g_rand_new_with_seed(7);
-	void *ptrs[LIVE] = { 0 };
-	struct fixture f;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	for (int i = 0; i < ROUNDS; i++) {
-		void **ptr = &ptrs[g_rand_int_range(rand, 0, LIVE)];
-
-		if (i == ROUNDS - LAST)
-			before = fixture_stats(&f);
-		if (*ptr)
-			fixture_free(&f, *ptr, f.streams[0]);
-		*ptr = fixture_malloc(&f, (size_t)g_rand_int_range(rand, 1, 17), f.streams[0]);
-	}
-	stats = fixture_stats(&f);
-	g_assert_cmpuint(stats.defrags - before.defrags, <=, LAST / 100);
-	g_assert_cmpuint(stats.peak_mapped, <=, stats.peak_live + stats.peak_live / 4 + stats.peak_live / 32);
-	fixture_close(&f);
-	g_rand_free(rand);
-}
-
 /* How many extents a block is created in, in a pool that has so many pages and some of them stuck. */
 static uint64_t extents_of(size_t pages, size_t block)
 {
@@ -612,8 +552,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
 	g_test_add_func("/packed/start", test_start);
 	g_test_add_func("/packed/nothing-stuck", test_nothing_stuck);
-	g_test_add_func("/packed/relief", test_relief);
-	g_test_add_func("/packed/restless", test_restless);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);
