@@ -31,6 +31,8 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	err = stream_get(&pool->streams, handle, &stream);
 	if (err)
 		return err;
+	/* What is free has to be told apart from what is free for this stream, even if there is no other yet. */
+	pool->streams.sole = NULL;
 	pool_begin_central(pool, stream, handle);
 	cache = stream->cache;
 	err = use_retire_stream(pool, stream, handle);

@@ -380,17 +380,21 @@ static uint64_t limit_of(struct fixture *f, struct CUstream_st *handle)
 	return stream->cache->limit;
 }
 
-/* The default stream has no use for a share; of the others, the first has the largest. */
+/* The default stream has no use for a share; of the others, who comes when nobody has one gets the largest. */
 static void test_shares_of_unmarked(void)
 {
 	uint64_t share = ((uint64_t)80 << 30) / (16 * 1024);
 	struct fixture f;
 
-	open_cached(&f);
-	g_assert_cmpuint(limit_of(&f, NULL), ==, 0);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	g_assert_cmpuint(limit_of(&f, f.streams[0]), ==, 8 * share);
-	g_assert_cmpuint(limit_of(&f, f.streams[1]), ==, share);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+	g_assert_cmpuint(limit_of(&f, NULL), ==, 0);
+	g_assert_cmpuint(limit_of(&f, f.streams[1]), ==, 8 * share);
 	g_assert_cmpuint(limit_of(&f, f.streams[2]), ==, share);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[2]));
+	g_assert_cmpuint(limit_of(&f, f.streams[3]), ==, 8 * share);
 	fixture_close(&f);
 }
 
