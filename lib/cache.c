@@ -298,6 +298,18 @@ static bool is_calm(struct cache *cache, struct vpmm_pool *pool)
 	return false;
 }
 
+/*
+ * Bytes that may be unmarked when a block is freed: more of them as long as there is nobody to keep them from. But a
+ * stream that has nothing else may be about to go, and others to come.
+ */
+static uint64_t most_unmarked(const struct cache *cache)
+{
+	const struct stream *stream = cache->stream;
+	bool sole = atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
+
+	return sole && cache->blocks.used > cache->count + 1 ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
+}
+
 /* A free with a record, or, where that will do, without. */
 static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *block, struct CUstream_st *handle)
 {
@@ -307,7 +319,7 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 	int err;
 
 	block->freed = ++cache->freed;
-	if (cache->legacy || (calm && cache->unmarked + more <= cache->limit)) {
+	if (cache->legacy || (calm && cache->unmarked + more <= most_unmarked(cache))) {
 		cache->unmarked += more;
 		cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
 		return 0;

@@ -19,8 +19,8 @@
  *
  * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
  * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
- * many streams are destroyed without a word. Who comes first, and most often has nobody to keep anything from, has eight
- * times as much of it. What is too little to be of use is none: each free of such a stream is marked. A stream that has
+ * many streams are destroyed without a word. The first has eight times as much as long as it is the only one, and has
+ * something allocated: there is nobody to keep anything from, and it is not about to go. What is too little to be of use is none: each free of such a stream is marked. A stream that has
  * nothing left is forgotten now and then, and its cache and its share go to one to come.
  *
  * In a pool at ease, which has more memory than it needs, a cached block serves what is up to a quarter smaller as well.
@@ -52,6 +52,9 @@ struct vpmm_pool;
 
 /* After somebody was short of memory, so many frees of each cache are marked. */
 #define CACHE_NERVOUS 64
+
+/* The only stream may leave so many times as much unmarked. */
+#define CACHE_SOLE_SHARES 8
 
 /* Bins of sizes that are alike, four classes to a doubling from a mebibyte on; the first class has all below. */
 #define CACHE_CLASSES 64

@@ -8,26 +8,19 @@
 /* A query takes a tenth of a microsecond; all of hundreds of streams would be felt. */
 #define POLL_SOME 8
 
-/* What may be unmarked is twice so many shares; who comes late has this part of what is left, if that is worth it. */
+/* What may be unmarked is enough for so many streams; later ones have this part of what is left, if that is worth it. */
 #define STREAMS_EVEN 16
-/* Who comes first is most often the only one, and has so many. */
-#define FIRST_SHARES 8
 #define UNMARKED_LEAST (64 * 1024)
 
 /* Ids of captures are apart from those of streams. */
 #define CAPTURED ((uint64_t)1 << 63)
-
-static uint64_t unmarked_in_all(const struct stream_map *map)
-{
-	return 2 * STREAMS_EVEN * map->unmarked;
-}
 
 void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
 		     void (*passed)(void *guarded))
 {
 	*map = (struct stream_map){ .backend = backend, .passed = passed, .unmarked = unmarked };
 	map->most_cached = UINT64_MAX;
-	map->unmarked_left = unmarked_in_all(map);
+	map->unmarked_left = 2 * STREAMS_EVEN * unmarked;
 	map->caches = g_ptr_array_new();
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
@@ -51,9 +44,7 @@ void stream_map_clear(struct stream_map *map)
 /* What is given to one is missing for the next, so that all streams there ever are leave little unmarked together. */
 static uint64_t take_unmarked(struct stream_map *map)
 {
-	bool first = map->unmarked_left == unmarked_in_all(map);
-	uint64_t limit = first ? FIRST_SHARES * map->unmarked :
-				 MIN(map->unmarked, map->unmarked_left / STREAMS_EVEN);
+	uint64_t limit = MIN(map->unmarked, map->unmarked_left / STREAMS_EVEN);
 
 	if (limit < UNMARKED_LEAST)
 		limit = 0;
@@ -69,6 +60,7 @@ static struct stream *stream_new(struct stream_map *map, uint64_t id, bool legac
 	stream->id = id;
 	stream->map = map;
 	stream->captured = captured;
+	stream->first = !map->met;
 	g_queue_init(&stream->pending);
 	stream->busy_link.data = stream;
 	stream->cache = cache_new(stream, legacy, captured || legacy ? 0 : take_unmarked(map), spare);

@@ -58,6 +58,7 @@ struct event {
  * @cache: what it has freed and keeps for itself, and the lock under which its events are recorded
  * @zombies: how many zombies wait for its events, likewise
  * @refs: how many regions and events it is the stream of
+ * @first: there was none before it
  * @captured: it stands for a capture: nothing can be recorded on it, and it cannot be made to wait
  * @busy_link: links it into the pool's busy streams while it has pending events
  */
@@ -69,6 +70,7 @@ struct stream {
 	struct cache *cache;
 	unsigned int zombies;
 	uint64_t refs;
+	bool first;
 	bool captured;
 	GList busy_link;
 };
@@ -81,7 +83,7 @@ struct stream {
  * @unmarked_left: the same of all streams that are yet to come
  * @most_cached: bytes that a stream may keep for itself
  * @by_id: id to stream
- * @sole: the only stream, as long as there has been but one
+ * @sole: the only stream, as long as there has been but one; a cache looks at it under its own lock
  * @met: how many there have been
  * @busy: those with pending events
  * @caches: those of streams that are forgotten, for streams to come; of struct cache
@@ -95,7 +97,7 @@ struct stream_map {
 	uint64_t unmarked_left;
 	uint64_t most_cached;
 	GHashTable *by_id;
-	struct stream *sole;
+	struct stream *_Atomic sole;
 	uint64_t met;
 	GQueue busy;
 	GPtrArray *caches;

@@ -163,7 +163,7 @@ static void stage_base(struct sweep *s)
 	s->number = 5 * PAGE;
 }
 
-/* Memory that has moved, and is asked for where it was. The first stream of all keeps more for itself. */
+/* Memory that has moved, and is asked for where it was. A stream that is alone would keep more for itself. */
 static void stage_recalled(struct sweep *s)
 {
 	void *a, *b, *block;

@@ -7,8 +7,12 @@
 #include "cache-fixture.h"
 #include "pool.h"
 
-/* The 40 MiB that the first stream may free without a record on a device of 80 GiB. */
-#define LIMIT_PAGES 20
+/*
+ * The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages; the 40 MiB of one that is alone,
+ * 20.
+ */
+#define LIMIT_PAGES 2
+#define SOLE_PAGES 20
 
 static void test_hit(void)
 {
@@ -348,53 +352,64 @@ static void test_per_thread(void)
 	fixture_close(&f);
 }
 
-static void test_limit_of_unmarked(void)
+/* Frees blocks of a page that make up the limit, and one more, which records an event for all: that twice. */
+static void check_limit(struct fixture *f, size_t limit)
 {
-	void *ptrs[2 * (LIMIT_PAGES + 1)];
-	struct fixture f;
+	size_t count = 2 * (limit + 1);
+	void **ptrs = g_new(void *, count);
 	uint64_t before;
 
-	open_cached(&f);
-	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
-		ptrs[i] = fixture_malloc(&f, 1, f.streams[0]);
-	calm(&f, f.streams[0]);
-	mark(&f, f.streams[0]);
-	before = records(&f);
-	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
-		fixture_free(&f, ptrs[i], f.streams[0]);
+	for (size_t i = 0; i < count; i++)
+		ptrs[i] = fixture_malloc(f, 1, f->streams[0]);
+	calm(f, f->streams[0]);
+	mark(f, f->streams[0]);
+	before = records(f);
+	for (size_t i = 0; i < count; i++) {
+		g_assert_cmpuint(records(f) - before, ==, i / (limit + 1));
+		fixture_free(f, ptrs[i], f->streams[0]);
+	}
+	g_assert_cmpuint(records(f) - before, ==, 2);
+	g_free(ptrs);
+}
 
-	/* As many without, and one that stands for them all. */
-	g_assert_cmpuint(records(&f) - before, ==, G_N_ELEMENTS(ptrs) / (LIMIT_PAGES + 1));
+static void test_limit_of_unmarked(void)
+{
+	struct fixture f;
+
+	open_cached(&f);
+	fixture_malloc(&f, 1, f.streams[1]);
+	check_limit(&f, LIMIT_PAGES);
 	fixture_close(&f);
 }
 
-static uint64_t limit_of(struct fixture *f, struct CUstream_st *handle)
+/*
+ * Who is alone keeps nothing from others, unless it has nothing else and may be about to go; once there is another, the
+ * next free marks all that is unmarked.
+ */
+static void test_limit_of_sole(void)
 {
-	struct backend *be = f->pool->backend;
-	struct stream *stream;
-
-	fixture_free(f, fixture_malloc(f, 1, handle), handle);
-	assert_ok(be->ops->enter(be));
-	assert_ok(stream_get(&f->pool->streams, handle, &stream));
-	be->ops->leave(be);
-	return stream->cache->limit;
-}
-
-/* The default stream has no use for a share; of the others, who comes when nobody has one gets the largest. */
-static void test_shares_of_unmarked(void)
-{
-	uint64_t share = ((uint64_t)80 << 30) / (16 * 1024);
 	struct fixture f;
+	uint64_t before;
+	void *ptr, *last;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	g_assert_cmpuint(limit_of(&f, f.streams[0]), ==, 8 * share);
-	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
-	g_assert_cmpuint(limit_of(&f, NULL), ==, 0);
-	g_assert_cmpuint(limit_of(&f, f.streams[1]), ==, 8 * share);
-	g_assert_cmpuint(limit_of(&f, f.streams[2]), ==, share);
-	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
-	assert_ok(vpmm_stream_retire(f.pool, f.streams[2]));
-	g_assert_cmpuint(limit_of(&f, f.streams[3]), ==, 8 * share);
+	open_cached(&f);
+	ptr = fixture_malloc(&f, LIMIT_PAGES + 1, f.streams[0]);
+	calm(&f, f.streams[0]);
+	before = records(&f);
+	fixture_free(&f, ptr, f.streams[0]);
+	g_assert_cmpuint(records(&f), ==, before + 1);
+	last = fixture_malloc(&f, 1, f.streams[0]);
+	check_limit(&f, SOLE_PAGES);
+	ptr = fixture_malloc(&f, SOLE_PAGES, f.streams[0]);
+	calm(&f, f.streams[0]);
+	mark(&f, f.streams[0]);
+	before = records(&f);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[1]);
+	g_assert_cmpuint(records(&f), ==, before);
+	fixture_free(&f, last, f.streams[0]);
+	g_assert_cmpuint(records(&f), ==, before + 1);
+	check_limit(&f, LIMIT_PAGES);
 	fixture_close(&f);
 }
 
@@ -584,7 +599,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/legacy", test_legacy);
 	g_test_add_func("/cache/per-thread", test_per_thread);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
-	g_test_add_func("/cache/shares-of-unmarked", test_shares_of_unmarked);
+	g_test_add_func("/cache/limit-of-sole", test_limit_of_sole);
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
 	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
