@@ -2,6 +2,8 @@
 #include <stdatomic.h>
 
 #include "budget.h"
+#include "cache.h"
+#include "error.h"
 #include "pool.h"
 
 /* A pool takes this part more than the most that was live rather than remap what it has. */
@@ -24,16 +26,29 @@
 #define RELIEF_STEP 32
 #define RELIEF_MOST 4
 
-/* The most that was live in the pool. */
+/* At ease, blocks are a little too large: no more than by this part. */
+#define EASE_TAKES 4
+
+/* The most that was live in the pool, as far as it was asked for. */
 static uint64_t peak_live(const struct vpmm_pool *pool)
 {
-	return pool->peak_live > pool->strain.past ? pool->peak_live - pool->peak_over : pool->strain.held;
+	return pool->peak_live > pool->strain.past ? pool->peak_asked : pool->strain.held;
 }
 
-/* The same, this request included. */
-static uint64_t most_live(const struct vpmm_pool *pool, size_t size)
+/* Bytes that are allocated; at ease, caches are not emptied before anybody looks. */
+static uint64_t live_now(struct vpmm_pool *pool)
 {
-	return MAX(peak_live(pool), pool_live(pool) + size);
+	struct cache_sums cached = { 0 };
+
+	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
+		cache_sum(pool, &cached);
+	return pool_live(pool) - cached.bytes;
+}
+
+/* The most that was live, this request included. */
+static uint64_t most_live(struct vpmm_pool *pool, size_t size)
+{
+	return MAX(peak_live(pool), live_now(pool) + size);
 }
 
 /* Whole pages that are missing to a number of bytes. */
@@ -47,14 +62,14 @@ static size_t room_to(const struct vpmm_pool *pool, uint64_t limit)
 	return room / pool->settings.page_size * pool->settings.page_size;
 }
 
-size_t budget_room(const struct vpmm_pool *pool, size_t size)
+size_t budget_room(struct vpmm_pool *pool, size_t size)
 {
 	uint64_t most = most_live(pool, size);
 
 	return room_to(pool, most + most / EXCESS + pool->strain.relief);
 }
 
-size_t budget_stretch(const struct vpmm_pool *pool, size_t size)
+size_t budget_stretch(struct vpmm_pool *pool, size_t size)
 {
 	uint64_t most = pool_live(pool) + size;
 
@@ -66,12 +81,32 @@ void budget_note_trim(struct vpmm_pool *pool)
 	pool->strain.past = pool->peak_live;
 	pool->strain.held = pool_mapped(pool);
 	pool->strain.relief = 0;
+	pool->strain.scarce = false;
+	atomic_store_explicit(&pool->at_ease, false, memory_order_relaxed);
+}
+
+void budget_note_scarce(struct vpmm_pool *pool)
+{
+	pool->strain.scarce = true;
 	atomic_store_explicit(&pool->at_ease, false, memory_order_relaxed);
 }
 
 bool budget_has_ease(const struct vpmm_pool *pool, size_t size)
 {
 	return room_to(pool, peak_live(pool) + pool->strain.relief) >= size;
+}
+
+/* Whether the memory that blocks which are too large may take is there, and was whenever it was asked for. */
+static bool can_be_at_ease(const struct vpmm_pool *pool)
+{
+	struct backend_info info = { 0 };
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (pool->backend->ops->info(pool->backend, &info))
+		error_restore(&kept);
+	return !pool->strain.scarce &&
+	       MIN(info.memory_free, extent_room(&pool->extents)) >= peak_live(pool) / EASE_TAKES;
 }
 
 static void strain_fade(struct strain *strain, uint64_t mallocs, uint64_t ns)
@@ -93,5 +128,5 @@ void budget_note_strain(struct vpmm_pool *pool)
 		return;
 	strain->sum -= STRAIN_MORE;
 	strain->relief = MIN(strain->relief + peak_live(pool) / RELIEF_STEP, peak_live(pool) / RELIEF_MOST);
-	atomic_store_explicit(&pool->at_ease, true, memory_order_relaxed);
+	atomic_store_explicit(&pool->at_ease, can_be_at_ease(pool), memory_order_relaxed);
 }

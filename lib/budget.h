@@ -17,6 +17,7 @@ struct vpmm_pool;
  * @relief: bytes that the budget was extended by
  * @past: the most that was live before memory was last given back, which does not count any more
  * @held: the memory that there was left then, which counts instead
+ * @scarce: memory has run out since
  */
 struct strain {
 	uint64_t mallocs;
@@ -25,6 +26,7 @@ struct strain {
 	uint64_t relief;
 	uint64_t past;
 	uint64_t held;
+	bool scarce;
 };
 
 /**
@@ -34,7 +36,7 @@ struct strain {
  *
  * Return: bytes, whole pages.
  */
-size_t budget_room(const struct vpmm_pool *pool, size_t size);
+size_t budget_room(struct vpmm_pool *pool, size_t size);
 
 /**
  * budget_stretch() - what a pool may still take where an allocation would take long otherwise
@@ -47,7 +49,7 @@ size_t budget_room(const struct vpmm_pool *pool, size_t size);
  *
  * Return: bytes, whole pages.
  */
-size_t budget_stretch(const struct vpmm_pool *pool, size_t size);
+size_t budget_stretch(struct vpmm_pool *pool, size_t size);
 
 /**
  * budget_note_trim() - the pool was asked to hold less
@@ -63,9 +65,18 @@ void budget_note_trim(struct vpmm_pool *pool);
  *
  * A program that has this done all the time, and not only while it finds its shape, would rather have a little more
  * memory: the budget is extended, in small steps and up to a quarter, until it is done seldom. From the first step on
- * the pool is at ease: what is cached stays where it is as long as that can be, and serves what is a little smaller.
+ * the pool is at ease, if there is memory: what is cached stays where it is as long as that can be, and serves what is a
+ * little smaller.
  */
 void budget_note_strain(struct vpmm_pool *pool);
+
+/**
+ * budget_note_scarce() - memory, mappings or addresses have run out
+ * @pool: the pool; its lock is held
+ *
+ * What blocks are too large by may be what is missing: the pool is not at ease again before it is trimmed.
+ */
+void budget_note_scarce(struct vpmm_pool *pool);
 
 /**
  * budget_has_ease() - whether a pool at ease may take as much more, so that what is cached can stay where it is

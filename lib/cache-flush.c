@@ -498,7 +498,7 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 	GHashTableIter iter;
 	gpointer stream;
 
-	if (most <= pool->peak_live)
+	if (most <= pool->peak_asked)
 		return;
 	if (!asked && streams > PEAK_STREAMS && ++pool->peak_skipped < streams)
 		return;
@@ -518,10 +518,8 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 	}
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
 	most = most - cached + (served == 1 ? more : 0);
-	if (most > pool->peak_live) {
-		pool->peak_live = most;
-		pool->peak_over = over;
-	}
+	pool->peak_live = MAX(pool->peak_live, most);
+	pool->peak_asked = MAX(pool->peak_asked, most - over);
 }
 
 struct region *cache_last(struct vpmm_pool *pool, bool *served)

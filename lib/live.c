@@ -35,7 +35,7 @@ void live_enter(struct vpmm_pool *pool, struct region *region)
 	if (pool->settings.cache)
 		cache_add(region, is_lent(pool, region));
 	else
-		pool->peak_live = MAX(pool->peak_live, pool_live(pool));
+		pool->peak_live = pool->peak_asked = MAX(pool->peak_live, pool_live(pool));
 }
 
 void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct event *event)

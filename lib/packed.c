@@ -258,7 +258,7 @@ static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 
 /*
  * As packed_try(), with what is cached left where it is: emptying a cache and filling it again takes longer than all
- * else. *@addr stays 0 where that cannot be.
+ * else. Nor does it look at what other streams are at, or wait for them. *@addr stays 0 where all that cannot be.
  */
 static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			      struct CUstream_st *handle)
@@ -270,21 +270,26 @@ static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 	err = packed_recall(pool, known, size, stream, false, addr);
 	if (err || *addr || fit_find(pool, stream, size, addr))
 		return err ? err : packed_reuse(pool, known, *addr, size, stream, handle);
-	if (budget_has_ease(pool, size))
-		return packed_gather(pool, addr, size, stream, handle, false);
-	budget_note_strain(pool);
-	return 0;
+	return budget_has_ease(pool, size) ? packed_gather(pool, addr, size, stream, handle, false) : 0;
+}
+
+/* Of several threads each would keep all that it has freed, and the others would take ever more. */
+static bool packed_is_at_ease(struct vpmm_pool *pool)
+{
+	return atomic_load_explicit(&pool->at_ease, memory_order_relaxed) && !packed_is_crowded(pool);
 }
 
 static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			       struct CUstream_st *handle)
 {
+	bool emptied = false;
 	int err;
 
-	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed)) {
+	if (packed_is_at_ease(pool)) {
 		err = packed_try_at_ease(pool, addr, size, stream, handle);
-		if (*addr || (err && err != -ENOMEM))
+		if (err ? err != -ENOMEM : *addr != 0)
 			return err;
+		emptied = cache_withheld(stream->cache);
 	}
 	packed_look_around(pool, stream, handle, size);
 	if (pool->regions.dead.head) {
@@ -293,6 +298,10 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 			return err;
 	}
 	err = packed_try(pool, addr, size, stream, handle, false);
+	if (err == -ENOMEM)
+		budget_note_scarce(pool);
+	else if (emptied)
+		budget_note_strain(pool);
 	/* Memory, mappings or addresses have run out: with all that is not in use given back, and no more than needed. */
 	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
 		err = pressure_relieve(pool, size, stream, handle, round);
@@ -374,6 +383,23 @@ static void forecast_gather(struct vpmm_pool *pool, size_t size, struct stream *
 	forecast->calls = cost.calls;
 }
 
+/* As packed_try_at_ease(), and *@forecast tells nothing where that does nothing. */
+static int forecast_at_ease(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
+			    struct vpmm_forecast *forecast)
+{
+	uint64_t addr;
+	int err;
+
+	err = packed_recall(pool, memo_find(&pool->memo, size), size, stream, false, &addr);
+	if (err)
+		return err;
+	if (addr || fit_find(pool, stream, size, &addr))
+		forecast_reuse(&pool->regions, addr, size, stream, forecast);
+	else if (budget_has_ease(pool, size))
+		forecast_gather(pool, size, stream, room, forecast);
+	return 0;
+}
+
 int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
 		    uint64_t room, struct vpmm_forecast *forecast)
 {
@@ -388,6 +414,8 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 		err = zombie_reap(pool);
 	if (!err && size < packed_small_size(pool))
 		err = forecast_span(pool, size, stream, room, forecast);
+	if (!err && forecast->way == VPMM_WAY_NONE && packed_is_at_ease(pool))
+		err = forecast_at_ease(pool, size, stream, room, forecast);
 	if (err || forecast->way != VPMM_WAY_NONE)
 		return err;
 	/* That what was decided before becomes free where it was makes no difference to anybody. */

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How much a pool takes that has memory remapped again and again, and what it does with it. */
+#include <errno.h>
+#include <string.h>
+
 #include "backend.h"
 #include "fixture.h"
 #include "pool.h"
 
+#define MIB ((size_t)1 << 20)
 #define MOST 64
 #define STRAINS 256
 
@@ -29,8 +33,12 @@ static void open_budget(struct fixture *f)
 
 static void strain(struct fixture *f, int times)
 {
+	struct backend *be = f->pool->backend;
+
+	assert_ok(be->ops->enter(be));
 	for (int i = 0; i < times; i++)
 		budget_note_strain(f->pool);
+	be->ops->leave(be);
 }
 
 static uint64_t open_live(struct fixture *f)
@@ -129,39 +137,59 @@ static void test_restless(void)
 /* What is cached serves what is up to a quarter smaller, the smallest first, and counts as a whole. */
 static void test_near(void)
 {
+	enum { A = 19, B = 18, LEFT = 2 * MOST };
 	void *a, *b, *c, *d;
 	struct fixture f;
-	size_t size;
 
 	open_budget(&f);
-	a = fixture_malloc(&f, 10, f.streams[0]);
-	b = fixture_malloc(&f, 9, f.streams[0]);
-	fixture_malloc(&f, MOST, f.streams[0]);
+	a = fixture_malloc_bytes(&f, A * MIB, f.streams[0]);
+	b = fixture_malloc_bytes(&f, B * MIB, f.streams[0]);
+	fixture_malloc_bytes(&f, LEFT * MIB, f.streams[0]);
 	fixture_stats(&f);
-	fixture_free(&f, b, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
-	strain(&f, STRAINS);
-	c = fixture_malloc(&f, 8, f.streams[0]);
-	g_assert_true(c == b);
-	g_assert_cmpuint(fixture_stats(&f).live, ==, (MOST + 9) * PAGE);
-	d = fixture_malloc(&f, 8, f.streams[0]);
-	g_assert_true(d == a);
-	g_assert_cmpuint(fixture_stats(&f).live, ==, (MOST + 9 + 10) * PAGE);
-	/* What nobody has asked for is no reason to take more. */
-	g_assert_true(budget_has_ease(f.pool, PAGE));
-	b = fixture_malloc(&f, 5, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).peak_live, ==, (MOST + 9 + 10 + 5) * PAGE);
-	g_assert_cmpuint(f.pool->peak_over, ==, (1 + 2) * PAGE);
-	g_assert_false(budget_has_ease(f.pool, PAGE));
 	fixture_free(&f, b, f.streams[0]);
+	strain(&f, STRAINS);
+	c = fixture_malloc_bytes(&f, 16 * MIB, f.streams[0]);
+	g_assert_true(c == b);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, (LEFT + B) * MIB);
+	d = fixture_malloc_bytes(&f, 16 * MIB, f.streams[0]);
+	g_assert_true(d == a);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, (LEFT + B + A) * MIB);
 	fixture_free(&f, c, f.streams[0]);
 	fixture_free(&f, d, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).live, ==, MOST * PAGE);
-	/* A block of its own size is better, and a quarter less is the least. */
-	g_assert_true(fixture_malloc(&f, 10, f.streams[0]) == a);
-	size = 9 * PAGE / 5 * 4 / POOL_PIECE * POOL_PIECE;
-	fixture_malloc_bytes(&f, size, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).live, ==, (MOST + 10) * PAGE + size);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, LEFT * MIB);
+	/* A block of its own size is better. */
+	g_assert_true(fixture_malloc_bytes(&f, A * MIB, f.streams[0]) == a);
+	/* A quarter less is the least. */
+	c = fixture_malloc_bytes(&f, B * MIB / 5 * 4 - POOL_PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, <, (LEFT + A + B) * MIB);
+	fixture_free(&f, c, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* What nobody has asked for is no reason to take more. */
+static void test_near_and_budget(void)
+{
+	void *ptrs[10];
+	struct fixture f;
+	uint64_t relief;
+
+	open_budget(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		ptrs[i] = fixture_malloc(&f, 10, f.streams[0]);
+	fixture_stats(&f);
+	strain(&f, 1000);
+	relief = f.pool->strain.relief;
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		ptrs[i] = fixture_malloc(&f, 8, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 100 * PAGE);
+	fixture_malloc(&f, 4, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).peak_live, ==, 104 * PAGE);
+	g_assert_cmpuint(f.pool->peak_asked, ==, 100 * PAGE);
+	g_assert_true(budget_has_ease(f.pool, 100 * PAGE + relief - fixture_stats(&f).mapped));
+	g_assert_false(budget_has_ease(f.pool, 101 * PAGE + relief - fixture_stats(&f).mapped));
 	fixture_close(&f);
 }
 
@@ -223,6 +251,124 @@ static void test_stays_cached(void)
 	fixture_close(&f);
 }
 
+/* Whoever has nothing cached is not helped by more memory. */
+static void test_nothing_cached(void)
+{
+	struct fixture f;
+	uint64_t sum;
+
+	open_live(&f);
+	strain(&f, STRAINS);
+	sum = f.pool->strain.sum;
+	for (int i = 0; i < 10; i++)
+		fixture_malloc(&f, 3, f.streams[0]);
+	g_assert_cmpuint(f.pool->strain.sum, ==, sum);
+	fixture_close(&f);
+}
+
+/* What is cached does not count as live where a small request takes what the budget has left. */
+static void test_taken_once(void)
+{
+	enum { FREED = 32 };
+	void *ptrs[FREED];
+	struct fixture f;
+	uint64_t relief;
+
+	open_budget(&f);
+	fixture_malloc(&f, MOST, f.streams[0]);
+	for (int i = 0; i < FREED; i++)
+		ptrs[i] = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_stats(&f);
+	strain(&f, 1000);
+	relief = f.pool->strain.relief;
+	g_assert_cmpuint(relief, ==, (MOST + FREED) * PAGE / 4);
+	for (int i = 0; i < FREED; i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	g_assert_cmpuint(cached(&f), ==, FREED * PAGE);
+	fixture_malloc_bytes(&f, 256 << 10, f.streams[0]);
+	g_assert_cmpuint(cached(&f), ==, FREED * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, (MOST + FREED) * PAGE + (MOST + FREED) * PAGE / 500 + relief);
+	fixture_close(&f);
+}
+
+/* Blocks that are too large are no reason to have no memory left, at first or for long. */
+static void test_scarce(void)
+{
+	enum { PAGES = 50, BLOCKS = 10, SPARE = 3 };
+	struct fixture f;
+	void *ptrs[BLOCKS], *ptr;
+	int n = 0;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = (PAGES + SPARE) * PAGE });
+	for (int i = 0; i < BLOCKS; i++)
+		ptrs[i] = fixture_malloc(&f, PAGES / BLOCKS, f.streams[0]);
+	fixture_stats(&f);
+	strain(&f, 1000);
+	g_assert_false(f.pool->at_ease);
+	for (int i = 0; i < BLOCKS; i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	while (!vpmm_malloc(f.pool, &ptr, 4 * PAGE, f.streams[0]))
+		n++;
+	g_assert_cmpint(n, ==, (PAGES + SPARE) / 4);
+	fixture_close(&f);
+}
+
+/* Where the device is full, what is cached goes before a request is refused, and the pool is not at ease any more. */
+static void test_scarce_at_ease(void)
+{
+	enum { FREED = 10 };
+	void *ptrs[FREED];
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, MOST, f.streams[0]);
+	for (int i = 0; i < FREED; i++)
+		ptrs[i] = fixture_malloc(&f, 2, f.streams[0]);
+	fixture_stats(&f);
+	strain(&f, STRAINS);
+	g_assert_true(f.pool->at_ease);
+	for (int i = 0; i < FREED; i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_create, 0, 1000, -ENOMEM);
+	fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_true(f.pool->at_ease);
+	g_assert_cmpuint(cached(&f), ==, 0);
+	fixture_malloc(&f, 2 * FREED - 1, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, ptrs, 5 * PAGE, f.streams[0]), ENOMEM, "vpmm_malloc");
+	g_assert_false(f.pool->at_ease);
+	strain(&f, 1000);
+	g_assert_false(f.pool->at_ease);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_create, 0, 0, 0);
+	fixture_close(&f);
+}
+
+/* A thread of its own, whose blocks nobody else has a use for. */
+static void *run_beside(void *data)
+{
+	struct fixture *f = data;
+	void *ptr;
+
+	assert_ok(vpmm_malloc(f->pool, &ptr, PAGE, f->streams[1]));
+	assert_ok(vpmm_free(f->pool, ptr, f->streams[1]));
+	return NULL;
+}
+
+/* Where several threads allocate, caches are emptied as they are of any pool. */
+static void test_crowded(void)
+{
+	struct fixture f;
+	void *ptr;
+
+	open_live(&f);
+	ptr = fixture_malloc(&f, 3, f.streams[0]);
+	strain(&f, 1000);
+	g_thread_join(g_thread_new("beside", run_beside, &f));
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_cmpuint(cached(&f), <=, PAGE);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -231,7 +377,13 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/trim", test_trim);
 	g_test_add_func("/budget/restless", test_restless);
 	g_test_add_func("/budget/near", test_near);
+	g_test_add_func("/budget/near-and-budget", test_near_and_budget);
 	g_test_add_func("/budget/not-near", test_not_near);
 	g_test_add_func("/budget/stays-cached", test_stays_cached);
+	g_test_add_func("/budget/nothing-cached", test_nothing_cached);
+	g_test_add_func("/budget/taken-once", test_taken_once);
+	g_test_add_func("/budget/scarce", test_scarce);
+	g_test_add_func("/budget/scarce-at-ease", test_scarce_at_ease);
+	g_test_add_func("/budget/crowded", test_crowded);
 	return g_test_run();
 }

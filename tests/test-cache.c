@@ -413,6 +413,27 @@ static void test_limit_of_sole(void)
 	fixture_close(&f);
 }
 
+/* A stream to come has the cache of one that was retired, and nothing of what was in it. */
+static void test_cache_of_retired(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 1, f.streams[3]);
+	a = fixture_malloc(&f, 3, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	a = fixture_malloc(&f, 3, f.streams[0]);
+	fixture_free(&f, a, f.streams[1]);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+	g_assert_cmpuint(f.pool->streams.caches->len, ==, 1);
+	a = fixture_malloc(&f, 5, f.streams[2]);
+	g_assert_cmpuint(f.pool->streams.caches->len, ==, 0);
+	fixture_free(&f, a, f.streams[2]);
+	fixture_malloc(&f, 6, f.streams[2]);
+	fixture_close(&f);
+}
+
 static void test_limit_of_blocks(void)
 {
 	enum { N = CACHE_BLOCKS_MAX + 40 };
@@ -600,6 +621,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/per-thread", test_per_thread);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
 	g_test_add_func("/cache/limit-of-sole", test_limit_of_sole);
+	g_test_add_func("/cache/cache-of-retired", test_cache_of_retired);
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
 	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
