@@ -122,11 +122,16 @@ static void strain_fade(struct strain *strain, uint64_t mallocs, uint64_t ns)
 void budget_note_strain(struct vpmm_pool *pool)
 {
 	struct strain *strain = &pool->strain;
+	uint64_t relief;
 
 	strain_fade(strain, pool->counts.mallocs, pool->backend->ops->now(pool->backend));
 	if (++strain->sum < STRAIN_MOST)
 		return;
 	strain->sum -= STRAIN_MORE;
-	strain->relief = MIN(strain->relief + peak_live(pool) / RELIEF_STEP, peak_live(pool) / RELIEF_MOST);
+	relief = MIN(strain->relief + peak_live(pool) / RELIEF_STEP, peak_live(pool) / RELIEF_MOST);
+	if (relief > strain->relief)
+		log_add(&pool->log, VPMM_LOG_INFO, "may take %" G_GUINT64_FORMAT " bytes more, as it had to remap "
+			"again and again", relief);
+	strain->relief = relief;
 	atomic_store_explicit(&pool->at_ease, can_be_at_ease(pool), memory_order_relaxed);
 }

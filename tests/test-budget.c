@@ -25,7 +25,7 @@ static void open_budget(struct fixture *f)
 {
 	static struct backend_ops ops;
 
-	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .log_level = VPMM_LOG_INFO });
 	ops = *f->pool->backend->ops;
 	ops.now = test_now;
 	f->pool->backend->ops = &ops;
@@ -39,6 +39,16 @@ static void strain(struct fixture *f, int times)
 	for (int i = 0; i < times; i++)
 		budget_note_strain(f->pool);
 	be->ops->leave(be);
+}
+
+/* How often the pool has said something. */
+static unsigned int lines_of(struct fixture *f, const char *text)
+{
+	unsigned int lines = 0;
+
+	for (const char *at = f->log->str; (at = strstr(at, text)); at++)
+		lines++;
+	return lines;
 }
 
 static uint64_t open_live(struct fixture *f)
@@ -68,6 +78,12 @@ static void test_relief(void)
 	g_assert_cmpuint(f.pool->strain.relief, ==, 2 * step);
 	strain(&f, 1000);
 	g_assert_cmpuint(f.pool->strain.relief, ==, 8 * step);
+	g_assert_cmpuint(lines_of(&f, "may take 4194304 bytes more"), ==, 0);
+	/* What is said is said with the next call. */
+	fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_cmpuint(lines_of(&f, "may take "), ==, 8);
+	g_assert_cmpuint(lines_of(&f, "may take 4194304 bytes more, as it had to remap again and again"), ==, 1);
+	g_assert_cmpuint(lines_of(&f, "may take 33554432 bytes more"), ==, 1);
 	fixture_close(&f);
 }
 

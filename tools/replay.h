@@ -13,12 +13,13 @@
 /* Of struct vpmm_stats, what only ever grows; a pass has the difference over it. */
 #define REPLAY_COUNTS(X) \
 	X(mallocs) X(frees) X(reuses) X(steals) X(defrags) X(grows) X(waits) \
-	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(grown) X(remapped) X(driver_ns)
+	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(grown) X(remapped) \
+	X(given_back) X(scrubbed) X(driver_ns)
 
 /* Of struct vpmm_stats, what is so at the end of a pass, before what the trace leaves allocated is freed. */
 #define REPLAY_LEVELS(X) \
 	X(reserved) X(mapped) X(live) X(free) X(holes) X(zombies) X(small_live) X(small_mapped) \
-	X(chunks) X(regions) X(extents) X(stuck) X(spans) X(mappings)
+	X(chunks) X(regions) X(extents) X(stuck) X(spans) X(mappings) X(held)
 
 /**
  * struct replay_result - one pass
