@@ -71,7 +71,7 @@ size_t budget_room(struct vpmm_pool *pool, size_t size)
 
 size_t budget_stretch(struct vpmm_pool *pool, size_t size)
 {
-	uint64_t most = pool_live(pool) + size;
+	uint64_t most = live_now(pool) + size;
 
 	return most > MAX(most_live(pool, 0), pool_mapped(pool)) ? room_to(pool, most + most / STRETCH) : 0;
 }
@@ -102,11 +102,12 @@ static bool can_be_at_ease(const struct vpmm_pool *pool)
 	struct backend_info info = { 0 };
 	struct error_kept kept;
 
+	if (pool->strain.scarce)
+		return false;
 	error_keep(&kept);
 	if (pool->backend->ops->info(pool->backend, &info))
 		error_restore(&kept);
-	return !pool->strain.scarce &&
-	       MIN(info.memory_free, extent_room(&pool->extents)) >= peak_live(pool) / EASE_TAKES;
+	return MIN(info.memory_free, extent_room(&pool->extents)) >= peak_live(pool) / EASE_TAKES;
 }
 
 static void strain_fade(struct strain *strain, uint64_t mallocs, uint64_t ns)

@@ -282,16 +282,18 @@ static bool packed_is_at_ease(struct vpmm_pool *pool)
 static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			       struct CUstream_st *handle)
 {
-	bool emptied = false;
+	uint64_t kept = 0;
+	bool emptied;
 	int err;
 
 	if (packed_is_at_ease(pool)) {
 		err = packed_try_at_ease(pool, addr, size, stream, handle);
 		if (err ? err != -ENOMEM : *addr != 0)
 			return err;
-		emptied = cache_withheld(stream->cache);
+		kept = cache_withheld(stream->cache);
 	}
 	packed_look_around(pool, stream, handle, size);
+	emptied = kept && cache_withheld(stream->cache) < kept;
 	if (pool->regions.dead.head) {
 		err = zombie_reap(pool);
 		if (err)
