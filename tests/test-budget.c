@@ -31,16 +31,6 @@ static void open_budget(struct fixture *f)
 	f->pool->backend->ops = &ops;
 }
 
-static void strain(struct fixture *f, int times)
-{
-	struct backend *be = f->pool->backend;
-
-	assert_ok(be->ops->enter(be));
-	for (int i = 0; i < times; i++)
-		budget_note_strain(f->pool);
-	be->ops->leave(be);
-}
-
 /* How often the pool has said something. */
 static unsigned int lines_of(struct fixture *f, const char *text)
 {
@@ -66,17 +56,17 @@ static void test_relief(void)
 	struct fixture f;
 	uint64_t step = open_live(&f);
 
-	strain(&f, STRAINS - 1);
+	fixture_strain(&f, STRAINS - 1);
 	g_assert_cmpuint(f.pool->strain.relief, ==, 0);
 	g_assert_false(f.pool->at_ease);
-	strain(&f, 1);
+	fixture_strain(&f, 1);
 	g_assert_cmpuint(f.pool->strain.relief, ==, step);
 	g_assert_true(f.pool->at_ease);
-	strain(&f, 15);
+	fixture_strain(&f, 15);
 	g_assert_cmpuint(f.pool->strain.relief, ==, step);
-	strain(&f, 1);
+	fixture_strain(&f, 1);
 	g_assert_cmpuint(f.pool->strain.relief, ==, 2 * step);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	g_assert_cmpuint(f.pool->strain.relief, ==, 8 * step);
 	g_assert_cmpuint(lines_of(&f, "may take 4194304 bytes more"), ==, 0);
 	/* What is said is said with the next call. */
@@ -93,19 +83,19 @@ static void test_fading(void)
 	struct fixture f;
 	uint64_t step = open_live(&f);
 
-	strain(&f, STRAINS - 1);
+	fixture_strain(&f, STRAINS - 1);
 	for (int i = 0; i < 1000; i++) {
 		f.pool->counts.mallocs += 512;
-		strain(&f, 1);
+		fixture_strain(&f, 1);
 	}
 	for (int i = 0; i < 1000; i++) {
 		clock_ns += 10000000;
-		strain(&f, 1);
+		fixture_strain(&f, 1);
 	}
 	g_assert_cmpuint(f.pool->strain.relief, ==, 0);
 	clock_ns += 10000000 - 1;
 	f.pool->counts.mallocs += 500;
-	strain(&f, 1);
+	fixture_strain(&f, 1);
 	g_assert_cmpuint(f.pool->strain.relief, ==, step);
 	fixture_close(&f);
 }
@@ -117,7 +107,7 @@ static void test_trim(void)
 	size_t released;
 
 	open_live(&f);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	assert_ok(vpmm_pool_trim(f.pool, 0, &released));
 	g_assert_cmpuint(f.pool->strain.relief, ==, 0);
 	g_assert_false(f.pool->at_ease);
@@ -164,7 +154,7 @@ static void test_near(void)
 	fixture_stats(&f);
 	fixture_free(&f, a, f.streams[0]);
 	fixture_free(&f, b, f.streams[0]);
-	strain(&f, STRAINS);
+	fixture_strain(&f, STRAINS);
 	c = fixture_malloc_bytes(&f, 16 * MIB, f.streams[0]);
 	g_assert_true(c == b);
 	g_assert_cmpuint(fixture_stats(&f).live, ==, (LEFT + B) * MIB);
@@ -194,7 +184,7 @@ static void test_near_and_budget(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
 		ptrs[i] = fixture_malloc(&f, 10, f.streams[0]);
 	fixture_stats(&f);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	relief = f.pool->strain.relief;
 	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
 		fixture_free(&f, ptrs[i], f.streams[0]);
@@ -247,7 +237,7 @@ static void test_stays_cached(void)
 	fixture_free(&f, b, f.streams[0]);
 	fixture_malloc(&f, 4, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
-	strain(&f, STRAINS);
+	fixture_strain(&f, STRAINS);
 	g_assert_cmpuint(f.pool->strain.relief, >=, step);
 	/* What is left of b. */
 	stats = fixture_stats(&f);
@@ -274,7 +264,7 @@ static void test_nothing_cached(void)
 	uint64_t sum;
 
 	open_live(&f);
-	strain(&f, STRAINS);
+	fixture_strain(&f, STRAINS);
 	sum = f.pool->strain.sum;
 	for (int i = 0; i < 10; i++)
 		fixture_malloc(&f, 3, f.streams[0]);
@@ -295,7 +285,7 @@ static void test_taken_once(void)
 	for (int i = 0; i < FREED; i++)
 		ptrs[i] = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_stats(&f);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	relief = f.pool->strain.relief;
 	g_assert_cmpuint(relief, ==, (MOST + FREED) * PAGE / 4);
 	for (int i = 0; i < FREED; i++)
@@ -319,7 +309,7 @@ static void test_scarce(void)
 	for (int i = 0; i < BLOCKS; i++)
 		ptrs[i] = fixture_malloc(&f, PAGES / BLOCKS, f.streams[0]);
 	fixture_stats(&f);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	g_assert_false(f.pool->at_ease);
 	for (int i = 0; i < BLOCKS; i++)
 		fixture_free(&f, ptrs[i], f.streams[0]);
@@ -341,7 +331,7 @@ static void test_scarce_at_ease(void)
 	for (int i = 0; i < FREED; i++)
 		ptrs[i] = fixture_malloc(&f, 2, f.streams[0]);
 	fixture_stats(&f);
-	strain(&f, STRAINS);
+	fixture_strain(&f, STRAINS);
 	g_assert_true(f.pool->at_ease);
 	for (int i = 0; i < FREED; i++)
 		fixture_free(&f, ptrs[i], f.streams[0]);
@@ -352,7 +342,7 @@ static void test_scarce_at_ease(void)
 	fixture_malloc(&f, 2 * FREED - 1, f.streams[0]);
 	assert_error(vpmm_malloc(f.pool, ptrs, 5 * PAGE, f.streams[0]), ENOMEM, "vpmm_malloc");
 	g_assert_false(f.pool->at_ease);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	g_assert_false(f.pool->at_ease);
 	backend_fault_arm(f.pool->backend, BACKEND_OP_create, 0, 0, 0);
 	fixture_close(&f);
@@ -377,7 +367,7 @@ static void test_crowded(void)
 
 	open_live(&f);
 	ptr = fixture_malloc(&f, 3, f.streams[0]);
-	strain(&f, 1000);
+	fixture_strain(&f, 1000);
 	g_thread_join(g_thread_new("beside", run_beside, &f));
 	fixture_free(&f, ptr, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[0]);

@@ -97,15 +97,6 @@ enum caching {
 	UNCACHED
 };
 
-/* As if it had to remap all the time. */
-static void ease(struct vpmm_pool *pool)
-{
-	assert_ok(pool->backend->ops->enter(pool->backend));
-	for (int i = 0; i < EASING; i++)
-		budget_note_strain(pool);
-	pool->backend->ops->leave(pool->backend);
-}
-
 static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
 {
 	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE,
@@ -118,7 +109,7 @@ static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum cach
 		int what = g_rand_int_range(w.rand, 0, 10);
 
 		if (caching == AT_EASE)
-			ease(w.m.f.pool);
+			fixture_strain(&w.m.f, EASING);
 		if (w.trims && !g_rand_int_range(w.rand, 0, 16))
 			step_trim(&w);
 		if (what < 2)

@@ -81,15 +81,6 @@ static void complete_all(struct fixture *f)
 }
 
 /* A program of so many streams that allocates and frees at random, work pending or not. */
-/* As of a pool that has to remap all the time. */
-static void ease(struct vpmm_pool *pool)
-{
-	assert_ok(pool->backend->ops->enter(pool->backend));
-	for (int i = 0; i < 8; i++)
-		budget_note_strain(pool);
-	pool->backend->ops->leave(pool->backend);
-}
-
 static void each_in_turn(struct vpmm_opts opts, int streams, bool scarce, bool at_ease, uint32_t seed)
 {
 	GRand *rand = g_rand_new_with_seed(seed);
@@ -105,7 +96,7 @@ static void each_in_turn(struct vpmm_opts opts, int streams, bool scarce, bool a
 		int s = g_rand_int_range(rand, 0, streams);
 
 		if (at_ease)
-			ease(f.pool);
+			fixture_strain(&f, 8);
 		if (streams > 1 && !g_rand_int_range(rand, 0, 4))
 			assert_ok(vpmm_host_stream_submit(f.streams[s]));
 		/* A wait of the host comes to an end only where nothing is held up. */
