@@ -299,15 +299,20 @@ static bool is_calm(struct cache *cache, struct vpmm_pool *pool)
 }
 
 /*
- * Bytes that may be unmarked when a block is freed: more of them as long as there is nobody to keep them from. But a
- * stream that has nothing else may be about to go, and others to come.
+ * Whether so many more bytes may be unmarked once a block is freed. There may be more as long as there is nobody to keep
+ * them from; but a stream that has nothing else may be about to go, and others to come. Who is alone is asked last, as
+ * other threads write there.
  */
-static uint64_t most_unmarked(const struct cache *cache)
+static bool may_be_unmarked(const struct cache *cache, uint64_t more)
 {
 	const struct stream *stream = cache->stream;
-	bool sole = atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
+	uint64_t bytes = cache->unmarked + more;
 
-	return sole && cache->blocks.used > cache->count + 1 ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
+	if (G_LIKELY(bytes <= cache->limit))
+		return true;
+	if (bytes > CACHE_SOLE_SHARES * cache->limit || cache->blocks.used == cache->count + 1)
+		return false;
+	return atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
 }
 
 /* A free with a record, or, where that will do, without. */
@@ -319,7 +324,7 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 	int err;
 
 	block->freed = ++cache->freed;
-	if (cache->legacy || (calm && cache->unmarked + more <= most_unmarked(cache))) {
+	if (cache->legacy || (calm && may_be_unmarked(cache, more))) {
 		cache->unmarked += more;
 		cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
 		return 0;
