@@ -26,9 +26,6 @@
 #define RELIEF_STEP 32
 #define RELIEF_MOST 4
 
-/* At ease, blocks are a little too large: no more than by this part. */
-#define EASE_TAKES 4
-
 /* The most that was live in the pool, as far as it was asked for. */
 static uint64_t peak_live(const struct vpmm_pool *pool)
 {
@@ -73,7 +70,7 @@ size_t budget_stretch(struct vpmm_pool *pool, size_t size)
 {
 	uint64_t most = live_now(pool) + size;
 
-	return most > MAX(most_live(pool, 0), pool_mapped(pool)) ? room_to(pool, most + most / STRETCH) : 0;
+	return most > MAX(peak_live(pool), pool_mapped(pool)) ? room_to(pool, most + most / STRETCH) : 0;
 }
 
 void budget_note_trim(struct vpmm_pool *pool)
@@ -107,7 +104,7 @@ static bool can_be_at_ease(const struct vpmm_pool *pool)
 	error_keep(&kept);
 	if (pool->backend->ops->info(pool->backend, &info))
 		error_restore(&kept);
-	return MIN(info.memory_free, extent_room(&pool->extents)) >= peak_live(pool) / EASE_TAKES;
+	return MIN(info.memory_free, extent_room(&pool->extents)) >= peak_live(pool) / CACHE_NEAR_PART;
 }
 
 static void strain_fade(struct strain *strain, uint64_t mallocs, uint64_t ns)

@@ -44,8 +44,8 @@ size_t budget_room(struct vpmm_pool *pool, size_t size);
  * @size: bytes that are being asked for
  *
  * Only a pool that has to take more in any case stretches: it grows, and is likely to find a use for what is free now.
- * What it once had live does not tell, as not every malloc looks at that, and what is cached passes for live here. What
- * is taken so counts: nothing more is taken before what is live has grown by as much.
+ * What it once had live does not tell, as not every malloc looks at that, and but for a pool at ease what is cached
+ * passes for live here. What is taken so counts: nothing more is taken before what is live has grown by as much.
  *
  * Return: bytes, whole pages.
  */

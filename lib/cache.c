@@ -13,9 +13,6 @@
 /* Below a mebibyte all sizes are of one class. */
 #define CLASSES_LOG 20
 
-/* What a request may get where the pool is at ease: no more than this part above what it needs. */
-#define NEAR_PART 4
-
 /* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
 
@@ -220,7 +217,7 @@ static struct bin *class_find(struct cache *cache, unsigned int class, size_t si
 /* A block that is a little too large is no loss to a pool that has more than it needs. */
 static struct bin *find_near(struct cache *cache, size_t size)
 {
-	size_t most = size + size / NEAR_PART;
+	size_t most = size + size / CACHE_NEAR_PART;
 	unsigned int last = class_of(most);
 	struct bin *bin = NULL;
 

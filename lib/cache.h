@@ -56,6 +56,9 @@ struct vpmm_pool;
 /* The only stream may leave so many times as much unmarked. */
 #define CACHE_SOLE_SHARES 8
 
+/* Where the pool is at ease, a request may get a block that is larger by no more than this part. */
+#define CACHE_NEAR_PART 4
+
 /* Bins of sizes that are alike, four classes to a doubling from a mebibyte on; the first class has all below. */
 #define CACHE_CLASSES 64
 
