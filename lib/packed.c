@@ -256,9 +256,21 @@ static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	return packed_reuse(pool, known, *addr, size, stream, handle);
 }
 
+/* What was decided before, or else what the stream need not wait for. *@addr is 0 where there is none. */
+static int packed_find_at_hand(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream,
+			       uint64_t *addr)
+{
+	int err;
+
+	err = packed_recall(pool, known, size, stream, false, addr);
+	if (!err && !*addr)
+		fit_find(pool, stream, size, addr);
+	return err;
+}
+
 /*
  * As packed_try(), with what is cached left where it is: emptying a cache and filling it again takes longer than all
- * else. Nor does it look at what other streams are at, or wait for them. *@addr stays 0 where all that cannot be.
+ * else. Nor does it wait for other streams. *@addr stays 0 where all that cannot be.
  */
 static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			      struct CUstream_st *handle)
@@ -266,10 +278,11 @@ static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 	uint64_t known = memo_find(&pool->memo, size);
 	int err;
 
-	*addr = 0;
-	err = packed_recall(pool, known, size, stream, false, addr);
-	if (err || *addr || fit_find(pool, stream, size, addr))
-		return err ? err : packed_reuse(pool, known, *addr, size, stream, handle);
+	err = packed_find_at_hand(pool, known, size, stream, addr);
+	if (err)
+		return err;
+	if (*addr)
+		return packed_reuse(pool, known, *addr, size, stream, handle);
 	return budget_has_ease(pool, size) ? packed_gather(pool, addr, size, stream, handle, false) : 0;
 }
 
@@ -392,10 +405,10 @@ static int forecast_at_ease(struct vpmm_pool *pool, size_t size, struct stream *
 	uint64_t addr;
 	int err;
 
-	err = packed_recall(pool, memo_find(&pool->memo, size), size, stream, false, &addr);
+	err = packed_find_at_hand(pool, memo_find(&pool->memo, size), size, stream, &addr);
 	if (err)
 		return err;
-	if (addr || fit_find(pool, stream, size, &addr))
+	if (addr)
 		forecast_reuse(&pool->regions, addr, size, stream, forecast);
 	else if (budget_has_ease(pool, size))
 		forecast_gather(pool, size, stream, room, forecast);
