@@ -20,8 +20,9 @@
  * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
  * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
  * many streams are destroyed without a word. The first has eight times as much as long as it is the only one, and has
- * something allocated: there is nobody to keep anything from, and it is not about to go. What is too little to be of use is none: each free of such a stream is marked. A stream that has
- * nothing left is forgotten now and then, and its cache and its share go to one to come.
+ * something allocated: there is nobody to keep anything from, and it is not about to go. What is too little to be of use
+ * is none: each free of such a stream is marked. A stream that has nothing left is forgotten now and then, and its cache
+ * and its share go to one to come.
  *
  * In a pool at ease, which has more memory than it needs, a cached block serves what is up to a quarter smaller as well.
  *

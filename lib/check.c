@@ -15,6 +15,7 @@ struct census {
 	GHashTable *extents;
 	uint64_t bytes[REGION_KINDS];
 	uint64_t count[REGION_KINDS];
+	struct gaps gaps;
 	uint64_t passed;
 	uint64_t dead;
 	uint64_t guarded;
@@ -176,6 +177,8 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 			return err;
 		census->bytes[region->kind] += region->size;
 		census->count[region->kind]++;
+		if (region->kind == REGION_FREE)
+			gaps_add(&census->gaps, region->size);
 		addr += region->size;
 	}
 	if (addr != chunk->addr + chunk->size)
@@ -253,6 +256,19 @@ static int check_streams(const struct census *census)
 	return err;
 }
 
+static int check_gaps(const struct census *census)
+{
+	const struct gaps *seen = &census->gaps, *kept = &census->map->gaps;
+	int err = 0;
+
+	for (size_t i = 0; i < GAPS_CLASSES && !err; i++) {
+		err = expect(seen->count[i], kept->count[i], "gaps of a class");
+		if (!err)
+			err = expect(seen->bytes[i], kept->bytes[i], "bytes of gaps of a class");
+	}
+	return err;
+}
+
 static int check_sums(const struct census *census)
 {
 	static const char *const kinds[REGION_KINDS] = {
@@ -285,6 +301,8 @@ static int check_sums(const struct census *census)
 		err = expect(census->count[REGION_FREE], map->by_age.length, "free regions by age");
 	if (!err)
 		err = check_ages(&map->by_age, "free regions");
+	if (!err)
+		err = check_gaps(census);
 	if (!err)
 		err = expect(census->dead, map->dead.length, "zombies to be unmapped");
 	return err ? err : check_sets(census);

@@ -5,22 +5,20 @@
 #include "pool.h"
 
 /*
- * How large extents are made. The more the pool has of them, the less is free within those that cannot move, but each
- * has its price: so they are few while hardly a part of the pool is stuck, as when it only grows, and fewer still while
- * nothing is, as when it grows by whole pages; and more the more is.
- * No call is to take long, so what is created at once, of a gibibyte and more, comes in few, and so does what is created
- * for a block while little is stuck. None is larger than what is asked for, down to a small part of the pool: so that
- * what is freed again is whole extents, and can be put together.
+ * How large extents are made. The more the pool has of them, the less is stuck, but each has its price. How much would
+ * be stuck hangs on the gaps, the free regions between what is allocated: so extents are of a size that gaps as they are
+ * now would leave this part of the pool stuck with, but no larger than at an earlier time, as a program cuts its memory
+ * again and again, and what is created in a good moment is still there in a bad one. That fades, by one in so many
+ * blocks that are gathered.
+ * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
+ * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
  */
-static const struct {
-	unsigned int stuck;		/* up to this part of the pool */
-	unsigned int extents;		/* so many are the pool */
-} sizes[] = { { 100000, 16 }, { 1500, 75 }, { 110, 500 } };
-#define EXTENTS_OF_POOL 800
+#define STUCK_PART 40
+#define EXTENTS_LEAST 16
+#define EXTENTS_MOST 1100
+#define EXTENTS_FADE 500
 #define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
-#define EXTENTS_OF_BLOCK 16
-#define STUCK_LITTLE 500
 #define LARGE ((size_t)1 << 30)
 
 /*
@@ -357,14 +355,6 @@ static void gather_plan(struct gathering *g)
 		g->ahead = room > g->create ? room - g->create : 0;
 }
 
-/* Bytes of an extent that is not one of too many for its block; 0: that does not count now. */
-static size_t part_of_block(const struct gathering *g)
-{
-	const struct extent_map *extents = &g->pool->extents;
-
-	return extents->stuck_bytes < extents->bytes / STUCK_LITTLE ? g->create / EXTENTS_OF_BLOCK : 0;
-}
-
 static size_t part_of_call(const struct gathering *g)
 {
 	double large = (double)g->create * MIN(1.0, (double)g->create / LARGE);
@@ -377,13 +367,13 @@ static size_t part_of_call(const struct gathering *g)
 }
 
 /* How many extents of the size that is right now would be the pool. */
-static unsigned int extents_of_pool(const struct extent_map *extents)
+static double pieces_of_pool(const struct vpmm_pool *pool)
 {
-	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
-		if (extents->stuck_bytes < extents->bytes / sizes[i].stuck)
-			return sizes[i].extents;
-	}
-	return EXTENTS_OF_POOL;
+	uint64_t bytes = pool->extents.bytes;
+	size_t piece = gaps_piece(&pool->regions.gaps, bytes / STUCK_PART);
+	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / EXTENTS_FADE;
+
+	return CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST);
 }
 
 size_t gather_piece(const struct gathering *g)
@@ -391,7 +381,7 @@ size_t gather_piece(const struct gathering *g)
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
 	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
-	size_t bytes = MAX(extents->bytes / extents_of_pool(extents), MAX(part_of_call(g), part_of_block(g)));
+	size_t bytes = MAX((size_t)((double)extents->bytes / g->pieces), part_of_call(g));
 
 	bytes = MIN(bytes, most);
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
@@ -421,7 +411,7 @@ size_t gather_bytes(const struct gathering *g)
 void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal)
 {
 	*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
-				 .frugal = frugal };
+				 .frugal = frugal, .pieces = pieces_of_pool(pool) };
 	g->donors = g_ptr_array_new();
 	find_base(g);
 	gather_plan(g);
@@ -429,7 +419,7 @@ void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *or
 	if (g->base_size && g->hole->size < gather_bytes(g)) {
 		g_ptr_array_set_size(g->donors, 0);
 		*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
-					 .frugal = frugal, .donors = g->donors };
+					 .frugal = frugal, .pieces = g->pieces, .donors = g->donors };
 		gather_plan(g);
 	}
 }

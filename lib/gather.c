@@ -70,6 +70,7 @@ static void gather_count(struct gathering *g)
 		counts->defrags++;
 	if (g->donors->len)
 		budget_note_strain(g->pool);
+	g->pool->pieces = g->pieces;
 	for (guint i = 0; i < g->donors->len; i++)
 		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	if (g->create) {

@@ -71,6 +71,7 @@ struct pool_counts {
  * @counts: what the pool has done
  * @scrubbed: bytes that it has cleared
  * @strain: how it gathers
+ * @pieces: how many extents it was to have when a block was gathered last; 0: none was
  * @log: what it says
  */
 struct vpmm_pool {
@@ -112,6 +113,7 @@ struct vpmm_pool {
 	struct pool_counts counts;
 	_Atomic uint64_t scrubbed;
 	struct strain strain;
+	double pieces;
 	struct log log;
 };
 

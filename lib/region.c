@@ -101,6 +101,7 @@ static void region_index(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		g_tree_insert(region_set_of(map, region)->by_size, region, region);
+		gaps_add(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_insert(map->passed, region, region);
 		break;
@@ -127,6 +128,7 @@ static void region_unindex(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		g_tree_remove(region_set_of(map, region)->by_size, region);
+		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);
 		break;
@@ -424,10 +426,13 @@ static void region_resize(struct region_map *map, struct region *region, uint64_
 	bool stays = map->keeps && (!less || compare_size(g_tree_node_key(less), &key) < 0) &&
 		     (!more || compare_size(&key, g_tree_node_key(more)) < 0);
 
-	if (!stays)
+	if (!stays) {
 		region_unindex(map, region);
-	else
+	} else {
 		map->bytes[REGION_FREE] += size - region->size;
+		gaps_remove(&map->gaps, region->size);
+		gaps_add(&map->gaps, size);
+	}
 	region->addr = addr;
 	region->size = size;
 	if (!stays)

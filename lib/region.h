@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gaps.h"
 #include "stream.h"
 
 struct block;
@@ -103,6 +104,7 @@ struct free_set {
  * @sets: of struct free_set, those of streams
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
+ * @gaps: the same, by how it is cut up
  * @dead: zombies whose events have passed
  * @bytes: how many bytes there are of each kind
  * @lent: bytes that other maps have lent it
@@ -123,6 +125,7 @@ struct region_map {
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
+	struct gaps gaps;
 	GQueue dead;
 	uint64_t bytes[REGION_KINDS];
 	uint64_t lent;
