@@ -373,7 +373,8 @@ static double pieces_of_pool(const struct vpmm_pool *pool)
 	size_t piece = gaps_piece(&pool->regions.gaps, bytes / STUCK_PART);
 	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / EXTENTS_FADE;
 
-	return CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST);
+	/* A pool that has given back all it had begins anew. */
+	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST) : EXTENTS_LEAST;
 }
 
 size_t gather_piece(const struct gathering *g)

@@ -396,6 +396,30 @@ static void test_gaps_are_remembered(void)
 	fixture_close(&f);
 }
 
+/* But a pool that has given back all it had has no past. */
+static void test_gaps_are_forgotten(void)
+{
+	void *gaps[6][4], *block;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	block = fixture_malloc(&f, 94, f.streams[0]);
+	make_gaps(&f, gaps, 6);
+	fixture_free(&f, block, f.streams[0]);
+	block = fixture_malloc(&f, 100, f.streams[0]);
+	g_assert_cmpfloat(f.pool->pieces, >, 100);
+	fixture_free(&f, block, f.streams[0]);
+	for (int i = 0; i < 6; i++) {
+		fixture_free(&f, gaps[i][0], f.streams[0]);
+		fixture_free(&f, gaps[i][3], f.streams[0]);
+	}
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
+	fixture_malloc(&f, 160, f.streams[0]);
+	g_assert_cmpuint(extents_of_block(&f, 10), ==, 1);
+	fixture_close(&f);
+}
+
 /* While there are no gaps, a block that is no more than a 16th of the pool is one extent. */
 static void test_no_gaps(void)
 {
@@ -603,6 +627,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/start", test_start);
 	g_test_add_func("/packed/gaps/few-or-many", test_gaps);
 	g_test_add_func("/packed/gaps/are-remembered", test_gaps_are_remembered);
+	g_test_add_func("/packed/gaps/are-forgotten", test_gaps_are_forgotten);
 	g_test_add_func("/packed/gaps/none", test_no_gaps);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
