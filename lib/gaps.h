@@ -34,7 +34,7 @@ void gaps_add(struct gaps *gaps, size_t size);
 void gaps_remove(struct gaps *gaps, size_t size);
 
 /**
- * gaps_piece() - how large extents might be, for so much to be stuck in them
+ * gaps_piece() - how large extents are that the gaps leave so much of stuck
  * @gaps: the gaps
  * @stuck: bytes
  *

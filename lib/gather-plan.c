@@ -6,20 +6,23 @@
 
 /*
  * How large extents are made. The more the pool has of them, the less is stuck, but each has its price. How much would
- * be stuck hangs on the gaps, the free regions between what is allocated: so extents are of a size that gaps as they are
- * now would leave this part of the pool stuck with, but no larger than at an earlier time, as a program cuts its memory
- * again and again, and what is created in a good moment is still there in a bad one. That fades, by one in so many
- * blocks that are gathered.
+ * be stuck hangs on the gaps, the free regions between what is allocated: extents are so large that the gaps as they are
+ * would leave this part of the pool stuck. They are no larger than the gaps once made them, as a program cuts its memory
+ * the same way again, and what is created in a good moment is still there in a bad one; but that fades by this part with
+ * each block that is gathered.
+ */
+#define STUCK_PART 40
+#define FADE_PART 500
+#define EXTENTS_LEAST 16
+#define EXTENTS_MOST 1100
+
+/*
  * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
  * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
  */
-#define STUCK_PART 40
-#define EXTENTS_LEAST 16
-#define EXTENTS_MOST 1100
-#define EXTENTS_FADE 500
-#define EXTENTS_AT_LEAST 8192
 #define EXTENTS_OF_CALL 8
 #define LARGE ((size_t)1 << 30)
+#define SHARED_PART 8192
 
 /*
  * Extents that are made while a pool is small are too small for what it becomes, and are moved one by one ever after.
@@ -336,7 +339,7 @@ static void choose_donors(struct gathering *g)
 /* Bytes below which requests share extents. */
 static size_t least_of_pool(const struct extent_map *extents)
 {
-	return extents->bytes / EXTENTS_AT_LEAST;
+	return extents->bytes / SHARED_PART;
 }
 
 static void gather_plan(struct gathering *g)
@@ -371,7 +374,7 @@ static double pieces_of_pool(const struct vpmm_pool *pool)
 {
 	uint64_t bytes = pool->extents.bytes;
 	size_t piece = gaps_piece(&pool->regions.gaps, bytes / STUCK_PART);
-	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / EXTENTS_FADE;
+	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / FADE_PART;
 
 	/* A pool that has given back all it had begins anew. */
 	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST) : EXTENTS_LEAST;
