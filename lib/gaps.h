@@ -34,13 +34,13 @@ void gaps_add(struct gaps *gaps, size_t size);
 void gaps_remove(struct gaps *gaps, size_t size);
 
 /**
- * gaps_piece() - how large extents are that the gaps leave so much of stuck
+ * gaps_piece() - the size of extents of which the gaps would leave so much stuck
  * @gaps: the gaps
  * @stuck: bytes
  *
  * A gap that is smaller than the extents is stuck, and of a larger one as much as one extent: half of one at each end.
  *
- * Return: bytes; SIZE_MAX: all gaps together are less.
+ * Return: bytes; SIZE_MAX: all gaps together are no more.
  */
 size_t gaps_piece(const struct gaps *gaps, uint64_t stuck);
 
