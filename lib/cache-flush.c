@@ -205,12 +205,27 @@ static size_t class_harvest(struct cache *cache, unsigned int class, size_t leas
 	return count;
 }
 
+/* The first class from one on that may have cached blocks; CACHE_CLASSES: there is none. */
+static unsigned int next_class(const struct cache *cache, unsigned int class)
+{
+	while (class < CACHE_CLASSES) {
+		uint64_t left = cache->classes[class / 64] >> class % 64;
+
+		if (left)
+			return class + (unsigned int)__builtin_ctzll(left);
+		class = (class / 64 + 1) * 64;
+	}
+	return CACHE_CLASSES;
+}
+
 static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
 {
+	/* Of what is smaller, only what is lent is of interest. */
+	unsigned int class = next_class(cache, cache->lent ? 0 : cache_class(least));
 	size_t count = 0;
 
-	for (uint64_t left = cache->classes; left; left &= left - 1)
-		count += class_harvest(cache, (unsigned int)__builtin_ctzll(left), least, freed + count);
+	for (; class < CACHE_CLASSES; class = next_class(cache, class + 1))
+		count += class_harvest(cache, class, least, freed + count);
 	for (size_t i = 0; i < count; i++)
 		cache_forget(freed[i].region->block);
 	if (count)
@@ -590,7 +605,7 @@ static int check_bins(const struct cache *cache)
 	for (unsigned int i = 0; i < CACHE_CLASSES; i++) {
 		for (const struct bin *bin = cache->listed[i]; bin; bin = bin->next)
 			listed += bin->class == i;
-		if (!cache->listed[i] != !(cache->classes >> i & 1))
+		if (!cache->listed[i] != !(cache->classes[i / 64] >> i % 64 & 1))
 			return error_set(-EUCLEAN, "class %u of the cache of stream %" PRIu64 " is not told apart from "
 					 "those that are empty", i, cache->stream->id);
 	}

@@ -5,13 +5,14 @@
 #include <glib.h>
 
 #include "cache.h"
+#include "packed.h"
 #include "pool.h"
 
 /* Bins that have no block are kept while there are no more than this. */
-#define BINS_KEPT 64
+#define BINS_KEPT 1024
 
-/* Below a mebibyte all sizes are of one class. */
-#define CLASSES_LOG 20
+/* The classes begin with the smallest size, 512 bytes. */
+#define CLASSES_LOG 9
 
 /* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
@@ -82,7 +83,7 @@ void cache_retire(struct cache *cache)
 	cache->id = CACHE_NOBODY;
 	cache->stream = NULL;
 	memset(cache->listed, 0, sizeof(cache->listed));
-	cache->classes = 0;
+	memset(cache->classes, 0, sizeof(cache->classes));
 	cache->adopted = NULL;
 	cache->last = NULL;
 	cache->freed = cache->marked = cache->mark_seq = cache->recorded = 0;
@@ -187,14 +188,14 @@ static void enter_period(struct cache *cache, struct vpmm_pool *pool)
 	cache->lowest = cache->bytes;
 }
 
-/* Of a size: a mebibyte and up to a quarter more, and so on. */
-static unsigned int class_of(size_t size)
+unsigned int cache_class(size_t size)
 {
-	unsigned int log = 63 - (unsigned int)__builtin_clzll(size);
+	unsigned int log;
 
-	if (log < CLASSES_LOG)
+	if (size >> CLASSES_LOG == 0)
 		return 0;
-	return MIN((log - CLASSES_LOG) * 4 + (size >> (log - 2) & 3) + 1, CACHE_CLASSES - 1);
+	log = 63 - (unsigned int)__builtin_clzll(size);
+	return MIN((log - CLASSES_LOG) * 4 + (size >> (log - 2) & 3), CACHE_CLASSES - 1);
 }
 
 /* The smallest cached block of a class that has @size bytes, and no more than @most. */
@@ -214,15 +215,26 @@ static struct bin *class_find(struct cache *cache, unsigned int class, size_t si
 	return best;
 }
 
-/* A block that is a little too large is no loss to a pool that has more than it needs. */
-static struct bin *find_near(struct cache *cache, size_t size)
+/* By how much a block may be too large: no loss to a pool that has more than it needs, and to others a small one. */
+static size_t near_most(const struct cache *cache, const struct vpmm_pool *pool, size_t size)
 {
-	size_t most = size + size / CACHE_NEAR_PART;
-	unsigned int last = class_of(most);
+	uint64_t limit = pool->settings.page_size / CACHE_OVER_PART;
+
+	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
+		return size / CACHE_NEAR_PART;
+	if (size >= packed_small_size(pool) || cache->over >= limit)
+		return 0;
+	return MIN(size / CACHE_NEAR_PART, limit - cache->over);
+}
+
+static struct bin *find_near(struct cache *cache, const struct vpmm_pool *pool, size_t size)
+{
+	size_t over = near_most(cache, pool, size);
+	unsigned int last = cache_class(size + over);
 	struct bin *bin = NULL;
 
-	for (unsigned int class = MAX(class_of(size), 1); class <= last && !bin; class++)
-		bin = class_find(cache, class, size, most);
+	for (unsigned int class = cache_class(size); over && class <= last && !bin; class++)
+		bin = class_find(cache, class, size, size + over);
 	return bin;
 }
 
@@ -240,8 +252,8 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	if (G_UNLIKELY(err || !cache))
 		return err;
 	bin = table_find(&cache->bins, size);
-	if ((!bin || !bin->top) && atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
-		bin = find_near(cache, size);
+	if (!bin || !bin->top)
+		bin = find_near(cache, pool, size);
 	block = bin ? bin->top : NULL;
 	if (block) {
 		enter_period(cache, pool);
@@ -337,7 +349,7 @@ static void bin_list(struct cache *cache, struct bin *bin)
 	bin->listed = true;
 	bin->next = cache->listed[bin->class];
 	cache->listed[bin->class] = bin;
-	cache->classes |= UINT64_C(1) << bin->class;
+	cache->classes[bin->class / 64] |= UINT64_C(1) << bin->class % 64;
 }
 
 static void bin_push(struct cache *cache, struct block *block)
@@ -398,7 +410,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	if (!bin) {
 		bin = alloc_apart(sizeof(*bin), CACHE_ALIGN / 2);
 		bin->size = size;
-		bin->class = class_of(size);
+		bin->class = cache_class(size);
 		table_insert(&cache->bins, size, bin);
 	}
 	return bin;
@@ -446,7 +458,7 @@ void cache_unlist(struct cache *cache, struct bin **link)
 	*link = bin->next;
 	bin->listed = false;
 	if (!cache->listed[bin->class])
-		cache->classes &= ~(UINT64_C(1) << bin->class);
+		cache->classes[bin->class / 64] &= ~(UINT64_C(1) << bin->class % 64);
 	drop_unused(cache, bin);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands in front of the region maps: each stream keeps what it frees, by exact size, and has it back without the
+ * What stands in front of the region maps: each stream keeps what it frees, by size, and has it back without the
  * pool's lock and without a walk. Of the driver it takes to be told which stream it is, and, at times, the record of an
  * event.
  *
@@ -24,7 +24,8 @@
  * is none: each free of such a stream is marked. A stream that has nothing left is forgotten now and then, and its cache
  * and its share go to one to come.
  *
- * In a pool at ease, which has more memory than it needs, a cached block serves what is up to a quarter smaller as well.
+ * Where no cached block is of the size, one that is up to a quarter larger serves as well: in a pool at ease, which has
+ * more memory than it needs, and for small requests, whose blocks are larger by little, all of a stream together.
  *
  * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
  * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.
@@ -57,11 +58,16 @@ struct vpmm_pool;
 /* The only stream may leave so many times as much unmarked. */
 #define CACHE_SOLE_SHARES 8
 
-/* Where the pool is at ease, a request may get a block that is larger by no more than this part. */
+/*
+ * A request may get a block that is larger by no more than this part where the pool is at ease, and elsewhere if it is
+ * small and all blocks of the stream together are larger by no more than that part of a page.
+ */
 #define CACHE_NEAR_PART 4
+#define CACHE_OVER_PART 8
 
-/* Bins of sizes that are alike, four classes to a doubling from a mebibyte on; the first class has all below. */
-#define CACHE_CLASSES 64
+/* Bins of sizes that are alike, four classes to a doubling from the smallest size on; the last has all above. */
+#define CACHE_CLASSES 128
+#define CACHE_CLASS_WORDS (CACHE_CLASSES / 64)
 
 /* No two threads write to one cache line, nor to the one that the processor fetches along with it. */
 #define CACHE_ALIGN 128
@@ -129,7 +135,7 @@ struct bin {
  * @blocks: address to block; all but those that are stranded
  * @bins: size to bin
  * @listed: the bins that may have cached blocks, by class
- * @classes: a bit for each class that has any
+ * @classes: a bit for each class that has any of those
  * @freed: how many frees it has taken, ever
  * @marked: how many of them the mark stands for
  * @unmarked: bytes of blocks whose last free is after that
@@ -165,7 +171,7 @@ struct cache {
 	struct table blocks;
 	struct table bins;
 	struct bin *listed[CACHE_CLASSES];
-	uint64_t classes;
+	uint64_t classes[CACHE_CLASS_WORDS];
 	uint64_t freed;
 	uint64_t marked;
 	uint64_t unmarked;
@@ -279,6 +285,16 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 	cache->lent -= block->lent;
 	cache->bytes -= block->bin->size;
 }
+
+/**
+ * cache_class() - which class a size is of
+ * @size: bytes
+ *
+ * A power of two and up to a quarter more is one, and so on.
+ *
+ * Return: the class, less than CACHE_CLASSES; of a larger size none that is less.
+ */
+unsigned int cache_class(size_t size);
 
 /**
  * cache_unlist() - a bin has no cached block

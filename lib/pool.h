@@ -64,7 +64,7 @@ struct pool_counts {
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
  * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
- * @peak_asked: the same, less what blocks at ease are larger than what was asked for
+ * @peak_asked: the same, less what blocks are larger than what was asked for
  * @peak_mapped: the most bytes of device memory that the pool has held
  * @peak_taken: the same with what the driver's allocator held
  * @peak_skipped: how many mallocs have not looked at @peak_live since one did

@@ -214,6 +214,64 @@ static void test_not_near(void)
 	fixture_close(&f);
 }
 
+/* What is small has such blocks anywhere: the smallest first, and no more than a quarter larger. */
+static void test_near_small(void)
+{
+	enum { SMALL = PAGE / 16 };
+	struct fixture f;
+	void *a, *b, *c;
+
+	open_budget(&f);
+	a = fixture_malloc_bytes(&f, 19 * POOL_PIECE, f.streams[0]);
+	b = fixture_malloc_bytes(&f, 18 * POOL_PIECE, f.streams[0]);
+	c = fixture_malloc_bytes(&f, SMALL, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[0]);
+	fixture_free(&f, c, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, 16 * POOL_PIECE, f.streams[0]) == b);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 18 * POOL_PIECE);
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, 19 * POOL_PIECE, f.streams[0]) == a);
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc_bytes(&f, 14 * POOL_PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 14 * POOL_PIECE);
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, SMALL - POOL_PIECE, f.streams[0]) == c);
+	fixture_free(&f, c, f.streams[0]);
+	/* What is not small is of its size. */
+	a = fixture_malloc_bytes(&f, SMALL + POOL_PIECE, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_malloc_bytes(&f, SMALL, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, SMALL);
+	fixture_close(&f);
+}
+
+/* All blocks of a stream are larger by so much and no more, until one of them is freed; another stream's do not count. */
+static void test_near_small_limit(void)
+{
+	enum { SIZE = PAGE / 32, OVER = PAGE / 160 / POOL_PIECE * POOL_PIECE, FIT = PAGE / CACHE_OVER_PART / OVER };
+	void *ptrs[FIT + 1], *last, *other;
+	struct fixture f;
+
+	open_budget(&f);
+	other = fixture_malloc_bytes(&f, SIZE, f.streams[1]);
+	for (int i = 0; i <= FIT; i++)
+		ptrs[i] = fixture_malloc_bytes(&f, SIZE, f.streams[0]);
+	for (int i = 0; i <= FIT; i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	fixture_free(&f, other, f.streams[1]);
+	for (int i = 0; i <= FIT; i++)
+		last = fixture_malloc_bytes(&f, SIZE - OVER, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, FIT * SIZE + SIZE - OVER);
+	g_assert_true(last != ptrs[0]);
+	g_assert_true(fixture_malloc_bytes(&f, SIZE - OVER, f.streams[1]) == other);
+	fixture_free(&f, ptrs[1], f.streams[0]);
+	fixture_free(&f, last, f.streams[0]);
+	fixture_malloc_bytes(&f, SIZE - OVER + POOL_PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, (FIT + 1) * SIZE);
+	fixture_close(&f);
+}
+
 static uint64_t cached(struct fixture *f)
 {
 	struct cache_sums sums;
@@ -385,6 +443,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/near", test_near);
 	g_test_add_func("/budget/near-and-budget", test_near_and_budget);
 	g_test_add_func("/budget/not-near", test_not_near);
+	g_test_add_func("/budget/near-small", test_near_small);
+	g_test_add_func("/budget/near-small-limit", test_near_small_limit);
 	g_test_add_func("/budget/stays-cached", test_stays_cached);
 	g_test_add_func("/budget/nothing-cached", test_nothing_cached);
 	g_test_add_func("/budget/taken-once", test_taken_once);
