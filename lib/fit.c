@@ -5,8 +5,13 @@
 /* How many of the smallest regions that fit are looked at, of each kind. */
 #define CANDIDATES 16
 
-/* What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. */
+/*
+ * What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. And what is taken of
+ * whole extents counts for another: it comes back whole, while what is taken of those that cannot move would be of no
+ * use to a block that is gathered.
+ */
 #define LEFT_OVER 8
+#define TAKEN_WHOLE 2
 
 struct fit {
 	struct vpmm_pool *pool;
@@ -36,6 +41,21 @@ uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	return broken_before(pool, addr) + broken_behind(pool, addr + size);
 }
 
+/* What a range takes of extents that can move. */
+static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	const struct place *first = extent_place_mapped(&pool->extents, addr), *last;
+	uint64_t next = first->addr + first->extent->size, end = addr + size, bytes = size;
+
+	if (first->extent->live)
+		bytes -= MIN(end, next) - addr;
+	if (next >= end)
+		return bytes;
+	/* Those between are all free. */
+	last = extent_place_mapped(&pool->extents, end - 1);
+	return last->extent->live ? bytes - (end - last->addr) : bytes;
+}
+
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
 static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 {
@@ -44,7 +64,7 @@ static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 	/* Most are too much by now, and each look takes a while. */
 	if (cost > fit->cost)
 		return;
-	cost += broken_behind(fit->pool, addr + fit->size);
+	cost += broken_behind(fit->pool, addr + fit->size) + taken_whole(fit->pool, addr, fit->size) / TAKEN_WHOLE;
 	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
 		fit->cost = cost;
 		fit->addr = addr;
