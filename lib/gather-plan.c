@@ -17,6 +17,13 @@
 #define EXTENTS_MOST 1100
 
 /*
+ * A pool without gaps would make a few large ones, and one of those that is broken later is much. From this size on an
+ * extent takes longer the larger it is, so larger ones save little; only a pool of which this is nothing has them, and
+ * what is created at once.
+ */
+#define PIECE_MOST ((size_t)72 << 20)
+
+/*
  * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
  * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
  */
@@ -385,9 +392,9 @@ size_t gather_piece(const struct gathering *g)
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
 	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
-	size_t bytes = MAX((size_t)((double)extents->bytes / g->pieces), part_of_call(g));
+	size_t bytes = MIN((size_t)((double)extents->bytes / g->pieces), MAX(PIECE_MOST, extents->bytes / EXTENTS_MOST));
 
-	bytes = MIN(bytes, most);
+	bytes = MIN(MAX(bytes, part_of_call(g)), most);
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 

@@ -460,6 +460,25 @@ static void test_no_gaps(void)
 	fixture_close(&f);
 }
 
+/* But no more than 72 MiB of one that is not large, and of that no more than a 1100th. */
+static void test_no_gaps_in_much(void)
+{
+	enum { GIB = 512, BLOCK = 100 };
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "256G", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					     .va_size = (size_t)512 << 30 });
+	for (int i = 0; i < 8; i++)
+		fixture_malloc(&f, GIB / 2, f.streams[0]);
+	g_assert_cmpuint(extents_of_block(&f, BLOCK), ==, 3);
+	for (int i = 0; i < 20; i++)
+		fixture_malloc(&f, 8 * GIB, f.streams[0]);
+	g_assert_cmpuint(extents_of_block(&f, BLOCK), ==, 2);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 static void test_extent_max(gconstpointer data)
 {
 	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
@@ -652,6 +671,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/gaps/are-remembered", test_gaps_are_remembered);
 	g_test_add_func("/packed/gaps/are-forgotten", test_gaps_are_forgotten);
 	g_test_add_func("/packed/gaps/none", test_no_gaps);
+	g_test_add_func("/packed/gaps/none-in-much", test_no_gaps_in_much);
 	g_test_add_data_func("/packed/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
 	g_test_add_data_func("/packed/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);
