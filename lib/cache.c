@@ -17,14 +17,6 @@
 /* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
 
-/* Streams that a thread finds without a lock. A pool has a number that no other ever has, so nothing here dangles. */
-#define KNOWN 16
-static _Thread_local struct {
-	uint64_t pool;
-	uint64_t id;
-	struct cache *cache;
-} known[KNOWN];
-
 /* Memory that shares no line with what other threads write to. */
 static void *alloc_apart(size_t size, size_t align)
 {
@@ -119,18 +111,25 @@ void cache_delete(struct cache *cache, struct backend *be)
 	g_aligned_free(cache);
 }
 
-static size_t known_slot(const struct vpmm_pool *pool, uint64_t id)
+void cache_remember(struct vpmm_pool *pool, struct stream *stream)
 {
-	return (id + pool->serial) % KNOWN;
+	struct cache *_Atomic *known = &pool->known[stream->id % CACHE_KNOWN];
+
+	/* All threads read it, so it is written to as seldom as possible. */
+	if (atomic_load_explicit(known, memory_order_relaxed) != stream->cache)
+		atomic_store_explicit(known, stream->cache, memory_order_release);
 }
 
-void cache_remember(const struct vpmm_pool *pool, struct stream *stream)
+/* Locks a cache if it is that of a stream. */
+static bool cache_lock_known(struct cache *cache, uint64_t id)
 {
-	size_t i = known_slot(pool, stream->id);
-
-	known[i].pool = pool->serial;
-	known[i].id = stream->id;
-	known[i].cache = stream->cache;
+	if (!cache)
+		return false;
+	pthread_mutex_lock(&cache->lock);
+	if (G_LIKELY(cache->id == id))
+		return true;
+	pthread_mutex_unlock(&cache->lock);
+	return false;
 }
 
 static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
@@ -156,24 +155,17 @@ static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
 static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
 {
 	struct backend *be = pool->backend;
-	size_t i;
 	int err;
 
 	err = be->ops->stream_id(be, handle, id);
 	if (G_UNLIKELY(err))
 		return err;
-	i = known_slot(pool, *id);
-	if (G_LIKELY(known[i].id == *id && known[i].pool == pool->serial))
-		*cache = known[i].cache;
-	else
-		*cache = cache_look_up(pool, *id);
-	if (G_UNLIKELY(!*cache))
+	*cache = atomic_load_explicit(&pool->known[*id % CACHE_KNOWN], memory_order_acquire);
+	if (G_LIKELY(cache_lock_known(*cache, *id)))
 		return 0;
-	pthread_mutex_lock(&(*cache)->lock);
-	if (G_LIKELY((*cache)->id == *id))
-		return 0;
-	pthread_mutex_unlock(&(*cache)->lock);
-	*cache = NULL;
+	*cache = cache_look_up(pool, *id);
+	if (!cache_lock_known(*cache, *id))
+		*cache = NULL;
 	return 0;
 }
 

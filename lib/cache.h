@@ -69,6 +69,9 @@ struct vpmm_pool;
 #define CACHE_CLASSES 128
 #define CACHE_CLASS_WORDS (CACHE_CLASSES / 64)
 
+/* So many streams are found without a lock: those that were met last, each where its id says. */
+#define CACHE_KNOWN 1024
+
 /* No two threads write to one cache line, nor to the one that the processor fetches along with it. */
 #define CACHE_ALIGN 128
 
@@ -310,11 +313,11 @@ void cache_unlist(struct cache *cache, struct bin **link);
 void cache_forget(struct block *block);
 
 /**
- * cache_remember() - let this thread find a stream's cache by its id without a lock
- * @pool: the pool
+ * cache_remember() - let a stream's cache be found by its id without the pool's lock
+ * @pool: the pool; its lock is held
  * @stream: the stream
  */
-void cache_remember(const struct vpmm_pool *pool, struct stream *stream);
+void cache_remember(struct vpmm_pool *pool, struct stream *stream);
 
 /*
  * What follows is for the central calls, under the lock of the pool, with the backend entered.

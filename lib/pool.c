@@ -135,9 +135,6 @@ static void pool_release(struct vpmm_pool *pool)
 	pthread_mutex_destroy(&pool->lock);
 }
 
-/* How many pools there have been. */
-static _Atomic uint64_t serials;
-
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
 	struct settings fitting = *settings;
@@ -160,7 +157,6 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->settings = fitting;
 	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / PLACES_PART) : MOST_PLACES;
 	made->trim_places = made->most_places;
-	made->serial = atomic_fetch_add(&serials, 1) + 1;
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
 	region_map_init(&made->regions, &made->streams, 0, !fitting.paged);
 	region_map_init(&made->spans, &made->streams, 1, true);

@@ -43,7 +43,7 @@ struct pool_counts {
  * @settings: as the device has them; never changes
  * @most_places: how many places extents may have before those are unmapped that are not in use; never changes
  * @generation: of the process that created it; never changes
- * @serial: its number, which no other pool of the process ever has; never changes
+ * @known: the caches of streams; without the lock, what is read may be that of another by now
  * @pressure: how often a malloc found nothing and had to gather, create or wait
  * @central: how many calls have changed the maps
  * @thread: which thread made the last central call that allocates
@@ -82,7 +82,7 @@ struct vpmm_pool {
 	struct settings settings;
 	uint64_t most_places;
 	unsigned int generation;
-	uint64_t serial;
+	struct cache *_Atomic known[CACHE_KNOWN];
 	char apart_from_settings[CACHE_ALIGN];
 	_Atomic uint64_t pressure;
 	_Atomic uint64_t central;

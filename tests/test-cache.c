@@ -352,6 +352,46 @@ static void test_per_thread(void)
 	fixture_close(&f);
 }
 
+static uint64_t id_of(struct fixture *f, struct CUstream_st *stream)
+{
+	const struct backend_ops *ops = f->pool->backend->ops;
+	uint64_t id;
+
+	assert_ok(ops->enter(f->pool->backend));
+	assert_ok(ops->stream_id(f->pool->backend, stream, &id));
+	ops->leave(f->pool->backend);
+	return id;
+}
+
+/* Of two streams that are known at one place only the one is found there, and both have what they freed. */
+static void test_known_at_one_place(void)
+{
+	struct CUstream_st *other = NULL;
+	struct fixture f;
+	void *a, *b;
+
+	open_cached(&f);
+	while (!other || id_of(&f, other) % CACHE_KNOWN != id_of(&f, f.streams[0]) % CACHE_KNOWN) {
+		if (other)
+			assert_ok(vpmm_host_stream_destroy(other));
+		assert_ok(vpmm_host_stream_create(&other));
+	}
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	b = fixture_malloc(&f, 1, other);
+	for (int i = 0; i < 4; i++) {
+		uint64_t central = f.pool->central;
+
+		assert_ok(vpmm_free(f.pool, a, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, b, other));
+		assert_ok(vpmm_malloc(f.pool, &b, PAGE, other));
+		assert_ok(vpmm_malloc(f.pool, &a, PAGE, f.streams[0]));
+		g_assert_cmpuint(f.pool->central, ==, central);
+	}
+	g_assert_cmpuint(fixture_stats(&f).grows, ==, 2);
+	fixture_close(&f);
+	assert_ok(vpmm_host_stream_destroy(other));
+}
+
 /* Frees blocks of a page that make up the limit, and one more, which records an event for all: that twice. */
 static void check_limit(struct fixture *f, size_t limit)
 {
@@ -619,6 +659,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/unmarked-until-a-miss", test_unmarked_until_a_miss);
 	g_test_add_func("/cache/legacy", test_legacy);
 	g_test_add_func("/cache/per-thread", test_per_thread);
+	g_test_add_func("/cache/known-at-one-place", test_known_at_one_place);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
 	g_test_add_func("/cache/limit-of-sole", test_limit_of_sole);
 	g_test_add_func("/cache/cache-of-retired", test_cache_of_retired);
