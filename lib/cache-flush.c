@@ -233,24 +233,40 @@ static size_t cache_harvest(struct cache *cache, size_t least, struct freed *fre
 	return count;
 }
 
-/* Frees for the maps what is marked, of @least bytes or more, in the order in which it was freed. */
+/* What a cache lets go of, and the event that it is behind. */
+struct flush {
+	struct freed freed[CACHE_BLOCKS_MAX];
+	size_t count;
+	struct event *event;
+};
+
+/* Takes what is marked, of @least bytes or more; the cache's lock is held. */
+static void flush_begin(struct flush *flush, struct cache *cache, size_t least)
+{
+	flush->event = NULL;
+	flush->count = cache->count ? cache_harvest(cache, least, flush->freed, &flush->event) : 0;
+}
+
+/* Frees it for the maps, in the order in which it was freed. */
+static bool flush_end(struct flush *flush, struct vpmm_pool *pool, struct cache *cache)
+{
+	sort_freed(flush->freed, flush->count);
+	for (size_t i = 0; i < flush->count; i++) {
+		scrub_free(pool, flush->freed[i].region, cache->stream);
+		live_leave(pool, flush->freed[i].region, cache->stream, flush->event);
+	}
+	event_unref(flush->event);
+	return flush->count;
+}
+
 static bool flush_marked(struct vpmm_pool *pool, struct cache *cache, size_t least)
 {
-	struct freed freed[CACHE_BLOCKS_MAX];
-	struct event *event = NULL;
-	size_t count = 0;
+	struct flush flush;
 
 	pthread_mutex_lock(&cache->lock);
-	if (cache->count)
-		count = cache_harvest(cache, least, freed, &event);
+	flush_begin(&flush, cache, least);
 	pthread_mutex_unlock(&cache->lock);
-	sort_freed(freed, count);
-	for (size_t i = 0; i < count; i++) {
-		scrub_free(pool, freed[i].region, cache->stream);
-		live_leave(pool, freed[i].region, cache->stream, event);
-	}
-	event_unref(event);
-	return count;
+	return flush_end(&flush, pool, cache);
 }
 
 static void free_stranded(struct vpmm_pool *pool, struct block **link, struct event *event)
@@ -291,39 +307,34 @@ static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CU
 	return err;
 }
 
-/* See to it that the mark stands for all that a flush lets go of. */
-static void flush_mark(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle, size_t least)
+/* See to it that the mark stands for all that a flush lets go of; the cache's lock is held. */
+static int flush_mark(struct cache *cache, struct CUstream_st *handle, size_t least)
 {
-	struct error_kept kept;
-	int err = 0;
-
-	error_keep(&kept);
-	if (cache->stranded)
-		err = flush_stranded(pool, cache, handle);
-	pthread_mutex_lock(&cache->lock);
-	if (cache->count && cache->unmarked && (cache->unmarked_most >= least || cache->lent))
-		err = cache_mark(cache, handle);
-	pthread_mutex_unlock(&cache->lock);
-	if (err)
-		error_restore(&kept);
+	if (!cache->count || !cache->unmarked || (cache->unmarked_most < least && !cache->lent))
+		return 0;
+	return cache_mark(cache, handle);
 }
 
 void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least)
 {
 	struct cache *cache = stream->cache;
-	bool any, unmarked;
+	struct error_kept kept;
+	struct flush flush;
+	bool failed;
 
+	error_keep(&kept);
+	failed = cache->stranded && flush_stranded(pool, cache, handle);
 	pthread_mutex_lock(&cache->lock);
-	any = cache->count;
-	unmarked = cache->unmarked;
 	/* What stays is to leave room for what is freed next. */
 	if (cache->bytes > cache->most / 2)
 		least = 0;
+	if (flush_mark(cache, handle, least))
+		failed = true;
+	flush_begin(&flush, cache, least);
 	pthread_mutex_unlock(&cache->lock);
-	if ((any && unmarked) || cache->stranded)
-		flush_mark(pool, cache, handle, least);
-	if (any || cache->stranded)
-		flush_marked(pool, cache, least);
+	flush_end(&flush, pool, cache);
+	if (failed)
+		error_restore(&kept);
 }
 
 void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)

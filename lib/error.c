@@ -39,14 +39,15 @@ int (error_add)(int err, const char *format, ...)
 	return err;
 }
 
+/* Nearly always there is none, and what is kept is kept in case. */
 void error_keep(struct error_kept *kept)
 {
-	memcpy(kept->sentence, sentence, sizeof(sentence));
+	memcpy(kept->sentence, sentence, strlen(sentence) + 1);
 }
 
 void error_restore(const struct error_kept *kept)
 {
-	memcpy(sentence, kept->sentence, sizeof(sentence));
+	memcpy(sentence, kept->sentence, strlen(kept->sentence) + 1);
 }
 
 const char *error_get(void)
