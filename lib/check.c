@@ -163,6 +163,9 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 	uint64_t addr = chunk->addr;
 	int err;
 
+	/* Places are found by the number of their page. */
+	if (!chunk->lender && addr % census->pool->settings.page_size)
+		return error_set(-EUCLEAN, "the chunk at 0x%" PRIx64 " does not begin with a page", addr);
 	for (const struct region *region = chunk->first; region; region = region->next) {
 		err = check_place(region, chunk, addr, census->piece);
 		if (!err)

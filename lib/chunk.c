@@ -9,19 +9,21 @@ int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, str
 {
 	struct backend *be = pool->backend;
 	size_t page_size = pool->settings.page_size;
-	size_t align = page_size & -page_size;
+	/* The device aligns to powers of two only; what is in front of a page is left. */
+	size_t align = page_size & -page_size, spare = page_size - align;
 	size_t wanted = MAX(pool->settings.va_size, needed);
 	size_t size = wanted;
 	struct error_kept kept;
-	uint64_t addr;
+	uint64_t base, addr;
 	int err;
 
 	error_keep(&kept);
-	while ((err = be->ops->reserve(be, size, align, &addr)) == -ENOMEM && size > needed)
+	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed)
 		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);
 	error_restore(&kept);
+	addr = (base + page_size - 1) / page_size * page_size;
 	if (size < wanted)
 		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
 			wanted);
@@ -29,6 +31,8 @@ int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, str
 		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
 			size, addr);
 	*hole = region_add_chunk(map, addr, size);
+	(*hole)->chunk->reserved = base;
+	(*hole)->chunk->spare = spare;
 	return 0;
 }
 
@@ -44,7 +48,7 @@ void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
 	struct error_kept kept;
 
 	error_keep(&kept);
-	if (!be->ops->unreserve(be, chunk->addr, chunk->size))
+	if (!be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare))
 		region_remove_chunk(chunk->map, chunk);
 	error_restore(&kept);
 }
@@ -57,7 +61,7 @@ void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
 		struct chunk *chunk = map->chunks->pdata[i];
 
 		/* There is no later call that could try again. */
-		if (!chunk->lender && be->ops->unreserve(be, chunk->addr, chunk->size))
-			be->ops->unreserve(be, chunk->addr, chunk->size);
+		if (!chunk->lender && be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare))
+			be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
 	}
 }

@@ -71,6 +71,8 @@ struct region {
  * struct chunk - one reservation of address space, or a block of another map's
  * @addr: where it starts
  * @size: bytes
+ * @reserved: where the reservation starts
+ * @spare: bytes of it that are not used, so that @addr is a multiple of the page size
  * @map: the map
  * @lender: the allocated region of another map that it is; NULL: it is a reservation
  * @first: its lowest region
@@ -78,6 +80,8 @@ struct region {
 struct chunk {
 	uint64_t addr;
 	size_t size;
+	uint64_t reserved;
+	size_t spare;
 	struct region_map *map;
 	struct region *lender;
 	struct region *first;
