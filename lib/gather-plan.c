@@ -49,8 +49,9 @@
 /* So many extents are looked for one by one; for more of them, all are sorted. */
 #define FEW_DONORS 8
 
-/* Rather than that one allocation moves more extents than this, a pool stretches. */
+/* Rather than that one allocation moves more extents than this, and more than one for so many bytes, a pool stretches. */
 #define MANY_DONORS 160
+#define DONOR_LARGE (PIECE_MOST / 2)
 
 /* Of so many pages, the last is worth an extent of its own. */
 #define LAST_APART 16
@@ -285,7 +286,8 @@ static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
 /* Moving what else there is would take long, and new memory can be had for it. */
 static bool is_better_created(const struct gathering *g, size_t left)
 {
-	return g->donors->len >= MANY_DONORS && !g->frugal && g->create + left <= budget_stretch(g->pool, g->size);
+	return g->donors->len >= MAX(MANY_DONORS, g->size / DONOR_LARGE) && !g->frugal &&
+	       g->create + left <= budget_stretch(g->pool, g->size);
 }
 
 /* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
