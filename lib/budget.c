@@ -78,13 +78,13 @@ void budget_note_trim(struct vpmm_pool *pool)
 	pool->strain.past = pool->peak_live;
 	pool->strain.held = pool_mapped(pool);
 	pool->strain.relief = 0;
-	pool->strain.scarce = false;
+	atomic_store_explicit(&pool->scarce, false, memory_order_relaxed);
 	atomic_store_explicit(&pool->at_ease, false, memory_order_relaxed);
 }
 
 void budget_note_scarce(struct vpmm_pool *pool)
 {
-	pool->strain.scarce = true;
+	atomic_store_explicit(&pool->scarce, true, memory_order_relaxed);
 	atomic_store_explicit(&pool->at_ease, false, memory_order_relaxed);
 }
 
@@ -99,7 +99,7 @@ static bool can_be_at_ease(const struct vpmm_pool *pool)
 	struct backend_info info = { 0 };
 	struct error_kept kept;
 
-	if (pool->strain.scarce)
+	if (atomic_load_explicit(&pool->scarce, memory_order_relaxed))
 		return false;
 	error_keep(&kept);
 	if (pool->backend->ops->info(pool->backend, &info))

@@ -17,7 +17,6 @@ struct vpmm_pool;
  * @relief: bytes that the budget was extended by
  * @past: the most that was live before memory was last given back, which does not count any more
  * @held: the memory that there was left then, which counts instead
- * @scarce: memory has run out since
  */
 struct strain {
 	uint64_t mallocs;
@@ -26,7 +25,6 @@ struct strain {
 	uint64_t relief;
 	uint64_t past;
 	uint64_t held;
-	bool scarce;
 };
 
 /**
@@ -74,7 +72,8 @@ void budget_note_strain(struct vpmm_pool *pool);
  * budget_note_scarce() - memory, mappings or addresses have run out
  * @pool: the pool; its lock is held
  *
- * What blocks are too large by may be what is missing: the pool is not at ease again before it is trimmed.
+ * What blocks are too large by may be what is missing: the pool is not at ease again before it is trimmed, and each
+ * request has a block of its size.
  */
 void budget_note_scarce(struct vpmm_pool *pool);
 

@@ -683,6 +683,9 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
 	if (!err)
 		err = expect(cache, over, cache->over, "bytes more than was asked for");
+	if (!err && cache->lowest > cache->bytes)
+		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " had %" PRIu64 " bytes at least, and has %"
+				PRIu64, cache->stream->id, cache->lowest, cache->bytes);
 	/* The first stream may have been the only one when it was last called. */
 	limit = cache->stream->first ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
 	if (!err && !cache->legacy && cache->unmarked > limit)

@@ -38,6 +38,7 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 	cache->stream = stream;
 	cache->legacy = legacy;
 	cache->limit = limit;
+	cache->over_most = legacy ? CACHE_OVER_MOST : MIN(CACHE_OVER_MOST, limit / CACHE_OVER_PART);
 	cache->most = stream->map->most_cached;
 	pthread_mutex_unlock(&cache->lock);
 	return cache;
@@ -150,7 +151,7 @@ static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
 
 /*
  * Locks the cache of a stream; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
- * central call meets it, and lets the thread know.
+ * central call meets it, and lets the pool know.
  */
 static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
 {
@@ -210,13 +211,12 @@ static struct bin *class_find(struct cache *cache, unsigned int class, size_t si
 /* By how much a block may be too large: no loss to a pool that has more than it needs, and to others a small one. */
 static size_t near_most(const struct cache *cache, const struct vpmm_pool *pool, size_t size)
 {
-	uint64_t limit = pool->settings.page_size / CACHE_OVER_PART;
-
 	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
 		return size / CACHE_NEAR_PART;
-	if (size >= packed_small_size(pool) || cache->over >= limit)
+	if (size >= packed_small_size(pool) || cache->over >= cache->over_most ||
+	    atomic_load_explicit(&pool->scarce, memory_order_relaxed))
 		return 0;
-	return MIN(size / CACHE_NEAR_PART, limit - cache->over);
+	return MIN(size / CACHE_NEAR_PART, cache->over_most - cache->over) / POOL_PIECE * POOL_PIECE;
 }
 
 static struct bin *find_near(struct cache *cache, const struct vpmm_pool *pool, size_t size)
@@ -255,7 +255,6 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 		cache->over += block->over;
 		cache->last = block;
 		cache_uncount(cache, block);
-		cache->lowest = MIN(cache->lowest, cache->bytes);
 		cache->mallocs++;
 		cache->served = atomic_load_explicit(&pool->pressure, memory_order_relaxed) + 1;
 		*addr = block->addr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands in front of the region maps: each stream keeps what it frees, by size, and has it back without the
- * pool's lock and without a walk. Of the driver it takes to be told which stream it is, and, at times, the record of an
- * event.
+ * What stands in front of the region maps: each stream keeps what it frees, by size, and has it back without the pool's
+ * lock, and without a walk but for one over what is cached where no block is of the size. Of the driver it takes to be
+ * told which stream it is, and, at times, the record of an event.
  *
  * A block is an allocation that was made for the stream, live or freed and cached. For the maps it is allocated either
  * way. The pool's own, central, calls flush what is cached before they need the truth; a flush is an ordinary free.
@@ -60,10 +60,12 @@ struct vpmm_pool;
 
 /*
  * A request may get a block that is larger by no more than this part where the pool is at ease, and elsewhere if it is
- * small and all blocks of the stream together are larger by no more than that part of a page.
+ * small and all blocks of the stream together are larger by no more than so many bytes, or by that part of what it may
+ * leave unmarked, which is little where there are many streams or is little memory.
  */
 #define CACHE_NEAR_PART 4
-#define CACHE_OVER_PART 8
+#define CACHE_OVER_MOST (256 * 1024)
+#define CACHE_OVER_PART 16
 
 /* Bins of sizes that are alike, four classes to a doubling from the smallest size on; the last has all above. */
 #define CACHE_CLASSES 128
@@ -134,6 +136,7 @@ struct bin {
  * @stream: the stream
  * @legacy: it is the legacy default stream, which can be recorded from anywhere
  * @limit: bytes that may be unmarked
+ * @over_most: bytes that small blocks may be larger than what was asked for, all together
  * @most: bytes that may be cached
  * @blocks: address to block; all but those that are stranded
  * @bins: size to bin
@@ -170,6 +173,7 @@ struct cache {
 	struct stream *stream;
 	bool legacy;
 	uint64_t limit;
+	size_t over_most;
 	uint64_t most;
 	struct table blocks;
 	struct table bins;
@@ -287,13 +291,15 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 	cache->count--;
 	cache->lent -= block->lent;
 	cache->bytes -= block->bin->size;
+	if (cache->lowest > cache->bytes)
+		cache->lowest = cache->bytes;
 }
 
 /**
  * cache_class() - which class a size is of
  * @size: bytes
  *
- * A power of two and up to a quarter more is one, and so on.
+ * Each quarter of a power of two that sizes are larger than that is one.
  *
  * Return: the class, less than CACHE_CLASSES; of a larger size none that is less.
  */

@@ -7,8 +7,8 @@
 
 /*
  * What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. And what is taken of
- * whole extents counts for another: it comes back whole, while what is taken of those that cannot move would be of no
- * use to a block that is gathered.
+ * whole extents counts for another: it comes back whole, but until then no block can be gathered of it, as one could
+ * hardly be of what is free in those that cannot move.
  */
 #define LEFT_OVER 8
 #define TAKEN_WHOLE 2
@@ -56,6 +56,11 @@ static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	return last->extent->live ? bytes - (end - last->addr) : bytes;
 }
 
+uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	return fit_breaks(pool, addr, size) + taken_whole(pool, addr, size) / TAKEN_WHOLE;
+}
+
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
 static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 {
@@ -94,6 +99,7 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 		fit_try(fit, region->addr, region->size);
 		if (fit->addr != best)
 			fit->region = region;
+		/* What fits exactly leaves nothing that could be too small for the next. */
 		if (region->size == fit->size)
 			break;
 	}

@@ -22,7 +22,7 @@ struct vpmm_pool;
 bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr);
 
 /**
- * fit_breaks() - what taking a range would cost
+ * fit_breaks() - what taking a range would break
  * @pool: the pool; its lock is held
  * @addr: where it starts
  * @size: bytes, all free
@@ -30,6 +30,16 @@ bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64
  * Return: bytes of whole extents that it would touch and not use, so that they could not move any longer.
  */
 uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size);
+
+/**
+ * fit_cost() - what taking a range would cost
+ * @pool: the pool; its lock is held
+ * @addr: where the range starts, in free regions
+ * @size: bytes
+ *
+ * Return: the bytes of fit_breaks(), and a part of those that it takes itself.
+ */
+uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size);
 
 /**
  * fit_within() - the better end of a free region

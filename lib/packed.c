@@ -169,17 +169,16 @@ out:
  */
 static void packed_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 {
-	uint64_t breaks = *addr ? fit_breaks(pool, *addr, size) : UINT64_MAX;
 	uint64_t start = 0;
 	size_t run;
 
-	if (!breaks || (*addr && budget_room(pool, size)))
+	if (*addr && (!fit_breaks(pool, *addr, size) || budget_room(pool, size)))
 		return;
 	run = region_find_run(&pool->regions, size, &start);
 	if (!run)
 		return;
 	start = fit_within(pool, start, run, size);
-	if (fit_breaks(pool, start, size) < breaks)
+	if (!*addr || fit_cost(pool, start, size) < fit_cost(pool, *addr, size))
 		*addr = start;
 }
 

@@ -276,7 +276,9 @@ void pool_begin_central(struct vpmm_pool *pool, struct stream *stream, struct CU
 		return;
 	cache_note_peak(pool, false);
 	atomic_fetch_add_explicit(&pool->central, 1, memory_order_relaxed);
-	cache_remember(pool, stream);
+	/* Under capture nobody asks for the cache. */
+	if (!stream->captured)
+		cache_remember(pool, stream);
 }
 
 int pool_malloc_regions(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,

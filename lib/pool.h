@@ -46,6 +46,8 @@ struct pool_counts {
  * @known: the caches of streams; without the lock, what is read may be that of another by now
  * @pressure: how often a malloc found nothing and had to gather, create or wait
  * @central: how many calls have changed the maps
+ * @at_ease: it has more memory than it needs, so that blocks may be larger than what is asked for
+ * @scarce: memory has run out since it was last trimmed
  * @thread: which thread made the last central call that allocates
  * @crowded: until how many such calls it is assumed that several threads do
  * @trim_places: how many places are to be there before that is tried
@@ -87,6 +89,7 @@ struct vpmm_pool {
 	_Atomic uint64_t pressure;
 	_Atomic uint64_t central;
 	_Atomic bool at_ease;
+	_Atomic bool scarce;
 	char apart_from_counters[CACHE_ALIGN];
 	pthread_t thread;
 	uint64_t crowded;

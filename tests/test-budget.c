@@ -238,6 +238,13 @@ static void test_near_small(void)
 	fixture_free(&f, b, f.streams[0]);
 	g_assert_true(fixture_malloc_bytes(&f, SMALL - POOL_PIECE, f.streams[0]) == c);
 	fixture_free(&f, c, f.streams[0]);
+	/* In whatever order they were freed. */
+	a = fixture_malloc_bytes(&f, 29 * POOL_PIECE, f.streams[0]);
+	b = fixture_malloc_bytes(&f, 28 * POOL_PIECE, f.streams[0]);
+	fixture_free(&f, b, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, 26 * POOL_PIECE, f.streams[0]) == b);
+	fixture_free(&f, b, f.streams[0]);
 	/* What is not small is of its size. */
 	a = fixture_malloc_bytes(&f, SMALL + POOL_PIECE, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
@@ -249,7 +256,7 @@ static void test_near_small(void)
 /* All blocks of a stream are larger by so much and no more, until one of them is freed; another stream's do not count. */
 static void test_near_small_limit(void)
 {
-	enum { SIZE = PAGE / 32, OVER = PAGE / 160 / POOL_PIECE * POOL_PIECE, FIT = PAGE / CACHE_OVER_PART / OVER };
+	enum { SIZE = PAGE / 32, OVER = PAGE / 160 / POOL_PIECE * POOL_PIECE, FIT = CACHE_OVER_MOST / OVER };
 	void *ptrs[FIT + 1], *last, *other;
 	struct fixture f;
 
@@ -269,6 +276,84 @@ static void test_near_small_limit(void)
 	fixture_free(&f, last, f.streams[0]);
 	fixture_malloc_bytes(&f, SIZE - OVER + POOL_PIECE, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).live, ==, (FIT + 1) * SIZE);
+	fixture_close(&f);
+}
+
+/* With many streams there is less for each, and all of them have no more than a part of what may be unmarked. */
+static void test_near_small_of_streams(void)
+{
+	enum { MANY = 300 };
+	struct CUstream_st *streams[MANY];
+	uint64_t sum = 0, last = 0;
+	GHashTableIter iter;
+	struct fixture f;
+	gpointer stream;
+
+	open_budget(&f);
+	for (int i = 0; i < MANY; i++) {
+		assert_ok(vpmm_host_stream_create(&streams[i]));
+		fixture_malloc_bytes(&f, 1, streams[i]);
+	}
+	g_hash_table_iter_init(&iter, f.pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		const struct cache *cache = ((struct stream *)stream)->cache;
+
+		sum += cache->over_most;
+		last = MAX(last, cache->over_most);
+	}
+	g_assert_cmpuint(last, ==, CACHE_OVER_MOST);
+	g_assert_cmpuint(sum, <=, ((uint64_t)80 << 30) / 512 / CACHE_OVER_PART);
+	fixture_close(&f);
+	for (int i = 0; i < MANY; i++)
+		assert_ok(vpmm_host_stream_destroy(streams[i]));
+}
+
+/* Once memory has run out, each has a block of its size until the pool is trimmed. */
+static void test_near_small_and_scarce(void)
+{
+	struct fixture f;
+	void *a, *b;
+
+	open_budget(&f);
+	fixture_malloc_bytes(&f, 60 * POOL_PIECE, f.streams[0]);
+	a = fixture_malloc_bytes(&f, 20 * POOL_PIECE, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	budget_note_scarce(f.pool);
+	b = fixture_malloc_bytes(&f, 18 * POOL_PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 78 * POOL_PIECE);
+	fixture_free(&f, b, f.streams[0]);
+	budget_note_trim(f.pool);
+	a = fixture_malloc_bytes(&f, 20 * POOL_PIECE, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_malloc_bytes(&f, 18 * POOL_PIECE, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, >=, 78 * POOL_PIECE);
+	fixture_close(&f);
+}
+
+/* At ease there is no limit for it; what was got so counts when that is over, and leaves nothing to get. */
+static void test_near_small_at_ease(void)
+{
+	enum { SIZE = PAGE / 32, OVER = SIZE / 5 / POOL_PIECE * POOL_PIECE, MANY = 2 * CACHE_OVER_MOST / OVER };
+	void *ptrs[MANY], *more;
+	struct fixture f;
+
+	open_budget(&f);
+	fixture_malloc(&f, MOST, f.streams[0]);
+	for (int i = 0; i < MANY; i++)
+		ptrs[i] = fixture_malloc_bytes(&f, SIZE, f.streams[0]);
+	more = fixture_malloc_bytes(&f, SIZE, f.streams[0]);
+	fixture_stats(&f);
+	for (int i = 0; i < MANY; i++)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	fixture_strain(&f, STRAINS);
+	g_assert_true(f.pool->at_ease);
+	for (int i = 0; i < MANY; i++)
+		fixture_malloc_bytes(&f, SIZE - OVER, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, MOST * PAGE + (MANY + 1) * SIZE);
+	f.pool->at_ease = false;
+	fixture_free(&f, more, f.streams[0]);
+	fixture_malloc_bytes(&f, SIZE - OVER, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, MOST * PAGE + (MANY + 1) * SIZE - OVER);
 	fixture_close(&f);
 }
 
@@ -445,6 +530,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/not-near", test_not_near);
 	g_test_add_func("/budget/near-small", test_near_small);
 	g_test_add_func("/budget/near-small-limit", test_near_small_limit);
+	g_test_add_func("/budget/near-small-of-streams", test_near_small_of_streams);
+	g_test_add_func("/budget/near-small-and-scarce", test_near_small_and_scarce);
+	g_test_add_func("/budget/near-small-at-ease", test_near_small_at_ease);
 	g_test_add_func("/budget/stays-cached", test_stays_cached);
 	g_test_add_func("/budget/nothing-cached", test_nothing_cached);
 	g_test_add_func("/budget/taken-once", test_taken_once);

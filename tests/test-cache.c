@@ -392,6 +392,30 @@ static void test_known_at_one_place(void)
 	assert_ok(vpmm_host_stream_destroy(other));
 }
 
+/* What a stream had at least since the maps changed is no more than it has, even if a call of others flushes it then. */
+static void test_flushed_in_a_period(void)
+{
+	struct fixture f;
+	void *ptrs[3];
+
+	open_cached(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i++)
+		ptrs[i] = fixture_malloc(&f, 1 + i, f.streams[0]);
+	assert_ok(vpmm_free(f.pool, ptrs[0], f.streams[0]));
+	assert_ok(vpmm_free(f.pool, ptrs[1], f.streams[0]));
+	mark(&f, f.streams[0]);
+	f.pool->central++;
+	assert_ok(vpmm_free(f.pool, ptrs[2], f.streams[0]));
+	pthread_mutex_lock(&f.pool->lock);
+	assert_ok(f.pool->backend->ops->enter(f.pool->backend));
+	cache_flush_all(f.pool);
+	f.pool->backend->ops->leave(f.pool->backend);
+	pthread_mutex_unlock(&f.pool->lock);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).free, ==, 6 * PAGE);
+	fixture_close(&f);
+}
+
 /* Frees blocks of a page that make up the limit, and one more, which records an event for all: that twice. */
 static void check_limit(struct fixture *f, size_t limit)
 {
@@ -660,6 +684,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/legacy", test_legacy);
 	g_test_add_func("/cache/per-thread", test_per_thread);
 	g_test_add_func("/cache/known-at-one-place", test_known_at_one_place);
+	g_test_add_func("/cache/flushed-in-a-period", test_flushed_in_a_period);
 	g_test_add_func("/cache/limit-of-unmarked", test_limit_of_unmarked);
 	g_test_add_func("/cache/limit-of-sole", test_limit_of_sole);
 	g_test_add_func("/cache/cache-of-retired", test_cache_of_retired);

@@ -479,6 +479,56 @@ static void test_no_gaps_in_much(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* Large extents may be many: moving them takes no longer than the memory is worth. */
+static void test_many_large_donors(void)
+{
+	enum { MANY = 120, SIZE = 250 };
+	void *ptrs[MANY];
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "256G", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					     .va_size = (size_t)512 << 30 });
+	for (int i = 0; i < MANY; i++)
+		ptrs[i] = fixture_malloc(&f, SIZE, f.streams[0]);
+	for (int i = 0; i < MANY; i += 2)
+		fixture_free(&f, ptrs[i], f.streams[0]);
+	fixture_malloc(&f, MANY / 2 * SIZE + 500, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, (size_t)(MANY * SIZE + 500) * PAGE * 101 / 100);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* A chunk begins with a page, wherever the device reserves it, so that pages are told apart by their numbers. */
+static void test_pages_of_no_power_of_two(void)
+{
+	enum { POOLS = 4, ODD = 3 };
+	struct vpmm_opts opts = {
+		.size = sizeof(opts), .backend = "host", .page_size = ODD * PAGE, .va_size = 64 * ODD * PAGE,
+	};
+	struct vpmm_pool *pools[POOLS];
+	struct fixture f;
+	void *a, *b;
+
+	open_packed(&f);
+	for (int i = 0; i < POOLS; i++) {
+		assert_ok(vpmm_pool_create(&pools[i], &opts));
+		assert_ok(vpmm_malloc(pools[i], &a, 2 * ODD * PAGE, f.streams[0]));
+		assert_ok(vpmm_malloc(pools[i], &b, PAGE, f.streams[0]));
+		g_assert_cmpuint((uintptr_t)a % (ODD * PAGE), ==, 0);
+		memset(a, 'a', 2 * ODD * PAGE);
+		memset(b, 'b', PAGE);
+		assert_ok(vpmm_free(pools[i], a, f.streams[0]));
+		assert_ok(vpmm_malloc(pools[i], &a, 5 * PAGE / 2, f.streams[0]));
+		memset(a, 'c', 5 * PAGE / 2);
+		g_assert_cmpint(*(char *)b, ==, 'b');
+		assert_ok(vpmm_pool_check(pools[i]));
+	}
+	for (int i = 0; i < POOLS; i++)
+		vpmm_pool_destroy(pools[i]);
+	fixture_close(&f);
+}
+
 static void test_extent_max(gconstpointer data)
 {
 	size_t most = GPOINTER_TO_SIZE(data) * PAGE;
@@ -666,6 +716,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/many-donors/and-cached", test_many_donors_and_cached);
 	g_test_add_func("/packed/many-donors/and-many-streams", test_many_donors_and_many_streams);
 	g_test_add_func("/packed/many-donors/and-much-more", test_many_donors_and_much_more);
+	g_test_add_func("/packed/many-donors/and-large", test_many_large_donors);
 	g_test_add_func("/packed/start", test_start);
 	g_test_add_func("/packed/gaps/few-or-many", test_gaps);
 	g_test_add_func("/packed/gaps/are-remembered", test_gaps_are_remembered);
@@ -678,6 +729,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/packed/extents-of-a-page", test_extents_of_a_page);
 	g_test_add_func("/packed/initial-pages", test_initial_pages);
 	g_test_add_func("/packed/larger-pages", test_larger_pages);
+	g_test_add_func("/packed/pages-of-no-power-of-two", test_pages_of_no_power_of_two);
 	g_test_add_func("/packed/span-is-filled", test_span_is_filled);
 	g_test_add_func("/packed/span-or-not", test_span_or_not);
 	g_test_add_func("/packed/spans-do-not-pin", test_spans_do_not_pin);
