@@ -5,7 +5,6 @@
 #include <glib.h>
 
 #include "cache.h"
-#include "packed.h"
 #include "pool.h"
 
 /* Bins that have no block are kept while there are no more than this. */
@@ -213,7 +212,7 @@ static size_t near_most(const struct cache *cache, const struct vpmm_pool *pool,
 {
 	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
 		return size / CACHE_NEAR_PART;
-	if (size >= packed_small_size(pool) || cache->over >= cache->over_most ||
+	if (size >= pool_small_size(pool) || cache->over >= cache->over_most ||
 	    atomic_load_explicit(&pool->scarce, memory_order_relaxed))
 		return 0;
 	return MIN(size / CACHE_NEAR_PART, cache->over_most - cache->over) / POOL_PIECE * POOL_PIECE;

@@ -42,13 +42,18 @@ int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, stru
 	return *hole ? 0 : chunk_add(pool, map, size, hole);
 }
 
+static int chunk_give_back(struct backend *be, const struct chunk *chunk)
+{
+	return be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+}
+
 void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
 {
 	struct backend *be = pool->backend;
 	struct error_kept kept;
 
 	error_keep(&kept);
-	if (!be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare))
+	if (!chunk_give_back(be, chunk))
 		region_remove_chunk(chunk->map, chunk);
 	error_restore(&kept);
 }
@@ -61,7 +66,7 @@ void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
 		struct chunk *chunk = map->chunks->pdata[i];
 
 		/* There is no later call that could try again. */
-		if (!chunk->lender && be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare))
-			be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+		if (!chunk->lender && chunk_give_back(be, chunk))
+			chunk_give_back(be, chunk);
 	}
 }

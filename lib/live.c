@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "alias.h"
 #include "live.h"
-#include "packed.h"
 #include "pool.h"
 #include "span.h"
 
@@ -23,7 +22,7 @@ static bool is_packed(const struct vpmm_pool *pool, const struct region *region)
 /* Whether it is small, and has what large requests could have: what spans have borrowed, or did not get. */
 static bool is_lent(const struct vpmm_pool *pool, const struct region *region)
 {
-	return region->size < packed_small_size(pool) && (is_packed(pool, region) || region->chunk->lender);
+	return region->size < pool_small_size(pool) && (is_packed(pool, region) || region->chunk->lender);
 }
 
 void live_enter(struct vpmm_pool *pool, struct region *region)

@@ -15,9 +15,6 @@
 #include "span.h"
 #include "zombie.h"
 
-/* Requests below this part of a page are small: apart from the others, as what is small stays longest. */
-#define SMALL_PART 16
-
 /* For so many allocations after two threads were seen to make them, they are taken to go on so. */
 #define CROWDED 1024
 
@@ -63,7 +60,7 @@ static bool packed_is_crowded(struct vpmm_pool *pool)
 /* What is small makes no difference to what is large. */
 static size_t flush_least(const struct vpmm_pool *pool, size_t size)
 {
-	size_t small = packed_small_size(pool);
+	size_t small = pool_small_size(pool);
 
 	return size < small ? 0 : small;
 }
@@ -325,17 +322,12 @@ static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t si
 	return err;
 }
 
-size_t packed_small_size(const struct vpmm_pool *pool)
-{
-	return pool->settings.page_size / SMALL_PART;
-}
-
 int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 		  struct CUstream_st *handle)
 {
 	int err = -ENOMEM;
 
-	if (size < packed_small_size(pool))
+	if (size < pool_small_size(pool))
 		err = packed_malloc_span(pool, addr, size, stream, handle);
 	/* When there is no page for small requests to be had, they get what others have free. */
 	return err == -ENOMEM ? packed_malloc_large(pool, addr, size, stream, handle) : err;
@@ -426,7 +418,7 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	err = stream_poll_busy(&pool->streams, false);
 	if (!err)
 		err = zombie_reap(pool);
-	if (!err && size < packed_small_size(pool))
+	if (!err && size < pool_small_size(pool))
 		err = forecast_span(pool, size, stream, room, forecast);
 	if (!err && forecast->way == VPMM_WAY_NONE && packed_is_at_ease(pool))
 		err = forecast_at_ease(pool, size, stream, room, forecast);

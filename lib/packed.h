@@ -51,7 +51,4 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
  */
 bool packed_could(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room);
 
-/* Requests below this are small. */
-size_t packed_small_size(const struct vpmm_pool *pool);
-
 #endif /* PACKED_H */

@@ -230,6 +230,14 @@ static inline size_t pool_round(const struct vpmm_pool *pool, size_t size)
 	return piece & (piece - 1) ? size / piece * piece : size & -piece;
 }
 
+/* Requests below this part of a page are small: apart from the others, as what is small stays longest. */
+#define POOL_SMALL_PART 16
+
+static inline size_t pool_small_size(const struct vpmm_pool *pool)
+{
+	return pool->settings.page_size / POOL_SMALL_PART;
+}
+
 /* Device memory that the pool holds, in bytes. */
 static inline uint64_t pool_mapped(const struct vpmm_pool *pool)
 {

@@ -58,9 +58,9 @@ static uint64_t largest_packed(struct vpmm_pool *pool, struct stream *stream, ui
 	/* What is whole, and what can be created in pages, can be had but for odd cases. */
 	guess -= guess % pool->settings.page_size;
 	largest = search(pool, stream, guess, MIN(most, SIZE_MAX / 4), room, could_large);
-	if (largest >= packed_small_size(pool))
+	if (largest >= pool_small_size(pool))
 		return largest;
-	return MAX(largest, search(pool, stream, 0, packed_small_size(pool), room, could_small));
+	return MAX(largest, search(pool, stream, 0, pool_small_size(pool), room, could_small));
 }
 
 uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t room)

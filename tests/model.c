@@ -6,7 +6,6 @@
 
 #include "live.h"
 #include "model-work.h"
-#include "packed.h"
 #include "pool.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
@@ -310,7 +309,7 @@ static void take_captured(struct model *m, struct model_allocation *a)
 static void take_near(const struct model *m, struct model_allocation *a)
 {
 	size_t size = live_find(m->f.pool, (uintptr_t)a->ptr)->size;
-	bool near = m->f.pool->at_ease || a->bytes < packed_small_size(m->f.pool);
+	bool near = m->f.pool->at_ease || a->bytes < pool_small_size(m->f.pool);
 
 	g_assert_cmpuint(size, >=, a->bytes);
 	g_assert_cmpuint(size, <=, a->bytes + (near ? a->bytes / 4 : 0));
