@@ -134,6 +134,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @small: one of enum vpmm_small
  * @frag_ratio: percent; free pieces smaller than this part of what is missing are not gathered into a block: new memory
  *	is created instead, so that a large block does not take hundreds of driver calls; 0, the default: all are
+ * @overhead: percent, to 10; about how much more memory than is allocated the pool may take so as to create it in
+ *	fewer and larger pieces, which take fewer driver calls; 0: 1
  * @limit: bytes; the most device memory that the pool may hold, what the driver's allocator serves for it included; 0:
  *	as much as there is
  * @limit_percent: the same as a percentage of the device's memory; of two limits the smaller counts; 0: no limit
@@ -165,6 +167,7 @@ struct vpmm_opts {
 	int small;
 	int frag_ratio;
 	int limit_percent;
+	int overhead;
 	size_t limit;
 	size_t keep;
 	int scrub;
@@ -192,6 +195,7 @@ struct vpmm_opts {
  * @extent_max: bytes
  * @small: one of enum vpmm_small
  * @frag_ratio: percent
+ * @overhead: percent
  * @scrub: one of enum vpmm_scrub
  * @limit: bytes; UINT64_MAX: none
  * @keep: bytes; UINT64_MAX: everything
@@ -217,6 +221,7 @@ struct vpmm_info {
 	int small;
 	int frag_ratio;
 	int scrub;
+	int overhead;
 	uint64_t limit;
 	uint64_t keep;
 };

@@ -9,12 +9,14 @@
  * be stuck hangs on the gaps, the free regions between what is allocated: extents are so large that the gaps as they are
  * would leave this part of the pool stuck. They are no larger than the gaps once made them, as a program cuts its memory
  * the same way again, and what is created in a good moment is still there in a bad one; but that fades by this part with
- * each block that is gathered.
+ * each block that is gathered. That is for an overhead of one percent, and for each further one they are larger by a part
+ * of that.
  */
 #define STUCK_PART 40
 #define FADE_PART 500
 #define EXTENTS_LEAST 16
 #define EXTENTS_MOST 1100
+#define LARGER_BY_PERCENT 0.7
 
 /*
  * A pool without gaps would make a few large ones, and one of those that is broken later is much. From this size on an
@@ -378,15 +380,21 @@ static size_t part_of_call(const struct gathering *g)
 	return MAX((size_t)(large / EXTENTS_OF_CALL), start);
 }
 
+/* How many times as large as with the least overhead. */
+static double larger(const struct vpmm_pool *pool)
+{
+	return 1 + (pool->settings.overhead - 1) * LARGER_BY_PERCENT;
+}
+
 /* How many extents of the size that is right now would be the pool. */
 static double pieces_of_pool(const struct vpmm_pool *pool)
 {
 	uint64_t bytes = pool->extents.bytes;
-	size_t piece = gaps_piece(&pool->regions.gaps, bytes / STUCK_PART);
+	size_t piece = gaps_piece(&pool->regions.gaps, (uint64_t)((double)bytes / STUCK_PART * larger(pool)));
 	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / FADE_PART;
 
 	/* A pool that has given back all it had begins anew. */
-	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST) : EXTENTS_LEAST;
+	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST / larger(pool)) : EXTENTS_LEAST;
 }
 
 size_t gather_piece(const struct gathering *g)
@@ -394,7 +402,8 @@ size_t gather_piece(const struct gathering *g)
 	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
 	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
-	size_t bytes = MIN((size_t)((double)extents->bytes / g->pieces), MAX(PIECE_MOST, extents->bytes / EXTENTS_MOST));
+	size_t large = MAX(PIECE_MOST, (size_t)((double)extents->bytes / EXTENTS_MOST * larger(g->pool)));
+	size_t bytes = MIN((size_t)((double)extents->bytes / g->pieces), large);
 
 	bytes = MIN(MAX(bytes, part_of_call(g)), most);
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);

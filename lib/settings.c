@@ -16,6 +16,10 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 6
 #define DEFAULT_PAGE_SIZE (UINT64_C(2) << 20)
 #define DEFAULT_VA_SIZE (UINT64_C(8) << 40)
 #define DEFAULT_EXTENT_MAX (UINT64_C(1) << 30)
+#define DEFAULT_OVERHEAD 1
+
+/* With more there is little left to save. */
+#define OVERHEAD_MOST 10
 
 /* A word that a setting can be, and the value that it stands for. */
 struct word {
@@ -170,7 +174,8 @@ static int env_count(const char *name, size_t *value)
 	return 0;
 }
 
-static int env_percent(const char *name, int *value)
+/* Where it is not set, 0. */
+static int env_percent(const char *name, size_t least, size_t most, int *value)
 {
 	const char *text = env_get(name);
 	size_t number;
@@ -179,8 +184,8 @@ static int env_percent(const char *name, int *value)
 	err = env_count(name, &number);
 	if (err)
 		return err;
-	if (number > 100)
-		return error_set(-EINVAL, "%s=%s: expected a percentage, 0 to 100", name, text);
+	if (text && (number < least || number > most))
+		return error_set(-EINVAL, "%s=%s: expected a percentage, %zu to %zu", name, text, least, most);
 	*value = (int)number;
 	return 0;
 }
@@ -244,7 +249,9 @@ int settings_from_env(struct vpmm_opts *opts)
 	if (!err)
 		err = env_memory_size("VPMM_EXTENT_MAX", &found.extent_max);
 	if (!err)
-		err = env_percent("VPMM_FRAG_RATIO", &found.frag_ratio);
+		err = env_percent("VPMM_FRAG_RATIO", 0, 100, &found.frag_ratio);
+	if (!err)
+		err = env_percent("VPMM_OVERHEAD", 1, OVERHEAD_MOST, &found.overhead);
 	if (!err)
 		err = env_limit("VPMM_LIMIT", &found.limit, &found.limit_percent);
 	if (!err)
@@ -310,6 +317,9 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	if (known.frag_ratio < 0 || known.frag_ratio > 100)
 		return error_set(-EINVAL, "vpmm_opts.frag_ratio is %d: expected a percentage, 0 to 100",
 				 known.frag_ratio);
+	if (known.overhead < 0 || known.overhead > OVERHEAD_MOST)
+		return error_set(-EINVAL, "vpmm_opts.overhead is %d: expected a percentage, 1 to %d, or 0",
+				 known.overhead, OVERHEAD_MOST);
 	if (!word_has_value(log_words, known.log_level))
 		return error_set(-EINVAL, "vpmm_opts.log_level is %d: expected VPMM_LOG_NONE to VPMM_LOG_DEBUG",
 				 known.log_level);
@@ -333,6 +343,7 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	settings->extent_max = known.extent_max;
 	settings->small = known.small;
 	settings->frag_ratio = (unsigned int)known.frag_ratio;
+	settings->overhead = known.overhead ? (unsigned int)known.overhead : DEFAULT_OVERHEAD;
 	settings->scrub = known.scrub;
 	settings->log_level = known.log_level;
 	settings->log = known.log;

@@ -20,6 +20,7 @@ struct settings {
 	size_t extent_max;
 	enum vpmm_small small;
 	unsigned int frag_ratio;	/* percent */
+	unsigned int overhead;		/* percent */
 	enum vpmm_scrub scrub;
 	bool paged;			/* extents are pages, and the specification is followed to the byte */
 	enum vpmm_log_level log_level;

@@ -101,6 +101,7 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.extent_max = pool->settings.extent_max,
 		.small = pool->settings.small,
 		.frag_ratio = (int)pool->settings.frag_ratio,
+		.overhead = (int)pool->settings.overhead,
 		.limit = pool->settings.limit,
 		.keep = pool->settings.keep,
 		.scrub = pool->settings.scrub,

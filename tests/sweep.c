@@ -208,6 +208,7 @@ static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
 	opts->extent_max = with->extent_max ? with->extent_max : opts->extent_max;
 	opts->small = with->small ? with->small : opts->small;
 	opts->frag_ratio = with->frag_ratio;
+	opts->overhead = with->overhead;
 	opts->limit = with->limit;
 	opts->limit_percent = with->limit_percent;
 	opts->keep = with->keep;

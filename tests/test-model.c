@@ -183,6 +183,11 @@ static void test_packed_ratio(void)
 	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE, .frag_ratio = 30 }, 16, false);
 }
 
+static void test_packed_overhead(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 10 }, 19, false);
+}
+
 static void test_packed_block(void)
 {
 	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 17, false);
@@ -327,6 +332,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/model/packed/pages", test_packed_pages);
 	g_test_add_func("/model/packed/large", test_packed_large);
 	g_test_add_func("/model/packed/ratio", test_packed_ratio);
+	g_test_add_func("/model/packed/overhead", test_packed_overhead);
 	g_test_add_func("/model/packed/block", test_packed_block);
 	g_test_add_func("/model/packed/chunks", test_packed_chunks);
 	g_test_add_data_func("/model/packed-faults/19", GUINT_TO_POINTER(19), test_packed_faults);

@@ -10,7 +10,8 @@
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
-	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB",
+	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_OVERHEAD", "VPMM_LIMIT", "VPMM_KEEP",
+	"VPMM_SCRUB",
 };
 
 static void clear_env(void)
@@ -69,6 +70,7 @@ static void test_env_unset(void)
 	g_assert_cmpuint(opts.extent_max, ==, 0);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_POOL);
 	g_assert_cmpint(opts.frag_ratio, ==, 0);
+	g_assert_cmpint(opts.overhead, ==, 0);
 	g_assert_cmpuint(opts.limit, ==, 0);
 	g_assert_cmpint(opts.limit_percent, ==, 0);
 	g_assert_cmpuint(opts.keep, ==, 0);
@@ -90,6 +92,7 @@ static void test_env_set(void)
 	g_setenv("VPMM_EXTENT_MAX", "64M", TRUE);
 	g_setenv("VPMM_SMALL", "driver", TRUE);
 	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
+	g_setenv("VPMM_OVERHEAD", "10", TRUE);
 	g_setenv("VPMM_LIMIT", "3G", TRUE);
 	g_setenv("VPMM_KEEP", "512M", TRUE);
 	g_setenv("VPMM_SCRUB", "always", TRUE);
@@ -103,6 +106,7 @@ static void test_env_set(void)
 	g_assert_cmpuint(opts.extent_max, ==, 64 << 20);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
 	g_assert_cmpint(opts.frag_ratio, ==, 100);
+	g_assert_cmpint(opts.overhead, ==, 10);
 	g_assert_cmpuint(opts.limit, ==, (size_t)3 << 30);
 	g_assert_cmpint(opts.limit_percent, ==, 0);
 	g_assert_cmpuint(opts.keep, ==, 512 << 20);
@@ -175,6 +179,9 @@ static void test_env_bad(void)
 		{ "VPMM_FRAG_RATIO", "-1" },
 		{ "VPMM_FRAG_RATIO", "5%" },
 		{ "VPMM_FRAG_RATIO", "18446744073709551616" },
+		{ "VPMM_OVERHEAD", "0" },
+		{ "VPMM_OVERHEAD", "11" },
+		{ "VPMM_OVERHEAD", "2.5" },
 		{ "VPMM_LIMIT", "0" },
 		{ "VPMM_LIMIT", "half" },
 		{ "VPMM_LIMIT", "-1" },
@@ -240,6 +247,8 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .small = -1 }, EINVAL, "small is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = 101 }, EINVAL, "frag_ratio is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = -1 }, EINVAL, "frag_ratio is -1");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 11 }, EINVAL, "overhead is 11");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = -1 }, EINVAL, "overhead is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = 101 }, EINVAL, "limit_percent is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = -1 }, EINVAL, "limit_percent is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");

@@ -179,6 +179,7 @@ static void collect_settings(struct report *report)
 	add_number(report, "VPMM_EXTENT_MAX", info->extent_max, true);
 	add_word(report, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
 	add_number(report, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
+	add_number(report, "VPMM_OVERHEAD", (uint64_t)info->overhead, false);
 	add_bound(report, "VPMM_LIMIT", info->limit, "none");
 	add_bound(report, "VPMM_KEEP", info->keep, "all");
 	add_word(report, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);

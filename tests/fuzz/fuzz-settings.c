@@ -144,6 +144,8 @@ static void assert_settings(const struct settings *settings)
 	g_assert_true(settings->reuse == VPMM_REUSE_ASYNC || settings->reuse == VPMM_REUSE_BLOCK);
 	g_assert_true(settings->small == VPMM_SMALL_POOL || settings->small == VPMM_SMALL_DRIVER);
 	g_assert_cmpuint(settings->frag_ratio, <=, 100);
+	g_assert_cmpuint(settings->overhead, >=, 1);
+	g_assert_cmpuint(settings->overhead, <=, 10);
 	g_assert_cmpint(settings->scrub, >=, VPMM_SCRUB_NONE);
 	g_assert_cmpint(settings->scrub, <=, VPMM_SCRUB_ALWAYS);
 	g_assert_cmpint(settings->limit_percent, >=, 0);
@@ -160,6 +162,7 @@ static void try_env(struct input *in)
 	static const char *const variables[] = {
 		"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
 		"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB",
+		"VPMM_OVERHEAD",
 	};
 	size_t size = sizeof(size_t) + take_number(in) % (2 * sizeof(struct vpmm_opts));
 	struct vpmm_opts *opts = g_malloc(size);
