@@ -27,12 +27,17 @@ static struct {
 	struct vpmm_pool *pools[DEFAULT_POOLS];		/* once set, never changed */
 } defaults = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* Pools that were made, or are being made. */
+static gint pools;
+
 /* Counts the forks that this process comes from, since its first pool. Pools of an older generation are the parent's. */
 static unsigned int generation;
 
+/* What failed to be made has left nothing that the child could not have. */
 static void count_fork(void)
 {
-	generation++;
+	if (g_atomic_int_get(&pools))
+		generation++;
 }
 
 static void watch_forks(void)
@@ -84,7 +89,8 @@ static int pool_fail(struct vpmm_pool *pool, int err)
 	return err;
 }
 
-static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
+/* @call is what fails then, for the log. */
+static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	struct settings settings;
@@ -100,6 +106,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	if (err)
 		return err;
 	pthread_once(&watched, watch_forks);
+	g_atomic_int_inc(&pools);
 	err = backend_open(settings.backend, settings.device, &be);
 	if (err)
 		goto err_log;
@@ -119,8 +126,9 @@ err_close:
 	be->ops->close(be);
 	error_restore(&kept);
 err_log:
+	g_atomic_int_add(&pools, -1);
 	log_init(&log, settings.log_level, settings.log, settings.log_data);
-	log_add(&log, VPMM_LOG_ERROR, "%s", error_get());
+	log_add(&log, VPMM_LOG_ERROR, "%s: %s", call, error_get());
 	log_deliver(&log, log_take(&log));
 	return err;
 }
@@ -132,7 +140,7 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 
 	if (!pool)
 		return error_set(-EINVAL, "vpmm_pool_create: pool is NULL");
-	err = create(&made, opts);
+	err = create(&made, opts, "vpmm_pool_create");
 	if (err)
 		return error_add(err, "vpmm_pool_create");
 	*pool = made;
@@ -156,7 +164,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	be->ops->close(be);
 }
 
-static int default_create(struct vpmm_pool **pool)
+static int default_create(struct vpmm_pool **pool, const char *call)
 {
 	struct error_kept kept;
 	struct vpmm_pool *made;
@@ -174,7 +182,7 @@ static int default_create(struct vpmm_pool **pool)
 		if (*pool)
 			goto out;
 	}
-	err = create(&made, NULL);
+	err = create(&made, NULL, call);
 	if (err)
 		goto out;
 	if (made->device >= DEFAULT_POOLS) {
@@ -203,7 +211,7 @@ out:
 }
 
 /* The pool that a call means: a NULL one is the default pool of the current device. */
-static int resolve(struct vpmm_pool **pool)
+static int resolve(struct vpmm_pool **pool, const char *call)
 {
 	const struct backend_ops *ops;
 	int device;
@@ -224,7 +232,7 @@ static int resolve(struct vpmm_pool **pool)
 	/* Another thread may have held the lock when this process was forked. */
 	if (generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
-	return default_create(pool);
+	return default_create(pool, call);
 }
 
 /* For calls that may do without the lock of the pool. @call is what it calls itself when it fails. */
@@ -232,7 +240,7 @@ static int call_enter(struct vpmm_pool **pool, const char *call)
 {
 	int err;
 
-	err = resolve(pool);
+	err = resolve(pool, call);
 	if (!err)
 		err = pool_enter(*pool);
 	return G_UNLIKELY(err) ? error_add(err, "%s", call) : 0;
@@ -293,7 +301,7 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 
 /* One try: what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
-		      uint64_t id)
+		      uint64_t id, const char *call)
 {
 	int err;
 
@@ -307,7 +315,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	else if (err)
 		error_add(err, "%zu bytes", size);
 	if (err)
-		error_add(err, "vpmm_malloc");
+		error_add(err, "%s", call);
 	return pool_part(pool, err);
 }
 
@@ -318,21 +326,21 @@ static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st
 	       pool->generation == generation;
 }
 
-int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+/* Inline, as it is most of a call that a cache serves. */
+static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
+			   const char *call)
 {
 	bool near = cache_is_near(pool, stream);
 	uint64_t addr = 0, id = CACHE_NOBODY;
 	int err, hit = 0;
 
-	if (!ptr)
-		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
 	if (G_LIKELY(near))
 		hit = cache_malloc(pool, &addr, size, stream, &id);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
 		return 0;
 	}
-	err = call_enter(&pool, "vpmm_malloc");
+	err = call_enter(&pool, call);
 	if (err)
 		return err;
 	if (pool->settings.cache && (!near || hit < 0))
@@ -342,12 +350,12 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 		pool->backend->ops->leave(pool->backend);
 		return 0;
 	}
-	err = try_malloc(pool, &addr, size, stream, hit, id);
+	err = try_malloc(pool, &addr, size, stream, hit, id, call);
 	while (err == -ENOMEM && ask_for_memory(pool, size)) {
-		err = call_enter(&pool, "vpmm_malloc");
+		err = call_enter(&pool, call);
 		if (err)
 			return err;
-		err = try_malloc(pool, &addr, size, stream, 0, CACHE_NOBODY);
+		err = try_malloc(pool, &addr, size, stream, 0, CACHE_NOBODY, call);
 	}
 	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;
@@ -356,6 +364,13 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 	if (err == -ENOMEM)
 		tell_exhausted(pool, size);
 	return pool_fail(pool, err);
+}
+
+int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
+	return allocate(pool, ptr, size, stream, "vpmm_malloc");
 }
 
 /* What is cleared is the caller's already, so it is given back as the caller would. */
@@ -392,7 +407,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 		return error_set(-EINVAL, "vpmm_malloc_flags: ptr is NULL");
 	if (flags & ~VPMM_ZERO)
 		return error_set(-EINVAL, "vpmm_malloc_flags: flags are %#x: expected 0 or VPMM_ZERO", flags);
-	err = vpmm_malloc(pool, &got, size, stream);
+	err = allocate(pool, &got, size, stream, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO)
 		err = zero(pool, got, size, stream);
 	if (!err)

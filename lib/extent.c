@@ -185,6 +185,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 	guint first = extents->len;
 	struct backend_info info;
 	uint64_t handle;
+	size_t done;
 	int err;
 
 	/* What the driver would not take back before would be created in addition now. */
@@ -201,7 +202,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 			return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size,
 					 info.memory_free);
 	}
-	for (size_t done = 0; done < size; done += piece) {
+	for (done = 0; done < size; done += piece) {
 		struct extent *extent;
 
 		piece = MIN(piece, size - done);
@@ -219,6 +220,9 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 	return 0;
 
 err_release:
+	/* What is said to be in use has that in it. */
+	if (done)
+		error_add(err, "with %zu of %zu bytes created", done, size);
 	extent_release(map, extents, first);
 	return err;
 }

@@ -111,6 +111,10 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	size_t last = gather_last(g);
 	int err;
 
+	/* Of all of it, as what is said then is to be of the pool as it is. */
+	err = extent_judge(map, g->create + g->ahead);
+	if (err)
+		return err;
 	if (g->tail.extent)
 		g_ptr_array_add(extents, g->tail.extent);
 	for (guint i = 0; i < g->donors->len; i++)

@@ -13,7 +13,7 @@ int vpmm_host_set_device(int device)
 
 	ret = host_device_count(&count);
 	if (ret)
-		return ret;
+		return error_add(ret, "vpmm_host_set_device");
 	if (device < 0 || device >= count)
 		return error_set(-EINVAL, "vpmm_host_set_device: there is no device %d, VPMM_HOST_DEVICES makes it %d",
 				 device, count);

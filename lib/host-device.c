@@ -37,7 +37,7 @@ static _Thread_local int current;
 int host_device_count(int *count)
 {
 	uint64_t value;
-	int ret = settings_env_size("VPMM_HOST_DEVICES", 1, &value);
+	int ret = settings_env_number("VPMM_HOST_DEVICES", "devices", 1, &value);
 
 	if (ret)
 		return ret;
@@ -67,7 +67,7 @@ static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
 		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" G_GUINT64_FORMAT " bytes, but must be from %zu to %"
 				 G_GINT64_FORMAT, *capacity, HOST_GRANULARITY, INT64_MAX);
-	ret = settings_env_size("VPMM_HOST_MAPPINGS", DEFAULT_MAPPINGS, mapping_limit);
+	ret = settings_env_number("VPMM_HOST_MAPPINGS", "mappings", DEFAULT_MAPPINGS, mapping_limit);
 	if (ret)
 		return ret;
 	if (!*mapping_limit)

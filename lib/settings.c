@@ -92,7 +92,8 @@ static bool word_has_value(const struct word *words, int value)
 	return false;
 }
 
-int settings_parse_size(const char *name, const char *text, uint64_t *value)
+/* A number of @what. */
+static int parse_number(const char *name, const char *text, const char *what, uint64_t *value)
 {
 	static const char suffixes[] = "KMGT";
 	const char *suffix;
@@ -121,7 +122,13 @@ int settings_parse_size(const char *name, const char *text, uint64_t *value)
 large:
 	return error_set(-EINVAL, "%s=%s: larger than 64 bits can say", name, text);
 bad:
-	return error_set(-EINVAL, "%s=%s: expected a number of bytes, plain or with a suffix K, M, G or T", name, text);
+	return error_set(-EINVAL, "%s=%s: expected a number of %s, plain or with a suffix K, M, G or T", name, text,
+			 what);
+}
+
+int settings_parse_size(const char *name, const char *text, uint64_t *value)
+{
+	return parse_number(name, text, "bytes", value);
 }
 
 /* Set to nothing is the same as not set: it is how a shell script takes a setting back. */
@@ -132,7 +139,7 @@ static const char *env_get(const char *name)
 	return text && *text ? text : NULL;
 }
 
-int settings_env_size(const char *name, uint64_t fallback, uint64_t *value)
+int settings_env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value)
 {
 	const char *text = env_get(name);
 
@@ -140,7 +147,12 @@ int settings_env_size(const char *name, uint64_t fallback, uint64_t *value)
 		*value = fallback;
 		return 0;
 	}
-	return settings_parse_size(name, text, value);
+	return parse_number(name, text, what, value);
+}
+
+int settings_env_size(const char *name, uint64_t fallback, uint64_t *value)
+{
+	return settings_env_number(name, "bytes", fallback, value);
 }
 
 static int env_memory_size(const char *name, size_t *value)

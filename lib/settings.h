@@ -47,13 +47,17 @@ struct settings {
 int settings_parse_size(const char *name, const char *text, uint64_t *value);
 
 /**
- * settings_env_size() - the same from a variable of the environment
+ * settings_env_number() - a number from a variable of the environment, plain or with such a suffix
  * @name: the variable
+ * @what: of what it is the number, for the error's sentence
  * @fallback: its value where it is not set, or set to nothing
  * @value: receives the number
  *
  * Return: 0, or -EINVAL.
  */
+int settings_env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value);
+
+/* The same of bytes. */
 int settings_env_size(const char *name, uint64_t fallback, uint64_t *value);
 
 /**

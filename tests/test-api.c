@@ -314,11 +314,13 @@ static void test_log_standard_error(void)
 		assert_ok(vpmm_pool_create(&pool, &opts));
 		g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
 		vpmm_pool_destroy(pool);
+		opts.page_size = PAGE + 1;
+		g_assert_cmpint(vpmm_pool_create(&pool, &opts), ==, -EINVAL);
 		return;
 	}
 	g_test_trap_subprocess(NULL, 0, 0);
 	g_test_trap_assert_passed();
-	g_test_trap_assert_stderr("*vpmm: error: vpmm_free: *no allocation*");
+	g_test_trap_assert_stderr("*vpmm: error: vpmm_free: *no allocation*vpmm: error: vpmm_pool_create: page_size *");
 }
 
 /* Default pools live as long as the process, so each is looked at in a process of its own. */

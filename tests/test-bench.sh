@@ -87,13 +87,15 @@ verdict "live" "$(bench 0 --json live; silent err; measured "256 live" pair vpmm
 verdict "small" "$(bench 0 --json small; silent err; measured pair pair vpmm async
 	measured "1,000 live" pair vpmm async)"
 verdict "threads" "$(bench 0 --json --threads=5 threads; silent err
-	for n in "1 thread" "2 threads" "4 threads"; do
+	for n in "1 thread" "2 threads" "4 threads" "5 threads"; do
 		measured "$n" "pair, own stream" vpmm async
 		measured "$n" "pair, per-thread stream" vpmm async
 	done
-	[ "$(wc -l <"$work/out")" -eq 6 ] || echo "more threads than were allowed")"
+	[ "$(wc -l <"$work/out")" -eq 8 ] || echo "more threads than were allowed")"
 verdict "grow" "$(bench 0 --json --limit=3G grow; silent err
 	for size in "2 MiB" "1 GiB"; do measured "by $size" "a GiB" vpmm async; done)"
+verdict "limit beyond the device" "$(VPMM_HOST_CAPACITY=3G bench 0 --json --rounds=1 --limit=100000T grow; silent err
+	measured "by 1 GiB" "a GiB" vpmm async)"
 verdict "harvest remaps, and takes no more than a hundredth in excess" "$(bench 0 --json harvest; silent err
 	for size in "2 MiB" "64 MiB"; do
 		measured "of $size" "a GiB" vpmm async
@@ -146,10 +148,10 @@ verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 h
 	says out "skipped: the pool is switched off by its page size"; silent err)"
 verdict "too few regions fit" "$(VPMM_HOST_CAPACITY=1G bench 0 regions
 	says out "skipped: there is room for "; silent err)"
-verdict "errors" "$(VPMM_HOST_CAPACITY=512M bench 1 --json --limit=4G grow
-	says err "vpmm-bench: grow, by 2 MiB, vpmm: vpmm_malloc"; says err "vpmm-bench: grow, by 2 MiB, async: "
+verdict "errors" "$(VPMM_LIMIT=512M bench 1 --json --limit=4G grow
+	says err "vpmm-bench: grow, by 2 MiB, vpmm: vpmm_malloc"
 	says out '"contender": "vpmm", "error": "vpmm_malloc')"
-verdict "errors in the table" "$(VPMM_HOST_CAPACITY=512M bench 1 --limit=4G grow; says out "error: vpmm: vpmm_malloc"
+verdict "errors in the table" "$(VPMM_LIMIT=512M bench 1 --limit=4G grow; says out "error: vpmm: vpmm_malloc"
 	says out " errors, told where they happened.")"
 verdict "errors of a replay" "$(printf '1 a 1 4294967296 0\n' >"$work/big.trace"
 	VPMM_HOST_CAPACITY=512M bench 1 --json replay "$work/big.trace"

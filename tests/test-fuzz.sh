@@ -11,5 +11,17 @@ for target in pool settings trace; do
 	done
 	verdict "$target changed" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" -10 "$top_srcdir"/tests/fuzz/corpus-$target/*)"
 done
+# refuses NAME SENTENCE: what run.sh says before it builds anything
+refuses()
+{
+	verdict "$1" "$(run 1 sh "$top_srcdir/tests/fuzz/run.sh" libfuzzer; says err "make fuzz: $2"; silent out)"
+}
+
+export top_srcdir FUZZ_TIME=abc FUZZ_JOBS=1 FUZZ_TARGETS=pool
+refuses "time that is none" "FUZZ_TIME=abc: expected a number of seconds"
+FUZZ_TIME=1 FUZZ_JOBS=0
+refuses "no process" "FUZZ_JOBS=0: expected a number of processes"
+FUZZ_JOBS=1 FUZZ_TARGETS="pool bogus"
+refuses "target that there is not" "FUZZ_TARGETS=pool bogus: expected words of pool, settings and trace"
 verdict "soak" "$(run 0 "$top_builddir/tests/soak" 100000)"
 echo "1..$count"

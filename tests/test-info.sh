@@ -36,7 +36,7 @@ refuses "unknown option" "Unknown option --fast" --fast
 refuses "argument" 'unexpected argument "x"' x
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
 
-for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \
+for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 PAGES=999999999999999999 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \
 		EXTENT_MAX=1000 SMALL=none SCRUB=all FRAG_RATIO=101 FRAG_RATIO=5% OVERHEAD=0 LIMIT=101% LIMIT=0 KEEP=-1 \
 		HOST_CAPACITY=lots HOST_DEVICES=0 HOST_MAPPINGS=many; do
 	verdict "bad VPMM_$bad" "$(export "VPMM_$bad"
@@ -85,6 +85,8 @@ verdict "initial pages are not created" "$(small_va; VPMM_HOST_CAPACITY=8M VPMM_
 	shows VPMM_PAGES 100 environment)"
 verdict "80 columns" "$(small_va; info 0; awk 'length > 80 { print "too wide: " $0 }' "$work/out")"
 verdict "auto says which backend it took" "$(small_va; info 0 --backend=auto; says out " (auto found ")"
+verdict "and that a program would have to say so" "$(small_va; unset VPMM_BACKEND; info 0
+	shows VPMM_BACKEND "[a-z]+" auto; VPMM_BACKEND=auto info 0; shows VPMM_BACKEND "[a-z]+" environment)"
 verdict "JSON" "$(small_va; VPMM_PAGES=2 info 0 --backend=host --json; silent err
 	[ "$(wc -l <"$work/out")" -eq 1 ] || cat "$work/out"
 	for text in '"backend": "host"' '"backend_reason": "--backend says so"' '"device": 0' '"device_name": "' \
@@ -113,7 +115,7 @@ fake_info()
 	says out "cuda (auto found a device)"
 	grep -qE "^driver +CUDA [0-9]+\.[0-9]\$" "$work/out" || cat "$work/out"
 	grep -qE "^  stream-ordered allocator +yes\$" "$work/out" || cat "$work/out"
-	shows VPMM_BACKEND cuda default
+	shows VPMM_BACKEND cuda auto
 	if grep -q VPMM_HOST_ "$work/out"; then
 		echo "settings of the host backend on cuda"
 	fi

@@ -245,6 +245,18 @@ static void fork_before_use(void)
 	fixture_assert_nothing_left();
 }
 
+/* And so is one whose parent could not make a pool: it may fall back on another device. */
+static void fork_after_failure(void)
+{
+	struct vpmm_opts nowhere = { FIXTURE_PACKED, .device = &(const int){ 77 } };
+	struct vpmm_pool *pool;
+
+	assert_error(vpmm_pool_create(&pool, &nowhere), ENODEV, "vpmm_pool_create: there is no host device 77");
+	nowhere = (struct vpmm_opts){ FIXTURE_PACKED, .page_size = PAGE + 1 };
+	assert_error(vpmm_pool_create(&pool, &nowhere), EINVAL, "vpmm_pool_create: page_size");
+	fork_before_use();
+}
+
 /* Where a thread is held up that writes: in one direction it says that it is there, by the other it may go on. */
 struct gate {
 	int reached[2];
@@ -592,6 +604,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/life/fork/grandchild", test_fork_grandchild);
 	g_test_add_func("/life/fork/while-locked", test_fork_while_locked);
 	add_alone("/life/fork/before-use", fork_before_use);
+	add_alone("/life/fork/after-failure", fork_after_failure);
 	add_alone("/life/fork/while-made", fork_while_made);
 	add_alone("/life/exit/plain", exit_plainly);
 	add_alone("/life/exit/handler", exit_with_handler);

@@ -40,6 +40,18 @@ static void test_limit(void)
 	}
 }
 
+/* What is missing is said of all that is missing, and of the pool as it is then. */
+static void test_sentence(void)
+{
+	struct fixture f;
+	void *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 32 * PAGE });
+	assert_error(vpmm_malloc(f.pool, &none, 32 * PAGE + 1, f.streams[0]), ENOMEM,
+		     ": limit: 69206016 bytes needed, but the pool holds 0 of the 67108864 that it may");
+	fixture_close(&f);
+}
+
 /* Fragments within the limit become one block, however small the setting says is not worth it. */
 static void test_fragments(void)
 {
@@ -186,6 +198,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/limit/limit", test_limit);
+	g_test_add_func("/limit/sentence", test_sentence);
 	g_test_add_func("/limit/fragments", test_fragments);
 	g_test_add_func("/limit/budget", test_budget);
 	g_test_add_func("/limit/percent", test_percent);

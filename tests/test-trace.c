@@ -301,14 +301,16 @@ static void test_compressed_with_wrong_sum(struct fixture *f, gconstpointer data
 	read_bytes(f, bytes, length);
 
 	g_assert_cmpint(f->err, ==, -EBADMSG);
-	g_assert_nonnull(strstr(fail_text(), ": the compressed data are damaged ("));
+	/* Where, zlib does not tell. */
+	g_assert_true(g_str_has_prefix(fail_text(), f->path));
+	g_assert_cmpstr(fail_text() + strlen(f->path), ==, ": the compressed data are damaged (incorrect data check)");
 	g_free(bytes);
 }
 
 static void test_bytes(void)
 {
-	static const char *const bad[] = { "", "x", "-1", " 1", "1 ", "1KB", "K", "0x10", "1.5G", "16777216T",
-					   "18446744073709551616" };
+	static const char *const bad[] = { "", "x", "-1", " 1", "1 ", "1KB", "K", "0x10", "1.5G" };
+	static const char *const large[] = { "16777216T", "18446744073709551616" };
 	uint64_t bytes = 1;
 
 	g_assert_cmpint(units_parse_bytes("--limit", "0", &bytes), ==, 0);
@@ -322,6 +324,11 @@ static void test_bytes(void)
 		g_assert_cmpint(units_parse_bytes("--limit", bad[i], &bytes), ==, -EINVAL);
 		g_assert_cmpuint(bytes, ==, 77);
 		g_assert_true(g_str_has_prefix(fail_text(), "--limit: \""));
+	}
+	for (unsigned int i = 0; i < G_N_ELEMENTS(large); i++) {
+		g_assert_cmpint(units_parse_bytes("--limit", large[i], &bytes), ==, -EINVAL);
+		g_assert_cmpuint(bytes, ==, 77);
+		g_assert_true(g_str_has_suffix(fail_text(), " is larger than 64 bits can say"));
 	}
 }
 

@@ -265,7 +265,9 @@ static void run_counts(struct bench *b, bool per_thread)
 	const char *metric = per_thread ? "pair, per-thread stream" : "pair, own stream";
 	struct bench_row row;
 
-	for (unsigned int threads = 1; threads <= b->threads; threads *= 2) {
+	for (unsigned int threads = 1, next; threads <= b->threads; threads = next) {
+		/* By twice as many, and as many as there are to be. */
+		next = threads < b->threads ? MIN(2 * threads, b->threads) : threads + 1;
 		bench_row_begin(&row, "threads", metric, BENCH_TIME, threads, "%u thread%s", threads,
 				threads == 1 ? "" : "s");
 		if (bench_fits(b, &row, b->contenders * threads * BLOCK))

@@ -8,6 +8,21 @@
 #include "fail.h"
 #include "units.h"
 
+/* Whether there can be as many initial pages: a pool that may hold next to nothing fails for want of memory if so. */
+static int judge_pages(struct vpmm_opts opts)
+{
+	struct vpmm_pool *pool;
+	int err;
+
+	opts.limit = 1;
+	opts.limit_percent = 0;
+	opts.log_level = VPMM_LOG_NONE;
+	err = vpmm_pool_create(&pool, &opts);
+	if (!err)
+		vpmm_pool_destroy(pool);
+	return err == -EINVAL ? fail_set(err, "%s", vpmm_last_error()) : 0;
+}
+
 /* Without the initial pages: they may be many, and nobody is going to use this pool. */
 static int look_at(const char *backend, struct choice *choice)
 {
@@ -27,7 +42,8 @@ static int look_at(const char *backend, struct choice *choice)
 		fail_set(err, "%s", vpmm_last_error());
 	choice->info.pages = choice->opts.pages;
 	vpmm_pool_destroy(pool);
-	return err;
+	opts.pages = choice->opts.pages;
+	return !err && opts.pages ? judge_pages(opts) : err;
 }
 
 static int look_automatically(struct choice *choice)

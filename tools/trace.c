@@ -263,7 +263,7 @@ static int parse_lines(struct reader *r, const char *buffer, size_t length, size
 static int read_failure(struct reader *r)
 {
 	int code, err = errno;
-	const char *what = gzerror(r->file, &code);
+	const char *what = gzerror(r->file, &code), *cause = strstr(what, ">: ");
 
 	if (code == Z_OK)
 		return 0;
@@ -272,7 +272,8 @@ static int read_failure(struct reader *r)
 		return fail_set(err ? -err : -EIO, "%s: %s", r->name, g_strerror(err ? err : EIO));
 	if (code == Z_BUF_ERROR)
 		return damaged(r, "the compressed data end too early");
-	return damaged(r, "the compressed data are damaged (%s)", what);
+	/* zlib holds back what it has read before the damage, so the line is not known; and it calls the file its own name. */
+	return fail_set(-EBADMSG, "%s: the compressed data are damaged (%s)", r->name, cause ? cause + 3 : what);
 }
 
 static int read_all(struct reader *r, char *buffer)

@@ -24,8 +24,10 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 
 	errno = 0;
 	number = g_ascii_strtoull(text, &end, 10);
-	if (!g_ascii_isdigit(text[0]) || errno)
+	if (!g_ascii_isdigit(text[0]))
 		goto bad;
+	if (errno)
+		goto large;
 	if (*end) {
 		suffix = strchr(suffixes, g_ascii_toupper(*end));
 		if (!suffix || end[1])
@@ -33,9 +35,11 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 		shift = 10 * (unsigned int)(suffix - suffixes + 1);
 	}
 	if (number > UINT64_MAX >> shift)
-		goto bad;
+		goto large;
 	*bytes = number << shift;
 	return 0;
+large:
+	return fail_set(-EINVAL, "%s: %s is larger than 64 bits can say", name, text);
 bad:
 	return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name, text);
 }

@@ -32,7 +32,7 @@ struct setting {
 	char value[UNITS_TEXT];
 	bool number;
 	bool bytes;
-	const char *source;		/* "environment", "default" or "option" */
+	const char *source;		/* "environment", "default", "option" or "auto" */
 };
 
 struct report {
@@ -172,6 +172,8 @@ static void collect_settings(struct report *report)
 	backend = add_word(report, "VPMM_BACKEND", info->backend);
 	if (options.backend)
 		backend->source = "option";
+	else if (!strcmp(backend->source, "default"))
+		backend->source = "auto";
 	add_number(report, "VPMM_PAGE_SIZE", info->page_size, true);
 	add_number(report, "VPMM_VA_SIZE", info->va_size, true);
 	add_number(report, "VPMM_PAGES", info->pages, false);

@@ -230,6 +230,9 @@ static int choose(struct choice *choice)
 	if (err || !options.limit || strcmp(choice->opts.backend, "host") != 0)
 		return err;
 	g_free(choice->why);
+	if (options.limit_bytes < choice->info.granularity)
+		return fail_set(-EINVAL, "--limit: %s: expected %" G_GUINT64_FORMAT " bytes or more, the least that the "
+				"device can map", options.limit, choice->info.granularity);
 	snprintf(capacity, sizeof(capacity), "%" G_GUINT64_FORMAT, (guint64)options.limit_bytes);
 	g_setenv("VPMM_HOST_CAPACITY", capacity, TRUE);
 	return choose_backend(options.backend, choice);

@@ -187,6 +187,25 @@ report_coverage()
 		     END { row(policy, policy_missed, "the pool'"'"'s policy"); row(all, all_missed, "all of these") }'
 }
 
+refuse()
+{
+	echo "make fuzz: $*" >&2
+	exit 1
+}
+
+# want_number NAME VALUE WHAT: a fuzzer takes what is none for no bound
+want_number()
+{
+	case $2 in
+	'' | 0* | *[!0-9]*) refuse "$1=$2: expected a number of $3" ;;
+	esac
+}
+
+want_number FUZZ_TIME "$FUZZ_TIME" seconds
+want_number FUZZ_JOBS "$FUZZ_JOBS" processes
+for name in $FUZZ_TARGETS; do
+	[ -f "$tests/fuzz/fuzz-$name.c" ] || refuse "FUZZ_TARGETS=$FUZZ_TARGETS: expected words of pool, settings and trace"
+done
 use_engine "$engine"
 if ! can_build && [ "$engine" = afl ]; then
 	echo "make fuzz-afl: $FUZZ_AFL_CC does not build here (on Debian it is in afl++); libFuzzer goes on alone" >&2
