@@ -315,8 +315,8 @@ struct vpmm_stats {
 
 /**
  * enum vpmm_way - how a request would be served
- * @VPMM_WAY_NONE: not as things are: it would fail with -ENOMEM, unless the end of pending work, or what is held for
- *	other streams, helps
+ * @VPMM_WAY_NONE: not as things are: it would fail with -ENOMEM, unless the end of pending work, what is held for other
+ *	streams, or what the driver's allocator holds, helps
  * @VPMM_WAY_REUSE: by memory that is mapped and free
  * @VPMM_WAY_HARVEST: by free pieces that are mapped again as one block
  * @VPMM_WAY_GROW: by memory that is created, together with what is free

@@ -73,8 +73,10 @@ static int check_bins(const struct cache *cache)
 			bytes += bin->size;
 		}
 		blocks += bin ? bin->blocks : 0;
-		marks += bin && bin->listed;
-		if (bin && bin->top && !bin->listed)
+		marks += bin && bin->link;
+		if (bin && bin->link && *bin->link != bin)
+			return error_set(-EUCLEAN, "a bin is listed elsewhere than it knows");
+		if (bin && bin->top && !bin->link)
 			return broken(bin->top, "is cached, and its bin is not listed");
 	}
 	err = expect(cache, listed, marks, "bins that may have cached blocks");

@@ -9,8 +9,9 @@
 #include "pool.h"
 #include "scrub.h"
 
-/* With more streams than this, not every malloc looks at all of them. */
+/* With more streams than this, not every malloc looks at all of them, unless there may be so much more to be seen. */
 #define PEAK_STREAMS 4
+#define PEAK_PART 64
 
 /* So many are sorted as they come. */
 #define FEW 24
@@ -188,16 +189,15 @@ static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struc
 
 static size_t class_harvest(struct cache *cache, unsigned int class, size_t least, struct freed *freed)
 {
-	struct bin **link = &cache->listed[class], *bin;
 	size_t count = 0;
+	struct bin *next;
 
-	while ((bin = *link)) {
+	for (struct bin *bin = cache->listed[class]; bin; bin = next) {
+		next = bin->next;
 		if (bin->size >= least || cache->lent)
 			count += bin_harvest(cache, bin, bin->size < least, freed + count);
-		if (bin->top)
-			link = &bin->next;
-		else
-			cache_unlist(cache, link);
+		if (!bin->top)
+			cache_unlist(cache, bin);
 	}
 	return count;
 }
@@ -512,6 +512,12 @@ void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
 		add_cache(sums, ((struct stream *)stream)->cache);
 }
 
+/* Whether no look can find much more, unless less is cached than when there was the last. */
+static bool peak_is_near(const struct vpmm_pool *pool, uint64_t most)
+{
+	return most - MIN(most, pool->peak_cached) <= pool->peak_asked + pool->peak_asked / PEAK_PART;
+}
+
 void cache_note_peak(struct vpmm_pool *pool, bool asked)
 {
 	uint64_t most = pool_live(pool), cached = 0, more = 0, over = 0;
@@ -523,7 +529,7 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 
 	if (most <= pool->peak_asked)
 		return;
-	if (!asked && streams > PEAK_STREAMS && ++pool->peak_skipped < streams)
+	if (!asked && streams > PEAK_STREAMS && ++pool->peak_skipped < streams && peak_is_near(pool, most))
 		return;
 	pool->peak_skipped = 0;
 	g_hash_table_iter_init(&iter, pool->streams.by_id);
@@ -539,6 +545,7 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 		}
 		pthread_mutex_unlock(&cache->lock);
 	}
+	pool->peak_cached = cached;
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
 	most = most - cached + (served == 1 ? more : 0);
 	pool->peak_live = MAX(pool->peak_live, most);

@@ -193,16 +193,14 @@ unsigned int cache_class(size_t size)
 /* The smallest cached block of a class that has @size bytes, and no more than @most. */
 static struct bin *class_find(struct cache *cache, unsigned int class, size_t size, size_t most)
 {
-	struct bin **link = &cache->listed[class], *bin, *best = NULL;
+	struct bin *best = NULL, *next;
 
-	while ((bin = *link)) {
-		if (!bin->top) {
-			cache_unlist(cache, link);
-			continue;
-		}
-		if (bin->size >= size && bin->size <= most && (!best || bin->size < best->size))
+	for (struct bin *bin = cache->listed[class]; bin; bin = next) {
+		next = bin->next;
+		if (!bin->top)
+			cache_unlist(cache, bin);
+		else if (bin->size >= size && bin->size <= most && (!best || bin->size < best->size))
 			best = bin;
-		link = &bin->next;
 	}
 	return best;
 }
@@ -336,9 +334,11 @@ static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *
 
 static void bin_list(struct cache *cache, struct bin *bin)
 {
-	bin->listed = true;
-	bin->next = cache->listed[bin->class];
-	cache->listed[bin->class] = bin;
+	bin->link = &cache->listed[bin->class];
+	bin->next = *bin->link;
+	if (bin->next)
+		bin->next->link = &bin->next;
+	*bin->link = bin;
 	cache->classes[bin->class / 64] |= UINT64_C(1) << bin->class % 64;
 }
 
@@ -347,7 +347,7 @@ static void bin_push(struct cache *cache, struct block *block)
 	block->state = BLOCK_CACHED;
 	block->next = block->bin->top;
 	block->bin->top = block;
-	if (!block->bin->listed)
+	if (!block->bin->link)
 		bin_list(cache, block->bin);
 	cache->last = NULL;
 	cache->count++;
@@ -435,18 +435,18 @@ void cache_add(struct region *region, bool lent)
 
 static void drop_unused(struct cache *cache, struct bin *bin)
 {
-	if (bin->blocks || bin->listed || cache->bins.used <= BINS_KEPT)
+	if (bin->blocks || cache->bins.used <= BINS_KEPT)
 		return;
 	table_remove(&cache->bins, bin->size);
 	g_aligned_free(bin);
 }
 
-void cache_unlist(struct cache *cache, struct bin **link)
+void cache_unlist(struct cache *cache, struct bin *bin)
 {
-	struct bin *bin = *link;
-
-	*link = bin->next;
-	bin->listed = false;
+	*bin->link = bin->next;
+	if (bin->next)
+		bin->next->link = bin->link;
+	bin->link = NULL;
 	if (!cache->listed[bin->class])
 		cache->classes[bin->class / 64] &= ~(UINT64_C(1) << bin->class % 64);
 	drop_unused(cache, bin);
@@ -459,7 +459,11 @@ void cache_forget(struct block *block)
 
 	table_remove(&cache->blocks, block->addr);
 	bin->blocks--;
-	drop_unused(cache, bin);
+	/* It may be long before anybody looks through the list. */
+	if (!bin->blocks && bin->link)
+		cache_unlist(cache, bin);
+	else
+		drop_unused(cache, bin);
 	if (cache->last == block)
 		cache->last = NULL;
 	cache->over -= block->over;

@@ -117,7 +117,7 @@ struct block {
  * @top: those that are cached, the last that was freed first
  * @blocks: how many there are, cached or not
  * @class: of its size
- * @listed: it is in the cache's list of those of its class that may have cached blocks
+ * @link: what points at it in the cache's list of those of its class that may have cached blocks; NULL: it is not there
  * @next: the next in there
  */
 struct bin {
@@ -125,7 +125,7 @@ struct bin {
 	struct block *top;
 	size_t blocks;
 	unsigned int class;
-	bool listed;
+	struct bin **link;
 	struct bin *next;
 };
 
@@ -306,11 +306,11 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 unsigned int cache_class(size_t size);
 
 /**
- * cache_unlist() - a bin has no cached block
+ * cache_unlist() - take a bin that has no cached block out of the list of its class
  * @cache: the cache; its lock is held
- * @link: where it is in the list of its class; what follows is there afterwards
+ * @bin: the bin; it may be gone then
  */
-void cache_unlist(struct cache *cache, struct bin **link);
+void cache_unlist(struct cache *cache, struct bin *bin);
 
 /**
  * cache_forget() - a block is no block of the cache any more

@@ -195,8 +195,8 @@ err_release:
 static void pool_drain(struct vpmm_pool *pool)
 {
 	cache_drain(pool);
-	/* Nor does anything tell of streams that could not be marked when what they used was freed. */
-	if (g_hash_table_size(pool->silent))
+	/* Nor does anything tell of streams that could not be marked when what they used was freed, or of such clears. */
+	if (g_hash_table_size(pool->silent) || (pool->small_cleared && g_hash_table_size(pool->small)))
 		pool->backend->ops->sync(pool->backend);
 	stream_sync_busy(&pool->streams);
 	zombie_reap(pool);

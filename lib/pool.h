@@ -65,11 +65,13 @@ struct pool_counts {
  * @idle_looked: when there are more streams than this, those that are idle are looked for
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
+ * @small_cleared: some were cleared for a setting, which the program knows nothing of
  * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
  * @peak_asked: the same, less what blocks are larger than what was asked for
  * @peak_mapped: the most bytes of device memory that the pool has held
  * @peak_taken: the same with what the driver's allocator held
  * @peak_skipped: how many mallocs have not looked at @peak_live since one did
+ * @peak_cached: bytes that were cached then
  * @counts: what the pool has done
  * @scrubbed: bytes that it has cleared
  * @strain: how it gathers
@@ -108,11 +110,13 @@ struct vpmm_pool {
 	guint idle_looked;
 	GHashTable *small;
 	uint64_t small_live;
+	bool small_cleared;
 	uint64_t peak_live;
 	uint64_t peak_asked;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
 	guint peak_skipped;
+	uint64_t peak_cached;
 	struct pool_counts counts;
 	_Atomic uint64_t scrubbed;
 	struct strain strain;

@@ -156,8 +156,10 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	int err;
 
 	err = scrub_clear(pool, addr, small->size, handle);
-	if (!err)
+	if (!err) {
+		pool->small_cleared = true;
 		return 0;
+	}
 	/* What the driver does not take back now it is given when the pool is destroyed. */
 	error_keep(&kept);
 	if (!pool->backend->ops->small_free(pool->backend, addr, handle))

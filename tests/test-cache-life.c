@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Caches of streams when calls fail, processes fork, pools and threads come and go. */
+/* Caches of streams when calls fail, processes fork, pools, threads, streams and sizes come and go. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -73,6 +73,59 @@ static void test_foreign_flush_fails(void)
 
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == b);
 	fixture_close(&f);
+}
+
+/* Blocks of ever other sizes, which go elsewhere each time, leave nothing behind. */
+static void test_many_sizes(void)
+{
+	struct fixture f;
+	GHashTableIter iter;
+	gpointer stream;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t i = 0; i < 5000; i++) {
+		size_t size = PAGE + i * POOL_PIECE;
+
+		assert_ok(vpmm_malloc(f.pool, &a, size, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, a, f.streams[0]));
+		assert_ok(vpmm_malloc(f.pool, &a, size, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, a, f.streams[1]));
+		fixture_complete(f.streams[0]);
+		fixture_complete(f.streams[1]);
+	}
+	g_hash_table_iter_init(&iter, f.pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		g_assert_cmpuint(((struct stream *)stream)->cache->bins.used, <=, 1100);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* One stream among many that do nothing has a peak, and not only when somebody looks. */
+static void test_peak_among_many(void)
+{
+	enum { MANY = 20 };
+	struct CUstream_st *streams[MANY];
+	struct vpmm_stats stats;
+	struct fixture f;
+	void *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < MANY; i++) {
+		assert_ok(vpmm_host_stream_create(&streams[i]));
+		fixture_free(&f, fixture_malloc(&f, 1, streams[i]), streams[i]);
+	}
+	assert_ok(vpmm_malloc(f.pool, &a, 32 * PAGE, streams[0]));
+	assert_ok(vpmm_malloc(f.pool, &b, 64 * PAGE, streams[0]));
+	assert_ok(vpmm_free(f.pool, b, streams[0]));
+	assert_ok(vpmm_free(f.pool, a, streams[0]));
+	assert_ok(vpmm_malloc(f.pool, &a, 3 * PAGE, streams[0]));
+	assert_ok(vpmm_free(f.pool, a, streams[0]));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_live, ==, 96 * PAGE);
+	fixture_close(&f);
+	for (int i = 0; i < MANY; i++)
+		assert_ok(vpmm_host_stream_destroy(streams[i]));
 }
 
 static void test_fork(void)
@@ -226,6 +279,8 @@ void cache_life_tests(void)
 	g_test_add_func("/cache/record-fails", test_record_fails);
 	g_test_add_func("/cache/flush-fails", test_flush_fails);
 	g_test_add_func("/cache/foreign-flush-fails", test_foreign_flush_fails);
+	g_test_add_func("/cache/many-sizes", test_many_sizes);
+	g_test_add_func("/cache/peak-among-many", test_peak_among_many);
 	g_test_add_func("/cache/fork", test_fork);
 	g_test_add_func("/cache/destroy", test_destroy);
 	g_test_add_func("/cache/new-pool", test_new_pool);

@@ -343,6 +343,22 @@ static void test_clear_fails_pending(gconstpointer opts)
 	fixture_close(&f);
 }
 
+/* The program knows nothing of the clear, and may have nothing pending itself when it destroys the pool. */
+static void test_driver_destroyed(gconstpointer opts)
+{
+	unsigned int pending;
+	struct fixture f;
+
+	fixture_open(&f, *(const struct vpmm_opts *)opts);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_malloc_bytes(&f, 1000, f.streams[0]);
+	vpmm_pool_destroy(f.pool);
+	assert_ok(vpmm_host_stream_pending(f.streams[0], &pending));
+	g_assert_cmpuint(pending, ==, 0);
+	assert_ok(vpmm_pool_create(&f.pool, opts));
+	fixture_close(&f);
+}
+
 /* Memory that the driver would not take back is its pool's until that goes. */
 static void test_small_not_taken_back(void)
 {
@@ -525,6 +541,8 @@ int main(int argc, char **argv)
 	add("stream/random", &stream_packed, &stream_paged, test_stream_random);
 	g_test_add_data_func("/scrub/driver/stream", &stream_paged, test_driver);
 	g_test_add_data_func("/scrub/driver/always", &always_paged, test_driver);
+	g_test_add_data_func("/scrub/driver/destroyed/stream", &stream_paged, test_driver_destroyed);
+	g_test_add_data_func("/scrub/driver/destroyed/always", &always_paged, test_driver_destroyed);
 	add("always", &always_packed, &always_paged, test_always);
 	add("clear-fails/stream", &stream_packed, &stream_paged, test_clear_fails);
 	add("clear-fails/always", &always_packed, &always_paged, test_clear_fails);
