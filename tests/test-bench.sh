@@ -81,7 +81,10 @@ unset VPMM_PAGE_SIZE
 
 # Each benchmark
 verdict "pair" "$(bench 0 --json pair; silent err
-	for size in "512 B" "1 MiB" "2 MiB" "1 GiB"; do measured "$size" pair vpmm async; done)"
+	for size in "512 B" "1 MiB" "2 MiB" "1 GiB"; do
+		measured "$size" 'pair"' vpmm async
+		measured "$size" "pair, default stream" vpmm async
+	done)"
 verdict "live" "$(bench 0 --json live; silent err; measured "256 live" pair vpmm async
 	measured "256 live, settled" pair vpmm async)"
 verdict "small" "$(bench 0 --json small; silent err; measured pair pair vpmm async
@@ -143,7 +146,7 @@ verdict "a newcomer is told of the model" "$(bench 0 --rounds=1 live; says out "
 verdict "no trace" "$(bench 0 replay; says out "skipped: no trace was named"; silent err)"
 verdict "too little memory" "$(bench 0 --json --limit=1G pair live
 	says out '"skipped": "needs up to 4.00 GiB, and --limit is 1.00 GiB"'
-	measured "2 MiB" pair vpmm async)"
+	measured "2 MiB" 'pair"' vpmm async)"
 verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 harvest regions
 	says out "skipped: the pool is switched off by its page size"; silent err)"
 verdict "too few regions fit" "$(VPMM_HOST_CAPACITY=1G bench 0 regions
@@ -166,7 +169,7 @@ on_fake()
 	bench 0 --json --backend=auto --rounds=1 --limit=16G --regions=1200 --threads=1 all replay "$work/two.trace"
 	silent err
 	says out '"backend": "cuda"'
-	measured "2 MiB" pair vpmm async malloc
+	measured "2 MiB" 'pair"' vpmm async malloc
 	measured "256 live" pair vpmm async malloc
 	measured "1 thread" "pair, own stream" vpmm async malloc
 	measured "1 thread" "pair, per-thread stream" vpmm async malloc

@@ -26,8 +26,8 @@ static void drop(struct bench *b, const struct bench_row *row, struct runner *r,
 	r->pairs = 0;
 }
 
-static void begin(struct bench *b, const struct bench_row *row, const struct mix_shape *shape, struct runner *r,
-		  enum contender who)
+static void begin(struct bench *b, const struct bench_row *row, const struct mix_shape *shape,
+		  struct CUstream_st *stream, struct runner *r, enum contender who)
 {
 	*r = (struct runner){ 0 };
 	if (bench_allocator(b, who, &r->a)) {
@@ -35,7 +35,7 @@ static void begin(struct bench *b, const struct bench_row *row, const struct mix
 		bench_fail(b, row, who, fail_text());
 		return;
 	}
-	if (mix_open(&r->mix, shape, r->a, b->dev->streams[0]) || mix_warm_up(&r->mix, b->batch_ns, &r->pairs))
+	if (mix_open(&r->mix, shape, r->a, stream) || mix_warm_up(&r->mix, b->batch_ns, &r->pairs))
 		drop(b, row, r, who);
 }
 
@@ -61,13 +61,13 @@ static void end(struct bench *b, struct runner *r)
 }
 
 /* Fills in and prints the line. */
-static void run_mix(struct bench *b, struct bench_row *row, const struct mix_shape *shape)
+static void run_on(struct bench *b, struct bench_row *row, const struct mix_shape *shape, struct CUstream_st *stream)
 {
 	struct runner runners[BENCH_CONTENDERS];
 
 	progress_begin(&b->progress, row->benchmark);
 	for (unsigned int who = 0; who < b->contenders; who++)
-		begin(b, row, shape, &runners[who], who);
+		begin(b, row, shape, stream, &runners[who], who);
 	for (unsigned int i = 0; i < b->rounds; i++) {
 		for (unsigned int who = 0; who < b->contenders; who++) {
 			if (runners[who].pairs)
@@ -81,8 +81,13 @@ static void run_mix(struct bench *b, struct bench_row *row, const struct mix_sha
 	bench_print(b, row);
 }
 
+static void run_mix(struct bench *b, struct bench_row *row, const struct mix_shape *shape)
+{
+	run_on(b, row, shape, b->dev->streams[0]);
+}
+
 /* Twice a block of each contender, as what is cached need not fit. */
-void bench_pair(struct bench *b)
+static void run_pairs(struct bench *b, const char *metric, struct CUstream_st *stream)
 {
 	static const size_t sizes[] = {
 		512, 4 * BENCH_KIB, 64 * BENCH_KIB, BENCH_MIB, 2 * BENCH_MIB, 4 * BENCH_MIB, 16 * BENCH_MIB,
@@ -91,15 +96,23 @@ void bench_pair(struct bench *b)
 	struct bench_row row;
 	char text[32];
 
-	bench_print_head(b, "pair: one block is allocated and freed over and over; time of both calls");
 	for (unsigned int i = 0; i < G_N_ELEMENTS(sizes); i++) {
 		struct mix_shape shape = { .least = sizes[i], .most = sizes[i] };
 
 		bench_size_text(text, sizes[i]);
-		bench_row_begin(&row, "pair", "pair", BENCH_TIME, sizes[i], "%s", text);
+		bench_row_begin(&row, "pair", metric, BENCH_TIME, sizes[i], "%s", text);
 		if (bench_fits(b, &row, 2 * b->contenders * sizes[i]))
-			run_mix(b, &row, &shape);
+			run_on(b, &row, &shape, stream);
 	}
+}
+
+void bench_pair(struct bench *b)
+{
+	bench_print_head(b, "pair: one block is allocated and freed over and over on a stream that was created; time of "
+			 "both calls");
+	run_pairs(b, "pair", b->dev->streams[0]);
+	bench_print_head(b, "pair, the same on the default stream");
+	run_pairs(b, "pair, default stream", NULL);
 }
 
 void bench_live(struct bench *b)
