@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "address.h"
 #include "cache.h"
 #include "capture.h"
 #include "error.h"
+#include "graph.h"
 #include "hold.h"
 #include "live.h"
 #include "pool.h"
@@ -14,12 +14,6 @@
 
 /* A freed block serves a request that leaves no more than this part of it. */
 #define WASTE 8
-
-/* What one capture has freed, of struct hold: by stream, size and address. */
-struct capture {
-	uint64_t id;
-	GTree *freed;
-};
 
 /* The per-thread handle means another stream in each thread. */
 static int compare_threads(const struct hold *x, const struct hold *y)
@@ -44,30 +38,14 @@ static int compare_freed(gconstpointer a, gconstpointer b)
 	return x->region->addr < y->region->addr ? -1 : x->region->addr > y->region->addr;
 }
 
-static void capture_delete(gpointer data)
+/* What a capture has freed, of struct hold: by stream, size and address. */
+static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
 {
-	struct capture *capture = data;
+	struct graph *graph = graph_get(pool, id);
 
-	g_tree_destroy(capture->freed);
-	g_free(capture);
-}
-
-GHashTable *capture_table_new(void)
-{
-	return address_table_new(capture_delete);
-}
-
-static struct capture *capture_get(struct vpmm_pool *pool, uint64_t id)
-{
-	struct capture *capture = g_hash_table_lookup(pool->captures, &id);
-
-	if (capture)
-		return capture;
-	capture = g_new(struct capture, 1);
-	capture->id = id;
-	capture->freed = g_tree_new(compare_freed);
-	g_hash_table_insert(pool->captures, &capture->id, capture);
-	return capture;
+	if (!graph->freed)
+		graph->freed = g_tree_new(compare_freed);
+	return graph->freed;
 }
 
 int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
@@ -83,10 +61,9 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 /* What the stream has freed in this capture, if it fits. */
 static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
 {
-	struct capture *capture = capture_get(pool, id);
 	struct region wanted = { .size = size };
 	struct hold key = { .region = &wanted, .handle = handle, .thread = pthread_self() };
-	GTreeNode *node = g_tree_lower_bound(capture->freed, &key);
+	GTreeNode *node = g_tree_lower_bound(capture_freed(pool, id), &key);
 	struct hold *hold = node ? g_tree_node_key(node) : NULL;
 
 	if (!hold || hold->handle != handle || compare_threads(hold, &key) ||
@@ -104,7 +81,7 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 		err = scrub_clear(pool, region->addr, region->size, hold->handle);
 	if (err)
 		return err;
-	g_tree_remove(capture_get(pool, id)->freed, hold);
+	g_tree_remove(capture_freed(pool, id), hold);
 	hold_drop(pool, hold);
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(pool, region->addr, g_array_index(hold->graphs, uint64_t, i));
@@ -186,7 +163,7 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	hold_keep(pool, hold);
 	/* What others are still at, outside of the graph or on a branch of it, is not behind the stream for that. */
 	if (region && home && region->stream == stream)
-		g_tree_insert(capture_get(pool, id)->freed, hold, hold);
+		g_tree_insert(capture_freed(pool, id), hold, hold);
 	pool->counts.frees++;
 	return 0;
 }
@@ -207,7 +184,7 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 		err = hold_retire_graph(pool, id, stream, handle);
 	if (!err) {
 		use_retire_graph(pool, id, stream, event);
-		g_hash_table_remove(pool->captures, &id);
+		graph_forget(pool, id);
 	}
 	event_unref(event);
 	return err;

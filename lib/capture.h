@@ -8,7 +8,6 @@
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
-#include <glib.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,13 +15,6 @@ struct CUstream_st;
 struct region;
 struct small;
 struct vpmm_pool;
-
-/**
- * capture_table_new() - a table of captures
- *
- * Return: the table, of what each has freed, by id.
- */
-GHashTable *capture_table_new(void);
 
 /**
  * capture_id() - the capture that a stream is under

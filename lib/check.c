@@ -6,6 +6,7 @@
 #include "error.h"
 #include "hold.h"
 #include "pool.h"
+#include "use.h"
 
 /* What a walk over all regions has seen, to be held against the indices and the sums. */
 struct census {
@@ -390,6 +391,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = check_small(pool);
 	if (!err)
 		err = hold_check(pool);
+	if (!err)
+		err = use_check(pool);
 	if (!err)
 		err = cache_check(pool);
 	g_hash_table_destroy(census.extents);

@@ -5,6 +5,7 @@
 #include "address.h"
 #include "cache.h"
 #include "error.h"
+#include "graph.h"
 #include "hold.h"
 #include "live.h"
 #include "pool.h"
@@ -135,7 +136,47 @@ static void silence_sub(struct vpmm_pool *pool, uint64_t id)
 
 static GQueue *queue_of(struct vpmm_pool *pool, const struct hold *hold)
 {
-	return hold->graphs->len ? &pool->graph_holds : &pool->holds;
+	if (!hold->graphs->len)
+		return &pool->holds;
+	if (hold->graphs->len > 1)
+		return &pool->shared_holds;
+	return &graph_get(pool, g_array_index(hold->graphs, uint64_t, 0))->holds;
+}
+
+static void add_all(GPtrArray *holds, const GQueue *queue)
+{
+	for (const GList *link = queue->head; link; link = link->next)
+		g_ptr_array_add(holds, link->data);
+}
+
+/* Those of streams, and those of graphs. */
+static GPtrArray *all_holds(struct vpmm_pool *pool)
+{
+	GPtrArray *holds = g_ptr_array_new();
+	GHashTableIter iter;
+	gpointer graph;
+
+	add_all(holds, &pool->holds);
+	add_all(holds, &pool->shared_holds);
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (g_hash_table_iter_next(&iter, NULL, &graph))
+		add_all(holds, &((struct graph *)graph)->holds);
+	return holds;
+}
+
+/* Those of one graph. */
+static GPtrArray *graph_holds(struct vpmm_pool *pool, uint64_t id)
+{
+	const struct graph *graph = graph_find(pool, id);
+	GPtrArray *holds = g_ptr_array_new();
+
+	if (graph)
+		add_all(holds, &graph->holds);
+	for (GList *link = pool->shared_holds.head; link; link = link->next) {
+		if (ids_find(((struct hold *)link->data)->graphs, id) >= 0)
+			g_ptr_array_add(holds, link->data);
+	}
+	return holds;
 }
 
 static void set_held(struct hold *hold, bool held)
@@ -264,24 +305,22 @@ void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured
 	error_restore(&kept);
 }
 
-static void hear(struct vpmm_pool *pool, GQueue *holds, const struct stream *stream, struct event *event)
+static void hear(struct vpmm_pool *pool, struct hold *hold, const struct stream *stream, struct event *event)
 {
-	for (GList *link = holds->head; link; link = link->next) {
-		struct hold *hold = link->data;
-		int i = ids_find(hold->silent, stream->id);
+	int i = ids_find(hold->silent, stream->id);
 
-		if (i < 0)
-			continue;
-		g_array_remove_index_fast(hold->silent, (guint)i);
-		silence_sub(pool, stream->id);
-		g_ptr_array_add(hold->events, event_ref(event));
-	}
+	if (i < 0)
+		return;
+	g_array_remove_index_fast(hold->silent, (guint)i);
+	silence_sub(pool, stream->id);
+	g_ptr_array_add(hold->events, event_ref(event));
 }
 
 void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	struct error_kept kept;
 	struct event *event;
+	GPtrArray *holds;
 
 	if (!g_hash_table_contains(pool->silent, &stream->id))
 		return;
@@ -290,8 +329,10 @@ void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st
 		error_restore(&kept);
 		return;
 	}
-	hear(pool, &pool->holds, stream, event);
-	hear(pool, &pool->graph_holds, stream, event);
+	holds = all_holds(pool);
+	for (guint i = 0; i < holds->len; i++)
+		hear(pool, holds->pdata[i], stream, event);
+	g_ptr_array_free(holds, TRUE);
 	event_unref(event);
 }
 
@@ -366,26 +407,24 @@ uint64_t hold_pending(const struct vpmm_pool *pool)
 	return bytes;
 }
 
-static void unsilence(struct vpmm_pool *pool, GQueue *holds)
+static void unsilence(struct vpmm_pool *pool, struct hold *hold)
 {
-	for (GList *link = holds->head; link; link = link->next) {
-		struct hold *hold = link->data;
-
-		for (guint i = 0; i < hold->silent->len; i++)
-			silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
-		g_array_set_size(hold->silent, 0);
-		poll_events(hold);
-	}
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+	g_array_set_size(hold->silent, 0);
+	poll_events(hold);
 }
 
 void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
 {
+	GPtrArray *holds = all_holds(pool);
 	struct error_kept kept;
 	GList *link, *next;
 
 	error_keep(&kept);
-	unsilence(pool, &pool->holds);
-	unsilence(pool, &pool->graph_holds);
+	for (guint i = 0; i < holds->len; i++)
+		unsilence(pool, holds->pdata[i]);
+	g_ptr_array_free(holds, TRUE);
 	for (link = pool->holds.head; link; link = next) {
 		next = link->next;
 		hold_try(pool, link->data, handle, captured);
@@ -394,33 +433,28 @@ void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captur
 }
 
 /* Everything that can fail: the stream comes after whoever had the memory before, and is marked then. */
-static int retire_prepare(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle,
-			  struct event **event)
+static int retire_prepare(struct vpmm_pool *pool, const GPtrArray *holds, struct stream *stream,
+			  struct CUstream_st *handle, struct event **event)
 {
-	bool any = false;
-	int err;
-
 	*event = NULL;
-	for (GList *link = pool->graph_holds.head; link; link = link->next) {
-		struct hold *hold = link->data;
+	for (guint i = 0; i < holds->len; i++) {
+		struct hold *hold = holds->pdata[i];
+		int err;
 
-		if (ids_find(hold->graphs, graph) < 0)
-			continue;
-		any = true;
 		/* What is not told now stays so: another thread may mark it next, and nobody waits for that mark. */
 		err = hold->region && !hold->event ?
 		      hold_free_behind(pool, hold->region, stream, handle, &hold->told) : 0;
 		if (err)
 			return err;
 	}
-	return any ? stream_record(stream, handle, event) : 0;
+	return holds->len ? stream_record(stream, handle, event) : 0;
 }
 
-static void retire_hold(struct vpmm_pool *pool, struct hold *hold, guint graph, struct stream *stream,
+static void retire_hold(struct vpmm_pool *pool, struct hold *hold, uint64_t graph, struct stream *stream,
 			struct event *event)
 {
-	g_queue_unlink(&pool->graph_holds, &hold->link);
-	g_array_remove_index_fast(hold->graphs, graph);
+	g_queue_unlink(queue_of(pool, hold), &hold->link);
+	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
 	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
 	if (hold->event)
 		g_ptr_array_add(hold->events, hold->event);
@@ -433,42 +467,30 @@ static void retire_hold(struct vpmm_pool *pool, struct hold *hold, guint graph, 
 
 int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
 {
+	GPtrArray *holds = graph_holds(pool, graph);
 	struct event *event;
-	GList *link, *next;
 	int err;
 
-	err = retire_prepare(pool, graph, stream, handle, &event);
-	if (err)
-		return err;
-	for (link = pool->graph_holds.head; link; link = next) {
-		struct hold *hold = link->data;
-		int i = ids_find(hold->graphs, graph);
-
-		next = link->next;
-		if (i < 0)
-			continue;
-		retire_hold(pool, hold, (guint)i, stream, event);
-		poll_events(hold);
-		hold_try(pool, hold, handle, false);
+	err = retire_prepare(pool, holds, stream, handle, &event);
+	for (guint i = 0; i < holds->len && !err; i++) {
+		retire_hold(pool, holds->pdata[i], graph, stream, event);
+		poll_events(holds->pdata[i]);
+		hold_try(pool, holds->pdata[i], handle, false);
 	}
 	event_unref(event);
-	return 0;
-}
-
-static void clear_queue(struct vpmm_pool *pool, GQueue *holds)
-{
-	while (holds->head) {
-		struct hold *hold = holds->head->data;
-
-		hold_drop(pool, hold);
-		hold_delete(hold);
-	}
+	g_ptr_array_free(holds, TRUE);
+	return err;
 }
 
 void hold_clear(struct vpmm_pool *pool)
 {
-	clear_queue(pool, &pool->holds);
-	clear_queue(pool, &pool->graph_holds);
+	GPtrArray *holds = all_holds(pool);
+
+	for (guint i = 0; i < holds->len; i++) {
+		hold_drop(pool, holds->pdata[i]);
+		hold_delete(holds->pdata[i]);
+	}
+	g_ptr_array_free(holds, TRUE);
 }
 
 static int check_hold(const struct hold *hold)
@@ -498,6 +520,21 @@ static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *by
 	return err;
 }
 
+static int check_queues(struct vpmm_pool *pool, uint64_t *bytes, uint64_t *silent)
+{
+	GHashTableIter iter;
+	gpointer graph;
+	int err;
+
+	err = check_queue(pool, &pool->holds, bytes, silent);
+	if (!err)
+		err = check_queue(pool, &pool->shared_holds, bytes, silent);
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (!err && g_hash_table_iter_next(&iter, NULL, &graph))
+		err = check_queue(pool, &((struct graph *)graph)->holds, bytes, silent);
+	return err;
+}
+
 int hold_check(struct vpmm_pool *pool)
 {
 	uint64_t bytes = 0, silent = 0, kept = 0;
@@ -505,9 +542,7 @@ int hold_check(struct vpmm_pool *pool)
 	gpointer silence;
 	int err;
 
-	err = check_queue(pool, &pool->holds, &bytes, &silent);
-	if (!err)
-		err = check_queue(pool, &pool->graph_holds, &bytes, &silent);
+	err = check_queues(pool, &bytes, &silent);
 	if (err)
 		return err;
 	if (bytes != pool->held_bytes)

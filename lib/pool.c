@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "chunk.h"
 #include "error.h"
+#include "graph.h"
 #include "hold.h"
 #include "live.h"
 #include "packed.h"
@@ -122,7 +123,7 @@ static void pool_release(struct vpmm_pool *pool)
 {
 	hold_clear(pool);
 	g_hash_table_destroy(pool->silent);
-	g_hash_table_destroy(pool->captures);
+	g_hash_table_destroy(pool->graphs);
 	g_hash_table_destroy(pool->uses);
 	extent_map_clear(&pool->extents);
 	chunk_unreserve(pool, &pool->regions);
@@ -164,9 +165,10 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	extent_map_init(&made->extents, backend, fitting.page_size);
 	stream_map_init(&made->streams, backend, info.memory_total / UNMARKED_PART, region_pass);
 	made->uses = use_table_new();
-	made->captures = capture_table_new();
+	made->graphs = graph_table_new();
 	g_queue_init(&made->holds);
-	g_queue_init(&made->graph_holds);
+	g_queue_init(&made->shared_holds);
+	g_queue_init(&made->shared_uses);
 	made->silent = hold_silent_new();
 	if (fitting.keep < UINT64_MAX)
 		made->streams.most_cached = fitting.keep / CACHE_SHARE;

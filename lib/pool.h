@@ -57,10 +57,11 @@ struct pool_counts {
  * @extents: physical memory
  * @streams: who uses it
  * @uses: address to struct use, allocations that other streams use too, or graphs
- * @captures: id to what has been freed under it
+ * @graphs: id of a capture to what its graph has
  * @holds: of struct hold, what was freed and waits for streams
- * @graph_holds: the same that graphs have
- * @held_bytes: bytes of both
+ * @shared_holds: the same that several graphs have
+ * @shared_uses: of struct use, what several graphs use
+ * @held_bytes: bytes of these holds, and of those that graphs have
  * @silent: ids of streams that are to be heard, to how many holds wait for each
  * @idle_looked: when there are more streams than this, those that are idle are looked for
  * @small: address to struct small, requests that the driver's allocator serves
@@ -102,9 +103,10 @@ struct vpmm_pool {
 	struct extent_map extents;
 	struct stream_map streams;
 	GHashTable *uses;
-	GHashTable *captures;
+	GHashTable *graphs;
 	GQueue holds;
-	GQueue graph_holds;
+	GQueue shared_holds;
+	GQueue shared_uses;
 	uint64_t held_bytes;
 	GHashTable *silent;
 	guint idle_looked;

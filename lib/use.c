@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
 #include "address.h"
 #include "cache.h"
+#include "error.h"
+#include "graph.h"
 #include "live.h"
 #include "pool.h"
 #include "use.h"
@@ -46,6 +50,7 @@ static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
 		return use;
 	use = g_new0(struct use, 1);
 	use->addr = addr;
+	use->link.data = use;
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	g_array_set_clear_func(use->users, user_clear);
@@ -85,12 +90,41 @@ void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct C
 	*user = added;
 }
 
+/* Where the graphs that use it find it; NULL: there are none. */
+static GQueue *queue_of(struct vpmm_pool *pool, const struct use *use)
+{
+	if (!use->graphs->len)
+		return NULL;
+	if (use->graphs->len > 1)
+		return &pool->shared_uses;
+	return &graph_get(pool, g_array_index(use->graphs, uint64_t, 0))->uses;
+}
+
+static void use_unlink(struct vpmm_pool *pool, struct use *use)
+{
+	GQueue *queue = queue_of(pool, use);
+
+	if (queue)
+		g_queue_unlink(queue, &use->link);
+}
+
+static void use_link(struct vpmm_pool *pool, struct use *use)
+{
+	GQueue *queue = queue_of(pool, use);
+
+	if (queue)
+		g_queue_push_tail_link(queue, &use->link);
+}
+
 void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
 {
 	struct use *use = use_get(pool, addr);
 
-	if (ids_find(use->graphs, graph) < 0)
-		g_array_append_val(use->graphs, graph);
+	if (ids_find(use->graphs, graph) >= 0)
+		return;
+	use_unlink(pool, use);
+	g_array_append_val(use->graphs, graph);
+	use_link(pool, use);
 }
 
 void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
@@ -111,6 +145,11 @@ bool use_is_home(const struct use *use, struct CUstream_st *handle)
 
 void use_remove(struct vpmm_pool *pool, uint64_t addr)
 {
+	struct use *use = use_find(pool, addr);
+
+	if (!use)
+		return;
+	use_unlink(pool, use);
 	g_hash_table_remove(pool->uses, &addr);
 }
 
@@ -137,17 +176,28 @@ int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	return 0;
 }
 
+/* What a graph uses. */
+static GPtrArray *graph_uses(const struct vpmm_pool *pool, uint64_t id)
+{
+	const struct graph *graph = graph_find(pool, id);
+	GPtrArray *uses = g_ptr_array_new();
+
+	for (GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
+		g_ptr_array_add(uses, link->data);
+	for (GList *link = pool->shared_uses.head; link; link = link->next) {
+		if (ids_find(((struct use *)link->data)->graphs, id) >= 0)
+			g_ptr_array_add(uses, link->data);
+	}
+	return uses;
+}
+
 bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph)
 {
-	GHashTableIter iter;
-	gpointer use;
+	GPtrArray *uses = graph_uses(pool, graph);
+	bool any = uses->len > 0;
 
-	g_hash_table_iter_init(&iter, pool->uses);
-	while (g_hash_table_iter_next(&iter, NULL, &use)) {
-		if (ids_find(((struct use *)use)->graphs, graph) >= 0)
-			return true;
-	}
-	return false;
+	g_ptr_array_free(uses, TRUE);
+	return any;
 }
 
 /* Up to there and no further. One that goes on is marked when the memory is freed, which is later. */
@@ -166,17 +216,44 @@ static void add_retired(struct use *use, const struct stream *stream, struct eve
 
 void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event)
 {
-	GHashTableIter iter;
-	gpointer use;
+	GPtrArray *uses = graph_uses(pool, graph);
 
-	g_hash_table_iter_init(&iter, pool->uses);
-	while (g_hash_table_iter_next(&iter, NULL, &use)) {
-		GArray *graphs = ((struct use *)use)->graphs;
-		int i = ids_find(graphs, graph);
+	for (guint i = 0; i < uses->len; i++) {
+		struct use *use = uses->pdata[i];
 
-		if (i < 0)
-			continue;
-		g_array_remove_index_fast(graphs, (guint)i);
+		use_unlink(pool, use);
+		g_array_remove_index_fast(use->graphs, (guint)ids_find(use->graphs, graph));
+		use_link(pool, use);
 		add_retired(use, stream, event);
 	}
+	g_ptr_array_free(uses, TRUE);
+}
+
+/* How many uses are in a queue; -1: one of them does not belong there. */
+static int count_uses(struct vpmm_pool *pool, const GQueue *uses)
+{
+	for (const GList *link = uses->head; link; link = link->next) {
+		if (queue_of(pool, link->data) != uses)
+			return -1;
+	}
+	return (int)uses->length;
+}
+
+int use_check(struct vpmm_pool *pool)
+{
+	int linked = count_uses(pool, &pool->shared_uses), used = 0, more;
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
+		more = count_uses(pool, &((struct graph *)value)->uses);
+		linked = more < 0 ? more : linked + more;
+	}
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		used += ((struct use *)value)->graphs->len > 0;
+	if (linked == used)
+		return 0;
+	return error_set(-EUCLEAN, "graphs use %d allocations, and find %d (-1: some of other graphs)", used, linked);
 }

@@ -36,6 +36,7 @@ struct user {
  * @graphs: of uint64_t, the ids of captures
  * @home: the handle of the stream under capture that it was allocated for; NULL: there is none, or others use it too
  * @thread: which thread that was in
+ * @link: links it into what its graph uses, or several do
  */
 struct use {
 	uint64_t addr;
@@ -43,6 +44,7 @@ struct use {
 	GArray *graphs;
 	struct CUstream_st *home;
 	pthread_t thread;
+	GList link;
 };
 
 /**
@@ -125,6 +127,14 @@ bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph);
  * @event: the point in it; NULL where the graph uses nothing
  */
 void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event);
+
+/**
+ * use_check() - hold the uses against the graphs
+ * @pool: the pool
+ *
+ * Return: 0, or -EUCLEAN.
+ */
+int use_check(struct vpmm_pool *pool);
 
 /**
  * ids_find() - where an id is in an array

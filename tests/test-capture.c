@@ -249,6 +249,36 @@ static void test_of_two_graphs(void)
 	fixture_close(&f);
 }
 
+/* The same of what is freed when only one of them is gone, or both are; the others have it no longer then. */
+static void test_used_by_two_graphs(void)
+{
+	uint64_t ids[3];
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	b = fixture_malloc(&f, 2, f.streams[0]);
+	for (int i = 0; i < 3; i++) {
+		ids[i] = begin(&f, f.streams[0]);
+		assert_ok(vpmm_use(f.pool, i < 2 ? a : b, f.streams[0]));
+		assert_ok(vpmm_use(f.pool, b, f.streams[0]));
+		assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	assert_ok(vpmm_graph_retire(f.pool, ids[1], f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	assert_ok(vpmm_graph_retire(f.pool, ids[0], f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_graph_retire(f.pool, ids[2], f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
 /* The last launch is still running when the graph is retired: who takes the memory comes after it. */
 static void test_retired_while_running(void)
 {
@@ -599,6 +629,7 @@ int main(int argc, char **argv)
 	add("freed-after-graph", test_freed_after_graph);
 	add("from-before", test_from_before);
 	g_test_add_func("/capture/two-graphs", test_of_two_graphs);
+	g_test_add_func("/capture/used-by-two-graphs", test_used_by_two_graphs);
 	g_test_add_func("/capture/retired-while-running", test_retired_while_running);
 	g_test_add_func("/capture/freed-while-running", test_freed_while_running);
 	add("nothing-pending", test_takes_nothing_pending);

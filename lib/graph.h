@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What each graph has, so that it is found when the graph goes, however many others there are. Few allocations are of
+ * more than one graph; they are kept apart, and each graph that goes looks through them. All of it is under the lock of
+ * the pool.
+ */
+#ifndef GRAPH_H
+#define GRAPH_H
+
+#include <glib.h>
+#include <stdint.h>
+
+struct vpmm_pool;
+
+/**
+ * struct graph - a graph, from its capture until it is retired
+ * @id: of the capture
+ * @freed: what capture.c hands out again under the capture; NULL: nothing was freed yet
+ * @holds: of struct hold, what is kept for this graph, and for no other
+ * @uses: of struct use, what this graph uses, and no other does
+ */
+struct graph {
+	uint64_t id;
+	GTree *freed;
+	GQueue holds;
+	GQueue uses;
+};
+
+/**
+ * graph_table_new() - a table of graphs
+ *
+ * Return: the table, of struct graph by id.
+ */
+GHashTable *graph_table_new(void);
+
+/**
+ * graph_find() - what a graph has
+ * @pool: the pool
+ * @id: of its capture
+ *
+ * Return: the graph; NULL: it has nothing.
+ */
+struct graph *graph_find(const struct vpmm_pool *pool, uint64_t id);
+
+/**
+ * graph_get() - the same of one that is about to have something
+ * @pool: the pool
+ * @id: of its capture
+ *
+ * Return: the graph.
+ */
+struct graph *graph_get(struct vpmm_pool *pool, uint64_t id);
+
+/**
+ * graph_forget() - a graph has been retired
+ * @pool: the pool
+ * @id: of its capture; nothing is of it alone any more
+ */
+void graph_forget(struct vpmm_pool *pool, uint64_t id);
+
+#endif /* GRAPH_H */
