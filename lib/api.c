@@ -27,13 +27,13 @@ static struct {
 	struct vpmm_pool *pools[DEFAULT_POOLS];		/* once set, never changed */
 } defaults = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Pools that were made, or are being made. */
+/* Pools that were made, and calls that are making one. */
 static gint pools;
 
 /* Counts the forks that this process comes from, since its first pool. Pools of an older generation are the parent's. */
 static unsigned int generation;
 
-/* What failed to be made has left nothing that the child could not have. */
+/* Where all have failed, nothing is left of them that the child could not have. */
 static void count_fork(void)
 {
 	if (g_atomic_int_get(&pools))
@@ -43,6 +43,21 @@ static void count_fork(void)
 static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, count_fork);
+}
+
+/* A pool is about to be made: before that takes any lock, which nobody would let go of in a child. */
+static void begin_making(void)
+{
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+	pthread_once(&watched, watch_forks);
+	g_atomic_int_inc(&pools);
+}
+
+/* It was not, and no lock is held any more. */
+static void end_making(void)
+{
+	g_atomic_int_add(&pools, -1);
 }
 
 static int pool_enter(struct vpmm_pool *pool)
@@ -92,7 +107,6 @@ static int pool_fail(struct vpmm_pool *pool, int err)
 /* @call is what fails then, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
-	static pthread_once_t watched = PTHREAD_ONCE_INIT;
 	struct settings settings;
 	struct error_kept kept;
 	struct backend *be;
@@ -105,8 +119,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	err = settings_from_opts(&settings, opts);
 	if (err)
 		return err;
-	pthread_once(&watched, watch_forks);
-	g_atomic_int_inc(&pools);
+	begin_making();
 	err = backend_open(settings.backend, settings.device, &be);
 	if (err)
 		goto err_log;
@@ -126,10 +139,10 @@ err_close:
 	be->ops->close(be);
 	error_restore(&kept);
 err_log:
-	g_atomic_int_add(&pools, -1);
 	log_init(&log, settings.log_level, settings.log, settings.log_data);
 	log_add(&log, VPMM_LOG_ERROR, "%s: %s", call, error_get());
 	log_deliver(&log, log_take(&log));
+	end_making();
 	return err;
 }
 
@@ -170,6 +183,7 @@ static int default_create(struct vpmm_pool **pool, const char *call)
 	struct vpmm_pool *made;
 	int err = 0;
 
+	begin_making();
 	pthread_mutex_lock(&defaults.lock);
 	/* Another thread may have been here first; its device need not be this thread's. */
 	if (defaults.ops) {
@@ -207,6 +221,8 @@ err_destroy:
 	error_restore(&kept);
 out:
 	pthread_mutex_unlock(&defaults.lock);
+	/* One that was made counts by itself. */
+	end_making();
 	return err;
 }
 

@@ -515,7 +515,7 @@ void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
 /* Whether no look can find much more, unless less is cached than when there was the last. */
 static bool peak_is_near(const struct vpmm_pool *pool, uint64_t most)
 {
-	return most - MIN(most, pool->peak_cached) <= pool->peak_asked + pool->peak_asked / PEAK_PART;
+	return most - MIN(most, pool->peak_cached) <= pool->peak_live + pool->peak_live / PEAK_PART;
 }
 
 void cache_note_peak(struct vpmm_pool *pool, bool asked)

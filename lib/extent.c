@@ -180,12 +180,25 @@ int extent_judge(const struct extent_map *map, size_t size)
 			 G_GUINT64_FORMAT " that it may", size, map->held + map->apart, map->limit);
 }
 
+/* What was created lately, and is mapped nowhere yet. */
+static size_t bytes_without_place(const GPtrArray *extents)
+{
+	size_t bytes = 0;
+
+	for (guint i = 0; i < extents->len; i++) {
+		const struct extent *extent = extents->pdata[i];
+
+		bytes += extent->places ? 0 : extent->size;
+	}
+	return bytes;
+}
+
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
 {
 	guint first = extents->len;
 	struct backend_info info;
 	uint64_t handle;
-	size_t done;
+	size_t created;
 	int err;
 
 	/* What the driver would not take back before would be created in addition now. */
@@ -202,7 +215,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 			return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size,
 					 info.memory_free);
 	}
-	for (done = 0; done < size; done += piece) {
+	for (size_t done = 0; done < size; done += piece) {
 		struct extent *extent;
 
 		piece = MIN(piece, size - done);
@@ -221,8 +234,9 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 
 err_release:
 	/* What is said to be in use has that in it. */
-	if (done)
-		error_add(err, "with %zu of %zu bytes created", done, size);
+	created = bytes_without_place(extents);
+	if (created)
+		error_add(err, "with %zu bytes created", created);
 	extent_release(map, extents, first);
 	return err;
 }

@@ -189,6 +189,10 @@ static void test_no_gaps_in_very_much(void)
 	pool->settings.extent_max = (size_t)1 << 30;
 	pool->extents.bytes = (uint64_t)160 << 30;
 	g_assert_cmpuint(gather_piece(&g), ==, 74 * PAGE);
+	/* Or a 647th, 126 pages, but no larger than what is asked for. */
+	pool->settings.overhead = 2;
+	g.size = g.create = 200 * PAGE;
+	g_assert_cmpuint(gather_piece(&g), ==, 126 * PAGE);
 	g_free(pool);
 }
 

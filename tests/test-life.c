@@ -182,8 +182,11 @@ static pid_t fork_child(struct vpmm_pool *pool, void *live)
 {
 	pid_t child = fork();
 
-	if (!child)
+	if (!child) {
+		/* Whatever waits there waits for ever. */
+		alarm(30);
 		_exit(be_a_child(pool, live));
+	}
 	return child;
 }
 
@@ -331,30 +334,52 @@ static void *make_default_pool(void *data)
 	return ptr;
 }
 
-/* Another thread is making the default pool, and is held up where it says so. */
-static void fork_while_made(void)
+static void *fail_to_make_default_pool(void *data)
+{
+	(void)data;
+	assert_error(vpmm_malloc(NULL, &data, PAGE, NULL), EINVAL, "vpmm_malloc: VPMM_HOST_CAPACITY");
+	return NULL;
+}
+
+/* Another thread is making the default pool, or failing to, and is held up where it says so. */
+static void *fork_while(GThreadFunc call, const char *level)
 {
 	struct gate gate = { .process = getpid() };
-	FILE *usual = stderr;
+	FILE *usual = stderr, *gated;
 	GThread *thread;
 	char byte = 0;
+	void *made;
 
 	g_setenv("VPMM_BACKEND", "host", TRUE);
 	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
-	g_setenv("VPMM_LOG", "info", TRUE);
+	g_setenv("VPMM_LOG", level, TRUE);
 	g_assert_cmpint(pipe(gate.reached), ==, 0);
 	g_assert_cmpint(pipe(gate.go), ==, 0);
-	stderr = fopencookie(&gate, "w", (cookie_io_functions_t){ .write = gate_write });
-	setvbuf(stderr, NULL, _IONBF, 0);
-	thread = g_thread_new("first", make_default_pool, NULL);
+	gated = fopencookie(&gate, "w", (cookie_io_functions_t){ .write = gate_write });
+	setvbuf(gated, NULL, _IONBF, 0);
+	stderr = gated;
+	thread = g_thread_new("first", call, NULL);
 	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
+	/* What fails here has to say so, and the thread holds the other's lock. */
+	stderr = usual;
 
 	g_assert_cmpint(wait_for(fork_child(NULL, &gate)), ==, 0);
 
 	g_assert_cmpint(write(gate.go[1], &byte, 1), ==, 1);
-	assert_ok(vpmm_free(NULL, g_thread_join(thread), NULL));
-	fclose(stderr);
-	stderr = usual;
+	made = g_thread_join(thread);
+	fclose(gated);
+	return made;
+}
+
+static void fork_while_made(void)
+{
+	assert_ok(vpmm_free(NULL, fork_while(make_default_pool, "info"), NULL));
+}
+
+static void fork_while_not_made(void)
+{
+	g_setenv("VPMM_HOST_CAPACITY", "1M", TRUE);
+	fork_while(fail_to_make_default_pool, "error");
 }
 
 /* exit */
@@ -606,6 +631,7 @@ int main(int argc, char **argv)
 	add_alone("/life/fork/before-use", fork_before_use);
 	add_alone("/life/fork/after-failure", fork_after_failure);
 	add_alone("/life/fork/while-made", fork_while_made);
+	add_alone("/life/fork/while-not-made", fork_while_not_made);
 	add_alone("/life/exit/plain", exit_plainly);
 	add_alone("/life/exit/handler", exit_with_handler);
 	add_alone("/life/exit/threads", exit_with_threads);

@@ -50,6 +50,12 @@ static void test_sentence(void)
 	assert_error(vpmm_malloc(f.pool, &none, 32 * PAGE + 1, f.streams[0]), ENOMEM,
 		     ": limit: 69206016 bytes needed, but the pool holds 0 of the 67108864 that it may");
 	fixture_close(&f);
+	g_setenv("VPMM_HOST_CAPACITY", "40M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &none, 20 * PAGE + 1, f.streams[0]), ENOMEM,
+		     "0 free: with 41943040 bytes created: device memory: 2097152 bytes asked for, ");
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
 /* Fragments within the limit become one block, however small the setting says is not worth it. */
@@ -168,12 +174,12 @@ static void test_spans(void)
 }
 
 /* What the driver did not take back is held all the same. */
-static void test_stray(void)
+static void test_stray(gconstpointer opts)
 {
 	struct fixture f;
 	void *a = NULL;
 
-	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 8 * PAGE });
+	fixture_open_faulty(&f, *(const struct vpmm_opts *)opts);
 	backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
 	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, UINT_MAX, -EIO);
 	assert_error(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]), EIO, "access");
@@ -196,6 +202,9 @@ static void test_initial_pages(void)
 
 int main(int argc, char **argv)
 {
+	static const struct vpmm_opts stray_paged = { FIXTURE_OPTS, .limit = 8 * PAGE };
+	static const struct vpmm_opts stray_packed = { FIXTURE_PACKED, .limit = 8 * PAGE };
+
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/limit/limit", test_limit);
 	g_test_add_func("/limit/sentence", test_sentence);
@@ -205,7 +214,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/limit/small", test_small);
 	g_test_add_func("/limit/small-waits", test_small_waits);
 	g_test_add_func("/limit/spans", test_spans);
-	g_test_add_func("/limit/stray", test_stray);
+	g_test_add_data_func("/limit/stray/paged", &stray_paged, test_stray);
+	g_test_add_data_func("/limit/stray/packed", &stray_packed, test_stray);
 	g_test_add_func("/limit/initial-pages", test_initial_pages);
 	return g_test_run();
 }

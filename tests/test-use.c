@@ -256,6 +256,45 @@ static void test_user_heard_later(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* The same of what a graph has, too, or two of them: then they have to go as well. */
+static void test_user_heard_of_graphs(gconstpointer data)
+{
+	uint64_t ids[2];
+	struct fixture f;
+	struct talk talk = { .f = &f };
+	GThread *thread;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	pthread_mutex_init(&talk.lock, NULL);
+	pthread_cond_init(&talk.changed, NULL);
+	talk.ptr = fixture_malloc(&f, 1, f.streams[0]);
+	for (int i = 0; i < GPOINTER_TO_INT(data); i++) {
+		struct vpmm_host_graph *graph;
+
+		assert_ok(vpmm_host_capture_begin(f.streams[0]));
+		assert_ok(vpmm_capture_id(f.pool, f.streams[0], &ids[i]));
+		assert_ok(vpmm_use(f.pool, talk.ptr, f.streams[0]));
+		assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+		assert_ok(vpmm_host_graph_destroy(graph));
+	}
+	thread = g_thread_new("user", use_and_call_later, &talk);
+	step_wait(&talk, 1);
+	fixture_free(&f, talk.ptr, f.streams[0]);
+	step_done(&talk);
+	g_thread_join(thread);
+
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	for (int i = 0; i < GPOINTER_TO_INT(data); i++) {
+		g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+		assert_ok(vpmm_graph_retire(f.pool, ids[i], f.streams[0]));
+	}
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	pthread_mutex_destroy(&talk.lock);
+	pthread_cond_destroy(&talk.changed);
+	fixture_close(&f);
+}
+
 /* On a full device a stream comes after the users rather than fail. */
 static void test_exhausted(gconstpointer data)
 {
@@ -328,6 +367,8 @@ int main(int argc, char **argv)
 	add("retired", test_user_retired);
 	add("silent", test_silent_user);
 	add("heard-later", test_user_heard_later);
+	g_test_add_data_func("/use/heard-of-graph", GINT_TO_POINTER(1), test_user_heard_of_graphs);
+	g_test_add_data_func("/use/heard-of-graphs", GINT_TO_POINTER(2), test_user_heard_of_graphs);
 	g_test_add_data_func("/use/exhausted/async", GINT_TO_POINTER(VPMM_REUSE_ASYNC), test_exhausted);
 	g_test_add_data_func("/use/exhausted/block", GINT_TO_POINTER(VPMM_REUSE_BLOCK), test_exhausted);
 	g_test_add_func("/use/cached-again", test_cached_again_later);

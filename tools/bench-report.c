@@ -274,7 +274,8 @@ bool bench_fits(struct bench *b, const struct bench_row *row, uint64_t bytes)
 		return true;
 	units_format_bytes(needed, bytes);
 	units_format_bytes(limit, b->limit);
-	bench_skip(b, row, "needs up to %s, and --limit is %s", needed, limit);
+	bench_skip(b, row, b->limited ? "needs up to %s, and --limit is %s" :
+		   "needs up to %s, and no more than %s are to be taken", needed, limit);
 	return false;
 }
 

@@ -50,6 +50,7 @@ enum bench_unit {
  * @batch_ns: how long a round of the former goes on
  * @threads: at most
  * @limit: bytes of the device that may be taken
+ * @limited: the user says so
  * @regions: how many are to be live
  * @small_live: how many small blocks are to be live
  * @traces: to be replayed
@@ -68,6 +69,7 @@ struct bench {
 	uint64_t batch_ns;
 	unsigned int threads;
 	uint64_t limit;
+	bool limited;
 	uint64_t regions;
 	size_t small_live;
 	struct trace **traces;

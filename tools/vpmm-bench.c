@@ -225,6 +225,7 @@ static void set_bounds(struct bench *b)
 	b->batch_ns = options.quick ? QUICK_BATCH_NS : DEFAULT_BATCH_NS;
 	b->small_live = options.quick ? QUICK_SMALL : DEFAULT_SMALL;
 	b->limit = options.limit ? options.limit_bytes : options.quick ? QUICK_LIMIT : DEFAULT_LIMIT;
+	b->limited = options.limit && b->limit <= usable;
 	b->limit = MIN(b->limit, usable);
 }
 
