@@ -182,11 +182,8 @@ static pid_t fork_child(struct vpmm_pool *pool, void *live)
 {
 	pid_t child = fork();
 
-	if (!child) {
-		/* Whatever waits there waits for ever. */
-		alarm(30);
+	if (!child)
 		_exit(be_a_child(pool, live));
-	}
 	return child;
 }
 
