@@ -172,8 +172,11 @@ uint64_t extent_room(const struct extent_map *map)
 	return map->limit > taken ? map->limit - taken : 0;
 }
 
-int extent_judge(const struct extent_map *map, size_t size)
+int extent_judge(struct extent_map *map, size_t size)
 {
+	/* What the driver would not take back counts, and it may by now. */
+	if (size > extent_room(map))
+		extent_retry_stray(map);
 	if (size <= extent_room(map))
 		return 0;
 	return error_set(-ENOMEM, "limit: %zu bytes needed, but the pool holds %" G_GUINT64_FORMAT " of the %"

@@ -277,9 +277,11 @@ uint64_t extent_room(const struct extent_map *map);
  * @map: the map
  * @size: bytes
  *
+ * Before it does not, the driver is asked again to take back what it would not.
+ *
  * Return: 0 or -ENOMEM.
  */
-int extent_judge(const struct extent_map *map, size_t size);
+int extent_judge(struct extent_map *map, size_t size);
 
 /**
  * extent_drop() - unmap an extent, and release it

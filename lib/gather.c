@@ -111,8 +111,7 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	size_t last = gather_last(g);
 	int err;
 
-	/* Of all of it, as what is said then is to be of the pool as it is; but for what may have gone by now. */
-	extent_retry_stray(map);
+	/* Of all of it, as what is said then is to be of the pool as it is. */
 	err = extent_judge(map, g->create + g->ahead);
 	if (err)
 		return err;
