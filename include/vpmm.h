@@ -5,6 +5,10 @@
  * This header needs no other: neither GLib's nor CUDA's. Device addresses are void pointers, streams are pointers to
  * the structure that CUDA calls both CUstream and cudaStream_t, so either fits without a cast.
  *
+ * Structures that start with their size may grow. The size is what sizeof was in any version of this header; one that is
+ * larger than this library knows, up to 4096 bytes, is of a later version: the library clears what it does not know, or,
+ * in struct vpmm_opts, wants it to be zero. Any other size is -EINVAL.
+ *
  * Every call returns 0 or a negative errno value, and sets errno to match. What a call returns through a pointer is
  * untouched when it fails. vpmm_last_error() has the sentence that goes with the error.
  */
@@ -554,7 +558,7 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
  *
  * Context: any thread; does not wait. Takes what other streams have cached and others can have out of the caches.
  * Return: 0, also where the request would fail for want of memory, or
- *	-EINVAL @forecast is NULL or its size is too small, or the stream is not one,
+ *	-EINVAL @forecast is NULL or its size is that of no version, or the stream is not one,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or the stream is being captured, or is the legacy
  *	default stream while another is.
@@ -569,10 +573,9 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @stats is NULL or its size is too small,
+ *	-EINVAL @stats is NULL or its size is that of no version,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
- *	A structure larger than this library knows has the rest cleared.
  * Since: 0.1
  */
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
@@ -584,7 +587,7 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @info is NULL or its size is too small,
+ *	-EINVAL @info is NULL or its size is that of no version,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  * Since: 0.1
@@ -632,7 +635,7 @@ int vpmm_pool_check(struct vpmm_pool *pool);
  * Context: any thread, while no other changes the environment. What @opts points to is valid until the environment
  *	changes.
  * Return: 0, or
- *	-EINVAL @opts is NULL or its size is too small, or a variable has a bad value; vpmm_last_error() names it.
+ *	-EINVAL @opts is NULL or its size is that of no version, or a variable has a bad value; vpmm_last_error() names it.
  * Since: 0.1
  */
 int vpmm_opts_from_env(struct vpmm_opts *opts);

@@ -15,6 +15,7 @@
 #include "query.h"
 #include "retire.h"
 #include "scrub.h"
+#include "sized.h"
 #include "stats.h"
 #include "trim.h"
 
@@ -507,22 +508,13 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 	return err ? err : call_end(pool, "vpmm_graph_retire", capture_retire(pool, id, stream));
 }
 
-/* Gives the caller what its structure has room for, and clears what this library does not know. */
-static void export(void *out, size_t room, const void *known, size_t size)
+/* What a call does first that returns a structure. Says which call it was. */
+static int check_room(const char *call, const struct sized *sized, const char *name, const void *room)
 {
-	memcpy((char *)out + sizeof(room), (const char *)known + sizeof(room), MIN(room, size) - sizeof(room));
-	if (room > size)
-		memset((char *)out + size, 0, room - size);
-}
+	int err;
 
-static int check_room(const char *call, const char *name, const size_t *room, size_t size)
-{
-	if (!room)
-		return error_set(-EINVAL, "%s: %s is NULL", call, name);
-	if (*room < sizeof(*room))
-		return error_set(-EINVAL, "%s: %s.size is %zu: expected sizeof(struct vpmm_%s), %zu", call, name, *room,
-				 name, size);
-	return 0;
+	err = sized_check(sized, name, room);
+	return err ? error_add(err, "%s", call) : 0;
 }
 
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
@@ -530,14 +522,14 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	struct vpmm_stats known = { .size = sizeof(known) };
 	int err;
 
-	err = check_room("vpmm_pool_stats", "stats", stats ? &stats->size : NULL, sizeof(known));
+	err = check_room("vpmm_pool_stats", &sized_stats, "stats", stats);
 	if (!err)
 		err = call_begin(&pool, "vpmm_pool_stats");
 	if (err)
 		return err;
 	err = stats_get(pool, &known);
 	if (!err)
-		export(stats, stats->size, &known, sizeof(known));
+		sized_export(&sized_stats, stats, &known);
 	return call_end(pool, "vpmm_pool_stats", err);
 }
 
@@ -546,14 +538,14 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 	struct vpmm_info known = { .size = sizeof(known) };
 	int err;
 
-	err = check_room("vpmm_pool_info", "info", info ? &info->size : NULL, sizeof(known));
+	err = check_room("vpmm_pool_info", &sized_info, "info", info);
 	if (!err)
 		err = call_begin(&pool, "vpmm_pool_info");
 	if (err)
 		return err;
 	err = stats_get_info(pool, &known);
 	if (!err)
-		export(info, info->size, &known, sizeof(known));
+		sized_export(&sized_info, info, &known);
 	return call_end(pool, "vpmm_pool_info", err);
 }
 
@@ -577,14 +569,14 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 	struct vpmm_forecast known = { .size = sizeof(known) };
 	int err;
 
-	err = check_room("vpmm_pool_query", "forecast", forecast ? &forecast->size : NULL, sizeof(known));
+	err = check_room("vpmm_pool_query", &sized_forecast, "forecast", forecast);
 	if (!err)
 		err = call_begin(&pool, "vpmm_pool_query");
 	if (err)
 		return err;
 	err = query_pool(pool, size, stream, &known);
 	if (!err)
-		export(forecast, forecast->size, &known, sizeof(known));
+		sized_export(&sized_forecast, forecast, &known);
 	return call_end(pool, "vpmm_pool_query", err);
 }
 
@@ -611,13 +603,13 @@ int vpmm_opts_from_env(struct vpmm_opts *opts)
 	struct vpmm_opts known = { .size = sizeof(known) };
 	int err;
 
-	err = check_room("vpmm_opts_from_env", "opts", opts ? &opts->size : NULL, sizeof(known));
+	err = check_room("vpmm_opts_from_env", &sized_opts, "opts", opts);
 	if (err)
 		return err;
 	err = settings_from_env(&known);
 	if (err)
 		return error_add(err, "vpmm_opts_from_env");
-	export(opts, opts->size, &known, sizeof(known));
+	sized_export(&sized_opts, opts, &known);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "error.h"
 #include "settings.h"
+#include "sized.h"
 
 /* Device addresses and address space by the terabyte; CUDA is nowhere else. */
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");
@@ -287,24 +288,12 @@ int settings_from_env(struct vpmm_opts *opts)
 	return 0;
 }
 
-/* The part of the caller's structure that this library knows, as this library has it. */
 static int opts_import(struct vpmm_opts *known, const struct vpmm_opts *opts)
 {
-	const unsigned char *bytes = (const unsigned char *)opts;
-	size_t size = opts->size;
+	int err;
 
-	if (size < sizeof(opts->size))
-		return error_set(-EINVAL, "vpmm_opts.size is %zu: expected sizeof(struct vpmm_opts), %zu", size,
-				 sizeof(*opts));
-	for (size_t i = sizeof(*known); i < size; i++) {
-		if (bytes[i])
-			return error_set(-E2BIG, "vpmm_opts.size is %zu, and what follows the %zu bytes that this "
-					 "library knows is not zero", size, sizeof(*known));
-	}
-	memset(known, 0, sizeof(*known));
-	memcpy(known, opts, size < sizeof(*known) ? size : sizeof(*known));
-	known->size = sizeof(*known);
-	return 0;
+	err = sized_check(&sized_opts, "vpmm_opts", opts);
+	return err ? err : sized_import(&sized_opts, known, opts);
 }
 
 int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)

@@ -230,7 +230,6 @@ static void test_opts_bad(void)
 {
 	static const int none = -1, far = 99;
 
-	assert_opts_bad((struct vpmm_opts){ .size = 0 }, EINVAL, "size");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .scrub = 3 }, EINVAL, "scrub");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .scrub = -1 }, EINVAL, "scrub");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .page_size = 12345 }, EINVAL, "page_size");
@@ -259,35 +258,6 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "" }, EINVAL, "backend");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .device = &none }, EINVAL, "device");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .device = &far }, ENODEV, "99");
-}
-
-/* A program that was compiled against a later header may have more to say than this library can hear. */
-static void test_opts_tail(void)
-{
-	struct {
-		struct vpmm_opts known;
-		uint64_t later;
-	} opts = { .known = { FIXTURE_OPTS } };
-	struct vpmm_pool *pool;
-
-	opts.known.size = sizeof(opts);
-	assert_ok(vpmm_pool_create(&pool, &opts.known));
-	vpmm_pool_destroy(pool);
-	opts.later = 1;
-	assert_error(vpmm_pool_create(&pool, &opts.known), E2BIG, "size");
-	fixture_assert_nothing_left();
-}
-
-/* One that was compiled against an earlier header says less; the rest is as by default. */
-static void test_opts_head(void)
-{
-	struct vpmm_opts opts = { FIXTURE_OPTS, .log_level = 99 };
-	struct vpmm_pool *pool;
-
-	opts.size = offsetof(struct vpmm_opts, log_level);
-	assert_ok(vpmm_pool_create(&pool, &opts));
-	vpmm_pool_destroy(pool);
-	fixture_assert_nothing_left();
 }
 
 /* With options, the environment has no say. */
@@ -375,8 +345,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
 	g_test_add_func("/settings/opts-bad", test_opts_bad);
-	g_test_add_func("/settings/opts-tail", test_opts_tail);
-	g_test_add_func("/settings/opts-head", test_opts_head);
 	g_test_add_func("/settings/opts-over-env", test_opts_over_env);
 	g_test_add_func("/settings/defaults", test_defaults);
 	g_test_add_func("/settings/paged", test_paged);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Public structures that start with their size, and that later versions may extend. Program and library need not have
+ * been built with the same header: the size says which version of the structure the program has.
+ */
+#ifndef SIZED_H
+#define SIZED_H
+
+#include <stddef.h>
+
+/* No version will ever be larger; a caller that says so has not set the size. */
+#define SIZED_MOST 4096
+
+/**
+ * struct sized - the versions of one structure
+ * @name: of the structure, without "struct "
+ * @sizes: sizeof the structure in each version that extended it, ascending; the last one is that of this library
+ * @count: how many these are
+ */
+struct sized {
+	const char *name;
+	const size_t *sizes;
+	size_t count;
+};
+
+extern const struct sized sized_opts;
+extern const struct sized sized_info;
+extern const struct sized sized_stats;
+extern const struct sized sized_forecast;
+
+/**
+ * sized_check() - judge the size that a caller has set
+ * @sized: the versions of the structure
+ * @what: the caller's name for the structure, for the sentence
+ * @theirs: the caller's structure; NULL is refused
+ *
+ * Return: 0 if it is the size of a known version, or larger than all of them but no larger than SIZED_MOST; or
+ *	-EINVAL.
+ */
+int sized_check(const struct sized *sized, const char *what, const void *theirs);
+
+/**
+ * sized_import() - read a caller's structure
+ * @sized: the versions of the structure
+ * @known: receives it as this library knows it; what the caller's version does not have is zero
+ * @theirs: the caller's structure, whose size sized_check() has accepted
+ *
+ * Return: 0, or -E2BIG if the caller's structure is larger and not zero in what this library does not know.
+ */
+int sized_import(const struct sized *sized, void *known, const void *theirs);
+
+/**
+ * sized_export() - fill in a caller's structure
+ * @sized: the versions of the structure
+ * @theirs: the caller's structure, whose size sized_check() has accepted, and which stays; what this library does not
+ *	know is cleared
+ * @known: the structure as this library knows it
+ */
+void sized_export(const struct sized *sized, void *theirs, const void *known);
+
+#endif /* SIZED_H */
