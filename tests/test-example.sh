@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The programs that the documentation shows compile, run on the host backend, and do what the text says.
+# The programs that the documentation shows compile, run on the host backend, and do what the text says. The one with
+# kernels compiles where there is nvcc; to run, it needs a GPU.
 set -u
 
 CC=${CC:-cc}
@@ -66,7 +67,7 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..10"
+echo "1..11"
 
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
@@ -93,3 +94,13 @@ run graph
 verdict "graph.c runs" $?
 shows "graph.c shows what a graph keeps, and until when" '^after the capture .* 4 MiB' '^launch 1: 2$' '^launch 2: 5$' \
 	'^launch 3: 10$' '^without the graph .* 0 MiB' '^the output is 10$'
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+if [ -n "$nvcc" ]; then
+	"$nvcc" -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror -I"$top_srcdir/include" -o "$work/handoff.o" \
+		"$top_srcdir/man/examples/handoff.cu" >"$work/log" 2>&1
+	verdict "handoff.cu compiles" $?
+else
+	count=$((count + 1))
+	echo "ok $count - handoff.cu compiles # SKIP there is no nvcc"
+fi
