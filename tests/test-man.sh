@@ -38,7 +38,7 @@ for header in "$top_srcdir"/include/*.h; do
 	$CC -E -P -x c "$header" || exit 1
 done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
-echo "1..5"
+echo "1..9"
 
 while read -r function; do
 	echo "$(present test -f "$man/$function.3") $function(3)"
@@ -57,6 +57,32 @@ fields | while read -r name field; do
 	echo "$(present test -n "$page") $name.$field"
 done >"$work/fields"
 none_left "every field of the public structures is in a page" "$work/fields"
+
+# Only the library's own pages: those of others need not be on this machine.
+grep -ho '^\.Xr vpmm[a-z_-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
+	echo "$(present test -f "$man/$name.$section") $name($section)"
+done >"$work/references"
+none_left "every page that a page refers to is there" "$work/references"
+
+cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
+for page in vpmm-migration vpmm-tuning; do
+	grep -ohE '\bVPMM_[A-Z_]+[A-Z]' "$man/$page.7"
+done | sort -u | while read -r name; do
+	echo "$(present grep -w "$name" "$work/sources") $name"
+done >"$work/named"
+none_left "every setting that the guides name exists" "$work/named"
+
+# A string can also be a constant of the headers, in a message.
+cat "$top_srcdir"/lib/*.[ch] | grep -o '"VPMM_[A-Z_]*[A-Z]"' | tr -d '"' | sort -u | while read -r variable; do
+	! grep -qw "$variable" "$top_srcdir"/include/*.h || continue
+	echo "$(present grep -w "$variable" "$man/vpmm-tuning.7") $variable"
+done >"$work/tuned"
+none_left "vpmm-tuning(7) has every setting of the library" "$work/tuned"
+
+sed -n 's/^[a-z].*\(\bvpmm_[a-z_]*\)(.*/\1/p' "$top_srcdir/include/vpmm.h" | sort -u | while read -r function; do
+	echo "$(present grep -wE "(Xr|Fn) $function" "$man/vpmm-migration.7") $function"
+done >"$work/migrated"
+none_left "vpmm-migration(7) has every call of vpmm.h" "$work/migrated"
 
 for page in "$man"/*.[1-8]; do
 	page=${page##*/}
