@@ -61,8 +61,13 @@ printf '1 a 1 8 0\n2 x 1 8 0\n' >"$work/bad.trace"
 
 # Options
 verdict "--help names every option" "$(bench 0 --help
-	for option in backend json limit quick regions rounds threads version; do says out "--$option"; done)"
+	for option in backend json limit quick regions rounds threads version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(bench 0 --version; says out "vpmm-bench "; silent err)"
+for option in help version; do
+	verdict "--$option into a full disk" "$(vpmm-bench --$option >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "vpmm-bench: writing the $option failed: No space left on device")"
+done
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "unknown benchmark" '"pairs" is no benchmark; there are all, pair, live, small, ' pairs
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu

@@ -30,8 +30,13 @@ refuses()
 }
 
 verdict "--help names every option" "$(info 0 --help
-	for option in backend json version; do says out "--$option"; done)"
+	for option in backend json version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(info 0 --version; says out "vpmm-info "; silent err)"
+for option in help version; do
+	verdict "--$option into a full disk" "$(vpmm-info --$option >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "vpmm-info: writing the $option failed: No space left on device")"
+done
 refuses "unknown option" "Unknown option --fast" --fast
 refuses "argument" 'unexpected argument "x"' x
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu

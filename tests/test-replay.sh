@@ -74,8 +74,13 @@ gzip -c "$work/two.trace" >"$work/two.trace.gz"
 
 # Options
 verdict "--help names every option" "$(replay 0 --help
-	for option in backend allocator verify lag repeat limit json version; do says out "--$option"; done)"
+	for option in backend allocator verify lag repeat limit json version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(replay 0 --version; says out "vpmm-replay "; silent err)"
+for option in help version; do
+	verdict "--$option into a full disk" "$(vpmm-replay --$option >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "vpmm-replay: writing the $option failed: No space left on device")"
+done
 refuses "no trace" "no trace given"
 refuses "unknown option" "Unknown option --fast" --fast "$work/two.trace"
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu "$work/two.trace"

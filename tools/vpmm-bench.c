@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "cli.h"
 #include "fail.h"
 #include "units.h"
 
@@ -31,8 +32,6 @@
 /* Of an option that takes a number. */
 #define NOT_GIVEN INT_MIN
 
-enum { EXIT_ERRORS = 1, EXIT_REFUSED = 2 };
-
 static const struct {
 	const char *name;
 	void (*run)(struct bench *b);
@@ -53,7 +52,6 @@ static struct {
 	char **words;
 	gboolean json;
 	gboolean quick;
-	gboolean version;
 	int rounds;
 	int threads;
 	int regions;
@@ -77,18 +75,19 @@ static const GOptionEntry entries[] = {
 	  "Measure N times (default: 9)", "N" },
 	{ "threads", 't', 0, G_OPTION_ARG_INT, &options.threads,
 	  "Go up to N threads (default: 16)", "N" },
-	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version,
-	  "Print the version", NULL },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.words, NULL,
 	  "[BENCHMARK...] [replay TRACE...]" },
 	G_OPTION_ENTRY_NULL
 };
 
-static int refuse(const char *why)
-{
-	fprintf(stderr, PROGRAM ": %s\n", why);
-	return EXIT_REFUSED;
-}
+static const struct cli cli = {
+	.summary = "- measure what allocations cost, beside the driver's allocators",
+	.description =
+		"Benchmarks: pair, live, small, threads, grow, harvest, regions, replay, or all (the\n"
+		"default). The words after replay are traces. Exit status: 0, 1 if there were errors,\n"
+		"2 if an option, a trace or a setting was refused.\n",
+	.entries = entries,
+};
 
 static int choose_benchmark(const char *name)
 {
@@ -104,7 +103,7 @@ static int choose_benchmark(const char *name)
 		return 0;
 	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, regions and "
 		 "replay", name);
-	return refuse(fail_text());
+	return cli_refuse(fail_text());
 }
 
 /* What follows replay is traces. */
@@ -136,7 +135,7 @@ static int check_number(const char *name, int *number, int fallback, int least, 
 	if (*number >= least && *number <= most)
 		return 0;
 	fail_set(0, "%s: expected a number from %d to %d", name, least, most);
-	return refuse(fail_text());
+	return cli_refuse(fail_text());
 }
 
 static int check_options(void)
@@ -152,31 +151,10 @@ static int check_options(void)
 		status = check_number("--regions", &options.regions, quick ? QUICK_REGIONS : DEFAULT_REGIONS,
 				      BENCH_FEW_REGIONS + 1, INT_MAX);
 	if (!status && options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
-		status = refuse(fail_text());
+		status = cli_refuse(fail_text());
 	if (!status && options.limit && !options.limit_bytes)
-		status = refuse("--limit: expected at least one byte");
+		status = cli_refuse("--limit: expected at least one byte");
 	return status ? status : read_words();
-}
-
-static int parse_options(int *argc, char ***argv)
-{
-	GOptionContext *context;
-	GError *error = NULL;
-	int status = 0;
-
-	options.rounds = options.threads = options.regions = NOT_GIVEN;
-	context = g_option_context_new("- measure what allocations cost, beside the driver's allocators");
-	g_option_context_add_main_entries(context, entries, NULL);
-	g_option_context_set_description(context,
-		"Benchmarks: pair, live, small, threads, grow, harvest, regions, replay, or all (the\n"
-		"default). The words after replay are traces. Exit status: 0, 1 if there were errors,\n"
-		"2 if an option, a trace or a setting was refused.\n");
-	if (!g_option_context_parse(context, argc, argv, &error)) {
-		status = refuse(error->message);
-		g_error_free(error);
-	}
-	g_option_context_free(context);
-	return status;
 }
 
 static void free_options(void)
@@ -234,7 +212,7 @@ static int load_traces(struct bench *b)
 	b->traces = g_new0(struct trace *, g_strv_length(options.traces));
 	for (char **name = options.traces; *name; name++) {
 		if (trace_load(*name, NULL, NULL, &b->traces[b->n_traces]))
-			return refuse(fail_text());
+			return cli_refuse(fail_text());
 		b->n_traces++;
 	}
 	return 0;
@@ -254,7 +232,7 @@ static int open_device(struct bench *b)
 
 	for (size_t i = 0; i < b->n_traces; i++)
 		opts.streams = MAX(opts.streams, b->traces[i]->streams);
-	return ops->open(&opts, &b->dev) ? refuse(fail_text()) : 0;
+	return ops->open(&opts, &b->dev) ? cli_refuse(fail_text()) : 0;
 }
 
 static int run_chosen(struct bench *b)
@@ -266,9 +244,9 @@ static int run_chosen(struct bench *b)
 	}
 	if (b->errors && !b->json)
 		printf("\n%u error%s, told where they happened.\n", b->errors, b->errors == 1 ? "" : "s");
-	if (fflush(stdout) || ferror(stdout))
-		return refuse("writing the figures failed");
-	return b->errors ? EXIT_ERRORS : 0;
+	if (cli_finish_output("the figures"))
+		return CLI_REFUSED;
+	return b->errors ? CLI_ERRORS : 0;
 }
 
 static int measure(const struct choice *choice)
@@ -299,7 +277,7 @@ static int bench(void)
 		return status;
 	enlarge_host();
 	if (choose_backend(options.backend, &choice))
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	status = measure(&choice);
 	g_free(choice.why);
 	return status;
@@ -310,10 +288,8 @@ int main(int argc, char **argv)
 	int status;
 
 	g_set_prgname(PROGRAM);
-	status = parse_options(&argc, &argv);
-	if (!status && options.version)
-		printf(PROGRAM " %s\n", vpmm_version());
-	else if (!status)
+	options.rounds = options.threads = options.regions = NOT_GIVEN;
+	if (cli_parse(&cli, &argc, &argv, &status))
 		status = bench();
 	free_options();
 	return status;

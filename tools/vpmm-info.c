@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "choose.h"
+#include "cli.h"
 #include "driver.h"
 #include "fail.h"
 #include "json.h"
@@ -16,8 +17,6 @@
 
 #define MOST_FEATURES 8
 #define MOST_SETTINGS 18
-
-enum { EXIT_REFUSED = 2 };
 
 /* Something that a device has or has not. */
 struct feature {
@@ -46,22 +45,20 @@ struct report {
 static struct {
 	char *backend;
 	gboolean json;
-	gboolean version;
 } options;
 
 static const GOptionEntry entries[] = {
 	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
 	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object", NULL },
-	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version, "Print the version", NULL },
 	G_OPTION_ENTRY_NULL
 };
 
-static int refuse(const char *why)
-{
-	fprintf(stderr, PROGRAM ": %s\n", why);
-	return EXIT_REFUSED;
-}
+static const struct cli cli = {
+	.summary = "- tell what pools stand on here, and which settings they get",
+	.description = "Exit status: 0, or 2 if an option or a setting was refused.\n",
+	.entries = entries,
+};
 
 static void add_feature(struct report *report, const char *key, const char *name, bool supported)
 {
@@ -274,46 +271,29 @@ static void print_json(const struct report *report)
 	json_end(&json);
 }
 
-static int info(void)
+static int info(int argc, char **argv)
 {
 	struct choice choice;
 	struct report report = { .choice = &choice };
-	int status = 0;
+	int status;
 
+	if (argc > 1) {
+		fail_set(0, "unexpected argument \"%s\"", argv[1]);
+		return cli_refuse(fail_text());
+	}
 	if (choose_backend(options.backend, &choice))
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	if (ask_device(&report)) {
-		status = refuse(fail_text());
+		status = cli_refuse(fail_text());
 	} else {
 		collect_settings(&report);
 		if (options.json)
 			print_json(&report);
 		else
 			print_text(&report);
-		if (fflush(stdout) || ferror(stdout))
-			status = refuse("writing the report failed");
+		status = cli_finish_output("the report");
 	}
 	g_free(choice.why);
-	return status;
-}
-
-static int parse_options(int *argc, char ***argv)
-{
-	GOptionContext *context;
-	GError *error = NULL;
-	int status = 0;
-
-	context = g_option_context_new("- tell what pools stand on here, and which settings they get");
-	g_option_context_add_main_entries(context, entries, NULL);
-	g_option_context_set_description(context, "Exit status: 0, or 2 if an option or a setting was refused.\n");
-	if (!g_option_context_parse(context, argc, argv, &error)) {
-		status = refuse(error->message);
-		g_error_free(error);
-	} else if (*argc > 1) {
-		fail_set(0, "unexpected argument \"%s\"", (*argv)[1]);
-		status = refuse(fail_text());
-	}
-	g_option_context_free(context);
 	return status;
 }
 
@@ -322,11 +302,8 @@ int main(int argc, char **argv)
 	int status;
 
 	g_set_prgname(PROGRAM);
-	status = parse_options(&argc, &argv);
-	if (!status && options.version)
-		printf(PROGRAM " %s\n", vpmm_version());
-	else if (!status)
-		status = info();
+	if (cli_parse(&cli, &argc, &argv, &status))
+		status = info(argc, argv);
 	g_free(options.backend);
 	return status;
 }

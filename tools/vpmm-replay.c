@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "choose.h"
+#include "cli.h"
 #include "fail.h"
 #include "progress.h"
 #include "replay.h"
@@ -14,8 +15,6 @@
 #include "units.h"
 
 #define PROGRAM "vpmm-replay"
-
-enum { EXIT_ERRORS = 1, EXIT_REFUSED = 2 };
 
 struct options {
 	char *backend;
@@ -25,7 +24,6 @@ struct options {
 	char **traces;
 	gboolean verify;
 	gboolean json;
-	gboolean version;
 	int repeat;
 	uint64_t lag_us;
 	uint64_t limit_bytes;
@@ -48,17 +46,17 @@ static const GOptionEntry entries[] = {
 	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
 	  "Print one JSON object for each pass", NULL },
-	{ "version", 'V', 0, G_OPTION_ARG_NONE, &options.version,
-	  "Print the version", NULL },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
 	G_OPTION_ENTRY_NULL
 };
 
-static int refuse(const char *why)
-{
-	fprintf(stderr, PROGRAM ": %s\n", why);
-	return EXIT_REFUSED;
-}
+static const struct cli cli = {
+	.summary = "- run recorded allocations and tell what they cost",
+	.description =
+		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
+		"there were errors, 2 if an option, a trace or a setting was refused.\n",
+	.entries = entries,
+};
 
 static int check_options(void)
 {
@@ -66,38 +64,19 @@ static int check_options(void)
 		options.allocator = g_strdup("vpmm");
 	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator)) {
 		fail_set(0, "--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	}
 	if (options.repeat < 1)
-		return refuse("--repeat: expected at least 1");
+		return cli_refuse("--repeat: expected at least 1");
 	if (options.lag && units_parse_time("--lag", options.lag, &options.lag_us))
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	if (options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	if (options.limit && !options.limit_bytes)
-		return refuse("--limit: expected at least one byte");
+		return cli_refuse("--limit: expected at least one byte");
 	if (!options.traces)
-		return refuse("no trace given; see " PROGRAM " --help");
+		return cli_refuse("no trace given; see " PROGRAM " --help");
 	return 0;
-}
-
-static int parse_options(int *argc, char ***argv)
-{
-	GOptionContext *context;
-	GError *error = NULL;
-	int status = 0;
-
-	context = g_option_context_new("- run recorded allocations and tell what they cost");
-	g_option_context_add_main_entries(context, entries, NULL);
-	g_option_context_set_description(context,
-		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
-		"there were errors, 2 if an option, a trace or a setting was refused.\n");
-	if (!g_option_context_parse(context, argc, argv, &error)) {
-		status = refuse(error->message);
-		g_error_free(error);
-	}
-	g_option_context_free(context);
-	return status;
 }
 
 static void free_options(void)
@@ -203,7 +182,7 @@ static int run_traces(const struct choice *choice)
 	g_array_set_clear_func(rows, clear_row);
 	for (char **name = options.traces; *name; name++) {
 		if (run_trace(*name, &run, rows)) {
-			status = refuse(fail_text());
+			status = cli_refuse(fail_text());
 			break;
 		}
 	}
@@ -211,13 +190,10 @@ static int run_traces(const struct choice *choice)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
 	for (guint i = 0; i < rows->len && !status; i++) {
 		if (g_array_index(rows, struct report_row, i).result.errors)
-			status = EXIT_ERRORS;
+			status = CLI_ERRORS;
 	}
 	g_array_free(rows, TRUE);
-	/* Each line of JSON was flushed by itself: what failed then shows only in the stream. */
-	if ((fflush(stdout) || ferror(stdout)) && !status)
-		status = refuse("writing the report failed");
-	return status;
+	return status ? status : cli_finish_output("the report");
 }
 
 /* On the host backend a limit is the capacity of the device; on cuda the device of the replay sees to it. */
@@ -247,9 +223,9 @@ static int replay(void)
 	if (status)
 		return status;
 	if (choose(&choice))
-		return refuse(fail_text());
+		return cli_refuse(fail_text());
 	if (options.lag && strcmp(choice.opts.backend, "host") != 0)
-		status = refuse("--lag: only streams of the host backend can be held back; this one is cuda");
+		status = cli_refuse("--lag: only streams of the host backend can be held back; this one is cuda");
 	else
 		status = run_traces(&choice);
 	g_free(choice.why);
@@ -261,10 +237,7 @@ int main(int argc, char **argv)
 	int status;
 
 	g_set_prgname(PROGRAM);
-	status = parse_options(&argc, &argv);
-	if (!status && options.version)
-		printf(PROGRAM " %s\n", vpmm_version());
-	else if (!status)
+	if (cli_parse(&cli, &argc, &argv, &status))
 		status = replay();
 	free_options();
 	return status;
