@@ -300,11 +300,65 @@ static void test_compressed_with_wrong_sum(struct fixture *f, gconstpointer data
 	bytes[length - 8] ^= 1;
 	read_bytes(f, bytes, length);
 
-	g_assert_cmpint(f->err, ==, -EBADMSG);
-	/* Where, zlib does not tell. */
-	g_assert_true(g_str_has_prefix(fail_text(), f->path));
-	g_assert_cmpstr(fail_text() + strlen(f->path), ==, ": the compressed data are damaged (incorrect data check)");
+	expect_damage(f, "2: the compressed data are damaged (incorrect data check)");
 	g_free(bytes);
+}
+
+static void test_compressed_and_cut_anywhere(struct fixture *f, gconstpointer data)
+{
+	char *bytes;
+	size_t length;
+
+	(void)data;
+	bytes = compress_text(f, "1 a 1 8 0\n2 f 1 8 0\n", &length);
+	for (size_t i = 0; i < length; i++) {
+		read_bytes(f, bytes, i);
+		g_assert_cmpint(f->err, ==, -EBADMSG);
+		g_assert_true(g_str_has_prefix(fail_text(), f->path));
+	}
+	g_free(bytes);
+}
+
+/* Compressed data of a whole trace, and @tail behind them. */
+static void read_with_tail(struct fixture *f, const char *tail, size_t tail_length)
+{
+	char *bytes;
+	size_t length;
+
+	bytes = compress_text(f, "1 a 1 8 0\n", &length);
+	bytes = g_realloc(bytes, length + tail_length);
+	memcpy(bytes + length, tail, tail_length);
+	read_bytes(f, bytes, length + tail_length);
+	g_free(bytes);
+}
+
+static void test_garbage_after_compressed(struct fixture *f, gconstpointer data)
+{
+	static const char zeros[512];
+
+	(void)data;
+	read_with_tail(f, "2 f 1 8 0\n", 10);
+	expect_damage(f, "2: garbage follows the compressed data");
+	read_with_tail(f, zeros, sizeof(zeros));
+	expect_damage(f, "2: garbage follows the compressed data");
+	read_with_tail(f, "\x1f", 1);
+	expect_damage(f, "2: the compressed data end too early");
+	read_with_tail(f, "\x1f\x8c", 2);
+	expect_damage(f, "2: the compressed data are damaged (incorrect header check)");
+}
+
+static void test_compressed_in_two_parts(struct fixture *f, gconstpointer data)
+{
+	char *part;
+	size_t length;
+
+	(void)data;
+	part = compress_text(f, "2 f 1 8 0\n", &length);
+	read_with_tail(f, part, length);
+
+	g_assert_cmpint(f->err, ==, 0);
+	g_assert_cmpuint(f->trace->n_ops, ==, 2);
+	g_free(part);
 }
 
 static void test_bytes(void)
@@ -401,6 +455,9 @@ int main(int argc, char **argv)
 	add("/trace/damage/compressed-cut-short", NULL, test_compressed_cut_short);
 	add("/trace/damage/compressed-without-its-end", NULL, test_compressed_without_its_end);
 	add("/trace/damage/compressed-with-wrong-sum", NULL, test_compressed_with_wrong_sum);
+	add("/trace/damage/compressed-and-cut-anywhere", NULL, test_compressed_and_cut_anywhere);
+	add("/trace/damage/garbage-after-compressed", NULL, test_garbage_after_compressed);
+	add("/trace/compressed-in-two-parts", NULL, test_compressed_in_two_parts);
 	g_test_add_func("/units/bytes", test_bytes);
 	g_test_add_func("/units/times", test_times);
 	g_test_add_func("/units/formats", test_formats);

@@ -2,14 +2,11 @@
 #include "trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include "fail.h"
+#include "input.h"
 
 /* Also the longest line there can be. */
 #define BLOCK (256 * 1024)
@@ -17,8 +14,7 @@
 /* What is known while a trace is read; stands on the stack of trace_load(). */
 struct reader {
 	const char *name;		/* for messages */
-	gzFile file;
-	uint64_t file_size;		/* 0: not known */
+	struct input *input;
 	trace_progress_fn progress;
 	void *progress_data;
 
@@ -259,34 +255,32 @@ static int parse_lines(struct reader *r, const char *buffer, size_t length, size
 	return 0;
 }
 
-/* What zlib holds against the file; it also finds out here that compressed data were cut short. */
-static int read_failure(struct reader *r)
+/* Tells what the input said of itself, with the name. */
+static int read_failure(struct reader *r, int err)
 {
-	int code, err = errno;
-	const char *what = gzerror(r->file, &code), *cause = strstr(what, ">: ");
+	char *what = g_strdup(fail_text());
 
-	if (code == Z_OK)
-		return 0;
 	r->line++;
-	if (code == Z_ERRNO)
-		return fail_set(err ? -err : -EIO, "%s: %s", r->name, g_strerror(err ? err : EIO));
-	if (code == Z_BUF_ERROR)
-		return damaged(r, "the compressed data end too early");
-	/* zlib holds back what it has read before the damage, so the line is not known; and it calls the file its own name. */
-	return fail_set(-EBADMSG, "%s: the compressed data are damaged (%s)", r->name, cause ? cause + 3 : what);
+	if (err == -EBADMSG)
+		damaged(r, "%s", what);
+	else
+		fail_set(err, "%s: %s", r->name, what);
+	g_free(what);
+	return err;
 }
 
 static int read_all(struct reader *r, char *buffer)
 {
-	size_t held = 0, rest = 0;
-	int n, err;
+	size_t held = 0, rest = 0, got;
+	int err;
 
 	for (;;) {
-		errno = 0;
-		n = gzread(r->file, buffer + held, (unsigned int)(BLOCK - held));
-		if (n <= 0)
+		err = input_read(r->input, buffer + held, BLOCK - held, &got);
+		if (err)
+			return read_failure(r, err);
+		if (!got)
 			break;
-		held += (size_t)n;
+		held += got;
 		err = parse_lines(r, buffer, held, &rest);
 		if (err)
 			return err;
@@ -297,11 +291,8 @@ static int read_all(struct reader *r, char *buffer)
 			return damaged(r, "the line is longer than %d bytes", BLOCK);
 		}
 		if (r->progress)
-			r->progress(r->progress_data, (uint64_t)gzoffset(r->file), r->file_size);
+			r->progress(r->progress_data, input_done(r->input), input_size(r->input));
 	}
-	err = read_failure(r);
-	if (err)
-		return err;
 	r->line++;
 	if (held)
 		return damaged(r, "the last line has no newline: the trace is cut short");
@@ -310,38 +301,19 @@ static int read_all(struct reader *r, char *buffer)
 	return 0;
 }
 
-static int reader_open(struct reader *r, const char *name)
-{
-	bool standard_input = strcmp(name, "-") == 0;
-	struct stat st;
-	int fd, err;
-
-	r->name = standard_input ? "standard input" : name;
-	fd = standard_input ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		err = -errno;
-		return fail_set(err, "%s: %s", r->name, g_strerror(-err));
-	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r->file_size = (uint64_t)st.st_size;
-	r->file = gzdopen(fd, "rb");
-	if (!r->file) {
-		close(fd);
-		return fail_set(-ENOMEM, "%s: no memory to read it", r->name);
-	}
-	gzbuffer(r->file, BLOCK);
-	return 0;
-}
-
 int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace)
 {
-	struct reader r = { .progress = progress, .progress_data = data };
+	struct reader r = {
+		.name = strcmp(name, "-") ? name : "standard input",
+		.progress = progress,
+		.progress_data = data,
+	};
 	char *buffer;
 	int err;
 
-	err = reader_open(&r, name);
+	err = input_open(name, &r.input);
 	if (err)
-		return err;
+		return read_failure(&r, err);
 	buffer = g_malloc(BLOCK);
 	r.ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
 	r.spare_slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -365,7 +337,7 @@ int trace_load(const char *name, trace_progress_fn progress, void *data, struct 
 	g_hash_table_destroy(r.live);
 	g_array_free(r.spare_slots, TRUE);
 	g_free(buffer);
-	gzclose(r.file);
+	input_close(r.input);
 	return err;
 }
 

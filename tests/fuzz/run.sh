@@ -83,7 +83,7 @@ build()
 	for name in fixture model model-work; do
 		compile "$out/$name.o" "$tests/$name.c"
 	done
-	for name in trace fail; do
+	for name in trace fail input; do
 		compile "$out/$name.o" "$top_srcdir/tools/$name.c"
 	done
 	common=$out/start.o
@@ -96,7 +96,7 @@ build()
 	# shellcheck disable=SC2086
 	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
-	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/fail.o"
+	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/fail.o" "$out/input.o"
 	printf '%s\n' "$made" >"$out/made"
 }
 
