@@ -99,7 +99,11 @@ static int harvest_place(struct harvest *harvest)
 static int harvest_memory(struct harvest *harvest)
 {
 	struct extent_map *extents = &harvest->pool->extents;
+	int err;
 
+	err = extent_judge(extents, harvest->created, extents->page_size);
+	if (err)
+		return err;
 	for (guint i = 0; i < harvest->pieces->len; i++) {
 		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
 

@@ -6,7 +6,7 @@
 #include "error.h"
 #include "extent.h"
 
-/* Creating so many bytes takes much longer than asking whether they are there. */
+/* One extent of this many bytes takes much longer to create than to ask whether the device has them. */
 #define MUCH ((size_t)1 << 30)
 
 /* Performs one operation of the backend, counted and timed. */
@@ -172,7 +172,7 @@ uint64_t extent_room(const struct extent_map *map)
 	return map->limit > taken ? map->limit - taken : 0;
 }
 
-int extent_judge(struct extent_map *map, size_t size)
+int extent_judge_limit(struct extent_map *map, size_t size)
 {
 	/* What the driver would not take back counts, and it may by now. */
 	if (size > extent_room(map))
@@ -181,6 +181,34 @@ int extent_judge(struct extent_map *map, size_t size)
 		return 0;
 	return error_set(-ENOMEM, "limit: %zu bytes needed, but the pool holds %" G_GUINT64_FORMAT " of the %"
 			 G_GUINT64_FORMAT " that it may", size, map->held + map->apart, map->limit);
+}
+
+/*
+ * A request that the device cannot serve must not take what it has in the meantime: others share the device. The driver
+ * refuses a single extent without taking anything, so only what comes in several pieces has to be asked for, which costs
+ * less than the second piece does.
+ */
+static int judge_device(struct extent_map *map, size_t size)
+{
+	struct backend_info info;
+	int err;
+
+	err = map->backend->ops->info(map->backend, &info);
+	if (err || info.memory_free >= size)
+		return err;
+	return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size, info.memory_free);
+}
+
+int extent_judge(struct extent_map *map, size_t size, size_t first)
+{
+	int err;
+
+	/* Memory that the driver did not take back would be created once more. */
+	extent_retry_stray(map);
+	err = extent_judge_limit(map, size);
+	if (!err && (size > first || size >= MUCH))
+		err = judge_device(map, size);
+	return err;
 }
 
 /* What was created lately, and is mapped nowhere yet. */
@@ -199,25 +227,10 @@ static size_t bytes_without_place(const GPtrArray *extents)
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
 {
 	guint first = extents->len;
-	struct backend_info info;
 	uint64_t handle;
 	size_t created;
 	int err;
 
-	/* What the driver would not take back before would be created in addition now. */
-	extent_retry_stray(map);
-	err = extent_judge(map, size);
-	if (err)
-		return err;
-	/* Taking all that there is, only to give it back, holds up others that share the device. */
-	if (size >= MUCH) {
-		err = map->backend->ops->info(map->backend, &info);
-		if (err)
-			return err;
-		if (info.memory_free < size)
-			return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size,
-					 info.memory_free);
-	}
 	for (size_t done = 0; done < size; done += piece) {
 		struct extent *extent;
 

@@ -127,13 +127,13 @@ void extent_map_clear(struct extent_map *map);
 
 /**
  * extent_create() - create device memory, mapped nowhere yet
- * @map: the map
+ * @map: the map; extent_judge() has allowed it
  * @size: bytes, a multiple of the page size
  * @piece: bytes of an extent, likewise; the last may have fewer
  * @counts: whether what is allocated of them is to be counted, by extent_add_live()
  * @extents: receives the extents, of struct extent, added at the end
  *
- * Return: 0, -ENOMEM for the limit, or what the backend's create returns; @extents is as before then.
+ * Return: 0, or what the backend's create returns; @extents is as before then.
  */
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
@@ -273,15 +273,28 @@ int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct back
 uint64_t extent_room(const struct extent_map *map);
 
 /**
- * extent_judge() - whether the limit allows more to be taken
+ * extent_judge_limit() - whether the limit allows more to be taken
  * @map: the map
  * @size: bytes
  *
- * Before it does not, the driver is asked again to take back what it would not.
+ * Before the answer is no, the driver is asked again for what it did not take back.
  *
  * Return: 0 or -ENOMEM.
  */
-int extent_judge(struct extent_map *map, size_t size);
+int extent_judge_limit(struct extent_map *map, size_t size);
+
+/**
+ * extent_judge() - whether the limit and the device allow extents to be created
+ * @map: the map
+ * @size: bytes of all of them
+ * @first: bytes of the first; the device is asked where others follow it, or where it is very large
+ *
+ * To be called before extent_create(), once for all that a request creates, so that one that cannot be served creates
+ * nothing. The answer holds until others take memory of the device.
+ *
+ * Return: 0, -ENOMEM, or what the backend's info returns.
+ */
+int extent_judge(struct extent_map *map, size_t size, size_t first);
 
 /**
  * extent_drop() - unmap an extent, and release it

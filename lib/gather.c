@@ -111,8 +111,8 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	size_t last = gather_last(g);
 	int err;
 
-	/* Of all of it, as what is said then is to be of the pool as it is. */
-	err = extent_judge(map, g->create + g->ahead);
+	/* One answer for all of it: nothing is created where any of it is missing. */
+	err = extent_judge(map, g->create + g->ahead, MIN(gather_piece(g), g->create - last));
 	if (err)
 		return err;
 	if (g->tail.extent)

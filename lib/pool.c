@@ -44,10 +44,12 @@ static size_t initial_piece(const struct vpmm_pool *pool, size_t size)
 static int pool_create_pages(struct vpmm_pool *pool, struct region *hole, size_t size)
 {
 	GPtrArray *extents = g_ptr_array_new();
-	size_t left = 0;
+	size_t piece = initial_piece(pool, size), left = 0;
 	int err;
 
-	err = extent_create(&pool->extents, size, initial_piece(pool, size), !pool->settings.paged, extents);
+	err = extent_judge(&pool->extents, size, piece);
+	if (!err)
+		err = extent_create(&pool->extents, size, piece, !pool->settings.paged, extents);
 	if (err)
 		goto out;
 	err = extent_map_at(&pool->extents, hole->addr, extents, &left);
@@ -232,7 +234,7 @@ static int pool_try_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, s
 {
 	int err;
 
-	err = extent_judge(&pool->extents, size);
+	err = extent_judge_limit(&pool->extents, size);
 	return err ? err : pool->backend->ops->small_alloc(pool->backend, size, handle, addr);
 }
 

@@ -105,6 +105,13 @@ size_t span_growth(struct vpmm_pool *pool)
 	return bytes > extent_room(&pool->extents) ? page : bytes;
 }
 
+static int span_create(struct vpmm_pool *pool, size_t bytes, GPtrArray *extents)
+{
+	int err = extent_judge(&pool->extents, bytes, bytes);
+
+	return err ? err : extent_create(&pool->extents, bytes, bytes, false, extents);
+}
+
 int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 {
 	size_t page = pool->settings.page_size, bytes = span_growth(pool);
@@ -117,10 +124,10 @@ int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 	err = chunk_find(pool, &pool->spans, bytes, &hole);
 	if (err)
 		goto out;
-	err = extent_create(&pool->extents, bytes, bytes, false, extents);
+	err = span_create(pool, bytes, extents);
 	if (err == -ENOMEM && bytes > page) {
 		bytes = page;
-		err = extent_create(&pool->extents, bytes, bytes, false, extents);
+		err = span_create(pool, bytes, extents);
 	}
 	if (err)
 		goto err_drop;

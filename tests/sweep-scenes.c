@@ -416,7 +416,7 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "first-small", PACKED, OP(create), NULL, act_malloc_small },
 	{ "first-small-driver", PAGED, OP(small_alloc), NULL, act_malloc_small },
 	{ "much", PACKED, OP(info), NULL, act_malloc_much },
-	{ "too-much", ALL, OP(create), NULL, act_malloc_too_much, .result = -ENOMEM, .capacity = "16M" },
+	{ "too-much", ALL, OP(info), NULL, act_malloc_too_much, .result = -ENOMEM, .capacity = "16M" },
 	{ "across-chunks", ALL, OP(reserve), stage_full_chunk, act_malloc, CHUNKS(6) },
 	{ "own", ALL, OP(stream_id), stage_own, act_malloc },
 	{ "taken", ALL, OP(stream_wait), stage_taken, act_malloc },

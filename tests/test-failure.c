@@ -46,6 +46,70 @@ static void test_far_too_much(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* A pool that asks the device for more than it has, and another one that asks at each of the driver's calls for that. */
+static struct {
+	struct fixture greedy, modest;
+	const struct backend_ops *ops;
+	unsigned int tried, refused;
+} rivals;
+
+static void ask_modestly(void)
+{
+	void *block = NULL;
+
+	rivals.tried++;
+	if (vpmm_malloc(rivals.modest.pool, &block, 6 * PAGE, rivals.modest.streams[0]))
+		rivals.refused++;
+	assert_ok(vpmm_free(rivals.modest.pool, block, rivals.modest.streams[0]));
+	assert_ok(vpmm_pool_trim(rivals.modest.pool, 0, NULL));
+}
+
+static int create_beside(struct backend *be, size_t size, uint64_t *handle)
+{
+	int err = rivals.ops->create(be, size, handle);
+
+	ask_modestly();
+	return err;
+}
+
+static int info_beside(struct backend *be, struct backend_info *info)
+{
+	int err = rivals.ops->info(be, info);
+
+	ask_modestly();
+	return err;
+}
+
+/* What cannot be served takes nothing meanwhile: a request of another pool that there is room for is served. */
+static void test_too_much_beside_others(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } };
+	struct backend_ops ops;
+	void *none = NULL;
+
+	g_setenv("VPMM_HOST_CAPACITY", "80M", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&rivals.modest, opts[i]);
+		fixture_open(&rivals.greedy, opts[i]);
+		fixture_malloc(&rivals.greedy, 30, rivals.greedy.streams[0]);
+		rivals.ops = rivals.greedy.pool->backend->ops;
+		rivals.tried = rivals.refused = 0;
+		ops = *rivals.ops;
+		ops.create = create_beside;
+		ops.info = info_beside;
+		rivals.greedy.pool->backend->ops = &ops;
+		for (size_t pages = 11; pages < 40; pages++)
+			assert_error(vpmm_malloc(rivals.greedy.pool, &none, pages * PAGE + 1, NULL), ENOMEM,
+				     "device memory");
+		rivals.greedy.pool->backend->ops = rivals.ops;
+		g_assert_cmpuint(rivals.tried, >, 0);
+		g_assert_cmpuint(rivals.refused, ==, 0);
+		fixture_close_beside(&rivals.modest);
+		fixture_close(&rivals.greedy);
+	}
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* A failure, and a second one while the first is being undone: the first is told, and what it left is tried again. */
 static void test_undoing_fails(void)
 {
@@ -183,6 +247,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/failure/exhausted", test_exhausted);
 	g_test_add_func("/failure/far-too-much", test_far_too_much);
+	g_test_add_func("/failure/too-much-beside-others", test_too_much_beside_others);
 	g_test_add_func("/failure/undoing", test_undoing_fails);
 	g_test_add_func("/failure/undoing-creation", test_undoing_creation_fails);
 	g_test_add_func("/failure/asking", test_asking_fails);
