@@ -88,7 +88,12 @@ enum vpmm_scrub {
  * @level: one of enum vpmm_log_level
  * @message: one line without its newline; valid during the call only
  *
- * Context: called on the thread whose call caused the message, with no lock held, so it may call the library.
+ * It may call the library, but must return. Messages of the calls that it makes are delivered once it has returned; those
+ * of calls made during that delivery are dropped, so it is never entered twice on a thread. A pool that fails to be
+ * created, or is destroyed, inside a callback says nothing about it. "pool destroyed" arrives while the pool can still be
+ * used. A pool must not be destroyed while a callback on another thread may still have called it.
+ *
+ * Context: called on the thread whose call caused the message, with no lock held.
  */
 typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
 

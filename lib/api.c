@@ -142,7 +142,7 @@ err_close:
 err_log:
 	log_init(&log, settings.log_level, settings.log, settings.log_data);
 	log_add(&log, VPMM_LOG_ERROR, "%s: %s", call, error_get());
-	log_deliver(&log, log_take(&log));
+	log_finish(&log);
 	end_making();
 	return err;
 }
@@ -161,14 +161,28 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	return 0;
 }
 
+/* The callback may use the pool once more, and even destroy it: it hears of the end before anything has gone. */
+static void announce_end(struct vpmm_pool *pool)
+{
+	GList *messages;
+
+	pool->going = true;
+	pthread_mutex_lock(&pool->lock);
+	pool_announce_end(pool);
+	messages = log_take(&pool->log);
+	pthread_mutex_unlock(&pool->lock);
+	log_deliver(&pool->log, messages);
+}
+
 void vpmm_pool_destroy(struct vpmm_pool *pool)
 {
 	struct backend *be;
 	int err;
 
 	/* A child that was forked has nothing to give back, and the driver does not work there. */
-	if (!pool || pool->generation != generation)
+	if (!pool || pool->generation != generation || pool->going)
 		return;
+	announce_end(pool);
 	be = pool->backend;
 	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
 	err = be->ops->enter(be);

@@ -6,9 +6,26 @@
 #include "log.h"
 
 struct log_message {
+	const struct log *log;
+	vpmm_log_fn fn;
+	void *data;
 	enum vpmm_log_level level;
 	char *text;
 };
+
+/*
+ * A callback may call the library, and what these calls have to say must not call it again, and again. It waits until
+ * the callback has returned; what arises when that is delivered in turn goes nowhere. So no callback is entered twice
+ * on a thread, and each message is followed by a bounded number of others.
+ */
+enum stage {
+	STAGE_IDLE,
+	STAGE_DELIVERING,	/* new messages are deferred */
+	STAGE_DEFERRED		/* deferred ones are being delivered, new ones are dropped */
+};
+
+static _Thread_local enum stage stage;
+static _Thread_local GQueue deferred;
 
 void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *data)
 {
@@ -20,17 +37,24 @@ void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *
 
 void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...)
 {
-	struct log_message *message;
+	char *text, **lines;
 	va_list args;
 
 	if (!log_wants(log, level))
 		return;
-	message = g_new(struct log_message, 1);
-	message->level = level;
 	va_start(args, format);
-	message->text = g_strdup_vprintf(format, args);
+	text = g_strdup_vprintf(format, args);
 	va_end(args);
-	g_queue_push_tail(&log->waiting, message);
+	/* A callback gets a line at a time. */
+	lines = g_strsplit(text, "\n", -1);
+	for (char **line = lines; *line; line++) {
+		struct log_message *message = g_new(struct log_message, 1);
+
+		*message = (struct log_message){ log, log->fn, log->data, level, *line };
+		g_queue_push_tail(&log->waiting, message);
+	}
+	g_free(lines);
+	g_free(text);
 }
 
 GList *log_take(struct log *log)
@@ -41,14 +65,42 @@ GList *log_take(struct log *log)
 	return messages;
 }
 
-static void deliver_one(const struct log *log, const struct log_message *message)
+static void message_free(void *data)
+{
+	struct log_message *message = data;
+
+	g_free(message->text);
+	g_free(message);
+}
+
+static void deliver_one(struct log_message *message)
 {
 	static const char *const names[] = { "none", "error", "warning", "info", "debug" };
 
-	if (log->fn)
-		log->fn(log->data, message->level, message->text);
+	if (message->fn)
+		message->fn(message->data, message->level, message->text);
 	else
 		fprintf(stderr, "vpmm: %s: %s\n", names[message->level], message->text);
+	message_free(message);
+}
+
+static void deliver_all(GList *messages)
+{
+	for (GList *link = messages; link; link = link->next)
+		deliver_one(link->data);
+	g_list_free(messages);
+}
+
+static void call_back(GList *messages)
+{
+	struct log_message *message;
+
+	stage = STAGE_DELIVERING;
+	deliver_all(messages);
+	stage = STAGE_DEFERRED;
+	while ((message = g_queue_pop_head(&deferred)))
+		deliver_one(message);
+	stage = STAGE_IDLE;
 }
 
 void log_deliver(const struct log *log, GList *messages)
@@ -57,13 +109,35 @@ void log_deliver(const struct log *log, GList *messages)
 
 	/* The callback may call the library; the sentence of the call that is under way stays. */
 	error_keep(&kept);
-	for (GList *link = messages; link; link = link->next) {
+	if (!log->fn) {
+		deliver_all(messages);
+	} else if (stage == STAGE_IDLE) {
+		call_back(messages);
+	} else if (stage == STAGE_DELIVERING) {
+		for (GList *link = messages; link; link = link->next)
+			g_queue_push_tail(&deferred, link->data);
+		g_list_free(messages);
+	} else {
+		g_list_free_full(messages, message_free);
+	}
+	error_restore(&kept);
+}
+
+void log_finish(struct log *log)
+{
+	GList *messages = log_take(log), *link, *next;
+
+	if (!log->fn || stage == STAGE_IDLE)
+		log_deliver(log, messages);
+	else
+		g_list_free_full(messages, message_free);
+	for (link = deferred.head; link; link = next) {
 		struct log_message *message = link->data;
 
-		deliver_one(log, message);
-		g_free(message->text);
-		g_free(message);
+		next = link->next;
+		if (message->log != log)
+			continue;
+		message_free(message);
+		g_queue_delete_link(&deferred, link);
 	}
-	g_list_free(messages);
-	error_restore(&kept);
 }

@@ -40,7 +40,7 @@ static inline bool log_wants(const struct log *log, enum vpmm_log_level level)
  * log_add() - say something
  * @log: the log; the lock of its pool is held
  * @level: how much it matters
- * @format: one line, without newline
+ * @format: a line, or several with newlines between them, each of which is a message
  */
 void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...) G_GNUC_PRINTF(3, 4);
 
@@ -56,7 +56,19 @@ GList *log_take(struct log *log);
  * log_deliver() - deliver messages
  * @log: the log; the lock of its pool is not held
  * @messages: what log_take() gave
+ *
+ * On a thread that is inside a log callback, of whichever pool, they are delivered once that has returned; where that
+ * is such a delivery itself, they are dropped.
  */
 void log_deliver(const struct log *log, GList *messages);
+
+/**
+ * log_finish() - deliver what waits, or drop it, for a log that is about to go
+ * @log: the log; the lock of its pool is not held
+ *
+ * Inside a log callback there is no later time at which @data would still be the caller's to pass, so that all of it is
+ * dropped.
+ */
+void log_finish(struct log *log);
 
 #endif /* LOG_H */

@@ -187,7 +187,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 
 err_release:
 	error_keep(&kept);
-	log_deliver(&made->log, log_take(&made->log));
+	log_finish(&made->log);
 	pool_unmap(made);
 	pool_release(made);
 	g_free(made);
@@ -209,7 +209,6 @@ static void pool_drain(struct vpmm_pool *pool)
 void pool_delete(struct vpmm_pool *pool)
 {
 	struct backend *be = pool->backend;
-	struct cache_sums cached;
 	GHashTableIter iter;
 	gpointer small;
 
@@ -222,12 +221,18 @@ void pool_delete(struct vpmm_pool *pool)
 		if (be->ops->small_free(be, addr, NULL))
 			be->ops->small_free(be, addr, NULL);
 	}
+	log_finish(&pool->log);
+	pool_release(pool);
+	g_free(pool);
+}
+
+void pool_announce_end(struct vpmm_pool *pool)
+{
+	struct cache_sums cached;
+
 	cache_sum(pool, &cached);
 	log_add(&pool->log, VPMM_LOG_INFO, "pool destroyed after %" G_GUINT64_FORMAT " allocations",
 		pool->counts.mallocs + cached.mallocs);
-	log_deliver(&pool->log, log_take(&pool->log));
-	pool_release(pool);
-	g_free(pool);
 }
 
 static int pool_try_small(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)

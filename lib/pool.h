@@ -77,6 +77,7 @@ struct pool_counts {
  * @scrubbed: bytes that it has cleared
  * @strain: how it gathers
  * @pieces: how many extents it was to have when a block was gathered last; 0: none was
+ * @going: it is being destroyed
  * @log: what it says
  */
 struct vpmm_pool {
@@ -123,6 +124,7 @@ struct vpmm_pool {
 	_Atomic uint64_t scrubbed;
 	struct strain strain;
 	double pieces;
+	bool going;
 	struct log log;
 };
 
@@ -142,6 +144,12 @@ struct small {
  * Return: 0, or -EINVAL for settings that the device cannot have, -ENOMEM, or another error of the backend.
  */
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings);
+
+/**
+ * pool_announce_end() - say that the pool is destroyed, while it still answers
+ * @pool: the pool; its lock is held
+ */
+void pool_announce_end(struct vpmm_pool *pool);
 
 /**
  * pool_delete() - give back all but the backend

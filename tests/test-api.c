@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls: every wrong argument of each, the default pool, the log, forks, what a check finds. */
+/* The exported calls: every wrong argument of each, the default pool, forks, what a check finds. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -228,78 +228,6 @@ static void test_opts_from_env(void)
 static void test_version(void)
 {
 	g_assert_cmpstr(vpmm_version(), ==, PACKAGE_VERSION);
-}
-
-struct gathered {
-	struct vpmm_pool **pool;
-	int lines;
-	int worst;
-};
-
-/* A callback may use the pool that it hears from. */
-static void gather(void *data, int level, const char *message)
-{
-	struct gathered *gathered = data;
-	struct vpmm_stats stats = { .size = sizeof(stats) };
-
-	g_assert_null(strchr(message, '\n'));
-	gathered->lines++;
-	gathered->worst = gathered->worst ? MIN(gathered->worst, level) : level;
-	if (*gathered->pool)
-		assert_ok(vpmm_pool_stats(*gathered->pool, &stats));
-}
-
-static void test_log_callback(void)
-{
-	struct vpmm_pool *pool = NULL;
-	struct gathered gathered = { .pool = &pool };
-	struct vpmm_opts opts = { FIXTURE_OPTS, .log = gather, .log_data = &gathered, .log_level = VPMM_LOG_DEBUG };
-	void *ptr;
-
-	assert_ok(vpmm_pool_create(&pool, &opts));
-	g_assert_cmpint(gathered.lines, >, 0);
-	g_assert_cmpint(gathered.worst, ==, VPMM_LOG_INFO);
-	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
-	g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
-	g_assert_cmpint(gathered.worst, ==, VPMM_LOG_ERROR);
-	vpmm_pool_destroy(pool);
-	fixture_assert_nothing_left();
-}
-
-/* Silence is the default: nothing reaches standard output or standard error unless it is asked for. */
-static void test_log_silence(void)
-{
-	if (g_test_subprocess()) {
-		struct vpmm_opts opts = { FIXTURE_OPTS };
-		struct vpmm_pool *pool;
-
-		assert_ok(vpmm_pool_create(&pool, &opts));
-		g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
-		vpmm_pool_destroy(pool);
-		return;
-	}
-	g_test_trap_subprocess(NULL, 0, 0);
-	g_test_trap_assert_passed();
-	g_test_trap_assert_stderr_unmatched("*vpmm*");
-	g_test_trap_assert_stdout_unmatched("*vpmm*");
-}
-
-static void test_log_standard_error(void)
-{
-	if (g_test_subprocess()) {
-		struct vpmm_opts opts = { FIXTURE_OPTS, .log_level = VPMM_LOG_ERROR };
-		struct vpmm_pool *pool;
-
-		assert_ok(vpmm_pool_create(&pool, &opts));
-		g_assert_cmpint(vpmm_free(pool, &opts, NULL), ==, -EINVAL);
-		vpmm_pool_destroy(pool);
-		opts.page_size = PAGE + 1;
-		g_assert_cmpint(vpmm_pool_create(&pool, &opts), ==, -EINVAL);
-		return;
-	}
-	g_test_trap_subprocess(NULL, 0, 0);
-	g_test_trap_assert_passed();
-	g_test_trap_assert_stderr("*vpmm: error: vpmm_free: *no allocation*vpmm: error: vpmm_pool_create: page_size *");
 }
 
 /* Default pools live as long as the process, so each is looked at in a process of its own. */
@@ -589,9 +517,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/backend-fails", test_backend_fails);
 	g_test_add_func("/api/opts-from-env", test_opts_from_env);
 	g_test_add_func("/api/version", test_version);
-	g_test_add_func("/api/log-callback", test_log_callback);
-	g_test_add_func("/api/log-silence", test_log_silence);
-	g_test_add_func("/api/log-standard-error", test_log_standard_error);
 	g_test_add_func("/api/default-pool", test_default_pool);
 	g_test_add_func("/api/default-pool-bad-env", test_default_pool_bad_env);
 	g_test_add_func("/api/default-pool-of-threads", test_default_pool_of_threads);
