@@ -119,7 +119,7 @@ verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" 
 	is trace "$work/two.trace"; says err "vpmm-replay: $work/bad.trace:2:")"
 
 # What is reported
-keys="trace backend allocator pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken
+keys="trace version backend device device_name driver_version allocator settings verify pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken
 	wall_s trace_s driver_s op_us_p50 op_us_p99 op_us_max reserved mapped live free holes zombies small_live
 	small_mapped mallocs frees reuses steals defrags grows waits creates maps accesses unmaps releases grown remapped
 	given_back scrubbed chunks regions extents stuck spans mappings held driver_ns"
@@ -128,8 +128,9 @@ verdict "every key once" "$(replay 0 --json "$work/two.trace"
 		[ "$(grep -o "[{ ]\"$key\": " "$work/out" | wc -l)" -eq 1 ] || echo "not one $key"
 	done)"
 verdict "one object on a line" "$(replay 0 --json --repeat=2 "$work/two.trace" "$work/two.trace.gz"
-	pair='"[a-z0-9_]+": ("([^"\\]|\\.)*"|[0-9]+(\.[0-9]+)?)'
-	[ "$(grep -cE "^\{$pair(, $pair)*\}\$" "$work/out")" -eq 4 ] || cat "$work/out"; silent err)"
+	pair='"[A-Za-z0-9_]+": ("([^"\\]|\\.)*"|[0-9]+(\.[0-9]+)?|true|false)'
+	object="\{$pair(, $pair)*\}"
+	[ "$(sed -E ":a; s/$object/0/; ta" "$work/out" | grep -cx 0)" -eq 4 ] || cat "$work/out"; silent err)"
 verdict "what is known of a small trace, in pages" "$(in_pages replay 0 --json --verify "$work/two.trace"
 	is trace "$work/two.trace"; is backend host; is allocator vpmm; is pass 1; is operations 4; is errors 0
 	is streams 2; is peak_live 3000100; is peak_rounded 4194304; is peak_mapped 4194304; is trace_s 2.000040
@@ -139,6 +140,15 @@ verdict "what is known of a small trace" "$(replay 0 --json --verify "$work/two.
 	is trace "$work/two.trace"; is backend host; is allocator vpmm; is pass 1; is operations 4; is errors 0
 	is streams 2; is peak_live 3000100; is trace_s 2.000040; is mallocs 2; is frees 2; is peak_small 0
 	is small_live 0; more peak_mapped 3000100; equal peak_taken peak_mapped)"
+verdict "what a replay ran with" "$(export VPMM_OVERHEAD=7 VPMM_EXTENT_MAX=64M
+	replay 0 --json --verify --lag=5ms --limit=1G "$work/two.trace"
+	is version "$(vpmm-replay --version | sed 's/^vpmm-replay //')"
+	is device 0; is device_name "libvpmm host device 0"; is driver_version 0; is verify true; is lag_us 5000; is limit 1073741824; is VPMM_OVERHEAD 7
+	is VPMM_EXTENT_MAX 67108864; is VPMM_BACKEND host; is VPMM_SMALL pool; is VPMM_HOST_CAPACITY 1073741824)"
+verdict "the settings are those that vpmm-info shows" "$(
+	vpmm-info --json | grep -o '"VPMM_[A-Z_]*": {"value": [^,]*' | sed 's/{"value": //' >"$work/shown"
+	[ -s "$work/shown" ] || echo "vpmm-info shows none"
+	replay 0 --json "$work/two.trace"; grep -o '"VPMM_[A-Z_]*": [^,}]*' "$work/out" | diff "$work/shown" -)"
 verdict "odd name of a trace" "$(cp "$work/two.trace" "$work/a \"b\\c.trace"; replay 0 --json "$work/a \"b\\c.trace"
 	says out "\"trace\": \"$work/a \\\"b\\\\c.trace\"")"
 verdict "standard input" "$(replay 0 --json - <"$work/two.trace"; is operations 4; is trace -)"

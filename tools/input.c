@@ -153,7 +153,10 @@ int input_open(const char *name, struct input **input)
 		g_free(in);
 		return fail_set(-ENOMEM, "no memory to read it");
 	}
-	in->fd = strcmp(name, "-") ? open(name, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (strcmp(name, "-") == 0)
+		in->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	else
+		in->fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (in->fd < 0) {
 		err = -errno;
 		inflateEnd(&in->z);

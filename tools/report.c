@@ -10,6 +10,28 @@
 /* The name of a trace in the table: without folder and suffixes, with the pass where there are several. */
 #define NAME_WIDTH 20
 
+/* What a program that keeps many of them tells them apart by. */
+static void json_setup(struct json *json, const struct report_run *run)
+{
+	const struct vpmm_info *info = &run->choice->info;
+
+	json_string(json, "version", vpmm_version());
+	json_string(json, "backend", info->backend);
+	json_count(json, "device", (uint64_t)info->device);
+	json_string(json, "device_name", info->device_name);
+	json_count(json, "driver_version", (uint64_t)info->driver_version);
+	json_string(json, "allocator", run->allocator);
+	json_open(json, "settings");
+	for (unsigned int i = 0; i < run->settings.n; i++)
+		pool_setting_json(json, run->settings.all[i].variable, &run->settings.all[i]);
+	json_close(json);
+	json_bool(json, "verify", run->verify);
+	if (run->lag)
+		json_count(json, "lag_us", run->lag_us);
+	if (run->limit)
+		json_count(json, "limit", run->limit);
+}
+
 void report_json(FILE *out, const struct report_run *run, const struct report_row *row)
 {
 	const struct replay_result *r = &row->result;
@@ -17,8 +39,7 @@ void report_json(FILE *out, const struct report_run *run, const struct report_ro
 
 	json_begin(&json, out);
 	json_string(&json, "trace", row->trace);
-	json_string(&json, "backend", run->choice->info.backend);
-	json_string(&json, "allocator", run->allocator);
+	json_setup(&json, run);
 	json_count(&json, "pass", r->pass);
 	json_count(&json, "operations", r->operations);
 	json_count(&json, "errors", r->errors);

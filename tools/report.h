@@ -7,18 +7,27 @@
 #include <stdio.h>
 
 #include "choose.h"
+#include "pool-settings.h"
 #include "replay.h"
 
 /**
  * struct report_run - what all passes have in common
  * @choice: the backend and what is there
  * @allocator: "vpmm", "async" or "malloc"
+ * @settings: of the pool
  * @verify: whether patterns were looked at
+ * @lag: whether work lasted
+ * @lag_us: how many microseconds
+ * @limit: how many bytes the device was left; 0: all
  */
 struct report_run {
 	const struct choice *choice;
 	const char *allocator;
+	struct pool_settings settings;
 	bool verify;
+	bool lag;
+	uint64_t lag_us;
+	uint64_t limit;
 };
 
 /**

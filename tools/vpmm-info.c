@@ -10,13 +10,12 @@
 #include "driver.h"
 #include "fail.h"
 #include "json.h"
+#include "pool-settings.h"
 #include "units.h"
-#include "vpmm-host.h"
 
 #define PROGRAM "vpmm-info"
 
 #define MOST_FEATURES 8
-#define MOST_SETTINGS 18
 
 /* Something that a device has or has not. */
 struct feature {
@@ -25,21 +24,11 @@ struct feature {
 	bool supported;
 };
 
-/* A setting in force. */
-struct setting {
-	const char *variable;
-	char value[UNITS_TEXT];
-	bool number;
-	bool bytes;
-	const char *source;		/* "environment", "default", "option" or "auto" */
-};
-
 struct report {
 	const struct choice *choice;
 	struct feature features[MOST_FEATURES];
 	unsigned int n_features;
-	struct setting settings[MOST_SETTINGS];
-	unsigned int n_settings;
+	struct pool_settings settings;
 };
 
 static struct {
@@ -112,84 +101,6 @@ static int ask_device(struct report *report)
 	return 0;
 }
 
-static struct setting *add_setting(struct report *report, const char *variable)
-{
-	struct setting *setting = &report->settings[report->n_settings++];
-	const char *text = g_getenv(variable);
-
-	*setting = (struct setting){ .variable = variable };
-	setting->source = text && *text ? "environment" : "default";
-	return setting;
-}
-
-static void add_number(struct report *report, const char *variable, uint64_t value, bool bytes)
-{
-	struct setting *setting = add_setting(report, variable);
-
-	setting->number = true;
-	setting->bytes = bytes;
-	g_snprintf(setting->value, sizeof(setting->value), "%" G_GUINT64_FORMAT, (guint64)value);
-}
-
-static struct setting *add_word(struct report *report, const char *variable, const char *value)
-{
-	struct setting *setting = add_setting(report, variable);
-
-	g_strlcpy(setting->value, value, sizeof(setting->value));
-	return setting;
-}
-
-/* The library has no call that tells it, so each is tried. */
-static unsigned int count_host_devices(void)
-{
-	unsigned int count = 0;
-
-	while (vpmm_host_set_device((int)count) == 0)
-		count++;
-	vpmm_host_set_device(0);
-	return count;
-}
-
-/* Bytes, or a word for where there is no such number. */
-static void add_bound(struct report *report, const char *variable, uint64_t bytes, const char *without)
-{
-	if (bytes == UINT64_MAX)
-		add_word(report, variable, without);
-	else
-		add_number(report, variable, bytes, true);
-}
-
-static void collect_settings(struct report *report)
-{
-	static const char *const scrubs[] = { "none", "stream", "always" };
-	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
-	const struct vpmm_info *info = &report->choice->info;
-	struct setting *backend;
-
-	backend = add_word(report, "VPMM_BACKEND", info->backend);
-	if (options.backend)
-		backend->source = "option";
-	else if (!strcmp(backend->source, "default"))
-		backend->source = "auto";
-	add_number(report, "VPMM_PAGE_SIZE", info->page_size, true);
-	add_number(report, "VPMM_VA_SIZE", info->va_size, true);
-	add_number(report, "VPMM_PAGES", info->pages, false);
-	add_word(report, "VPMM_REUSE", info->reuse == VPMM_REUSE_BLOCK ? "block" : "async");
-	add_number(report, "VPMM_EXTENT_MAX", info->extent_max, true);
-	add_word(report, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
-	add_number(report, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
-	add_number(report, "VPMM_OVERHEAD", (uint64_t)info->overhead, false);
-	add_bound(report, "VPMM_LIMIT", info->limit, "none");
-	add_bound(report, "VPMM_KEEP", info->keep, "all");
-	add_word(report, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);
-	add_word(report, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
-	if (strcmp(info->backend, "host") != 0)
-		return;
-	add_number(report, "VPMM_HOST_CAPACITY", info->memory_total, true);
-	add_number(report, "VPMM_HOST_DEVICES", count_host_devices(), false);
-	add_number(report, "VPMM_HOST_MAPPINGS", info->mapping_limit, false);
-}
-
 static void print_bytes(const char *name, uint64_t bytes)
 {
 	char text[UNITS_TEXT];
@@ -198,7 +109,7 @@ static void print_bytes(const char *name, uint64_t bytes)
 	printf("%-30s%s\n", name, text);
 }
 
-static void print_setting(const struct setting *setting)
+static void print_setting(const struct pool_setting *setting)
 {
 	char value[2 * UNITS_TEXT + 4], human[UNITS_TEXT];
 	uint64_t number = g_ascii_strtoull(setting->value, NULL, 10);
@@ -231,8 +142,8 @@ static void print_text(const struct report *report)
 	for (unsigned int i = 0; i < report->n_features; i++)
 		printf("  %-30s%s\n", report->features[i].name, report->features[i].supported ? "yes" : "no");
 	printf("\nSettings in force, and where each is from\n");
-	for (unsigned int i = 0; i < report->n_settings; i++)
-		print_setting(&report->settings[i]);
+	for (unsigned int i = 0; i < report->settings.n; i++)
+		print_setting(&report->settings.all[i]);
 }
 
 static void print_json(const struct report *report)
@@ -256,14 +167,11 @@ static void print_json(const struct report *report)
 		json_bool(&json, report->features[i].key, report->features[i].supported);
 	json_close(&json);
 	json_open(&json, "settings");
-	for (unsigned int i = 0; i < report->n_settings; i++) {
-		const struct setting *setting = &report->settings[i];
+	for (unsigned int i = 0; i < report->settings.n; i++) {
+		const struct pool_setting *setting = &report->settings.all[i];
 
 		json_open(&json, setting->variable);
-		if (setting->number)
-			json_count(&json, "value", g_ascii_strtoull(setting->value, NULL, 10));
-		else
-			json_string(&json, "value", setting->value);
+		pool_setting_json(&json, "value", setting);
 		json_string(&json, "source", setting->source);
 		json_close(&json);
 	}
@@ -286,7 +194,7 @@ static int info(int argc, char **argv)
 	if (ask_device(&report)) {
 		status = cli_refuse(fail_text());
 	} else {
-		collect_settings(&report);
+		pool_settings_collect(&report.settings, &choice, options.backend);
 		if (options.json)
 			print_json(&report);
 		else

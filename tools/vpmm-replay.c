@@ -175,10 +175,14 @@ static int run_traces(const struct choice *choice)
 		.choice = choice,
 		.allocator = options.allocator,
 		.verify = options.verify,
+		.lag = options.lag,
+		.lag_us = options.lag_us,
+		.limit = options.limit_bytes,
 	};
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct report_row));
 	int status = 0;
 
+	pool_settings_collect(&run.settings, choice, options.backend);
 	g_array_set_clear_func(rows, clear_row);
 	for (char **name = options.traces; *name; name++) {
 		if (run_trace(*name, &run, rows)) {
