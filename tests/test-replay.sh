@@ -181,6 +181,79 @@ verdict "table" "$(replay 0 --verify --repeat=2 "$work/two.trace" "$traces/pipel
 	awk 'length > 80 { print "too wide: " $0 }' "$work/out")"
 verdict "auto says which backend it took" "$(replay 0 --backend=auto "$work/two.trace"; says out "(auto found ")"
 
+# Interrupts
+# stop SIGNAL LINES FILE ARGUMENTS: a replay gets the signal when so many lines are in out or err, and descriptor 3 is
+# closed then; complains unless the signal has ended it
+stop()
+{
+	signal=$1 lines=$2 file=$3
+	shift 3
+	mkfifo "$work/pipe"
+	if [ "$file" = out ]; then
+		# sh starts what runs beside it with SIGINT ignored.
+		env --default-signal=INT vpmm-replay "$@" >"$work/pipe" 2>"$work/err" <&4 3>&- 4>&- &
+	else
+		env --default-signal=INT vpmm-replay "$@" >"$work/out" 2>"$work/pipe" <&4 3>&- 4>&- &
+	fi
+	replaying=$!
+	{
+		while [ "$lines" -gt 0 ] && read -r line; do
+			echo "$line"
+			lines=$((lines - 1))
+		done
+		kill -s "$signal" $replaying
+		exec 3>&-
+		cat
+	} <"$work/pipe" >"$work/$file"
+	wait $replaying
+	status=$?
+	[ "$(kill -l $status)" = "$signal" ] || echo "exit status $status after SIG$signal"
+	rm "$work/pipe"
+}
+exec 4</dev/null
+
+# interrupts NAME CHECK
+interrupts()
+{
+	if env --default-signal=INT true 2>/dev/null; then
+		verdict "$1" "$($2)"
+	else
+		count=$((count + 1))
+		echo "ok $count - $1 # SKIP env has no --default-signal"
+	fi
+}
+
+interrupted_json()
+{
+	for signal in INT TERM; do
+		stop $signal 2 out --json --repeat=2147483647 "$work/two.trace"
+		[ "$(value pass)" = "$(seq -s " " "$(wc -l <"$work/out")")" ] || echo "the passes are $(value pass)"
+		[ "$(grep -c '^{.*}$' "$work/out")" -eq "$(wc -l <"$work/out")" ] || cat "$work/out"
+		says err "vpmm-replay: $work/two.trace: interrupted in pass $(($(wc -l <"$work/out") + 1)) of 2147483647, after "
+	done
+}
+interrupts "what is finished is there after a signal" interrupted_json
+
+# Each pass tells of ten errors and that there are more.
+interrupted_table()
+{
+	stop INT 12 err --limit=4M --repeat=2147483647 "$traces/pipeline_streams.trace.gz"
+	says out "pipeline_streams #1"
+	says out " errors; the first of them"
+	says err "pipeline_streams.trace.gz: interrupted in pass "
+}
+interrupts "and in the table" interrupted_table
+
+interrupted_reading()
+{
+	mkfifo "$work/input"
+	exec 3<>"$work/input" 4<"$work/input"
+	stop INT 1 out --json "$work/two.trace" -
+	is trace "$work/two.trace"
+	says err "vpmm-replay: standard input: interrupted while it was read"
+}
+interrupts "and while the next trace is read" interrupted_reading
+
 # Memory that runs out
 verdict "limit" "$(replay 1 --json --verify --limit=4M "$traces/pipeline_streams.trace.gz"; more errors 0
 	says err "pipeline_streams.trace.gz:2: allocation: vpmm_malloc"; says err "more errors are counted, not told")"

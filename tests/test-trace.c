@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "fail.h"
+#include "progress.h"
 #include "trace.h"
 #include "units.h"
 
@@ -165,7 +166,7 @@ static void test_standard_input(struct fixture *f, gconstpointer data)
 	g_assert_cmpstr(fail_text(), ==, "standard input:2: the time is \"nonsense\", which is no number");
 }
 
-static void hear(void *data, uint64_t done, uint64_t total)
+static bool hear(void *data, uint64_t done, uint64_t total)
 {
 	uint64_t *heard = data;
 
@@ -173,6 +174,13 @@ static void hear(void *data, uint64_t done, uint64_t total)
 	g_assert_cmpuint(done, <=, total);
 	heard[0] = done;
 	heard[1] = total;
+	return true;
+}
+
+static bool stop_behind_half(void *data, uint64_t done, uint64_t total)
+{
+	(void)data;
+	return done < total / 2;
 }
 
 static void test_progress(struct fixture *f, gconstpointer data)
@@ -186,6 +194,21 @@ static void test_progress(struct fixture *f, gconstpointer data)
 
 	g_assert_cmpuint(heard[0], ==, strlen(text));
 	g_assert_cmpuint(heard[1], ==, strlen(text));
+	g_free(text);
+}
+
+static void test_interrupted(struct fixture *f, gconstpointer data)
+{
+	char *text = long_text(), *expected = g_strdup_printf("%s: interrupted while it was read", f->path);
+
+	(void)data;
+	g_assert_true(g_file_set_contents(f->path, text, -1, NULL));
+	f->err = trace_load(f->path, stop_behind_half, NULL, &f->trace);
+
+	g_assert_cmpint(f->err, ==, -EINTR);
+	g_assert_null(f->trace);
+	g_assert_cmpstr(fail_text(), ==, expected);
+	g_free(expected);
 	g_free(text);
 }
 
@@ -428,6 +451,30 @@ static void test_formats(void)
 	g_assert_cmpstr(text, ==, "120 s");
 }
 
+static void expect_bar(uint64_t done, uint64_t total, uint64_t elapsed_s, const char *expected)
+{
+	struct progress p = { .what = "x", .begin_us = 5 };
+	char line[PROGRESS_LINE];
+
+	progress_format(&p, done, total, 5 + (int64_t)elapsed_s * G_USEC_PER_SEC, line);
+
+	g_assert_true(g_str_has_suffix(line, expected));
+	g_assert_cmpuint(strlen(line), <, 80);
+}
+
+static void test_time_left(void)
+{
+	expect_bar(1, 2, 10, "  50%  0:10 left");
+	expect_bar(1, 4, 30, "  25%  1:30 left");
+	expect_bar(1, 61, 60, "   1%  1:00:00 left");
+	expect_bar(10, 10, 60, " 100%  0:00 left");
+	/* From nothing nobody can tell, and from next to nothing it is a number of any size. */
+	expect_bar(0, 10, 60, "   0%");
+	expect_bar(1, UINT64_MAX, 60, "   0%  more than 99 hours left");
+	expect_bar(20, 10, 60, " 100%  0:00 left");
+	expect_bar(7, 0, 60, " 7");
+}
+
 static void add(const char *path, gconstpointer data, void (*test)(struct fixture *, gconstpointer))
 {
 	g_test_add(path, struct fixture, data, set_up, test, tear_down);
@@ -436,6 +483,7 @@ static void add(const char *path, gconstpointer data, void (*test)(struct fixtur
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/progress/time-left", test_time_left);
 	add("/trace/fields", NULL, test_fields);
 	add("/trace/blanks", NULL, test_blanks);
 	add("/trace/largest-numbers", NULL, test_largest_numbers);
@@ -443,6 +491,7 @@ int main(int argc, char **argv)
 	add("/trace/compressed", NULL, test_compressed);
 	add("/trace/standard-input", NULL, test_standard_input);
 	add("/trace/progress", NULL, test_progress);
+	add("/trace/interrupted", NULL, test_interrupted);
 	add("/trace/absent", NULL, test_absent);
 	for (unsigned int i = 0; i < G_N_ELEMENTS(damages); i++) {
 		char *path = g_strdup_printf("/trace/damage/%u", i);

@@ -312,6 +312,114 @@ static const struct allocator_ops same_ops = {
 	.error = fail_text,
 };
 
+/* Allocates once more before it stops the replay; 0: never. */
+static int stop_after;
+static volatile sig_atomic_t stop;
+
+static int stopping_alloc(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	stop = stop_after && --stop_after == 0;
+	return same_alloc(a, ptr, size, stream);
+}
+
+static const struct allocator_ops stopping_ops = {
+	.alloc = stopping_alloc,
+	.free = same_free,
+	.stats = same_stats,
+	.error = fail_text,
+};
+
+/* A trace of three operations, of which the second allocates what none of them frees. */
+static struct trace_op three_ops[] = {
+	{ .us = 1, .bytes = 100, .slot = 0, .alloc = true },
+	{ .us = 2, .bytes = 100, .slot = 1, .alloc = true },
+	{ .us = 3, .bytes = 100, .slot = 0 },
+};
+
+struct three {
+	struct trace trace;
+	struct allocator allocator;
+	struct progress progress;
+	struct replay_setup setup;
+};
+
+static void three_open(struct three *t)
+{
+	*t = (struct three){
+		.trace = { .name = (char *)"three", .ops = three_ops, .n_ops = 3, .allocs = 2, .slots = 2, .streams = 1 },
+		.allocator = { .ops = &stopping_ops },
+	};
+	t->setup = (struct replay_setup){
+		.trace = &t->trace,
+		.dev = open_device(false, 0),
+		.allocator = &t->allocator,
+		.page_size = 2 * MIB,
+		.passes = 3,
+		.progress = &t->progress,
+		.stop = &stop,
+	};
+	stop = 0;
+	stop_after = 0;
+	progress_begin(&t->progress, "three");
+	block = map_memory(4 * MIB);
+}
+
+static void three_close(struct three *t)
+{
+	munmap(block, 4 * MIB);
+	t->setup.dev->ops->close(t->setup.dev);
+}
+
+static void test_replay_progress_over_all_passes(void)
+{
+	struct replay_result result;
+	uint64_t done = 0;
+	struct three t;
+
+	three_open(&t);
+
+	for (unsigned int pass = 1; pass <= 3; pass++) {
+		g_assert_true(replay_pass(&t.setup, pass, &result));
+
+		g_assert_cmpuint(t.progress.total, ==, 9);
+		g_assert_cmpuint(t.progress.done, >=, done);
+		g_assert_cmpuint(t.progress.done, >=, 3 * (pass - 1));
+		g_assert_cmpuint(t.progress.done, <=, 3 * pass);
+		done = t.progress.done;
+	}
+	three_close(&t);
+}
+
+static void test_replay_stops_at_the_next_operation(void)
+{
+	struct replay_result result;
+	struct three t;
+
+	three_open(&t);
+	stop_after = 2;
+
+	g_assert_false(replay_pass(&t.setup, 1, &result));
+
+	g_assert_cmpuint(result.operations, ==, 2);
+	three_close(&t);
+}
+
+static void test_replay_is_not_stopped_behind_its_end(void)
+{
+	struct replay_result result;
+	struct three t;
+
+	three_open(&t);
+	t.trace.n_ops = 2;
+	stop_after = 2;
+
+	g_assert_true(replay_pass(&t.setup, 1, &result));
+	g_assert_false(replay_pass(&t.setup, 2, &result));
+
+	g_assert_cmpuint(result.operations, ==, 0);
+	three_close(&t);
+}
+
 static void run_on_one_block(struct trace_op *ops, size_t n_ops, struct replay_result *result)
 {
 	struct trace trace = { .name = (char *)"one block", .ops = ops, .n_ops = n_ops, .slots = 2, .streams = 2 };
@@ -398,5 +506,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/replay/one-after-another", test_replay_one_after_another);
 	g_test_add_func("/replay/two-at-once", test_replay_two_at_once);
 	g_test_add_func("/replay/goes-on-after-a-failure", test_replay_goes_on_after_a_failure);
+	g_test_add_func("/replay/progress-over-all-passes", test_replay_progress_over_all_passes);
+	g_test_add_func("/replay/stops-at-the-next-operation", test_replay_stops_at_the_next_operation);
+	g_test_add_func("/replay/is-not-stopped-behind-its-end", test_replay_is_not_stopped_behind_its_end);
 	return g_test_run();
 }

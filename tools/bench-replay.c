@@ -71,6 +71,8 @@ static bool replay_once(struct bench *b, struct pass *passes, enum contender who
 		.trace = trace,
 		.dev = b->dev,
 		.page_size = b->choice->info.page_size,
+		.passes = passes_of(who),
+		.progress = &b->progress,
 	};
 	struct replay_result result;
 	bool good = true;
@@ -81,6 +83,7 @@ static bool replay_once(struct bench *b, struct pass *passes, enum contender who
 		bench_fail(b, &passes[0].wall, who, fail_text());
 		return false;
 	}
+	progress_begin(&b->progress, "replaying");
 	for (unsigned int i = 0; i < passes_of(who) && good; i++) {
 		replay_pass(&setup, i + 1, &result);
 		good = !result.errors;
@@ -93,6 +96,7 @@ static bool replay_once(struct bench *b, struct pass *passes, enum contender who
 			g_free(why);
 		}
 	}
+	progress_end(&b->progress);
 	b->dev->ops->synchronize(b->dev);
 	setup.allocator->ops->destroy(setup.allocator);
 	return good;

@@ -7,23 +7,61 @@
 
 #define PATIENCE_US G_USEC_PER_SEC
 #define REFRESH_US (G_USEC_PER_SEC / 10)
-#define BAR 40
+#define BAR 28
+#define HOUR_S 3600
 
 void progress_begin(struct progress *p, const char *what)
 {
+	int64_t now_us = g_get_monotonic_time();
+
 	*p = (struct progress){
 		.terminal = isatty(STDERR_FILENO) == 1,
 		.what = what,
-		.next_us = g_get_monotonic_time() + PATIENCE_US,
+		.begin_us = now_us,
+		.next_us = now_us + PATIENCE_US,
 	};
+}
+
+static void format_time_left(double seconds, char text[32])
+{
+	unsigned int s;
+
+	if (seconds >= 100 * HOUR_S) {
+		g_strlcpy(text, "more than 99 hours left", 32);
+		return;
+	}
+	s = (unsigned int)(seconds + 0.5);
+	if (s >= HOUR_S)
+		g_snprintf(text, 32, "%u:%02u:%02u left", s / HOUR_S, s / 60 % 60, s % 60);
+	else
+		g_snprintf(text, 32, "%u:%02u left", s / 60, s % 60);
+}
+
+void progress_format(const struct progress *p, uint64_t done, uint64_t total, int64_t now_us,
+		     char line[PROGRESS_LINE])
+{
+	static const char full[] = "############################";
+	char left[32] = "";
+	double part;
+
+	if (!total) {
+		g_snprintf(line, PROGRESS_LINE, "%-16.16s %" G_GUINT64_FORMAT, p->what, (guint64)done);
+		return;
+	}
+	part = (double)MIN(done, total) / (double)total;
+	if (done)
+		format_time_left((double)(now_us - p->begin_us) / G_USEC_PER_SEC * (1 - part) / part, left);
+	g_snprintf(line, PROGRESS_LINE, "%-16.16s [%-*.*s] %3d%%%s%s", p->what, BAR, (int)(part * BAR), full,
+		   (int)(part * 100), done ? "  " : "", left);
 }
 
 void progress_show(struct progress *p, uint64_t done, uint64_t total)
 {
-	static const char full[] = "########################################";
+	char line[PROGRESS_LINE];
 	int64_t now_us;
-	double part;
 
+	p->done = done;
+	p->total = total;
 	if (!p->terminal)
 		return;
 	now_us = g_get_monotonic_time();
@@ -31,12 +69,8 @@ void progress_show(struct progress *p, uint64_t done, uint64_t total)
 		return;
 	p->next_us = now_us + REFRESH_US;
 	p->shown = true;
-	if (total) {
-		part = (double)MIN(done, total) / (double)total;
-		fprintf(stderr, "\r%-24.24s [%-*.*s] %3d%%", p->what, BAR, (int)(part * BAR), full, (int)(part * 100));
-	} else {
-		fprintf(stderr, "\r%-24.24s %" G_GUINT64_FORMAT, p->what, (guint64)done);
-	}
+	progress_format(p, done, total, now_us, line);
+	fprintf(stderr, "\r%s\033[K", line);
 	fflush(stderr);
 }
 

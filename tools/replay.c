@@ -48,6 +48,8 @@ static uint64_t now_ns(void)
 static void tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
 {
 	run->result->errors++;
+	if (run->setup->progress)
+		progress_end(run->setup->progress);
 	if (run->result->errors <= ERRORS_TOLD)
 		fprintf(stderr, "%s: %s:%" G_GUINT32_FORMAT ": %s: %s\n", g_get_prgname(), run->setup->trace->name,
 			op->line, what, why);
@@ -155,16 +157,29 @@ static void release(struct run *run, const struct trace_op *op)
 	count_live(run, op->bytes, false);
 }
 
+static void show_progress(const struct run *run, size_t done)
+{
+	const struct replay_setup *setup = run->setup;
+	uint64_t n = setup->trace->n_ops;
+
+	if (setup->progress)
+		progress_show(setup->progress, n * (run->result->pass - 1) + done, n * setup->passes);
+}
+
+static bool is_stopped(const struct run *run)
+{
+	return run->setup->stop && *run->setup->stop;
+}
+
 static void run_operations(struct run *run)
 {
 	const struct trace *trace = run->setup->trace;
 	struct device *dev = run->setup->dev;
-	struct progress progress;
 	uint64_t start;
+	size_t i;
 
-	progress_begin(&progress, "replaying");
 	start = now_ns();
-	for (size_t i = 0; i < trace->n_ops; i++) {
+	for (i = 0; i < trace->n_ops && !is_stopped(run); i++) {
 		const struct trace_op *op = &trace->ops[i];
 
 		if (run->works && dev->ops->advance(dev, op->us))
@@ -174,10 +189,10 @@ static void run_operations(struct run *run)
 		else
 			release(run, op);
 		if (i % PROGRESS_STRIDE == 0)
-			progress_show(&progress, i, trace->n_ops);
+			show_progress(run, i);
 	}
 	run->result->wall_s = (double)(now_ns() - start) / 1e9;
-	progress_end(&progress);
+	run->result->operations = i;
 }
 
 static void free_leftovers(struct run *run)
@@ -253,7 +268,6 @@ static void sum_up(struct run *run, const struct vpmm_stats *before)
 	result->op_us_p50 = percentile_us(run->took_ns, run->timed, 50);
 	result->op_us_p99 = percentile_us(run->took_ns, run->timed, 99);
 	result->op_us_max = percentile_us(run->took_ns, run->timed, 100);
-	result->operations = trace->n_ops;
 	result->streams = trace->streams;
 	result->trace_s = (double)(trace->ops[trace->n_ops - 1].us - trace->ops[0].us) / 1e6;
 #define X(name) result->stats.name -= before->name;
@@ -261,7 +275,7 @@ static void sum_up(struct run *run, const struct vpmm_stats *before)
 #undef X
 }
 
-void replay_pass(const struct replay_setup *setup, unsigned int pass, struct replay_result *result)
+bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct replay_result *result)
 {
 	const struct trace *trace = setup->trace;
 	struct vpmm_stats before = { 0 };
@@ -284,4 +298,5 @@ void replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	g_free(run.took_ns);
 	g_free(run.mark_ops);
 	g_free(run.slots);
+	return result->operations == trace->n_ops;
 }

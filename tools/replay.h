@@ -3,11 +3,13 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator.h"
 #include "device.h"
+#include "progress.h"
 #include "trace.h"
 
 /* Of struct vpmm_stats, what only ever grows; a pass has the difference over it. */
@@ -24,7 +26,7 @@
 /**
  * struct replay_result - one pass
  * @pass: its number, from 1
- * @operations: of the trace
+ * @operations: of the trace; of a pass that was stopped, those that were run
  * @errors: calls that failed, and allocations whose pattern was not intact
  * @streams: of the trace
  * @small: allocations of less than a page
@@ -61,12 +63,18 @@ struct replay_result {
  * @dev: the device, opened for as many streams and allocations as the trace has
  * @allocator: of that device
  * @page_size: of @peak_rounded
+ * @passes: how many there will be, for @progress
+ * @progress: hears how much of all passes is done; NULL: nobody
+ * @stop: once this is not 0, the pass stops at its next operation; NULL: it never does
  */
 struct replay_setup {
 	const struct trace *trace;
 	struct device *dev;
 	struct allocator *allocator;
 	uint64_t page_size;
+	unsigned int passes;
+	struct progress *progress;
+	const volatile sig_atomic_t *stop;
 };
 
 /**
@@ -76,8 +84,10 @@ struct replay_setup {
  * @result: receives the measurements
  *
  * What fails is counted and told on standard error, the first few of it; an allocation that failed is not freed. What
- * the trace leaves allocated is freed in the end, which is no operation.
+ * the trace leaves allocated is freed in the end, which is no operation; so is what a pass leaves that was stopped.
+ *
+ * Return: whether the pass came to its end.
  */
-void replay_pass(const struct replay_setup *setup, unsigned int pass, struct replay_result *result);
+bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct replay_result *result);
 
 #endif /* REPLAY_H */

@@ -269,15 +269,38 @@ static int read_failure(struct reader *r, int err)
 	return err;
 }
 
+/* Whether whoever hears of it would have it stop. */
+static int show_progress(const struct reader *r)
+{
+	if (!r->progress || r->progress(r->progress_data, input_done(r->input), input_size(r->input)))
+		return 0;
+	return fail_set(-EINTR, "%s: interrupted while it was read", r->name);
+}
+
+/* A signal may come while the read waits, or right before it began to. */
+static int read_some(struct reader *r, char *buffer, size_t size, size_t *got)
+{
+	int err;
+
+	do {
+		if (show_progress(r))
+			return -EINTR;
+		err = input_read(r->input, buffer, size, got);
+	} while (err == -EINTR);
+	if (show_progress(r))
+		return -EINTR;
+	return err ? read_failure(r, err) : 0;
+}
+
 static int read_all(struct reader *r, char *buffer)
 {
 	size_t held = 0, rest = 0, got;
 	int err;
 
 	for (;;) {
-		err = input_read(r->input, buffer + held, BLOCK - held, &got);
+		err = read_some(r, buffer + held, BLOCK - held, &got);
 		if (err)
-			return read_failure(r, err);
+			return err;
 		if (!got)
 			break;
 		held += got;
@@ -290,8 +313,6 @@ static int read_all(struct reader *r, char *buffer)
 			r->line++;
 			return damaged(r, "the line is longer than %d bytes", BLOCK);
 		}
-		if (r->progress)
-			r->progress(r->progress_data, input_done(r->input), input_size(r->input));
 	}
 	r->line++;
 	if (held)

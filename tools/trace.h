@@ -57,8 +57,10 @@ struct trace {
  * @data: as given to trace_load()
  * @done: bytes of the file read
  * @total: bytes of the file; 0: not known
+ *
+ * Return: whether to read on.
  */
-typedef void (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
+typedef bool (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
 
 /**
  * trace_load() - read a trace
@@ -73,6 +75,7 @@ typedef void (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
  *
  * Return: 0, or explained by fail_set(), which names the file:
  *	-EBADMSG it is damaged; the sentence has the line's number,
+ *	-EINTR @progress would not have it read on,
  *	another negative errno value: it cannot be read.
  */
 int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace);

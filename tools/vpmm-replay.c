@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Runs recorded allocations of real programs, and tells what they cost. */
+#include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "choose.h"
 #include "cli.h"
 #include "fail.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "replay.h"
 #include "report.h"
@@ -54,7 +56,8 @@ static const struct cli cli = {
 	.summary = "- run recorded allocations and tell what they cost",
 	.description =
 		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
-		"there were errors, 2 if an option, a trace or a setting was refused.\n",
+		"there were errors, 2 if an option, a trace or a setting was refused. ^C stops it, and\n"
+		"it tells of the passes that are done.\n",
 	.entries = entries,
 };
 
@@ -88,9 +91,10 @@ static void free_options(void)
 	g_strfreev(options.traces);
 }
 
-static void show_reading(void *data, uint64_t done, uint64_t total)
+static bool show_reading(void *data, uint64_t done, uint64_t total)
 {
 	progress_show(data, done, total);
+	return !interrupt_signal;
 }
 
 static int load(const char *name, struct trace **trace)
@@ -98,9 +102,12 @@ static int load(const char *name, struct trace **trace)
 	struct progress progress;
 	int err;
 
+	/* Standard input may keep the reader waiting for ever. */
+	interrupt_catch(true);
 	progress_begin(&progress, "reading");
 	err = trace_load(name, show_reading, &progress, trace);
 	progress_end(&progress);
+	interrupt_catch(false);
 	return err;
 }
 
@@ -113,20 +120,41 @@ static int create_allocator(struct device *dev, const struct choice *choice, str
 	return allocator_vpmm_create(&choice->opts, allocator);
 }
 
-static void run_passes(const struct replay_setup *setup, const struct report_run *run, GArray *rows)
+static int interrupted(const struct replay_setup *setup, const struct replay_result *result)
 {
-	struct report_row row;
+	char done[UNITS_TEXT], all[UNITS_TEXT];
 
-	for (int pass = 1; pass <= options.repeat; pass++) {
-		row = (struct report_row){
-			.trace = g_strdup(setup->trace->name),
-			.numbered = options.repeat > 1,
-		};
-		replay_pass(setup, (unsigned int)pass, &row.result);
-		if (options.json)
+	units_format_count(done, result->operations);
+	units_format_count(all, setup->trace->n_ops);
+	return fail_set(-EINTR, "%s: interrupted in pass %u of %u, after %s of its %s operations", setup->trace->name,
+			result->pass, setup->passes, done, all);
+}
+
+static int run_passes(struct replay_setup *setup, const struct report_run *run, GArray *rows)
+{
+	struct progress progress;
+	struct report_row row;
+	int err = 0;
+
+	setup->passes = (unsigned int)options.repeat;
+	setup->progress = &progress;
+	setup->stop = &interrupt_signal;
+	progress_begin(&progress, "replaying");
+	for (unsigned int pass = 1; pass <= setup->passes; pass++) {
+		row = (struct report_row){ .numbered = setup->passes > 1 };
+		if (!replay_pass(setup, pass, &row.result)) {
+			err = interrupted(setup, &row.result);
+			break;
+		}
+		row.trace = g_strdup(setup->trace->name);
+		if (options.json) {
+			progress_end(&progress);
 			report_json(stdout, run, &row);
+		}
 		g_array_append_val(rows, row);
 	}
+	progress_end(&progress);
+	return err;
 }
 
 static int run_trace(const char *name, const struct report_run *run, GArray *rows)
@@ -155,7 +183,7 @@ static int run_trace(const char *name, const struct report_run *run, GArray *row
 	if (err)
 		goto out_device;
 	setup.trace = trace;
-	run_passes(&setup, run, rows);
+	err = run_passes(&setup, run, rows);
 	setup.allocator->ops->destroy(setup.allocator);
 out_device:
 	setup.dev->ops->close(setup.dev);
@@ -180,18 +208,19 @@ static int run_traces(const struct choice *choice)
 		.limit = options.limit_bytes,
 	};
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct report_row));
-	int status = 0;
+	int err = 0, status = 0;
 
 	pool_settings_collect(&run.settings, choice, options.backend);
 	g_array_set_clear_func(rows, clear_row);
-	for (char **name = options.traces; *name; name++) {
-		if (run_trace(*name, &run, rows)) {
-			status = cli_refuse(fail_text());
-			break;
-		}
-	}
+	for (char **name = options.traces; *name && !err; name++)
+		err = run_trace(*name, &run, rows);
 	if (!options.json && rows->len)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
+	if (err) {
+		/* The reason stands below the table, on a terminal. */
+		fflush(stdout);
+		status = cli_refuse(fail_text());
+	}
 	for (guint i = 0; i < rows->len && !status; i++) {
 		if (g_array_index(rows, struct report_row, i).result.errors)
 			status = CLI_ERRORS;
@@ -244,5 +273,6 @@ int main(int argc, char **argv)
 	if (cli_parse(&cli, &argc, &argv, &status))
 		status = replay();
 	free_options();
+	interrupt_end();
 	return status;
 }

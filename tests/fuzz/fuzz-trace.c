@@ -33,13 +33,14 @@ static void source_open(struct source *source, const void *data, size_t size)
 	g_snprintf(source->name, sizeof(source->name), "/proc/self/fd/%d", source->fd);
 }
 
-static void progress(void *data, uint64_t done, uint64_t total)
+static bool progress(void *data, uint64_t done, uint64_t total)
 {
 	uint64_t *last = data;
 
 	g_assert_cmpuint(done, >=, *last);
 	g_assert_cmpuint(done, <=, total);
 	*last = done;
+	return true;
 }
 
 static void assert_op(const struct trace *trace, const struct trace_op *op, const struct trace_op **live)
