@@ -38,7 +38,7 @@ for header in "$top_srcdir"/include/*.h; do
 	$CC -E -P -x c "$header" || exit 1
 done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
-echo "1..9"
+echo "1..10"
 
 while read -r function; do
 	echo "$(present test -f "$man/$function.3") $function(3)"
@@ -90,9 +90,19 @@ for page in "$man"/*.[1-8]; do
 done >"$work/installed"
 none_left "every page is installed" "$work/installed"
 
-if command -v mandoc >/dev/null; then
-	verdict "mandoc has nothing to say" "$(cd "$man" && mandoc -T lint -W warning ./*.[1-8] 2>&1)"
-else
-	count=$((count + 1))
-	echo "ok $count - mandoc has nothing to say # SKIP mandoc is not installed"
-fi
+# lint NAME COMMAND...: a program that finds fault with the pages; skipped where it is not installed
+lint()
+{
+	lint_name=$1
+	shift
+	if command -v "$1" >/dev/null; then
+		verdict "$lint_name" "$(cd "$man" && "$@" ./*.[1-8] 2>&1)"
+	else
+		count=$((count + 1))
+		echo "ok $count - $lint_name # SKIP $1 is not installed"
+	fi
+}
+
+lint "mandoc has nothing to say" mandoc -T lint -W warning
+# What most readers have, and more: it breaks tables in other places.
+lint "groff fits the pages into 80 columns" groff -mandoc -Tutf8 -Kutf8 -rLL=78n -w break -z
