@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Replays a program on the host backend and prices the driver calls. */
+#include "measure.h"
+
+#include <glib.h>
+#include <stdio.h>
+
+#include "vpmm-host.h"
+#include "vpmm.h"
+
+/*
+ * Milliseconds of the driver, measured on an H200: an extent created, mapped and made accessible, one that is mapped once
+ * more, a mapping that is removed, and an extent that is given back. README, "Measured".
+ */
+#define CREATED_MS 0.040
+#define MOVED_MS 0.025
+#define UNMAPPED_MS 0.013
+#define RELEASED_MS 0.0075
+
+struct run {
+	const struct trace *trace;
+	struct vpmm_pool *pool;
+	struct CUstream_st **streams;
+	void **blocks;
+	size_t *sizes;
+	uint32_t *homes;
+	uint64_t live;
+	struct measured *result;
+};
+
+static void fail(struct run *run, const char *what)
+{
+	if (!run->result->failed)
+		fprintf(stderr, "%s: %s: %s\n", run->trace->name, what, vpmm_last_error());
+	run->result->failed = true;
+}
+
+static void run_malloc(struct run *run, const struct trace_op *op)
+{
+	run->live += op->bytes;
+	run->result->live = MAX(run->result->live, run->live);
+	run->sizes[op->slot] = op->bytes;
+	run->homes[op->slot] = op->stream;
+	if (vpmm_malloc(run->pool, &run->blocks[op->slot], op->bytes, run->streams[op->stream]))
+		fail(run, "allocation");
+}
+
+static void run_free(struct run *run, uint32_t slot, uint32_t stream)
+{
+	if (vpmm_free(run->pool, run->blocks[slot], run->streams[stream]))
+		fail(run, "free");
+	run->blocks[slot] = NULL;
+	run->live -= run->sizes[slot];
+}
+
+static void run_pass(struct run *run, unsigned int pass)
+{
+	struct vpmm_stats before = { .size = sizeof(before) }, after = { .size = sizeof(after) };
+	struct measured *result = run->result;
+	uint64_t created, moved;
+
+	if (vpmm_pool_stats(run->pool, &before))
+		fail(run, "statistics");
+	for (size_t i = 0; i < run->trace->n_ops; i++) {
+		const struct trace_op *op = &run->trace->ops[i];
+
+		if (op->alloc)
+			run_malloc(run, op);
+		else
+			run_free(run, op->slot, op->stream);
+	}
+	for (uint32_t i = 0; i < run->trace->slots; i++) {
+		if (run->blocks[i])
+			run_free(run, i, run->homes[i]);
+	}
+	if (vpmm_pool_stats(run->pool, &after))
+		fail(run, "statistics");
+	if (vpmm_pool_check(run->pool))
+		fail(run, "check");
+	created = after.creates - before.creates;
+	moved = after.maps - before.maps - created;
+	result->created[pass] = created;
+	result->moved[pass] = moved;
+	result->ms[pass] = (double)created * CREATED_MS + (double)moved * MOVED_MS +
+			   (double)(after.unmaps - before.unmaps) * UNMAPPED_MS +
+			   (double)(after.releases - before.releases) * RELEASED_MS;
+	result->taken = after.peak_taken;
+}
+
+static int open_streams(struct run *run)
+{
+	for (uint32_t i = 1; i < run->trace->streams; i++) {
+		int err = vpmm_host_stream_create(&run->streams[i]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void measure(const struct trace *trace, int overhead, struct measured *result)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .overhead = overhead };
+	struct run run = { .trace = trace, .result = result };
+
+	*result = (struct measured){ 0 };
+	run.streams = g_new0(struct CUstream_st *, trace->streams);
+	run.blocks = g_new0(void *, trace->slots);
+	run.sizes = g_new0(size_t, trace->slots);
+	run.homes = g_new0(uint32_t, trace->slots);
+	if (vpmm_pool_create(&run.pool, &opts)) {
+		fail(&run, "creating the pool");
+		goto out;
+	}
+	if (open_streams(&run))
+		fail(&run, "creating streams");
+	for (unsigned int pass = 0; pass < MEASURE_PASSES && !result->failed; pass++)
+		run_pass(&run, pass);
+	vpmm_pool_destroy(run.pool);
+	for (uint32_t i = 1; i < trace->streams; i++) {
+		if (run.streams[i])
+			vpmm_host_stream_destroy(run.streams[i]);
+	}
+out:
+	g_free(run.homes);
+	g_free(run.sizes);
+	g_free(run.blocks);
+	g_free(run.streams);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a pool takes for a program, in memory and in driver calls, on the host backend: the same each time. */
+#ifndef MEASURE_H
+#define MEASURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace.h"
+
+#define MEASURE_PASSES 3
+
+/**
+ * struct measured - what a program took
+ * @failed: a call of the library failed, or an invariant of the pool did not hold; told on standard error
+ * @live: bytes; the most that was allocated at once, as asked for
+ * @taken: bytes; the most device memory that the pool held
+ * @created: extents that were created, in each pass
+ * @moved: extents that were mapped again elsewhere, in each pass
+ * @ms: milliseconds of driver calls in each pass, at their price on an H200
+ */
+struct measured {
+	bool failed;
+	uint64_t live;
+	uint64_t taken;
+	uint64_t created[MEASURE_PASSES];
+	uint64_t moved[MEASURE_PASSES];
+	double ms[MEASURE_PASSES];
+};
+
+/**
+ * measure() - run a program on a pool of its own, several times over
+ * @trace: the program
+ * @overhead: percent, as VPMM_OVERHEAD
+ * @result: receives the measurements
+ */
+void measure(const struct trace *trace, int overhead, struct measured *result);
+
+#endif /* MEASURE_H */

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The evidence for the policy: what programs that nobody tuned for take in memory and in driver calls. All of it runs on
+ * the host backend and gives the same figures each time, so anyone can repeat it.
+ */
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "measure.h"
+#include "program.h"
+
+enum kind { KIND_TRACE, KIND_SIZES, KIND_LIFETIMES, KIND_FAMILY, KINDS };
+
+static const char *const kind_names[KINDS] = { "recorded traces", "other sizes", "other lifetimes", "families" };
+
+struct entry {
+	enum kind kind;
+	struct trace *trace;
+};
+
+static struct {
+	gint overhead;
+	gint seeds;
+	gint jobs;
+	gboolean each;
+	gchar **only;
+	gchar **traces;
+} options = { .overhead = 1, .seeds = 3 };
+
+static const GOptionEntry option_entries[] = {
+	{ "overhead", 'o', 0, G_OPTION_ARG_INT, &options.overhead, "VPMM_OVERHEAD of the pools", "PERCENT" },
+	{ "seeds", 's', 0, G_OPTION_ARG_INT, &options.seeds, "copies of a trace and programs of a family", "N" },
+	{ "jobs", 'j', 0, G_OPTION_ARG_INT, &options.jobs, "processes at a time", "N" },
+	{ "each", 'e', 0, G_OPTION_ARG_NONE, &options.each, "a line for each program", NULL },
+	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
+	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
+	{ NULL }
+};
+
+static void add(GArray *entries, enum kind kind, struct trace *trace)
+{
+	struct entry entry = { .kind = kind, .trace = trace };
+	bool wanted = !options.only;
+
+	for (gchar **only = options.only; only && *only; only++)
+		wanted = wanted || strstr(trace->name, *only);
+	if (wanted)
+		g_array_append_val(entries, entry);
+	else
+		trace_free(trace);
+}
+
+static void add_trace(GArray *entries, const char *file)
+{
+	struct trace *trace;
+	char *base = g_path_get_basename(file);
+
+	if (trace_load(file, NULL, NULL, &trace)) {
+		fprintf(stderr, "tune: %s\n", fail_text());
+		exit(2);
+	}
+	g_free(trace->name);
+	base[strcspn(base, ".")] = 0;
+	trace->name = base;
+	for (gint i = 1; i <= options.seeds; i++) {
+		add(entries, KIND_SIZES, copy_sizes(trace, (uint32_t)i));
+		add(entries, KIND_LIFETIMES, copy_lifetimes(trace, (uint32_t)i));
+	}
+	add(entries, KIND_TRACE, trace);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return (int)x->kind - (int)y->kind;
+	return strcmp(x->trace->name, y->trace->name);
+}
+
+static GArray *make_entries(void)
+{
+	GArray *entries = g_array_new(FALSE, FALSE, sizeof(struct entry));
+
+	for (gchar **file = options.traces; file && *file; file++)
+		add_trace(entries, *file);
+	for (size_t i = 0; i < n_families; i++) {
+		for (gint seed = 1; seed <= options.seeds; seed++)
+			add(entries, KIND_FAMILY, family_program(&families[i], (uint32_t)seed));
+	}
+	g_array_sort(entries, compare_entries);
+	return entries;
+}
+
+/* Processes rather than threads: the host backend has one device for all of a process. */
+static void measure_all(const GArray *entries, struct measured *results)
+{
+	guint *next = mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	gint jobs = options.jobs ? options.jobs : (gint)g_get_num_processors();
+
+	if (next == MAP_FAILED) {
+		fprintf(stderr, "tune: out of memory\n");
+		exit(2);
+	}
+	for (gint job = 0; job < jobs; job++) {
+		pid_t child = fork();
+
+		if (child < 0) {
+			fprintf(stderr, "tune: a process could not be started\n");
+			exit(2);
+		}
+		if (child)
+			continue;
+		for (;;) {
+			guint i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
+
+			if (i >= entries->len)
+				_exit(0);
+			measure(g_array_index(entries, struct entry, i).trace, options.overhead, &results[i]);
+		}
+	}
+	for (gint job = 0; job < jobs; job++) {
+		int status;
+
+		if (wait(&status) < 0 || status)
+			fprintf(stderr, "tune: a process failed\n");
+	}
+	munmap(next, sizeof(*next));
+}
+
+static double ratio(const struct measured *result)
+{
+	return (double)result->taken / (double)result->live;
+}
+
+static void print_each(const GArray *entries, const struct measured *results)
+{
+	printf("%-44s %8s %9s %8s %8s %8s\n", "program", "taken", "live MB", "ms", "pass 2", "pass 3");
+	for (guint i = 0; i < entries->len; i++)
+		printf("%-44s %8.4f %9.1f %8.1f %8.1f %8.1f%s\n", g_array_index(entries, struct entry, i).trace->name,
+		       ratio(&results[i]), (double)results[i].live / 1e6, results[i].ms[0], results[i].ms[1],
+		       results[i].ms[2], results[i].failed ? "  FAILED" : "");
+}
+
+/* Of the programs of one kind: what they took, and what the driver's calls would cost. */
+static void print_kind(enum kind kind, const GArray *entries, const struct measured *results)
+{
+	double sum = 0, ms[MEASURE_PASSES] = { 0 };
+	guint n = 0, worst = 0;
+
+	for (guint i = 0; i < entries->len; i++) {
+		if (g_array_index(entries, struct entry, i).kind != kind)
+			continue;
+		if (!n++ || ratio(&results[i]) > ratio(&results[worst]))
+			worst = i;
+		sum += ratio(&results[i]);
+		for (int pass = 0; pass < MEASURE_PASSES; pass++)
+			ms[pass] += results[i].ms[pass];
+	}
+	if (n)
+		printf("%-18s %8u %8.4f %8.4f %9.1f %8.1f %8.1f   %s\n", kind_names[kind], n, sum / n, ratio(&results[worst]),
+		       ms[0], ms[1], ms[2], g_array_index(entries, struct entry, worst).trace->name);
+}
+
+static void print_kinds(const GArray *entries, const struct measured *results)
+{
+	printf("%-18s %8s %8s %8s %9s %8s %8s   %s\n", "kind", "programs", "mean", "worst", "ms", "pass 2", "pass 3",
+	       "the worst");
+	for (enum kind kind = 0; kind < KINDS; kind++)
+		print_kind(kind, entries, results);
+}
+
+static bool any_failed(const GArray *entries, const struct measured *results)
+{
+	for (guint i = 0; i < entries->len; i++) {
+		if (results[i].failed || !results[i].live)
+			return true;
+	}
+	return false;
+}
+
+static bool parse(int argc, char **argv)
+{
+	GOptionContext *context = g_option_context_new(NULL);
+	GError *error = NULL;
+	bool good;
+
+	g_option_context_add_main_entries(context, option_entries, NULL);
+	good = g_option_context_parse(context, &argc, &argv, &error);
+	g_option_context_free(context);
+	if (!good) {
+		fprintf(stderr, "tune: %s\n", error->message);
+		g_error_free(error);
+		return false;
+	}
+	if (options.seeds < 1 || options.jobs < 0) {
+		fprintf(stderr, "tune: --seeds is a number from 1 on, --jobs from 0 on\n");
+		return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct measured *results;
+	GArray *entries;
+	bool failed;
+
+	if (!parse(argc, argv))
+		return 2;
+	entries = make_entries();
+	results = mmap(NULL, (entries->len + 1) * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (results == MAP_FAILED) {
+		fprintf(stderr, "tune: out of memory\n");
+		return 2;
+	}
+	measure_all(entries, results);
+	if (options.each)
+		print_each(entries, results);
+	print_kinds(entries, results);
+	failed = any_failed(entries, results);
+	for (guint i = 0; i < entries->len; i++)
+		trace_free(g_array_index(entries, struct entry, i).trace);
+	g_array_free(entries, TRUE);
+	return failed ? 1 : 0;
+}
