@@ -26,13 +26,19 @@ stub "$work/bin/dpkg-query" <<TXT
 for package; do :; done
 grep -qxF "\$package" "$work/missing" || printf installed
 TXT
-# What autoreconf generates: a configure that refuses what Autoconf's refuses.
+# What autoreconf generates: a configure that refuses what Autoconf's and Automake's refuse.
 stub "$work/bin/autoreconf" <<TXT
 echo autoreconf >>"$calls"
 : >Makefile.in
 cp "$work/configure" configure
 TXT
 stub "$work/configure" <<'TXT'
+case $0 in
+*' '*)
+	echo "configure: error: unsafe srcdir value: '$(dirname "$0")'" >&2
+	exit 1
+	;;
+esac
 source=$(cd "$(dirname "$0")" && pwd)
 if [ "$source" != "$(pwd)" ] && [ -f "$source/config.status" ]; then
 	echo 'configure: error: source directory already configured; run "make distclean" there first' >&2

@@ -52,8 +52,8 @@ done >"$work/variables"
 none_left "every variable of the environment is in a page" "$work/variables"
 
 fields | while read -r name field; do
-	page=$(grep -lw "struct $name" "$man"/*.3 |
-		xargs grep -lE "^\.(It (Fa|Va) (.* )?|Fa [a-z]*->)$field( |\$)")
+	page=$(grep -lwZ "struct $name" "$man"/*.3 |
+		xargs -0 grep -lE "^\.(It (Fa|Va) (.* )?|Fa [a-z]*->)$field( |\$)")
 	echo "$(present test -n "$page") $name.$field"
 done >"$work/fields"
 none_left "every field of the public structures is in a page" "$work/fields"

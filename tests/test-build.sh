@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The build itself: what configure refuses, where a tree may lie, and how the test suite reports.
+set -u
+
+. "$top_srcdir/tests/tap.sh"
+
+# A nested make is not to take part in the one that runs the tests.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+
+# Automake names a log after its test, without the suffix .sh.
+verdict "no two tests share a log" "$(printf '%s\n' $all_tests | sed 's/\.sh$//' | sort | uniq -d)"
+
+# in_spaces SCRIPT: runs another test of the suite with both directories below one whose name has spaces
+in_spaces()
+{
+	(
+		top_srcdir="$work/a b c/source"
+		top_builddir="$work/a b c/build"
+		export top_srcdir top_builddir
+		run 0 sh "$top_srcdir/tests/$1"
+		grep '^not ok' "$work/out"
+	)
+}
+
+mkdir "$work/a b c"
+ln -s "$top_srcdir" "$work/a b c/source"
+ln -s "$top_builddir" "$work/a b c/build"
+for script in example headers load man symbols; do
+	verdict "test-$script.sh in a path with spaces" "$(in_spaces test-$script.sh)"
+done
+
+# configure, with as much around it as it takes to get to its first questions
+mkdir -p "$work/tree/include"
+cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" "$work/tree"
+cp "$top_srcdir/include/vpmm.h" "$work/tree/include"
+
+# refuses SENTENCE ARGUMENTS: complains unless configure fails for this reason
+refuses()
+{
+	sentence=$1
+	shift
+	(cd "$work/tree" && run 1 ./configure "$@"; says err "configure: error: $sentence")
+}
+
+for option in prefix exec-prefix libdir bindir; do
+	verdict "configure refuses --$option with spaces" "$(
+		refuses "--$option=/opt/a b: libtool cannot install below a directory with white space in its name" \
+			--$option="/opt/a b")"
+done
+echo "1..$count"
