@@ -19,6 +19,36 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/*
+ * The version of this header, for #if; vpmm_version() has that of the library in use. Since: 0.1
+ */
+#define VPMM_VERSION_MAJOR 0
+#define VPMM_VERSION_MINOR 1
+#define VPMM_VERSION_PATCH 0
+
+/**
+ * VPMM_VERSION_ENCODE() - a version as one number, larger for a later version
+ * @major: 0 or more
+ * @minor: 0 to 999
+ * @patch: 0 to 999
+ *
+ * Since: 0.1
+ */
+#define VPMM_VERSION_ENCODE(major, minor, patch) ((major) * 1000000 + (minor) * 1000 + (patch))
+
+/* The version of this header as one number. Since: 0.1 */
+#define VPMM_VERSION_NUMBER VPMM_VERSION_ENCODE(VPMM_VERSION_MAJOR, VPMM_VERSION_MINOR, VPMM_VERSION_PATCH)
+
+/**
+ * VPMM_VERSION_AT_LEAST() - whether this header is of a version or a later one
+ * @major: 0 or more
+ * @minor: 0 to 999
+ * @patch: 0 to 999
+ *
+ * Since: 0.1
+ */
+#define VPMM_VERSION_AT_LEAST(major, minor, patch) (VPMM_VERSION_NUMBER >= VPMM_VERSION_ENCODE(major, minor, patch))
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -48,4 +48,35 @@ for option in prefix exec-prefix libdir bindir; do
 		refuses "--$option=/opt/a b: libtool cannot install below a directory with white space in its name" \
 			--$option="/opt/a b")"
 done
+
+# header_version SOURCE: what the preprocessor makes of the last line
+header_version()
+{
+	printf '#include <vpmm.h>\n%s\n' "$1" >"$work/version.c"
+	$CC -E -P -Wundef -Werror -I"$top_srcdir/include" "$work/version.c" | tail -n 1
+}
+
+version=$("$work/tree/configure" --version | sed -n '1s/^libvpmm configure //p')
+verdict "vpmm.h has configure's version" "$(
+	parts=$(header_version 'VPMM_VERSION_MAJOR VPMM_VERSION_MINOR VPMM_VERSION_PATCH')
+	[ "$(echo "$parts" | tr ' ' .)" = "$version" ] || echo "configure: $version, vpmm.h: $parts")"
+verdict "its macros compare versions in #if" "$(
+	for pair in '1 VPMM_VERSION_MAJOR,VPMM_VERSION_MINOR,VPMM_VERSION_PATCH' \
+			'0 VPMM_VERSION_MAJOR,VPMM_VERSION_MINOR,VPMM_VERSION_PATCH+1' \
+			'0 VPMM_VERSION_MAJOR,VPMM_VERSION_MINOR+1,0' '0 VPMM_VERSION_MAJOR+1,0,0' '1 0,0,0'; do
+		got=$(header_version "
+#if VPMM_VERSION_AT_LEAST(${pair#* })
+1
+#else
+0
+#endif")
+		[ "$got" = "${pair%% *}" ] || echo "VPMM_VERSION_AT_LEAST(${pair#* }): $got"
+	done)"
+verdict "its number is that of the version" "$(
+	got=$(header_version "
+#if VPMM_VERSION_NUMBER == VPMM_VERSION_ENCODE($(echo "$version" | tr . ,)) && \
+	VPMM_VERSION_ENCODE(1, 2, 3) > VPMM_VERSION_ENCODE(1, 1, 999)
+1
+#endif")
+	[ "$got" = 1 ] || echo "VPMM_VERSION_NUMBER is another")"
 echo "1..$count"
