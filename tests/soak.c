@@ -249,7 +249,7 @@ static void use_retired(struct worker *w, struct slot *slot, GRand *rand)
 
 static void use_trim(struct worker *w, struct slot *slot, GRand *rand)
 {
-	size_t keep = (size_t)g_rand_int_range(rand, 0, 2 * SLOTS) * PAGE, released;
+	size_t keep = (size_t)g_rand_int_range(rand, 0, 2 * SLOTS) * PAGE, released = 0;
 
 	assert_ok(vpmm_pool_trim(w->soak->pool, keep, &released));
 	g_assert_cmpuint(released % PAGE, ==, 0);
@@ -308,7 +308,7 @@ static void use_graph(struct worker *w, struct slot *slot, GRand *rand)
 	struct work work = { .size = (size_t)g_rand_int_range(rand, 1, 3) * PAGE, .pattern = ++w->patterns };
 	struct vpmm_host_graph *graph;
 	struct CUstream_st *stream;
-	uint64_t id;
+	uint64_t id = 0;
 	void *ptr;
 
 	assert_ok(vpmm_host_stream_create(&stream));
