@@ -49,6 +49,46 @@ for option in prefix exec-prefix libdir bindir; do
 			--$option="/opt/a b")"
 done
 
+# A compiler that links for this machine, as programs for another may not link here, and compiles for 32 bits.
+cat >"$work/cc32" <<TXT
+#!/bin/sh
+case " \$* " in
+*' -c '*) exec $CC -m32 "\$@" ;;
+esac
+exec $CC "\$@"
+TXT
+chmod +x "$work/cc32"
+echo 'typedef int four_bytes[sizeof(void *) == 4 ? 1 : -1];' >"$work/narrow.c"
+if "$work/cc32" -c -o "$work/narrow.o" "$work/narrow.c" 2>/dev/null; then
+	verdict "configure refuses a 32-bit build" "$(
+		refuses "libvpmm needs a 64-bit machine" CC="$work/cc32" CFLAGS=)"
+else
+	count=$((count + 1))
+	echo "ok $count - configure refuses a 32-bit build # SKIP the compiler has no -m32"
+fi
+
+# Tests with so much to say that it does not fit into one write of a driver.
+for name in a b c d; do
+	cat >"$work/$name.sh" <<'TXT'
+awk 'BEGIN { for (i = 1; i <= 2000; i++) print "ok " i " - case " i; print "1.." 2000 }'
+TXT
+done
+parallel()
+{
+	run 0 make -C "$top_builddir" -j 4 check-TESTS check_PROGRAMS= check_LTLIBRARIES= \
+		TESTS="$work/a.sh $work/b.sh $work/c.sh $work/d.sh" \
+		TEST_SUITE_LOG="$work/suite.log"
+	grep '^PASS: ' "$work/out" >"$work/passes"
+	[ "$(wc -l <"$work/passes")" -eq 8000 ] || echo "$(wc -l <"$work/passes") results of 8000"
+	[ "$(sed 's/ [0-9]* - .*//' "$work/passes" | uniq | wc -l)" -eq 4 ] || echo "results of several tests are mixed"
+}
+if grep -q '^OUTPUT_SYNC = .' "$top_builddir/Makefile"; then
+	verdict "each of several tests at a time reports in one piece" "$(parallel)"
+else
+	count=$((count + 1))
+	echo "ok $count - each of several tests at a time reports in one piece # SKIP make cannot"
+fi
+
 # header_version SOURCE: what the preprocessor makes of the last line
 header_version()
 {
@@ -79,4 +119,21 @@ verdict "its number is that of the version" "$(
 1
 #endif")
 	[ "$got" = 1 ] || echo "VPMM_VERSION_NUMBER is another")"
+
+# paragraph PACKAGE: its paragraph of debian/control
+paragraph()
+{
+	awk -v package="$1" '/^$/ { inside = 0 } $0 == "Package: " package { inside = 1 } inside' "$debian/control"
+}
+
+# Whoever has the tools has the pages of section 7 that theirs refer to.
+debian=$top_srcdir/debian
+if [ -f "$debian/rules" ]; then
+	owner=$(basename "$(grep -lx usr/share/man/man7 "$debian"/*.install)" .install)
+	verdict "the Debian tools depend on vpmm(7)" "$(paragraph vpmm-tools | grep '^Depends:' | grep -qw "$owner" ||
+		echo "vpmm-tools does not depend on $owner")"
+else
+	count=$((count + 1))
+	echo "ok $count - the Debian tools depend on vpmm(7) # SKIP this is a release, without packages"
+fi
 echo "1..$count"
