@@ -404,40 +404,39 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 	return allocate(pool, ptr, size, stream, "vpmm_malloc");
 }
 
-/* What is cleared is the caller's already, so it is given back as the caller would. */
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream)
 {
 	struct error_kept kept;
 	int err;
 
-	err = call_enter(&pool, "vpmm_malloc_flags");
-	if (err)
-		goto err_free;
-	if (pool->settings.scrub != VPMM_SCRUB_ALWAYS)
-		err = scrub_clear(pool, (uintptr_t)ptr, size, stream);
-	if (!err) {
-		pool->backend->ops->leave(pool->backend);
+	if (pool->settings.scrub == VPMM_SCRUB_ALWAYS)
 		return 0;
+	err = pool_enter(pool);
+	if (!err) {
+		err = scrub_zero(pool, (uintptr_t)ptr, size, stream);
+		pool->backend->ops->leave(pool->backend);
+	} else {
+		error_keep(&kept);
+		if (vpmm_free(pool, ptr, stream))
+			scrub_drop(pool, (uintptr_t)ptr);
+		error_restore(&kept);
 	}
-	pthread_mutex_lock(&pool->lock);
-	call_end(pool, "vpmm_malloc_flags", err);
-err_free:
-	error_keep(&kept);
-	vpmm_free(pool, ptr, stream);
-	error_restore(&kept);
-	errno = -err;
-	return err;
+	return err ? pool_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
 }
 
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
 {
-	void *got;
+	void *got = NULL;
 	int err;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc_flags: ptr is NULL");
 	if (flags & ~VPMM_ZERO)
 		return error_set(-EINVAL, "vpmm_malloc_flags: flags are %#x: expected 0 or VPMM_ZERO", flags);
+	/* Which pool it is may not change, nor be a question, once there is memory to clear. */
+	err = flags & VPMM_ZERO ? resolve(&pool, "vpmm_malloc_flags") : 0;
+	if (err)
+		return error_add(err, "vpmm_malloc_flags");
 	err = allocate(pool, &got, size, stream, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO)
 		err = zero(pool, got, size, stream);

@@ -280,6 +280,23 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 	return 0;
 }
 
+int cache_mark_work(struct region *region, struct CUstream_st *handle)
+{
+	struct block *block = region->block;
+	struct cache *cache = block->cache;
+	uint64_t before;
+	int err;
+
+	pthread_mutex_lock(&cache->lock);
+	before = block->freed;
+	block->freed = ++cache->freed;
+	err = cache_mark(cache, handle);
+	if (err)
+		block->freed = before;
+	pthread_mutex_unlock(&cache->lock);
+	return err;
+}
+
 /* Nobody in the pool has been short of memory lately. */
 static bool is_calm(struct cache *cache, struct vpmm_pool *pool)
 {

@@ -92,7 +92,7 @@ enum block_state {
  * @cache: of the stream
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
- * @freed: which of the cache's frees was its last; 0: it was not freed yet
+ * @freed: which of the cache's frees was its last, or stands for work of the library; 0: it was not freed yet
  * @over: bytes that it is larger than what was asked for when it was allocated from the cache
  * @event: stranded: the point in the stream that freed it
  * @state: what it is
@@ -360,6 +360,17 @@ bool cache_take(struct region *region);
  * Return: false if it is freed already.
  */
 bool cache_share(struct region *region, bool shared);
+
+/**
+ * cache_mark_work() - the library has submitted work of its own on an allocated block to the stream of the block
+ * @region: the region, which has a block
+ * @handle: a handle of the stream
+ *
+ * Whoever frees it is ordered after that work, as after an earlier free of the stream.
+ *
+ * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
+ */
+int cache_mark_work(struct region *region, struct CUstream_st *handle);
 
 /**
  * cache_untake() - it stays allocated

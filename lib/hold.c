@@ -70,19 +70,26 @@ static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct us
 	return err;
 }
 
+static struct hold *hold_make(struct region *region, struct small *small)
+{
+	struct hold *hold = g_new0(struct hold, 1);
+
+	hold->region = region;
+	hold->small = small;
+	hold->told = true;
+	hold->events = g_ptr_array_new_with_free_func(release_event);
+	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->link.data = hold;
+	return hold;
+}
+
 int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use, uint64_t own,
 	     uint64_t graph, struct hold **hold)
 {
-	struct hold *made = g_new0(struct hold, 1);
+	struct hold *made = hold_make(region, small);
 	int err = 0;
 
-	made->region = region;
-	made->small = small;
-	made->told = true;
-	made->events = g_ptr_array_new_with_free_func(release_event);
-	made->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	made->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	made->link.data = made;
 	if (graph)
 		g_array_append_val(made->graphs, graph);
 	for (guint i = 0; use && i < use->graphs->len; i++) {
@@ -204,6 +211,19 @@ void hold_drop(struct vpmm_pool *pool, struct hold *hold)
 	pool->held_bytes -= hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
 		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+}
+
+void hold_unheard(struct vpmm_pool *pool, struct region *region)
+{
+	const struct use *use = use_find(pool, region->addr);
+	struct hold *hold = hold_make(region, NULL);
+
+	/* A stream that stands for a capture never calls. */
+	if (region->stream->captured)
+		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
+	else
+		g_array_append_val(hold->silent, region->stream->id);
+	hold_keep(pool, hold);
 }
 
 int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,

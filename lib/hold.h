@@ -4,8 +4,8 @@
  * allocated. All of it is under the lock of the pool.
  *
  * A hold waits for the points at which other streams were when it was freed; for streams whose point could not be
- * marked then, as only the thread that a stream belongs to can, or as it was under capture: those are heard when they
- * call next, or once the device has done all its work; and for graphs.
+ * marked then, as only the thread that a stream belongs to can, or as it was under capture, or as the driver failed:
+ * those are heard when they call next, or once the device has done all its work; and for graphs.
  */
 #ifndef HOLD_H
 #define HOLD_H
@@ -94,6 +94,16 @@ void hold_keep(struct vpmm_pool *pool, struct hold *hold);
  * @hold: the hold
  */
 void hold_drop(struct vpmm_pool *pool, struct hold *hold);
+
+/**
+ * hold_unheard() - free an allocation that its stream may have work pending on, where that cannot be marked now
+ * @pool: the pool; its backend need not be entered
+ * @region: the region, taken by cache_take(); only its stream and graphs use it
+ *
+ * It is kept until the stream calls again and is past that work, or until the device has done all its work. What was
+ * allocated under capture is kept until its graphs are gone. That cannot fail.
+ */
+void hold_unheard(struct vpmm_pool *pool, struct region *region);
 
 /**
  * hold_free_behind() - where the memory is free for its stream, and where the stream is then

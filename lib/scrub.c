@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "cache.h"
 #include "error.h"
+#include "hold.h"
 #include "live.h"
 #include "pool.h"
 #include "scrub.h"
@@ -168,26 +169,30 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	return err;
 }
 
-/* The program knows nothing of the clear: a stream that frees the memory without a word to this one comes after it. */
-static int mark_clear(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct CUstream_st *handle)
+static int mark_clear(struct region *region, struct CUstream_st *handle)
 {
-	struct error_kept kept;
+	struct stream *stream = region->stream;
 	struct event *event;
 	int err;
 
 	/* What is cleared in a graph is nobody else's before that is gone. */
 	if (stream->captured)
 		return 0;
+	if (region->block)
+		return cache_mark_work(region, handle);
 	err = stream_record(stream, handle, &event);
-	if (err) {
-		error_keep(&kept);
-		pool->backend->ops->sync(pool->backend);
-		error_restore(&kept);
+	if (err)
 		return err;
-	}
 	region_set_begin(region, event);
 	event_unref(event);
 	return 0;
+}
+
+/* Nobody has it, and a clear may be pending that has no mark: it is free when its stream is known to be past that. */
+static void set_aside(struct vpmm_pool *pool, struct region *region)
+{
+	if (cache_take(region))
+		hold_unheard(pool, region);
 }
 
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle)
@@ -200,9 +205,59 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 	if (pool->settings.scrub == VPMM_SCRUB_STREAM && take_own(pool, region, stream))
 		return 0;
 	err = scrub_clear(pool, addr, region->size, handle);
-	if (!err)
-		err = mark_clear(pool, region, stream, handle);
-	if (err)
+	if (err) {
 		give_back(pool, region);
+		return err;
+	}
+	err = mark_clear(region, handle);
+	if (err)
+		set_aside(pool, region);
 	return err;
+}
+
+/* The same of what has been counted as an allocation. */
+static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct region *region = live_find(pool, addr);
+
+	if (!region)
+		return;
+	set_aside(pool, region);
+	pool->counts.frees++;
+}
+
+/* As the caller would free it, if the driver lets that be. */
+static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (pool_free(pool, addr, handle))
+		set_aside_counted(pool, addr);
+	error_restore(&kept);
+}
+
+int scrub_zero(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
+{
+	struct region *region;
+	int err;
+
+	err = scrub_clear(pool, addr, size, handle);
+	pthread_mutex_lock(&pool->lock);
+	region = live_find(pool, addr);
+	if (!err && region)
+		err = mark_clear(region, handle);
+	else if (!err)
+		pool->small_cleared = true;
+	if (err)
+		drop(pool, addr, handle);
+	pthread_mutex_unlock(&pool->lock);
+	return err;
+}
+
+void scrub_drop(struct vpmm_pool *pool, uint64_t addr)
+{
+	pthread_mutex_lock(&pool->lock);
+	set_aside_counted(pool, addr);
+	pthread_mutex_unlock(&pool->lock);
 }

@@ -299,8 +299,8 @@ static uint64_t in_use(const struct vpmm_stats *stats)
 static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_stats *before)
 {
 	struct vpmm_stats after = trial_stats(s);
-	/* What is freed again because the rest of the action fails stays where that fails as well. */
-	bool lost = t->scene->keeps && t->count > 1;
+	/* What the driver's allocator has to take back as the rest of the action fails stays where that fails as well. */
+	bool lost = t->scene->keeps && t->count > 1 && after.small_live > before->small_live;
 
 	if (!t->scene->keeps)
 		trial_compare_memory(t, before, after);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Memory is cleared before it is handed out, where the settings or the caller say so. */
+/* Memory is cleared before it is handed out, where the settings say so. */
 #include <errno.h>
 #include <string.h>
 
@@ -373,73 +373,6 @@ static void test_small_not_taken_back(void)
 	fixture_close(&f);
 }
 
-static void test_zero(gconstpointer opts)
-{
-	struct fixture f;
-	char *ptr = NULL;
-
-	fixture_open(&f, *(const struct vpmm_opts *)opts);
-	leave_secret(&f, PAGE, f.streams[0]);
-	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], 0));
-	g_assert_cmpint(ptr[1], ==, SECRET);
-	fixture_free(&f, ptr, f.streams[0]);
-	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], VPMM_ZERO));
-	g_assert_true(is_clear(ptr, PAGE));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE);
-	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, 1000, f.streams[0], VPMM_ZERO));
-	g_assert_true(is_clear(ptr, 1000));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE + 1000);
-	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, 0, f.streams[0], VPMM_ZERO));
-	g_assert_null(ptr);
-	fixture_close(&f);
-}
-
-/* What the pool clears anyway is cleared once. */
-static void test_zero_always(void)
-{
-	struct fixture f;
-	void *ptr;
-
-	fixture_open(&f, always_packed);
-	assert_ok(vpmm_malloc_flags(f.pool, &ptr, PAGE, f.streams[0], VPMM_ZERO));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE);
-	fixture_close(&f);
-}
-
-static void test_zero_bad(void)
-{
-	struct fixture f;
-	void *ptr = &f;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	assert_error(vpmm_malloc_flags(f.pool, NULL, PAGE, NULL, VPMM_ZERO), EINVAL, "ptr is NULL");
-	assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, NULL, 0x6), EINVAL, "flags are 0x6");
-	assert_error(vpmm_malloc_flags(f.pool, &ptr, SIZE_MAX / 2, NULL, VPMM_ZERO), ENOMEM, "vpmm_malloc_flags: ");
-	g_assert_true(ptr == &f);
-	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 0);
-	fixture_close(&f);
-}
-
-/* Whatever fails on the way, nobody is left with memory that he knows nothing of. */
-static void test_zero_fails(void)
-{
-	static const enum backend_op ops[] = { BACKEND_OP_clear, BACKEND_OP_enter };
-	struct fixture f;
-	void *ptr = &f;
-
-	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	leave_secret(&f, PAGE, f.streams[0]);
-	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		/* The allocation enters first. */
-		backend_fault_arm(f.pool->backend, ops[i], ops[i] == BACKEND_OP_enter, 1, -EIO);
-		assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, f.streams[0], VPMM_ZERO), EIO, "vpmm_malloc_flags");
-		assert_ok(vpmm_pool_check(f.pool));
-		g_assert_true(ptr == &f);
-		g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
-	}
-	fixture_close(&f);
-}
-
 struct slot {
 	uint64_t *ptr;
 	size_t words;
@@ -548,9 +481,5 @@ int main(int argc, char **argv)
 	add("clear-fails/always", &always_packed, &always_paged, test_clear_fails);
 	add("clear-fails/pending", &stream_packed, &stream_paged, test_clear_fails_pending);
 	g_test_add_func("/scrub/clear-fails/small-not-taken-back", test_small_not_taken_back);
-	add("zero/cleared", &none_packed, &none_paged, test_zero);
-	g_test_add_func("/scrub/zero/always", test_zero_always);
-	g_test_add_func("/scrub/zero/bad", test_zero_bad);
-	g_test_add_func("/scrub/zero/fails", test_zero_fails);
 	return g_test_run();
 }
