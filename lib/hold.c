@@ -141,13 +141,24 @@ static void silence_sub(struct vpmm_pool *pool, uint64_t id)
 		g_hash_table_remove(pool->silent, &id);
 }
 
+/* Where whoever it is kept for finds it; NULL: that is one graph, and it is not known. */
 static GQueue *queue_of(struct vpmm_pool *pool, const struct hold *hold)
 {
+	struct graph *graph;
+
 	if (!hold->graphs->len)
 		return &pool->holds;
 	if (hold->graphs->len > 1)
 		return &pool->shared_holds;
-	return &graph_get(pool, g_array_index(hold->graphs, uint64_t, 0))->holds;
+	graph = graph_find(pool, g_array_index(hold->graphs, uint64_t, 0));
+	return graph ? &graph->holds : NULL;
+}
+
+static void hold_link(struct vpmm_pool *pool, struct hold *hold)
+{
+	if (hold->graphs->len == 1)
+		graph_get(pool, g_array_index(hold->graphs, uint64_t, 0));
+	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
 }
 
 static void add_all(GPtrArray *holds, const GQueue *queue)
@@ -198,7 +209,7 @@ void hold_keep(struct vpmm_pool *pool, struct hold *hold)
 {
 	set_held(hold, true);
 	use_remove(pool, hold->region ? hold->region->addr : hold->small->addr);
-	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
+	hold_link(pool, hold);
 	pool->held_bytes += hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
 		silence_add(pool, g_array_index(hold->silent, uint64_t, i));
@@ -475,7 +486,7 @@ static void retire_hold(struct vpmm_pool *pool, struct hold *hold, uint64_t grap
 {
 	g_queue_unlink(queue_of(pool, hold), &hold->link);
 	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
-	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
+	hold_link(pool, hold);
 	if (hold->event)
 		g_ptr_array_add(hold->events, hold->event);
 	hold->stream = stream;

@@ -90,14 +90,17 @@ void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct C
 	*user = added;
 }
 
-/* Where the graphs that use it find it; NULL: there are none. */
+/* Where the graphs that use it find it; NULL: there are none, or the only one is not known. */
 static GQueue *queue_of(struct vpmm_pool *pool, const struct use *use)
 {
+	struct graph *graph;
+
 	if (!use->graphs->len)
 		return NULL;
 	if (use->graphs->len > 1)
 		return &pool->shared_uses;
-	return &graph_get(pool, g_array_index(use->graphs, uint64_t, 0))->uses;
+	graph = graph_find(pool, g_array_index(use->graphs, uint64_t, 0));
+	return graph ? &graph->uses : NULL;
 }
 
 static void use_unlink(struct vpmm_pool *pool, struct use *use)
@@ -110,8 +113,11 @@ static void use_unlink(struct vpmm_pool *pool, struct use *use)
 
 static void use_link(struct vpmm_pool *pool, struct use *use)
 {
-	GQueue *queue = queue_of(pool, use);
+	GQueue *queue;
 
+	if (use->graphs->len == 1)
+		graph_get(pool, g_array_index(use->graphs, uint64_t, 0));
+	queue = queue_of(pool, use);
 	if (queue)
 		g_queue_push_tail_link(queue, &use->link);
 }

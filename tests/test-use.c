@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "graph.h"
 #include "hold.h"
 #include "pool.h"
+#include "use.h"
 
 /* Each kind of pool, and each way of it to serve a request. */
 static const struct kind {
@@ -332,6 +334,68 @@ static void test_cached_again_later(void)
 	fixture_close(&f);
 }
 
+/* A graph that no capture of a test has. */
+#define NO_GRAPH ((uint64_t)1 << 40)
+
+/* Uses an allocation under a capture, whose graph is never launched. Returns the id of the capture. */
+static uint64_t use_in_graph(struct fixture *f, void *ptr)
+{
+	struct vpmm_host_graph *graph;
+	uint64_t id;
+
+	assert_ok(vpmm_host_capture_begin(f->streams[0]));
+	assert_ok(vpmm_capture_id(f->pool, f->streams[0], &id));
+	assert_ok(vpmm_use(f->pool, ptr, f->streams[0]));
+	assert_ok(vpmm_host_capture_end(f->streams[0], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	return id;
+}
+
+/* The ids of graphs say what is not so: a check finds it, and changes nothing on the way. */
+static void assert_check_finds(struct fixture *f, GArray *graphs, const char *word)
+{
+	guint known = g_hash_table_size(f->pool->graphs);
+	uint64_t id = g_array_index(graphs, uint64_t, 0);
+
+	assert_ok(vpmm_pool_check(f->pool));
+	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
+	assert_error(vpmm_pool_check(f->pool), EUCLEAN, word);
+	g_assert_cmpuint(g_hash_table_size(f->pool->graphs), ==, known);
+	g_array_index(graphs, uint64_t, 0) = id;
+	assert_ok(vpmm_pool_check(f->pool));
+}
+
+static void test_check_finds_wrong_use(void)
+{
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 1, f.streams[0]);
+	id = use_in_graph(&f, ptr);
+	assert_check_finds(&f, use_find(f.pool, (uintptr_t)ptr)->graphs, "graphs use");
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
+}
+
+static void test_check_finds_wrong_hold(void)
+{
+	struct graph *graph;
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 1, f.streams[0]);
+	id = use_in_graph(&f, ptr);
+	fixture_free(&f, ptr, f.streams[0]);
+	graph = graph_find(f.pool, id);
+	assert_check_finds(&f, ((struct hold *)graph->holds.head->data)->graphs, "where its graphs are");
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
+}
+
 static void test_arguments(void)
 {
 	struct fixture f;
@@ -372,6 +436,8 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/use/exhausted/async", GINT_TO_POINTER(VPMM_REUSE_ASYNC), test_exhausted);
 	g_test_add_data_func("/use/exhausted/block", GINT_TO_POINTER(VPMM_REUSE_BLOCK), test_exhausted);
 	g_test_add_func("/use/cached-again", test_cached_again_later);
+	g_test_add_func("/use/check-finds-wrong-use", test_check_finds_wrong_use);
+	g_test_add_func("/use/check-finds-wrong-hold", test_check_finds_wrong_hold);
 	g_test_add_func("/use/arguments", test_arguments);
 	return g_test_run();
 }
