@@ -46,15 +46,19 @@ static int packed_take(struct vpmm_pool *pool, struct region_map *map, uint64_t 
 	return err;
 }
 
-/* Several threads have allocated lately, and not from their caches alone. */
-static bool packed_is_crowded(struct vpmm_pool *pool)
+/* Whether several threads have allocated lately, and not from their caches alone, if this one does. */
+static bool packed_is_crowded(const struct vpmm_pool *pool)
 {
-	if (!pthread_equal(pool->thread, pthread_self())) {
-		if (pool->thread)
-			pool->crowded = pool->counts.mallocs + CROWDED;
-		pool->thread = pthread_self();
-	}
-	return pool->counts.mallocs < pool->crowded;
+	return pool->counts.mallocs < pool->crowded || (pool->thread && !pthread_equal(pool->thread, pthread_self()));
+}
+
+static void packed_note_thread(struct vpmm_pool *pool)
+{
+	if (pthread_equal(pool->thread, pthread_self()))
+		return;
+	if (pool->thread)
+		pool->crowded = pool->counts.mallocs + CROWDED;
+	pool->thread = pthread_self();
 }
 
 /* What is small makes no difference to what is large. */
@@ -66,20 +70,28 @@ static size_t flush_least(const struct vpmm_pool *pool, size_t size)
 }
 
 /*
- * What other streams have cached may be what is missing. They are to let others have what they free for a while. Of
- * several threads each needs some for itself; taking it from one another, they would all be held up for ever.
+ * What other streams have cached may be what is missing. Of several threads each needs some for itself; taking it from
+ * one another, they would all be held up for ever.
  */
+static void packed_flush_others(struct vpmm_pool *pool, size_t size)
+{
+	cache_flush_streams(pool, packed_is_crowded(pool), flush_least(pool, size));
+}
+
+/* The same for an allocation: the other streams are to let others have what they free for a while. */
 static void packed_reclaim(struct vpmm_pool *pool, size_t size)
 {
-	cache_flush_streams(pool, pool->counts.mallocs < pool->crowded, flush_least(pool, size));
+	packed_flush_others(pool, size);
 	atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
 }
 
 /* What is cached is free; the better it is known, the better is the choice of what to take. */
 static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t size)
 {
-	bool crowded = packed_is_crowded(pool);
+	bool crowded;
 
+	packed_note_thread(pool);
+	crowded = packed_is_crowded(pool);
 	cache_flush(pool, stream, handle, flush_least(pool, size));
 	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
 		packed_reclaim(pool, size);
@@ -179,8 +191,9 @@ static void packed_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *add
 		*addr = start;
 }
 
-/* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. */
-static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream, uint64_t *addr)
+/* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. @asked: nobody allocates. */
+static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream, bool asked,
+		       uint64_t *addr)
 {
 	int err;
 
@@ -197,7 +210,10 @@ static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, stru
 	}
 	if (pool->streams.sole)
 		return 0;
-	packed_reclaim(pool, size);
+	if (asked)
+		packed_flush_others(pool, size);
+	else
+		packed_reclaim(pool, size);
 	err = stream_poll_busy(&pool->streams, false);
 	if (err || fit_find(pool, stream, size, addr) || stream->captured)
 		return err;
@@ -244,7 +260,7 @@ static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	int err;
 
 	*addr = 0;
-	err = packed_find(pool, known, size, stream, addr);
+	err = packed_find(pool, known, size, stream, false, addr);
 	if (err)
 		return err;
 	if (!*addr)
@@ -283,7 +299,7 @@ static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 }
 
 /* Of several threads each would keep all that it has freed, and the others would take ever more. */
-static bool packed_is_at_ease(struct vpmm_pool *pool)
+static bool packed_is_at_ease(const struct vpmm_pool *pool)
 {
 	return atomic_load_explicit(&pool->at_ease, memory_order_relaxed) && !packed_is_crowded(pool);
 }
@@ -355,7 +371,7 @@ static int forecast_span(struct vpmm_pool *pool, size_t size, struct stream *str
 	uint64_t addr = 0, bytes = span_growth(pool);
 	int err;
 
-	packed_reclaim(pool, size);
+	packed_flush_others(pool, size);
 	err = stream_poll_busy(&pool->streams, false);
 	if (err)
 		return err;
@@ -413,8 +429,8 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	int err;
 
 	/* Where memory is short, spans give back what no small request is in; and that is not known before. */
-	packed_look_around(pool, stream, handle, 0);
-	cache_flush_streams(pool, pool->counts.mallocs < pool->crowded, 0);
+	cache_flush(pool, stream, handle, 0);
+	packed_flush_others(pool, 0);
 	err = stream_poll_busy(&pool->streams, false);
 	if (!err)
 		err = zombie_reap(pool);
@@ -425,7 +441,7 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	if (err || forecast->way != VPMM_WAY_NONE)
 		return err;
 	/* That what was decided before becomes free where it was makes no difference to anybody. */
-	err = packed_find(pool, memo_find(&pool->memo, size), size, stream, &addr);
+	err = packed_find(pool, memo_find(&pool->memo, size), size, stream, true, &addr);
 	if (err)
 		return err;
 	if (addr)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "backend.h"
 #include "fixture.h"
 #include "pool.h"
 
@@ -287,6 +288,60 @@ static void test_cached_small_in_page(void)
 	fixture_close(&f);
 }
 
+/* Events that are recorded while a stream allocates and frees a small block again and again. */
+static uint64_t records_of_pairs(struct fixture *f, struct CUstream_st *stream)
+{
+	struct backend *be = f->pool->backend;
+	uint64_t before = backend_fault_calls(be, BACKEND_OP_event_record);
+
+	for (int i = 0; i < 100; i++)
+		fixture_free(f, fixture_malloc_bytes(f, 1000, stream), stream);
+	return backend_fault_calls(be, BACKEND_OP_event_record) - before;
+}
+
+/* A question about one stream costs another nothing: it takes no more events than before. */
+static void test_no_events_for_others(void)
+{
+	static const size_t sizes[] = { 1000, PAGE, 5 * PAGE };
+	uint64_t before;
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 2; i++) {
+		records_of_pairs(&f, f.streams[0]);
+		records_of_pairs(&f, f.streams[1]);
+	}
+	before = records_of_pairs(&f, f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		query(&f, sizes[i], f.streams[1]);
+		g_assert_cmpuint(records_of_pairs(&f, f.streams[0]), ==, before);
+	}
+	fixture_close(&f);
+}
+
+static gpointer ask(gpointer data)
+{
+	struct fixture *f = data;
+
+	query(f, PAGE, f->streams[0]);
+	return NULL;
+}
+
+/* A thread that asks does not allocate, and is no reason to leave each thread some of what is free. */
+static void test_asking_is_not_allocating(void)
+{
+	struct fixture f;
+	uint64_t crowded;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 1, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[1]);
+	crowded = f.pool->crowded;
+	g_thread_join(g_thread_new("asks", ask, &f));
+	g_assert_cmpuint(f.pool->crowded, ==, crowded);
+	fixture_close(&f);
+}
+
 /* Where everything is the driver's, so is the answer; and no bytes are always there. */
 static void test_edges(void)
 {
@@ -324,6 +379,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/query/largest-within-limit", test_largest_within_limit);
 	g_test_add_func("/query/cached-small", test_cached_small);
 	g_test_add_func("/query/cached-small-in-page", test_cached_small_in_page);
+	g_test_add_func("/query/no-events-for-others", test_no_events_for_others);
+	g_test_add_func("/query/asking-is-not-allocating", test_asking_is_not_allocating);
 	g_test_add_func("/query/edges", test_edges);
 	return g_test_run();
 }
