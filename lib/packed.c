@@ -137,7 +137,7 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 	if (*addr)
 		pool->counts.reuses++;
 	else
-		err = span_grow(pool, size, addr);
+		err = span_grow(pool, addr);
 	if (!err)
 		err = packed_take(pool, spans, *addr, size, stream, handle);
 	/* What is cached passes for allocated, and is not to be made room for. */

@@ -112,7 +112,7 @@ static int span_create(struct vpmm_pool *pool, size_t bytes, GPtrArray *extents)
 	return err ? err : extent_create(&pool->extents, bytes, bytes, false, extents);
 }
 
-int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr)
+int span_grow(struct vpmm_pool *pool, uint64_t *addr)
 {
 	size_t page = pool->settings.page_size, bytes = span_growth(pool);
 	GPtrArray *extents = g_ptr_array_new();
@@ -248,7 +248,7 @@ void span_settle(struct vpmm_pool *pool)
 
 	error_keep(&kept);
 	while (span_is_short(pool)) {
-		if (span_grow(pool, 1, &addr))
+		if (span_grow(pool, &addr))
 			break;
 	}
 	error_restore(&kept);

@@ -41,12 +41,11 @@ void span_return(struct vpmm_pool *pool, struct region *region);
 /**
  * span_grow() - more pages for small requests
  * @pool: the pool; its lock is held, its backend entered
- * @size: bytes that are wanted, no more than a page
- * @addr: receives where as many bytes are free, that no stream has used
+ * @addr: receives where a page or more is free, that no stream has used
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int span_grow(struct vpmm_pool *pool, size_t size, uint64_t *addr);
+int span_grow(struct vpmm_pool *pool, uint64_t *addr);
 
 /**
  * span_growth() - by how much span_grow() would grow
