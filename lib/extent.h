@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "assume.h"
+
 struct backend;
 struct backend_event;
 struct extent;
@@ -197,11 +199,9 @@ static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t
 	struct extent_block *block = extent_block_of(map, page);
 	struct place *place;
 
-	if (!block)
-		__builtin_unreachable();
+	assume(block);
 	place = block->places[page % EXTENT_BLOCK];
-	if (!place)
-		__builtin_unreachable();
+	assume(place);
 	return place;
 }
 

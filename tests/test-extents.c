@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What memory is created in: how large extents are, and how many. */
+#include <stdlib.h>
+
+/* As in builds for finding faults. */
+#define ASSUME_TESTED 1
+
 #include "fixture.h"
 #include "gather-plan.h"
 #include "pool.h"
@@ -224,6 +229,23 @@ static void test_extents_of_a_page(void)
 	fixture_close(&f);
 }
 
+/* Where nothing is mapped, although the caller knows that something is: the test names the function and ends. */
+static void test_place_not_mapped(gconstpointer data)
+{
+	struct fixture f;
+	char *ptr;
+
+	if (g_test_subprocess()) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		ptr = fixture_malloc(&f, 1, f.streams[0]);
+		extent_place_mapped(&f.pool->extents, (uintptr_t)ptr + (uintptr_t)data);
+		exit(0);
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_failed();
+	g_test_trap_assert_stderr("*extent_place_mapped*");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -240,5 +262,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/extents/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
 	g_test_add_data_func("/extents/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);
 	g_test_add_func("/extents/of-a-page", test_extents_of_a_page);
+	g_test_add_data_func("/extents/not-mapped/near", (gconstpointer)(4 * PAGE), test_place_not_mapped);
+	g_test_add_data_func("/extents/not-mapped/far", (gconstpointer)((size_t)1 << 40), test_place_not_mapped);
 	return g_test_run();
 }
