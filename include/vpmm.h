@@ -154,6 +154,9 @@ typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size)
  */
 typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
+/* For keep of struct vpmm_opts, where 0 is the default: the pool keeps nothing that is free. */
+#define VPMM_KEEP_NONE ((size_t)1)
+
 /**
  * struct vpmm_opts - how a pool is to be
  * @size: sizeof(struct vpmm_opts), set by the caller
@@ -180,7 +183,7 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @limit_percent: the same as a percentage of the device's memory; of two limits the smaller counts; 0: no limit
  * @keep: bytes; the pool holds on to so much device memory. When it holds more, what is free is given back to the
  *	device, as far as nobody has to wait for it, but for pages of small requests, which vpmm_pool_trim() gives back;
- *	less than a page: nothing is kept; 0, the default: everything is
+ *	VPMM_KEEP_NONE, or less than a page: nothing is kept; 0, the default: everything is
  * @scrub: one of enum vpmm_scrub
  * @pressure: asked for memory before an allocation fails; NULL: nobody is
  * @exhausted: told when it does; NULL: nobody is
@@ -681,7 +684,8 @@ int vpmm_opts_from_env(struct vpmm_opts *opts);
  * Which call, which driver's error, what was asked and what was there.
  *
  * Context: any thread.
- * Return: a sentence, valid until the thread's next call that fails; empty before the first.
+ * Return: a sentence, valid until the thread's next call that fails; empty before the first. Where memory ran out or
+ *	a GPU is missing, a second line, after a newline, says what can be done about it.
  * Since: 0.1
  */
 const char *vpmm_last_error(void);

@@ -39,6 +39,21 @@ int (error_add)(int err, const char *format, ...)
 	return err;
 }
 
+int (error_hint)(int err, const char *format, ...)
+{
+	size_t used = strlen(sentence);
+	va_list args;
+
+	if (used + 2 < sizeof(sentence)) {
+		sentence[used++] = '\n';
+		va_start(args, format);
+		vsnprintf(sentence + used, sizeof(sentence) - used, format, args);
+		va_end(args);
+	}
+	errno = -err;
+	return err;
+}
+
 /* Nearly always there is none, and what is kept is kept in case. */
 void error_keep(struct error_kept *kept)
 {

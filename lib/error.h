@@ -21,6 +21,15 @@ int error_set(int err, const char *format, ...) __attribute__((format(printf, 2,
  */
 int error_add(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/**
+ * error_hint() - say on a second line what the caller can do about it
+ * @err: a negative errno value, explained already
+ * @format: the line, without newline or full stop
+ *
+ * Return: @err, with errno set to match.
+ */
+int error_hint(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Macros besides, so that compilers and static analysis see what comes back: not 0, where @err is not. */
 #define error_set(err, ...) \
 	({ \
@@ -33,6 +42,13 @@ int error_add(int err, const char *format, ...) __attribute__((format(printf, 2,
 		int error_add_ = (err); \
 		(error_add)(error_add_, __VA_ARGS__); \
 		error_add_; \
+	})
+
+#define error_hint(err, ...) \
+	({ \
+		int error_hint_ = (err); \
+		(error_hint)(error_hint_, __VA_ARGS__); \
+		error_hint_; \
 	})
 
 #define ERROR_SENTENCE_MAX 1024

@@ -8,8 +8,10 @@
 
 #include "backend.h"
 #include "error.h"
+#include "log.h"
 #include "settings.h"
 #include "sized.h"
+#include "variables.h"
 
 /* Device addresses and address space by the terabyte; CUDA is nowhere else. */
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");
@@ -223,16 +225,26 @@ static int env_limit(const char *name, size_t *bytes, int *percent)
 	return 0;
 }
 
-/* Nothing is what an option cannot say: less than a page is the same. */
+/* Words for what numbers say badly: 0 is the default here as it is in struct vpmm_opts. */
 static int env_keep(const char *name, size_t *value)
 {
+	const char *text = env_get(name);
 	uint64_t number;
 	int err;
 
-	err = settings_env_size(name, 0, &number);
-	if (!err)
-		*value = env_get(name) && !number ? 1 : number;
-	return err;
+	*value = 0;
+	if (!text || !strcmp(text, "all"))
+		return 0;
+	if (!strcmp(text, "none")) {
+		*value = VPMM_KEEP_NONE;
+		return 0;
+	}
+	err = settings_parse_size(name, text, &number);
+	if (err)
+		return error_set(err, "%s=%s: expected all, none, or a number of bytes, plain or with a suffix K, M, G "
+				 "or T", name, text);
+	*value = number;
+	return 0;
 }
 
 static int env_word(const char *name, const struct word *words, int *index)
@@ -244,6 +256,27 @@ static int env_word(const char *name, const struct word *words, int *index)
 		return 0;
 	*index = word_find(words, text);
 	return *index < 0 ? word_error(words, name, text) : 0;
+}
+
+static void warn_unknown(void *data, const char *name)
+{
+	char *printable = g_strescape(name, NULL);
+
+	log_add(data, VPMM_LOG_WARNING, "%s is set, but is no variable of this library; the nearest is %s", printable,
+		variables_nearest(name));
+	g_free(printable);
+}
+
+/* To standard error, as the log of the environment's pools goes there. */
+static void warn_of_misspelling(int log_level)
+{
+	struct log log;
+
+	log_init(&log, (enum vpmm_log_level)log_level, NULL, NULL);
+	if (!log_wants(&log, VPMM_LOG_WARNING))
+		return;
+	variables_each_unknown(warn_unknown, &log);
+	log_finish(&log);
 }
 
 int settings_from_env(struct vpmm_opts *opts)
@@ -285,6 +318,7 @@ int settings_from_env(struct vpmm_opts *opts)
 	found.log_level = log_words[log_level].value;
 	found.backend = env_get("VPMM_BACKEND") ? backend_words[backend].name : NULL;
 	*opts = found;
+	warn_of_misspelling(found.log_level);
 	return 0;
 }
 

@@ -39,6 +39,7 @@ static void test_create_without_device(void)
 	case -ENODEV:
 		g_assert_null(pool);
 		g_assert_nonnull(strstr(vpmm_last_error(), "cu"));
+		g_assert_nonnull(strstr(vpmm_last_error(), "\nwithout a GPU, VPMM_BACKEND=host "));
 		break;
 	default:
 		g_error("expected -ENODEV: %s", vpmm_last_error());

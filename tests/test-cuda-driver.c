@@ -106,6 +106,8 @@ static void test_driver_none_alone(void)
 
 	assert_error(backend_cuda.open(0, &be), ENODEV, "no CUDA driver: ");
 	assert_error(backend_cuda.current_device(&ordinal), ENODEV, "libcuda.so.1");
+	assert_error(backend_open("cuda", NULL, &be), ENODEV, "\nwithout a GPU, VPMM_BACKEND=host ");
+	assert_error(backend_open("cuda", &(int){ 3 }, &be), ENODEV, "\nwithout a GPU, VPMM_BACKEND=host ");
 	g_assert_null(be);
 	g_assert_cmpint(ordinal, ==, 77);
 }

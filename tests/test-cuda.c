@@ -389,6 +389,9 @@ static void test_no_such_device(void)
 		return;
 	assert_error(backend_cuda.open(DEVICES, &be), ENODEV, "no CUDA device 3: the driver has 3");
 	assert_error(backend_cuda.open(-1, &be), ENODEV, "no CUDA device -1");
+	/* There are others, so a GPU is not what is missing. */
+	assert_error(backend_open("cuda", &(int){ DEVICES }, &be), ENODEV, "no CUDA device 3");
+	g_assert_null(strchr(vpmm_last_error(), '\n'));
 	g_assert_null(be);
 	assert_nothing_left();
 }

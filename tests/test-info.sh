@@ -78,8 +78,9 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_FRAG_RATIO 5 environment; shows VPMM_OVERHEAD 3 environment
 	shows VPMM_SCRUB stream environment
 	shows VPMM_HOST_MAPPINGS 77 environment)"
-verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=0; info 0 --backend=host
-	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP 0 environment
+verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=none; info 0 --backend=host
+	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP none environment
+	export VPMM_KEEP=0; info 0 --backend=host; shows VPMM_KEEP all environment
 	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host
 	shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
 	shows VPMM_KEEP "67108864 \(64.0 MiB\)" environment)"
@@ -88,6 +89,11 @@ verdict "largest extent of large pages" "$(export VPMM_PAGE_SIZE=3G VPMM_VA_SIZE
 verdict "variable set to nothing" "$(small_va; VPMM_PAGES='' info 0 --backend=host; shows VPMM_PAGES 0 default)"
 verdict "initial pages are not created" "$(small_va; VPMM_HOST_CAPACITY=8M VPMM_PAGES=100 info 0 --backend=host
 	shows VPMM_PAGES 100 environment)"
+verdict "misspelt variable" "$(small_va; export VPMM_PAGESIZE=4M VPMM_TEST_ANY=1; info 0 --backend=host; silent err
+	says out "VPMM_PAGESIZE: the nearest is VPMM_PAGE_SIZE"
+	! grep VPMM_TEST_ANY "$work/out"
+	info 0 --backend=host --json; says out '"unknown_variables": {"VPMM_PAGESIZE": "VPMM_PAGE_SIZE"}')"
+verdict "no misspelt variable" "$(small_va; info 0 --backend=host; ! grep -i -e nearest -e warning "$work/out")"
 verdict "80 columns" "$(small_va; info 0; awk 'length > 80 { print "too wide: " $0 }' "$work/out")"
 verdict "auto says which backend it took" "$(small_va; info 0 --backend=auto; says out " (auto found ")"
 verdict "and that a program would have to say so" "$(small_va; unset VPMM_BACKEND; info 0
@@ -106,8 +112,29 @@ verdict "JSON" "$(small_va; VPMM_PAGES=2 info 0 --backend=host --json; silent er
 		says out "$text"
 	done
 	member='"[A-Za-z0-9_]+": ("([^"\\]|\\.)*"|[0-9]+|true|false)'
-	object="\{$member(, $member)*\}"
+	object="\{($member(, $member)*)?\}"
 	sed -E ":a; s/$object/0/; ta" "$work/out" | grep -qx 0 || cat "$work/out")"
+
+no_gpu()
+{
+	small_va
+	info 2 --backend=cuda
+	if grep -q "no CUDA driver" "$work/err"; then
+		says err --backend=host
+		export VPMM_BACKEND=cuda
+		info 2
+		says err VPMM_BACKEND=host
+		VPMM_BACKEND=auto info 0
+		! grep -e "=host" "$work/out"
+	fi
+}
+# With a driver or a device, nothing of it is missing
+if "$top_builddir/tools/vpmm-info" --backend=cuda >/dev/null 2>&1; then
+	count=$((count + 1))
+	echo "ok $count - no GPU # SKIP there is one"
+else
+	verdict "no GPU" "$(no_gpu)"
+fi
 
 # The cuda backend, on a driver of the test suite's own
 fake=${FAKE_CUDA_DIR:-}/fake/.libs

@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "fixture.h"
 #include "settings.h"
+#include "variables.h"
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
@@ -114,7 +115,7 @@ static void test_env_set(void)
 	clear_env();
 }
 
-/* A limit can be a part of the device, and nothing to keep is what an option says with less than a page. */
+/* A limit can be a part of the device. */
 static void test_env_limits(void)
 {
 	struct vpmm_opts opts = { .size = sizeof(opts) };
@@ -123,18 +124,45 @@ static void test_env_limits(void)
 
 	clear_env();
 	g_setenv("VPMM_LIMIT", "80%", TRUE);
-	g_setenv("VPMM_KEEP", "0", TRUE);
 	g_setenv("VPMM_BACKEND", "host", TRUE);
 	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
 	assert_ok(vpmm_opts_from_env(&opts));
 	g_assert_cmpuint(opts.limit, ==, 0);
 	g_assert_cmpint(opts.limit_percent, ==, 80);
-	g_assert_cmpuint(opts.keep, ==, 1);
 	assert_ok(vpmm_pool_create(&pool, NULL));
 	assert_ok(vpmm_pool_info(pool, &info));
 	g_assert_cmpuint(info.limit, ==, info.memory_total * 80 / 100);
-	g_assert_cmpuint(info.keep, ==, 0);
 	vpmm_pool_destroy(pool);
+	clear_env();
+	fixture_assert_nothing_left();
+}
+
+/* What the environment says to keep and what options say mean the same; 0 is the default in both. */
+static void test_keep(void)
+{
+	static const struct {
+		const char *text;
+		size_t keep;
+		uint64_t in_force;
+	} cases[] = {
+		{ "", 0, UINT64_MAX }, { "0", 0, UINT64_MAX }, { "0M", 0, UINT64_MAX }, { "all", 0, UINT64_MAX },
+		{ "none", VPMM_KEEP_NONE, 0 }, { "1", 1, 0 }, { "1M", 1 << 20, 0 }, { "2M", PAGE, PAGE },
+	};
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct vpmm_opts from_env = { .size = sizeof(from_env) }, opts = { FIXTURE_PACKED, .keep = cases[i].keep };
+
+		g_setenv("VPMM_KEEP", cases[i].text, TRUE);
+		assert_ok(vpmm_opts_from_env(&from_env));
+		g_assert_cmpuint(from_env.keep, ==, cases[i].keep);
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		assert_ok(vpmm_pool_info(pool, &info));
+		g_assert_cmpuint(info.keep, ==, cases[i].in_force);
+		vpmm_pool_destroy(pool);
+	}
 	clear_env();
 	fixture_assert_nothing_left();
 }
@@ -192,7 +220,7 @@ static void test_env_bad(void)
 		{ "VPMM_LIMIT", "5G%" },
 		{ "VPMM_LIMIT", "5%%" },
 		{ "VPMM_LIMIT", "18446744073709551617%" },
-		{ "VPMM_KEEP", "all" },
+		{ "VPMM_KEEP", "some" },
 		{ "VPMM_KEEP", "5%" },
 		{ "VPMM_KEEP", "-1" },
 		{ "VPMM_HOST_CAPACITY", "lots" },
@@ -203,6 +231,7 @@ static void test_env_bad(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
 		struct vpmm_pool *pool = (struct vpmm_pool *)&pool;
 
+		g_assert_true(g_strv_contains(variables_known, bad[i].variable));
 		clear_env();
 		g_setenv("VPMM_BACKEND", "host", TRUE);
 		g_setenv(bad[i].variable, bad[i].value, TRUE);
@@ -214,6 +243,83 @@ static void test_env_bad(void)
 		fixture_assert_nothing_left();
 		g_unsetenv(bad[i].variable);
 	}
+	clear_env();
+}
+
+static void count_unknown(void *data, const char *name)
+{
+	g_ptr_array_add(data, g_strdup(name));
+}
+
+/* A variable that looks like the library's and is none is found, but for those of the test suite. */
+static void test_unknown(void)
+{
+	GPtrArray *found = g_ptr_array_new_with_free_func(g_free);
+
+	clear_env();
+	for (const char *const *known = variables_known; *known; known++)
+		g_assert_cmpstr(variables_nearest(*known), ==, *known);
+	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
+		g_setenv(variables[i], "", TRUE);
+	g_setenv("VPMM_TEST_SOMETHING", "1", TRUE);
+	g_setenv("MY_VPMM_PAGES", "1", TRUE);
+	variables_each_unknown(count_unknown, found);
+	g_assert_cmpuint(found->len, ==, 0);
+	g_setenv("VPMM_PAGESIZE", "", TRUE);
+	variables_each_unknown(count_unknown, found);
+	g_assert_cmpuint(found->len, ==, 1);
+	g_assert_cmpstr(found->pdata[0], ==, "VPMM_PAGESIZE");
+	g_unsetenv("VPMM_PAGESIZE");
+	g_unsetenv("VPMM_TEST_SOMETHING");
+	g_unsetenv("MY_VPMM_PAGES");
+	clear_env();
+	g_ptr_array_free(found, TRUE);
+}
+
+/* One character too few, too many, or another; or a word left out. */
+static void test_nearest(void)
+{
+	char *endless = g_strnfill(5000, 'X');
+
+	g_assert_cmpstr(variables_nearest("VPMM_PAGESIZE"), ==, "VPMM_PAGE_SIZE");
+	g_assert_cmpstr(variables_nearest("VPMM_PAGE"), ==, "VPMM_PAGES");
+	g_assert_cmpstr(variables_nearest("VPMM_LIMITS"), ==, "VPMM_LIMIT");
+	g_assert_cmpstr(variables_nearest("VPMM_BACKENT"), ==, "VPMM_BACKEND");
+	g_assert_cmpstr(variables_nearest("VPMM_CAPACITY"), ==, "VPMM_HOST_CAPACITY");
+	g_assert_cmpstr(variables_nearest("VPMM_SCRUBB"), ==, "VPMM_SCRUB");
+	g_assert_nonnull(variables_nearest(endless));
+	g_assert_nonnull(variables_nearest(""));
+	g_free(endless);
+}
+
+/* The log has a misspelt variable where it has warnings, and says nothing else of it. */
+static void test_misspelt(void)
+{
+	if (g_test_subprocess()) {
+		struct vpmm_opts opts = { .size = sizeof(opts) };
+		struct vpmm_pool *pool;
+
+		assert_ok(vpmm_pool_create(&pool, NULL));
+		vpmm_pool_destroy(pool);
+		assert_ok(vpmm_opts_from_env(&opts));
+		return;
+	}
+	clear_env();
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	g_setenv("VPMM_PAGESIZE", "4M", TRUE);
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr_unmatched("*VPMM_PAGESIZE*");
+	g_setenv("VPMM_LOG", "error", TRUE);
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_stderr_unmatched("*VPMM_PAGESIZE*");
+	g_setenv("VPMM_LOG", "warning", TRUE);
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr("*vpmm: warning: VPMM_PAGESIZE *VPMM_PAGE_SIZE*"
+				  "vpmm: warning: VPMM_PAGESIZE *VPMM_PAGE_SIZE*");
+	g_unsetenv("VPMM_PAGESIZE");
 	clear_env();
 }
 
@@ -344,6 +450,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/env-set", test_env_set);
 	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
+	g_test_add_func("/settings/keep", test_keep);
+	g_test_add_func("/settings/unknown", test_unknown);
+	g_test_add_func("/settings/nearest", test_nearest);
+	g_test_add_func("/settings/misspelt", test_misspelt);
 	g_test_add_func("/settings/opts-bad", test_opts_bad);
 	g_test_add_func("/settings/opts-over-env", test_opts_over_env);
 	g_test_add_func("/settings/defaults", test_defaults);

@@ -46,6 +46,16 @@ static int look_at(const char *backend, struct choice *choice)
 	return !err && opts.pages ? judge_pages(opts) : err;
 }
 
+/* The library's hint names the variable, which an option overrules. */
+static void hint_at_option(int err)
+{
+	const char *text = fail_text(), *end = strchr(text, '\n');
+
+	if (end)
+		fail_set(err, "%.*s\nwithout a GPU, --backend=host runs on ordinary memory, as VPMM_BACKEND=host does "
+			 "without the option", (int)(end - text), text);
+}
+
 static int look_automatically(struct choice *choice)
 {
 	int err;
@@ -57,7 +67,7 @@ static int look_automatically(struct choice *choice)
 	}
 	if (err != -ENODEV)
 		return err;
-	choice->why = g_strdup_printf("auto found no device: %s", fail_text());
+	choice->why = g_strdup_printf("auto found no device: %.*s", (int)strcspn(fail_text(), "\n"), fail_text());
 	err = look_at("host", choice);
 	if (err)
 		g_free(choice->why);
@@ -83,6 +93,8 @@ int choose_backend(const char *name, struct choice *choice)
 	err = look_at(name, choice);
 	if (!err)
 		choice->why = g_strdup(from_env ? "VPMM_BACKEND says so" : "--backend says so");
+	else if (err == -ENODEV && !from_env)
+		hint_at_option(err);
 	return err;
 }
 

@@ -76,7 +76,10 @@ void pool_settings_collect(struct pool_settings *settings, const struct choice *
 	add_number(settings, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
 	add_number(settings, "VPMM_OVERHEAD", (uint64_t)info->overhead, false);
 	add_bound(settings, "VPMM_LIMIT", info->limit, "none");
-	add_bound(settings, "VPMM_KEEP", info->keep, "all");
+	if (info->keep)
+		add_bound(settings, "VPMM_KEEP", info->keep, "all");
+	else
+		add_word(settings, "VPMM_KEEP", "none");
 	add_word(settings, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);
 	add_word(settings, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
 	if (strcmp(info->backend, "host") != 0)

@@ -12,6 +12,7 @@
 #include "json.h"
 #include "pool-settings.h"
 #include "units.h"
+#include "variables.h"
 
 #define PROGRAM "vpmm-info"
 
@@ -122,9 +123,32 @@ static void print_setting(const struct pool_setting *setting)
 	printf("  %-28s%-32s%s\n", setting->variable, value, setting->source);
 }
 
+/* A heading over the first; @data says whether it is there. */
+static void print_unknown(void *data, const char *name)
+{
+	bool *headed = data;
+	char *printable = g_strescape(name, NULL);
+
+	if (!*headed)
+		printf("\nWarning: variables that are none of the library's\n");
+	*headed = true;
+	units_print_wrapped(stdout, 4, "  %s: the nearest is %s", printable, variables_nearest(name));
+	g_free(printable);
+}
+
+static void add_unknown(void *data, const char *name)
+{
+	/* JSON escapes in other ways. */
+	char *printable = g_strdelimit(g_strescape(name, NULL), "\\\"", '?');
+
+	json_string(data, printable, variables_nearest(name));
+	g_free(printable);
+}
+
 static void print_text(const struct report *report)
 {
 	const struct vpmm_info *info = &report->choice->info;
+	bool headed = false;
 
 	printf("%-30s%s\n", "libvpmm", vpmm_version());
 	units_print_wrapped(stdout, 30, "%-30s%s (%s)", "backend", info->backend, report->choice->why);
@@ -144,6 +168,7 @@ static void print_text(const struct report *report)
 	printf("\nSettings in force, and where each is from\n");
 	for (unsigned int i = 0; i < report->settings.n; i++)
 		print_setting(&report->settings.all[i]);
+	variables_each_unknown(print_unknown, &headed);
 }
 
 static void print_json(const struct report *report)
@@ -175,6 +200,9 @@ static void print_json(const struct report *report)
 		json_string(&json, "source", setting->source);
 		json_close(&json);
 	}
+	json_close(&json);
+	json_open(&json, "unknown_variables");
+	variables_each_unknown(add_unknown, &json);
 	json_close(&json);
 	json_end(&json);
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The environment variables of the library by name. Needs nothing else of the library: vpmm-info has it too. */
+#ifndef VARIABLES_H
+#define VARIABLES_H
+
+/* Every variable that the library reads, and NULL at the end. */
+extern const char *const variables_known[];
+
+/**
+ * variables_nearest() - the known variable that a name comes closest to
+ * @name: of a variable
+ *
+ * Return: the name that takes the fewest characters inserted, left out or replaced.
+ */
+const char *variables_nearest(const char *name);
+
+/**
+ * variables_each_unknown() - find variables that nobody reads, though they look like the library's
+ * @fn: is called for each variable of the environment whose name begins with VPMM_, but not with VPMM_TEST_, and is none
+ *	of those that are known
+ * @data: passed to @fn
+ *
+ * Context: no other thread may change the environment.
+ */
+void variables_each_unknown(void (*fn)(void *data, const char *name), void *data);
+
+#endif /* VARIABLES_H */
