@@ -34,6 +34,8 @@ done
 mkdir -p "$work/tree/include"
 cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" "$work/tree"
 cp "$top_srcdir/include/vpmm.h" "$work/tree/include"
+# distcheck has a source that is read-only; the copy has to go away again.
+chmod -R u+w "$work/tree"
 
 # refuses SENTENCE ARGUMENTS: complains unless configure fails for this reason
 refuses()
