@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "error.h"
 #include "host-device.h"
 #include "host-ranges.h"
@@ -83,7 +84,7 @@ static int device_new(int ordinal, struct host_device **dev)
 	ret = read_limits(&capacity, &mapping_limit);
 	if (ret)
 		return ret;
-	fd = memfd_create("vpmm-host", MFD_CLOEXEC);
+	fd = descriptor_raise(memfd_create("vpmm-host", MFD_CLOEXEC));
 	if (fd < 0)
 		return error_set(-ENOMEM, "memfd_create for the memory of host device %d: %s", ordinal,
 				 g_strerror(errno));

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the process has or may have: standard descriptors, descriptors at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "fixture.h"
+#include "pool.h"
+
+#define MOST_DESCRIPTORS 1024
+
+/* Which descriptors are open. */
+struct descriptors {
+	bool open[MOST_DESCRIPTORS];
+};
+
+static void descriptors_read(struct descriptors *found)
+{
+	*found = (struct descriptors){ 0 };
+	for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
+		found->open[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Closes the standard descriptors from @first on, and puts them aside. */
+static void standard_close(int saved[3], int first)
+{
+	for (int fd = first; fd <= STDERR_FILENO; fd++) {
+		saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+		g_assert_cmpint(saved[fd], >=, 100);
+		close(fd);
+	}
+}
+
+static void standard_restore(const int saved[3], int first)
+{
+	for (int fd = first; fd <= STDERR_FILENO; fd++) {
+		g_assert_cmpint(dup2(saved[fd], fd), ==, fd);
+		close(saved[fd]);
+	}
+}
+
+static rlim_t limit(int resource, rlim_t soft)
+{
+	struct rlimit limits;
+	rlim_t before;
+
+	g_assert_cmpint(getrlimit(resource, &limits), ==, 0);
+	before = limits.rlim_cur;
+	limits.rlim_cur = soft;
+	g_assert_cmpint(setrlimit(resource, &limits), ==, 0);
+	return before;
+}
+
+/* In a program started without some of them, a pool of either kind of memory takes no standard descriptor. */
+static void test_standard_descriptors(void)
+{
+	for (int first = STDIN_FILENO; first <= STDERR_FILENO; first++) {
+		struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 2 };
+		struct descriptors before, after;
+		struct vpmm_pool *pool;
+		int saved[3], err;
+		void *ptr;
+
+		standard_close(saved, first);
+		descriptors_read(&before);
+		err = vpmm_pool_create(&pool, &opts);
+		if (!err)
+			err = vpmm_malloc(pool, &ptr, PAGE, NULL);
+		descriptors_read(&after);
+		standard_restore(saved, first);
+
+		assert_ok(err);
+		for (int fd = first; fd <= STDERR_FILENO; fd++)
+			g_assert_false(after.open[fd]);
+		assert_ok(vpmm_free(pool, ptr, NULL));
+		vpmm_pool_destroy(pool);
+		fixture_assert_nothing_left();
+	}
+}
+
+/* What is logged to a closed standard error is nowhere to be found, least of all in memory. */
+static void test_log_is_not_memory(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .log_level = VPMM_LOG_DEBUG };
+	struct vpmm_pool *pool, *other;
+	unsigned char *block = NULL;
+	int saved[3], err;
+
+	standard_close(saved, STDERR_FILENO);
+	err = vpmm_pool_create(&pool, &opts);
+	if (!err)
+		err = vpmm_malloc(pool, (void **)&block, PAGE, NULL);
+	if (!err)
+		memset(block, 0xa5, PAGE);
+	if (!err)
+		err = vpmm_pool_create(&other, &opts);
+	standard_restore(saved, STDERR_FILENO);
+
+	assert_ok(err);
+	for (size_t i = 0; i < PAGE; i++)
+		g_assert_cmpint(block[i], ==, 0xa5);
+	pool->log.level = other->log.level = VPMM_LOG_NONE;
+	vpmm_pool_destroy(other);
+	assert_ok(vpmm_free(pool, block, NULL));
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/* A program that a pool's program executes has nothing of the pool. */
+static void test_close_on_exec(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 1 };
+	struct descriptors before, after;
+	struct vpmm_pool *pool;
+	int saved[3], err;
+
+	standard_close(saved, STDOUT_FILENO);
+	descriptors_read(&before);
+	err = vpmm_pool_create(&pool, &opts);
+	descriptors_read(&after);
+	standard_restore(saved, STDOUT_FILENO);
+
+	assert_ok(err);
+	for (int fd = 0; fd < MOST_DESCRIPTORS; fd++) {
+		if (after.open[fd] && !before.open[fd])
+			g_assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	}
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/* With no number above standard error to be had, there is no pool, and no descriptor either. */
+static void test_only_standard_descriptors(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED };
+	struct descriptors before, after;
+	struct vpmm_pool *pool = NULL;
+	int saved[3], err;
+	rlim_t files;
+
+	standard_close(saved, STDOUT_FILENO);
+	descriptors_read(&before);
+	files = limit(RLIMIT_NOFILE, STDERR_FILENO + 1);
+	err = vpmm_pool_create(&pool, &opts);
+	limit(RLIMIT_NOFILE, files);
+	descriptors_read(&after);
+	standard_restore(saved, STDOUT_FILENO);
+
+	g_assert_cmpint(err, ==, -ENOMEM);
+	g_assert_null(pool);
+	g_assert_nonnull(strstr(vpmm_last_error(), "memfd_create"));
+	g_assert_cmpmem(&after, sizeof(after), &before, sizeof(before));
+	fixture_assert_nothing_left();
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/resources/standard-descriptors", test_standard_descriptors);
+	g_test_add_func("/resources/log-is-not-memory", test_log_is_not_memory);
+	g_test_add_func("/resources/close-on-exec", test_close_on_exec);
+	g_test_add_func("/resources/only-standard-descriptors", test_only_standard_descriptors);
+	return g_test_run();
+}
