@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -170,22 +171,46 @@ void host_device_give(struct host_device *dev, uint64_t size)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
+static int check_file_limit(const struct host_device *dev, uint64_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || dev->file_size + size <= limit.rlim_cur)
+		return 0;
+	return error_set(-ENOMEM, "file size: the memory of host device %d is a file of %" G_GUINT64_FORMAT " bytes, and"
+			 " %" G_GUINT64_FORMAT " more would exceed the file size limit, RLIMIT_FSIZE, of %"
+			 G_GUINT64_FORMAT, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
+}
+
+static int file_grow(struct host_device *dev, uint64_t size)
+{
+	int ret = check_file_limit(dev, size);
+
+	if (ret)
+		return ret;
+	if (ftruncate(dev->fd, (off_t)(dev->file_size + size)))
+		return error_set(-ENOMEM, "ftruncate for %" G_GUINT64_FORMAT " bytes of memory of host device %d: %s",
+				 size, dev->ordinal, g_strerror(errno));
+	dev->file_size += size;
+	return 0;
+}
+
 int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset)
 {
+	uint64_t end;
 	int ret;
 
 	pthread_mutex_lock(&lock);
 	ret = take(dev, size);
 	if (ret || host_ranges_take(dev->ranges, size, offset))
 		goto unlock;
-	if (ftruncate(dev->fd, (off_t)(dev->file_size + size))) {
-		ret = error_set(-ENOMEM, "ftruncate for %" G_GUINT64_FORMAT " bytes of memory of host device %d: %s",
-				size, dev->ordinal, g_strerror(errno));
+	end = dev->file_size;
+	ret = file_grow(dev, size);
+	if (ret)
 		dev->used -= size;
-		goto unlock;
-	}
-	*offset = dev->file_size;
-	dev->file_size += size;
+	else
+		*offset = end;
 unlock:
 	pthread_mutex_unlock(&lock);
 	return ret;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the process has or may have: standard descriptors, descriptors at all. */
+/* What the process has or may have: standard descriptors, descriptors at all, sizes of files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -156,6 +156,28 @@ static void test_only_standard_descriptors(void)
 	fixture_assert_nothing_left();
 }
 
+/* Under a limit of file sizes the pool has what fits; beyond that requests fail, and the program lives. */
+static void test_file_size(void)
+{
+	struct fixture f;
+	void *held, *none = NULL;
+	rlim_t before;
+
+	before = limit(RLIMIT_FSIZE, 4 * PAGE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	held = memset(fixture_malloc(&f, 3, f.streams[0]), 1, 3 * PAGE);
+
+	assert_error(vpmm_malloc(f.pool, &none, 2 * PAGE, f.streams[0]), ENOMEM, "file size limit, RLIMIT_FSIZE, of 8388608");
+
+	g_assert_null(none);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, held, f.streams[0]);
+	fixture_malloc(&f, 4, f.streams[0]);
+	limit(RLIMIT_FSIZE, before);
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -163,5 +185,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/resources/log-is-not-memory", test_log_is_not_memory);
 	g_test_add_func("/resources/close-on-exec", test_close_on_exec);
 	g_test_add_func("/resources/only-standard-descriptors", test_only_standard_descriptors);
+	g_test_add_func("/resources/file-size", test_file_size);
 	return g_test_run();
 }
