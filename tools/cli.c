@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "fail.h"
 #include "vpmm.h"
@@ -21,6 +27,28 @@ int cli_finish_output(const char *what)
 	/* A line that was flushed before has left its error in the stream, but not in errno. */
 	fail_set(-EIO, "writing %s failed%s%s", what, errno ? ": " : "", errno ? g_strerror(errno) : "");
 	return cli_refuse(fail_text());
+}
+
+static bool is_closed(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+}
+
+/*
+ * A file of a library or of the driver must not get the number of a standard descriptor, so a closed one is occupied,
+ * by a path: it can be neither read nor written.
+ */
+static int check_standard_descriptors(void)
+{
+	bool silent = is_closed(STDOUT_FILENO);
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (is_closed(fd) && open("/", O_PATH) != fd) {
+			fail_set(-EBADF, "descriptor %d is closed", fd);
+			return cli_refuse(fail_text());
+		}
+	}
+	return silent ? cli_refuse("standard output is closed") : 0;
 }
 
 static int print_help(GOptionContext *context)
@@ -46,10 +74,16 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 		{ "version", 'V', 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL },
 		G_OPTION_ENTRY_NULL
 	};
-	GOptionContext *context = g_option_context_new(cli->summary);
+	GOptionContext *context;
 	GError *error = NULL;
 	bool parsed;
 
+	*status = check_standard_descriptors();
+	if (*status)
+		return false;
+	/* Without the signal the write that exceeds a limit of file sizes fails, and the tool can say so. */
+	signal(SIGXFSZ, SIG_IGN);
+	context = g_option_context_new(cli->summary);
 	/* GLib's own --help exits with 0 even if nothing could be written. */
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_add_main_entries(context, cli->entries, NULL);

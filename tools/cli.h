@@ -21,7 +21,7 @@ struct cli {
 };
 
 /**
- * cli_parse() - parse the command line, and answer --help and --version
+ * cli_parse() - parse the command line, and answer --help and --version; refuse to go on without standard output
  * @cli: the command line of the tool; its name is that of g_set_prgname()
  * @argc: as main() has it; only what no option takes is left
  * @argv: as main() has it
