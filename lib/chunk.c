@@ -4,6 +4,7 @@
 #include "chunk.h"
 #include "error.h"
 #include "pool.h"
+#include "room.h"
 
 int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole)
 {
@@ -12,21 +13,26 @@ int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, str
 	/* The device aligns to powers of two only; what is in front of a page is left. */
 	size_t align = page_size & -page_size, spare = page_size - align;
 	size_t wanted = MAX(pool->settings.va_size, needed);
-	size_t size = wanted;
+	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
+	bool limited = size < wanted;
 	struct error_kept kept;
 	uint64_t base, addr;
 	int err;
 
+	err = room_check(size + spare, map == &pool->spans);
+	if (err)
+		return error_add(err, "reserving %zu bytes of address space", size);
 	error_keep(&kept);
 	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed)
 		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);
 	error_restore(&kept);
+	room_add(size + spare);
 	addr = (base + page_size - 1) / page_size * page_size;
 	if (size < wanted)
-		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu", size,
-			wanted);
+		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
+			wanted, limited ? ", to leave room for the rest of the process within RLIMIT_AS" : "");
 	else
 		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
 			size, addr);
@@ -44,7 +50,11 @@ int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, stru
 
 static int chunk_give_back(struct backend *be, const struct chunk *chunk)
 {
-	return be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+	int err = be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+
+	if (!err)
+		room_sub(chunk->size + chunk->spare);
+	return err;
 }
 
 void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)

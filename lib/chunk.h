@@ -18,9 +18,11 @@ struct vpmm_pool;
  * @hole: receives the chunk's one region
  *
  * It has the size that is set, or @needed if that is more. Where so much address space is not to be had (virtual GPUs,
- * WSL, resource limits), half as much will often do, down to @needed.
+ * WSL), half as much will often do, down to @needed. Where RLIMIT_AS says how much there is, room.h says how much of it
+ * is taken.
  *
- * Return: 0, or what the backend's reserve returns.
+ * Return: 0, -ENOMEM where @needed would leave too little to the rest of the process, or what the backend's reserve
+ * returns.
  */
 int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole);
 

@@ -13,6 +13,7 @@
 #include "host-device.h"
 #include "host-small.h"
 #include "host-stream.h"
+#include "room.h"
 
 #define BLOCK_UNIT ((size_t)512)
 #define SEGMENT_SIZE ((size_t)32 << 20)
@@ -240,7 +241,9 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	void *memory;
 	int ret;
 
-	ret = host_device_take(small->dev, size);
+	ret = room_check(size, true);
+	if (!ret)
+		ret = host_device_take(small->dev, size);
 	if (ret)
 		return ret;
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -251,6 +254,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	}
 	/* A program that touches little of much memory is to take little of the machine's. */
 	madvise(memory, size, MADV_NOHUGEPAGE);
+	room_add(size);
 	segment = g_new0(struct segment, 1);
 	segment->va = (uintptr_t)memory;
 	segment->size = size;
@@ -278,6 +282,7 @@ static void segment_free(struct host_small *small, struct segment *segment)
 		g_free(block);
 	}
 	munmap((void *)(uintptr_t)segment->va, segment->size);
+	room_sub(segment->size);
 	small->held -= segment->size;
 	host_device_give(small->dev, segment->size);
 	g_free(segment);

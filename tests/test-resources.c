@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the process has or may have: standard descriptors, descriptors at all, sizes of files. */
+/* What the process has or may have: standard descriptors, descriptors at all, sizes of files, address space. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "pool.h"
+#include "sanitized.h"
 
 #define MOST_DESCRIPTORS 1024
 
@@ -178,6 +179,118 @@ static void test_file_size(void)
 	fixture_close(&f);
 }
 
+/* Lets the process have so many bytes of address space more. */
+static void limit_space(size_t more)
+{
+	char *text = NULL;
+
+	g_assert_true(g_file_get_contents("/proc/self/statm", &text, NULL, NULL));
+	limit(RLIMIT_AS, g_ascii_strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) + more);
+	g_free(text);
+}
+
+static void run_limited(void)
+{
+	if (SANITIZED) {
+		g_test_skip("a sanitizer needs more address space than any limit leaves");
+		return;
+	}
+	if (!g_file_test("/proc/self/statm", G_FILE_TEST_EXISTS)) {
+		g_test_skip("/proc does not say how much address space is in use");
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
+/* Allocates until it fails, and then for want of address space; the heap has some all the same. */
+static void fill(struct vpmm_opts opts, size_t size)
+{
+	const size_t space = (size_t)256 << 20;
+	struct fixture f;
+	char *heap;
+	void *ptr;
+
+	opts.va_size = 0;
+	g_setenv("VPMM_HOST_CAPACITY", "1T", TRUE);
+	limit_space(space);
+	fixture_open(&f, opts);
+	while (!vpmm_malloc(f.pool, &ptr, size, f.streams[0]))
+		;
+	g_assert_nonnull(strstr(vpmm_last_error(), "address space: "));
+	g_assert_nonnull(strstr(vpmm_last_error(), "RLIMIT_AS"));
+	g_assert_cmpuint(fixture_stats(&f).mapped + fixture_stats(&f).small_mapped, >, space / 8);
+	heap = g_try_malloc(space / 64);
+	g_assert_nonnull(heap);
+	g_free(heap);
+	fixture_close(&f);
+}
+
+static void test_fill_with_least(void)
+{
+	if (!g_test_subprocess())
+		run_limited();
+	else
+		fill((struct vpmm_opts){ FIXTURE_PACKED }, 512);
+}
+
+static void test_fill_with_small(void)
+{
+	if (!g_test_subprocess())
+		run_limited();
+	else
+		fill((struct vpmm_opts){ FIXTURE_PACKED }, 5000);
+}
+
+static void test_fill_with_large(void)
+{
+	if (!g_test_subprocess())
+		run_limited();
+	else
+		fill((struct vpmm_opts){ FIXTURE_PACKED }, 3 * PAGE + 512);
+}
+
+static void test_fill_with_pages(void)
+{
+	if (!g_test_subprocess())
+		run_limited();
+	else
+		fill((struct vpmm_opts){ FIXTURE_OPTS }, PAGE);
+}
+
+static void test_fill_driver(void)
+{
+	if (!g_test_subprocess())
+		run_limited();
+	else
+		fill((struct vpmm_opts){ FIXTURE_OPTS }, 5000);
+}
+
+/* A third of what there is can be had in one piece, beside another pool too; the log says that there is a limit. */
+static void test_space_is_used(void)
+{
+	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)1 << 40,
+					.log_level = VPMM_LOG_WARNING };
+	const size_t space = (size_t)1 << 30;
+	struct fixture f, g;
+
+	if (!g_test_subprocess()) {
+		run_limited();
+		return;
+	}
+	limit_space(space);
+	fixture_open(&f, opts);
+	g_assert_nonnull(strstr(f.log->str, "instead of 1099511627776"));
+	g_assert_nonnull(strstr(f.log->str, "RLIMIT_AS"));
+	fixture_open(&g, opts);
+	fixture_malloc_bytes(&f, 4096, f.streams[0]);
+	fixture_malloc_bytes(&g, 4096, g.streams[0]);
+	fixture_malloc_bytes(&g, space / 3, g.streams[0]);
+	fixture_close_beside(&g);
+	fixture_malloc_bytes(&f, space / 3, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -186,5 +299,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/resources/close-on-exec", test_close_on_exec);
 	g_test_add_func("/resources/only-standard-descriptors", test_only_standard_descriptors);
 	g_test_add_func("/resources/file-size", test_file_size);
+	g_test_add_func("/resources/fill-with-least", test_fill_with_least);
+	g_test_add_func("/resources/fill-with-small", test_fill_with_small);
+	g_test_add_func("/resources/fill-with-large", test_fill_with_large);
+	g_test_add_func("/resources/fill-with-pages", test_fill_with_pages);
+	g_test_add_func("/resources/fill-driver", test_fill_driver);
+	g_test_add_func("/resources/space-is-used", test_space_is_used);
 	return g_test_run();
 }
