@@ -564,16 +564,15 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 
 int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 {
-	uint64_t before;
+	uint64_t bytes;
 	int err;
 
 	err = call_begin(&pool, "vpmm_pool_trim");
 	if (err)
 		return err;
-	before = pool->extents.given_back;
-	err = trim_pool(pool, keep);
+	err = trim_pool(pool, keep, released ? &bytes : NULL);
 	if (!err && released)
-		*released = pool->extents.given_back - before;
+		*released = bytes;
 	return call_end(pool, "vpmm_pool_trim", err);
 }
 

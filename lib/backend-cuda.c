@@ -174,7 +174,7 @@ static void context_put(struct cuda *cuda)
 static int has_pool_calls(void)
 {
 	return drv.cuMemPoolCreate && drv.cuMemPoolDestroy && drv.cuMemPoolSetAttribute && drv.cuMemPoolGetAttribute &&
-	       drv.cuMemAllocFromPoolAsync && drv.cuMemFreeAsync;
+	       drv.cuMemPoolTrimTo && drv.cuMemAllocFromPoolAsync && drv.cuMemFreeAsync;
 }
 
 /* A memory pool of our own leaves the settings of the device's default one to the program. */
@@ -635,6 +635,19 @@ static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return 0;
 }
 
+/* The memory pool is this backend's own, so nothing is taken from what the program keeps in the device's default one. */
+static int cuda_small_trim(struct backend *be, uint64_t keep)
+{
+	drv_mem_pool pool = cuda_of(be)->pool;
+	drv_result result;
+
+	if (!pool)
+		return 0;
+	relax();
+	result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
+	return result ? cuda_fail(result, "", "cuMemPoolTrimTo of %" G_GUINT64_FORMAT " bytes", keep) : 0;
+}
+
 const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.roams = true,
@@ -665,4 +678,5 @@ const struct backend_ops backend_cuda = {
 	.small_alloc = cuda_small_alloc,
 	.small_free = cuda_small_free,
 	.small_held = cuda_small_held,
+	.small_trim = cuda_small_trim,
 };

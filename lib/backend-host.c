@@ -290,6 +290,15 @@ static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return ret;
 }
 
+static int host_trim(struct backend *be, uint64_t keep)
+{
+	int ret = check_entered(be, "small_trim");
+
+	if (!ret)
+		host_small_trim(host_backend(be)->small, keep);
+	return ret;
+}
+
 void backend_host_left(struct host_left *left)
 {
 	host_space_count(&left->reservations, &left->handles, &left->mappings);
@@ -328,4 +337,5 @@ const struct backend_ops backend_host = {
 	.small_alloc = host_alloc,
 	.small_free = host_free,
 	.small_held = host_held,
+	.small_trim = host_trim,
 };

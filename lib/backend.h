@@ -91,6 +91,9 @@ struct backend_info {
  *	backend's own that keeps what it has.
  * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
  * @small_held: bytes that this memory pool holds, now and at most so far.
+ * @small_trim: give what it holds and nothing is allocated in back to the device, as long as it holds @keep bytes or
+ *	more without it. Does not wait: what was freed and whose completion the host has not seen, by event_query,
+ *	event_sync or sync, may stay.
  */
 struct backend_ops {
 	const char *name;
@@ -128,6 +131,7 @@ struct backend_ops {
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
 	int (*small_held)(struct backend *be, uint64_t *bytes, uint64_t *peak);
+	int (*small_trim)(struct backend *be, uint64_t keep);
 };
 
 /* What an open device starts with; a backend's own structure has it as its first member. */
@@ -152,7 +156,7 @@ int backend_open(const char *name, const int *device, struct backend **be);
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
 	X(stream_capture) X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) \
-	X(clear) X(small_alloc) X(small_free) X(small_held)
+	X(clear) X(small_alloc) X(small_free) X(small_held) X(small_trim)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,

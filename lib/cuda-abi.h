@@ -210,6 +210,7 @@ enum {
 	X(cuMemPoolDestroy,, (drv_mem_pool pool)) \
 	X(cuMemPoolSetAttribute,, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
 	X(cuMemPoolGetAttribute,, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
+	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
 	X(cuMemAllocFromPoolAsync,, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
 	X(cuMemFreeAsync,, (drv_deviceptr va, drv_stream stream))
 
@@ -232,7 +233,6 @@ enum {
 	X(cuMemAlloc, _v2, (drv_deviceptr *va, size_t size)) \
 	X(cuMemFree, _v2, (drv_deviceptr va)) \
 	X(cuMemAllocAsync,, (drv_deviceptr *va, size_t size, drv_stream stream)) \
-	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
 	X(cuMemcpyDtoH, _v2, (void *to, drv_deviceptr from, size_t size)) \
 	X(cuMemcpyHtoD, _v2, (drv_deviceptr to, const void *from, size_t size)) \
 	X(cuMemcpyDtoHAsync, _v2, (void *to, drv_deviceptr from, size_t size, drv_stream stream)) \

@@ -87,6 +87,9 @@ static void say_room(struct vpmm_pool *pool, GString *text, struct CUstream_st *
 				       query_largest(pool, stream, MIN(info.memory_free,
 								       extent_room(&pool->extents))));
 	say_pending(pool, text);
+	if (small)
+		g_string_append_printf(text, "; the driver's allocator holds %" PRIu64 " bytes for requests below a "
+				       "page, of which %" PRIu64 " are live", small, pool->small_live);
 	ours = pool->extents.held + small;
 	used = info.memory_total - info.memory_free;
 	g_string_append_printf(text, "; others hold %" PRIu64 " bytes of the device", used > ours ? used - ours : 0);

@@ -540,3 +540,20 @@ void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak)
 	*peak = small->peak;
 	pthread_mutex_unlock(&small->lock);
 }
+
+void host_small_trim(struct host_small *small, uint64_t keep)
+{
+	struct segment *segment, **link;
+
+	pthread_mutex_lock(&small->lock);
+	reap(small);
+	for (link = &small->segments; (segment = *link);) {
+		if (!segment_unused(segment) || small->held - segment->size < keep) {
+			link = &segment->next;
+			continue;
+		}
+		*link = segment->next;
+		segment_free(small, segment);
+	}
+	pthread_mutex_unlock(&small->lock);
+}

@@ -74,4 +74,15 @@ bool host_small_has(struct host_small *small, uint64_t va, size_t size);
  */
 void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak);
 
+/**
+ * host_small_trim() - give segments that nobody uses back to the device
+ * @small: the allocator
+ * @keep: bytes that it holds on to
+ *
+ * What was freed at a point in a stream that is not complete stays.
+ *
+ * Context: any thread.
+ */
+void host_small_trim(struct host_small *small, uint64_t keep);
+
 #endif /* HOST_SMALL_H */

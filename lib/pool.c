@@ -253,7 +253,7 @@ static int pool_malloc_small(struct vpmm_pool *pool, uint64_t *addr, size_t size
 	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
 		err = pressure_relieve(pool, size, stream, handle, round);
 		if (!err)
-			err = trim_pool(pool, 0);
+			err = trim_pool(pool, 0, NULL);
 		if (!err)
 			err = pool_try_small(pool, addr, size, handle);
 	}
@@ -332,6 +332,7 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 void pool_forget_small(struct vpmm_pool *pool, const struct small *small)
 {
 	pool->small_live -= small->size;
+	pool->small_freed = true;
 	pool->extents.apart = pool->small_live;
 	g_hash_table_remove(pool->small, &small->addr);
 }

@@ -9,6 +9,7 @@
 #include "pool.h"
 #include "pressure.h"
 #include "span.h"
+#include "trim.h"
 #include "zombie.h"
 
 int pressure_release(struct vpmm_pool *pool)
@@ -25,7 +26,26 @@ int pressure_release(struct vpmm_pool *pool)
 	if (err)
 		return err;
 	span_return_all(pool);
-	return span_trim(pool, 0);
+	err = span_trim(pool, 0);
+	return err ? err : trim_small(pool, 0, NULL);
+}
+
+/*
+ * What the driver's allocator may give back once the device is idle. The pool has no event of the frees, and a single
+ * one that is pending keeps tens of megabytes from being given back.
+ */
+static uint64_t small_pending(struct vpmm_pool *pool)
+{
+	uint64_t held = 0, peak;
+	struct error_kept kept;
+
+	if (!pool->small_freed)
+		return 0;
+	error_keep(&kept);
+	if (pool->backend->ops->small_held(pool->backend, &held, &peak))
+		held = 0;
+	error_restore(&kept);
+	return held > pool->small_live ? held - pool->small_live : 0;
 }
 
 /* What all streams keep from others, as nobody knows when they are past it. */
@@ -53,17 +73,21 @@ static bool is_pending(struct vpmm_pool *pool, uint64_t kept)
 	return false;
 }
 
-/* Whether a request could be served with what is free, what is pending, and what the device has; -ENOMEM: it could not. */
-static int judge(struct vpmm_pool *pool, size_t size, uint64_t pending)
+/*
+ * Whether a request could be served with what is free, what is pending, and what the device has, @back bytes that it may
+ * get back included; -ENOMEM: it could not.
+ */
+static int judge(struct vpmm_pool *pool, size_t size, uint64_t pending, uint64_t back)
 {
 	struct backend_info info;
+	uint64_t room;
 	int err;
 
 	err = pool->backend->ops->info(pool->backend, &info);
 	if (err)
 		return err;
-	return pool_mapped(pool) - pool_live(pool) + pending + MIN(info.memory_free, extent_room(&pool->extents)) < size ?
-	       -ENOMEM : 0;
+	room = MIN(info.memory_free + back, extent_room(&pool->extents));
+	return pool_mapped(pool) - pool_live(pool) + pending + room < size ? -ENOMEM : 0;
 }
 
 int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle)
@@ -75,7 +99,7 @@ int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, st
 	if (err || !pool->holds.head)
 		return err;
 	/* No stream is to wait for others for what cannot be had either way. */
-	err = judge(pool, size, withheld(pool) + hold_pending(pool));
+	err = judge(pool, size, withheld(pool) + hold_pending(pool), 0);
 	return err ? err : hold_meet(pool, stream, handle, block);
 }
 
@@ -88,6 +112,8 @@ static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 
 	error_keep(&why);
 	err = events ? stream_sync_busy(&pool->streams) : cache_settle_all(pool);
+	if (!err && !events)
+		pool->small_freed = false;
 	if (err == -EBUSY) {
 		error_restore(&why);
 		err = -ENOMEM;
@@ -97,16 +123,16 @@ static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 
 int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stream, struct CUstream_st *handle)
 {
-	uint64_t kept = withheld(pool), held = hold_pending(pool);
+	uint64_t kept = withheld(pool), held = hold_pending(pool), small = small_pending(pool);
 	int err;
 
-	if (!is_pending(pool, kept + held))
+	if (!is_pending(pool, kept + held + small))
 		return -ENOMEM;
-	err = judge(pool, size, kept + held);
+	err = judge(pool, size, kept + held, small);
 	if (err)
 		return err;
 	log_add(&pool->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise", size);
-	err = wait_for_all(pool, kept);
+	err = wait_for_all(pool, kept || small);
 	if (err)
 		return err;
 	hold_synced(pool, handle, stream->captured);

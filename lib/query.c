@@ -4,6 +4,7 @@
 #include "pool.h"
 #include "query.h"
 #include "span.h"
+#include "trim.h"
 
 /* Whether a request of so many units could be served; of two next to each other the smaller, where not both can. */
 typedef bool (*could_fn)(struct vpmm_pool *pool, struct stream *stream, uint64_t size, uint64_t room);
@@ -87,30 +88,46 @@ static void forecast_small(size_t size, uint64_t room, struct vpmm_forecast *for
 	forecast->calls = 1;
 }
 
-int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, struct vpmm_forecast *forecast)
+static int foretell(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+		    uint64_t *room, struct vpmm_forecast *forecast)
 {
 	size_t bytes = pool_round(pool, size);
 	struct backend_info info;
+	int err;
+
+	err = pool->backend->ops->info(pool->backend, &info);
+	if (err)
+		return err;
+	*room = MIN(info.memory_free, extent_room(&pool->extents));
+	if (!size)
+		forecast->way = VPMM_WAY_REUSE;
+	else if (bytes && pool->settings.paged)
+		err = paged_forecast(pool, bytes, stream, *room, forecast);
+	else if (bytes)
+		err = packed_forecast(pool, bytes, stream, handle, *room, forecast);
+	else
+		forecast_small(size, *room, forecast);
+	return err;
+}
+
+int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, struct vpmm_forecast *forecast)
+{
 	struct stream *stream;
 	uint64_t room;
 	int err;
 
 	*forecast = (struct vpmm_forecast){ .size = forecast->size };
 	err = stream_get(&pool->streams, handle, &stream);
-	if (!err)
-		err = pool->backend->ops->info(pool->backend, &info);
 	if (err)
 		return err;
 	pool_begin_central(pool, stream, handle);
-	room = MIN(info.memory_free, extent_room(&pool->extents));
-	if (!size)
-		forecast->way = VPMM_WAY_REUSE;
-	else if (bytes && pool->settings.paged)
-		err = paged_forecast(pool, bytes, stream, room, forecast);
-	else if (bytes)
-		err = packed_forecast(pool, bytes, stream, handle, room, forecast);
-	else
-		forecast_small(size, room, forecast);
+	err = foretell(pool, size, stream, handle, &room, forecast);
+	/* Before it fails, the request takes back what the driver's allocator keeps; nobody can tell how much that is. */
+	if (!err && forecast->way == VPMM_WAY_NONE && pool->settings.small == VPMM_SMALL_DRIVER) {
+		err = trim_small(pool, 0, NULL);
+		if (!err)
+			err = foretell(pool, size, stream, handle, &room, forecast);
+	}
 	if (!err)
 		forecast->largest = query_largest(pool, stream, room);
 	return err;

@@ -147,8 +147,28 @@ static int trim(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uint64_t 
 	return trim_whole(pool, keep, looks, most);
 }
 
-int trim_pool(struct vpmm_pool *pool, uint64_t keep)
+int trim_small(struct vpmm_pool *pool, uint64_t keep, uint64_t *released)
 {
+	const struct backend_ops *ops = pool->backend->ops;
+	uint64_t mapped = pool_mapped(pool), before = 0, after = 0, peak;
+	int err = 0;
+
+	if (pool->settings.small == VPMM_SMALL_DRIVER) {
+		if (released)
+			err = ops->small_held(pool->backend, &before, &peak);
+		if (!err)
+			err = ops->small_trim(pool->backend, keep > mapped ? keep - mapped : 0);
+		if (!err && released)
+			err = ops->small_held(pool->backend, &after, &peak);
+	}
+	if (!err && released)
+		*released = before - after;
+	return err;
+}
+
+int trim_pool(struct vpmm_pool *pool, uint64_t keep, uint64_t *released)
+{
+	uint64_t before = pool->extents.given_back, small = 0;
 	guint stray;
 	int err;
 
@@ -166,8 +186,12 @@ int trim_pool(struct vpmm_pool *pool, uint64_t keep)
 	if (!err)
 		err = trim(pool, keep, ALL, ALL);
 	budget_note_trim(pool);
+	if (!err)
+		err = trim_small(pool, keep, released ? &small : NULL);
 	if (!err && pool->extents.stray->len > stray)
 		err = error_add(-EIO, "the driver did not take all memory back");
+	if (!err && released)
+		*released = pool->extents.given_back - before + small;
 	return err;
 }
 

@@ -12,16 +12,27 @@
 struct vpmm_pool;
 
 /**
+ * trim_small() - give back what the driver's allocator keeps of small requests that were freed
+ * @pool: the pool; its lock is held, its backend entered
+ * @keep: bytes of device memory that the pool is to hold on to, what that allocator holds included
+ * @released: receives how many bytes were given back; may be NULL
+ *
+ * Return: 0, or what the backend's small_trim and, for @released, small_held return.
+ */
+int trim_small(struct vpmm_pool *pool, uint64_t keep, uint64_t *released);
+
+/**
  * trim_pool() - give free memory back
  * @pool: the pool; its lock is held, its backend entered
  * @keep: bytes of device memory that it is to hold on to
+ * @released: receives how many bytes were given back; may be NULL
  *
  * What the caches have and others can have is free; what was borrowed for small requests goes back first. What was
  * given back when the driver refuses a call stays given back.
  *
- * Return: 0, or what the backend's event_query, unmap and release return.
+ * Return: 0, or what the backend's event_query, unmap, release, small_trim and small_held return.
  */
-int trim_pool(struct vpmm_pool *pool, uint64_t keep);
+int trim_pool(struct vpmm_pool *pool, uint64_t keep, uint64_t *released);
 
 /**
  * trim_some() - give back what is held beyond what the settings say

@@ -49,6 +49,60 @@ static void check_small_keeps(struct bench *b)
 	stream_end(b, stream);
 }
 
+static uint64_t small_held(struct bench *b)
+{
+	uint64_t bytes = UNTOUCHED, peak;
+
+	assert_ok(b->ops->small_held(b->be, &bytes, &peak));
+	return bytes;
+}
+
+/* What is free goes back to the device, down to what is to be kept, and what is allocated stays as it is. */
+static void check_small_trim(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	uint64_t first = small_alloc(b, 100, stream), large = small_alloc(b, 300 * MIB, stream), held = small_held(b);
+	uint64_t free;
+
+	small_free(b, large, stream);
+	assert_ok(b->ops->sync(b->be));
+	put(b, first, 42);
+	free = memory_free(b);
+
+	assert_ok(b->ops->small_trim(b->be, held));
+	g_assert_cmpuint(small_held(b), ==, held);
+	assert_ok(b->ops->small_trim(b->be, MIB));
+	g_assert_cmpuint(small_held(b), <, 300 * MIB);
+	g_assert_cmpuint(small_held(b), >=, MIB);
+	g_assert_cmpuint(memory_free(b), >=, free + (held - small_held(b)));
+	g_assert_cmpuint(get(b, first), ==, 42);
+
+	small_free(b, first, stream);
+	assert_ok(b->ops->sync(b->be));
+	assert_ok(b->ops->small_trim(b->be, 0));
+	g_assert_cmpuint(small_held(b), ==, 0);
+	small_free(b, small_alloc(b, 100, stream), stream);
+	stream_end(b, stream);
+}
+
+/* Trimming does not wait for what is freed in the order of pending work, and leaves it until that is done. */
+static void check_small_trim_pending(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	uint64_t va = small_alloc(b, MIB, stream);
+
+	assert_ok(b->device->hold(stream));
+	small_free(b, va, stream);
+	assert_ok(b->ops->small_trim(b->be, 0));
+	g_assert_cmpuint(small_held(b), >=, MIB);
+
+	assert_ok(b->device->finish(stream));
+	assert_ok(b->ops->sync(b->be));
+	assert_ok(b->ops->small_trim(b->be, 0));
+	g_assert_cmpuint(small_held(b), ==, 0);
+	stream_end(b, stream);
+}
+
 static void check_small_too_much(struct bench *b)
 {
 	uint64_t va = UNTOUCHED;
@@ -125,6 +179,8 @@ static void check_small_freed_elsewhere(struct bench *b)
 const struct check checks_of_small[] = {
 	{ "small", false, check_small },
 	{ "small-keeps", false, check_small_keeps },
+	{ "small-trim", false, check_small_trim },
+	{ "small-trim-pending", false, check_small_trim_pending },
 	{ "small-too-much", false, check_small_too_much },
 	{ "small-bad", true, check_small_bad },
 	{ "small-stream-order", true, check_small_stream_order },

@@ -42,6 +42,7 @@ OPERATION(clear, PAGE, PAGE, NULL)
 OPERATION(small_alloc, 100, NULL, &c->out)
 OPERATION(small_free, PAGE, NULL)
 OPERATION(small_held, &c->out, &c->more)
+OPERATION(small_trim, 0)
 
 static const struct {
 	const char *name;		/* the driver's call */
@@ -72,6 +73,7 @@ static const struct {
 	{ "cuMemAllocFromPoolAsync", call_small_alloc },
 	{ "cuMemFreeAsync", call_small_free },
 	{ "cuMemPoolGetAttribute", call_small_held },
+	{ "cuMemPoolTrimTo", call_small_trim },
 };
 
 /* Whichever driver's call fails, its error arrives, in words, and nothing is written. */

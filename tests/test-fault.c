@@ -152,6 +152,11 @@ static int call_small_held(struct state *s)
 	return s->be->ops->small_held(s->be, &bytes, &peak);
 }
 
+static int call_small_trim(struct state *s)
+{
+	return s->be->ops->small_trim(s->be, 0);
+}
+
 static int call_small_free(struct state *s)
 {
 	return s->be->ops->small_free(s->be, s->small, NULL);
@@ -182,7 +187,8 @@ static const struct {
 	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
 	CALL(stream_capture), CALL(clear),
 	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
-	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(unmap), CALL(release), CALL(unreserve),
+	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
+	CALL(unreserve),
 #undef CALL
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(calls) == BACKEND_OP_COUNT);

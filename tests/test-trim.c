@@ -134,6 +134,82 @@ static void test_keep_all(void)
 	fixture_close(&f);
 }
 
+/* What the driver's allocator keeps of small requests goes too, as far as it is free, and counts for what is kept. */
+static void test_small_by_driver(void)
+{
+	const size_t segment = (size_t)32 << 20;
+	struct fixture f;
+	void *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc_bytes(&f, 1024, f.streams[0]);
+	b = fixture_malloc(&f, 4, f.streams[0]);
+	g_assert_cmpuint(trim(&f, 0), ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).small_mapped, ==, segment);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(trim(&f, 0), ==, 0);
+	fixture_complete(f.streams[0]);
+	g_assert_cmpuint(trim(&f, segment + 4 * PAGE), ==, 0);
+	g_assert_cmpuint(trim(&f, 4 * PAGE), ==, segment);
+	g_assert_cmpuint(fixture_stats(&f).small_mapped, ==, 0);
+	a = fixture_malloc_bytes(&f, 1024, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_cmpuint(trim(&f, 0), ==, segment + 4 * PAGE);
+	fixture_close(&f);
+}
+
+/* What the driver's allocator keeps serves a large request, once pending work is done; a query tells as much before. */
+static void test_small_by_driver_with_device_full(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER }, { FIXTURE_OPTS } };
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+	struct fixture f;
+	void *small;
+
+	g_setenv("VPMM_HOST_CAPACITY", "40M", TRUE);
+	for (size_t i = 0; i < 2 * G_N_ELEMENTS(opts); i++) {
+		bool pending = i % 2;
+
+		fixture_open(&f, opts[i / 2]);
+		small = fixture_malloc_bytes(&f, 1024, f.streams[1]);
+		if (pending)
+			assert_ok(vpmm_host_stream_submit(f.streams[1]));
+		fixture_free(&f, small, f.streams[1]);
+		assert_ok(vpmm_pool_query(f.pool, 20 * PAGE, f.streams[0], &forecast));
+		g_assert_cmpint(forecast.way, ==, pending ? VPMM_WAY_NONE : VPMM_WAY_GROW);
+		memset(fixture_malloc(&f, 20, f.streams[0]), 1, 20 * PAGE);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What it has allocated stays, no request waits for that in vain, and the sentence tells what it holds. */
+static void test_small_by_driver_in_use(void)
+{
+	void *small, *freed, *none = NULL;
+	unsigned int pending = 0;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "40M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	small = fixture_malloc_bytes(&f, 1024, f.streams[0]);
+	freed = fixture_malloc_bytes(&f, 1024, f.streams[0]);
+	fixture_free(&f, freed, f.streams[0]);
+	for (int i = 0; i < 2; i++)
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM,
+			     "; the driver's allocator holds 33554432 bytes for requests below a page, of which 1024 are "
+			     "live; others hold 0 bytes of the device");
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, "device memory");
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 1);
+	fixture_free(&f, small, f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* Memory that has moved goes from all its places, and what was decided with them is decided anew. */
 static void test_moved(void)
 {
@@ -323,6 +399,9 @@ static void test_threshold_fails(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/trim/small-by-driver", test_small_by_driver);
+	g_test_add_func("/trim/small-by-driver-with-device-full", test_small_by_driver_with_device_full);
+	g_test_add_func("/trim/small-by-driver-in-use", test_small_by_driver_in_use);
 	g_test_add_func("/trim/all", test_all);
 	g_test_add_func("/trim/keep", test_keep);
 	g_test_add_func("/trim/pending", test_pending);
