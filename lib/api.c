@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cancel.h"
 #include "capture.h"
 #include "check.h"
 #include "config.h"
@@ -68,9 +69,25 @@ static int pool_enter(struct vpmm_pool *pool)
 	return pool->backend->ops->enter(pool->backend);
 }
 
-/* What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. */
+/*
+ * Under the lock there are cancellation points: calls of the kernel that the host backend makes, and whatever a driver
+ * does. The thread must not end there.
+ */
+static void pool_lock(struct vpmm_pool *pool)
+{
+	int cancel = cancel_hold();
+
+	pthread_mutex_lock(&pool->lock);
+	pool->cancel = cancel;
+}
+
+/*
+ * What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. The
+ * thread can be cancelled only after that, as nobody else would free what is said, nor what a malloc has got.
+ */
 static int pool_part(struct vpmm_pool *pool, int err)
 {
+	int cancel = pool->cancel;
 	GList *messages;
 
 	messages = log_take(&pool->log);
@@ -78,6 +95,7 @@ static int pool_part(struct vpmm_pool *pool, int err)
 	pool->backend->ops->leave(pool->backend);
 	if (G_UNLIKELY(messages))
 		log_deliver(&pool->log, messages);
+	cancel_release(cancel);
 	if (err)
 		errno = -err;
 	return err;
@@ -94,6 +112,7 @@ static int pool_leave(struct vpmm_pool *pool, int err)
 /* Likewise for a call that has left the pool already. */
 static int pool_fail(struct vpmm_pool *pool, int err)
 {
+	int cancel = cancel_hold();
 	GList *messages;
 
 	pthread_mutex_lock(&pool->lock);
@@ -101,6 +120,7 @@ static int pool_fail(struct vpmm_pool *pool, int err)
 	messages = log_take(&pool->log);
 	pthread_mutex_unlock(&pool->lock);
 	log_deliver(&pool->log, messages);
+	cancel_release(cancel);
 	errno = -err;
 	return err;
 }
@@ -150,11 +170,13 @@ err_log:
 int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 {
 	struct vpmm_pool *made;
-	int err;
+	int err, cancel;
 
 	if (!pool)
 		return error_set(-EINVAL, "vpmm_pool_create: pool is NULL");
+	cancel = cancel_hold();
 	err = create(&made, opts, "vpmm_pool_create");
+	cancel_release(cancel);
 	if (err)
 		return error_add(err, "vpmm_pool_create");
 	*pool = made;
@@ -177,11 +199,12 @@ static void announce_end(struct vpmm_pool *pool)
 void vpmm_pool_destroy(struct vpmm_pool *pool)
 {
 	struct backend *be;
-	int err;
+	int err, cancel;
 
 	/* A child that was forked has nothing to give back, and the driver does not work there. */
 	if (!pool || pool->generation != generation || pool->going)
 		return;
+	cancel = cancel_hold();
 	announce_end(pool);
 	be = pool->backend;
 	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
@@ -190,13 +213,14 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	if (!err)
 		be->ops->leave(be);
 	be->ops->close(be);
+	cancel_release(cancel);
 }
 
 static int default_create(struct vpmm_pool **pool, const char *call)
 {
 	struct error_kept kept;
+	int err = 0, cancel = cancel_hold();
 	struct vpmm_pool *made;
-	int err = 0;
 
 	begin_making();
 	pthread_mutex_lock(&defaults.lock);
@@ -238,6 +262,7 @@ out:
 	pthread_mutex_unlock(&defaults.lock);
 	/* One that was made counts by itself. */
 	end_making();
+	cancel_release(cancel);
 	return err;
 }
 
@@ -284,7 +309,7 @@ static int call_begin(struct vpmm_pool **pool, const char *call)
 
 	err = call_enter(pool, call);
 	if (!err)
-		pthread_mutex_lock(&(*pool)->lock);
+		pool_lock(*pool);
 	return err;
 }
 
@@ -336,7 +361,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 {
 	int err;
 
-	pthread_mutex_lock(&pool->lock);
+	pool_lock(pool);
 	/* A stream that is busy may be under capture, and the pool knows what to do then. */
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
@@ -427,7 +452,7 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
 {
 	void *got = NULL;
-	int err;
+	int err, cancel;
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc_flags: ptr is NULL");
@@ -438,8 +463,11 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	if (err)
 		return error_add(err, "vpmm_malloc_flags");
 	err = allocate(pool, &got, size, stream, "vpmm_malloc_flags");
-	if (!err && got && flags & VPMM_ZERO)
+	if (!err && got && flags & VPMM_ZERO) {
+		cancel = cancel_hold();
 		err = zero(pool, got, size, stream);
+		cancel_release(cancel);
+	}
 	if (!err)
 		*ptr = got;
 	return err;
@@ -465,7 +493,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		pool->backend->ops->leave(pool->backend);
 		return 0;
 	}
-	pthread_mutex_lock(&pool->lock);
+	pool_lock(pool);
 	/* That the address is a wrong one goes before what is wrong with the stream, and one under capture is not wrong. */
 	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
 	      pool_free(pool, (uintptr_t)ptr, stream);
@@ -592,14 +620,46 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 	return call_end(pool, "vpmm_pool_query", err);
 }
 
+static void free_text(void *text)
+{
+	g_string_free(text, TRUE);
+}
+
+static void write_text(const GString *text, FILE *out, int *err)
+{
+	errno = 0;
+	*err = 0;
+	if (fwrite(text->str, 1, text->len, out) != text->len || fflush(out) || ferror(out))
+		*err = error_set(-EIO, "vpmm_pool_dump: writing failed: %s",
+				 errno ? g_strerror(errno) : "the stream has an error");
+}
+
+/* The file may be a pipe that nobody reads: no lock is held, and the thread can be cancelled. */
+static int write_and_free(GString *text, FILE *out)
+{
+	int err;
+
+	pthread_cleanup_push(free_text, text);
+	write_text(text, out, &err);
+	pthread_cleanup_pop(1);
+	return err;
+}
+
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
 {
+	GString *text;
 	int err;
 
 	if (!out)
 		return error_set(-EINVAL, "vpmm_pool_dump: out is NULL");
 	err = call_begin(&pool, "vpmm_pool_dump");
-	return err ? err : call_end(pool, "vpmm_pool_dump", dump_pool(pool, out));
+	if (err)
+		return err;
+	err = call_end(pool, "vpmm_pool_dump", dump_pool(pool, &text));
+	if (err)
+		return err;
+	err = write_and_free(text, out);
+	return err ? pool_fail(pool, err) : 0;
 }
 
 int vpmm_pool_check(struct vpmm_pool *pool)

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <errno.h>
 #include <inttypes.h>
 
 #include "dump.h"
-#include "error.h"
 #include "live.h"
 #include "pool.h"
 #include "stats.h"
@@ -34,7 +32,7 @@ char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk)
 	return g_string_free(line, FALSE);
 }
 
-static void dump_stats(const struct vpmm_stats *stats, FILE *out)
+static void dump_stats(const struct vpmm_stats *stats, GString *out)
 {
 	const struct {
 		const char *name;
@@ -58,10 +56,10 @@ static void dump_stats(const struct vpmm_stats *stats, FILE *out)
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)
-		fprintf(out, "%s: %" PRIu64 "\n", metrics[i].name, metrics[i].value);
+		g_string_append_printf(out, "%s: %" PRIu64 "\n", metrics[i].name, metrics[i].value);
 }
 
-static void dump_region(const struct region *region, FILE *out)
+static void dump_region(const struct region *region, GString *out)
 {
 	static const char *const kinds[] = {
 		[REGION_UNMAPPED] = "unmapped",
@@ -72,20 +70,20 @@ static void dump_region(const struct region *region, FILE *out)
 
 	bool cached = cache_holds(region);
 
-	fprintf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size, kinds[cached ? REGION_FREE : region->kind]);
+	g_string_append_printf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size, kinds[cached ? REGION_FREE : region->kind]);
 	if (region->stream)
-		fprintf(out, " stream %" PRIu64 " %s", region->stream->id,
+		g_string_append_printf(out, " stream %" PRIu64 " %s", region->stream->id,
 			cached || event_pending(region->event) ? "pending" : "passed");
 	else if (region->kind == REGION_FREE)
-		fprintf(out, " unused");
-	fputc('\n', out);
+		g_string_append_printf(out, " unused");
+	g_string_append_c(out, '\n');
 }
 
-static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, FILE *out)
+static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, GString *out)
 {
 	char *layout = dump_layout(pool, chunk);
 
-	fprintf(out, "chunk 0x%" PRIx64 ": %s\n", chunk->addr, layout);
+	g_string_append_printf(out, "chunk 0x%" PRIx64 ": %s\n", chunk->addr, layout);
 	g_free(layout);
 	for (const struct region *region = chunk->first; region; region = region->next)
 		dump_region(region, out);
@@ -119,9 +117,10 @@ static void dump_prepare(struct vpmm_pool *pool)
 		last->id = last->chunk->map->newest;
 }
 
-int dump_pool(struct vpmm_pool *pool, FILE *out)
+int dump_pool(struct vpmm_pool *pool, GString **text)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
+	GString *out;
 	int err;
 
 	if (pool->settings.cache)
@@ -129,14 +128,14 @@ int dump_pool(struct vpmm_pool *pool, FILE *out)
 	err = stats_get(pool, &stats);
 	if (err)
 		return err;
-	errno = 0;
-	fprintf(out, "backend: %s\npage_size: %zu\n", pool->backend->ops->name, pool->settings.page_size);
+	out = g_string_new(NULL);
+	g_string_append_printf(out, "backend: %s\npage_size: %zu\n", pool->backend->ops->name,
+			       pool->settings.page_size);
 	dump_stats(&stats, out);
 	for (guint i = 0; i < pool->regions.chunks->len; i++)
 		dump_chunk(pool, pool->regions.chunks->pdata[i], out);
 	for (guint i = 0; i < pool->spans.chunks->len; i++)
 		dump_chunk(pool, pool->spans.chunks->pdata[i], out);
-	if (fflush(out) || ferror(out))
-		return error_set(-EIO, "writing failed: %s", errno ? g_strerror(errno) : "the stream has an error");
+	*text = out;
 	return 0;
 }

@@ -3,7 +3,7 @@
 #ifndef DUMP_H
 #define DUMP_H
 
-#include <stdio.h>
+#include <glib.h>
 
 struct chunk;
 struct vpmm_pool;
@@ -20,10 +20,12 @@ char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk);
 /**
  * dump_pool() - the statistics and every region of every chunk
  * @pool: the pool; its lock is held, its backend entered
- * @out: where to
+ * @text: receives the dump
  *
- * Return: 0, -EIO if writing failed, or what the backend's small_held returns.
+ * Writing it is for a caller who holds no lock: that may take for ever.
+ *
+ * Return: 0, or what the backend's small_held returns.
  */
-int dump_pool(struct vpmm_pool *pool, FILE *out);
+int dump_pool(struct vpmm_pool *pool, GString **text);
 
 #endif /* DUMP_H */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 
+#include "cancel.h"
 #include "error.h"
 #include "host-capture.h"
 #include "host-device.h"
@@ -31,8 +32,9 @@ int vpmm_host_stream_create(struct CUstream_st **stream)
 
 int vpmm_host_stream_destroy(struct CUstream_st *stream)
 {
-	int ret = host_stream_destroy(stream);
+	int cancel = cancel_hold(), ret = host_stream_destroy(stream);
 
+	cancel_release(cancel);
 	return ret ? error_add(ret, "vpmm_host_stream_destroy") : 0;
 }
 
@@ -62,8 +64,9 @@ int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
 
 int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n)
 {
-	int ret = host_stream_complete(host_device_current(), stream, n);
+	int cancel = cancel_hold(), ret = host_stream_complete(host_device_current(), stream, n);
 
+	cancel_release(cancel);
 	return ret ? error_add(ret, "vpmm_host_stream_complete") : 0;
 }
 

@@ -80,6 +80,7 @@ struct pool_counts {
  * @pieces: how many extents it was to have when a block was gathered last; 0: none was
  * @going: it is being destroyed
  * @log: what it says
+ * @cancel: what cancel_hold() has told the thread that has the lock
  */
 struct vpmm_pool {
 	pthread_mutex_t lock;
@@ -128,6 +129,7 @@ struct vpmm_pool {
 	double pieces;
 	bool going;
 	struct log log;
+	int cancel;
 };
 
 /* A request that the driver's allocator serves. */

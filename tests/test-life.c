@@ -263,8 +263,7 @@ struct gate {
 	int go[2];
 	bool passed;
 	pid_t process;			/* in others nobody is held up, not even who flushes all files at the end */
-	struct vpmm_pool *pool;
-	FILE *out;			/* here, as the child has no stack of the thread that writes */
+	struct fixture *f;
 };
 
 static ssize_t gate_write(void *cookie, const char *bytes, size_t size)
@@ -281,14 +280,19 @@ static ssize_t gate_write(void *cookie, const char *bytes, size_t size)
 	return (ssize_t)size;
 }
 
-static void *dump_through(void *data)
+static void pass_gate(void *gate)
 {
-	struct gate *gate = data;
+	gate_write(gate, NULL, 0);
+}
 
-	gate->out = fopencookie(gate, "w", (cookie_io_functions_t){ .write = gate_write });
-	g_assert_nonnull(gate->out);
-	assert_ok(vpmm_pool_dump(gate->pool, gate->out));
-	fclose(gate->out);
+/* All that the pool may hold is free behind work that is held up, so the call waits for that, under the lock. */
+static void *malloc_behind(void *data)
+{
+	struct fixture *f = ((struct gate *)data)->f;
+	void *ptr;
+
+	assert_ok(vpmm_malloc(f->pool, &ptr, PAGE, f->streams[0]));
+	assert_ok(vpmm_free(f->pool, ptr, f->streams[0]));
 	return NULL;
 }
 
@@ -298,15 +302,18 @@ static void test_fork_while_locked(void)
 	struct gate gate = { .process = getpid() };
 	GThread *thread;
 	struct fixture f;
-	void *live;
+	void *live, *freed;
 	char byte = 0;
 
 	g_assert_cmpint(pipe(gate.reached), ==, 0);
 	g_assert_cmpint(pipe(gate.go), ==, 0);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE, .reuse = VPMM_REUSE_BLOCK });
 	live = fixture_malloc(&f, 1, NULL);
-	gate.pool = f.pool;
-	thread = g_thread_new("dump", dump_through, &gate);
+	freed = fixture_malloc(&f, 1, f.streams[1]);
+	assert_ok(vpmm_host_stream_launch(f.streams[1], pass_gate, &gate));
+	fixture_free(&f, freed, f.streams[1]);
+	gate.f = &f;
+	thread = g_thread_new("malloc", malloc_behind, &gate);
 	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
 	g_assert_cmpint(pthread_mutex_trylock(&f.pool->lock), ==, EBUSY);
 

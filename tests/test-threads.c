@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* One pool, many threads: each on streams of its own, on its per-thread stream, and all on one stream. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fixture.h"
+#include "pool.h"
 
 #define THREADS 8
 #define ROUNDS 300
@@ -330,6 +336,125 @@ static void test_retire_beside(void)
 	fixture_close(&f);
 }
 
+/* A call of a thread whose cancellation is pending all the while. */
+struct cancelled {
+	struct fixture *f;
+	void *ptr;
+	FILE *out;
+	void (*call)(struct cancelled *c);
+	bool done;
+};
+
+static void call_malloc(struct cancelled *c)
+{
+	assert_ok(vpmm_malloc(c->f->pool, &c->ptr, 3 * PAGE, c->f->streams[0]));
+}
+
+static void call_free(struct cancelled *c)
+{
+	assert_ok(vpmm_free(c->f->pool, c->ptr, c->f->streams[1]));
+}
+
+static void call_stats(struct cancelled *c)
+{
+	fixture_stats(c->f);
+}
+
+static void call_trim(struct cancelled *c)
+{
+	size_t released = 0;
+
+	assert_ok(vpmm_pool_trim(c->f->pool, 0, &released));
+	g_assert_cmpuint(released, ==, 3 * PAGE);
+}
+
+static void call_create(struct cancelled *c)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 4 };
+
+	assert_ok(vpmm_pool_create((struct vpmm_pool **)&c->ptr, &opts));
+}
+
+static void call_destroy(struct cancelled *c)
+{
+	vpmm_pool_destroy(c->ptr);
+}
+
+static void call_dump(struct cancelled *c)
+{
+	vpmm_pool_dump(c->f->pool, c->out);
+}
+
+static void *be_cancelled(void *data)
+{
+	struct cancelled *c = data;
+
+	pthread_cancel(pthread_self());
+	c->call(c);
+	c->done = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void run_cancelled(struct cancelled *c)
+{
+	pthread_t thread;
+	void *result;
+
+	c->done = false;
+	g_assert_cmpint(pthread_create(&thread, NULL, be_cancelled, c), ==, 0);
+	g_assert_cmpint(pthread_join(thread, &result), ==, 0);
+	g_assert_true(result == PTHREAD_CANCELED);
+	/* A lock that the thread has left behind would be waited for without end. */
+	g_assert_cmpint(pthread_mutex_trylock(&c->f->pool->lock), ==, 0);
+	pthread_mutex_unlock(&c->f->pool->lock);
+	assert_ok(vpmm_pool_check(c->f->pool));
+}
+
+/* A thread that is cancelled finishes the call that it is in. */
+static void test_cancelled(void)
+{
+	void (*const calls[])(struct cancelled *c) = {
+		call_malloc, call_free, call_stats, call_trim, call_create, call_destroy,
+	};
+	struct fixture f;
+	struct cancelled c = { .f = &f };
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+		c.call = calls[i];
+		run_cancelled(&c);
+		g_assert_true(c.done);
+	}
+	fixture_free(&f, fixture_malloc(&f, 3, f.streams[0]), f.streams[0]);
+	fixture_close(&f);
+}
+
+/* A dump waits for whoever reads it; a thread that is cancelled there leaves the pool to the others. */
+static void test_cancelled_dump(void)
+{
+	static const char nothing[4096];
+	struct fixture f;
+	struct cancelled c = { .f = &f, .call = call_dump };
+	int ends[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	g_assert_cmpint(pipe(ends), ==, 0);
+	g_assert_cmpint(fcntl(ends[1], F_SETFL, O_NONBLOCK), ==, 0);
+	while (write(ends[1], nothing, sizeof(nothing)) > 0)
+		;
+	g_assert_cmpint(fcntl(ends[1], F_SETFL, 0), ==, 0);
+	c.out = fdopen(ends[1], "w");
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 3, f.streams[0]);
+	run_cancelled(&c);
+	g_assert_false(c.done);
+	fixture_malloc(&f, 3, f.streams[0]);
+	close(ends[0]);
+	fclose(c.out);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -350,5 +475,7 @@ int main(int argc, char **argv)
 	}
 	g_test_add_func("/threads/short-of-memory", test_short);
 	g_test_add_func("/threads/retire-beside", test_retire_beside);
+	g_test_add_func("/threads/cancelled", test_cancelled);
+	g_test_add_func("/threads/cancelled-dump", test_cancelled_dump);
 	return g_test_run();
 }
