@@ -11,6 +11,7 @@
 
 #include "backend.h"
 #include "cuda-driver.h"
+#include "cuda-frees.h"
 #include "error.h"
 
 struct cuda {
@@ -23,6 +24,7 @@ struct cuda {
 	char apart[128];		/* what every call reads from what some write */
 	pthread_mutex_t lock;		/* for what follows */
 	GPtrArray *spare;		/* events that nobody has, of drv_event */
+	struct cuda_frees frees;	/* of small allocations */
 };
 
 /*
@@ -234,11 +236,13 @@ static struct cuda *cuda_new(void)
 	cuda->base.ops = &backend_cuda;
 	pthread_mutex_init(&cuda->lock, NULL);
 	cuda->spare = g_ptr_array_new();
+	cuda_frees_init(&cuda->frees);
 	return cuda;
 }
 
 static void cuda_delete(struct cuda *cuda)
 {
+	cuda_frees_clear(&cuda->frees);
 	g_ptr_array_free(cuda->spare, TRUE);
 	pthread_mutex_destroy(&cuda->lock);
 	g_free(cuda);
@@ -288,6 +292,7 @@ static void cuda_close(struct backend *be)
 			drv.cuMemPoolDestroy(cuda->pool);
 		for (guint i = 0; i < cuda->spare->len; i++)
 			drv.cuEventDestroy(cuda->spare->pdata[i]);
+		cuda_frees_drop(&cuda->frees);
 		cuda_leave(be);
 	}
 	context_put(cuda);
@@ -613,7 +618,10 @@ static int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *
 		return error_set(-EINVAL, "CUDA device %d has no memory pools", cuda_of(be)->ordinal);
 	relax();
 	result = drv.cuMemFreeAsync(va, stream);
-	return result ? cuda_fail(result, "", "cuMemFreeAsync of %#" G_GINT64_MODIFIER "x", va) : 0;
+	if (result)
+		return cuda_fail(result, "", "cuMemFreeAsync of %#" G_GINT64_MODIFIER "x", va);
+	cuda_frees_note(&cuda_of(be)->frees, stream);
+	return 0;
 }
 
 static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
@@ -644,6 +652,7 @@ static int cuda_small_trim(struct backend *be, uint64_t keep)
 	if (!pool)
 		return 0;
 	relax();
+	cuda_frees_settle(&cuda_of(be)->frees);
 	result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
 	return result ? cuda_fail(result, "", "cuMemPoolTrimTo of %" G_GUINT64_FORMAT " bytes", keep) : 0;
 }

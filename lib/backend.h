@@ -92,8 +92,7 @@ struct backend_info {
  * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
  * @small_held: bytes that this memory pool holds, now and at most so far.
  * @small_trim: give what it holds and nothing is allocated in back to the device, as long as it holds @keep bytes or
- *	more without it. Does not wait: what was freed and whose completion the host has not seen, by event_query,
- *	event_sync or sync, may stay.
+ *	more without it. Does not wait: what was freed behind work that is not complete stays.
  */
 struct backend_ops {
 	const char *name;
