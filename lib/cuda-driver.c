@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "amount.h"
 #include "cuda-driver.h"
 #include "error.h"
 
@@ -75,11 +76,6 @@ int cuda_fail(drv_result result, const char *note, const char *format, ...)
 	return error_set(errno_of(result), "%s: %s (%d), %s%s", call, name, result, text, note);
 }
 
-static double gib(size_t bytes)
-{
-	return (double)bytes / (1 << 30);
-}
-
 int cuda_fail_memory(drv_result result, const char *call, size_t size)
 {
 	size_t free, total;
@@ -87,8 +83,8 @@ int cuda_fail_memory(drv_result result, const char *call, size_t size)
 	int err;
 
 	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total))
-		g_snprintf(note, sizeof(note), "; %.3f of %.3f GiB are free", gib(free), gib(total));
-	err = cuda_fail(result, note, "%s of %zu bytes", call, size);
+		g_snprintf(note, sizeof(note), "; %s of %s are free", amount(free).text, amount(total).text);
+	err = cuda_fail(result, note, "%s of %s", call, amount(size).text);
 	return err == -ENOMEM ? error_add(err, "device memory") : err;
 }
 
@@ -104,8 +100,8 @@ int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t
 	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total) && free >= tables) {
 		lacks = "mappings";
 		g_snprintf(note, sizeof(note),
-			   "; %.3f of %.3f GiB are free, so the device has reached the most mappings it can have",
-			   gib(free), gib(total));
+			   "; %s of %s are free, so the device has reached the most mappings it can have",
+			   amount(free).text, amount(total).text);
 	}
 	err = cuda_fail(result, note, "%s of %zu bytes at %#" G_GINT64_MODIFIER "x", call, size, va);
 	return err == -ENOMEM ? error_add(err, "%s", lacks) : err;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "amount.h"
 #include "cache.h"
 #include "error.h"
 #include "explain.h"
@@ -62,54 +63,94 @@ static void say_pending(struct vpmm_pool *pool, GString *text)
 	for (guint i = 0; i < MIN(all->len, STREAMS_NAMED); i++) {
 		const struct pending *pending = &g_array_index(all, struct pending, i);
 
-		g_string_append_printf(text, "%s%" PRIu64 " bytes on stream %" PRIu64, i ? ", " : "; pending: ",
-				       pending->bytes, pending->id);
+		g_string_append_printf(text, "%s%s on stream %" PRIu64, i ? ", " : "let pending work finish (",
+				       amount(pending->bytes).text, pending->id);
 	}
 	if (all->len > STREAMS_NAMED)
 		g_string_append_printf(text, " and some on %u others", all->len - STREAMS_NAMED);
+	if (all->len)
+		g_string_append(text, "); ");
 	g_array_free(all, TRUE);
 }
 
-/* What could be had, and what others have. */
-static void say_room(struct vpmm_pool *pool, GString *text, struct CUstream_st *handle)
+/* What ran out. */
+enum lack {
+	LACK_MEMORY,
+	LACK_LIMIT,
+	LACK_MAPPINGS,
+	LACK_OTHER
+};
+
+static enum lack lack_of(const char *reason)
 {
-	uint64_t small, peak, ours, used, id;
+	if (strstr(reason, "device memory: "))
+		return LACK_MEMORY;
+	if (strstr(reason, "limit: "))
+		return LACK_LIMIT;
+	return strstr(reason, "mappings: ") ? LACK_MAPPINGS : LACK_OTHER;
+}
+
+/* What could be had, and what others have, of which it returns how many bytes. */
+static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, struct CUstream_st *handle)
+{
+	uint64_t small, peak, ours, used, others, id;
 	struct backend *be = pool->backend;
 	struct backend_info info;
 	struct stream *stream;
 
 	if (be->ops->info(be, &info) || be->ops->small_held(be, &small, &peak))
-		return;
+		return 0;
 	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->streams, id);
 	/* Where it is not memory that is missing, nobody knows how much could be mapped. */
-	if (stream && (strstr(text->str, "device memory: ") || strstr(text->str, "limit: ")))
-		g_string_append_printf(text, "; the largest block to be had is %" PRIu64 " bytes",
-				       query_largest(pool, stream, MIN(info.memory_free,
-								       extent_room(&pool->extents))));
-	say_pending(pool, text);
+	if (stream && (lack == LACK_MEMORY || lack == LACK_LIMIT))
+		g_string_append_printf(text, "; the largest block to be had is %s",
+				       amount(query_largest(pool, stream, MIN(info.memory_free,
+									      extent_room(&pool->extents)))).text);
 	if (small)
-		g_string_append_printf(text, "; the driver's allocator holds %" PRIu64 " bytes for requests below a "
-				       "page, of which %" PRIu64 " are live", small, pool->small_live);
+		g_string_append_printf(text, "; the driver's allocator holds %s for requests below a page, of which %s "
+				       "are live", amount(small).text, amount(pool->small_live).text);
 	ours = pool->extents.held + small;
 	used = info.memory_total - info.memory_free;
-	g_string_append_printf(text, "; others hold %" PRIu64 " bytes of the device", used > ours ? used - ours : 0);
+	others = used > ours ? used - ours : 0;
+	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);
+	return others;
+}
+
+/* What helps here, the cheapest first. */
+static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others)
+{
+	say_pending(pool, text);
+	if (pool->held_bytes)
+		g_string_append_printf(text, "retire graphs and streams that freed memory is held for (%s); ",
+				       amount(pool->held_bytes).text);
+	if (lack == LACK_MEMORY && others)
+		g_string_append(text, "have other pools and processes give memory back (vpmm_pool_trim, "
+				"VPMM_KEEP=none, VPMM_LIMIT); ");
+	if (lack == LACK_LIMIT)
+		g_string_append(text, "raise the limit (VPMM_LIMIT); ");
+	if (lack == LACK_MAPPINGS)
+		g_string_append(text, "let extents be larger (VPMM_EXTENT_MAX), so that they take fewer mappings; ");
+	else if (pool->extents.stuck_bytes)
+		g_string_append_printf(text, "let extents be smaller (VPMM_EXTENT_MAX), as %s free are stuck beside "
+				       "something live; ", amount(pool->extents.stuck_bytes).text);
+	g_string_append(text, live || pool->small_live ? "free some of what is live, or ask for less" : "ask for less");
 }
 
 int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle)
 {
 	GString *text = g_string_new(error_get());
+	enum lack lack = lack_of(text->str);
 	struct cache_sums cached;
+	uint64_t live, others;
 
 	cache_sum(pool, &cached);
-	say_room(pool, text, handle);
-	if (pool->held_bytes)
-		g_string_append_printf(text, "; %" PRIu64 " bytes of what is live are freed, and held for graphs or "
-				       "for streams that use them", pool->held_bytes);
-	if (pool->extents.stuck_bytes)
-		g_string_append_printf(text, "; %" PRIu64 " bytes of what is free are in pieces of which something is "
-				       "live", pool->extents.stuck_bytes);
+	live = pool_live(pool) - cached.bytes;
+	g_string_append_printf(text, "; the pool has %s live and %s free", amount(live).text,
+			       amount(pool_mapped(pool) - live).text);
+	others = say_room(pool, text, lack, handle);
+	g_string_append(text, "\ntry this: ");
+	say_remedies(pool, text, lack, live, others);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
-	return error_add(-ENOMEM, "%zu bytes, while the pool has %" PRIu64 " bytes live and %" PRIu64 " free", size,
-			 pool_live(pool) - cached.bytes, pool_mapped(pool) - pool_live(pool) + cached.bytes);
+	return error_add(-ENOMEM, "%s wanted", amount(size).text);
 }

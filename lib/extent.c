@@ -3,6 +3,7 @@
 
 #include "address.h"
 #include "backend.h"
+#include "amount.h"
 #include "error.h"
 #include "extent.h"
 
@@ -179,8 +180,8 @@ int extent_judge_limit(struct extent_map *map, size_t size)
 		extent_retry_stray(map);
 	if (size <= extent_room(map))
 		return 0;
-	return error_set(-ENOMEM, "limit: %zu bytes needed, but the pool holds %" G_GUINT64_FORMAT " of the %"
-			 G_GUINT64_FORMAT " that it may", size, map->held + map->apart, map->limit);
+	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
+			 amount(map->held + map->apart).text, amount(map->limit).text);
 }
 
 /*
@@ -196,7 +197,8 @@ static int judge_device(struct extent_map *map, size_t size)
 	err = map->backend->ops->info(map->backend, &info);
 	if (err || info.memory_free >= size)
 		return err;
-	return error_set(-ENOMEM, "device memory: %zu bytes needed, %" G_GUINT64_FORMAT " free", size, info.memory_free);
+	return error_set(-ENOMEM, "device memory: %s needed, %s free", amount(size).text,
+			 amount(info.memory_free).text);
 }
 
 int extent_judge(struct extent_map *map, size_t size, size_t first)
@@ -252,7 +254,7 @@ err_release:
 	/* What is said to be in use has that in it. */
 	created = bytes_without_place(extents);
 	if (created)
-		error_add(err, "with %zu bytes created", created);
+		error_add(err, "with %s created", amount(created).text);
 	extent_release(map, extents, first);
 	return err;
 }

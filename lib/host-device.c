@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "amount.h"
 #include "descriptor.h"
 #include "error.h"
 #include "host-device.h"
@@ -147,9 +148,8 @@ void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *us
 static int take(struct host_device *dev, uint64_t size)
 {
 	if (size > dev->capacity - dev->used)
-		return error_set(-ENOMEM, "device memory: %" G_GUINT64_FORMAT " bytes asked for, %" G_GUINT64_FORMAT
-				 " of %" G_GUINT64_FORMAT " of host device %d in use", size, dev->used, dev->capacity,
-				 dev->ordinal);
+		return error_set(-ENOMEM, "device memory: %s asked for, %s of %s of host device %d in use",
+				 amount(size).text, amount(dev->used).text, amount(dev->capacity).text, dev->ordinal);
 	dev->used += size;
 	return 0;
 }

@@ -94,9 +94,9 @@ static void test_malloc(void)
 	assert_error(vpmm_malloc(f.pool, NULL, PAGE, f.streams[0]), EINVAL, "ptr is NULL");
 	assert_error(vpmm_malloc(f.pool, &ptr, PAGE, no_stream), EINVAL, "stream");
 	assert_error(vpmm_malloc(f.pool, &ptr, 100, no_stream), EINVAL, "stream");
-	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX, f.streams[0]), ENOMEM, "18446744073709551615");
+	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX, f.streams[0]), ENOMEM, "more than a device");
 	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX / 4, f.streams[0]), ENOMEM, "address space");
-	assert_error(vpmm_malloc(f.pool, &ptr, (size_t)1 << 40, f.streams[0]), ENOMEM, "1099511627776");
+	assert_error(vpmm_malloc(f.pool, &ptr, (size_t)1 << 40, f.streams[0]), ENOMEM, "1048576 MiB");
 	g_assert_true(ptr == &f);
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 0);

@@ -4,6 +4,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "amount.h"
 #include "cuda-fixture.h"
 #include "error.h"
 
@@ -145,7 +146,7 @@ static void test_errors_map(void)
 		return;
 	be = open_entered(0);
 	for (i = 0; i < G_N_ELEMENTS(cases); i++) {
-		char *number = g_strdup_printf("cuMemCreate of 2097152 bytes: CUDA%s", cases[i].result == 31337 ?
+		char *number = g_strdup_printf("cuMemCreate of 2 MiB: CUDA%s", cases[i].result == 31337 ?
 					       " error (31337), which the driver does not explain" : "_ERROR_");
 
 		fake.fail("cuMemCreate", 0, 1, cases[i].result);
@@ -168,9 +169,9 @@ static void test_out_of_memory(void)
 	be = open_entered(0);
 	assert_ok(be->ops->info(be, &info));
 
-	want = g_strdup_printf("device memory: cuMemCreate of %" G_GUINT64_FORMAT " bytes: "
-			       "CUDA_ERROR_OUT_OF_MEMORY (2), out of memory; %.3f of %.3f GiB are free", info.memory_total + PAGE,
-			       (double)info.memory_free / (1 << 30), (double)info.memory_total / (1 << 30));
+	want = g_strdup_printf("device memory: cuMemCreate of %s: CUDA_ERROR_OUT_OF_MEMORY (2), out of memory; "
+			       "%s of %s are free", amount(info.memory_total + PAGE).text, amount(info.memory_free).text,
+			       amount(info.memory_total).text);
 	assert_error(be->ops->create(be, info.memory_total + PAGE, &handle), ENOMEM, want);
 	g_assert_cmpstr(error_get(), ==, want);
 

@@ -48,12 +48,12 @@ static void test_sentence(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 32 * PAGE });
 	assert_error(vpmm_malloc(f.pool, &none, 32 * PAGE + 1, f.streams[0]), ENOMEM,
-		     ": limit: 69206016 bytes needed, but the pool holds 0 of the 67108864 that it may");
+		     ": limit: 66 MiB needed, but the pool holds 0 MiB of the 64 MiB that it may");
 	fixture_close(&f);
 	g_setenv("VPMM_HOST_CAPACITY", "40M", TRUE);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	assert_error(vpmm_malloc(f.pool, &none, 20 * PAGE + 1, f.streams[0]), ENOMEM,
-		     "0 free: device memory: 44040192 bytes needed, 41943040 free");
+		     ": device memory: 42 MiB needed, 40 MiB free; the pool has 0 MiB live and 0 MiB free");
 	fixture_close(&f);
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }

@@ -199,8 +199,8 @@ static void test_small_by_driver_in_use(void)
 	fixture_free(&f, freed, f.streams[0]);
 	for (int i = 0; i < 2; i++)
 		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM,
-			     "; the driver's allocator holds 33554432 bytes for requests below a page, of which 1024 are "
-			     "live; others hold 0 bytes of the device");
+			     "; the driver's allocator holds 32 MiB for requests below a page, of which 1024 bytes are "
+			     "live; others hold 0 MiB of ");
 	assert_ok(vpmm_host_stream_submit(f.streams[1]));
 	assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, "device memory");
 	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));

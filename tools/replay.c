@@ -4,6 +4,7 @@
 #include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "fail.h"
@@ -51,8 +52,9 @@ static void tell(struct run *run, const struct trace_op *op, const char *what, c
 	if (run->setup->progress)
 		progress_end(run->setup->progress);
 	if (run->result->errors <= ERRORS_TOLD)
-		fprintf(stderr, "%s: %s:%" G_GUINT32_FORMAT ": %s: %s\n", g_get_prgname(), run->setup->trace->name,
-			op->line, what, why);
+		/* What to do about it, on a second line, is not for each of them. */
+		fprintf(stderr, "%s: %s:%" G_GUINT32_FORMAT ": %s: %.*s\n", g_get_prgname(), run->setup->trace->name,
+			op->line, what, (int)strcspn(why, "\n"), why);
 	else if (run->result->errors == ERRORS_TOLD + 1)
 		fprintf(stderr, "%s: %s: more errors are counted, not told\n", g_get_prgname(),
 			run->setup->trace->name);

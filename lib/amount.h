@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Bytes in words, for sentences that people read. */
+#ifndef AMOUNT_H
+#define AMOUNT_H
+
+#include <stdint.h>
+
+struct amount {
+	char text[32];
+};
+
+/**
+ * amount() - bytes in MiB, or in bytes where it is less than one
+ * @bytes: how many
+ *
+ * Whole MiB are exact, and have no decimal.
+ *
+ * Return: the words; amount(bytes).text is valid to the end of the full expression, so it can be an argument of printf.
+ */
+struct amount amount(uint64_t bytes);
+
+#endif /* AMOUNT_H */
