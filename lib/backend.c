@@ -46,7 +46,7 @@ int backend_open(const char *name, const int *device, struct backend **be)
 		return open_device(&backend_host, device, be);
 	}
 	if (err == -ENODEV && lacks_gpu(device))
-		error_hint(err, "without a GPU, VPMM_BACKEND=host (or backend \"host\" in struct vpmm_opts) serves from "
-			   "ordinary memory");
+		error_hint(err, "without a GPU, VPMM_BACKEND=host (or backend \"host\" in struct vpmm_opts) serves "
+			   "from ordinary memory");
 	return err;
 }

@@ -16,8 +16,8 @@ const char *variables_nearest(const char *name);
 
 /**
  * variables_each_unknown() - find variables that nobody reads, though they look like the library's
- * @fn: is called for each variable of the environment whose name begins with VPMM_, but not with VPMM_TEST_, and is none
- *	of those that are known
+ * @fn: is called for each variable of the environment whose name begins with VPMM_, but not with VPMM_TEST_, and is
+ *	none of those that are known
  * @data: passed to @fn
  *
  * Context: no other thread may change the environment.

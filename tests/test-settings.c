@@ -153,7 +153,8 @@ static void test_keep(void)
 
 	clear_env();
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-		struct vpmm_opts from_env = { .size = sizeof(from_env) }, opts = { FIXTURE_PACKED, .keep = cases[i].keep };
+		struct vpmm_opts from_env = { .size = sizeof(from_env) };
+		struct vpmm_opts opts = { FIXTURE_PACKED, .keep = cases[i].keep };
 
 		g_setenv("VPMM_KEEP", cases[i].text, TRUE);
 		assert_ok(vpmm_opts_from_env(&from_env));
