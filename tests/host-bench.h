@@ -125,7 +125,7 @@ static inline struct CUstream_st *stream_new(void)
 
 static inline unsigned int pending(struct CUstream_st *stream)
 {
-	unsigned int n;
+	unsigned int n = 0;
 
 	assert_ok(vpmm_host_stream_pending(stream, &n));
 	return n;

@@ -105,7 +105,7 @@ static void test_capture(void)
 	drv_context context;
 	drv_stream stream;
 	drv_graph graph;
-	uint64_t id;
+	uint64_t id = 0;
 
 	if (!use_fake())
 		return;

@@ -61,7 +61,7 @@ static void test_standard_descriptors(void)
 	for (int first = STDIN_FILENO; first <= STDERR_FILENO; first++) {
 		struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 2 };
 		struct descriptors before, after;
-		struct vpmm_pool *pool;
+		struct vpmm_pool *pool = NULL;
 		int saved[3], err;
 		void *ptr;
 
@@ -86,7 +86,7 @@ static void test_standard_descriptors(void)
 static void test_log_is_not_memory(void)
 {
 	struct vpmm_opts opts = { FIXTURE_PACKED, .log_level = VPMM_LOG_DEBUG };
-	struct vpmm_pool *pool, *other;
+	struct vpmm_pool *pool = NULL, *other = NULL;
 	unsigned char *block = NULL;
 	int saved[3], err;
 
@@ -115,7 +115,7 @@ static void test_close_on_exec(void)
 {
 	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 1 };
 	struct descriptors before, after;
-	struct vpmm_pool *pool;
+	struct vpmm_pool *pool = NULL;
 	int saved[3], err;
 
 	standard_close(saved, STDOUT_FILENO);

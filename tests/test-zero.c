@@ -321,7 +321,7 @@ static void test_fails_captured(gconstpointer data)
 		struct vpmm_host_graph *graph;
 		struct fixture f;
 		void *ptr = &f;
-		uint64_t id;
+		uint64_t id = 0;
 
 		fixture_open_faulty(&f, kind->opts);
 		assert_ok(vpmm_host_capture_begin(f.streams[0]));

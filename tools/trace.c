@@ -294,7 +294,7 @@ static int read_some(struct reader *r, char *buffer, size_t size, size_t *got)
 
 static int read_all(struct reader *r, char *buffer)
 {
-	size_t held = 0, rest = 0, got;
+	size_t held = 0, rest = 0, got = 0;
 	int err;
 
 	for (;;) {

@@ -285,7 +285,7 @@ static int bench(void)
 
 int main(int argc, char **argv)
 {
-	int status;
+	int status = 0;
 
 	g_set_prgname(PROGRAM);
 	options.rounds = options.threads = options.regions = NOT_GIVEN;

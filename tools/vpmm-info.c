@@ -235,7 +235,7 @@ static int info(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status;
+	int status = 0;
 
 	g_set_prgname(PROGRAM);
 	if (cli_parse(&cli, &argc, &argv, &status))

@@ -162,7 +162,7 @@ static int run_trace(const char *name, const struct report_run *run, GArray *row
 	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
 	struct replay_setup setup = { .page_size = run->choice->info.page_size };
 	struct device_opts dev_opts;
-	struct trace *trace;
+	struct trace *trace = NULL;
 	int err;
 
 	err = load(name, &trace);
@@ -267,7 +267,7 @@ static int replay(void)
 
 int main(int argc, char **argv)
 {
-	int status;
+	int status = 0;
 
 	g_set_prgname(PROGRAM);
 	if (cli_parse(&cli, &argc, &argv, &status))

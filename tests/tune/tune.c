@@ -58,7 +58,7 @@ static void add(GArray *entries, enum kind kind, struct trace *trace)
 
 static void add_trace(GArray *entries, const char *file)
 {
-	struct trace *trace;
+	struct trace *trace = NULL;
 	char *base = g_path_get_basename(file);
 
 	if (trace_load(file, NULL, NULL, &trace)) {
