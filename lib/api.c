@@ -647,7 +647,7 @@ static int write_and_free(GString *text, FILE *out)
 
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
 {
-	GString *text;
+	GString *text = NULL;
 	int err;
 
 	if (!out)
