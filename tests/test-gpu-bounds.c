@@ -206,6 +206,7 @@ static void test_destroy(void)
 /* The device's memory runs out: the call fails, with numbers, the pool is as it was, and goes on. */
 static void test_exhaustion(void)
 {
+	GPtrArray *pages;
 	struct slot slots[64] = { 0 };
 	struct vpmm_stats full, after;
 	size_t before, piece, n, i;
@@ -215,6 +216,7 @@ static void test_exhaustion(void)
 
 	if (!gpu_ready())
 		return;
+	pages = g_ptr_array_new();
 	before = gpu_memory_free();
 	open_bench(&b, (struct vpmm_opts){ 0 });
 	piece = before / 16 / PAGE * PAGE;
@@ -227,7 +229,7 @@ static void test_exhaustion(void)
 	}
 	g_assert_cmpint(err, ==, -ENOMEM);
 	g_test_message("%s", vpmm_last_error());
-	/* So much is asked for beforehand; the driver itself is asked to fill the rest, a page at a time. */
+	/* What takes several extents is asked for beforehand. */
 	g_assert_nonnull(strstr(vpmm_last_error(), "device memory"));
 	g_assert_cmpuint(n, >=, 14);
 	while (!(err = vpmm_malloc(b.f.pool, &slots[n].ptr, 512 * MIB, b.s[0]))) {
@@ -239,8 +241,14 @@ static void test_exhaustion(void)
 		g_assert_cmpuint(n, <, G_N_ELEMENTS(slots));
 	}
 	g_assert_cmpint(err, ==, -ENOMEM);
+	g_assert_nonnull(strstr(vpmm_last_error(), "device memory"));
+	/* A single extent is not: the driver itself refuses the last. */
+	while (!(err = vpmm_malloc(b.f.pool, &ptr, PAGE, b.s[0])))
+		g_ptr_array_add(pages, ptr);
+	g_assert_cmpint(err, ==, -ENOMEM);
 	g_test_message("%s", vpmm_last_error());
 	g_assert_nonnull(strstr(vpmm_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+	ptr = NULL;
 	assert_ok(vpmm_pool_check(b.f.pool));
 	full = stats_of(b.f.pool);
 	g_assert_cmpint(vpmm_malloc(b.f.pool, &ptr, 2 * piece, b.s[1]), ==, -ENOMEM);
@@ -255,6 +263,9 @@ static void test_exhaustion(void)
 	for (i = 0; i < n; i++)
 		if (slots[i].ptr)
 			give(b.f.pool, &slots[i]);
+	for (i = 0; i < pages->len; i++)
+		assert_ok(vpmm_free(b.f.pool, pages->pdata[i], b.s[0]));
+	g_ptr_array_free(pages, TRUE);
 	close_bench(&b);
 	gpu_ok(cu.cuCtxSynchronize());
 	g_assert_cmpuint(before, <=, gpu_memory_free() + 64 * MIB);
