@@ -116,6 +116,14 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	return others;
 }
 
+/* Nothing that could be given back makes room for it. */
+static bool is_more_than_all(struct vpmm_pool *pool, size_t size)
+{
+	struct backend_info info;
+
+	return !pool->backend->ops->info(pool->backend, &info) && size > info.memory_total;
+}
+
 /* What helps here, the cheapest first. */
 static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others)
 {
@@ -149,7 +157,10 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 			       amount(pool_mapped(pool) - live).text);
 	others = say_room(pool, text, lack, handle);
 	g_string_append(text, "\ntry this: ");
-	say_remedies(pool, text, lack, live, others);
+	if (is_more_than_all(pool, size))
+		g_string_append(text, "ask for less than the device has");
+	else
+		say_remedies(pool, text, lack, live, others);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%s wanted", amount(size).text);

@@ -224,8 +224,11 @@ static void *try_malloc(struct model *m, size_t size, struct CUstream_st *stream
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_disarm(m);
 	if (err && armed) {
-		if (flags || m->f.pool->settings.scrub)
+		if (flags || m->f.pool->settings.scrub) {
+			/* Memory whose clear may be pending is held until its stream calls. */
+			m->holds = true;
 			adopt(m);
+		}
 		model_check(m);
 		err = call_malloc(m, &ptr, size, stream, flags);
 	}
@@ -528,7 +531,9 @@ void model_trim(struct model *m, size_t keep)
 		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
 	}
 	after = m->f.pool->extents.bytes;
-	g_assert_cmpuint(released, ==, before - after);
+	g_assert_cmpuint(released, >=, before - after);
+	/* The rest is what the driver's allocator gave back. */
+	g_assert_true(released == before - after || m->f.pool->settings.small == VPMM_SMALL_DRIVER);
 	g_assert_cmpuint(after, >=, MIN(before, keep));
 }
 

@@ -203,7 +203,7 @@ static void use_wrongly(struct worker *w, struct slot *slot, GRand *rand)
 	void *ptr = NULL;
 
 	assert_error(vpmm_free(w->soak->pool, w, any_stream(w->soak, rand)), EINVAL, "no allocation");
-	assert_error(vpmm_malloc(w->soak->pool, &ptr, SIZE_MAX / 2, any_stream(w->soak, rand)), ENOMEM, "bytes");
+	assert_error(vpmm_malloc(w->soak->pool, &ptr, SIZE_MAX / 2, any_stream(w->soak, rand)), ENOMEM, "wanted: ");
 }
 
 static void use_own_stream(struct worker *w, struct slot *slot, GRand *rand)

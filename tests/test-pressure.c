@@ -600,6 +600,15 @@ static void test_remedies(void)
 	g_assert_nonnull(strstr(said, "free some of what is live"));
 	fixture_complete(f.streams[1]);
 	fixture_close(&f);
+
+	/* Nothing that is given back makes the device larger. */
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, fixture_malloc(&f, 4, f.streams[0]), f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, (size_t)100 << 30, f.streams[1]), ENOMEM, "device memory: ");
+	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: ask for less than the device has");
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
 }
 
 int main(int argc, char **argv)

@@ -259,7 +259,7 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		assert_ok(vpmm_free(m->f.pool, NULL, stream));
 		break;
 	case 3:
-		assert_error(vpmm_malloc(m->f.pool, &ptr, SIZE_MAX - 1 - b, stream), ENOMEM, "bytes");
+		assert_error(vpmm_malloc(m->f.pool, &ptr, SIZE_MAX - 1 - b, stream), ENOMEM, "wanted: ");
 		g_assert_true(ptr == &p);
 		break;
 	case 4:
@@ -267,7 +267,7 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		g_assert_true(ptr == &p);
 		break;
 	case 5:
-		assert_error(vpmm_malloc(m->f.pool, &ptr, (size_t)100 << 30, stream), ENOMEM, "bytes");
+		assert_error(vpmm_malloc(m->f.pool, &ptr, (size_t)100 << 30, stream), ENOMEM, "wanted: ");
 		g_assert_true(ptr == &p);
 		break;
 	case 6:

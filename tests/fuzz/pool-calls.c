@@ -113,7 +113,7 @@ static int give(void *data, struct vpmm_pool *pool, size_t size)
 	if (m->armed)
 		return 0;
 	/* What fails here asks nobody. */
-	assert_error(vpmm_malloc(pool, &ptr, SIZE_MAX / 2, m->f.streams[0]), ENOMEM, "bytes");
+	assert_error(vpmm_malloc(pool, &ptr, SIZE_MAX / 2, m->f.streams[0]), ENOMEM, "wanted: ");
 	for (guint i = 0; i < m->live->len; i++) {
 		const struct model_allocation *a = m->live->pdata[i];
 
