@@ -204,14 +204,15 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 	work->stream = s;
 	work->position = position;
 	work->own = (gint)s->index + 1;
-	if (b)
+	if (b) {
 		work_note(w, b, s, names[kind]);
-	if (kind == WRITE)
-		work->key = b->key = take_key(w->run, b->shadow);
-	else if (kind == ZEROED)
-		b->key = 0;
-	else if (kind == VERIFY && !b->graphed)
-		work->key = b->key;
+		if (kind == WRITE)
+			work->key = b->key = take_key(w->run, b->shadow);
+		else if (kind == ZEROED)
+			b->key = 0;
+		else if (kind == VERIFY && !b->graphed)
+			work->key = b->key;
+	}
 	contents_ok(w->run, vpmm_host_stream_launch(s->handle, run_work, work));
 	return stream_next(s);
 }

@@ -328,6 +328,13 @@ static void *work(void *data)
 	return NULL;
 }
 
+static void start(struct worker *w)
+{
+	int err = pthread_create(&w->thread, NULL, work, w);
+
+	g_assert_cmpint(err, ==, 0);
+}
+
 static void work_all(struct run *run)
 {
 	if (run->n_workers == 1) {
@@ -335,7 +342,7 @@ static void work_all(struct run *run)
 		return;
 	}
 	for (unsigned int i = 0; i < run->n_workers; i++)
-		g_assert_cmpint(pthread_create(&run->workers[i].thread, NULL, work, &run->workers[i]), ==, 0);
+		start(&run->workers[i]);
 	for (unsigned int i = 0; i < run->n_workers; i++)
 		pthread_join(run->workers[i].thread, NULL);
 }

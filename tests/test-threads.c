@@ -400,9 +400,11 @@ static void run_cancelled(struct cancelled *c)
 {
 	pthread_t thread;
 	void *result;
+	int err;
 
 	c->done = false;
-	g_assert_cmpint(pthread_create(&thread, NULL, be_cancelled, c), ==, 0);
+	err = pthread_create(&thread, NULL, be_cancelled, c);
+	g_assert_cmpint(err, ==, 0);
 	g_assert_cmpint(pthread_join(thread, &result), ==, 0);
 	g_assert_true(result == PTHREAD_CANCELED);
 	/* A lock that the thread has left behind would be waited for without end. */

@@ -132,14 +132,12 @@ static int interrupted(const struct replay_setup *setup, const struct replay_res
 
 static int run_passes(struct replay_setup *setup, const struct report_run *run, GArray *rows)
 {
-	struct progress progress;
 	struct report_row row;
 	int err = 0;
 
 	setup->passes = (unsigned int)options.repeat;
-	setup->progress = &progress;
 	setup->stop = &interrupt_signal;
-	progress_begin(&progress, "replaying");
+	progress_begin(setup->progress, "replaying");
 	for (unsigned int pass = 1; pass <= setup->passes; pass++) {
 		row = (struct report_row){ .numbered = setup->passes > 1 };
 		if (!replay_pass(setup, pass, &row.result)) {
@@ -148,19 +146,20 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 		}
 		row.trace = g_strdup(setup->trace->name);
 		if (options.json) {
-			progress_end(&progress);
+			progress_end(setup->progress);
 			report_json(stdout, run, &row);
 		}
 		g_array_append_val(rows, row);
 	}
-	progress_end(&progress);
+	progress_end(setup->progress);
 	return err;
 }
 
 static int run_trace(const char *name, const struct report_run *run, GArray *rows)
 {
 	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
-	struct replay_setup setup = { .page_size = run->choice->info.page_size };
+	struct progress progress;
+	struct replay_setup setup = { .page_size = run->choice->info.page_size, .progress = &progress };
 	struct device_opts dev_opts;
 	struct trace *trace = NULL;
 	int err;
@@ -212,7 +211,7 @@ static int run_traces(const struct choice *choice)
 
 	pool_settings_collect(&run.settings, choice, options.backend);
 	g_array_set_clear_func(rows, clear_row);
-	for (char **name = options.traces; *name && !err; name++)
+	for (char **name = options.traces; name && *name && !err; name++)
 		err = run_trace(*name, &run, rows);
 	if (!options.json && rows->len)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
