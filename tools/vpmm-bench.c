@@ -85,7 +85,8 @@ static const struct cli cli = {
 	.description =
 		"Benchmarks: pair, live, small, threads, grow, harvest, regions, replay, or all (the\n"
 		"default). The words after replay are traces. Exit status: 0, 1 if there were errors,\n"
-		"2 if an option, a trace or a setting was refused.\n",
+		"2 if an option, a trace or a setting was refused, or the output could not be\n"
+		"written.\n",
 	.entries = entries,
 };
 

@@ -46,7 +46,7 @@ static const GOptionEntry entries[] = {
 
 static const struct cli cli = {
 	.summary = "- tell what pools stand on here, and which settings they get",
-	.description = "Exit status: 0, or 2 if an option or a setting was refused.\n",
+	.description = "Exit status: 0, or 2 if an option or a setting was refused, or the output\ncould not be written.\n",
 	.entries = entries,
 };
 

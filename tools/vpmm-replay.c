@@ -56,8 +56,8 @@ static const struct cli cli = {
 	.summary = "- run recorded allocations and tell what they cost",
 	.description =
 		"A trace is plain or compressed by gzip; - is standard input. Exit status: 0, 1 if\n"
-		"there were errors, 2 if an option, a trace or a setting was refused. ^C stops it, and\n"
-		"it tells of the passes that are done.\n",
+		"there were errors, 2 if an option, a trace or a setting was refused, or the output\n"
+		"could not be written. ^C stops it, and it tells of the passes that are done.\n",
 	.entries = entries,
 };
 
