@@ -187,18 +187,18 @@ static const char *const names[] = {
 	[TICK] = "tick",
 };
 
-static struct work *work_new(struct worker *w, struct block *b, enum kind kind)
+static struct work *work_new(struct worker *w, struct shadow *shadow, enum kind kind)
 {
 	struct work *work = g_new0(struct work, 1);
 
-	*work = (struct work){ .run = w->run, .shadow = b ? b->shadow : NULL, .kind = kind, .key = ANY,
+	*work = (struct work){ .run = w->run, .shadow = shadow, .kind = kind, .key = ANY,
 			       .worker = w->index, .step = w->step };
 	return work;
 }
 
 uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum kind kind)
 {
-	struct work *work = work_new(w, b, kind);
+	struct work *work = work_new(w, b ? b->shadow : NULL, kind);
 	uint64_t position = s->at + 1;
 
 	work->stream = s;
@@ -219,7 +219,7 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 
 void work_capture(struct worker *w, struct block *b, struct stream *s, enum kind kind)
 {
-	struct work *work = work_new(w, b, kind);
+	struct work *work = work_new(w, b->shadow, kind);
 
 	g_ptr_array_add(w->kept, work);
 	work_note(w, b, s, names[kind]);
