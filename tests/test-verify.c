@@ -346,9 +346,11 @@ struct three {
 static void three_open(struct three *t)
 {
 	*t = (struct three){
-		.trace = { .name = (char *)"three", .ops = three_ops, .n_ops = 3, .allocs = 2, .slots = 2, .streams = 1 },
+		.trace = { .name = (char *)"three", .ops = three_ops, .n_ops = 3, .slots = 2, .streams = 1 },
 		.allocator = { .ops = &stopping_ops },
 	};
+	/* As many as the device has marks. */
+	t->trace.allocs = MARKS;
 	t->setup = (struct replay_setup){
 		.trace = &t->trace,
 		.dev = open_device(false, 0),
