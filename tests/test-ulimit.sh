@@ -47,6 +47,13 @@ sizeless()
 	) | cat >"$work/err"
 }
 for command in "vpmm-info" "vpmm-info --json" "vpmm-info --version" "vpmm-replay --version" "vpmm-bench --version"; do
+	# ThreadSanitizer writes a file of its own before main().
+	case ${SANITIZE_CFLAGS:-} in
+	*=thread*)
+		count=$((count + 1))
+		echo "ok $count - $command: a file has its largest size # SKIP ThreadSanitizer needs a file"
+		continue
+	esac
 	verdict "$command: a file has its largest size" "$(sizeless $command
 		says err "${command%% *}: writing "; says err "failed: File too large"; says err "exit status 2")"
 done
