@@ -241,7 +241,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	void *memory;
 	int ret;
 
-	ret = room_check(size, true);
+	ret = room_check(size, size <= SEGMENT_SIZE);
 	if (!ret)
 		ret = host_device_take(small->dev, size);
 	if (ret)

@@ -291,6 +291,22 @@ static void test_space_is_used(void)
 	fixture_close(&f);
 }
 
+/* Half of it can be had from the driver's allocator: one large request leaves the heap more than many small ones do. */
+static void test_driver_serves_large(void)
+{
+	const size_t space = (size_t)1 << 30;
+	struct fixture f;
+
+	if (!g_test_subprocess()) {
+		run_limited();
+		return;
+	}
+	limit_space(space);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .page_size = SIZE_MAX });
+	fixture_malloc_bytes(&f, space / 2, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -305,5 +321,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/resources/fill-with-pages", test_fill_with_pages);
 	g_test_add_func("/resources/fill-driver", test_fill_driver);
 	g_test_add_func("/resources/space-is-used", test_space_is_used);
+	g_test_add_func("/resources/driver-serves-large", test_driver_serves_large);
 	return g_test_run();
 }
