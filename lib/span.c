@@ -122,6 +122,10 @@ int span_grow(struct vpmm_pool *pool, uint64_t *addr)
 	int err;
 
 	err = chunk_find(pool, &pool->spans, bytes, &hole);
+	if (err == -ENOMEM && bytes > page) {
+		bytes = page;
+		err = chunk_find(pool, &pool->spans, bytes, &hole);
+	}
 	if (err)
 		goto out;
 	err = span_create(pool, bytes, extents);

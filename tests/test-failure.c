@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What fails has changed nothing: where memory runs out, and where undoing fails too. tests/sweep.c has the rest. */
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -44,6 +45,24 @@ static void test_far_too_much(void)
 	g_assert_cmpuint(after.creates, ==, before.creates);
 	fixture_close(&f);
 	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Small requests get several pages at a time, and one page where the address space has no room for several. */
+static void test_last_page_of_small(void)
+{
+	const size_t pages = 17, block = PAGE / 16 - 512;
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = pages * PAGE };
+	struct fixture f;
+	void *ptr;
+
+	fixture_open_faulty(&f, opts);
+	fixture_malloc(&f, pages, f.streams[0]);
+	fixture_malloc_bytes(&f, block, f.streams[0]);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_reserve, 0, UINT_MAX, -ENOMEM);
+	while (!vpmm_malloc(f.pool, &ptr, block, f.streams[0]))
+		;
+	g_assert_cmpuint(fixture_stats(&f).spans, ==, pages * PAGE);
+	fixture_close(&f);
 }
 
 /* A pool that asks the device for more than it has, and another one that asks at each of the driver's calls for that. */
@@ -247,6 +266,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/failure/exhausted", test_exhausted);
 	g_test_add_func("/failure/far-too-much", test_far_too_much);
+	g_test_add_func("/failure/last-page-of-small", test_last_page_of_small);
 	g_test_add_func("/failure/too-much-beside-others", test_too_much_beside_others);
 	g_test_add_func("/failure/undoing", test_undoing_fails);
 	g_test_add_func("/failure/undoing-creation", test_undoing_creation_fails);
