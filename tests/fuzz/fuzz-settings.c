@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "backend.h"
-#include "fixture.h"
 #include "fuzz.h"
 #include "settings.h"
+#include "support/fixture.h"
 
 struct input {
 	const uint8_t *at;

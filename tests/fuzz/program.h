@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model.h"
+#include "model/model.h"
 
 #define MOST_GRAPHS 4
 #define MOST_LIVE 60

@@ -80,8 +80,8 @@ build()
 		*.c) compile "$out/lib/$(basename "$source" .c).o" "$top_srcdir/$source" ;;
 		esac
 	done
-	for name in fixture model model-work; do
-		compile "$out/$name.o" "$tests/$name.c"
+	for name in support/fixture model/model model/model-work; do
+		compile "$out/$(basename "$name").o" "$tests/$name.c"
 	done
 	for name in trace fail input; do
 		compile "$out/$name.o" "$top_srcdir/tools/$name.c"

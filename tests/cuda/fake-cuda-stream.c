@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Streams and events of the suite's own libcuda.so.1. */
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "cuda/fake-cuda-inside.h"
+#include "host-capture.h"
+#include "host-stream.h"
+
+/* An event, and what it stands for. */
+struct CUevent_st {
+	struct CUctx_st *context;
+	struct backend_event *point;	/* NULL before it is recorded, and where it was captured */
+	drv_stream captured;		/* the stream that it was captured on */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static GHashTable *global;		/* streams whose capture was begun in the usual mode; under the lock */
+static GHashTable *homes;		/* stream to the context that it was created in; under the lock */
+
+/* What the driver lets the thread do while another one captures. */
+static _Thread_local drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_GLOBAL;
+
+static void __attribute__((constructor)) prepare(void)
+{
+	global = g_hash_table_new(NULL, NULL);
+	homes = g_hash_table_new(NULL, NULL);
+}
+
+static void __attribute__((destructor)) tear_down(void)
+{
+	g_hash_table_unref(global);
+	g_hash_table_unref(homes);
+}
+
+static bool is_capturing(struct CUctx_st *context, drv_stream stream)
+{
+	uint64_t id;
+
+	return !host_stream_capture(context->device, stream, &id) && id;
+}
+
+/* A call that is not allowed on any thread while one captures in the usual mode, but for those that relaxed theirs. */
+static drv_result unsafe(struct CUctx_st *context, const char *call)
+{
+	GHashTableIter iter;
+	gpointer stream;
+	bool any;
+
+	if (mode == DRV_STREAM_CAPTURE_MODE_RELAXED)
+		return DRV_SUCCESS;
+	pthread_mutex_lock(&lock);
+	any = g_hash_table_size(global);
+	g_hash_table_iter_init(&iter, global);
+	while (g_hash_table_iter_next(&iter, &stream, NULL))
+		host_capture_invalidate(context->device, stream, call);
+	pthread_mutex_unlock(&lock);
+	return any ? DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED : DRV_SUCCESS;
+}
+
+/* Like the driver's, it answers for a captured stream with an error, and the capture is no good any more. */
+#ifndef FAKE_CUDA_OLD
+drv_result cuStreamGetId(drv_stream stream, drv_u64 *id)
+{
+	BEGIN_IN(cuStreamGetId, context);
+	if (is_capturing(context, stream)) {
+		host_capture_invalidate(context->device, stream, "cuStreamGetId");
+		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return HOST(context, stream_id, stream, id) ? DRV_ERROR_INVALID_HANDLE : DRV_SUCCESS;
+}
+#endif
+
+static drv_result capture_info(struct CUctx_st *context, drv_stream stream, drv_capture_status *status, uint64_t *id)
+{
+	uint64_t got;
+
+	switch (host_stream_capture(context->device, stream, &got)) {
+	case 0:
+		break;
+	case -EBUSY:
+		return DRV_ERROR_STREAM_CAPTURE_IMPLICIT;
+	default:
+		return DRV_ERROR_INVALID_HANDLE;
+	}
+	*status = !got ? DRV_STREAM_CAPTURE_STATUS_NONE :
+		  host_capture_is_valid(context->device, stream) ? DRV_STREAM_CAPTURE_STATUS_ACTIVE :
+		  DRV_STREAM_CAPTURE_STATUS_INVALIDATED;
+	if (got)
+		*id = got;
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamIsCapturing(drv_stream stream, drv_capture_status *status)
+{
+	uint64_t id;
+
+	BEGIN_IN(cuStreamIsCapturing, context);
+	return capture_info(context, stream, status, &id);
+}
+
+drv_result cuStreamGetCaptureInfo_v2(drv_stream stream, drv_capture_status *status, uint64_t *id, drv_graph *graph,
+				     const drv_graph_node **dependencies, size_t *count)
+{
+	BEGIN_IN(cuStreamGetCaptureInfo, context);
+	if (graph || dependencies || count)
+		return DRV_ERROR_NOT_SUPPORTED;
+	return capture_info(context, stream, status, id);
+}
+
+drv_result cuThreadExchangeStreamCaptureMode(drv_capture_mode *exchanged)
+{
+	drv_capture_mode before = mode;
+
+	BEGIN(cuThreadExchangeStreamCaptureMode);
+	mode = *exchanged;
+	*exchanged = before;
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode capture_mode)
+{
+	int err;
+
+	BEGIN_IN(cuStreamBeginCapture, context);
+	err = host_capture_begin(context->device, stream);
+	if (err)
+		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&lock);
+	if (capture_mode == DRV_STREAM_CAPTURE_MODE_GLOBAL)
+		g_hash_table_add(global, stream);
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
+{
+	struct vpmm_host_graph *got = NULL;
+	int err;
+
+	BEGIN_IN(cuStreamEndCapture, context);
+	if (!is_capturing(context, stream))
+		return DRV_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	g_hash_table_remove(global, stream);
+	pthread_mutex_unlock(&lock);
+	err = host_capture_end(context->device, stream, &got);
+	*graph = (drv_graph)got;
+	return err ? DRV_ERROR_STREAM_CAPTURE_INVALIDATED : DRV_SUCCESS;
+}
+
+/* What can be launched is the graph itself, which therefore has to outlive it. */
+drv_result cuGraphInstantiateWithFlags(drv_graph_exec *exec, drv_graph graph, drv_u64 flags)
+{
+	BEGIN_IN(cuGraphInstantiateWithFlags, context);
+	(void)context;
+	if (flags)
+		return DRV_ERROR_NOT_SUPPORTED;
+	*exec = (drv_graph_exec)graph;
+	return DRV_SUCCESS;
+}
+
+drv_result cuGraphLaunch(drv_graph_exec exec, drv_stream stream)
+{
+	BEGIN_IN(cuGraphLaunch, context);
+	return capture_result(result_of(host_graph_launch((struct vpmm_host_graph *)exec, context->device, stream)));
+}
+
+drv_result cuGraphExecDestroy(drv_graph_exec exec)
+{
+	BEGIN_IN(cuGraphExecDestroy, context);
+	(void)context;
+	return exec ? DRV_SUCCESS : DRV_ERROR_INVALID_VALUE;
+}
+
+drv_result cuGraphDestroy(drv_graph graph)
+{
+	BEGIN_IN(cuGraphDestroy, context);
+	(void)context;
+	if (!graph)
+		return DRV_ERROR_INVALID_VALUE;
+	host_graph_destroy((struct vpmm_host_graph *)graph);
+	return DRV_SUCCESS;
+}
+
+drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int flags)
+{
+	BEGIN_IN(cuStreamWaitEvent, context);
+	if (flags)
+		return DRV_ERROR_INVALID_VALUE;
+	if (event->captured)
+		return host_stream_follow(context->device, stream, event->captured) ?
+		       DRV_ERROR_STREAM_CAPTURE_ISOLATION : DRV_SUCCESS;
+	if (is_capturing(context, stream)) {
+		host_capture_invalidate(context->device, stream, "cuStreamWaitEvent");
+		return DRV_ERROR_STREAM_CAPTURE_ISOLATION;
+	}
+	return event->point ? HOST(context, stream_wait, stream, event->point) : DRV_SUCCESS;
+}
+
+drv_result cuEventCreate(drv_event *event, unsigned int flags)
+{
+	BEGIN_IN(cuEventCreate, context);
+	if (flags != DRV_EVENT_DISABLE_TIMING)
+		return DRV_ERROR_INVALID_VALUE;
+	*event = g_new0(struct CUevent_st, 1);
+	(*event)->context = context;
+	return DRV_SUCCESS;
+}
+
+drv_result cuEventDestroy_v2(drv_event event)
+{
+	BEGIN_IN(cuEventDestroy, context);
+	(void)context;
+	if (!event)
+		return DRV_ERROR_INVALID_HANDLE;
+	host_event_unref(event->point);
+	g_free(event);
+	return DRV_SUCCESS;
+}
+
+static bool is_of_stream(drv_event event, drv_stream stream)
+{
+	struct CUctx_st *home;
+
+	pthread_mutex_lock(&lock);
+	home = g_hash_table_lookup(homes, stream);
+	pthread_mutex_unlock(&lock);
+	return !home || home == event->context;
+}
+
+/* Recorded again, an event stands for the later point; who waits for the earlier one goes on to do so. */
+drv_result cuEventRecord(drv_event event, drv_stream stream)
+{
+	struct backend_event *point;
+	drv_result result;
+
+	BEGIN_IN(cuEventRecord, context);
+	if (!is_of_stream(event, stream))
+		return DRV_ERROR_INVALID_HANDLE;
+	if (is_capturing(context, stream)) {
+		host_event_unref(event->point);
+		event->point = NULL;
+		event->captured = stream;
+		return DRV_SUCCESS;
+	}
+	point = host_event_create();
+	result = HOST(context, event_record, point, stream);
+	if (result) {
+		host_event_unref(point);
+		return result;
+	}
+	host_event_unref(event->point);
+	event->point = point;
+	event->captured = NULL;
+	return DRV_SUCCESS;
+}
+
+drv_result cuEventQuery(drv_event event)
+{
+	int complete = 0;
+	drv_result result;
+
+	BEGIN_IN(cuEventQuery, context);
+	result = unsafe(context, "cuEventQuery");
+	if (result)
+		return result;
+	if (event->captured) {
+		host_capture_invalidate(context->device, event->captured, "cuEventQuery");
+		return DRV_ERROR_CAPTURED_EVENT;
+	}
+	if (!event->point)
+		return DRV_SUCCESS;
+	result = HOST(context, event_query, event->point, &complete);
+	return result || complete ? result : DRV_ERROR_NOT_READY;
+}
+
+drv_result cuEventSynchronize(drv_event event)
+{
+	drv_result result;
+
+	BEGIN_IN(cuEventSynchronize, context);
+	result = unsafe(context, "cuEventSynchronize");
+	if (result)
+		return result;
+	return event->point ? HOST(context, event_sync, event->point) : DRV_SUCCESS;
+}
+
+drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)
+{
+	BEGIN_IN(cuStreamCreate, context);
+	/* No stream of the host backend waits for the default stream by itself. */
+	if (flags != DRV_STREAM_NON_BLOCKING)
+		return DRV_ERROR_NOT_SUPPORTED;
+	*stream = host_stream_create(context->device);
+	pthread_mutex_lock(&lock);
+	g_hash_table_insert(homes, *stream, context);
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result stream_sync(struct CUctx_st *context, drv_stream stream)
+{
+	struct backend_event *event = host_event_create();
+	int err;
+
+	err = host_event_record(context->device, event, stream);
+	if (!err)
+		err = host_event_sync(event);
+	host_event_unref(event);
+	return result_of(err);
+}
+
+/* What is pending completes before the stream goes, as a device would see to in its own time. */
+drv_result cuStreamDestroy_v2(drv_stream stream)
+{
+	drv_result result;
+
+	BEGIN_IN(cuStreamDestroy, context);
+	result = stream_sync(context, stream);
+	return result ? result : result_of(host_stream_destroy(stream));
+}
+
+drv_result cuStreamQuery(drv_stream stream)
+{
+	unsigned int pending;
+	int err;
+
+	BEGIN_IN(cuStreamQuery, context);
+	err = host_stream_pending(context->device, stream, &pending);
+	if (err)
+		return DRV_ERROR_INVALID_HANDLE;
+	return pending ? DRV_ERROR_NOT_READY : DRV_SUCCESS;
+}
+
+drv_result cuStreamSynchronize(drv_stream stream)
+{
+	BEGIN_IN(cuStreamSynchronize, context);
+	return stream_sync(context, stream);
+}
+
+drv_result cuCtxSynchronize(void)
+{
+	drv_result result;
+
+	BEGIN_IN(cuCtxSynchronize, context);
+	result = unsafe(context, "cuCtxSynchronize");
+	return result ? result : result_of(host_stream_sync_all(context->device));
+}
+
+drv_result cuMemAllocHost_v2(void **to, size_t size)
+{
+	drv_result result;
+
+	BEGIN_IN(cuMemAllocHost, context);
+	result = unsafe(context, "cuMemAllocHost");
+	if (result)
+		return result;
+	*to = g_try_malloc0(size);
+	return *to ? DRV_SUCCESS : DRV_ERROR_OUT_OF_MEMORY;
+}
+
+/* Waits for all streams, as the driver does, and captures go on. */
+drv_result cuMemFreeHost(void *from)
+{
+	drv_result result;
+
+	BEGIN_IN(cuMemFreeHost, context);
+	result = unsafe(context, "cuMemFreeHost");
+	if (result)
+		return result;
+	g_free(from);
+	return result_of(host_stream_sync_all(context->device));
+}

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * A libcuda.so.1 that stands on the host backend, and is strict: it answers what breaks a rule of the driver, and what
+ * libvpmm has no reason to ask for, with an error. It contains a copy of its own of the host backend.
+ *
+ * FAKE_CUDA_OLD makes a driver from before CUDA 12.0, FAKE_CUDA_BARE one without the optional calls.
+ */
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend-host.h"
+#include "backend.h"
+#include "cuda/fake-cuda-inside.h"
+#include "host-device.h"
+#include "host-stream.h"
+
+#define STACK_MAX 16
+
+/* How often a call was called, and which calls of it are to fail. */
+struct rule {
+	uint64_t calls;
+	unsigned int skip;
+	unsigned int count;
+	drv_result result;
+};
+
+/* Of all that follows; the host backend below has locks of its own, and is called without it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static GHashTable *rules;
+static GHashTable *attributes;
+static struct CUctx_st primary[HOST_DEVICES_MAX];
+static pid_t owner;			/* the process that called cuInit() */
+
+static _Thread_local struct CUctx_st *stack[STACK_MAX];
+static _Thread_local unsigned int depth;
+
+static void __attribute__((constructor)) prepare(void)
+{
+	rules = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	attributes = g_hash_table_new(NULL, NULL);
+}
+
+static void __attribute__((destructor)) tear_down(void)
+{
+	g_hash_table_unref(rules);
+	g_hash_table_unref(attributes);
+}
+
+drv_result result_of(int err)
+{
+	switch (err) {
+	case 0:
+		return DRV_SUCCESS;
+	case -EINVAL:
+		return DRV_ERROR_INVALID_VALUE;
+	case -ENOMEM:
+		return DRV_ERROR_OUT_OF_MEMORY;
+	case -ENODEV:
+		return DRV_ERROR_INVALID_DEVICE;
+	case -ENOTSUP:
+		return DRV_ERROR_NOT_SUPPORTED;
+	case -EBUSY:
+		return DRV_ERROR_NOT_READY;
+	default:
+		return DRV_ERROR_UNKNOWN;
+	}
+}
+
+/* Called with the lock held. */
+static struct rule *rule_of(const char *name)
+{
+	struct rule *rule = g_hash_table_lookup(rules, name);
+
+	if (!rule) {
+		rule = g_new0(struct rule, 1);
+		g_hash_table_insert(rules, g_strdup(name), rule);
+	}
+	return rule;
+}
+
+static drv_result count_call(const char *name)
+{
+	drv_result result = DRV_SUCCESS;
+	struct rule *rule;
+
+	pthread_mutex_lock(&lock);
+	rule = rule_of(name);
+	rule->calls++;
+	if (rule->count && rule->skip) {
+		rule->skip--;
+	} else if (rule->count) {
+		rule->count--;
+		result = rule->result;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+drv_result begin(const char *name)
+{
+	drv_result result = count_call(name);
+
+	if (result)
+		return result;
+	return owner == getpid() ? DRV_SUCCESS : DRV_ERROR_NOT_INITIALIZED;
+}
+
+drv_result begin_in(const char *name, struct CUctx_st **context)
+{
+	drv_result result = begin(name);
+
+	if (result)
+		return result;
+	if (!depth || !stack[depth - 1])
+		return DRV_ERROR_INVALID_CONTEXT;
+	*context = stack[depth - 1];
+	return (*context)->be ? DRV_SUCCESS : DRV_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+drv_result host_enter(struct backend *be)
+{
+	return result_of(be->ops->enter(be));
+}
+
+drv_result host_leave(struct backend *be, int err)
+{
+	be->ops->leave(be);
+	return result_of(err);
+}
+
+static bool device_exists(int device)
+{
+	int count;
+
+	return !host_device_count(&count) && device >= 0 && device < count;
+}
+
+drv_result cuInit(unsigned int flags)
+{
+	drv_result result = count_call("cuInit");
+	int count;
+
+	if (result)
+		return result;
+	if (flags)
+		return DRV_ERROR_INVALID_VALUE;
+	if (host_device_count(&count))
+		return DRV_ERROR_NO_DEVICE;
+	/* A driver takes its time, and who comes second meanwhile has to wait. */
+	g_usleep(10000);
+	pthread_mutex_lock(&lock);
+	if (!owner)
+		owner = getpid();
+	result = owner == getpid() ? DRV_SUCCESS : DRV_ERROR_NOT_INITIALIZED;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+drv_result cuDriverGetVersion(int *version)
+{
+#ifdef FAKE_CUDA_OLD
+	*version = 11080;
+#else
+	*version = 12040;
+#endif
+	return count_call("cuDriverGetVersion");
+}
+
+drv_result cuDeviceGetCount(int *count)
+{
+	BEGIN(cuDeviceGetCount);
+	return result_of(host_device_count(count));
+}
+
+drv_result cuDeviceGet(drv_device *device, int ordinal)
+{
+	BEGIN(cuDeviceGet);
+	if (!device_exists(ordinal))
+		return DRV_ERROR_INVALID_DEVICE;
+	*device = ordinal;
+	return DRV_SUCCESS;
+}
+
+drv_result cuDeviceGetName(char *name, int size, drv_device device)
+{
+	BEGIN(cuDeviceGetName);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	g_snprintf(name, (gulong)size, "Fake device %d", device);
+	return DRV_SUCCESS;
+}
+
+drv_result cuDeviceGetAttribute(int *value, drv_device_attribute attribute, drv_device device)
+{
+	gpointer set;
+	bool known;
+
+	BEGIN(cuDeviceGetAttribute);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&lock);
+	known = g_hash_table_lookup_extended(attributes, GINT_TO_POINTER(attribute), NULL, &set);
+	pthread_mutex_unlock(&lock);
+	if (known)
+		*value = GPOINTER_TO_INT(set);
+	else
+		*value = attribute == DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+			 attribute == DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+	return DRV_SUCCESS;
+}
+
+drv_result cuDeviceTotalMem_v2(size_t *bytes, drv_device device)
+{
+	uint64_t capacity, used, mappings;
+	struct host_device *dev;
+	int err;
+
+	BEGIN(cuDeviceTotalMem);
+	err = host_device_open(device, &dev);
+	if (err)
+		return result_of(err);
+	host_device_usage(dev, &capacity, &used, &mappings);
+	host_device_close(dev);
+	*bytes = capacity;
+	return DRV_SUCCESS;
+}
+
+drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
+{
+	struct CUctx_st *ctx;
+	int err = 0;
+
+	BEGIN(cuDevicePrimaryCtxRetain);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	ctx = &primary[device];
+	pthread_mutex_lock(&lock);
+	if (!ctx->references)
+		err = backend_host.open(device, &ctx->be);
+	if (!err) {
+		ctx->device = device;
+		ctx->references++;
+	}
+	pthread_mutex_unlock(&lock);
+	if (err)
+		return result_of(err);
+	*context = ctx;
+	return DRV_SUCCESS;
+}
+
+drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
+{
+	struct backend *close = NULL;
+	struct CUctx_st *ctx;
+
+	BEGIN(cuDevicePrimaryCtxRelease);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	ctx = &primary[device];
+	pthread_mutex_lock(&lock);
+	if (!ctx->references) {
+		pthread_mutex_unlock(&lock);
+		return DRV_ERROR_INVALID_CONTEXT;
+	}
+	if (!--ctx->references) {
+		close = ctx->be;
+		ctx->be = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	if (close)
+		backend_host.close(close);
+	return DRV_SUCCESS;
+}
+
+/* What was in the context would have to go with it. */
+drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
+{
+	(void)device;
+	BEGIN(cuDevicePrimaryCtxReset);
+	return DRV_ERROR_NOT_SUPPORTED;
+}
+
+drv_result cuDevicePrimaryCtxGetState(drv_device device, unsigned int *flags, int *active)
+{
+	BEGIN(cuDevicePrimaryCtxGetState);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&lock);
+	*flags = 0;
+	*active = primary[device].references > 0;
+	pthread_mutex_unlock(&lock);
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxGetCurrent(drv_context *context)
+{
+	BEGIN(cuCtxGetCurrent);
+	*context = depth ? stack[depth - 1] : NULL;
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxSetCurrent(drv_context context)
+{
+	BEGIN(cuCtxSetCurrent);
+	if (depth)
+		depth--;
+	if (context)
+		stack[depth++] = context;
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxGetDevice(drv_device *device)
+{
+	BEGIN_IN(cuCtxGetDevice, context);
+	*device = context->device;
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxPushCurrent_v2(drv_context context)
+{
+	BEGIN(cuCtxPushCurrent);
+	if (!context || !context->be)
+		return DRV_ERROR_INVALID_CONTEXT;
+	if (depth == STACK_MAX)
+		return DRV_ERROR_INVALID_VALUE;
+	stack[depth++] = context;
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxPopCurrent_v2(drv_context *context)
+{
+	BEGIN(cuCtxPopCurrent);
+	if (!depth)
+		return DRV_ERROR_INVALID_CONTEXT;
+	*context = stack[--depth];
+	return DRV_SUCCESS;
+}
+
+drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct backend_info info;
+	drv_result result;
+
+	BEGIN_IN(cuMemGetInfo, context);
+	result = HOST(context, info, &info);
+	if (result)
+		return result;
+	*free = info.memory_free;
+	*total = info.memory_total;
+	return DRV_SUCCESS;
+}
+
+/* What the library creates, and nothing else. */
+static bool prop_valid(const drv_allocation_prop *prop)
+{
+	const drv_allocation_prop want = {
+		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, prop->location.id },
+	};
+
+	return device_exists(prop->location.id) && !memcmp(prop, &want, sizeof(want));
+}
+
+drv_result cuMemGetAllocationGranularity(size_t *granularity, const drv_allocation_prop *prop, drv_granularity which)
+{
+	BEGIN(cuMemGetAllocationGranularity);
+	if (!prop_valid(prop) || (which != DRV_MEM_ALLOC_GRANULARITY_MINIMUM &&
+				  which != DRV_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+		return DRV_ERROR_INVALID_VALUE;
+	*granularity = HOST_GRANULARITY;
+	return DRV_SUCCESS;
+}
+
+drv_result cuMemAddressReserve(drv_deviceptr *va, size_t size, size_t align, drv_deviceptr at, drv_u64 flags)
+{
+	BEGIN_IN(cuMemAddressReserve, context);
+	if (at || flags)
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, reserve, size, align, va);
+}
+
+drv_result cuMemAddressFree(drv_deviceptr va, size_t size)
+{
+	BEGIN_IN(cuMemAddressFree, context);
+	return HOST(context, unreserve, va, size);
+}
+
+drv_result cuMemCreate(drv_handle *handle, size_t size, const drv_allocation_prop *prop, drv_u64 flags)
+{
+	BEGIN_IN(cuMemCreate, context);
+	if (!prop_valid(prop) || prop->location.id != context->device || flags)
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, create, size, handle);
+}
+
+drv_result cuMemRelease(drv_handle handle)
+{
+	BEGIN_IN(cuMemRelease, context);
+	return HOST(context, release, handle);
+}
+
+drv_result cuMemMap(drv_deviceptr va, size_t size, size_t offset, drv_handle handle, drv_u64 flags)
+{
+	BEGIN_IN(cuMemMap, context);
+	if (flags)
+		return DRV_ERROR_INVALID_VALUE;
+	if (offset)
+		return DRV_ERROR_NOT_SUPPORTED;
+	return HOST(context, map, va, size, handle);
+}
+
+drv_result cuMemSetAccess(drv_deviceptr va, size_t size, const drv_access_desc *desc, size_t count)
+{
+	BEGIN_IN(cuMemSetAccess, context);
+	if (count != 1 || desc->location.type != DRV_MEM_LOCATION_TYPE_DEVICE ||
+	    desc->location.id != context->device || desc->flags != DRV_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, access, va, size);
+}
+
+/* The driver knows of no guard. */
+drv_result cuMemUnmap(drv_deviceptr va, size_t size)
+{
+	BEGIN_IN(cuMemUnmap, context);
+	return HOST(context, unmap, va, size, NULL);
+}
+
+#ifndef FAKE_CUDA_BARE
+drv_result cuGetErrorName(drv_result error, const char **name)
+{
+	switch (error) {
+#define X(name_, value) \
+	case value: \
+		*name = "CUDA_" #name_; \
+		return DRV_SUCCESS;
+	DRV_RESULTS(X)
+#undef X
+	default:
+		return DRV_ERROR_INVALID_VALUE;
+	}
+}
+
+drv_result cuGetErrorString(drv_result error, const char **text)
+{
+	const char *name;
+
+	if (cuGetErrorName(error, &name))
+		return DRV_ERROR_INVALID_VALUE;
+	*text = error == DRV_ERROR_OUT_OF_MEMORY ? "out of memory" : "says the fake driver";
+	return DRV_SUCCESS;
+}
+
+#endif /* FAKE_CUDA_BARE */
+
+void fake_cuda_fail(const char *name, unsigned int skip, unsigned int count, drv_result result)
+{
+	struct rule *rule;
+
+	pthread_mutex_lock(&lock);
+	rule = rule_of(name);
+	rule->skip = skip;
+	rule->count = count;
+	rule->result = result;
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t fake_cuda_calls(const char *name)
+{
+	uint64_t calls;
+
+	pthread_mutex_lock(&lock);
+	calls = rule_of(name)->calls;
+	pthread_mutex_unlock(&lock);
+	return calls;
+}
+
+void fake_cuda_attribute(drv_device_attribute attribute, int value)
+{
+	pthread_mutex_lock(&lock);
+	g_hash_table_insert(attributes, GINT_TO_POINTER(attribute), GINT_TO_POINTER(value));
+	pthread_mutex_unlock(&lock);
+}
+
+drv_result fake_cuda_context_create(drv_context *context, int device)
+{
+	struct backend *be;
+	int err;
+
+	err = backend_host.open(device, &be);
+	if (err)
+		return result_of(err);
+	*context = g_new0(struct CUctx_st, 1);
+	(*context)->device = device;
+	(*context)->be = be;
+	return DRV_SUCCESS;
+}
+
+void fake_cuda_context_destroy(drv_context context)
+{
+	backend_host.close(context->be);
+	g_free(context);
+}
+
+int fake_cuda_retained(int device)
+{
+	int references;
+
+	pthread_mutex_lock(&lock);
+	references = primary[device].references;
+	pthread_mutex_unlock(&lock);
+	return references;
+}
+
+unsigned int fake_cuda_depth(void)
+{
+	return depth;
+}
+
+int fake_cuda_submit(drv_stream stream)
+{
+	return depth ? host_stream_submit(stack[depth - 1]->device, stream, NULL, NULL) : -EINVAL;
+}
+
+int fake_cuda_complete(drv_stream stream, unsigned int n)
+{
+	return depth ? host_stream_complete(stack[depth - 1]->device, stream, n) : -EINVAL;
+}
+
+void fake_cuda_left(struct host_left *left)
+{
+	backend_host_left(left);
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* A pool whose streams keep what they free, on the cuda backend: which calls of the driver are left. */
+#include <errno.h>
+
+#include "cuda/cuda-fixture.h"
+#include "pool.h"
+
+static struct vpmm_pool *open_cached(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS };
+	struct vpmm_pool *pool;
+
+	opts.backend = "cuda";
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	pool->settings.cache = true;
+	return pool;
+}
+
+static void pairs(struct vpmm_pool *pool, int count, struct CUstream_st *stream)
+{
+	void *ptr;
+
+	for (int i = 0; i < count; i++) {
+		assert_ok(vpmm_malloc(pool, &ptr, PAGE, stream));
+		assert_ok(vpmm_free(pool, ptr, stream));
+	}
+}
+
+/* Each call of a pair finds out which stream it is for, in which context, and that is all. */
+static void test_calls(void)
+{
+	static const struct {
+		const char *name;
+		uint64_t calls;
+	} calls[] = {
+		{ "cuCtxGetCurrent", 2 }, { "cuCtxPushCurrent", 0 }, { "cuCtxPopCurrent", 0 },
+		{ "cuStreamIsCapturing", 2 }, { "cuStreamGetId", 2 }, { "cuEventCreate", 0 }, { "cuEventRecord", 0 },
+		{ "cuEventQuery", 0 }, { "cuStreamWaitEvent", 0 }, { "cuMemMap", 0 }, { "cuMemGetInfo", 0 },
+		{ "cuStreamGetCaptureInfo", 0 }, { "cuThreadExchangeStreamCaptureMode", 0 },
+	};
+	struct CUstream_st *const handles[] = { NULL, DRV_STREAM_LEGACY, DRV_STREAM_PER_THREAD, NULL };
+	uint64_t before[G_N_ELEMENTS(calls)];
+	struct vpmm_pool *pool;
+	drv_context context;
+	drv_stream stream;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	pool = open_cached();
+	for (size_t h = 0; h < G_N_ELEMENTS(handles); h++) {
+		struct CUstream_st *handle = h < G_N_ELEMENTS(handles) - 1 ? handles[h] : stream;
+
+		pairs(pool, 2 * CACHE_NERVOUS, handle);
+		for (size_t i = 0; i < G_N_ELEMENTS(calls); i++)
+			before[i] = fake.calls(calls[i].name);
+		pairs(pool, 1, handle);
+		/* A stream that was created is the same in every context, so nobody has to ask which is current. */
+		g_assert_cmpuint(fake.calls(calls[0].name) - before[0], ==, handle == stream ? 0 : calls[0].calls);
+		for (size_t i = 1; i < G_N_ELEMENTS(calls); i++)
+			g_assert_cmpuint(fake.calls(calls[i].name) - before[i], ==, calls[i].calls);
+	}
+	vpmm_pool_destroy(pool);
+	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	assert_nothing_left();
+}
+
+/* Whatever context the thread is in, the events of a stream are made in the stream's own. */
+static void test_foreign_context(void)
+{
+	drv_context context, foreign;
+	struct vpmm_pool *pool;
+	drv_stream stream;
+	void *ptr;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	pool = open_cached();
+	assert_ok(vpmm_malloc(pool, &ptr, 1000 * PAGE, stream));
+	g_assert_cmpint(fake.context_create(&foreign, 0), ==, DRV_SUCCESS);
+	assert_ok(cu.cuCtxPushCurrent(foreign));
+	assert_ok(vpmm_free(pool, ptr, stream));
+	assert_ok(cu.cuCtxPopCurrent(&foreign));
+	fake.context_destroy(foreign);
+	assert_ok(vpmm_pool_check(pool));
+	vpmm_pool_destroy(pool);
+	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	assert_nothing_left();
+}
+
+/* A stream under capture gets memory for the graph, harms nothing, and goes on as before afterwards. */
+static void test_capture(void)
+{
+	struct vpmm_pool *pool;
+	void *a, *b, *c;
+	drv_context context;
+	drv_stream stream;
+	drv_graph graph;
+	uint64_t id = 0;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	pool = open_cached();
+	pairs(pool, 1, stream);
+	assert_ok(vpmm_malloc(pool, &a, 2 * PAGE, stream));
+	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	assert_ok(vpmm_capture_id(pool, stream, &id));
+	assert_ok(vpmm_malloc(pool, &b, PAGE, stream));
+	assert_ok(vpmm_free(pool, b, stream));
+	assert_ok(vpmm_malloc(pool, &c, PAGE, stream));
+	g_assert_true(b == c);
+	assert_ok(vpmm_free(pool, a, stream));
+	assert_error(vpmm_free(pool, &b, stream), EINVAL, "vpmm_free");
+	assert_ok(cu.cuStreamEndCapture(stream, &graph));
+	assert_ok(cu.cuGraphDestroy(graph));
+
+	assert_error(vpmm_free(pool, a, stream), EINVAL, "vpmm_free");
+	assert_ok(vpmm_malloc(pool, &b, 2 * PAGE, stream));
+	g_assert_true(a != b);
+	assert_ok(vpmm_graph_retire(pool, id, stream));
+	assert_ok(vpmm_free(pool, c, stream));
+	assert_ok(vpmm_malloc(pool, &b, 2 * PAGE, stream));
+	g_assert_true(a == b);
+	assert_ok(vpmm_pool_check(pool));
+	vpmm_pool_destroy(pool);
+	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	assert_nothing_left();
+}
+
+void cuda_cache_tests(void)
+{
+	g_test_add_func("/cuda/cache/calls", test_calls);
+	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
+	g_test_add_func("/cuda/cache/capture", test_capture);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The cuda backend beside captures, and on streams that are captured. */
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+
+#include "cuda/cuda-fixture.h"
+
+/* Under capture no event can be recorded: the stream is refused, and nothing else comes of it. */
+static void test_refused(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	struct backend *be;
+	uint64_t id;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	assert_error(be->ops->stream_id(be, stream, &id), EBUSY, "captured");
+	assert_ok(cu.cuStreamEndCapture(stream, &graph));
+	assert_ok(cu.cuGraphDestroy(graph));
+	assert_ok(be->ops->stream_id(be, stream, &id));
+	assert_ok(cu.cuStreamDestroy(stream));
+	leave_close(be);
+	assert_nothing_left();
+}
+
+/* What the thread may do beside captures is as it was when it has left; a call that asks nothing costs nothing. */
+static void test_mode(void)
+{
+	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+	struct backend *be;
+	uint64_t id, calls;
+	int complete;
+	struct backend_event *event;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be));
+	assert_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
+	calls = fake.calls("cuThreadExchangeStreamCaptureMode");
+	assert_ok(be->ops->enter(be));
+	assert_ok(be->ops->stream_id(be, NULL, &id));
+	assert_ok(be->ops->stream_capture(be, NULL, &id));
+	be->ops->leave(be);
+	g_assert_cmpuint(fake.calls("cuThreadExchangeStreamCaptureMode"), ==, calls);
+
+	assert_ok(be->ops->enter(be));
+	assert_ok(be->ops->event_create(be, &event));
+	assert_ok(be->ops->event_record(be, event, NULL));
+	assert_ok(be->ops->enter(be));
+	assert_ok(be->ops->event_query(be, event, &complete));
+	be->ops->leave(be);
+	assert_ok(be->ops->event_query(be, event, &complete));
+	be->ops->event_destroy(be, event);
+	g_assert_cmpuint(fake.calls("cuThreadExchangeStreamCaptureMode") - calls, ==, 1);
+	be->ops->leave(be);
+	g_assert_cmpuint(fake.calls("cuThreadExchangeStreamCaptureMode") - calls, ==, 2);
+	mode = DRV_STREAM_CAPTURE_MODE_GLOBAL;
+	assert_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
+	g_assert_cmpint(mode, ==, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+	be->ops->close(be);
+	assert_nothing_left();
+}
+
+/* Where the mode cannot be had, the driver says of what it was wanted for whether that can be done. */
+static void test_mode_fails(void)
+{
+	struct backend *be;
+	uint64_t handle = 77;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	fake.fail("cuThreadExchangeStreamCaptureMode", 0, 2, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuMemCreate", 0, 1, DRV_ERROR_DEINITIALIZED);
+	assert_error(be->ops->create(be, PAGE, &handle), EIO, "cuMemCreate");
+	g_assert_cmpuint(handle, ==, 77);
+	assert_ok(be->ops->create(be, PAGE, &handle));
+	assert_ok(be->ops->release(be, handle));
+	leave_close(be);
+	assert_nothing_left();
+}
+
+/* A capture that was invalidated is one until its end, with the id that the driver may or may not tell. */
+static void test_invalidated(void)
+{
+	uint64_t id, again, own;
+	drv_stream stream;
+	struct backend *be;
+	drv_graph graph;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED));
+	assert_ok(be->ops->stream_capture(be, stream, &id));
+	g_assert_cmpint(cu.cuStreamGetId(stream, &own), ==, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_ok(be->ops->stream_capture(be, stream, &again));
+	g_assert_cmpuint(again, ==, id);
+	assert_error(be->ops->clear(be, PAGE, 0, stream), EBUSY, "cuMemsetD8Async");
+	assert_error(be->ops->stream_capture(be, NULL, &id), EBUSY, "cuStreamGetCaptureInfo");
+	g_assert_cmpint(cu.cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_INVALIDATED);
+	assert_ok(cu.cuStreamDestroy(stream));
+	leave_close(be);
+	assert_nothing_left();
+}
+
+void cuda_capture_tests(void)
+{
+	g_test_add_func("/cuda/capture/refused", test_refused);
+	g_test_add_func("/cuda/capture/mode", test_mode);
+	g_test_add_func("/cuda/capture/mode-fails", test_mode_fails);
+	g_test_add_func("/cuda/capture/invalidated", test_invalidated);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The cuda backend when a call of the driver fails: the errno value, and the sentence. */
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+
+#include "amount.h"
+#include "cuda/cuda-fixture.h"
+#include "error.h"
+
+/* What each operation is called with, and where it writes. */
+struct call {
+	struct backend *be;
+	struct backend_info info;
+	struct backend_event *event;
+	uint64_t out;
+	uint64_t more;
+	int flag;
+};
+
+#define OPERATION(name, ...) \
+	static int call_##name(struct call *c) \
+	{ \
+		return c->be->ops->name(c->be, ##__VA_ARGS__); \
+	}
+OPERATION(info, &c->info)
+OPERATION(reserve, PAGE, PAGE, &c->out)
+OPERATION(unreserve, PAGE, PAGE)
+OPERATION(create, PAGE, &c->out)
+OPERATION(release, 77)
+OPERATION(map, PAGE, PAGE, 77)
+OPERATION(access, PAGE, PAGE)
+OPERATION(unmap, PAGE, PAGE, NULL)
+OPERATION(stream_id, NULL, &c->out)
+OPERATION(stream_capture, NULL, &c->out)
+OPERATION(stream_wait, NULL, c->event)
+OPERATION(event_create, &c->event)
+OPERATION(event_record, c->event, NULL)
+OPERATION(event_query, c->event, &c->flag)
+OPERATION(event_sync, c->event)
+OPERATION(sync)
+OPERATION(clear, PAGE, PAGE, NULL)
+OPERATION(small_alloc, 100, NULL, &c->out)
+OPERATION(small_free, PAGE, NULL)
+OPERATION(small_held, &c->out, &c->more)
+OPERATION(small_trim, 0)
+
+static const struct {
+	const char *name;		/* the driver's call */
+	int (*call)(struct call *c);
+} operations[] = {
+	{ "cuDeviceGetName", call_info },
+	{ "cuDriverGetVersion", call_info },
+	{ "cuMemGetAllocationGranularity", call_info },
+	{ "cuMemGetInfo", call_info },
+	{ "cuMemAddressReserve", call_reserve },
+	{ "cuMemAddressFree", call_unreserve },
+	{ "cuMemCreate", call_create },
+	{ "cuMemRelease", call_release },
+	{ "cuMemMap", call_map },
+	{ "cuMemSetAccess", call_access },
+	{ "cuMemUnmap", call_unmap },
+	{ "cuStreamIsCapturing", call_stream_id },
+	{ "cuStreamGetId", call_stream_id },
+	{ "cuStreamGetCaptureInfo", call_stream_capture },
+	{ "cuStreamWaitEvent", call_stream_wait },
+	{ "cuEventCreate", call_event_create },
+	{ "cuEventRecord", call_event_record },
+	{ "cuEventQuery", call_event_query },
+	{ "cuEventSynchronize", call_event_sync },
+	{ "cuMemAllocHost", call_sync },
+	{ "cuMemFreeHost", call_sync },
+	{ "cuMemsetD8Async", call_clear },
+	{ "cuMemAllocFromPoolAsync", call_small_alloc },
+	{ "cuMemFreeAsync", call_small_free },
+	{ "cuMemPoolGetAttribute", call_small_held },
+	{ "cuMemPoolTrimTo", call_small_trim },
+};
+
+/* Whichever driver's call fails, its error arrives, in words, and nothing is written. */
+static void test_errors_arrive(void)
+{
+	struct call c, before;
+	size_t i;
+
+	if (!use_fake())
+		return;
+	memset(&c, 0x5a, sizeof(c));
+	c.be = open_entered(0);
+	before = c;
+	for (i = 0; i < G_N_ELEMENTS(operations); i++) {
+		fake.fail(operations[i].name, 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+
+		assert_error(operations[i].call(&c), EIO, operations[i].name);
+		g_assert_nonnull(strstr(error_get(), "CUDA_ERROR_ILLEGAL_ADDRESS (700), says the fake driver"));
+		g_assert_cmpmem(&c, sizeof(c), &before, sizeof(before));
+	}
+	leave_close(c.be);
+	assert_nothing_left();
+}
+
+static void test_current_device_fails(void)
+{
+	static const char *const steps[] = { "cuCtxGetCurrent", "cuCtxGetDevice" };
+	struct backend *be = NULL;
+	drv_context context;
+	int ordinal = 77;
+	size_t i;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	for (i = 0; i < G_N_ELEMENTS(steps); i++) {
+		fake.fail(steps[i], 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+		assert_error(backend_cuda.current_device(&ordinal), EIO, steps[i]);
+		fake.fail(steps[i], 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+		assert_error(backend_cuda.open(1, &be), EIO, steps[i]);
+	}
+
+	g_assert_cmpint(ordinal, ==, 77);
+	g_assert_null(be);
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	assert_nothing_left();
+}
+
+static void test_errors_map(void)
+{
+	static const struct {
+		drv_result result;
+		int err;
+	} cases[] = {
+		{ 1, EINVAL }, { 2, ENOMEM }, { 3, EBUSY }, { 4, EIO }, { 34, ENODEV }, { 46, ENODEV }, { 100, ENODEV },
+		{ 101, ENODEV }, { 201, EINVAL }, { 208, EINVAL }, { 211, EINVAL }, { 214, EIO }, { 400, EINVAL },
+		{ 500, EINVAL }, { 700, EIO }, { 702, EIO }, { 709, EIO }, { 710, EIO }, { 714, EIO }, { 719, EIO },
+		{ 800, ENOTSUP }, { 801, ENOTSUP }, { 802, ENODEV }, { 803, ENODEV }, { 804, ENODEV }, { 900, EBUSY },
+		{ 901, EBUSY }, { 902, EBUSY }, { 903, EBUSY }, { 904, EBUSY }, { 905, EBUSY }, { 906, EBUSY },
+		{ 907, EBUSY }, { 908, EBUSY }, { 999, EIO }, { 31337, EIO },
+	};
+	struct backend *be;
+	uint64_t handle;
+	size_t i;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	for (i = 0; i < G_N_ELEMENTS(cases); i++) {
+		char *number = g_strdup_printf("cuMemCreate of 2 MiB: CUDA%s", cases[i].result == 31337 ?
+					       " error (31337), which the driver does not explain" : "_ERROR_");
+
+		fake.fail("cuMemCreate", 0, 1, cases[i].result);
+		assert_error(be->ops->create(be, PAGE, &handle), cases[i].err, number);
+		g_free(number);
+	}
+	leave_close(be);
+	assert_nothing_left();
+}
+
+static void test_out_of_memory(void)
+{
+	struct backend_info info;
+	struct backend *be;
+	uint64_t handle;
+	char *want;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(be->ops->info(be, &info));
+
+	want = g_strdup_printf("device memory: cuMemCreate of %s: CUDA_ERROR_OUT_OF_MEMORY (2), out of memory; "
+			       "%s of %s are free", amount(info.memory_total + PAGE).text, amount(info.memory_free).text,
+			       amount(info.memory_total).text);
+	assert_error(be->ops->create(be, info.memory_total + PAGE, &handle), ENOMEM, want);
+	g_assert_cmpstr(error_get(), ==, want);
+
+	g_free(want);
+	leave_close(be);
+	assert_nothing_left();
+}
+
+/* Out of memory with memory to spare: it is mappings that have run out. */
+static void test_out_of_mappings(void)
+{
+	uint64_t va, handle;
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	g_setenv("VPMM_HOST_MAPPINGS", "2", TRUE);
+	be = open_entered(0);
+	assert_ok(be->ops->reserve(be, 4 * PAGE, PAGE, &va));
+	assert_ok(be->ops->create(be, PAGE, &handle));
+	assert_ok(be->ops->map(be, va, PAGE, handle));
+	assert_ok(be->ops->map(be, va + PAGE, PAGE, handle));
+	assert_ok(be->ops->map(be, va + 2 * PAGE, PAGE, handle));
+
+	assert_error(be->ops->access(be, va, 3 * PAGE), ENOMEM, "the most mappings");
+
+	assert_ok(be->ops->unmap(be, va, 4 * PAGE, NULL));
+	assert_ok(be->ops->release(be, handle));
+	assert_ok(be->ops->unreserve(be, va, 4 * PAGE));
+	leave_close(be);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+	assert_nothing_left();
+}
+
+void cuda_error_tests(void)
+{
+	g_test_add_func("/cuda/errors/arrive", test_errors_arrive);
+	g_test_add_func("/cuda/errors/current-device", test_current_device_fails);
+	g_test_add_func("/cuda/errors/map", test_errors_map);
+	g_test_add_func("/cuda/errors/out-of-memory", test_out_of_memory);
+	g_test_add_func("/cuda/errors/out-of-mappings", test_out_of_mappings);
+}

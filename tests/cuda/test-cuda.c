@@ -1,0 +1,639 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The cuda backend where there is no GPU: contexts, devices, threads, and what every backend has to do. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <glib.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "backend-host.h"
+#include "cuda/cuda-fixture.h"
+#include "host/conformance.h"
+
+#define THREADS 8
+#define ROUNDS 50
+#define MAPPINGS 256
+
+/* The conformance suite's view of the driver. */
+
+static int conformance_open(struct backend **be)
+{
+	int err;
+
+	g_setenv("VPMM_HOST_MAPPINGS", G_STRINGIFY(MAPPINGS), TRUE);
+	err = backend_cuda.open(0, be);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+	return err;
+}
+
+static bool conformance_left(void)
+{
+	struct host_left left, none = { 0 };
+
+	fake.left(&left);
+	return memcmp(&left, &none, sizeof(left)) != 0;
+}
+
+static int stream_create(struct CUstream_st **stream)
+{
+	return cu.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
+}
+
+static int stream_destroy(struct CUstream_st *stream)
+{
+	return cu.cuStreamDestroy(stream);
+}
+
+static int capture_begin(struct CUstream_st *stream)
+{
+	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static int capture_end(struct CUstream_st *stream)
+{
+	drv_graph graph;
+
+	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+}
+
+static int stream_hold(struct CUstream_st *stream)
+{
+	return fake.submit(stream);
+}
+
+static int stream_finish(struct CUstream_st *stream)
+{
+	return fake.complete(stream, UINT_MAX);
+}
+
+static int memory_write(uint64_t va, const void *bytes, size_t size)
+{
+	memcpy((void *)va, bytes, size);
+	return 0;
+}
+
+static int memory_read(uint64_t va, void *bytes, size_t size)
+{
+	memcpy(bytes, (const void *)va, size);
+	return 0;
+}
+
+static bool memory_reachable(uint64_t va)
+{
+	char byte;
+	struct iovec here = { &byte, 1 }, there = { (void *)va, 1 };
+
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 &&
+	       process_vm_writev(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
+static const struct conformance_device device = {
+	/* The guard of an unmap is not for the driver to know. */
+	.strict = false,
+	.mappings = MAPPINGS,
+	.open = conformance_open,
+	.left = conformance_left,
+	.stream_create = stream_create,
+	.stream_destroy = stream_destroy,
+	.capture_begin = capture_begin,
+	.capture_end = capture_end,
+	.hold = stream_hold,
+	.finish = stream_finish,
+	.write = memory_write,
+	.read = memory_read,
+	.reachable = memory_reachable,
+};
+
+/* Contexts */
+
+static void test_primary_context(void)
+{
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(1, &be));
+	g_assert_cmpint(fake.retained(1), ==, 1);
+	g_assert_cmpuint(fake.depth(), ==, 0);
+
+	be->ops->close(be);
+	assert_nothing_left();
+}
+
+static void test_current_context(void)
+{
+	drv_context context, current;
+	struct backend *be;
+	uint64_t retains;
+
+	if (!use_fake())
+		return;
+	retains = fake.calls("cuDevicePrimaryCtxRetain");
+	assert_ok(fake.context_create(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+
+	be = open_entered(1);
+	g_assert_cmpuint(fake.calls("cuDevicePrimaryCtxRetain"), ==, retains);
+	assert_ok(cu.cuCtxGetCurrent(&current));
+	g_assert_true(current == context);
+	g_assert_cmpuint(fake.depth(), ==, 1);
+
+	leave_close(be);
+	assert_ok(cu.cuCtxPopCurrent(&current));
+	fake.context_destroy(context);
+	assert_nothing_left();
+}
+
+/* A current context that is not the primary one is taken also where the primary one is active. */
+static void test_current_beside_primary(void)
+{
+	drv_context primary, context, current;
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&primary, 1));
+	assert_ok(fake.context_create(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+
+	be = open_entered(1);
+	g_assert_cmpint(fake.retained(1), ==, 1);
+	assert_ok(cu.cuCtxGetCurrent(&current));
+	g_assert_true(current == context);
+
+	leave_close(be);
+	assert_ok(cu.cuCtxPopCurrent(&current));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	fake.context_destroy(context);
+	assert_nothing_left();
+}
+
+/* Where the driver cannot tell, a primary context is not made on suspicion. */
+static void test_primary_state_unknown(void)
+{
+	drv_context context, current;
+	struct backend *be;
+	uint64_t retains;
+
+	if (!use_fake())
+		return;
+	retains = fake.calls("cuDevicePrimaryCtxRetain");
+	assert_ok(fake.context_create(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	fake.fail("cuDevicePrimaryCtxGetState", 0, 1, DRV_ERROR_UNKNOWN);
+
+	assert_ok(backend_cuda.open(1, &be));
+
+	g_assert_cmpuint(fake.calls("cuDevicePrimaryCtxRetain"), ==, retains);
+	be->ops->close(be);
+	assert_ok(cu.cuCtxPopCurrent(&current));
+	fake.context_destroy(context);
+	assert_nothing_left();
+}
+
+/* The program may let go of a primary context that was current at the open. */
+static void test_current_primary_is_kept(void)
+{
+	drv_context context, current;
+	struct backend *be;
+	uint64_t handle;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(backend_cuda.open(1, &be));
+	g_assert_cmpint(fake.retained(1), ==, 2);
+
+	assert_ok(cu.cuCtxPopCurrent(&current));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	assert_ok(be->ops->enter(be));
+	assert_ok(be->ops->create(be, PAGE, &handle));
+	assert_ok(be->ops->release(be, handle));
+
+	leave_close(be);
+	assert_nothing_left();
+}
+
+static void test_context_of_another_device(void)
+{
+	drv_context other, current;
+	struct backend *be;
+	int ordinal = -1;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&other, 2));
+	assert_ok(cu.cuCtxPushCurrent(other));
+
+	assert_ok(backend_cuda.current_device(&ordinal));
+	g_assert_cmpint(ordinal, ==, 2);
+	be = open_entered(0);
+	g_assert_cmpint(fake.retained(0), ==, 1);
+	g_assert_cmpuint(fake.depth(), ==, 2);
+	assert_ok(backend_cuda.current_device(&ordinal));
+	g_assert_cmpint(ordinal, ==, 0);
+
+	leave_close(be);
+	assert_ok(cu.cuCtxGetCurrent(&current));
+	g_assert_true(current == other);
+	assert_ok(cu.cuCtxPopCurrent(&current));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(2));
+	assert_nothing_left();
+}
+
+static void test_no_context(void)
+{
+	int ordinal = 77;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.current_device(&ordinal));
+	g_assert_cmpint(ordinal, ==, 0);
+}
+
+/* Entering what is current already pushes nothing, and what was current comes back in the reverse order. */
+static void test_nesting(void)
+{
+	const unsigned int depths[] = { 1, 1, 2, 3, 3, 4 };
+	struct backend *a, *b, *order[6];
+	size_t i;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &a));
+	assert_ok(backend_cuda.open(1, &b));
+	order[0] = order[1] = order[3] = order[4] = a;
+	order[2] = order[5] = b;
+
+	for (i = 0; i < G_N_ELEMENTS(order); i++) {
+		assert_ok(order[i]->ops->enter(order[i]));
+		g_assert_cmpuint(fake.depth(), ==, depths[i]);
+	}
+	while (i--) {
+		g_assert_cmpuint(fake.depth(), ==, depths[i]);
+		order[i]->ops->leave(order[i]);
+	}
+
+	g_assert_cmpuint(fake.depth(), ==, 0);
+	a->ops->close(a);
+	b->ops->close(b);
+	assert_nothing_left();
+}
+
+static void test_nesting_too_deep(void)
+{
+	struct backend *be;
+	int i;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be));
+	for (i = 0; i < 64; i++)
+		assert_ok(be->ops->enter(be));
+
+	assert_error(be->ops->enter(be), EBUSY, "64");
+
+	while (i--)
+		be->ops->leave(be);
+	be->ops->close(be);
+	assert_nothing_left();
+}
+
+static void test_enter_fails(void)
+{
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be));
+
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
+	assert_error(be->ops->enter(be), EIO, "cuCtxGetCurrent: CUDA_ERROR_DEINITIALIZED (4)");
+	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_INVALID_CONTEXT);
+	assert_error(be->ops->enter(be), EINVAL, "device 0: CUDA_ERROR_INVALID_CONTEXT (201)");
+	assert_ok(be->ops->enter(be));
+	g_assert_cmpuint(fake.depth(), ==, 1);
+
+	leave_close(be);
+	assert_nothing_left();
+}
+
+/* At exit the driver may be gone before the pool. */
+static void test_close_after_shutdown(void)
+{
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be));
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuDevicePrimaryCtxRelease", 0, 1, DRV_ERROR_DEINITIALIZED);
+
+	be->ops->close(be);
+
+	g_assert_cmpint(fake.retained(0), ==, 1);
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	fake.drop_pools();
+	assert_nothing_left();
+}
+
+/* Devices */
+
+static void test_devices(void)
+{
+	struct backend *be[DEVICES];
+	struct backend_info info;
+	uint64_t handle;
+	int i;
+
+	if (!use_fake())
+		return;
+	for (i = 0; i < DEVICES; i++)
+		assert_ok(backend_cuda.open(i, &be[i]));
+	assert_ok(be[1]->ops->enter(be[1]));
+	assert_ok(be[1]->ops->create(be[1], 3 * PAGE, &handle));
+
+	for (i = 0; i < DEVICES; i++) {
+		char *name = g_strdup_printf("Fake device %d", i);
+
+		assert_ok(be[i]->ops->enter(be[i]));
+		assert_ok(be[i]->ops->info(be[i], &info));
+		be[i]->ops->leave(be[i]);
+		g_assert_cmpstr(info.name, ==, "cuda");
+		g_assert_cmpstr(info.device_name, ==, name);
+		g_assert_cmpint(info.device, ==, i);
+		g_assert_cmpint(info.driver_version, ==, 12040);
+		g_assert_cmpuint(info.granularity, ==, PAGE);
+		g_assert_cmpuint(info.mapping_limit, ==, 0);
+		g_assert_cmpuint(info.memory_total - info.memory_free, ==, i == 1 ? 3 * PAGE : 0);
+		g_free(name);
+	}
+
+	assert_ok(be[1]->ops->release(be[1], handle));
+	be[1]->ops->leave(be[1]);
+	for (i = 0; i < DEVICES; i++)
+		be[i]->ops->close(be[i]);
+	assert_nothing_left();
+}
+
+static void test_no_such_device(void)
+{
+	struct backend *be = NULL;
+
+	if (!use_fake())
+		return;
+	assert_error(backend_cuda.open(DEVICES, &be), ENODEV, "no CUDA device 3: the driver has 3");
+	assert_error(backend_cuda.open(-1, &be), ENODEV, "no CUDA device -1");
+	/* There are others, so a GPU is not what is missing. */
+	assert_error(backend_open("cuda", &(int){ DEVICES }, &be), ENODEV, "no CUDA device 3");
+	g_assert_null(strchr(vpmm_last_error(), '\n'));
+	g_assert_null(be);
+	assert_nothing_left();
+}
+
+static void test_no_vmm(void)
+{
+	struct backend *be = NULL;
+
+	if (!use_fake())
+		return;
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+
+	assert_error(backend_cuda.open(0, &be), ENOTSUP, "device 0 has no virtual memory management");
+
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
+	assert_nothing_left();
+}
+
+static void test_no_memory_pools(void)
+{
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
+	be = open_entered(0);
+
+	assert_no_small(be);
+
+	leave_close(be);
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
+	assert_nothing_left();
+}
+
+/* The memory pool keeps what it has, whatever the program made of the device's default one. */
+static void test_memory_pool_keeps(void)
+{
+	uint64_t va, held, peak;
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(be->ops->small_alloc(be, 1000, NULL, &va));
+	assert_ok(be->ops->small_free(be, va, NULL));
+
+	assert_ok(be->ops->small_held(be, &held, &peak));
+
+	g_assert_cmpuint(held, >=, 1000);
+	g_assert_cmpuint(peak, >=, held);
+	leave_close(be);
+	assert_nothing_left();
+}
+
+/* Whatever call an open fails at, it leaves nothing behind, and works the next time. */
+static void test_open_fails(void)
+{
+	static const char *const steps[] = {
+		"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuCtxGetCurrent",
+		"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemPoolCreate", "cuMemPoolSetAttribute",
+	};
+	struct backend *be = NULL;
+	size_t i;
+
+	if (!use_fake())
+		return;
+	for (i = 0; i < G_N_ELEMENTS(steps); i++) {
+		fake.fail(steps[i], 0, 1, DRV_ERROR_ECC_UNCORRECTABLE);
+
+		assert_error(backend_cuda.open(0, &be), EIO, steps[i]);
+		g_assert_null(be);
+		assert_nothing_left();
+	}
+	assert_ok(backend_cuda.open(0, &be));
+	be->ops->close(be);
+	assert_nothing_left();
+}
+
+/* Threads */
+
+static void *work(void *data)
+{
+	struct backend *be = data;
+	uint64_t va, handle, id;
+	struct backend_event *event;
+	drv_stream stream;
+	int i, complete;
+
+	for (i = 0; i < ROUNDS; i++) {
+		assert_ok(be->ops->enter(be));
+		assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+		assert_ok(be->ops->stream_id(be, stream, &id));
+		assert_ok(be->ops->reserve(be, PAGE, PAGE, &va));
+		assert_ok(be->ops->create(be, PAGE, &handle));
+		assert_ok(be->ops->map(be, va, PAGE, handle));
+		assert_ok(be->ops->access(be, va, PAGE));
+		*(volatile uint64_t *)va = id;
+		assert_ok(be->ops->event_create(be, &event));
+		assert_ok(fake.submit(stream));
+		assert_ok(be->ops->event_record(be, event, stream));
+		assert_ok(be->ops->event_query(be, event, &complete));
+		g_assert_cmpint(complete, ==, 0);
+		assert_ok(be->ops->event_sync(be, event));
+		g_assert_cmpuint(*(volatile uint64_t *)va, ==, id);
+		assert_ok(be->ops->unmap(be, va, PAGE, event));
+		be->ops->event_destroy(be, event);
+		assert_ok(be->ops->release(be, handle));
+		assert_ok(be->ops->unreserve(be, va, PAGE));
+		assert_ok(cu.cuStreamDestroy(stream));
+		be->ops->leave(be);
+		g_assert_cmpuint(fake.depth(), ==, 0);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	GThread *threads[THREADS];
+	struct backend *be[2];
+	int i;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be[0]));
+	assert_ok(backend_cuda.open(1, &be[1]));
+	for (i = 0; i < THREADS; i++)
+		threads[i] = g_thread_new("work", work, be[i % 2]);
+	for (i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+
+	be[0]->ops->close(be[0]);
+	be[1]->ops->close(be[1]);
+	assert_nothing_left();
+}
+
+/* The whole library on this driver, by what a program does: no option names the backend. */
+static void test_pool(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_opts opts = { .size = sizeof(opts), .va_size = (size_t)1 << 30 };
+	struct vpmm_pool *pool;
+	drv_context context;
+	drv_stream stream;
+	void *page, *small;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 2));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	assert_ok(vpmm_pool_create(&pool, &opts));
+
+	assert_ok(vpmm_pool_info(pool, &info));
+	g_assert_cmpstr(info.backend, ==, "cuda");
+	g_assert_cmpint(info.device, ==, 2);
+	assert_ok(vpmm_malloc(pool, &page, 3 * PAGE, stream));
+	assert_ok(vpmm_malloc(pool, &small, 1000, stream));
+	memset(page, 1, 3 * PAGE);
+	memset(small, 2, 1000);
+	assert_ok(vpmm_free(pool, small, stream));
+	assert_ok(vpmm_free(pool, page, stream));
+	assert_ok(vpmm_pool_check(pool));
+
+	vpmm_pool_destroy(pool);
+	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(2));
+	assert_nothing_left();
+}
+
+/* Events are used again, and who waits for what an event stood for before still waits for that. */
+static void test_event_used_again(void)
+{
+	struct CUstream_st *first, *second, *waiter;
+	struct backend_event *event, *again;
+	struct backend *be;
+	uint64_t before;
+	int complete;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(cu.cuStreamCreate(&first, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamCreate(&second, DRV_STREAM_NON_BLOCKING));
+	assert_ok(cu.cuStreamCreate(&waiter, DRV_STREAM_NON_BLOCKING));
+	before = fake.calls("cuEventCreate");
+	assert_ok(be->ops->event_create(be, &event));
+	assert_ok(fake.submit(first));
+	assert_ok(be->ops->event_record(be, event, first));
+	assert_ok(be->ops->stream_wait(be, waiter, event));
+	be->ops->event_destroy(be, event);
+
+	assert_ok(be->ops->event_create(be, &again));
+	assert_ok(be->ops->event_record(be, again, second));
+	g_assert_cmpuint(fake.calls("cuEventCreate") - before, ==, 1);
+	assert_ok(be->ops->event_query(be, again, &complete));
+	g_assert_true(complete);
+	assert_ok(fake.submit(waiter));
+	g_assert_cmpint(fake.complete(waiter, 1), ==, -EBUSY);
+	assert_ok(fake.complete(first, 1));
+	assert_ok(fake.complete(waiter, 1));
+
+	be->ops->event_destroy(be, again);
+	assert_ok(cu.cuStreamDestroy(first));
+	assert_ok(cu.cuStreamDestroy(second));
+	assert_ok(cu.cuStreamDestroy(waiter));
+	leave_close(be);
+	assert_nothing_left();
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(DEVICES), TRUE);
+	/* A process that a test of another driver starts has no use for this one. */
+	if (g_test_subprocess() || use_fake())
+		conformance_add("/cuda/conformance", &device);
+	else
+		conformance_add_skipped("/cuda/conformance", "the suite's own libcuda.so.1 is not built");
+	g_test_add_func("/cuda/context/primary", test_primary_context);
+	g_test_add_func("/cuda/context/current", test_current_context);
+	g_test_add_func("/cuda/context/current-beside-primary", test_current_beside_primary);
+	g_test_add_func("/cuda/context/primary-state-unknown", test_primary_state_unknown);
+	g_test_add_func("/cuda/context/current-primary-is-kept", test_current_primary_is_kept);
+	g_test_add_func("/cuda/context/of-another-device", test_context_of_another_device);
+	g_test_add_func("/cuda/context/none", test_no_context);
+	g_test_add_func("/cuda/context/nesting", test_nesting);
+	g_test_add_func("/cuda/context/nesting-too-deep", test_nesting_too_deep);
+	g_test_add_func("/cuda/context/enter-fails", test_enter_fails);
+	g_test_add_func("/cuda/context/close-after-shutdown", test_close_after_shutdown);
+	g_test_add_func("/cuda/device/several", test_devices);
+	g_test_add_func("/cuda/device/none-such", test_no_such_device);
+	g_test_add_func("/cuda/device/no-vmm", test_no_vmm);
+	g_test_add_func("/cuda/device/no-memory-pools", test_no_memory_pools);
+	g_test_add_func("/cuda/device/memory-pool-keeps", test_memory_pool_keeps);
+	g_test_add_func("/cuda/device/open-fails", test_open_fails);
+	g_test_add_func("/cuda/threads", test_threads);
+	g_test_add_func("/cuda/pool", test_pool);
+	g_test_add_func("/cuda/event-used-again", test_event_used_again);
+	cuda_cache_tests();
+	cuda_capture_tests();
+	cuda_driver_tests();
+	cuda_error_tests();
+	return g_test_run();
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <pthread.h>
+
+#include "backend.h"
+#include "host/cache-fixture.h"
+#include "pool.h"
+
+void open_cached(struct fixture *f)
+{
+	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_OPTS });
+	f->pool->settings.cache = true;
+}
+
+uint64_t records(struct fixture *f)
+{
+	return backend_fault_calls(f->pool->backend, BACKEND_OP_event_record);
+}
+
+void calm(struct fixture *f, struct CUstream_st *stream)
+{
+	void *ptr;
+
+	for (int i = 0; i <= CACHE_NERVOUS; i++) {
+		ptr = fixture_malloc(f, 1, stream);
+		fixture_free(f, ptr, stream);
+	}
+}
+
+void *reused(struct fixture *f, size_t pages, struct CUstream_st *stream)
+{
+	void *ptr = fixture_malloc(f, pages, stream), *again;
+
+	assert_ok(vpmm_host_stream_submit(stream));
+	fixture_free(f, ptr, stream);
+	again = fixture_malloc(f, pages, stream);
+	g_assert_true(again == ptr);
+	return ptr;
+}
+
+void mark(struct fixture *f, struct CUstream_st *handle)
+{
+	const struct backend_ops *ops = f->pool->backend->ops;
+	struct stream *stream;
+
+	assert_ok(ops->enter(f->pool->backend));
+	assert_ok(stream_get(&f->pool->streams, handle, &stream));
+	pthread_mutex_lock(&stream->cache->lock);
+	assert_ok(cache_mark(stream->cache, handle));
+	pthread_mutex_unlock(&stream->cache->lock);
+	ops->leave(f->pool->backend);
+}
+
+void assert_waits(struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_stream_submit(stream));
+	g_assert_cmpint(vpmm_host_stream_complete(stream, UINT_MAX), ==, -EBUSY);
+}

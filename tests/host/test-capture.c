@@ -1,0 +1,650 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Memory under capture: what a graph touches is nobody else's until the graph is gone, and no call harms a capture. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "pool.h"
+#include "support/fixture.h"
+
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+	size_t size;
+} kinds[] = {
+	{ "packed", { FIXTURE_PACKED }, 3 * PAGE },
+	{ "span", { FIXTURE_PACKED }, 1000 },
+	{ "paged", { FIXTURE_OPTS }, 3 * PAGE },
+	{ "less-than-a-page", { FIXTURE_OPTS }, 1000 },
+};
+
+static uint64_t begin(struct fixture *f, struct CUstream_st *stream)
+{
+	uint64_t id = 0;
+
+	assert_ok(vpmm_host_capture_begin(stream));
+	assert_ok(vpmm_capture_id(f->pool, stream, &id));
+	g_assert_cmpuint(id, !=, 0);
+	return id;
+}
+
+static struct vpmm_host_graph *end(struct CUstream_st *stream)
+{
+	struct vpmm_host_graph *graph;
+
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	return graph;
+}
+
+static void test_id(void)
+{
+	struct fixture f;
+	uint64_t id = 1, first;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_capture_id(f.pool, f.streams[0], &id));
+	g_assert_cmpuint(id, ==, 0);
+	first = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	g_assert_cmpuint(begin(&f, f.streams[0]), !=, first);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_error(vpmm_capture_id(f.pool, f.streams[0], NULL), EINVAL, "id is NULL");
+	assert_error(vpmm_capture_id(f.pool, (struct CUstream_st *)0x1234, &id), EINVAL, "vpmm_capture_id");
+	fixture_close(&f);
+}
+
+/* Whether it is among what a stream is given that asks for much. */
+static bool is_to_be_had(struct fixture *f, const char *ptr, size_t size)
+{
+	size_t tries = size < PAGE ? PAGE / 512 : 8;
+	void *got = NULL;
+
+	for (size_t i = 0; i < tries && got != ptr; i++)
+		assert_ok(vpmm_malloc(f->pool, &got, size, f->streams[2]));
+	return got == ptr;
+}
+
+/* Nobody gets it before the graph is gone; then everybody can. */
+static void test_freed_in_capture(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	uint64_t id;
+	char *a;
+
+	fixture_open(&f, kind->opts);
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	graph = end(f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, >=, kind->size);
+	for (int i = 0; i < STREAMS; i++)
+		g_assert_true(fixture_malloc_bytes(&f, kind->size, f.streams[i]) != a);
+
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	g_assert_true(is_to_be_had(&f, a, kind->size < PAGE && kind->opts.small ? PAGE : kind->size));
+	fixture_close(&f);
+}
+
+/* What comes later in the graph may have it. */
+static void test_reused_in_capture(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a, *b;
+	uint64_t id;
+
+	fixture_open(&f, kind->opts);
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	g_assert_true(a == b);
+	assert_error(vpmm_free(f.pool, a + 1, f.streams[0]), EINVAL, "no allocation");
+	fixture_free(&f, b, f.streams[0]);
+	assert_error(vpmm_free(f.pool, b, f.streams[0]), EINVAL, "no allocation");
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
+}
+
+/* Another stream of the same capture is not behind it for that. */
+static void test_not_reused_on_branch(void)
+{
+	struct fixture f;
+	char *a, *b;
+	uint64_t id, other;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	assert_ok(vpmm_capture_id(f.pool, f.streams[1], &other));
+	g_assert_cmpuint(id, ==, other);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc(&f, 1, f.streams[1]);
+	g_assert_true(a != b);
+	fixture_free(&f, b, f.streams[1]);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* A result of the graph stays after the capture, and goes back to the graph when it is freed. */
+static void test_freed_after_capture(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, kind->opts);
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_free(&f, a, f.streams[1]);
+	assert_error(vpmm_free(f.pool, a, f.streams[1]), EINVAL, "no allocation");
+	g_assert_true(fixture_malloc_bytes(&f, kind->size, f.streams[1]) != a);
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[2]));
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* It outlives the graph, and is then like any other. */
+static void test_freed_after_graph(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, kind->opts);
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_free(&f, a, f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* What was allocated before, freed or used in the capture, is touched at each launch as well. */
+static void test_from_before(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *freed, *used, *b;
+	uint64_t id;
+
+	fixture_open(&f, kind->opts);
+	freed = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	used = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	id = begin(&f, f.streams[0]);
+	fixture_free(&f, freed, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, used, f.streams[0]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_free(&f, used, f.streams[0]);
+	for (int i = 0; i < 3; i++) {
+		b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+		g_assert_true(b != freed && b != used);
+	}
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* A result is freed on another stream while the last launch is still running: nobody has it before that is over. */
+static void test_freed_while_running(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	graph = end(f.streams[0]);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	fixture_free(&f, a, f.streams[2]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) != a);
+	fixture_complete(f.streams[1]);
+	g_assert_true(is_to_be_had(&f, a, PAGE));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	fixture_close(&f);
+}
+
+/* Two graphs have it: it takes both to go. */
+static void test_of_two_graphs(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t first, second;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	first = begin(&f, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[0]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	second = begin(&f, f.streams[1]);
+	fixture_free(&f, a, f.streams[1]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[1])));
+	assert_ok(vpmm_graph_retire(f.pool, second, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	assert_ok(vpmm_graph_retire(f.pool, first, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_graph_retire(f.pool, first, f.streams[0]));
+	fixture_close(&f);
+}
+
+/* The same of what is freed when only one of them is gone, or both are; the others have it no longer then. */
+static void test_used_by_two_graphs(void)
+{
+	uint64_t ids[3];
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	b = fixture_malloc(&f, 2, f.streams[0]);
+	for (int i = 0; i < 3; i++) {
+		ids[i] = begin(&f, f.streams[0]);
+		assert_ok(vpmm_use(f.pool, i < 2 ? a : b, f.streams[0]));
+		assert_ok(vpmm_use(f.pool, b, f.streams[0]));
+		assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	assert_ok(vpmm_graph_retire(f.pool, ids[1], f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	assert_ok(vpmm_graph_retire(f.pool, ids[0], f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_graph_retire(f.pool, ids[2], f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(g_hash_table_size(f.pool->graphs), ==, 0);
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* The last launch is still running when the graph is retired: who takes the memory comes after it. */
+static void test_retired_while_running(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	graph = end(f.streams[0]);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) == a);
+	assert_ok(vpmm_host_stream_submit(f.streams[2]));
+	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_complete(f.streams[1]);
+	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	fixture_close(&f);
+}
+
+/* Memory that other streams still work on is not for a graph: it is launched whenever, and waits for nobody. */
+static void test_takes_nothing_pending(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, kind->opts);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[1]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[1]);
+	begin(&f, f.streams[0]);
+	for (int i = 0; i < 4; i++)
+		fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_close(&f);
+}
+
+/* Whatever is asked of the pool meanwhile, by this stream or another, the capture goes on. */
+static void test_goes_on(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct CUstream_st *gone;
+	struct fixture f;
+	void *ptrs[8];
+	char *layout;
+	uint64_t id;
+
+	fixture_open(&f, kind->opts);
+	for (int i = 0; i < 8; i++)
+		ptrs[i] = fixture_malloc_bytes(&f, kind->size, f.streams[i % STREAMS]);
+	id = begin(&f, f.streams[0]);
+	for (int i = 0; i < 8; i++)
+		fixture_free(&f, ptrs[i], f.streams[(i + 1) % STREAMS]);
+	for (int i = 0; i < 8; i++)
+		ptrs[i] = fixture_malloc_bytes(&f, (size_t)(i + 1) * kind->size, f.streams[i % STREAMS]);
+	assert_ok(vpmm_host_stream_create(&gone));
+	assert_ok(vpmm_stream_retire(f.pool, gone));
+	assert_ok(vpmm_host_stream_destroy(gone));
+	layout = fixture_layout(&f);
+	g_free(layout);
+	assert_error(vpmm_stream_retire(f.pool, f.streams[0]), EBUSY, "vpmm_stream_retire");
+	assert_error(vpmm_graph_retire(f.pool, id, f.streams[0]), EBUSY, "vpmm_graph_retire");
+	for (int i = 0; i < 8; i++)
+		fixture_free(&f, ptrs[i], f.streams[i % 3]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* An allocation that another stream uses is freed in a capture: both the stream and the graph count. */
+static void test_used_outside_too(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_use(f.pool, a, f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	id = begin(&f, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	fixture_complete(f.streams[1]);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* What a stream was at before it joined the capture is no part of the graph, whether it was retired then or not. */
+static void test_used_before_joining(gconstpointer data)
+{
+	bool retired = GPOINTER_TO_INT(data);
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	if (retired)
+		assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	id = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+
+	fixture_complete(f.streams[1]);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* What a branch of the capture uses too does not serve the stream that frees it: the branch is still at it. */
+static void test_not_reused_beside_user(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) != a);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* Nor does what a branch frees that need not come after those who had it earlier in the capture. */
+static void test_not_reused_after_branch(void)
+{
+	struct fixture f;
+	char *a;
+	uint64_t id;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	id = begin(&f, f.streams[0]);
+	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	fixture_free(&f, a, f.streams[1]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
+	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+/* What nobody knows the end of has to be waited for, and the captures of others go on meanwhile. */
+static void test_exhausted_beside(void)
+{
+	struct fixture f;
+	void *a, *b;
+
+	g_setenv("VPMM_HOST_CAPACITY", "1G", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc_bytes(&f, 32768, f.streams[0]);
+	b = fixture_malloc_bytes(&f, ((size_t)1 << 30) - PAGE, f.streams[1]);
+	for (int i = 0; i < 100; i++) {
+		fixture_free(&f, a, f.streams[0]);
+		a = fixture_malloc_bytes(&f, 32768, f.streams[0]);
+	}
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[1]);
+	begin(&f, f.streams[2]);
+	b = fixture_malloc_bytes(&f, ((size_t)1 << 30) - PAGE, f.streams[3]);
+	a = fixture_malloc_bytes(&f, PAGE, f.streams[3]);
+	g_assert_true(a && b);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[2])));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+static void test_destroy_beside(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	assert_ok(vpmm_host_capture_begin(f.streams[1]));
+	vpmm_pool_destroy(f.pool);
+	assert_ok(vpmm_host_capture_end(f.streams[1], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_pool_create(&f.pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	fixture_close(&f);
+}
+
+#define STEPS 5
+#define WORDS 512
+#define LAUNCHES 1000
+
+/* A step of a chain: what the step before has left, and one more. */
+struct step {
+	uint64_t *from;
+	uint64_t *to;
+	uint64_t *input;
+};
+
+static void run_step(void *data)
+{
+	struct step *step = data;
+
+	for (int i = 0; i < WORDS; i++)
+		step->to[i] = (step->from ? step->from[i] : *step->input) + 1;
+}
+
+static void scribble(void *data)
+{
+	memset(*(char **)data, 0xa5, WORDS * sizeof(uint64_t));
+}
+
+/* Temporaries live in the graph as in a program: each is freed as soon as the next step has read it. */
+static uint64_t *capture_chain(struct fixture *f, struct CUstream_st *stream, struct step *steps, uint64_t *input)
+{
+	for (int i = 0; i < STEPS; i++) {
+		steps[i].from = i ? steps[i - 1].to : NULL;
+		steps[i].input = input;
+		steps[i].to = (uint64_t *)fixture_malloc_bytes(f, WORDS * sizeof(uint64_t), stream);
+		assert_ok(vpmm_host_stream_launch(stream, run_step, &steps[i]));
+		if (i)
+			fixture_free(f, steps[i].from, stream);
+	}
+	return steps[STEPS - 1].to;
+}
+
+/* A thousand launches beside streams that allocate, write and free all the time. */
+static void test_replay(gconstpointer data)
+{
+	struct vpmm_opts opts = ((const struct kind *)data)->opts;
+	struct vpmm_host_graph *graph;
+	struct step steps[STEPS] = { 0 };
+	uint64_t input, id, *output;
+	struct fixture f;
+
+	fixture_open(&f, opts);
+	id = begin(&f, f.streams[0]);
+	output = capture_chain(&f, f.streams[0], steps, &input);
+	graph = end(f.streams[0]);
+	for (int i = 0; i < LAUNCHES; i++) {
+		char *other;
+
+		input = (uint64_t)i;
+		assert_ok(vpmm_malloc(f.pool, (void **)&other, WORDS * sizeof(uint64_t) * (size_t)(1 + i % 3),
+				      f.streams[1 + i % 2]));
+		assert_ok(vpmm_host_stream_launch(f.streams[1 + i % 2], scribble, &other));
+		assert_ok(vpmm_host_graph_launch(graph, f.streams[i % 2 ? 0 : 3]));
+		fixture_complete(f.streams[1 + i % 2]);
+		fixture_complete(f.streams[i % 2 ? 0 : 3]);
+		assert_ok(vpmm_free(f.pool, other, f.streams[1 + i % 2]));
+		for (int word = 0; word < WORDS; word++)
+			g_assert_cmpuint(output[word], ==, (uint64_t)i + STEPS);
+	}
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_free(&f, output, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_no_regions(void)
+{
+	void *ptr = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					     .page_size = SIZE_MAX });
+	begin(&f, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &ptr, 100, f.streams[0]), ENOTSUP, "captured");
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_close(&f);
+}
+
+static void test_too_large(void)
+{
+	void *ptr = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	begin(&f, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX / 2, f.streams[0]), ENOMEM, "address");
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_close(&f);
+}
+
+/* A pool that goes while a graph has memory takes it along. */
+static void test_destroy(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+
+	fixture_open(&f, kind->opts);
+	begin(&f, f.streams[0]);
+	fixture_free(&f, fixture_malloc_bytes(&f, kind->size, f.streams[0]), f.streams[0]);
+	fixture_malloc_bytes(&f, 2 * kind->size, f.streams[0]);
+	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	fixture_close(&f);
+}
+
+static void add(const char *name, void (*test)(gconstpointer data))
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		char *path = g_strdup_printf("/capture/%s/%s", name, kinds[i].name);
+
+		g_test_add_data_func(path, &kinds[i], test);
+		g_free(path);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/capture/id", test_id);
+	add("freed-inside", test_freed_in_capture);
+	add("reused-inside", test_reused_in_capture);
+	g_test_add_func("/capture/branch", test_not_reused_on_branch);
+	add("freed-after", test_freed_after_capture);
+	add("freed-after-graph", test_freed_after_graph);
+	add("from-before", test_from_before);
+	g_test_add_func("/capture/two-graphs", test_of_two_graphs);
+	g_test_add_func("/capture/used-by-two-graphs", test_used_by_two_graphs);
+	g_test_add_func("/capture/retired-while-running", test_retired_while_running);
+	g_test_add_func("/capture/freed-while-running", test_freed_while_running);
+	add("nothing-pending", test_takes_nothing_pending);
+	add("goes-on", test_goes_on);
+	g_test_add_func("/capture/used-outside-too", test_used_outside_too);
+	g_test_add_data_func("/capture/used-before-joining", GINT_TO_POINTER(false), test_used_before_joining);
+	g_test_add_data_func("/capture/retired-before-joining", GINT_TO_POINTER(true), test_used_before_joining);
+	g_test_add_func("/capture/branch-uses", test_not_reused_beside_user);
+	g_test_add_func("/capture/branch-frees", test_not_reused_after_branch);
+	add("replay", test_replay);
+	g_test_add_func("/capture/exhausted-beside", test_exhausted_beside);
+	g_test_add_func("/capture/destroy-beside", test_destroy_beside);
+	g_test_add_func("/capture/no-regions", test_no_regions);
+	g_test_add_func("/capture/too-large", test_too_large);
+	add("destroy", test_destroy);
+	return g_test_run();
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* A pool holds no more than it may, and makes the best of it. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend.h"
+#include "pool.h"
+#include "support/fixture.h"
+
+#define MODES { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } }
+
+static struct vpmm_info info_of(struct vpmm_pool *pool)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	assert_ok(vpmm_pool_info(pool, &info));
+	return info;
+}
+
+/* Up to the limit all is well; beyond it the sentence says so. */
+static void test_limit(void)
+{
+	struct vpmm_opts opts[] = MODES;
+	void *a, *none = NULL;
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		opts[i].limit = 8 * PAGE + 4096;
+		fixture_open(&f, opts[i]);
+		g_assert_cmpuint(info_of(f.pool).limit, ==, 8 * PAGE + 4096);
+		a = fixture_malloc(&f, 6, f.streams[0]);
+		assert_error(vpmm_malloc(f.pool, &none, 3 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+		fixture_malloc(&f, 2, f.streams[0]);
+		fixture_free(&f, a, f.streams[0]);
+		fixture_malloc(&f, 3, f.streams[1]);
+		fixture_malloc(&f, 3, f.streams[1]);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
+		fixture_close(&f);
+	}
+}
+
+/* What is missing is said of all that is missing, and of the pool as it is then. */
+static void test_sentence(void)
+{
+	struct fixture f;
+	void *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 32 * PAGE });
+	assert_error(vpmm_malloc(f.pool, &none, 32 * PAGE + 1, f.streams[0]), ENOMEM,
+		     ": limit: 66 MiB needed, but the pool holds 0 MiB of the 64 MiB that it may");
+	fixture_close(&f);
+	g_setenv("VPMM_HOST_CAPACITY", "40M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &none, 20 * PAGE + 1, f.streams[0]), ENOMEM,
+		     ": device memory: 42 MiB needed, 40 MiB free; the pool has 0 MiB live and 0 MiB free");
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Fragments within the limit become one block, however small the setting says is not worth it. */
+static void test_fragments(void)
+{
+	struct vpmm_opts opts[] = MODES;
+	void *blocks[16];
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		opts[i].limit = 16 * PAGE;
+		opts[i].frag_ratio = 60;
+		fixture_open(&f, opts[i]);
+		for (int j = 0; j < 16; j++)
+			blocks[j] = memset(fixture_malloc(&f, 1, f.streams[0]), j, PAGE);
+		for (int j = 0; j < 16; j += 2)
+			fixture_free(&f, blocks[j], f.streams[0]);
+		memset(fixture_malloc(&f, 8, f.streams[0]), 99, 8 * PAGE);
+		for (int j = 1; j < 16; j += 2)
+			g_assert_cmpint(((char *)blocks[j])[PAGE - 1], ==, j);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 16 * PAGE);
+		fixture_close(&f);
+	}
+}
+
+/* What is not needed yet is not planned beyond the limit, nor beyond the threshold. */
+static void test_budget(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 21 * PAGE + 5 });
+	a = fixture_malloc(&f, 20, f.streams[0]);
+	g_assert_cmpuint(budget_room(f.pool, PAGE), <=, PAGE);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_close(&f);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .keep = 10 * PAGE });
+	g_assert_cmpuint(budget_room(f.pool, 40 * PAGE), ==, 10 * PAGE);
+	fixture_close(&f);
+}
+
+static uint64_t limit_of(size_t limit, int percent)
+{
+	struct vpmm_info info;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = limit, .limit_percent = percent });
+	info = info_of(f.pool);
+	fixture_close(&f);
+	return info.limit;
+}
+
+/* Of a limit in bytes and one in percent, the smaller counts. */
+static void test_percent(void)
+{
+	g_setenv("VPMM_HOST_CAPACITY", "200M", TRUE);
+	g_assert_cmpuint(limit_of(0, 0), ==, UINT64_MAX);
+	g_assert_cmpuint(limit_of(0, 50), ==, 50 * PAGE);
+	g_assert_cmpuint(limit_of(7 * PAGE, 50), ==, 7 * PAGE);
+	g_assert_cmpuint(limit_of(70 * PAGE, 50), ==, 50 * PAGE);
+	g_assert_cmpuint(limit_of(0, 100), ==, 100 * PAGE);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What the driver's allocator serves counts; it gets what the pool has free. */
+static void test_small(void)
+{
+	void *a, *small[8], *none = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 4 * PAGE });
+	a = fixture_malloc(&f, 3, f.streams[0]);
+	small[0] = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	small[1] = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 1, f.streams[0]), ENOMEM, ": limit: ");
+	fixture_free(&f, a, f.streams[0]);
+	for (int i = 2; i < 8; i++)
+		small[i] = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).given_back, ==, 3 * PAGE);
+	assert_error(vpmm_malloc(f.pool, &none, PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	for (int i = 0; i < 8; i++)
+		fixture_free(&f, small[i], f.streams[0]);
+	fixture_malloc(&f, 4, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* For what is still pending the driver's allocator waits, when there is nothing else. */
+static void test_small_waits(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 4 * PAGE });
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	fixture_malloc_bytes(&f, 1000, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* Small requests grow by a page where more would be too much, and take what others have free in the end. */
+static void test_spans(void)
+{
+	struct fixture f;
+	int count = 0;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 20 * PAGE });
+	while (!vpmm_malloc(f.pool, &a, 100 * 1024, f.streams[0]))
+		count++;
+	g_assert_cmpint(count, ==, 20 * 20);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 20 * PAGE);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* What the driver did not take back is held all the same. */
+static void test_stray(gconstpointer opts)
+{
+	struct fixture f;
+	void *a = NULL;
+
+	fixture_open_faulty(&f, *(const struct vpmm_opts *)opts);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, UINT_MAX, -EIO);
+	assert_error(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]), EIO, "access");
+	assert_error(vpmm_malloc(f.pool, &a, 4 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 0, 0);
+	fixture_malloc(&f, 8, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* The pages that a pool is to start with count as well. */
+static void test_initial_pages(void)
+{
+	struct vpmm_opts opts = { FIXTURE_OPTS, .pages = 5, .limit = 4 * PAGE };
+	struct vpmm_pool *pool = NULL;
+
+	assert_error(vpmm_pool_create(&pool, &opts), ENOMEM, "limit: ");
+	g_assert_null(pool);
+	fixture_assert_nothing_left();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct vpmm_opts stray_paged = { FIXTURE_OPTS, .limit = 8 * PAGE };
+	static const struct vpmm_opts stray_packed = { FIXTURE_PACKED, .limit = 8 * PAGE };
+
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/limit/limit", test_limit);
+	g_test_add_func("/limit/sentence", test_sentence);
+	g_test_add_func("/limit/fragments", test_fragments);
+	g_test_add_func("/limit/budget", test_budget);
+	g_test_add_func("/limit/percent", test_percent);
+	g_test_add_func("/limit/small", test_small);
+	g_test_add_func("/limit/small-waits", test_small_waits);
+	g_test_add_func("/limit/spans", test_spans);
+	g_test_add_data_func("/limit/stray/paged", &stray_paged, test_stray);
+	g_test_add_data_func("/limit/stray/packed", &stray_packed, test_stray);
+	g_test_add_func("/limit/initial-pages", test_initial_pages);
+	return g_test_run();
+}

@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What can be had is had when memory or mappings run out, where the pool does not keep to pages. */
+#include <errno.h>
+#include <string.h>
+
+#include "backend.h"
+#include "pool.h"
+#include "support/fixture.h"
+
+/* What the driver did not take back is given back before more is created, and so the device has it. */
+static void test_stray_memory(void)
+{
+	struct fixture f;
+	void *a = NULL;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 2, -EIO);
+	assert_error(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]), EIO, "access");
+	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 0, 0);
+	fixture_malloc(&f, 8, f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Free memory serves a small request when the device has no more. */
+static void test_small_with_device_full(void)
+{
+	struct fixture f;
+	void *a;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	memset(fixture_malloc_bytes(&f, 1000, f.streams[0]), 1, 1000);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What small requests had serves a large one when the device has no more. */
+static void test_large_with_device_full(void)
+{
+	void *small[512];
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 512; i++)
+		assert_ok(vpmm_malloc(f.pool, &small[i], PAGE / 64, f.streams[0]));
+	for (int i = 0; i < 512; i++)
+		assert_ok(vpmm_free(f.pool, small[i], f.streams[0]));
+	memset(fixture_malloc(&f, 8, f.streams[0]), 1, 8 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What the pool would rather create than move, it moves when there is nothing to create. */
+static void test_moves_with_device_full(void)
+{
+	void *blocks[60];
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "600M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 60; i++)
+		blocks[i] = fixture_malloc(&f, 5, f.streams[0]);
+	for (int i = 0; i < 60; i += 2)
+		fixture_free(&f, blocks[i], f.streams[0]);
+	fixture_malloc(&f, 150, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 300 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Pieces that are too small to be worth it are worth it when there is nothing else. */
+static void test_small_pieces_with_device_full(void)
+{
+	void *pages[16];
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .frag_ratio = 60 });
+	for (int i = 0; i < 16; i++)
+		pages[i] = fixture_malloc(&f, 1, f.streams[0]);
+	for (int i = 0; i < 16; i += 2)
+		fixture_free(&f, pages[i], f.streams[0]);
+	fixture_malloc(&f, 8, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 16 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+static void test_exhausted(void)
+{
+	struct fixture f;
+	void *a, *b = &f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 6, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &b, 2 * PAGE + 512, f.streams[0]), ENOMEM, "live");
+	g_assert_true(b == &f);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_malloc(&f, 6, f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* More than the device has, and more than a chunk: nothing is created in vain, and no address space stays. */
+static void test_far_too_much(void)
+{
+	struct vpmm_stats before, after;
+	struct fixture f;
+	void *a = NULL;
+
+	g_setenv("VPMM_HOST_CAPACITY", "2G", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	before = fixture_stats(&f);
+	assert_error(vpmm_malloc(f.pool, &a, (size_t)3 << 30, f.streams[0]), ENOMEM, "device memory");
+	after = fixture_stats(&f);
+	g_assert_cmpuint(after.reserved, ==, before.reserved);
+	g_assert_cmpuint(after.chunks, ==, before.chunks);
+	g_assert_cmpuint(after.creates, ==, before.creates);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Old places go when the device can have no more mappings: each page is mapped once, and once more when it moves. */
+static void test_mappings_run_out(void)
+{
+	GRand *rand = g_rand_new_with_seed(3);
+	void *held[8] = { NULL };
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "80", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	for (int step = 0; step < 2000; step++) {
+		int i = g_rand_int_range(rand, 0, G_N_ELEMENTS(held));
+
+		if (held[i]) {
+			fixture_free(&f, held[i], f.streams[0]);
+			held[i] = NULL;
+		} else {
+			held[i] = fixture_malloc(&f, (size_t)g_rand_int_range(rand, 1, 5), f.streams[0]);
+		}
+		g_assert_cmpuint(fixture_stats(&f).extents, <=, 32);
+	}
+	fixture_close(&f);
+	g_rand_free(rand);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* The same of two pools, which share what the device can have. */
+static void test_mappings_of_two_pools(void)
+{
+	GRand *rand = g_rand_new_with_seed(4);
+	void *held[2][8] = { 0 };
+	struct fixture f[2];
+
+	g_setenv("VPMM_HOST_MAPPINGS", "100", TRUE);
+	fixture_open(&f[0], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	fixture_open(&f[1], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	g_assert_cmpuint(f[0].pool->most_places, <=, 100 / 16);
+	for (int step = 0; step < 2000; step++) {
+		int i = g_rand_int_range(rand, 0, 8), p = step % 2;
+
+		if (held[p][i]) {
+			fixture_free(&f[p], held[p][i], f[p].streams[0]);
+			held[p][i] = NULL;
+		} else {
+			held[p][i] = fixture_malloc(&f[p], (size_t)g_rand_int_range(rand, 1, 5), f[p].streams[0]);
+		}
+	}
+	vpmm_pool_destroy(f[0].pool);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_destroy(f[0].streams[i]));
+	g_string_free(f[0].log, TRUE);
+	fixture_close(&f[1]);
+	g_rand_free(rand);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* The old places of memory that moved while work is pending go once it is done, when mappings are short. */
+static void test_mappings_wait(void)
+{
+	struct fixture f;
+	void *pages[8];
+
+	g_setenv("VPMM_HOST_MAPPINGS", "12", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	for (int i = 0; i < 8; i++)
+		pages[i] = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	for (int i = 0; i < 8; i += 2)
+		fixture_free(&f, pages[i], f.streams[0]);
+	pages[0] = fixture_malloc(&f, 4, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mappings, ==, 12);
+	fixture_free(&f, pages[1], f.streams[0]);
+	fixture_free(&f, pages[5], f.streams[0]);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* Two pages that stream 1 has freed without an event, of eight that there may be; the others are live. */
+static void open_withheld(struct fixture *f, struct vpmm_opts opts)
+{
+	void *a;
+
+	opts.limit = 8 * PAGE;
+	fixture_open(f, opts);
+	fixture_malloc(f, 6, f->streams[1]);
+	a = fixture_malloc(f, 2, f->streams[1]);
+	assert_ok(vpmm_host_stream_submit(f->streams[1]));
+	fixture_free(f, a, f->streams[1]);
+}
+
+/* What another stream has freed, nobody knows when, is had after a wait when there is nothing else. */
+static void test_unmarked(void)
+{
+	unsigned int pending;
+	struct fixture f;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_assert_cmpuint(cache_withheld(f.pool->streams.sole->cache), ==, 2 * PAGE);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 0);
+	fixture_close(&f);
+}
+
+/* Nobody waits where it would be too little all the same. */
+static void test_no_vain_wait(void)
+{
+	unsigned int pending;
+	struct fixture f;
+	void *a = NULL;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &a, 3 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 1);
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+}
+
+static uint64_t stranded_bytes(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+	GHashTableIter iter;
+	gpointer stream;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		bytes += ((struct stream *)stream)->cache->stranded_bytes;
+	return bytes;
+}
+
+/* So is what a third stream has freed that need not be behind the free of the first. */
+static void test_stranded(void)
+{
+	struct fixture f;
+	void *a;
+
+	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[1]));
+	fixture_free(&f, a, f.streams[2]);
+	g_assert_cmpuint(stranded_bytes(f.pool), ==, 2 * PAGE);
+	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
+	fixture_close(&f);
+}
+
+/* A wait that fails is told, and changes nothing. */
+static void test_wait_fails(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .limit = 8 * PAGE };
+	static const enum backend_op ops[] = { BACKEND_OP_sync, BACKEND_OP_info };
+	struct fixture f;
+	void *a;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		fixture_open_faulty(&f, opts);
+		fixture_malloc(&f, 6, f.streams[1]);
+		a = fixture_malloc(&f, 2, f.streams[1]);
+		fixture_free(&f, a, f.streams[1]);
+		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
+		assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), EIO, "bytes");
+		backend_fault_arm(f.pool->backend, ops[i], 0, 0, 0);
+		fixture_malloc(&f, 2, f.streams[0]);
+		fixture_close(&f);
+	}
+}
+
+/* Where nobody can wait, as a stream is being captured, what is missing is memory. */
+static void test_wait_in_capture(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	fixture_malloc(&f, 6, f.streams[1]);
+	a = fixture_malloc(&f, 2, f.streams[1]);
+	fixture_free(&f, a, f.streams[1]);
+	backend_fault_arm(f.pool->backend, BACKEND_OP_sync, 0, 1, -EBUSY);
+	assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "let pending work finish (4 MiB on stream "));
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* Pages of small requests whose work is pending serve a large one once it is done. */
+static void test_spans_wait(void)
+{
+	void *small[64];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	for (int i = 0; i < 64; i++)
+		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[1]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	for (int i = 0; i < 64; i++)
+		fixture_free(&f, small[i], f.streams[1]);
+	memset(fixture_malloc(&f, 8, f.streams[0]), 1, 8 * PAGE);
+	fixture_close(&f);
+}
+
+static void give_back(void *other)
+{
+	assert_ok(vpmm_pool_trim(other, 0, NULL));
+}
+
+/* Four pages, in the middle of each of which a half is free, that no large block can have. */
+static void scatter(struct fixture *f)
+{
+	void *parts[32];
+
+	for (int i = 0; i < 32; i++)
+		parts[i] = fixture_malloc_bytes(f, PAGE / 8, f->streams[0]);
+	for (int i = 0; i < 32; i++) {
+		if ((uintptr_t)parts[i] / (PAGE / 8) % 8 / 2 % 3)
+			fixture_free(f, parts[i], f->streams[0]);
+	}
+}
+
+/*
+ * What another pool gives back while a request waits for pending work is there after it: of 16 pages the other one has
+ * 8, 2 are free where they are of no use, 1 is pending and 3 are the device's.
+ */
+static void test_memory_comes_back(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 8 };
+	struct vpmm_pool *other;
+	struct fixture f;
+	void *small;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_pool_create(&other, &opts));
+	small = fixture_malloc_bytes(&f, 100 * 1024, f.streams[1]);
+	assert_ok(vpmm_host_stream_launch(f.streams[1], give_back, other));
+	fixture_free(&f, small, f.streams[1]);
+	scatter(&f);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 5 * PAGE);
+	memset(fixture_malloc(&f, 6, f.streams[0]), 1, 6 * PAGE);
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* What a program does when it is asked, and what it was told. */
+struct program {
+	struct vpmm_pool *other;
+	void *blocks[4];
+	struct CUstream_st *stream;
+	int asked;
+	int told;
+	int gives;
+	size_t size;
+	char *message;
+};
+
+static int give(void *data, struct vpmm_pool *pool, size_t size)
+{
+	struct program *p = data;
+	void *none;
+
+	p->size = size;
+	/* What fails meanwhile is nobody's business, and nobody is asked again. */
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	assert_error(vpmm_free(pool, p, p->stream), EINVAL, "no allocation");
+	if (++p->asked > p->gives)
+		return 0;
+	if (p->other)
+		assert_ok(vpmm_pool_trim(p->other, 0, NULL));
+	else
+		assert_ok(vpmm_free(pool, p->blocks[p->asked - 1], p->stream));
+	return 1;
+}
+
+static void note(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+	struct program *p = data;
+	void *none;
+
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	g_assert_cmpuint(size, ==, p->size);
+	p->told++;
+	g_free(p->message);
+	p->message = g_strdup(message);
+}
+
+static void open_asking(struct fixture *f, struct program *p, struct vpmm_opts opts)
+{
+	opts.limit = 8 * PAGE;
+	opts.log_level = VPMM_LOG_ERROR;
+	opts.pressure = give;
+	opts.exhausted = note;
+	opts.pressure_data = p;
+	fixture_open(f, opts);
+	p->stream = f->streams[0];
+	for (int i = 0; i < 4; i++)
+		p->blocks[i] = fixture_malloc(f, 2, f->streams[0]);
+}
+
+/* It is asked as long as it gives something and that is not enough; nobody is told of an error then. */
+static void test_asked(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_OPTS } };
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		struct program p = { .gives = 4 };
+
+		open_asking(&f, &p, opts[i]);
+		memset(fixture_malloc(&f, 5, f.streams[0]), 1, 5 * PAGE);
+		g_assert_cmpint(p.asked, ==, 3);
+		g_assert_cmpint(p.told, ==, 0);
+		g_assert_cmpuint(p.size, ==, 5 * PAGE);
+		fixture_close(&f);
+	}
+}
+
+/* It keeps what it has where all of it would not do: beyond the limit, and beyond the device. */
+static void test_not_asked(void)
+{
+	struct program p = { .gives = 4, .size = 8 * PAGE + 1 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE + 1, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	g_assert_cmpint(p.told, ==, 1);
+	g_free(p.message);
+	fixture_close(&f);
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	p = (struct program){ 0 };
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	assert_error(vpmm_malloc(f.pool, &none, 16 * PAGE + 1, f.streams[0]), ENOMEM, ": device memory: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* When it has nothing more to give it is told, once, and in the words that the caller gets. */
+static void test_told(void)
+{
+	struct program p = { .gives = 2 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_string_truncate(f.log, 0);
+	assert_error(vpmm_malloc(f.pool, &none, 7 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 3);
+	g_assert_cmpint(p.told, ==, 1);
+	g_assert_cmpstr(p.message, ==, vpmm_last_error());
+	g_assert_nonnull(strstr(f.log->str, p.message));
+	g_free(p.message);
+	fixture_close(&f);
+}
+
+/* It may let go of what another pool has. */
+static void test_other_pool(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 8 };
+	struct program p = { .gives = 1 };
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&p.other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	memset(fixture_malloc(&f, 16, f.streams[0]), 1, 16 * PAGE);
+	g_assert_cmpint(p.asked, ==, 1);
+	vpmm_pool_destroy(p.other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* One line says what was wanted and what there is, and one what would help. */
+static void test_explained(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 3 };
+	struct vpmm_pool *other;
+	void *block = NULL, *a;
+	char *want, **lines;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	fixture_malloc(&f, 5, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &block, 10 * PAGE, f.streams[1]), ENOMEM, ": device memory: ");
+	lines = g_strsplit(vpmm_last_error(), "\n", -1);
+	g_assert_cmpuint(g_strv_length(lines), ==, 2);
+	g_assert_true(g_str_has_prefix(lines[0], "vpmm_malloc: 20 MiB wanted: "));
+	g_assert_true(g_str_has_suffix(lines[0], "; the pool has 10 MiB live and 8 MiB free; the largest block to be "
+					 "had is 16 MiB; others hold 6 MiB of 32 MiB"));
+	want = g_strdup_printf("try this: let pending work finish (8 MiB on stream %" G_GUINT64_FORMAT "); have other "
+			       "pools ", ((struct stream *)f.pool->streams.busy.head->data)->id);
+	g_assert_true(g_str_has_prefix(lines[1], want));
+	g_assert_null(strstr(vpmm_last_error(), "raise the limit"));
+	g_assert_null(strstr(vpmm_last_error(), " bytes"));
+	g_free(want);
+	g_strfreev(lines);
+	fixture_complete(f.streams[0]);
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Where mappings have run out, how much memory there is tells nothing. */
+static void test_mappings_explained(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } };
+	void *none = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "4", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&f, opts[i]);
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, ": mappings: ");
+		g_assert_null(strstr(vpmm_last_error(), "largest"));
+		g_assert_nonnull(strstr(vpmm_last_error(), "; others hold 0 MiB of "));
+		g_assert_nonnull(strstr(vpmm_last_error(), "\ntry this: let extents be larger "));
+		fixture_malloc(&f, 4, f.streams[0]);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* Of many streams those with most are named. */
+static void test_pending_of_many(void)
+{
+	struct fixture f;
+	void *a[STREAMS], *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 16 * PAGE });
+	for (int i = 0; i < STREAMS; i++)
+		a[i] = fixture_malloc(&f, (size_t)i + 1, f.streams[i]);
+	for (int i = 0; i < STREAMS; i++) {
+		assert_ok(vpmm_host_stream_submit(f.streams[i]));
+		fixture_free(&f, a[i], f.streams[i]);
+	}
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[0]), ENOMEM,
+		     "let pending work finish (8 MiB on stream ");
+	g_assert_nonnull(strstr(vpmm_last_error(), " and some on 1 others"));
+	for (int i = 0; i < STREAMS; i++)
+		fixture_complete(f.streams[i]);
+	fixture_close(&f);
+}
+
+/* What is said to help is what would: each remedy where it is one, and not elsewhere. */
+static void test_remedies(void)
+{
+	struct fixture f;
+	void *a, *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: raise the limit (VPMM_LIMIT); ask for less");
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "held for (8 MiB); "));
+	g_assert_nonnull(strstr(vpmm_last_error(), "free some of what is live"));
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+
+	/* Nothing that is given back makes the device larger. */
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, fixture_malloc(&f, 4, f.streams[0]), f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[1]), ENOMEM, "device memory: ");
+	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: ask for less than the device has");
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/pressure/stray-memory", test_stray_memory);
+	g_test_add_func("/pressure/small-with-device-full", test_small_with_device_full);
+	g_test_add_func("/pressure/large-with-device-full", test_large_with_device_full);
+	g_test_add_func("/pressure/moves-with-device-full", test_moves_with_device_full);
+	g_test_add_func("/pressure/small-pieces-with-device-full", test_small_pieces_with_device_full);
+	g_test_add_func("/pressure/exhausted", test_exhausted);
+	g_test_add_func("/pressure/far-too-much", test_far_too_much);
+	g_test_add_func("/pressure/mappings-run-out", test_mappings_run_out);
+	g_test_add_func("/pressure/mappings-of-two-pools", test_mappings_of_two_pools);
+	g_test_add_func("/pressure/mappings-wait", test_mappings_wait);
+	g_test_add_func("/pressure/unmarked", test_unmarked);
+	g_test_add_func("/pressure/no-vain-wait", test_no_vain_wait);
+	g_test_add_func("/pressure/stranded", test_stranded);
+	g_test_add_func("/pressure/wait-fails", test_wait_fails);
+	g_test_add_func("/pressure/wait-in-capture", test_wait_in_capture);
+	g_test_add_func("/pressure/spans-wait", test_spans_wait);
+	g_test_add_func("/pressure/memory-comes-back", test_memory_comes_back);
+	g_test_add_func("/pressure/asked", test_asked);
+	g_test_add_func("/pressure/not-asked", test_not_asked);
+	g_test_add_func("/pressure/told", test_told);
+	g_test_add_func("/pressure/other-pool", test_other_pool);
+	g_test_add_func("/pressure/explained", test_explained);
+	g_test_add_func("/pressure/mappings-explained", test_mappings_explained);
+	g_test_add_func("/pressure/pending-of-many", test_pending_of_many);
+	g_test_add_func("/pressure/remedies", test_remedies);
+	return g_test_run();
+}

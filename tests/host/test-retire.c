@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Streams that are destroyed, with and without a word, and whose handles come back as those of others. */
+#include <errno.h>
+#include <malloc.h>
+
+#include "pool.h"
+#include "support/fixture.h"
+
+/* Of so many rounds the second half must not need what the first did not. */
+#define ROUNDS 4000
+#define CHURN 16
+
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+	size_t size;
+} kinds[] = {
+	{ "packed", { FIXTURE_PACKED }, PAGE },
+	{ "span", { FIXTURE_PACKED }, 1000 },
+	{ "paged", { FIXTURE_OPTS }, PAGE },
+	{ "driver", { FIXTURE_OPTS }, 1000 },
+};
+
+/* What a stream has freed without an event is its own; once it is retired, it is everybody's. */
+static void test_gives_all_back(void)
+{
+	struct CUstream_st *stream;
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = fixture_malloc(&f, 1, stream);
+	fixture_free(&f, a, stream);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
+	assert_ok(vpmm_stream_retire(f.pool, stream));
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	fixture_close(&f);
+}
+
+/* Its work may still be pending then; who takes the memory comes after it. */
+static void test_retired_with_work(void)
+{
+	struct CUstream_st *stream;
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = fixture_malloc(&f, 1, stream);
+	assert_ok(vpmm_host_stream_submit(stream));
+	fixture_free(&f, a, stream);
+	assert_ok(vpmm_stream_retire(f.pool, stream));
+	g_assert_cmpuint(fixture_stats(&f).streams, ==, 1);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	g_assert_cmpint(vpmm_host_stream_complete(f.streams[0], 1), ==, -EBUSY);
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	assert_ok(vpmm_host_stream_complete(f.streams[0], 1));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	fixture_close(&f);
+}
+
+/* What was allocated for it outlives it, and is freed on another. */
+static void test_outlived(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct CUstream_st *stream;
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, kind->opts);
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = fixture_malloc_bytes(&f, kind->size, stream);
+	assert_ok(vpmm_stream_retire(f.pool, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc_bytes(&f, kind->size, f.streams[0]) == a);
+	fixture_close(&f);
+}
+
+/* It is used again all the same: nothing is lost, and nothing of before is in the way. */
+static void test_used_again(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, kind->opts);
+	for (int i = 0; i < 3; i++) {
+		a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+		fixture_free(&f, a, f.streams[0]);
+		assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	g_assert_cmpuint(fixture_stats(&f).grows, <=, 1);
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 3);
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, 3);
+	fixture_close(&f);
+}
+
+static void test_unknown_stream(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[3]));
+	assert_error(vpmm_stream_retire(f.pool, (struct CUstream_st *)0x1234), EINVAL, "vpmm_stream_retire");
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* One round of streams that come, work and go. */
+static void churn(struct vpmm_pool *pool, size_t size, bool retire)
+{
+	struct CUstream_st *streams[CHURN];
+	void *ptrs[CHURN], *extra;
+
+	for (int i = 0; i < CHURN; i++) {
+		assert_ok(vpmm_host_stream_create(&streams[i]));
+		assert_ok(vpmm_malloc(pool, &ptrs[i], size, streams[i]));
+		assert_ok(vpmm_malloc(pool, &extra, 2 * size, streams[i]));
+		assert_ok(vpmm_free(pool, extra, streams[i]));
+	}
+	for (int i = 0; i < CHURN; i++) {
+		assert_ok(vpmm_free(pool, ptrs[i], streams[i % 3 ? i : (i + 1) % CHURN]));
+		if (retire)
+			assert_ok(vpmm_stream_retire(pool, streams[i]));
+	}
+	for (int i = 0; i < CHURN; i++)
+		assert_ok(vpmm_host_stream_destroy(streams[i]));
+}
+
+static size_t bytes_in_use(void)
+{
+	return mallinfo2().uordblks;
+}
+
+static void churn_many(struct fixture *f, size_t size, bool retire)
+{
+	size_t before = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		churn(f->pool, size, retire);
+		if (i == ROUNDS / 2)
+			before = bytes_in_use();
+	}
+	assert_ok(vpmm_pool_check(f->pool));
+	g_assert_cmpuint(fixture_stats(f).streams, <=, 256);
+	g_assert_cmpuint(bytes_in_use(), <=, before + before / 4);
+}
+
+static void test_churn(gconstpointer data)
+{
+	const struct kind *kind = data;
+
+	for (int retire = 0; retire < 2; retire++) {
+		struct fixture f;
+
+		fixture_open(&f, kind->opts);
+		churn_many(&f, kind->size, retire);
+		fixture_close(&f);
+	}
+}
+
+/* A thread may hold on to what it knew of a stream that was forgotten meanwhile, and the stream is still there. */
+static void test_forgotten_and_known(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
+	for (int i = 0; i < 8; i++)
+		churn(f.pool, PAGE, true);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	fixture_close(&f);
+}
+
+static gpointer pairs_per_thread(gpointer data)
+{
+	struct fixture *f = data;
+	void *ptr;
+
+	for (int i = 0; i < 20; i++) {
+		assert_ok(vpmm_malloc(f->pool, &ptr, PAGE, VPMM_HOST_STREAM_PER_THREAD));
+		assert_ok(vpmm_free(f->pool, ptr, VPMM_HOST_STREAM_PER_THREAD));
+	}
+	return NULL;
+}
+
+/* The per-thread streams of threads that have ended are like any that were destroyed without a word. */
+static void test_ended_threads(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 400; i++)
+		g_thread_join(g_thread_new("pairs", pairs_per_thread, &f));
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).streams, <=, 256);
+	fixture_close(&f);
+}
+
+#define THREADS 4
+#define THREAD_ROUNDS 1500
+
+/* Streams of its own that come and go, each with pairs that its cache serves. */
+static gpointer churn_in_thread(gpointer data)
+{
+	struct fixture *f = data;
+	struct CUstream_st *stream;
+	void *ptr;
+
+	for (int i = 0; i < THREAD_ROUNDS; i++) {
+		assert_ok(vpmm_host_stream_create(&stream));
+		for (int pair = 0; pair < 4; pair++) {
+			assert_ok(vpmm_malloc(f->pool, &ptr, (size_t)(1 + pair % 2) * 4096, stream));
+			assert_ok(vpmm_free(f->pool, ptr, stream));
+		}
+		if (i % 2)
+			assert_ok(vpmm_stream_retire(f->pool, stream));
+		assert_ok(vpmm_host_stream_destroy(stream));
+	}
+	return NULL;
+}
+
+/* A thread may be about to ask a cache that goes to another stream meanwhile. */
+static void test_churn_threads(void)
+{
+	GThread *threads[THREADS];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = g_thread_new("churn", churn_in_thread, &f);
+	for (int i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 4 * THREADS * THREAD_ROUNDS);
+	g_assert_cmpuint(fixture_stats(&f).frees, ==, 4 * THREADS * THREAD_ROUNDS);
+	g_assert_cmpuint(fixture_stats(&f).streams, <=, 512);
+	fixture_close(&f);
+}
+
+static void add(const char *name, void (*test)(gconstpointer data))
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		char *path = g_strdup_printf("/retire/%s/%s", name, kinds[i].name);
+
+		g_test_add_data_func(path, &kinds[i], test);
+		g_free(path);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/retire/gives-all-back", test_gives_all_back);
+	g_test_add_func("/retire/with-work", test_retired_with_work);
+	add("outlived", test_outlived);
+	add("used-again", test_used_again);
+	g_test_add_func("/retire/unknown", test_unknown_stream);
+	add("churn", test_churn);
+	g_test_add_func("/retire/forgotten-and-known", test_forgotten_and_known);
+	g_test_add_func("/retire/ended-threads", test_ended_threads);
+	g_test_add_func("/retire/churn-threads", test_churn_threads);
+	return g_test_run();
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Memory that other streams use besides the one that frees it: nobody has it before all of them are past the free. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "graph.h"
+#include "hold.h"
+#include "pool.h"
+#include "support/fixture.h"
+#include "use.h"
+
+/* Each kind of pool, and each way of it to serve a request. */
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+	size_t size;
+} kinds[] = {
+	{ "packed", { FIXTURE_PACKED }, 3 * PAGE },
+	{ "span", { FIXTURE_PACKED }, 1000 },
+	{ "paged", { FIXTURE_OPTS }, 3 * PAGE },
+	{ "driver", { FIXTURE_OPTS }, 1000 },
+};
+
+static void open_kind(struct fixture *f, const struct kind *kind)
+{
+	fixture_open(f, kind->opts);
+}
+
+/* An allocation for the first stream that the second uses too, with work pending that writes to it. */
+static char *used_by_two(struct fixture *f, size_t size)
+{
+	char *ptr = fixture_malloc_bytes(f, size, f->streams[0]);
+
+	assert_ok(vpmm_use(f->pool, ptr, f->streams[1]));
+	assert_ok(vpmm_host_stream_submit(f->streams[1]));
+	return ptr;
+}
+
+static void test_waits_for_user(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a, *b, *c;
+
+	open_kind(&f, kind);
+	a = used_by_two(&f, kind->size);
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, kind->size >= PAGE ? kind->size : fixture_stats(&f).held);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	g_assert_true(a != b);
+
+	fixture_complete(f.streams[1]);
+	c = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	g_assert_true(c == a);
+	fixture_close(&f);
+}
+
+/* The stream that frees it is waited for like any other. */
+static void test_waits_for_freer(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a, *b;
+
+	open_kind(&f, kind);
+	a = used_by_two(&f, kind->size);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	fixture_complete(f.streams[1]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[2]);
+	g_assert_true(a != b || vpmm_host_stream_complete(f.streams[2], 0) == 0);
+	if (a == b) {
+		assert_ok(vpmm_host_stream_submit(f.streams[2]));
+		g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	}
+	fixture_close(&f);
+}
+
+/* What a stream uses and frees itself waits for nobody. */
+static void test_own_use_is_free_at_once(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a, *b;
+
+	open_kind(&f, kind);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	/* The driver's allocator may have it again only when the stream is past it. */
+	g_assert_true(a == b || !strcmp(kind->name, "driver"));
+	fixture_close(&f);
+}
+
+static void test_freed_twice(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	char *a;
+
+	open_kind(&f, kind);
+	a = used_by_two(&f, kind->size);
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_free(f.pool, a, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_free(f.pool, a, f.streams[1]), EINVAL, "no allocation");
+	assert_error(vpmm_use(f.pool, a, f.streams[2]), EINVAL, "vpmm_use");
+	fixture_close(&f);
+}
+
+/* The pool goes with memory held; it waits for the streams, as for all that was freed. */
+static void test_destroy_while_held(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+
+	open_kind(&f, kind);
+	fixture_free(&f, used_by_two(&f, kind->size), f.streams[0]);
+	fixture_close(&f);
+}
+
+static void test_destroy_while_used(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+
+	open_kind(&f, kind);
+	used_by_two(&f, kind->size);
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+}
+
+/* A user that was retired counts up to there, and its handle is not touched any more. */
+static void test_user_retired(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct CUstream_st *user;
+	struct fixture f;
+	char *a, *b;
+
+	open_kind(&f, kind);
+	assert_ok(vpmm_host_stream_create(&user));
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, user));
+	assert_ok(vpmm_host_stream_submit(user));
+	assert_ok(vpmm_stream_retire(f.pool, user));
+	assert_ok(vpmm_host_stream_complete(user, UINT_MAX));
+	assert_ok(vpmm_host_stream_destroy(user));
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	g_assert_true(a == b);
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	fixture_close(&f);
+}
+
+static gpointer use_per_thread(gpointer data)
+{
+	void **args = data;
+
+	assert_ok(vpmm_use(args[0], args[1], VPMM_HOST_STREAM_PER_THREAD));
+	return NULL;
+}
+
+/* Nobody can mark another thread's stream: it is heard when it calls, or when the device has done everything. */
+static void test_silent_user(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	struct backend *be;
+	char *a, *b;
+	void *args[2];
+
+	open_kind(&f, kind);
+	be = f.pool->backend;
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	args[0] = f.pool;
+	args[1] = a;
+	g_thread_join(g_thread_new("user", use_per_thread, args));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 1);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	g_assert_true(a != b);
+	fixture_free(&f, b, f.streams[0]);
+
+	assert_ok(be->ops->enter(be));
+	pthread_mutex_lock(&f.pool->lock);
+	hold_synced(f.pool, f.streams[0], false);
+	pthread_mutex_unlock(&f.pool->lock);
+	be->ops->leave(be);
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
+struct talk {
+	struct fixture *f;
+	void *ptr;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int step;
+};
+
+static void step_wait(struct talk *talk, int step)
+{
+	pthread_mutex_lock(&talk->lock);
+	while (talk->step < step)
+		pthread_cond_wait(&talk->changed, &talk->lock);
+	pthread_mutex_unlock(&talk->lock);
+}
+
+static void step_done(struct talk *talk)
+{
+	pthread_mutex_lock(&talk->lock);
+	talk->step++;
+	pthread_cond_broadcast(&talk->changed);
+	pthread_mutex_unlock(&talk->lock);
+}
+
+static gpointer use_and_call_later(gpointer data)
+{
+	struct talk *talk = data;
+	void *other;
+
+	assert_ok(vpmm_use(talk->f->pool, talk->ptr, VPMM_HOST_STREAM_PER_THREAD));
+	step_done(talk);
+	step_wait(talk, 2);
+	assert_ok(vpmm_malloc(talk->f->pool, &other, PAGE, VPMM_HOST_STREAM_PER_THREAD));
+	assert_ok(vpmm_free(talk->f->pool, other, VPMM_HOST_STREAM_PER_THREAD));
+	return NULL;
+}
+
+static void test_user_heard_later(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct fixture f;
+	struct talk talk = { .f = &f };
+	GThread *thread;
+
+	open_kind(&f, kind);
+	pthread_mutex_init(&talk.lock, NULL);
+	pthread_cond_init(&talk.changed, NULL);
+	talk.ptr = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	thread = g_thread_new("user", use_and_call_later, &talk);
+	step_wait(&talk, 1);
+	fixture_free(&f, talk.ptr, f.streams[0]);
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 1);
+	step_done(&talk);
+	g_thread_join(thread);
+
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[2]), f.streams[2]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	pthread_mutex_destroy(&talk.lock);
+	pthread_cond_destroy(&talk.changed);
+	fixture_close(&f);
+}
+
+/* The same of what a graph has, too, or two of them: then they have to go as well. */
+static void test_user_heard_of_graphs(gconstpointer data)
+{
+	uint64_t ids[2];
+	struct fixture f;
+	struct talk talk = { .f = &f };
+	GThread *thread;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	pthread_mutex_init(&talk.lock, NULL);
+	pthread_cond_init(&talk.changed, NULL);
+	talk.ptr = fixture_malloc(&f, 1, f.streams[0]);
+	for (int i = 0; i < GPOINTER_TO_INT(data); i++) {
+		struct vpmm_host_graph *graph;
+
+		assert_ok(vpmm_host_capture_begin(f.streams[0]));
+		assert_ok(vpmm_capture_id(f.pool, f.streams[0], &ids[i]));
+		assert_ok(vpmm_use(f.pool, talk.ptr, f.streams[0]));
+		assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+		assert_ok(vpmm_host_graph_destroy(graph));
+	}
+	thread = g_thread_new("user", use_and_call_later, &talk);
+	step_wait(&talk, 1);
+	fixture_free(&f, talk.ptr, f.streams[0]);
+	step_done(&talk);
+	g_thread_join(thread);
+
+	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	for (int i = 0; i < GPOINTER_TO_INT(data); i++) {
+		g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
+		assert_ok(vpmm_graph_retire(f.pool, ids[i], f.streams[0]));
+	}
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	pthread_mutex_destroy(&talk.lock);
+	pthread_cond_destroy(&talk.changed);
+	fixture_close(&f);
+}
+
+/* On a full device a stream comes after the users rather than fail. */
+static void test_exhausted(gconstpointer data)
+{
+	enum vpmm_reuse reuse = GPOINTER_TO_INT(data);
+	struct fixture f;
+	char *a, *b;
+
+	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .reuse = reuse });
+	a = used_by_two(&f, 6 * PAGE);
+	fixture_free(&f, a, f.streams[0]);
+	b = fixture_malloc(&f, 7, f.streams[2]);
+	g_assert_nonnull(b);
+	assert_ok(vpmm_host_stream_submit(f.streams[2]));
+	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, reuse == VPMM_REUSE_BLOCK ? 0 : -EBUSY);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* An allocation is freed into no cache while others use it, and is like any other once it is allocated again. */
+static void test_cached_again_later(void)
+{
+	struct fixture f;
+	char *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = used_by_two(&f, PAGE);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_complete(f.streams[1]);
+	b = fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_true(a == b);
+	fixture_free(&f, b, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	fixture_close(&f);
+}
+
+/* A graph that no capture of a test has. */
+#define NO_GRAPH ((uint64_t)1 << 40)
+
+/* Uses an allocation under a capture, whose graph is never launched. Returns the id of the capture. */
+static uint64_t use_in_graph(struct fixture *f, void *ptr)
+{
+	struct vpmm_host_graph *graph;
+	uint64_t id;
+
+	assert_ok(vpmm_host_capture_begin(f->streams[0]));
+	assert_ok(vpmm_capture_id(f->pool, f->streams[0], &id));
+	assert_ok(vpmm_use(f->pool, ptr, f->streams[0]));
+	assert_ok(vpmm_host_capture_end(f->streams[0], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	return id;
+}
+
+/* The ids of graphs say what is not so: a check finds it, and changes nothing on the way. */
+static void assert_check_finds(struct fixture *f, GArray *graphs, const char *word)
+{
+	guint known = g_hash_table_size(f->pool->graphs);
+	uint64_t id = g_array_index(graphs, uint64_t, 0);
+
+	assert_ok(vpmm_pool_check(f->pool));
+	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
+	assert_error(vpmm_pool_check(f->pool), EUCLEAN, word);
+	g_assert_cmpuint(g_hash_table_size(f->pool->graphs), ==, known);
+	g_array_index(graphs, uint64_t, 0) = id;
+	assert_ok(vpmm_pool_check(f->pool));
+}
+
+static void test_check_finds_wrong_use(void)
+{
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 1, f.streams[0]);
+	id = use_in_graph(&f, ptr);
+	assert_check_finds(&f, use_find(f.pool, (uintptr_t)ptr)->graphs, "graphs use");
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
+}
+
+static void test_check_finds_wrong_hold(void)
+{
+	struct graph *graph;
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 1, f.streams[0]);
+	id = use_in_graph(&f, ptr);
+	fixture_free(&f, ptr, f.streams[0]);
+	graph = graph_find(f.pool, id);
+	assert_check_finds(&f, ((struct hold *)graph->holds.head->data)->graphs, "where its graphs are");
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
+}
+
+static void test_arguments(void)
+{
+	struct fixture f;
+	int local;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_use(f.pool, NULL, f.streams[0]));
+	assert_error(vpmm_use(f.pool, &local, f.streams[0]), EINVAL, "no allocation");
+	assert_error(vpmm_use(f.pool, fixture_malloc(&f, 1, f.streams[0]), (struct CUstream_st *)0x1234), EINVAL,
+		     "vpmm_use");
+	fixture_close(&f);
+}
+
+static void add(const char *name, void (*test)(gconstpointer data))
+{
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		char *path = g_strdup_printf("/use/%s/%s", name, kinds[i].name);
+
+		g_test_add_data_func(path, &kinds[i], test);
+		g_free(path);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	add("waits-for-user", test_waits_for_user);
+	add("waits-for-freer", test_waits_for_freer);
+	add("own", test_own_use_is_free_at_once);
+	add("freed-twice", test_freed_twice);
+	add("destroy-held", test_destroy_while_held);
+	add("destroy-used", test_destroy_while_used);
+	add("retired", test_user_retired);
+	add("silent", test_silent_user);
+	add("heard-later", test_user_heard_later);
+	g_test_add_data_func("/use/heard-of-graph", GINT_TO_POINTER(1), test_user_heard_of_graphs);
+	g_test_add_data_func("/use/heard-of-graphs", GINT_TO_POINTER(2), test_user_heard_of_graphs);
+	g_test_add_data_func("/use/exhausted/async", GINT_TO_POINTER(VPMM_REUSE_ASYNC), test_exhausted);
+	g_test_add_data_func("/use/exhausted/block", GINT_TO_POINTER(VPMM_REUSE_BLOCK), test_exhausted);
+	g_test_add_func("/use/cached-again", test_cached_again_later);
+	g_test_add_func("/use/check-finds-wrong-use", test_check_finds_wrong_use);
+	g_test_add_func("/use/check-finds-wrong-hold", test_check_finds_wrong_hold);
+	g_test_add_func("/use/arguments", test_arguments);
+	return g_test_run();
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Blocks of the program: allocated, used on streams in an order that the program keeps, and freed. */
+#include <errno.h>
+
+#include "model/contents.h"
+
+#define MOST_BYTES ((uint64_t)64 << 20)
+#define MOST_CLEARED (PAGE + PAGE / 2)
+#define MOST_PAGES 6
+#define MOST_BURST 300
+#define SMALL ((gint32)128 << 10)
+
+static size_t page_size_of(const struct vpmm_opts *opts)
+{
+	return opts->page_size ? opts->page_size : PAGE;
+}
+
+/* Whole pages, anything below a few, what spans serve, and a few sizes that recur. */
+static size_t any_size(struct worker *w, const struct vpmm_opts *opts, bool cleared)
+{
+	size_t size;
+
+	switch (g_rand_int_range(w->rand, 0, 6)) {
+	case 0:
+		size = (size_t)g_rand_int_range(w->rand, 1, 4 * (gint32)PAGE);
+		break;
+	case 1:
+		size = (size_t)g_rand_int_range(w->rand, 1, SMALL);
+		break;
+	case 2:
+		size = (size_t)g_rand_int_range(w->rand, 1, 9) * 512;
+		break;
+	case 3:
+		size = (size_t)1 << g_rand_int_range(w->rand, 12, 22);
+		break;
+	case 4:
+		size = (size_t)g_rand_int_range(w->rand, 1, 4) * PAGE;
+		break;
+	default:
+		size = (size_t)g_rand_int_range(w->rand, 1, MOST_PAGES) * PAGE;
+	}
+	if (cleared || opts->scrub)
+		size = MIN(size, MOST_CLEARED);
+	/* A byte more than whole words could be anybody's part of a word. */
+	return opts->scrub == VPMM_SCRUB_STREAM ? (size + 7) & ~(size_t)7 : size;
+}
+
+static bool fail_expected(const struct worker *w, int err, const struct stream *s, const struct vpmm_opts *opts)
+{
+	return (err == -ENOMEM && w->run->limited) || (err == -ENOTSUP && s->captured && opts->page_size == SIZE_MAX);
+}
+
+static void *allocate(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+{
+	const struct vpmm_opts *opts = &w->run->opts[pool];
+	unsigned int flags = zero ? VPMM_ZERO : 0;
+	void *ptr = NULL;
+	int err;
+
+	err = flags || contents_one_in(w, 8) ?
+	      vpmm_malloc_flags(w->run->pools[pool], &ptr, size, s->handle, flags) :
+	      vpmm_malloc(w->run->pools[pool], &ptr, size, s->handle);
+	if (err && !fail_expected(w, err, s, opts))
+		contents_fail(w->run, "worker %u, step %u: %zu bytes: %d, %s", w->index, w->step, size, err,
+			      vpmm_last_error());
+	if (err)
+		return NULL;
+	if ((uintptr_t)ptr % (opts->small == VPMM_SMALL_DRIVER || opts->page_size == SIZE_MAX ? 256 : 512))
+		contents_fail(w->run, "worker %u, step %u: %zu bytes at %p", w->index, w->step, size, ptr);
+	__atomic_fetch_add(&w->run->mallocs[pool], 1, __ATOMIC_RELAXED);
+	return ptr;
+}
+
+static bool is_cleared(const struct vpmm_opts *opts, bool zero)
+{
+	return zero || opts->scrub == VPMM_SCRUB_ALWAYS;
+}
+
+/* What was cleared is zero, with nothing done about it; what was not is looked at before anything is done. */
+static void see_fresh(struct worker *w, struct block *b, struct stream *s, bool cleared)
+{
+	bool own = w->run->opts[b->pool].scrub == VPMM_SCRUB_STREAM;
+
+	if (s->captured) {
+		work_capture(w, b, s, cleared ? ZEROED : WRITE);
+		return;
+	}
+	b->written = cleared;
+	b->key = b->shadow->key = 0;
+	/* One that nobody touches at all is a case of its own. */
+	if (!own && contents_one_in(w, 3))
+		return;
+	if (cleared)
+		block_record(b, s)->last = work_submit(w, b, s, ZEROED);
+	else if (own)
+		block_record(b, s)->last = work_submit(w, b, s, OWN);
+	if (!contents_one_in(w, 4))
+		block_access(w, b, s, true);
+}
+
+static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+{
+	const struct vpmm_opts *opts = &w->run->opts[pool];
+	struct block *b;
+	void *ptr;
+
+	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
+		return NULL;
+	ptr = allocate(w, pool, size, s, zero);
+	if (!ptr)
+		return NULL;
+	b = g_new0(struct block, 1);
+	b->pool = pool;
+	b->shadow = work_shadow(w, ptr, size);
+	b->first = s->captured ? NULL : s;
+	b->born = s->captured ? 0 : stream_next(s);
+	b->records = g_array_new(FALSE, TRUE, sizeof(struct record));
+	b->graphs = g_ptr_array_new();
+	b->of_driver = opts->page_size == SIZE_MAX ||
+		       (opts->small == VPMM_SMALL_DRIVER && !s->captured && size < page_size_of(opts));
+	g_ptr_array_add(w->blocks, b);
+	g_ptr_array_add(w->live, b);
+	w->bytes += size;
+	work_note(w, b, s, zero ? "allocate cleared" : "allocate");
+	see_fresh(w, b, s, is_cleared(opts, zero));
+	return b;
+}
+
+static unsigned int any_pool(struct worker *w)
+{
+	return (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
+}
+
+struct block *block_new(struct worker *w, struct stream *s, bool zero)
+{
+	unsigned int pool = any_pool(w);
+
+	return new_of_size(w, pool, any_size(w, &w->run->opts[pool], zero), s, zero);
+}
+
+void block_free_struct(gpointer data)
+{
+	struct block *b = data;
+
+	g_array_free(b->records, TRUE);
+	g_ptr_array_free(b->graphs, TRUE);
+	g_free(b);
+}
+
+struct block *block_any(struct worker *w)
+{
+	return w->live->len ? w->live->pdata[g_rand_int_range(w->rand, 0, (gint32)w->live->len)] : NULL;
+}
+
+struct record *block_record(struct block *b, struct stream *s)
+{
+	struct record record = { .stream = s };
+
+	for (guint i = 0; i < b->records->len; i++) {
+		if (g_array_index(b->records, struct record, i).stream == s)
+			return &g_array_index(b->records, struct record, i);
+	}
+	g_array_append_val(b->records, record);
+	return &g_array_index(b->records, struct record, b->records->len - 1);
+}
+
+static bool behind_graphs(struct block *b, struct stream *s)
+{
+	for (guint i = 0; i < b->graphs->len; i++) {
+		const struct graph *g = b->graphs->pdata[i];
+
+		if (g->last && !stream_behind(s, g->last, g->last_at))
+			return false;
+	}
+	return true;
+}
+
+static bool behind_uses(struct block *b, struct stream *s, bool write)
+{
+	if (b->first && b->first != s && !stream_behind(s, b->first, b->born))
+		return false;
+	for (guint i = 0; i < b->records->len; i++) {
+		const struct record *r = &g_array_index(b->records, struct record, i);
+
+		if (!stream_behind(s, r->stream, write ? r->last : r->wrote))
+			return false;
+	}
+	return behind_graphs(b, s);
+}
+
+/* Whoever is behind a write is behind all that this was behind. */
+static void note(struct block *b, struct stream *s, uint64_t position, bool write)
+{
+	struct record *record = block_record(b, s);
+
+	for (guint i = 0; write && i < b->records->len; i++) {
+		struct record *r = &g_array_index(b->records, struct record, i);
+
+		r->last = r->wrote = 0;
+	}
+	record->last = position;
+	if (write)
+		record->wrote = position;
+	if (record->named && record->epoch == s->epoch)
+		record->covered = position;
+}
+
+bool block_access(struct worker *w, struct block *b, struct stream *s, bool write)
+{
+	if (b->unborn || (!write && !b->written) || !behind_uses(b, s, write))
+		return false;
+	note(b, s, work_submit(w, b, s, write ? WRITE : VERIFY), write);
+	b->written = true;
+	return true;
+}
+
+void block_name(struct worker *w, struct block *b, struct stream *s)
+{
+	struct record *record = block_record(b, s);
+
+	contents_ok(w->run, vpmm_use(w->run->pools[b->pool], b->shadow->ptr, s->handle));
+	if (!record->named)
+		g_atomic_int_inc(&s->named);
+	record->named = true;
+	record->epoch = s->epoch;
+	record->covered = record->last;
+	work_note(w, b, s, "name");
+	b->shared = true;
+}
+
+/* One that is the worker's own can be named, too, in place of a wait. */
+static bool cover(struct worker *w, struct block *b, guint i, struct stream *s)
+{
+	struct record *r = &g_array_index(b->records, struct record, i);
+
+	if (r->covered >= r->last)
+		return true;
+	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && contents_one_in(w, 3)) {
+		block_name(w, b, r->stream);
+		return true;
+	}
+	return stream_behind(s, r->stream, r->last);
+}
+
+static bool may_release(struct worker *w, struct block *b, struct stream *s)
+{
+	if (b->of_driver && b->first != s && !stream_behind(s, b->first, b->born))
+		return false;
+	for (guint i = 0; i < b->records->len; i++) {
+		if (!cover(w, b, i, s))
+			return false;
+	}
+	return true;
+}
+
+void block_released(struct worker *w, struct block *b)
+{
+	for (guint i = 0; i < b->records->len; i++) {
+		const struct record *r = &g_array_index(b->records, struct record, i);
+
+		if (r->named)
+			g_atomic_int_add(&r->stream->named, -1);
+	}
+	__atomic_fetch_add(&w->run->frees[b->pool], 1, __ATOMIC_RELAXED);
+	g_ptr_array_remove_fast(w->live, b);
+	w->bytes -= b->shadow->size;
+}
+
+bool block_release(struct worker *w, struct block *b, struct stream *s)
+{
+	if (!may_release(w, b, s))
+		return false;
+	if (b->first == s && !b->shared && !b->of_driver)
+		g_atomic_int_set(&b->shadow->own, (gint)s->index + 1);
+	work_note(w, b, s, "free");
+	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle));
+	block_released(w, b);
+	return true;
+}
+
+/* What a loop on one stream does; its cache serves it without an event, until another stream comes for the same. */
+void block_burst(struct worker *w, struct stream *s)
+{
+	unsigned int pool = any_pool(w);
+	size_t size = any_size(w, &w->run->opts[pool], false);
+	struct stream *other = stream_any(w);
+
+	for (int i = g_rand_int_range(w->rand, 1, MOST_BURST); i > 0; i--) {
+		struct block *b = new_of_size(w, pool, size, s, false);
+
+		if (!b)
+			return;
+		block_access(w, b, s, true);
+		block_release(w, b, s);
+	}
+	if (!contents_one_in(w, 4))
+		new_of_size(w, pool, size, other, false);
+}
+
+/* Nobody has touched it, so any stream may free it; what clears it may be pending all the same. */
+void block_unused(struct worker *w, struct stream *s)
+{
+	unsigned int pool = any_pool(w);
+	size_t size = any_size(w, &w->run->opts[pool], true);
+	struct block *b = new_of_size(w, pool, size, s, true);
+
+	if (!b || !block_release(w, b, stream_any(w)) || contents_one_in(w, 3))
+		return;
+	b = new_of_size(w, pool, size, stream_any(w), false);
+	if (b)
+		block_access(w, b, stream_any(w), true);
+}

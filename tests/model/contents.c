@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Runs of the program: pools with random options, workers, what these do in each step, and the end. */
+#include <errno.h>
+#include <string.h>
+
+#include "model/contents.h"
+
+#define MOST_LIVE 48
+#define MOST_KEYS ((size_t)1 << 22)
+
+/* Whose allocation it is that asks for memory back. */
+static _Thread_local struct worker *self;
+
+bool contents_one_in(struct worker *w, int n)
+{
+	return !g_rand_int_range(w->rand, 0, n);
+}
+
+static void ignore(void *data, int level, const char *message)
+{
+	g_assert_cmpstr(message, !=, "");
+}
+
+/* It may free as any other part of the program, but not in the middle of what is not allocated yet. */
+static int give(void *data, struct vpmm_pool *pool, size_t size)
+{
+	struct stream *s = stream_any(self);
+	struct block *b = block_any(self);
+
+	if (contents_one_in(self, 4))
+		contents_ok(self->run, vpmm_pool_trim(pool, 0, NULL));
+	return b && s && block_release(self, b, s);
+}
+
+static void hear(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+	g_assert_cmpstr(message, !=, "");
+}
+
+static bool one_in(GRand *rand, int n)
+{
+	return !g_rand_int_range(rand, 0, n);
+}
+
+static void choose_extents(struct vpmm_opts *opts, GRand *rand)
+{
+	size_t page_size = one_in(rand, 6) ? 2 * PAGE : PAGE;
+
+	opts->page_size = page_size == PAGE ? 0 : page_size;
+	switch (g_rand_int_range(rand, 0, 12)) {
+	case 0: case 1: case 2:
+		opts->extent_max = page_size;
+		opts->small = VPMM_SMALL_DRIVER;
+		break;
+	case 3:
+		opts->extent_max = page_size;
+		break;
+	case 4: case 5:
+		opts->extent_max = 2 * page_size;
+		break;
+	case 6:
+		opts->small = VPMM_SMALL_DRIVER;
+		break;
+	case 7:
+		opts->page_size = one_in(rand, 2) ? SIZE_MAX : 0;
+		break;
+	default:
+		break;
+	}
+}
+
+static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
+{
+	if (one_in(rand, 3))
+		opts->va_size = one_in(rand, 2) ? 8 * PAGE : 64 * PAGE;
+	if (one_in(rand, 4) && opts->page_size != SIZE_MAX)
+		opts->pages = (size_t)g_rand_int_range(rand, 1, 20);
+	if (one_in(rand, 4))
+		opts->keep = one_in(rand, 2) ? 1 : (size_t)g_rand_int_range(rand, 1, 60) * PAGE;
+	if (one_in(rand, 8))
+		opts->limit = (size_t)g_rand_int_range(rand, 16, 50) * PAGE;
+	else if (one_in(rand, 8))
+		opts->limit_percent = g_rand_int_range(rand, 60, 101);
+	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
+	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 11) : 0;
+}
+
+static void choose_options(struct vpmm_opts *opts, GRand *rand)
+{
+	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore };
+	choose_extents(opts, rand);
+	choose_sizes(opts, rand);
+	opts->reuse = one_in(rand, 4) ? VPMM_REUSE_BLOCK : VPMM_REUSE_ASYNC;
+	opts->scrub = one_in(rand, 3) ? g_rand_int_range(rand, 1, 3) : VPMM_SCRUB_NONE;
+	opts->log_level = one_in(rand, 8) ? VPMM_LOG_DEBUG : VPMM_LOG_NONE;
+	opts->pressure = one_in(rand, 2) ? give : NULL;
+	opts->exhausted = one_in(rand, 2) ? hear : NULL;
+}
+
+static void describe(struct run *run, const struct vpmm_opts *opts)
+{
+	g_string_append_printf(run->text, "; pool: page_size %zu extent_max %zu small %d va_size %zu pages %zu "
+			       "reuse %d scrub %d keep %zu limit %zu limit_percent %d frag_ratio %d overhead %d "
+			       "pressure %d",
+			       opts->page_size, opts->extent_max, opts->small, opts->va_size, opts->pages, opts->reuse,
+			       opts->scrub, opts->keep, opts->limit, opts->limit_percent, opts->frag_ratio,
+			       opts->overhead, opts->pressure != NULL);
+}
+
+/* Of the device, which has as little as some options ask for, or more than a run can use. */
+static void choose_device(struct run *run, GRand *rand)
+{
+	bool small = one_in(rand, 6), few = one_in(rand, 8);
+
+	g_setenv("VPMM_HOST_CAPACITY", small ? "112M" : "80G", TRUE);
+	g_setenv("VPMM_HOST_MAPPINGS", few ? "90" : "524090", TRUE);
+	run->limited = small || few;
+	g_string_append_printf(run->text, "%u workers, lazy %u, capacity %s, mappings %s", run->n_workers, run->lazy,
+			       small ? "112M" : "80G", few ? "90" : "524090");
+}
+
+static void open_pools(struct run *run, GRand *rand)
+{
+	run->n_pools = one_in(rand, 4) ? 2 : 1;
+	for (unsigned int i = 0; i < run->n_pools; i++) {
+		choose_options(&run->opts[i], rand);
+		run->limited |= run->opts[i].limit || run->opts[i].limit_percent;
+		describe(run, &run->opts[i]);
+		contents_ok(run, vpmm_pool_create(&run->pools[i], &run->opts[i]));
+	}
+}
+
+/* The legacy default stream is in the way of captures, and the per-thread one is opened on its thread. */
+static void open_worker(struct run *run, unsigned int index, GRand *rand)
+{
+	const guint32 seeds[] = { run->seed, index };
+	struct worker *w = &run->workers[index];
+	int streams = g_rand_int_range(rand, 2, run->n_workers > 1 ? 4 : 7);
+	struct CUstream_st *handle;
+
+	*w = (struct worker){ .run = run, .index = index };
+	w->rand = g_rand_new_with_seed_array(seeds, G_N_ELEMENTS(seeds));
+	w->live = g_ptr_array_new();
+	w->streams = g_ptr_array_new();
+	w->graphs = g_ptr_array_new_with_free_func(graph_free);
+	w->blocks = g_ptr_array_new_with_free_func(block_free_struct);
+	w->shadows = g_ptr_array_new_with_free_func(work_shadow_free);
+	w->kept = g_ptr_array_new_with_free_func(g_free);
+	for (int i = 0; i < streams; i++) {
+		contents_ok(run, vpmm_host_stream_create(&handle));
+		stream_new(w, handle);
+	}
+	if (!run->captures && !index)
+		stream_new(w, NULL);
+}
+
+static void look(struct worker *w)
+{
+	static _Thread_local FILE *out;
+	struct vpmm_pool *pool = w->run->pools[g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools)];
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct stream *s = stream_any(w);
+	size_t size = (size_t)g_rand_int_range(w->rand, 0, 60) * PAGE;
+
+	switch (g_rand_int_range(w->rand, 0, 5)) {
+	case 0:
+		contents_ok(w->run, vpmm_pool_trim(pool, size, NULL));
+		break;
+	case 1:
+		if (s)
+			contents_ok(w->run, vpmm_pool_query(pool, size, s->handle, &forecast));
+		break;
+	case 2:
+		contents_ok(w->run, vpmm_pool_stats(pool, &stats));
+		break;
+	case 3:
+		contents_ok(w->run, vpmm_pool_info(pool, &info));
+		break;
+	default:
+		if (!out)
+			out = fopen("/dev/null", "w");
+		contents_ok(w->run, vpmm_pool_dump(pool, out));
+	}
+}
+
+/* What is nobody's, what is freed already, and what is within a block, is refused, and nothing changes. */
+static void misuse(struct worker *w)
+{
+	struct block *b = block_any(w);
+	struct stream *s = stream_any(w);
+
+	if (!b || !s)
+		return;
+	assert_error(vpmm_free(w->run->pools[b->pool], b->shadow->ptr + 1, s->handle), EINVAL, "no allocation");
+	if (w->run->n_pools > 1)
+		assert_error(vpmm_free(w->run->pools[!b->pool], b->shadow->ptr, s->handle), EINVAL, "no allocation");
+}
+
+static void post(struct worker *w)
+{
+	struct block *b = block_any(w);
+
+	if (!b || b->graphs->len)
+		return;
+	g_ptr_array_remove_fast(w->live, b);
+	w->bytes -= b->shadow->size;
+	pthread_mutex_lock(&w->run->lock);
+	g_ptr_array_add(w->run->mail, b);
+	pthread_mutex_unlock(&w->run->lock);
+}
+
+static void fetch(struct worker *w)
+{
+	struct block *b;
+
+	pthread_mutex_lock(&w->run->lock);
+	b = w->run->mail->len ? g_ptr_array_remove_index(w->run->mail, 0) : NULL;
+	pthread_mutex_unlock(&w->run->lock);
+	if (!b)
+		return;
+	g_ptr_array_add(w->live, b);
+	w->bytes += b->shadow->size;
+}
+
+static void malloc_step(struct worker *w)
+{
+	struct stream *s = stream_any(w);
+
+	if (s && contents_one_in(w, 60))
+		block_burst(w, s);
+	else if (s && contents_one_in(w, 12))
+		block_unused(w, s);
+	else if (s && w->live->len < MOST_LIVE)
+		block_new(w, s, contents_one_in(w, 6));
+}
+
+/* Mostly the stream that it was allocated for, if that is the worker's own still. */
+static struct stream *stream_for(struct worker *w, const struct block *b)
+{
+	struct stream *s = b->first;
+
+	if (s && s->owner == w && !s->gone && !s->captured && contents_one_in(w, 2))
+		return s;
+	return stream_any(w);
+}
+
+static void free_step(struct worker *w)
+{
+	struct block *b = block_any(w);
+	struct stream *s = b ? stream_for(w, b) : NULL;
+
+	if (!s)
+		return;
+	if (contents_one_in(w, 2))
+		block_access(w, b, s, false);
+	block_release(w, b, s);
+}
+
+static void access_step(struct worker *w)
+{
+	struct block *b = block_any(w);
+	struct stream *s = b ? stream_for(w, b) : NULL;
+
+	if (!s)
+		return;
+	if (contents_one_in(w, 3))
+		block_name(w, b, s);
+	block_access(w, b, s, contents_one_in(w, 3));
+	if (contents_one_in(w, 6))
+		block_name(w, b, s);
+}
+
+static void step(struct worker *w)
+{
+	int what = g_rand_int_range(w->rand, 0, 100);
+
+	if (what < 28)
+		malloc_step(w);
+	else if (what < 50)
+		free_step(w);
+	else if (what < 74)
+		access_step(w);
+	else if (what < 84 && w->run->captures)
+		graph_step(w);
+	else if (what < 86)
+		stream_renew(w);
+	else if (what < 88)
+		look(w);
+	else if (what < 89)
+		misuse(w);
+	else if (what < 93 && w->run->n_workers > 1)
+		post(w);
+	else if (w->run->n_workers > 1)
+		fetch(w);
+	if (contents_one_in(w, (int)w->run->lazy))
+		stream_complete_any(w);
+}
+
+static void check(struct run *run)
+{
+	for (unsigned int i = 0; i < run->n_pools; i++)
+		contents_ok(run, vpmm_pool_check(run->pools[i]));
+}
+
+/* Its per-thread default stream goes with the thread. */
+static void *work(void *data)
+{
+	struct worker *w = data;
+	struct stream *own = NULL;
+
+	self = w;
+	if (contents_one_in(w, 2))
+		own = stream_new(w, VPMM_HOST_STREAM_PER_THREAD);
+	for (; w->step < w->run->steps; w->step++) {
+		step(w);
+		if (contents_one_in(w, (int)w->run->checks))
+			check(w->run);
+	}
+	graph_end(w);
+	if (own) {
+		/* When that has run, all is known to be done that others can no longer wait for. */
+		work_submit(w, NULL, own, TICK);
+		stream_retire(own);
+		g_ptr_array_remove(w->streams, own);
+	}
+	return NULL;
+}
+
+static void start(struct worker *w)
+{
+	int err = pthread_create(&w->thread, NULL, work, w);
+
+	g_assert_cmpint(err, ==, 0);
+}
+
+static void work_all(struct run *run)
+{
+	if (run->n_workers == 1) {
+		work(&run->workers[0]);
+		return;
+	}
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		start(&run->workers[i]);
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		pthread_join(run->workers[i].thread, NULL);
+}
+
+/* Each block is looked at once more, and all but a few are freed, on streams that are behind what had them last. */
+static void look_at_all(struct worker *w)
+{
+	while (contents_one_in(w, 2) && w->graphs->len)
+		graph_retire(w, 0);
+	for (guint i = w->live->len; i > 0; i--) {
+		struct block *b = w->live->pdata[i - 1];
+		struct stream *s = stream_any(w);
+
+		block_access(w, b, s, false);
+		if (!contents_one_in(w, 8) && !block_release(w, b, s))
+			contents_fail(w->run, "block %u cannot be freed", b->shadow->number);
+	}
+}
+
+static void check_counts(struct run *run)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	for (unsigned int i = 0; i < run->n_pools; i++) {
+		contents_ok(run, vpmm_pool_stats(run->pools[i], &stats));
+		if (stats.mallocs - stats.frees != run->mallocs[i] - run->frees[i])
+			contents_fail(run, "pool %u: %" G_GUINT64_FORMAT " allocations less %" G_GUINT64_FORMAT
+				      " frees, not %" G_GUINT64_FORMAT " less %" G_GUINT64_FORMAT, i, stats.mallocs,
+				      stats.frees, run->mallocs[i], run->frees[i]);
+	}
+}
+
+static void finish(struct run *run)
+{
+	struct worker *first = &run->workers[0];
+
+	self = first;
+	stream_complete_all(first);
+	while (run->mail->len)
+		fetch(first);
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		look_at_all(&run->workers[i]);
+	check(run);
+	stream_complete_all(first);
+	check(run);
+	check_counts(run);
+	for (unsigned int i = 0; i < run->n_pools; i++)
+		vpmm_pool_destroy(run->pools[i]);
+}
+
+static void close_worker(struct worker *w)
+{
+	for (guint i = 0; i < w->streams->len; i++) {
+		struct stream *s = w->streams->pdata[i];
+
+		if (!s->legacy)
+			contents_ok(w->run, vpmm_host_stream_destroy(s->handle));
+	}
+	g_ptr_array_free(w->live, TRUE);
+	g_ptr_array_free(w->streams, TRUE);
+	g_ptr_array_free(w->graphs, TRUE);
+	g_ptr_array_free(w->blocks, TRUE);
+	g_ptr_array_free(w->shadows, TRUE);
+	g_ptr_array_free(w->kept, TRUE);
+	g_rand_free(w->rand);
+}
+
+static void close_run(struct run *run, struct contents_counts *counts)
+{
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		close_worker(&run->workers[i]);
+	counts->seeds++;
+	counts->steps += (uint64_t)run->steps * run->n_workers;
+	counts->works += run->works;
+	counts->words += run->words;
+	g_ptr_array_free(run->streams, TRUE);
+	g_ptr_array_free(run->mail, TRUE);
+	g_string_free(run->text, TRUE);
+	pthread_mutex_destroy(&run->lock);
+	g_free(run->writers);
+	g_free(run);
+}
+
+void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct contents_counts *counts)
+{
+	static const unsigned int lazy[] = { 1, 2, 4, 16, 64 };
+	static const unsigned int checks[] = { 1, 8, 64 };
+	struct run *run = g_new0(struct run, 1);
+	GRand *rand = g_rand_new_with_seed(seed);
+
+	run->seed = seed;
+	run->steps = steps;
+	run->n_workers = workers;
+	run->text = g_string_new(NULL);
+	run->captures = !one_in(rand, 4);
+	run->lazy = lazy[g_rand_int_range(rand, 0, G_N_ELEMENTS(lazy))];
+	run->checks = checks[g_rand_int_range(rand, workers > 1 ? 2 : 0, G_N_ELEMENTS(checks))];
+	run->streams = g_ptr_array_new_with_free_func(stream_free);
+	run->mail = g_ptr_array_new();
+	run->writers = g_new0(struct shadow *, MOST_KEYS);
+	pthread_mutex_init(&run->lock, NULL);
+	choose_device(run, rand);
+	open_pools(run, rand);
+	for (unsigned int i = 0; i < workers; i++)
+		open_worker(run, i, rand);
+	g_rand_free(rand);
+	work_all(run);
+	finish(run);
+	close_run(run, counts);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A program of random operations on pools, written against the public headers alone, that checks contents at the moment
+ * work runs. Work writes a block's pattern and later work, on any stream that the program has ordered behind it, looks
+ * for it. Whatever is found instead is an error that names the seed, the step and who wrote it.
+ *
+ * The program keeps the rules of vpmm(7) and no others. It knows which work is behind which from a vector clock for
+ * each stream and from what it has seen run, and adds a wait only where neither will do: each wait that is not needed
+ * would hide one that the library forgot.
+ *
+ * Each worker is a thread with streams of its own. Blocks go from worker to worker; one has a block at a time.
+ */
+#ifndef CONTENTS_H
+#define CONTENTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "support/fixture.h"
+
+#define CONTENTS_POOLS 2
+#define CONTENTS_WORKERS 4
+
+struct block;
+struct graph;
+struct run;
+struct worker;
+
+/**
+ * struct stream - a stream, and what is ordered before its next work
+ * @handle: the stream; another may have it once this one is gone
+ * @index: in @seen of all streams
+ * @owner: the only one who submits to it
+ * @per_thread: whether it is the owner's per-thread default stream, which other threads cannot name
+ * @legacy: whether it is the legacy default stream
+ * @lock: held where another thread than the owner uses the handle, and where the owner changes @gone and @captured
+ * @gone: it was destroyed, all its work done
+ * @captured: it is under capture
+ * @at: the last position given out; atomic
+ * @ran: the position of the last work that ran; atomic
+ * @seen: of uint64_t, by index of a stream: the position that this stream is behind
+ * @epoch: how often it was retired
+ * @named: live blocks that vpmm_use() has named it for; atomic
+ */
+struct stream {
+	struct CUstream_st *handle;
+	unsigned int index;
+	struct worker *owner;
+	bool per_thread;
+	bool legacy;
+	pthread_mutex_t lock;
+	bool gone;
+	bool captured;
+	uint64_t at;
+	uint64_t ran;
+	GArray *seen;
+	unsigned int epoch;
+	gint named;
+};
+
+/* What one stream has done with a block, by positions; 0: nothing that others need to come after. */
+struct record {
+	struct stream *stream;
+	uint64_t last;
+	uint64_t wrote;
+	uint64_t covered;	/* up to here, the library waits for it when the block is freed */
+	bool named;
+	unsigned int epoch;	/* of the stream when it was named */
+};
+
+/**
+ * struct shadow - what the memory of a block holds by now, as work has run
+ * @ptr: the block's memory
+ * @size: bytes
+ * @stride: bytes between the words that are looked at, in a large block
+ * @key: of the pattern; 0: zeros; ordered by the streams, as the memory itself is
+ * @own: 1 plus the index of the one stream that has had the block when it was freed, if there is one; atomic
+ * @number: of the block
+ * @trail: what was done with it, for whoever finds it damaged
+ */
+struct shadow {
+	char *ptr;
+	size_t size;
+	size_t stride;
+	uint32_t key;
+	gint own;
+	unsigned int number;
+	GString *trail;
+};
+
+/**
+ * struct block - an allocation
+ * @shadow: its memory
+ * @pool: index of its pool
+ * @first: the stream that it was allocated for; NULL: one under capture, whose memory nobody has to wait for
+ * @born: the position of that in the stream
+ * @records: of struct record
+ * @graphs: those that it belongs to
+ * @made_by: the graph under whose capture it was allocated, or NULL
+ * @freed_by: the graph under whose capture it was freed, or NULL
+ * @node_last: the captured stream whose node had it last
+ * @key: of what was submitted last
+ * @graphed: graphs have written it, so that nobody knows the pattern before work runs
+ * @written: there is something to look for
+ * @unborn: its graph was never launched
+ * @of_driver: the driver's allocator serves it
+ * @shared: it was named to the pool, or part of a graph
+ */
+struct block {
+	struct shadow *shadow;
+	unsigned int pool;
+	struct stream *first;
+	uint64_t born;
+	GArray *records;
+	GPtrArray *graphs;
+	struct graph *made_by;
+	struct graph *freed_by;
+	struct stream *node_last;
+	uint32_t key;
+	bool graphed;
+	bool written;
+	bool unborn;
+	bool of_driver;
+	bool shared;
+};
+
+struct graph {
+	struct vpmm_host_graph *graph;	/* NULL: the capture failed */
+	uint64_t id;
+	GPtrArray *blocks;
+	struct stream *last;		/* where it was launched last; NULL: nowhere */
+	uint64_t last_at;
+};
+
+/* The capture that is under way on a worker's streams. */
+struct capture {
+	struct graph *graph;		/* NULL: none is */
+	struct stream *origin;
+	struct stream *joined;		/* or NULL */
+	bool broken;
+};
+
+/**
+ * struct worker - a thread
+ * @run: what it is part of
+ * @index: of the worker
+ * @rand: what it does
+ * @step: how far it has come
+ * @bytes: of its blocks
+ * @live: its blocks
+ * @streams: its streams
+ * @graphs: those that may be launched or are not retired
+ * @capture: what it captures
+ * @blocks: all blocks that it has allocated
+ * @shadows: of those
+ * @kept: what graphs refer to until the run is over
+ * @thread: of a run with several
+ */
+struct worker {
+	struct run *run;
+	unsigned int index;
+	GRand *rand;
+	unsigned int step;
+	uint64_t bytes;
+	GPtrArray *live;
+	GPtrArray *streams;
+	GPtrArray *graphs;
+	struct capture capture;
+	GPtrArray *blocks;
+	GPtrArray *shadows;
+	GPtrArray *kept;
+	pthread_t thread;
+};
+
+/**
+ * struct run - what comes of one seed
+ * @seed: the seed
+ * @steps: of each worker
+ * @text: the options
+ * @pools: the pools
+ * @opts: of each
+ * @n_pools: how many there are
+ * @limited: whether allocations may fail for want of memory
+ * @captures: whether there are any; not beside the legacy default stream
+ * @lazy: of so many steps, one completes work
+ * @checks: of so many steps, one is followed by vpmm_pool_check()
+ * @workers: the workers
+ * @n_workers: how many there are
+ * @lock: guards @streams and @mail
+ * @streams: all that there ever were
+ * @mail: blocks on their way from one worker to another
+ * @keys: the last key of a pattern; atomic
+ * @writers: by key, the shadow that has it; atomic
+ * @words: how many were looked at; atomic
+ * @works: how many times work has looked at a block; atomic
+ * @mallocs: by pool; atomic
+ * @frees: by pool; atomic
+ */
+struct run {
+	guint32 seed;
+	unsigned int steps;
+	GString *text;
+	struct vpmm_pool *pools[CONTENTS_POOLS];
+	struct vpmm_opts opts[CONTENTS_POOLS];
+	unsigned int n_pools;
+	bool limited;
+	bool captures;
+	unsigned int lazy;
+	unsigned int checks;
+	struct worker workers[CONTENTS_WORKERS];
+	unsigned int n_workers;
+	pthread_mutex_t lock;
+	GPtrArray *streams;
+	GPtrArray *mail;
+	uint32_t keys;
+	struct shadow **writers;
+	uint64_t words;
+	uint64_t works;
+	uint64_t mallocs[CONTENTS_POOLS];
+	uint64_t frees[CONTENTS_POOLS];
+};
+
+/**
+ * struct contents_counts - what was done
+ * @seeds: runs
+ * @steps: operations of all workers
+ * @works: times that work has looked at a block
+ * @words: words that it has looked at
+ */
+struct contents_counts {
+	uint64_t seeds;
+	uint64_t steps;
+	uint64_t works;
+	uint64_t words;
+};
+
+/* Fails the test, with the seed and the options. */
+#define contents_fail(run, format, ...) \
+	g_error("seed %u (%s): " format, (run)->seed, (run)->text->str, __VA_ARGS__)
+
+#define contents_ok(run, call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			contents_fail(run, "%s: %d, %s", #call, err_, vpmm_last_error()); \
+	} while (0)
+
+/**
+ * contents_run() - perform the operations of a seed, and look at everything in the end
+ * @seed: the seed
+ * @steps: of each worker
+ * @workers: how many there are; one is the calling thread
+ * @counts: what was done is added
+ */
+void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct contents_counts *counts);
+
+/**
+ * contents_one_in() - a decision
+ * @w: the worker
+ * @n: how rare it is
+ *
+ * Return: true, once in @n times.
+ */
+bool contents_one_in(struct worker *w, int n);
+
+/* contents-stream.c */
+
+/**
+ * stream_new() - a stream that is known to the run
+ * @w: its owner
+ * @handle: the handle, or NULL for the legacy default stream
+ *
+ * Return: the stream, among those of its owner.
+ */
+struct stream *stream_new(struct worker *w, struct CUstream_st *handle);
+
+/**
+ * stream_free() - let go of a stream that is no more
+ * @data: the stream
+ */
+void stream_free(gpointer data);
+
+/**
+ * stream_any() - one of a worker's streams that are not under capture
+ * @w: the worker
+ *
+ * Return: the stream, or NULL.
+ */
+struct stream *stream_any(struct worker *w);
+
+/**
+ * stream_next() - take a position for a call that is submitted
+ * @s: the stream, the worker's own
+ *
+ * Return: the position.
+ */
+uint64_t stream_next(struct stream *s);
+
+/**
+ * stream_behind() - see to it that what is submitted from now on is behind something
+ * @s: the worker's own stream, not under capture
+ * @other: a stream
+ * @position: in @other; 0: the beginning
+ *
+ * Return: whether it is; where @other is under capture, or another thread's, that may not be possible.
+ */
+bool stream_behind(struct stream *s, struct stream *other, uint64_t position);
+
+/**
+ * stream_complete() - complete some of a stream's work, as far as it waits for nobody
+ * @w: who does it
+ * @s: anybody's stream
+ * @n: how many pieces
+ *
+ * Return: whether what is next waits for another stream.
+ */
+bool stream_complete(struct worker *w, struct stream *s, unsigned int n);
+
+/**
+ * stream_complete_any() - the same of a random one
+ * @w: who does it
+ */
+void stream_complete_any(struct worker *w);
+
+/**
+ * stream_complete_all() - complete all work of all streams, with nobody else about
+ * @w: who does it
+ */
+void stream_complete_all(struct worker *w);
+
+/**
+ * stream_retire() - tell the pools that a stream goes, or rests
+ * @s: the worker's own stream
+ */
+void stream_retire(struct stream *s);
+
+/**
+ * stream_renew() - destroy a stream and take another, with and without a word to the pools
+ * @w: the owner
+ */
+void stream_renew(struct worker *w);
+
+/* contents-work.c */
+
+enum kind {
+	WRITE,		/* the pattern of a new key */
+	VERIFY,		/* the pattern is there */
+	ZEROED,		/* zeros are there, and are what there is from now on */
+	OWN,		/* nothing is there but zeros and what the stream alone has had */
+	TICK		/* nothing; that it was run is known */
+};
+
+/**
+ * work_shadow() - what is to be known of a block's memory
+ * @w: who allocates it
+ * @ptr: the memory
+ * @size: bytes
+ *
+ * Return: the shadow, which lives as long as the run.
+ */
+struct shadow *work_shadow(struct worker *w, void *ptr, size_t size);
+
+/**
+ * work_shadow_free() - let go of it
+ * @data: the shadow
+ */
+void work_shadow_free(gpointer data);
+
+/**
+ * work_note() - add to a block's trail
+ * @w: the worker
+ * @b: the block
+ * @s: the stream
+ * @what: was done
+ */
+void work_note(struct worker *w, struct block *b, const struct stream *s, const char *what);
+
+/**
+ * work_submit() - submit work on a block
+ * @w: the worker
+ * @b: the block; NULL for TICK
+ * @s: the worker's own stream, not under capture
+ * @kind: which
+ *
+ * Return: its position.
+ */
+uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum kind kind);
+
+/**
+ * work_capture() - submit work on a block under capture, so that each launch does it
+ * @w: the worker
+ * @b: the block
+ * @s: the stream
+ * @kind: which
+ */
+void work_capture(struct worker *w, struct block *b, struct stream *s, enum kind kind);
+
+/* contents-block.c */
+
+/**
+ * block_new() - allocate
+ * @w: the worker
+ * @s: the stream, under capture or not
+ * @zero: whether the memory is to be cleared
+ *
+ * Return: the block, among those of the worker; NULL where memory has run out.
+ */
+struct block *block_new(struct worker *w, struct stream *s, bool zero);
+
+/**
+ * block_free_struct() - let go of what is known of a block
+ * @data: the block
+ */
+void block_free_struct(gpointer data);
+
+/**
+ * block_any() - one of a worker's blocks
+ * @w: the worker
+ *
+ * Return: the block, or NULL.
+ */
+struct block *block_any(struct worker *w);
+
+/**
+ * block_record() - what a stream has done with a block
+ * @b: the block
+ * @s: the stream
+ *
+ * Return: the record, valid until another is made.
+ */
+struct record *block_record(struct block *b, struct stream *s);
+
+/**
+ * block_access() - look at a block on a stream, or write it, behind all that must come before
+ * @w: the worker
+ * @b: the block
+ * @s: the stream, not under capture
+ * @write: whether it is written
+ *
+ * Return: whether it could be.
+ */
+bool block_access(struct worker *w, struct block *b, struct stream *s, bool write);
+
+/**
+ * block_name() - tell the pool of a stream that uses a block
+ * @w: the worker
+ * @b: the block
+ * @s: the worker's own stream, not under capture
+ */
+void block_name(struct worker *w, struct block *b, struct stream *s);
+
+/**
+ * block_release() - free a block on a stream that is behind all its uses, but for those that the pool was told of
+ * @w: the worker
+ * @b: the block
+ * @s: the stream, not under capture
+ *
+ * Return: whether it could be.
+ */
+bool block_release(struct worker *w, struct block *b, struct stream *s);
+
+/**
+ * block_released() - a block was freed
+ * @w: the worker
+ * @b: the block
+ */
+void block_released(struct worker *w, struct block *b);
+
+/**
+ * block_burst() - allocate and free on one stream, again and again, and then on another
+ * @w: the worker
+ * @s: the stream, not under capture
+ */
+void block_burst(struct worker *w, struct stream *s);
+
+/**
+ * block_unused() - allocate what is cleared, free it on any stream, and allocate as much once more
+ * @w: the worker
+ * @s: the stream, not under capture
+ */
+void block_unused(struct worker *w, struct stream *s);
+
+/* contents-graph.c */
+
+/**
+ * graph_step() - something about captures and graphs
+ * @w: the worker
+ */
+void graph_step(struct worker *w);
+
+/**
+ * graph_end() - end the capture that is under way, if one is
+ * @w: the worker
+ */
+void graph_end(struct worker *w);
+
+/**
+ * graph_retire() - let a graph have nothing any more
+ * @w: the worker
+ * @index: in @w->graphs
+ *
+ * Return: whether that could be done.
+ */
+bool graph_retire(struct worker *w, guint index);
+
+/**
+ * graph_free() - let go of what is known of a graph
+ * @data: the graph
+ */
+void graph_free(gpointer data);
+
+#endif /* CONTENTS_H */

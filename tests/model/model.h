@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A plain model beside a pool: a list of what is allocated. The model knows what must hold whatever the pool decides:
+ * allocations do not overlap, keep their bytes although work runs late, and what fails has changed nothing. A pool in
+ * whole pages never holds more than the most that was ever allocated at once; one with extents creates memory beyond
+ * its budget only when no whole extent is left that it could map instead. Whatever does not hold fails the test.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+
+#include "backend.h"
+#include "support/fixture.h"
+
+struct model_allocation {
+	char *ptr;
+	size_t size;
+	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves */
+	struct CUstream_st *stream;	/* whose work uses it */
+	struct CUstream_st *first;	/* the one that it was allocated for */
+	uint64_t pattern;
+	GPtrArray *users;		/* streams that vpmm_use() has named, and that were not retired since */
+	GArray *graphs;			/* of uint64_t: the captures that it is part of */
+};
+
+/* What was freed and has users, until they are past it, or is part of graphs, until those are retired. */
+struct model_held {
+	char *ptr;
+	uint64_t bytes;
+	unsigned int pending;		/* users that are not past the free */
+	GArray *graphs;
+};
+
+/* The capture that is under way, of all pools of a program, and what was submitted under captures. */
+struct model_capture {
+	struct CUstream_st *stream;	/* NULL: none is */
+	uint64_t id;
+	GPtrArray *works;
+};
+
+/**
+ * struct model - a pool, and what must be true of it
+ * @f: the pool and the streams
+ * @page_size: of the pool
+ * @faulty: whether the pool is on the fault backend
+ * @capacity: bytes of the device's memory; 0: as much as it takes
+ * @few_mappings: whether the device has so few mappings that they may run out
+ * @beside: whether other pools may exist on the device
+ * @seldom: whether model_check() is not called after each call
+ * @armed: whether the next call may fail
+ * @errors: bit -err for each error that it may fail with
+ * @capture: what is being captured; NULL: nothing ever is
+ * @live: of struct model_allocation
+ * @held: of struct model_held
+ * @holds: whether anything ever was held, or captured
+ * @scarce: whether memory may ever have seemed short to the pool
+ * @told: how often the program was told that memory is exhausted
+ * @had: pattern to the stream that alone has had the memory
+ * @patterns: how many were allocated
+ * @bytes: live, of what the pool serves itself
+ * @small_bytes: live, of what the driver serves
+ * @peak: the most that @bytes has been
+ * @initial: bytes mapped at the start
+ * @mapped: bytes mapped when last looked at
+ * @given_back: bytes given back to the device by then
+ * @mallocs: calls that succeeded
+ * @frees: calls that succeeded
+ */
+struct model {
+	struct fixture f;
+	size_t page_size;
+	bool faulty;
+	uint64_t capacity;
+	bool few_mappings;
+	bool beside;
+	bool seldom;
+	bool armed;
+	uint64_t errors;
+	struct model_capture *capture;
+	GPtrArray *live;
+	GPtrArray *held;
+	bool holds;
+	bool scarce;
+	unsigned int told;
+	GHashTable *had;
+	uint64_t patterns;
+	uint64_t bytes;
+	uint64_t small_bytes;
+	uint64_t peak;
+	uint64_t initial;
+	uint64_t mapped;
+	uint64_t given_back;
+	uint64_t mallocs;
+	uint64_t frees;
+};
+
+/**
+ * model_open() - create a pool and streams
+ * @m: receives them, with @m->capacity, @m->few_mappings, @m->beside and @m->capture already set
+ * @opts: for the pool
+ * @faulty: whether calls of the driver are to fail when told to
+ */
+void model_open(struct model *m, struct vpmm_opts opts, bool faulty);
+
+/**
+ * model_close() - complete all work, destroy the pool with all that is live, and find nothing left, unless others are
+ * @m: the model; work on streams that are not the fixture's is complete
+ */
+void model_close(struct model *m);
+
+/**
+ * model_arm() - make calls of the driver fail, during the next call of the pool
+ * @m: the model, with faults
+ * @op: which
+ * @skip: how many of them pass first
+ * @count: how many fail then
+ * @err: with what
+ */
+void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned int count, int err);
+
+/**
+ * model_disarm() - let the driver work again
+ * @m: the model
+ */
+void model_disarm(struct model *m);
+
+/**
+ * model_may_fail() - judge the outcome of a call that may have met a fault, and disarm
+ * @m: the model
+ * @err: what the call returned
+ *
+ * Return: whether it failed.
+ */
+bool model_may_fail(struct model *m, int err);
+
+/**
+ * model_malloc() - allocate, and fill on the stream; what failed by a fault has to succeed without it
+ * @m: the model
+ * @size: bytes
+ * @stream: whose work uses it
+ */
+void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_malloc_flags() - the same with vpmm_malloc_flags()
+ * @m: the model
+ * @size: bytes
+ * @stream: whose work uses it
+ * @flags: 0 or VPMM_ZERO
+ *
+ * Return: whether there was memory.
+ */
+bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags);
+
+/**
+ * model_use() - let another stream look for the bytes of an allocation as well, whoever frees it
+ * @m: the model
+ * @index: in @m->live
+ * @stream: the stream
+ */
+void model_use(struct model *m, guint index, struct CUstream_st *stream);
+
+/**
+ * model_retire_stream() - let a stream name nothing any more
+ * @m: the model
+ * @stream: the stream
+ */
+void model_retire_stream(struct model *m, struct CUstream_st *stream);
+
+/**
+ * model_replace_stream() - a stream is gone with all its work done, and another has what it had
+ * @m: the model
+ * @old: the stream, retired if it is anything's user
+ * @stream: the other
+ */
+void model_replace_stream(struct model *m, struct CUstream_st *old, struct CUstream_st *stream);
+
+/**
+ * model_retire_graph() - let a graph have nothing any more
+ * @m: the model
+ * @id: of its capture
+ * @stream: a stream behind its last launch
+ */
+void model_retire_graph(struct model *m, uint64_t id, struct CUstream_st *stream);
+
+/**
+ * model_has_graph() - whether an allocation is part of a graph
+ * @a: the allocation
+ * @id: of the graph's capture
+ *
+ * Return: whether it is.
+ */
+bool model_has_graph(const struct model_allocation *a, uint64_t id);
+
+/**
+ * model_is_captured() - whether work on a stream becomes part of a graph
+ * @m: the model
+ * @stream: the stream
+ *
+ * Return: whether it does.
+ */
+bool model_is_captured(const struct model *m, const struct CUstream_st *stream);
+
+/**
+ * model_trim() - give memory back; what failed by a fault has to succeed without it
+ * @m: the model
+ * @keep: bytes that the pool is to hold on to
+ */
+void model_trim(struct model *m, size_t keep);
+
+/**
+ * model_query() - ask what a request would take, and be told the same without a fault
+ * @m: the model
+ * @size: bytes
+ * @stream: that it would be for
+ *
+ * Return: one of enum vpmm_way; VPMM_WAY_NONE as well where the stream is being captured.
+ */
+int model_query(struct model *m, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_move() - hand an allocation to another stream, which waits for the one that had it
+ * @m: the model
+ * @index: in @m->live
+ * @stream: whose work uses it from now on
+ */
+void model_move(struct model *m, guint index, struct CUstream_st *stream);
+
+/*
+ * A stream that is being captured waits for nobody outside of the graph, as each launch waits for all streams; and
+ * nobody outside can wait for it, so what it has, it keeps until then.
+ */
+
+/**
+ * model_verify() - look for the bytes of an allocation, in the order of its stream
+ * @m: the model
+ * @index: in @m->live
+ */
+void model_verify(struct model *m, guint index);
+
+/**
+ * model_free() - verify and free on the allocation's stream; what failed by a fault has to succeed without it
+ * @m: the model
+ * @index: in @m->live
+ */
+void model_free(struct model *m, guint index);
+
+/**
+ * model_complete() - complete some of a stream's work, as far as it waits for nobody
+ * @m: the model
+ * @stream: the stream
+ * @n: how many pieces
+ */
+void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n);
+
+/**
+ * model_complete_all() - complete everything, through streams that wait for each other
+ * @m: the model
+ */
+void model_complete_all(struct model *m);
+
+/**
+ * model_check() - hold the pool against the model
+ * @m: the model, not armed
+ */
+void model_check(struct model *m);
+
+#endif /* MODEL_H */

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What blocks hold when work runs, against a model of the program: contents.h says how. VPMM_TEST_SEEDS is how many
+ * seeds each case takes, VPMM_TEST_SEED the first of them, VPMM_TEST_STEPS how long each goes on.
+ */
+#include <stdlib.h>
+
+#include "model/contents.h"
+
+#define SEEDS 16
+#define STEPS 1500
+
+static unsigned int setting(const char *name, unsigned int otherwise)
+{
+	const char *text = g_getenv(name);
+	guint64 value;
+
+	if (!text)
+		return otherwise;
+	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32 / 2, &value, NULL))
+		g_error("%s is \"%s\", and has to be a number, 1 or more", name, text);
+	return (unsigned int)value;
+}
+
+static void report(const struct contents_counts *counts)
+{
+	g_test_message("%" G_GUINT64_FORMAT " seeds, %" G_GUINT64_FORMAT " steps, %" G_GUINT64_FORMAT
+		       " words looked at by %" G_GUINT64_FORMAT " pieces of work", counts->seeds, counts->steps,
+		       counts->words, counts->works);
+	g_assert_cmpuint(counts->words, >, 0);
+}
+
+static void run_seeds(unsigned int seeds, unsigned int workers)
+{
+	struct contents_counts counts = { 0 };
+	unsigned int first = setting("VPMM_TEST_SEED", 1), steps = setting("VPMM_TEST_STEPS", STEPS) / workers;
+
+	seeds = setting("VPMM_TEST_SEEDS", seeds);
+	for (unsigned int i = 0; i < seeds; i++)
+		contents_run(first + i, MAX(1, steps), workers, &counts);
+	report(&counts);
+}
+
+static void test_alone(void)
+{
+	run_seeds(SEEDS, 1);
+}
+
+static void test_threads(gconstpointer workers)
+{
+	run_seeds(SEEDS, GPOINTER_TO_UINT(workers));
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/contents/one-thread", test_alone);
+	g_test_add_data_func("/contents/threads/2", GUINT_TO_POINTER(2), test_threads);
+	g_test_add_data_func("/contents/threads/4", GUINT_TO_POINTER(CONTENTS_WORKERS), test_threads);
+	return g_test_run();
+}

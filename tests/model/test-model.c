@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Random operations on four streams, with a plain model beside the pool. With faults, calls of the driver fail at
+ * random besides.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "model/model.h"
+#include "pool.h"
+
+#define STEPS 4000
+#define MOST_LIVE 60
+#define MOST_PAGES 12
+#define EASING 8
+
+/* VPMM_TEST_STEPS: for tools under which all takes forty times as long. */
+static int steps_of_walk(void)
+{
+	const char *text = g_getenv("VPMM_TEST_STEPS");
+
+	return text ? atoi(text) : STEPS;
+}
+
+struct walk {
+	struct model m;
+	GRand *rand;
+	bool odd;
+	bool trims;
+};
+
+static struct CUstream_st *any_stream(struct walk *w)
+{
+	return w->m.f.streams[g_rand_int_range(w->rand, 0, STREAMS)];
+}
+
+/* Has the next call but a few of some operation fail, now and then, with an error that the operation can give. */
+static void arm(struct walk *w)
+{
+	static const struct {
+		enum backend_op op;
+		int err;
+	} faults[] = {
+		{ BACKEND_OP_enter, -EIO }, { BACKEND_OP_reserve, -ENOMEM }, { BACKEND_OP_create, -ENOMEM },
+		{ BACKEND_OP_create, -EIO }, { BACKEND_OP_map, -ENOMEM }, { BACKEND_OP_access, -ENOMEM },
+		{ BACKEND_OP_unmap, -EIO }, { BACKEND_OP_stream_id, -EBUSY }, { BACKEND_OP_stream_wait, -EIO },
+		{ BACKEND_OP_event_create, -EIO }, { BACKEND_OP_event_record, -EIO }, { BACKEND_OP_event_query, -EIO },
+		{ BACKEND_OP_event_sync, -EIO }, { BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_free, -EIO },
+	};
+	int i = g_rand_int_range(w->rand, 0, G_N_ELEMENTS(faults));
+
+	if (w->m.faulty && !g_rand_int_range(w->rand, 0, 3))
+		model_arm(&w->m, faults[i].op, (unsigned int)g_rand_int_range(w->rand, 0, 6), 1, faults[i].err);
+}
+
+/* Pages and no more or less, as some programs have it; any size, so that nothing fits; and small ones. */
+static void step_malloc(struct walk *w)
+{
+	size_t size;
+
+	if (w->odd && g_rand_boolean(w->rand)) {
+		size = (size_t)g_rand_int_range(w->rand, 4096, MOST_PAGES * (gint32)PAGE);
+	} else if (g_rand_int_range(w->rand, 0, 5)) {
+		size = (size_t)g_rand_int_range(w->rand, 1, MOST_PAGES + 1) * PAGE;
+		size -= (size_t)g_rand_int_range(w->rand, 0, 2) * 4096;
+	} else {
+		size = (size_t)g_rand_int_range(w->rand, 8, 65536);
+	}
+	arm(w);
+	model_malloc(&w->m, size, any_stream(w));
+}
+
+static void step_free(struct walk *w)
+{
+	guint index = (guint)g_rand_int_range(w->rand, 0, (gint)w->m.live->len);
+
+	/* Now and then another stream has the last use, after waiting for the first. */
+	if (!g_rand_int_range(w->rand, 0, 4))
+		model_move(&w->m, index, any_stream(w));
+	arm(w);
+	model_free(&w->m, index);
+}
+
+static void step_trim(struct walk *w)
+{
+	arm(w);
+	model_trim(&w->m, g_rand_boolean(w->rand) ? 0 : (size_t)g_rand_int_range(w->rand, 0, 400) * PAGE);
+	model_check(&w->m);
+}
+
+/* Whether streams keep what they free to themselves for a while. */
+enum caching {
+	AS_USUAL,
+	CACHED,
+	AT_EASE,
+	UNCACHED
+};
+
+static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE,
+			  .trims = opts.keep };
+
+	model_open(&w.m, opts, faulty);
+	if (caching != AS_USUAL)
+		w.m.f.pool->settings.cache = caching != UNCACHED;
+	for (int step = 0; step < steps_of_walk(); step++) {
+		int what = g_rand_int_range(w.rand, 0, 10);
+
+		if (caching == AT_EASE)
+			fixture_strain(&w.m.f, EASING);
+		if (w.trims && !g_rand_int_range(w.rand, 0, 16))
+			step_trim(&w);
+		if (what < 2)
+			model_complete(&w.m, any_stream(&w), (unsigned int)g_rand_int_range(w.rand, 1, 6));
+		else if (w.m.live->len && (what < 6 || w.m.live->len == MOST_LIVE))
+			step_free(&w);
+		else
+			step_malloc(&w);
+		model_check(&w.m);
+	}
+	while (w.m.live->len)
+		step_free(&w);
+	model_close(&w.m);
+	g_rand_free(w.rand);
+}
+
+static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
+{
+	run_walk(opts, seed, faulty, AS_USUAL);
+}
+
+static void test_async(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false);
+}
+
+static void test_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false);
+}
+
+/* Chunks so small that allocations are larger and holes are short. */
+static void test_chunks(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 6, false);
+}
+
+static void test_faults(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true);
+}
+
+static void test_faults_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 9, true);
+}
+
+static void test_faults_chunks(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 10, true);
+}
+
+static void test_packed(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), false);
+}
+
+/* Extents so small that a block has many. */
+static void test_packed_pages(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 14, false);
+}
+
+static void test_packed_large(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .pages = 64, .small = VPMM_SMALL_DRIVER }, 15, false);
+}
+
+static void test_packed_ratio(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE, .frag_ratio = 30 }, 16, false);
+}
+
+static void test_packed_overhead(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 10 }, 19, false);
+}
+
+static void test_packed_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 17, false);
+}
+
+static void test_packed_chunks(void)
+{
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 18, false);
+}
+
+static void test_packed_faults(gconstpointer seed)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), true);
+}
+
+static void test_packed_faults_pages(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 21, true);
+}
+
+static void test_packed_faults_block(void)
+{
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 22, true);
+}
+
+static void test_packed_faults_chunks(void)
+{
+	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 23, true);
+}
+
+/* Streams keep what they free, and all is the same but where things lie. */
+static void test_cached(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false, CACHED);
+}
+
+static void test_cached_block(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false, CACHED);
+}
+
+static void test_cached_faults(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true, CACHED);
+}
+
+/* What is cached stays so, and serves what is a little smaller. */
+static void test_at_ease(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), false, AT_EASE);
+}
+
+static void test_at_ease_chunks(void)
+{
+	run_walk((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 45, false,
+		 AT_EASE);
+}
+
+static void test_at_ease_trimmed(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 100 * PAGE }, 46, false, AT_EASE);
+}
+
+static void test_at_ease_faults(gconstpointer seed)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), true, AT_EASE);
+}
+
+/* With streams that keep nothing to themselves, so that every free is the pool's at once. */
+static void test_uncached(void)
+{
+	for (guint32 seed = 11; seed < 15; seed++)
+		run_walk((struct vpmm_opts){ FIXTURE_PACKED }, seed, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER }, 25, false, UNCACHED);
+}
+
+static void test_uncached_pages(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 26, false, UNCACHED);
+}
+
+static void test_uncached_block(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 27, false, UNCACHED);
+}
+
+static void test_uncached_chunks(void)
+{
+	run_walk((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 28, false,
+		 UNCACHED);
+}
+
+static void test_uncached_faults(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, 29, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK }, 30, true, UNCACHED);
+}
+
+/* Memory is given back now and then, and the pool goes on as if it had been so from the start. */
+static void test_trimmed(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 31, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 32, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, 33, false,
+		 UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 34, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_CHUNKS(8), .keep = SIZE_MAX }, 35, false, AS_USUAL);
+}
+
+static void test_trimmed_faults(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 36, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 37, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 38, true, AS_USUAL);
+}
+
+/* What is beyond the threshold goes a little at a time, and always when it is nothing. */
+static void test_kept(void)
+{
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 1 }, 39, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE }, 40, false, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE, .extent_max = PAGE }, 41, true, UNCACHED);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 1 }, 42, false, AS_USUAL);
+	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 150 * PAGE }, 43, true, AS_USUAL);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_data_func("/model/async/1", GUINT_TO_POINTER(1), test_async);
+	g_test_add_data_func("/model/async/2", GUINT_TO_POINTER(2), test_async);
+	g_test_add_data_func("/model/async/3", GUINT_TO_POINTER(3), test_async);
+	g_test_add_func("/model/block", test_block);
+	g_test_add_func("/model/chunks", test_chunks);
+	g_test_add_data_func("/model/faults/7", GUINT_TO_POINTER(7), test_faults);
+	g_test_add_data_func("/model/faults/8", GUINT_TO_POINTER(8), test_faults);
+	g_test_add_func("/model/faults/block", test_faults_block);
+	g_test_add_func("/model/faults/chunks", test_faults_chunks);
+	g_test_add_data_func("/model/packed/11", GUINT_TO_POINTER(11), test_packed);
+	g_test_add_data_func("/model/packed/12", GUINT_TO_POINTER(12), test_packed);
+	g_test_add_data_func("/model/packed/13", GUINT_TO_POINTER(13), test_packed);
+	g_test_add_func("/model/packed/pages", test_packed_pages);
+	g_test_add_func("/model/packed/large", test_packed_large);
+	g_test_add_func("/model/packed/ratio", test_packed_ratio);
+	g_test_add_func("/model/packed/overhead", test_packed_overhead);
+	g_test_add_func("/model/packed/block", test_packed_block);
+	g_test_add_func("/model/packed/chunks", test_packed_chunks);
+	g_test_add_data_func("/model/packed-faults/19", GUINT_TO_POINTER(19), test_packed_faults);
+	g_test_add_data_func("/model/packed-faults/20", GUINT_TO_POINTER(20), test_packed_faults);
+	g_test_add_func("/model/packed-faults/pages", test_packed_faults_pages);
+	g_test_add_func("/model/packed-faults/block", test_packed_faults_block);
+	g_test_add_func("/model/packed-faults/chunks", test_packed_faults_chunks);
+	g_test_add_data_func("/model/cached/1", GUINT_TO_POINTER(1), test_cached);
+	g_test_add_data_func("/model/cached/2", GUINT_TO_POINTER(2), test_cached);
+	g_test_add_func("/model/cached/block", test_cached_block);
+	g_test_add_data_func("/model/cached/faults/7", GUINT_TO_POINTER(7), test_cached_faults);
+	g_test_add_data_func("/model/cached/faults/8", GUINT_TO_POINTER(8), test_cached_faults);
+	g_test_add_data_func("/model/at-ease/47", GUINT_TO_POINTER(47), test_at_ease);
+	g_test_add_data_func("/model/at-ease/48", GUINT_TO_POINTER(48), test_at_ease);
+	g_test_add_func("/model/at-ease/chunks", test_at_ease_chunks);
+	g_test_add_func("/model/at-ease/trimmed", test_at_ease_trimmed);
+	g_test_add_data_func("/model/at-ease/faults/49", GUINT_TO_POINTER(49), test_at_ease_faults);
+	g_test_add_data_func("/model/at-ease/faults/50", GUINT_TO_POINTER(50), test_at_ease_faults);
+	g_test_add_func("/model/uncached/extents", test_uncached);
+	g_test_add_func("/model/uncached/pages", test_uncached_pages);
+	g_test_add_func("/model/uncached/block", test_uncached_block);
+	g_test_add_func("/model/uncached/chunks", test_uncached_chunks);
+	g_test_add_func("/model/uncached/faults", test_uncached_faults);
+	g_test_add_func("/model/trimmed/fine", test_trimmed);
+	g_test_add_func("/model/trimmed/faults", test_trimmed_faults);
+	g_test_add_func("/model/trimmed/kept", test_kept);
+	return g_test_run();
+}

@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# What a user can call, set or read is in a manual page, and the pages are well formed and installed.
+set -u
+
+man=$top_srcdir/man
+. "$top_srcdir/tests/support/tap.sh"
+
+# none_left NAME FILE: the file lists what was looked for and says of each whether it is there
+none_left()
+{
+	if [ -s "$2" ]; then
+		verdict "$1" "$(grep '^missing' "$2")"
+	else
+		verdict "$1" "found nothing to look for"
+	fi
+}
+
+present()
+{
+	if "$@" >/dev/null 2>&1; then
+		echo found
+	else
+		echo missing
+	fi
+}
+
+# struct and field, a line each, of the structures that the headers define
+fields()
+{
+	cat "$top_srcdir"/include/*.h | awk '
+		/^struct [a-z_]+ \{$/ { name = $2; next }
+		/^\}/ { name = "" }
+		name != "" { sub(/\[.*/, ""); gsub(/[;*]/, ""); print name, $NF }'
+}
+
+for header in "$top_srcdir"/include/*.h; do
+	$CC -E -P -x c "$header" || exit 1
+done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
+
+echo "1..10"
+
+while read -r function; do
+	echo "$(present test -f "$man/$function.3") $function(3)"
+done <"$work/functions" >"$work/pages"
+none_left "every function has a page" "$work/pages"
+
+cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] | grep -o '"VPMM_[A-Z_]*"' | tr -d '"' | sort -u |
+while read -r variable; do
+	echo "$(present grep -w "$variable" "$man"/*.[1-8]) $variable"
+done >"$work/variables"
+none_left "every variable of the environment is in a page" "$work/variables"
+
+fields | while read -r name field; do
+	page=$(grep -lwZ "struct $name" "$man"/*.3 |
+		xargs -0 grep -lE "^\.(It (Fa|Va) (.* )?|Fa [a-z]*->)$field( |\$)")
+	echo "$(present test -n "$page") $name.$field"
+done >"$work/fields"
+none_left "every field of the public structures is in a page" "$work/fields"
+
+# Only the library's own pages: those of others need not be on this machine.
+grep -ho '^\.Xr vpmm[a-z_-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
+	echo "$(present test -f "$man/$name.$section") $name($section)"
+done >"$work/references"
+none_left "every page that a page refers to is there" "$work/references"
+
+cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
+for page in vpmm-migration vpmm-tuning; do
+	grep -ohE '\bVPMM_[A-Z_]+[A-Z]' "$man/$page.7"
+done | sort -u | while read -r name; do
+	echo "$(present grep -w "$name" "$work/sources") $name"
+done >"$work/named"
+none_left "every setting that the guides name exists" "$work/named"
+
+# A string can also be a constant of the headers, in a message.
+cat "$top_srcdir"/lib/*.[ch] | grep -o '"VPMM_[A-Z_]*[A-Z]"' | tr -d '"' | sort -u | while read -r variable; do
+	! grep -qw "$variable" "$top_srcdir"/include/*.h || continue
+	echo "$(present grep -w "$variable" "$man/vpmm-tuning.7") $variable"
+done >"$work/tuned"
+none_left "vpmm-tuning(7) has every setting of the library" "$work/tuned"
+
+sed -n 's/^[a-z].*\(\bvpmm_[a-z_]*\)(.*/\1/p' "$top_srcdir/include/vpmm.h" | sort -u | while read -r function; do
+	echo "$(present grep -wE "(Xr|Fn) $function" "$man/vpmm-migration.7") $function"
+done >"$work/migrated"
+none_left "vpmm-migration(7) has every call of vpmm.h" "$work/migrated"
+
+for page in "$man"/*.[1-8]; do
+	page=${page##*/}
+	echo "$(present grep -w "man/$page" "$man/Makemodule.am") $page"
+done >"$work/installed"
+none_left "every page is installed" "$work/installed"
+
+# lint NAME COMMAND...: a program that finds fault with the pages; skipped where it is not installed
+lint()
+{
+	lint_name=$1
+	shift
+	if command -v "$1" >/dev/null; then
+		verdict "$lint_name" "$(cd "$man" && "$@" ./*.[1-8] 2>&1)"
+	else
+		count=$((count + 1))
+		echo "ok $count - $lint_name # SKIP $1 is not installed"
+	fi
+}
+
+lint "mandoc has nothing to say" mandoc -T lint -W warning
+# What most readers have, and more: it breaks tables in other places.
+lint "groff fits the pages into 80 columns" groff -mandoc -Tutf8 -Kutf8 -rLL=78n -w break -z

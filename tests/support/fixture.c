@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend-host.h"
+#include "pool.h"
+#include "support/fixture.h"
+
+static void keep_log(void *data, int level, const char *message)
+{
+	GString *log = data;
+
+	(void)level;
+	g_string_append_printf(log, "%s\n", message);
+}
+
+void fixture_open(struct fixture *f, struct vpmm_opts opts)
+{
+	f->log = g_string_new(NULL);
+	opts.log = keep_log;
+	opts.log_data = f->log;
+	assert_ok(vpmm_pool_create(&f->pool, &opts));
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_create(&f->streams[i]));
+}
+
+void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts)
+{
+	struct settings settings;
+	struct backend *host, *be;
+
+	f->log = g_string_new(NULL);
+	assert_ok(settings_from_opts(&settings, &opts));
+	assert_ok(backend_open("host", NULL, &host));
+	assert_ok(backend_fault_wrap(host, &be));
+	assert_ok(be->ops->enter(be));
+	assert_ok(pool_new(&f->pool, be, &settings));
+	be->ops->leave(be);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_create(&f->streams[i]));
+}
+
+void fixture_uncache(struct fixture *f)
+{
+	f->pool->settings.cache = false;
+}
+
+void fixture_assert_nothing_left(void)
+{
+	struct host_left left;
+
+	backend_host_left(&left);
+	g_assert_cmpuint(left.opens, ==, 0);
+	g_assert_cmpuint(left.reservations, ==, 0);
+	g_assert_cmpuint(left.handles, ==, 0);
+	g_assert_cmpuint(left.mappings, ==, 0);
+	g_assert_cmpuint(left.events, ==, 0);
+	g_assert_cmpuint(left.small, ==, 0);
+	g_assert_cmpuint(left.abandoned, ==, 0);
+}
+
+void fixture_close_beside(struct fixture *f)
+{
+	assert_ok(vpmm_pool_check(f->pool));
+	vpmm_pool_destroy(f->pool);
+	for (int i = 0; i < STREAMS; i++)
+		fixture_complete(f->streams[i]);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_destroy(f->streams[i]));
+	g_string_free(f->log, TRUE);
+}
+
+void fixture_close(struct fixture *f)
+{
+	fixture_close_beside(f);
+	fixture_assert_nothing_left();
+}
+
+char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *stream)
+{
+	void *ptr = NULL;
+
+	assert_ok(vpmm_malloc(f->pool, &ptr, size, stream));
+	assert_ok(vpmm_pool_check(f->pool));
+	return ptr;
+}
+
+void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream)
+{
+	return fixture_malloc_bytes(f, pages * PAGE, stream);
+}
+
+void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)
+{
+	assert_ok(vpmm_free(f->pool, ptr, stream));
+	assert_ok(vpmm_pool_check(f->pool));
+}
+
+void fixture_complete(struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+}
+
+void fixture_strain(struct fixture *f, int times)
+{
+	struct backend *be = f->pool->backend;
+
+	assert_ok(be->ops->enter(be));
+	for (int i = 0; i < times; i++)
+		budget_note_strain(f->pool);
+	be->ops->leave(be);
+}
+
+struct vpmm_stats fixture_stats(struct fixture *f)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_pool_stats(f->pool, &stats));
+	return stats;
+}
+
+char *fixture_layout(struct fixture *f)
+{
+	char *text = NULL, *line, *hole, *layout;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	g_assert_nonnull(out);
+	assert_ok(vpmm_pool_dump(f->pool, out));
+	fclose(out);
+	line = strstr(text, "\nchunk ");
+	g_assert_nonnull(line);
+	line = strchr(line, '[');
+	*strchr(line, '\n') = '\0';
+	hole = strrchr(line, '[');
+	if (hole[1] == '*')
+		*hole = '\0';
+	layout = g_strdup(line);
+	free(text);
+	return layout;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the tables of actions share. */
+#ifndef SWEEP_SCENES_H
+#define SWEEP_SCENES_H
+
+#include "cache.h"
+#include "sweep/sweep.h"
+
+#define PACKED (SWEEP_PACKED | SWEEP_PACKED_UNCACHED)
+#define PAGED (SWEEP_PAGED | SWEEP_PAGED_CACHED)
+#define CACHED (SWEEP_PACKED | SWEEP_PAGED_CACHED)
+#define UNCACHED (SWEEP_PACKED_UNCACHED | SWEEP_PAGED)
+#define ALL (PACKED | PAGED)
+
+#define OP(name) BACKEND_OP_##name
+
+/* Actions: what they are about was left by the situation. */
+
+static inline int act_malloc(struct sweep *s)
+{
+	return sweep_malloc(s, s->number, 0);
+}
+
+static inline int act_free(struct sweep *s)
+{
+	return sweep_free(s, s->ptr, 0);
+}
+
+static inline int act_trim(struct sweep *s)
+{
+	return vpmm_pool_trim(s->pool, 0, NULL);
+}
+
+static inline int act_query(struct sweep *s)
+{
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+
+	return vpmm_pool_query(s->pool, s->number, s->streams[0], &forecast);
+}
+
+/* Somebody was short of memory; streams free without an event again after this. */
+static inline void calm(struct sweep *s, int stream)
+{
+	for (int i = 0; i <= CACHE_NERVOUS; i++)
+		sweep_drop(s, sweep_have(s, PAGE, stream), stream);
+}
+
+#endif /* SWEEP_SCENES_H */

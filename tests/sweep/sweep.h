@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * All or nothing, for every call: an action is taken again and again from the same situation, and each time another
+ * one of the backend's calls in it fails. A row of a table is all that one more action takes.
+ *
+ * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written;
+ * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; and
+ * when the pool is destroyed the backend has everything back.
+ */
+#ifndef SWEEP_H
+#define SWEEP_H
+
+#include <glib.h>
+
+#include "backend.h"
+#include "host/conformance.h"
+#include "support/fixture.h"
+
+/**
+ * struct sweep_device - what a sweep runs on
+ * @name: for messages
+ * @device: how to open the backend, and to give streams work
+ * @completes: who waits for held work completes it; otherwise nothing is held where the action waits on the host
+ * @capacity: VPMM_HOST_CAPACITY says how much memory a device has that is opened
+ * @each: leave out all runs but each of so many, unless the environment says otherwise; 0: none
+ *
+ * @fill: write a pattern of the seed's own into memory, ordered with nothing.
+ * @intact: whether all of it is there.
+ * @settle: wait until the work of a stream is done while nothing is held on any; NULL: it is done at once.
+ */
+struct sweep_device {
+	const char *name;
+	const struct conformance_device *device;
+	bool completes;
+	bool capacity;
+	unsigned int each;
+
+	void (*fill)(void *ptr, size_t size, uint64_t seed);
+	bool (*intact)(void *ptr, size_t size, uint64_t seed);
+	void (*settle)(struct CUstream_st *stream);
+};
+
+/* The word at an index of a block with a seed: neither a word of elsewhere nor one of another seed passes for it. */
+static inline uint64_t sweep_word(uint64_t seed, uint64_t i)
+{
+	return seed ^ i * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* Whether every word is to be looked at. */
+bool sweep_is_full(void);
+
+/* The kinds of pool that an action is taken with, as bits. */
+#define SWEEP_PACKED 0x1u
+#define SWEEP_PACKED_UNCACHED 0x2u
+#define SWEEP_PAGED 0x4u
+#define SWEEP_PAGED_CACHED 0x8u
+#define SWEEP_MODES 4
+
+/**
+ * struct sweep - a situation
+ * @on: the device
+ * @be: the fault backend around its backend, entered
+ * @pool: the pool; NULL: there is none
+ * @opts: what it is created with
+ * @cache: whether its streams keep what they free
+ * @streams: some streams
+ * @blocks: of struct sweep_block: what is allocated
+ * @idle: nothing is to be held
+ * @held: streams on which something is, as bits
+ * @captured: streams that are being captured, as bits
+ * @graph: the id of the latest capture; 0: there was none
+ * @ptr: what the action is about
+ * @number: likewise
+ */
+struct sweep {
+	const struct sweep_device *on;
+	struct backend *be;
+	struct vpmm_pool *pool;
+	struct vpmm_opts opts;
+	bool cache;
+	struct CUstream_st *streams[STREAMS];
+	GArray *blocks;
+	bool idle;
+	unsigned int held;
+	unsigned int captured;
+	uint64_t graph;
+	void *ptr;
+	uint64_t number;
+};
+
+/**
+ * struct sweep_scene - an action
+ * @name: of it
+ * @modes: the kinds of pool
+ * @reaches: an operation that the action calls if nothing fails, so that it is known to be what its name says
+ * @prepare: makes the situation; NULL: a pool that nothing was allocated from
+ * @act: takes the action; returns its error. Called again after one.
+ * @result: what it returns where nothing fails: 0, or an error that it is all about
+ * @opts: of the pool, where they are not the mode's own: those that are not zero
+ * @makes: the action creates the pool
+ * @unmakes: the action destroys it
+ * @waits: the action waits on the host for what streams do
+ * @gives: the action may give memory back before it fails
+ * @keeps: the pool may keep what the action has created, and nobody has it, when it fails after that
+ * @capacity: of the device; NULL: as usual
+ */
+struct sweep_scene {
+	const char *name;
+	unsigned int modes;
+	enum backend_op reaches;
+	void (*prepare)(struct sweep *s);
+	int (*act)(struct sweep *s);
+	int result;
+	struct vpmm_opts opts;
+	bool makes;
+	bool unmakes;
+	bool waits;
+	bool gives;
+	bool keeps;
+	const char *capacity;
+};
+
+/* The tables: of requests, of what is freed, and of pools; and of what is held, kept apart, or captured. */
+extern const struct sweep_scene sweep_scenes[];
+extern const size_t sweep_scene_count;
+extern const struct sweep_scene sweep_held_scenes[];
+extern const size_t sweep_held_scene_count;
+
+/*
+ * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
+ * sweep_busy(): give a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
+ * sweep_capture(): begin to capture a stream. sweep_end(): end it; nothing may have invalidated the capture.
+ */
+void *sweep_have(struct sweep *s, size_t size, int stream);
+void sweep_drop(struct sweep *s, void *ptr, int stream);
+void sweep_busy(struct sweep *s, int stream);
+void sweep_finish(struct sweep *s, int stream);
+int sweep_create(struct sweep *s);
+void sweep_capture(struct sweep *s, int stream);
+void sweep_end(struct sweep *s, int stream);
+
+/* For actions: the same, which may fail. sweep_zero(): allocate cleared memory. */
+int sweep_malloc(struct sweep *s, size_t size, int stream);
+int sweep_zero(struct sweep *s, size_t size, int stream);
+int sweep_free(struct sweep *s, void *ptr, int stream);
+
+/**
+ * sweep_add() - add a test for each action
+ * @prefix: where in the tree of tests
+ * @on: what it runs on; must stay valid
+ * @ready: whether it is there; skips the test otherwise
+ * @settled: called after each run, when everything is closed; may be NULL
+ *
+ * VPMM_TEST_SWEEP=N leaves out all runs but each Nth, for where a run takes long; with VPMM_TEST_SWEEP=full, none is
+ * left out, and each looks at every word of what is allocated.
+ */
+void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(void), void (*settled)(void));
+
+#endif /* SWEEP_H */

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What was decided before is found again in the same state, and only there. */
+#include "memo.h"
+#include "support/fixture.h"
+
+static void test_state(void)
+{
+	struct memo memo;
+
+	memo_init(&memo);
+	g_assert_cmpuint(memo_find(&memo, PAGE), ==, 0);
+	memo_put(&memo, PAGE, 0x1000);
+	g_assert_cmphex(memo_find(&memo, PAGE), ==, 0x1000);
+	g_assert_cmpuint(memo_find(&memo, 2 * PAGE), ==, 0);
+	memo_enter(&memo, 0x1000, PAGE);
+	g_assert_cmpuint(memo_find(&memo, PAGE), ==, 0);
+	memo_leave(&memo, 0x1000, PAGE);
+	g_assert_cmphex(memo_find(&memo, PAGE), ==, 0x1000);
+	memo_clear(&memo);
+}
+
+/* The state is what is allocated, in whatever order it came; not how much of it. */
+static void test_order_does_not_matter(void)
+{
+	struct memo memo;
+
+	memo_init(&memo);
+	memo_enter(&memo, 0x1000, 512);
+	memo_enter(&memo, 0x9000, 1024);
+	memo_put(&memo, PAGE, 0x77000);
+	memo_leave(&memo, 0x1000, 512);
+	memo_leave(&memo, 0x9000, 1024);
+	memo_enter(&memo, 0x9000, 512);
+	memo_enter(&memo, 0x1000, 1024);
+	g_assert_cmpuint(memo_find(&memo, PAGE), ==, 0);
+	memo_leave(&memo, 0x9000, 512);
+	memo_leave(&memo, 0x1000, 1024);
+	memo_enter(&memo, 0x9000, 1024);
+	memo_enter(&memo, 0x1000, 512);
+	g_assert_cmphex(memo_find(&memo, PAGE), ==, 0x77000);
+	memo_clear(&memo);
+}
+
+static void test_later_decision_counts(void)
+{
+	struct memo memo;
+
+	memo_init(&memo);
+	memo_put(&memo, PAGE, 0x1000);
+	memo_put(&memo, PAGE, 0x2000);
+	g_assert_cmphex(memo_find(&memo, PAGE), ==, 0x2000);
+	memo_clear(&memo);
+}
+
+/* It does not grow for ever: what was not asked for in a long time goes, what is still in use stays. */
+static void test_forgets(void)
+{
+	struct memo memo;
+
+	memo_init(&memo);
+	memo_put(&memo, 512, 0x1000);
+	memo_put(&memo, 1024, 0x2000);
+	for (size_t i = 0; i < 2 * MEMO_MOST; i++) {
+		memo_put(&memo, 2048 + i * 512, 0x3000 + i * 512);
+		if (i % 1000 == 0)
+			g_assert_cmphex(memo_find(&memo, 512), ==, 0x1000);
+	}
+	g_assert_cmphex(memo_find(&memo, 512), ==, 0x1000);
+	g_assert_cmpuint(memo_find(&memo, 1024), ==, 0);
+	g_assert_cmpuint(memo.mask, ==, MEMO_MOST - 1);
+	memo_clear(&memo);
+}
+
+/* More of them than there is room for at first: in the order in which they were made, and in others. */
+static void test_any_order(void)
+{
+	enum { N = 5000, STEP = 1237 };
+	struct memo memo;
+
+	memo_init(&memo);
+	for (size_t i = 0; i < N; i++)
+		memo_put(&memo, (i + 1) * 512, 0x1000 + i);
+	for (size_t i = 0; i < N; i++)
+		g_assert_cmphex(memo_find(&memo, (i + 1) * 512), ==, 0x1000 + i);
+	for (size_t i = N; i > 0; i--)
+		g_assert_cmphex(memo_find(&memo, i * 512), ==, 0x1000 + i - 1);
+	for (size_t n = 0, i = 0; n < N; n++, i = (i + STEP) % N)
+		g_assert_cmphex(memo_find(&memo, (i + 1) * 512), ==, 0x1000 + i);
+	g_assert_cmpuint(memo_find(&memo, (N + 1) * 512), ==, 0);
+	memo_clear(&memo);
+}
+
+/* Sizes whose decisions are all in one row of the table. */
+static void find_row(size_t *sizes, size_t count)
+{
+	struct memo memo;
+	size_t n = 0;
+
+	memo_init(&memo);
+	for (size_t size = 512; n < count; size += 512) {
+		memo_put(&memo, size, 0x1000);
+		if (memo.log[(memo.count - 1) & memo.mask].key % 128 == 5)
+			sizes[n++] = size;
+	}
+	memo_clear(&memo);
+}
+
+/* When there are too many for a row, the latest are found, and the others where they follow. */
+static void test_row_overflows(void)
+{
+	size_t sizes[3 * MEMO_WAYS];
+	struct memo memo;
+
+	find_row(sizes, G_N_ELEMENTS(sizes));
+	memo_init(&memo);
+	g_assert_cmpuint(memo.row_mask, ==, 127);
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+		memo_put(&memo, sizes[i], 0x1000 + i);
+	for (size_t i = G_N_ELEMENTS(sizes); i > 0; i--)
+		g_assert_cmphex(memo_find(&memo, sizes[i - 1]), ==, i > 2 * MEMO_WAYS ? 0x1000 + i - 1 : 0);
+	memo.next = 0;
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+		g_assert_cmphex(memo_find(&memo, sizes[i]), ==, 0x1000 + i);
+	memo_clear(&memo);
+}
+
+/* What the table does not find, and was found where it follows, is decided anew there, too. */
+static void test_later_decision_follows(void)
+{
+	size_t sizes[3 * MEMO_WAYS];
+	struct memo memo;
+
+	find_row(sizes, G_N_ELEMENTS(sizes));
+	memo_init(&memo);
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+		memo_put(&memo, sizes[i], 0x1000 + i);
+	memo.next = 0;
+	g_assert_cmphex(memo_find(&memo, sizes[0]), ==, 0x1000);
+	memo_put(&memo, sizes[0], 0x2000);
+	memo.next = 0;
+	g_assert_cmphex(memo_find(&memo, sizes[0]), ==, 0x2000);
+	g_assert_cmphex(memo_find(&memo, sizes[1]), ==, 0x1001);
+	g_assert_cmpuint(memo.count, ==, G_N_ELEMENTS(sizes));
+	memo_clear(&memo);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/memo/state", test_state);
+	g_test_add_func("/memo/order-does-not-matter", test_order_does_not_matter);
+	g_test_add_func("/memo/later-decision-counts", test_later_decision_counts);
+	g_test_add_func("/memo/forgets", test_forgets);
+	g_test_add_func("/memo/any-order", test_any_order);
+	g_test_add_func("/memo/row-overflows", test_row_overflows);
+	g_test_add_func("/memo/later-decision-follows", test_later_decision_follows);
+	return g_test_run();
+}
