@@ -477,8 +477,8 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
  * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for,
  *	but, for what the driver serves (VPMM_SMALL_DRIVER), behind the allocation
  *
- * What was allocated for @stream goes to its cache, and serves its next request of that size. A stream that frees and
- * never calls again may keep a little memory from others; vpmm(7) says how little.
+ * A block that was allocated for @stream goes to the stream's cache, which serves later requests of the same size. A
+ * stream that frees and never calls again may keep a little memory from others; vpmm_stream_retire(3) has the bound.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
@@ -518,8 +518,9 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * @pool: the pool; NULL: the default pool of the current device
  * @stream: the stream, with all its work submitted
  *
- * What it has freed is everybody's from then on, as soon as its work is done, and the pool forgets it. A stream that is
- * used again is met again. For a stream that is destroyed without this, vpmm(7) says what stays behind.
+ * All memory that it has freed becomes available to other streams, behind its work so far, and the pool forgets it. The
+ * stream may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) says what stays behind if a
+ * stream is destroyed without this.
  *
  * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait.
  * Return: 0, or
@@ -637,7 +638,7 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
  * @pool: the pool; NULL: the default pool of the current device
  * @out: where to
  *
- * The form is described in vpmm(7).
+ * vpmm_pool_dump(3) describes the format.
  *
  * Context: any thread; holds up the pool while it runs, but for what caches serve, and takes out of the caches what
  *	other streams can have.

@@ -5,7 +5,7 @@
  *	cc streams.c $(pkg-config --cflags --libs vpmm) && ./a.out
  *
  * In what it prints, [+4] is four pages just allocated, [4] allocated earlier, [-4] free, [~4] addresses whose memory
- * is mapped elsewhere now, [*4] unmapped: see vpmm(7).
+ * is mapped elsewhere now, [*4] unmapped: see vpmm_pool_dump(3).
  */
 #include <errno.h>
 #include <limits.h>
