@@ -5,20 +5,20 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cancel.h"
-#include "capture.h"
-#include "check.h"
+#include "calls/capture.h"
+#include "calls/check.h"
+#include "calls/dump.h"
+#include "calls/oom-report.h"
+#include "calls/pool.h"
+#include "calls/query.h"
+#include "calls/retire.h"
+#include "calls/scrub.h"
+#include "calls/stats.h"
 #include "config.h"
-#include "dump.h"
-#include "error.h"
-#include "explain.h"
-#include "pool.h"
-#include "query.h"
-#include "retire.h"
-#include "scrub.h"
-#include "sized.h"
-#include "stats.h"
-#include "trim.h"
+#include "policy/trim.h"
+#include "util/cancel.h"
+#include "util/error.h"
+#include "util/sized.h"
 
 /* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
 #define DEFAULT_POOLS 64

@@ -3,8 +3,8 @@
 #ifndef DEVICE_CUDA_H
 #define DEVICE_CUDA_H
 
-#include "driver.h"
 #include "device.h"
+#include "driver.h"
 
 struct device_cuda {
 	struct device base;

@@ -3,7 +3,7 @@
 #ifndef DRIVER_H
 #define DRIVER_H
 
-#include "cuda-abi.h"
+#include "cuda/abi.h"
 
 /**
  * driver_open() - open and initialise the driver

@@ -4,8 +4,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "backend-host.h"
 #include "cuda/cuda-fixture.h"
+#include "host/backend.h"
 
 struct drv_program cu;
 struct fake_cuda fake;

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "cuda/fake-cuda.h"
 #include "support/fixture.h"
 

@@ -3,7 +3,7 @@
 #ifndef FAKE_CUDA_INSIDE_H
 #define FAKE_CUDA_INSIDE_H
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "cuda/fake-cuda.h"
 
 /* What the driver exports, so that what is defined agrees with what is looked up. */

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cuda/fake-cuda-inside.h"
-#include "host-device.h"
-#include "host-stream.h"
+#include "host/device.h"
+#include "host/streams.h"
 
 /* What cuMemAlloc() gave. */
 struct plain {

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "cuda/fake-cuda-inside.h"
-#include "host-capture.h"
-#include "host-stream.h"
+#include "host/capture.h"
+#include "host/streams.h"
 
 /* An event, and what it stands for. */
 struct CUevent_st {

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend-host.h"
-#include "backend.h"
+#include "backend/backend.h"
 #include "cuda/fake-cuda-inside.h"
-#include "host-device.h"
-#include "host-stream.h"
+#include "host/backend.h"
+#include "host/device.h"
+#include "host/streams.h"
 
 #define STACK_MAX 16
 

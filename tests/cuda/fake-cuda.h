@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "cuda/abi.h"
 
 struct host_left;
 

@@ -2,8 +2,8 @@
 /* A pool whose streams keep what they free, on the cuda backend: which calls of the driver are left. */
 #include <errno.h>
 
+#include "calls/pool.h"
 #include "cuda/cuda-fixture.h"
-#include "pool.h"
 
 static struct vpmm_pool *open_cached(void)
 {

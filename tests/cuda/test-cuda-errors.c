@@ -4,9 +4,9 @@
 #include <glib.h>
 #include <string.h>
 
-#include "amount.h"
 #include "cuda/cuda-fixture.h"
-#include "error.h"
+#include "util/amount.h"
+#include "util/error.h"
 
 /* What each operation is called with, and where it writes. */
 struct call {

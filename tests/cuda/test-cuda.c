@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "backend-host.h"
 #include "cuda/cuda-fixture.h"
+#include "host/backend.h"
 #include "host/conformance.h"
 
 #define THREADS 8

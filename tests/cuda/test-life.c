@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calls/pool.h"
 #include "cuda/cuda-fixture.h"
-#include "pool.h"
 
 /* A child that hangs is a failure; nothing else depends on how long this is. */
 #define HANGS_SECONDS 120

@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "calls/pool.h"
+#include "core/settings.h"
 #include "fuzz.h"
-#include "pool.h"
 #include "program.h"
-#include "settings.h"
 
 #define HEADER 2
 #define MOST_OPERATIONS 4000

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "core/settings.h"
 #include "fuzz.h"
-#include "settings.h"
 #include "support/fixture.h"
 
 struct input {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "program.h"
 
 #define MOST_CLEARED (3 * PAGE)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda-abi.h"
+#include "cuda/abi.h"
 #include "support/fixture.h"
 
 /* The driver; after gpu_ready(). */

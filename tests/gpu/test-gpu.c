@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "gpu/gpu-fixture.h"
 #include "host/conformance.h"
 

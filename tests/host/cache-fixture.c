@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "host/cache-fixture.h"
-#include "pool.h"
 
 void open_cached(struct fixture *f)
 {

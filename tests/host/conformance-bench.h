@@ -7,9 +7,9 @@
 #include <glib.h>
 #include <string.h>
 
-#include "backend.h"
-#include "error.h"
+#include "backend/backend.h"
 #include "host/conformance.h"
+#include "util/error.h"
 
 #define STREAM_LEGACY ((struct CUstream_st *)0x1)
 #define STREAM_PER_THREAD ((struct CUstream_st *)0x2)

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend-host.h"
-#include "backend.h"
-#include "error.h"
+#include "backend/backend.h"
+#include "host/backend.h"
+#include "util/error.h"
 #include "vpmm-host.h"
 
 #define MIB ((size_t)1 << 20)

@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "config.h"
-#include "pool.h"
 #include "support/fixture.h"
 
 #define THREADS 8

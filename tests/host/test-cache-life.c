@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "host/cache-fixture.h"
-#include "pool.h"
 
 /* A record that fails leaves the memory allocated, and the error is the record's. */
 static void test_record_fails(void)

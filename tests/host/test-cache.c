@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "host/cache-fixture.h"
-#include "pool.h"
 
 /*
  * The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages; the 40 MiB of one that is alone,

@@ -5,8 +5,8 @@
 /* As in builds for finding faults. */
 #define ASSUME_TESTED 1
 
-#include "gather-plan.h"
-#include "pool.h"
+#include "calls/pool.h"
+#include "policy/gather-plan.h"
 #include "support/fixture.h"
 
 static void each_extent_is_no_larger(struct fixture *f, size_t most)

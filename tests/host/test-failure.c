@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 static void test_exhausted(void)

@@ -4,10 +4,10 @@
 #include <glib.h>
 #include <string.h>
 
-#include "backend-host.h"
-#include "backend.h"
-#include "error.h"
+#include "backend/backend.h"
+#include "host/backend.h"
 #include "support/fixture.h"
+#include "util/error.h"
 
 #define SIZE ((size_t)64 << 20)
 #define THREADS 4

@@ -2,9 +2,9 @@
 /* Devices and memory of the host backend: its variables, its limits, and what is left when it is closed. */
 #include <sys/resource.h>
 
-#include "host-ranges.h"
 #include "host/host-bench.h"
-#include "sanitized.h"
+#include "host/ranges.h"
+#include "util/sanitized.h"
 
 static void test_defaults(void)
 {

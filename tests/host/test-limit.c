@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 #define MODES { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } }

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "order.h"
-#include "pool.h"
+#include "calls/pool.h"
+#include "core/wait-set.h"
 #include "support/fixture.h"
 
 static void open_packed(struct fixture *f)

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 #define PIECE ((size_t)POOL_PIECE)

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 /* What the driver did not take back is given back before more is created, and so the device has it. */

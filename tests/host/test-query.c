@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 static struct vpmm_forecast query(struct fixture *f, size_t size, struct CUstream_st *stream)

@@ -7,9 +7,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pool.h"
-#include "sanitized.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
+#include "util/sanitized.h"
 
 #define MOST_DESCRIPTORS 1024
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <malloc.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 /* Of so many rounds the second half must not need what the first did not. */

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "settings.h"
+#include "backend/backend.h"
+#include "core/settings.h"
 #include "support/fixture.h"
-#include "variables.h"
+#include "util/variables.h"
 
 static const char *const variables[] = {
 	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",

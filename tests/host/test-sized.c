@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "sized.h"
 #include "support/fixture.h"
+#include "util/sized.h"
 
 /* A structure of two versions, as this library would know it after a second release. */
 struct sample {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 #define THREADS 8

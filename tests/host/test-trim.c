@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
+#include "policy/trim.h"
 #include "support/fixture.h"
-#include "trim.h"
 
 static size_t trim(struct fixture *f, size_t keep)
 {

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 /* A pool, and a request that is going to take one particular way. */

@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "graph.h"
-#include "hold.h"
-#include "pool.h"
+#include "calls/pool.h"
+#include "pending/deferred-free.h"
+#include "pending/graph.h"
+#include "pending/users.h"
 #include "support/fixture.h"
-#include "use.h"
 
 /* Each kind of pool, and each way of it to serve a request. */
 static const struct kind {

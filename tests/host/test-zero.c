@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend.h"
-#include "pool.h"
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 #define SECRET 0x5a

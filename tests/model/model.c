@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "live.h"
+#include "calls/pool.h"
+#include "core/allocation.h"
 #include "model/model-work.h"
-#include "pool.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)

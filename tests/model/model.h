@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "support/fixture.h"
 
 struct model_allocation {

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "progress.h"
-#include "sanitized.h"
 #include "support/fixture.h"
+#include "util/sanitized.h"
 
 #define THREADS 8
 #define SOAK_STREAMS 16

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "calls/pool.h"
 #include "model/model.h"
-#include "pool.h"
 
 #define STEPS 4000
 #define MOST_LIVE 60

@@ -14,7 +14,7 @@ rm -f "$out"/*.found "$out/used"
 : >"$out/used"
 cd "$top_srcdir" || exit 1
 # shellcheck disable=SC2086 # names are words
-sources=$(ls lib/*.c tools/*.c tests/*/*.c | grep -v '^lib/cuda-check\.c$')
+sources=$(ls lib/*.c lib/*/*.c tools/*.c tests/*/*.c | grep -v '^lib/cuda/check\.c$')
 # The directory is any string.
 includes="-I$build -Iinclude -Ilib -Itools -Itests -DFAKE_CUDA_DIR=__FILE__"
 failed=0

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend-host.h"
-#include "pool.h"
+#include "calls/pool.h"
+#include "host/backend.h"
 #include "support/fixture.h"
 
 static void keep_log(void *data, int level, const char *message)

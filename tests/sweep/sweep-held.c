@@ -2,7 +2,7 @@
 /* More situations and actions: memory that others use, streams that go, captures, and memory that is cleared. */
 #include <errno.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "sweep/sweep-scenes.h"
 
 /* With so many streams, a pool looks for those that are idle when it meets another. */

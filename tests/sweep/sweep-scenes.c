@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "sweep/sweep-scenes.h"
 
 /* Actions: what they are about was left by the situation. */

@@ -3,7 +3,7 @@
 #ifndef SWEEP_SCENES_H
 #define SWEEP_SCENES_H
 
-#include "cache.h"
+#include "core/cache.h"
 #include "sweep/sweep.h"
 
 #define PACKED (SWEEP_PACKED | SWEEP_PACKED_UNCACHED)

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "pool.h"
+#include "calls/pool.h"
 #include "sweep/sweep.h"
 
 #define ERRORS_MAX 4

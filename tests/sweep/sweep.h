@@ -12,7 +12,7 @@
 
 #include <glib.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "host/conformance.h"
 #include "support/fixture.h"
 

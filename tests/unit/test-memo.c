@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What was decided before is found again in the same state, and only there. */
-#include "memo.h"
+#include "core/memo.h"
 #include "support/fixture.h"
 
 static void test_state(void)

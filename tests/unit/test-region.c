@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The region maps by themselves: what lies where, what fits best, what merges. No event is recorded here. */
-#include "address.h"
-#include "region.h"
+#include "core/region.h"
+#include "util/address.h"
 
 #define BASE UINT64_C(0x10000)
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "util/error.h"
+
+static int open_device(const struct backend_ops *ops, const int *device, struct backend **be)
+{
+	int ordinal;
+	int err;
+
+	if (device)
+		return ops->open(*device, be);
+	err = ops->current_device(&ordinal);
+	return err ? err : ops->open(ordinal, be);
+}
+
+/* Whether what is missing is a GPU, and not one device of several. */
+static bool lacks_gpu(const int *device)
+{
+	struct error_kept kept;
+	bool lacks;
+	int ordinal;
+
+	if (!device || !*device)
+		return true;
+	error_keep(&kept);
+	lacks = backend_cuda.current_device(&ordinal) == -ENODEV;
+	error_restore(&kept);
+	return lacks;
+}
+
+int backend_open(const char *name, const int *device, struct backend **be)
+{
+	struct error_kept kept;
+	int err;
+
+	if (!strcmp(name, backend_host.name))
+		return open_device(&backend_host, device, be);
+	error_keep(&kept);
+	err = open_device(&backend_cuda, device, be);
+	if ((err == -ENODEV || err == -ENOTSUP) && !strcmp(name, "auto")) {
+		error_restore(&kept);
+		return open_device(&backend_host, device, be);
+	}
+	if (err == -ENODEV && lacks_gpu(device))
+		error_hint(err, "without a GPU, VPMM_BACKEND=host (or backend \"host\" in struct vpmm_opts) serves "
+			   "from ordinary memory");
+	return err;
+}

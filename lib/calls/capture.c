@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+
+#include "calls/capture.h"
+#include "calls/pool.h"
+#include "calls/scrub.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "pending/deferred-free.h"
+#include "pending/graph.h"
+#include "pending/users.h"
+#include "util/error.h"
+
+/* A freed block serves a request that leaves no more than this part of it. */
+#define WASTE 8
+
+/* The per-thread handle means another stream in each thread. */
+static int compare_threads(const struct hold *x, const struct hold *y)
+{
+	if (x->handle != STREAM_PER_THREAD || pthread_equal(x->thread, y->thread))
+		return 0;
+	return (uintptr_t)x->thread < (uintptr_t)y->thread ? -1 : 1;
+}
+
+static int compare_freed(gconstpointer a, gconstpointer b)
+{
+	const struct hold *x = a, *y = b;
+	int threads;
+
+	if (x->handle != y->handle)
+		return (uintptr_t)x->handle < (uintptr_t)y->handle ? -1 : 1;
+	threads = compare_threads(x, y);
+	if (threads)
+		return threads;
+	if (x->region->size != y->region->size)
+		return x->region->size < y->region->size ? -1 : 1;
+	return x->region->addr < y->region->addr ? -1 : x->region->addr > y->region->addr;
+}
+
+/* What a capture has freed, of struct hold: by stream, size and address. */
+static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
+{
+	struct graph *graph = graph_get(pool, id);
+
+	if (!graph->freed)
+		graph->freed = g_tree_new(compare_freed);
+	return graph->freed;
+}
+
+int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
+{
+	int err;
+
+	err = pool->backend->ops->stream_capture(pool->backend, handle, id);
+	if (err)
+		return err;
+	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
+}
+
+/* What the stream has freed in this capture, if it fits. */
+static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
+{
+	struct region wanted = { .size = size };
+	struct hold key = { .region = &wanted, .handle = handle, .thread = pthread_self() };
+	GTreeNode *node = g_tree_lower_bound(capture_freed(pool, id), &key);
+	struct hold *hold = node ? g_tree_node_key(node) : NULL;
+
+	if (!hold || hold->handle != handle || compare_threads(hold, &key) ||
+	    hold->region->size - size > hold->region->size / WASTE)
+		return NULL;
+	return hold;
+}
+
+static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, uint64_t *addr)
+{
+	struct region *region = hold->region;
+	int err = 0;
+
+	if (pool->settings.scrub == VPMM_SCRUB_ALWAYS)
+		err = scrub_clear(pool, region->addr, region->size, hold->handle);
+	if (err)
+		return err;
+	g_tree_remove(capture_freed(pool, id), hold);
+	hold_drop(pool, hold);
+	for (guint i = 0; i < hold->graphs->len; i++)
+		use_add_graph(pool, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	hold_delete(hold);
+	cache_untake(region, true);
+	*addr = region->addr;
+	pool->counts.reuses++;
+	return 0;
+}
+
+static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
+			struct CUstream_st *handle)
+{
+	int err;
+
+	err = pool_malloc_regions(pool, addr, bytes, stream, handle);
+	if (!err && pool->settings.scrub)
+		err = scrub_malloc(pool, *addr, stream, handle);
+	return err;
+}
+
+/* Bytes that are taken from the regions: the driver's allocator would make what it serves a part of the graph itself. */
+static size_t capture_round(const struct vpmm_pool *pool, size_t size)
+{
+	size_t bytes = pool_round(pool, size);
+
+	return bytes ? bytes : pool_round(pool, pool->settings.page_size);
+}
+
+int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct stream *stream;
+	struct hold *hold;
+	size_t bytes;
+	uint64_t id;
+	int err;
+
+	err = capture_id(pool, handle, &id);
+	if (err)
+		return err;
+	if (pool->settings.page_size == SIZE_MAX)
+		return error_set(-ENOTSUP, "the stream is being captured, and the pool leaves every request to the "
+				 "driver");
+	if (size > SIZE_MAX / 4)
+		return error_set(-ENOMEM, "more than a device can address");
+	stream = stream_get_captured(&pool->streams, id);
+	pool_begin_central(pool, stream, handle);
+	bytes = capture_round(pool, size);
+	hold = capture_find(pool, id, bytes, handle);
+	err = hold ? capture_reuse(pool, hold, id, addr) : capture_take(pool, addr, bytes, stream, handle);
+	if (err)
+		return err;
+	use_add_graph(pool, *addr, id);
+	use_set_home(pool, *addr, handle);
+	cache_share(live_find(pool, *addr), true);
+	pool->counts.mallocs++;
+	return 0;
+}
+
+int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle)
+{
+	const struct use *use = use_find(pool, region ? region->addr : small->addr);
+	bool home = use_is_home(use, handle);
+	struct stream *stream;
+	struct hold *hold;
+	uint64_t id;
+	int err;
+
+	err = capture_id(pool, handle, &id);
+	if (err)
+		return err;
+	stream = stream_get_captured(&pool->streams, id);
+	pool_begin_central(pool, stream, handle);
+	err = hold_new(pool, region, small, use, stream->id, id, &hold);
+	if (err)
+		return err;
+	hold->handle = handle;
+	hold->thread = pthread_self();
+	hold_keep(pool, hold);
+	/* What others are still at, outside of the graph or on a branch of it, is not behind the stream for that. */
+	if (region && home && region->stream == stream)
+		g_tree_insert(capture_freed(pool, id), hold, hold);
+	pool->counts.frees++;
+	return 0;
+}
+
+int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *handle)
+{
+	struct event *event = NULL;
+	struct stream *stream;
+	int err;
+
+	err = stream_get(&pool->streams, handle, &stream);
+	if (err)
+		return err;
+	pool_begin_central(pool, stream, handle);
+	if (use_has_graph(pool, id))
+		err = stream_record(stream, handle, &event);
+	if (!err)
+		err = hold_retire_graph(pool, id, stream, handle);
+	if (!err) {
+		use_retire_graph(pool, id, stream, event);
+		graph_forget(pool, id);
+	}
+	event_unref(event);
+	return err;
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+
+#include "calls/check.h"
+#include "calls/pool.h"
+#include "pending/deferred-free.h"
+#include "pending/users.h"
+#include "util/error.h"
+
+/* What a walk over all regions has seen, to be held against the indices and the sums. */
+struct census {
+	struct vpmm_pool *pool;
+	const struct region_map *map;
+	size_t piece;
+	GHashTable *extents;
+	uint64_t bytes[REGION_KINDS];
+	uint64_t count[REGION_KINDS];
+	struct gaps gaps;
+	uint64_t passed;
+	uint64_t dead;
+	uint64_t guarded;
+	uint64_t zombies;
+};
+
+/* What the regions say of an extent. */
+struct shown {
+	uint64_t live;
+	uint64_t free;
+};
+
+static int broken(const struct region *region, const char *what)
+{
+	return error_set(-EUCLEAN, "region of %zu bytes at 0x%" PRIx64 " %s", region->size, region->addr, what);
+}
+
+static int check_place(const struct region *region, const struct chunk *chunk, uint64_t addr, size_t piece)
+{
+	if (region->chunk != chunk || region->addr != addr)
+		return broken(region, "does not start where its neighbour ends");
+	if (!region->size || region->size % piece)
+		return broken(region, "is not a multiple of what sizes are rounded up to");
+	if (region->next && region->next->prev != region)
+		return broken(region, "is not its neighbour's neighbour");
+	return 0;
+}
+
+static int check_merged(const struct census *census, const struct region *region)
+{
+	const struct region *next = region->next;
+
+	if (!next || next->kind != region->kind)
+		return 0;
+	if (region->kind == REGION_UNMAPPED)
+		return broken(region, "and the next are both unmapped, and not merged");
+	if (region->kind == REGION_FREE && region->stream == next->stream)
+		return broken(region, "and the next are free for one stream, and not merged");
+	if (region->kind == REGION_ZOMBIE && census->map->keeps && !region->event && !next->event &&
+	    !region->stray && !next->stray)
+		return broken(region, "and the next are zombies that nobody waits for, and not merged");
+	return 0;
+}
+
+static int check_indices(struct census *census, const struct region *region)
+{
+	const struct region_map *map = census->map;
+	const struct free_set *set = region->stream ? region->stream->free[map->set] : &map->unused;
+
+	switch (region->kind) {
+	case REGION_UNMAPPED:
+		if (g_tree_lookup(map->unmapped, region) != region)
+			return broken(region, "is unmapped, and not in the tree of holes");
+		break;
+	case REGION_MALLOC:
+		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
+			return broken(region, "is allocated, and not in the table of allocations");
+		if (census->pool->settings.cache && !region->block && !region->lent)
+			return broken(region, "is allocated, and its stream's cache does not know it");
+		break;
+	case REGION_FREE:
+		if (region->block)
+			return broken(region, "is free, and a block of a cache");
+		if (!set || g_tree_lookup(set->by_size, region) != region)
+			return broken(region, "is free, and not in its stream's tree");
+		if (map->keeps && !map->alone && region->stream && !event_pending(region->event))
+			return broken(region, "is free with its event passed, and still somebody's");
+		if (!map->keeps && region->stream && !event_pending(region->event)) {
+			census->passed++;
+			if (g_tree_lookup(map->passed, region) != region)
+				return broken(region, "is free with its event passed, and not in the tree of those");
+		}
+		break;
+	default:
+		break;
+	}
+	if (g_tree_lookup(map->by_addr, region) != (region->kind == REGION_MALLOC ? NULL : region))
+		return broken(region, "is not in the tree by address as long as it is not allocated");
+	return 0;
+}
+
+static int check_event(struct census *census, const struct region *region)
+{
+	bool freed = region->kind == REGION_FREE || region->kind == REGION_ZOMBIE;
+
+	if (region->kind == REGION_UNMAPPED && (region->event || region->stream))
+		return broken(region, "has a stream or an event that its kind does not have");
+	if (freed && region->event && region->event->stream != region->stream)
+		return broken(region, "has another stream's event");
+	if (event_pending(region->event)) {
+		census->guarded++;
+		census->zombies += region->kind == REGION_ZOMBIE;
+		if (!g_list_find(region->event->guarded.head, region))
+			return broken(region, "is not known to its event");
+	} else if (region->kind == REGION_ZOMBIE && (!census->map->keeps || region->stray)) {
+		census->dead++;
+	}
+	return 0;
+}
+
+static struct shown *shown_of(struct census *census, struct extent *extent)
+{
+	struct shown *shown = g_hash_table_lookup(census->extents, extent);
+
+	if (!shown) {
+		shown = g_new0(struct shown, 1);
+		g_hash_table_insert(census->extents, extent, shown);
+	}
+	return shown;
+}
+
+static int check_mapped(struct census *census, const struct region *region)
+{
+	uint64_t addr = region->addr, end = region->addr + region->size;
+	bool mapped = region->kind != REGION_UNMAPPED;
+
+	/* What is lent is allocated for the map that lends it, and counted there. */
+	if (region->chunk->lender)
+		return 0;
+	/* Holes are large; where one begins and ends tells enough. What is stray belongs to no extent. */
+	if (!mapped && (extent_place(&census->pool->extents, addr) || extent_place(&census->pool->extents, end - 1)))
+		return broken(region, "is unmapped, and an extent has a place there");
+	if (!mapped || region->kind == REGION_ZOMBIE)
+		return 0;
+	while (addr < end) {
+		struct place *place = extent_place(&census->pool->extents, addr);
+		struct shown *shown;
+		uint64_t stop;
+
+		if (!place || addr < place->addr || addr - place->addr >= place->extent->size)
+			return broken(region, "is mapped, and not covered by extents");
+		stop = MIN(end, place->addr + place->extent->size);
+		shown = shown_of(census, place->extent);
+		if (region->kind == REGION_MALLOC)
+			shown->live += stop - addr;
+		else
+			shown->free += stop - addr;
+		addr = stop;
+	}
+	return 0;
+}
+
+static int check_chunk(struct census *census, const struct chunk *chunk)
+{
+	uint64_t addr = chunk->addr;
+	int err;
+
+	/* Places are found by the number of their page. */
+	if (!chunk->lender && addr % census->pool->settings.page_size)
+		return error_set(-EUCLEAN, "the chunk at 0x%" PRIx64 " does not begin with a page", addr);
+	for (const struct region *region = chunk->first; region; region = region->next) {
+		err = check_place(region, chunk, addr, census->piece);
+		if (!err)
+			err = check_merged(census, region);
+		if (!err)
+			err = check_indices(census, region);
+		if (!err)
+			err = check_event(census, region);
+		if (!err)
+			err = check_mapped(census, region);
+		if (err)
+			return err;
+		census->bytes[region->kind] += region->size;
+		census->count[region->kind]++;
+		if (region->kind == REGION_FREE)
+			gaps_add(&census->gaps, region->size);
+		addr += region->size;
+	}
+	if (addr != chunk->addr + chunk->size)
+		return error_set(-EUCLEAN, "the regions of the chunk at 0x%" PRIx64 " do not fill it", chunk->addr);
+	return 0;
+}
+
+static int expect(uint64_t seen, uint64_t kept, const char *what)
+{
+	if (seen == kept)
+		return 0;
+	return error_set(-EUCLEAN, "%s: %" PRIu64 " are there, %" PRIu64 " are kept", what, seen, kept);
+}
+
+static int check_ages(const GQueue *queue, const char *what)
+{
+	uint64_t last = 0;
+
+	for (const GList *link = queue->head; link; link = link->next) {
+		const struct region *region = link->data;
+
+		if (region->id < last)
+			return error_set(-EUCLEAN, "%s are not in the order of their age", what);
+		last = region->id;
+	}
+	return 0;
+}
+
+static int check_set(const struct free_set *set, uint64_t *free_count)
+{
+	int err;
+
+	if (!set)
+		return 0;
+	*free_count += (uint64_t)g_tree_nnodes(set->by_size);
+	err = expect((uint64_t)g_tree_nnodes(set->by_size), set->by_age.length, "free regions of a stream by age");
+	return err ? err : check_ages(&set->by_age, "free regions of a stream");
+}
+
+static int check_sets(const struct census *census)
+{
+	uint64_t free_count = (uint64_t)g_tree_nnodes(census->map->unused.by_size);
+	struct stream *stream;
+	GHashTableIter iter;
+	int err;
+
+	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
+		err = check_set(stream->free[census->map->set], &free_count);
+		if (err)
+			return err;
+	}
+	return expect(census->count[REGION_FREE], free_count, "free regions of all streams");
+}
+
+static int check_streams(const struct census *census)
+{
+	uint64_t guarded = 0, zombies = 0, busy = 0;
+	struct stream *stream;
+	GHashTableIter iter;
+	int err;
+
+	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
+		zombies += stream->zombies;
+		busy += !g_queue_is_empty(&stream->pending);
+		for (GList *link = stream->pending.head; link; link = link->next)
+			guarded += ((struct event *)link->data)->guarded.length;
+	}
+	err = expect(census->guarded, guarded, "regions with pending events");
+	if (!err)
+		err = expect(census->zombies, zombies, "zombies with pending events");
+	if (!err)
+		err = expect(busy, census->pool->streams.busy.length, "streams with pending events");
+	return err;
+}
+
+static int check_gaps(const struct census *census)
+{
+	const struct gaps *seen = &census->gaps, *kept = &census->map->gaps;
+	int err = 0;
+
+	for (size_t i = 0; i < GAPS_CLASSES && !err; i++) {
+		err = expect(seen->count[i], kept->count[i], "gaps of a class");
+		if (!err)
+			err = expect(seen->bytes[i], kept->bytes[i], "bytes of gaps of a class");
+	}
+	return err;
+}
+
+static int check_sums(const struct census *census)
+{
+	static const char *const kinds[REGION_KINDS] = {
+		[REGION_UNMAPPED] = "bytes unmapped",
+		[REGION_MALLOC] = "bytes allocated",
+		[REGION_FREE] = "bytes free",
+		[REGION_ZOMBIE] = "bytes of zombies",
+	};
+	const struct region_map *map = census->map;
+	uint64_t count = 0;
+	int err;
+
+	for (int kind = 0; kind < REGION_KINDS; kind++) {
+		err = expect(census->bytes[kind], map->bytes[kind], kinds[kind]);
+		if (err)
+			return err;
+		count += census->count[kind];
+	}
+	err = expect(count, map->count, "regions");
+	if (!err)
+		err = expect(count - census->count[REGION_MALLOC], (uint64_t)g_tree_nnodes(map->by_addr),
+			     "regions by address that are not allocated");
+	if (!err)
+		err = expect(census->count[REGION_MALLOC], g_hash_table_size(map->mallocs), "allocations");
+	if (!err)
+		err = expect(census->count[REGION_UNMAPPED], (uint64_t)g_tree_nnodes(map->unmapped), "holes");
+	if (!err)
+		err = expect(census->passed, (uint64_t)g_tree_nnodes(map->passed), "free regions past their events");
+	if (!err)
+		err = expect(census->count[REGION_FREE], map->by_age.length, "free regions by age");
+	if (!err)
+		err = check_ages(&map->by_age, "free regions");
+	if (!err)
+		err = check_gaps(census);
+	if (!err)
+		err = expect(census->dead, map->dead.length, "zombies to be unmapped");
+	return err ? err : check_sets(census);
+}
+
+static int check_map(struct census *census, const struct region_map *map, size_t piece)
+{
+	struct census sums = { .pool = census->pool, .map = map, .piece = piece, .extents = census->extents };
+	int err = 0;
+
+	for (guint i = 0; i < map->chunks->len && !err; i++)
+		err = check_chunk(&sums, map->chunks->pdata[i]);
+	if (!err)
+		err = check_sums(&sums);
+	census->guarded += sums.guarded;
+	census->zombies += sums.zombies;
+	return err;
+}
+
+/* Each byte of an extent is allocated or free at one of its places, and only there. */
+static int check_extents(struct census *census)
+{
+	const struct extent_map *map = &census->pool->extents;
+	uint64_t whole = 0, stuck = 0, bytes = 0, places = 0;
+	int err;
+
+	for (GList *link = map->all.head; link; link = link->next) {
+		struct extent *extent = link->data;
+		const struct shown *shown = shown_of(census, extent);
+
+		err = expect(shown->live + shown->free, extent->size, "bytes of an extent");
+		if (!err && extent->counts)
+			err = expect(shown->live, extent->live, "bytes allocated of an extent");
+		if (err)
+			return err;
+		bytes += extent->size;
+		if (extent->counts && extent->live)
+			stuck += extent->size - extent->live;
+		else if (extent->counts)
+			whole += extent->size;
+		for (const struct place *place = extent->places; place; place = place->next)
+			places++;
+	}
+	err = expect(bytes, map->bytes, "bytes of all extents");
+	if (!err)
+		err = expect(whole, map->whole_bytes, "bytes of whole extents");
+	if (!err)
+		err = expect(stuck, map->stuck_bytes, "bytes that are stuck");
+	if (!err)
+		err = expect(places, map->places, "places of extents");
+	return err;
+}
+
+static int check_small(const struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+	struct small *small;
+	GHashTableIter iter;
+	int err;
+
+	g_hash_table_iter_init(&iter, pool->small);
+	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&small))
+		bytes += small->size;
+	err = expect(bytes, pool->small_live, "bytes of small allocations");
+	return err ? err : expect(bytes, pool->extents.apart, "bytes of small allocations that count for the limit");
+}
+
+int check_pool(struct vpmm_pool *pool)
+{
+	struct census census = { .pool = pool };
+	int err;
+
+	census.extents = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+	err = check_map(&census, &pool->regions, pool->settings.paged ? pool->settings.page_size : POOL_PIECE);
+	if (!err)
+		err = check_map(&census, &pool->spans, POOL_PIECE);
+	if (!err)
+		err = check_extents(&census);
+	if (!err)
+		err = check_streams(&census);
+	if (!err)
+		err = check_small(pool);
+	if (!err)
+		err = hold_check(pool);
+	if (!err)
+		err = use_check(pool);
+	if (!err)
+		err = cache_check(pool);
+	g_hash_table_destroy(census.extents);
+	return err;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The invariants of the caches. All of it is under the lock of the pool. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "pending/users.h"
+#include "util/error.h"
+
+static int broken(const struct block *block, const char *what)
+{
+	return error_set(-EUCLEAN, "block at 0x%" PRIx64 " of the cache of stream %" PRIu64 " %s", block->addr,
+			 block->cache->stream->id, what);
+}
+
+static int expect(const struct cache *cache, uint64_t seen, uint64_t kept, const char *what)
+{
+	if (seen == kept)
+		return 0;
+	return error_set(-EUCLEAN, "%s of the cache of stream %" PRIu64 ": %" PRIu64 " are there, %" PRIu64 " are kept",
+			 what, cache->stream->id, seen, kept);
+}
+
+static int check_block(struct vpmm_pool *pool, const struct cache *cache, const struct block *block)
+{
+	const struct region *region = block->region->held ? block->region : live_find(pool, block->addr);
+
+	if (!region || region != block->region || region->block != block)
+		return broken(block, "has not the region there");
+	if (block->cache != cache || region->stream != cache->stream)
+		return broken(block, "belongs to another stream");
+	if (block->freed > cache->freed)
+		return broken(block, "was freed later than anything");
+	if (block->over && (block->state == BLOCK_CACHED || block->state == BLOCK_STRANDED))
+		return broken(block, "is free, and larger than what was asked for");
+	if (block->state == BLOCK_STRANDED)
+		return block->event ? 0 : broken(block, "has no event");
+	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
+		return broken(block, "is in the bin of another size");
+	if (block->state == BLOCK_TAKEN && !region->held)
+		return broken(block, "is being freed by nobody");
+	if (!region->held != (block->state != BLOCK_TAKEN))
+		return broken(block, "is held, and not taken");
+	return block->state == BLOCK_SHARED && !use_find(pool, block->addr) ?
+	       broken(block, "is shared with nobody") : 0;
+}
+
+static int check_bins(const struct cache *cache)
+{
+	uint64_t blocks = 0, count = 0, lent = 0, bytes = 0, listed = 0, marks = 0;
+	int err;
+
+	for (unsigned int i = 0; i < CACHE_CLASSES; i++) {
+		for (const struct bin *bin = cache->listed[i]; bin; bin = bin->next)
+			listed += bin->class == i;
+		if (!cache->listed[i] != !(cache->classes[i / 64] >> i % 64 & 1))
+			return error_set(-EUCLEAN, "class %u of the cache of stream %" PRIu64 " is not told apart from "
+					 "those that are empty", i, cache->stream->id);
+	}
+
+	for (size_t i = 0; i <= cache->bins.mask; i++) {
+		const struct bin *bin = cache->bins.slots[i].value;
+		uint64_t later = UINT64_MAX;
+
+		for (const struct block *block = bin ? bin->top : NULL; block; block = block->next) {
+			if (block->state != BLOCK_CACHED || block->bin != bin || block->freed >= later)
+				return broken(block, "is in a bin, and not cached there in the order of frees");
+			later = block->freed;
+			count++;
+			lent += block->lent;
+			bytes += bin->size;
+		}
+		blocks += bin ? bin->blocks : 0;
+		marks += bin && bin->link;
+		if (bin && bin->link && *bin->link != bin)
+			return error_set(-EUCLEAN, "a bin is listed elsewhere than it knows");
+		if (bin && bin->top && !bin->link)
+			return broken(bin->top, "is cached, and its bin is not listed");
+	}
+	err = expect(cache, listed, marks, "bins that may have cached blocks");
+	if (!err)
+		err = expect(cache, blocks, cache->blocks.used, "blocks in bins");
+	if (!err)
+		err = expect(cache, count, cache->count, "cached blocks");
+	if (!err)
+		err = expect(cache, lent, cache->lent, "cached blocks that are lent");
+	if (!err)
+		err = expect(cache, bytes, cache->bytes, "cached bytes");
+	return err;
+}
+
+static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
+{
+	uint64_t cached = 0, unmarked = 0, stranded = 0, over = 0, limit;
+	int err = 0;
+
+	for (size_t i = 0; i <= cache->blocks.mask && !err; i++) {
+		const struct block *block = cache->blocks.slots[i].value;
+
+		if (!block)
+			continue;
+		err = check_block(pool, cache, block);
+		if (err)
+			return err;
+		cached += block->state == BLOCK_CACHED;
+		over += block->over;
+		unmarked += block->freed > cache->marked ? block->bin->size : 0;
+	}
+	for (const struct block *block = cache->stranded; block; block = block->next) {
+		err = check_block(pool, cache, block);
+		if (err)
+			return err;
+		stranded += block->region->size;
+		unmarked += block->freed > cache->marked ? block->region->size : 0;
+	}
+	err = check_bins(cache);
+	if (!err)
+		err = expect(cache, cached, cache->count, "blocks in the state of cached ones");
+	if (!err)
+		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
+	if (!err)
+		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
+	if (!err)
+		err = expect(cache, over, cache->over, "bytes more than was asked for");
+	if (!err && cache->lowest > cache->bytes)
+		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " had %" PRIu64 " bytes at least, and has %"
+				PRIu64, cache->stream->id, cache->lowest, cache->bytes);
+	/* The first stream may have been the only one when it was last called. */
+	limit = cache->stream->first ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
+	if (!err && !cache->legacy && cache->unmarked > limit)
+		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " has %" PRIu64 " bytes unmarked, and a limit "
+				"of %" PRIu64, cache->stream->id, cache->unmarked, limit);
+	return err;
+}
+
+int cache_check(struct vpmm_pool *pool)
+{
+	GHashTableIter iter;
+	gpointer stream;
+	int err = 0;
+
+	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		err = check_cache(pool, cache);
+		pthread_mutex_unlock(&cache->lock);
+	}
+	return err;
+}

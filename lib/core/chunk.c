@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
+#include "calls/pool.h"
+#include "core/chunk.h"
+#include "util/error.h"
+#include "util/room.h"
+
+int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole)
+{
+	struct backend *be = pool->backend;
+	size_t page_size = pool->settings.page_size;
+	/* The device aligns to powers of two only; what is in front of a page is left. */
+	size_t align = page_size & -page_size, spare = page_size - align;
+	size_t wanted = MAX(pool->settings.va_size, needed);
+	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
+	bool limited = size < wanted;
+	struct error_kept kept;
+	uint64_t base, addr;
+	int err;
+
+	err = room_check(size + spare, map == &pool->spans);
+	if (err)
+		return error_add(err, "reserving %zu bytes of address space", size);
+	error_keep(&kept);
+	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed)
+		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
+	if (err)
+		return error_add(err, "reserving %zu bytes of address space", size);
+	error_restore(&kept);
+	room_add(size + spare);
+	addr = (base + page_size - 1) / page_size * page_size;
+	if (size < wanted)
+		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
+			wanted, limited ? ", to leave room for the rest of the process within RLIMIT_AS" : "");
+	else
+		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
+			size, addr);
+	*hole = region_add_chunk(map, addr, size);
+	(*hole)->chunk->reserved = base;
+	(*hole)->chunk->spare = spare;
+	return 0;
+}
+
+int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, struct region **hole)
+{
+	*hole = region_find_unmapped(map, size);
+	return *hole ? 0 : chunk_add(pool, map, size, hole);
+}
+
+static int chunk_give_back(struct backend *be, const struct chunk *chunk)
+{
+	int err = be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+
+	if (!err)
+		room_sub(chunk->size + chunk->spare);
+	return err;
+}
+
+void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (!chunk_give_back(be, chunk))
+		region_remove_chunk(chunk->map, chunk);
+	error_restore(&kept);
+}
+
+void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
+{
+	struct backend *be = pool->backend;
+
+	for (guint i = 0; i < map->chunks->len; i++) {
+		struct chunk *chunk = map->chunks->pdata[i];
+
+		/* There is no later call that could try again. */
+		if (!chunk->lender && chunk_give_back(be, chunk))
+			chunk_give_back(be, chunk);
+	}
+}

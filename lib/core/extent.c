@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
+#include "backend/backend.h"
+#include "core/extent.h"
+#include "util/address.h"
+#include "util/amount.h"
+#include "util/error.h"
+
+/* One extent of this many bytes takes much longer to create than to ask whether the device has them. */
+#define MUCH ((size_t)1 << 30)
+
+/* Performs one operation of the backend, counted and timed. */
+#define TIMED(map, counter, op, ...) \
+	({ \
+		const struct backend_ops *ops_ = (map)->backend->ops; \
+		uint64_t start_ = ops_->now((map)->backend); \
+		int err_ = ops_->op((map)->backend, __VA_ARGS__); \
+		(map)->calls.ns += ops_->now((map)->backend) - start_; \
+		(map)->calls.counter++; \
+		err_; \
+	})
+
+void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
+{
+	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
+	map->page_shift = page_size & (page_size - 1) ? 0 : g_bit_storage(page_size) - 1;
+	map->active = address_table_new(g_free);
+	map->stray = g_ptr_array_new();
+	g_queue_init(&map->all);
+	g_queue_init(&map->whole);
+}
+
+struct extent_block *extent_block(struct extent_map *map, uint64_t number)
+{
+	struct extent_block **near = &map->near[number % EXTENT_NEAR];
+
+	*near = g_hash_table_lookup(map->active, &number);
+	return *near;
+}
+
+struct place *extent_place(struct extent_map *map, uint64_t addr)
+{
+	uint64_t page = extent_page(map, addr);
+	struct extent_block *block = extent_block_of(map, page);
+
+	return block ? block->places[page % EXTENT_BLOCK] : NULL;
+}
+
+/* Of all pages of a place, once the place has come or before it goes. */
+static void place_enter(struct extent_map *map, const struct place *place, struct place *value)
+{
+	uint64_t page = place->addr / map->page_size, end = page + place->extent->size / map->page_size;
+
+	while (page < end) {
+		uint64_t stop = MIN(end, (page / EXTENT_BLOCK + 1) * EXTENT_BLOCK);
+		struct extent_block *block = extent_block_of(map, page);
+
+		if (!block) {
+			block = g_new0(struct extent_block, 1);
+			block->number = page / EXTENT_BLOCK;
+			g_hash_table_insert(map->active, &block->number, block);
+		}
+		block->used = value ? block->used + (stop - page) : block->used - (stop - page);
+		for (uint64_t i = page; i < stop; i++)
+			block->places[i % EXTENT_BLOCK] = value;
+		if (!block->used) {
+			map->near[block->number % EXTENT_NEAR] = NULL;
+			g_hash_table_remove(map->active, &block->number);
+		}
+		page = stop;
+	}
+}
+
+static void extent_delete(struct extent_map *map, struct extent *extent)
+{
+	g_clear_pointer(&extent->owners, g_tree_unref);
+	if (TIMED(map, releases, release, extent->handle)) {
+		g_ptr_array_add(map->stray, extent);
+		return;
+	}
+	map->held -= extent->size;
+	g_free(extent);
+}
+
+static void extent_make_whole(struct extent_map *map, struct extent *extent)
+{
+	map->whole_bytes += extent->size;
+	g_queue_push_tail_link(&map->whole, &extent->whole);
+}
+
+static void extent_break_whole(struct extent_map *map, struct extent *extent)
+{
+	map->whole_bytes -= extent->size;
+	g_queue_unlink(&map->whole, &extent->whole);
+}
+
+static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
+{
+	struct place *place = g_new(struct place, 1);
+
+	if (!extent->all.data) {
+		extent->all.data = extent;
+		g_queue_push_tail_link(&map->all, &extent->all);
+		map->bytes += extent->size;
+		if (extent->counts)
+			extent_make_whole(map, extent);
+	}
+	*place = (struct place){ .addr = addr, .extent = extent, .next = extent->places };
+	extent->places = place;
+	map->places++;
+	place_enter(map, place, place);
+}
+
+static void extent_remove_place(struct extent_map *map, struct place *place)
+{
+	struct extent *extent = place->extent;
+	struct place **link = &extent->places;
+
+	while (*link != place)
+		link = &(*link)->next;
+	*link = place->next;
+	map->places--;
+	place_enter(map, place, NULL);
+	g_free(place);
+}
+
+void extent_map_clear(struct extent_map *map)
+{
+	GList *link;
+
+	while ((link = g_queue_pop_head_link(&map->all))) {
+		struct extent *extent = link->data;
+
+		while (extent->places)
+			extent_remove_place(map, extent->places);
+		extent_delete(map, extent);
+	}
+	/* This is the last try; what the driver does not take back now is lost. */
+	for (guint i = 0; i < map->stray->len; i++) {
+		struct extent *stray = map->stray->pdata[i];
+
+		TIMED(map, releases, release, stray->handle);
+		g_free(stray);
+	}
+	g_ptr_array_free(map->stray, TRUE);
+	g_hash_table_destroy(map->active);
+}
+
+void extent_retry_stray(struct extent_map *map)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (guint i = map->stray->len; i > 0; i--) {
+		struct extent *stray = map->stray->pdata[i - 1];
+
+		if (TIMED(map, releases, release, stray->handle))
+			continue;
+		g_ptr_array_remove_index_fast(map->stray, i - 1);
+		map->held -= stray->size;
+		g_free(stray);
+	}
+	error_restore(&kept);
+}
+
+uint64_t extent_room(const struct extent_map *map)
+{
+	uint64_t taken = map->held + map->apart;
+
+	if (map->limit == UINT64_MAX)
+		return UINT64_MAX;
+	return map->limit > taken ? map->limit - taken : 0;
+}
+
+int extent_judge_limit(struct extent_map *map, size_t size)
+{
+	/* What the driver would not take back counts, and it may by now. */
+	if (size > extent_room(map))
+		extent_retry_stray(map);
+	if (size <= extent_room(map))
+		return 0;
+	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
+			 amount(map->held + map->apart).text, amount(map->limit).text);
+}
+
+/*
+ * A request that the device cannot serve must not take what it has in the meantime: others share the device. The driver
+ * refuses a single extent without taking anything, so only what comes in several pieces has to be asked for, which costs
+ * less than the second piece does.
+ */
+static int judge_device(struct extent_map *map, size_t size)
+{
+	struct backend_info info;
+	int err;
+
+	err = map->backend->ops->info(map->backend, &info);
+	if (err || info.memory_free >= size)
+		return err;
+	return error_set(-ENOMEM, "device memory: %s needed, %s free", amount(size).text,
+			 amount(info.memory_free).text);
+}
+
+int extent_judge(struct extent_map *map, size_t size, size_t first)
+{
+	int err;
+
+	/* Memory that the driver did not take back would be created once more. */
+	extent_retry_stray(map);
+	err = extent_judge_limit(map, size);
+	if (!err && (size > first || size >= MUCH))
+		err = judge_device(map, size);
+	return err;
+}
+
+/* What was created lately, and is mapped nowhere yet. */
+static size_t bytes_without_place(const GPtrArray *extents)
+{
+	size_t bytes = 0;
+
+	for (guint i = 0; i < extents->len; i++) {
+		const struct extent *extent = extents->pdata[i];
+
+		bytes += extent->places ? 0 : extent->size;
+	}
+	return bytes;
+}
+
+int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
+{
+	guint first = extents->len;
+	uint64_t handle;
+	size_t created;
+	int err;
+
+	for (size_t done = 0; done < size; done += piece) {
+		struct extent *extent;
+
+		piece = MIN(piece, size - done);
+		err = TIMED(map, creates, create, piece, &handle);
+		if (err)
+			goto err_release;
+		map->held += piece;
+		extent = g_new0(struct extent, 1);
+		extent->size = piece;
+		extent->handle = handle;
+		extent->counts = counts;
+		extent->whole.data = extent;
+		g_ptr_array_add(extents, extent);
+	}
+	return 0;
+
+err_release:
+	/* What is said to be in use has that in it. */
+	created = bytes_without_place(extents);
+	if (created)
+		error_add(err, "with %s created", amount(created).text);
+	extent_release(map, extents, first);
+	return err;
+}
+
+void extent_release(struct extent_map *map, GPtrArray *extents, guint first)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (guint i = first; i < extents->len; i++)
+		extent_delete(map, extents->pdata[i]);
+	error_restore(&kept);
+	g_ptr_array_set_size(extents, first);
+}
+
+void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents)
+{
+	uint64_t end = addr + size;
+
+	while (addr < end) {
+		struct extent *extent = extent_place_mapped(map, addr)->extent;
+
+		g_ptr_array_add(extents, extent);
+		addr += extent->size;
+	}
+}
+
+/* An extent of which so many bytes more, or fewer, are allocated. */
+static void extent_set_live(struct extent_map *map, struct extent *extent, size_t live)
+{
+	if (extent->live)
+		map->stuck_bytes -= extent->size - extent->live;
+	else
+		extent_break_whole(map, extent);
+	extent->live = live;
+	if (extent->live)
+		map->stuck_bytes += extent->size - extent->live;
+	else
+		extent_make_whole(map, extent);
+}
+
+/* Whether an extent is whole now whose free bytes may be free at more than one place. */
+static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t size, bool more)
+{
+	uint64_t end = addr + size;
+	bool split = false;
+
+	while (addr < end) {
+		struct place *place = extent_place_mapped(map, addr);
+		struct extent *extent = place->extent;
+		uint64_t stop = MIN(end, place->addr + extent->size);
+
+		extent_set_live(map, extent, more ? extent->live + (stop - addr) : extent->live - (stop - addr));
+		split |= extent->split && !extent->live;
+		addr = stop;
+	}
+	return split;
+}
+
+void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	extent_change_live(map, addr, size, true);
+}
+
+bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
+{
+	return extent_change_live(map, addr, size, false);
+}
+
+int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left)
+{
+	struct error_kept kept;
+	size_t mapped = 0;
+	int err = 0;
+
+	for (guint i = 0; i < extents->len; i++) {
+		struct extent *extent = extents->pdata[i];
+
+		err = TIMED(map, maps, map, addr + mapped, extent->size, extent->handle);
+		if (err)
+			goto err_unmap;
+		mapped += extent->size;
+	}
+	err = TIMED(map, accesses, access, addr, mapped);
+	if (err)
+		goto err_unmap;
+	return 0;
+
+err_unmap:
+	error_keep(&kept);
+	*left = mapped && extent_unmap(map, addr, mapped, NULL) ? mapped : 0;
+	error_restore(&kept);
+	return err;
+}
+
+void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents)
+{
+	for (guint i = 0; i < extents->len; i++) {
+		struct extent *extent = extents->pdata[i];
+
+		extent_add_place(map, extent, addr);
+		addr += extent->size;
+	}
+}
+
+int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct backend_event *guard)
+{
+	uint64_t end = addr + size;
+	int err;
+
+	err = TIMED(map, unmaps, unmap, addr, size, guard);
+	if (err)
+		return err;
+	while (addr < end) {
+		struct place *place = extent_place(map, addr);
+
+		addr += place ? place->extent->size : map->page_size;
+		if (place)
+			extent_remove_place(map, place);
+	}
+	return 0;
+}
+
+int extent_drop(struct extent_map *map, struct extent *extent)
+{
+	int err;
+
+	err = extent_unmap(map, extent->places->addr, extent->size, NULL);
+	if (err)
+		return err;
+	g_queue_unlink(&map->all, &extent->all);
+	if (extent->counts)
+		extent_break_whole(map, extent);
+	map->bytes -= extent->size;
+	map->given_back += extent->size;
+	extent_delete(map, extent);
+	return 0;
+}

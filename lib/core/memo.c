@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <glib.h>
+#include <stdbool.h>
+
+#include "core/memo.h"
+
+/* What there is room for at first. */
+#define LEAST 1024
+
+/* A row for so many decisions: half of what it has room for, as they do not spread evenly. */
+#define OF_ROW (MEMO_WAYS / 2)
+
+/* A slot is the upper bits of the key, one that says that it is taken, and where the decision is. */
+#define TAKEN ((uint32_t)1 << 31)
+#define WHERE (MEMO_MOST - 1)
+
+/* A slot that was taken, so that a search goes on behind it. */
+#define EMPTIED 1
+
+/* From this bit on, a key says with which slot it begins. */
+#define OWN_SLOT 60
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= UINT64_C(0xff51afd7ed558ccd);
+	x ^= x >> 33;
+	x *= UINT64_C(0xc4ceb9fe1a85ec53);
+	return x ^ x >> 33;
+}
+
+/* The sum of what each allocation is worth does not mind in which order they came. */
+static uint64_t worth(uint64_t addr, size_t size)
+{
+	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
+}
+
+static uint64_t key_of(const struct memo *memo, size_t size)
+{
+	return memo->state ^ mix(size);
+}
+
+static struct memo_row *row_of(const struct memo *memo, uint64_t key)
+{
+	return &memo->rows[key & memo->row_mask];
+}
+
+static uint32_t slot_of(uint64_t key, uint32_t where)
+{
+	return TAKEN | ((uint32_t)(key >> 32) & ~TAKEN & ~WHERE) | where;
+}
+
+/* How many decisions came after one. */
+static uint32_t age_of(const struct memo *memo, uint32_t where)
+{
+	return (uint32_t)(memo->count - 1 - where) & memo->mask;
+}
+
+static void table_make(struct memo *memo)
+{
+	memo->row_mask = (memo->mask + 1) / OF_ROW - 1;
+	memo->rows = g_aligned_alloc0(memo->row_mask + 1, sizeof(*memo->rows), sizeof(*memo->rows));
+}
+
+void memo_init(struct memo *memo)
+{
+	*memo = (struct memo){ .mask = LEAST - 1 };
+	memo->log = g_new(struct decision, LEAST);
+	table_make(memo);
+}
+
+void memo_clear(struct memo *memo)
+{
+	g_aligned_free(memo->rows);
+	g_free(memo->log);
+}
+
+void memo_enter(struct memo *memo, uint64_t addr, size_t size)
+{
+	memo->state += worth(addr, size);
+}
+
+void memo_leave(struct memo *memo, uint64_t addr, size_t size)
+{
+	memo->state -= worth(addr, size);
+}
+
+/* The slot that says where a decision is; NULL: none does. Each key begins elsewhere in its row, at its own slot. */
+static uint32_t *find_slot(const struct memo *memo, uint64_t key)
+{
+	uint32_t *slots = row_of(memo, key)->slots, wanted = slot_of(key, 0);
+	unsigned int i = key >> OWN_SLOT;
+
+	for (unsigned int n = 0; n < MEMO_WAYS && slots[i % MEMO_WAYS]; n++, i++) {
+		uint32_t slot = slots[i % MEMO_WAYS];
+
+		if ((slot & ~WHERE) == wanted && memo->log[slot & WHERE].key == key)
+			return &slots[i % MEMO_WAYS];
+	}
+	return NULL;
+}
+
+/* The first that is empty; there is none: the one whose decision is the oldest. */
+static void add_slot(struct memo *memo, uint64_t key, uint32_t where)
+{
+	uint32_t *slots = row_of(memo, key)->slots;
+	unsigned int i = key >> OWN_SLOT, best = 0;
+
+	for (unsigned int n = 0; n < MEMO_WAYS; n++, i++) {
+		if (slots[i % MEMO_WAYS] & TAKEN)
+			continue;
+		slots[i % MEMO_WAYS] = slot_of(key, where);
+		return;
+	}
+	for (i = 1; i < MEMO_WAYS; i++) {
+		if (age_of(memo, slots[i] & WHERE) > age_of(memo, slots[best] & WHERE))
+			best = i;
+	}
+	slots[best] = slot_of(key, where);
+}
+
+static void memo_grow(struct memo *memo)
+{
+	memo->mask = 4 * memo->mask + 3;
+	memo->log = g_renew(struct decision, memo->log, memo->mask + 1);
+	g_aligned_free(memo->rows);
+	table_make(memo);
+	for (uint32_t i = 0; i < memo->count; i++)
+		add_slot(memo, memo->log[i].key, i);
+}
+
+/* The table does not find a decision any more. */
+static void forget(struct memo *memo, uint32_t where)
+{
+	uint32_t *slot = find_slot(memo, memo->log[where].key);
+
+	if (slot && (*slot & WHERE) == where)
+		*slot = EMPTIED;
+}
+
+static void append(struct memo *memo, uint64_t key, uint64_t addr)
+{
+	uint32_t where;
+
+	if (memo->count > memo->mask && memo->mask < MEMO_MOST - 1)
+		memo_grow(memo);
+	else if (memo->count > memo->mask)
+		forget(memo, memo->count & memo->mask);
+	where = memo->count++ & memo->mask;
+	memo->log[where] = (struct decision){ .key = key, .addr = addr };
+	add_slot(memo, key, where);
+	/* The row that the next one makes room in comes nearer meanwhile. */
+	if (memo->count > memo->mask)
+		__builtin_prefetch(row_of(memo, memo->log[memo->count & memo->mask].key));
+}
+
+uint64_t memo_find(struct memo *memo, size_t size)
+{
+	uint64_t key = key_of(memo, size), addr;
+	uint32_t where = memo->next & memo->mask;
+
+	if (memo->next >= memo->count || memo->log[where].key != key) {
+		uint32_t *slot = find_slot(memo, key);
+
+		memo->absent = slot ? 0 : key;
+		if (!slot)
+			return 0;
+		where = *slot & WHERE;
+	}
+	memo->next = memo->count - age_of(memo, where);
+	addr = memo->log[where].addr;
+	/* What is still in use stays, and so does what follows it. */
+	if (age_of(memo, where) > MEMO_MOST / 2) {
+		forget(memo, where);
+		memo->log[where].key = 0;
+		append(memo, key, addr);
+	}
+	return addr;
+}
+
+void memo_put(struct memo *memo, size_t size, uint64_t addr)
+{
+	uint64_t key = key_of(memo, size);
+	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
+	uint32_t *slot = memo->absent == key ? NULL : find_slot(memo, key);
+	bool again = memo->next && last->key == key;
+
+	memo->absent = 0;
+	/* What was found last may be found again where it follows, even if the table finds another, or none. */
+	if (again)
+		last->addr = addr;
+	if (slot)
+		memo->log[*slot & WHERE].addr = addr;
+	else if (!again)
+		append(memo, key, addr);
+}

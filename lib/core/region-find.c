@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Which region suits, and which lies where. Nothing here changes what lies where. */
+#include "core/region.h"
+
+/* Rows of free regions are looked for among so many, as there may be a million. */
+#define RUNS 4096
+
+/* A region that is to be compared only: what a best fit looks for. */
+#define REGION_KEY(key_size) (&(struct region){ .size = (key_size) })
+
+GTreeNode *region_first_fit(const struct free_set *set, size_t size)
+{
+	return g_tree_lower_bound(set->by_size, REGION_KEY(size));
+}
+
+static struct region *best_fit(GTree *tree, size_t size)
+{
+	GTreeNode *node = g_tree_lower_bound(tree, REGION_KEY(size));
+
+	return node ? g_tree_node_key(node) : NULL;
+}
+
+struct region *region_find_unmapped(struct region_map *map, size_t size)
+{
+	return best_fit(map->unmapped, size);
+}
+
+struct region *region_find_largest_unmapped(struct region_map *map)
+{
+	GTreeNode *node = g_tree_node_last(map->unmapped);
+
+	return node ? g_tree_node_key(node) : NULL;
+}
+
+struct region *region_find_own(struct region_map *map, struct stream *stream, size_t size)
+{
+	struct free_set *set = stream->free[map->set];
+	struct region *own = set ? best_fit(set->by_size, size) : NULL;
+	struct region *unused = best_fit(map->unused.by_size, size);
+
+	if (!own || (unused && own->size >= unused->size))
+		own = unused;
+	region_expect(map, own);
+	return own;
+}
+
+struct region *region_find_passed(struct region_map *map, size_t size)
+{
+	return best_fit(map->passed, size);
+}
+
+size_t region_run(const struct region *region, struct region **end)
+{
+	const struct region *first = region;
+	size_t size = 0;
+
+	if (region->prev && region->prev->kind == REGION_FREE)
+		return 0;
+	for (; region && region->kind == REGION_FREE; region = region->next)
+		size += region->size;
+	*end = size ? (struct region *)region : first->next;
+	return size;
+}
+
+size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
+{
+	GList *link = map->by_age.head;
+	size_t best = 0;
+
+	for (int i = 0; link && i < RUNS; i++, link = link->next) {
+		const struct region *region = link->data;
+		struct region *end;
+		size_t run = region_run(region, &end);
+
+		if (run < size || (best && (run > best || (run == best && region->addr > *addr))))
+			continue;
+		best = run;
+		*addr = region->addr;
+	}
+	return best;
+}
+
+struct region *region_at(struct region_map *map, uint64_t addr)
+{
+	GTreeNode *node;
+
+	if (map->last && addr - map->last->addr < map->last->size)
+		return map->last;
+	node = g_tree_upper_bound(map->by_addr, &(struct region){ .addr = addr });
+	node = node ? g_tree_node_previous(node) : g_tree_node_last(map->by_addr);
+	map->last = node ? g_tree_node_key(node) : NULL;
+	return map->last && addr - map->last->addr < map->last->size ? map->last : NULL;
+}
+
+struct region *region_find_malloc(struct region_map *map, uint64_t addr)
+{
+	return g_hash_table_lookup(map->mallocs, &addr);
+}

@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "core/region.h"
+#include "util/address.h"
+
+static int compare_size(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static int compare_addr(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static void free_set_init(struct free_set *set)
+{
+	set->by_size = g_tree_new(compare_size);
+	g_queue_init(&set->by_age);
+}
+
+static void free_set_delete(gpointer data)
+{
+	struct free_set *set = data;
+
+	g_tree_destroy(set->by_size);
+	g_free(set);
+}
+
+void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps)
+{
+	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps };
+	map->chunks = g_ptr_array_new();
+	map->by_addr = g_tree_new(compare_addr);
+	map->mallocs = address_table_new(NULL);
+	map->unmapped = g_tree_new(compare_size);
+	map->passed = g_tree_new(compare_size);
+	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
+	free_set_init(&map->unused);
+}
+
+static struct free_set *region_set_of(struct region_map *map, struct region *region)
+{
+	struct stream *stream = region->stream;
+
+	if (!stream)
+		return &map->unused;
+	if (!stream->free[map->set]) {
+		stream->free[map->set] = g_new(struct free_set, 1);
+		free_set_init(stream->free[map->set]);
+		g_ptr_array_add(map->sets, stream->free[map->set]);
+	}
+	return stream->free[map->set];
+}
+
+/* A stream is not forgotten while a region is its. */
+static void region_set_stream(struct region *region, struct stream *stream)
+{
+	if (stream)
+		stream->refs++;
+	if (region->stream)
+		region->stream->refs--;
+	region->stream = stream;
+}
+
+/* A region holds a reference to its event, passed or not, until it is free or a zombie no more. */
+static void region_guard(struct region *region, struct event *event)
+{
+	region->event = event_ref(event);
+	if (event)
+		event_guard(event, &region->guarded);
+}
+
+static void region_unguard(struct region *region)
+{
+	struct event *event = region->event;
+
+	if (event)
+		event_unguard(event, &region->guarded);
+	region->event = NULL;
+	event_unref(event);
+}
+
+/*
+ * Every region is in the indices of its kind and counted, or in none between region_unindex() and region_index(); what
+ * the indices go by changes only there. The lists by age are apart: they do not mind when a region changes its size.
+ */
+static void region_index(struct region_map *map, struct region *region)
+{
+	switch (region->kind) {
+	case REGION_UNMAPPED:
+		g_tree_insert(map->unmapped, region, region);
+		break;
+	case REGION_MALLOC:
+		g_hash_table_insert(map->mallocs, &region->addr, region);
+		break;
+	case REGION_FREE:
+		g_tree_insert(region_set_of(map, region)->by_size, region, region);
+		gaps_add(&map->gaps, region->size);
+		if (!map->keeps && region->stream && !event_pending(region->event))
+			g_tree_insert(map->passed, region, region);
+		break;
+	case REGION_ZOMBIE:
+		if (event_pending(region->event))
+			region->stream->zombies++;
+		else if (!map->keeps || region->stray)
+			g_queue_push_tail_link(&map->dead, &region->guarded);
+		break;
+	case REGION_KINDS:
+		break;
+	}
+	map->bytes[region->kind] += region->size;
+}
+
+static void region_unindex(struct region_map *map, struct region *region)
+{
+	switch (region->kind) {
+	case REGION_UNMAPPED:
+		g_tree_remove(map->unmapped, region);
+		break;
+	case REGION_MALLOC:
+		g_hash_table_remove(map->mallocs, &region->addr);
+		break;
+	case REGION_FREE:
+		g_tree_remove(region_set_of(map, region)->by_size, region);
+		gaps_remove(&map->gaps, region->size);
+		if (!map->keeps && region->stream && !event_pending(region->event))
+			g_tree_remove(map->passed, region);
+		break;
+	case REGION_ZOMBIE:
+		if (event_pending(region->event))
+			region->stream->zombies--;
+		else if (!map->keeps || region->stray)
+			g_queue_unlink(&map->dead, &region->guarded);
+		break;
+	case REGION_KINDS:
+		break;
+	}
+	map->bytes[region->kind] -= region->size;
+}
+
+/* @older: the region that it follows by age; NULL: all of them. */
+static void region_enlist(struct region_map *map, struct region *region, struct region *older)
+{
+	GQueue *set = &region_set_of(map, region)->by_age;
+
+	g_queue_insert_after_link(set, older ? &older->set_age : set->tail, &region->set_age);
+	g_queue_insert_after_link(&map->by_age, older ? &older->map_age : map->by_age.tail, &region->map_age);
+}
+
+static void region_delist(struct region_map *map, struct region *region)
+{
+	g_queue_unlink(&region_set_of(map, region)->by_age, &region->set_age);
+	g_queue_unlink(&map->by_age, &region->map_age);
+}
+
+/* What is allocated is found by where it starts; all else by whatever address lies in it. */
+static void region_enter(struct region_map *map, struct region *region)
+{
+	g_tree_insert(map->by_addr, region, region);
+}
+
+static void region_exit(struct region_map *map, struct region *region)
+{
+	g_tree_remove(map->by_addr, region);
+	if (map->last == region)
+		map->last = NULL;
+}
+
+/* A region that is in no index becomes something else. */
+static void region_become(struct region_map *map, struct region *region, enum region_kind kind)
+{
+	if (region->kind == REGION_MALLOC && kind != REGION_MALLOC)
+		region_enter(map, region);
+	else if (region->kind != REGION_MALLOC && kind == REGION_MALLOC)
+		region_exit(map, region);
+	region->kind = kind;
+}
+
+static struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
+				 size_t size)
+{
+	struct region *region = g_new(struct region, 1);
+
+	*region = (struct region){
+		.addr = addr,
+		.size = size,
+		.kind = kind,
+		.chunk = chunk,
+		.guarded.data = region,
+		.set_age.data = region,
+		.map_age.data = region,
+	};
+	if (kind != REGION_MALLOC)
+		region_enter(map, region);
+	map->count++;
+	return region;
+}
+
+/* One that is in no index, and has no neighbours any more, is gone. */
+static void region_delete(struct region_map *map, struct region *region)
+{
+	if (region->kind != REGION_MALLOC)
+		region_exit(map, region);
+	region_unguard(region);
+	region_set_stream(region, NULL);
+	map->count--;
+	g_free(region);
+}
+
+static int compare_chunks(gconstpointer a, gconstpointer b)
+{
+	const struct chunk *x = *(const struct chunk *const *)a, *y = *(const struct chunk *const *)b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size)
+{
+	struct chunk *chunk = g_new0(struct chunk, 1);
+
+	chunk->addr = addr;
+	chunk->size = size;
+	chunk->map = map;
+	chunk->first = region_new(map, chunk, REGION_UNMAPPED, addr, size);
+	region_index(map, chunk->first);
+	g_ptr_array_add(map->chunks, chunk);
+	g_ptr_array_sort(map->chunks, compare_chunks);
+	return chunk->first;
+}
+
+void region_remove_chunk(struct region_map *map, struct chunk *chunk)
+{
+	region_unindex(map, chunk->first);
+	region_delete(map, chunk->first);
+	g_ptr_array_remove(map->chunks, chunk);
+	g_free(chunk);
+}
+
+void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event)
+{
+	struct region *region = region_add_chunk(map, lender->addr, lender->size);
+
+	region->chunk->lender = lender;
+	lender->lent = true;
+	map->lent += lender->size;
+	region_set_free(map, region, stream, event);
+}
+
+struct region *region_remove_lent(struct region_map *map, struct chunk *chunk)
+{
+	struct region *lender = chunk->lender;
+
+	map->lent -= chunk->size;
+	lender->lent = false;
+	region_set_unmapped(map, chunk->first);
+	region_remove_chunk(map, chunk);
+	return lender;
+}
+
+void region_forget(struct region_map *map, struct stream *stream)
+{
+	if (stream->free[map->set])
+		g_ptr_array_remove_fast(map->sets, stream->free[map->set]);
+	stream->free[map->set] = NULL;
+}
+
+void region_map_clear(struct region_map *map)
+{
+	for (guint i = 0; i < map->chunks->len; i++) {
+		struct chunk *chunk = map->chunks->pdata[i];
+		struct region *region, *next;
+
+		for (region = chunk->first; region; region = next) {
+			next = region->next;
+			region_unindex(map, region);
+			region_unguard(region);
+			region_set_stream(region, NULL);
+			g_free(region);
+		}
+		g_free(chunk);
+	}
+	g_ptr_array_free(map->chunks, TRUE);
+	g_hash_table_destroy(map->mallocs);
+	g_tree_destroy(map->by_addr);
+	g_tree_destroy(map->unmapped);
+	g_tree_destroy(map->passed);
+	g_tree_destroy(map->unused.by_size);
+	g_ptr_array_free(map->sets, TRUE);
+}
+
+static void region_link(struct region *region, struct region *below)
+{
+	region->prev = below;
+	region->next = below->next;
+	if (region->next)
+		region->next->prev = region;
+	below->next = region;
+}
+
+static void region_link_below(struct region *region, struct region *above)
+{
+	region->prev = above->prev;
+	region->next = above;
+	if (region->prev)
+		region->prev->next = region;
+	else
+		region->chunk->first = region;
+	above->prev = region;
+}
+
+struct region *region_split(struct region_map *map, struct region *region, size_t size)
+{
+	struct region *upper = region_new(map, region->chunk, region->kind, region->addr + size, region->size - size);
+
+	upper->fresh = region->fresh;
+	upper->stray = region->stray;
+	region_set_stream(upper, region->stream);
+	upper->id = region->id;
+	region_guard(upper, region->event);
+	region_link(upper, region);
+	region_unindex(map, region);
+	region->size = size;
+	region_index(map, region);
+	region_index(map, upper);
+	if (upper->kind == REGION_FREE)
+		region_enlist(map, upper, region);
+	return upper;
+}
+
+struct region *region_cut(struct region_map *map, struct region *region, size_t size)
+{
+	return size < region->size ? region_split(map, region, size) : NULL;
+}
+
+/* Takes a region out of what its kind has; it keeps its size and place and becomes something else. */
+static void region_leave(struct region_map *map, struct region *region)
+{
+	region_unindex(map, region);
+	if (region->kind == REGION_FREE)
+		region_delist(map, region);
+	region->fresh = false;
+}
+
+static void region_unlink(struct region *region)
+{
+	if (region->prev)
+		region->prev->next = region->next;
+	else
+		region->chunk->first = region->next;
+	if (region->next)
+		region->next->prev = region->prev;
+}
+
+/* Lets @lower swallow @upper, its neighbour above; both are out of the indices. */
+static void region_swallow(struct region_map *map, struct region *lower, struct region *upper)
+{
+	lower->size += upper->size;
+	region_unlink(upper);
+	region_delete(map, upper);
+}
+
+struct region *region_set_unmapped(struct region_map *map, struct region *region)
+{
+	struct region *prev = region->prev, *next = region->next;
+
+	region_leave(map, region);
+	region_unguard(region);
+	region_set_stream(region, NULL);
+	region->stray = false;
+	region_become(map, region, REGION_UNMAPPED);
+	if (next && next->kind == REGION_UNMAPPED) {
+		region_leave(map, next);
+		region_swallow(map, region, next);
+	}
+	if (prev && prev->kind == REGION_UNMAPPED) {
+		region_leave(map, prev);
+		region_swallow(map, prev, region);
+		region = prev;
+	}
+	region_index(map, region);
+	return region;
+}
+
+void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream)
+{
+	region_leave(map, region);
+	if (!event_pending(region->event))
+		region_unguard(region);
+	region_set_stream(region, stream);
+	region_become(map, region, REGION_MALLOC);
+	region->id = ++map->newest;
+	region_index(map, region);
+}
+
+/* Whether a free region may be one with another: nobody is to wait for a stream that he need not wait for. */
+static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream)
+{
+	if (!region || region->kind != REGION_FREE)
+		return false;
+	return region->stream == stream || (map->keeps && map->streams->sole && (!region->stream || !stream));
+}
+
+/* Of two events of one stream, the later one: when it has passed, so have both. Moves the caller's reference there. */
+static struct event *event_keep_later(struct event *held, struct event *other)
+{
+	if (!other || (held && held->seq >= other->seq))
+		return held;
+	event_ref(other);
+	event_unref(held);
+	return other;
+}
+
+/* Gives a free region other bytes. Often it stays where it is among those of its stream, and no tree changes. */
+static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	GTree *tree = region_set_of(map, region)->by_size;
+	const struct region key = { .addr = addr, .size = size };
+	GTreeNode *node = g_tree_lookup_node(tree, region);
+	GTreeNode *less = g_tree_node_previous(node), *more = g_tree_node_next(node);
+	bool stays = map->keeps && (!less || compare_size(g_tree_node_key(less), &key) < 0) &&
+		     (!more || compare_size(&key, g_tree_node_key(more)) < 0);
+
+	if (!stays) {
+		region_unindex(map, region);
+	} else {
+		map->bytes[REGION_FREE] += size - region->size;
+		gaps_remove(&map->gaps, region->size);
+		gaps_add(&map->gaps, size);
+	}
+	region->addr = addr;
+	region->size = size;
+	if (!stays)
+		region_index(map, region);
+}
+
+/* Lets a free region have what lies beside it and is in no index. It is as old and as late as that then. */
+static void region_absorb(struct region_map *map, struct region *region, struct region *part, struct stream *stream,
+			  struct event *event)
+{
+	bool moves = !map->keeps || region->stream != stream;
+	uint64_t addr = MIN(region->addr, part->addr);
+	size_t size = region->size + part->size;
+
+	region_unlink(part);
+	region_delete(map, part);
+	region_delist(map, region);
+	if (moves)
+		region_unindex(map, region);
+	else
+		region_resize(map, region, addr, size);
+	event = event_keep_later(event_ref(event), region->event);
+	if (event != region->event) {
+		region_unguard(region);
+		region_guard(region, event);
+	}
+	event_unref(event);
+	region_set_stream(region, stream);
+	region->addr = addr;
+	region->size = size;
+	region->fresh = false;
+	region->id = ++map->newest;
+	if (moves)
+		region_index(map, region);
+	region_enlist(map, region, NULL);
+}
+
+struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
+			       struct event *event)
+{
+	struct region *prev, *next;
+
+	if (map->keeps && !event_pending(event)) {
+		stream = map->streams->sole;
+		event = NULL;
+		map->alone = map->alone || stream;
+	}
+	event_ref(event);
+	region_leave(map, region);
+	region_unguard(region);
+	prev = region_is_free_for(map, region->prev, stream) ? region->prev : NULL;
+	if (prev && !stream)
+		stream = prev->stream;
+	next = region_is_free_for(map, region->next, stream) ? region->next : NULL;
+	if (next && !stream)
+		stream = next->stream;
+	if (prev && next) {
+		region_leave(map, next);
+		event = event_keep_later(event, next->event);
+		region_swallow(map, region, next);
+	}
+	if (prev || next) {
+		struct region *kept = prev ? prev : next;
+
+		region_absorb(map, kept, region, stream, event);
+		event_unref(event);
+		return kept;
+	}
+	region_become(map, region, REGION_FREE);
+	region_set_stream(region, stream);
+	region->id = ++map->newest;
+	region_guard(region, event);
+	event_unref(event);
+	region_index(map, region);
+	region_enlist(map, region, NULL);
+	return region;
+}
+
+void region_share(struct region_map *map)
+{
+	for (guint i = 0; i < map->sets->len; i++) {
+		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
+
+		/* A merge takes regions out that are nobody's, or comes to the end of another list. */
+		for (; link; link = next) {
+			struct region *region = link->data;
+
+			next = link->next;
+			if (!event_pending(region->event))
+				region_set_free(map, region, NULL, NULL);
+		}
+	}
+	map->alone = false;
+}
+
+struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
+{
+	struct region *region = region_at(map, addr);
+	struct region *next;
+
+	if (region->addr < addr)
+		region = region_split(map, region, addr - region->addr);
+	region_cut(map, region, size);
+	while (region->size < size) {
+		next = region->next;
+		region_cut(map, next, size - region->size);
+		region_leave(map, region);
+		region_leave(map, next);
+		region_swallow(map, region, next);
+		region_index(map, region);
+		if (region->kind == REGION_FREE)
+			region_enlist(map, region, NULL);
+	}
+	return region;
+}
+
+/* Whether a range is one end of a free region. */
+static bool region_is_end(const struct region *region, uint64_t addr, size_t size)
+{
+	return region->kind == REGION_FREE && size < region->size &&
+	       (addr == region->addr || addr + size == region->addr + region->size);
+}
+
+/*
+ * An allocated region, in no index yet, for one end of a free one. That keeps all but its bytes, as what is free at an
+ * address that is a little higher has the same neighbours.
+ */
+static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	struct region *end;
+
+	if (addr == region->addr) {
+		region_resize(map, region, addr + size, region->size - size);
+		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
+		region_link_below(end, region);
+	} else {
+		region_resize(map, region, region->addr, region->size - size);
+		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
+		region_link(end, region);
+	}
+	return end;
+}
+
+struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
+			   struct event *event)
+{
+	struct region *region = region_at(map, addr);
+
+	event_ref(event);
+	if (region_is_end(region, addr, size)) {
+		region = region_carve(map, region, addr, size);
+	} else {
+		region = region_isolate(map, addr, size);
+		region_leave(map, region);
+		region_unguard(region);
+	}
+	region_set_stream(region, stream);
+	region_become(map, region, REGION_MALLOC);
+	region->id = ++map->newest;
+	if (event_pending(event))
+		region_guard(region, event);
+	event_unref(event);
+	region_index(map, region);
+	return region;
+}
+
+/* Zombies that nobody has to wait for have nothing to tell them apart. */
+static struct region *region_merge_zombies(struct region_map *map, struct region *region)
+{
+	struct region *prev = region->prev, *next = region->next;
+
+	if (next && next->kind == REGION_ZOMBIE && !next->event && !next->stray) {
+		region_leave(map, next);
+		region_swallow(map, region, next);
+	}
+	if (prev && prev->kind == REGION_ZOMBIE && !prev->event && !prev->stray) {
+		region_leave(map, prev);
+		region_swallow(map, prev, region);
+		region = prev;
+	}
+	return region;
+}
+
+struct region *region_set_zombie(struct region_map *map, struct region *region)
+{
+	region_leave(map, region);
+	region_become(map, region, REGION_ZOMBIE);
+	if (map->keeps && !region->stray && !event_pending(region->event)) {
+		region_unguard(region);
+		region_set_stream(region, NULL);
+		region = region_merge_zombies(map, region);
+	}
+	region_index(map, region);
+	return region;
+}
+
+void region_set_stray(struct region_map *map, struct region *region)
+{
+	region->stray = true;
+	region_set_zombie(map, region);
+}
+
+void region_set_begin(struct region *region, struct event *event)
+{
+	region_unguard(region);
+	region_guard(region, event);
+}
+
+/* The event guards it no more, so all that is left is to let it go. */
+static void region_pass_kept(struct region_map *map, struct region *region)
+{
+	if (region->kind == REGION_FREE && map->streams->sole == region->stream) {
+		region_unguard(region);
+		map->alone = true;
+	} else if (region->kind == REGION_FREE) {
+		region_set_free(map, region, NULL, NULL);
+	} else if (region->kind == REGION_ZOMBIE) {
+		region->stream->zombies--;
+		map->bytes[REGION_ZOMBIE] -= region->size;
+		region_unguard(region);
+		region_set_stream(region, NULL);
+		region = region_merge_zombies(map, region);
+		map->bytes[REGION_ZOMBIE] += region->size;
+	}
+}
+
+void region_pass(void *guarded)
+{
+	struct region *region = guarded;
+	struct region_map *map = region->chunk->map;
+
+	if (map->keeps) {
+		region_pass_kept(map, region);
+	} else if (region->kind == REGION_FREE) {
+		g_tree_insert(map->passed, region, region);
+	} else if (region->kind == REGION_ZOMBIE) {
+		region->stream->zombies--;
+		g_queue_push_tail_link(&map->dead, &region->guarded);
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "core/region.h"
+#include "core/stream.h"
+#include "core/wait-set.h"
+
+static void release(gpointer event)
+{
+	event_unref(event);
+}
+
+void order_init(struct order *order, struct stream *stream)
+{
+	*order = (struct order){ .stream = stream };
+}
+
+void order_clear(struct order *order)
+{
+	if (order->others)
+		g_ptr_array_free(order->others, TRUE);
+	event_unref(order->own);
+}
+
+static void keep_own(struct order *order, struct event *event)
+{
+	if (order->own && order->own->seq >= event->seq)
+		return;
+	event_unref(order->own);
+	order->own = event_ref(event);
+}
+
+void order_add(struct order *order, const struct region *region)
+{
+	if (!event_pending(region->event))
+		return;
+	if (region->event->stream == order->stream) {
+		keep_own(order, region->event);
+		return;
+	}
+	for (guint i = 0; i < order_waits(order); i++) {
+		struct event *known = order->others->pdata[i];
+
+		if (known->stream != region->event->stream)
+			continue;
+		if (known->seq < region->event->seq) {
+			order->others->pdata[i] = event_ref(region->event);
+			event_unref(known);
+		}
+		return;
+	}
+	if (!order->others)
+		order->others = g_ptr_array_new_with_free_func(release);
+	g_ptr_array_add(order->others, event_ref(region->event));
+}
+
+int order_poll(struct order *order)
+{
+	int err;
+
+	for (guint i = order_waits(order); i > 0; i--) {
+		struct event *event = order->others->pdata[i - 1];
+
+		err = event->passed ? 0 : stream_poll(event->stream);
+		if (err)
+			return err;
+		if (event->passed)
+			g_ptr_array_remove_index_fast(order->others, i - 1);
+	}
+	return 0;
+}
+
+static int wait_on_host(struct order *order, uint64_t *waits)
+{
+	int err;
+
+	while (order_waits(order)) {
+		struct event *event = order->others->pdata[order->others->len - 1];
+
+		err = event->passed ? 0 : event_sync(event);
+		if (err)
+			return err;
+		g_ptr_array_remove_index(order->others, order->others->len - 1);
+		++*waits;
+	}
+	return 0;
+}
+
+static int wait_on_device(struct order *order, struct CUstream_st *handle, uint64_t *waits)
+{
+	struct event *event;
+	int err;
+
+	for (guint i = 0; i < order->others->len; i++) {
+		err = event_wait(order->others->pdata[i], handle);
+		if (err)
+			return err;
+		++*waits;
+	}
+	err = stream_record(order->stream, handle, &event);
+	if (err)
+		return err;
+	event_unref(order->own);
+	order->own = event;
+	g_ptr_array_set_size(order->others, 0);
+	return 0;
+}
+
+int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits)
+{
+	/* Under capture, what is outside of the graph cannot be waited for on the device. */
+	if (block || order->stream->captured)
+		return wait_on_host(order, waits);
+	return order_waits(order) ? wait_on_device(order, handle, waits) : 0;
+}

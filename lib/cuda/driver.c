@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cuda/driver.h"
+#include "util/amount.h"
+#include "util/error.h"
+
+struct drv_library drv;
+static pthread_mutex_t drv_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool drv_ready;
+
+/* What is not here is -EIO: the errors of earlier work that stick to the context, and those that nobody knows yet. */
+static const struct {
+	drv_result result;
+	int err;
+} errors[] = {
+	{ DRV_ERROR_INVALID_VALUE, -EINVAL },
+	{ DRV_ERROR_OUT_OF_MEMORY, -ENOMEM },
+	/* After cuInit() only a forked child sees this one. */
+	{ DRV_ERROR_NOT_INITIALIZED, -EBUSY },
+	{ DRV_ERROR_STUB_LIBRARY, -ENODEV },
+	{ DRV_ERROR_DEVICE_UNAVAILABLE, -ENODEV },
+	{ DRV_ERROR_NO_DEVICE, -ENODEV },
+	{ DRV_ERROR_INVALID_DEVICE, -ENODEV },
+	{ DRV_ERROR_INVALID_CONTEXT, -EINVAL },
+	{ DRV_ERROR_ALREADY_MAPPED, -EINVAL },
+	{ DRV_ERROR_NOT_MAPPED, -EINVAL },
+	{ DRV_ERROR_INVALID_HANDLE, -EINVAL },
+	{ DRV_ERROR_NOT_FOUND, -EINVAL },
+	{ DRV_ERROR_NOT_PERMITTED, -ENOTSUP },
+	{ DRV_ERROR_NOT_SUPPORTED, -ENOTSUP },
+	{ DRV_ERROR_SYSTEM_NOT_READY, -ENODEV },
+	{ DRV_ERROR_SYSTEM_DRIVER_MISMATCH, -ENODEV },
+	{ DRV_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, -ENODEV },
+	{ DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_INVALIDATED, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_MERGE, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_UNMATCHED, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_UNJOINED, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_ISOLATION, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_IMPLICIT, -EBUSY },
+	{ DRV_ERROR_CAPTURED_EVENT, -EBUSY },
+	{ DRV_ERROR_STREAM_CAPTURE_WRONG_THREAD, -EBUSY },
+};
+
+static int errno_of(drv_result result)
+{
+	size_t i;
+
+	for (i = 0; i < G_N_ELEMENTS(errors); i++)
+		if (errors[i].result == result)
+			return errors[i].err;
+	return -EIO;
+}
+
+int cuda_fail(drv_result result, const char *note, const char *format, ...)
+{
+	const char *name = NULL, *text = NULL;
+	char call[256];
+	va_list args;
+
+	va_start(args, format);
+	g_vsnprintf(call, sizeof(call), format, args);
+	va_end(args);
+	if (!drv.cuGetErrorName || drv.cuGetErrorName(result, &name) || !name)
+		name = "CUDA error";
+	if (!drv.cuGetErrorString || drv.cuGetErrorString(result, &text) || !text)
+		text = "which the driver does not explain";
+	if (result == DRV_ERROR_NOT_INITIALIZED)
+		note = "; the process was forked after the driver was initialised";
+	return error_set(errno_of(result), "%s: %s (%d), %s%s", call, name, result, text, note);
+}
+
+int cuda_fail_memory(drv_result result, const char *call, size_t size)
+{
+	size_t free, total;
+	char note[96] = "";
+	int err;
+
+	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total))
+		g_snprintf(note, sizeof(note), "; %s of %s are free", amount(free).text, amount(total).text);
+	err = cuda_fail(result, note, "%s of %s", call, amount(size).text);
+	return err == -ENOMEM ? error_add(err, "device memory") : err;
+}
+
+int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t va)
+{
+	/* A mapping takes no memory but its page tables: at most eight bytes for each 4 KiB. */
+	const size_t tables = size / 4096 * 8;
+	size_t free, total;
+	const char *lacks = "device memory";
+	char note[160] = "";
+	int err;
+
+	if (result == DRV_ERROR_OUT_OF_MEMORY && !drv.cuMemGetInfo(&free, &total) && free >= tables) {
+		lacks = "mappings";
+		g_snprintf(note, sizeof(note),
+			   "; %s of %s are free, so the device has reached the most mappings it can have",
+			   amount(free).text, amount(total).text);
+	}
+	err = cuda_fail(result, note, "%s of %zu bytes at %#" G_GINT64_MODIFIER "x", call, size, va);
+	return err == -ENOMEM ? error_add(err, "%s", lacks) : err;
+}
+
+static int driver_load(void)
+{
+	const char *missing, *why;
+	int version = 0;
+	void *library;
+
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		why = dlerror();
+		return error_set(-ENODEV, "no CUDA driver: %s", why ? why : "libcuda.so.1 cannot be opened");
+	}
+	missing = drv_load_library(library, &drv);
+	if (!missing)
+		return 0;
+	if (drv.cuDriverGetVersion)
+		drv.cuDriverGetVersion(&version);
+	return error_set(-ENOTSUP, "the CUDA driver has no %s: it is of version %d.%d, and 12.0 is needed", missing,
+			 version / 1000, version % 1000 / 10);
+}
+
+int cuda_driver_open(void)
+{
+	drv_result result;
+	int err = 0;
+
+	if (atomic_load_explicit(&drv_ready, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&drv_lock);
+	if (!drv_ready) {
+		err = driver_load();
+		if (!err) {
+			result = drv.cuInit(0);
+			if (result)
+				err = cuda_fail(result, "", "cuInit");
+			else
+				atomic_store_explicit(&drv_ready, true, memory_order_release);
+		}
+	}
+	pthread_mutex_unlock(&drv_lock);
+	return err;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "cuda/driver.h"
+#include "cuda/frees.h"
+
+/* Streams come and go; when there are more than this, those that are idle are forgotten. */
+#define FREES_MOST 64
+
+void cuda_frees_init(struct cuda_frees *frees)
+{
+	pthread_mutex_init(&frees->lock, NULL);
+	frees->events = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+}
+
+static void settle(struct cuda_frees *frees)
+{
+	GHashTableIter iter;
+	gpointer event;
+
+	g_hash_table_iter_init(&iter, frees->events);
+	while (g_hash_table_iter_next(&iter, NULL, &event)) {
+		/* The second does not wait after the first, and is the one that counts. */
+		if (drv.cuEventQuery(event) || drv.cuEventSynchronize(event))
+			continue;
+		drv.cuEventDestroy(event);
+		g_hash_table_iter_remove(&iter);
+	}
+}
+
+static drv_event event_of_stream(struct cuda_frees *frees, drv_u64 id)
+{
+	drv_event event = g_hash_table_lookup(frees->events, &id);
+
+	if (event)
+		return event;
+	if (g_hash_table_size(frees->events) >= FREES_MOST)
+		settle(frees);
+	if (drv.cuEventCreate(&event, DRV_EVENT_DISABLE_TIMING))
+		return NULL;
+	g_hash_table_insert(frees->events, g_memdup2(&id, sizeof(id)), event);
+	return event;
+}
+
+void cuda_frees_note(struct cuda_frees *frees, drv_stream stream)
+{
+	drv_capture_status status;
+	drv_event event;
+	drv_u64 id;
+
+	/* What is recorded under capture belongs to the graph, and must not be queried. */
+	if (drv.cuStreamIsCapturing(stream, &status) || status != DRV_STREAM_CAPTURE_STATUS_NONE ||
+	    drv.cuStreamGetId(stream, &id))
+		return;
+	pthread_mutex_lock(&frees->lock);
+	event = event_of_stream(frees, id);
+	if (event)
+		drv.cuEventRecord(event, stream);
+	pthread_mutex_unlock(&frees->lock);
+}
+
+void cuda_frees_settle(struct cuda_frees *frees)
+{
+	pthread_mutex_lock(&frees->lock);
+	settle(frees);
+	pthread_mutex_unlock(&frees->lock);
+}
+
+void cuda_frees_drop(struct cuda_frees *frees)
+{
+	GHashTableIter iter;
+	gpointer event;
+
+	g_hash_table_iter_init(&iter, frees->events);
+	while (g_hash_table_iter_next(&iter, NULL, &event))
+		drv.cuEventDestroy(event);
+}
+
+void cuda_frees_clear(struct cuda_frees *frees)
+{
+	g_hash_table_destroy(frees->events);
+	pthread_mutex_destroy(&frees->lock);
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <glib.h>
+
+#include "host/capture.h"
+#include "host/device.h"
+#include "host/queue.h"
+#include "util/error.h"
+
+#define U64 "%" G_GUINT64_FORMAT
+
+struct host_capture {
+	uint64_t id;
+	struct CUstream_st *origin;	/* the stream that it was begun on */
+	GArray *tasks;			/* of struct host_task */
+	char *why;			/* it is invalid; NULL: it is not */
+};
+
+struct vpmm_host_graph {
+	GArray *tasks;
+};
+
+/* All of this is under the lock of the streams. */
+static uint64_t last_id;
+static unsigned int captures[HOST_DEVICES_MAX];
+
+static void invalidate(struct host_capture *capture, const char *why)
+{
+	if (!capture->why)
+		capture->why = g_strdup(why);
+}
+
+/* Whether it is the default stream that others wait for, and one of those is captured. */
+static bool is_blocked(const struct CUstream_st *stream)
+{
+	return stream->legacy && captures[stream->device];
+}
+
+static void invalidate_device(int device, const char *why)
+{
+	struct CUstream_st *stream;
+
+	for (stream = host_streams; stream; stream = stream->older) {
+		if (stream->device == device && stream->capture)
+			invalidate(stream->capture, why);
+	}
+}
+
+static void forget(struct host_capture *capture)
+{
+	struct CUstream_st *stream;
+
+	captures[capture->origin->device]--;
+	for (stream = host_streams; stream; stream = stream->older) {
+		if (stream->capture == capture) {
+			stream->capture = NULL;
+			stream->loose = false;
+		}
+	}
+	if (capture->tasks)
+		g_array_free(capture->tasks, TRUE);
+	g_free(capture->why);
+	g_free(capture);
+}
+
+static void join(struct CUstream_st *stream, struct host_capture *capture)
+{
+	stream->capture = capture;
+	stream->loose = false;
+}
+
+static int begin(struct CUstream_st *stream)
+{
+	struct host_capture *capture;
+
+	if (stream->legacy)
+		return error_set(-EINVAL, "the legacy default stream cannot be captured");
+	if (stream->capture)
+		return error_set(-EINVAL, "stream " U64 " is being captured already", stream->id);
+	capture = g_new0(struct host_capture, 1);
+	capture->id = ++last_id;
+	capture->origin = stream;
+	capture->tasks = g_array_new(FALSE, FALSE, sizeof(struct host_task));
+	captures[stream->device]++;
+	join(stream, capture);
+	return 0;
+}
+
+int host_capture_begin(int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	int ret;
+
+	pthread_mutex_lock(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	ret = stream ? begin(stream) : -EINVAL;
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
+}
+
+static void check_joined(struct host_capture *capture)
+{
+	struct CUstream_st *stream;
+	char *why;
+
+	for (stream = host_streams; stream; stream = stream->older) {
+		if (stream->capture != capture || !stream->loose)
+			continue;
+		why = g_strdup_printf("stream " U64 ", on which it was begun, did not wait for stream " U64,
+				      capture->origin->id, stream->id);
+		invalidate(capture, why);
+		g_free(why);
+	}
+}
+
+static int end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
+{
+	struct host_capture *capture = stream->capture;
+	int ret = 0;
+
+	if (!capture || capture->origin != stream)
+		return error_set(-EINVAL, "no capture was begun on stream " U64, stream->id);
+	check_joined(capture);
+	if (capture->why) {
+		ret = error_set(-EINVAL, "the capture is invalid: %s", capture->why);
+	} else {
+		*graph = g_new0(struct vpmm_host_graph, 1);
+		(*graph)->tasks = g_steal_pointer(&capture->tasks);
+	}
+	forget(capture);
+	return ret;
+}
+
+int host_capture_end(int device, struct CUstream_st *handle, struct vpmm_host_graph **graph)
+{
+	struct CUstream_st *stream;
+	int ret;
+
+	pthread_mutex_lock(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	ret = stream ? end(stream, graph) : -EINVAL;
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
+}
+
+void host_capture_invalidate(int device, struct CUstream_st *handle, const char *why)
+{
+	struct CUstream_st *stream;
+
+	pthread_mutex_lock(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	if (stream && stream->capture)
+		invalidate(stream->capture, why);
+	pthread_mutex_unlock(&host_streams_lock);
+}
+
+bool host_capture_is_valid(int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	bool valid;
+
+	pthread_mutex_lock(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	valid = stream && stream->capture && !stream->capture->why;
+	pthread_mutex_unlock(&host_streams_lock);
+	return valid;
+}
+
+int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	int ret = 0;
+	guint i;
+
+	pthread_mutex_lock(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	if (!stream)
+		ret = -EINVAL;
+	for (i = 0; !ret && i < graph->tasks->len; i++)
+		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
+	pthread_mutex_unlock(&host_streams_lock);
+	return ret;
+}
+
+void host_graph_destroy(struct vpmm_host_graph *graph)
+{
+	g_array_free(graph->tasks, TRUE);
+	g_free(graph);
+}
+
+int host_capture_ask(const struct CUstream_st *stream, uint64_t *id)
+{
+	if (is_blocked(stream))
+		return error_set(-EBUSY, "the legacy default stream cannot be asked while another stream is being "
+				 "captured");
+	*id = stream->capture ? stream->capture->id : 0;
+	return 0;
+}
+
+int host_capture_task(struct CUstream_st *stream, const struct host_task *task)
+{
+	struct host_capture *capture = stream->capture;
+
+	if (is_blocked(stream))
+		return host_capture_refuse(stream, "work");
+	if (!capture) {
+		host_stream_push(stream, task);
+		return 0;
+	}
+	if (capture->why)
+		return error_set(-EBUSY, "stream " U64 " is under a capture that is invalid: %s", stream->id,
+				 capture->why);
+	g_array_append_val(capture->tasks, *task);
+	stream->loose = stream != capture->origin;
+	return 0;
+}
+
+int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other)
+{
+	struct host_capture *capture = other->capture;
+
+	if (!capture && !stream->capture)
+		return is_blocked(stream) || is_blocked(other) ?
+		       host_capture_refuse(stream->legacy ? stream : other, "a wait") : 0;
+	if (!capture || is_blocked(stream) || (stream->capture && stream->capture != capture) || capture->why) {
+		if (capture)
+			invalidate(capture, "a stream from outside, which cannot be captured with it, was to wait for it");
+		host_capture_refuse(stream, "a wait for what is outside of the capture");
+		return error_set(-EBUSY, "stream " U64 " cannot wait for stream " U64
+				 " while one of them is being captured, and the other is not into the same graph",
+				 stream->id, other->id);
+	}
+	if (!stream->capture)
+		join(stream, capture);
+	if (other->loose && stream != other) {
+		other->loose = false;
+		stream->loose = stream != capture->origin;
+	}
+	return 1;
+}
+
+int host_capture_refuse(struct CUstream_st *stream, const char *what)
+{
+	char *why;
+
+	if (!stream->capture && !is_blocked(stream))
+		return 0;
+	why = stream->capture ?
+	      g_strdup_printf("%s, on stream " U64 ", cannot be captured", what, stream->id) :
+	      g_strdup_printf("%s on the legacy default stream cannot be captured, as streams wait for that one", what);
+	if (stream->capture)
+		invalidate(stream->capture, why);
+	else
+		invalidate_device(stream->device, why);
+	error_set(-EBUSY, "%s", why);
+	g_free(why);
+	return -EBUSY;
+}
+
+void host_capture_leave(struct CUstream_st *stream)
+{
+	struct host_capture *capture = stream->capture;
+
+	if (!capture)
+		return;
+	if (capture->origin == stream) {
+		forget(capture);
+		return;
+	}
+	invalidate(capture, "a stream that had joined it was destroyed");
+	stream->capture = NULL;
+	stream->loose = false;
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/settings.h"
+#include "host/device.h"
+#include "host/ranges.h"
+#include "util/amount.h"
+#include "util/descriptor.h"
+#include "util/error.h"
+
+#define DEFAULT_CAPACITY ((uint64_t)80 << 30)
+#define DEFAULT_MAPPINGS 524090
+
+struct host_device {
+	int ordinal;
+	unsigned int opens;
+	uint64_t capacity;
+	uint64_t used;
+	uint64_t mapping_limit;
+	uint64_t mappings;
+	int fd;			/* one file for all memory, so that neighbours in it are one mapping to the kernel */
+	uint64_t file_size;
+	struct host_ranges *ranges;	/* of the file that are free */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct host_device *devices[HOST_DEVICES_MAX];
+static _Thread_local int current;
+
+int host_device_count(int *count)
+{
+	uint64_t value;
+	int ret = settings_env_number("VPMM_HOST_DEVICES", "devices", 1, &value);
+
+	if (ret)
+		return ret;
+	if (!value || value > HOST_DEVICES_MAX)
+		return error_set(-EINVAL, "VPMM_HOST_DEVICES is %" G_GUINT64_FORMAT ", but must be from 1 to %d", value,
+				 HOST_DEVICES_MAX);
+	*count = (int)value;
+	return 0;
+}
+
+int host_device_current(void)
+{
+	return current;
+}
+
+void host_device_set_current(int ordinal)
+{
+	current = ordinal;
+}
+
+static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
+{
+	int ret = settings_env_size("VPMM_HOST_CAPACITY", DEFAULT_CAPACITY, capacity);
+
+	if (ret)
+		return ret;
+	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
+		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" G_GUINT64_FORMAT " bytes, but must be from %zu to %"
+				 G_GINT64_FORMAT, *capacity, HOST_GRANULARITY, INT64_MAX);
+	ret = settings_env_number("VPMM_HOST_MAPPINGS", "mappings", DEFAULT_MAPPINGS, mapping_limit);
+	if (ret)
+		return ret;
+	if (!*mapping_limit)
+		return error_set(-EINVAL, "VPMM_HOST_MAPPINGS is 0, but must be at least 1");
+	return 0;
+}
+
+static int device_new(int ordinal, struct host_device **dev)
+{
+	uint64_t capacity, mapping_limit;
+	int fd, ret;
+
+	ret = read_limits(&capacity, &mapping_limit);
+	if (ret)
+		return ret;
+	fd = descriptor_raise(memfd_create("vpmm-host", MFD_CLOEXEC));
+	if (fd < 0)
+		return error_set(-ENOMEM, "memfd_create for the memory of host device %d: %s", ordinal,
+				 g_strerror(errno));
+	*dev = g_new0(struct host_device, 1);
+	(*dev)->ordinal = ordinal;
+	(*dev)->capacity = capacity;
+	(*dev)->mapping_limit = mapping_limit;
+	(*dev)->fd = fd;
+	(*dev)->ranges = host_ranges_new();
+	return 0;
+}
+
+int host_device_open(int ordinal, struct host_device **dev)
+{
+	int count, ret;
+
+	ret = host_device_count(&count);
+	if (ret)
+		return ret;
+	if (ordinal < 0 || ordinal >= count)
+		return error_set(-ENODEV, "there is no host device %d, VPMM_HOST_DEVICES makes it %d", ordinal, count);
+	pthread_mutex_lock(&lock);
+	if (!devices[ordinal])
+		ret = device_new(ordinal, &devices[ordinal]);
+	if (!ret) {
+		devices[ordinal]->opens++;
+		*dev = devices[ordinal];
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void host_device_close(struct host_device *dev)
+{
+	pthread_mutex_lock(&lock);
+	if (!--dev->opens) {
+		devices[dev->ordinal] = NULL;
+		close(dev->fd);
+		host_ranges_destroy(dev->ranges);
+		g_free(dev);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+int host_device_ordinal(const struct host_device *dev)
+{
+	return dev->ordinal;
+}
+
+void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *used, uint64_t *mapping_limit)
+{
+	pthread_mutex_lock(&lock);
+	*capacity = dev->capacity;
+	*used = dev->used;
+	*mapping_limit = dev->mapping_limit;
+	pthread_mutex_unlock(&lock);
+}
+
+static int take(struct host_device *dev, uint64_t size)
+{
+	if (size > dev->capacity - dev->used)
+		return error_set(-ENOMEM, "device memory: %s asked for, %s of %s of host device %d in use",
+				 amount(size).text, amount(dev->used).text, amount(dev->capacity).text, dev->ordinal);
+	dev->used += size;
+	return 0;
+}
+
+int host_device_take(struct host_device *dev, uint64_t size)
+{
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	ret = take(dev, size);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void host_device_give(struct host_device *dev, uint64_t size)
+{
+	pthread_mutex_lock(&lock);
+	dev->used -= size;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
+static int check_file_limit(const struct host_device *dev, uint64_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || dev->file_size + size <= limit.rlim_cur)
+		return 0;
+	return error_set(-ENOMEM, "file size: the memory of host device %d is a file of %" G_GUINT64_FORMAT " bytes, and"
+			 " %" G_GUINT64_FORMAT " more would exceed the file size limit, RLIMIT_FSIZE, of %"
+			 G_GUINT64_FORMAT, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
+}
+
+static int file_grow(struct host_device *dev, uint64_t size)
+{
+	int ret = check_file_limit(dev, size);
+
+	if (ret)
+		return ret;
+	if (ftruncate(dev->fd, (off_t)(dev->file_size + size)))
+		return error_set(-ENOMEM, "ftruncate for %" G_GUINT64_FORMAT " bytes of memory of host device %d: %s",
+				 size, dev->ordinal, g_strerror(errno));
+	dev->file_size += size;
+	return 0;
+}
+
+int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset)
+{
+	uint64_t end;
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	ret = take(dev, size);
+	if (ret || host_ranges_take(dev->ranges, size, offset))
+		goto unlock;
+	end = dev->file_size;
+	ret = file_grow(dev, size);
+	if (ret)
+		dev->used -= size;
+	else
+		*offset = end;
+unlock:
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void host_device_free(struct host_device *dev, uint64_t offset, uint64_t size)
+{
+	const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	/* Best effort: what the kernel does not take back is used again with the range. */
+	while (fallocate(dev->fd, mode, (off_t)offset, (off_t)size) && errno == EINTR)
+		;
+	pthread_mutex_lock(&lock);
+	host_ranges_give(dev->ranges, offset, size);
+	dev->used -= size;
+	pthread_mutex_unlock(&lock);
+}
+
+int host_device_fd(const struct host_device *dev)
+{
+	return dev->fd;
+}
+
+void host_device_count_mappings(struct host_device *dev, int64_t change)
+{
+	pthread_mutex_lock(&lock);
+	dev->mappings += (uint64_t)change;
+	pthread_mutex_unlock(&lock);
+}
+
+int host_device_may_access(struct host_device *dev)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	if (dev->mappings > dev->mapping_limit)
+		ret = error_set(-ENOMEM, "mappings: %" G_GUINT64_FORMAT " exist, but only %" G_GUINT64_FORMAT
+				" can be accessed, of host device %d", dev->mappings, dev->mapping_limit, dev->ordinal);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "host/device.h"
+#include "host/space.h"
+#include "host/streams.h"
+#include "util/error.h"
+
+#define HEX "0x%" G_GINT64_MODIFIER "x"
+#define U64 "%" G_GUINT64_FORMAT
+#define BALLAST_PAGES 16
+
+/* Addresses, the first member of what a tree by address holds. */
+struct span {
+	uint64_t va;
+	uint64_t size;
+};
+
+struct reservation {
+	struct span span;
+};
+
+/* Device memory: it exists as long as its handle or a mapping does. */
+struct memory {
+	uint64_t handle;
+	uint64_t offset;
+	uint64_t size;
+	uint64_t mappings;
+	bool released;
+};
+
+struct mapping {
+	struct span span;
+	struct memory *memory;
+	bool accessible;
+};
+
+struct host_space {
+	pthread_mutex_t lock;
+	struct host_device *dev;
+	GTree *reservations;
+	GTree *mappings;
+	GHashTable *handles;		/* memory that is not released, by handle */
+	char *ballast;			/* kernel mappings to be had back when there are no others */
+};
+
+static _Atomic uint64_t last_handle;
+static _Atomic uint64_t reservation_count;
+static _Atomic uint64_t memory_count;
+static _Atomic uint64_t mapping_count;
+
+static gint compare_span(gconstpointer left, gconstpointer right, gpointer data)
+{
+	const struct span *a = left, *b = right;
+
+	(void)data;
+	return (a->va > b->va) - (a->va < b->va);
+}
+
+/* The first that starts at an address or behind it. */
+static GTreeNode *first_from(GTree *tree, uint64_t va)
+{
+	const struct span key = { .va = va };
+
+	return g_tree_lower_bound(tree, &key);
+}
+
+/* The last that starts before an address. */
+static void *last_before(GTree *tree, uint64_t va)
+{
+	GTreeNode *node = first_from(tree, va);
+
+	node = node ? g_tree_node_previous(node) : g_tree_node_last(tree);
+	return node ? g_tree_node_value(node) : NULL;
+}
+
+static int check_range(const char *call, uint64_t va, size_t size)
+{
+	if (!size || size % HOST_GRANULARITY || va % HOST_GRANULARITY || va + size < va)
+		return error_set(-EINVAL, "%s: %zu bytes at " HEX " are not multiples of the granularity of %zu bytes",
+				 call, size, va, HOST_GRANULARITY);
+	return 0;
+}
+
+/* Whether a range lies in one reservation. */
+static int check_reserved(struct host_space *space, const char *call, uint64_t va, size_t size)
+{
+	struct reservation *in;
+	int ret = check_range(call, va, size);
+
+	if (ret)
+		return ret;
+	in = last_before(space->reservations, va + 1);
+	if (!in || va + size > in->span.va + in->span.size)
+		return error_set(-EINVAL, "%s: %zu bytes at " HEX " do not lie in one reservation", call, size, va);
+	return 0;
+}
+
+static int kernel_refused(const char *call, size_t size, uint64_t va)
+{
+	if (errno == ENOMEM)
+		return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at " HEX ": a process can have"
+				 " no more than the sysctl vm.max_map_count says", call, size, va);
+	return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at " HEX ": %s", call, size, va,
+			 g_strerror(errno));
+}
+
+static void *at(uint64_t va)
+{
+	return (void *)(uintptr_t)va;
+}
+
+/*
+ * At the kernel's limit of mappings nothing could be unmapped either, as what an unmap leaves behind is a mapping to
+ * the kernel. So some are kept in reserve from the first map on: pages of alternating protection, one mapping each.
+ */
+static bool ballast_load(struct host_space *space)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
+	char *pages;
+
+	if (space->ballast)
+		return true;
+	pages = mmap(NULL, BALLAST_PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (pages == MAP_FAILED)
+		return false;
+	for (i = 0; i < BALLAST_PAGES; i += 2) {
+		if (mprotect(pages + i * page, page, PROT_READ)) {
+			munmap(pages, BALLAST_PAGES * page);
+			errno = ENOMEM;
+			return false;
+		}
+	}
+	space->ballast = pages;
+	return true;
+}
+
+static bool ballast_drop(struct host_space *space)
+{
+	if (!space->ballast || munmap(space->ballast, BALLAST_PAGES * (size_t)sysconf(_SC_PAGESIZE)))
+		return false;
+	space->ballast = NULL;
+	return true;
+}
+
+int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va)
+{
+	struct reservation *reservation;
+	uint64_t base, start;
+	size_t total, below, above;
+	void *range;
+
+	if (!size || size % HOST_GRANULARITY || !align || align & (align - 1))
+		return error_set(-EINVAL, "reserve: %zu bytes must be a multiple of the granularity of %zu bytes, and"
+				 " the alignment of %zu a power of two", size, HOST_GRANULARITY, align);
+	align = MAX(align, HOST_GRANULARITY);
+	if (__builtin_add_overflow(size, align, &total))
+		return error_set(-ENOMEM, "address space: %zu bytes aligned to %zu are more than there is", size,
+				 align);
+	range = mmap(NULL, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (range == MAP_FAILED)
+		return error_set(-ENOMEM, "address space: mmap of %zu bytes for a reservation of %zu: %s", total, size,
+				 g_strerror(errno));
+	base = (uintptr_t)range;
+	start = (base + align - 1) & ~((uint64_t)align - 1);
+	below = start - base;
+	above = total - size - below;
+	if (above && munmap(at(start + size), above)) {
+		munmap(range, total);
+		return kernel_refused("munmap", above, start + size);
+	}
+	/* What is above may be another thread's by now. */
+	if (below && munmap(range, below)) {
+		munmap(range, below + size);
+		return kernel_refused("munmap", below, base);
+	}
+	reservation = g_new0(struct reservation, 1);
+	reservation->span.va = start;
+	reservation->span.size = size;
+	pthread_mutex_lock(&space->lock);
+	g_tree_insert(space->reservations, &reservation->span, reservation);
+	pthread_mutex_unlock(&space->lock);
+	reservation_count++;
+	*va = start;
+	return 0;
+}
+
+int host_space_unreserve(struct host_space *space, uint64_t va, size_t size)
+{
+	const struct span key = { .va = va };
+	struct reservation *reservation;
+	GTreeNode *node;
+	int ret = 0;
+
+	pthread_mutex_lock(&space->lock);
+	reservation = g_tree_lookup(space->reservations, &key);
+	if (!reservation || reservation->span.size != size) {
+		ret = error_set(-EINVAL, "unreserve: %zu bytes at " HEX " are not what was reserved", size, va);
+		goto unlock;
+	}
+	node = first_from(space->mappings, va);
+	if (node && ((struct mapping *)g_tree_node_value(node))->span.va < va + size) {
+		ret = error_set(-EINVAL, "unreserve: something is mapped in the %zu bytes at " HEX, size, va);
+		goto unlock;
+	}
+	if (munmap(at(va), size) && !(errno == ENOMEM && ballast_drop(space) && !munmap(at(va), size))) {
+		ret = kernel_refused("munmap", size, va);
+		goto unlock;
+	}
+	g_tree_remove(space->reservations, &key);
+	reservation_count--;
+unlock:
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+int host_space_create(struct host_space *space, size_t size, uint64_t *handle)
+{
+	struct memory *memory;
+	uint64_t offset;
+	int ret;
+
+	if (!size || size % HOST_GRANULARITY)
+		return error_set(-EINVAL, "create: %zu bytes are not a multiple of the granularity of %zu bytes", size,
+				 HOST_GRANULARITY);
+	ret = host_device_alloc(space->dev, size, &offset);
+	if (ret)
+		return ret;
+	memory = g_new0(struct memory, 1);
+	memory->handle = ++last_handle;
+	memory->offset = offset;
+	memory->size = size;
+	*handle = memory->handle;
+	pthread_mutex_lock(&space->lock);
+	g_hash_table_insert(space->handles, &memory->handle, memory);
+	pthread_mutex_unlock(&space->lock);
+	memory_count++;
+	return 0;
+}
+
+static void memory_free_if_unused(struct host_space *space, struct memory *memory)
+{
+	if (memory->mappings || !memory->released)
+		return;
+	host_device_free(space->dev, memory->offset, memory->size);
+	g_free(memory);
+	memory_count--;
+}
+
+static struct memory *memory_of(struct host_space *space, const char *call, uint64_t handle)
+{
+	struct memory *memory = g_hash_table_lookup(space->handles, &handle);
+
+	if (!memory)
+		error_set(-EINVAL, "%s: " U64 " is not a handle", call, handle);
+	return memory;
+}
+
+int host_space_release(struct host_space *space, uint64_t handle)
+{
+	struct memory *memory;
+	int ret = -EINVAL;
+
+	pthread_mutex_lock(&space->lock);
+	memory = memory_of(space, "release", handle);
+	if (memory) {
+		g_hash_table_remove(space->handles, &memory->handle);
+		memory->released = true;
+		memory_free_if_unused(space, memory);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+/* Whether a whole handle can be mapped to a range. */
+static int check_map(struct host_space *space, uint64_t va, size_t size, uint64_t handle)
+{
+	struct mapping *before;
+	struct memory *memory;
+	int ret;
+
+	memory = memory_of(space, "map", handle);
+	if (!memory)
+		return -EINVAL;
+	if (memory->size != size)
+		return error_set(-EINVAL, "map: %zu bytes of a handle of " U64 " bytes, of which all must be mapped",
+				 size, memory->size);
+	ret = check_reserved(space, "map", va, size);
+	if (ret)
+		return ret;
+	before = last_before(space->mappings, va + size);
+	if (before && before->span.va + before->span.size > va)
+		return error_set(-EINVAL, "map: there is a mapping at " HEX " in the %zu bytes at " HEX,
+				 before->span.va, size, va);
+	return 0;
+}
+
+int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t handle)
+{
+	struct mapping *mapping;
+	struct memory *memory;
+	int ret;
+
+	pthread_mutex_lock(&space->lock);
+	ret = check_map(space, va, size, handle);
+	if (ret)
+		goto unlock;
+	memory = g_hash_table_lookup(space->handles, &handle);
+	if (!ballast_load(space) ||
+	    mmap(at(va), size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_device_fd(space->dev),
+		 (off_t)memory->offset) == MAP_FAILED) {
+		ret = kernel_refused("mmap", size, va);
+		goto unlock;
+	}
+	mapping = g_new0(struct mapping, 1);
+	mapping->span.va = va;
+	mapping->span.size = size;
+	mapping->memory = memory;
+	memory->mappings++;
+	g_tree_insert(space->mappings, &mapping->span, mapping);
+	host_device_count_mappings(space->dev, 1);
+	mapping_count++;
+unlock:
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+/* Whether mappings cover a range and end where it does; tells whether one is without access. */
+static int check_access(struct host_space *space, uint64_t va, size_t size, bool *news)
+{
+	GTreeNode *node = first_from(space->mappings, va);
+	uint64_t end = va + size, covered = va;
+	struct mapping *mapping;
+	int ret = check_range("access", va, size);
+
+	if (ret)
+		return ret;
+	*news = false;
+	for (; node && covered < end; node = g_tree_node_next(node)) {
+		mapping = g_tree_node_value(node);
+		if (mapping->span.va != covered)
+			break;
+		covered += mapping->span.size;
+		*news = *news || !mapping->accessible;
+	}
+	if (covered < end)
+		return error_set(-EINVAL, "access: no mapping starts at " HEX " in the %zu bytes at " HEX, covered,
+				 size, va);
+	if (covered > end)
+		return error_set(-EINVAL, "access: %zu bytes at " HEX " end inside a mapping", size, va);
+	return 0;
+}
+
+int host_space_access(struct host_space *space, uint64_t va, size_t size)
+{
+	struct mapping *mapping;
+	GTreeNode *node;
+	bool news, refused;
+	int ret;
+
+	pthread_mutex_lock(&space->lock);
+	ret = check_access(space, va, size, &news);
+	if (!ret && news)
+		ret = host_device_may_access(space->dev);
+	if (ret || !news)
+		goto unlock;
+	refused = mprotect(at(va), size, PROT_READ | PROT_WRITE);
+	if (refused)
+		ret = kernel_refused("mprotect", size, va);
+	for (node = first_from(space->mappings, va); node; node = g_tree_node_next(node)) {
+		mapping = g_tree_node_value(node);
+		if (mapping->span.va >= va + size)
+			break;
+		/* The kernel may have stopped half way. */
+		if (refused && !mapping->accessible)
+			mprotect(at(mapping->span.va), mapping->span.size, PROT_NONE);
+		else
+			mapping->accessible = true;
+	}
+unlock:
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+int host_space_reachable(struct host_space *space, const char *call, uint64_t va, size_t size)
+{
+	uint64_t end = va + size, covered = va;
+	struct mapping *mapping;
+	int ret = 0;
+
+	pthread_mutex_lock(&space->lock);
+	while (covered < end) {
+		mapping = last_before(space->mappings, covered + 1);
+		if (!mapping || mapping->span.va + mapping->span.size <= covered || !mapping->accessible)
+			break;
+		covered = mapping->span.va + mapping->span.size;
+	}
+	if (covered < end || end < va)
+		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at "
+				HEX, call, covered, size, va);
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+/* Whether a range has only whole mappings. */
+static int check_unmap(struct host_space *space, uint64_t va, size_t size)
+{
+	struct mapping *mapping;
+	int ret = check_reserved(space, "unmap", va, size);
+
+	if (ret)
+		return ret;
+	mapping = last_before(space->mappings, va);
+	if (!mapping || mapping->span.va + mapping->span.size <= va)
+		mapping = last_before(space->mappings, va + size);
+	if (mapping && mapping->span.va < va && mapping->span.va + mapping->span.size > va)
+		return error_set(-EINVAL, "unmap: %zu bytes at " HEX " start inside a mapping", size, va);
+	if (mapping && mapping->span.va + mapping->span.size > va + size)
+		return error_set(-EINVAL, "unmap: %zu bytes at " HEX " end inside a mapping", size, va);
+	return 0;
+}
+
+static int check_guard(struct backend_event *guard, uint64_t va, size_t size)
+{
+	int complete = 1;
+	int ret = guard ? host_event_query(guard, &complete) : 0;
+
+	if (ret)
+		return ret;
+	if (!complete)
+		return error_set(-EBUSY, "unmap: the event that guards %zu bytes at " HEX " is pending", size, va);
+	return 0;
+}
+
+/* Forgets the mappings of a range, which is none any more to the kernel. */
+static void forget_mappings(struct host_space *space, uint64_t va, size_t size)
+{
+	struct mapping *mapping;
+	struct memory *memory;
+	GTreeNode *node;
+
+	while ((node = first_from(space->mappings, va))) {
+		mapping = g_tree_node_value(node);
+		if (mapping->span.va >= va + size)
+			break;
+		memory = mapping->memory;
+		g_tree_remove(space->mappings, &mapping->span);
+		host_device_count_mappings(space->dev, -1);
+		mapping_count--;
+		memory->mappings--;
+		memory_free_if_unused(space, memory);
+	}
+}
+
+/* Makes addresses of a reservation inaccessible again. */
+static bool make_hole(uint64_t va, size_t size)
+{
+	return mmap(at(va), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
+	       MAP_FAILED;
+}
+
+int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct backend_event *guard)
+{
+	int ret;
+
+	ret = check_guard(guard, va, size);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&space->lock);
+	ret = check_unmap(space, va, size);
+	if (ret)
+		goto unlock;
+	if (!make_hole(va, size) && !(errno == ENOMEM && ballast_drop(space) && make_hole(va, size))) {
+		ret = kernel_refused("mmap", size, va);
+		goto unlock;
+	}
+	forget_mappings(space, va, size);
+unlock:
+	pthread_mutex_unlock(&space->lock);
+	return ret;
+}
+
+struct host_space *host_space_new(struct host_device *dev)
+{
+	struct host_space *space = g_new0(struct host_space, 1);
+
+	pthread_mutex_init(&space->lock, NULL);
+	space->dev = dev;
+	space->reservations = g_tree_new_full(compare_span, NULL, NULL, g_free);
+	space->mappings = g_tree_new_full(compare_span, NULL, NULL, g_free);
+	space->handles = g_hash_table_new(g_int64_hash, g_int64_equal);
+	return space;
+}
+
+uint64_t host_space_destroy(struct host_space *space)
+{
+	uint64_t left = (uint64_t)g_tree_nnodes(space->reservations) + (uint64_t)g_tree_nnodes(space->mappings) +
+			g_hash_table_size(space->handles);
+	GHashTableIter iter;
+	GTreeNode *node;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, space->handles);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		((struct memory *)value)->released = true;
+		memory_free_if_unused(space, value);
+	}
+	for (node = g_tree_node_first(space->reservations); node; node = g_tree_node_next(node)) {
+		const struct span *span = g_tree_node_key(node);
+
+		munmap(at(span->va), span->size);
+		forget_mappings(space, span->va, span->size);
+		reservation_count--;
+	}
+	ballast_drop(space);
+	g_hash_table_destroy(space->handles);
+	g_tree_unref(space->mappings);
+	g_tree_unref(space->reservations);
+	pthread_mutex_destroy(&space->lock);
+	g_free(space);
+	return left;
+}
+
+void host_space_count(uint64_t *reservations, uint64_t *handles, uint64_t *mappings)
+{
+	*reservations = reservation_count;
+	*handles = memory_count;
+	*mappings = mapping_count;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Streams and events of the host backend. A stream is a queue of pieces of work, with markers between them that record
+ * an event or wait for one. Nothing in it happens by itself: work completes when somebody completes it, and markers are
+ * passed at once when what stands before them has completed, through any number of streams. Captures are in
+ * capture.h.
+ *
+ * A stream argument is a handle as a user has it: of host_stream_create(), NULL, or one of the two of vpmm-host.h. The
+ * device argument tells whose default stream, or per-thread stream, the latter mean. All calls but those that say so
+ * explain their errors by error_set(), may be made from any thread, and wait for nothing but a piece of work that
+ * another thread is just running.
+ */
+#ifndef HOST_STREAMS_H
+#define HOST_STREAMS_H
+
+#include <stdint.h>
+
+#include "vpmm-host.h"
+
+struct backend_event;
+
+/**
+ * host_stream_create() - create a stream
+ * @device: ordinal of its device
+ *
+ * Return: the stream.
+ */
+struct CUstream_st *host_stream_create(int device);
+
+/**
+ * host_stream_destroy() - complete a stream's work and destroy it
+ * @stream: a stream of host_stream_create()
+ *
+ * Events recorded on it live on, also those that still wait for another stream.
+ *
+ * Return: 0, -EINVAL if it is not one, or -EBUSY if work on it waits for another stream.
+ */
+int host_stream_destroy(struct CUstream_st *stream);
+
+/**
+ * host_stream_check() - whether a handle is a stream of a device
+ * @device: ordinal
+ * @stream: the handle
+ *
+ * Return: 0 or -EINVAL.
+ */
+int host_stream_check(int device, struct CUstream_st *stream);
+
+/**
+ * host_stream_id() - the number of a stream, which no other stream ever has
+ * @device: ordinal
+ * @stream: the handle
+ * @id: receives the number
+ *
+ * Return: 0, -EINVAL, or -EBUSY if the stream is being captured, or cannot be asked because another is.
+ */
+int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id);
+
+/**
+ * host_stream_capture() - the number of the capture that a stream is under, which no other capture ever has
+ * @device: ordinal
+ * @stream: the handle
+ * @id: receives the number; 0: it is under none
+ *
+ * Return: 0, -EINVAL, or -EBUSY for the legacy default stream while another stream is being captured.
+ */
+int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id);
+
+/**
+ * host_stream_submit() - append a piece of work
+ * @device: ordinal
+ * @stream: the handle
+ * @fn: what to call when it is completed; NULL: nothing
+ * @data: passed to @fn
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data);
+
+/**
+ * host_stream_clear() - set memory to zero when what was submitted before has completed
+ * @device: ordinal
+ * @stream: the handle
+ * @va: the address
+ * @size: bytes
+ *
+ * No piece of work: like a marker it is passed with what stands before it.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_t size);
+
+/**
+ * host_stream_complete() - complete the oldest pieces of work
+ * @device: ordinal
+ * @stream: the handle
+ * @n: how many, at most as many as are pending at the call
+ *
+ * Return: 0, -EINVAL, or -EBUSY if the next piece waits for another stream.
+ */
+int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n);
+
+/**
+ * host_stream_pending() - how many pieces of work have not completed
+ * @device: ordinal
+ * @stream: the handle
+ * @n: receives the number
+ *
+ * Return: 0 or -EINVAL.
+ */
+int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n);
+
+/**
+ * host_stream_wait() - make what is submitted from now on wait for an event
+ * @device: ordinal
+ * @stream: the handle
+ * @event: the event, recorded
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event);
+
+/**
+ * host_stream_follow() - make what is submitted from now on wait for what another stream was given so far
+ * @device: ordinal
+ * @stream: the handle
+ * @other: the other stream's
+ *
+ * A stream that follows one that is being captured is captured with it.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_st *other);
+
+/**
+ * host_stream_sync_all() - complete the work of all streams of a device, and what that waits for on other streams
+ * @device: ordinal
+ *
+ * What is submitted meanwhile is completed too.
+ *
+ * Return: 0, or -EBUSY if called by a piece of work, or if a stream of the device is being captured.
+ */
+int host_stream_sync_all(int device);
+
+/**
+ * host_event_create() - create an event
+ *
+ * Return: the event, not yet recorded, with one reference.
+ */
+struct backend_event *host_event_create(void);
+
+/**
+ * host_event_unref() - drop a reference to an event
+ * @event: the event; NULL does nothing
+ */
+void host_event_unref(struct backend_event *event);
+
+/**
+ * host_event_record() - make an event stand for all work submitted to a stream so far
+ * @device: ordinal
+ * @event: the event, which no stream waits for; it stands for what it was recorded for before no more
+ * @stream: the handle
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream);
+
+/**
+ * host_event_query() - whether an event's work has completed
+ * @event: the event, recorded
+ * @complete: receives 1 or 0
+ *
+ * Return: 0 or -EINVAL.
+ */
+int host_event_query(struct backend_event *event, int *complete);
+
+/**
+ * host_event_sync() - complete an event's work, and what that waits for on other streams
+ * @event: the event, recorded
+ *
+ * Stands for the time that a device would need.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if called by a piece of work.
+ */
+int host_event_sync(struct backend_event *event);
+
+/**
+ * host_event_count() - how many events exist in the process
+ *
+ * Return: the number.
+ */
+uint64_t host_event_count(void);
+
+#endif /* HOST_STREAMS_H */

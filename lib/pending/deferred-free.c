@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "pending/deferred-free.h"
+#include "pending/graph.h"
+#include "pending/users.h"
+#include "util/address.h"
+#include "util/error.h"
+
+/* How many holds a call looks at: each may take a query. */
+#define POLL_SOME 8
+
+static void release_event(gpointer event)
+{
+	event_unref(event);
+}
+
+static size_t hold_size(const struct hold *hold)
+{
+	return hold->region ? hold->region->size : hold->small->size;
+}
+
+void hold_delete(struct hold *hold)
+{
+	event_unref(hold->event);
+	g_ptr_array_free(hold->events, TRUE);
+	g_array_free(hold->silent, TRUE);
+	g_array_free(hold->graphs, TRUE);
+	g_free(hold);
+}
+
+/* Whether a handle still means the stream of an id, and can be recorded. */
+static bool user_is_there(struct vpmm_pool *pool, const struct user *user)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+	uint64_t id;
+	bool there;
+
+	error_keep(&kept);
+	there = !be->ops->stream_id(be, user->handle, &id) && id == user->id;
+	if (!there)
+		error_restore(&kept);
+	return there;
+}
+
+static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct user *user)
+{
+	struct stream *stream;
+	struct event *event;
+	int err;
+
+	if (user->event) {
+		g_ptr_array_add(hold->events, event_ref(user->event));
+		return 0;
+	}
+	if (!user_is_there(pool, user)) {
+		g_array_append_val(hold->silent, user->id);
+		return 0;
+	}
+	err = stream_get(&pool->streams, user->handle, &stream);
+	if (!err)
+		err = stream_record(stream, user->handle, &event);
+	if (!err)
+		g_ptr_array_add(hold->events, event);
+	return err;
+}
+
+static struct hold *hold_make(struct region *region, struct small *small)
+{
+	struct hold *hold = g_new0(struct hold, 1);
+
+	hold->region = region;
+	hold->small = small;
+	hold->told = true;
+	hold->events = g_ptr_array_new_with_free_func(release_event);
+	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->link.data = hold;
+	return hold;
+}
+
+int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use, uint64_t own,
+	     uint64_t graph, struct hold **hold)
+{
+	struct hold *made = hold_make(region, small);
+	int err = 0;
+
+	if (graph)
+		g_array_append_val(made->graphs, graph);
+	for (guint i = 0; use && i < use->graphs->len; i++) {
+		if (g_array_index(use->graphs, uint64_t, i) != graph)
+			g_array_append_val(made->graphs, g_array_index(use->graphs, uint64_t, i));
+	}
+	for (guint i = 0; use && i < use->users->len && !err; i++) {
+		const struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != own)
+			err = hold_await(pool, made, user);
+	}
+	if (err) {
+		hold_delete(made);
+		return err;
+	}
+	*hold = made;
+	return 0;
+}
+
+/* How many holds wait to hear a stream. */
+struct silence {
+	uint64_t id;
+	guint holds;
+};
+
+GHashTable *hold_silent_new(void)
+{
+	return address_table_new(g_free);
+}
+
+static void silence_add(struct vpmm_pool *pool, uint64_t id)
+{
+	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+
+	if (!silence) {
+		silence = g_new0(struct silence, 1);
+		silence->id = id;
+		g_hash_table_insert(pool->silent, &silence->id, silence);
+	}
+	silence->holds++;
+}
+
+static void silence_sub(struct vpmm_pool *pool, uint64_t id)
+{
+	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+
+	if (!--silence->holds)
+		g_hash_table_remove(pool->silent, &id);
+}
+
+/* Where whoever it is kept for finds it; NULL: that is one graph, and it is not known. */
+static GQueue *queue_of(struct vpmm_pool *pool, const struct hold *hold)
+{
+	struct graph *graph;
+
+	if (!hold->graphs->len)
+		return &pool->holds;
+	if (hold->graphs->len > 1)
+		return &pool->shared_holds;
+	graph = graph_find(pool, g_array_index(hold->graphs, uint64_t, 0));
+	return graph ? &graph->holds : NULL;
+}
+
+static void hold_link(struct vpmm_pool *pool, struct hold *hold)
+{
+	if (hold->graphs->len == 1)
+		graph_get(pool, g_array_index(hold->graphs, uint64_t, 0));
+	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
+}
+
+static void add_all(GPtrArray *holds, const GQueue *queue)
+{
+	for (const GList *link = queue->head; link; link = link->next)
+		g_ptr_array_add(holds, link->data);
+}
+
+/* Those of streams, and those of graphs. */
+static GPtrArray *all_holds(struct vpmm_pool *pool)
+{
+	GPtrArray *holds = g_ptr_array_new();
+	GHashTableIter iter;
+	gpointer graph;
+
+	add_all(holds, &pool->holds);
+	add_all(holds, &pool->shared_holds);
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (g_hash_table_iter_next(&iter, NULL, &graph))
+		add_all(holds, &((struct graph *)graph)->holds);
+	return holds;
+}
+
+/* Those of one graph. */
+static GPtrArray *graph_holds(struct vpmm_pool *pool, uint64_t id)
+{
+	const struct graph *graph = graph_find(pool, id);
+	GPtrArray *holds = g_ptr_array_new();
+
+	if (graph)
+		add_all(holds, &graph->holds);
+	for (GList *link = pool->shared_holds.head; link; link = link->next) {
+		if (ids_find(((struct hold *)link->data)->graphs, id) >= 0)
+			g_ptr_array_add(holds, link->data);
+	}
+	return holds;
+}
+
+static void set_held(struct hold *hold, bool held)
+{
+	if (hold->region)
+		hold->region->held = held;
+	else
+		hold->small->held = held;
+}
+
+void hold_keep(struct vpmm_pool *pool, struct hold *hold)
+{
+	set_held(hold, true);
+	use_remove(pool, hold->region ? hold->region->addr : hold->small->addr);
+	hold_link(pool, hold);
+	pool->held_bytes += hold_size(hold);
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_add(pool, g_array_index(hold->silent, uint64_t, i));
+}
+
+void hold_drop(struct vpmm_pool *pool, struct hold *hold)
+{
+	set_held(hold, false);
+	g_queue_unlink(queue_of(pool, hold), &hold->link);
+	pool->held_bytes -= hold_size(hold);
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+}
+
+void hold_unheard(struct vpmm_pool *pool, struct region *region)
+{
+	const struct use *use = use_find(pool, region->addr);
+	struct hold *hold = hold_make(region, NULL);
+
+	/* A stream that stands for a capture never calls. */
+	if (region->stream->captured)
+		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
+	else
+		g_array_append_val(hold->silent, region->stream->id);
+	hold_keep(pool, hold);
+}
+
+int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,
+		     struct CUstream_st *handle, bool *told)
+{
+	struct event *behind;
+	int err;
+
+	*told = true;
+	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
+	if (region->stream == stream)
+		return 0;
+	*told = cache_behind(region, &behind);
+	if (!*told || !event_pending(behind))
+		return 0;
+	err = event_wait(behind, handle);
+	if (!err)
+		pool->counts.waits++;
+	return err;
+}
+
+/* Whether only its own stream is to be waited for, if at all. Events that have passed are forgotten on the way. */
+static bool hold_is_over(struct hold *hold)
+{
+	for (guint i = hold->events->len; i > 0; i--) {
+		if (!event_pending(hold->events->pdata[i - 1]))
+			g_ptr_array_remove_index_fast(hold->events, i - 1);
+	}
+	return !hold->events->len && !hold->silent->len && !hold->graphs->len;
+}
+
+static void hold_end(struct vpmm_pool *pool, struct hold *hold, struct stream *stream, struct event *event)
+{
+	struct region *region = hold->region;
+
+	hold_drop(pool, hold);
+	if (hold->told) {
+		cache_drop(region);
+		live_leave(pool, region, stream, event);
+	} else {
+		cache_strand(region, event);
+	}
+	hold_delete(hold);
+}
+
+/* What the driver's allocator has served goes back in the order of whichever stream is at hand: all others are past it. */
+static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+{
+	struct backend *be = pool->backend;
+	struct error_kept kept;
+
+	if (captured)
+		return;
+	error_keep(&kept);
+	if (be->ops->small_free(be, hold->small->addr, handle)) {
+		error_restore(&kept);
+		return;
+	}
+	hold_drop(pool, hold);
+	pool_forget_small(pool, hold->small);
+	hold_delete(hold);
+}
+
+static void hold_try(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+{
+	if (!hold_is_over(hold))
+		return;
+	if (hold->region)
+		hold_end(pool, hold, hold->stream, hold->event);
+	else
+		hold_end_small(pool, hold, handle, captured);
+}
+
+/* An error is told to the caller by whatever it asks of the driver next. */
+static void poll_events(struct hold *hold)
+{
+	for (guint i = 0; i < hold->events->len; i++) {
+		struct event *event = hold->events->pdata[i];
+
+		if (event_pending(event) && stream_poll(event->stream))
+			return;
+	}
+}
+
+void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+{
+	guint count = MIN(pool->holds.length, POLL_SOME);
+	struct error_kept kept;
+
+	error_keep(&kept);
+	for (guint i = 0; i < count && pool->holds.head; i++) {
+		struct hold *hold = pool->holds.head->data;
+
+		g_queue_unlink(&pool->holds, &hold->link);
+		g_queue_push_tail_link(&pool->holds, &hold->link);
+		poll_events(hold);
+		hold_try(pool, hold, handle, captured);
+	}
+	error_restore(&kept);
+}
+
+static void hear(struct vpmm_pool *pool, struct hold *hold, const struct stream *stream, struct event *event)
+{
+	int i = ids_find(hold->silent, stream->id);
+
+	if (i < 0)
+		return;
+	g_array_remove_index_fast(hold->silent, (guint)i);
+	silence_sub(pool, stream->id);
+	g_ptr_array_add(hold->events, event_ref(event));
+}
+
+void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+	struct event *event;
+	GPtrArray *holds;
+
+	if (!g_hash_table_contains(pool->silent, &stream->id))
+		return;
+	error_keep(&kept);
+	if (stream_record(stream, handle, &event)) {
+		error_restore(&kept);
+		return;
+	}
+	holds = all_holds(pool);
+	for (guint i = 0; i < holds->len; i++)
+		hear(pool, holds->pdata[i], stream, event);
+	g_ptr_array_free(holds, TRUE);
+	event_unref(event);
+}
+
+/* A stream can come after this one's events, and have it. */
+static bool can_meet(const struct hold *hold)
+{
+	return hold->region && hold->told && !hold->silent->len;
+}
+
+static int meet_event(struct vpmm_pool *pool, struct event *event, struct CUstream_st *handle, bool block)
+{
+	int err;
+
+	if (!event_pending(event))
+		return 0;
+	err = block ? event_sync(event) : event_wait(event, handle);
+	if (!err)
+		pool->counts.waits++;
+	return err;
+}
+
+static int meet_all(struct vpmm_pool *pool, struct CUstream_st *handle, bool block, guint *count)
+{
+	int err = 0;
+
+	for (GList *link = pool->holds.head; link && !err; link = link->next) {
+		struct hold *hold = link->data;
+
+		if (!can_meet(hold))
+			continue;
+		++*count;
+		for (guint i = 0; i < hold->events->len && !err; i++)
+			err = meet_event(pool, hold->events->pdata[i], handle, block);
+		if (!err)
+			err = meet_event(pool, hold->event, handle, block);
+	}
+	return err;
+}
+
+int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, bool block)
+{
+	struct event *event = NULL;
+	GList *link, *next;
+	guint count = 0;
+	int err;
+
+	err = meet_all(pool, handle, block, &count);
+	if (err || !count)
+		return err;
+	if (!block) {
+		err = stream_record(stream, handle, &event);
+		if (err)
+			return err;
+	}
+	for (link = pool->holds.head; link; link = next) {
+		struct hold *hold = link->data;
+
+		next = link->next;
+		if (can_meet(hold))
+			hold_end(pool, hold, block ? hold->stream : stream, block ? hold->event : event);
+	}
+	event_unref(event);
+	return 0;
+}
+
+uint64_t hold_pending(const struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0;
+
+	for (const GList *link = pool->holds.head; link; link = link->next)
+		bytes += hold_size(link->data);
+	return bytes;
+}
+
+static void unsilence(struct vpmm_pool *pool, struct hold *hold)
+{
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+	g_array_set_size(hold->silent, 0);
+	poll_events(hold);
+}
+
+void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+{
+	GPtrArray *holds = all_holds(pool);
+	struct error_kept kept;
+	GList *link, *next;
+
+	error_keep(&kept);
+	for (guint i = 0; i < holds->len; i++)
+		unsilence(pool, holds->pdata[i]);
+	g_ptr_array_free(holds, TRUE);
+	for (link = pool->holds.head; link; link = next) {
+		next = link->next;
+		hold_try(pool, link->data, handle, captured);
+	}
+	error_restore(&kept);
+}
+
+/* Everything that can fail: the stream comes after whoever had the memory before, and is marked then. */
+static int retire_prepare(struct vpmm_pool *pool, const GPtrArray *holds, struct stream *stream,
+			  struct CUstream_st *handle, struct event **event)
+{
+	*event = NULL;
+	for (guint i = 0; i < holds->len; i++) {
+		struct hold *hold = holds->pdata[i];
+		int err;
+
+		/* What is not told now stays so: another thread may mark it next, and nobody waits for that mark. */
+		err = hold->region && !hold->event ?
+		      hold_free_behind(pool, hold->region, stream, handle, &hold->told) : 0;
+		if (err)
+			return err;
+	}
+	return holds->len ? stream_record(stream, handle, event) : 0;
+}
+
+static void retire_hold(struct vpmm_pool *pool, struct hold *hold, uint64_t graph, struct stream *stream,
+			struct event *event)
+{
+	g_queue_unlink(queue_of(pool, hold), &hold->link);
+	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
+	hold_link(pool, hold);
+	if (hold->event)
+		g_ptr_array_add(hold->events, hold->event);
+	hold->stream = stream;
+	hold->event = event_ref(event);
+	/* The driver takes it back in the order of another stream. */
+	if (hold->small)
+		g_ptr_array_add(hold->events, event_ref(event));
+}
+
+int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
+{
+	GPtrArray *holds = graph_holds(pool, graph);
+	struct event *event;
+	int err;
+
+	err = retire_prepare(pool, holds, stream, handle, &event);
+	for (guint i = 0; i < holds->len && !err; i++) {
+		retire_hold(pool, holds->pdata[i], graph, stream, event);
+		poll_events(holds->pdata[i]);
+		hold_try(pool, holds->pdata[i], handle, false);
+	}
+	event_unref(event);
+	g_ptr_array_free(holds, TRUE);
+	return err;
+}
+
+void hold_clear(struct vpmm_pool *pool)
+{
+	GPtrArray *holds = all_holds(pool);
+
+	for (guint i = 0; i < holds->len; i++) {
+		hold_drop(pool, holds->pdata[i]);
+		hold_delete(holds->pdata[i]);
+	}
+	g_ptr_array_free(holds, TRUE);
+}
+
+static int check_hold(const struct hold *hold)
+{
+	const struct region *region = hold->region;
+
+	if (region ? region->kind != REGION_MALLOC || !region->held : !hold->small->held)
+		return error_set(-EUCLEAN, "what is held is not allocated, or does not know that it is held");
+	if (hold->stream && !hold->event)
+		return error_set(-EUCLEAN, "a hold has a stream and no event");
+	return 0;
+}
+
+static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *bytes, uint64_t *silent)
+{
+	int err = 0;
+
+	for (const GList *link = holds->head; link && !err; link = link->next) {
+		const struct hold *hold = link->data;
+
+		err = check_hold(hold);
+		if (!err && queue_of(pool, hold) != holds)
+			err = error_set(-EUCLEAN, "a hold is not where its graphs are");
+		*bytes += hold_size(hold);
+		*silent += hold->silent->len;
+	}
+	return err;
+}
+
+static int check_queues(struct vpmm_pool *pool, uint64_t *bytes, uint64_t *silent)
+{
+	GHashTableIter iter;
+	gpointer graph;
+	int err;
+
+	err = check_queue(pool, &pool->holds, bytes, silent);
+	if (!err)
+		err = check_queue(pool, &pool->shared_holds, bytes, silent);
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (!err && g_hash_table_iter_next(&iter, NULL, &graph))
+		err = check_queue(pool, &((struct graph *)graph)->holds, bytes, silent);
+	return err;
+}
+
+int hold_check(struct vpmm_pool *pool)
+{
+	uint64_t bytes = 0, silent = 0, kept = 0;
+	GHashTableIter iter;
+	gpointer silence;
+	int err;
+
+	err = check_queues(pool, &bytes, &silent);
+	if (err)
+		return err;
+	if (bytes != pool->held_bytes)
+		return error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
+				 pool->held_bytes);
+	g_hash_table_iter_init(&iter, pool->silent);
+	while (g_hash_table_iter_next(&iter, NULL, &silence))
+		kept += ((struct silence *)silence)->holds;
+	if (silent != kept)
+		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %" PRIu64 " is kept", silent, kept);
+	return 0;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "pending/graph.h"
+#include "pending/users.h"
+#include "util/address.h"
+#include "util/error.h"
+
+static void user_clear(gpointer data)
+{
+	event_unref(((struct user *)data)->event);
+}
+
+static void use_free(gpointer data)
+{
+	struct use *use = data;
+
+	g_array_free(use->users, TRUE);
+	g_array_free(use->graphs, TRUE);
+	g_free(use);
+}
+
+GHashTable *use_table_new(void)
+{
+	return address_table_new(use_free);
+}
+
+int ids_find(const GArray *ids, uint64_t id)
+{
+	for (guint i = 0; i < ids->len; i++) {
+		if (g_array_index(ids, uint64_t, i) == id)
+			return (int)i;
+	}
+	return -1;
+}
+
+struct use *use_find(const struct vpmm_pool *pool, uint64_t addr)
+{
+	return g_hash_table_lookup(pool->uses, &addr);
+}
+
+static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct use *use = use_find(pool, addr);
+
+	if (use)
+		return use;
+	use = g_new0(struct use, 1);
+	use->addr = addr;
+	use->link.data = use;
+	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
+	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	g_array_set_clear_func(use->users, user_clear);
+	g_hash_table_insert(pool->uses, &use->addr, use);
+	return use;
+}
+
+static struct user *user_find(struct use *use, uint64_t id)
+{
+	for (guint i = 0; i < use->users->len; i++) {
+		struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id == id)
+			return user;
+	}
+	return NULL;
+}
+
+static void user_retire(struct user *user, struct event *event)
+{
+	event_unref(user->event);
+	user->event = event_ref(event);
+}
+
+void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+{
+	struct user added = { .id = id, .handle = handle };
+	struct use *use = use_get(pool, addr);
+	struct user *user = user_find(use, id);
+
+	if (!user) {
+		g_array_append_val(use->users, added);
+		return;
+	}
+	/* One that was retired may be used again all the same. */
+	event_unref(user->event);
+	*user = added;
+}
+
+/* Where the graphs that use it find it; NULL: there are none, or the only one is not known. */
+static GQueue *queue_of(struct vpmm_pool *pool, const struct use *use)
+{
+	struct graph *graph;
+
+	if (!use->graphs->len)
+		return NULL;
+	if (use->graphs->len > 1)
+		return &pool->shared_uses;
+	graph = graph_find(pool, g_array_index(use->graphs, uint64_t, 0));
+	return graph ? &graph->uses : NULL;
+}
+
+static void use_unlink(struct vpmm_pool *pool, struct use *use)
+{
+	GQueue *queue = queue_of(pool, use);
+
+	if (queue)
+		g_queue_unlink(queue, &use->link);
+}
+
+static void use_link(struct vpmm_pool *pool, struct use *use)
+{
+	GQueue *queue;
+
+	if (use->graphs->len == 1)
+		graph_get(pool, g_array_index(use->graphs, uint64_t, 0));
+	queue = queue_of(pool, use);
+	if (queue)
+		g_queue_push_tail_link(queue, &use->link);
+}
+
+void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
+{
+	struct use *use = use_get(pool, addr);
+
+	if (ids_find(use->graphs, graph) >= 0)
+		return;
+	use_unlink(pool, use);
+	g_array_append_val(use->graphs, graph);
+	use_link(pool, use);
+}
+
+void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct use *use = use_get(pool, addr);
+
+	use->home = handle;
+	use->thread = pthread_self();
+}
+
+bool use_is_home(const struct use *use, struct CUstream_st *handle)
+{
+	if (!use || !use->home || use->home != handle || use->users->len || use->graphs->len > 1)
+		return false;
+	/* The per-thread handle means another stream in each thread. */
+	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());
+}
+
+void use_remove(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct use *use = use_find(pool, addr);
+
+	if (!use)
+		return;
+	use_unlink(pool, use);
+	g_hash_table_remove(pool->uses, &addr);
+}
+
+int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	GHashTableIter iter;
+	struct user *user;
+	gpointer use;
+	int err;
+
+	if (!g_hash_table_size(pool->uses))
+		return 0;
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &use)) {
+		user = user_find(use, stream->id);
+		if (user)
+			user_retire(user, event);
+	}
+	event_unref(event);
+	return 0;
+}
+
+/* What a graph uses. */
+static GPtrArray *graph_uses(const struct vpmm_pool *pool, uint64_t id)
+{
+	const struct graph *graph = graph_find(pool, id);
+	GPtrArray *uses = g_ptr_array_new();
+
+	for (GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
+		g_ptr_array_add(uses, link->data);
+	for (GList *link = pool->shared_uses.head; link; link = link->next) {
+		if (ids_find(((struct use *)link->data)->graphs, id) >= 0)
+			g_ptr_array_add(uses, link->data);
+	}
+	return uses;
+}
+
+bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph)
+{
+	GPtrArray *uses = graph_uses(pool, graph);
+	bool any = uses->len > 0;
+
+	g_ptr_array_free(uses, TRUE);
+	return any;
+}
+
+/* Up to there and no further. One that goes on is marked when the memory is freed, which is later. */
+static void add_retired(struct use *use, const struct stream *stream, struct event *event)
+{
+	struct user added = { .id = stream->id };
+	struct user *user = user_find(use, stream->id);
+
+	if (!user) {
+		added.event = event_ref(event);
+		g_array_append_val(use->users, added);
+	} else if (user->event) {
+		user_retire(user, event);
+	}
+}
+
+void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event)
+{
+	GPtrArray *uses = graph_uses(pool, graph);
+
+	for (guint i = 0; i < uses->len; i++) {
+		struct use *use = uses->pdata[i];
+
+		use_unlink(pool, use);
+		g_array_remove_index_fast(use->graphs, (guint)ids_find(use->graphs, graph));
+		use_link(pool, use);
+		add_retired(use, stream, event);
+	}
+	g_ptr_array_free(uses, TRUE);
+}
+
+/* How many uses are in a queue; -1: one of them does not belong there. */
+static int count_uses(struct vpmm_pool *pool, const GQueue *uses)
+{
+	for (const GList *link = uses->head; link; link = link->next) {
+		if (queue_of(pool, link->data) != uses)
+			return -1;
+	}
+	return (int)uses->length;
+}
+
+int use_check(struct vpmm_pool *pool)
+{
+	int linked = count_uses(pool, &pool->shared_uses), used = 0, more;
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, pool->graphs);
+	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
+		more = count_uses(pool, &((struct graph *)value)->uses);
+		linked = more < 0 ? more : linked + more;
+	}
+	g_hash_table_iter_init(&iter, pool->uses);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		used += ((struct use *)value)->graphs->len > 0;
+	if (linked == used)
+		return 0;
+	return error_set(-EUCLEAN, "graphs use %d allocations, and find %d (-1: some of other graphs)", used, linked);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "calls/pool.h"
+#include "policy/fit.h"
+
+/* How many of the smallest regions that fit are looked at, of each kind. */
+#define CANDIDATES 16
+
+/*
+ * What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. And what is taken of
+ * whole extents counts for another: it comes back whole, but until then no block can be gathered of it, as one could
+ * hardly be of what is free in those that cannot move.
+ */
+#define LEFT_OVER 8
+#define TAKEN_WHOLE 2
+
+struct fit {
+	struct vpmm_pool *pool;
+	size_t size;
+	uint64_t addr;
+	uint64_t cost;
+	struct region *region;
+};
+
+/* What lies before a range in its first extent, and cannot move any longer once the range is taken. */
+static uint64_t broken_before(struct vpmm_pool *pool, uint64_t addr)
+{
+	const struct place *first = extent_place_mapped(&pool->extents, addr);
+
+	return first->extent->live ? 0 : addr - first->addr;
+}
+
+static uint64_t broken_behind(struct vpmm_pool *pool, uint64_t end)
+{
+	const struct place *last = extent_place_mapped(&pool->extents, end - 1);
+
+	return last->extent->live ? 0 : last->addr + last->extent->size - end;
+}
+
+uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	return broken_before(pool, addr) + broken_behind(pool, addr + size);
+}
+
+/* What a range takes of extents that can move. */
+static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	const struct place *first = extent_place_mapped(&pool->extents, addr), *last;
+	uint64_t next = first->addr + first->extent->size, end = addr + size, bytes = size;
+
+	if (first->extent->live)
+		bytes -= MIN(end, next) - addr;
+	if (next >= end)
+		return bytes;
+	/* Those between are all free. */
+	last = extent_place_mapped(&pool->extents, end - 1);
+	return last->extent->live ? bytes - (end - last->addr) : bytes;
+}
+
+uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size)
+{
+	return fit_breaks(pool, addr, size) + taken_whole(pool, addr, size) / TAKEN_WHOLE;
+}
+
+/* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
+static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
+{
+	uint64_t cost = left + broken_before(fit->pool, addr);
+
+	/* Most are too much by now, and each look takes a while. */
+	if (cost > fit->cost)
+		return;
+	cost += broken_behind(fit->pool, addr + fit->size) + taken_whole(fit->pool, addr, fit->size) / TAKEN_WHOLE;
+	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
+		fit->cost = cost;
+		fit->addr = addr;
+	}
+}
+
+static void fit_try(struct fit *fit, uint64_t addr, size_t room)
+{
+	size_t left = room - fit->size;
+
+	fit_try_at(fit, addr, left / LEFT_OVER);
+	if (left)
+		fit_try_at(fit, addr + left, left / LEFT_OVER);
+}
+
+static void fit_try_set(struct fit *fit, const struct free_set *set)
+{
+	GTreeNode *node = set ? region_first_fit(set, fit->size) : NULL;
+
+	for (int i = 0; node && i < CANDIDATES; i++, node = g_tree_node_next(node)) {
+		struct region *region = g_tree_node_key(node);
+		uint64_t best = fit->addr;
+
+		/* Those that follow leave more over. */
+		if ((region->size - fit->size) / LEFT_OVER > fit->cost)
+			break;
+		fit_try(fit, region->addr, region->size);
+		if (fit->addr != best)
+			fit->region = region;
+		/* What fits exactly leaves nothing that could be too small for the next. */
+		if (region->size == fit->size)
+			break;
+	}
+}
+
+bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr)
+{
+	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+
+	fit_try_set(&fit, stream->free[pool->regions.set]);
+	fit_try_set(&fit, &pool->regions.unused);
+	if (fit.cost == UINT64_MAX)
+		return false;
+	region_expect(&pool->regions, fit.region);
+	*addr = fit.addr;
+	return true;
+}
+
+uint64_t fit_within(struct vpmm_pool *pool, uint64_t addr, size_t room, size_t size)
+{
+	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+
+	fit_try(&fit, addr, room);
+	return fit.addr;
+}

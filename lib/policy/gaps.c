@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "policy/gaps.h"
+
+static unsigned int class_of(size_t size)
+{
+	return 63 - (unsigned int)__builtin_clzll(size);
+}
+
+void gaps_add(struct gaps *gaps, size_t size)
+{
+	unsigned int class = class_of(size);
+
+	gaps->count[class]++;
+	gaps->bytes[class] += size;
+}
+
+void gaps_remove(struct gaps *gaps, size_t size)
+{
+	unsigned int class = class_of(size);
+
+	gaps->count[class]--;
+	gaps->bytes[class] -= size;
+}
+
+size_t gaps_piece(const struct gaps *gaps, uint64_t stuck)
+{
+	uint64_t larger = 0, smaller = 0;
+
+	for (unsigned int i = 0; i < GAPS_CLASSES; i++)
+		larger += gaps->count[i];
+	/* All of a class are taken for as large as they are on the average. */
+	for (unsigned int i = 0; i < GAPS_CLASSES; i++) {
+		if (!gaps->count[i])
+			continue;
+		if (smaller + gaps->bytes[i] / gaps->count[i] * larger > stuck)
+			break;
+		smaller += gaps->bytes[i];
+		larger -= gaps->count[i];
+	}
+	return larger ? (stuck - smaller) / larger : SIZE_MAX;
+}

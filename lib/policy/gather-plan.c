@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "calls/pool.h"
+#include "core/wait-set.h"
+#include "policy/budget.h"
+#include "policy/gather-plan.h"
+
+/*
+ * How large extents are made. The more the pool has of them, the less is stuck, but each has its price. How much would
+ * be stuck hangs on the gaps, the free regions between what is allocated: extents are so large that the gaps as they are
+ * would leave this part of the pool stuck. They are no larger than the gaps once made them, as a program cuts its memory
+ * the same way again, and what is created in a good moment is still there in a bad one; but that fades by this part with
+ * each block that is gathered. That is for an overhead of one percent, and for each further one they are larger by a part
+ * of that.
+ */
+#define STUCK_PART 40
+#define FADE_PART 500
+#define EXTENTS_LEAST 16
+#define EXTENTS_MOST 1100
+#define LARGER_BY_PERCENT 0.7
+
+/*
+ * A pool without gaps would make a few large ones, and one of those that is broken later is much. From this size on an
+ * extent takes longer the larger it is, so larger ones save little; only a pool of which this is nothing has them, and
+ * what is created at once.
+ */
+#define PIECE_MOST ((size_t)72 << 20)
+
+/*
+ * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
+ * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
+ */
+#define EXTENTS_OF_CALL 8
+#define LARGE ((size_t)1 << 30)
+#define SHARED_PART 8192
+
+/*
+ * Extents that are made while a pool is small are too small for what it becomes, and are moved one by one ever after.
+ * So what is created at once comes in half as many up to a size that is nothing to a large pool; but one that does not
+ * double by it is taken for what it is, and has no extent that is more than this part of it.
+ */
+#define EXTENTS_OF_START 4
+#define START_MOST ((size_t)32 << 20)
+#define START_OF_POOL 400
+
+/* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
+#define BASES 256
+#define PARTS 1024
+#define TAILS 128
+#define HEADS (4 * PARTS)
+
+/* So many extents are looked for one by one; for more of them, all are sorted. */
+#define FEW_DONORS 8
+
+/* Rather than that one allocation moves more extents than this, and more than one for so many bytes, a pool stretches. */
+#define MANY_DONORS 160
+#define DONOR_LARGE (PIECE_MOST / 2)
+
+/* Of so many pages, the last is worth an extent of its own. */
+#define LAST_APART 16
+
+/* Less of an extent than this is not worth a mapping. */
+#define PART_LEAST (64 * 1024)
+
+static size_t page_up(const struct gathering *g, size_t size)
+{
+	size_t page = g->pool->settings.page_size;
+
+	return (size + page - 1) / page * page;
+}
+
+/* A row of free regions is a base where a hole follows with room for what is missing. */
+static bool try_base(struct gathering *g, const struct region *region)
+{
+	struct region *end;
+	size_t size = region_run(region, &end);
+
+	if (size <= g->base_size || size >= g->size || !end || end->kind != REGION_UNMAPPED ||
+	    end->size < page_up(g, g->size - size))
+		return false;
+	g->base = region->addr;
+	g->base_size = size;
+	g->hole = end;
+	return true;
+}
+
+/* The largest base. While there is but one stream, each row is one region, and the largest are found at once. */
+static void find_base(struct gathering *g)
+{
+	struct region_map *regions = &g->pool->regions;
+	const struct free_set *set = g->stream->free[regions->set];
+	GList *link = regions->by_age.tail;
+	GTreeNode *node;
+	int i;
+
+	if (!g->pool->streams.sole) {
+		for (i = 0; link && i < PARTS; i++, link = link->prev)
+			try_base(g, link->data);
+		return;
+	}
+	node = set ? g_tree_node_last(set->by_size) : NULL;
+	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
+		if (try_base(g, g_tree_node_key(node)))
+			return;
+	}
+	node = g_tree_node_last(regions->unused.by_size);
+	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
+		if (try_base(g, g_tree_node_key(node)))
+			return;
+	}
+}
+
+static bool extent_in_base(const struct gathering *g, const struct extent *extent)
+{
+	if (!g->base_size)
+		return false;
+	for (const struct place *place = extent->places; place; place = place->next) {
+		if (place->addr - g->base < g->base_size)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of whole extents that could be mapped behind the base. */
+static uint64_t donor_bytes(const struct gathering *g)
+{
+	uint64_t bytes = g->pool->extents.whole_bytes;
+	uint64_t addr, end;
+
+	if (!g->base_size)
+		return bytes;
+	addr = g->base;
+	end = addr + g->base_size;
+	while (addr < end) {
+		const struct place *place = extent_place(&g->pool->extents, addr);
+
+		if (!place->extent->live)
+			bytes -= place->extent->size;
+		addr = place->addr + place->extent->size;
+	}
+	return bytes;
+}
+
+/* What a head would take over of what is missing: the odd rest, and as many pages as it has. */
+static size_t head_share(const struct gathering *g, size_t head, size_t missing)
+{
+	size_t page = g->pool->settings.page_size;
+	size_t rest = missing % page;
+
+	if (head < rest)
+		return 0;
+	return MIN(head - rest, missing - rest) / page * page + rest;
+}
+
+static size_t lead_size(const struct gathering *g)
+{
+	return g->base_size ? g->base_size : part_size(&g->tail);
+}
+
+static size_t head_size(const struct gathering *g)
+{
+	return g->head.extent ? head_share(g, part_size(&g->head), g->size - lead_size(g)) : 0;
+}
+
+/* Free ends and beginnings of extents that cannot move. */
+static void find_parts_in(struct gathering *g, const struct free_set *set, GArray *tails, GArray *heads)
+{
+	GList *link = set->by_age.head;
+
+	for (int i = 0; link && i < PARTS; i++, link = link->next) {
+		const struct region *region = link->data;
+		uint64_t end = region->addr + region->size;
+		const struct place *first = extent_place(&g->pool->extents, region->addr);
+		const struct place *last = extent_place(&g->pool->extents, end - 1);
+		struct part part;
+
+		if (last->extent->live && last->addr + last->extent->size == end) {
+			part = (struct part){ last->extent, MAX(region->addr, last->addr) - last->addr,
+					      last->extent->size };
+			if (part_size(&part) >= PART_LEAST && part_size(&part) < g->size)
+				g_array_append_val(tails, part);
+		}
+		if (first->extent->live && first->addr == region->addr) {
+			part = (struct part){ first->extent, 0, MIN(region->size, first->extent->size) };
+			if (part_size(&part) >= PART_LEAST)
+				g_array_append_val(heads, part);
+		}
+	}
+}
+
+/* The head that takes over most of what is missing, with the least of it left. */
+static void choose_head(struct gathering *g, const GArray *heads)
+{
+	size_t missing = g->size - lead_size(g), best = 0;
+
+	g->head = (struct part){ 0 };
+	for (guint i = 0; i < heads->len; i++) {
+		const struct part *head = &g_array_index(heads, struct part, i);
+		size_t share = head_share(g, part_size(head), missing);
+
+		if (share < PART_LEAST || share < best || head->extent == g->tail.extent)
+			continue;
+		if (share == best && part_size(head) >= part_size(&g->head))
+			continue;
+		if (extent_in_base(g, head->extent))
+			continue;
+		best = share;
+		g->head = *head;
+	}
+}
+
+/* Bytes that the lead and the head leave to be created. */
+static size_t bytes_short(struct gathering *g)
+{
+	uint64_t donors = donor_bytes(g);
+
+	g->need = page_up(g, g->size - lead_size(g) - head_size(g));
+	return g->need > donors ? g->need - donors : 0;
+}
+
+/* The lead, with its head, that leaves the least to be created; the base where they are equal, as it moves less. */
+static void choose_parts(struct gathering *g)
+{
+	GArray *tails = g_array_new(FALSE, FALSE, sizeof(struct part));
+	GArray *heads = g_array_new(FALSE, FALSE, sizeof(struct part));
+	struct region_map *regions = &g->pool->regions;
+	struct gathering best;
+	size_t least, bytes;
+
+	find_parts_in(g, &regions->unused, tails, heads);
+	for (guint i = 0; i < regions->sets->len && heads->len < HEADS; i++)
+		find_parts_in(g, regions->sets->pdata[i], tails, heads);
+	choose_head(g, heads);
+	least = bytes_short(g);
+	best = *g;
+	g->base_size = 0;
+	for (guint i = 0; i < MIN(tails->len, TAILS) && least; i++) {
+		g->tail = g_array_index(tails, struct part, i);
+		choose_head(g, heads);
+		bytes = bytes_short(g);
+		if (bytes < least || (bytes == least && !best.base_size &&
+				      part_size(&g->tail) > part_size(&best.tail))) {
+			least = bytes;
+			best = *g;
+		}
+	}
+	*g = best;
+	g_array_free(tails, TRUE);
+	g_array_free(heads, TRUE);
+}
+
+static struct extent *best_donor(const struct gathering *g, size_t limit, bool below)
+{
+	struct extent *best = NULL;
+
+	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+		struct extent *extent = link->data;
+
+		if (extent->stamp == g->pool->extents.stamp || extent->size < g->least)
+			continue;
+		if (below ? extent->size > limit : extent->size < limit)
+			continue;
+		if (best && (below ? extent->size < best->size : extent->size > best->size))
+			continue;
+		if (best && extent->size == best->size && extent->places->addr > best->places->addr)
+			continue;
+		if (!extent_in_base(g, extent))
+			best = extent;
+	}
+	return best;
+}
+
+static gint compare_donors(gconstpointer a, gconstpointer b)
+{
+	const struct extent *x = *(const struct extent *const *)a, *y = *(const struct extent *const *)b;
+
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return x->places->addr < y->places->addr ? -1 : x->places->addr > y->places->addr;
+}
+
+static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
+{
+	donor->stamp = g->pool->extents.stamp;
+	g_ptr_array_add(g->donors, donor);
+	*left -= donor->size;
+}
+
+/* Moving what else there is would take long, and new memory can be had for it. */
+static bool is_better_created(const struct gathering *g, size_t left)
+{
+	return g->donors->len >= MAX(MANY_DONORS, g->size / DONOR_LARGE) && !g->frugal &&
+	       g->create + left <= budget_stretch(g->pool, g->size);
+}
+
+/* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
+static void take_donors_in_order(struct gathering *g, size_t *left)
+{
+	GPtrArray *sorted = g_ptr_array_new();
+
+	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (extent->stamp != g->pool->extents.stamp && extent->size >= g->least && !extent_in_base(g, extent))
+			g_ptr_array_add(sorted, link->data);
+	}
+	g_ptr_array_sort(sorted, compare_donors);
+	for (guint i = 0; i < sorted->len && *left && !is_better_created(g, *left); i++) {
+		struct extent *donor = sorted->pdata[i];
+
+		if (donor->size <= *left)
+			take_donor(g, donor, left);
+	}
+	g_ptr_array_free(sorted, TRUE);
+}
+
+/* Takes whole extents, the largest that fit first; what is left is covered by one that is larger, or created. */
+static void choose_donors(struct gathering *g)
+{
+	size_t left = g->need - g->create, over, less;
+	struct extent *donor;
+
+	/* Many small pieces for one large block are many calls; the setting says from where on new memory is better. */
+	g->least = g->frugal ? 0 : (size_t)((double)left * g->pool->settings.frag_ratio / 100);
+
+	g->pool->extents.stamp++;
+	while (left && g->donors->len < FEW_DONORS && (donor = best_donor(g, left, true)))
+		take_donor(g, donor, &left);
+	if (left && g->donors->len == FEW_DONORS)
+		take_donors_in_order(g, &left);
+	if (!left)
+		return;
+	donor = is_better_created(g, left) ? NULL : best_donor(g, left, false);
+	if (!donor) {
+		g->create += left;
+		return;
+	}
+	g_ptr_array_add(g->donors, donor);
+	over = donor->size - left;
+	less = MIN(g->create, over);
+	g->create -= less;
+	over -= less;
+	if (over && g->head.extent) {
+		size_t instead = page_up(g, head_size(g));
+
+		g->head = (struct part){ 0 };
+		g->create += instead > over ? instead - over : 0;
+	}
+}
+
+/* Bytes below which requests share extents. */
+static size_t least_of_pool(const struct extent_map *extents)
+{
+	return extents->bytes / SHARED_PART;
+}
+
+static void gather_plan(struct gathering *g)
+{
+	size_t room = g->frugal ? 0 : budget_room(g->pool, g->size);
+	size_t missing = bytes_short(g);
+
+	if (missing > room) {
+		choose_parts(g);
+		missing = bytes_short(g);
+	}
+	g->create = MAX(missing, MIN(room, g->need));
+	choose_donors(g);
+	/* What shares extents with others comes with what the budget has left; what has its own is no cheaper then. */
+	if (g->create && !g->head.extent && g->size < least_of_pool(&g->pool->extents))
+		g->ahead = room > g->create ? room - g->create : 0;
+}
+
+static size_t part_of_call(const struct gathering *g)
+{
+	double large = (double)g->create * MIN(1.0, (double)g->create / LARGE);
+	uint64_t pool = g->pool->extents.bytes;
+	size_t start = MIN((size_t)(large / EXTENTS_OF_START), START_MOST);
+
+	if (g->create < pool)
+		start = MIN(start, (pool + g->create) / START_OF_POOL);
+	return MAX((size_t)(large / EXTENTS_OF_CALL), start);
+}
+
+/* How many times as large as with the least overhead. */
+static double larger(const struct vpmm_pool *pool)
+{
+	return 1 + (pool->settings.overhead - 1) * LARGER_BY_PERCENT;
+}
+
+/* How many extents of the size that is right now would be the pool. */
+static double pieces_of_pool(const struct vpmm_pool *pool)
+{
+	uint64_t bytes = pool->extents.bytes;
+	size_t piece = gaps_piece(&pool->regions.gaps, (uint64_t)((double)bytes / STUCK_PART * larger(pool)));
+	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / FADE_PART;
+
+	/* A pool that has given back all it had begins anew. */
+	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST / larger(pool)) : EXTENTS_LEAST;
+}
+
+size_t gather_piece(const struct gathering *g)
+{
+	const struct extent_map *extents = &g->pool->extents;
+	const struct settings *settings = &g->pool->settings;
+	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
+	size_t large = MAX(PIECE_MOST, (size_t)((double)extents->bytes / EXTENTS_MOST * larger(g->pool)));
+	size_t bytes = MIN((size_t)((double)extents->bytes / g->pieces), large);
+
+	bytes = MIN(MAX(bytes, part_of_call(g)), most);
+	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
+}
+
+size_t gather_last(const struct gathering *g)
+{
+	size_t page = g->pool->settings.page_size;
+	bool shared = (g->size - lead_size(g)) % page && !g->head.extent;
+
+	return shared && !g->donors->len && g->create >= LAST_APART * page ? page : 0;
+}
+
+size_t gather_bytes(const struct gathering *g)
+{
+	size_t bytes = g->create + g->ahead;
+
+	for (guint i = 0; i < g->donors->len; i++)
+		bytes += ((struct extent *)g->donors->pdata[i])->size;
+	if (g->tail.extent)
+		bytes += g->tail.extent->size;
+	if (g->head.extent)
+		bytes += g->head.extent->size;
+	return bytes;
+}
+
+void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal)
+{
+	*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+				 .frugal = frugal, .pieces = pieces_of_pool(pool) };
+	g->donors = g_ptr_array_new();
+	find_base(g);
+	gather_plan(g);
+	/* The hole behind the base may be too small for all that follows. */
+	if (g->base_size && g->hole->size < gather_bytes(g)) {
+		g_ptr_array_set_size(g->donors, 0);
+		*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+					 .frugal = frugal, .pieces = g->pieces, .donors = g->donors };
+		gather_plan(g);
+	}
+}

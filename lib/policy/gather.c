@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "calls/dump.h"
+#include "calls/pool.h"
+#include "calls/stats.h"
+#include "core/alias.h"
+#include "core/chunk.h"
+#include "core/wait-set.h"
+#include "policy/budget.h"
+#include "policy/gather-plan.h"
+#include "policy/gather.h"
+#include "util/error.h"
+
+/* So many times a block's size is left free in front of it, for what is there to grow into; or a part of the hole. */
+#define GAP 8
+#define GAP_PART 64
+
+/* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
+static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
+{
+	struct region_map *regions = &g->pool->regions;
+	struct region *hole;
+	size_t gap;
+	int err;
+
+	*chunk = NULL;
+	if (g->base_size) {
+		g->addr = g->hole->addr;
+		return 0;
+	}
+	hole = region_find_largest_unmapped(regions);
+	if (!hole || hole->size < bytes) {
+		err = alias_trim(g->pool);
+		if (err)
+			return err;
+		hole = region_find_unmapped(regions, bytes);
+	}
+	if (!hole) {
+		err = chunk_add(g->pool, regions, bytes, &hole);
+		if (err)
+			return err;
+		*chunk = hole->chunk;
+	}
+	gap = hole->prev ? MIN(GAP * bytes, hole->size / GAP_PART / g->pool->settings.page_size *
+			       g->pool->settings.page_size) : 0;
+	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
+	return 0;
+}
+
+static void gather_say(struct gathering *g, uint64_t addr)
+{
+	struct vpmm_pool *pool = g->pool;
+	char *layout;
+
+	if (g->create)
+		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+			g->create + g->ahead, g->stream->id);
+	if (!log_wants(&pool->log, VPMM_LOG_DEBUG))
+		return;
+	layout = dump_layout(pool, region_at(&pool->regions, addr)->chunk);
+	log_add(&pool->log, VPMM_LOG_DEBUG, "gathered %zu bytes for stream %" G_GUINT64_FORMAT ": %s", g->size,
+		g->stream->id, layout);
+	g_free(layout);
+}
+
+static void gather_count(struct gathering *g)
+{
+	struct pool_counts *counts = &g->pool->counts;
+
+	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
+		counts->defrags++;
+	if (g->donors->len)
+		budget_note_strain(g->pool);
+	g->pool->pieces = g->pieces;
+	for (guint i = 0; i < g->donors->len; i++)
+		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
+	if (g->create) {
+		counts->grows++;
+		counts->grown += g->create + g->ahead;
+	}
+}
+
+/* The maps follow what has been mapped: tail, donors, created, head. Nothing here can fail. */
+static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *extents)
+{
+	struct region_map *regions = &g->pool->regions;
+	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
+	size_t moved = 0;
+
+	extent_settle(&g->pool->extents, addr, extents);
+	region_set_zombie(regions, region_isolate(regions, addr, bytes));
+	if (g->tail.extent) {
+		start += g->tail.from;
+		alias_claim(g->pool, start, part_size(&g->tail));
+		addr += g->tail.extent->size;
+	}
+	for (guint i = 0; i < g->donors->len; i++)
+		moved += ((struct extent *)g->donors->pdata[i])->size;
+	alias_claim(g->pool, addr, moved);
+	addr += moved;
+	if (g->create)
+		region_set_free(regions, region_isolate(regions, addr, g->create + g->ahead), NULL, NULL);
+	if (g->head.extent)
+		alias_claim(g->pool, addr + g->create, part_size(&g->head));
+	return start;
+}
+
+/* All extents of the new part, in their order; those from the second to the last index on are created. */
+static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
+{
+	struct extent_map *map = &g->pool->extents;
+	size_t last = gather_last(g);
+	int err;
+
+	/* One answer for all of it: nothing is created where any of it is missing. */
+	err = extent_judge(map, g->create + g->ahead, MIN(gather_piece(g), g->create - last));
+	if (err)
+		return err;
+	if (g->tail.extent)
+		g_ptr_array_add(extents, g->tail.extent);
+	for (guint i = 0; i < g->donors->len; i++)
+		g_ptr_array_add(extents, g->donors->pdata[i]);
+	*created = extents->len;
+	err = extent_create(map, g->create - last, gather_piece(g), true, extents);
+	if (!err)
+		err = extent_create(map, last, last, true, extents);
+	if (!err)
+		err = extent_create(map, g->ahead, gather_piece(g), true, extents);
+	if (err)
+		extent_release(map, extents, *created);
+	else if (g->head.extent)
+		g_ptr_array_add(extents, g->head.extent);
+	return err;
+}
+
+/* Some bytes of an extent, for the block that so much is missing of. */
+static size_t order_part(struct gathering *g, const struct extent *extent, size_t from, size_t to, size_t missing)
+{
+	size_t used = MIN(to - from, missing);
+
+	if (extent)
+		alias_order(g->pool, extent, from, from + used, g->order);
+	return missing - used;
+}
+
+/* Whoever had what goes into the block. */
+static void gather_order(struct gathering *g)
+{
+	struct vpmm_pool *pool = g->pool;
+	struct region *region = g->base_size ? region_at(&pool->regions, g->base) : NULL;
+	size_t missing = g->size - g->base_size;
+
+	for (; region && region->addr < g->base + g->base_size; region = region->next)
+		order_add(g->order, region);
+	missing = order_part(g, g->tail.extent, g->tail.from, g->tail.to, missing);
+	for (guint i = 0; i < g->donors->len; i++)
+		missing = order_part(g, g->donors->pdata[i], 0, ((struct extent *)g->donors->pdata[i])->size, missing);
+	missing -= MIN(missing, g->create);
+	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
+}
+
+/* The stream comes after all of them: first, as nothing has to be undone where that fails. */
+static int gather_meet(struct gathering *g, struct CUstream_st *handle)
+{
+	struct vpmm_pool *pool = g->pool;
+
+	gather_order(g);
+	if (order_is_met(g->order))
+		return 0;
+	pool->counts.steals++;
+	return order_meet(g->order, handle, pool->settings.reuse == VPMM_REUSE_BLOCK, &pool->counts.waits);
+}
+
+static int gather_map(struct gathering *g, uint64_t *addr)
+{
+	struct extent_map *map = &g->pool->extents;
+	GPtrArray *extents = g_ptr_array_new();
+	size_t bytes = gather_bytes(g), left = 0;
+	struct chunk *chunk;
+	guint created;
+	int err;
+
+	err = gather_place(g, bytes, &chunk);
+	if (err)
+		goto out;
+	err = gather_memory(g, extents, &created);
+	if (err)
+		goto err_drop;
+	err = extent_map_at(map, g->addr, extents, &left);
+	if (err)
+		goto err_release;
+	*addr = gather_commit(g, bytes, extents);
+	gather_count(g);
+	gather_say(g, *addr);
+	stats_note_peaks(g->pool);
+	goto out;
+
+err_release:
+	/* What could not be unmapped must not pass for a hole: it is tried again. */
+	if (left)
+		region_set_stray(&g->pool->regions, region_isolate(&g->pool->regions, g->addr, left));
+	if (g->head.extent)
+		g_ptr_array_remove_index(extents, extents->len - 1);
+	extent_release(map, extents, created);
+err_drop:
+	if (chunk && !left)
+		chunk_drop(g->pool, chunk);
+out:
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
+		     struct gather_cost *cost)
+{
+	struct gathering g;
+	struct order order;
+	size_t piece;
+
+	order_init(&order, stream);
+	gather_decide(&g, pool, &order, size, frugal);
+	gather_order(&g);
+	piece = gather_piece(&g);
+	*cost = (struct gather_cost){ .create = g.create + g.ahead, .waits = order_waits(&order) };
+	for (guint i = 0; i < g.donors->len; i++)
+		cost->remapped += ((struct extent *)g.donors->pdata[i])->size;
+	cost->calls = g.donors->len + !!g.tail.extent + !!g.head.extent + 1 +
+		      2 * ((g.create + piece - 1) / piece + (g.ahead + piece - 1) / piece);
+	order_clear(&order);
+	g_ptr_array_free(g.donors, TRUE);
+}
+
+static int gather_try(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
+		      uint64_t *addr)
+{
+	struct gathering g;
+	int err;
+
+	gather_decide(&g, pool, order, size, frugal);
+	err = gather_meet(&g, handle);
+	if (!err)
+		err = gather_map(&g, addr);
+	g_ptr_array_free(g.donors, TRUE);
+	return err;
+}
+
+int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
+		 uint64_t *addr)
+{
+	int err;
+
+	/* Where there is but one stream, nothing else asks what it is past. */
+	err = stream_poll_some(&pool->streams);
+	if (!err && pool->extents.places > pool->trim_places) {
+		err = alias_trim(pool);
+		/* What is in use stays, however much it is; there is no sense in looking again at once. */
+		pool->trim_places = MAX(pool->most_places, pool->extents.places + pool->most_places / 2);
+	}
+	return err ? err : gather_try(pool, order, handle, size, frugal, addr);
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "calls/dump.h"
+#include "calls/pool.h"
+#include "calls/stats.h"
+#include "core/chunk.h"
+#include "core/zombie.h"
+#include "policy/paged-gather.h"
+#include "util/error.h"
+
+/* Part of a free region, from its start. */
+struct piece {
+	struct region *region;
+	size_t take;
+};
+
+/**
+ * struct harvest - one gathering under way
+ * @pool: the pool
+ * @size: bytes that are wanted
+ * @stream: the stream that wants them
+ * @handle: a handle of it
+ * @pieces: of struct piece: what moves
+ * @extents: of struct extent: what is mapped into the hole, first what moves, then what was created
+ * @moved: bytes that move
+ * @created: bytes that are created
+ * @hole: where to
+ * @base: the free region that stays, in front of the hole; or NULL
+ * @event: the point in the stream that is behind all who had the block
+ */
+struct harvest {
+	struct vpmm_pool *pool;
+	size_t size;
+	struct stream *stream;
+	struct CUstream_st *handle;
+	GArray *pieces;
+	GPtrArray *extents;
+	size_t moved;
+	size_t created;
+	struct region *hole;
+	struct region *base;
+	struct event *event;
+};
+
+static size_t harvest_take(struct harvest *harvest, struct region *region, size_t wanted)
+{
+	struct piece piece = { .region = region, .take = MIN(wanted, region->size) };
+
+	g_array_append_val(harvest->pieces, piece);
+	return wanted - piece.take;
+}
+
+/* What one stream has free, or no stream has used: none of it needs a wait. */
+static size_t harvest_take_set(struct harvest *harvest, const struct free_set *set, size_t wanted)
+{
+	for (GList *link = set ? set->by_age.head : NULL; link && wanted; link = link->next)
+		wanted = harvest_take(harvest, link->data, wanted);
+	return wanted;
+}
+
+/* Own memory first, then what no stream has used, then the others': each oldest first. */
+static void harvest_plan(struct harvest *harvest)
+{
+	struct region_map *regions = &harvest->pool->regions;
+	bool block = harvest->pool->settings.reuse == VPMM_REUSE_BLOCK;
+	size_t wanted = harvest->size - harvest->created;
+
+	if (!block) {
+		wanted = harvest_take_set(harvest, harvest->stream->free[regions->set], wanted);
+		wanted = harvest_take_set(harvest, &regions->unused, wanted);
+	}
+	for (GList *link = regions->by_age.head; link && wanted; link = link->next) {
+		struct region *region = link->data;
+
+		if (block || (region->stream && region->stream != harvest->stream))
+			wanted = harvest_take(harvest, region, wanted);
+	}
+}
+
+/* Finds the hole. A region that ends where it begins is in place already: it stays, whole, and the others follow it. */
+static int harvest_place(struct harvest *harvest)
+{
+	int err;
+
+	err = chunk_find(harvest->pool, &harvest->pool->regions, harvest->size, &harvest->hole);
+	if (err)
+		return err;
+	for (guint i = 0; i < harvest->pieces->len; i++) {
+		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+
+		if (piece->region == harvest->hole->prev) {
+			harvest->base = piece->region;
+			g_array_remove_index(harvest->pieces, i);
+			break;
+		}
+	}
+	return 0;
+}
+
+static int harvest_memory(struct harvest *harvest)
+{
+	struct extent_map *extents = &harvest->pool->extents;
+	int err;
+
+	err = extent_judge(extents, harvest->created, extents->page_size);
+	if (err)
+		return err;
+	for (guint i = 0; i < harvest->pieces->len; i++) {
+		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+
+		extent_collect(extents, piece->region->addr, piece->take, harvest->extents);
+		harvest->moved += piece->take;
+	}
+	return extent_create(extents, harvest->created, extents->page_size, false, harvest->extents);
+}
+
+/* Of each other stream, the latest event that something in the block waits for; it implies those before it. */
+static void harvest_await(GHashTable *latest, const struct harvest *harvest, struct region *region)
+{
+	struct event *known;
+
+	if (!event_pending(region->event) || region->stream == harvest->stream)
+		return;
+	known = g_hash_table_lookup(latest, region->stream);
+	if (!known || known->seq < region->event->seq)
+		g_hash_table_insert(latest, region->stream, region->event);
+}
+
+/* Stream to event: what the device is to wait for. */
+static GHashTable *harvest_awaited(const struct harvest *harvest)
+{
+	GHashTable *latest = g_hash_table_new(NULL, NULL);
+
+	for (guint i = 0; i < harvest->pieces->len; i++)
+		harvest_await(latest, harvest, g_array_index(harvest->pieces, struct piece, i).region);
+	if (harvest->base)
+		harvest_await(latest, harvest, harvest->base);
+	return latest;
+}
+
+static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
+{
+	GHashTable *latest = harvest_awaited(harvest);
+	GHashTableIter iter;
+	gpointer event;
+	int err = 0;
+
+	*waited = g_hash_table_size(latest) > 0;
+
+	g_hash_table_iter_init(&iter, latest);
+	while (!err && g_hash_table_iter_next(&iter, NULL, &event)) {
+		err = event_wait(event, harvest->handle);
+		if (!err)
+			harvest->pool->counts.waits++;
+	}
+	g_hash_table_destroy(latest);
+	return err;
+}
+
+static int harvest_sync_one(struct harvest *harvest, struct region *region)
+{
+	int err;
+
+	if (!event_pending(region->event))
+		return 0;
+	err = event_sync(region->event);
+	if (!err)
+		harvest->pool->counts.waits++;
+	return err;
+}
+
+static int harvest_wait_on_host(struct harvest *harvest)
+{
+	int err = 0;
+
+	for (guint i = 0; i < harvest->pieces->len && !err; i++)
+		err = harvest_sync_one(harvest, g_array_index(harvest->pieces, struct piece, i).region);
+	if (harvest->base && !err)
+		err = harvest_sync_one(harvest, harvest->base);
+	return err;
+}
+
+/* The stream's own latest event among what is gathered. */
+static struct event *harvest_own_event(struct harvest *harvest)
+{
+	struct event *latest = NULL;
+
+	for (guint i = 0; i <= harvest->pieces->len; i++) {
+		struct region *region = i < harvest->pieces->len ?
+			g_array_index(harvest->pieces, struct piece, i).region : harvest->base;
+
+		if (region && region->stream == harvest->stream && region->event &&
+		    (!latest || latest->seq < region->event->seq))
+			latest = region->event;
+	}
+	return latest;
+}
+
+/* Sees to it that the stream comes after whoever had the memory; *@waited tells whether the device is to wait for it. */
+static int harvest_wait(struct harvest *harvest, bool *waited)
+{
+	*waited = false;
+	if (harvest->pool->settings.reuse == VPMM_REUSE_BLOCK || harvest->stream->captured)
+		return harvest_wait_on_host(harvest);
+	return harvest_wait_on_device(harvest, waited);
+}
+
+/* The point in the stream that is behind all of them: its own latest free, or, once it waits for others, now. */
+static int harvest_find_event(struct harvest *harvest, bool waited)
+{
+	if (waited)
+		return stream_record(harvest->stream, harvest->handle, &harvest->event);
+	harvest->event = event_ref(harvest_own_event(harvest));
+	return 0;
+}
+
+static void harvest_say(struct harvest *harvest, const struct chunk *chunk, const char *what, size_t bytes)
+{
+	struct vpmm_pool *pool = harvest->pool;
+	char *layout;
+
+	if (!bytes || !log_wants(&pool->log, VPMM_LOG_DEBUG))
+		return;
+	layout = dump_layout(pool, chunk);
+	log_add(&pool->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
+		harvest->stream->id, layout);
+	g_free(layout);
+}
+
+/* The maps follow what has been mapped. Nothing here can fail. */
+static struct region *harvest_commit(struct harvest *harvest)
+{
+	struct region_map *regions = &harvest->pool->regions;
+	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
+	struct chunk *chunk = hole->chunk;
+
+	extent_settle(&harvest->pool->extents, hole->addr, harvest->extents);
+	for (guint i = 0; i < harvest->pieces->len; i++) {
+		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+
+		region_cut(regions, piece->region, piece->take);
+		region_set_zombie(regions, piece->region);
+	}
+	if (harvest->base)
+		block = region_set_free(regions, harvest->base, harvest->stream, harvest->event);
+	if (harvest->moved) {
+		rest = region_cut(regions, hole, harvest->moved);
+		block = region_set_free(regions, hole, harvest->stream, harvest->event);
+		harvest_say(harvest, chunk, "moved", harvest->moved);
+	}
+	if (harvest->created) {
+		region_cut(regions, rest, harvest->created);
+		rest = region_set_free(regions, rest, NULL, NULL);
+		rest->fresh = true;
+		harvest_say(harvest, chunk, "created", harvest->created);
+		block = region_set_free(regions, rest, harvest->stream, harvest->event);
+	}
+	harvest_say(harvest, chunk, "gathered", block->size);
+	return block;
+}
+
+static void harvest_count(struct harvest *harvest)
+{
+	struct pool_counts *counts = &harvest->pool->counts;
+
+	if (harvest->moved || harvest->base)
+		counts->defrags++;
+	counts->remapped += harvest->moved;
+	if (harvest->created) {
+		counts->grows++;
+		counts->grown += harvest->created;
+		log_add(&harvest->pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+			harvest->created, harvest->stream->id);
+		stats_note_peaks(harvest->pool);
+	}
+}
+
+/* Maps what was planned into the hole. */
+static int harvest_gather(struct harvest *harvest, struct region **region)
+{
+	struct region_map *regions = &harvest->pool->regions;
+	struct extent_map *extents = &harvest->pool->extents;
+	guint chunks = regions->chunks->len;
+	struct error_kept kept;
+	size_t left = 0;
+	bool waited;
+	guint moving;
+	int err;
+
+	err = harvest_place(harvest);
+	if (err)
+		return err;
+	err = harvest_memory(harvest);
+	if (err)
+		goto err_drop;
+	moving = harvest->extents->len - harvest->created / extents->page_size;
+	err = harvest_wait(harvest, &waited);
+	if (err)
+		goto err_release;
+	err = harvest_find_event(harvest, waited);
+	if (err)
+		goto err_release;
+	err = extent_map_at(extents, harvest->hole->addr, harvest->extents, &left);
+	if (err)
+		goto err_zombie;
+	*region = harvest_commit(harvest);
+	harvest_count(harvest);
+	/* What nobody can be using any more need not wait for the next allocation. This one has succeeded either way. */
+	error_keep(&kept);
+	zombie_reap(harvest->pool);
+	error_restore(&kept);
+	return 0;
+
+err_zombie:
+	/* What could not be unmapped must not pass for a hole: the next allocation tries again. */
+	if (left) {
+		region_cut(regions, harvest->hole, left);
+		region_set_zombie(regions, harvest->hole);
+	}
+err_release:
+	extent_release(extents, harvest->extents, moving);
+err_drop:
+	if (regions->chunks->len > chunks && !left)
+		chunk_drop(harvest->pool, harvest->hole->chunk);
+	return err;
+}
+
+/* One region has it all, and only its stream is not past it: it stays where it is, what is left of it is as before. */
+static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
+{
+	struct pool_counts *counts = &harvest->pool->counts;
+	bool waited;
+	int err;
+
+	err = harvest_wait(harvest, &waited);
+	if (err)
+		return err;
+	counts->reuses++;
+	counts->steals++;
+	*region = g_array_index(harvest->pieces, struct piece, 0).region;
+	return 0;
+}
+
+/* Sets out to make a block: what goes into it, and what is created. */
+static void harvest_begin(struct harvest *harvest)
+{
+	uint64_t available = harvest->pool->regions.bytes[REGION_FREE];
+
+	harvest->created = available < harvest->size ? harvest->size - available : 0;
+	harvest->pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
+	harvest_plan(harvest);
+}
+
+void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct defrag_cost *cost)
+{
+	struct harvest harvest = { .pool = pool, .size = size, .stream = stream };
+	const struct region *hole = region_find_unmapped(&pool->regions, size);
+	GHashTable *awaited;
+
+	harvest_begin(&harvest);
+	awaited = harvest_awaited(&harvest);
+	*cost = (struct defrag_cost){ .create = harvest.created, .pieces = harvest.pieces->len };
+	cost->waits = g_hash_table_size(awaited);
+	for (guint i = 0; i < harvest.pieces->len; i++) {
+		const struct piece *piece = &g_array_index(harvest.pieces, struct piece, i);
+
+		/* What is in front of the hole stays where it is. */
+		if (!hole || piece->region != hole->prev)
+			cost->moved += piece->take;
+	}
+	g_hash_table_destroy(awaited);
+	g_array_free(harvest.pieces, TRUE);
+}
+
+int defrag_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+		  struct region **region)
+{
+	struct harvest harvest = { .pool = pool, .size = size, .stream = stream, .handle = handle };
+	int err;
+
+	harvest_begin(&harvest);
+	harvest.extents = g_ptr_array_new();
+	if (harvest.pieces->len == 1 && !harvest.created)
+		err = harvest_wait_for_one(&harvest, region);
+	else
+		err = harvest_gather(&harvest, region);
+
+	event_unref(harvest.event);
+	g_ptr_array_free(harvest.extents, TRUE);
+	g_array_free(harvest.pieces, TRUE);
+	return err;
+}
