@@ -92,7 +92,8 @@ struct backend_info {
  * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
  * @small_held: bytes that this memory pool holds, now and at most so far.
  * @small_trim: give what it holds and nothing is allocated in back to the device, as long as it holds @keep bytes or
- *	more without it. Does not wait: what was freed behind work that is not complete stays.
+ *	more without it. Does not wait: what was freed behind work that is not complete stays, and *@pending tells whether
+ *	there is any.
  */
 struct backend_ops {
 	const char *name;
@@ -130,7 +131,7 @@ struct backend_ops {
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
 	int (*small_held)(struct backend *be, uint64_t *bytes, uint64_t *peak);
-	int (*small_trim)(struct backend *be, uint64_t keep);
+	int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
 };
 
 /* What an open device starts with; a backend's own structure has it as its first member. */

@@ -334,11 +334,11 @@ static int fault_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return err ? err : inner_of(be)->ops->small_held(inner_of(be), bytes, peak);
 }
 
-static int fault_small_trim(struct backend *be, uint64_t keep)
+static int fault_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	int err = check(be, BACKEND_OP_small_trim);
 
-	return err ? err : inner_of(be)->ops->small_trim(inner_of(be), keep);
+	return err ? err : inner_of(be)->ops->small_trim(inner_of(be), keep, pending);
 }
 
 static const struct backend_ops backend_fault = {

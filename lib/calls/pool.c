@@ -332,7 +332,6 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 void pool_forget_small(struct vpmm_pool *pool, const struct small *small)
 {
 	pool->small_live -= small->size;
-	pool->small_freed = true;
 	pool->extents.apart = pool->small_live;
 	g_hash_table_remove(pool->small, &small->addr);
 }

@@ -66,7 +66,6 @@ struct pool_counts {
  * @idle_looked: when there are more streams than this, those that are idle are looked for
  * @small: address to struct small, requests that the driver's allocator serves
  * @small_live: bytes of them
- * @small_freed: some were freed since the pool last waited for all of the device
  * @small_cleared: some were cleared for a setting, which the program knows nothing of
  * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
  * @peak_asked: the same, less what blocks are larger than what was asked for
@@ -115,7 +114,6 @@ struct vpmm_pool {
 	guint idle_looked;
 	GHashTable *small;
 	uint64_t small_live;
-	bool small_freed;
 	bool small_cleared;
 	uint64_t peak_live;
 	uint64_t peak_asked;

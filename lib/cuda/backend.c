@@ -644,17 +644,21 @@ static int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 }
 
 /* The memory pool is this backend's own, so nothing is taken from what the program keeps in the device's default one. */
-static int cuda_small_trim(struct backend *be, uint64_t keep)
+static int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	drv_mem_pool pool = cuda_of(be)->pool;
 	drv_result result;
+	bool left = false;
 
-	if (!pool)
-		return 0;
-	relax();
-	cuda_frees_settle(&cuda_of(be)->frees);
-	result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
-	return result ? cuda_fail(result, "", "cuMemPoolTrimTo of %" G_GUINT64_FORMAT " bytes", keep) : 0;
+	if (pool) {
+		relax();
+		left = cuda_frees_settle(&cuda_of(be)->frees);
+		result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
+		if (result)
+			return cuda_fail(result, "", "cuMemPoolTrimTo of %" G_GUINT64_FORMAT " bytes", keep);
+	}
+	*pending = left;
+	return 0;
 }
 
 const struct backend_ops backend_cuda = {

@@ -57,11 +57,15 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream)
 	pthread_mutex_unlock(&frees->lock);
 }
 
-void cuda_frees_settle(struct cuda_frees *frees)
+bool cuda_frees_settle(struct cuda_frees *frees)
 {
+	bool pending;
+
 	pthread_mutex_lock(&frees->lock);
 	settle(frees);
+	pending = g_hash_table_size(frees->events);
 	pthread_mutex_unlock(&frees->lock);
+	return pending;
 }
 
 void cuda_frees_drop(struct cuda_frees *frees)

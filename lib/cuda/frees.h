@@ -10,6 +10,7 @@
 
 #include <glib.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "cuda/abi.h"
 
@@ -41,8 +42,9 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream);
  * @frees: the frees
  *
  * Context: as cuda_frees_note(). Does not wait.
+ * Return: whether some are not.
  */
-void cuda_frees_settle(struct cuda_frees *frees);
+bool cuda_frees_settle(struct cuda_frees *frees);
 
 /**
  * cuda_frees_drop() - destroy the events

@@ -290,12 +290,12 @@ static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return ret;
 }
 
-static int host_trim(struct backend *be, uint64_t keep)
+static int host_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	int ret = check_entered(be, "small_trim");
 
 	if (!ret)
-		host_small_trim(host_backend(be)->small, keep);
+		*pending = host_small_trim(host_backend(be)->small, keep);
 	return ret;
 }
 

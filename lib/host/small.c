@@ -541,9 +541,10 @@ void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak)
 	pthread_mutex_unlock(&small->lock);
 }
 
-void host_small_trim(struct host_small *small, uint64_t keep)
+bool host_small_trim(struct host_small *small, uint64_t keep)
 {
 	struct segment *segment, **link;
+	bool pending;
 
 	pthread_mutex_lock(&small->lock);
 	reap(small);
@@ -555,5 +556,7 @@ void host_small_trim(struct host_small *small, uint64_t keep)
 		*link = segment->next;
 		segment_free(small, segment);
 	}
+	pending = g_hash_table_size(small->lanes);
 	pthread_mutex_unlock(&small->lock);
+	return pending;
 }

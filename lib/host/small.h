@@ -82,7 +82,8 @@ void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak);
  * What was freed at a point in a stream that is not complete stays.
  *
  * Context: any thread.
+ * Return: whether there is any.
  */
-void host_small_trim(struct host_small *small, uint64_t keep);
+bool host_small_trim(struct host_small *small, uint64_t keep);
 
 #endif /* HOST_SMALL_H */

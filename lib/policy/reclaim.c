@@ -31,18 +31,20 @@ int pressure_release(struct vpmm_pool *pool)
 }
 
 /*
- * What the driver's allocator may give back once the device is idle. The pool has no event of the frees, and a single
- * one that is pending keeps tens of megabytes from being given back.
+ * What the driver's allocator may give back once the device is idle. A single pending free keeps tens of megabytes from
+ * being given back.
  */
 static uint64_t small_pending(struct vpmm_pool *pool)
 {
+	const struct backend_ops *ops = pool->backend->ops;
 	uint64_t held = 0, peak;
 	struct error_kept kept;
+	bool pending = false;
 
-	if (!pool->small_freed)
+	if (pool->settings.small != VPMM_SMALL_DRIVER)
 		return 0;
 	error_keep(&kept);
-	if (pool->backend->ops->small_held(pool->backend, &held, &peak))
+	if (ops->small_trim(pool->backend, 0, &pending) || !pending || ops->small_held(pool->backend, &held, &peak))
 		held = 0;
 	error_restore(&kept);
 	return held > pool->small_live ? held - pool->small_live : 0;
@@ -112,8 +114,6 @@ static int wait_for_all(struct vpmm_pool *pool, bool unmarked)
 
 	error_keep(&why);
 	err = events ? stream_sync_busy(&pool->streams) : cache_settle_all(pool);
-	if (!err && !events)
-		pool->small_freed = false;
 	if (err == -EBUSY) {
 		error_restore(&why);
 		err = -ENOMEM;

@@ -151,13 +151,14 @@ int trim_small(struct vpmm_pool *pool, uint64_t keep, uint64_t *released)
 {
 	const struct backend_ops *ops = pool->backend->ops;
 	uint64_t mapped = pool_mapped(pool), before = 0, after = 0, peak;
+	bool pending;
 	int err = 0;
 
 	if (pool->settings.small == VPMM_SMALL_DRIVER) {
 		if (released)
 			err = ops->small_held(pool->backend, &before, &peak);
 		if (!err)
-			err = ops->small_trim(pool->backend, keep > mapped ? keep - mapped : 0);
+			err = ops->small_trim(pool->backend, keep > mapped ? keep - mapped : 0, &pending);
 		if (!err && released)
 			err = ops->small_held(pool->backend, &after, &peak);
 	}

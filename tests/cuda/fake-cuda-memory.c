@@ -215,8 +215,10 @@ drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
 
 drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
 {
+	bool pending;
+
 	BEGIN(cuMemPoolTrimTo);
-	return pool->be ? HOST(pool, small_trim, keep) : DRV_SUCCESS;
+	return pool->be ? HOST(pool, small_trim, keep, &pending) : DRV_SUCCESS;
 }
 #else
 void fake_cuda_drop_pools(void)

@@ -16,6 +16,7 @@ struct call {
 	uint64_t out;
 	uint64_t more;
 	int flag;
+	bool pending;
 };
 
 #define OPERATION(name, ...) \
@@ -43,7 +44,7 @@ OPERATION(clear, PAGE, PAGE, NULL)
 OPERATION(small_alloc, 100, NULL, &c->out)
 OPERATION(small_free, PAGE, NULL)
 OPERATION(small_held, &c->out, &c->more)
-OPERATION(small_trim, 0)
+OPERATION(small_trim, 0, &c->pending)
 
 static const struct {
 	const char *name;		/* the driver's call */

@@ -63,23 +63,25 @@ static void check_small_trim(struct bench *b)
 	struct CUstream_st *stream = stream_new(b);
 	uint64_t first = small_alloc(b, 100, stream), large = small_alloc(b, 300 * MIB, stream), held = small_held(b);
 	uint64_t free;
+	bool pending;
 
 	small_free(b, large, stream);
 	assert_ok(b->ops->sync(b->be));
 	put(b, first, 42);
 	free = memory_free(b);
 
-	assert_ok(b->ops->small_trim(b->be, held));
+	assert_ok(b->ops->small_trim(b->be, held, &pending));
 	g_assert_cmpuint(small_held(b), ==, held);
-	assert_ok(b->ops->small_trim(b->be, MIB));
+	assert_ok(b->ops->small_trim(b->be, MIB, &pending));
 	g_assert_cmpuint(small_held(b), <, 300 * MIB);
 	g_assert_cmpuint(small_held(b), >=, MIB);
 	g_assert_cmpuint(memory_free(b), >=, free + (held - small_held(b)));
 	g_assert_cmpuint(get(b, first), ==, 42);
+	g_assert_false(pending);
 
 	small_free(b, first, stream);
 	assert_ok(b->ops->sync(b->be));
-	assert_ok(b->ops->small_trim(b->be, 0));
+	assert_ok(b->ops->small_trim(b->be, 0, &pending));
 	g_assert_cmpuint(small_held(b), ==, 0);
 	small_free(b, small_alloc(b, 100, stream), stream);
 	stream_end(b, stream);
@@ -90,15 +92,18 @@ static void check_small_trim_pending(struct bench *b)
 {
 	struct CUstream_st *stream = stream_new(b);
 	uint64_t va = small_alloc(b, MIB, stream);
+	bool pending;
 
 	assert_ok(b->device->hold(stream));
 	small_free(b, va, stream);
-	assert_ok(b->ops->small_trim(b->be, 0));
+	assert_ok(b->ops->small_trim(b->be, 0, &pending));
+	g_assert_true(pending);
 	g_assert_cmpuint(small_held(b), >=, MIB);
 
 	assert_ok(b->device->finish(stream));
 	assert_ok(b->ops->sync(b->be));
-	assert_ok(b->ops->small_trim(b->be, 0));
+	assert_ok(b->ops->small_trim(b->be, 0, &pending));
+	g_assert_false(pending);
 	g_assert_cmpuint(small_held(b), ==, 0);
 	stream_end(b, stream);
 }

@@ -154,7 +154,9 @@ static int call_small_held(struct state *s)
 
 static int call_small_trim(struct state *s)
 {
-	return s->be->ops->small_trim(s->be, 0);
+	bool pending;
+
+	return s->be->ops->small_trim(s->be, 0, &pending);
 }
 
 static int call_small_free(struct state *s)

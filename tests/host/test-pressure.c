@@ -372,6 +372,28 @@ static void test_memory_comes_back(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* What the driver's allocator holds beside what is allocated of it would do, but no wait brings it back. */
+static void test_small_not_pending(void)
+{
+	unsigned int pending = 0;
+	struct fixture f;
+	void *none = NULL;
+
+	g_setenv("VPMM_HOST_CAPACITY", "64M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_malloc_bytes(&f, 512, f.streams[0]);
+	fixture_free(&f, fixture_malloc_bytes(&f, 512, f.streams[0]), f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+
+	assert_error(vpmm_malloc(f.pool, &none, 20 * PAGE, f.streams[0]), ENOMEM, "40 MiB wanted");
+
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 1);
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* What a program does when it is asked, and what it was told. */
 struct program {
 	struct vpmm_pool *other;
@@ -630,6 +652,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/wait-fails", test_wait_fails);
 	g_test_add_func("/pressure/wait-in-capture", test_wait_in_capture);
 	g_test_add_func("/pressure/spans-wait", test_spans_wait);
+	g_test_add_func("/pressure/small-not-pending", test_small_not_pending);
 	g_test_add_func("/pressure/memory-comes-back", test_memory_comes_back);
 	g_test_add_func("/pressure/asked", test_asked);
 	g_test_add_func("/pressure/not-asked", test_not_asked);
