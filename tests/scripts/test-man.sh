@@ -6,25 +6,6 @@ set -u
 man=$top_srcdir/man
 . "$top_srcdir/tests/support/tap.sh"
 
-# none_left NAME FILE: the file lists what was looked for and says of each whether it is there
-none_left()
-{
-	if [ -s "$2" ]; then
-		verdict "$1" "$(grep '^missing' "$2")"
-	else
-		verdict "$1" "found nothing to look for"
-	fi
-}
-
-present()
-{
-	if "$@" >/dev/null 2>&1; then
-		echo found
-	else
-		echo missing
-	fi
-}
-
 # struct and field, a line each, of the structures that the headers define
 fields()
 {

@@ -18,6 +18,26 @@ verdict()
 	fi
 }
 
+# present COMMAND...: a word that says whether it succeeds, for none_left
+present()
+{
+	if "$@" >/dev/null 2>&1; then
+		echo found
+	else
+		echo missing
+	fi
+}
+
+# none_left NAME FILE: the file lists what was looked for and says of each whether it is there
+none_left()
+{
+	if [ -s "$2" ]; then
+		verdict "$1" "$(grep '^missing' "$2")"
+	else
+		verdict "$1" "found nothing to look for"
+	fi
+}
+
 # run STATUS COMMAND...: complains if it does not exit with this status; what it says is kept in out and err
 run()
 {

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The files, functions, structures and pages that README and lib/README name exist.
+set -u
+
+. "$top_srcdir/tests/support/tap.sh"
+
+inside=$top_srcdir/lib/README
+
+# named PATTERN: what lib/README names in this way, a line each
+named()
+{
+	grep -oE "$1" "$inside" | sort -u
+}
+
+echo "1..4"
+
+named '\b[a-z]+/[a-z-]+\.[ch]\b' | while read -r file; do
+	case $file in
+	include/*) echo "$(present test -f "$top_srcdir/$file") $file" ;;
+	*) echo "$(present test -f "$top_srcdir/lib/$file") $file" ;;
+	esac
+done >"$work/files"
+none_left "every file that lib/README names is there" "$work/files"
+
+cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
+named '\b[a-z][a-z0-9_]*\(\)' | tr -d '()' | while read -r function; do
+	echo "$(present grep -E "\b$function(\)?\()" "$work/sources") $function()"
+done >"$work/functions"
+none_left "every function that lib/README names is there" "$work/functions"
+
+named '\b(struct [a-z_]+|(BLOCK|REGION|VPMM)_[A-Z_]*[A-Z])\b' | while read -r name; do
+	echo "$(present grep -rw "$name" "$work/sources" "$top_srcdir/tests") $name"
+done >"$work/names"
+none_left "every structure and constant that lib/README names is there" "$work/names"
+
+grep -hoE '\bman [37]? ?vpmm[a-z_-]*' "$top_srcdir/README" "$inside" | sed 's/^man *[37]* *//' | sort -u |
+while read -r page; do
+	echo "$(present ls "$top_srcdir/man/$page".[137]) $page"
+done >"$work/pages"
+none_left "every page that the READMEs name is there" "$work/pages"
