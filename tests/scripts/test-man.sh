@@ -26,8 +26,8 @@ while read -r function; do
 done <"$work/functions" >"$work/pages"
 none_left "every function has a page" "$work/pages"
 
-cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] | grep -o '"VPMM_[A-Z_]*"' | tr -d '"' | sort -u |
-while read -r variable; do
+cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/tools/*.[ch] | grep -o '"VPMM_[A-Z_]*"' | tr -d '"' |
+	sort -u | while read -r variable; do
 	echo "$(present grep -w "$variable" "$man"/*.[1-8]) $variable"
 done >"$work/variables"
 none_left "every variable of the environment is in a page" "$work/variables"
@@ -45,7 +45,7 @@ grep -ho '^\.Xr vpmm[a-z_-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ n
 done >"$work/references"
 none_left "every page that a page refers to is there" "$work/references"
 
-cat "$top_srcdir"/lib/*.[ch] "$top_srcdir"/tools/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
+cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/tools/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
 for page in vpmm-migration vpmm-tuning; do
 	grep -ohE '\bVPMM_[A-Z_]+[A-Z]' "$man/$page.7"
 done | sort -u | while read -r name; do
@@ -54,7 +54,8 @@ done >"$work/named"
 none_left "every setting that the guides name exists" "$work/named"
 
 # A string can also be a constant of the headers, in a message.
-cat "$top_srcdir"/lib/*.[ch] | grep -o '"VPMM_[A-Z_]*[A-Z]"' | tr -d '"' | sort -u | while read -r variable; do
+cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] | grep -o '"VPMM_[A-Z_]*[A-Z]"' | tr -d '"' | sort -u |
+while read -r variable; do
 	! grep -qw "$variable" "$top_srcdir"/include/*.h || continue
 	echo "$(present grep -w "$variable" "$man/vpmm-tuning.7") $variable"
 done >"$work/tuned"
