@@ -176,7 +176,7 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @small: one of enum vpmm_small
  * @frag_ratio: percent; free pieces smaller than this part of what is missing are not gathered into a block: new memory
  *	is created instead, so that a large block does not take hundreds of driver calls; 0, the default: all are
- * @overhead: percent, to 10; about how much more memory than is allocated the pool may take so as to create it in
+ * @overhead: percent, to 25; about how much more memory than is allocated the pool may take so as to create it in
  *	fewer and larger pieces, which take fewer driver calls; 0: 1
  * @limit: bytes; the most device memory that the pool may hold, what the driver's allocator serves for it included; 0:
  *	as much as there is

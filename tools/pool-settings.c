@@ -17,21 +17,26 @@ static struct pool_setting *add_setting(struct pool_settings *settings, const ch
 	return setting;
 }
 
-static void add_number(struct pool_settings *settings, const char *variable, uint64_t value, bool bytes)
+static void say_number(struct pool_setting *setting, uint64_t value, bool bytes)
 {
-	struct pool_setting *setting = add_setting(settings, variable);
-
 	setting->number = true;
 	setting->bytes = bytes;
 	g_snprintf(setting->value, sizeof(setting->value), "%" G_GUINT64_FORMAT, (guint64)value);
 }
 
-static struct pool_setting *add_word(struct pool_settings *settings, const char *variable, const char *value)
+static void say_word(struct pool_setting *setting, const char *word)
 {
-	struct pool_setting *setting = add_setting(settings, variable);
+	g_strlcpy(setting->value, word, sizeof(setting->value));
+}
 
-	g_strlcpy(setting->value, value, sizeof(setting->value));
-	return setting;
+/* A library that is newer than this program may know more words. */
+static const char *word_of(const struct option *option, uint64_t value)
+{
+	const struct option_word *word = option->words;
+
+	while (word[1].name && (uint64_t)word->value != value)
+		word++;
+	return word->name;
 }
 
 /* The library has no call that tells it, so each is tried. */
@@ -45,48 +50,42 @@ static unsigned int count_host_devices(void)
 	return count;
 }
 
-/* Bytes, or a word for where there is no such number. */
-static void add_bound(struct pool_settings *settings, const char *variable, uint64_t bytes, const char *without)
+static void say_value(struct pool_setting *setting, const struct option *option, uint64_t value)
 {
-	if (bytes == UINT64_MAX)
-		add_word(settings, variable, without);
+	if (option->words)
+		say_word(setting, word_of(option, value));
+	else if (option->unlimited && value == UINT64_MAX)
+		say_word(setting, option->unlimited);
+	else if (option->nothing && !value)
+		say_word(setting, option->nothing);
 	else
-		add_number(settings, variable, bytes, true);
+		say_number(setting, value, option->in_bytes);
+}
+
+static void add_backend(struct pool_settings *settings, const struct vpmm_info *info, bool by_option)
+{
+	struct pool_setting *setting = add_setting(settings, pool_options[OPTION_BACKEND].variable);
+
+	say_word(setting, info->backend);
+	if (by_option)
+		setting->source = "option";
+	else if (!strcmp(setting->source, "default"))
+		setting->source = "auto";
 }
 
 void pool_settings_collect(struct pool_settings *settings, const struct choice *choice, bool by_option)
 {
-	static const char *const scrubs[] = { "none", "stream", "always" };
-	static const char *const levels[] = { "none", "error", "warning", "info", "debug" };
 	const struct vpmm_info *info = &choice->info;
-	struct pool_setting *backend;
+	bool on_host = !strcmp(info->backend, "host");
 
 	settings->n = 0;
-	backend = add_word(settings, "VPMM_BACKEND", info->backend);
-	if (by_option)
-		backend->source = "option";
-	else if (!strcmp(backend->source, "default"))
-		backend->source = "auto";
-	add_number(settings, "VPMM_PAGE_SIZE", info->page_size, true);
-	add_number(settings, "VPMM_VA_SIZE", info->va_size, true);
-	add_number(settings, "VPMM_PAGES", info->pages, false);
-	add_word(settings, "VPMM_REUSE", info->reuse == VPMM_REUSE_BLOCK ? "block" : "async");
-	add_number(settings, "VPMM_EXTENT_MAX", info->extent_max, true);
-	add_word(settings, "VPMM_SMALL", info->small == VPMM_SMALL_DRIVER ? "driver" : "pool");
-	add_number(settings, "VPMM_FRAG_RATIO", (uint64_t)info->frag_ratio, false);
-	add_number(settings, "VPMM_OVERHEAD", (uint64_t)info->overhead, false);
-	add_bound(settings, "VPMM_LIMIT", info->limit, "none");
-	if (info->keep)
-		add_bound(settings, "VPMM_KEEP", info->keep, "all");
-	else
-		add_word(settings, "VPMM_KEEP", "none");
-	add_word(settings, "VPMM_SCRUB", scrubs[CLAMP(info->scrub, 0, (int)G_N_ELEMENTS(scrubs) - 1)]);
-	add_word(settings, "VPMM_LOG", levels[CLAMP(info->log_level, 0, (int)G_N_ELEMENTS(levels) - 1)]);
-	if (strcmp(info->backend, "host") != 0)
-		return;
-	add_number(settings, "VPMM_HOST_CAPACITY", info->memory_total, true);
-	add_number(settings, "VPMM_HOST_DEVICES", count_host_devices(), false);
-	add_number(settings, "VPMM_HOST_MAPPINGS", info->mapping_limit, false);
+	add_backend(settings, info, by_option);
+	for_each_option(option) {
+		if (option->info && (option->type != OPTION_IS_HOST || on_host))
+			say_value(add_setting(settings, option->variable), option, option_from_info(option, info));
+		else if (option == &pool_options[OPTION_HOST_DEVICES] && on_host)
+			say_number(add_setting(settings, option->variable), count_host_devices(), false);
+	}
 }
 
 void pool_setting_json(struct json *json, const char *key, const struct pool_setting *setting)

@@ -6,10 +6,9 @@
 #include <stdbool.h>
 
 #include "choose.h"
+#include "core/options.h"
 #include "json.h"
 #include "units.h"
-
-#define POOL_SETTINGS_MOST 18
 
 /**
  * struct pool_setting - a setting in force
@@ -31,7 +30,7 @@ struct pool_setting {
  * struct pool_settings - all of them
  */
 struct pool_settings {
-	struct pool_setting all[POOL_SETTINGS_MOST];
+	struct pool_setting all[OPTIONS];
 	unsigned int n;
 };
 

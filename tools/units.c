@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "util/number.h"
 
 /* Columns of a line. */
 #define WIDTH 79
@@ -16,32 +17,13 @@
 
 int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 {
-	static const char suffixes[] = "KMGT";
-	const char *suffix;
-	unsigned int shift = 0;
-	guint64 number;
-	char *end;
+	int err = number_parse_scaled(text, bytes);
 
-	errno = 0;
-	number = g_ascii_strtoull(text, &end, 10);
-	if (!g_ascii_isdigit(text[0]))
-		goto bad;
-	if (errno)
-		goto large;
-	if (*end) {
-		suffix = strchr(suffixes, g_ascii_toupper(*end));
-		if (!suffix || end[1])
-			goto bad;
-		shift = 10 * (unsigned int)(suffix - suffixes + 1);
-	}
-	if (number > UINT64_MAX >> shift)
-		goto large;
-	*bytes = number << shift;
+	if (err == -ERANGE)
+		return fail_set(-EINVAL, "%s: %s is larger than 64 bits can say", name, text);
+	if (err)
+		return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name, text);
 	return 0;
-large:
-	return fail_set(-EINVAL, "%s: %s is larger than 64 bits can say", name, text);
-bad:
-	return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name, text);
 }
 
 int units_parse_time(const char *name, const char *text, uint64_t *us)

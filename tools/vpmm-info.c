@@ -12,7 +12,7 @@
 #include "json.h"
 #include "pool-settings.h"
 #include "units.h"
-#include "util/variables.h"
+#include "core/variables.h"
 
 #define PROGRAM "vpmm-info"
 

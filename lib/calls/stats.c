@@ -93,19 +93,8 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 		.memory_total = device.memory_total,
 		.memory_free = device.memory_free,
 		.mapping_limit = device.mapping_limit,
-		.page_size = pool->settings.page_size,
-		.va_size = pool->settings.va_size,
-		.pages = pool->settings.pages,
-		.reuse = pool->settings.reuse,
-		.log_level = pool->settings.log_level,
-		.extent_max = pool->settings.extent_max,
-		.small = pool->settings.small,
-		.frag_ratio = (int)pool->settings.frag_ratio,
-		.overhead = (int)pool->settings.overhead,
-		.limit = pool->settings.limit,
-		.keep = pool->settings.keep,
-		.scrub = pool->settings.scrub,
 	};
+	settings_tell(&pool->settings, info);
 	g_strlcpy(info->backend, device.name, sizeof(info->backend));
 	g_strlcpy(info->device_name, device.device_name, sizeof(info->device_name));
 	return 0;

@@ -37,30 +37,6 @@ struct settings {
 };
 
 /**
- * settings_parse_size() - a number of bytes, plain or with a suffix K, M, G or T
- * @name: what it is the value of, for the error's sentence
- * @text: the value
- * @value: receives the number
- *
- * Return: 0, or -EINVAL when it is none or larger than 64 bits.
- */
-int settings_parse_size(const char *name, const char *text, uint64_t *value);
-
-/**
- * settings_env_number() - a number from a variable of the environment, plain or with such a suffix
- * @name: the variable
- * @what: of what it is the number, for the error's sentence
- * @fallback: its value where it is not set, or set to nothing
- * @value: receives the number
- *
- * Return: 0, or -EINVAL.
- */
-int settings_env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value);
-
-/* The same of bytes. */
-int settings_env_size(const char *name, uint64_t fallback, uint64_t *value);
-
-/**
  * settings_from_env() - read the environment into options
  * @opts: receives them, with its size already set
  *
@@ -85,5 +61,12 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts);
  * Return: 0, or -EINVAL for a size that the device cannot have.
  */
 int settings_fit(struct settings *settings, const struct backend_info *info);
+
+/**
+ * settings_tell() - fill in what struct vpmm_info has of the settings
+ * @settings: of a pool, after settings_fit()
+ * @info: receives them; the rest stays
+ */
+void settings_tell(const struct settings *settings, struct vpmm_info *info);
 
 #endif /* SETTINGS_H */

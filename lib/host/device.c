@@ -11,11 +11,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/settings.h"
 #include "host/device.h"
 #include "host/ranges.h"
 #include "util/amount.h"
 #include "util/descriptor.h"
+#include "util/env.h"
 #include "util/error.h"
 
 #define DEFAULT_CAPACITY ((uint64_t)80 << 30)
@@ -40,7 +40,7 @@ static _Thread_local int current;
 int host_device_count(int *count)
 {
 	uint64_t value;
-	int ret = settings_env_number("VPMM_HOST_DEVICES", "devices", 1, &value);
+	int ret = env_number("VPMM_HOST_DEVICES", "devices", 1, &value);
 
 	if (ret)
 		return ret;
@@ -63,14 +63,14 @@ void host_device_set_current(int ordinal)
 
 static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 {
-	int ret = settings_env_size("VPMM_HOST_CAPACITY", DEFAULT_CAPACITY, capacity);
+	int ret = env_number("VPMM_HOST_CAPACITY", "bytes", DEFAULT_CAPACITY, capacity);
 
 	if (ret)
 		return ret;
 	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
 		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" G_GUINT64_FORMAT " bytes, but must be from %zu to %"
 				 G_GINT64_FORMAT, *capacity, HOST_GRANULARITY, INT64_MAX);
-	ret = settings_env_number("VPMM_HOST_MAPPINGS", "mappings", DEFAULT_MAPPINGS, mapping_limit);
+	ret = env_number("VPMM_HOST_MAPPINGS", "mappings", DEFAULT_MAPPINGS, mapping_limit);
 	if (ret)
 		return ret;
 	if (!*mapping_limit)

@@ -49,7 +49,7 @@ static void configure_extents(struct vpmm_opts *opts, unsigned int which)
 	case 2:
 		opts->extent_max = 2 * page_size;
 		opts->frag_ratio = opts->pages ? 0 : 40;
-		opts->overhead = opts->pages ? 10 : 0;
+		opts->overhead = opts->pages ? 25 : 0;
 		opts->small = opts->pages ? VPMM_SMALL_DRIVER : VPMM_SMALL_POOL;
 		break;
 	default:

@@ -5,20 +5,18 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "core/options.h"
 #include "core/settings.h"
+#include "core/variables.h"
 #include "support/fixture.h"
-#include "util/variables.h"
-
-static const char *const variables[] = {
-	"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
-	"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_OVERHEAD", "VPMM_LIMIT", "VPMM_KEEP",
-	"VPMM_SCRUB",
-};
+#include "util/env.h"
 
 static void clear_env(void)
 {
-	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
-		g_unsetenv(variables[i]);
+	for_each_option(option) {
+		if (option->variable)
+			g_unsetenv(option->variable);
+	}
 }
 
 static void test_sizes(void)
@@ -45,12 +43,12 @@ static void test_sizes(void)
 	uint64_t value;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
-		assert_ok(settings_parse_size("X", good[i].text, &value));
+		assert_ok(env_parse_number("X", good[i].text, "bytes", &value));
 		g_assert_cmpuint(value, ==, good[i].value);
 	}
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
 		value = 7;
-		assert_error(settings_parse_size("X", bad[i], &value), EINVAL, "X=");
+		assert_error(env_parse_number("X", bad[i], "bytes", &value), EINVAL, "X=");
 		g_assert_cmpuint(value, ==, 7);
 	}
 }
@@ -93,7 +91,7 @@ static void test_env_set(void)
 	g_setenv("VPMM_EXTENT_MAX", "64M", TRUE);
 	g_setenv("VPMM_SMALL", "driver", TRUE);
 	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
-	g_setenv("VPMM_OVERHEAD", "10", TRUE);
+	g_setenv("VPMM_OVERHEAD", "25", TRUE);
 	g_setenv("VPMM_LIMIT", "3G", TRUE);
 	g_setenv("VPMM_KEEP", "512M", TRUE);
 	g_setenv("VPMM_SCRUB", "always", TRUE);
@@ -107,7 +105,7 @@ static void test_env_set(void)
 	g_assert_cmpuint(opts.extent_max, ==, 64 << 20);
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
 	g_assert_cmpint(opts.frag_ratio, ==, 100);
-	g_assert_cmpint(opts.overhead, ==, 10);
+	g_assert_cmpint(opts.overhead, ==, 25);
 	g_assert_cmpuint(opts.limit, ==, (size_t)3 << 30);
 	g_assert_cmpint(opts.limit_percent, ==, 0);
 	g_assert_cmpuint(opts.keep, ==, 512 << 20);
@@ -209,7 +207,7 @@ static void test_env_bad(void)
 		{ "VPMM_FRAG_RATIO", "5%" },
 		{ "VPMM_FRAG_RATIO", "18446744073709551616" },
 		{ "VPMM_OVERHEAD", "0" },
-		{ "VPMM_OVERHEAD", "11" },
+		{ "VPMM_OVERHEAD", "26" },
 		{ "VPMM_OVERHEAD", "2.5" },
 		{ "VPMM_LIMIT", "0" },
 		{ "VPMM_LIMIT", "half" },
@@ -232,7 +230,7 @@ static void test_env_bad(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
 		struct vpmm_pool *pool = (struct vpmm_pool *)&pool;
 
-		g_assert_true(g_strv_contains(variables_known, bad[i].variable));
+		g_assert_true(variables_is_known(bad[i].variable));
 		clear_env();
 		g_setenv("VPMM_BACKEND", "host", TRUE);
 		g_setenv(bad[i].variable, bad[i].value, TRUE);
@@ -258,10 +256,12 @@ static void test_unknown(void)
 	GPtrArray *found = g_ptr_array_new_with_free_func(g_free);
 
 	clear_env();
-	for (const char *const *known = variables_known; *known; known++)
-		g_assert_cmpstr(variables_nearest(*known), ==, *known);
-	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
-		g_setenv(variables[i], "", TRUE);
+	for_each_option(option) {
+		if (option->variable) {
+			g_assert_cmpstr(variables_nearest(option->variable), ==, option->variable);
+			g_setenv(option->variable, "", TRUE);
+		}
+	}
 	g_setenv("VPMM_TEST_SOMETHING", "1", TRUE);
 	g_setenv("MY_VPMM_PAGES", "1", TRUE);
 	variables_each_unknown(count_unknown, found);
@@ -353,7 +353,8 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .small = -1 }, EINVAL, "small is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = 101 }, EINVAL, "frag_ratio is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .frag_ratio = -1 }, EINVAL, "frag_ratio is -1");
-	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 11 }, EINVAL, "overhead is 11");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 26 }, EINVAL,
+			"overhead is 26: expected a percentage, 1 to 25, or 0");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = -1 }, EINVAL, "overhead is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = 101 }, EINVAL, "limit_percent is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = -1 }, EINVAL, "limit_percent is -1");

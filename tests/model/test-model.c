@@ -185,7 +185,7 @@ static void test_packed_ratio(void)
 
 static void test_packed_overhead(void)
 {
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 10 }, 19, false);
+	run_model((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 25 }, 19, false);
 }
 
 static void test_packed_block(void)

@@ -19,15 +19,17 @@ for header in "$top_srcdir"/include/*.h; do
 	$CC -E -P -x c "$header" || exit 1
 done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
-echo "1..10"
+find "$top_srcdir/lib" "$top_srcdir/tools" "$top_srcdir/include" -name '*.[ch]' -exec cat {} + >"$work/sources"
+
+echo "1..11"
 
 while read -r function; do
 	echo "$(present test -f "$man/$function.3") $function(3)"
 done <"$work/functions" >"$work/pages"
 none_left "every function has a page" "$work/pages"
 
-cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/tools/*.[ch] | grep -o '"VPMM_[A-Z_]*"' | tr -d '"' |
-	sort -u | while read -r variable; do
+grep -o '"VPMM_[A-Z_]*"' "$work/sources" | tr -d '"' | sort -u |
+while read -r variable; do
 	echo "$(present grep -w "$variable" "$man"/*.[1-8]) $variable"
 done >"$work/variables"
 none_left "every variable of the environment is in a page" "$work/variables"
@@ -39,13 +41,17 @@ fields | while read -r name field; do
 done >"$work/fields"
 none_left "every field of the public structures is in a page" "$work/fields"
 
+for name in $(fields | sed -n 's/^vpmm_opts //p' | grep -vx size); do
+	echo "$(present grep -E "(FIELD|NUMBER)\($name\)" "$top_srcdir/lib/core/options.c") $name"
+done >"$work/options"
+none_left "every field of struct vpmm_opts is in the table of options" "$work/options"
+
 # Only the library's own pages: those of others need not be on this machine.
 grep -ho '^\.Xr vpmm[a-z_-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
 	echo "$(present test -f "$man/$name.$section") $name($section)"
 done >"$work/references"
 none_left "every page that a page refers to is there" "$work/references"
 
-cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/tools/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
 for page in vpmm-migration vpmm-tuning; do
 	grep -ohE '\bVPMM_[A-Z_]+[A-Z]' "$man/$page.7"
 done | sort -u | while read -r name; do
@@ -54,8 +60,7 @@ done >"$work/named"
 none_left "every setting that the guides name exists" "$work/named"
 
 # A string can also be a constant of the headers, in a message.
-cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] | grep -o '"VPMM_[A-Z_]*[A-Z]"' | tr -d '"' | sort -u |
-while read -r variable; do
+grep -rho --include='*.[ch]' '"VPMM_[A-Z_]*[A-Z]"' "$top_srcdir/lib" | tr -d '"' | sort -u | while read -r variable; do
 	! grep -qw "$variable" "$top_srcdir"/include/*.h || continue
 	echo "$(present grep -w "$variable" "$man/vpmm-tuning.7") $variable"
 done >"$work/tuned"

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The environment variables of the library by name. Needs nothing else of the library: vpmm-info has it too. */
+/* Variables of the environment by name. Needs nothing of the library but the options: vpmm-info has it too. */
 #ifndef VARIABLES_H
 #define VARIABLES_H
 
-/* Every variable that the library reads, and NULL at the end. */
-extern const char *const variables_known[];
+#include <stdbool.h>
+
+/**
+ * variables_is_known() - whether the library reads a variable
+ * @name: of the variable
+ */
+bool variables_is_known(const char *name);
 
 /**
  * variables_nearest() - the known variable that a name comes closest to

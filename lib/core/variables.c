@@ -5,30 +5,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/variables.h"
+#include "core/options.h"
+#include "core/variables.h"
 
 /* Whoever sets a longer name did not mistype one of these. */
 #define LONGEST 64
-
-const char *const variables_known[] = {
-	"VPMM_BACKEND",
-	"VPMM_EXTENT_MAX",
-	"VPMM_FRAG_RATIO",
-	"VPMM_HOST_CAPACITY",
-	"VPMM_HOST_DEVICES",
-	"VPMM_HOST_MAPPINGS",
-	"VPMM_KEEP",
-	"VPMM_LIMIT",
-	"VPMM_LOG",
-	"VPMM_OVERHEAD",
-	"VPMM_PAGES",
-	"VPMM_PAGE_SIZE",
-	"VPMM_REUSE",
-	"VPMM_SCRUB",
-	"VPMM_SMALL",
-	"VPMM_VA_SIZE",
-	NULL,
-};
 
 /* Levenshtein's distance, one row of the table at a time. */
 static size_t distance(const char *a, const char *b)
@@ -53,24 +34,32 @@ static size_t distance(const char *a, const char *b)
 
 const char *variables_nearest(const char *name)
 {
-	const char *nearest = variables_known[0];
+	const char *nearest = NULL;
 	size_t least = SIZE_MAX;
 
-	for (const char *const *known = variables_known; *known; known++) {
-		size_t changes = distance(*known, name);
+	for_each_option(option) {
+		size_t changes = option->variable ? distance(option->variable, name) : SIZE_MAX;
 
 		if (changes < least) {
 			least = changes;
-			nearest = *known;
+			nearest = option->variable;
 		}
 	}
 	return nearest;
 }
 
+bool variables_is_known(const char *name)
+{
+	for_each_option(option) {
+		if (!g_strcmp0(option->variable, name))
+			return true;
+	}
+	return false;
+}
+
 static bool is_unknown(const char *name)
 {
-	return g_str_has_prefix(name, "VPMM_") && !g_str_has_prefix(name, "VPMM_TEST_") &&
-	       !g_strv_contains(variables_known, name);
+	return g_str_has_prefix(name, "VPMM_") && !g_str_has_prefix(name, "VPMM_TEST_") && !variables_is_known(name);
 }
 
 void variables_each_unknown(void (*fn)(void *data, const char *name), void *data)

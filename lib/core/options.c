@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The options of a pool: names, types, ranges and defaults. */
+#include <string.h>
+
+#include "core/options.h"
+#include "core/settings.h"
+
+/* Device addresses and address space by the terabyte; CUDA is nowhere else. */
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");
+
+#define WORD(word, value) { (word), #value, (value) }
+
+static const struct option_word reuse_words[] = {
+	WORD("async", VPMM_REUSE_ASYNC),
+	WORD("block", VPMM_REUSE_BLOCK),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word small_words[] = {
+	WORD("pool", VPMM_SMALL_POOL),
+	WORD("driver", VPMM_SMALL_DRIVER),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word scrub_words[] = {
+	WORD("none", VPMM_SCRUB_NONE),
+	WORD("stream", VPMM_SCRUB_STREAM),
+	WORD("always", VPMM_SCRUB_ALWAYS),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word log_words[] = {
+	WORD("none", VPMM_LOG_NONE),
+	WORD("error", VPMM_LOG_ERROR),
+	WORD("warning", VPMM_LOG_WARNING),
+	WORD("info", VPMM_LOG_INFO),
+	WORD("debug", VPMM_LOG_DEBUG),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word backend_words[] = {
+	{ "cuda", NULL, 0 },
+	{ "host", NULL, 0 },
+	{ "auto", NULL, 0 },
+	{ NULL, NULL, 0 }
+};
+
+#define SIZE_OF(type, member) sizeof(((struct type *)NULL)->member)
+
+/* The size of the member @a of one structure, which does not compile unless @b of another is as large. */
+#define SAME_SIZE(type_a, a, type_b, b) \
+	(SIZE_OF(type_a, a) + 0 * sizeof(struct { \
+		_Static_assert(SIZE_OF(type_a, a) == SIZE_OF(type_b, b), #a " and " #b " differ in size"); \
+		char unused; \
+	}))
+
+/* Where a field of struct vpmm_opts is, and the same in struct settings. */
+#define FIELD(name) \
+	.field = #name, .opts = offsetof(struct vpmm_opts, name), .settings = offsetof(struct settings, name), \
+	.size = SAME_SIZE(vpmm_opts, name, settings, name)
+
+/* Likewise of one that struct vpmm_info has too. */
+#define NUMBER(name) \
+	FIELD(name), .info = offsetof(struct vpmm_info, name) + 0 * SAME_SIZE(vpmm_opts, name, vpmm_info, name)
+
+const struct option pool_options[OPTIONS] = {
+	[OPTION_BACKEND] = {
+		"VPMM_BACKEND", FIELD(backend), .type = OPTION_IS_NAME, .words = backend_words,
+	},
+	[OPTION_PAGE_SIZE] = {
+		"VPMM_PAGE_SIZE", NUMBER(page_size), .type = OPTION_IS_BYTES, .in_bytes = true,
+		.fallback = UINT64_C(2) << 20, .of_device = true,
+	},
+	[OPTION_VA_SIZE] = {
+		"VPMM_VA_SIZE", NUMBER(va_size), .type = OPTION_IS_BYTES, .in_bytes = true,
+		.fallback = UINT64_C(8) << 40, .of_device = true,
+	},
+	[OPTION_PAGES] = {
+		"VPMM_PAGES", NUMBER(pages), .type = OPTION_IS_COUNT,
+	},
+	[OPTION_REUSE] = {
+		"VPMM_REUSE", NUMBER(reuse), .type = OPTION_IS_WORD, .words = reuse_words,
+	},
+	[OPTION_EXTENT_MAX] = {
+		"VPMM_EXTENT_MAX", NUMBER(extent_max), .type = OPTION_IS_BYTES, .in_bytes = true,
+		.fallback = UINT64_C(1) << 30, .of_device = true,
+	},
+	[OPTION_SMALL] = {
+		"VPMM_SMALL", NUMBER(small), .type = OPTION_IS_WORD, .words = small_words,
+	},
+	[OPTION_FRAG_RATIO] = {
+		"VPMM_FRAG_RATIO", NUMBER(frag_ratio), .type = OPTION_IS_PERCENT, .most = 100,
+	},
+	/* With more than the most there is little left to save. */
+	[OPTION_OVERHEAD] = {
+		"VPMM_OVERHEAD", NUMBER(overhead), .type = OPTION_IS_PERCENT, .least = 1, .most = 25, .fallback = 1,
+	},
+	[OPTION_LIMIT] = {
+		"VPMM_LIMIT", NUMBER(limit), .type = OPTION_IS_LIMIT, .in_bytes = true,
+		.fallback = UINT64_MAX, .unlimited = "none",
+	},
+	[OPTION_KEEP] = {
+		"VPMM_KEEP", NUMBER(keep), .type = OPTION_IS_KEEP, .in_bytes = true,
+		.fallback = UINT64_MAX, .unlimited = "all", .nothing = "none",
+	},
+	[OPTION_SCRUB] = {
+		"VPMM_SCRUB", NUMBER(scrub), .type = OPTION_IS_WORD, .words = scrub_words,
+	},
+	[OPTION_LOG] = {
+		"VPMM_LOG", NUMBER(log_level), .type = OPTION_IS_WORD, .words = log_words,
+	},
+	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
+	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },
+	[OPTION_LOG_FN] = { NULL, FIELD(log), .type = OPTION_IS_POINTER },
+	[OPTION_LOG_DATA] = { NULL, FIELD(log_data), .type = OPTION_IS_POINTER },
+	[OPTION_PRESSURE] = { NULL, FIELD(pressure), .type = OPTION_IS_POINTER },
+	[OPTION_EXHAUSTED] = { NULL, FIELD(exhausted), .type = OPTION_IS_POINTER },
+	[OPTION_PRESSURE_DATA] = { NULL, FIELD(pressure_data), .type = OPTION_IS_POINTER },
+	[OPTION_HOST_CAPACITY] = {
+		"VPMM_HOST_CAPACITY", .type = OPTION_IS_HOST, .in_bytes = true,
+		.info = offsetof(struct vpmm_info, memory_total),
+	},
+	[OPTION_HOST_DEVICES] = { "VPMM_HOST_DEVICES", .type = OPTION_IS_HOST },
+	[OPTION_HOST_MAPPINGS] = {
+		"VPMM_HOST_MAPPINGS", .type = OPTION_IS_HOST, .info = offsetof(struct vpmm_info, mapping_limit),
+	},
+};
+
+uint64_t option_from_info(const struct option *option, const struct vpmm_info *info)
+{
+	const char *at = (const char *)info + option->info;
+	unsigned int small;
+	uint64_t number;
+
+	if (option->size == sizeof(small)) {
+		memcpy(&small, at, sizeof(small));
+		return small;
+	}
+	memcpy(&number, at, sizeof(number));
+	return number;
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Settings from the environment and from options: what can be checked without a device. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/options.h"
+#include "core/settings.h"
+#include "core/variables.h"
+#include "util/env.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/number.h"
+#include "util/sized.h"
+
+/* Up to so many, a list names all constants. */
+#define CONSTANTS_LISTED 3
+
+static void store(void *structure, size_t offset, uint64_t value, size_t size)
+{
+	unsigned int small = (unsigned int)value;
+
+	memcpy((char *)structure + offset, size == sizeof(small) ? (const void *)&small : &value, size);
+}
+
+static void set(struct vpmm_opts *opts, enum option_id id, uint64_t value)
+{
+	store(opts, pool_options[id].opts, value, pool_options[id].size);
+}
+
+static const void *field_of(const struct vpmm_opts *opts, const struct option *option)
+{
+	return (const char *)opts + option->opts;
+}
+
+static const struct option_word *find_word(const struct option *option, const char *name)
+{
+	const struct option_word *word = option->words;
+
+	while (word->name && strcmp(word->name, name))
+		word++;
+	return word->name ? word : NULL;
+}
+
+static int word_error(const struct option *option, const char *prefix, const char *name, const char *text)
+{
+	char list[128] = "";
+
+	for (const struct option_word *word = option->words; word->name; word++) {
+		if (word != option->words)
+			strcat(list, word[1].name ? ", " : " or ");
+		strcat(list, word->name);
+	}
+	return error_set(-EINVAL, "%s%s=%s: expected %s", prefix, name, text, list);
+}
+
+/* The parsers of variables. Each stores what @text says, or returns -EINVAL with a sentence that names the variable. */
+
+static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	uint64_t number;
+	int err;
+
+	err = env_parse_number(pool_options[id].variable, text, "bytes", &number);
+	if (err)
+		return err;
+	if (!number)
+		return error_set(-EINVAL, "%s=%s: expected more than 0 bytes", pool_options[id].variable, text);
+	set(opts, id, number);
+	return 0;
+}
+
+static int parse_count(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	uint64_t number;
+	const char *end;
+
+	if (number_parse(text, &end, &number) || *end)
+		return error_set(-EINVAL, "%s=%s: expected a number", pool_options[id].variable, text);
+	set(opts, id, number);
+	return 0;
+}
+
+static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option *option = &pool_options[id];
+	uint64_t number;
+	const char *end;
+
+	if (number_parse(text, &end, &number) || *end)
+		return error_set(-EINVAL, "%s=%s: expected a number", option->variable, text);
+	if (number < (uint64_t)option->least || number > (uint64_t)option->most)
+		return error_set(-EINVAL, "%s=%s: expected a percentage, %d to %d", option->variable, text,
+				 option->least, option->most);
+	set(opts, id, number);
+	return 0;
+}
+
+static int parse_word(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option_word *word = find_word(&pool_options[id], text);
+
+	if (!word)
+		return word_error(&pool_options[id], "", pool_options[id].variable, text);
+	set(opts, id, (uint64_t)word->value);
+	return 0;
+}
+
+static int parse_name(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option_word *word = find_word(&pool_options[id], text);
+
+	if (!word)
+		return word_error(&pool_options[id], "", pool_options[id].variable, text);
+	set(opts, id, (uintptr_t)word->name);
+	return 0;
+}
+
+static int parse_limit(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	uint64_t number;
+	const char *end;
+
+	if (text[strlen(text) - 1] != '%')
+		return parse_bytes(id, text, opts);
+	if (number_parse(text, &end, &number) || strcmp(end, "%") || !number || number > 100)
+		return error_set(-EINVAL, "%s=%s: expected a number of bytes, or a percentage, 1%% to 100%%",
+				 pool_options[id].variable, text);
+	set(opts, OPTION_LIMIT_PERCENT, number);
+	return 0;
+}
+
+/* Words for what numbers say badly: 0 is the default here as it is in struct vpmm_opts. */
+static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option *option = &pool_options[id];
+	uint64_t number = 0;
+
+	if (!strcmp(text, option->nothing))
+		number = VPMM_KEEP_NONE;
+	else if (strcmp(text, option->unlimited) && number_parse_scaled(text, &number))
+		return error_set(-EINVAL, "%s=%s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
+				 "or T", option->variable, text, option->unlimited, option->nothing);
+	set(opts, id, number);
+	return 0;
+}
+
+/* The checks of fields. Each returns 0, or -EINVAL with a sentence that names the field. */
+
+static int check_percent(const struct option *option, const void *field)
+{
+	int value = *(const int *)field;
+
+	if (!value || (value >= option->least && value <= option->most))
+		return 0;
+	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected a percentage, %d to %d%s", option->field, value,
+			 option->least, option->most, option->least ? ", or 0" : "");
+}
+
+static int constant_error(const struct option *option, int value)
+{
+	const struct option_word *last = option->words;
+	char list[128] = "";
+
+	while (last[1].name)
+		last++;
+	if (last - option->words >= CONSTANTS_LISTED)
+		return error_set(-EINVAL, "vpmm_opts.%s is %d: expected %s to %s", option->field, value,
+				 option->words->constant, last->constant);
+	for (const struct option_word *word = option->words; word <= last; word++) {
+		if (word != option->words)
+			strcat(list, word < last ? ", " : " or ");
+		strcat(list, word->constant);
+	}
+	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected %s", option->field, value, list);
+}
+
+static int check_word(const struct option *option, const void *field)
+{
+	int value = *(const int *)field;
+
+	for (const struct option_word *word = option->words; word->name; word++) {
+		if (word->value == value)
+			return 0;
+	}
+	return constant_error(option, value);
+}
+
+static int check_name(const struct option *option, const void *field)
+{
+	const char *name = *(const char *const *)field;
+
+	return !name || find_word(option, name) ? 0 : word_error(option, "vpmm_opts.", option->field, name);
+}
+
+static int check_ordinal(const struct option *option, const void *field)
+{
+	const int *ordinal = *(const int *const *)field;
+
+	if (!ordinal || *ordinal >= 0)
+		return 0;
+	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected an ordinal from 0", option->field, *ordinal);
+}
+
+static const struct {
+	int (*parse)(enum option_id id, const char *text, struct vpmm_opts *opts);
+	int (*check)(const struct option *option, const void *field);
+} types[] = {
+	[OPTION_IS_BYTES] = { parse_bytes, NULL },
+	[OPTION_IS_COUNT] = { parse_count, NULL },
+	[OPTION_IS_PERCENT] = { parse_percent, check_percent },
+	[OPTION_IS_WORD] = { parse_word, check_word },
+	[OPTION_IS_NAME] = { parse_name, check_name },
+	[OPTION_IS_LIMIT] = { parse_limit, NULL },
+	[OPTION_IS_KEEP] = { parse_keep, NULL },
+	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
+	[OPTION_IS_POINTER] = { NULL, NULL },
+	[OPTION_IS_HOST] = { NULL, NULL },
+};
+
+static void warn_unknown(void *data, const char *name)
+{
+	char *printable = g_strescape(name, NULL);
+
+	log_add(data, VPMM_LOG_WARNING, "%s is set, but is no variable of this library; the nearest is %s", printable,
+		variables_nearest(name));
+	g_free(printable);
+}
+
+/* To standard error, as the log of the environment's pools goes there. */
+static void warn_of_misspelling(int log_level)
+{
+	struct log log;
+
+	log_init(&log, (enum vpmm_log_level)log_level, NULL, NULL);
+	if (!log_wants(&log, VPMM_LOG_WARNING))
+		return;
+	variables_each_unknown(warn_unknown, &log);
+	log_finish(&log);
+}
+
+int settings_from_env(struct vpmm_opts *opts)
+{
+	struct vpmm_opts found = { .size = opts->size };
+	int err;
+
+	for (enum option_id id = 0; id < OPTIONS; id++) {
+		const char *text = pool_options[id].variable ? env_get(pool_options[id].variable) : NULL;
+
+		if (!text || !types[pool_options[id].type].parse)
+			continue;
+		err = types[pool_options[id].type].parse(id, text, &found);
+		if (err)
+			return err;
+	}
+	*opts = found;
+	warn_of_misspelling(found.log_level);
+	return 0;
+}
+
+static int opts_import(struct vpmm_opts *known, const struct vpmm_opts *opts)
+{
+	int err;
+
+	err = sized_check(&sized_opts, "vpmm_opts", opts);
+	return err ? err : sized_import(&sized_opts, known, opts);
+}
+
+/* Puts a field where it is in the settings, or what it stands for if it is 0. */
+static void take(struct settings *settings, const struct vpmm_opts *opts, const struct option *option)
+{
+	static const char zero[sizeof(uint64_t)];
+	const void *field = field_of(opts, option);
+
+	if (option->fallback && !option->of_device && !memcmp(field, zero, option->size))
+		store(settings, option->settings, option->fallback, option->size);
+	else
+		memcpy((char *)settings + option->settings, field, option->size);
+}
+
+int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
+{
+	struct vpmm_opts known = { .size = sizeof(known) };
+	int err;
+
+	err = opts ? opts_import(&known, opts) : settings_from_env(&known);
+	if (err)
+		return err;
+	for_each_option(option) {
+		if (types[option->type].check)
+			err = types[option->type].check(option, field_of(&known, option));
+		if (err)
+			return err;
+	}
+	*settings = (struct settings){ 0 };
+	for_each_option(option) {
+		if (option->size)
+			take(settings, &known, option);
+	}
+	if (!settings->backend)
+		settings->backend = pool_options[OPTION_BACKEND].words->name;
+	return 0;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Variables of the environment. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/env.h"
+#include "util/error.h"
+#include "util/number.h"
+
+const char *env_get(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+int env_parse_number(const char *name, const char *text, const char *what, uint64_t *value)
+{
+	int err = number_parse_scaled(text, value);
+
+	if (err == -ERANGE)
+		return error_set(-EINVAL, "%s=%s: larger than 64 bits can say", name, text);
+	if (err)
+		return error_set(-EINVAL, "%s=%s: expected a number of %s, plain or with a suffix K, M, G or T", name,
+				 text, what);
+	return 0;
+}
+
+int env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value)
+{
+	const char *text = env_get(name);
+
+	if (text)
+		return env_parse_number(name, text, what, value);
+	*value = fallback;
+	return 0;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Numbers as people write them. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/number.h"
+
+int number_parse(const char *text, const char **end, uint64_t *value)
+{
+	int before = errno;
+	uint64_t number;
+	int err;
+
+	/* strtoull takes white space and a minus sign, which no number here has. */
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	number = strtoull(text, (char **)end, 10);
+	err = errno ? -ERANGE : 0;
+	errno = before;
+	if (!err)
+		*value = number;
+	return err;
+}
+
+int number_parse_scaled(const char *text, uint64_t *value)
+{
+	static const char suffixes[] = "KMGT";
+	unsigned int shift = 0;
+	const char *end, *suffix;
+	uint64_t number;
+	int err;
+
+	err = number_parse(text, &end, &number);
+	if (err)
+		return err;
+	if (*end) {
+		suffix = strchr(suffixes, toupper((unsigned char)*end));
+		if (!suffix || end[1])
+			return -EINVAL;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	if (number > UINT64_MAX >> shift)
+		return -ERANGE;
+	*value = number << shift;
+	return 0;
+}
