@@ -63,8 +63,8 @@ int vpmm_host_stream_create(struct CUstream_st **stream);
  * vpmm_host_stream_destroy() - destroy a stream
  * @stream: a stream of vpmm_host_stream_create()
  *
- * Work that is pending is completed first, as nobody could tell it to complete later. A capture that the stream has
- * joined becomes invalid; one that was begun on it is given up.
+ * Pending work is completed first, because nothing could complete it later. A capture that the stream has joined
+ * becomes invalid; one that was begun on it is given up.
  *
  * Context: any thread.
  * Return: 0, or
@@ -152,10 +152,10 @@ int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n);
  * Until vpmm_host_capture_end(), what is submitted to the stream becomes part of a graph and does not run. A stream
  * that waits for the stream, by vpmm_host_stream_wait(), is captured with it.
  *
- * Captures are as strict as CUDA's. What cannot be captured fails with -EBUSY and invalidates the capture: a wait
- * between a captured stream and one that is not, or is captured into another graph, except that one which makes a
- * stream join; what the pool may not do; and whatever is asked of the legacy default stream of the device, as with
- * streams that wait for that one.
+ * Captures are as strict as CUDA's. A call that cannot be captured fails with -EBUSY and invalidates the capture: a
+ * wait between a captured stream and one that is not captured, or is captured into another graph, unless it makes that
+ * stream join; a call that CUDA would not let the pool make; and any call for the device's legacy default stream, as if
+ * all streams synchronized with that one.
  *
  * Context: any thread; any thread may go on with the capture.
  * Return: 0, or
@@ -169,23 +169,23 @@ int vpmm_host_capture_begin(struct CUstream_st *stream);
  * @stream: the stream that it was begun on
  * @graph: receives the graph, for vpmm_host_graph_destroy(); untouched when the call fails
  *
- * The capture is at its end, and all its streams are as before, also when it was invalid.
+ * The capture ends, and its streams are as before it, even if it was invalidated.
  *
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @graph is NULL, or @stream is not a stream, or no capture was begun on it,
- *	-EINVAL the capture was invalidated, or @stream did not wait for all that other streams have captured;
- *	vpmm_last_error() says by what.
+ *	-EINVAL the capture was invalidated, and vpmm_last_error() says by what, or @stream did not wait for all work of
+ *	the other captured streams.
  * Since: 0.1
  */
 int vpmm_host_capture_end(struct CUstream_st *stream, struct vpmm_host_graph **graph);
 
 /**
- * vpmm_host_graph_launch() - submit all that was captured
+ * vpmm_host_graph_launch() - submit the captured work to a stream
  * @graph: the graph
- * @stream: the stream; if it is being captured, what the graph holds becomes part of that capture
+ * @stream: the stream; if it is under capture, the work becomes part of that capture
  *
- * Each piece of work that was captured is one again, in the order in which they were captured.
+ * Each captured piece of work is submitted as one piece, in the order of the capture.
  *
  * Context: any thread.
  * Return: 0, or
@@ -197,9 +197,9 @@ int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *st
 
 /**
  * vpmm_host_graph_destroy() - destroy a graph
- * @graph: the graph, which nobody may use any more
+ * @graph: the graph, which no other call uses
  *
- * What was launched stays submitted.
+ * Launched work stays submitted.
  *
  * Context: any thread.
  * Return: 0, or

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libvpmm: a GPU memory pool that makes one block out of scattered free pieces.
+ * libvpmm: a GPU memory pool that undoes fragmentation by remapping free memory.
  *
  * This header needs no other: neither GLib's nor CUDA's. Device addresses are void pointers, streams are pointers to
  * the structure that CUDA calls both CUstream and cudaStream_t, so either fits without a cast.
  *
- * Structures that start with their size may grow. The size is what sizeof was in any version of this header; one that is
- * larger than this library knows, up to 4096 bytes, is of a later version: the library clears what it does not know, or,
- * in struct vpmm_opts, wants it to be zero. Any other size is -EINVAL.
+ * Structures that start with their size may grow. The caller sets the size to sizeof, which may be that of any released
+ * version of this header. A larger structure, up to 4096 bytes, is one of a later version: the library clears the
+ * fields that it does not know, or, in struct vpmm_opts, requires them to be zero. Any other size is -EINVAL.
  *
- * Every call returns 0 or a negative errno value, and sets errno to match. What a call returns through a pointer is
- * untouched when it fails. vpmm_last_error() has the sentence that goes with the error.
+ * Every call returns 0 or a negative errno value, and sets errno to match. When it fails, it leaves untouched what it
+ * would return through a pointer, and vpmm_last_error() has the reason.
  */
 #ifndef VPMM_H
 #define VPMM_H
@@ -40,7 +40,7 @@
 #define VPMM_VERSION_NUMBER VPMM_VERSION_ENCODE(VPMM_VERSION_MAJOR, VPMM_VERSION_MINOR, VPMM_VERSION_PATCH)
 
 /**
- * VPMM_VERSION_AT_LEAST() - whether this header is of a version or a later one
+ * VPMM_VERSION_AT_LEAST() - whether this header is of at least a version
  * @major: 0 or more
  * @minor: 0 to 999
  * @patch: 0 to 999
@@ -57,12 +57,12 @@ struct vpmm_pool;
 struct CUstream_st;
 
 /**
- * enum vpmm_log_level - how much a pool says
+ * enum vpmm_log_level - how much a pool logs; each level includes those before it
  * @VPMM_LOG_NONE: nothing, the default
- * @VPMM_LOG_ERROR: calls that failed, with the sentence of vpmm_last_error()
- * @VPMM_LOG_WARNING: what still works, but not as was asked
- * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, growth
- * @VPMM_LOG_DEBUG: every block that is made from pieces, with the layout of the chunk after that; slow
+ * @VPMM_LOG_ERROR: calls that failed, with the text of vpmm_last_error()
+ * @VPMM_LOG_WARNING: what works, but not as requested
+ * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, memory created
+ * @VPMM_LOG_DEBUG: each block that is made by remapping, with the layout of its chunk; slow
  *
  * Since: 0.1
  */
@@ -75,9 +75,9 @@ enum vpmm_log_level {
 };
 
 /**
- * enum vpmm_reuse - how memory goes from one stream to another while its last work is still pending
- * @VPMM_REUSE_ASYNC: the stream that takes it waits on the GPU; the caller never waits (the default)
- * @VPMM_REUSE_BLOCK: the caller waits on the host
+ * enum vpmm_reuse - who waits when a stream gets memory that another stream's work is pending on
+ * @VPMM_REUSE_ASYNC: the stream, on the GPU (the default)
+ * @VPMM_REUSE_BLOCK: the caller, on the host
  *
  * Since: 0.1
  */
@@ -88,8 +88,8 @@ enum vpmm_reuse {
 
 /**
  * enum vpmm_small - who serves small requests
- * @VPMM_SMALL_POOL: the pool; those below a sixteenth of a page from pages that it keeps for them (the default)
- * @VPMM_SMALL_DRIVER: the driver's stream-ordered allocator those below a page, the pool the others
+ * @VPMM_SMALL_POOL: the pool, from slabs for those below a sixteenth of a page (the default)
+ * @VPMM_SMALL_DRIVER: the driver's stream-ordered allocator, for those below a page
  *
  * Since: 0.1
  */
@@ -100,9 +100,9 @@ enum vpmm_small {
 
 /**
  * enum vpmm_scrub - which memory is cleared before it is handed out
- * @VPMM_SCRUB_NONE: none: it holds what its last user left (the default)
- * @VPMM_SCRUB_STREAM: what the stream has not itself had last: another stream's, and what is new from the device
- * @VPMM_SCRUB_ALWAYS: all
+ * @VPMM_SCRUB_NONE: none; a block holds what its last user left (the default)
+ * @VPMM_SCRUB_STREAM: memory that another stream had last, and memory that is new from the device
+ * @VPMM_SCRUB_ALWAYS: all memory; there are no caches
  *
  * Since: 0.1
  */
@@ -113,33 +113,33 @@ enum vpmm_scrub {
 };
 
 /**
- * vpmm_log_fn - receives what a pool says
+ * vpmm_log_fn - receives the log messages of a pool
  * @data: log_data of struct vpmm_opts
  * @level: one of enum vpmm_log_level
  * @message: one line without its newline; valid during the call only
  *
- * It may call the library, but must return. Messages of the calls that it makes are delivered once it has returned; those
- * of calls made during that delivery are dropped, so it is never entered twice on a thread. A pool that fails to be
- * created, or is destroyed, inside a callback says nothing about it. "pool destroyed" arrives while the pool can still be
- * used. A pool must not be destroyed while a callback on another thread may still have called it.
+ * It may call the library, but must return. It is never entered twice on a thread: messages of the calls that it makes
+ * are delivered after it has returned, and messages of calls that it makes during that delivery are dropped. Messages
+ * of a pool that is destroyed, or fails to be created, inside a callback are dropped. "pool destroyed" arrives while
+ * the pool can still be used. No thread may destroy a pool while a callback of that pool runs on another.
  *
  * Context: called on the thread whose call caused the message, with no lock held.
  */
 typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
 
 /**
- * vpmm_pressure_fn - is asked to give memory back, before an allocation fails for want of it
+ * vpmm_pressure_fn - may give memory back before an allocation fails for want of it
  * @data: pressure_data of struct vpmm_opts
  * @pool: the pool
  * @size: bytes of the allocation
  *
- * It may free what it can do without, in this pool or another, trim other pools, or let go of what it holds of the
- * device by other means. It is not asked where a request is larger than the limit or than the device's memory.
+ * It may free blocks of this pool or another, trim other pools, or release device memory by other means. It is not
+ * called for a request that is larger than the limit or than the device's memory.
  *
- * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; what the
- *	thread allocates meanwhile fails without asking again.
- * Return: not 0 when it gave something back: the allocation is tried again, and if that is not enough, it is asked
- *	again; 0 when it has nothing.
+ * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; an
+ *	allocation that fails in there does not call it again.
+ * Return: not 0 if it gave something back: the allocation is tried again, and if it fails again, so is this; 0 if it
+ *	has nothing to give.
  */
 typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size);
 
@@ -150,43 +150,42 @@ typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size)
  * @size: bytes of the allocation
  * @message: why, as vpmm_last_error() will have it; valid during the call only
  *
- * Context: as vpmm_pressure_fn.
+ * Context: called on the thread whose allocation fails, with no lock held, so it may call the library.
  */
 typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
-/* For keep of struct vpmm_opts, where 0 is the default: the pool keeps nothing that is free. */
+/* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
 #define VPMM_KEEP_NONE ((size_t)1)
 
 /**
- * struct vpmm_opts - how a pool is to be
+ * struct vpmm_opts - the options of a pool
  * @size: sizeof(struct vpmm_opts), set by the caller
  * @backend: "cuda", "host", or "auto" for cuda where there is a device and host elsewhere; NULL: "cuda"
  * @device: the device's ordinal; NULL: the calling thread's current device
- * @page_size: bytes; what device memory is taken in multiples of, itself a multiple of the device's granularity, or
- *	SIZE_MAX for a pool that leaves every request to the driver; 0: 2 MiB, or the next multiple of the granularity
+ * @page_size: bytes of a page, the unit in which device memory is taken, a multiple of the device's granularity;
+ *	SIZE_MAX leaves every request to the driver; 0: 2 MiB, or the next multiple of the granularity
  * @va_size: bytes of address space to reserve at a time, a multiple of the page size; 0: 8 TiB
- * @pages: how many pages to create and map at once; 0: none
+ * @pages: how many pages to create with the pool; 0: none
  * @reuse: one of enum vpmm_reuse
  * @log_level: one of enum vpmm_log_level
- * @log: receives what the pool says; NULL: standard error
+ * @log: receives the log messages; NULL: standard error
  * @log_data: passed to @log
- * @extent_max: bytes; the largest piece that device memory is created in, a multiple of the page size; 0: 1 GiB, or
- *	the largest such multiple below. With one page and VPMM_SMALL_DRIVER, requests are rounded up to whole pages, and
- *	each page can move by itself
+ * @extent_max: bytes of the largest extent (one physical allocation), a multiple of the page size; 0: 1 GiB, or the
+ *	next smaller multiple. With one page and VPMM_SMALL_DRIVER the pool is in paged mode, see vpmm(7)
  * @small: one of enum vpmm_small
- * @frag_ratio: percent; free pieces smaller than this part of what is missing are not gathered into a block: new memory
- *	is created instead, so that a large block does not take hundreds of driver calls; 0, the default: all are
- * @overhead: percent, to 25; about how much more memory than is allocated the pool may take so as to create it in
- *	fewer and larger pieces, which take fewer driver calls; 0: 1
- * @limit: bytes; the most device memory that the pool may hold, what the driver's allocator serves for it included; 0:
- *	as much as there is
- * @limit_percent: the same as a percentage of the device's memory; of two limits the smaller counts; 0: no limit
- * @keep: bytes; the pool holds on to so much device memory. When it holds more, what is free is given back to the
- *	device, as far as nobody has to wait for it, but for pages of small requests, which vpmm_pool_trim() gives back;
- *	VPMM_KEEP_NONE, or less than a page: nothing is kept; 0, the default: everything is
+ * @frag_ratio: percent; free extents smaller than this part of what is to be remapped for a block are left out, and
+ *	memory is created instead, so that a large block does not take hundreds of driver calls; 0: none is left out
+ * @overhead: percent, up to 25; about how much more memory than the peak of what is allocated the pool may hold, in
+ *	return for larger extents, which take fewer driver calls; 0: 1
+ * @limit: bytes; the most device memory that the pool may hold, including what the driver's allocator serves for it; 0:
+ *	no limit
+ * @limit_percent: the same as a percentage of the device's memory; the smaller of two limits counts; 0: no limit
+ * @keep: bytes; while the pool holds more device memory, it gives free extents back that no work is pending on, but not
+ *	slabs, which only vpmm_pool_trim() gives back; VPMM_KEEP_NONE, or less than a page: no free memory is kept; 0:
+ *	all is
  * @scrub: one of enum vpmm_scrub
- * @pressure: asked for memory before an allocation fails; NULL: nobody is
- * @exhausted: told when it does; NULL: nobody is
+ * @pressure: called before an allocation fails for want of memory; NULL: none
+ * @exhausted: called when it fails; NULL: none
  * @pressure_data: passed to both
  *
  * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
@@ -219,16 +218,16 @@ struct vpmm_opts {
 };
 
 /**
- * struct vpmm_info - what a pool stands on, and the settings in force
+ * struct vpmm_info - the device of a pool, and the settings in force
  * @size: sizeof(struct vpmm_info), set by the caller
  * @backend: "cuda" or "host"
  * @device: the device's ordinal
  * @device_name: the device's name
  * @driver_version: as the CUDA driver has it, 1000 * major + 10 * minor; 0 on the host backend
- * @granularity: bytes; what sizes and addresses of mappings are multiples of
+ * @granularity: bytes; sizes and addresses of mappings are multiples of it
  * @memory_total: bytes of memory of the device
- * @memory_free: bytes of it that nobody holds, this process or another
- * @mapping_limit: how many mappings can exist at once; 0: not known
+ * @memory_free: bytes of it that no process holds
+ * @mapping_limit: how many mappings can exist at once; 0: unknown
  * @page_size: bytes
  * @va_size: bytes
  * @pages: pages created with the pool
@@ -272,21 +271,21 @@ struct vpmm_info {
  * struct vpmm_stats - what a pool holds and what it has done
  * @size: sizeof(struct vpmm_stats), set by the caller
  * @reserved: bytes of address space
- * @mapped: bytes of device memory that the pool holds
- * @live: bytes of it that are allocated, as requests are rounded up
- * @free: bytes of it that are not, what streams have cached included
- * @holes: bytes of address space that nothing is mapped to
- * @zombies: bytes of address space whose memory has moved
+ * @mapped: bytes of device memory that the pool holds, without @small_mapped
+ * @live: bytes of @mapped that are allocated, with sizes as they are rounded up
+ * @free: bytes of @mapped that are free, cached blocks included
+ * @holes: bytes of address space with nothing mapped
+ * @zombies: bytes of address space that are still mapped, but whose memory is in use at another mapping
  * @small_live: bytes allocated through the driver's stream-ordered allocator, as requested
  * @small_mapped: bytes that the driver's allocator holds for them
- * @peak_live: the most that @live has been; less where the caches of several streams serve requests at the same time
+ * @peak_live: the most that @live has been; too low where the caches of several streams serve requests at the same time
  * @peak_mapped: the most that @mapped has been
- * @mallocs: successful allocations, small ones too
- * @frees: successful frees, small ones too
- * @reuses: allocations served from what was mapped and free, caches included
- * @steals: allocations that took what another stream had freed; in extents, only where its work was not known to be
- *	done
- * @defrags: allocations for which free regions were put together
+ * @mallocs: successful allocations
+ * @frees: successful frees
+ * @reuses: allocations served from mapped, free memory, caches included
+ * @steals: allocations for which the stream had to be ordered after another stream's work; in paged mode, those of
+ *	@reuses that took another stream's region
+ * @defrags: allocations that were served by remapping
  * @grows: allocations for which memory was created
  * @waits: waits for another stream's event on the GPU or, with VPMM_REUSE_BLOCK, for any stream's on the host
  * @creates: driver calls that created memory
@@ -295,20 +294,20 @@ struct vpmm_info {
  * @unmaps: driver calls that unmapped memory
  * @releases: driver calls that released memory
  * @grown: bytes created
- * @remapped: bytes mapped again elsewhere
- * @chunks: reservations of address space, and ranges that are borrowed for small requests
- * @regions: intervals that these are divided into
- * @extents: pieces of device memory
- * @streams: streams that the pool has met and not forgotten, and captures
+ * @remapped: bytes remapped
+ * @chunks: reservations of address space, and ranges that slabs have borrowed
+ * @regions: intervals that the chunks are divided into
+ * @extents: physical allocations
+ * @streams: streams that the pool knows, and captures
  * @driver_ns: nanoseconds spent in the five kinds of driver calls above
  * @peak_small: bytes; the most that @small_mapped has been
  * @peak_taken: bytes; the most that @mapped and @small_mapped have been together, as seen whenever memory was created
  *	and whenever the statistics were read
- * @stuck: bytes of @free in extents of which something is allocated, and which therefore cannot move
- * @spans: bytes of @mapped that are kept for small requests, or borrowed for them
- * @mappings: places where extents are mapped; one that has moved stays mapped where it was, for when it is wanted there
- * @held: bytes of @live or @small_live that were freed, and that are kept for graphs, or until the streams that
- *	vpmm_use() named are past the free
+ * @stuck: bytes of @free that are pinned: in extents of which another part is allocated, so that they cannot be
+ *	remapped
+ * @spans: bytes of @mapped in slabs, or borrowed for them
+ * @mappings: ranges of addresses at which extents are mapped; an extent can have several
+ * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that vpmm_use() named
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
  *
@@ -357,11 +356,11 @@ struct vpmm_stats {
 
 /**
  * enum vpmm_way - how a request would be served
- * @VPMM_WAY_NONE: not as things are: it would fail with -ENOMEM, unless the end of pending work, what is held for other
- *	streams, or what the driver's allocator holds, helps
+ * @VPMM_WAY_NONE: it would fail with -ENOMEM, unless waiting for pending work, deferred frees, or memory that the
+ *	driver's allocator holds would help
  * @VPMM_WAY_REUSE: by memory that is mapped and free
- * @VPMM_WAY_HARVEST: by free pieces that are mapped again as one block
- * @VPMM_WAY_GROW: by memory that is created, together with what is free
+ * @VPMM_WAY_HARVEST: by remapping free memory
+ * @VPMM_WAY_GROW: by creating memory, and remapping what is free
  *
  * Since: 0.1
  */
@@ -373,14 +372,14 @@ enum vpmm_way {
 };
 
 /**
- * struct vpmm_forecast - what a request would take
+ * struct vpmm_forecast - how a request would be served, and at what cost
  * @size: sizeof(struct vpmm_forecast), set by the caller
  * @way: one of enum vpmm_way
- * @waits: other streams whose work the stream would wait for
- * @remapped: bytes that would be mapped again elsewhere
+ * @waits: how many other streams the stream would wait for
+ * @remapped: bytes that would be remapped
  * @grown: bytes that would be created
- * @calls: driver calls, about
- * @largest: bytes of the largest request that could be served now, with all that the device has free
+ * @calls: about how many driver calls it would take
+ * @largest: bytes of the largest request that could be served now, with all free memory of the device
  *
  * Since: 0.1
  */
@@ -397,7 +396,7 @@ struct vpmm_forecast {
 /**
  * vpmm_pool_create() - create a pool on one device
  * @pool: receives the pool
- * @opts: how it is to be; NULL: as the environment says, and the defaults for what it does not say
+ * @opts: the options; NULL: those of the environment, see vpmm(7)
  *
  * Several pools may exist on a device; each keeps its own memory.
  *
@@ -405,10 +404,10 @@ struct vpmm_forecast {
  *	context if it belongs to the device, else the device's primary context.
  * Return: 0, or
  *	-EINVAL @pool is NULL, or an option or a variable of the environment has a bad value,
- *	-E2BIG @opts is larger than this library knows and what it does not know is not zero,
+ *	-E2BIG @opts is larger than this library knows, and not zero beyond that,
  *	-ENODEV there is no driver, or no such device,
  *	-ENOTSUP the device has no virtual memory management, or the driver is older than CUDA 12.0,
- *	-ENOMEM the address space or the initial pages are not to be had,
+ *	-ENOMEM there is not enough address space, or not enough memory for the initial pages,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked from one that had a pool.
  * Since: 0.1
@@ -417,37 +416,38 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
 
 /**
  * vpmm_pool_destroy() - give back everything that a pool holds
- * @pool: the pool, which nobody may use any more; NULL does nothing
+ * @pool: the pool, which no other thread uses; NULL does nothing
  *
- * What is still allocated is given back too.
+ * Blocks that are still allocated are freed too.
  *
- * Context: any thread; waits until all streams are past the frees that they were given, which can take waiting for
- *	all work of the context, as not every free has an event of its own. The caller sees to it that no work is
- *	pending on what is still allocated.
+ * Context: any thread; waits until all streams are past their frees, which can mean all work of the context, as not
+ *	every free has an event of its own. The caller makes sure that no work is pending on blocks that are still
+ *	allocated.
  * Since: 0.1
  */
 void vpmm_pool_destroy(struct vpmm_pool *pool);
 
 /**
  * vpmm_malloc() - allocate device memory, for use on a stream
- * @pool: the pool; NULL: the default pool of the current device, created as the environment says if there is none yet
+ * @pool: the pool; NULL: the default pool of the current device, created with the options of the environment if there
+ *	is none yet
  * @ptr: receives the address, a multiple of 512 bytes; of 256 where the driver serves it (VPMM_SMALL_DRIVER)
  * @size: bytes; 0 makes *@ptr NULL
- * @stream: the stream whose work may use the memory from now on; NULL, the legacy and the per-thread default stream
- *	are streams like others
+ * @stream: the stream whose later work may use the memory; NULL, the legacy and the per-thread default stream are
+ *	streams like others
  *
  * The memory is not cleared: it holds what its last user left.
  *
- * Context: any thread. Waits for no stream, unless the pool was created with VPMM_REUSE_BLOCK, or @stream is being
- *	captured, or it would fail otherwise.
+ * Context: any thread. Does not wait on the host, unless the pool was created with VPMM_REUSE_BLOCK, or @stream is
+ *	under capture, or the request would fail otherwise.
  * Return: 0, or
- *	-EINVAL @ptr is NULL, or the stream is not one,
- *	-ENOMEM neither the pool nor the device has the memory, or the pool may not hold more,
- *	-ENOTSUP @size is below a page, and the device has no stream-ordered allocator, or @stream is being captured and
- *	the pool leaves every request to the driver,
+ *	-EINVAL @ptr is NULL, or @stream is not a stream,
+ *	-ENOMEM device memory, the limit of the pool, address space or mappings are exhausted,
+ *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
+ *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured, or its capture was invalidated,
+ *	is under capture, or its capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
@@ -457,114 +457,116 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 #define VPMM_ZERO 0x1u
 
 /**
- * vpmm_malloc_flags() - allocate device memory in a certain way
- * @pool: as vpmm_malloc()
- * @ptr: likewise
- * @size: likewise
- * @stream: likewise
- * @flags: 0, or VPMM_ZERO
+ * vpmm_malloc_flags() - allocate device memory with flags
+ * @pool: the pool; NULL: the default pool of the current device
+ * @ptr: receives the address
+ * @size: bytes; 0 makes *@ptr NULL
+ * @stream: the stream whose later work may use the memory
+ * @flags: 0, which makes it vpmm_malloc(), or VPMM_ZERO
  *
- * Context: as vpmm_malloc().
- * Return: as vpmm_malloc(), and -EINVAL for a flag that is not known.
+ * Context: that of vpmm_malloc().
+ * Return: 0, an error of vpmm_malloc(), or
+ *	-EINVAL @flags has an unknown flag,
+ *	-EIO the driver failed to clear the memory; the block is free again.
  * Since: 0.1
  */
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags);
 
 /**
- * vpmm_free() - give device memory back, in the order of a stream
- * @pool: the pool that it was allocated from; NULL: the default pool of the current device
- * @ptr: what vpmm_malloc() gave; NULL does nothing
- * @stream: the stream whose work submitted so far is the last to use it; not necessarily the one it was allocated for,
- *	but, for what the driver serves (VPMM_SMALL_DRIVER), behind the allocation
+ * vpmm_free() - free device memory, in the order of a stream
+ * @pool: the pool of the block; NULL: the default pool of the current device
+ * @ptr: the block; NULL does nothing
+ * @stream: a stream that is behind every use of the block, its own work up to now included. It need not be the stream
+ *	of the allocation, but must be behind the allocation if the driver served it (VPMM_SMALL_DRIVER)
  *
  * A block that was allocated for @stream goes to the stream's cache, which serves later requests of the same size. A
  * stream that frees and never calls again may keep a little memory from others; vpmm_stream_retire(3) has the bound.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one; nothing changes,
+ *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream; nothing changes,
  *	-ENOMEM the driver has no memory for an event; the memory stays allocated,
  *	-EIO the driver reports an earlier failure; the memory stays allocated,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured, or its capture was invalidated; the memory stays allocated.
+ *	is under capture, or its capture was invalidated; the memory stays allocated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 
 /**
- * vpmm_use() - an allocation is also used on another stream
- * @pool: the pool that it was allocated from; NULL: the default pool of the current device
- * @ptr: what vpmm_malloc() gave; NULL does nothing
+ * vpmm_use() - name another stream that uses a block, as PyTorch's record_stream does
+ * @pool: the pool of the block; NULL: the default pool of the current device
+ * @ptr: the block; NULL does nothing
  * @stream: the stream
  *
- * Once it is freed, the memory goes to others only when @stream, too, is past what is submitted to it before the free.
- * That the work on @stream comes after the allocation is the caller's to see to.
+ * The free of the block is deferred until the work that was submitted to @stream before the free is complete. The
+ * caller orders the work on @stream behind the allocation.
  *
- * A stream that is destroyed before the free has to be retired with vpmm_stream_retire() first. Under capture, the
- * memory stays with the graph, see vpmm_graph_retire().
+ * A stream that is destroyed before the free must be retired with vpmm_stream_retire() first. If @stream is under
+ * capture, the block stays with the graph, see vpmm_graph_retire().
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @ptr is not allocated from this pool (any more), or the stream is not one,
+ *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured, or its capture was invalidated.
+ *	is under capture, or its capture was invalidated.
  * Since: 0.1
  */
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 
 /**
- * vpmm_stream_retire() - a stream is about to be destroyed
+ * vpmm_stream_retire() - tell a pool that a stream is about to be destroyed
  * @pool: the pool; NULL: the default pool of the current device
  * @stream: the stream, with all its work submitted
  *
  * All memory that it has freed becomes available to other streams, behind its work so far, and the pool forgets it. The
- * stream may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) says what stays behind if a
- * stream is destroyed without this.
+ * stream may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) says what stays behind if
+ * a stream is destroyed without this.
  *
  * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait.
  * Return: 0, or
- *	-EINVAL the stream is not one,
+ *	-EINVAL @stream is not a stream,
  *	-ENOMEM the driver has no memory for an event,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured, or is the legacy
- *	default stream while another is.
+ *	-EBUSY the process was forked after the pool was created, or @stream is under capture, or is the legacy default
+ *	stream while another is.
  * Since: 0.1
  */
 int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
 
 /**
- * vpmm_capture_id() - which capture a stream is under
+ * vpmm_capture_id() - get the id of the capture that a stream is under
  * @pool: the pool; NULL: the default pool of the current device
  * @stream: the stream
- * @id: receives what cuStreamGetCaptureInfo() calls the capture's id; 0: the stream is not being captured
+ * @id: receives the id, that of cuStreamGetCaptureInfo(); 0: the stream is not under capture
  *
  * Context: any thread; does not wait, and does not invalidate the capture.
  * Return: 0, or
- *	-EINVAL @id is NULL, or the stream is not one,
+ *	-EINVAL @id is NULL, or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is being captured, or its capture was invalidated.
+ *	is under capture, or its capture was invalidated.
  * Since: 0.1
  */
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id);
 
 /**
- * vpmm_graph_retire() - a graph will not be launched any more
+ * vpmm_graph_retire() - tell a pool that a graph will not be launched any more
  * @pool: the pool; NULL: the default pool of the current device
- * @id: of the capture that made it, see vpmm_capture_id(); one that the pool has no memory for does nothing
- * @stream: a stream behind its last launch
+ * @id: the id of its capture, from vpmm_capture_id(); an id that the pool has no memory for does nothing
+ * @stream: a stream behind the graph's last launch
  *
- * All memory that was allocated, freed or used under the capture belongs to the graph until then. What was freed, during
- * the capture or since, becomes free in the order of @stream; what was not stays allocated, and can be freed as usual.
+ * All memory that was allocated, freed or used under the capture belongs to the graph until this call. Blocks that were
+ * freed, during the capture or since, become free in the order of @stream; others stay allocated.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL the stream is not one,
+ *	-EINVAL @stream is not a stream,
  *	-ENOMEM the driver has no memory for an event; nothing has changed,
  *	-EIO the driver reports an earlier failure; nothing has changed,
- *	-EBUSY the process was forked after the pool was created, or @stream is being captured, or is the legacy
- *	default stream while another is; nothing has changed.
+ *	-EBUSY the process was forked after the pool was created, or @stream is under capture, or is the legacy default
+ *	stream while another is; nothing has changed.
  * Since: 0.1
  */
 int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream);
@@ -572,13 +574,12 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 /**
  * vpmm_pool_trim() - give free memory back to the device
  * @pool: the pool; NULL: the default pool of the current device
- * @keep: bytes of device memory that the pool is to hold on to, allocated or not
- * @released: receives how many bytes were given back; NULL: that is of no interest
+ * @keep: bytes of device memory that the pool is to keep, allocated or not
+ * @released: receives how many bytes were given back; may be NULL
  *
- * What has been freed, but whose streams are not known to be past it, and what is free within pieces of which something
- * is allocated, stays.
+ * Memory that work may be pending on stays, and so does free memory in extents of which another part is allocated.
  *
- * Context: any thread; does not wait for streams; takes some 20 us for each piece of memory.
+ * Context: any thread; does not wait for streams; takes some 20 us for each extent.
  * Return: 0, or
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
@@ -587,32 +588,32 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
 
 /**
- * vpmm_pool_query() - whether a request could be served, and at what price
+ * vpmm_pool_query() - tell how a request would be served, and at what cost
  * @pool: the pool; NULL: the default pool of the current device
  * @size: bytes
- * @stream: the stream that it would be for
+ * @stream: the stream that the request would be for
  * @forecast: receives the answer; its size is set by the caller
  *
  * Nothing is allocated or reserved: another thread, or another process, may be first.
  *
- * Context: any thread; does not wait. Takes what other streams have cached and others can have out of the caches.
- * Return: 0, also where the request would fail for want of memory, or
- *	-EINVAL @forecast is NULL or its size is that of no version, or the stream is not one,
+ * Context: any thread; does not wait. Cached blocks that an event covers leave their caches.
+ * Return: 0, also if the request would fail for want of memory, or
+ *	-EINVAL @forecast is NULL or has the size of no version, or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the stream is being captured, or is the legacy
- *	default stream while another is.
+ *	-EBUSY the process was forked after the pool was created, or @stream is under capture, or is the legacy default
+ *	stream while another is.
  * Since: 0.1
  */
 int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast);
 
 /**
- * vpmm_pool_stats() - what a pool holds and what it has done
+ * vpmm_pool_stats() - get the statistics of a pool
  * @pool: the pool; NULL: the default pool of the current device
  * @stats: receives the statistics; its size is set by the caller
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @stats is NULL or its size is that of no version,
+ *	-EINVAL @stats is NULL or has the size of no version,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  * Since: 0.1
@@ -620,13 +621,13 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
- * vpmm_pool_info() - what a pool stands on, and the settings in force
+ * vpmm_pool_info() - get the device of a pool, and the settings in force
  * @pool: the pool; NULL: the default pool of the current device
- * @info: receives it; its size is set by the caller
+ * @info: receives them; its size is set by the caller
  *
  * Context: any thread; does not wait.
  * Return: 0, or
- *	-EINVAL @info is NULL or its size is that of no version,
+ *	-EINVAL @info is NULL or has the size of no version,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created.
  * Since: 0.1
@@ -634,14 +635,14 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
 int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
 
 /**
- * vpmm_pool_dump() - write what a pool holds, and every region of it
+ * vpmm_pool_dump() - write the layout of a pool
  * @pool: the pool; NULL: the default pool of the current device
- * @out: where to
+ * @out: where to write it
  *
  * vpmm_pool_dump(3) describes the format.
  *
- * Context: any thread; holds up the pool while it runs, but for what caches serve, and takes out of the caches what
- *	other streams can have.
+ * Context: any thread; other calls that take the slow path wait for it. Cached blocks that an event covers leave their
+ *	caches.
  * Return: 0, or
  *	-EINVAL @out is NULL,
  *	-EIO writing failed, or the driver reports an earlier failure,
@@ -651,12 +652,12 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out);
 
 /**
- * vpmm_pool_check() - walk every invariant of a pool
+ * vpmm_pool_check() - check every invariant of a pool
  * @pool: the pool; NULL: the default pool of the current device
  *
- * For tests: it looks at everything and takes its time.
+ * For tests: it is slow.
  *
- * Context: any thread; holds up the pool while it runs, but for what caches serve.
+ * Context: any thread; other calls that take the slow path wait for it.
  * Return: 0 when all hold, or
  *	-EUCLEAN one does not; vpmm_last_error() says which,
  *	-EIO the driver reports an earlier failure,
@@ -669,30 +670,30 @@ int vpmm_pool_check(struct vpmm_pool *pool);
  * vpmm_opts_from_env() - read the environment into options
  * @opts: receives them; its size is set by the caller
  *
- * For programs that take the environment's word on all but a few options.
+ * For programs that set a few options themselves and leave the others to the environment.
  *
- * Context: any thread, while no other changes the environment. What @opts points to is valid until the environment
+ * Context: any thread, while no other changes the environment. Pointers in @opts are valid until the environment
  *	changes.
  * Return: 0, or
- *	-EINVAL @opts is NULL or its size is that of no version, or a variable has a bad value; vpmm_last_error() names it.
+ *	-EINVAL @opts is NULL or has the size of no version, or a variable has a bad value; vpmm_last_error() names it.
  * Since: 0.1
  */
 int vpmm_opts_from_env(struct vpmm_opts *opts);
 
 /**
- * vpmm_last_error() - what the calling thread's last failed call has to say
+ * vpmm_last_error() - get the reason of the calling thread's last failed call
  *
- * Which call, which driver's error, what was asked and what was there.
+ * It names the call, the driver's error, what was requested and what was there.
  *
  * Context: any thread.
- * Return: a sentence, valid until the thread's next call that fails; empty before the first. Where memory ran out or
- *	a GPU is missing, a second line, after a newline, says what can be done about it.
+ * Return: the text, valid until the thread's next call that fails; empty before the first failure. If memory ran out or
+ *	there is no GPU, a second line says what would help.
  * Since: 0.1
  */
 const char *vpmm_last_error(void);
 
 /**
- * vpmm_version() - the version of the library in use
+ * vpmm_version() - get the version of the library in use
  *
  * Context: any thread.
  * Return: such as "0.1.0".
