@@ -15,9 +15,9 @@ named()
 
 echo "1..4"
 
-named '\b[a-z]+/[a-z-]+\.[ch]\b' | while read -r file; do
+named '\b([a-z]+/)+[a-z-]+\.[ch]\b' | while read -r file; do
 	case $file in
-	include/*) echo "$(present test -f "$top_srcdir/$file") $file" ;;
+	include/* | tests/*) echo "$(present test -f "$top_srcdir/$file") $file" ;;
 	*) echo "$(present test -f "$top_srcdir/lib/$file") $file" ;;
 	esac
 done >"$work/files"
