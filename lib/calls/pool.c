@@ -16,16 +16,15 @@
 #include "policy/paged.h"
 #include "policy/reclaim.h"
 #include "policy/trim.h"
+#include "policy/tuning.h"
 #include "util/address.h"
 #include "util/error.h"
 
-/* Old places are worth keeping, but a driver has room for some half a million mappings, of all pools together. */
-#define MOST_PLACES ((uint64_t)32 * 1024)
+/* Mappings that a driver has room for where it does not say: CUDA's, as measured. */
+#define MAPPINGS ((uint64_t)512 * 1024)
 
 /* Part of a device's memory that one stream may free without an event. */
 #define UNMARKED_PART (16 * 1024)
-/* A pool takes no more than this part of what the driver is known to have room for. */
-#define PLACES_PART 16
 
 /* Of what a pool is to keep, a stream may keep no more than this part for itself. */
 #define CACHE_SHARE 16
@@ -158,7 +157,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	made->backend = backend;
 	made->device = info.device;
 	made->settings = fitting;
-	made->most_places = info.mapping_limit ? MIN(MOST_PLACES, info.mapping_limit / PLACES_PART) : MOST_PLACES;
+	made->most_places = (info.mapping_limit ? info.mapping_limit : MAPPINGS) / tuning_mappings_part;
 	made->trim_places = made->most_places;
 	log_init(&made->log, fitting.log_level, fitting.log, fitting.log_data);
 	region_map_init(&made->regions, &made->streams, 0, !fitting.paged);

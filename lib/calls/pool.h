@@ -46,8 +46,6 @@ struct pool_counts {
  * @known: the caches of streams; without the lock, what is read may be that of another by now
  * @pressure: how often a malloc found nothing and had to gather, create or wait
  * @central: how many calls have changed the maps
- * @at_ease: it has more memory than it needs, so that blocks may be larger than what is asked for
- * @scarce: memory has run out since it was last trimmed
  * @thread: which thread made the last central call that allocates
  * @crowded: until how many such calls it is assumed that several threads do
  * @trim_places: how many places are to be there before that is tried
@@ -75,8 +73,8 @@ struct pool_counts {
  * @peak_cached: bytes that were cached then
  * @counts: what the pool has done
  * @scrubbed: bytes that it has cleared
- * @strain: how it gathers
- * @pieces: how many extents it was to have when a block was gathered last; 0: none was
+ * @budget: what it was trimmed to
+ * @pieces: the most extents that the gaps have called for since the pool was last empty; 0: none
  * @going: it is being destroyed
  * @log: what it says
  * @cancel: what cancel_hold() has told the thread that has the lock
@@ -93,8 +91,6 @@ struct vpmm_pool {
 	char apart_from_settings[CACHE_ALIGN];
 	_Atomic uint64_t pressure;
 	_Atomic uint64_t central;
-	_Atomic bool at_ease;
-	_Atomic bool scarce;
 	char apart_from_counters[CACHE_ALIGN];
 	pthread_t thread;
 	uint64_t crowded;
@@ -123,7 +119,7 @@ struct vpmm_pool {
 	uint64_t peak_cached;
 	struct pool_counts counts;
 	_Atomic uint64_t scrubbed;
-	struct strain strain;
+	struct budget budget;
 	double pieces;
 	bool going;
 	struct log log;

@@ -33,8 +33,6 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 		return broken(block, "belongs to another stream");
 	if (block->freed > cache->freed)
 		return broken(block, "was freed later than anything");
-	if (block->over && (block->state == BLOCK_CACHED || block->state == BLOCK_STRANDED))
-		return broken(block, "is free, and larger than what was asked for");
 	if (block->state == BLOCK_STRANDED)
 		return block->event ? 0 : broken(block, "has no event");
 	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
@@ -93,7 +91,7 @@ static int check_bins(const struct cache *cache)
 
 static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 {
-	uint64_t cached = 0, unmarked = 0, stranded = 0, over = 0, limit;
+	uint64_t cached = 0, unmarked = 0, stranded = 0, limit;
 	int err = 0;
 
 	for (size_t i = 0; i <= cache->blocks.mask && !err; i++) {
@@ -105,7 +103,6 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		if (err)
 			return err;
 		cached += block->state == BLOCK_CACHED;
-		over += block->over;
 		unmarked += block->freed > cache->marked ? block->bin->size : 0;
 	}
 	for (const struct block *block = cache->stranded; block; block = block->next) {
@@ -122,8 +119,6 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
 	if (!err)
 		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
-	if (!err)
-		err = expect(cache, over, cache->over, "bytes more than was asked for");
 	if (!err && cache->lowest > cache->bytes)
 		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " had %" PRIu64 " bytes at least, and has %"
 				PRIu64, cache->stream->id, cache->lowest, cache->bytes);

@@ -37,7 +37,6 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 	cache->stream = stream;
 	cache->legacy = legacy;
 	cache->limit = limit;
-	cache->over_most = legacy ? CACHE_OVER_MOST : MIN(CACHE_OVER_MOST, limit / CACHE_OVER_PART);
 	cache->most = stream->map->most_cached;
 	pthread_mutex_unlock(&cache->lock);
 	return cache;
@@ -190,43 +189,6 @@ unsigned int cache_class(size_t size)
 	return MIN((log - CLASSES_LOG) * 4 + (size >> (log - 2) & 3), CACHE_CLASSES - 1);
 }
 
-/* The smallest cached block of a class that has @size bytes, and no more than @most. */
-static struct bin *class_find(struct cache *cache, unsigned int class, size_t size, size_t most)
-{
-	struct bin *best = NULL, *next;
-
-	for (struct bin *bin = cache->listed[class]; bin; bin = next) {
-		next = bin->next;
-		if (!bin->top)
-			cache_unlist(cache, bin);
-		else if (bin->size >= size && bin->size <= most && (!best || bin->size < best->size))
-			best = bin;
-	}
-	return best;
-}
-
-/* By how much a block may be too large: no loss to a pool that has more than it needs, and to others a small one. */
-static size_t near_most(const struct cache *cache, const struct vpmm_pool *pool, size_t size)
-{
-	if (atomic_load_explicit(&pool->at_ease, memory_order_relaxed))
-		return size / CACHE_NEAR_PART;
-	if (size >= pool_small_size(pool) || cache->over >= cache->over_most ||
-	    atomic_load_explicit(&pool->scarce, memory_order_relaxed))
-		return 0;
-	return MIN(size / CACHE_NEAR_PART, cache->over_most - cache->over) / POOL_PIECE * POOL_PIECE;
-}
-
-static struct bin *find_near(struct cache *cache, const struct vpmm_pool *pool, size_t size)
-{
-	size_t over = near_most(cache, pool, size);
-	unsigned int last = cache_class(size + over);
-	struct bin *bin = NULL;
-
-	for (unsigned int class = cache_class(size); over && class <= last && !bin; class++)
-		bin = class_find(cache, class, size, size + over);
-	return bin;
-}
-
 int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
 {
 	struct cache *cache;
@@ -241,15 +203,11 @@ int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	if (G_UNLIKELY(err || !cache))
 		return err;
 	bin = table_find(&cache->bins, size);
-	if (!bin || !bin->top)
-		bin = find_near(cache, pool, size);
 	block = bin ? bin->top : NULL;
 	if (block) {
 		enter_period(cache, pool);
 		bin->top = block->next;
 		block->state = BLOCK_LIVE;
-		block->over = bin->size - size;
-		cache->over += block->over;
 		cache->last = block;
 		cache_uncount(cache, block);
 		cache->mallocs++;
@@ -389,8 +347,6 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 		ret = note_free(cache, pool, block, handle);
 		if (!ret) {
 			enter_period(cache, pool);
-			cache->over -= block->over;
-			block->over = 0;
 			bin_push(cache, block);
 			ret = 1;
 		}
@@ -483,8 +439,6 @@ void cache_forget(struct block *block)
 		drop_unused(cache, bin);
 	if (cache->last == block)
 		cache->last = NULL;
-	cache->over -= block->over;
-	block->over = 0;
 	if (block->state == BLOCK_STRANDED)
 		return;
 	if (block->freed > cache->marked)

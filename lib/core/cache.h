@@ -24,9 +24,6 @@
  * is none: each free of such a stream is marked. A stream that has nothing left is forgotten now and then, and its cache
  * and its share go to one to come.
  *
- * Where no cached block is of the size, one that is up to a quarter larger serves as well: in a pool at ease, which has
- * more memory than it needs, and for small requests, whose blocks are larger by little, all of a stream together.
- *
  * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
  * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.
  */
@@ -58,15 +55,6 @@ struct vpmm_pool;
 /* The only stream may leave so many times as much unmarked. */
 #define CACHE_SOLE_SHARES 8
 
-/*
- * A request may get a block that is larger by no more than this part where the pool is at ease, and elsewhere if it is
- * small and all blocks of the stream together are larger by no more than so many bytes, or by that part of what it may
- * leave unmarked, which is little where there are many streams or is little memory.
- */
-#define CACHE_NEAR_PART 4
-#define CACHE_OVER_MOST (256 * 1024)
-#define CACHE_OVER_PART 16
-
 /* Bins of sizes that are alike, four classes to a doubling from the smallest size on; the last has all above. */
 #define CACHE_CLASSES 128
 #define CACHE_CLASS_WORDS (CACHE_CLASSES / 64)
@@ -93,7 +81,6 @@ enum block_state {
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
  * @freed: which of the cache's frees was its last, or stands for work of the library; 0: it was not freed yet
- * @over: bytes that it is larger than what was asked for when it was allocated from the cache
  * @event: stranded: the point in the stream that freed it
  * @state: what it is
  * @lent: it is a small request in memory that large ones could have: not in pages of the spans' own
@@ -105,7 +92,6 @@ struct block {
 	struct bin *bin;
 	struct block *next;
 	uint64_t freed;
-	size_t over;
 	struct event *event;
 	enum block_state state;
 	bool lent;
@@ -136,7 +122,6 @@ struct bin {
  * @stream: the stream
  * @legacy: it is the legacy default stream, which can be recorded from anywhere
  * @limit: bytes that may be unmarked
- * @over_most: bytes that small blocks may be larger than what was asked for, all together
  * @most: bytes that may be cached
  * @blocks: address to block; all but those that are stranded
  * @bins: size to bin
@@ -156,7 +141,6 @@ struct bin {
  * @count: how many blocks are cached
  * @lent: how many of them are small, in memory that large requests could have
  * @bytes: bytes of them
- * @over: bytes that those that are allocated are larger than what was asked for
  * @lowest: the fewest that these were since @central changed
  * @mallocs: allocations that were served
  * @frees: frees that were taken
@@ -173,7 +157,6 @@ struct cache {
 	struct stream *stream;
 	bool legacy;
 	uint64_t limit;
-	size_t over_most;
 	uint64_t most;
 	struct table blocks;
 	struct table bins;
@@ -193,7 +176,6 @@ struct cache {
 	size_t count;
 	size_t lent;
 	uint64_t bytes;
-	uint64_t over;
 	uint64_t lowest;
 	uint64_t mallocs;
 	uint64_t frees;

@@ -520,7 +520,7 @@ static bool peak_is_near(const struct vpmm_pool *pool, uint64_t most)
 
 void cache_note_peak(struct vpmm_pool *pool, bool asked)
 {
-	uint64_t most = pool_live(pool), cached = 0, more = 0, over = 0;
+	uint64_t most = pool_live(pool), cached = 0, more = 0;
 	unsigned int served = 0;
 	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
 	guint streams = g_hash_table_size(pool->streams.by_id);
@@ -538,7 +538,6 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 
 		pthread_mutex_lock(&cache->lock);
 		cached += cache->bytes + cache->stranded_bytes;
-		over += cache->over;
 		if (cache->central == central) {
 			more = cache->bytes - cache->lowest;
 			served++;
@@ -549,7 +548,7 @@ void cache_note_peak(struct vpmm_pool *pool, bool asked)
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
 	most = most - cached + (served == 1 ? more : 0);
 	pool->peak_live = MAX(pool->peak_live, most);
-	pool->peak_asked = MAX(pool->peak_asked, most - over);
+	pool->peak_asked = pool->peak_live;
 }
 
 struct region *cache_last(struct vpmm_pool *pool, bool *served)

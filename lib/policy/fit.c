@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "calls/pool.h"
 #include "policy/fit.h"
-
-/* How many of the smallest regions that fit are looked at, of each kind. */
-#define CANDIDATES 16
+#include "policy/tuning.h"
 
 /*
  * What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. And what is taken of
  * whole extents counts for another: it comes back whole, but until then no block can be gathered of it, as one could
  * hardly be of what is free in those that cannot move.
  */
-#define LEFT_OVER 8
-#define TAKEN_WHOLE 2
-
 struct fit {
 	struct vpmm_pool *pool;
 	size_t size;
@@ -58,7 +53,7 @@ static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
 
 uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size)
 {
-	return fit_breaks(pool, addr, size) + taken_whole(pool, addr, size) / TAKEN_WHOLE;
+	return fit_breaks(pool, addr, size) + taken_whole(pool, addr, size) / (uint64_t)tuning_taken_whole;
 }
 
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
@@ -69,7 +64,7 @@ static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 	/* Most are too much by now, and each look takes a while. */
 	if (cost > fit->cost)
 		return;
-	cost += broken_behind(fit->pool, addr + fit->size) + taken_whole(fit->pool, addr, fit->size) / TAKEN_WHOLE;
+	cost += broken_behind(fit->pool, addr + fit->size) + taken_whole(fit->pool, addr, fit->size) / (uint64_t)tuning_taken_whole;
 	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
 		fit->cost = cost;
 		fit->addr = addr;
@@ -80,21 +75,21 @@ static void fit_try(struct fit *fit, uint64_t addr, size_t room)
 {
 	size_t left = room - fit->size;
 
-	fit_try_at(fit, addr, left / LEFT_OVER);
+	fit_try_at(fit, addr, left / (uint64_t)tuning_left_over);
 	if (left)
-		fit_try_at(fit, addr + left, left / LEFT_OVER);
+		fit_try_at(fit, addr + left, left / (uint64_t)tuning_left_over);
 }
 
 static void fit_try_set(struct fit *fit, const struct free_set *set)
 {
 	GTreeNode *node = set ? region_first_fit(set, fit->size) : NULL;
 
-	for (int i = 0; node && i < CANDIDATES; i++, node = g_tree_node_next(node)) {
+	for (int i = 0; node && i < tuning_candidates; i++, node = g_tree_node_next(node)) {
 		struct region *region = g_tree_node_key(node);
 		uint64_t best = fit->addr;
 
 		/* Those that follow leave more over. */
-		if ((region->size - fit->size) / LEFT_OVER > fit->cost)
+		if ((region->size - fit->size) / (uint64_t)tuning_left_over > fit->cost)
 			break;
 		fit_try(fit, region->addr, region->size);
 		if (fit->addr != best)

@@ -3,44 +3,7 @@
 #include "core/wait-set.h"
 #include "policy/budget.h"
 #include "policy/gather-plan.h"
-
-/*
- * How large extents are made. The more the pool has of them, the less is stuck, but each has its price. How much would
- * be stuck hangs on the gaps, the free regions between what is allocated: extents are so large that the gaps as they are
- * would leave this part of the pool stuck. They are no larger than the gaps once made them, as a program cuts its memory
- * the same way again, and what is created in a good moment is still there in a bad one; but that fades by this part with
- * each block that is gathered. That is for an overhead of one percent, and for each further one they are larger by a part
- * of that.
- */
-#define STUCK_PART 40
-#define FADE_PART 500
-#define EXTENTS_LEAST 16
-#define EXTENTS_MOST 1100
-#define LARGER_BY_PERCENT 0.7
-
-/*
- * A pool without gaps would make a few large ones, and one of those that is broken later is much. From this size on an
- * extent takes longer the larger it is, so larger ones save little; only a pool of which this is nothing has them, and
- * what is created at once.
- */
-#define PIECE_MOST ((size_t)72 << 20)
-
-/*
- * No call is to take long, so what is created at once, of a gibibyte and more, comes in few. None is larger than what is
- * asked for, down to a small part of the pool: so that what is freed again is whole extents, and can be put together.
- */
-#define EXTENTS_OF_CALL 8
-#define LARGE ((size_t)1 << 30)
-#define SHARED_PART 8192
-
-/*
- * Extents that are made while a pool is small are too small for what it becomes, and are moved one by one ever after.
- * So what is created at once comes in half as many up to a size that is nothing to a large pool; but one that does not
- * double by it is taken for what it is, and has no extent that is more than this part of it.
- */
-#define EXTENTS_OF_START 4
-#define START_MOST ((size_t)32 << 20)
-#define START_OF_POOL 400
+#include "policy/tuning.h"
 
 /* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
 #define BASES 256
@@ -50,16 +13,6 @@
 
 /* So many extents are looked for one by one; for more of them, all are sorted. */
 #define FEW_DONORS 8
-
-/* Rather than that one allocation moves more extents than this, and more than one for so many bytes, a pool stretches. */
-#define MANY_DONORS 160
-#define DONOR_LARGE (PIECE_MOST / 2)
-
-/* Of so many pages, the last is worth an extent of its own. */
-#define LAST_APART 16
-
-/* Less of an extent than this is not worth a mapping. */
-#define PART_LEAST (64 * 1024)
 
 static size_t page_up(const struct gathering *g, size_t size)
 {
@@ -176,12 +129,12 @@ static void find_parts_in(struct gathering *g, const struct free_set *set, GArra
 		if (last->extent->live && last->addr + last->extent->size == end) {
 			part = (struct part){ last->extent, MAX(region->addr, last->addr) - last->addr,
 					      last->extent->size };
-			if (part_size(&part) >= PART_LEAST && part_size(&part) < g->size)
+			if (part_size(&part) >= 1 && part_size(&part) < g->size)
 				g_array_append_val(tails, part);
 		}
 		if (first->extent->live && first->addr == region->addr) {
 			part = (struct part){ first->extent, 0, MIN(region->size, first->extent->size) };
-			if (part_size(&part) >= PART_LEAST)
+			if (part_size(&part) >= 1)
 				g_array_append_val(heads, part);
 		}
 	}
@@ -197,7 +150,7 @@ static void choose_head(struct gathering *g, const GArray *heads)
 		const struct part *head = &g_array_index(heads, struct part, i);
 		size_t share = head_share(g, part_size(head), missing);
 
-		if (share < PART_LEAST || share < best || head->extent == g->tail.extent)
+		if (share < 1 || share < best || head->extent == g->tail.extent)
 			continue;
 		if (share == best && part_size(head) >= part_size(&g->head))
 			continue;
@@ -285,13 +238,6 @@ static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
 	*left -= donor->size;
 }
 
-/* Moving what else there is would take long, and new memory can be had for it. */
-static bool is_better_created(const struct gathering *g, size_t left)
-{
-	return g->donors->len >= MAX(MANY_DONORS, g->size / DONOR_LARGE) && !g->frugal &&
-	       g->create + left <= budget_stretch(g->pool, g->size);
-}
-
 /* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
 static void take_donors_in_order(struct gathering *g, size_t *left)
 {
@@ -304,7 +250,7 @@ static void take_donors_in_order(struct gathering *g, size_t *left)
 			g_ptr_array_add(sorted, link->data);
 	}
 	g_ptr_array_sort(sorted, compare_donors);
-	for (guint i = 0; i < sorted->len && *left && !is_better_created(g, *left); i++) {
+	for (guint i = 0; i < sorted->len && *left; i++) {
 		struct extent *donor = sorted->pdata[i];
 
 		if (donor->size <= *left)
@@ -329,7 +275,7 @@ static void choose_donors(struct gathering *g)
 		take_donors_in_order(g, &left);
 	if (!left)
 		return;
-	donor = is_better_created(g, left) ? NULL : best_donor(g, left, false);
+	donor = best_donor(g, left, false);
 	if (!donor) {
 		g->create += left;
 		return;
@@ -347,12 +293,6 @@ static void choose_donors(struct gathering *g)
 	}
 }
 
-/* Bytes below which requests share extents. */
-static size_t least_of_pool(const struct extent_map *extents)
-{
-	return extents->bytes / SHARED_PART;
-}
-
 static void gather_plan(struct gathering *g)
 {
 	size_t room = g->frugal ? 0 : budget_room(g->pool, g->size);
@@ -364,48 +304,25 @@ static void gather_plan(struct gathering *g)
 	}
 	g->create = MAX(missing, MIN(room, g->need));
 	choose_donors(g);
-	/* What shares extents with others comes with what the budget has left; what has its own is no cheaper then. */
-	if (g->create && !g->head.extent && g->size < least_of_pool(&g->pool->extents))
-		g->ahead = room > g->create ? room - g->create : 0;
 }
 
-static size_t part_of_call(const struct gathering *g)
-{
-	double large = (double)g->create * MIN(1.0, (double)g->create / LARGE);
-	uint64_t pool = g->pool->extents.bytes;
-	size_t start = MIN((size_t)(large / EXTENTS_OF_START), START_MOST);
-
-	if (g->create < pool)
-		start = MIN(start, (pool + g->create) / START_OF_POOL);
-	return MAX((size_t)(large / EXTENTS_OF_CALL), start);
-}
-
-/* How many times as large as with the least overhead. */
-static double larger(const struct vpmm_pool *pool)
-{
-	return 1 + (pool->settings.overhead - 1) * LARGER_BY_PERCENT;
-}
-
-/* How many extents of the size that is right now would be the pool. */
+/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
 static double pieces_of_pool(const struct vpmm_pool *pool)
 {
 	uint64_t bytes = pool->extents.bytes;
-	size_t piece = gaps_piece(&pool->regions.gaps, (uint64_t)((double)bytes / STUCK_PART * larger(pool)));
-	double now = (double)bytes / (double)MAX(piece, 1), before = pool->pieces - pool->pieces / FADE_PART;
+	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * (uint64_t)pool->settings.overhead;
+	size_t piece = gaps_piece(&pool->regions.gaps, stuck);
+	double now = (double)bytes / (double)MAX(piece, 1);
 
-	/* A pool that has given back all it had begins anew. */
-	return bytes ? CLAMP(MAX(now, before), EXTENTS_LEAST, EXTENTS_MOST / larger(pool)) : EXTENTS_LEAST;
+	return bytes ? CLAMP(MAX(now, pool->pieces), tuning_extents_least, tuning_extents_most) : tuning_extents_least;
 }
 
 size_t gather_piece(const struct gathering *g)
 {
-	const struct extent_map *extents = &g->pool->extents;
 	const struct settings *settings = &g->pool->settings;
-	size_t most = MAX(page_up(g, g->size), least_of_pool(extents));
-	size_t large = MAX(PIECE_MOST, (size_t)((double)extents->bytes / EXTENTS_MOST * larger(g->pool)));
-	size_t bytes = MIN((size_t)((double)extents->bytes / g->pieces), large);
+	size_t bytes = (size_t)((double)(g->pool->extents.bytes + g->create) / g->pieces);
 
-	bytes = MIN(MAX(bytes, part_of_call(g)), most);
+	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), page_up(g, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 
@@ -414,12 +331,12 @@ size_t gather_last(const struct gathering *g)
 	size_t page = g->pool->settings.page_size;
 	bool shared = (g->size - lead_size(g)) % page && !g->head.extent;
 
-	return shared && !g->donors->len && g->create >= LAST_APART * page ? page : 0;
+	return shared && !g->donors->len && g->create >= (size_t)tuning_last_apart * page ? page : 0;
 }
 
 size_t gather_bytes(const struct gathering *g)
 {
-	size_t bytes = g->create + g->ahead;
+	size_t bytes = g->create;
 
 	for (guint i = 0; i < g->donors->len; i++)
 		bytes += ((struct extent *)g->donors->pdata[i])->size;

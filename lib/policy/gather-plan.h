@@ -35,7 +35,6 @@ struct part {
  * @head: what it ends with, from the start of its extent
  * @need: bytes between them, whole pages
  * @create: bytes of them that are to be created
- * @ahead: bytes that are to be created for what comes next; in extents apart, as the block is one's own
  * @pieces: how many extents of the size that is right now would be the pool: the more, the more gaps there are, or were
  * @least: bytes that an extent must have to be worth its mapping
  * @donors: of struct extent, in the order in which they are mapped
@@ -54,12 +53,12 @@ struct gathering {
 	struct part head;
 	size_t need;
 	size_t create;
-	size_t ahead;
 	double pieces;
 	size_t least;
 	GPtrArray *donors;
 	uint64_t addr;
 };
+
 static inline size_t part_size(const struct part *part)
 {
 	return part->to - part->from;

@@ -8,11 +8,8 @@
 #include "policy/budget.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
+#include "policy/tuning.h"
 #include "util/error.h"
-
-/* So many times a block's size is left free in front of it, for what is there to grow into; or a part of the hole. */
-#define GAP 8
-#define GAP_PART 64
 
 /* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
 static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
@@ -40,7 +37,7 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 			return err;
 		*chunk = hole->chunk;
 	}
-	gap = hole->prev ? MIN(GAP * bytes, hole->size / GAP_PART / g->pool->settings.page_size *
+	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / g->pool->settings.page_size *
 			       g->pool->settings.page_size) : 0;
 	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
 	return 0;
@@ -53,7 +50,7 @@ static void gather_say(struct gathering *g, uint64_t addr)
 
 	if (g->create)
 		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
-			g->create + g->ahead, g->stream->id);
+			g->create, g->stream->id);
 	if (!log_wants(&pool->log, VPMM_LOG_DEBUG))
 		return;
 	layout = dump_layout(pool, region_at(&pool->regions, addr)->chunk);
@@ -68,14 +65,12 @@ static void gather_count(struct gathering *g)
 
 	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
 		counts->defrags++;
-	if (g->donors->len)
-		budget_note_strain(g->pool);
 	g->pool->pieces = g->pieces;
 	for (guint i = 0; i < g->donors->len; i++)
 		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	if (g->create) {
 		counts->grows++;
-		counts->grown += g->create + g->ahead;
+		counts->grown += g->create;
 	}
 }
 
@@ -98,7 +93,7 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 	alias_claim(g->pool, addr, moved);
 	addr += moved;
 	if (g->create)
-		region_set_free(regions, region_isolate(regions, addr, g->create + g->ahead), NULL, NULL);
+		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL);
 	if (g->head.extent)
 		alias_claim(g->pool, addr + g->create, part_size(&g->head));
 	return start;
@@ -112,7 +107,7 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	int err;
 
 	/* One answer for all of it: nothing is created where any of it is missing. */
-	err = extent_judge(map, g->create + g->ahead, MIN(gather_piece(g), g->create - last));
+	err = extent_judge(map, g->create, MIN(gather_piece(g), g->create - last));
 	if (err)
 		return err;
 	if (g->tail.extent)
@@ -123,8 +118,6 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	err = extent_create(map, g->create - last, gather_piece(g), true, extents);
 	if (!err)
 		err = extent_create(map, last, last, true, extents);
-	if (!err)
-		err = extent_create(map, g->ahead, gather_piece(g), true, extents);
 	if (err)
 		extent_release(map, extents, *created);
 	else if (g->head.extent)
@@ -208,6 +201,7 @@ out:
 	g_ptr_array_free(extents, TRUE);
 	return err;
 }
+
 void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
 		     struct gather_cost *cost)
 {
@@ -219,11 +213,11 @@ void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size,
 	gather_decide(&g, pool, &order, size, frugal);
 	gather_order(&g);
 	piece = gather_piece(&g);
-	*cost = (struct gather_cost){ .create = g.create + g.ahead, .waits = order_waits(&order) };
+	*cost = (struct gather_cost){ .create = g.create, .waits = order_waits(&order) };
 	for (guint i = 0; i < g.donors->len; i++)
 		cost->remapped += ((struct extent *)g.donors->pdata[i])->size;
 	cost->calls = g.donors->len + !!g.tail.extent + !!g.head.extent + 1 +
-		      2 * ((g.create + piece - 1) / piece + (g.ahead + piece - 1) / piece);
+		      2 * ((g.create + piece - 1) / piece);
 	order_clear(&order);
 	g_ptr_array_free(g.donors, TRUE);
 }

@@ -14,15 +14,7 @@
 #include "policy/packed.h"
 #include "policy/reclaim.h"
 #include "policy/span.h"
-
-/* For so many allocations after two threads were seen to make them, they are taken to go on so. */
-#define CROWDED 1024
-
-/* The caches of more streams than these are looked into only when memory is short. */
-#define FEW_STREAMS 16
-
-/* Small requests wait for another stream rather than take more, once this part of all memory is free for them. */
-#define SPAN_WASTE 512
+#include "policy/tuning.h"
 
 /* Allocates a range for a stream, which comes after whoever had it. */
 static int packed_take(struct vpmm_pool *pool, struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
@@ -57,7 +49,7 @@ static void packed_note_thread(struct vpmm_pool *pool)
 	if (pthread_equal(pool->thread, pthread_self()))
 		return;
 	if (pool->thread)
-		pool->crowded = pool->counts.mallocs + CROWDED;
+		pool->crowded = pool->counts.mallocs + tuning_crowded;
 	pool->thread = pthread_self();
 }
 
@@ -93,14 +85,8 @@ static void packed_look_around(struct vpmm_pool *pool, struct stream *stream, st
 	packed_note_thread(pool);
 	crowded = packed_is_crowded(pool);
 	cache_flush(pool, stream, handle, flush_least(pool, size));
-	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= FEW_STREAMS)
+	if (!crowded && !pool->streams.sole && g_hash_table_size(pool->streams.by_id) <= (guint)tuning_few_streams)
 		packed_reclaim(pool, size);
-}
-
-/* Whether a small request takes what others have free, and waits for them, rather than more memory. */
-static bool span_waits(struct vpmm_pool *pool, size_t size)
-{
-	return pool->spans.bytes[REGION_FREE] > pool_mapped(pool) / SPAN_WASTE || !budget_room(pool, size);
 }
 
 static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
@@ -132,7 +118,7 @@ static int packed_malloc_span(struct vpmm_pool *pool, uint64_t *addr, size_t siz
 		region = span_borrow(pool, stream, size);
 	if (region)
 		*addr = region->addr;
-	else if (span_waits(pool, size))
+	else if (!budget_room(pool, size))
 		region_find_run(spans, size, addr);
 	if (*addr)
 		pool->counts.reuses++;
@@ -172,23 +158,14 @@ out:
 	return err;
 }
 
-/*
- * A row of free regions of whatever streams may be the better choice even if there is another without a wait: where
- * memory is short, as what is broken now has to be made up for.
- */
+/* A run of free regions of whatever streams. */
 static void packed_choose_run(struct vpmm_pool *pool, size_t size, uint64_t *addr)
 {
 	uint64_t start = 0;
-	size_t run;
+	size_t run = region_find_run(&pool->regions, size, &start);
 
-	if (*addr && (!fit_breaks(pool, *addr, size) || budget_room(pool, size)))
-		return;
-	run = region_find_run(&pool->regions, size, &start);
-	if (!run)
-		return;
-	start = fit_within(pool, start, run, size);
-	if (!*addr || fit_cost(pool, start, size) < fit_cost(pool, *addr, size))
-		*addr = start;
+	if (run)
+		*addr = fit_within(pool, start, run, size);
 }
 
 /* Memory that is mapped already, and free, or will be. *@addr stays 0 where there is none. @asked: nobody allocates. */
@@ -203,11 +180,8 @@ static int packed_find(struct vpmm_pool *pool, uint64_t known, size_t size, stru
 		err = packed_recall(pool, known, size, stream, false, addr);
 	if (err || *addr)
 		return err;
-	if (fit_find(pool, stream, size, addr)) {
-		if (!pool->streams.sole && !stream->captured)
-			packed_choose_run(pool, size, addr);
+	if (fit_find(pool, stream, size, addr))
 		return 0;
-	}
 	if (pool->streams.sole)
 		return 0;
 	if (asked)
@@ -268,67 +242,18 @@ static int packed_try(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	return packed_reuse(pool, known, *addr, size, stream, handle);
 }
 
-/* What was decided before, or else what the stream need not wait for. *@addr is 0 where there is none. */
-static int packed_find_at_hand(struct vpmm_pool *pool, uint64_t known, size_t size, struct stream *stream,
-			       uint64_t *addr)
-{
-	int err;
-
-	err = packed_recall(pool, known, size, stream, false, addr);
-	if (!err && !*addr)
-		fit_find(pool, stream, size, addr);
-	return err;
-}
-
-/*
- * As packed_try(), with what is cached left where it is: emptying a cache and filling it again takes longer than all
- * else. Nor does it wait for other streams. *@addr stays 0 where all that cannot be.
- */
-static int packed_try_at_ease(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-			      struct CUstream_st *handle)
-{
-	uint64_t known = memo_find(&pool->memo, size);
-	int err;
-
-	err = packed_find_at_hand(pool, known, size, stream, addr);
-	if (err)
-		return err;
-	if (*addr)
-		return packed_reuse(pool, known, *addr, size, stream, handle);
-	return budget_has_ease(pool, size) ? packed_gather(pool, addr, size, stream, handle, false) : 0;
-}
-
-/* Of several threads each would keep all that it has freed, and the others would take ever more. */
-static bool packed_is_at_ease(const struct vpmm_pool *pool)
-{
-	return atomic_load_explicit(&pool->at_ease, memory_order_relaxed) && !packed_is_crowded(pool);
-}
-
 static int packed_malloc_large(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
 			       struct CUstream_st *handle)
 {
-	uint64_t kept = 0;
-	bool emptied;
 	int err;
 
-	if (packed_is_at_ease(pool)) {
-		err = packed_try_at_ease(pool, addr, size, stream, handle);
-		if (err ? err != -ENOMEM : *addr != 0)
-			return err;
-		kept = cache_withheld(stream->cache);
-	}
 	packed_look_around(pool, stream, handle, size);
-	emptied = kept && cache_withheld(stream->cache) < kept;
 	if (pool->regions.dead.head) {
 		err = zombie_reap(pool);
 		if (err)
 			return err;
 	}
 	err = packed_try(pool, addr, size, stream, handle, false);
-	if (err == -ENOMEM)
-		budget_note_scarce(pool);
-	else if (emptied)
-		budget_note_strain(pool);
 	/* Memory, mappings or addresses have run out: with all that is not in use given back, and no more than needed. */
 	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
 		err = pressure_relieve(pool, size, stream, handle, round);
@@ -377,7 +302,7 @@ static int forecast_span(struct vpmm_pool *pool, size_t size, struct stream *str
 		return err;
 	if (region_find_own(spans, stream, size) || span_can_borrow(pool, stream, size)) {
 		forecast->way = VPMM_WAY_REUSE;
-	} else if (span_waits(pool, size) && region_find_run(spans, size, &addr)) {
+	} else if (!budget_room(pool, size) && region_find_run(spans, size, &addr)) {
 		forecast_reuse(spans, addr, size, stream, forecast);
 	} else if (room >= pool->settings.page_size) {
 		forecast->way = VPMM_WAY_GROW;
@@ -405,23 +330,6 @@ static void forecast_gather(struct vpmm_pool *pool, size_t size, struct stream *
 	forecast->calls = cost.calls;
 }
 
-/* As packed_try_at_ease(), and *@forecast tells nothing where that does nothing. */
-static int forecast_at_ease(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
-			    struct vpmm_forecast *forecast)
-{
-	uint64_t addr;
-	int err;
-
-	err = packed_find_at_hand(pool, memo_find(&pool->memo, size), size, stream, &addr);
-	if (err)
-		return err;
-	if (addr)
-		forecast_reuse(&pool->regions, addr, size, stream, forecast);
-	else if (budget_has_ease(pool, size))
-		forecast_gather(pool, size, stream, room, forecast);
-	return 0;
-}
-
 int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
 		    uint64_t room, struct vpmm_forecast *forecast)
 {
@@ -436,8 +344,6 @@ int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 		err = zombie_reap(pool);
 	if (!err && size < pool_small_size(pool))
 		err = forecast_span(pool, size, stream, room, forecast);
-	if (!err && forecast->way == VPMM_WAY_NONE && packed_is_at_ease(pool))
-		err = forecast_at_ease(pool, size, stream, room, forecast);
 	if (err || forecast->way != VPMM_WAY_NONE)
 		return err;
 	/* That what was decided before becomes free where it was makes no difference to anybody. */

@@ -7,17 +7,8 @@
 #include "core/alias.h"
 #include "core/chunk.h"
 #include "policy/span.h"
+#include "policy/tuning.h"
 #include "util/error.h"
-
-/* Spans grow by this part of what they are, so that few calls do. */
-#define GROWTH 8
-
-/* A pool of more pages than this does not feel one more. */
-#define BORROWS 1024
-
-/* Bytes below which a rest is not worth the trouble, and how many of the largest are looked at. */
-#define REST_LEAST (16 * 1024)
-#define RESTS 8
 
 /* The largest rest below a page that lies within one extent that cannot move. */
 static struct region *find_rest(struct vpmm_pool *pool, const struct free_set *set, size_t size, struct region *best)
@@ -27,11 +18,11 @@ static struct region *find_rest(struct vpmm_pool *pool, const struct free_set *s
 
 	if (set)
 		node = node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
-	for (int i = 0; node && i < RESTS; i++, node = g_tree_node_previous(node)) {
+	for (int i = 0; node && i < tuning_rests; i++, node = g_tree_node_previous(node)) {
 		struct region *region = g_tree_node_key(node);
 		const struct place *place;
 
-		if (region->size < MAX(size, best ? best->size + 1 : REST_LEAST))
+		if (region->size < MAX(size, best ? best->size + 1 : (size_t)tuning_rest_least))
 			break;
 		place = extent_place(&pool->extents, region->addr);
 		if (place->extent->live && region->addr + region->size <= place->addr + place->extent->size)
@@ -45,7 +36,7 @@ static struct region *find_loan(struct vpmm_pool *pool, struct stream *stream, s
 {
 	struct region *rest;
 
-	if (pool_mapped(pool) > BORROWS * pool->settings.page_size)
+	if (pool_mapped(pool) > (uint64_t)tuning_borrows * pool->settings.page_size)
 		return NULL;
 	rest = find_rest(pool, stream->free[pool->regions.set], size, NULL);
 	return find_rest(pool, &pool->regions.unused, size, rest);
@@ -99,7 +90,7 @@ size_t span_growth(struct vpmm_pool *pool)
 {
 	size_t page = pool->settings.page_size;
 	uint64_t have = pool->spans.bytes[REGION_MALLOC] + pool->spans.bytes[REGION_FREE] - pool->spans.lent;
-	size_t bytes = MAX(have / GROWTH / page, 1) * page;
+	size_t bytes = MAX(have / tuning_span_growth / page, 1) * page;
 
 	/* A page will do where there is no more to be had. */
 	return bytes > extent_room(&pool->extents) ? page : bytes;
@@ -239,9 +230,9 @@ int span_trim(struct vpmm_pool *pool, uint64_t keep)
 bool span_is_short(const struct vpmm_pool *pool)
 {
 	const struct region_map *spans = &pool->spans;
-	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / GROWTH;
+	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / tuning_span_growth;
 
-	return spans->lent && pool_mapped(pool) > BORROWS * pool->settings.page_size &&
+	return spans->lent && pool_mapped(pool) > (uint64_t)tuning_borrows * pool->settings.page_size &&
 	       spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted;
 }
 

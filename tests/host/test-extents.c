@@ -7,6 +7,7 @@
 
 #include "calls/pool.h"
 #include "policy/gather-plan.h"
+#include "policy/tuning.h"
 #include "support/fixture.h"
 
 static void each_extent_is_no_larger(struct fixture *f, size_t most)
@@ -53,151 +54,156 @@ static uint64_t extents_of_block(struct fixture *f, size_t pages)
 	return fixture_stats(f).creates - before;
 }
 
-/* The same in a pool that has so many pages, and so many gaps of half of one. */
-static uint64_t extents_with(int overhead, size_t pages, size_t count, size_t block)
+/* Pages of a pool that has gaps, how many, and of the block that it creates then. */
+#define POOL 1200
+#define GAPS 120
+#define BLOCK 100
+
+static void open_large(struct fixture *f, int overhead)
 {
-	void *gaps[230][4];
+	fixture_open(f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
+					    .va_size = (size_t)64 << 30, .overhead = overhead });
+}
+
+/* The extents of a block in a pool that has so many gaps of half a page. */
+static uint64_t extents_with(int overhead, size_t count)
+{
+	void *gaps[GAPS][4];
 	struct fixture f;
 	uint64_t made;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overhead = overhead });
-	fixture_malloc(&f, pages - count, f.streams[0]);
+	open_large(&f, overhead);
+	fixture_malloc(&f, POOL, f.streams[0]);
 	make_gaps(&f, gaps, count);
-	g_assert_cmpuint(fixture_stats(&f).mapped, >=, pages * PAGE);
-	made = extents_of_block(&f, block);
+	made = extents_of_block(&f, BLOCK);
 	fixture_close(&f);
 	return made;
 }
 
-static uint64_t extents_of(size_t pages, size_t count, size_t block)
-{
-	return extents_with(0, pages, count, block);
-}
-
-/* 172 MiB: extents of 7.2 where that makes another pool of it, and where it does not, no more than a 400th of it. */
+/* A pool that is new creates a large block in a few extents, so that no call takes long. */
 static void test_start(void)
 {
-	g_assert_cmpuint(extents_of(64, 6, 86), ==, 29);
-	g_assert_cmpuint(extents_of(100, 6, 86), ==, 86);
-	g_assert_cmpuint(extents_of(64, 6, 32), ==, 32);
+	for (size_t pages = 64; pages <= 512; pages *= 2) {
+		struct fixture f;
+		uint64_t made;
+
+		open_large(&f, 1);
+		made = extents_of_block(&f, pages);
+		g_assert_cmpuint(made, >, 1);
+		g_assert_cmpuint(made, <=, tuning_call_extents + 1);
+		fixture_close(&f);
+	}
 }
 
-/* Six gaps of half a page are all that may be stuck of 120 pages, a 40th: more pages have extents of a 16th of them. */
+/* The more gaps there are, the smaller are the extents, so that a gap keeps little of one from moving. */
 static void test_gaps(void)
 {
-	g_assert_cmpuint(extents_of(110, 6, 24), ==, 24);
-	g_assert_cmpuint(extents_of(130, 6, 24), ==, 3);
-	g_assert_cmpuint(extents_of(390, 6, 24), ==, 1);
-	/* However many there are, a large pool has extents of more than a page. */
-	g_assert_cmpuint(extents_of(2400, 130, 24), <=, 12);
+	uint64_t last = 0;
+
+	for (size_t gaps = 0; gaps <= GAPS; gaps += GAPS / 4) {
+		uint64_t made = extents_with(1, gaps);
+
+		g_assert_cmpuint(made, >=, last);
+		last = made;
+	}
+	g_assert_cmpuint(last, >, extents_with(1, 0));
 }
 
-/* Six gaps of half a page may be stuck of 120 pages with one percent, of 70 with two; 1100 extents, or 647. */
+/* Who allows more overhead has larger extents beside the same gaps. */
 static void test_overhead(void)
 {
-	g_assert_cmpuint(extents_with(1, 110, 6, 24), ==, 24);
-	g_assert_cmpuint(extents_with(2, 110, 6, 24), ==, 4);
-	g_assert_cmpuint(extents_with(2, 60, 6, 24), ==, 24);
-	/* Of two pages each, and of three. */
-	g_assert_cmpuint(extents_with(1, 2400, 230, 24), ==, 11);
-	g_assert_cmpuint(extents_with(2, 2400, 230, 24), ==, 7);
+	uint64_t last = UINT64_MAX;
+
+	for (int overhead = 1; overhead <= 10; overhead += 3) {
+		uint64_t made = extents_with(overhead, GAPS);
+
+		g_assert_cmpuint(made, <=, last);
+		last = made;
+	}
+	g_assert_cmpuint(last, <, extents_with(1, GAPS));
 }
 
-/* What a program has cut its memory into once it is taken to do again, though less and less. */
+/* A pool that has had gaps, and what it created a block in then. */
+static uint64_t open_with_gaps(struct fixture *f, void *(*gaps)[4])
+{
+	open_large(f, 1);
+	fixture_malloc(f, POOL, f->streams[0]);
+	make_gaps(f, gaps, GAPS);
+	return extents_of_block(f, BLOCK);
+}
+
+static void close_gaps(struct fixture *f, void *(*gaps)[4])
+{
+	for (size_t i = 0; i < GAPS; i++) {
+		fixture_free(f, gaps[i][0], f->streams[0]);
+		fixture_free(f, gaps[i][3], f->streams[0]);
+	}
+}
+
+/* What a program has cut its memory into once it is taken to do again. */
 static void test_gaps_are_remembered(void)
 {
-	void *gaps[6][4];
+	void *gaps[GAPS][4];
 	struct fixture f;
-	double pieces;
+	uint64_t made = open_with_gaps(&f, gaps);
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	fixture_malloc(&f, 94, f.streams[0]);
-	make_gaps(&f, gaps, 6);
-	g_assert_cmpuint(extents_of_block(&f, 6), ==, 6);
-	pieces = f.pool->pieces;
-	g_assert_cmpfloat(pieces, >, 100);
-	for (int i = 0; i < 6; i++) {
-		fixture_free(&f, gaps[i][0], f.streams[0]);
-		fixture_free(&f, gaps[i][3], f.streams[0]);
-	}
-	fixture_malloc(&f, 6, f.streams[0]);
-	g_assert_cmpuint(extents_of_block(&f, 6), ==, 6);
-	g_assert_cmpfloat(f.pool->pieces, <, pieces * 0.999);
-	g_assert_cmpfloat(f.pool->pieces, >, pieces * 0.99);
+	close_gaps(&f, gaps);
+	/* What the gaps left free is taken first. */
+	fixture_malloc(&f, GAPS, f.streams[0]);
+	g_assert_cmpuint(extents_of_block(&f, BLOCK), >=, made);
 	fixture_close(&f);
 }
 
 /* But a pool that has given back all it had has no past. */
 static void test_gaps_are_forgotten(void)
 {
-	void *gaps[6][4], *block;
+	void *gaps[GAPS][4], *rest, *block;
 	struct fixture f;
+	uint64_t before, made;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	block = fixture_malloc(&f, 94, f.streams[0]);
-	make_gaps(&f, gaps, 6);
+	open_large(&f, 1);
+	rest = fixture_malloc(&f, POOL, f.streams[0]);
+	make_gaps(&f, gaps, GAPS);
+	before = fixture_stats(&f).creates;
+	block = fixture_malloc(&f, BLOCK, f.streams[0]);
+	made = fixture_stats(&f).creates - before;
+	close_gaps(&f, gaps);
+	fixture_free(&f, rest, f.streams[0]);
 	fixture_free(&f, block, f.streams[0]);
-	block = fixture_malloc(&f, 100, f.streams[0]);
-	g_assert_cmpfloat(f.pool->pieces, >, 100);
-	fixture_free(&f, block, f.streams[0]);
-	for (int i = 0; i < 6; i++) {
-		fixture_free(&f, gaps[i][0], f.streams[0]);
-		fixture_free(&f, gaps[i][3], f.streams[0]);
-	}
 	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 0);
-	fixture_malloc(&f, 160, f.streams[0]);
-	g_assert_cmpuint(extents_of_block(&f, 10), ==, 1);
+	fixture_malloc(&f, POOL, f.streams[0]);
+	g_assert_cmpuint(extents_of_block(&f, BLOCK), <, made);
 	fixture_close(&f);
 }
 
-/* While there are no gaps, a block that is no more than a 16th of the pool is one extent. */
+/* While there are no gaps, a block that is small beside the pool is one extent. */
 static void test_no_gaps(void)
 {
-	struct vpmm_stats before;
 	struct fixture f;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_large(&f, 1);
+	fixture_malloc(&f, POOL, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).stuck, ==, 0);
 	for (int i = 0; i < 16; i++)
-		fixture_malloc(&f, 4, f.streams[0]);
-	before = fixture_stats(&f);
-	g_assert_cmpuint(before.stuck, ==, 0);
-	g_assert_cmpuint(before.creates, >, 16);
-	for (int i = 0; i < 16; i++)
-		fixture_malloc(&f, 4, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).creates - before.creates, ==, 16);
+		g_assert_cmpuint(extents_of_block(&f, POOL / 200), ==, 1);
 	fixture_close(&f);
 }
 
-/* But no more than 72 MiB of one that is not large. */
-static void test_no_gaps_in_much(void)
-{
-	enum { GIB = 512 };
-	struct fixture f;
-
-	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host",
-					     .va_size = (size_t)8 << 30 });
-	for (int i = 0; i < 8; i++)
-		fixture_malloc(&f, GIB / 2, f.streams[0]);
-	g_assert_cmpuint(extents_of_block(&f, 100), ==, 3);
-	fixture_close(&f);
-}
-
-/* And no more than a 1100th of one that is: 74 pages of 160 GiB, which are not to be had everywhere. */
-static void test_no_gaps_in_very_much(void)
+/* However many gaps there are, a pool has a bounded number of extents: 160 GiB, which are not to be had everywhere. */
+static void test_extents_are_bounded(void)
 {
 	struct vpmm_pool *pool = g_new0(struct vpmm_pool, 1);
-	struct gathering g = { .pool = pool, .size = 100 * PAGE, .create = 100 * PAGE, .pieces = 16 };
+	struct gathering g = { .pool = pool, .size = 1000 * PAGE, .create = PAGE, .pieces = tuning_extents_most };
 
 	pool->settings.page_size = PAGE;
 	pool->settings.overhead = 1;
 	pool->settings.extent_max = (size_t)1 << 30;
 	pool->extents.bytes = (uint64_t)160 << 30;
-	g_assert_cmpuint(gather_piece(&g), ==, 74 * PAGE);
-	/* Or a 647th, 126 pages, but no larger than what is asked for. */
-	pool->settings.overhead = 2;
-	g.size = g.create = 200 * PAGE;
-	g_assert_cmpuint(gather_piece(&g), ==, 126 * PAGE);
+	g_assert_cmpuint(pool->extents.bytes / gather_piece(&g), <=, tuning_extents_most * 101 / 100);
+	/* But no extent is larger than what is asked for. */
+	g.size = g.create = 3 * PAGE;
+	g_assert_cmpuint(gather_piece(&g), ==, 3 * PAGE);
 	g_free(pool);
 }
 
@@ -256,8 +262,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/extents/gaps/are-forgotten", test_gaps_are_forgotten);
 	g_test_add_func("/extents/overhead", test_overhead);
 	g_test_add_func("/extents/gaps/none", test_no_gaps);
-	g_test_add_func("/extents/gaps/none-in-much", test_no_gaps_in_much);
-	g_test_add_func("/extents/gaps/none-in-very-much", test_no_gaps_in_very_much);
+	g_test_add_func("/extents/bounded", test_extents_are_bounded);
 	g_test_add_data_func("/extents/extent-max/1", GSIZE_TO_POINTER(1), test_extent_max);
 	g_test_add_data_func("/extents/extent-max/2", GSIZE_TO_POINTER(2), test_extent_max);
 	g_test_add_data_func("/extents/extent-max/7", GSIZE_TO_POINTER(7), test_extent_max);

@@ -82,7 +82,7 @@ static void complete_all(struct fixture *f)
 }
 
 /* A program of so many streams that allocates and frees at random, work pending or not. */
-static void each_in_turn(struct vpmm_opts opts, int streams, bool scarce, bool at_ease, uint32_t seed)
+static void each_as_forecast(struct vpmm_opts opts, int streams, bool scarce, uint32_t seed)
 {
 	GRand *rand = g_rand_new_with_seed(seed);
 	bool paged = opts.small == VPMM_SMALL_DRIVER;
@@ -96,8 +96,6 @@ static void each_in_turn(struct vpmm_opts opts, int streams, bool scarce, bool a
 		int i = g_rand_int_range(rand, 0, G_N_ELEMENTS(held));
 		int s = g_rand_int_range(rand, 0, streams);
 
-		if (at_ease)
-			fixture_strain(&f, 8);
 		if (streams > 1 && !g_rand_int_range(rand, 0, 4))
 			assert_ok(vpmm_host_stream_submit(f.streams[s]));
 		/* A wait of the host comes to an end only where nothing is held up. */
@@ -123,11 +121,6 @@ static void each_in_turn(struct vpmm_opts opts, int streams, bool scarce, bool a
 	g_rand_free(rand);
 }
 
-static void each_as_forecast(struct vpmm_opts opts, int streams, bool scarce, uint32_t seed)
-{
-	each_in_turn(opts, streams, scarce, false, seed);
-}
-
 static void test_packed(void)
 {
 	for (uint32_t seed = 1; seed <= 4; seed++)
@@ -150,14 +143,6 @@ static void test_packed_streams_short(void)
 {
 	for (uint32_t seed = 1; seed <= 4; seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, STREAMS, true, seed);
-}
-
-static void test_at_ease(void)
-{
-	for (uint32_t seed = 1; seed <= 4; seed++) {
-		each_in_turn((struct vpmm_opts){ FIXTURE_PACKED }, 1, false, true, seed);
-		each_in_turn((struct vpmm_opts){ FIXTURE_PACKED }, STREAMS, false, true, seed);
-	}
 }
 
 static void test_blocking(void)
@@ -370,7 +355,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/query/packed-streams", test_packed_streams);
 	g_test_add_func("/query/packed-short", test_packed_short);
 	g_test_add_func("/query/packed-streams-short", test_packed_streams_short);
-	g_test_add_func("/query/at-ease", test_at_ease);
 	g_test_add_func("/query/blocking", test_blocking);
 	g_test_add_func("/query/paged", test_paged);
 	g_test_add_func("/query/paged-streams", test_paged_streams);

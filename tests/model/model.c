@@ -11,12 +11,6 @@
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)
 
-/*
- * What a pool of extents may hold although it could do without, relative to the most that was ever live, as long as it
- * does not have to remap all the time.
- */
-#define BUDGET 1.01
-
 bool model_is_captured(const struct model *m, const struct CUstream_st *stream)
 {
 	return stream && m->capture && m->capture->stream == stream;
@@ -257,8 +251,7 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 {
 	const struct vpmm_pool *pool = m->f.pool;
 	/* What it was left with when it last gave memory back counts as well. */
-	uint64_t most = MAX(m->peak, pool->strain.held);
-	uint64_t budget = (uint64_t)((double)most * BUDGET) + pool->strain.relief;
+	uint64_t budget = MAX(m->peak, pool->budget.held) + m->page_size;
 
 	if (pool->extents.bytes > m->mapped && pool->extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->settings.frag_ratio && !m->holds && pool->settings.keep == UINT64_MAX)
@@ -308,15 +301,10 @@ static void take_captured(struct model *m, struct model_allocation *a)
 	}
 }
 
-/* A pool at ease may give what is a little larger, and any for what is small. */
-static void take_near(const struct model *m, struct model_allocation *a)
+/* A block has the size that was asked for, rounded up, and no more. */
+static void assert_size(const struct model *m, const struct model_allocation *a)
 {
-	size_t size = live_find(m->f.pool, (uintptr_t)a->ptr)->size;
-	bool near = m->f.pool->at_ease || a->bytes < pool_small_size(m->f.pool);
-
-	g_assert_cmpuint(size, >=, a->bytes);
-	g_assert_cmpuint(size, <=, a->bytes + (near ? a->bytes / 4 : 0));
-	a->bytes = size;
+	g_assert_cmpuint(live_find(m->f.pool, (uintptr_t)a->ptr)->size, ==, a->bytes);
 }
 
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
@@ -344,7 +332,7 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 	if (captured)
 		take_captured(m, a);
 	else if (a->bytes)
-		take_near(m, a);
+		assert_size(m, a);
 	g_assert_cmpuint((uintptr_t)ptr % alignment(m, a), ==, 0);
 	assert_apart(m, a);
 	verify_fresh(m, a, flags);

@@ -13,7 +13,6 @@
 #define STEPS 4000
 #define MOST_LIVE 60
 #define MOST_PAGES 12
-#define EASING 8
 
 /* VPMM_TEST_STEPS: for tools under which all takes forty times as long. */
 static int steps_of_walk(void)
@@ -93,7 +92,6 @@ static void step_trim(struct walk *w)
 enum caching {
 	AS_USUAL,
 	CACHED,
-	AT_EASE,
 	UNCACHED
 };
 
@@ -108,8 +106,6 @@ static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum cach
 	for (int step = 0; step < steps_of_walk(); step++) {
 		int what = g_rand_int_range(w.rand, 0, 10);
 
-		if (caching == AT_EASE)
-			fixture_strain(&w.m.f, EASING);
 		if (w.trims && !g_rand_int_range(w.rand, 0, 16))
 			step_trim(&w);
 		if (what < 2)
@@ -234,28 +230,6 @@ static void test_cached_faults(gconstpointer seed)
 	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true, CACHED);
 }
 
-/* What is cached stays so, and serves what is a little smaller. */
-static void test_at_ease(gconstpointer seed)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), false, AT_EASE);
-}
-
-static void test_at_ease_chunks(void)
-{
-	run_walk((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 45, false,
-		 AT_EASE);
-}
-
-static void test_at_ease_trimmed(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 100 * PAGE }, 46, false, AT_EASE);
-}
-
-static void test_at_ease_faults(gconstpointer seed)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), true, AT_EASE);
-}
-
 /* With streams that keep nothing to themselves, so that every free is the pool's at once. */
 static void test_uncached(void)
 {
@@ -345,12 +319,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/model/cached/block", test_cached_block);
 	g_test_add_data_func("/model/cached/faults/7", GUINT_TO_POINTER(7), test_cached_faults);
 	g_test_add_data_func("/model/cached/faults/8", GUINT_TO_POINTER(8), test_cached_faults);
-	g_test_add_data_func("/model/at-ease/47", GUINT_TO_POINTER(47), test_at_ease);
-	g_test_add_data_func("/model/at-ease/48", GUINT_TO_POINTER(48), test_at_ease);
-	g_test_add_func("/model/at-ease/chunks", test_at_ease_chunks);
-	g_test_add_func("/model/at-ease/trimmed", test_at_ease_trimmed);
-	g_test_add_data_func("/model/at-ease/faults/49", GUINT_TO_POINTER(49), test_at_ease_faults);
-	g_test_add_data_func("/model/at-ease/faults/50", GUINT_TO_POINTER(50), test_at_ease_faults);
 	g_test_add_func("/model/uncached/extents", test_uncached);
 	g_test_add_func("/model/uncached/pages", test_uncached_pages);
 	g_test_add_func("/model/uncached/block", test_uncached_block);

@@ -282,7 +282,7 @@ done
 for lag in 5ms 50ms 200ms; do
 	verdict "pipeline_streams, work completed $lag late" "$(
 		replay 0 --json --verify --lag=$lag "$traces/pipeline_streams.trace.gz"
-		is errors 0; more waits 0; close 1010)"
+		is errors 0; more waits 0; close 1020)"
 done
 verdict "pipeline_streams, waiting on the host, in pages" "$(
 	VPMM_REUSE=block in_pages replay 0 --json --verify --lag=1ms "$traces/pipeline_streams.trace.gz"

@@ -102,16 +102,6 @@ void fixture_complete(struct CUstream_st *stream)
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
 }
 
-void fixture_strain(struct fixture *f, int times)
-{
-	struct backend *be = f->pool->backend;
-
-	assert_ok(be->ops->enter(be));
-	for (int i = 0; i < times; i++)
-		budget_note_strain(f->pool);
-	be->ops->leave(be);
-}
-
 struct vpmm_stats fixture_stats(struct fixture *f)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };

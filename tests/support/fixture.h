@@ -58,9 +58,6 @@ void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 /* Completes all work of a stream. */
 void fixture_complete(struct CUstream_st *stream);
 
-/* As if memory had been remapped so often, so that the pool is at ease in the end. */
-void fixture_strain(struct fixture *f, int times);
-
 /* The statistics. */
 struct vpmm_stats fixture_stats(struct fixture *f);
 
