@@ -5,10 +5,10 @@
  */
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 
 #include "backend/backend.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 struct arm {
 	unsigned int skip;
@@ -19,7 +19,7 @@ struct arm {
 struct fault {
 	struct backend base;
 	struct backend *inner;
-	pthread_mutex_t lock;		/* of all below */
+	struct lock lock;		/* of all below */
 	struct arm arms[BACKEND_OP_COUNT + 1];	/* the last is of all operations, and so is its count */
 	uint64_t calls[BACKEND_OP_COUNT + 1];
 	struct backend_left left;
@@ -60,13 +60,13 @@ static int check(struct backend *be, enum backend_op op)
 	struct fault *fault = fault_of(be);
 	int err, any;
 
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	fault->calls[op]++;
 	fault->calls[BACKEND_OP_COUNT]++;
 	err = fire(&fault->arms[op]);
 	any = fire(&fault->arms[BACKEND_OP_COUNT]);
 	err = err ? err : any;
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 	return err ? error_set(err, "%s fails, as the test wants it", op_names[op]) : 0;
 }
 
@@ -74,9 +74,9 @@ static void count(struct backend *be, uint64_t *what, int change)
 {
 	struct fault *fault = fault_of(be);
 
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	*what += (uint64_t)change;
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 }
 
 static int compare_va(const void *a, const void *b, void *data)
@@ -120,7 +120,7 @@ static void fault_close(struct backend *be)
 
 	fault->inner->ops->close(fault->inner);
 	g_tree_unref(fault->mappings);
-	pthread_mutex_destroy(&fault->lock);
+	lock_destroy(&fault->lock);
 	g_free(fault);
 }
 
@@ -200,13 +200,13 @@ static int fault_map(struct backend *be, uint64_t va, size_t size, uint64_t hand
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	err = fault->inner->ops->map(fault->inner, va, size, handle);
 	if (!err) {
 		g_tree_insert(fault->mappings, g_memdup2(&va, sizeof(va)), NULL);
 		fault->left.mappings++;
 	}
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 	return err;
 }
 
@@ -224,11 +224,11 @@ static int fault_unmap(struct backend *be, uint64_t va, size_t size, struct back
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	err = fault->inner->ops->unmap(fault->inner, va, size, guard);
 	if (!err)
 		forget_mappings(fault, va, size);
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 	return err;
 }
 
@@ -362,7 +362,7 @@ int backend_fault_wrap(struct backend *inner, struct backend **be)
 		return error_set(-ENOMEM, "no memory for a wrapper of the %s backend", inner->ops->name);
 	fault->base.ops = &backend_fault;
 	fault->inner = inner;
-	pthread_mutex_init(&fault->lock, NULL);
+	lock_init(&fault->lock, LOCK_FAULT);
 	fault->mappings = g_tree_new_full(compare_va, NULL, g_free, NULL);
 	*be = &fault->base;
 	return 0;
@@ -372,9 +372,9 @@ void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip
 {
 	struct fault *fault = fault_of(be);
 
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	fault->arms[op] = (struct arm){ .skip = skip, .count = calls, .err = err };
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 }
 
 uint64_t backend_fault_calls(struct backend *be, enum backend_op op)
@@ -382,9 +382,9 @@ uint64_t backend_fault_calls(struct backend *be, enum backend_op op)
 	struct fault *fault = fault_of(be);
 	uint64_t calls;
 
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	calls = fault->calls[op];
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 	return calls;
 }
 
@@ -392,7 +392,7 @@ void backend_fault_left(struct backend *be, struct backend_left *left)
 {
 	struct fault *fault = fault_of(be);
 
-	pthread_mutex_lock(&fault->lock);
+	lock_acquire(&fault->lock);
 	*left = fault->left;
-	pthread_mutex_unlock(&fault->lock);
+	lock_release(&fault->lock);
 }

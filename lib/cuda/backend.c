@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -13,6 +12,7 @@
 #include "cuda/driver.h"
 #include "cuda/frees.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 struct cuda {
 	struct backend base;
@@ -22,7 +22,7 @@ struct cuda {
 	int retained;			/* the primary context, to be released */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
 	char apart[128];		/* what every call reads from what some write */
-	pthread_mutex_t lock;		/* for what follows */
+	struct lock lock;		/* for what follows */
 	GPtrArray *spare;		/* events that nobody has, of drv_event */
 	struct cuda_frees frees;	/* of small allocations */
 };
@@ -234,7 +234,7 @@ static struct cuda *cuda_new(void)
 	struct cuda *cuda = g_new0(struct cuda, 1);
 
 	cuda->base.ops = &backend_cuda;
-	pthread_mutex_init(&cuda->lock, NULL);
+	lock_init(&cuda->lock, LOCK_CUDA);
 	cuda->spare = g_ptr_array_new();
 	cuda_frees_init(&cuda->frees);
 	return cuda;
@@ -244,7 +244,7 @@ static void cuda_delete(struct cuda *cuda)
 {
 	cuda_frees_clear(&cuda->frees);
 	g_ptr_array_free(cuda->spare, TRUE);
-	pthread_mutex_destroy(&cuda->lock);
+	lock_destroy(&cuda->lock);
 	g_free(cuda);
 }
 
@@ -500,10 +500,10 @@ static int cuda_event_create(struct backend *be, struct backend_event **event)
 	drv_result result;
 	int err;
 
-	pthread_mutex_lock(&cuda->lock);
+	lock_acquire(&cuda->lock);
 	if (cuda->spare->len)
 		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
-	pthread_mutex_unlock(&cuda->lock);
+	lock_release(&cuda->lock);
 	if (!got) {
 		/* It is of the current context, which is the program's where a cache marks a free without an enter. */
 		err = cuda_enter(be);
@@ -522,9 +522,9 @@ static void cuda_event_destroy(struct backend *be, struct backend_event *event)
 {
 	struct cuda *cuda = cuda_of(be);
 
-	pthread_mutex_lock(&cuda->lock);
+	lock_acquire(&cuda->lock);
 	g_ptr_array_add(cuda->spare, event_of(event));
-	pthread_mutex_unlock(&cuda->lock);
+	lock_release(&cuda->lock);
 }
 
 static int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)

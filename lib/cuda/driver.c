@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,9 +8,10 @@
 #include "cuda/driver.h"
 #include "util/amount.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 struct drv_library drv;
-static pthread_mutex_t drv_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock drv_lock = LOCK_INIT(LOCK_DRIVER);
 static atomic_bool drv_ready;
 
 /* What is not here is -EIO: the errors of earlier work that stick to the context, and those that nobody knows yet. */
@@ -134,7 +134,7 @@ int cuda_driver_open(void)
 
 	if (atomic_load_explicit(&drv_ready, memory_order_acquire))
 		return 0;
-	pthread_mutex_lock(&drv_lock);
+	lock_acquire(&drv_lock);
 	if (!drv_ready) {
 		err = driver_load();
 		if (!err) {
@@ -145,6 +145,6 @@ int cuda_driver_open(void)
 				atomic_store_explicit(&drv_ready, true, memory_order_release);
 		}
 	}
-	pthread_mutex_unlock(&drv_lock);
+	lock_release(&drv_lock);
 	return err;
 }

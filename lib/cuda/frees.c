@@ -7,7 +7,7 @@
 
 void cuda_frees_init(struct cuda_frees *frees)
 {
-	pthread_mutex_init(&frees->lock, NULL);
+	lock_init(&frees->lock, LOCK_CUDA_FREES);
 	frees->events = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 }
 
@@ -50,21 +50,21 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream)
 	if (drv.cuStreamIsCapturing(stream, &status) || status != DRV_STREAM_CAPTURE_STATUS_NONE ||
 	    drv.cuStreamGetId(stream, &id))
 		return;
-	pthread_mutex_lock(&frees->lock);
+	lock_acquire(&frees->lock);
 	event = event_of_stream(frees, id);
 	if (event)
 		drv.cuEventRecord(event, stream);
-	pthread_mutex_unlock(&frees->lock);
+	lock_release(&frees->lock);
 }
 
 bool cuda_frees_settle(struct cuda_frees *frees)
 {
 	bool pending;
 
-	pthread_mutex_lock(&frees->lock);
+	lock_acquire(&frees->lock);
 	settle(frees);
 	pending = g_hash_table_size(frees->events);
-	pthread_mutex_unlock(&frees->lock);
+	lock_release(&frees->lock);
 	return pending;
 }
 
@@ -81,5 +81,5 @@ void cuda_frees_drop(struct cuda_frees *frees)
 void cuda_frees_clear(struct cuda_frees *frees)
 {
 	g_hash_table_destroy(frees->events);
-	pthread_mutex_destroy(&frees->lock);
+	lock_destroy(&frees->lock);
 }

@@ -9,10 +9,10 @@
 #define CUDA_FREES_H
 
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "cuda/abi.h"
+#include "util/lock.h"
 
 /**
  * struct cuda_frees - the latest free of each stream
@@ -20,7 +20,7 @@
  * @events: id of a stream to drv_event
  */
 struct cuda_frees {
-	pthread_mutex_t lock;
+	struct lock lock;
 	GHashTable *events;
 };
 

@@ -20,9 +20,8 @@ struct vpmm_host_graph {
 	GArray *tasks;
 };
 
-/* All of this is under the lock of the streams. */
-static uint64_t last_id;
-static unsigned int captures[HOST_DEVICES_MAX];
+static uint64_t last_id GUARDED_BY(host_streams_lock);
+static unsigned int captures[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
 
 static void invalidate(struct host_capture *capture, const char *why)
 {
@@ -31,11 +30,13 @@ static void invalidate(struct host_capture *capture, const char *why)
 }
 
 /* Whether it is the default stream that others wait for, and one of those is captured. */
+REQUIRES(host_streams_lock)
 static bool is_blocked(const struct CUstream_st *stream)
 {
 	return stream->legacy && captures[stream->device];
 }
 
+REQUIRES(host_streams_lock)
 static void invalidate_device(int device, const char *why)
 {
 	struct CUstream_st *stream;
@@ -46,6 +47,7 @@ static void invalidate_device(int device, const char *why)
 	}
 }
 
+REQUIRES(host_streams_lock)
 static void forget(struct host_capture *capture)
 {
 	struct CUstream_st *stream;
@@ -69,6 +71,7 @@ static void join(struct CUstream_st *stream, struct host_capture *capture)
 	stream->loose = false;
 }
 
+REQUIRES(host_streams_lock)
 static int begin(struct CUstream_st *stream)
 {
 	struct host_capture *capture;
@@ -91,13 +94,14 @@ int host_capture_begin(int device, struct CUstream_st *handle)
 	struct CUstream_st *stream;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	ret = stream ? begin(stream) : -EINVAL;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
+REQUIRES(host_streams_lock)
 static void check_joined(struct host_capture *capture)
 {
 	struct CUstream_st *stream;
@@ -113,6 +117,7 @@ static void check_joined(struct host_capture *capture)
 	}
 }
 
+REQUIRES(host_streams_lock)
 static int end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
 {
 	struct host_capture *capture = stream->capture;
@@ -136,10 +141,10 @@ int host_capture_end(int device, struct CUstream_st *handle, struct vpmm_host_gr
 	struct CUstream_st *stream;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	ret = stream ? end(stream, graph) : -EINVAL;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -147,11 +152,11 @@ void host_capture_invalidate(int device, struct CUstream_st *handle, const char 
 {
 	struct CUstream_st *stream;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	if (stream && stream->capture)
 		invalidate(stream->capture, why);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 }
 
 bool host_capture_is_valid(int device, struct CUstream_st *handle)
@@ -159,10 +164,10 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	struct CUstream_st *stream;
 	bool valid;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	valid = stream && stream->capture && !stream->capture->why;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return valid;
 }
 
@@ -172,13 +177,13 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 	int ret = 0;
 	guint i;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	if (!stream)
 		ret = -EINVAL;
 	for (i = 0; !ret && i < graph->tasks->len; i++)
 		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -190,6 +195,7 @@ void host_graph_destroy(struct vpmm_host_graph *graph)
 
 int host_capture_ask(const struct CUstream_st *stream, uint64_t *id)
 {
+	lock_assert_held(&host_streams_lock);
 	if (is_blocked(stream))
 		return error_set(-EBUSY, "the legacy default stream cannot be asked while another stream is being "
 				 "captured");
@@ -201,6 +207,7 @@ int host_capture_task(struct CUstream_st *stream, const struct host_task *task)
 {
 	struct host_capture *capture = stream->capture;
 
+	lock_assert_held(&host_streams_lock);
 	if (is_blocked(stream))
 		return host_capture_refuse(stream, "work");
 	if (!capture) {
@@ -219,6 +226,7 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other)
 {
 	struct host_capture *capture = other->capture;
 
+	lock_assert_held(&host_streams_lock);
 	if (!capture && !stream->capture)
 		return is_blocked(stream) || is_blocked(other) ?
 		       host_capture_refuse(stream->legacy ? stream : other, "a wait") : 0;
@@ -243,6 +251,7 @@ int host_capture_refuse(struct CUstream_st *stream, const char *what)
 {
 	char *why;
 
+	lock_assert_held(&host_streams_lock);
 	if (!stream->capture && !is_blocked(stream))
 		return 0;
 	why = stream->capture ?
@@ -261,6 +270,7 @@ void host_capture_leave(struct CUstream_st *stream)
 {
 	struct host_capture *capture = stream->capture;
 
+	lock_assert_held(&host_streams_lock);
 	if (!capture)
 		return;
 	if (capture->origin == stream) {

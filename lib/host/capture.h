@@ -12,9 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "host/queue.h"
 #include "vpmm-host.h"
-
-struct host_task;
 
 /**
  * host_capture_begin() - begin to capture a stream
@@ -70,9 +69,7 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
  */
 void host_graph_destroy(struct vpmm_host_graph *graph);
 
-/*
- * What streams ask. The lock is held for all of these.
- */
+/* What streams ask. */
 
 /**
  * host_capture_ask() - which capture a stream is under
@@ -81,7 +78,7 @@ void host_graph_destroy(struct vpmm_host_graph *graph);
  *
  * Return: 0, or -EBUSY for a legacy default stream that another stream's capture makes unusable.
  */
-int host_capture_ask(const struct CUstream_st *stream, uint64_t *id);
+int host_capture_ask(const struct CUstream_st *stream, uint64_t *id) REQUIRES(host_streams_lock);
 
 /**
  * host_capture_task() - have a stream do something, or capture it
@@ -90,7 +87,7 @@ int host_capture_ask(const struct CUstream_st *stream, uint64_t *id);
  *
  * Return: 0, or -EBUSY; the captures in the way are then invalid.
  */
-int host_capture_task(struct CUstream_st *stream, const struct host_task *task);
+int host_capture_task(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
 
 /**
  * host_capture_wait() - a stream comes behind another, if one of them is captured
@@ -99,7 +96,7 @@ int host_capture_task(struct CUstream_st *stream, const struct host_task *task);
  *
  * Return: 1 if that was captured, 0 if none of the two is captured, or -EBUSY; the captures in the way are then invalid.
  */
-int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other);
+int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other) REQUIRES(host_streams_lock);
 
 /**
  * host_capture_refuse() - what cannot be captured is asked of a stream
@@ -108,12 +105,12 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other);
  *
  * Return: 0 if there is no capture in the way, or -EBUSY; the captures in the way are then invalid.
  */
-int host_capture_refuse(struct CUstream_st *stream, const char *what);
+int host_capture_refuse(struct CUstream_st *stream, const char *what) REQUIRES(host_streams_lock);
 
 /**
  * host_capture_leave() - a stream is destroyed
  * @stream: the stream
  */
-void host_capture_leave(struct CUstream_st *stream);
+void host_capture_leave(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
 #endif /* HOST_CAPTURE_H */

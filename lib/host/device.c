@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -17,6 +16,7 @@
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 #define DEFAULT_CAPACITY ((uint64_t)80 << 30)
 #define DEFAULT_MAPPINGS 524090
@@ -33,8 +33,8 @@ struct host_device {
 	struct host_ranges *ranges;	/* of the file that are free */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct host_device *devices[HOST_DEVICES_MAX];
+static struct lock host_devices_lock = LOCK_INIT(LOCK_HOST_DEVICES);
+static struct host_device *devices[HOST_DEVICES_MAX] GUARDED_BY(host_devices_lock);
 static _Thread_local int current;
 
 int host_device_count(int *count)
@@ -108,27 +108,27 @@ int host_device_open(int ordinal, struct host_device **dev)
 		return ret;
 	if (ordinal < 0 || ordinal >= count)
 		return error_set(-ENODEV, "there is no host device %d, VPMM_HOST_DEVICES makes it %d", ordinal, count);
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	if (!devices[ordinal])
 		ret = device_new(ordinal, &devices[ordinal]);
 	if (!ret) {
 		devices[ordinal]->opens++;
 		*dev = devices[ordinal];
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 	return ret;
 }
 
 void host_device_close(struct host_device *dev)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	if (!--dev->opens) {
 		devices[dev->ordinal] = NULL;
 		close(dev->fd);
 		host_ranges_destroy(dev->ranges);
 		g_free(dev);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 }
 
 int host_device_ordinal(const struct host_device *dev)
@@ -138,15 +138,16 @@ int host_device_ordinal(const struct host_device *dev)
 
 void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *used, uint64_t *mapping_limit)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	*capacity = dev->capacity;
 	*used = dev->used;
 	*mapping_limit = dev->mapping_limit;
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 }
 
 static int take(struct host_device *dev, uint64_t size)
 {
+	lock_assert_held(&host_devices_lock);
 	if (size > dev->capacity - dev->used)
 		return error_set(-ENOMEM, "device memory: %s asked for, %s of %s of host device %d in use",
 				 amount(size).text, amount(dev->used).text, amount(dev->capacity).text, dev->ordinal);
@@ -158,17 +159,17 @@ int host_device_take(struct host_device *dev, uint64_t size)
 {
 	int ret;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	ret = take(dev, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 	return ret;
 }
 
 void host_device_give(struct host_device *dev, uint64_t size)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	dev->used -= size;
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 }
 
 /* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
@@ -201,7 +202,7 @@ int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset)
 	uint64_t end;
 	int ret;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	ret = take(dev, size);
 	if (ret || host_ranges_take(dev->ranges, size, offset))
 		goto unlock;
@@ -212,7 +213,7 @@ int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset)
 	else
 		*offset = end;
 unlock:
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 	return ret;
 }
 
@@ -223,10 +224,10 @@ void host_device_free(struct host_device *dev, uint64_t offset, uint64_t size)
 	/* Best effort: what the kernel does not take back is used again with the range. */
 	while (fallocate(dev->fd, mode, (off_t)offset, (off_t)size) && errno == EINTR)
 		;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	host_ranges_give(dev->ranges, offset, size);
 	dev->used -= size;
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 }
 
 int host_device_fd(const struct host_device *dev)
@@ -236,19 +237,19 @@ int host_device_fd(const struct host_device *dev)
 
 void host_device_count_mappings(struct host_device *dev, int64_t change)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	dev->mappings += (uint64_t)change;
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 }
 
 int host_device_may_access(struct host_device *dev)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&host_devices_lock);
 	if (dev->mappings > dev->mapping_limit)
 		ret = error_set(-ENOMEM, "mappings: %" G_GUINT64_FORMAT " exist, but only %" G_GUINT64_FORMAT
 				" can be accessed, of host device %d", dev->mappings, dev->mapping_limit, dev->ordinal);
-	pthread_mutex_unlock(&lock);
+	lock_release(&host_devices_lock);
 	return ret;
 }

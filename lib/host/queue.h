@@ -3,11 +3,11 @@
 #ifndef HOST_QUEUE_H
 #define HOST_QUEUE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/lock.h"
 #include "vpmm-host.h"
 
 struct backend_event;
@@ -61,32 +61,26 @@ struct CUstream_st {
 	struct CUstream_st *next_ready;
 };
 
-/*
- * One lock for all streams, as a wait or a completion goes through several. It is not GLib's, whose locks are invisible
- * to ThreadSanitizer.
- */
-extern pthread_mutex_t host_streams_lock;
+/* One lock for all streams, as a wait or a completion goes through several. */
+extern struct lock host_streams_lock;
 
-/* All streams, the newest first; under the lock. */
-extern struct CUstream_st *host_streams;
+/* All streams, the newest first. */
+extern struct CUstream_st *host_streams GUARDED_BY(host_streams_lock);
 
 /**
  * host_stream_resolve() - the stream that a handle stands for
  * @device: ordinal
  * @handle: the handle
  *
- * Context: the lock is held.
  * Return: the stream; NULL after error_set() of -EINVAL if it is none.
  */
-struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle);
+struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) REQUIRES(host_streams_lock);
 
 /**
  * host_stream_push() - append what a stream is to do, without regard to captures
  * @stream: the stream
  * @task: what it is to do
- *
- * Context: the lock is held.
  */
-void host_stream_push(struct CUstream_st *stream, const struct host_task *task);
+void host_stream_push(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
 
 #endif /* HOST_QUEUE_H */

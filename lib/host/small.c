@@ -4,7 +4,6 @@
 #endif
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
@@ -13,6 +12,7 @@
 #include "host/streams.h"
 #include "util/address.h"
 #include "util/error.h"
+#include "util/lock.h"
 #include "util/room.h"
 
 #define BLOCK_UNIT ((size_t)512)
@@ -48,7 +48,7 @@ struct segment {
 };
 
 struct host_small {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct host_device *dev;
 	struct segment *segments;
 	uint64_t held;
@@ -222,6 +222,7 @@ static void reap(struct host_small *small)
 	struct block *block;
 	gpointer value;
 
+	lock_assert_held(&small->lock);
 	g_hash_table_iter_init(&iter, small->lanes);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		struct lane *lane = value;
@@ -299,6 +300,7 @@ static bool trim(struct host_small *small, uint64_t size)
 	uint64_t capacity, used, mapping_limit, unused = 0;
 	struct segment *segment, **link;
 
+	lock_assert_held(&small->lock);
 	host_device_usage(small->dev, &capacity, &used, &mapping_limit);
 	for (segment = small->segments; segment; segment = segment->next)
 		unused += segment_unused(segment) ? segment->size : 0;
@@ -321,6 +323,7 @@ static int grow(struct host_small *small, uint64_t size, struct block **block)
 	uint64_t least = (size + HOST_GRANULARITY - 1) / HOST_GRANULARITY * HOST_GRANULARITY;
 	int ret = -ENOMEM;
 
+	lock_assert_held(&small->lock);
 	if (least < SEGMENT_SIZE)
 		ret = segment_new(small, SEGMENT_SIZE, block);
 	if (ret)
@@ -406,6 +409,7 @@ static int find(struct host_small *small, uint64_t size, struct CUstream_st *str
 	struct block *end;
 	int ret;
 
+	lock_assert_held(&small->lock);
 	*block = smallest_fit(small->by_size, size);
 	if (own && (!*block || own->size <= (*block)->size))
 		*block = own;
@@ -430,7 +434,7 @@ struct host_small *host_small_new(struct host_device *dev)
 {
 	struct host_small *small = g_new0(struct host_small, 1);
 
-	pthread_mutex_init(&small->lock, NULL);
+	lock_init(&small->lock, LOCK_HOST_SMALL);
 	small->dev = dev;
 	small->live = address_table_new(NULL);
 	small->lanes = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, lane_free);
@@ -450,7 +454,7 @@ uint64_t host_small_destroy(struct host_small *small)
 	}
 	g_hash_table_destroy(small->lanes);
 	g_tree_unref(small->by_size);
-	pthread_mutex_destroy(&small->lock);
+	lock_destroy(&small->lock);
 	g_free(small);
 	return live;
 }
@@ -469,7 +473,7 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 	if (size > INT64_MAX)
 		return error_set(-ENOMEM, "device memory: %zu bytes asked for, of host device %d", size,
 				 host_device_ordinal(small->dev));
-	pthread_mutex_lock(&small->lock);
+	lock_acquire(&small->lock);
 	reap(small);
 	size = (size + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
 	ret = find(small, size, stream, id, &block);
@@ -481,7 +485,7 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 		ret = error_add(ret, "%zu bytes of the stream-ordered allocator, which holds %" G_GUINT64_FORMAT
 				" for %u others", size, small->held, g_hash_table_size(small->live));
 	}
-	pthread_mutex_unlock(&small->lock);
+	lock_release(&small->lock);
 	return ret;
 }
 
@@ -496,7 +500,7 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 	ret = host_stream_id(device, stream, &id);
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&small->lock);
+	lock_acquire(&small->lock);
 	block = g_hash_table_lookup(small->live, &va);
 	if (!block) {
 		ret = error_set(-EINVAL, "0x%" G_GINT64_MODIFIER "x is not allocated from the stream-ordered allocator",
@@ -517,7 +521,7 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 unref_event:
 	host_event_unref(event);
 unlock:
-	pthread_mutex_unlock(&small->lock);
+	lock_release(&small->lock);
 	return ret;
 }
 
@@ -526,19 +530,19 @@ bool host_small_has(struct host_small *small, uint64_t va, size_t size)
 	const struct block *block;
 	bool has;
 
-	pthread_mutex_lock(&small->lock);
+	lock_acquire(&small->lock);
 	block = g_hash_table_lookup(small->live, &va);
 	has = block && size <= block->size;
-	pthread_mutex_unlock(&small->lock);
+	lock_release(&small->lock);
 	return has;
 }
 
 void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak)
 {
-	pthread_mutex_lock(&small->lock);
+	lock_acquire(&small->lock);
 	*bytes = small->held;
 	*peak = small->peak;
-	pthread_mutex_unlock(&small->lock);
+	lock_release(&small->lock);
 }
 
 bool host_small_trim(struct host_small *small, uint64_t keep)
@@ -546,7 +550,7 @@ bool host_small_trim(struct host_small *small, uint64_t keep)
 	struct segment *segment, **link;
 	bool pending;
 
-	pthread_mutex_lock(&small->lock);
+	lock_acquire(&small->lock);
 	reap(small);
 	for (link = &small->segments; (segment = *link);) {
 		if (!segment_unused(segment) || small->held - segment->size < keep) {
@@ -557,6 +561,6 @@ bool host_small_trim(struct host_small *small, uint64_t keep)
 		segment_free(small, segment);
 	}
 	pending = g_hash_table_size(small->lanes);
-	pthread_mutex_unlock(&small->lock);
+	lock_release(&small->lock);
 	return pending;
 }

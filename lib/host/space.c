@@ -4,7 +4,6 @@
 #endif
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include "host/space.h"
 #include "host/streams.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
 #define U64 "%" G_GUINT64_FORMAT
@@ -45,7 +45,7 @@ struct mapping {
 };
 
 struct host_space {
-	pthread_mutex_t lock;
+	struct lock lock;
 	struct host_device *dev;
 	GTree *reservations;
 	GTree *mappings;
@@ -97,6 +97,7 @@ static int check_reserved(struct host_space *space, const char *call, uint64_t v
 	struct reservation *in;
 	int ret = check_range(call, va, size);
 
+	lock_assert_held(&space->lock);
 	if (ret)
 		return ret;
 	in = last_before(space->reservations, va + 1);
@@ -186,9 +187,9 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 	reservation = g_new0(struct reservation, 1);
 	reservation->span.va = start;
 	reservation->span.size = size;
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	g_tree_insert(space->reservations, &reservation->span, reservation);
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	reservation_count++;
 	*va = start;
 	return 0;
@@ -201,7 +202,7 @@ int host_space_unreserve(struct host_space *space, uint64_t va, size_t size)
 	GTreeNode *node;
 	int ret = 0;
 
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	reservation = g_tree_lookup(space->reservations, &key);
 	if (!reservation || reservation->span.size != size) {
 		ret = error_set(-EINVAL, "unreserve: %zu bytes at " HEX " are not what was reserved", size, va);
@@ -219,7 +220,7 @@ int host_space_unreserve(struct host_space *space, uint64_t va, size_t size)
 	g_tree_remove(space->reservations, &key);
 	reservation_count--;
 unlock:
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -240,9 +241,9 @@ int host_space_create(struct host_space *space, size_t size, uint64_t *handle)
 	memory->offset = offset;
 	memory->size = size;
 	*handle = memory->handle;
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	g_hash_table_insert(space->handles, &memory->handle, memory);
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	memory_count++;
 	return 0;
 }
@@ -260,6 +261,7 @@ static struct memory *memory_of(struct host_space *space, const char *call, uint
 {
 	struct memory *memory = g_hash_table_lookup(space->handles, &handle);
 
+	lock_assert_held(&space->lock);
 	if (!memory)
 		error_set(-EINVAL, "%s: " U64 " is not a handle", call, handle);
 	return memory;
@@ -270,7 +272,7 @@ int host_space_release(struct host_space *space, uint64_t handle)
 	struct memory *memory;
 	int ret = -EINVAL;
 
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	memory = memory_of(space, "release", handle);
 	if (memory) {
 		g_hash_table_remove(space->handles, &memory->handle);
@@ -278,7 +280,7 @@ int host_space_release(struct host_space *space, uint64_t handle)
 		memory_free_if_unused(space, memory);
 		ret = 0;
 	}
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -311,7 +313,7 @@ int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t 
 	struct memory *memory;
 	int ret;
 
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	ret = check_map(space, va, size, handle);
 	if (ret)
 		goto unlock;
@@ -331,7 +333,7 @@ int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t 
 	host_device_count_mappings(space->dev, 1);
 	mapping_count++;
 unlock:
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -343,6 +345,7 @@ static int check_access(struct host_space *space, uint64_t va, size_t size, bool
 	struct mapping *mapping;
 	int ret = check_range("access", va, size);
 
+	lock_assert_held(&space->lock);
 	if (ret)
 		return ret;
 	*news = false;
@@ -368,7 +371,7 @@ int host_space_access(struct host_space *space, uint64_t va, size_t size)
 	bool news, refused;
 	int ret;
 
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	ret = check_access(space, va, size, &news);
 	if (!ret && news)
 		ret = host_device_may_access(space->dev);
@@ -388,7 +391,7 @@ int host_space_access(struct host_space *space, uint64_t va, size_t size)
 			mapping->accessible = true;
 	}
 unlock:
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -398,7 +401,7 @@ int host_space_reachable(struct host_space *space, const char *call, uint64_t va
 	struct mapping *mapping;
 	int ret = 0;
 
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	while (covered < end) {
 		mapping = last_before(space->mappings, covered + 1);
 		if (!mapping || mapping->span.va + mapping->span.size <= covered || !mapping->accessible)
@@ -408,7 +411,7 @@ int host_space_reachable(struct host_space *space, const char *call, uint64_t va
 	if (covered < end || end < va)
 		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at "
 				HEX, call, covered, size, va);
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -476,7 +479,7 @@ int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct 
 	ret = check_guard(guard, va, size);
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&space->lock);
+	lock_acquire(&space->lock);
 	ret = check_unmap(space, va, size);
 	if (ret)
 		goto unlock;
@@ -486,7 +489,7 @@ int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct 
 	}
 	forget_mappings(space, va, size);
 unlock:
-	pthread_mutex_unlock(&space->lock);
+	lock_release(&space->lock);
 	return ret;
 }
 
@@ -494,7 +497,7 @@ struct host_space *host_space_new(struct host_device *dev)
 {
 	struct host_space *space = g_new0(struct host_space, 1);
 
-	pthread_mutex_init(&space->lock, NULL);
+	lock_init(&space->lock, LOCK_HOST_SPACE);
 	space->dev = dev;
 	space->reservations = g_tree_new_full(compare_span, NULL, NULL, g_free);
 	space->mappings = g_tree_new_full(compare_span, NULL, NULL, g_free);
@@ -526,7 +529,7 @@ uint64_t host_space_destroy(struct host_space *space)
 	g_hash_table_destroy(space->handles);
 	g_tree_unref(space->mappings);
 	g_tree_unref(space->reservations);
-	pthread_mutex_destroy(&space->lock);
+	lock_destroy(&space->lock);
 	g_free(space);
 	return left;
 }

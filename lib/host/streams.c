@@ -27,18 +27,20 @@ struct own_streams {
 
 static void own_streams_free(void *data);
 
-pthread_mutex_t host_streams_lock = PTHREAD_MUTEX_INITIALIZER;
+struct lock host_streams_lock = LOCK_INIT(LOCK_HOST_STREAMS);
 struct CUstream_st *host_streams;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
-static GHashTable *created;		/* set of the streams of host_stream_create() */
-static struct CUstream_st *defaults[HOST_DEVICES_MAX];
-static struct CUstream_st *ready_orphans;
-static uint64_t last_id;
-static uint64_t event_count;
+/* A set of the streams of host_stream_create(). */
+static GHashTable *created GUARDED_BY(host_streams_lock);
+static struct CUstream_st *defaults[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
+static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
+static uint64_t last_id GUARDED_BY(host_streams_lock);
+static uint64_t event_count GUARDED_BY(host_streams_lock);
 
 static GPrivate own_streams = G_PRIVATE_INIT(own_streams_free);
 static _Thread_local bool in_work;
 
+REQUIRES(host_streams_lock)
 static struct CUstream_st *stream_new(int device)
 {
 	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
@@ -54,6 +56,7 @@ static struct CUstream_st *stream_new(int device)
 	return stream;
 }
 
+REQUIRES(host_streams_lock)
 static void stream_settle(struct CUstream_st *stream)
 {
 	if (stream->refs || stream->head || stream->ready)
@@ -67,12 +70,14 @@ static void stream_settle(struct CUstream_st *stream)
 	g_free(stream);
 }
 
+REQUIRES(host_streams_lock)
 static void stream_unref(struct CUstream_st *stream)
 {
 	stream->refs--;
 	stream_settle(stream);
 }
 
+REQUIRES(host_streams_lock)
 static struct CUstream_st *own_stream(int device)
 {
 	struct own_streams *own = g_private_get(&own_streams);
@@ -88,6 +93,7 @@ static struct CUstream_st *own_stream(int device)
 
 struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 {
+	lock_assert_held(&host_streams_lock);
 	if (!handle || handle == VPMM_HOST_STREAM_LEGACY) {
 		if (!defaults[device]) {
 			defaults[device] = stream_new(device);
@@ -103,6 +109,7 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 	return NULL;
 }
 
+REQUIRES(host_streams_lock)
 static void event_drop(struct backend_event *event)
 {
 	if (--event->refs)
@@ -111,6 +118,7 @@ static void event_drop(struct backend_event *event)
 	g_free(event);
 }
 
+REQUIRES(host_streams_lock)
 static struct item *push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
 {
 	struct item *item = g_new0(struct item, 1);
@@ -127,6 +135,7 @@ static struct item *push(struct CUstream_st *stream, enum item_kind kind, struct
 	return item;
 }
 
+REQUIRES(host_streams_lock)
 static void pop(struct CUstream_st *stream)
 {
 	struct item *item = stream->head;
@@ -141,6 +150,7 @@ static void pop(struct CUstream_st *stream)
 	g_free(item);
 }
 
+REQUIRES(host_streams_lock)
 static struct CUstream_st *event_finish(struct backend_event *event, struct CUstream_st *todo)
 {
 	struct CUstream_st *stream;
@@ -155,6 +165,7 @@ static struct CUstream_st *event_finish(struct backend_event *event, struct CUst
 	return todo;
 }
 
+REQUIRES(host_streams_lock)
 static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
 {
 	struct item *item;
@@ -182,6 +193,7 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 }
 
 /* Passes the markers at the head of a stream, and of those that waited for them. Not for a stream that waits. */
+REQUIRES(host_streams_lock)
 static void advance(struct CUstream_st *stream)
 {
 	struct CUstream_st *todo = stream;
@@ -197,6 +209,7 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 {
 	bool first = !stream->head;
 
+	lock_assert_held(&host_streams_lock);
 	push(stream, task->clear ? ITEM_CLEAR : ITEM_WORK, NULL)->task = *task;
 	if (!task->clear)
 		stream->submitted++;
@@ -205,17 +218,18 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 }
 
 /* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
+REQUIRES(host_streams_lock)
 static void run_head(struct CUstream_st *stream)
 {
 	struct item *item = stream->head;
 
 	if (item->task.fn) {
 		stream->running = true;
-		pthread_mutex_unlock(&host_streams_lock);
+		lock_release(&host_streams_lock);
 		in_work = true;
-		item->task.fn(item->task.data);
+		lock_as_another(item->task.fn, item->task.data);
 		in_work = false;
-		pthread_mutex_lock(&host_streams_lock);
+		lock_acquire(&host_streams_lock);
 		stream->running = false;
 		pthread_cond_broadcast(&work_done);
 	}
@@ -225,6 +239,7 @@ static void run_head(struct CUstream_st *stream)
 }
 
 /* Completes what nobody can name, and nothing holds up any more. */
+REQUIRES(host_streams_lock)
 static void run_orphans(void)
 {
 	struct CUstream_st *stream;
@@ -240,11 +255,12 @@ static void run_orphans(void)
 }
 
 /* Completes up to @n pieces of those before the @last one. The caller has a reference. */
+REQUIRES(host_streams_lock)
 static int complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
 {
 	while (n && stream->completed < last) {
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &host_streams_lock);
+			lock_wait(&host_streams_lock, &work_done);
 		} else if (stream->head->kind == ITEM_WAIT) {
 			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
 					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
@@ -268,7 +284,7 @@ static void own_streams_free(void *data)
 	struct CUstream_st *stream;
 	int i;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	for (i = 0; i < HOST_DEVICES_MAX; i++) {
 		stream = own->of_device[i];
 		if (!stream)
@@ -280,7 +296,7 @@ static void own_streams_free(void *data)
 		stream_unref(stream);
 	}
 	run_orphans();
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	g_free(own);
 }
 
@@ -288,12 +304,12 @@ struct CUstream_st *host_stream_create(int device)
 {
 	struct CUstream_st *stream;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	if (!created)
 		created = g_hash_table_new(NULL, NULL);
 	stream = stream_new(device);
 	g_hash_table_add(created, stream);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return stream;
 }
 
@@ -303,7 +319,7 @@ int host_stream_destroy(struct CUstream_st *stream)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	if (!created || !g_hash_table_contains(created, stream)) {
 		ret = error_set(-EINVAL, "%p is not a stream of vpmm_host_stream_create()", (void *)stream);
 		goto unlock;
@@ -319,7 +335,7 @@ int host_stream_destroy(struct CUstream_st *stream)
 	stream_unref(stream);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -328,14 +344,14 @@ int host_stream_check(int device, struct CUstream_st *stream)
 	struct CUstream_st *found;
 	int ret = 0;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found)
 		ret = -EINVAL;
 	else if (found->device != device)
 		ret = error_set(-EINVAL, "stream %" G_GUINT64_FORMAT " belongs to host device %d, not to %d", found->id,
 				found->device, device);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -345,7 +361,7 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 	uint64_t capture = 0;
 	int ret = -EINVAL;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (found)
 		ret = host_capture_ask(found, &capture);
@@ -353,7 +369,7 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 		ret = error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " is being captured into a graph", found->id);
 	if (!ret)
 		*id = found->id;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -362,10 +378,10 @@ int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id)
 	struct CUstream_st *found;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	ret = found ? host_capture_ask(found, id) : -EINVAL;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -374,10 +390,10 @@ static int submit_task(int device, struct CUstream_st *stream, const struct host
 	struct CUstream_st *found;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	ret = found ? host_capture_task(found, task) : -EINVAL;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -402,7 +418,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found) {
 		ret = -EINVAL;
@@ -413,7 +429,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 	stream_unref(found);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -421,14 +437,15 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 {
 	struct CUstream_st *found;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (found)
 		*n = (unsigned int)MIN(found->submitted - found->completed, UINT_MAX);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return found ? 0 : -EINVAL;
 }
 
+REQUIRES(host_streams_lock)
 static void wait_for(struct CUstream_st *stream, struct backend_event *event)
 {
 	bool first = !stream->head;
@@ -445,7 +462,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 	struct CUstream_st *found;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found)
 		ret = -EINVAL;
@@ -455,7 +472,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 		ret = host_capture_refuse(found, "a wait for an event from outside");
 	if (!ret)
 		wait_for(found, event);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -464,9 +481,9 @@ struct backend_event *host_event_create(void)
 	struct backend_event *event = g_new0(struct backend_event, 1);
 
 	event->refs = 1;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	event_count++;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return event;
 }
 
@@ -474,11 +491,12 @@ void host_event_unref(struct backend_event *event)
 {
 	if (!event)
 		return;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	event_drop(event);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 }
 
+REQUIRES(host_streams_lock)
 static void record(struct CUstream_st *stream, struct backend_event *event)
 {
 	bool first = !stream->head;
@@ -496,7 +514,7 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	struct CUstream_st *found;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	found = host_stream_resolve(device, stream);
 	if (!found)
 		ret = -EINVAL;
@@ -506,7 +524,7 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 		ret = host_capture_refuse(found, "an event that is to be queried");
 	if (!ret)
 		record(found, event);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
@@ -516,7 +534,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 	struct CUstream_st *before, *after;
 	int ret;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	before = host_stream_resolve(device, other);
 	after = before ? host_stream_resolve(device, stream) : NULL;
 	ret = after ? host_capture_wait(after, before) : -EINVAL;
@@ -525,7 +543,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 		wait_for(after, event);
 	}
 	event_drop(event);
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return MIN(ret, 0);
 }
 
@@ -533,16 +551,17 @@ int host_event_query(struct backend_event *event, int *complete)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	if (event->records)
 		*complete = event->complete;
 	else
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be queried");
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
 /* The stream that has to go on before another can. A wait is for what was recorded earlier, so there is no circle. */
+REQUIRES(host_streams_lock)
 static struct CUstream_st *holding_up(struct CUstream_st *stream)
 {
 	while (stream->head->kind == ITEM_WAIT)
@@ -557,7 +576,7 @@ int host_event_sync(struct backend_event *event)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	if (!event->records) {
 		ret = error_set(-EINVAL, "an event that was never recorded cannot be waited for");
 		goto unlock;
@@ -567,7 +586,7 @@ int host_event_sync(struct backend_event *event)
 	while (!event->complete) {
 		stream = holding_up(event->stream);
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &host_streams_lock);
+			lock_wait(&host_streams_lock, &work_done);
 			continue;
 		}
 		stream->refs++;
@@ -578,10 +597,11 @@ int host_event_sync(struct backend_event *event)
 	event_drop(event);
 	run_orphans();
 unlock:
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return ret;
 }
 
+REQUIRES(host_streams_lock)
 static struct CUstream_st *busy_stream(int device)
 {
 	struct CUstream_st *stream = host_streams;
@@ -598,11 +618,11 @@ int host_stream_sync_all(int device)
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	while ((stream = busy_stream(device))) {
 		stream = holding_up(stream);
 		if (stream->running) {
-			pthread_cond_wait(&work_done, &host_streams_lock);
+			lock_wait(&host_streams_lock, &work_done);
 			continue;
 		}
 		stream->refs++;
@@ -610,7 +630,7 @@ int host_stream_sync_all(int device)
 		stream_unref(stream);
 	}
 	run_orphans();
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return 0;
 }
 
@@ -618,8 +638,8 @@ uint64_t host_event_count(void)
 {
 	uint64_t count;
 
-	pthread_mutex_lock(&host_streams_lock);
+	lock_acquire(&host_streams_lock);
 	count = event_count;
-	pthread_mutex_unlock(&host_streams_lock);
+	lock_release(&host_streams_lock);
 	return count;
 }

@@ -12,7 +12,7 @@ engine=$1
 shift
 top_srcdir=$(cd "$top_srcdir" && pwd)
 tests=$top_srcdir/tests
-sanitize="-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
+sanitize="-g -O1 -DVPMM_DEBUG -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 use_engine()
 {

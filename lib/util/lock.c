@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a debug build checks of locks. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/lock.h"
+
+#ifdef VPMM_DEBUG
+
+static const char *const names[LOCK_RANKS] = {
+	[LOCK_DEFAULTS] = "defaults.lock",
+	[LOCK_CORE] = "core.lock",
+	[LOCK_CACHE] = "cache.lock",
+	[LOCK_FAULT] = "fault.lock",
+	[LOCK_DRIVER] = "drv_lock",
+	[LOCK_CUDA] = "cuda.lock",
+	[LOCK_CUDA_FREES] = "frees.lock",
+	[LOCK_HOST_SMALL] = "small.lock",
+	[LOCK_HOST_SPACE] = "space.lock",
+	[LOCK_HOST_STREAMS] = "host_streams_lock",
+	[LOCK_HOST_DEVICES] = "host_devices_lock",
+};
+
+/* A bit for each rank of which this thread holds a lock. Its address stands for the thread. */
+static _Thread_local unsigned int held;
+
+/* No GLib: it may be what called. */
+_Noreturn static void fail(const struct lock *lock, const char *what, const char *other)
+{
+	fprintf(stderr, "libvpmm: %s %s%s\n", names[lock->rank], what, other);
+	abort();
+}
+
+static bool is_mine(const struct lock *lock)
+{
+	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == &held;
+}
+
+void lock_set_rank(struct lock *lock, enum lock_rank rank)
+{
+	lock->rank = rank;
+	atomic_init(&lock->owner, NULL);
+}
+
+void lock_check_order(const struct lock *lock)
+{
+	if (is_mine(lock))
+		fail(lock, "is acquired by the thread that holds it", "");
+	for (int rank = LOCK_RANKS - 1; rank >= (int)lock->rank; rank--) {
+		if (held & 1u << rank)
+			fail(lock, "is acquired by a thread that holds ", names[rank]);
+	}
+}
+
+void lock_note_acquired(struct lock *lock)
+{
+	atomic_store_explicit(&lock->owner, &held, memory_order_relaxed);
+	held |= 1u << lock->rank;
+}
+
+void lock_note_released(struct lock *lock)
+{
+	if (!is_mine(lock))
+		fail(lock, "is released by a thread that does not hold it", "");
+	atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+	held &= ~(1u << lock->rank);
+}
+
+void lock_check_held(const struct lock *lock)
+{
+	if (!is_mine(lock))
+		fail(lock, "is not held", "");
+}
+
+void lock_as_another(void (*fn)(void *data), void *data)
+{
+	unsigned int mine = held;
+
+	held = 0;
+	fn(data);
+	held = mine;
+}
+#endif /* VPMM_DEBUG */

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Mutexes. They are POSIX's, as ThreadSanitizer does not see GLib's; in a normal build they are nothing else. In a debug
+ * build (configure --enable-debug) each knows the thread that holds it, and the functions below end the program where a
+ * lock is not held that should be, or is acquired out of order.
+ *
+ * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
+ *
+ *	defaults.lock		api.c: the default pools, while one is created
+ *	core.lock		all of a pool but its caches and what never changes
+ *	cache.lock		what one stream keeps
+ *	fault.lock		the backend that fails on demand
+ *	drv_lock		cuda: the driver, while it is loaded
+ *	cuda.lock		cuda: events to be used again
+ *	frees.lock		cuda: the latest free of each stream
+ *	small.lock		host: the stream-ordered allocator of a device
+ *	space.lock		host: the address space of a device
+ *	host_streams_lock	host: all streams
+ *	host_devices_lock	host: all devices
+ *
+ * With clang, -Wthread-safety checks at compile time what the macros below say: which lock a function needs, acquires or
+ * releases, and which lock guards a global variable. Its C front end does not take the same of a structure's members;
+ * there a comment says it.
+ */
+#ifndef LOCK_H
+#define LOCK_H
+
+#include <pthread.h>
+
+#ifdef __clang__
+#define LOCK_ATTRIBUTE(name) __attribute__((name))
+#else
+#define LOCK_ATTRIBUTE(name)
+#endif
+
+/* Of a variable: only who holds the lock reads or writes it. */
+#define GUARDED_BY(lock) LOCK_ATTRIBUTE(guarded_by(lock))
+/* Of a function: its caller holds the lock, does not hold it, comes to hold it, or holds it no more. */
+#define REQUIRES(lock) LOCK_ATTRIBUTE(requires_capability(lock))
+#define EXCLUDES(lock) LOCK_ATTRIBUTE(locks_excluded(lock))
+#define ACQUIRE(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
+#define RELEASE(lock) LOCK_ATTRIBUTE(release_capability(lock))
+#define TRY_ACQUIRE(result, lock) LOCK_ATTRIBUTE(try_acquire_capability(result, lock))
+#define ASSERT_HELD(lock) LOCK_ATTRIBUTE(assert_capability(lock))
+/* Of a function that clang cannot follow. */
+#define NO_LOCK_ANALYSIS LOCK_ATTRIBUTE(no_thread_safety_analysis)
+
+/* The lock order, outermost first. */
+enum lock_rank {
+	LOCK_DEFAULTS,
+	LOCK_CORE,
+	LOCK_CACHE,
+	LOCK_FAULT,
+	LOCK_DRIVER,
+	LOCK_CUDA,
+	LOCK_CUDA_FREES,
+	LOCK_HOST_SMALL,
+	LOCK_HOST_SPACE,
+	LOCK_HOST_STREAMS,
+	LOCK_HOST_DEVICES,
+	LOCK_RANKS
+};
+
+/**
+ * struct lock - a mutex
+ * @mutex: it
+ * @rank: its place in the lock order
+ * @owner: stands for the thread that holds it; NULL: nobody does
+ */
+struct LOCK_ATTRIBUTE(capability("lock")) lock {
+	pthread_mutex_t mutex;
+#ifdef VPMM_DEBUG
+	enum lock_rank rank;
+	const void *_Atomic owner;
+#endif
+};
+
+#ifdef VPMM_DEBUG
+#define LOCK_INIT(rank) { PTHREAD_MUTEX_INITIALIZER, (rank), NULL }
+void lock_check_order(const struct lock *lock);
+void lock_note_acquired(struct lock *lock);
+void lock_note_released(struct lock *lock);
+void lock_check_held(const struct lock *lock);
+void lock_set_rank(struct lock *lock, enum lock_rank rank);
+#else
+#define LOCK_INIT(rank) { PTHREAD_MUTEX_INITIALIZER }
+static inline void lock_check_order(const struct lock *lock) { }
+static inline void lock_note_acquired(struct lock *lock) { }
+static inline void lock_note_released(struct lock *lock) { }
+static inline void lock_check_held(const struct lock *lock) { }
+static inline void lock_set_rank(struct lock *lock, enum lock_rank rank) { }
+#endif
+
+/**
+ * lock_init() - make a lock
+ * @lock: the lock
+ * @rank: its place in the lock order
+ *
+ * A static one starts with LOCK_INIT() instead.
+ */
+static inline void lock_init(struct lock *lock, enum lock_rank rank)
+{
+	pthread_mutex_init(&lock->mutex, NULL);
+	lock_set_rank(lock, rank);
+}
+
+/**
+ * lock_destroy() - end a lock
+ * @lock: the lock, which nobody holds
+ */
+static inline void lock_destroy(struct lock *lock)
+{
+	pthread_mutex_destroy(&lock->mutex);
+}
+
+/**
+ * lock_acquire() - wait until nobody has a lock, and have it
+ * @lock: the lock, which this thread does not hold, nor one that comes after it in the lock order
+ */
+static inline void lock_acquire(struct lock *lock) ACQUIRE(lock) NO_LOCK_ANALYSIS;
+static inline void lock_acquire(struct lock *lock)
+{
+	lock_check_order(lock);
+	pthread_mutex_lock(&lock->mutex);
+	lock_note_acquired(lock);
+}
+
+/**
+ * lock_release() - let others have a lock
+ * @lock: the lock, which this thread holds
+ */
+static inline void lock_release(struct lock *lock) RELEASE(lock) NO_LOCK_ANALYSIS;
+static inline void lock_release(struct lock *lock)
+{
+	lock_note_released(lock);
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+/**
+ * lock_wait() - wait for a condition, without the lock meanwhile
+ * @lock: the lock, which this thread holds
+ * @condition: the condition
+ */
+static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) REQUIRES(lock);
+static inline void lock_wait(struct lock *lock, pthread_cond_t *condition)
+{
+	lock_note_released(lock);
+	pthread_cond_wait(condition, &lock->mutex);
+	lock_note_acquired(lock);
+}
+
+/**
+ * lock_assert_held() - this thread holds a lock, or the caller is wrong
+ * @lock: the lock
+ *
+ * In a normal build nothing.
+ */
+static inline void lock_assert_held(const struct lock *lock) ASSERT_HELD(lock);
+static inline void lock_assert_held(const struct lock *lock)
+{
+	lock_check_held(lock);
+}
+
+/**
+ * lock_as_another() - do something that another thread could as well do
+ * @fn: does it
+ * @data: passed to it
+ *
+ * For work of the device that the host backend does on the thread that waits for it: a debug build judges the locks that
+ * it acquires by themselves.
+ */
+#ifdef VPMM_DEBUG
+void lock_as_another(void (*fn)(void *data), void *data);
+#else
+static inline void lock_as_another(void (*fn)(void *data), void *data)
+{
+	fn(data);
+}
+#endif
+
+#endif /* LOCK_H */
