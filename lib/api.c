@@ -7,14 +7,17 @@
 
 #include "calls/capture.h"
 #include "calls/check.h"
+#include "calls/clear.h"
 #include "calls/dump.h"
+#include "calls/free.h"
+#include "calls/malloc.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/query.h"
 #include "calls/retire.h"
-#include "calls/scrub.h"
 #include "calls/stats.h"
 #include "config.h"
+#include "core/cache-hot.h"
 #include "policy/trim.h"
 #include "util/cancel.h"
 #include "util/error.h"
@@ -64,9 +67,9 @@ static void end_making(void)
 
 static int pool_enter(struct vpmm_pool *pool)
 {
-	if (G_UNLIKELY(pool->generation != generation))
+	if (G_UNLIKELY(pool->core.generation != generation))
 		return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
-	return pool->backend->ops->enter(pool->backend);
+	return pool->core.backend->ops->enter(pool->core.backend);
 }
 
 /*
@@ -77,7 +80,7 @@ static void pool_lock(struct vpmm_pool *pool)
 {
 	int cancel = cancel_hold();
 
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&pool->core.lock);
 	pool->cancel = cancel;
 }
 
@@ -90,11 +93,11 @@ static int pool_part(struct vpmm_pool *pool, int err)
 	int cancel = pool->cancel;
 	GList *messages;
 
-	messages = log_take(&pool->log);
-	pthread_mutex_unlock(&pool->lock);
-	pool->backend->ops->leave(pool->backend);
+	messages = log_take(&pool->core.log);
+	pthread_mutex_unlock(&pool->core.lock);
+	pool->core.backend->ops->leave(pool->core.backend);
 	if (G_UNLIKELY(messages))
-		log_deliver(&pool->log, messages);
+		log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);
 	if (err)
 		errno = -err;
@@ -105,7 +108,7 @@ static int pool_part(struct vpmm_pool *pool, int err)
 static int pool_leave(struct vpmm_pool *pool, int err)
 {
 	if (err)
-		log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
+		log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	return pool_part(pool, err);
 }
 
@@ -115,11 +118,11 @@ static int pool_fail(struct vpmm_pool *pool, int err)
 	int cancel = cancel_hold();
 	GList *messages;
 
-	pthread_mutex_lock(&pool->lock);
-	log_add(&pool->log, VPMM_LOG_ERROR, "%s", error_get());
-	messages = log_take(&pool->log);
-	pthread_mutex_unlock(&pool->lock);
-	log_deliver(&pool->log, messages);
+	pthread_mutex_lock(&pool->core.lock);
+	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
+	messages = log_take(&pool->core.log);
+	pthread_mutex_unlock(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);
 	errno = -err;
 	return err;
@@ -151,8 +154,8 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	be->ops->leave(be);
 	if (err)
 		goto err_close;
-	(*pool)->generation = generation;
-	log_deliver(&(*pool)->log, log_take(&(*pool)->log));
+	(*pool)->core.generation = generation;
+	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
 	return 0;
 
 err_close:
@@ -189,11 +192,11 @@ static void announce_end(struct vpmm_pool *pool)
 	GList *messages;
 
 	pool->going = true;
-	pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&pool->core.lock);
 	pool_announce_end(pool);
-	messages = log_take(&pool->log);
-	pthread_mutex_unlock(&pool->lock);
-	log_deliver(&pool->log, messages);
+	messages = log_take(&pool->core.log);
+	pthread_mutex_unlock(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
 }
 
 void vpmm_pool_destroy(struct vpmm_pool *pool)
@@ -202,11 +205,11 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	int err, cancel;
 
 	/* A child that was forked has nothing to give back, and the driver does not work there. */
-	if (!pool || pool->generation != generation || pool->going)
+	if (!pool || pool->core.generation != generation || pool->going)
 		return;
 	cancel = cancel_hold();
 	announce_end(pool);
-	be = pool->backend;
+	be = pool->core.backend;
 	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
 	err = be->ops->enter(be);
 	pool_delete(pool);
@@ -238,19 +241,19 @@ static int default_create(struct vpmm_pool **pool, const char *call)
 	err = create(&made, NULL, call);
 	if (err)
 		goto out;
-	if (made->device >= DEFAULT_POOLS) {
-		err = error_set(-ENODEV, "device %d has no default pool: only the first %d have", made->device,
+	if (made->core.device >= DEFAULT_POOLS) {
+		err = error_set(-ENODEV, "device %d has no default pool: only the first %d have", made->core.device,
 				DEFAULT_POOLS);
 		goto err_destroy;
 	}
 	/* With "auto", one device may be a GPU and another not. Ordinals of two backends do not mix. */
-	if (defaults.ops && defaults.ops != made->backend->ops) {
+	if (defaults.ops && defaults.ops != made->core.backend->ops) {
 		err = error_set(-ENODEV, "device %d is of the %s backend, and the default pools are of the %s backend",
-				made->device, made->backend->ops->name, defaults.ops->name);
+				made->core.device, made->core.backend->ops->name, defaults.ops->name);
 		goto err_destroy;
 	}
-	g_atomic_pointer_set(&defaults.pools[made->device], made);
-	g_atomic_pointer_set(&defaults.ops, made->backend->ops);
+	g_atomic_pointer_set(&defaults.pools[made->core.device], made);
+	g_atomic_pointer_set(&defaults.ops, made->core.backend->ops);
 	*pool = made;
 	goto out;
 
@@ -326,7 +329,7 @@ static _Thread_local bool asking;
 /* Asks the program for memory, with no lock held, unless all of it would not do. Returns whether it gave any. */
 static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 {
-	const struct settings *settings = &pool->settings;
+	const struct settings *settings = &pool->core.settings;
 	struct error_kept kept;
 	bool given;
 
@@ -343,7 +346,7 @@ static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 /* Tells the program that there is none. */
 static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 {
-	const struct settings *settings = &pool->settings;
+	const struct settings *settings = &pool->core.settings;
 	struct error_kept kept;
 
 	if (!settings->exhausted || asking)
@@ -378,8 +381,8 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 /* Whether a cache may be asked at once: what may have to be entered first takes as long as the rest. */
 static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st *stream)
 {
-	return pool && pool->settings.cache && pool->backend->ops->roams && stream_is_created(stream) &&
-	       pool->generation == generation;
+	return pool && pool->core.settings.cache && pool->core.backend->ops->roams && stream_is_created(stream) &&
+	       pool->core.generation == generation;
 }
 
 /* Inline, as it is most of a call that a cache serves. */
@@ -391,7 +394,7 @@ static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, stru
 	int err, hit = 0;
 
 	if (G_LIKELY(near))
-		hit = cache_malloc(pool, &addr, size, stream, &id);
+		hit = cache_malloc(&pool->core, &addr, size, stream, &id);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
 		return 0;
@@ -399,11 +402,11 @@ static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, stru
 	err = call_enter(&pool, call);
 	if (err)
 		return err;
-	if (pool->settings.cache && (!near || hit < 0))
-		hit = cache_malloc(pool, &addr, size, stream, &id);
+	if (pool->core.settings.cache && (!near || hit < 0))
+		hit = cache_malloc(&pool->core, &addr, size, stream, &id);
 	if (G_LIKELY(hit > 0)) {
 		*ptr = (void *)(uintptr_t)addr;
-		pool->backend->ops->leave(pool->backend);
+		pool->core.backend->ops->leave(pool->core.backend);
 		return 0;
 	}
 	err = try_malloc(pool, &addr, size, stream, hit, id, call);
@@ -434,12 +437,12 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 	struct error_kept kept;
 	int err;
 
-	if (pool->settings.scrub == VPMM_SCRUB_ALWAYS)
+	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
 		return 0;
 	err = pool_enter(pool);
 	if (!err) {
 		err = scrub_zero(pool, (uintptr_t)ptr, size, stream);
-		pool->backend->ops->leave(pool->backend);
+		pool->core.backend->ops->leave(pool->core.backend);
 	} else {
 		error_keep(&kept);
 		if (vpmm_free(pool, ptr, stream))
@@ -481,16 +484,16 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (!ptr)
 		return 0;
 	if (G_LIKELY(near))
-		freed = cache_free(pool, (uintptr_t)ptr, stream);
+		freed = cache_free(&pool->core, (uintptr_t)ptr, stream);
 	if (G_LIKELY(freed > 0))
 		return 0;
 	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
-	if (pool->settings.cache && (!near || freed < 0))
-		freed = cache_free(pool, (uintptr_t)ptr, stream);
+	if (pool->core.settings.cache && (!near || freed < 0))
+		freed = cache_free(&pool->core, (uintptr_t)ptr, stream);
 	if (G_LIKELY(freed > 0)) {
-		pool->backend->ops->leave(pool->backend);
+		pool->core.backend->ops->leave(pool->core.backend);
 		return 0;
 	}
 	pool_lock(pool);
@@ -535,7 +538,7 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
 	err = call_begin(&pool, "vpmm_capture_id");
 	if (err)
 		return err;
-	err = pool->backend->ops->stream_capture(pool->backend, stream, &found);
+	err = pool->core.backend->ops->stream_capture(pool->core.backend, stream, &found);
 	if (!err)
 		*id = found;
 	return call_end(pool, "vpmm_capture_id", err);
@@ -598,7 +601,7 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	err = call_begin(&pool, "vpmm_pool_trim");
 	if (err)
 		return err;
-	err = trim_pool(pool, keep, released ? &bytes : NULL);
+	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);
 	if (!err && released)
 		*released = bytes;
 	return call_end(pool, "vpmm_pool_trim", err);

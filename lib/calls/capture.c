@@ -3,13 +3,17 @@
 #include <inttypes.h>
 
 #include "calls/capture.h"
+#include "calls/clear.h"
+#include "calls/enter.h"
 #include "calls/pool.h"
-#include "calls/scrub.h"
+#include "calls/serve.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/graph.h"
 #include "pending/users.h"
+#include "policy/policy.h"
 #include "util/error.h"
 
 /* A freed block serves a request that leaves no more than this part of it. */
@@ -41,7 +45,7 @@ static int compare_freed(gconstpointer a, gconstpointer b)
 /* What a capture has freed, of struct hold: by stream, size and address. */
 static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
 {
-	struct graph *graph = graph_get(pool, id);
+	struct graph *graph = graph_get(&pool->pending, id);
 
 	if (!graph->freed)
 		graph->freed = g_tree_new(compare_freed);
@@ -52,7 +56,7 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 {
 	int err;
 
-	err = pool->backend->ops->stream_capture(pool->backend, handle, id);
+	err = pool->core.backend->ops->stream_capture(pool->core.backend, handle, id);
 	if (err)
 		return err;
 	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
@@ -77,28 +81,29 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 	struct region *region = hold->region;
 	int err = 0;
 
-	if (pool->settings.scrub == VPMM_SCRUB_ALWAYS)
+	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
 		err = scrub_clear(pool, region->addr, region->size, hold->handle);
 	if (err)
 		return err;
 	g_tree_remove(capture_freed(pool, id), hold);
-	hold_drop(pool, hold);
+	hold_drop(&pool->pending, hold);
 	for (guint i = 0; i < hold->graphs->len; i++)
-		use_add_graph(pool, region->addr, g_array_index(hold->graphs, uint64_t, i));
+		use_add_graph(&pool->pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
 	hold_delete(hold);
 	cache_untake(region, true);
 	*addr = region->addr;
-	pool->counts.reuses++;
+	pool->core.counts.reuses++;
 	return 0;
 }
 
 static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
 			struct CUstream_st *handle)
 {
+	struct request request = { .size = bytes, .stream = stream, .handle = handle };
 	int err;
 
-	err = pool_malloc_regions(pool, addr, bytes, stream, handle);
-	if (!err && pool->settings.scrub)
+	err = serve_request(pool, pool->core.policy, &request, addr);
+	if (!err && pool->core.settings.scrub)
 		err = scrub_malloc(pool, *addr, stream, handle);
 	return err;
 }
@@ -106,9 +111,9 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, st
 /* Bytes that are taken from the regions: the driver's allocator would make what it serves a part of the graph itself. */
 static size_t capture_round(const struct vpmm_pool *pool, size_t size)
 {
-	size_t bytes = pool_round(pool, size);
+	size_t bytes = core_round(&pool->core, size);
 
-	return bytes ? bytes : pool_round(pool, pool->settings.page_size);
+	return bytes ? bytes : core_round(&pool->core, pool->core.settings.page_size);
 }
 
 int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
@@ -122,28 +127,28 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	err = capture_id(pool, handle, &id);
 	if (err)
 		return err;
-	if (pool->settings.page_size == SIZE_MAX)
+	if (pool->core.settings.page_size == SIZE_MAX)
 		return error_set(-ENOTSUP, "the stream is being captured, and the pool leaves every request to the "
 				 "driver");
 	if (size > SIZE_MAX / 4)
 		return error_set(-ENOMEM, "more than a device can address");
-	stream = stream_get_captured(&pool->streams, id);
-	pool_begin_central(pool, stream, handle);
+	stream = stream_get_captured(&pool->core.streams, id);
+	enter_stream(pool, stream, handle);
 	bytes = capture_round(pool, size);
 	hold = capture_find(pool, id, bytes, handle);
 	err = hold ? capture_reuse(pool, hold, id, addr) : capture_take(pool, addr, bytes, stream, handle);
 	if (err)
 		return err;
-	use_add_graph(pool, *addr, id);
-	use_set_home(pool, *addr, handle);
-	cache_share(live_find(pool, *addr), true);
-	pool->counts.mallocs++;
+	use_add_graph(&pool->pending, *addr, id);
+	use_set_home(&pool->pending, *addr, handle);
+	cache_share(live_find(&pool->core, *addr), true);
+	pool->core.counts.mallocs++;
 	return 0;
 }
 
 int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle)
 {
-	const struct use *use = use_find(pool, region ? region->addr : small->addr);
+	const struct use *use = use_find(&pool->pending, region ? region->addr : small->addr);
 	bool home = use_is_home(use, handle);
 	struct stream *stream;
 	struct hold *hold;
@@ -153,18 +158,18 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	err = capture_id(pool, handle, &id);
 	if (err)
 		return err;
-	stream = stream_get_captured(&pool->streams, id);
-	pool_begin_central(pool, stream, handle);
-	err = hold_new(pool, region, small, use, stream->id, id, &hold);
+	stream = stream_get_captured(&pool->core.streams, id);
+	enter_stream(pool, stream, handle);
+	err = hold_new(&pool->pending, region, small, use, stream->id, id, &hold);
 	if (err)
 		return err;
 	hold->handle = handle;
 	hold->thread = pthread_self();
-	hold_keep(pool, hold);
+	hold_keep(&pool->pending, hold);
 	/* What others are still at, outside of the graph or on a branch of it, is not behind the stream for that. */
 	if (region && home && region->stream == stream)
 		g_tree_insert(capture_freed(pool, id), hold, hold);
-	pool->counts.frees++;
+	pool->core.counts.frees++;
 	return 0;
 }
 
@@ -174,17 +179,17 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 	struct stream *stream;
 	int err;
 
-	err = stream_get(&pool->streams, handle, &stream);
+	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err)
 		return err;
-	pool_begin_central(pool, stream, handle);
-	if (use_has_graph(pool, id))
+	enter_stream(pool, stream, handle);
+	if (use_has_graph(&pool->pending, id))
 		err = stream_record(stream, handle, &event);
 	if (!err)
-		err = hold_retire_graph(pool, id, stream, handle);
+		err = hold_retire_graph(&pool->pending, id, stream, handle);
 	if (!err) {
-		use_retire_graph(pool, id, stream, event);
-		graph_forget(pool, id);
+		use_retire_graph(&pool->pending, id, stream, event);
+		graph_forget(&pool->pending, id);
 	}
 	event_unref(event);
 	return err;

@@ -2,15 +2,17 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "calls/cache-check.h"
 #include "calls/check.h"
 #include "calls/pool.h"
+#include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/users.h"
 #include "util/error.h"
 
 /* What a walk over all regions has seen, to be held against the indices and the sums. */
 struct census {
-	struct vpmm_pool *pool;
+	struct core *core;
 	const struct region_map *map;
 	size_t piece;
 	GHashTable *extents;
@@ -74,7 +76,7 @@ static int check_indices(struct census *census, const struct region *region)
 	case REGION_MALLOC:
 		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
 			return broken(region, "is allocated, and not in the table of allocations");
-		if (census->pool->settings.cache && !region->block && !region->lent)
+		if (census->core->settings.cache && !region->block && !region->lent)
 			return broken(region, "is allocated, and its stream's cache does not know it");
 		break;
 	case REGION_FREE:
@@ -137,12 +139,12 @@ static int check_mapped(struct census *census, const struct region *region)
 	if (region->chunk->lender)
 		return 0;
 	/* Holes are large; where one begins and ends tells enough. What is stray belongs to no extent. */
-	if (!mapped && (extent_place(&census->pool->extents, addr) || extent_place(&census->pool->extents, end - 1)))
+	if (!mapped && (extent_place(&census->core->extents, addr) || extent_place(&census->core->extents, end - 1)))
 		return broken(region, "is unmapped, and an extent has a place there");
 	if (!mapped || region->kind == REGION_ZOMBIE)
 		return 0;
 	while (addr < end) {
-		struct place *place = extent_place(&census->pool->extents, addr);
+		struct place *place = extent_place(&census->core->extents, addr);
 		struct shown *shown;
 		uint64_t stop;
 
@@ -165,7 +167,7 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 	int err;
 
 	/* Places are found by the number of their page. */
-	if (!chunk->lender && addr % census->pool->settings.page_size)
+	if (!chunk->lender && addr % census->core->settings.page_size)
 		return error_set(-EUCLEAN, "the chunk at 0x%" PRIx64 " does not begin with a page", addr);
 	for (const struct region *region = chunk->first; region; region = region->next) {
 		err = check_place(region, chunk, addr, census->piece);
@@ -229,7 +231,7 @@ static int check_sets(const struct census *census)
 	GHashTableIter iter;
 	int err;
 
-	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
+	g_hash_table_iter_init(&iter, census->core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
 		err = check_set(stream->free[census->map->set], &free_count);
 		if (err)
@@ -245,7 +247,7 @@ static int check_streams(const struct census *census)
 	GHashTableIter iter;
 	int err;
 
-	g_hash_table_iter_init(&iter, census->pool->streams.by_id);
+	g_hash_table_iter_init(&iter, census->core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
 		zombies += stream->zombies;
 		busy += !g_queue_is_empty(&stream->pending);
@@ -256,7 +258,7 @@ static int check_streams(const struct census *census)
 	if (!err)
 		err = expect(census->zombies, zombies, "zombies with pending events");
 	if (!err)
-		err = expect(busy, census->pool->streams.busy.length, "streams with pending events");
+		err = expect(busy, census->core->streams.busy.length, "streams with pending events");
 	return err;
 }
 
@@ -314,7 +316,7 @@ static int check_sums(const struct census *census)
 
 static int check_map(struct census *census, const struct region_map *map, size_t piece)
 {
-	struct census sums = { .pool = census->pool, .map = map, .piece = piece, .extents = census->extents };
+	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
 	int err = 0;
 
 	for (guint i = 0; i < map->chunks->len && !err; i++)
@@ -329,7 +331,7 @@ static int check_map(struct census *census, const struct region_map *map, size_t
 /* Each byte of an extent is allocated or free at one of its places, and only there. */
 static int check_extents(struct census *census)
 {
-	const struct extent_map *map = &census->pool->extents;
+	const struct extent_map *map = &census->core->extents;
 	uint64_t whole = 0, stuck = 0, bytes = 0, places = 0;
 	int err;
 
@@ -360,39 +362,40 @@ static int check_extents(struct census *census)
 	return err;
 }
 
-static int check_small(const struct vpmm_pool *pool)
+static int check_small(const struct core *core)
 {
 	uint64_t bytes = 0;
 	struct small *small;
 	GHashTableIter iter;
 	int err;
 
-	g_hash_table_iter_init(&iter, pool->small);
+	g_hash_table_iter_init(&iter, core->small);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&small))
 		bytes += small->size;
-	err = expect(bytes, pool->small_live, "bytes of small allocations");
-	return err ? err : expect(bytes, pool->extents.apart, "bytes of small allocations that count for the limit");
+	err = expect(bytes, core->small_live, "bytes of small allocations");
+	return err ? err : expect(bytes, core->extents.apart, "bytes of small allocations that count for the limit");
 }
 
 int check_pool(struct vpmm_pool *pool)
 {
-	struct census census = { .pool = pool };
+	struct core *core = &pool->core;
+	struct census census = { .core = core };
 	int err;
 
 	census.extents = g_hash_table_new_full(NULL, NULL, NULL, g_free);
-	err = check_map(&census, &pool->regions, pool->settings.paged ? pool->settings.page_size : POOL_PIECE);
+	err = check_map(&census, &core->regions, core->piece);
 	if (!err)
-		err = check_map(&census, &pool->spans, POOL_PIECE);
+		err = check_map(&census, &core->spans, CORE_PIECE);
 	if (!err)
 		err = check_extents(&census);
 	if (!err)
 		err = check_streams(&census);
 	if (!err)
-		err = check_small(pool);
+		err = check_small(core);
 	if (!err)
-		err = hold_check(pool);
+		err = hold_check(&pool->pending);
 	if (!err)
-		err = use_check(pool);
+		err = use_check(&pool->pending);
 	if (!err)
 		err = cache_check(pool);
 	g_hash_table_destroy(census.extents);

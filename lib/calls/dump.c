@@ -5,32 +5,8 @@
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/allocation.h"
-
-static const char *region_sign(const struct region *region)
-{
-	switch (region->kind) {
-	case REGION_MALLOC:
-		if (cache_holds(region))
-			return "-";
-		return region->id == region->chunk->map->newest ? "+" : "";
-	case REGION_FREE:
-		return region->fresh ? "#" : "-";
-	case REGION_ZOMBIE:
-		return "~";
-	default:
-		return "*";
-	}
-}
-
-char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk)
-{
-	GString *line = g_string_new(NULL);
-
-	for (const struct region *region = chunk->first; region; region = region->next)
-		g_string_append_printf(line, "[%s%.10g]", region_sign(region),
-				       (double)region->size / (double)pool->settings.page_size);
-	return g_string_free(line, FALSE);
-}
+#include "core/layout.h"
+#include "pending/flush.h"
 
 static void dump_stats(const struct vpmm_stats *stats, GString *out)
 {
@@ -70,7 +46,8 @@ static void dump_region(const struct region *region, GString *out)
 
 	bool cached = cache_holds(region);
 
-	g_string_append_printf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size, kinds[cached ? REGION_FREE : region->kind]);
+	g_string_append_printf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size,
+			       kinds[cached ? REGION_FREE : region->kind]);
 	if (region->stream)
 		g_string_append_printf(out, " stream %" PRIu64 " %s", region->stream->id,
 			cached || event_pending(region->event) ? "pending" : "passed");
@@ -81,7 +58,7 @@ static void dump_region(const struct region *region, GString *out)
 
 static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, GString *out)
 {
-	char *layout = dump_layout(pool, chunk);
+	char *layout = layout_line(&pool->core, chunk);
 
 	g_string_append_printf(out, "chunk 0x%" PRIx64 ": %s\n", chunk->addr, layout);
 	g_free(layout);
@@ -92,14 +69,14 @@ static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, 
 /* Frees for the maps what the caches can let go of; the most recent malloc stays that. */
 static void dump_prepare(struct vpmm_pool *pool)
 {
-	uint64_t newest = pool->regions.newest;
+	uint64_t newest = pool->core.regions.newest;
 	struct region *last = NULL;
 	uint64_t addr;
 	bool served;
 
-	last = cache_last(pool, &served);
-	for (guint i = 0; i < pool->regions.chunks->len && !served && !last; i++) {
-		struct chunk *chunk = pool->regions.chunks->pdata[i];
+	last = cache_last(&pool->core, &served);
+	for (guint i = 0; i < pool->core.regions.chunks->len && !served && !last; i++) {
+		struct chunk *chunk = pool->core.regions.chunks->pdata[i];
 
 		for (struct region *region = chunk->first; region && !last; region = region->next)
 			last = region->kind == REGION_MALLOC && !region->lent && region->id == newest ? region :
@@ -107,11 +84,11 @@ static void dump_prepare(struct vpmm_pool *pool)
 	}
 	addr = last ? last->addr : 0;
 	/* Its stream may free it meanwhile; then it is none, and the region may be gone. */
-	cache_flush_all(pool);
-	last = addr ? live_find(pool, addr) : NULL;
+	cache_flush_all(&pool->core);
+	last = addr ? live_find(&pool->core, addr) : NULL;
 	if (last || served) {
-		pool->regions.newest++;
-		pool->spans.newest++;
+		pool->core.regions.newest++;
+		pool->core.spans.newest++;
 	}
 	if (last)
 		last->id = last->chunk->map->newest;
@@ -123,19 +100,19 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	GString *out;
 	int err;
 
-	if (pool->settings.cache)
+	if (pool->core.settings.cache)
 		dump_prepare(pool);
 	err = stats_get(pool, &stats);
 	if (err)
 		return err;
 	out = g_string_new(NULL);
-	g_string_append_printf(out, "backend: %s\npage_size: %zu\n", pool->backend->ops->name,
-			       pool->settings.page_size);
+	g_string_append_printf(out, "backend: %s\npage_size: %zu\n", pool->core.backend->ops->name,
+			       pool->core.settings.page_size);
 	dump_stats(&stats, out);
-	for (guint i = 0; i < pool->regions.chunks->len; i++)
-		dump_chunk(pool, pool->regions.chunks->pdata[i], out);
-	for (guint i = 0; i < pool->spans.chunks->len; i++)
-		dump_chunk(pool, pool->spans.chunks->pdata[i], out);
+	for (guint i = 0; i < pool->core.regions.chunks->len; i++)
+		dump_chunk(pool, pool->core.regions.chunks->pdata[i], out);
+	for (guint i = 0; i < pool->core.spans.chunks->len; i++)
+		dump_chunk(pool, pool->core.spans.chunks->pdata[i], out);
 	*text = out;
 	return 0;
 }

@@ -9,15 +9,6 @@ struct chunk;
 struct vpmm_pool;
 
 /**
- * dump_layout() - the regions of a chunk
- * @pool: the pool; its lock is held
- * @chunk: the chunk
- *
- * Return: a line without newline, for g_free().
- */
-char *dump_layout(const struct vpmm_pool *pool, const struct chunk *chunk);
-
-/**
  * dump_pool() - the statistics and every region of every chunk
  * @pool: the pool; its lock is held, its backend entered
  * @text: receives the dump

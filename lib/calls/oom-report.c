@@ -6,7 +6,9 @@
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/query.h"
+#include "core/account.h"
 #include "core/cache.h"
+#include "pending/flush.h"
 #include "util/amount.h"
 #include "util/error.h"
 
@@ -14,14 +16,14 @@
 #define STREAMS_NAMED 3
 
 /* What is free after work that a stream has not done yet, as far as it is known. */
-struct pending {
+struct awaited {
 	uint64_t id;
 	uint64_t bytes;
 };
 
-static uint64_t pending_of(struct vpmm_pool *pool, const struct stream *stream)
+static uint64_t awaited_of(struct vpmm_pool *pool, const struct stream *stream)
 {
-	const struct region_map *const maps[] = { &pool->regions, &pool->spans };
+	const struct region_map *const maps[] = { &pool->core.regions, &pool->core.spans };
 	uint64_t bytes = cache_withheld(stream->cache);
 
 	for (size_t i = 0; i < G_N_ELEMENTS(maps); i++) {
@@ -36,35 +38,35 @@ static uint64_t pending_of(struct vpmm_pool *pool, const struct stream *stream)
 	return bytes;
 }
 
-static int compare_pending(const void *a, const void *b)
+static int compare_awaited(const void *a, const void *b)
 {
-	const struct pending *x = a, *y = b;
+	const struct awaited *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void say_pending(struct vpmm_pool *pool, GString *text)
+static void say_awaited(struct vpmm_pool *pool, GString *text)
 {
-	GArray *all = g_array_new(FALSE, FALSE, sizeof(struct pending));
+	GArray *all = g_array_new(FALSE, FALSE, sizeof(struct awaited));
 	GHashTableIter iter;
 	gpointer value;
 
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct stream *stream = value;
-		struct pending pending = { .id = stream->id, .bytes = pending_of(pool, stream) };
+		struct awaited awaited = { .id = stream->id, .bytes = awaited_of(pool, stream) };
 
-		if (pending.bytes)
-			g_array_append_val(all, pending);
+		if (awaited.bytes)
+			g_array_append_val(all, awaited);
 	}
-	g_array_sort(all, compare_pending);
+	g_array_sort(all, compare_awaited);
 	for (guint i = 0; i < MIN(all->len, STREAMS_NAMED); i++) {
-		const struct pending *pending = &g_array_index(all, struct pending, i);
+		const struct awaited *awaited = &g_array_index(all, struct awaited, i);
 
 		g_string_append_printf(text, "%s%s on stream %" PRIu64, i ? ", " : "let pending work finish (",
-				       amount(pending->bytes).text, pending->id);
+				       amount(awaited->bytes).text, awaited->id);
 	}
 	if (all->len > STREAMS_NAMED)
 		g_string_append_printf(text, " and some on %u others", all->len - STREAMS_NAMED);
@@ -94,22 +96,22 @@ static enum lack lack_of(const char *reason)
 static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, struct CUstream_st *handle)
 {
 	uint64_t small, peak, ours, used, others, id;
-	struct backend *be = pool->backend;
+	struct backend *be = pool->core.backend;
 	struct backend_info info;
 	struct stream *stream;
 
 	if (be->ops->info(be, &info) || be->ops->small_held(be, &small, &peak))
 		return 0;
-	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->streams, id);
+	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->core.streams, id);
 	/* Where it is not memory that is missing, nobody knows how much could be mapped. */
 	if (stream && (lack == LACK_MEMORY || lack == LACK_LIMIT))
 		g_string_append_printf(text, "; the largest block to be had is %s",
 				       amount(query_largest(pool, stream, MIN(info.memory_free,
-									      extent_room(&pool->extents)))).text);
+									      extent_room(&pool->core.extents)))).text);
 	if (small)
 		g_string_append_printf(text, "; the driver's allocator holds %s for requests below a page, of which %s "
-				       "are live", amount(small).text, amount(pool->small_live).text);
-	ours = pool->extents.held + small;
+				       "are live", amount(small).text, amount(pool->core.small_live).text);
+	ours = pool->core.extents.held + small;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);
@@ -121,16 +123,16 @@ static bool is_more_than_all(struct vpmm_pool *pool, size_t size)
 {
 	struct backend_info info;
 
-	return !pool->backend->ops->info(pool->backend, &info) && size > info.memory_total;
+	return !pool->core.backend->ops->info(pool->core.backend, &info) && size > info.memory_total;
 }
 
 /* What helps here, the cheapest first. */
 static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others)
 {
-	say_pending(pool, text);
-	if (pool->held_bytes)
+	say_awaited(pool, text);
+	if (pool->pending.held_bytes)
 		g_string_append_printf(text, "retire graphs and streams that freed memory is held for (%s); ",
-				       amount(pool->held_bytes).text);
+				       amount(pool->pending.held_bytes).text);
 	if (lack == LACK_MEMORY && others)
 		g_string_append(text, "have other pools and processes give memory back (vpmm_pool_trim, "
 				"VPMM_KEEP=none, VPMM_LIMIT); ");
@@ -138,10 +140,11 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 		g_string_append(text, "raise the limit (VPMM_LIMIT); ");
 	if (lack == LACK_MAPPINGS)
 		g_string_append(text, "let extents be larger (VPMM_EXTENT_MAX), so that they take fewer mappings; ");
-	else if (pool->extents.stuck_bytes)
+	else if (pool->core.extents.stuck_bytes)
 		g_string_append_printf(text, "let extents be smaller (VPMM_EXTENT_MAX), as %s free are stuck beside "
-				       "something live; ", amount(pool->extents.stuck_bytes).text);
-	g_string_append(text, live || pool->small_live ? "free some of what is live, or ask for less" : "ask for less");
+				       "something live; ", amount(pool->core.extents.stuck_bytes).text);
+	g_string_append(text, live || pool->core.small_live ? "free some of what is live, or ask for less" :
+			"ask for less");
 }
 
 int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle)
@@ -151,10 +154,10 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 	struct cache_sums cached;
 	uint64_t live, others;
 
-	cache_sum(pool, &cached);
-	live = pool_live(pool) - cached.bytes;
+	cache_sum(&pool->core, &cached);
+	live = core_live(&pool->core) - cached.bytes;
 	g_string_append_printf(text, "; the pool has %s live and %s free", amount(live).text,
-			       amount(pool_mapped(pool) - live).text);
+			       amount(core_mapped(&pool->core) - live).text);
 	others = say_room(pool, text, lack, handle);
 	g_string_append(text, "\ntry this: ");
 	if (is_more_than_all(pool, size))

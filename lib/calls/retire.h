@@ -16,14 +16,4 @@ struct vpmm_pool;
  */
 int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle);
 
-/**
- * retire_idle() - forget the streams that nothing belongs to any more, when many have come since it was last done
- * @pool: the pool, its backend entered
- * @stream: one that stays
- *
- * A stream that was destroyed without a word goes like one that has long been idle: nothing tells them apart. One that
- * calls again is met again.
- */
-void retire_idle(struct vpmm_pool *pool, const struct stream *stream);
-
 #endif /* RETIRE_H */

@@ -8,12 +8,6 @@ struct vpmm_pool;
 struct vpmm_stats;
 
 /**
- * stats_note_peaks() - keep the peaks of device memory, after some was taken
- * @pool: the pool; its lock is held, its backend entered
- */
-void stats_note_peaks(struct vpmm_pool *pool);
-
-/**
  * stats_get() - fill in the statistics
  * @pool: the pool; its lock is held, its backend entered
  * @stats: receives them, all but its size

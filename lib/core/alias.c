@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/pool.h"
 #include "core/alias.h"
+#include "core/core.h"
 #include "core/wait-set.h"
 
-bool alias_order(struct vpmm_pool *pool, const struct extent *extent, size_t from, size_t to, struct order *order)
+bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	for (const struct place *place = extent->places; place; place = place->next) {
-		struct region *region = region_at(&pool->regions, place->addr + from);
+		struct region *region = region_at(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
 		if (!region)
@@ -22,9 +22,9 @@ bool alias_order(struct vpmm_pool *pool, const struct extent *extent, size_t fro
 }
 
 /* Whether a range within one place is free there as it is. */
-static bool is_free_here(struct vpmm_pool *pool, uint64_t addr, uint64_t end, struct order *order)
+static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
 {
-	struct region *region = region_at(&pool->regions, addr);
+	struct region *region = region_at(&core->regions, addr);
 
 	if (!region)
 		return false;
@@ -36,13 +36,13 @@ static bool is_free_here(struct vpmm_pool *pool, uint64_t addr, uint64_t end, st
 	return true;
 }
 
-bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct order *order)
+bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
-	uint64_t stamp = ++pool->extents.stamp;
+	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct place *place = extent_place(&pool->extents, addr);
+		struct place *place = extent_place(&core->extents, addr);
 		struct extent *extent = place ? place->extent : NULL;
 		uint64_t stop;
 
@@ -51,8 +51,8 @@ bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct or
 			return false;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		if (!is_free_here(pool, addr, stop, order) &&
-		    !alias_order(pool, extent, addr - place->addr, stop - place->addr, order))
+		if (!is_free_here(core, addr, stop, order) &&
+		    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
 			return false;
 		addr = stop;
 	}
@@ -60,10 +60,10 @@ bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct or
 }
 
 /* What is free of some bytes of an extent at one place becomes free at another. */
-static void move_free(struct vpmm_pool *pool, const struct place *place, const struct place *to, size_t from,
+static void move_free(struct core *core, const struct place *place, const struct place *to, size_t from,
 		      size_t until)
 {
-	struct region_map *regions = &pool->regions;
+	struct region_map *regions = &core->regions;
 	uint64_t addr = place->addr + from, end = place->addr + until;
 
 	while (addr < end) {
@@ -84,7 +84,7 @@ static void move_free(struct vpmm_pool *pool, const struct place *place, const s
 	}
 }
 
-static void claim_part(struct vpmm_pool *pool, const struct place *place, size_t from, size_t until)
+static void claim_part(struct core *core, const struct place *place, size_t from, size_t until)
 {
 	struct extent *extent = place->extent;
 
@@ -94,57 +94,57 @@ static void claim_part(struct vpmm_pool *pool, const struct place *place, size_t
 	}
 	for (const struct place *other = extent->places; other; other = other->next) {
 		if (other != place)
-			move_free(pool, other, place, from, until);
+			move_free(core, other, place, from, until);
 	}
 	extent->split = extent->live;
 }
 
-void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size)
+void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct place *place = extent_place_mapped(&pool->extents, addr);
+		struct place *place = extent_place_mapped(&core->extents, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
-		struct region *region = region_at(&pool->regions, addr);
+		struct region *region = region_at(&core->regions, addr);
 
 		if (region->kind != REGION_FREE || region->addr + region->size < stop)
-			claim_part(pool, place, addr - place->addr, stop - place->addr);
+			claim_part(core, place, addr - place->addr, stop - place->addr);
 		addr = stop;
 	}
 }
 
-void alias_unify(struct vpmm_pool *pool, uint64_t addr, size_t size)
+void alias_unify(struct core *core, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
 	while (addr < end) {
-		struct place *place = extent_place_mapped(&pool->extents, addr);
+		struct place *place = extent_place_mapped(&core->extents, addr);
 
 		if (place->extent->split && !place->extent->live)
-			claim_part(pool, place, 0, place->extent->size);
+			claim_part(core, place, 0, place->extent->size);
 		addr = place->addr + place->extent->size;
 	}
 }
 
 /* Nothing is allocated or free at a place, and nobody works through it any more. */
-static bool place_is_dead(struct vpmm_pool *pool, const struct place *place)
+static bool place_is_dead(struct core *core, const struct place *place)
 {
-	const struct region *region = region_at(&pool->regions, place->addr);
+	const struct region *region = region_at(&core->regions, place->addr);
 
 	return region && region->kind == REGION_ZOMBIE && !region->event &&
 	       place->addr + place->extent->size <= region->addr + region->size;
 }
 
-int alias_trim(struct vpmm_pool *pool)
+int alias_trim(struct core *core)
 {
 	GList *link;
 	int err;
 
-	err = stream_poll_busy(&pool->streams, true);
+	err = stream_poll_busy(&core->streams, true);
 	if (err)
 		return err;
-	for (link = pool->extents.all.head; link; link = link->next) {
+	for (link = core->extents.all.head; link; link = link->next) {
 		struct extent *extent = link->data;
 		struct place *place, *next;
 
@@ -152,13 +152,41 @@ int alias_trim(struct vpmm_pool *pool)
 			uint64_t addr = place->addr;
 
 			next = place->next;
-			if (!extent->counts || !place_is_dead(pool, place))
+			if (!extent->counts || !place_is_dead(core, place))
 				continue;
-			err = extent_unmap(&pool->extents, addr, extent->size, NULL);
+			err = extent_unmap(&core->extents, addr, extent->size, NULL);
 			if (err)
 				return err;
-			region_set_unmapped(&pool->regions, region_isolate(&pool->regions, addr, extent->size));
+			region_set_unmapped(&core->regions, region_isolate(&core->regions, addr, extent->size));
 		}
 	}
 	return 0;
+}
+
+static int reap(struct core *core, struct region_map *regions)
+{
+	int err;
+
+	while (regions->dead.head) {
+		struct region *region = regions->dead.head->data;
+
+		err = extent_unmap(&core->extents, region->addr, region->size,
+				   region->event ? region->event->handle : NULL);
+		if (err)
+			return err;
+		region_set_unmapped(regions, region);
+	}
+	return 0;
+}
+
+int zombie_reap(struct core *core)
+{
+	struct region_map *regions = &core->regions;
+	int err = 0;
+
+	if (!regions->keeps && regions->bytes[REGION_ZOMBIE])
+		err = stream_poll_busy(&core->streams, true);
+	if (!err)
+		err = reap(core, regions);
+	return err ? err : reap(core, &core->spans);
 }

@@ -12,11 +12,11 @@
 
 struct extent;
 struct order;
-struct vpmm_pool;
+struct core;
 
 /**
  * alias_order() - what a stream has to come after before it may have a part of an extent
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @extent: the extent
  * @from: where the part starts in it
  * @to: where it ends
@@ -24,41 +24,51 @@ struct vpmm_pool;
  *
  * Return: whether nothing of the part is allocated, at any of the extent's places.
  */
-bool alias_order(struct vpmm_pool *pool, const struct extent *extent, size_t from, size_t to, struct order *order);
+bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order);
 
 /**
  * alias_reaches() - whether all of a range is free, or can become free there
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where it starts
  * @size: bytes
  * @order: receives what a stream has to come after
  */
-bool alias_reaches(struct vpmm_pool *pool, uint64_t addr, size_t size, struct order *order);
+bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
 
 /**
  * alias_claim() - let all of a range be free there
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where it starts
  * @size: bytes; alias_reaches() holds
  */
-void alias_claim(struct vpmm_pool *pool, uint64_t addr, size_t size);
+void alias_claim(struct core *core, uint64_t addr, size_t size);
 
 /**
  * alias_unify() - let extents that nothing is allocated of be free at one place only
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where a range starts that was freed; of extents that lie in it the place there counts
  * @size: bytes
  */
-void alias_unify(struct vpmm_pool *pool, uint64_t addr, size_t size);
+void alias_unify(struct core *core, uint64_t addr, size_t size);
 
 /**
  * alias_trim() - unmap the places where nothing is allocated or free any more
- * @pool: the pool; its lock is held, its backend entered
+ * @core: the pool's core; its lock is held, its backend entered
  *
  * Those whose events have not passed stay. What was decided before may not be had any longer.
  *
  * Return: 0, or what the backend's unmap returns.
  */
-int alias_trim(struct vpmm_pool *pool);
+int alias_trim(struct core *core);
+
+/**
+ * zombie_reap() - unmap the zombies whose events have passed
+ * @core: the pool's core; its lock is held, its backend entered
+ *
+ * Waits for none.
+ *
+ * Return: 0, or as the backend's event_query and unmap; the rest stays as it is then.
+ */
+int zombie_reap(struct core *core);
 
 #endif /* ALIAS_H */

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/pool.h"
 #include "core/alias.h"
 #include "core/allocation.h"
-#include "policy/span.h"
+#include "core/core.h"
+#include "core/loan.h"
 
-struct region *live_find(struct vpmm_pool *pool, uint64_t addr)
+struct region *live_find(struct core *core, uint64_t addr)
 {
-	struct region *region = region_find_malloc(&pool->spans, addr);
+	struct region *region = region_find_malloc(&core->spans, addr);
 
 	if (!region)
-		region = region_find_malloc(&pool->regions, addr);
+		region = region_find_malloc(&core->regions, addr);
 	return region && !region->lent && !region->held ? region : NULL;
 }
 
 /* Whether it keeps extents from moving. Pages that are allocated are not free, and that is all; spans do not move. */
-static bool is_packed(const struct vpmm_pool *pool, const struct region *region)
+static bool is_packed(const struct core *core, const struct region *region)
 {
-	return region->chunk->map == &pool->regions && !pool->settings.paged;
+	return region->chunk->map == &core->regions && core->regions.keeps;
 }
 
 /* Whether it is small, and has what large requests could have: what spans have borrowed, or did not get. */
-static bool is_lent(const struct vpmm_pool *pool, const struct region *region)
+static bool is_lent(const struct core *core, const struct region *region)
 {
-	return region->size < pool_small_size(pool) && (is_packed(pool, region) || region->chunk->lender);
+	return region->size < core_small_size(core) && (is_packed(core, region) || region->chunk->lender);
 }
 
-void live_enter(struct vpmm_pool *pool, struct region *region)
+void live_enter(struct core *core, struct region *region)
 {
-	if (is_packed(pool, region)) {
-		extent_add_live(&pool->extents, region->addr, region->size);
-		memo_enter(&pool->memo, region->addr, region->size);
+	if (is_packed(core, region)) {
+		extent_add_live(&core->extents, region->addr, region->size);
+		memo_enter(&core->memo, region->addr, region->size);
 	}
-	if (pool->settings.cache)
-		cache_add(region, is_lent(pool, region));
+	if (core->settings.cache)
+		cache_add(region, is_lent(core, region));
 	else
-		pool->peak_live = pool->peak_asked = MAX(pool->peak_live, pool_live(pool));
+		core->peak_live = core->peak_asked = MAX(core->peak_live, core_live(core));
 }
 
-void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct event *event)
+void live_leave(struct core *core, struct region *region, struct stream *stream, struct event *event)
 {
-	bool packed = is_packed(pool, region), split = false;
+	bool packed = is_packed(core, region), split = false;
 	uint64_t addr = region->addr;
 	size_t size = region->size;
 
 	if (packed) {
-		memo_leave(&pool->memo, addr, size);
-		split = extent_sub_live(&pool->extents, addr, size);
+		memo_leave(&core->memo, addr, size);
+		split = extent_sub_live(&core->extents, addr, size);
 	}
 	region = region_set_free(region->chunk->map, region, stream, event);
 	/* What makes an extent whole is to be free at one place with the rest of it, where it makes a larger region. */
 	if (split)
-		alias_unify(pool, addr, size);
+		alias_unify(core, addr, size);
 	else
-		span_return(pool, region);
+		loan_return(core, region);
 }

@@ -8,31 +8,31 @@
 struct event;
 struct region;
 struct stream;
-struct vpmm_pool;
+struct core;
 
 /**
  * live_find() - the allocation at an address, of whichever size
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: exactly where it starts
  *
  * Return: the region, or NULL.
  */
-struct region *live_find(struct vpmm_pool *pool, uint64_t addr);
+struct region *live_find(struct core *core, uint64_t addr);
 
 /**
  * live_enter() - a region is allocated now
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @region: the region
  */
-void live_enter(struct vpmm_pool *pool, struct region *region);
+void live_enter(struct core *core, struct region *region);
 
 /**
  * live_leave() - it no longer is
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @region: the region, which becomes free and may be one with its neighbours afterwards
  * @stream: the stream that has freed it
  * @event: the point in the stream after which it is free
  */
-void live_leave(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct event *event);
+void live_leave(struct core *core, struct region *region, struct stream *stream, struct event *event);
 
 #endif /* ALLOCATION_H */

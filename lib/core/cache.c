@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The hot path: what a stream's malloc and free do with its cache, and what the cache is made of. */
+/* What a cache is made of, and the state of its blocks. */
 #include <stdatomic.h>
 #include <string.h>
 #include <glib.h>
 
-#include "calls/pool.h"
+#include "backend/backend.h"
 #include "core/cache.h"
+#include "core/region.h"
+#include "core/stream.h"
+#include "util/error.h"
 
 /* Bins that have no block are kept while there are no more than this. */
 #define BINS_KEPT 1024
@@ -110,75 +113,6 @@ void cache_delete(struct cache *cache, struct backend *be)
 	g_aligned_free(cache);
 }
 
-void cache_remember(struct vpmm_pool *pool, struct stream *stream)
-{
-	struct cache *_Atomic *known = &pool->known[stream->id % CACHE_KNOWN];
-
-	/* All threads read it, so it is written to as seldom as possible. */
-	if (atomic_load_explicit(known, memory_order_relaxed) != stream->cache)
-		atomic_store_explicit(known, stream->cache, memory_order_release);
-}
-
-/* Locks a cache if it is that of a stream. */
-static bool cache_lock_known(struct cache *cache, uint64_t id)
-{
-	if (!cache)
-		return false;
-	pthread_mutex_lock(&cache->lock);
-	if (G_LIKELY(cache->id == id))
-		return true;
-	pthread_mutex_unlock(&cache->lock);
-	return false;
-}
-
-static struct cache *cache_look_up(struct vpmm_pool *pool, uint64_t id)
-{
-	struct cache *cache = NULL;
-	struct stream *stream;
-
-	/* Without the lock, another thread may forget the stream; its cache stays. */
-	pthread_mutex_lock(&pool->lock);
-	stream = stream_find(&pool->streams, id);
-	if (stream) {
-		cache_remember(pool, stream);
-		cache = stream->cache;
-	}
-	pthread_mutex_unlock(&pool->lock);
-	return cache;
-}
-
-/*
- * Locks the cache of a stream; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
- * central call meets it, and lets the pool know.
- */
-static int cache_lock(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
-{
-	struct backend *be = pool->backend;
-	int err;
-
-	err = be->ops->stream_id(be, handle, id);
-	if (G_UNLIKELY(err))
-		return err;
-	*cache = atomic_load_explicit(&pool->known[*id % CACHE_KNOWN], memory_order_acquire);
-	if (G_LIKELY(cache_lock_known(*cache, *id)))
-		return 0;
-	*cache = cache_look_up(pool, *id);
-	if (!cache_lock_known(*cache, *id))
-		*cache = NULL;
-	return 0;
-}
-
-/* What central calls have done so far makes a period of its own of what follows. */
-static void enter_period(struct cache *cache, struct vpmm_pool *pool)
-{
-	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
-
-	if (cache->central == central)
-		return;
-	cache->central = central;
-	cache->lowest = cache->bytes;
-}
-
 unsigned int cache_class(size_t size)
 {
 	unsigned int log;
@@ -187,35 +121,6 @@ unsigned int cache_class(size_t size)
 		return 0;
 	log = 63 - (unsigned int)__builtin_clzll(size);
 	return MIN((log - CLASSES_LOG) * 4 + (size >> (log - 2) & 3), CACHE_CLASSES - 1);
-}
-
-int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
-{
-	struct cache *cache;
-	struct block *block;
-	struct bin *bin;
-	int err;
-
-	size = pool_round(pool, size);
-	if (!size)
-		return 0;
-	err = cache_lock(pool, handle, id, &cache);
-	if (G_UNLIKELY(err || !cache))
-		return err;
-	bin = table_find(&cache->bins, size);
-	block = bin ? bin->top : NULL;
-	if (block) {
-		enter_period(cache, pool);
-		bin->top = block->next;
-		block->state = BLOCK_LIVE;
-		cache->last = block;
-		cache_uncount(cache, block);
-		cache->mallocs++;
-		cache->served = atomic_load_explicit(&pool->pressure, memory_order_relaxed) + 1;
-		*addr = block->addr;
-	}
-	pthread_mutex_unlock(&cache->lock);
-	return block ? 1 : 0;
 }
 
 int cache_mark(struct cache *cache, struct CUstream_st *handle)
@@ -253,106 +158,6 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle)
 		block->freed = before;
 	pthread_mutex_unlock(&cache->lock);
 	return err;
-}
-
-/* Nobody in the pool has been short of memory lately. */
-static bool is_calm(struct cache *cache, struct vpmm_pool *pool)
-{
-	uint64_t pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
-
-	if (cache->pressure != pressure) {
-		cache->pressure = pressure;
-		cache->nervous = CACHE_NERVOUS;
-	}
-	if (!cache->nervous)
-		return true;
-	cache->nervous--;
-	return false;
-}
-
-/*
- * Whether so many more bytes may be unmarked once a block is freed. There may be more as long as there is nobody to keep
- * them from; but a stream that has nothing else may be about to go, and others to come. Who is alone is asked last, as
- * other threads write there.
- */
-static bool may_be_unmarked(const struct cache *cache, uint64_t more)
-{
-	const struct stream *stream = cache->stream;
-	uint64_t bytes = cache->unmarked + more;
-
-	if (G_LIKELY(bytes <= cache->limit))
-		return true;
-	if (bytes > CACHE_SOLE_SHARES * cache->limit || cache->blocks.used == cache->count + 1)
-		return false;
-	return atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
-}
-
-/* A free with a record, or, where that will do, without. */
-static int note_free(struct cache *cache, struct vpmm_pool *pool, struct block *block, struct CUstream_st *handle)
-{
-	uint64_t before = block->freed;
-	uint64_t more = before > cache->marked ? 0 : block->bin->size;
-	bool calm = is_calm(cache, pool);
-	int err;
-
-	block->freed = ++cache->freed;
-	if (cache->legacy || (calm && may_be_unmarked(cache, more))) {
-		cache->unmarked += more;
-		cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
-		return 0;
-	}
-	err = cache_mark(cache, handle);
-	if (err)
-		block->freed = before;
-	return err;
-}
-
-static void bin_list(struct cache *cache, struct bin *bin)
-{
-	bin->link = &cache->listed[bin->class];
-	bin->next = *bin->link;
-	if (bin->next)
-		bin->next->link = &bin->next;
-	*bin->link = bin;
-	cache->classes[bin->class / 64] |= UINT64_C(1) << bin->class % 64;
-}
-
-static void bin_push(struct cache *cache, struct block *block)
-{
-	block->state = BLOCK_CACHED;
-	block->next = block->bin->top;
-	block->bin->top = block;
-	if (!block->bin->link)
-		bin_list(cache, block->bin);
-	cache->last = NULL;
-	cache->count++;
-	cache->lent += block->lent;
-	cache->bytes += block->bin->size;
-	cache->frees++;
-}
-
-int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
-{
-	struct cache *cache;
-	struct block *block;
-	uint64_t id;
-	int ret;
-
-	ret = cache_lock(pool, handle, &id, &cache);
-	if (G_UNLIKELY(ret || !cache))
-		return ret;
-	block = table_find(&cache->blocks, addr);
-	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX &&
-	    block->bin->size <= cache->most - cache->bytes) {
-		ret = note_free(cache, pool, block, handle);
-		if (!ret) {
-			enter_period(cache, pool);
-			bin_push(cache, block);
-			ret = 1;
-		}
-	}
-	pthread_mutex_unlock(&cache->lock);
-	return ret;
 }
 
 struct event *cache_adopt(struct cache *cache)
@@ -451,4 +256,124 @@ void cache_forget(struct block *block)
 	block->next = cache->spare;
 	cache->spare = block;
 	cache->spares++;
+}
+
+static enum block_state state_of(const struct block *block)
+{
+	enum block_state state;
+
+	pthread_mutex_lock(&block->cache->lock);
+	state = block->state;
+	pthread_mutex_unlock(&block->cache->lock);
+	return state;
+}
+
+bool cache_holds(const struct region *region)
+{
+	enum block_state state = region->block ? state_of(region->block) : BLOCK_LIVE;
+
+	return state == BLOCK_CACHED || state == BLOCK_STRANDED;
+}
+
+static bool is_live(const struct block *block)
+{
+	return block->state == BLOCK_LIVE || block->state == BLOCK_SHARED;
+}
+
+bool cache_take(struct region *region)
+{
+	struct block *block = region->block;
+	bool live;
+
+	if (!block)
+		return true;
+	pthread_mutex_lock(&block->cache->lock);
+	live = is_live(block);
+	if (live)
+		block->state = BLOCK_TAKEN;
+	pthread_mutex_unlock(&block->cache->lock);
+	return live;
+}
+
+bool cache_share(struct region *region, bool shared)
+{
+	struct block *block = region->block;
+	bool live;
+
+	if (!block)
+		return true;
+	pthread_mutex_lock(&block->cache->lock);
+	live = is_live(block);
+	if (live)
+		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
+	pthread_mutex_unlock(&block->cache->lock);
+	return live;
+}
+
+void cache_untake(struct region *region, bool shared)
+{
+	struct block *block = region->block;
+
+	if (!block)
+		return;
+	pthread_mutex_lock(&block->cache->lock);
+	block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
+	pthread_mutex_unlock(&block->cache->lock);
+}
+
+void cache_drop(struct region *region)
+{
+	struct cache *cache = region->block ? region->block->cache : NULL;
+
+	if (!cache)
+		return;
+	pthread_mutex_lock(&cache->lock);
+	cache_forget(region->block);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_mark_legacy(struct cache *cache)
+{
+	struct backend *be = cache->stream->map->backend;
+	struct error_kept kept;
+	uint64_t id;
+
+	error_keep(&kept);
+	if (be->ops->stream_id(be, STREAM_LEGACY, &id) || cache_mark(cache, STREAM_LEGACY))
+		error_restore(&kept);
+}
+
+bool cache_behind(struct region *region, struct event **event)
+{
+	struct block *block = region->block;
+	struct cache *cache = block ? block->cache : NULL;
+	bool told = true;
+
+	*event = region->event;
+	if (!block || !block->freed)
+		return true;
+	pthread_mutex_lock(&cache->lock);
+	if (block->freed > cache->marked && cache->legacy)
+		cache_mark_legacy(cache);
+	if (block->freed > cache->marked)
+		told = false;
+	else
+		*event = cache_adopt(cache);
+	pthread_mutex_unlock(&cache->lock);
+	return told;
+}
+
+void cache_strand(struct region *region, struct event *event)
+{
+	struct block *block = region->block;
+	struct cache *cache = block->cache;
+
+	pthread_mutex_lock(&cache->lock);
+	block->state = BLOCK_STRANDED;
+	cache_forget(block);
+	pthread_mutex_unlock(&cache->lock);
+	block->event = event_ref(event);
+	block->next = cache->stranded;
+	cache->stranded = block;
+	cache->stranded_bytes += region->size;
 }

@@ -44,7 +44,7 @@ struct event;
 struct region;
 struct stream;
 struct stream_map;
-struct vpmm_pool;
+struct core;
 
 /* How many blocks a stream caches; when there are more to be freed, it is flushed, so that no flush takes long. */
 #define CACHE_BLOCKS_MAX 256
@@ -190,13 +190,6 @@ struct cache {
 /* No stream's id. */
 #define CACHE_NOBODY UINT64_MAX
 
-/* The sums over all caches of a pool. */
-struct cache_sums {
-	uint64_t mallocs;	/* served by caches */
-	uint64_t frees;		/* taken by caches */
-	uint64_t bytes;		/* allocated for the region maps, and free in truth */
-};
-
 /**
  * cache_new() - a cache for a stream that was just met
  * @stream: the stream
@@ -228,29 +221,6 @@ void cache_retire(struct cache *cache);
 void cache_delete(struct cache *cache, struct backend *be);
 
 /**
- * cache_malloc() - allocate what the stream has freed
- * @pool: the pool, its backend entered, its lock not held
- * @addr: receives the address
- * @size: bytes
- * @handle: the stream
- * @id: receives its id, where it was asked for, as that takes a while; otherwise it stays as it is
- *
- * Return: 1, 0 when the central call is to do it, or what the backend's stream_id returns.
- */
-int cache_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id);
-
-/**
- * cache_free() - free into the cache of the stream
- * @pool: the pool, its backend entered, its lock not held
- * @addr: the address
- * @handle: the stream
- *
- * Return: 1, 0 when the central call is to do it, or what the backend's stream_id, event_create and event_record
- *	return; nothing has changed then.
- */
-int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
-
-/**
  * cache_mark() - let the mark stand for all that the cache has taken so far
  * @cache: the cache; its lock is held
  * @handle: a handle of its stream
@@ -258,6 +228,14 @@ int cache_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */
 int cache_mark(struct cache *cache, struct CUstream_st *handle);
+
+/**
+ * cache_mark_legacy() - the same of the legacy default stream, whose handle is good at any time
+ * @cache: its cache; its lock is held
+ *
+ * Where the stream has a part in a capture, or the driver fails, nothing is marked; that is no error.
+ */
+void cache_mark_legacy(struct cache *cache);
 
 /**
  * cache_adopt() - the mark as an event that others may wait for and hold
@@ -299,13 +277,6 @@ void cache_unlist(struct cache *cache, struct bin *bin);
  * @block: the block; the cache's lock is held, and the pool's
  */
 void cache_forget(struct block *block);
-
-/**
- * cache_remember() - let a stream's cache be found by its id without the pool's lock
- * @pool: the pool; its lock is held
- * @stream: the stream
- */
-void cache_remember(struct vpmm_pool *pool, struct stream *stream);
 
 /*
  * What follows is for the central calls, under the lock of the pool, with the backend entered.
@@ -382,101 +353,5 @@ bool cache_behind(struct region *region, struct event **event);
  * @event: the point in the other stream
  */
 void cache_strand(struct region *region, struct event *event);
-
-/**
- * cache_flush() - free, for the maps, what a stream has cached
- * @pool: the pool
- * @stream: the stream
- * @handle: a handle of it
- * @least: blocks of fewer bytes stay in the cache, but for those in memory that large requests could have
- *
- * What cannot be flushed stays; that is no error. Where more than half of what the stream may cache is, none stays for
- * being small.
- */
-void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least);
-
-/**
- * cache_flush_full() - as cache_flush(), if the cache takes no more
- * @pool: the pool
- * @stream: the stream
- * @handle: a handle of it
- */
-void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
-
-/**
- * cache_flush_all() - free, for the maps, what others can have of what all streams have cached
- * @pool: the pool
- *
- * Return: whether there was any.
- */
-bool cache_flush_all(struct vpmm_pool *pool);
-
-/**
- * cache_flush_streams() - the same, but not all of it
- * @pool: the pool
- * @idle: not of streams that were served since the pool's pressure has last changed; threads that are at work on
- *	streams of their own would only take it from one another in turn
- * @least: as in cache_flush()
- *
- * Return: whether there was any.
- */
-bool cache_flush_streams(struct vpmm_pool *pool, bool idle, size_t least);
-
-/**
- * cache_settle_all() - wait until all that was freed so far is free for everybody, then free it for the maps
- * @pool: the pool
- *
- * Waits on the host for all work of the device.
- *
- * Return: 0, or what the backend's sync and event_query return.
- */
-int cache_settle_all(struct vpmm_pool *pool);
-
-/**
- * cache_withheld() - what a stream has freed that others cannot have, as it is not known when they could
- * @cache: the cache
- *
- * Return: bytes.
- */
-uint64_t cache_withheld(struct cache *cache);
-
-/**
- * cache_drain() - see to it that all frees are behind an event, or else have completed
- * @pool: the pool, which is about to be destroyed
- */
-void cache_drain(struct vpmm_pool *pool);
-
-/**
- * cache_sum() - add up all caches of a pool
- * @pool: the pool
- * @sums: receives the sums
- */
-void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums);
-
-/**
- * cache_note_peak() - keep the peak of what is allocated in truth
- * @pool: the pool
- * @asked: somebody wants to know; otherwise it is done now and then when there are many streams, as it looks at each
- *
- * To be called before a central call changes what is allocated for the maps.
- */
-void cache_note_peak(struct vpmm_pool *pool, bool asked);
-
-/**
- * cache_last() - the region of the most recent call, if that was a malloc that a cache has served
- * @pool: the pool
- * @served: receives whether the most recent call was one that a cache has served
- *
- * Return: the region, or NULL. Of calls of several streams that no central call came between, one.
- */
-struct region *cache_last(struct vpmm_pool *pool, bool *served);
-
-/**
- * cache_check() - hold the caches against the regions
- * @pool: the pool
- *
- * Return: 0, or -EUCLEAN.
- */
-int cache_check(struct vpmm_pool *pool);
 
 #endif /* CACHE_H */

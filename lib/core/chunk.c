@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 
-#include "calls/pool.h"
 #include "core/chunk.h"
+#include "core/core.h"
 #include "util/error.h"
 #include "util/room.h"
 
-int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole)
+int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole)
 {
-	struct backend *be = pool->backend;
-	size_t page_size = pool->settings.page_size;
+	struct backend *be = core->backend;
+	size_t page_size = core->settings.page_size;
 	/* The device aligns to powers of two only; what is in front of a page is left. */
 	size_t align = page_size & -page_size, spare = page_size - align;
-	size_t wanted = MAX(pool->settings.va_size, needed);
+	size_t wanted = MAX(core->settings.va_size, needed);
 	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
 	bool limited = size < wanted;
 	struct error_kept kept;
 	uint64_t base, addr;
 	int err;
 
-	err = room_check(size + spare, map == &pool->spans);
+	err = room_check(size + spare, map == &core->spans);
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);
 	error_keep(&kept);
@@ -31,10 +31,10 @@ int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, str
 	room_add(size + spare);
 	addr = (base + page_size - 1) / page_size * page_size;
 	if (size < wanted)
-		log_add(&pool->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
+		log_add(&core->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
 			wanted, limited ? ", to leave room for the rest of the process within RLIMIT_AS" : "");
 	else
-		log_add(&pool->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
+		log_add(&core->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
 			size, addr);
 	*hole = region_add_chunk(map, addr, size);
 	(*hole)->chunk->reserved = base;
@@ -42,10 +42,10 @@ int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, str
 	return 0;
 }
 
-int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, struct region **hole)
+int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole)
 {
 	*hole = region_find_unmapped(map, size);
-	return *hole ? 0 : chunk_add(pool, map, size, hole);
+	return *hole ? 0 : chunk_add(core, map, size, hole);
 }
 
 static int chunk_give_back(struct backend *be, const struct chunk *chunk)
@@ -57,9 +57,9 @@ static int chunk_give_back(struct backend *be, const struct chunk *chunk)
 	return err;
 }
 
-void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
+void chunk_drop(struct core *core, struct chunk *chunk)
 {
-	struct backend *be = pool->backend;
+	struct backend *be = core->backend;
 	struct error_kept kept;
 
 	error_keep(&kept);
@@ -68,9 +68,9 @@ void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk)
 	error_restore(&kept);
 }
 
-void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map)
+void chunk_unreserve(struct core *core, struct region_map *map)
 {
-	struct backend *be = pool->backend;
+	struct backend *be = core->backend;
 
 	for (guint i = 0; i < map->chunks->len; i++) {
 		struct chunk *chunk = map->chunks->pdata[i];

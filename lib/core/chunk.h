@@ -8,11 +8,11 @@
 struct chunk;
 struct region;
 struct region_map;
-struct vpmm_pool;
+struct core;
 
 /**
  * chunk_add() - reserve one more chunk
- * @pool: the pool; its lock is held, its backend entered
+ * @core: the pool's core; its lock is held, its backend entered
  * @map: which of its region maps it is for
  * @needed: bytes that it must have, a multiple of the page size
  * @hole: receives the chunk's one region
@@ -24,33 +24,33 @@ struct vpmm_pool;
  * Return: 0, -ENOMEM where @needed would leave too little to the rest of the process, or what the backend's reserve
  * returns.
  */
-int chunk_add(struct vpmm_pool *pool, struct region_map *map, size_t needed, struct region **hole);
+int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole);
 
 /**
  * chunk_find() - a hole that is large enough, in a new chunk if need be
- * @pool: the pool; its lock is held, its backend entered
+ * @core: the pool's core; its lock is held, its backend entered
  * @map: likewise
  * @size: bytes, a multiple of the page size
  * @hole: receives the region
  *
  * Return: 0, or what the backend's reserve returns.
  */
-int chunk_find(struct vpmm_pool *pool, struct region_map *map, size_t size, struct region **hole);
+int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole);
 
 /**
  * chunk_drop() - give back a chunk that was reserved in vain
- * @pool: the pool; its lock is held, its backend entered
+ * @core: the pool's core; its lock is held, its backend entered
  * @chunk: the chunk, one unmapped region
  *
  * It stays where the driver does not take it back.
  */
-void chunk_drop(struct vpmm_pool *pool, struct chunk *chunk);
+void chunk_drop(struct core *core, struct chunk *chunk);
 
 /**
  * chunk_unreserve() - give all address space of a map back, when the pool goes
- * @pool: the pool, its backend entered; nothing is mapped any more
+ * @core: the pool's core, its backend entered; nothing is mapped any more
  * @map: the map
  */
-void chunk_unreserve(struct vpmm_pool *pool, struct region_map *map);
+void chunk_unreserve(struct core *core, struct region_map *map);
 
 #endif /* CHUNK_H */

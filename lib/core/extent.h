@@ -37,7 +37,7 @@ struct place {
  * @live: bytes of it that are allocated, at whatever place
  * @counts: whether @live is kept, and so whether it may move
  * @split: its free bytes may be free at more than one place
- * @owners: which streams had its bytes last, as scrub.h has it; NULL: none
+ * @owners: which streams had its bytes last, as owner.h has it; NULL: none
  * @stamp: when it was looked at last, in a count of the map's
  * @all: links it into the map's extents from the first place on
  * @whole: links it into the map's whole extents while nothing of it is allocated

@@ -2,11 +2,12 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "calls/pool.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/graph.h"
+#include "pending/pending.h"
 #include "pending/users.h"
 #include "util/address.h"
 #include "util/error.h"
@@ -34,9 +35,9 @@ void hold_delete(struct hold *hold)
 }
 
 /* Whether a handle still means the stream of an id, and can be recorded. */
-static bool user_is_there(struct vpmm_pool *pool, const struct user *user)
+static bool user_is_there(struct pending *pending, const struct user *user)
 {
-	struct backend *be = pool->backend;
+	struct backend *be = pending->core->backend;
 	struct error_kept kept;
 	uint64_t id;
 	bool there;
@@ -48,7 +49,7 @@ static bool user_is_there(struct vpmm_pool *pool, const struct user *user)
 	return there;
 }
 
-static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct user *user)
+static int hold_await(struct pending *pending, struct hold *hold, const struct user *user)
 {
 	struct stream *stream;
 	struct event *event;
@@ -58,11 +59,11 @@ static int hold_await(struct vpmm_pool *pool, struct hold *hold, const struct us
 		g_ptr_array_add(hold->events, event_ref(user->event));
 		return 0;
 	}
-	if (!user_is_there(pool, user)) {
+	if (!user_is_there(pending, user)) {
 		g_array_append_val(hold->silent, user->id);
 		return 0;
 	}
-	err = stream_get(&pool->streams, user->handle, &stream);
+	err = stream_get(&pending->core->streams, user->handle, &stream);
 	if (!err)
 		err = stream_record(stream, user->handle, &event);
 	if (!err)
@@ -84,7 +85,7 @@ static struct hold *hold_make(struct region *region, struct small *small)
 	return hold;
 }
 
-int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use, uint64_t own,
+int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
 	     uint64_t graph, struct hold **hold)
 {
 	struct hold *made = hold_make(region, small);
@@ -100,7 +101,7 @@ int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small,
 		const struct user *user = &g_array_index(use->users, struct user, i);
 
 		if (user->id != own)
-			err = hold_await(pool, made, user);
+			err = hold_await(pending, made, user);
 	}
 	if (err) {
 		hold_delete(made);
@@ -121,44 +122,44 @@ GHashTable *hold_silent_new(void)
 	return address_table_new(g_free);
 }
 
-static void silence_add(struct vpmm_pool *pool, uint64_t id)
+static void silence_add(struct pending *pending, uint64_t id)
 {
-	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+	struct silence *silence = g_hash_table_lookup(pending->silent, &id);
 
 	if (!silence) {
 		silence = g_new0(struct silence, 1);
 		silence->id = id;
-		g_hash_table_insert(pool->silent, &silence->id, silence);
+		g_hash_table_insert(pending->silent, &silence->id, silence);
 	}
 	silence->holds++;
 }
 
-static void silence_sub(struct vpmm_pool *pool, uint64_t id)
+static void silence_sub(struct pending *pending, uint64_t id)
 {
-	struct silence *silence = g_hash_table_lookup(pool->silent, &id);
+	struct silence *silence = g_hash_table_lookup(pending->silent, &id);
 
 	if (!--silence->holds)
-		g_hash_table_remove(pool->silent, &id);
+		g_hash_table_remove(pending->silent, &id);
 }
 
 /* Where whoever it is kept for finds it; NULL: that is one graph, and it is not known. */
-static GQueue *queue_of(struct vpmm_pool *pool, const struct hold *hold)
+static GQueue *queue_of(struct pending *pending, const struct hold *hold)
 {
 	struct graph *graph;
 
 	if (!hold->graphs->len)
-		return &pool->holds;
+		return &pending->holds;
 	if (hold->graphs->len > 1)
-		return &pool->shared_holds;
-	graph = graph_find(pool, g_array_index(hold->graphs, uint64_t, 0));
+		return &pending->shared_holds;
+	graph = graph_find(pending, g_array_index(hold->graphs, uint64_t, 0));
 	return graph ? &graph->holds : NULL;
 }
 
-static void hold_link(struct vpmm_pool *pool, struct hold *hold)
+static void hold_link(struct pending *pending, struct hold *hold)
 {
 	if (hold->graphs->len == 1)
-		graph_get(pool, g_array_index(hold->graphs, uint64_t, 0));
-	g_queue_push_tail_link(queue_of(pool, hold), &hold->link);
+		graph_get(pending, g_array_index(hold->graphs, uint64_t, 0));
+	g_queue_push_tail_link(queue_of(pending, hold), &hold->link);
 }
 
 static void add_all(GPtrArray *holds, const GQueue *queue)
@@ -168,29 +169,29 @@ static void add_all(GPtrArray *holds, const GQueue *queue)
 }
 
 /* Those of streams, and those of graphs. */
-static GPtrArray *all_holds(struct vpmm_pool *pool)
+static GPtrArray *all_holds(struct pending *pending)
 {
 	GPtrArray *holds = g_ptr_array_new();
 	GHashTableIter iter;
 	gpointer graph;
 
-	add_all(holds, &pool->holds);
-	add_all(holds, &pool->shared_holds);
-	g_hash_table_iter_init(&iter, pool->graphs);
+	add_all(holds, &pending->holds);
+	add_all(holds, &pending->shared_holds);
+	g_hash_table_iter_init(&iter, pending->graphs);
 	while (g_hash_table_iter_next(&iter, NULL, &graph))
 		add_all(holds, &((struct graph *)graph)->holds);
 	return holds;
 }
 
 /* Those of one graph. */
-static GPtrArray *graph_holds(struct vpmm_pool *pool, uint64_t id)
+static GPtrArray *graph_holds(struct pending *pending, uint64_t id)
 {
-	const struct graph *graph = graph_find(pool, id);
+	const struct graph *graph = graph_find(pending, id);
 	GPtrArray *holds = g_ptr_array_new();
 
 	if (graph)
 		add_all(holds, &graph->holds);
-	for (GList *link = pool->shared_holds.head; link; link = link->next) {
+	for (GList *link = pending->shared_holds.head; link; link = link->next) {
 		if (ids_find(((struct hold *)link->data)->graphs, id) >= 0)
 			g_ptr_array_add(holds, link->data);
 	}
@@ -205,28 +206,28 @@ static void set_held(struct hold *hold, bool held)
 		hold->small->held = held;
 }
 
-void hold_keep(struct vpmm_pool *pool, struct hold *hold)
+void hold_keep(struct pending *pending, struct hold *hold)
 {
 	set_held(hold, true);
-	use_remove(pool, hold->region ? hold->region->addr : hold->small->addr);
-	hold_link(pool, hold);
-	pool->held_bytes += hold_size(hold);
+	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
+	hold_link(pending, hold);
+	pending->held_bytes += hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
-		silence_add(pool, g_array_index(hold->silent, uint64_t, i));
+		silence_add(pending, g_array_index(hold->silent, uint64_t, i));
 }
 
-void hold_drop(struct vpmm_pool *pool, struct hold *hold)
+void hold_drop(struct pending *pending, struct hold *hold)
 {
 	set_held(hold, false);
-	g_queue_unlink(queue_of(pool, hold), &hold->link);
-	pool->held_bytes -= hold_size(hold);
+	g_queue_unlink(queue_of(pending, hold), &hold->link);
+	pending->held_bytes -= hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
-		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
 }
 
-void hold_unheard(struct vpmm_pool *pool, struct region *region)
+void hold_unheard(struct pending *pending, struct region *region)
 {
-	const struct use *use = use_find(pool, region->addr);
+	const struct use *use = use_find(pending, region->addr);
 	struct hold *hold = hold_make(region, NULL);
 
 	/* A stream that stands for a capture never calls. */
@@ -234,10 +235,10 @@ void hold_unheard(struct vpmm_pool *pool, struct region *region)
 		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
 	else
 		g_array_append_val(hold->silent, region->stream->id);
-	hold_keep(pool, hold);
+	hold_keep(pending, hold);
 }
 
-int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,
+int hold_free_behind(struct pending *pending, struct region *region, const struct stream *stream,
 		     struct CUstream_st *handle, bool *told)
 {
 	struct event *behind;
@@ -252,7 +253,7 @@ int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct
 		return 0;
 	err = event_wait(behind, handle);
 	if (!err)
-		pool->counts.waits++;
+		pending->core->counts.waits++;
 	return err;
 }
 
@@ -266,14 +267,14 @@ static bool hold_is_over(struct hold *hold)
 	return !hold->events->len && !hold->silent->len && !hold->graphs->len;
 }
 
-static void hold_end(struct vpmm_pool *pool, struct hold *hold, struct stream *stream, struct event *event)
+static void hold_end(struct pending *pending, struct hold *hold, struct stream *stream, struct event *event)
 {
 	struct region *region = hold->region;
 
-	hold_drop(pool, hold);
+	hold_drop(pending, hold);
 	if (hold->told) {
 		cache_drop(region);
-		live_leave(pool, region, stream, event);
+		live_leave(pending->core, region, stream, event);
 	} else {
 		cache_strand(region, event);
 	}
@@ -281,9 +282,9 @@ static void hold_end(struct vpmm_pool *pool, struct hold *hold, struct stream *s
 }
 
 /* What the driver's allocator has served goes back in the order of whichever stream is at hand: all others are past it. */
-static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+static void hold_end_small(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
-	struct backend *be = pool->backend;
+	struct backend *be = pending->core->backend;
 	struct error_kept kept;
 
 	if (captured)
@@ -293,19 +294,19 @@ static void hold_end_small(struct vpmm_pool *pool, struct hold *hold, struct CUs
 		error_restore(&kept);
 		return;
 	}
-	hold_drop(pool, hold);
-	pool_forget_small(pool, hold->small);
+	hold_drop(pending, hold);
+	small_forget(pending->core, hold->small);
 	hold_delete(hold);
 }
 
-static void hold_try(struct vpmm_pool *pool, struct hold *hold, struct CUstream_st *handle, bool captured)
+static void hold_try(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
 	if (!hold_is_over(hold))
 		return;
 	if (hold->region)
-		hold_end(pool, hold, hold->stream, hold->event);
+		hold_end(pending, hold, hold->stream, hold->event);
 	else
-		hold_end_small(pool, hold, handle, captured);
+		hold_end_small(pending, hold, handle, captured);
 }
 
 /* An error is told to the caller by whatever it asks of the driver next. */
@@ -319,50 +320,50 @@ static void poll_events(struct hold *hold)
 	}
 }
 
-void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
-	guint count = MIN(pool->holds.length, POLL_SOME);
+	guint count = MIN(pending->holds.length, POLL_SOME);
 	struct error_kept kept;
 
 	error_keep(&kept);
-	for (guint i = 0; i < count && pool->holds.head; i++) {
-		struct hold *hold = pool->holds.head->data;
+	for (guint i = 0; i < count && pending->holds.head; i++) {
+		struct hold *hold = pending->holds.head->data;
 
-		g_queue_unlink(&pool->holds, &hold->link);
-		g_queue_push_tail_link(&pool->holds, &hold->link);
+		g_queue_unlink(&pending->holds, &hold->link);
+		g_queue_push_tail_link(&pending->holds, &hold->link);
 		poll_events(hold);
-		hold_try(pool, hold, handle, captured);
+		hold_try(pending, hold, handle, captured);
 	}
 	error_restore(&kept);
 }
 
-static void hear(struct vpmm_pool *pool, struct hold *hold, const struct stream *stream, struct event *event)
+static void hear(struct pending *pending, struct hold *hold, const struct stream *stream, struct event *event)
 {
 	int i = ids_find(hold->silent, stream->id);
 
 	if (i < 0)
 		return;
 	g_array_remove_index_fast(hold->silent, (guint)i);
-	silence_sub(pool, stream->id);
+	silence_sub(pending, stream->id);
 	g_ptr_array_add(hold->events, event_ref(event));
 }
 
-void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
 {
 	struct error_kept kept;
 	struct event *event;
 	GPtrArray *holds;
 
-	if (!g_hash_table_contains(pool->silent, &stream->id))
+	if (!g_hash_table_contains(pending->silent, &stream->id))
 		return;
 	error_keep(&kept);
 	if (stream_record(stream, handle, &event)) {
 		error_restore(&kept);
 		return;
 	}
-	holds = all_holds(pool);
+	holds = all_holds(pending);
 	for (guint i = 0; i < holds->len; i++)
-		hear(pool, holds->pdata[i], stream, event);
+		hear(pending, holds->pdata[i], stream, event);
 	g_ptr_array_free(holds, TRUE);
 	event_unref(event);
 }
@@ -373,7 +374,7 @@ static bool can_meet(const struct hold *hold)
 	return hold->region && hold->told && !hold->silent->len;
 }
 
-static int meet_event(struct vpmm_pool *pool, struct event *event, struct CUstream_st *handle, bool block)
+static int meet_event(struct pending *pending, struct event *event, struct CUstream_st *handle, bool block)
 {
 	int err;
 
@@ -381,36 +382,36 @@ static int meet_event(struct vpmm_pool *pool, struct event *event, struct CUstre
 		return 0;
 	err = block ? event_sync(event) : event_wait(event, handle);
 	if (!err)
-		pool->counts.waits++;
+		pending->core->counts.waits++;
 	return err;
 }
 
-static int meet_all(struct vpmm_pool *pool, struct CUstream_st *handle, bool block, guint *count)
+static int meet_all(struct pending *pending, struct CUstream_st *handle, bool block, guint *count)
 {
 	int err = 0;
 
-	for (GList *link = pool->holds.head; link && !err; link = link->next) {
+	for (GList *link = pending->holds.head; link && !err; link = link->next) {
 		struct hold *hold = link->data;
 
 		if (!can_meet(hold))
 			continue;
 		++*count;
 		for (guint i = 0; i < hold->events->len && !err; i++)
-			err = meet_event(pool, hold->events->pdata[i], handle, block);
+			err = meet_event(pending, hold->events->pdata[i], handle, block);
 		if (!err)
-			err = meet_event(pool, hold->event, handle, block);
+			err = meet_event(pending, hold->event, handle, block);
 	}
 	return err;
 }
 
-int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, bool block)
+int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st *handle, bool block)
 {
 	struct event *event = NULL;
 	GList *link, *next;
 	guint count = 0;
 	int err;
 
-	err = meet_all(pool, handle, block, &count);
+	err = meet_all(pending, handle, block, &count);
 	if (err || !count)
 		return err;
 	if (!block) {
@@ -418,53 +419,53 @@ int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st 
 		if (err)
 			return err;
 	}
-	for (link = pool->holds.head; link; link = next) {
+	for (link = pending->holds.head; link; link = next) {
 		struct hold *hold = link->data;
 
 		next = link->next;
 		if (can_meet(hold))
-			hold_end(pool, hold, block ? hold->stream : stream, block ? hold->event : event);
+			hold_end(pending, hold, block ? hold->stream : stream, block ? hold->event : event);
 	}
 	event_unref(event);
 	return 0;
 }
 
-uint64_t hold_pending(const struct vpmm_pool *pool)
+uint64_t hold_pending(const struct pending *pending)
 {
 	uint64_t bytes = 0;
 
-	for (const GList *link = pool->holds.head; link; link = link->next)
+	for (const GList *link = pending->holds.head; link; link = link->next)
 		bytes += hold_size(link->data);
 	return bytes;
 }
 
-static void unsilence(struct vpmm_pool *pool, struct hold *hold)
+static void unsilence(struct pending *pending, struct hold *hold)
 {
 	for (guint i = 0; i < hold->silent->len; i++)
-		silence_sub(pool, g_array_index(hold->silent, uint64_t, i));
+		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
 	g_array_set_size(hold->silent, 0);
 	poll_events(hold);
 }
 
-void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
+void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
-	GPtrArray *holds = all_holds(pool);
+	GPtrArray *holds = all_holds(pending);
 	struct error_kept kept;
 	GList *link, *next;
 
 	error_keep(&kept);
 	for (guint i = 0; i < holds->len; i++)
-		unsilence(pool, holds->pdata[i]);
+		unsilence(pending, holds->pdata[i]);
 	g_ptr_array_free(holds, TRUE);
-	for (link = pool->holds.head; link; link = next) {
+	for (link = pending->holds.head; link; link = next) {
 		next = link->next;
-		hold_try(pool, link->data, handle, captured);
+		hold_try(pending, link->data, handle, captured);
 	}
 	error_restore(&kept);
 }
 
 /* Everything that can fail: the stream comes after whoever had the memory before, and is marked then. */
-static int retire_prepare(struct vpmm_pool *pool, const GPtrArray *holds, struct stream *stream,
+static int retire_prepare(struct pending *pending, const GPtrArray *holds, struct stream *stream,
 			  struct CUstream_st *handle, struct event **event)
 {
 	*event = NULL;
@@ -474,19 +475,19 @@ static int retire_prepare(struct vpmm_pool *pool, const GPtrArray *holds, struct
 
 		/* What is not told now stays so: another thread may mark it next, and nobody waits for that mark. */
 		err = hold->region && !hold->event ?
-		      hold_free_behind(pool, hold->region, stream, handle, &hold->told) : 0;
+		      hold_free_behind(pending, hold->region, stream, handle, &hold->told) : 0;
 		if (err)
 			return err;
 	}
 	return holds->len ? stream_record(stream, handle, event) : 0;
 }
 
-static void retire_hold(struct vpmm_pool *pool, struct hold *hold, uint64_t graph, struct stream *stream,
+static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct stream *stream,
 			struct event *event)
 {
-	g_queue_unlink(queue_of(pool, hold), &hold->link);
+	g_queue_unlink(queue_of(pending, hold), &hold->link);
 	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
-	hold_link(pool, hold);
+	hold_link(pending, hold);
 	if (hold->event)
 		g_ptr_array_add(hold->events, hold->event);
 	hold->stream = stream;
@@ -496,29 +497,29 @@ static void retire_hold(struct vpmm_pool *pool, struct hold *hold, uint64_t grap
 		g_ptr_array_add(hold->events, event_ref(event));
 }
 
-int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
+int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
 {
-	GPtrArray *holds = graph_holds(pool, graph);
+	GPtrArray *holds = graph_holds(pending, graph);
 	struct event *event;
 	int err;
 
-	err = retire_prepare(pool, holds, stream, handle, &event);
+	err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
-		retire_hold(pool, holds->pdata[i], graph, stream, event);
+		retire_hold(pending, holds->pdata[i], graph, stream, event);
 		poll_events(holds->pdata[i]);
-		hold_try(pool, holds->pdata[i], handle, false);
+		hold_try(pending, holds->pdata[i], handle, false);
 	}
 	event_unref(event);
 	g_ptr_array_free(holds, TRUE);
 	return err;
 }
 
-void hold_clear(struct vpmm_pool *pool)
+void hold_clear(struct pending *pending)
 {
-	GPtrArray *holds = all_holds(pool);
+	GPtrArray *holds = all_holds(pending);
 
 	for (guint i = 0; i < holds->len; i++) {
-		hold_drop(pool, holds->pdata[i]);
+		hold_drop(pending, holds->pdata[i]);
 		hold_delete(holds->pdata[i]);
 	}
 	g_ptr_array_free(holds, TRUE);
@@ -535,7 +536,7 @@ static int check_hold(const struct hold *hold)
 	return 0;
 }
 
-static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *bytes, uint64_t *silent)
+static int check_queue(struct pending *pending, const GQueue *holds, uint64_t *bytes, uint64_t *silent)
 {
 	int err = 0;
 
@@ -543,7 +544,7 @@ static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *by
 		const struct hold *hold = link->data;
 
 		err = check_hold(hold);
-		if (!err && queue_of(pool, hold) != holds)
+		if (!err && queue_of(pending, hold) != holds)
 			err = error_set(-EUCLEAN, "a hold is not where its graphs are");
 		*bytes += hold_size(hold);
 		*silent += hold->silent->len;
@@ -551,35 +552,35 @@ static int check_queue(struct vpmm_pool *pool, const GQueue *holds, uint64_t *by
 	return err;
 }
 
-static int check_queues(struct vpmm_pool *pool, uint64_t *bytes, uint64_t *silent)
+static int check_queues(struct pending *pending, uint64_t *bytes, uint64_t *silent)
 {
 	GHashTableIter iter;
 	gpointer graph;
 	int err;
 
-	err = check_queue(pool, &pool->holds, bytes, silent);
+	err = check_queue(pending, &pending->holds, bytes, silent);
 	if (!err)
-		err = check_queue(pool, &pool->shared_holds, bytes, silent);
-	g_hash_table_iter_init(&iter, pool->graphs);
+		err = check_queue(pending, &pending->shared_holds, bytes, silent);
+	g_hash_table_iter_init(&iter, pending->graphs);
 	while (!err && g_hash_table_iter_next(&iter, NULL, &graph))
-		err = check_queue(pool, &((struct graph *)graph)->holds, bytes, silent);
+		err = check_queue(pending, &((struct graph *)graph)->holds, bytes, silent);
 	return err;
 }
 
-int hold_check(struct vpmm_pool *pool)
+int hold_check(struct pending *pending)
 {
 	uint64_t bytes = 0, silent = 0, kept = 0;
 	GHashTableIter iter;
 	gpointer silence;
 	int err;
 
-	err = check_queues(pool, &bytes, &silent);
+	err = check_queues(pending, &bytes, &silent);
 	if (err)
 		return err;
-	if (bytes != pool->held_bytes)
+	if (bytes != pending->held_bytes)
 		return error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
-				 pool->held_bytes);
-	g_hash_table_iter_init(&iter, pool->silent);
+				 pending->held_bytes);
+	g_hash_table_iter_init(&iter, pending->silent);
 	while (g_hash_table_iter_next(&iter, NULL, &silence))
 		kept += ((struct silence *)silence)->holds;
 	if (silent != kept)

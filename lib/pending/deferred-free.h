@@ -21,7 +21,7 @@ struct region;
 struct small;
 struct stream;
 struct use;
-struct vpmm_pool;
+struct pending;
 
 /**
  * struct hold - an allocation that was freed, and is kept
@@ -60,7 +60,7 @@ GHashTable *hold_silent_new(void);
 
 /**
  * hold_new() - free an allocation that has users
- * @pool: the pool, its backend entered
+ * @pending: what the pool has pending, its backend entered
  * @region: the region, taken by cache_take(); NULL: it is @small
  * @small: what the driver's allocator has served
  * @use: its users; NULL: there are none
@@ -70,7 +70,7 @@ GHashTable *hold_silent_new(void);
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int hold_new(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use, uint64_t own,
+int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
 	     uint64_t graph, struct hold **hold);
 
 /**
@@ -81,33 +81,33 @@ void hold_delete(struct hold *hold);
 
 /**
  * hold_keep() - let the pool have it
- * @pool: the pool
+ * @pending: what the pool has pending
  * @hold: the hold
  *
  * The allocation has no users any more: the hold has them.
  */
-void hold_keep(struct vpmm_pool *pool, struct hold *hold);
+void hold_keep(struct pending *pending, struct hold *hold);
 
 /**
  * hold_drop() - undo hold_keep(): it is allocated again
- * @pool: the pool
+ * @pending: what the pool has pending
  * @hold: the hold
  */
-void hold_drop(struct vpmm_pool *pool, struct hold *hold);
+void hold_drop(struct pending *pending, struct hold *hold);
 
 /**
  * hold_unheard() - free an allocation that its stream may have work pending on, where that cannot be marked now
- * @pool: the pool; its backend need not be entered
+ * @pending: what the pool has pending; its backend need not be entered
  * @region: the region, taken by cache_take(); only its stream and graphs use it
  *
  * It is kept until the stream calls again and is past that work, or until the device has done all its work. What was
  * allocated under capture is kept until its graphs are gone. That cannot fail.
  */
-void hold_unheard(struct vpmm_pool *pool, struct region *region);
+void hold_unheard(struct pending *pending, struct region *region);
 
 /**
  * hold_free_behind() - where the memory is free for its stream, and where the stream is then
- * @pool: the pool
+ * @pending: what the pool has pending
  * @region: the region, taken
  * @stream: a stream that frees it
  * @handle: a handle of it
@@ -115,28 +115,28 @@ void hold_unheard(struct vpmm_pool *pool, struct region *region);
  *
  * Return: 0, or what the backend's stream_wait returns.
  */
-int hold_free_behind(struct vpmm_pool *pool, struct region *region, const struct stream *stream,
+int hold_free_behind(struct pending *pending, struct region *region, const struct stream *stream,
 		     struct CUstream_st *handle, bool *told);
 
 /**
  * hold_poll() - let go of what nobody waits for any more, of a few holds, each in its turn
- * @pool: the pool, its backend entered
+ * @pending: what the pool has pending, its backend entered
  * @handle: a handle of a stream that is not under capture; STREAM_NULL with @captured
  * @captured: there is no such handle, and what the driver has served stays
  */
-void hold_poll(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured);
+void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured);
 
 /**
  * hold_hear() - a stream has called: mark its point where it is waited for
- * @pool: the pool
+ * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
  */
-void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * hold_meet() - let a stream have what is held for other streams, by coming after those
- * @pool: the pool
+ * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
  * @block: wait on the host
@@ -145,49 +145,49 @@ void hold_hear(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st
  *
  * Return: 0, or an error of the backend.
  */
-int hold_meet(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, bool block);
+int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st *handle, bool block);
 
 /**
  * hold_pending() - how much is held for streams alone
- * @pool: the pool
+ * @pending: what the pool has pending
  *
  * Return: bytes.
  */
-uint64_t hold_pending(const struct vpmm_pool *pool);
+uint64_t hold_pending(const struct pending *pending);
 
 /**
  * hold_synced() - all work that was submitted before now has completed
- * @pool: the pool
+ * @pending: what the pool has pending
  * @handle: as hold_poll()
  * @captured: likewise
  *
  * What is held for streams is let go of; what graphs have stays.
  */
-void hold_synced(struct vpmm_pool *pool, struct CUstream_st *handle, bool captured);
+void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured);
 
 /**
  * hold_retire_graph() - a graph is gone
- * @pool: the pool
+ * @pending: what the pool has pending
  * @graph: the id of its capture
  * @stream: a stream behind its last launch
  * @handle: a handle of it
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int hold_retire_graph(struct vpmm_pool *pool, uint64_t graph, struct stream *stream, struct CUstream_st *handle);
+int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * hold_clear() - forget all holds
- * @pool: the pool, which goes
+ * @pending: what the pool has pending, which goes
  */
-void hold_clear(struct vpmm_pool *pool);
+void hold_clear(struct pending *pending);
 
 /**
  * hold_check() - hold the holds against the regions
- * @pool: the pool
+ * @pending: what the pool has pending
  *
  * Return: 0, or -EUCLEAN.
  */
-int hold_check(struct vpmm_pool *pool);
+int hold_check(struct pending *pending);
 
 #endif /* DEFERRED_FREE_H */

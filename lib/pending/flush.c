@@ -3,139 +3,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "calls/pool.h"
-#include "calls/scrub.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/core.h"
+#include "pending/flush.h"
+#include "pending/owner.h"
 #include "util/error.h"
-
-/* With more streams than this, not every malloc looks at all of them, unless there may be so much more to be seen. */
-#define PEAK_STREAMS 4
-#define PEAK_PART 64
 
 /* So many are sorted as they come. */
 #define FEW 24
-
-static enum block_state state_of(const struct block *block)
-{
-	enum block_state state;
-
-	pthread_mutex_lock(&block->cache->lock);
-	state = block->state;
-	pthread_mutex_unlock(&block->cache->lock);
-	return state;
-}
-
-bool cache_holds(const struct region *region)
-{
-	enum block_state state = region->block ? state_of(region->block) : BLOCK_LIVE;
-
-	return state == BLOCK_CACHED || state == BLOCK_STRANDED;
-}
-
-static bool is_live(const struct block *block)
-{
-	return block->state == BLOCK_LIVE || block->state == BLOCK_SHARED;
-}
-
-bool cache_take(struct region *region)
-{
-	struct block *block = region->block;
-	bool live;
-
-	if (!block)
-		return true;
-	pthread_mutex_lock(&block->cache->lock);
-	live = is_live(block);
-	if (live)
-		block->state = BLOCK_TAKEN;
-	pthread_mutex_unlock(&block->cache->lock);
-	return live;
-}
-
-bool cache_share(struct region *region, bool shared)
-{
-	struct block *block = region->block;
-	bool live;
-
-	if (!block)
-		return true;
-	pthread_mutex_lock(&block->cache->lock);
-	live = is_live(block);
-	if (live)
-		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	pthread_mutex_unlock(&block->cache->lock);
-	return live;
-}
-
-void cache_untake(struct region *region, bool shared)
-{
-	struct block *block = region->block;
-
-	if (!block)
-		return;
-	pthread_mutex_lock(&block->cache->lock);
-	block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	pthread_mutex_unlock(&block->cache->lock);
-}
-
-void cache_drop(struct region *region)
-{
-	struct cache *cache = region->block ? region->block->cache : NULL;
-
-	if (!cache)
-		return;
-	pthread_mutex_lock(&cache->lock);
-	cache_forget(region->block);
-	pthread_mutex_unlock(&cache->lock);
-}
-
-/* On the legacy stream, whose handle is good at any time, but for captures that it has a part in. */
-static void mark_legacy(struct cache *cache)
-{
-	struct backend *be = cache->stream->map->backend;
-	struct error_kept kept;
-	uint64_t id;
-
-	error_keep(&kept);
-	if (be->ops->stream_id(be, STREAM_LEGACY, &id) || cache_mark(cache, STREAM_LEGACY))
-		error_restore(&kept);
-}
-
-bool cache_behind(struct region *region, struct event **event)
-{
-	struct block *block = region->block;
-	struct cache *cache = block ? block->cache : NULL;
-	bool told = true;
-
-	*event = region->event;
-	if (!block || !block->freed)
-		return true;
-	pthread_mutex_lock(&cache->lock);
-	if (block->freed > cache->marked && cache->legacy)
-		mark_legacy(cache);
-	if (block->freed > cache->marked)
-		told = false;
-	else
-		*event = cache_adopt(cache);
-	pthread_mutex_unlock(&cache->lock);
-	return told;
-}
-
-void cache_strand(struct region *region, struct event *event)
-{
-	struct block *block = region->block;
-	struct cache *cache = block->cache;
-
-	pthread_mutex_lock(&cache->lock);
-	block->state = BLOCK_STRANDED;
-	cache_forget(block);
-	pthread_mutex_unlock(&cache->lock);
-	block->event = event_ref(event);
-	block->next = cache->stranded;
-	cache->stranded = block;
-	cache->stranded_bytes += region->size;
-}
 
 /* A region that a cache lets go of, and when it was freed. */
 struct freed {
@@ -245,28 +121,28 @@ static void flush_begin(struct flush *flush, struct cache *cache, size_t least)
 }
 
 /* Frees it for the maps, in the order in which it was freed. */
-static bool flush_end(struct flush *flush, struct vpmm_pool *pool, struct cache *cache)
+static bool flush_end(struct flush *flush, struct core *core, struct cache *cache)
 {
 	sort_freed(flush->freed, flush->count);
 	for (size_t i = 0; i < flush->count; i++) {
-		scrub_free(pool, flush->freed[i].region, cache->stream);
-		live_leave(pool, flush->freed[i].region, cache->stream, flush->event);
+		owner_note(core, flush->freed[i].region, cache->stream);
+		live_leave(core, flush->freed[i].region, cache->stream, flush->event);
 	}
 	event_unref(flush->event);
 	return flush->count;
 }
 
-static bool flush_marked(struct vpmm_pool *pool, struct cache *cache, size_t least)
+static bool flush_marked(struct core *core, struct cache *cache, size_t least)
 {
 	struct flush flush;
 
 	pthread_mutex_lock(&cache->lock);
 	flush_begin(&flush, cache, least);
 	pthread_mutex_unlock(&cache->lock);
-	return flush_end(&flush, pool, cache);
+	return flush_end(&flush, core, cache);
 }
 
-static void free_stranded(struct vpmm_pool *pool, struct block **link, struct event *event)
+static void free_stranded(struct core *core, struct block **link, struct event *event)
 {
 	struct block *block = *link;
 	struct cache *cache = block->cache;
@@ -275,13 +151,13 @@ static void free_stranded(struct vpmm_pool *pool, struct block **link, struct ev
 	*link = block->next;
 	cache->stranded_bytes -= region->size;
 	region->block = NULL;
-	live_leave(pool, region, event->stream, event);
+	live_leave(core, region, event->stream, event);
 	event_unref(block->event);
 	g_aligned_free(block);
 }
 
 /* What the stream had freed before others freed it: the stream waits for those, and is behind all of it then. */
-static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CUstream_st *handle)
+static int flush_stranded(struct core *core, struct cache *cache, struct CUstream_st *handle)
 {
 	struct event *event;
 	int err = 0;
@@ -292,14 +168,14 @@ static int flush_stranded(struct vpmm_pool *pool, struct cache *cache, struct CU
 		err = event_wait(block->event, handle);
 		if (err)
 			return err;
-		pool->counts.waits++;
+		core->counts.waits++;
 	}
 	pthread_mutex_lock(&cache->lock);
 	err = cache_mark(cache, handle);
 	event = err ? NULL : event_ref(cache_adopt(cache));
 	pthread_mutex_unlock(&cache->lock);
 	while (!err && cache->stranded)
-		free_stranded(pool, &cache->stranded, event);
+		free_stranded(core, &cache->stranded, event);
 	event_unref(event);
 	return err;
 }
@@ -312,7 +188,7 @@ static int flush_mark(struct cache *cache, struct CUstream_st *handle, size_t le
 	return cache_mark(cache, handle);
 }
 
-void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle, size_t least)
+void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *handle, size_t least)
 {
 	struct cache *cache = stream->cache;
 	struct error_kept kept;
@@ -320,7 +196,7 @@ void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_
 	bool failed;
 
 	error_keep(&kept);
-	failed = cache->stranded && flush_stranded(pool, cache, handle);
+	failed = cache->stranded && flush_stranded(core, cache, handle);
 	pthread_mutex_lock(&cache->lock);
 	/* What stays is to leave room for what is freed next. */
 	if (cache->bytes > cache->most / 2)
@@ -329,12 +205,12 @@ void cache_flush(struct vpmm_pool *pool, struct stream *stream, struct CUstream_
 		failed = true;
 	flush_begin(&flush, cache, least);
 	pthread_mutex_unlock(&cache->lock);
-	flush_end(&flush, pool, cache);
+	flush_end(&flush, core, cache);
 	if (failed)
 		error_restore(&kept);
 }
 
-void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_st *handle)
 {
 	struct cache *cache = stream->cache;
 	bool full;
@@ -343,11 +219,11 @@ void cache_flush_full(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	full = cache->count == CACHE_BLOCKS_MAX;
 	pthread_mutex_unlock(&cache->lock);
 	if (full)
-		cache_flush(pool, stream, handle, 0);
+		cache_flush(core, stream, handle, 0);
 }
 
 /* What is stranded need not wait for its own stream any more once the mark has passed. */
-static bool flush_passed(struct vpmm_pool *pool, struct cache *cache)
+static bool flush_passed(struct core *core, struct cache *cache)
 {
 	struct block **link = &cache->stranded;
 	bool any = false;
@@ -364,22 +240,22 @@ static bool flush_passed(struct vpmm_pool *pool, struct cache *cache)
 			link = &(*link)->next;
 			continue;
 		}
-		free_stranded(pool, link, (*link)->event);
+		free_stranded(core, link, (*link)->event);
 		any = true;
 	}
 	return any;
 }
 
-bool cache_flush_streams(struct vpmm_pool *pool, bool idle, size_t least)
+bool cache_flush_streams(struct core *core, bool idle, size_t least)
 {
-	uint64_t pressure = atomic_load_explicit(&pool->pressure, memory_order_relaxed);
+	uint64_t pressure = atomic_load_explicit(&core->pressure, memory_order_relaxed);
 	struct error_kept kept;
 	GHashTableIter iter;
 	gpointer stream;
 	bool any = false;
 
 	error_keep(&kept);
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 		bool busy;
@@ -387,22 +263,22 @@ bool cache_flush_streams(struct vpmm_pool *pool, bool idle, size_t least)
 		pthread_mutex_lock(&cache->lock);
 		busy = idle && cache->served == pressure + 1;
 		if (!busy && cache->legacy && cache->count && cache->unmarked)
-			mark_legacy(cache);
+			cache_mark_legacy(cache);
 		pthread_mutex_unlock(&cache->lock);
 		if (busy)
 			continue;
-		if (flush_marked(pool, cache, least))
+		if (flush_marked(core, cache, least))
 			any = true;
-		if (cache->stranded && flush_passed(pool, cache))
+		if (cache->stranded && flush_passed(core, cache))
 			any = true;
 	}
 	error_restore(&kept);
 	return any;
 }
 
-bool cache_flush_all(struct vpmm_pool *pool)
+bool cache_flush_all(struct core *core)
 {
-	return cache_flush_streams(pool, false, 0);
+	return cache_flush_streams(core, false, 0);
 }
 
 uint64_t cache_withheld(struct cache *cache)
@@ -432,16 +308,16 @@ static void cache_settle(struct cache *cache, uint64_t freed)
 		cache->unmarked += block->freed > freed ? block->region->size : 0;
 }
 
-int cache_settle_all(struct vpmm_pool *pool)
+int cache_settle_all(struct core *core)
 {
-	guint count = g_hash_table_size(pool->streams.by_id), i = 0;
+	guint count = g_hash_table_size(core->streams.by_id), i = 0;
 	uint64_t *freed = g_new0(uint64_t, count);
 	GHashTableIter iter;
 	gpointer stream;
 	int err;
 
 	/* What other threads free while this one waits is not settled by it. */
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
@@ -449,10 +325,10 @@ int cache_settle_all(struct vpmm_pool *pool)
 		freed[i++] = cache->freed;
 		pthread_mutex_unlock(&cache->lock);
 	}
-	err = pool->backend->ops->sync(pool->backend);
+	err = core->backend->ops->sync(core->backend);
 	if (err)
 		goto out;
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, core->streams.by_id);
 	for (i = 0; g_hash_table_iter_next(&iter, NULL, &stream); i++) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
@@ -460,106 +336,47 @@ int cache_settle_all(struct vpmm_pool *pool)
 		cache_settle(cache, freed[i]);
 		pthread_mutex_unlock(&cache->lock);
 	}
-	err = stream_poll_busy(&pool->streams, false);
+	err = stream_poll_busy(&core->streams, false);
 	if (err)
 		goto out;
-	cache_flush_all(pool);
-	err = stream_poll_busy(&pool->streams, false);
+	cache_flush_all(core);
+	err = stream_poll_busy(&core->streams, false);
 out:
 	g_free(freed);
 	return err;
 }
 
-void cache_drain(struct vpmm_pool *pool)
+void cache_drain(struct core *core)
 {
 	bool unmarked = false;
 	GHashTableIter iter;
 	gpointer stream;
 
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
 		pthread_mutex_lock(&cache->lock);
 		if (cache->legacy && cache->unmarked)
-			mark_legacy(cache);
+			cache_mark_legacy(cache);
 		cache_adopt(cache);
 		unmarked = unmarked || cache->unmarked;
 		pthread_mutex_unlock(&cache->lock);
 	}
 	/* Of streams that have freed without an event, and may be gone, nothing else tells that they are past it. */
 	if (unmarked)
-		pool->backend->ops->sync(pool->backend);
+		core->backend->ops->sync(core->backend);
 }
 
-static void add_cache(struct cache_sums *sums, struct cache *cache)
+struct region *cache_last(struct core *core, bool *served)
 {
-	pthread_mutex_lock(&cache->lock);
-	sums->mallocs += cache->mallocs;
-	sums->frees += cache->frees;
-	sums->bytes += cache->bytes + cache->stranded_bytes;
-	pthread_mutex_unlock(&cache->lock);
-}
-
-void cache_sum(struct vpmm_pool *pool, struct cache_sums *sums)
-{
-	GHashTableIter iter;
-	gpointer stream;
-
-	*sums = (struct cache_sums){ .mallocs = pool->streams.mallocs, .frees = pool->streams.frees };
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream))
-		add_cache(sums, ((struct stream *)stream)->cache);
-}
-
-/* Whether no look can find much more, unless less is cached than when there was the last. */
-static bool peak_is_near(const struct vpmm_pool *pool, uint64_t most)
-{
-	return most - MIN(most, pool->peak_cached) <= pool->peak_live + pool->peak_live / PEAK_PART;
-}
-
-void cache_note_peak(struct vpmm_pool *pool, bool asked)
-{
-	uint64_t most = pool_live(pool), cached = 0, more = 0;
-	unsigned int served = 0;
-	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
-	guint streams = g_hash_table_size(pool->streams.by_id);
-	GHashTableIter iter;
-	gpointer stream;
-
-	if (most <= pool->peak_asked)
-		return;
-	if (!asked && streams > PEAK_STREAMS && ++pool->peak_skipped < streams && peak_is_near(pool, most))
-		return;
-	pool->peak_skipped = 0;
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
-
-		pthread_mutex_lock(&cache->lock);
-		cached += cache->bytes + cache->stranded_bytes;
-		if (cache->central == central) {
-			more = cache->bytes - cache->lowest;
-			served++;
-		}
-		pthread_mutex_unlock(&cache->lock);
-	}
-	pool->peak_cached = cached;
-	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
-	most = most - cached + (served == 1 ? more : 0);
-	pool->peak_live = MAX(pool->peak_live, most);
-	pool->peak_asked = pool->peak_live;
-}
-
-struct region *cache_last(struct vpmm_pool *pool, bool *served)
-{
-	uint64_t central = atomic_load_explicit(&pool->central, memory_order_relaxed);
+	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
 	struct region *last = NULL;
 	GHashTableIter iter;
 	gpointer stream;
 
 	*served = false;
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 

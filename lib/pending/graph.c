@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/pool.h"
 #include "pending/graph.h"
+#include "pending/pending.h"
 #include "util/address.h"
 
 static void graph_delete(gpointer data)
@@ -17,24 +17,24 @@ GHashTable *graph_table_new(void)
 	return address_table_new(graph_delete);
 }
 
-struct graph *graph_find(const struct vpmm_pool *pool, uint64_t id)
+struct graph *graph_find(const struct pending *pending, uint64_t id)
 {
-	return g_hash_table_lookup(pool->graphs, &id);
+	return g_hash_table_lookup(pending->graphs, &id);
 }
 
-struct graph *graph_get(struct vpmm_pool *pool, uint64_t id)
+struct graph *graph_get(struct pending *pending, uint64_t id)
 {
-	struct graph *graph = graph_find(pool, id);
+	struct graph *graph = graph_find(pending, id);
 
 	if (graph)
 		return graph;
 	graph = g_new0(struct graph, 1);
 	graph->id = id;
-	g_hash_table_insert(pool->graphs, &graph->id, graph);
+	g_hash_table_insert(pending->graphs, &graph->id, graph);
 	return graph;
 }
 
-void graph_forget(struct vpmm_pool *pool, uint64_t id)
+void graph_forget(struct pending *pending, uint64_t id)
 {
-	g_hash_table_remove(pool->graphs, &id);
+	g_hash_table_remove(pending->graphs, &id);
 }

@@ -10,7 +10,7 @@
 #include <glib.h>
 #include <stdint.h>
 
-struct vpmm_pool;
+struct pending;
 
 /**
  * struct graph - a graph, from its capture until it is retired
@@ -35,27 +35,27 @@ GHashTable *graph_table_new(void);
 
 /**
  * graph_find() - what a graph has
- * @pool: the pool
+ * @pending: what the pool has pending
  * @id: of its capture
  *
  * Return: the graph; NULL: it has nothing.
  */
-struct graph *graph_find(const struct vpmm_pool *pool, uint64_t id);
+struct graph *graph_find(const struct pending *pending, uint64_t id);
 
 /**
  * graph_get() - the same of one that is about to have something
- * @pool: the pool
+ * @pending: what the pool has pending
  * @id: of its capture
  *
  * Return: the graph.
  */
-struct graph *graph_get(struct vpmm_pool *pool, uint64_t id);
+struct graph *graph_get(struct pending *pending, uint64_t id);
 
 /**
  * graph_forget() - a graph has been retired
- * @pool: the pool
+ * @pending: what the pool has pending
  * @id: of its capture; nothing is of it alone any more
  */
-void graph_forget(struct vpmm_pool *pool, uint64_t id);
+void graph_forget(struct pending *pending, uint64_t id);
 
 #endif /* GRAPH_H */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 
-#include "calls/pool.h"
-#include "core/allocation.h"
-#include "core/cache.h"
 #include "pending/graph.h"
+#include "pending/pending.h"
 #include "pending/users.h"
 #include "util/address.h"
 #include "util/error.h"
@@ -37,14 +35,14 @@ int ids_find(const GArray *ids, uint64_t id)
 	return -1;
 }
 
-struct use *use_find(const struct vpmm_pool *pool, uint64_t addr)
+struct use *use_find(const struct pending *pending, uint64_t addr)
 {
-	return g_hash_table_lookup(pool->uses, &addr);
+	return g_hash_table_lookup(pending->uses, &addr);
 }
 
-static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
+static struct use *use_get(struct pending *pending, uint64_t addr)
 {
-	struct use *use = use_find(pool, addr);
+	struct use *use = use_find(pending, addr);
 
 	if (use)
 		return use;
@@ -54,7 +52,7 @@ static struct use *use_get(struct vpmm_pool *pool, uint64_t addr)
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	g_array_set_clear_func(use->users, user_clear);
-	g_hash_table_insert(pool->uses, &use->addr, use);
+	g_hash_table_insert(pending->uses, &use->addr, use);
 	return use;
 }
 
@@ -75,10 +73,10 @@ static void user_retire(struct user *user, struct event *event)
 	user->event = event_ref(event);
 }
 
-void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
 {
 	struct user added = { .id = id, .handle = handle };
-	struct use *use = use_get(pool, addr);
+	struct use *use = use_get(pending, addr);
 	struct user *user = user_find(use, id);
 
 	if (!user) {
@@ -91,51 +89,51 @@ void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct C
 }
 
 /* Where the graphs that use it find it; NULL: there are none, or the only one is not known. */
-static GQueue *queue_of(struct vpmm_pool *pool, const struct use *use)
+static GQueue *queue_of(struct pending *pending, const struct use *use)
 {
 	struct graph *graph;
 
 	if (!use->graphs->len)
 		return NULL;
 	if (use->graphs->len > 1)
-		return &pool->shared_uses;
-	graph = graph_find(pool, g_array_index(use->graphs, uint64_t, 0));
+		return &pending->shared_uses;
+	graph = graph_find(pending, g_array_index(use->graphs, uint64_t, 0));
 	return graph ? &graph->uses : NULL;
 }
 
-static void use_unlink(struct vpmm_pool *pool, struct use *use)
+static void use_unlink(struct pending *pending, struct use *use)
 {
-	GQueue *queue = queue_of(pool, use);
+	GQueue *queue = queue_of(pending, use);
 
 	if (queue)
 		g_queue_unlink(queue, &use->link);
 }
 
-static void use_link(struct vpmm_pool *pool, struct use *use)
+static void use_link(struct pending *pending, struct use *use)
 {
 	GQueue *queue;
 
 	if (use->graphs->len == 1)
-		graph_get(pool, g_array_index(use->graphs, uint64_t, 0));
-	queue = queue_of(pool, use);
+		graph_get(pending, g_array_index(use->graphs, uint64_t, 0));
+	queue = queue_of(pending, use);
 	if (queue)
 		g_queue_push_tail_link(queue, &use->link);
 }
 
-void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph)
+void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 {
-	struct use *use = use_get(pool, addr);
+	struct use *use = use_get(pending, addr);
 
 	if (ids_find(use->graphs, graph) >= 0)
 		return;
-	use_unlink(pool, use);
+	use_unlink(pending, use);
 	g_array_append_val(use->graphs, graph);
-	use_link(pool, use);
+	use_link(pending, use);
 }
 
-void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle)
 {
-	struct use *use = use_get(pool, addr);
+	struct use *use = use_get(pending, addr);
 
 	use->home = handle;
 	use->thread = pthread_self();
@@ -149,17 +147,17 @@ bool use_is_home(const struct use *use, struct CUstream_st *handle)
 	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());
 }
 
-void use_remove(struct vpmm_pool *pool, uint64_t addr)
+void use_remove(struct pending *pending, uint64_t addr)
 {
-	struct use *use = use_find(pool, addr);
+	struct use *use = use_find(pending, addr);
 
 	if (!use)
 		return;
-	use_unlink(pool, use);
-	g_hash_table_remove(pool->uses, &addr);
+	use_unlink(pending, use);
+	g_hash_table_remove(pending->uses, &addr);
 }
 
-int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+int use_retire_stream(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
 {
 	struct event *event;
 	GHashTableIter iter;
@@ -167,12 +165,12 @@ int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUst
 	gpointer use;
 	int err;
 
-	if (!g_hash_table_size(pool->uses))
+	if (!g_hash_table_size(pending->uses))
 		return 0;
 	err = stream_record(stream, handle, &event);
 	if (err)
 		return err;
-	g_hash_table_iter_init(&iter, pool->uses);
+	g_hash_table_iter_init(&iter, pending->uses);
 	while (g_hash_table_iter_next(&iter, NULL, &use)) {
 		user = user_find(use, stream->id);
 		if (user)
@@ -183,23 +181,23 @@ int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUst
 }
 
 /* What a graph uses. */
-static GPtrArray *graph_uses(const struct vpmm_pool *pool, uint64_t id)
+static GPtrArray *graph_uses(const struct pending *pending, uint64_t id)
 {
-	const struct graph *graph = graph_find(pool, id);
+	const struct graph *graph = graph_find(pending, id);
 	GPtrArray *uses = g_ptr_array_new();
 
 	for (GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
 		g_ptr_array_add(uses, link->data);
-	for (GList *link = pool->shared_uses.head; link; link = link->next) {
+	for (GList *link = pending->shared_uses.head; link; link = link->next) {
 		if (ids_find(((struct use *)link->data)->graphs, id) >= 0)
 			g_ptr_array_add(uses, link->data);
 	}
 	return uses;
 }
 
-bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph)
+bool use_has_graph(const struct pending *pending, uint64_t graph)
 {
-	GPtrArray *uses = graph_uses(pool, graph);
+	GPtrArray *uses = graph_uses(pending, graph);
 	bool any = uses->len > 0;
 
 	g_ptr_array_free(uses, TRUE);
@@ -220,43 +218,43 @@ static void add_retired(struct use *use, const struct stream *stream, struct eve
 	}
 }
 
-void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event)
+void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event)
 {
-	GPtrArray *uses = graph_uses(pool, graph);
+	GPtrArray *uses = graph_uses(pending, graph);
 
 	for (guint i = 0; i < uses->len; i++) {
 		struct use *use = uses->pdata[i];
 
-		use_unlink(pool, use);
+		use_unlink(pending, use);
 		g_array_remove_index_fast(use->graphs, (guint)ids_find(use->graphs, graph));
-		use_link(pool, use);
+		use_link(pending, use);
 		add_retired(use, stream, event);
 	}
 	g_ptr_array_free(uses, TRUE);
 }
 
 /* How many uses are in a queue; -1: one of them does not belong there. */
-static int count_uses(struct vpmm_pool *pool, const GQueue *uses)
+static int count_uses(struct pending *pending, const GQueue *uses)
 {
 	for (const GList *link = uses->head; link; link = link->next) {
-		if (queue_of(pool, link->data) != uses)
+		if (queue_of(pending, link->data) != uses)
 			return -1;
 	}
 	return (int)uses->length;
 }
 
-int use_check(struct vpmm_pool *pool)
+int use_check(struct pending *pending)
 {
-	int linked = count_uses(pool, &pool->shared_uses), used = 0, more;
+	int linked = count_uses(pending, &pending->shared_uses), used = 0, more;
 	GHashTableIter iter;
 	gpointer value;
 
-	g_hash_table_iter_init(&iter, pool->graphs);
+	g_hash_table_iter_init(&iter, pending->graphs);
 	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
-		more = count_uses(pool, &((struct graph *)value)->uses);
+		more = count_uses(pending, &((struct graph *)value)->uses);
 		linked = more < 0 ? more : linked + more;
 	}
-	g_hash_table_iter_init(&iter, pool->uses);
+	g_hash_table_iter_init(&iter, pending->uses);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
 		used += ((struct use *)value)->graphs->len > 0;
 	if (linked == used)

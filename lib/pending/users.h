@@ -15,7 +15,7 @@
 struct CUstream_st;
 struct event;
 struct stream;
-struct vpmm_pool;
+struct pending;
 
 /**
  * struct user - a stream that uses an allocation
@@ -56,37 +56,37 @@ GHashTable *use_table_new(void);
 
 /**
  * use_find() - the users of an allocation
- * @pool: the pool
+ * @pending: what the pool has pending
  * @addr: the allocation
  *
  * Return: the users, or NULL: there are none.
  */
-struct use *use_find(const struct vpmm_pool *pool, uint64_t addr);
+struct use *use_find(const struct pending *pending, uint64_t addr);
 
 /**
  * use_add_stream() - a stream uses an allocation
- * @pool: the pool
+ * @pending: what the pool has pending
  * @addr: the allocation
  * @id: the driver's id of the stream
  * @handle: a handle of it
  */
-void use_add_stream(struct vpmm_pool *pool, uint64_t addr, uint64_t id, struct CUstream_st *handle);
+void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle);
 
 /**
  * use_add_graph() - a graph uses an allocation
- * @pool: the pool
+ * @pending: what the pool has pending
  * @addr: the allocation
  * @graph: the id of its capture
  */
-void use_add_graph(struct vpmm_pool *pool, uint64_t addr, uint64_t graph);
+void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
 
 /**
  * use_set_home() - a stream under capture has allocated it
- * @pool: the pool
+ * @pending: what the pool has pending
  * @addr: the allocation, which the graph uses
  * @handle: the stream
  */
-void use_set_home(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle);
 
 /**
  * use_is_home() - whether a stream under capture is the only one that uses an allocation, which it has allocated
@@ -97,44 +97,44 @@ bool use_is_home(const struct use *use, struct CUstream_st *handle);
 
 /**
  * use_remove() - an allocation has no users any more
- * @pool: the pool
+ * @pending: what the pool has pending
  * @addr: the allocation
  */
-void use_remove(struct vpmm_pool *pool, uint64_t addr);
+void use_remove(struct pending *pending, uint64_t addr);
 
 /**
  * use_retire_stream() - a stream is about to go: mark its last point for all that it uses
- * @pool: the pool
+ * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
  *
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */
-int use_retire_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
+int use_retire_stream(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * use_has_graph() - whether a graph uses an allocation
- * @pool: the pool
+ * @pending: what the pool has pending
  * @graph: the id of its capture
  */
-bool use_has_graph(const struct vpmm_pool *pool, uint64_t graph);
+bool use_has_graph(const struct pending *pending, uint64_t graph);
 
 /**
  * use_retire_graph() - a graph is gone: in its place, a stream uses what it did, up to a point
- * @pool: the pool
+ * @pending: what the pool has pending
  * @graph: the id of its capture
  * @stream: a stream behind its last launch
  * @event: the point in it; NULL where the graph uses nothing
  */
-void use_retire_graph(struct vpmm_pool *pool, uint64_t graph, const struct stream *stream, struct event *event);
+void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event);
 
 /**
  * use_check() - hold the uses against the graphs
- * @pool: the pool
+ * @pending: what the pool has pending
  *
  * Return: 0, or -EUCLEAN.
  */
-int use_check(struct vpmm_pool *pool);
+int use_check(struct pending *pending);
 
 /**
  * ids_find() - where an id is in an array

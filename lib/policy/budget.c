@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How much device memory a pool may take: no more than the most that was live. */
-#include "calls/pool.h"
+#include "core/core.h"
 #include "policy/budget.h"
+#include "policy/state.h"
 
 /* What the pool may hold: the most that was live, or what it was trimmed to until more than before is live. */
-static uint64_t most_held(const struct vpmm_pool *pool)
+static uint64_t most_held(const struct core *core)
 {
-	return pool->peak_live > pool->budget.past ? pool->peak_asked : pool->budget.held;
+	return core->peak_live > core->packed->budget.past ? core->peak_asked : core->packed->budget.held;
 }
 
-size_t budget_room(const struct vpmm_pool *pool, size_t size)
+size_t budget_room(const struct core *core, size_t size)
 {
-	uint64_t mapped = pool_mapped(pool), limit = MAX(most_held(pool), pool_live(pool) + size), room;
+	uint64_t mapped = core_mapped(core), limit = MAX(most_held(core), core_live(core) + size), room;
 
 	/* What would be given back at once is not taken, and what is not to be had is not planned with. */
-	limit = MIN(limit, pool->settings.keep);
-	room = limit > mapped ? MIN(limit - mapped, extent_room(&pool->extents)) : 0;
-	return room / pool->settings.page_size * pool->settings.page_size;
+	limit = MIN(limit, core->settings.keep);
+	room = limit > mapped ? MIN(limit - mapped, extent_room(&core->extents)) : 0;
+	return room / core->settings.page_size * core->settings.page_size;
 }
 
-void budget_note_trim(struct vpmm_pool *pool)
+void budget_note_trim(struct core *core)
 {
-	pool->budget.past = pool->peak_live;
-	pool->budget.held = pool_mapped(pool);
+	core->packed->budget.past = core->peak_live;
+	core->packed->budget.held = core_mapped(core);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vpmm_pool;
+struct core;
 
 /**
  * struct budget - what the pool was trimmed to
@@ -20,17 +20,17 @@ struct budget {
 
 /**
  * budget_room() - how much more memory the pool may create
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @size: bytes of the request
  *
  * Return: bytes, whole pages.
  */
-size_t budget_room(const struct vpmm_pool *pool, size_t size);
+size_t budget_room(const struct core *core, size_t size);
 
 /**
  * budget_note_trim() - the pool was trimmed: the peak so far is no reason to take as much again
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  */
-void budget_note_trim(struct vpmm_pool *pool);
+void budget_note_trim(struct core *core);
 
 #endif /* BUDGET_H */

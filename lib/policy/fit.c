@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/pool.h"
+#include "core/core.h"
 #include "policy/fit.h"
 #include "policy/tuning.h"
 
@@ -9,7 +9,7 @@
  * hardly be of what is free in those that cannot move.
  */
 struct fit {
-	struct vpmm_pool *pool;
+	struct core *core;
 	size_t size;
 	uint64_t addr;
 	uint64_t cost;
@@ -17,29 +17,29 @@ struct fit {
 };
 
 /* What lies before a range in its first extent, and cannot move any longer once the range is taken. */
-static uint64_t broken_before(struct vpmm_pool *pool, uint64_t addr)
+static uint64_t broken_before(struct core *core, uint64_t addr)
 {
-	const struct place *first = extent_place_mapped(&pool->extents, addr);
+	const struct place *first = extent_place_mapped(&core->extents, addr);
 
 	return first->extent->live ? 0 : addr - first->addr;
 }
 
-static uint64_t broken_behind(struct vpmm_pool *pool, uint64_t end)
+static uint64_t broken_behind(struct core *core, uint64_t end)
 {
-	const struct place *last = extent_place_mapped(&pool->extents, end - 1);
+	const struct place *last = extent_place_mapped(&core->extents, end - 1);
 
 	return last->extent->live ? 0 : last->addr + last->extent->size - end;
 }
 
-uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size)
+uint64_t fit_breaks(struct core *core, uint64_t addr, size_t size)
 {
-	return broken_before(pool, addr) + broken_behind(pool, addr + size);
+	return broken_before(core, addr) + broken_behind(core, addr + size);
 }
 
 /* What a range takes of extents that can move. */
-static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
+static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 {
-	const struct place *first = extent_place_mapped(&pool->extents, addr), *last;
+	const struct place *first = extent_place_mapped(&core->extents, addr), *last;
 	uint64_t next = first->addr + first->extent->size, end = addr + size, bytes = size;
 
 	if (first->extent->live)
@@ -47,24 +47,24 @@ static uint64_t taken_whole(struct vpmm_pool *pool, uint64_t addr, size_t size)
 	if (next >= end)
 		return bytes;
 	/* Those between are all free. */
-	last = extent_place_mapped(&pool->extents, end - 1);
+	last = extent_place_mapped(&core->extents, end - 1);
 	return last->extent->live ? bytes - (end - last->addr) : bytes;
 }
 
-uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size)
+uint64_t fit_cost(struct core *core, uint64_t addr, size_t size)
 {
-	return fit_breaks(pool, addr, size) + taken_whole(pool, addr, size) / (uint64_t)tuning_taken_whole;
+	return fit_breaks(core, addr, size) + taken_whole(core, addr, size) / (uint64_t)tuning_taken_whole;
 }
 
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
 static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 {
-	uint64_t cost = left + broken_before(fit->pool, addr);
+	uint64_t cost = left + broken_before(fit->core, addr);
 
 	/* Most are too much by now, and each look takes a while. */
 	if (cost > fit->cost)
 		return;
-	cost += broken_behind(fit->pool, addr + fit->size) + taken_whole(fit->pool, addr, fit->size) / (uint64_t)tuning_taken_whole;
+	cost += broken_behind(fit->core, addr + fit->size) + taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
 	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
 		fit->cost = cost;
 		fit->addr = addr;
@@ -100,22 +100,22 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 	}
 }
 
-bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr)
+bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr)
 {
-	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+	struct fit fit = { .core = core, .size = size, .cost = UINT64_MAX };
 
-	fit_try_set(&fit, stream->free[pool->regions.set]);
-	fit_try_set(&fit, &pool->regions.unused);
+	fit_try_set(&fit, stream->free[core->regions.set]);
+	fit_try_set(&fit, &core->regions.unused);
 	if (fit.cost == UINT64_MAX)
 		return false;
-	region_expect(&pool->regions, fit.region);
+	region_expect(&core->regions, fit.region);
 	*addr = fit.addr;
 	return true;
 }
 
-uint64_t fit_within(struct vpmm_pool *pool, uint64_t addr, size_t room, size_t size)
+uint64_t fit_within(struct core *core, uint64_t addr, size_t room, size_t size)
 {
-	struct fit fit = { .pool = pool, .size = size, .cost = UINT64_MAX };
+	struct fit fit = { .core = core, .size = size, .cost = UINT64_MAX };
 
 	fit_try(&fit, addr, room);
 	return fit.addr;

@@ -8,48 +8,48 @@
 #include <stdint.h>
 
 struct stream;
-struct vpmm_pool;
+struct core;
 
 /**
  * fit_find() - the best place in what a stream can have without waiting, because of the stream's order
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @stream: the stream
  * @size: bytes
  * @addr: receives the address
  *
  * Return: whether there is one.
  */
-bool fit_find(struct vpmm_pool *pool, struct stream *stream, size_t size, uint64_t *addr);
+bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr);
 
 /**
  * fit_breaks() - what taking a range would break
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where it starts
  * @size: bytes, all free
  *
  * Return: bytes of whole extents that it would touch and not use, so that they could not move any longer.
  */
-uint64_t fit_breaks(struct vpmm_pool *pool, uint64_t addr, size_t size);
+uint64_t fit_breaks(struct core *core, uint64_t addr, size_t size);
 
 /**
  * fit_cost() - what taking a range would cost
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where the range starts, in free regions
  * @size: bytes
  *
  * Return: the bytes of fit_breaks(), and a part of those that it takes itself.
  */
-uint64_t fit_cost(struct vpmm_pool *pool, uint64_t addr, size_t size);
+uint64_t fit_cost(struct core *core, uint64_t addr, size_t size);
 
 /**
  * fit_within() - the better end of a free region
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @addr: where the region starts
  * @room: bytes that it has
  * @size: bytes that are wanted, no more than that
  *
  * Return: the address.
  */
-uint64_t fit_within(struct vpmm_pool *pool, uint64_t addr, size_t room, size_t size);
+uint64_t fit_within(struct core *core, uint64_t addr, size_t room, size_t size);
 
 #endif /* FIT_H */

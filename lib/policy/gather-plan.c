@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/pool.h"
+#include "core/core.h"
 #include "core/wait-set.h"
 #include "policy/budget.h"
 #include "policy/gather-plan.h"
+#include "policy/state.h"
 #include "policy/tuning.h"
 
 /* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
@@ -16,7 +17,7 @@
 
 static size_t page_up(const struct gathering *g, size_t size)
 {
-	size_t page = g->pool->settings.page_size;
+	size_t page = g->core->settings.page_size;
 
 	return (size + page - 1) / page * page;
 }
@@ -39,13 +40,13 @@ static bool try_base(struct gathering *g, const struct region *region)
 /* The largest base. While there is but one stream, each row is one region, and the largest are found at once. */
 static void find_base(struct gathering *g)
 {
-	struct region_map *regions = &g->pool->regions;
+	struct region_map *regions = &g->core->regions;
 	const struct free_set *set = g->stream->free[regions->set];
 	GList *link = regions->by_age.tail;
 	GTreeNode *node;
 	int i;
 
-	if (!g->pool->streams.sole) {
+	if (!g->core->streams.sole) {
 		for (i = 0; link && i < PARTS; i++, link = link->prev)
 			try_base(g, link->data);
 		return;
@@ -76,7 +77,7 @@ static bool extent_in_base(const struct gathering *g, const struct extent *exten
 /* Bytes of whole extents that could be mapped behind the base. */
 static uint64_t donor_bytes(const struct gathering *g)
 {
-	uint64_t bytes = g->pool->extents.whole_bytes;
+	uint64_t bytes = g->core->extents.whole_bytes;
 	uint64_t addr, end;
 
 	if (!g->base_size)
@@ -84,7 +85,7 @@ static uint64_t donor_bytes(const struct gathering *g)
 	addr = g->base;
 	end = addr + g->base_size;
 	while (addr < end) {
-		const struct place *place = extent_place(&g->pool->extents, addr);
+		const struct place *place = extent_place(&g->core->extents, addr);
 
 		if (!place->extent->live)
 			bytes -= place->extent->size;
@@ -96,7 +97,7 @@ static uint64_t donor_bytes(const struct gathering *g)
 /* What a head would take over of what is missing: the odd rest, and as many pages as it has. */
 static size_t head_share(const struct gathering *g, size_t head, size_t missing)
 {
-	size_t page = g->pool->settings.page_size;
+	size_t page = g->core->settings.page_size;
 	size_t rest = missing % page;
 
 	if (head < rest)
@@ -122,8 +123,8 @@ static void find_parts_in(struct gathering *g, const struct free_set *set, GArra
 	for (int i = 0; link && i < PARTS; i++, link = link->next) {
 		const struct region *region = link->data;
 		uint64_t end = region->addr + region->size;
-		const struct place *first = extent_place(&g->pool->extents, region->addr);
-		const struct place *last = extent_place(&g->pool->extents, end - 1);
+		const struct place *first = extent_place(&g->core->extents, region->addr);
+		const struct place *last = extent_place(&g->core->extents, end - 1);
 		struct part part;
 
 		if (last->extent->live && last->addr + last->extent->size == end) {
@@ -175,7 +176,7 @@ static void choose_parts(struct gathering *g)
 {
 	GArray *tails = g_array_new(FALSE, FALSE, sizeof(struct part));
 	GArray *heads = g_array_new(FALSE, FALSE, sizeof(struct part));
-	struct region_map *regions = &g->pool->regions;
+	struct region_map *regions = &g->core->regions;
 	struct gathering best;
 	size_t least, bytes;
 
@@ -205,10 +206,10 @@ static struct extent *best_donor(const struct gathering *g, size_t limit, bool b
 {
 	struct extent *best = NULL;
 
-	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+	for (GList *link = g->core->extents.whole.head; link; link = link->next) {
 		struct extent *extent = link->data;
 
-		if (extent->stamp == g->pool->extents.stamp || extent->size < g->least)
+		if (extent->stamp == g->core->extents.stamp || extent->size < g->least)
 			continue;
 		if (below ? extent->size > limit : extent->size < limit)
 			continue;
@@ -233,7 +234,7 @@ static gint compare_donors(gconstpointer a, gconstpointer b)
 
 static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
 {
-	donor->stamp = g->pool->extents.stamp;
+	donor->stamp = g->core->extents.stamp;
 	g_ptr_array_add(g->donors, donor);
 	*left -= donor->size;
 }
@@ -243,10 +244,10 @@ static void take_donors_in_order(struct gathering *g, size_t *left)
 {
 	GPtrArray *sorted = g_ptr_array_new();
 
-	for (GList *link = g->pool->extents.whole.head; link; link = link->next) {
+	for (GList *link = g->core->extents.whole.head; link; link = link->next) {
 		const struct extent *extent = link->data;
 
-		if (extent->stamp != g->pool->extents.stamp && extent->size >= g->least && !extent_in_base(g, extent))
+		if (extent->stamp != g->core->extents.stamp && extent->size >= g->least && !extent_in_base(g, extent))
 			g_ptr_array_add(sorted, link->data);
 	}
 	g_ptr_array_sort(sorted, compare_donors);
@@ -266,9 +267,9 @@ static void choose_donors(struct gathering *g)
 	struct extent *donor;
 
 	/* Many small pieces for one large block are many calls; the setting says from where on new memory is better. */
-	g->least = g->frugal ? 0 : (size_t)((double)left * g->pool->settings.frag_ratio / 100);
+	g->least = g->frugal ? 0 : (size_t)((double)left * g->core->settings.frag_ratio / 100);
 
-	g->pool->extents.stamp++;
+	g->core->extents.stamp++;
 	while (left && g->donors->len < FEW_DONORS && (donor = best_donor(g, left, true)))
 		take_donor(g, donor, &left);
 	if (left && g->donors->len == FEW_DONORS)
@@ -295,7 +296,7 @@ static void choose_donors(struct gathering *g)
 
 static void gather_plan(struct gathering *g)
 {
-	size_t room = g->frugal ? 0 : budget_room(g->pool, g->size);
+	size_t room = g->frugal ? 0 : budget_room(g->core, g->size);
 	size_t missing = bytes_short(g);
 
 	if (missing > room) {
@@ -307,20 +308,20 @@ static void gather_plan(struct gathering *g)
 }
 
 /* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
-static double pieces_of_pool(const struct vpmm_pool *pool)
+static double pieces_of_pool(const struct core *core)
 {
-	uint64_t bytes = pool->extents.bytes;
-	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * (uint64_t)pool->settings.overhead;
-	size_t piece = gaps_piece(&pool->regions.gaps, stuck);
+	uint64_t bytes = core->extents.bytes;
+	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * (uint64_t)core->settings.overhead;
+	size_t piece = gaps_piece(&core->regions.gaps, stuck);
 	double now = (double)bytes / (double)MAX(piece, 1);
 
-	return bytes ? CLAMP(MAX(now, pool->pieces), tuning_extents_least, tuning_extents_most) : tuning_extents_least;
+	return bytes ? CLAMP(MAX(now, core->packed->pieces), tuning_extents_least, tuning_extents_most) : tuning_extents_least;
 }
 
 size_t gather_piece(const struct gathering *g)
 {
-	const struct settings *settings = &g->pool->settings;
-	size_t bytes = (size_t)((double)(g->pool->extents.bytes + g->create) / g->pieces);
+	const struct settings *settings = &g->core->settings;
+	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->pieces);
 
 	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), page_up(g, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
@@ -328,7 +329,7 @@ size_t gather_piece(const struct gathering *g)
 
 size_t gather_last(const struct gathering *g)
 {
-	size_t page = g->pool->settings.page_size;
+	size_t page = g->core->settings.page_size;
 	bool shared = (g->size - lead_size(g)) % page && !g->head.extent;
 
 	return shared && !g->donors->len && g->create >= (size_t)tuning_last_apart * page ? page : 0;
@@ -347,17 +348,17 @@ size_t gather_bytes(const struct gathering *g)
 	return bytes;
 }
 
-void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal)
+void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)
 {
-	*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
-				 .frugal = frugal, .pieces = pieces_of_pool(pool) };
+	*g = (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
+				 .frugal = frugal, .pieces = pieces_of_pool(core) };
 	g->donors = g_ptr_array_new();
 	find_base(g);
 	gather_plan(g);
 	/* The hole behind the base may be too small for all that follows. */
 	if (g->base_size && g->hole->size < gather_bytes(g)) {
 		g_ptr_array_set_size(g->donors, 0);
-		*g = (struct gathering){ .pool = pool, .order = order, .stream = order->stream, .size = size,
+		*g = (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
 					 .frugal = frugal, .pieces = g->pieces, .donors = g->donors };
 		gather_plan(g);
 	}

@@ -12,7 +12,7 @@ struct extent;
 struct order;
 struct region;
 struct stream;
-struct vpmm_pool;
+struct core;
 
 /* Part of an extent of which something is allocated. */
 struct part {
@@ -23,7 +23,7 @@ struct part {
 
 /**
  * struct gathering - one under way
- * @pool: the pool
+ * @core: the pool's core
  * @stream: the stream that wants it
  * @order: what it has to come after
  * @size: bytes that are wanted
@@ -41,7 +41,7 @@ struct part {
  * @addr: where all but the base is mapped
  */
 struct gathering {
-	struct vpmm_pool *pool;
+	struct core *core;
 	struct stream *stream;
 	struct order *order;
 	size_t size;
@@ -67,12 +67,12 @@ static inline size_t part_size(const struct part *part)
 /**
  * gather_decide() - choose what a block is to be made of
  * @g: receives the choice; its donors are the caller's to free
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @order: of the stream that wants it
  * @size: bytes
  * @frugal: take no more than there must be
  */
-void gather_decide(struct gathering *g, struct vpmm_pool *pool, struct order *order, size_t size, bool frugal);
+void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal);
 
 /**
  * gather_piece() - bytes of an extent that is created now

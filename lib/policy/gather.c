@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/dump.h"
-#include "calls/pool.h"
-#include "calls/stats.h"
+#include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"
+#include "core/core.h"
+#include "core/layout.h"
 #include "core/wait-set.h"
-#include "policy/budget.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
+#include "policy/policy.h"
+#include "policy/state.h"
 #include "policy/tuning.h"
 #include "util/error.h"
 
 /* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
 static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 {
-	struct region_map *regions = &g->pool->regions;
+	struct region_map *regions = &g->core->regions;
 	struct region *hole;
 	size_t gap;
 	int err;
@@ -26,46 +27,46 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 	}
 	hole = region_find_largest_unmapped(regions);
 	if (!hole || hole->size < bytes) {
-		err = alias_trim(g->pool);
+		err = alias_trim(g->core);
 		if (err)
 			return err;
 		hole = region_find_unmapped(regions, bytes);
 	}
 	if (!hole) {
-		err = chunk_add(g->pool, regions, bytes, &hole);
+		err = chunk_add(g->core, regions, bytes, &hole);
 		if (err)
 			return err;
 		*chunk = hole->chunk;
 	}
-	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / g->pool->settings.page_size *
-			       g->pool->settings.page_size) : 0;
+	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / g->core->settings.page_size *
+			       g->core->settings.page_size) : 0;
 	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
 	return 0;
 }
 
 static void gather_say(struct gathering *g, uint64_t addr)
 {
-	struct vpmm_pool *pool = g->pool;
+	struct core *core = g->core;
 	char *layout;
 
 	if (g->create)
-		log_add(&pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
 			g->create, g->stream->id);
-	if (!log_wants(&pool->log, VPMM_LOG_DEBUG))
+	if (!log_wants(&core->log, VPMM_LOG_DEBUG))
 		return;
-	layout = dump_layout(pool, region_at(&pool->regions, addr)->chunk);
-	log_add(&pool->log, VPMM_LOG_DEBUG, "gathered %zu bytes for stream %" G_GUINT64_FORMAT ": %s", g->size,
+	layout = layout_line(core, region_at(&core->regions, addr)->chunk);
+	log_add(&core->log, VPMM_LOG_DEBUG, "gathered %zu bytes for stream %" G_GUINT64_FORMAT ": %s", g->size,
 		g->stream->id, layout);
 	g_free(layout);
 }
 
 static void gather_count(struct gathering *g)
 {
-	struct pool_counts *counts = &g->pool->counts;
+	struct counts *counts = &g->core->counts;
 
 	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
 		counts->defrags++;
-	g->pool->pieces = g->pieces;
+	g->core->packed->pieces = g->pieces;
 	for (guint i = 0; i < g->donors->len; i++)
 		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	if (g->create) {
@@ -77,32 +78,32 @@ static void gather_count(struct gathering *g)
 /* The maps follow what has been mapped: tail, donors, created, head. Nothing here can fail. */
 static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *extents)
 {
-	struct region_map *regions = &g->pool->regions;
+	struct region_map *regions = &g->core->regions;
 	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
 	size_t moved = 0;
 
-	extent_settle(&g->pool->extents, addr, extents);
+	extent_settle(&g->core->extents, addr, extents);
 	region_set_zombie(regions, region_isolate(regions, addr, bytes));
 	if (g->tail.extent) {
 		start += g->tail.from;
-		alias_claim(g->pool, start, part_size(&g->tail));
+		alias_claim(g->core, start, part_size(&g->tail));
 		addr += g->tail.extent->size;
 	}
 	for (guint i = 0; i < g->donors->len; i++)
 		moved += ((struct extent *)g->donors->pdata[i])->size;
-	alias_claim(g->pool, addr, moved);
+	alias_claim(g->core, addr, moved);
 	addr += moved;
 	if (g->create)
 		region_set_free(regions, region_isolate(regions, addr, g->create), NULL, NULL);
 	if (g->head.extent)
-		alias_claim(g->pool, addr + g->create, part_size(&g->head));
+		alias_claim(g->core, addr + g->create, part_size(&g->head));
 	return start;
 }
 
 /* All extents of the new part, in their order; those from the second to the last index on are created. */
 static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
 {
-	struct extent_map *map = &g->pool->extents;
+	struct extent_map *map = &g->core->extents;
 	size_t last = gather_last(g);
 	int err;
 
@@ -131,15 +132,15 @@ static size_t order_part(struct gathering *g, const struct extent *extent, size_
 	size_t used = MIN(to - from, missing);
 
 	if (extent)
-		alias_order(g->pool, extent, from, from + used, g->order);
+		alias_order(g->core, extent, from, from + used, g->order);
 	return missing - used;
 }
 
 /* Whoever had what goes into the block. */
 static void gather_order(struct gathering *g)
 {
-	struct vpmm_pool *pool = g->pool;
-	struct region *region = g->base_size ? region_at(&pool->regions, g->base) : NULL;
+	struct core *core = g->core;
+	struct region *region = g->base_size ? region_at(&core->regions, g->base) : NULL;
 	size_t missing = g->size - g->base_size;
 
 	for (; region && region->addr < g->base + g->base_size; region = region->next)
@@ -154,18 +155,18 @@ static void gather_order(struct gathering *g)
 /* The stream comes after all of them: first, as nothing has to be undone where that fails. */
 static int gather_meet(struct gathering *g, struct CUstream_st *handle)
 {
-	struct vpmm_pool *pool = g->pool;
+	struct core *core = g->core;
 
 	gather_order(g);
 	if (order_is_met(g->order))
 		return 0;
-	pool->counts.steals++;
-	return order_meet(g->order, handle, pool->settings.reuse == VPMM_REUSE_BLOCK, &pool->counts.waits);
+	core->counts.steals++;
+	return order_meet(g->order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 }
 
 static int gather_map(struct gathering *g, uint64_t *addr)
 {
-	struct extent_map *map = &g->pool->extents;
+	struct extent_map *map = &g->core->extents;
 	GPtrArray *extents = g_ptr_array_new();
 	size_t bytes = gather_bytes(g), left = 0;
 	struct chunk *chunk;
@@ -184,25 +185,25 @@ static int gather_map(struct gathering *g, uint64_t *addr)
 	*addr = gather_commit(g, bytes, extents);
 	gather_count(g);
 	gather_say(g, *addr);
-	stats_note_peaks(g->pool);
+	account_note_taken(g->core);
 	goto out;
 
 err_release:
 	/* What could not be unmapped must not pass for a hole: it is tried again. */
 	if (left)
-		region_set_stray(&g->pool->regions, region_isolate(&g->pool->regions, g->addr, left));
+		region_set_stray(&g->core->regions, region_isolate(&g->core->regions, g->addr, left));
 	if (g->head.extent)
 		g_ptr_array_remove_index(extents, extents->len - 1);
 	extent_release(map, extents, created);
 err_drop:
 	if (chunk && !left)
-		chunk_drop(g->pool, chunk);
+		chunk_drop(g->core, chunk);
 out:
 	g_ptr_array_free(extents, TRUE);
 	return err;
 }
 
-void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
+void gather_forecast(struct core *core, struct stream *stream, size_t size, bool frugal,
 		     struct gather_cost *cost)
 {
 	struct gathering g;
@@ -210,7 +211,7 @@ void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size,
 	size_t piece;
 
 	order_init(&order, stream);
-	gather_decide(&g, pool, &order, size, frugal);
+	gather_decide(&g, core, &order, size, frugal);
 	gather_order(&g);
 	piece = gather_piece(&g);
 	*cost = (struct gather_cost){ .create = g.create, .waits = order_waits(&order) };
@@ -222,31 +223,30 @@ void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size,
 	g_ptr_array_free(g.donors, TRUE);
 }
 
-static int gather_try(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
-		      uint64_t *addr)
+static int gather_try(struct core *core, const struct request *request, struct order *order, uint64_t *addr)
 {
 	struct gathering g;
 	int err;
 
-	gather_decide(&g, pool, order, size, frugal);
-	err = gather_meet(&g, handle);
+	gather_decide(&g, core, order, request->size, request->frugal);
+	err = gather_meet(&g, request->handle);
 	if (!err)
 		err = gather_map(&g, addr);
 	g_ptr_array_free(g.donors, TRUE);
 	return err;
 }
 
-int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
-		 uint64_t *addr)
+int gather_block(struct core *core, const struct request *request, struct order *order, uint64_t *addr)
 {
+	struct packed *packed = core->packed;
 	int err;
 
 	/* Where there is but one stream, nothing else asks what it is past. */
-	err = stream_poll_some(&pool->streams);
-	if (!err && pool->extents.places > pool->trim_places) {
-		err = alias_trim(pool);
+	err = stream_poll_some(&core->streams);
+	if (!err && core->extents.places > packed->trim_places) {
+		err = alias_trim(core);
 		/* What is in use stays, however much it is; there is no sense in looking again at once. */
-		pool->trim_places = MAX(pool->most_places, pool->extents.places + pool->most_places / 2);
+		packed->trim_places = MAX(packed->most_places, core->extents.places + packed->most_places / 2);
 	}
-	return err ? err : gather_try(pool, order, handle, size, frugal, addr);
+	return err ? err : gather_try(core, request, order, addr);
 }

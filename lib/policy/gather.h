@@ -2,8 +2,8 @@
 /*
  * Making one block out of extents that are free, and of new memory where they are not enough.
  *
- * What paged-gather.h does with pages, as the specification has it, this does with extents of many sizes: few calls for much
- * memory, at the price of what is free within extents that cannot move.
+ * What paged-gather.h does with pages, as the specification has it, this does with extents of many sizes: few calls for
+ * much memory, at the price of what is free within extents that cannot move.
  */
 #ifndef GATHER_H
 #define GATHER_H
@@ -12,18 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct CUstream_st;
+struct core;
 struct order;
+struct request;
 struct stream;
-struct vpmm_pool;
 
 /**
  * gather_block() - make a free range for a request
- * @pool: the pool; its lock is held, its backend entered
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: what is wanted
  * @order: of the stream that wants it, with nothing to come after yet; the stream comes after all that is in there then
- * @handle: a handle of the stream
- * @size: bytes
- * @frugal: take no more than there must be
  * @addr: receives where the range starts; all of it is free, and the stream is behind whoever had it
  *
  * The block begins with the largest row of free regions that has a hole behind it. Whole extents that are free follow,
@@ -32,8 +30,7 @@ struct vpmm_pool;
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int gather_block(struct vpmm_pool *pool, struct order *order, struct CUstream_st *handle, size_t size, bool frugal,
-		 uint64_t *addr);
+int gather_block(struct core *core, const struct request *request, struct order *order, uint64_t *addr);
 
 /**
  * struct gather_cost - what making a block takes
@@ -51,13 +48,13 @@ struct gather_cost {
 
 /**
  * gather_forecast() - what gather_block() would take now
- * @pool: the pool; its lock is held
+ * @core: the pool's core; its lock is held
  * @stream: the stream that wants it
  * @size: bytes
  * @frugal: as there
  * @cost: receives it
  */
-void gather_forecast(struct vpmm_pool *pool, struct stream *stream, size_t size, bool frugal,
+void gather_forecast(struct core *core, struct stream *stream, size_t size, bool frugal,
 		     struct gather_cost *cost);
 
 #endif /* GATHER_H */

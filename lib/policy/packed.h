@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How a request is served where allocations share pages and extents. */
+/* What the packed policy could serve. */
 #ifndef PACKED_H
 #define PACKED_H
 
@@ -7,48 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct CUstream_st;
+struct core;
 struct stream;
-struct vpmm_forecast;
-struct vpmm_pool;
 
 /**
- * packed_malloc() - allocate as many bytes as are asked for
- * @pool: the pool; its lock is held, its backend entered
- * @addr: receives the address
- * @size: bytes, a multiple of POOL_PIECE
- * @stream: the stream
- * @handle: a handle of it
- *
- * What was decided in this state before comes first, then what fits best of what the stream can have without waiting,
- * then what it has to wait for; then a block is gathered. Small requests are served from spans.
- *
- * Return: 0, or an error of the backend; nothing has changed then but where free memory lies.
- */
-int packed_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
-		  struct CUstream_st *handle);
-
-/**
- * packed_forecast() - what packed_malloc() would do now
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes, as there
- * @stream: the stream
- * @handle: a handle of it
- * @room: bytes that could be created
- * @forecast: receives the way and its price
- *
- * Return: 0, or an error of the backend.
- */
-int packed_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
-		    uint64_t room, struct vpmm_forecast *forecast);
-
-/**
- * packed_could() - whether packed_malloc() could serve a request, waiting for nobody on the host
- * @pool: the pool; its lock is held
- * @size: bytes, as there
+ * packed_could() - whether the policy could serve a request of the regions, waiting for nobody on the host
+ * @core: the pool's core; its lock is held
+ * @size: bytes, of core_round()
  * @stream: the stream
  * @room: bytes that could be created
  */
-bool packed_could(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room);
+bool packed_could(struct core *core, size_t size, struct stream *stream, uint64_t room);
+
+/**
+ * packed_largest() - the largest request that it could serve
+ * @core: the pool's core; its lock is held
+ * @stream: the stream
+ * @room: bytes that could be created
+ *
+ * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
+ *
+ * Return: bytes.
+ */
+uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room);
 
 #endif /* PACKED_H */

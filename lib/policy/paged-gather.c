@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "calls/dump.h"
-#include "calls/pool.h"
-#include "calls/stats.h"
+#include "core/account.h"
+#include "core/alias.h"
 #include "core/chunk.h"
-#include "core/zombie.h"
+#include "core/core.h"
+#include "core/layout.h"
 #include "policy/paged-gather.h"
+#include "policy/policy.h"
 #include "util/error.h"
 
 /* Part of a free region, from its start. */
@@ -15,7 +16,7 @@ struct piece {
 
 /**
  * struct harvest - one gathering under way
- * @pool: the pool
+ * @core: the pool's core
  * @size: bytes that are wanted
  * @stream: the stream that wants them
  * @handle: a handle of it
@@ -28,7 +29,7 @@ struct piece {
  * @event: the point in the stream that is behind all who had the block
  */
 struct harvest {
-	struct vpmm_pool *pool;
+	struct core *core;
 	size_t size;
 	struct stream *stream;
 	struct CUstream_st *handle;
@@ -60,8 +61,8 @@ static size_t harvest_take_set(struct harvest *harvest, const struct free_set *s
 /* Own memory first, then what no stream has used, then the others': each oldest first. */
 static void harvest_plan(struct harvest *harvest)
 {
-	struct region_map *regions = &harvest->pool->regions;
-	bool block = harvest->pool->settings.reuse == VPMM_REUSE_BLOCK;
+	struct region_map *regions = &harvest->core->regions;
+	bool block = harvest->core->settings.reuse == VPMM_REUSE_BLOCK;
 	size_t wanted = harvest->size - harvest->created;
 
 	if (!block) {
@@ -81,7 +82,7 @@ static int harvest_place(struct harvest *harvest)
 {
 	int err;
 
-	err = chunk_find(harvest->pool, &harvest->pool->regions, harvest->size, &harvest->hole);
+	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &harvest->hole);
 	if (err)
 		return err;
 	for (guint i = 0; i < harvest->pieces->len; i++) {
@@ -98,7 +99,7 @@ static int harvest_place(struct harvest *harvest)
 
 static int harvest_memory(struct harvest *harvest)
 {
-	struct extent_map *extents = &harvest->pool->extents;
+	struct extent_map *extents = &harvest->core->extents;
 	int err;
 
 	err = extent_judge(extents, harvest->created, extents->page_size);
@@ -150,7 +151,7 @@ static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
 	while (!err && g_hash_table_iter_next(&iter, NULL, &event)) {
 		err = event_wait(event, harvest->handle);
 		if (!err)
-			harvest->pool->counts.waits++;
+			harvest->core->counts.waits++;
 	}
 	g_hash_table_destroy(latest);
 	return err;
@@ -164,7 +165,7 @@ static int harvest_sync_one(struct harvest *harvest, struct region *region)
 		return 0;
 	err = event_sync(region->event);
 	if (!err)
-		harvest->pool->counts.waits++;
+		harvest->core->counts.waits++;
 	return err;
 }
 
@@ -199,7 +200,7 @@ static struct event *harvest_own_event(struct harvest *harvest)
 static int harvest_wait(struct harvest *harvest, bool *waited)
 {
 	*waited = false;
-	if (harvest->pool->settings.reuse == VPMM_REUSE_BLOCK || harvest->stream->captured)
+	if (harvest->core->settings.reuse == VPMM_REUSE_BLOCK || harvest->stream->captured)
 		return harvest_wait_on_host(harvest);
 	return harvest_wait_on_device(harvest, waited);
 }
@@ -215,13 +216,13 @@ static int harvest_find_event(struct harvest *harvest, bool waited)
 
 static void harvest_say(struct harvest *harvest, const struct chunk *chunk, const char *what, size_t bytes)
 {
-	struct vpmm_pool *pool = harvest->pool;
+	struct core *core = harvest->core;
 	char *layout;
 
-	if (!bytes || !log_wants(&pool->log, VPMM_LOG_DEBUG))
+	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
 		return;
-	layout = dump_layout(pool, chunk);
-	log_add(&pool->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
+	layout = layout_line(core, chunk);
+	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
 		harvest->stream->id, layout);
 	g_free(layout);
 }
@@ -229,11 +230,11 @@ static void harvest_say(struct harvest *harvest, const struct chunk *chunk, cons
 /* The maps follow what has been mapped. Nothing here can fail. */
 static struct region *harvest_commit(struct harvest *harvest)
 {
-	struct region_map *regions = &harvest->pool->regions;
+	struct region_map *regions = &harvest->core->regions;
 	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
 	struct chunk *chunk = hole->chunk;
 
-	extent_settle(&harvest->pool->extents, hole->addr, harvest->extents);
+	extent_settle(&harvest->core->extents, hole->addr, harvest->extents);
 	for (guint i = 0; i < harvest->pieces->len; i++) {
 		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
 
@@ -260,7 +261,7 @@ static struct region *harvest_commit(struct harvest *harvest)
 
 static void harvest_count(struct harvest *harvest)
 {
-	struct pool_counts *counts = &harvest->pool->counts;
+	struct counts *counts = &harvest->core->counts;
 
 	if (harvest->moved || harvest->base)
 		counts->defrags++;
@@ -268,17 +269,17 @@ static void harvest_count(struct harvest *harvest)
 	if (harvest->created) {
 		counts->grows++;
 		counts->grown += harvest->created;
-		log_add(&harvest->pool->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+		log_add(&harvest->core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
 			harvest->created, harvest->stream->id);
-		stats_note_peaks(harvest->pool);
+		account_note_taken(harvest->core);
 	}
 }
 
 /* Maps what was planned into the hole. */
 static int harvest_gather(struct harvest *harvest, struct region **region)
 {
-	struct region_map *regions = &harvest->pool->regions;
-	struct extent_map *extents = &harvest->pool->extents;
+	struct region_map *regions = &harvest->core->regions;
+	struct extent_map *extents = &harvest->core->extents;
 	guint chunks = regions->chunks->len;
 	struct error_kept kept;
 	size_t left = 0;
@@ -306,7 +307,7 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	harvest_count(harvest);
 	/* What nobody can be using any more need not wait for the next allocation. This one has succeeded either way. */
 	error_keep(&kept);
-	zombie_reap(harvest->pool);
+	zombie_reap(harvest->core);
 	error_restore(&kept);
 	return 0;
 
@@ -320,14 +321,14 @@ err_release:
 	extent_release(extents, harvest->extents, moving);
 err_drop:
 	if (regions->chunks->len > chunks && !left)
-		chunk_drop(harvest->pool, harvest->hole->chunk);
+		chunk_drop(harvest->core, harvest->hole->chunk);
 	return err;
 }
 
 /* One region has it all, and only its stream is not past it: it stays where it is, what is left of it is as before. */
 static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 {
-	struct pool_counts *counts = &harvest->pool->counts;
+	struct counts *counts = &harvest->core->counts;
 	bool waited;
 	int err;
 
@@ -343,17 +344,17 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 /* Sets out to make a block: what goes into it, and what is created. */
 static void harvest_begin(struct harvest *harvest)
 {
-	uint64_t available = harvest->pool->regions.bytes[REGION_FREE];
+	uint64_t available = harvest->core->regions.bytes[REGION_FREE];
 
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
 	harvest->pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
 	harvest_plan(harvest);
 }
 
-void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct defrag_cost *cost)
+void defrag_forecast(struct core *core, size_t size, struct stream *stream, struct defrag_cost *cost)
 {
-	struct harvest harvest = { .pool = pool, .size = size, .stream = stream };
-	const struct region *hole = region_find_unmapped(&pool->regions, size);
+	struct harvest harvest = { .core = core, .size = size, .stream = stream };
+	const struct region *hole = region_find_unmapped(&core->regions, size);
 	GHashTable *awaited;
 
 	harvest_begin(&harvest);
@@ -371,10 +372,14 @@ void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream,
 	g_array_free(harvest.pieces, TRUE);
 }
 
-int defrag_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
-		  struct region **region)
+int defrag_gather(struct core *core, const struct request *request, struct region **region)
 {
-	struct harvest harvest = { .pool = pool, .size = size, .stream = stream, .handle = handle };
+	struct harvest harvest = {
+		.core = core,
+		.size = request->size,
+		.stream = request->stream,
+		.handle = request->handle,
+	};
 	int err;
 
 	harvest_begin(&harvest);

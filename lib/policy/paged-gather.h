@@ -7,18 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct CUstream_st;
+struct core;
 struct region;
+struct request;
 struct stream;
-struct vpmm_pool;
 
 /**
  * defrag_gather() - make a free region that a stream can have
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes, a multiple of the page size, more than any one free region has that the stream could take
- * @stream: the stream
- * @handle: a handle that means it on this thread
- * @region: receives a free region of @size bytes or more, after whose last use the stream comes
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: what is wanted, more than any one free region has that the stream could take
+ * @region: receives a free region of that size or more, after whose last use the stream comes
  *
  * Harvests what is free: the stream's own first, then what no stream has used, then other streams', each oldest
  * first; creates what is missing, and no more. The memory is mapped into a hole one after another; the old addresses
@@ -27,8 +25,7 @@ struct vpmm_pool;
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int defrag_gather(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
-		  struct region **region);
+int defrag_gather(struct core *core, const struct request *request, struct region **region);
 
 /**
  * struct defrag_cost - what making a free region takes
@@ -46,11 +43,11 @@ struct defrag_cost {
 
 /**
  * defrag_forecast() - what defrag_gather() would take now
- * @pool: the pool; its lock is held
- * @size: bytes, as there
+ * @core: the pool's core; its lock is held
+ * @size: bytes, a multiple of the page size
  * @stream: the stream
  * @cost: receives it
  */
-void defrag_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, struct defrag_cost *cost);
+void defrag_forecast(struct core *core, size_t size, struct stream *stream, struct defrag_cost *cost);
 
 #endif /* PAGED_GATHER_H */

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The policy of whole pages, as the specification has it. */
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "calls/pool.h"
+#include "core/alias.h"
 #include "core/allocation.h"
-#include "core/cache.h"
-#include "core/zombie.h"
+#include "core/core.h"
+#include "pending/flush.h"
 #include "policy/paged-gather.h"
-#include "policy/paged.h"
-#include "policy/reclaim.h"
+#include "policy/policy.h"
+#include "policy/trim.h"
 
 /* The oldest free region that fits, once its stream is past it: VPMM_REUSE_BLOCK's way to avoid a harvest. */
-static int paged_wait_oldest(struct vpmm_pool *pool, size_t size, struct region **found)
+static int paged_wait_oldest(struct core *core, size_t size, struct region **found)
 {
-	for (GList *link = pool->regions.by_age.head; link; link = link->next) {
+	for (GList *link = core->regions.by_age.head; link; link = link->next) {
 		struct region *region = link->data;
 
 		if (region->size < size)
@@ -21,91 +22,86 @@ static int paged_wait_oldest(struct vpmm_pool *pool, size_t size, struct region 
 		*found = region;
 		if (!event_pending(region->event))
 			return 0;
-		pool->counts.waits++;
+		core->counts.waits++;
 		return event_sync(region->event);
 	}
 	return 0;
 }
 
-static int paged_find_free(struct vpmm_pool *pool, size_t size, struct stream *stream, struct region **found)
+static int paged_find_free(struct core *core, size_t size, struct stream *stream, struct region **found)
 {
 	int err;
 
-	*found = region_find_own(&pool->regions, stream, size);
+	*found = region_find_own(&core->regions, stream, size);
 	if (*found)
 		return 0;
-	err = stream_poll_busy(&pool->streams, false);
+	err = stream_poll_busy(&core->streams, false);
 	if (err)
 		return err;
-	*found = region_find_passed(&pool->regions, size);
+	*found = region_find_passed(&core->regions, size);
 	return 0;
 }
 
 /* A free region as it is, without waiting, or, with VPMM_REUSE_BLOCK, with waiting; none is no error. */
-static int paged_find(struct vpmm_pool *pool, size_t size, struct stream *stream, struct region **found)
+static int paged_find(struct core *core, size_t size, struct stream *stream, struct region **found)
 {
 	int err;
 
-	err = paged_find_free(pool, size, stream, found);
+	err = paged_find_free(core, size, stream, found);
 	/* What other streams have cached may be what is missing. */
-	if (!err && !*found && pool->settings.cache && cache_flush_all(pool))
-		err = paged_find_free(pool, size, stream, found);
+	if (!err && !*found && core->settings.cache && cache_flush_all(core))
+		err = paged_find_free(core, size, stream, found);
 	if (err)
 		return err;
 	if (!*found)
-		atomic_fetch_add_explicit(&pool->pressure, 1, memory_order_relaxed);
-	if (!*found && pool->settings.reuse == VPMM_REUSE_BLOCK) {
-		err = paged_wait_oldest(pool, size, found);
+		atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
+	if (!*found && core->settings.reuse == VPMM_REUSE_BLOCK) {
+		err = paged_wait_oldest(core, size, found);
 		if (err)
 			return err;
 	}
 	if (*found) {
-		pool->counts.reuses++;
+		core->counts.reuses++;
 		if ((*found)->stream && (*found)->stream != stream)
-			pool->counts.steals++;
+			core->counts.steals++;
 	}
 	return 0;
 }
 
-static int paged_try(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
-		     struct region **region)
+static int paged_try(struct core *core, const struct request *request, struct region **region)
 {
 	int err;
 
-	err = paged_find(pool, size, stream, region);
-	return err || *region ? err : defrag_gather(pool, size, stream, handle, region);
+	err = paged_find(core, request->size, request->stream, region);
+	return err || *region ? err : defrag_gather(core, request, region);
 }
 
-int paged_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream, struct CUstream_st *handle)
+static int paged_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	struct region *region;
-	int err;
+	int err = 0;
 
-	if (pool->settings.cache)
-		cache_flush(pool, stream, handle, 0);
-	err = zombie_reap(pool);
-	if (err)
-		return err;
-	err = paged_try(pool, size, stream, handle, &region);
-	for (int round = 0; err == -ENOMEM && round < PRESSURE_ROUNDS; round++) {
-		err = pressure_relieve(pool, size, stream, handle, round);
-		if (!err)
-			err = paged_try(pool, size, stream, handle, &region);
+	/* Reclaiming has done more than this. */
+	if (!request->frugal) {
+		if (core->settings.cache)
+			cache_flush(core, request->stream, request->handle, 0);
+		err = zombie_reap(core);
 	}
+	if (!err)
+		err = paged_try(core, request, &region);
 	if (err)
 		return err;
-
-	region_cut(&pool->regions, region, size);
-	region_set_malloc(&pool->regions, region, stream);
-	live_enter(pool, region);
+	region_cut(&core->regions, region, request->size);
+	region_set_malloc(&core->regions, region, request->stream);
+	live_enter(core, region);
 	*addr = region->addr;
 	return 0;
 }
 
 /* The region that paged_wait_oldest() would come to. */
-static struct region *oldest_fit(struct vpmm_pool *pool, size_t size)
+static struct region *oldest_fit(struct core *core, size_t size)
 {
-	for (GList *link = pool->regions.by_age.head; link; link = link->next) {
+	for (GList *link = core->regions.by_age.head; link; link = link->next) {
 		struct region *region = link->data;
 
 		if (region->size >= size)
@@ -114,27 +110,29 @@ static struct region *oldest_fit(struct vpmm_pool *pool, size_t size)
 	return NULL;
 }
 
-int paged_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, uint64_t room,
-		   struct vpmm_forecast *forecast)
+static int paged_forecast(struct core *core, const struct request *request, uint64_t room,
+			  struct vpmm_forecast *forecast)
 {
+	struct stream *stream = request->stream;
+	size_t size = request->size;
 	struct defrag_cost cost;
 	struct region *region;
 	int err;
 
-	err = zombie_reap(pool);
+	err = zombie_reap(core);
 	if (!err)
-		err = paged_find_free(pool, size, stream, &region);
+		err = paged_find_free(core, size, stream, &region);
 	if (err)
 		return err;
-	if (!region && pool->settings.reuse == VPMM_REUSE_BLOCK) {
-		region = oldest_fit(pool, size);
+	if (!region && core->settings.reuse == VPMM_REUSE_BLOCK) {
+		region = oldest_fit(core, size);
 		forecast->waits = region && region->stream != stream && event_pending(region->event);
 	}
 	if (region) {
 		forecast->way = VPMM_WAY_REUSE;
 		return 0;
 	}
-	defrag_forecast(pool, size, stream, &cost);
+	defrag_forecast(core, size, stream, &cost);
 	if (cost.create > room)
 		return 0;
 	forecast->waits = cost.waits;
@@ -145,6 +143,21 @@ int paged_forecast(struct vpmm_pool *pool, size_t size, struct stream *stream, u
 	forecast->way = cost.create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = cost.create;
 	forecast->remapped = cost.moved;
-	forecast->calls = (cost.moved + 2 * cost.create) / pool->settings.page_size + 1;
+	forecast->calls = (cost.moved + 2 * cost.create) / core->settings.page_size + 1;
 	return 0;
 }
+
+static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t room)
+{
+	uint64_t page = core->settings.page_size;
+
+	return (core->regions.bytes[REGION_FREE] + room) / page * page;
+}
+
+const struct policy policy_paged = {
+	.name = "paged",
+	.malloc = paged_malloc,
+	.forecast = paged_forecast,
+	.largest = paged_largest,
+	.trim = trim_pages,
+};

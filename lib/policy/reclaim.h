@@ -6,62 +6,53 @@
 #ifndef RECLAIM_H
 #define RECLAIM_H
 
-#include <stddef.h>
-
-struct CUstream_st;
-struct stream;
-struct vpmm_pool;
+struct core;
+struct pending;
+struct request;
 
 /**
- * pressure_release() - let go of all that is not in use, without waiting
- * @pool: the pool; its lock is held, its backend entered
+ * reclaim_unused() - let go of all that is not in use, without waiting
+ * @core: the pool's core; its lock is held, its backend entered
  *
  * Caches are flushed, old places unmapped, and pages of small requests given back where nothing is in them.
  *
  * Return: 0, or an error of the backend.
  */
-int pressure_release(struct vpmm_pool *pool);
+int reclaim_unused(struct core *core);
 
 /**
- * pressure_meet() - the same, and let a stream have what is held for others, by coming after those
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes that are wanted
- * @stream: the stream
- * @handle: a handle of it
+ * reclaim_held() - the same, and let a stream have what is held for others, by coming after those
+ * @pending: what the pool has pending; its lock is held, its backend entered
+ * @request: what is wanted
  *
  * Return: 0; -ENOMEM, with the sentence as it was, where all of it is too little; or an error of the backend.
  */
-int pressure_meet(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle);
+int reclaim_held(struct pending *pending, const struct request *request);
 
 /**
- * pressure_wait() - the same, once all that was freed so far is free
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes that are wanted
- * @stream: the stream that wants them
- * @handle: a handle of it
+ * reclaim_pending() - the same, once all that was freed so far is free
+ * @pending: what the pool has pending; its lock is held, its backend entered
+ * @request: what is wanted
  *
  * Return: 0; -ENOMEM, with the sentence as it was, where nothing is pending or it is too little; or an error of the
  *	backend.
  */
-int pressure_wait(struct vpmm_pool *pool, size_t size, const struct stream *stream, struct CUstream_st *handle);
+int reclaim_pending(struct pending *pending, const struct request *request);
 
 /* How often a request is tried again: after the one, and after the other. */
-#define PRESSURE_ROUNDS 2
+#define RECLAIM_ROUNDS 2
 
 /**
- * pressure_relieve() - what is to be done before a request is tried again
- * @pool: the pool; its lock is held, its backend entered
- * @size: bytes that are wanted
- * @stream: the stream that wants them
- * @handle: a handle of it
- * @round: from 0 up to PRESSURE_ROUNDS
+ * reclaim() - what is to be done before a request is tried again
+ * @pending: what the pool has pending; its lock is held, its backend entered
+ * @request: what is wanted
+ * @round: from 0 up to RECLAIM_ROUNDS
  *
- * Return: as pressure_meet() and pressure_wait().
+ * Return: as reclaim_held() and reclaim_pending().
  */
-static inline int pressure_relieve(struct vpmm_pool *pool, size_t size, struct stream *stream,
-				   struct CUstream_st *handle, int round)
+static inline int reclaim(struct pending *pending, const struct request *request, int round)
 {
-	return round ? pressure_wait(pool, size, stream, handle) : pressure_meet(pool, size, stream, handle);
+	return round ? reclaim_pending(pending, request) : reclaim_held(pending, request);
 }
 
 #endif /* RECLAIM_H */

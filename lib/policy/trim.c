@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Gives device memory back: extents of which nothing is in use. */
 #include <errno.h>
 #include <stdbool.h>
 
-#include "calls/pool.h"
-#include "core/cache.h"
-#include "core/zombie.h"
+#include "core/alias.h"
+#include "core/core.h"
+#include "core/loan.h"
+#include "pending/flush.h"
+#include "policy/budget.h"
+#include "policy/policy.h"
 #include "policy/span.h"
 #include "policy/trim.h"
 #include "util/error.h"
@@ -13,9 +17,9 @@
 #define ALL UINT64_MAX
 
 /* Whether all of an extent is of one kind at a place, and nobody works through it any more. */
-static bool place_is(struct vpmm_pool *pool, const struct place *place, enum region_kind kind)
+static bool place_is(struct core *core, const struct place *place, enum region_kind kind)
 {
-	const struct region *region = region_at(&pool->regions, place->addr);
+	const struct region *region = region_at(&core->regions, place->addr);
 	uint64_t end = place->addr + place->extent->size;
 
 	if (!region)
@@ -28,26 +32,26 @@ static bool place_is(struct vpmm_pool *pool, const struct place *place, enum reg
 }
 
 /* The place where all of an extent is free, while it is dead at the others; NULL: it cannot go. */
-static struct place *place_of_free(struct vpmm_pool *pool, const struct extent *extent)
+static struct place *place_of_free(struct core *core, const struct extent *extent)
 {
 	struct place *free = NULL;
 
 	for (struct place *place = extent->places; place; place = place->next) {
-		if (!free && place_is(pool, place, REGION_FREE))
+		if (!free && place_is(core, place, REGION_FREE))
 			free = place;
-		else if (!place_is(pool, place, REGION_ZOMBIE))
+		else if (!place_is(core, place, REGION_ZOMBIE))
 			return NULL;
 	}
 	return free;
 }
 
-static void place_is_gone(struct vpmm_pool *pool, uint64_t addr, size_t size)
+static void place_is_gone(struct core *core, uint64_t addr, size_t size)
 {
-	region_set_unmapped(&pool->regions, region_isolate(&pool->regions, addr, size));
+	region_set_unmapped(&core->regions, region_isolate(&core->regions, addr, size));
 }
 
 /* The place where it is free goes last, so that it stays free somewhere whatever fails. */
-static int drop(struct vpmm_pool *pool, struct extent *extent, const struct place *free)
+static int drop(struct core *core, struct extent *extent, const struct place *free)
 {
 	uint64_t addr = free->addr;
 	size_t size = extent->size;
@@ -60,38 +64,38 @@ static int drop(struct vpmm_pool *pool, struct extent *extent, const struct plac
 		next = place->next;
 		if (place == free)
 			continue;
-		err = extent_unmap(&pool->extents, dead, size, NULL);
+		err = extent_unmap(&core->extents, dead, size, NULL);
 		if (err)
 			return err;
-		place_is_gone(pool, dead, size);
+		place_is_gone(core, dead, size);
 	}
-	err = extent_drop(&pool->extents, extent);
+	err = extent_drop(&core->extents, extent);
 	if (!err)
-		place_is_gone(pool, addr, size);
+		place_is_gone(core, addr, size);
 	return err;
 }
 
 /* One extent, if the pool holds more than it is to keep without it; *@dropped counts those that went. */
-static int try_drop(struct vpmm_pool *pool, struct extent *extent, uint64_t keep, uint64_t *dropped)
+static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uint64_t *dropped)
 {
 	const struct place *free;
 	int err;
 
-	if (pool_mapped(pool) < extent->size || pool_mapped(pool) - extent->size < keep)
+	if (core_mapped(core) < extent->size || core_mapped(core) - extent->size < keep)
 		return 0;
-	free = place_of_free(pool, extent);
+	free = place_of_free(core, extent);
 	if (!free)
 		return 0;
-	err = drop(pool, extent, free);
+	err = drop(core, extent, free);
 	if (!err)
 		++*dropped;
 	return err;
 }
 
 /* The longest free come first. Those that cannot go yet are looked at again when it is their turn. */
-static int trim_whole(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uint64_t most)
+int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
-	GQueue *whole = &pool->extents.whole;
+	GQueue *whole = &core->extents.whole;
 	uint64_t dropped = 0;
 	int err = 0;
 
@@ -99,30 +103,30 @@ static int trim_whole(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uin
 		GList *link = g_queue_pop_head_link(whole);
 
 		g_queue_push_tail_link(whole, link);
-		err = try_drop(pool, link->data, keep, &dropped);
+		err = try_drop(core, link->data, keep, &dropped);
 	}
 	return err;
 }
 
 /* Pages are not counted, so they are found by what is free: from the end of a region, so that what is left is one. */
-static int trim_region(struct vpmm_pool *pool, const struct region *region, uint64_t keep, uint64_t *looks,
+static int trim_region(struct core *core, const struct region *region, uint64_t keep, uint64_t *looks,
 		       uint64_t most, uint64_t *dropped)
 {
 	uint64_t addr = region->addr, end = addr + region->size;
 	int err = 0;
 
 	for (; addr < end && *looks && *dropped < most && !err; --*looks) {
-		struct extent *extent = extent_place(&pool->extents, end - 1)->extent;
+		struct extent *extent = extent_place(&core->extents, end - 1)->extent;
 
 		end -= extent->size;
-		err = try_drop(pool, extent, keep, dropped);
+		err = try_drop(core, extent, keep, dropped);
 	}
 	return err;
 }
 
-static int trim_pages(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uint64_t most)
+int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
-	GList *link = pool->regions.by_age.head, *next;
+	GList *link = core->regions.by_age.head, *next;
 	uint64_t dropped = 0;
 	int err = 0;
 
@@ -130,78 +134,72 @@ static int trim_pages(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uin
 		const struct region *region = link->data;
 
 		next = link->next;
-		if (pool_mapped(pool) < pool->settings.page_size || pool_mapped(pool) - pool->settings.page_size < keep)
+		if (core_mapped(core) < core->settings.page_size || core_mapped(core) - core->settings.page_size < keep)
 			break;
 		if (!event_pending(region->event))
-			err = trim_region(pool, region, keep, &looks, most, &dropped);
+			err = trim_region(core, region, keep, &looks, most, &dropped);
 		if (!looks)
 			break;
 	}
 	return err;
 }
 
-static int trim(struct vpmm_pool *pool, uint64_t keep, uint64_t looks, uint64_t most)
+int trim_small(struct core *core, uint64_t keep, uint64_t *released)
 {
-	if (pool->settings.paged)
-		return trim_pages(pool, keep, looks, most);
-	return trim_whole(pool, keep, looks, most);
-}
-
-int trim_small(struct vpmm_pool *pool, uint64_t keep, uint64_t *released)
-{
-	const struct backend_ops *ops = pool->backend->ops;
-	uint64_t mapped = pool_mapped(pool), before = 0, after = 0, peak;
+	const struct backend_ops *ops = core->backend->ops;
+	uint64_t mapped = core_mapped(core), before = 0, after = 0, peak;
 	bool pending;
 	int err = 0;
 
-	if (pool->settings.small == VPMM_SMALL_DRIVER) {
+	if (core->settings.small == VPMM_SMALL_DRIVER) {
 		if (released)
-			err = ops->small_held(pool->backend, &before, &peak);
+			err = ops->small_held(core->backend, &before, &peak);
 		if (!err)
-			err = ops->small_trim(pool->backend, keep > mapped ? keep - mapped : 0, &pending);
+			err = ops->small_trim(core->backend, keep > mapped ? keep - mapped : 0, &pending);
 		if (!err && released)
-			err = ops->small_held(pool->backend, &after, &peak);
+			err = ops->small_held(core->backend, &after, &peak);
 	}
 	if (!err && released)
 		*released = before - after;
 	return err;
 }
 
-int trim_pool(struct vpmm_pool *pool, uint64_t keep, uint64_t *released)
+int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 {
-	uint64_t before = pool->extents.given_back, small = 0;
+	uint64_t before = core->extents.given_back, small = 0;
 	guint stray;
 	int err;
 
-	extent_retry_stray(&pool->extents);
-	stray = pool->extents.stray->len;
-	if (pool->settings.cache)
-		cache_flush_all(pool);
-	err = stream_poll_busy(&pool->streams, false);
+	extent_retry_stray(&core->extents);
+	stray = core->extents.stray->len;
+	if (core->settings.cache)
+		cache_flush_all(core);
+	err = stream_poll_busy(&core->streams, false);
 	if (!err)
-		err = zombie_reap(pool);
+		err = zombie_reap(core);
 	if (err)
 		return err;
-	span_return_all(pool);
-	err = span_trim(pool, keep);
+	loan_return_all(core);
+	err = span_trim(core, keep);
 	if (!err)
-		err = trim(pool, keep, ALL, ALL);
-	budget_note_trim(pool);
+		err = core->policy->trim(core, keep, ALL, ALL);
+	budget_note_trim(core);
 	if (!err)
-		err = trim_small(pool, keep, released ? &small : NULL);
-	if (!err && pool->extents.stray->len > stray)
+		err = trim_small(core, keep, released ? &small : NULL);
+	if (!err && core->extents.stray->len > stray)
 		err = error_add(-EIO, "the driver did not take all memory back");
 	if (!err && released)
-		*released = pool->extents.given_back - before + small;
+		*released = core->extents.given_back - before + small;
 	return err;
 }
 
-void trim_some(struct vpmm_pool *pool)
+void trim_some(struct core *core)
 {
 	struct error_kept kept;
 
 	error_keep(&kept);
-	if (!stream_poll_some(&pool->streams) && (!pool->settings.paged || !zombie_reap(pool)))
-		trim(pool, pool->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
+	/* Old addresses that nobody keeps are in the way. */
+	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
+		core->policy->trim(core, core->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
 }

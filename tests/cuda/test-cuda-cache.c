@@ -12,7 +12,7 @@ static struct vpmm_pool *open_cached(void)
 
 	opts.backend = "cuda";
 	assert_ok(vpmm_pool_create(&pool, &opts));
-	pool->settings.cache = true;
+	pool->core.settings.cache = true;
 	return pool;
 }
 

@@ -99,7 +99,7 @@ void program_open_pool(struct program *p, struct model *m)
 {
 	model_open(m, p->opts[m - p->m], true);
 	if (p->caching == 1 || p->caching == 2)
-		m->f.pool->settings.cache = p->caching == 1 && m->f.pool->settings.scrub != VPMM_SCRUB_ALWAYS;
+		m->f.pool->core.settings.cache = p->caching == 1 && m->f.pool->core.settings.scrub != VPMM_SCRUB_ALWAYS;
 }
 
 static void open_all(struct program *p)
@@ -329,7 +329,7 @@ static void allocate_any(struct program *p, struct model *m, uint8_t a, uint8_t 
 /* Never the same size twice, however often it is repeated. */
 static void allocate_another(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	allocate(m, ((size_t)a << 14) + p->done * POOL_PIECE, program_stream(p, b));
+	allocate(m, ((size_t)a << 14) + p->done * CORE_PIECE, program_stream(p, b));
 }
 
 static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)

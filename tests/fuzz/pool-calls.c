@@ -61,7 +61,7 @@ void fuzz_retire_stream(struct program *p, struct model *m, uint8_t a, uint8_t b
 
 size_t program_size(const struct model *m, size_t size)
 {
-	return m->f.pool->settings.scrub ? MIN(size, MOST_CLEARED) : size;
+	return m->f.pool->core.settings.scrub ? MIN(size, MOST_CLEARED) : size;
 }
 
 static size_t size_of(uint8_t a)
@@ -83,7 +83,7 @@ void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b)
 /* How much the driver's allocator takes for a request, the pool cannot foresee. */
 static bool can_foresee(const struct model *m, size_t size)
 {
-	const struct settings *settings = &m->f.pool->settings;
+	const struct settings *settings = &m->f.pool->core.settings;
 
 	return !m->few_mappings && !settings->pressure &&
 	       (settings->small == VPMM_SMALL_POOL || size >= settings->page_size);

@@ -9,12 +9,12 @@
 void open_cached(struct fixture *f)
 {
 	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_OPTS });
-	f->pool->settings.cache = true;
+	f->pool->core.settings.cache = true;
 }
 
 uint64_t records(struct fixture *f)
 {
-	return backend_fault_calls(f->pool->backend, BACKEND_OP_event_record);
+	return backend_fault_calls(f->pool->core.backend, BACKEND_OP_event_record);
 }
 
 void calm(struct fixture *f, struct CUstream_st *stream)
@@ -40,15 +40,15 @@ void *reused(struct fixture *f, size_t pages, struct CUstream_st *stream)
 
 void mark(struct fixture *f, struct CUstream_st *handle)
 {
-	const struct backend_ops *ops = f->pool->backend->ops;
+	const struct backend_ops *ops = f->pool->core.backend->ops;
 	struct stream *stream;
 
-	assert_ok(ops->enter(f->pool->backend));
-	assert_ok(stream_get(&f->pool->streams, handle, &stream));
+	assert_ok(ops->enter(f->pool->core.backend));
+	assert_ok(stream_get(&f->pool->core.streams, handle, &stream));
 	pthread_mutex_lock(&stream->cache->lock);
 	assert_ok(cache_mark(stream->cache, handle));
 	pthread_mutex_unlock(&stream->cache->lock);
-	ops->leave(f->pool->backend);
+	ops->leave(f->pool->core.backend);
 }
 
 void assert_waits(struct CUstream_st *stream)

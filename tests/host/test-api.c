@@ -183,7 +183,7 @@ static void test_backend_fails(void)
 	struct fixture f;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	be = f.pool->backend;
+	be = f.pool->core.backend;
 
 	backend_fault_arm(be, BACKEND_OP_enter, 0, 6, -EIO);
 	assert_error(vpmm_pool_trim(f.pool, 0, &released), EIO, "vpmm_pool_trim: ");
@@ -387,7 +387,7 @@ static void sound_open(struct sound *s)
 	assert_ok(vpmm_host_stream_submit(s->f.streams[1]));
 	fixture_free(&s->f, first, s->f.streams[0]);
 	fixture_free(&s->f, second, s->f.streams[1]);
-	s->chunk = s->f.pool->regions.chunks->pdata[0];
+	s->chunk = s->f.pool->core.regions.chunks->pdata[0];
 	s->first = s->chunk->first;
 	s->second = s->first->next;
 	s->live = s->second->next;
@@ -437,7 +437,7 @@ static void test_check_events_and_extents(void)
 	struct sound s;
 
 	sound_open(&s);
-	extent = extent_place(&s.f.pool->extents, s.live->addr)->extent;
+	extent = extent_place(&s.f.pool->core.extents, s.live->addr)->extent;
 	assert_found(&s, s.hole->stream, s.first->stream, "has a stream or an event that its kind does not have");
 	assert_found(&s, s.first->event->stream, s.second->stream, "has another stream's event");
 	assert_found(&s, s.first->event->guarded.head, NULL, "is not known to its event");
@@ -455,7 +455,7 @@ static void test_check_extents(void)
 	void *a;
 
 	fixture_open(&s.f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 1 });
-	map = &s.f.pool->extents;
+	map = &s.f.pool->core.extents;
 	a = fixture_malloc_bytes(&s.f, PAGE / 2, s.f.streams[0]);
 	extent = extent_place(map, (uint64_t)(uintptr_t)a)->extent;
 	assert_found(&s, extent->live, extent->live + 512, "bytes allocated of an extent");
@@ -474,7 +474,7 @@ static void test_check_sums(void)
 	struct sound s;
 
 	sound_open(&s);
-	map = &s.f.pool->regions;
+	map = &s.f.pool->core.regions;
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		assert_found(&s, map->bytes[kind], map->bytes[kind] + PAGE, kinds[kind]);
 	assert_found(&s, map->count, 5, "regions: 4 are there, 5 are kept");
@@ -483,7 +483,7 @@ static void test_check_sums(void)
 	assert_found(&s, map->gaps.bytes[22], PAGE, "bytes of gaps of a class: 4194304 are there, 2097152 are kept");
 	assert_found(&s, map->dead.length, 1, "zombies to be unmapped: 0 are there, 1 are kept");
 	assert_found(&s, s.first->id, UINT64_MAX, "free regions are not in the order of their age");
-	assert_found(&s, s.f.pool->small_live, 9, "bytes of small allocations: 0 are there, 9 are kept");
+	assert_found(&s, s.f.pool->core.small_live, 9, "bytes of small allocations: 0 are there, 9 are kept");
 	fixture_close(&s.f);
 }
 
@@ -497,7 +497,7 @@ static void test_check_streams(void)
 	assert_found(&s, stream->free[0]->by_age.length, 2, "free regions of a stream by age: 1 are there, 2 are kept");
 	assert_found(&s, s.first->event->guarded.length, 2, "regions with pending events: 2 are there, 3 are kept");
 	assert_found(&s, stream->zombies, 1, "zombies with pending events: 0 are there, 1 are kept");
-	assert_found(&s, s.f.pool->streams.busy.length, 1, "streams with pending events: 2 are there, 1 are kept");
+	assert_found(&s, s.f.pool->core.streams.busy.length, 1, "streams with pending events: 2 are there, 1 are kept");
 	fixture_close(&s.f);
 }
 

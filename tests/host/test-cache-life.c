@@ -20,7 +20,7 @@ static void test_record_fails(void)
 	open_cached(&f);
 	a = fixture_malloc(&f, 2, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
-		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, ops[i], 0, 1, -EIO);
 		assert_error(vpmm_free(f.pool, a, f.streams[0]), EIO, "vpmm_free: 0x");
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_cmpuint(fixture_stats(&f).live, ==, 2 * PAGE);
@@ -42,7 +42,7 @@ static void test_flush_fails(void)
 	calm(&f, f.streams[0]);
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_event_record, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 1, -EIO);
 	b = fixture_malloc(&f, 2, f.streams[0]);
 	g_assert_true(b != a);
 	g_assert_cmpuint(fixture_stats(&f).free, ==, PAGE);
@@ -60,15 +60,15 @@ static void test_foreign_flush_fails(void)
 	open_cached(&f);
 	a = fixture_malloc(&f, 1, NULL);
 	fixture_free(&f, a, NULL);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_event_record, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 1, -EIO);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
 	g_assert_true(fixture_malloc(&f, 1, NULL) == a);
 	calm(&f, f.streams[0]);
 	b = reused(&f, 1, f.streams[0]);
 	fixture_free(&f, b, f.streams[1]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_event_record, 0, 2, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 2, -EIO);
 	fixture_malloc(&f, 2, f.streams[0]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_event_record, 0, 0, 0);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 0, 0);
 	g_assert_cmpuint(fixture_stats(&f).free, ==, PAGE);
 
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == b);
@@ -85,7 +85,7 @@ static void test_many_sizes(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	for (size_t i = 0; i < 5000; i++) {
-		size_t size = PAGE + i * POOL_PIECE;
+		size_t size = PAGE + i * CORE_PIECE;
 
 		assert_ok(vpmm_malloc(f.pool, &a, size, f.streams[0]));
 		assert_ok(vpmm_free(f.pool, a, f.streams[0]));
@@ -94,7 +94,7 @@ static void test_many_sizes(void)
 		fixture_complete(f.streams[0]);
 		fixture_complete(f.streams[1]);
 	}
-	g_hash_table_iter_init(&iter, f.pool->streams.by_id);
+	g_hash_table_iter_init(&iter, f.pool->core.streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		g_assert_cmpuint(((struct stream *)stream)->cache->bins.used, <=, 1100);
 	assert_ok(vpmm_pool_check(f.pool));
@@ -136,7 +136,7 @@ static void test_fork(void)
 	pid_t pid;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	f.pool->settings.cache = true;
+	f.pool->core.settings.cache = true;
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
 	pid = fork();

@@ -5,7 +5,9 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "core/account.h"
 #include "host/cache-fixture.h"
+#include "pending/flush.h"
 
 /*
  * The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages; the 40 MiB of one that is alone,
@@ -22,10 +24,10 @@ static void test_hit(void)
 
 	open_cached(&f);
 	a = fixture_malloc(&f, 3, f.streams[0]);
-	pthread_mutex_lock(&f.pool->lock);
+	pthread_mutex_lock(&f.pool->core.lock);
 	assert_ok(vpmm_free(f.pool, a, f.streams[0]));
 	assert_ok(vpmm_malloc(f.pool, &b, 3 * PAGE - 1, f.streams[0]));
-	pthread_mutex_unlock(&f.pool->lock);
+	pthread_mutex_unlock(&f.pool->core.lock);
 
 	g_assert_true(b == a);
 	stats = fixture_stats(&f);
@@ -51,14 +53,14 @@ static void test_calls(void)
 	open_cached(&f);
 	calm(&f, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(none); i++)
-		before[i] = backend_fault_calls(f.pool->backend, none[i]);
+		before[i] = backend_fault_calls(f.pool->core.backend, none[i]);
 	for (int i = 0; i < 1000; i++) {
 		assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, f.streams[0]));
 		assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
 	}
 
 	for (size_t i = 0; i < G_N_ELEMENTS(none); i++)
-		g_assert_cmpuint(backend_fault_calls(f.pool->backend, none[i]), ==, before[i]);
+		g_assert_cmpuint(backend_fault_calls(f.pool->core.backend, none[i]), ==, before[i]);
 	fixture_close(&f);
 }
 
@@ -209,7 +211,7 @@ static void test_order_of_age(void)
 		fixture_free(&f, ptrs[order[i]], f.streams[0]);
 	g_free(fixture_layout(&f));
 
-	link = f.pool->regions.by_age.head;
+	link = f.pool->core.regions.by_age.head;
 	for (size_t i = 0; i < G_N_ELEMENTS(order); i++, link = link->next)
 		g_assert_cmpuint(((struct region *)link->data)->size, ==, order[i] * PAGE);
 	fixture_close(&f);
@@ -354,12 +356,12 @@ static void test_per_thread(void)
 
 static uint64_t id_of(struct fixture *f, struct CUstream_st *stream)
 {
-	const struct backend_ops *ops = f->pool->backend->ops;
+	const struct backend_ops *ops = f->pool->core.backend->ops;
 	uint64_t id;
 
-	assert_ok(ops->enter(f->pool->backend));
-	assert_ok(ops->stream_id(f->pool->backend, stream, &id));
-	ops->leave(f->pool->backend);
+	assert_ok(ops->enter(f->pool->core.backend));
+	assert_ok(ops->stream_id(f->pool->core.backend, stream, &id));
+	ops->leave(f->pool->core.backend);
 	return id;
 }
 
@@ -379,13 +381,13 @@ static void test_known_at_one_place(void)
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	b = fixture_malloc(&f, 1, other);
 	for (int i = 0; i < 4; i++) {
-		uint64_t central = f.pool->central;
+		uint64_t central = f.pool->core.central;
 
 		assert_ok(vpmm_free(f.pool, a, f.streams[0]));
 		assert_ok(vpmm_free(f.pool, b, other));
 		assert_ok(vpmm_malloc(f.pool, &b, PAGE, other));
 		assert_ok(vpmm_malloc(f.pool, &a, PAGE, f.streams[0]));
-		g_assert_cmpuint(f.pool->central, ==, central);
+		g_assert_cmpuint(f.pool->core.central, ==, central);
 	}
 	g_assert_cmpuint(fixture_stats(&f).grows, ==, 2);
 	fixture_close(&f);
@@ -404,13 +406,13 @@ static void test_flushed_in_a_period(void)
 	assert_ok(vpmm_free(f.pool, ptrs[0], f.streams[0]));
 	assert_ok(vpmm_free(f.pool, ptrs[1], f.streams[0]));
 	mark(&f, f.streams[0]);
-	f.pool->central++;
+	f.pool->core.central++;
 	assert_ok(vpmm_free(f.pool, ptrs[2], f.streams[0]));
-	pthread_mutex_lock(&f.pool->lock);
-	assert_ok(f.pool->backend->ops->enter(f.pool->backend));
-	cache_flush_all(f.pool);
-	f.pool->backend->ops->leave(f.pool->backend);
-	pthread_mutex_unlock(&f.pool->lock);
+	pthread_mutex_lock(&f.pool->core.lock);
+	assert_ok(f.pool->core.backend->ops->enter(f.pool->core.backend));
+	cache_flush_all(&f.pool->core);
+	f.pool->core.backend->ops->leave(f.pool->core.backend);
+	pthread_mutex_unlock(&f.pool->core.lock);
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_cmpuint(fixture_stats(&f).free, ==, 6 * PAGE);
 	fixture_close(&f);
@@ -490,9 +492,9 @@ static void test_cache_of_retired(void)
 	a = fixture_malloc(&f, 3, f.streams[0]);
 	fixture_free(&f, a, f.streams[1]);
 	assert_ok(vpmm_stream_retire(f.pool, f.streams[0]));
-	g_assert_cmpuint(f.pool->streams.caches->len, ==, 1);
+	g_assert_cmpuint(f.pool->core.streams.caches->len, ==, 1);
 	a = fixture_malloc(&f, 5, f.streams[2]);
-	g_assert_cmpuint(f.pool->streams.caches->len, ==, 0);
+	g_assert_cmpuint(f.pool->core.streams.caches->len, ==, 0);
 	fixture_free(&f, a, f.streams[2]);
 	fixture_malloc(&f, 6, f.streams[2]);
 	fixture_close(&f);
@@ -510,7 +512,7 @@ static void test_limit_of_blocks(void)
 		assert_ok(vpmm_malloc(f.pool, &ptrs[i], PAGE, f.streams[0]));
 	for (int i = 0; i < N; i++) {
 		assert_ok(vpmm_free(f.pool, ptrs[i], f.streams[0]));
-		cache_sum(f.pool, &sums);
+		cache_sum(&f.pool->core, &sums);
 		g_assert_cmpuint(sums.bytes, <=, CACHE_BLOCKS_MAX * PAGE);
 		g_assert_cmpuint(sums.bytes, ==, (size_t)(i <= CACHE_BLOCKS_MAX - 1 ? i + 1 :
 							  i - CACHE_BLOCKS_MAX) * PAGE);
@@ -534,10 +536,10 @@ static void test_limit_of_bytes(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
 		fixture_free(&f, small[i], f.streams[0]);
 	block = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
-	central = f.pool->central;
+	central = f.pool->core.central;
 	fixture_free(&f, block, f.streams[0]);
 	fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
-	g_assert_cmpuint(f.pool->central, ==, central);
+	g_assert_cmpuint(f.pool->core.central, ==, central);
 	fixture_close(&f);
 }
 
@@ -555,7 +557,7 @@ static void test_full_and_unmarked(void)
 	g_assert_true(fixture_malloc(&f, 2, NULL) == last);
 	for (int i = 0; i < CACHE_BLOCKS_MAX; i++)
 		assert_ok(vpmm_free(f.pool, ptrs[i], NULL));
-	backend_fault_arm(f.pool->backend, BACKEND_OP_event_record, 1, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 1, 1, -EIO);
 	fixture_free(&f, last, NULL);
 
 	g_assert_cmpuint(fixture_stats(&f).free, ==, (CACHE_BLOCKS_MAX + 2) * PAGE);
@@ -635,7 +637,7 @@ static void test_dump_of_unmarked(void)
 	open_cached(&f);
 	calm(&f, f.streams[0]);
 	assert_layout(&f, "[-1]");
-	g_assert_cmpuint(f.pool->regions.bytes[REGION_MALLOC], ==, PAGE);
+	g_assert_cmpuint(f.pool->core.regions.bytes[REGION_MALLOC], ==, PAGE);
 	fixture_close(&f);
 }
 

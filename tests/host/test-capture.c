@@ -274,7 +274,7 @@ static void test_used_by_two_graphs(void)
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	assert_ok(vpmm_graph_retire(f.pool, ids[2], f.streams[0]));
 	assert_ok(vpmm_pool_check(f.pool));
-	g_assert_cmpuint(g_hash_table_size(f.pool->graphs), ==, 0);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.graphs), ==, 0);
 	fixture_free(&f, b, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);

@@ -12,7 +12,7 @@
 
 static void each_extent_is_no_larger(struct fixture *f, size_t most)
 {
-	for (GList *link = f->pool->extents.all.head; link; link = link->next) {
+	for (GList *link = f->pool->core.extents.all.head; link; link = link->next) {
 		struct extent *extent = link->data;
 
 		g_assert_cmpuint(extent->size, <=, most);
@@ -194,13 +194,13 @@ static void test_no_gaps(void)
 static void test_extents_are_bounded(void)
 {
 	struct vpmm_pool *pool = g_new0(struct vpmm_pool, 1);
-	struct gathering g = { .pool = pool, .size = 1000 * PAGE, .create = PAGE, .pieces = tuning_extents_most };
+	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE, .pieces = tuning_extents_most };
 
-	pool->settings.page_size = PAGE;
-	pool->settings.overhead = 1;
-	pool->settings.extent_max = (size_t)1 << 30;
-	pool->extents.bytes = (uint64_t)160 << 30;
-	g_assert_cmpuint(pool->extents.bytes / gather_piece(&g), <=, tuning_extents_most * 101 / 100);
+	pool->core.settings.page_size = PAGE;
+	pool->core.settings.overhead = 1;
+	pool->core.settings.extent_max = (size_t)1 << 30;
+	pool->core.extents.bytes = (uint64_t)160 << 30;
+	g_assert_cmpuint(pool->core.extents.bytes / gather_piece(&g), <=, tuning_extents_most * 101 / 100);
 	/* But no extent is larger than what is asked for. */
 	g.size = g.create = 3 * PAGE;
 	g_assert_cmpuint(gather_piece(&g), ==, 3 * PAGE);
@@ -230,7 +230,7 @@ static void test_extents_of_a_page(void)
 	fixture_malloc_bytes(&f, 6 * PAGE + 1, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).creates, ==, 7);
 	fixture_malloc_bytes(&f, 1, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).live, ==, 6 * PAGE + 2 * POOL_PIECE);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 6 * PAGE + 2 * CORE_PIECE);
 	g_assert_cmpuint(fixture_stats(&f).small_live, ==, 0);
 	fixture_close(&f);
 }
@@ -244,7 +244,7 @@ static void test_place_not_mapped(gconstpointer data)
 	if (g_test_subprocess()) {
 		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 		ptr = fixture_malloc(&f, 1, f.streams[0]);
-		extent_place_mapped(&f.pool->extents, (uintptr_t)ptr + (uintptr_t)data);
+		extent_place_mapped(&f.pool->core.extents, (uintptr_t)ptr + (uintptr_t)data);
 		exit(0);
 	}
 	g_test_trap_subprocess(NULL, 0, 0);

@@ -58,7 +58,7 @@ static void test_last_page_of_small(void)
 	fixture_open_faulty(&f, opts);
 	fixture_malloc(&f, pages, f.streams[0]);
 	fixture_malloc_bytes(&f, block, f.streams[0]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_reserve, 0, UINT_MAX, -ENOMEM);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_reserve, 0, UINT_MAX, -ENOMEM);
 	while (!vpmm_malloc(f.pool, &ptr, block, f.streams[0]))
 		;
 	g_assert_cmpuint(fixture_stats(&f).spans, ==, pages * PAGE);
@@ -111,16 +111,16 @@ static void test_too_much_beside_others(void)
 		fixture_open(&rivals.modest, opts[i]);
 		fixture_open(&rivals.greedy, opts[i]);
 		fixture_malloc(&rivals.greedy, 30, rivals.greedy.streams[0]);
-		rivals.ops = rivals.greedy.pool->backend->ops;
+		rivals.ops = rivals.greedy.pool->core.backend->ops;
 		rivals.tried = rivals.refused = 0;
 		ops = *rivals.ops;
 		ops.create = create_beside;
 		ops.info = info_beside;
-		rivals.greedy.pool->backend->ops = &ops;
+		rivals.greedy.pool->core.backend->ops = &ops;
 		for (size_t pages = 11; pages < 40; pages++)
 			assert_error(vpmm_malloc(rivals.greedy.pool, &none, pages * PAGE + 1, NULL), ENOMEM,
 				     "device memory");
-		rivals.greedy.pool->backend->ops = rivals.ops;
+		rivals.greedy.pool->core.backend->ops = rivals.ops;
 		g_assert_cmpuint(rivals.tried, >, 0);
 		g_assert_cmpuint(rivals.refused, ==, 0);
 		fixture_close_beside(&rivals.modest);
@@ -141,11 +141,11 @@ static void test_undoing_fails(void)
 		a = fixture_malloc(&f, 2, f.streams[0]);
 		fixture_malloc(&f, 1, f.streams[0]);
 		fixture_free(&f, a, f.streams[0]);
-		backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 2, -ENOMEM);
-		backend_fault_arm(f.pool->backend, undoing[i], 0, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 0, 2, -ENOMEM);
+		backend_fault_arm(f.pool->core.backend, undoing[i], 0, 1, -EIO);
 		assert_error(vpmm_malloc(f.pool, &block, 3 * PAGE, f.streams[0]), ENOMEM, "access");
 		assert_ok(vpmm_pool_check(f.pool));
-		backend_fault_arm(f.pool->backend, undoing[i], 0, 0, 0);
+		backend_fault_arm(f.pool->core.backend, undoing[i], 0, 0, 0);
 		block = fixture_malloc(&f, 3, f.streams[0]);
 		memset(block, 1, 3 * PAGE);
 		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
@@ -189,7 +189,7 @@ static void test_asking_fails(void)
 	void *a = NULL;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	backend_fault_arm(f.pool->backend, BACKEND_OP_info, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_info, 0, 1, -EIO);
 	assert_error(vpmm_malloc(f.pool, &a, (size_t)1 << 30, f.streams[0]), EIO, "vpmm_malloc");
 	g_assert_null(a);
 	assert_ok(vpmm_pool_check(f.pool));
@@ -206,7 +206,7 @@ static void test_peak_is_not_known(void)
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	assert_error(vpmm_malloc(f.pool, NULL, PAGE, f.streams[0]), EINVAL, "ptr is NULL");
-	backend_fault_arm(f.pool->backend, BACKEND_OP_small_held, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_small_held, 0, 1, -EIO);
 	assert_ok(vpmm_malloc(f.pool, &a, 3 * PAGE, f.streams[0]));
 	g_assert_nonnull(strstr(vpmm_last_error(), "ptr is NULL"));
 	stats = fixture_stats(&f);

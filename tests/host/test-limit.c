@@ -89,11 +89,11 @@ static void test_budget(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 21 * PAGE + 5 });
 	a = fixture_malloc(&f, 20, f.streams[0]);
-	g_assert_cmpuint(budget_room(f.pool, PAGE), <=, PAGE);
+	g_assert_cmpuint(budget_room(&f.pool->core, PAGE), <=, PAGE);
 	fixture_free(&f, a, f.streams[0]);
 	fixture_close(&f);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .keep = 10 * PAGE });
-	g_assert_cmpuint(budget_room(f.pool, 40 * PAGE), ==, 10 * PAGE);
+	g_assert_cmpuint(budget_room(&f.pool->core, 40 * PAGE), ==, 10 * PAGE);
 	fixture_close(&f);
 }
 
@@ -180,11 +180,11 @@ static void test_stray(gconstpointer opts)
 	void *a = NULL;
 
 	fixture_open_faulty(&f, *(const struct vpmm_opts *)opts);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, UINT_MAX, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_release, 0, UINT_MAX, -EIO);
 	assert_error(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]), EIO, "access");
 	assert_error(vpmm_malloc(f.pool, &a, 4 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
-	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 0, 0);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_release, 0, 0, 0);
 	fixture_malloc(&f, 8, f.streams[0]);
 	fixture_close(&f);
 }

@@ -7,7 +7,7 @@
 #include "calls/pool.h"
 #include "support/fixture.h"
 
-#define PIECE ((size_t)POOL_PIECE)
+#define PIECE ((size_t)CORE_PIECE)
 
 static void open_packed(struct fixture *f)
 {
@@ -200,7 +200,7 @@ static void test_takes_what_is_stuck(void)
 	fixture_free(&f, whole, f.streams[0]);
 	a = fixture_malloc_bytes(&f, 2 * PAGE - PIECE, f.streams[0]);
 	g_assert_true(a == stuck || a == stuck + PAGE / 2 + PIECE);
-	g_assert_cmpuint(f.pool->extents.whole_bytes, ==, 2 * PAGE);
+	g_assert_cmpuint(f.pool->core.extents.whole_bytes, ==, 2 * PAGE);
 	fixture_close(&f);
 }
 
@@ -283,7 +283,7 @@ static void test_many_donors_and_many_streams(void)
 	for (size_t i = 0; i < G_N_ELEMENTS(ptrs); i += 2)
 		assert_ok(vpmm_free(f.pool, ptrs[i], f.streams[0]));
 	/* The statistics would look. */
-	mapped = pool_mapped(f.pool);
+	mapped = core_mapped(&f.pool->core);
 	fixture_malloc(&f, 200, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, mapped);
 	fixture_close(&f);
@@ -375,7 +375,7 @@ static void test_larger_pages(void)
 /* A page holds as many small requests as its size allows; freed in any order, it is one region again. */
 static void test_span_is_filled(void)
 {
-	char *small[PAGE / POOL_PIECE];
+	char *small[PAGE / CORE_PIECE];
 	struct fixture f;
 
 	open_packed(&f);

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "pending/flush.h"
 #include "support/fixture.h"
 
 /* What the driver did not take back is given back before more is created, and so the device has it. */
@@ -15,10 +16,10 @@ static void test_stray_memory(void)
 
 	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	backend_fault_arm(f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 2, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_release, 0, 2, -EIO);
 	assert_error(vpmm_malloc(f.pool, &a, 5 * PAGE, f.streams[0]), EIO, "access");
-	backend_fault_arm(f.pool->backend, BACKEND_OP_release, 0, 0, 0);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_release, 0, 0, 0);
 	fixture_malloc(&f, 8, f.streams[0]);
 	fixture_close(&f);
 	g_unsetenv("VPMM_HOST_CAPACITY");
@@ -165,7 +166,7 @@ static void test_mappings_of_two_pools(void)
 	g_setenv("VPMM_HOST_MAPPINGS", "100", TRUE);
 	fixture_open(&f[0], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
 	fixture_open(&f[1], (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
-	g_assert_cmpuint(f[0].pool->most_places + f[1].pool->most_places, <, 100);
+	g_assert_cmpuint(f[0].pool->packed.most_places + f[1].pool->packed.most_places, <, 100);
 	for (int step = 0; step < 2000; step++) {
 		int i = g_rand_int_range(rand, 0, 8), p = step % 2;
 
@@ -227,7 +228,7 @@ static void test_unmarked(void)
 	struct fixture f;
 
 	open_withheld(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	g_assert_cmpuint(cache_withheld(f.pool->streams.sole->cache), ==, 2 * PAGE);
+	g_assert_cmpuint(cache_withheld(f.pool->core.streams.sole->cache), ==, 2 * PAGE);
 	memset(fixture_malloc(&f, 2, f.streams[0]), 1, 2 * PAGE);
 	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
 	g_assert_cmpuint(pending, ==, 0);
@@ -255,7 +256,7 @@ static uint64_t stranded_bytes(struct vpmm_pool *pool)
 	GHashTableIter iter;
 	gpointer stream;
 
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		bytes += ((struct stream *)stream)->cache->stranded_bytes;
 	return bytes;
@@ -288,9 +289,9 @@ static void test_wait_fails(void)
 		fixture_malloc(&f, 6, f.streams[1]);
 		a = fixture_malloc(&f, 2, f.streams[1]);
 		fixture_free(&f, a, f.streams[1]);
-		backend_fault_arm(f.pool->backend, ops[i], 0, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, ops[i], 0, 1, -EIO);
 		assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), EIO, "bytes");
-		backend_fault_arm(f.pool->backend, ops[i], 0, 0, 0);
+		backend_fault_arm(f.pool->core.backend, ops[i], 0, 0, 0);
 		fixture_malloc(&f, 2, f.streams[0]);
 		fixture_close(&f);
 	}
@@ -306,7 +307,7 @@ static void test_wait_in_capture(void)
 	fixture_malloc(&f, 6, f.streams[1]);
 	a = fixture_malloc(&f, 2, f.streams[1]);
 	fixture_free(&f, a, f.streams[1]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_sync, 0, 1, -EBUSY);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_sync, 0, 1, -EBUSY);
 	assert_error(vpmm_malloc(f.pool, &a, 2 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
 	g_assert_nonnull(strstr(vpmm_last_error(), "let pending work finish (4 MiB on stream "));
 	fixture_malloc(&f, 2, f.streams[0]);
@@ -549,7 +550,7 @@ static void test_explained(void)
 	g_assert_true(g_str_has_suffix(lines[0], "; the pool has 10 MiB live and 8 MiB free; the largest block to be "
 					 "had is 16 MiB; others hold 6 MiB of 32 MiB"));
 	want = g_strdup_printf("try this: let pending work finish (8 MiB on stream %" G_GUINT64_FORMAT "); have other "
-			       "pools ", ((struct stream *)f.pool->streams.busy.head->data)->id);
+			       "pools ", ((struct stream *)f.pool->core.streams.busy.head->data)->id);
 	g_assert_true(g_str_has_prefix(lines[1], want));
 	g_assert_null(strstr(vpmm_last_error(), "raise the limit"));
 	g_assert_null(strstr(vpmm_last_error(), " bytes"));

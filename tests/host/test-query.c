@@ -45,7 +45,7 @@ static void *malloc_as_forecast(struct fixture *f, size_t size, struct CUstream_
 	g_assert_cmpuint(forecast.remapped, ==, after.remapped - before.remapped);
 	/* On the host, the stream's own work may have to be waited for as well. */
 	g_assert_cmpuint(forecast.waits, <=, after.waits - before.waits);
-	if (f->pool->settings.reuse == VPMM_REUSE_ASYNC)
+	if (f->pool->core.settings.reuse == VPMM_REUSE_ASYNC)
 		g_assert_cmpuint(forecast.waits, ==, after.waits - before.waits);
 	return ptr;
 }
@@ -276,7 +276,7 @@ static void test_cached_small_in_page(void)
 /* Events that are recorded while a stream allocates and frees a small block again and again. */
 static uint64_t records_of_pairs(struct fixture *f, struct CUstream_st *stream)
 {
-	struct backend *be = f->pool->backend;
+	struct backend *be = f->pool->core.backend;
 	uint64_t before = backend_fault_calls(be, BACKEND_OP_event_record);
 
 	for (int i = 0; i < 100; i++)
@@ -321,9 +321,9 @@ static void test_asking_is_not_allocating(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	fixture_malloc(&f, 1, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[1]);
-	crowded = f.pool->crowded;
+	crowded = f.pool->packed.crowded;
 	g_thread_join(g_thread_new("asks", ask, &f));
-	g_assert_cmpuint(f.pool->crowded, ==, crowded);
+	g_assert_cmpuint(f.pool->packed.crowded, ==, crowded);
 	fixture_close(&f);
 }
 

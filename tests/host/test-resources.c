@@ -103,7 +103,7 @@ static void test_log_is_not_memory(void)
 	assert_ok(err);
 	for (size_t i = 0; i < PAGE; i++)
 		g_assert_cmpint(block[i], ==, 0xa5);
-	pool->log.level = other->log.level = VPMM_LOG_NONE;
+	pool->core.log.level = other->core.log.level = VPMM_LOG_NONE;
 	vpmm_pool_destroy(other);
 	assert_ok(vpmm_free(pool, block, NULL));
 	vpmm_pool_destroy(pool);

@@ -300,7 +300,7 @@ static void test_clear_fails(gconstpointer opts)
 	leave_secret(&f, 2 * PAGE, f.streams[1]);
 	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
 		before = fixture_stats(&f);
-		backend_fault_arm(f.pool->backend, BACKEND_OP_clear, 0, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_clear, 0, 1, -EIO);
 		assert_error(vpmm_malloc(f.pool, &ptr, sizes[i], f.streams[0]), EIO, "clearing");
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_true(ptr == &f);
@@ -329,8 +329,8 @@ static void test_clear_fails_pending(gconstpointer opts)
 	memset(ptr, SECRET, 2 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, ptr, f.streams[0]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_create, 0, 2, -ENOMEM);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_clear, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_create, 0, 2, -ENOMEM);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_clear, 0, 1, -EIO);
 	assert_error(vpmm_malloc(f.pool, &ptr, 2 * PAGE, f.streams[1]), EIO, "clearing");
 	assert_ok(vpmm_pool_check(f.pool));
 
@@ -366,8 +366,8 @@ static void test_small_not_taken_back(void)
 	void *ptr = &f;
 
 	fixture_open_faulty(&f, stream_paged);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_clear, 0, 1, -EIO);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_small_free, 0, 1, -EBUSY);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_clear, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_small_free, 0, 1, -EBUSY);
 	assert_error(vpmm_malloc(f.pool, &ptr, 1000, f.streams[0]), EIO, "clearing");
 	g_assert_true(ptr == &f);
 	fixture_close(&f);

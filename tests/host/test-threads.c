@@ -408,8 +408,8 @@ static void run_cancelled(struct cancelled *c)
 	g_assert_cmpint(pthread_join(thread, &result), ==, 0);
 	g_assert_true(result == PTHREAD_CANCELED);
 	/* A lock that the thread has left behind would be waited for without end. */
-	g_assert_cmpint(pthread_mutex_trylock(&c->f->pool->lock), ==, 0);
-	pthread_mutex_unlock(&c->f->pool->lock);
+	g_assert_cmpint(pthread_mutex_trylock(&c->f->pool->core.lock), ==, 0);
+	pthread_mutex_unlock(&c->f->pool->core.lock);
 	assert_ok(vpmm_pool_check(c->f->pool));
 }
 

@@ -290,10 +290,10 @@ static void fail_each(struct vpmm_opts opts, enum backend_op op, int least)
 		open_comb(&f, opts, blocks);
 		large = fixture_malloc(&f, 7, f.streams[0]);
 		fixture_free(&f, large, f.streams[0]);
-		backend_fault_arm(f.pool->backend, op, (unsigned int)calls + 1, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, op, (unsigned int)calls + 1, 1, -EIO);
 		err = vpmm_pool_trim(f.pool, 0, NULL);
 		g_assert_true(!err || err == -EIO);
-		backend_fault_arm(f.pool->backend, op, 0, 0, 0);
+		backend_fault_arm(f.pool->core.backend, op, 0, 0, 0);
 		assert_ok(vpmm_pool_check(f.pool));
 		assert_teeth(blocks);
 		trim(&f, 0);
@@ -301,7 +301,7 @@ static void fail_each(struct vpmm_opts opts, enum backend_op op, int least)
 		g_assert_cmpuint(fixture_stats(&f).given_back, ==, 8 * PAGE);
 		/* A handle that was not released is, before another is created. */
 		fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
-		backend_fault_left(f.pool->backend, &left);
+		backend_fault_left(f.pool->core.backend, &left);
 		g_assert_cmpuint(left.handles, ==, 9);
 		fixture_close(&f);
 	}
@@ -373,7 +373,7 @@ static void test_share_of_caches(void)
 	for (int i = 0; i < 8; i++)
 		fixture_free(&f, blocks[i], f.streams[0]);
 	for (int i = 0; i < 8; i++) {
-		const struct region *region = region_find_malloc(&f.pool->regions, (uintptr_t)blocks[i]);
+		const struct region *region = region_find_malloc(&f.pool->core.regions, (uintptr_t)blocks[i]);
 
 		g_assert_cmpint(region && cache_holds(region), ==, i < 3);
 	}
@@ -388,7 +388,7 @@ static void test_threshold_fails(void)
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .keep = 1 });
 	a = fixture_malloc(&f, 3, f.streams[0]);
-	backend_fault_arm(f.pool->backend, BACKEND_OP_unmap, 0, 1, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_unmap, 0, 1, -EIO);
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 3 * PAGE);
 	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);

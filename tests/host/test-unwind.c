@@ -83,7 +83,7 @@ static void assert_as_before(struct fixture *f, const struct vpmm_stats *before,
 	g_assert_cmpuint(after.chunks, ==, before->chunks);
 	g_assert_cmpuint(after.mallocs, ==, before->mallocs);
 	g_assert_cmpuint(after.peak_live, ==, before->peak_live);
-	backend_fault_left(f->pool->backend, &left);
+	backend_fault_left(f->pool->core.backend, &left);
 	g_assert_cmpuint(left.handles, ==, held->handles);
 	g_assert_cmpuint(left.reservations, ==, held->reservations);
 }
@@ -107,15 +107,15 @@ static void test_donors_without_memory(void)
 			stage_donors(&s);
 			strcpy(s.live, "alive");
 			before = fixture_stats(&s.f);
-			backend_fault_left(s.f.pool->backend, &held);
-			backend_fault_arm(s.f.pool->backend, ops[i], 0, count, -ENOMEM);
+			backend_fault_left(s.f.pool->core.backend, &held);
+			backend_fault_arm(s.f.pool->core.backend, ops[i], 0, count, -ENOMEM);
 			if (vpmm_malloc(s.f.pool, &block, s.size, s.f.streams[0])) {
 				g_assert_cmpint(errno, ==, ENOMEM);
 				assert_as_before(&s.f, &before, &held);
-				backend_fault_arm(s.f.pool->backend, ops[i], 0, 0, 0);
+				backend_fault_arm(s.f.pool->core.backend, ops[i], 0, 0, 0);
 				block = fixture_malloc_bytes(&s.f, s.size, s.f.streams[0]);
 			}
-			backend_fault_arm(s.f.pool->backend, ops[i], 0, 0, 0);
+			backend_fault_arm(s.f.pool->core.backend, ops[i], 0, 0, 0);
 			memset(block, 1, s.size);
 			g_assert_cmpstr(s.live, ==, "alive");
 			fixture_close(&s.f);
@@ -135,19 +135,19 @@ static void undoing_fails(void (*stage)(struct scene *s), enum backend_op op, en
 	stage(&s);
 	strcpy(s.live, "alive");
 	before = fixture_stats(&s.f);
-	backend_fault_arm(s.f.pool->backend, op, 0, 1, -EIO);
-	backend_fault_arm(s.f.pool->backend, undoing, 0, 2, -EINVAL);
+	backend_fault_arm(s.f.pool->core.backend, op, 0, 1, -EIO);
+	backend_fault_arm(s.f.pool->core.backend, undoing, 0, 2, -EINVAL);
 	assert_error(vpmm_malloc(s.f.pool, &block, s.size, s.f.streams[0]), EIO, "vpmm_malloc");
 	assert_ok(vpmm_pool_check(s.f.pool));
 	g_assert_cmpuint(fixture_stats(&s.f).mapped, ==, before.mapped);
-	backend_fault_arm(s.f.pool->backend, undoing, 0, 0, 0);
+	backend_fault_arm(s.f.pool->core.backend, undoing, 0, 0, 0);
 	block = fixture_malloc_bytes(&s.f, s.size, s.f.streams[0]);
 	memset(block, 1, s.size);
 	g_assert_cmpstr(s.live, ==, "alive");
 	after = fixture_stats(&s.f);
 	if (undoing == BACKEND_OP_unmap)
 		g_assert_cmpuint(after.unmaps, >=, before.unmaps + 2);
-	g_assert_cmpuint(s.f.pool->regions.dead.length + s.f.pool->spans.dead.length, ==, 0);
+	g_assert_cmpuint(s.f.pool->core.regions.dead.length + s.f.pool->core.spans.dead.length, ==, 0);
 	fixture_close(&s.f);
 }
 
@@ -173,8 +173,8 @@ static void test_stray_stays(void)
 	fixture_open_faulty(&s.f, PAGED_EXTENTS);
 	fixture_uncache(&s.f);
 	stage_donors(&s);
-	backend_fault_arm(s.f.pool->backend, BACKEND_OP_access, 0, 1, -EIO);
-	backend_fault_arm(s.f.pool->backend, BACKEND_OP_unmap, 0, 2, -EINVAL);
+	backend_fault_arm(s.f.pool->core.backend, BACKEND_OP_access, 0, 1, -EIO);
+	backend_fault_arm(s.f.pool->core.backend, BACKEND_OP_unmap, 0, 2, -EINVAL);
 	assert_error(vpmm_malloc(s.f.pool, &block, s.size, s.f.streams[0]), EIO, "access");
 	assert_error(vpmm_malloc(s.f.pool, &block, s.size, s.f.streams[0]), EINVAL, "unmap");
 	g_assert_null(block);

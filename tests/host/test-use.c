@@ -152,7 +152,7 @@ static void test_user_retired(gconstpointer data)
 	fixture_free(&f, a, f.streams[0]);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	g_assert_true(a == b);
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
 	fixture_close(&f);
 }
 
@@ -174,23 +174,23 @@ static void test_silent_user(gconstpointer data)
 	void *args[2];
 
 	open_kind(&f, kind);
-	be = f.pool->backend;
+	be = f.pool->core.backend;
 	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	args[0] = f.pool;
 	args[1] = a;
 	g_thread_join(g_thread_new("user", use_per_thread, args));
 	fixture_free(&f, a, f.streams[0]);
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 1);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 1);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	g_assert_true(a != b);
 	fixture_free(&f, b, f.streams[0]);
 
 	assert_ok(be->ops->enter(be));
-	pthread_mutex_lock(&f.pool->lock);
-	hold_synced(f.pool, f.streams[0], false);
-	pthread_mutex_unlock(&f.pool->lock);
+	pthread_mutex_lock(&f.pool->core.lock);
+	hold_synced(&f.pool->pending, f.streams[0], false);
+	pthread_mutex_unlock(&f.pool->core.lock);
 	be->ops->leave(be);
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);
 }
@@ -246,11 +246,11 @@ static void test_user_heard_later(gconstpointer data)
 	thread = g_thread_new("user", use_and_call_later, &talk);
 	step_wait(&talk, 1);
 	fixture_free(&f, talk.ptr, f.streams[0]);
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 1);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 1);
 	step_done(&talk);
 	g_thread_join(thread);
 
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
 	fixture_free(&f, fixture_malloc(&f, 1, f.streams[2]), f.streams[2]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	pthread_mutex_destroy(&talk.lock);
@@ -285,7 +285,7 @@ static void test_user_heard_of_graphs(gconstpointer data)
 	step_done(&talk);
 	g_thread_join(thread);
 
-	g_assert_cmpuint(g_hash_table_size(f.pool->silent), ==, 0);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
 	assert_ok(vpmm_pool_check(f.pool));
 	for (int i = 0; i < GPOINTER_TO_INT(data); i++) {
 		g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
@@ -354,13 +354,13 @@ static uint64_t use_in_graph(struct fixture *f, void *ptr)
 /* The ids of graphs say what is not so: a check finds it, and changes nothing on the way. */
 static void assert_check_finds(struct fixture *f, GArray *graphs, const char *word)
 {
-	guint known = g_hash_table_size(f->pool->graphs);
+	guint known = g_hash_table_size(f->pool->pending.graphs);
 	uint64_t id = g_array_index(graphs, uint64_t, 0);
 
 	assert_ok(vpmm_pool_check(f->pool));
 	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
 	assert_error(vpmm_pool_check(f->pool), EUCLEAN, word);
-	g_assert_cmpuint(g_hash_table_size(f->pool->graphs), ==, known);
+	g_assert_cmpuint(g_hash_table_size(f->pool->pending.graphs), ==, known);
 	g_array_index(graphs, uint64_t, 0) = id;
 	assert_ok(vpmm_pool_check(f->pool));
 }
@@ -374,7 +374,7 @@ static void test_check_finds_wrong_use(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	ptr = fixture_malloc(&f, 1, f.streams[0]);
 	id = use_in_graph(&f, ptr);
-	assert_check_finds(&f, use_find(f.pool, (uintptr_t)ptr)->graphs, "graphs use");
+	assert_check_finds(&f, use_find(&f.pool->pending, (uintptr_t)ptr)->graphs, "graphs use");
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	fixture_close(&f);
 }
@@ -390,7 +390,7 @@ static void test_check_finds_wrong_hold(void)
 	ptr = fixture_malloc(&f, 1, f.streams[0]);
 	id = use_in_graph(&f, ptr);
 	fixture_free(&f, ptr, f.streams[0]);
-	graph = graph_find(f.pool, id);
+	graph = graph_find(&f.pool->pending, id);
 	assert_check_finds(&f, ((struct hold *)graph->holds.head->data)->graphs, "where its graphs are");
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	fixture_close(&f);

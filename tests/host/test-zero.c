@@ -112,7 +112,7 @@ static void test_zero_fails(void)
 	leave_secret(&f, PAGE, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
 		/* The allocation enters first. */
-		backend_fault_arm(f.pool->backend, ops[i], ops[i] == BACKEND_OP_enter, 1, -EIO);
+		backend_fault_arm(f.pool->core.backend, ops[i], ops[i] == BACKEND_OP_enter, 1, -EIO);
 		assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, f.streams[0], VPMM_ZERO), EIO, "vpmm_malloc_flags");
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_true(ptr == &f);
@@ -235,7 +235,7 @@ struct faults {
 /* An allocation with such faults, and with every wait for the device failing. Returns whether a record has failed. */
 static bool malloc_faulty(struct fixture *f, const struct kind *kind, struct faults faults, void **ptr)
 {
-	struct backend *be = f->pool->backend;
+	struct backend *be = f->pool->core.backend;
 	uint64_t records = backend_fault_calls(be, BACKEND_OP_event_record);
 	int err;
 
@@ -327,9 +327,9 @@ static void test_fails_captured(gconstpointer data)
 		assert_ok(vpmm_host_capture_begin(f.streams[0]));
 		assert_ok(vpmm_capture_id(f.pool, f.streams[0], &id));
 		/* The allocation enters first, and an attempt to free it last. */
-		backend_fault_arm(f.pool->backend, ops[i], ops[i] == BACKEND_OP_enter, 2, -EIO);
+		backend_fault_arm(f.pool->core.backend, ops[i], ops[i] == BACKEND_OP_enter, 2, -EIO);
 		assert_error(vpmm_malloc_flags(f.pool, &ptr, kind->size, f.streams[0], VPMM_ZERO), EIO, "fails");
-		backend_fault_arm(f.pool->backend, ops[i], 0, 0, 0);
+		backend_fault_arm(f.pool->core.backend, ops[i], 0, 0, 0);
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_true(ptr == &f);
 		g_assert_cmpuint(fixture_stats(&f).held, >=, kind->size);

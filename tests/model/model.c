@@ -72,7 +72,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 		fixture_open_faulty(&m->f, opts);
 	else
 		fixture_open(&m->f, opts);
-	m->page_size = m->f.pool->settings.page_size;
+	m->page_size = m->f.pool->core.settings.page_size;
 	m->faulty = faulty;
 	m->armed = m->seldom = false;
 	m->errors = 0;
@@ -81,7 +81,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
 	m->told = 0;
-	m->scarce = m->capacity || m->few_mappings || m->f.pool->settings.limit != UINT64_MAX;
+	m->scarce = m->capacity || m->few_mappings || m->f.pool->core.settings.limit != UINT64_MAX;
 	m->bytes = m->small_bytes = m->peak = m->mallocs = m->frees = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
 	m->given_back = 0;
@@ -104,7 +104,7 @@ void model_close(struct model *m)
 
 void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned int count, int err)
 {
-	backend_fault_arm(m->f.pool->backend, op, skip, count, err);
+	backend_fault_arm(m->f.pool->core.backend, op, skip, count, err);
 	m->armed = m->scarce = true;
 	m->errors |= UINT64_C(1) << -err;
 }
@@ -112,7 +112,7 @@ void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned 
 void model_disarm(struct model *m)
 {
 	for (int op = 0; m->armed && op < BACKEND_OP_COUNT; op++)
-		backend_fault_arm(m->f.pool->backend, (enum backend_op)op, 0, 0, 0);
+		backend_fault_arm(m->f.pool->core.backend, (enum backend_op)op, 0, 0, 0);
 	m->armed = false;
 	m->errors = 0;
 }
@@ -133,8 +133,8 @@ bool model_may_fail(struct model *m, int err)
 /* What an allocation takes of the pool's own memory. */
 static uint64_t rounded(const struct model *m, size_t size)
 {
-	const struct settings *settings = &m->f.pool->settings;
-	uint64_t piece = settings->paged ? m->page_size : POOL_PIECE;
+	const struct settings *settings = &m->f.pool->core.settings;
+	uint64_t piece = settings->paged ? m->page_size : CORE_PIECE;
 
 	if (m->page_size == SIZE_MAX || (size < m->page_size && settings->small == VPMM_SMALL_DRIVER))
 		return 0;
@@ -148,8 +148,8 @@ static bool exceeds(struct model *m, size_t size, uint64_t taken, uint64_t most)
 		return taken + size > most;
 	/* Memory comes in pages, and only what is in whole extents can be put together with others. */
 	size = (size + m->page_size - 1) / m->page_size * m->page_size;
-	if (!m->f.pool->settings.paged)
-		return taken + size - m->f.pool->extents.whole_bytes > most;
+	if (!m->f.pool->core.settings.paged)
+		return taken + size - m->f.pool->core.extents.whole_bytes > most;
 	return taken + size - fixture_stats(&m->f).free > most;
 }
 
@@ -161,7 +161,7 @@ static bool lacks(struct model *m, size_t size)
 
 	if (m->few_mappings)
 		return true;
-	if (exceeds(m, size, m->f.pool->extents.held + stats.small_live, m->f.pool->settings.limit))
+	if (exceeds(m, size, m->f.pool->core.extents.held + stats.small_live, m->f.pool->core.settings.limit))
 		return true;
 	if (!m->capacity)
 		return false;
@@ -173,7 +173,7 @@ static bool lacks(struct model *m, size_t size)
 
 static bool is_limited(const struct model *m)
 {
-	return m->capacity || m->few_mappings || m->f.pool->settings.limit != UINT64_MAX;
+	return m->capacity || m->few_mappings || m->f.pool->core.settings.limit != UINT64_MAX;
 }
 
 static int call_malloc(struct model *m, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
@@ -188,7 +188,7 @@ static int call_malloc(struct model *m, void **ptr, size_t size, struct CUstream
 		g_assert_null(*ptr);
 		g_assert_cmpint(number, ==, -err);
 	}
-	if (m->f.pool->settings.exhausted)
+	if (m->f.pool->core.settings.exhausted)
 		g_assert_cmpuint(m->told - told, ==, err == -ENOMEM);
 	return err;
 }
@@ -202,8 +202,8 @@ static void adopt(struct model *m)
 	m->mallocs = stats.mallocs;
 	m->frees = stats.frees;
 	m->peak = MAX(m->peak, stats.peak_live);
-	m->mapped = m->f.pool->extents.bytes;
-	m->given_back = m->f.pool->extents.given_back;
+	m->mapped = m->f.pool->core.extents.bytes;
+	m->given_back = m->f.pool->core.extents.given_back;
 }
 
 /* NULL where it failed for lack of something. */
@@ -218,7 +218,7 @@ static void *try_malloc(struct model *m, size_t size, struct CUstream_st *stream
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_disarm(m);
 	if (err && armed) {
-		if (flags || m->f.pool->settings.scrub) {
+		if (flags || m->f.pool->core.settings.scrub) {
 			/* Memory whose clear may be pending is held until its stream calls. */
 			m->holds = true;
 			adopt(m);
@@ -251,24 +251,24 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 {
 	const struct vpmm_pool *pool = m->f.pool;
 	/* What it was left with when it last gave memory back counts as well. */
-	uint64_t budget = MAX(m->peak, pool->budget.held) + m->page_size;
+	uint64_t budget = MAX(m->peak, pool->packed.budget.held) + m->page_size;
 
-	if (pool->extents.bytes > m->mapped && pool->extents.bytes > budget && a->bytes >= m->page_size / 2 &&
-	    !pool->settings.frag_ratio && !m->holds && pool->settings.keep == UINT64_MAX)
-		g_assert_cmpuint(pool->extents.whole_bytes, ==, 0);
+	if (pool->core.extents.bytes > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
+	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
+		g_assert_cmpuint(pool->core.extents.whole_bytes, ==, 0);
 }
 
 static size_t alignment(const struct model *m, const struct model_allocation *a)
 {
 	if (!a->bytes)
 		return 256;
-	return m->f.pool->settings.paged ? m->page_size & -m->page_size : POOL_PIECE;
+	return m->f.pool->core.settings.paged ? m->page_size & -m->page_size : CORE_PIECE;
 }
 
 /* Before it is filled. */
 static void verify_fresh(struct model *m, const struct model_allocation *a, unsigned int flags)
 {
-	enum vpmm_scrub scrub = m->f.pool->settings.scrub;
+	enum vpmm_scrub scrub = m->f.pool->core.settings.scrub;
 
 	if (flags || scrub == VPMM_SCRUB_ALWAYS)
 		launch(m, a, model_work_verify_zero);
@@ -280,7 +280,7 @@ static void verify_fresh(struct model *m, const struct model_allocation *a, unsi
 /* A capture may have what it has freed, and that may leave a little of it. */
 static void take_captured(struct model *m, struct model_allocation *a)
 {
-	size_t size = live_find(m->f.pool, (uintptr_t)a->ptr)->size;
+	size_t size = live_find(&m->f.pool->core, (uintptr_t)a->ptr)->size;
 
 	g_assert_cmpuint(size, >=, a->bytes);
 	if (a->bytes)
@@ -304,7 +304,7 @@ static void take_captured(struct model *m, struct model_allocation *a)
 /* A block has the size that was asked for, rounded up, and no more. */
 static void assert_size(const struct model *m, const struct model_allocation *a)
 {
-	g_assert_cmpuint(live_find(m->f.pool, (uintptr_t)a->ptr)->size, ==, a->bytes);
+	g_assert_cmpuint(live_find(&m->f.pool->core, (uintptr_t)a->ptr)->size, ==, a->bytes);
 }
 
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
@@ -343,10 +343,10 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 	m->bytes += a->bytes;
 	m->peak = MAX(m->peak, m->bytes);
 	/* What streams keep to themselves, nobody else can put together. */
-	if (!m->f.pool->settings.paged && !m->f.pool->settings.cache)
+	if (!m->f.pool->core.settings.paged && !m->f.pool->core.settings.cache)
 		assert_grown_for_need(m, a);
-	m->mapped = m->f.pool->extents.bytes;
-	m->given_back = m->f.pool->extents.given_back;
+	m->mapped = m->f.pool->core.extents.bytes;
+	m->given_back = m->f.pool->core.extents.given_back;
 	return true;
 }
 
@@ -508,20 +508,20 @@ int model_query(struct model *m, size_t size, struct CUstream_st *stream)
 
 void model_trim(struct model *m, size_t keep)
 {
-	uint64_t before = m->f.pool->extents.bytes, after;
+	uint64_t before = m->f.pool->core.extents.bytes, after;
 	size_t released;
 	int err;
 
 	err = vpmm_pool_trim(m->f.pool, keep, &released);
 	if (model_may_fail(m, err)) {
 		model_check(m);
-		before = m->f.pool->extents.bytes;
+		before = m->f.pool->core.extents.bytes;
 		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
 	}
-	after = m->f.pool->extents.bytes;
+	after = m->f.pool->core.extents.bytes;
 	g_assert_cmpuint(released, >=, before - after);
 	/* The rest is what the driver's allocator gave back. */
-	g_assert_true(released == before - after || m->f.pool->settings.small == VPMM_SMALL_DRIVER);
+	g_assert_true(released == before - after || m->f.pool->core.settings.small == VPMM_SMALL_DRIVER);
 	g_assert_cmpuint(after, >=, MIN(before, keep));
 }
 
@@ -577,8 +577,8 @@ void model_check(struct model *m)
 		g_assert_cmpuint(stats.peak_live, >=, m->peak);
 	if (!m->holds)
 		g_assert_cmpuint(stats.peak_live, <=, m->peak);
-	g_assert_cmpuint(stats.mapped + stats.small_live, <=, m->f.pool->settings.limit);
-	if (m->f.pool->settings.paged && !stats.given_back && !m->holds)
+	g_assert_cmpuint(stats.mapped + stats.small_live, <=, m->f.pool->core.settings.limit);
+	if (m->f.pool->core.settings.paged && !stats.given_back && !m->holds)
 		g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));
 	else
 		g_assert_cmpuint(stats.mapped + stats.given_back - m->given_back, ==, m->mapped);

@@ -102,7 +102,7 @@ static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum cach
 
 	model_open(&w.m, opts, faulty);
 	if (caching != AS_USUAL)
-		w.m.f.pool->settings.cache = caching != UNCACHED;
+		w.m.f.pool->core.settings.cache = caching != UNCACHED;
 	for (int step = 0; step < steps_of_walk(); step++) {
 		int what = g_rand_int_range(w.rand, 0, 10);
 

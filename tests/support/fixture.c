@@ -43,7 +43,7 @@ void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts)
 
 void fixture_uncache(struct fixture *f)
 {
-	f->pool->settings.cache = false;
+	f->pool->core.settings.cache = false;
 }
 
 void fixture_assert_nothing_left(void)

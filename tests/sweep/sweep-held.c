@@ -171,7 +171,7 @@ static void stage_stranded_goes(struct sweep *s)
 	void *a;
 
 	calm(s, 0);
-	s->pool->crowded = UINT64_MAX;
+	s->pool->packed.crowded = UINT64_MAX;
 	a = sweep_have(s, PAGE, 0);
 	sweep_busy(s, 0);
 	sweep_drop(s, a, 0);

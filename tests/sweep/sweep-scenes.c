@@ -242,7 +242,7 @@ static void stage_stranded(struct sweep *s)
 	void *a;
 
 	calm(s, 0);
-	s->pool->crowded = UINT64_MAX;
+	s->pool->packed.crowded = UINT64_MAX;
 	a = sweep_have(s, PAGE, 0);
 	sweep_busy(s, 0);
 	sweep_drop(s, a, 0);
@@ -299,7 +299,7 @@ static void stage_zombies(struct sweep *s)
 static void stage_places(struct sweep *s)
 {
 	stage_zombies(s);
-	s->pool->trim_places = 0;
+	s->pool->packed.trim_places = 0;
 	s->number = 9 * PAGE;
 }
 

@@ -194,7 +194,7 @@ int sweep_create(struct sweep *s)
 	err = pool_new(&s->pool, s->be, &settings);
 	/* What a cache serves is not cleared. */
 	if (!err)
-		s->pool->settings.cache = s->cache && s->opts.scrub != VPMM_SCRUB_ALWAYS;
+		s->pool->core.settings.cache = s->cache && s->opts.scrub != VPMM_SCRUB_ALWAYS;
 	return err;
 }
 
@@ -356,7 +356,7 @@ static void trial_serve(struct trial *t, struct sweep *s)
 		assert_ok(vpmm_malloc(s->pool, &ptr, (size_t)(i % 2 + 1) * PAGE, s->streams[i % STREAMS]));
 		assert_ok(vpmm_free(s->pool, ptr, s->streams[i % STREAMS]));
 	}
-	if (trial_stats(s).held && !g_hash_table_size(s->pool->silent))
+	if (trial_stats(s).held && !g_hash_table_size(s->pool->pending.silent))
 		trial_fail(t, "something is held for nobody");
 	sweep_have(s, PAGE + 512, 1);
 	sweep_have(s, 2 * PAGE, 2);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "calls/cache-check.h"
 #include "calls/pool.h"
 #include "core/allocation.h"
 #include "core/cache.h"
@@ -25,7 +26,7 @@ static int expect(const struct cache *cache, uint64_t seen, uint64_t kept, const
 
 static int check_block(struct vpmm_pool *pool, const struct cache *cache, const struct block *block)
 {
-	const struct region *region = block->region->held ? block->region : live_find(pool, block->addr);
+	const struct region *region = block->region->held ? block->region : live_find(&pool->core, block->addr);
 
 	if (!region || region != block->region || region->block != block)
 		return broken(block, "has not the region there");
@@ -41,7 +42,7 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 		return broken(block, "is being freed by nobody");
 	if (!region->held != (block->state != BLOCK_TAKEN))
 		return broken(block, "is held, and not taken");
-	return block->state == BLOCK_SHARED && !use_find(pool, block->addr) ?
+	return block->state == BLOCK_SHARED && !use_find(&pool->pending, block->addr) ?
 	       broken(block, "is shared with nobody") : 0;
 }
 
@@ -136,7 +137,7 @@ int cache_check(struct vpmm_pool *pool)
 	gpointer stream;
 	int err = 0;
 
-	g_hash_table_iter_init(&iter, pool->streams.by_id);
+	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
 	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 

@@ -64,12 +64,4 @@ void scrub_drop(struct vpmm_pool *pool, uint64_t addr);
  */
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle);
 
-/**
- * scrub_free() - a region is about to be freed by a stream
- * @pool: the pool
- * @region: the region
- * @stream: the stream
- */
-void scrub_free(struct vpmm_pool *pool, const struct region *region, const struct stream *stream);
-
 #endif /* SCRUB_H */

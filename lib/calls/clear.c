@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "calls/clear.h"
+#include "calls/free.h"
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "core/small.h"
+#include "pending/deferred-free.h"
+#include "pending/owner.h"
+#include "util/error.h"
+
+/* It goes back as it came: who is past its event need not wait, and others do. That needs no driver. */
+static void give_back(struct vpmm_pool *pool, struct region *region)
+{
+	struct event *event = event_pending(region->event) ? event_ref(region->event) : NULL;
+
+	cache_take(region);
+	cache_drop(region);
+	live_leave(&pool->core, region, event ? event->stream : NULL, event);
+	event_unref(event);
+}
+
+int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
+{
+	int err;
+
+	err = pool->core.backend->ops->clear(pool->core.backend, addr, size, handle);
+	if (err)
+		return error_add(err, "clearing %zu bytes", size);
+	pool->core.scrubbed += size;
+	return 0;
+}
+
+static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	const struct small *small = g_hash_table_lookup(pool->core.small, &addr);
+	struct error_kept kept;
+	int err;
+
+	err = scrub_clear(pool, addr, small->size, handle);
+	if (!err) {
+		pool->core.small_cleared = true;
+		return 0;
+	}
+	/* What the driver does not take back now it is given when the pool is destroyed. */
+	error_keep(&kept);
+	if (!pool->core.backend->ops->small_free(pool->core.backend, addr, handle))
+		small_forget(&pool->core, small);
+	error_restore(&kept);
+	return err;
+}
+
+static int mark_clear(struct region *region, struct CUstream_st *handle)
+{
+	struct stream *stream = region->stream;
+	struct event *event;
+	int err;
+
+	/* What is cleared in a graph is nobody else's before that is gone. */
+	if (stream->captured)
+		return 0;
+	if (region->block)
+		return cache_mark_work(region, handle);
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	region_set_begin(region, event);
+	event_unref(event);
+	return 0;
+}
+
+/* Nobody has it, and a clear may be pending that has no mark: it is free when its stream is known to be past that. */
+static void set_aside(struct vpmm_pool *pool, struct region *region)
+{
+	if (cache_take(region))
+		hold_unheard(&pool->pending, region);
+}
+
+int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle)
+{
+	struct region *region = live_find(&pool->core, addr);
+	int err;
+
+	if (!region)
+		return scrub_small(pool, addr, handle);
+	if (pool->core.settings.scrub == VPMM_SCRUB_STREAM && owner_take(&pool->core, region, stream))
+		return 0;
+	err = scrub_clear(pool, addr, region->size, handle);
+	if (err) {
+		give_back(pool, region);
+		return err;
+	}
+	err = mark_clear(region, handle);
+	if (err)
+		set_aside(pool, region);
+	return err;
+}
+
+/* The same of what has been counted as an allocation. */
+static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct region *region = live_find(&pool->core, addr);
+
+	if (!region)
+		return;
+	set_aside(pool, region);
+	pool->core.counts.frees++;
+}
+
+/* As the caller would free it, if the driver lets that be. */
+static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (pool_free(pool, addr, handle))
+		set_aside_counted(pool, addr);
+	error_restore(&kept);
+}
+
+int scrub_zero(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
+{
+	struct region *region;
+	int err;
+
+	err = scrub_clear(pool, addr, size, handle);
+	pthread_mutex_lock(&pool->core.lock);
+	region = live_find(&pool->core, addr);
+	if (!err && region)
+		err = mark_clear(region, handle);
+	else if (!err)
+		pool->core.small_cleared = true;
+	if (err)
+		drop(pool, addr, handle);
+	pthread_mutex_unlock(&pool->core.lock);
+	return err;
+}
+
+void scrub_drop(struct vpmm_pool *pool, uint64_t addr)
+{
+	pthread_mutex_lock(&pool->core.lock);
+	set_aside_counted(pool, addr);
+	pthread_mutex_unlock(&pool->core.lock);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What every call on behalf of a stream does first. */
+#include <stdatomic.h>
+
+#include "calls/enter.h"
+#include "calls/pool.h"
+#include "core/account.h"
+#include "core/cache-hot.h"
+#include "pending/deferred-free.h"
+#include "pending/idle.h"
+
+void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	idle_forget_streams(&pool->pending, stream);
+	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
+		hold_hear(&pool->pending, stream, handle);
+	if (pool->pending.holds.head)
+		hold_poll(&pool->pending, handle, stream->captured);
+	if (!pool->core.streams.sole) {
+		if (pool->core.regions.alone)
+			region_share(&pool->core.regions);
+		if (pool->core.spans.alone)
+			region_share(&pool->core.spans);
+	}
+	if (!pool->core.settings.cache)
+		return;
+	cache_note_peak(&pool->core, false);
+	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
+	/* Under capture nobody asks for the cache. */
+	if (!stream->captured)
+		cache_remember(&pool->core, stream);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_free() where no cache takes it, and vpmm_use(). */
+#include <errno.h>
+
+#include "calls/capture.h"
+#include "calls/enter.h"
+#include "calls/free.h"
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "core/small.h"
+#include "pending/deferred-free.h"
+#include "pending/flush.h"
+#include "pending/owner.h"
+#include "pending/users.h"
+#include "policy/trim.h"
+#include "util/error.h"
+
+static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct CUstream_st *handle)
+{
+	int err;
+
+	err = pool->core.backend->ops->small_free(pool->core.backend, small->addr, handle);
+	if (err)
+		return err;
+	small_forget(&pool->core, small);
+	return 0;
+}
+
+static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct stream *stream,
+			   struct CUstream_st *handle)
+{
+	struct event *event;
+	bool told;
+	int err;
+
+	err = hold_free_behind(&pool->pending, region, stream, handle, &told);
+	if (err)
+		return err;
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	if (told) {
+		cache_drop(region);
+		owner_note(&pool->core, region, stream);
+		live_leave(&pool->core, region, stream, event);
+	} else {
+		cache_strand(region, event);
+	}
+	event_unref(event);
+	if (pool->core.settings.cache)
+		cache_flush_full(&pool->core, stream, handle);
+	return 0;
+}
+
+/* What others use too: it is not free before they are past this point. */
+static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use,
+			  struct stream *stream, struct CUstream_st *handle)
+{
+	struct hold *hold;
+	int err;
+
+	err = hold_new(&pool->pending, region, small, use, stream->id, 0, &hold);
+	if (err)
+		return err;
+	if (region)
+		err = hold_free_behind(&pool->pending, region, stream, handle, &hold->told);
+	if (!err)
+		err = stream_record(stream, handle, &hold->event);
+	if (err)
+		goto err_delete;
+	hold->stream = stream;
+	/* The driver takes it back in the order of another stream. */
+	if (small)
+		g_ptr_array_add(hold->events, event_ref(hold->event));
+	hold_keep(&pool->pending, hold);
+	hold_poll(&pool->pending, handle, false);
+	return 0;
+
+err_delete:
+	hold_delete(hold);
+	return err;
+}
+
+bool pool_knows(struct vpmm_pool *pool, uint64_t addr)
+{
+	const struct region *region = live_find(&pool->core, addr);
+
+	return region ? !cache_holds(region) : small_find(&pool->core, addr) != NULL;
+}
+
+int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct region *region = live_find(&pool->core, addr);
+	struct small *small = region ? NULL : small_find(&pool->core, addr);
+	const struct use *use = use_find(&pool->pending, addr);
+	struct stream *stream;
+	int err;
+
+	if ((!region && !small) || (region && !cache_take(region)))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	err = stream_get(&pool->core.streams, handle, &stream);
+	if (err == -EBUSY) {
+		err = capture_free(pool, region, small, handle);
+		if (err)
+			goto err_untake;
+		return 0;
+	}
+	if (err)
+		goto err_untake;
+	enter_stream(pool, stream, handle);
+	if (use)
+		err = pool_free_used(pool, region, small, use, stream, handle);
+	else if (region)
+		err = pool_free_pages(pool, region, stream, handle);
+	else
+		err = pool_free_small(pool, small, handle);
+	if (err)
+		goto err_untake;
+	pool->core.counts.frees++;
+	if (core_mapped(&pool->core) > pool->core.settings.keep)
+		trim_some(&pool->core);
+	return 0;
+
+err_untake:
+	if (region)
+		cache_untake(region, use);
+	return err;
+}
+
+int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct region *region = live_find(&pool->core, addr);
+	struct backend *be = pool->core.backend;
+	uint64_t id, graph = 0;
+	int err;
+
+	if ((!region && !small_find(&pool->core, addr)) || (region && cache_holds(region)))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	err = be->ops->stream_id(be, handle, &id);
+	if (err == -EBUSY)
+		err = capture_id(pool, handle, &graph);
+	if (err)
+		return err;
+	/* Its stream may have freed it meanwhile. */
+	if (region && !cache_share(region, true))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	if (graph && !use_is_home(use_find(&pool->pending, addr), handle))
+		use_set_home(&pool->pending, addr, NULL);
+	if (graph)
+		use_add_graph(&pool->pending, addr, graph);
+	else
+		use_add_stream(&pool->pending, addr, id, handle);
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What becomes of an allocation that is freed, and who else uses it. */
+#ifndef FREE_H
+#define FREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct vpmm_pool;
+
+/**
+ * pool_knows() - whether an address is allocated
+ * @pool: the pool; its lock is held
+ * @addr: the address
+ */
+bool pool_knows(struct vpmm_pool *pool, uint64_t addr);
+
+/**
+ * pool_free() - free
+ * @pool: the pool; its lock is held, its backend entered
+ * @addr: the address
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_free().
+ */
+int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
+ * pool_use() - a stream, or the graph that it is being captured into, uses an allocation
+ * @pool: the pool; its lock is held, its backend entered
+ * @addr: the allocation
+ * @handle: the stream
+ *
+ * Return: 0, or as vpmm_use().
+ */
+int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+#endif /* FREE_H */

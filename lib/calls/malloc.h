@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How an allocation is served where no cache does. */
+#ifndef MALLOC_H
+#define MALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct vpmm_pool;
+
+/**
+ * pool_malloc() - allocate
+ * @pool: the pool; its lock is held, its backend entered
+ * @addr: receives the address
+ * @size: bytes, not 0
+ * @handle: the stream
+ * @id: its id, if this call has asked for it already, so that it is not under capture; otherwise CACHE_NOBODY
+ *
+ * Return: 0, or as vpmm_malloc().
+ */
+int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id);
+
+#endif /* MALLOC_H */

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Serves a request: the policy does, and memory is reclaimed before it fails. */
+#include <errno.h>
+
+#include "calls/pool.h"
+#include "calls/serve.h"
+#include "policy/policy.h"
+#include "policy/reclaim.h"
+
+int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
+{
+	int err;
+
+	err = policy->malloc(&pool->core, request, addr);
+	for (int round = 0; err == -ENOMEM && round < RECLAIM_ROUNDS; round++) {
+		request->frugal = true;
+		err = reclaim(&pool->pending, request, round);
+		if (!err)
+			err = policy->malloc(&pool->core, request, addr);
+	}
+	return err;
+}

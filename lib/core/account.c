@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What is allocated and what is held: sums over the caches, and the most that there ever was. */
+#include <stdatomic.h>
+
+#include "core/account.h"
+#include "core/cache.h"
+#include "core/core.h"
+#include "util/error.h"
+
+/* With more streams than this, not every malloc looks at all of them, unless there may be so much more to be seen. */
+#define PEAK_STREAMS 4
+#define PEAK_PART 64
+
+static void add_cache(struct cache_sums *sums, struct cache *cache)
+{
+	pthread_mutex_lock(&cache->lock);
+	sums->mallocs += cache->mallocs;
+	sums->frees += cache->frees;
+	sums->bytes += cache->bytes + cache->stranded_bytes;
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_sum(struct core *core, struct cache_sums *sums)
+{
+	GHashTableIter iter;
+	gpointer stream;
+
+	*sums = (struct cache_sums){ .mallocs = core->streams.mallocs, .frees = core->streams.frees };
+	g_hash_table_iter_init(&iter, core->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream))
+		add_cache(sums, ((struct stream *)stream)->cache);
+}
+
+/* Whether no look can find much more, unless less is cached than when there was the last. */
+static bool peak_is_near(const struct core *core, uint64_t most)
+{
+	return most - MIN(most, core->peak_cached) <= core->peak_live + core->peak_live / PEAK_PART;
+}
+
+void cache_note_peak(struct core *core, bool asked)
+{
+	uint64_t most = core_live(core), cached = 0, more = 0;
+	unsigned int served = 0;
+	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
+	guint streams = g_hash_table_size(core->streams.by_id);
+	GHashTableIter iter;
+	gpointer stream;
+
+	if (most <= core->peak_asked)
+		return;
+	if (!asked && streams > PEAK_STREAMS && ++core->peak_skipped < streams && peak_is_near(core, most))
+		return;
+	core->peak_skipped = 0;
+	g_hash_table_iter_init(&iter, core->streams.by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		pthread_mutex_lock(&cache->lock);
+		cached += cache->bytes + cache->stranded_bytes;
+		if (cache->central == central) {
+			more = cache->bytes - cache->lowest;
+			served++;
+		}
+		pthread_mutex_unlock(&cache->lock);
+	}
+	core->peak_cached = cached;
+	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
+	most = most - cached + (served == 1 ? more : 0);
+	core->peak_live = MAX(core->peak_live, most);
+	core->peak_asked = core->peak_live;
+}
+
+void account_note_taken(struct core *core)
+{
+	uint64_t mapped = core_mapped(core);
+	uint64_t small = 0, peak;
+	struct error_kept kept;
+
+	/* A peak is worth no error: what cannot be asked for does not count. */
+	error_keep(&kept);
+	if (core->backend->ops->small_held(core->backend, &small, &peak))
+		small = 0;
+	error_restore(&kept);
+	core->peak_mapped = MAX(core->peak_mapped, mapped);
+	core->peak_taken = MAX(core->peak_taken, mapped + small);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The life of a pool's core: what is in it when the pool is created, and how it is given back. */
+#include "core/chunk.h"
+#include "core/core-life.h"
+#include "core/core.h"
+#include "util/address.h"
+
+/* Part of a device's memory that one stream may free without an event. */
+#define UNMARKED_PART (16 * 1024)
+
+/* Of what a pool is to keep, a stream may keep no more than this part for itself. */
+#define CACHE_SHARE 16
+
+void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
+	       const struct settings *settings)
+{
+	pthread_mutex_init(&core->lock, NULL);
+	core->backend = backend;
+	core->device = info->device;
+	core->settings = *settings;
+	core->piece = settings->paged ? settings->page_size : CORE_PIECE;
+	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
+	region_map_init(&core->regions, &core->streams, 0, !settings->paged);
+	region_map_init(&core->spans, &core->streams, 1, true);
+	memo_init(&core->memo);
+	extent_map_init(&core->extents, backend, settings->page_size);
+	stream_map_init(&core->streams, backend, info->memory_total / UNMARKED_PART, region_pass);
+	if (settings->keep < UINT64_MAX)
+		core->streams.most_cached = settings->keep / CACHE_SHARE;
+	core->extents.limit = settings->limit;
+	core->small = address_table_new(g_free);
+}
+
+/* There is no later call that could try again. */
+static void unmap_at_last(struct core *core, uint64_t addr, size_t size)
+{
+	if (extent_unmap(&core->extents, addr, size, NULL))
+		extent_unmap(&core->extents, addr, size, NULL);
+}
+
+/* One call for all that is mapped in a row; its streams are past it, or it has none. */
+static void map_unmap(struct core *core, struct region_map *map)
+{
+	for (guint i = 0; i < map->chunks->len; i++) {
+		const struct chunk *chunk = map->chunks->pdata[i];
+		const struct region *region = chunk->lender ? NULL : chunk->first;
+
+		while (region) {
+			uint64_t start = region->addr;
+
+			while (region && region->kind != REGION_UNMAPPED)
+				region = region->next;
+			if (!region || region->addr > start)
+				unmap_at_last(core, start,
+					      (region ? region->addr : chunk->addr + chunk->size) - start);
+			region = region ? region->next : NULL;
+		}
+	}
+}
+
+void core_unmap(struct core *core)
+{
+	map_unmap(core, &core->regions);
+	map_unmap(core, &core->spans);
+}
+
+void core_clear(struct core *core)
+{
+	extent_map_clear(&core->extents);
+	chunk_unreserve(core, &core->regions);
+	chunk_unreserve(core, &core->spans);
+	region_map_clear(&core->regions);
+	region_map_clear(&core->spans);
+	memo_clear(&core->memo);
+	stream_map_clear(&core->streams);
+	g_hash_table_destroy(core->small);
+	pthread_mutex_destroy(&core->lock);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* A chunk in one line of text, for the log and for dumps. */
+#include "core/cache.h"
+#include "core/core.h"
+#include "core/layout.h"
+
+static const char *region_sign(const struct region *region)
+{
+	switch (region->kind) {
+	case REGION_MALLOC:
+		if (cache_holds(region))
+			return "-";
+		return region->id == region->chunk->map->newest ? "+" : "";
+	case REGION_FREE:
+		return region->fresh ? "#" : "-";
+	case REGION_ZOMBIE:
+		return "~";
+	default:
+		return "*";
+	}
+}
+
+char *layout_line(const struct core *core, const struct chunk *chunk)
+{
+	GString *line = g_string_new(NULL);
+
+	for (const struct region *region = chunk->first; region; region = region->next)
+		g_string_append_printf(line, "[%s%.10g]", region_sign(region),
+				       (double)region->size / (double)core->settings.page_size);
+	return g_string_free(line, FALSE);
+}

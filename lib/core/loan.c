@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The return of loans: what small requests had of free memory of the others. */
+#include "core/alias.h"
+#include "core/core.h"
+#include "core/loan.h"
+
+void loan_return(struct core *core, struct region *region)
+{
+	struct chunk *chunk = region->chunk;
+	struct region *lender = chunk->lender;
+	struct stream *stream = region->stream;
+	uint64_t addr = chunk->addr;
+	size_t size = chunk->size;
+	struct event *event;
+	bool split;
+
+	if (!lender || region->size != size)
+		return;
+	event = event_ref(region->event);
+	region_remove_lent(&core->spans, chunk);
+	split = extent_sub_live(&core->extents, addr, size);
+	region_set_free(&core->regions, lender, stream, event);
+	event_unref(event);
+	/* As where an allocation leaves: the extent is whole now, and is to be so at one place. */
+	if (split)
+		alias_unify(core, addr, size);
+}
+
+/* Whether nothing is allocated of what was borrowed, and nobody is to be waited for. */
+static bool chunk_is_idle(const struct chunk *chunk)
+{
+	for (const struct region *region = chunk->first; region; region = region->next) {
+		if (region->kind != REGION_FREE || event_pending(region->event))
+			return false;
+	}
+	return true;
+}
+
+void loan_return_all(struct core *core)
+{
+	struct region_map *spans = &core->spans;
+
+	for (guint i = spans->chunks->len; i > 0; i--) {
+		struct chunk *chunk = spans->chunks->pdata[i - 1];
+		struct region *region = chunk->first;
+
+		if (!chunk->lender)
+			continue;
+		if (region->size < chunk->size && chunk_is_idle(chunk))
+			region = region_isolate(spans, chunk->addr, chunk->size);
+		if (region->kind == REGION_FREE)
+			loan_return(core, region);
+	}
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Forgets streams that nothing belongs to any more. */
+#include "core/cache.h"
+#include "pending/flush.h"
+#include "pending/idle.h"
+#include "pending/pending.h"
+#include "util/error.h"
+
+/* So many streams are not worth a look. */
+#define STREAMS_LEAST 64
+
+static bool is_idle(struct stream *stream)
+{
+	uint64_t own = stream->cache->adopted ? 1 : 0;
+
+	return stream->refs == own && g_queue_is_empty(&stream->pending) && cache_is_empty(stream->cache);
+}
+
+static void forget(struct pending *pending, struct stream *stream)
+{
+	region_forget(&pending->core->regions, stream);
+	region_forget(&pending->core->spans, stream);
+	stream_forget(&pending->core->streams, stream);
+}
+
+void idle_forget_streams(struct pending *pending, const struct stream *stream)
+{
+	struct error_kept kept;
+	GList *streams, *link;
+
+	if (g_hash_table_size(pending->core->streams.by_id) <= MAX(pending->idle_looked, STREAMS_LEAST))
+		return;
+	error_keep(&kept);
+	cache_flush_all(pending->core);
+	if (stream_poll_busy(&pending->core->streams, false))
+		error_restore(&kept);
+	streams = g_hash_table_get_values(pending->core->streams.by_id);
+	for (link = streams; link; link = link->next) {
+		if (link->data != stream && is_idle(link->data))
+			forget(pending, link->data);
+	}
+	g_list_free(streams);
+	pending->idle_looked = 2 * g_hash_table_size(pending->core->streams.by_id);
+}
+
+void idle_forget(struct pending *pending, struct stream *stream)
+{
+	if (is_idle(stream))
+		forget(pending, stream);
+}

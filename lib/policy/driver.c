@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The policy of requests that the driver's stream-ordered allocator serves: those below a page, or all. */
+#include "core/core.h"
+#include "core/small.h"
+#include "policy/policy.h"
+#include "policy/trim.h"
+#include "vpmm.h"
+
+static int driver_malloc(struct core *core, const struct request *request, uint64_t *addr)
+{
+	int err;
+
+	/* It can have only what the pool does not hold. */
+	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
+	if (!err)
+		err = extent_judge_limit(&core->extents, request->size);
+	if (!err)
+		err = core->backend->ops->small_alloc(core->backend, request->size, request->handle, addr);
+	if (!err)
+		small_add(core, *addr, request->size);
+	return err;
+}
+
+static int driver_forecast(struct core *core, const struct request *request, uint64_t room,
+			   struct vpmm_forecast *forecast)
+{
+	if (request->size > room)
+		return 0;
+	forecast->way = VPMM_WAY_GROW;
+	forecast->calls = 1;
+	return 0;
+}
+
+static uint64_t driver_largest(struct core *core, struct stream *stream, uint64_t room)
+{
+	return room;
+}
+
+/* What it keeps is for trim_small(). */
+static int driver_trim(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
+{
+	return 0;
+}
+
+const struct policy policy_driver = {
+	.name = "driver",
+	.malloc = driver_malloc,
+	.forecast = driver_forecast,
+	.largest = driver_largest,
+	.trim = driver_trim,
+};

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The largest request that the packed policy could serve, by trying sizes on its plan. */
+#include "core/core.h"
+#include "policy/packed.h"
+#include "policy/span.h"
+
+/* Whether a request of so many units could be served; of two next to each other the smaller, where not both can. */
+typedef bool (*could_fn)(struct core *core, struct stream *stream, uint64_t size, uint64_t room);
+
+static bool could_large(struct core *core, struct stream *stream, uint64_t size, uint64_t room)
+{
+	return packed_could(core, size, stream, room);
+}
+
+static bool could_small(struct core *core, struct stream *stream, uint64_t size, uint64_t room)
+{
+	uint64_t addr;
+
+	(void)room;
+	return span_can_borrow(core, stream, size) || region_find_run(&core->spans, size, &addr);
+}
+
+/* The largest multiple of a piece that could be served, below one that could not. A good guess saves most steps. */
+static uint64_t search(struct core *core, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
+		       could_fn could)
+{
+	uint64_t low = 0, high = below / CORE_PIECE, step = core->settings.page_size / CORE_PIECE;
+
+	guess /= CORE_PIECE;
+	if (guess && guess < high && could(core, stream, guess * CORE_PIECE, room))
+		low = guess;
+	else if (guess)
+		high = MIN(high, guess);
+	for (; low && low + step < high; step *= 2) {
+		if (could(core, stream, (low + step) * CORE_PIECE, room))
+			low += step;
+		else
+			high = low + step;
+	}
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (could(core, stream, middle * CORE_PIECE, room))
+			low = middle;
+		else
+			high = middle;
+	}
+	return low * CORE_PIECE;
+}
+
+uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)
+{
+	uint64_t more = span_unused(core) + room;
+	uint64_t most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;
+	uint64_t guess = core->extents.whole_bytes + more, largest;
+
+	/* What is whole, and what can be created in pages, can be had but for odd cases. */
+	guess -= guess % core->settings.page_size;
+	largest = search(core, stream, guess, MIN(most, SIZE_MAX / 4), room, could_large);
+	if (largest >= core_small_size(core))
+		return largest;
+	return MAX(largest, search(core, stream, 0, core_small_size(core), room, could_small));
+}
