@@ -14,6 +14,7 @@
 #include "fail.h"
 #include "measure.h"
 #include "program.h"
+#include "save.h"
 #include "policy/tuning-table.h"
 
 enum kind { KIND_TRACE, KIND_SIZES, KIND_LIFETIMES, KIND_FAMILY, KINDS };
@@ -31,6 +32,7 @@ static struct {
 	gint jobs;
 	gboolean each;
 	gboolean rules;
+	gchar *write;
 	gchar **only;
 	gchar **set;
 	gchar **traces;
@@ -43,6 +45,7 @@ static const GOptionEntry option_entries[] = {
 	{ "each", 'e', 0, G_OPTION_ARG_NONE, &options.each, "a line for each program", NULL },
 	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "the same with each rule of the policy switched off", NULL },
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
+	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write the programs, as traces into DIR", "DIR" },
 	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
 	{ NULL }
@@ -259,15 +262,12 @@ static bool report_rules(const GArray *entries, struct measured *results)
 	return good;
 }
 
-int main(int argc, char **argv)
+/* Return: the exit status. */
+static int measure_entries(const GArray *entries)
 {
 	struct measured *results;
-	GArray *entries;
 	bool good;
 
-	if (!parse(argc, argv))
-		return 2;
-	entries = make_entries();
 	results = mmap(NULL, (entries->len + 1) * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
 	if (results == MAP_FAILED) {
@@ -277,8 +277,32 @@ int main(int argc, char **argv)
 	good = report(entries, results);
 	if (options.rules)
 		good = report_rules(entries, results) && good;
+	return good ? 0 : 1;
+}
+
+/* Return: the exit status. */
+static int write_entries(const GArray *entries)
+{
+	for (guint i = 0; i < entries->len; i++) {
+		if (save_trace(g_array_index(entries, struct entry, i).trace, options.write)) {
+			fprintf(stderr, "tune: %s\n", fail_text());
+			return 2;
+		}
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	GArray *entries;
+	int status;
+
+	if (!parse(argc, argv))
+		return 2;
+	entries = make_entries();
+	status = options.write ? write_entries(entries) : measure_entries(entries);
 	for (guint i = 0; i < entries->len; i++)
 		trace_free(g_array_index(entries, struct entry, i).trace);
 	g_array_free(entries, TRUE);
-	return good ? 0 : 1;
+	return status;
 }
