@@ -24,10 +24,10 @@ done >"$work/files"
 none_left "every file that lib/README names is there" "$work/files"
 
 cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
-named '\b[a-z][a-z0-9_]*\(\)' | tr -d '()' | while read -r function; do
-	echo "$(present grep -E "\b$function(\)?\()" "$work/sources") $function()"
+named '\b[a-z]+(_[a-z0-9]+)+\b|\b[a-z0-9_]+\(\)' | tr -d '()' | while read -r function; do
+	echo "$(present grep -w "$function" "$work/sources") $function"
 done >"$work/functions"
-none_left "every function that lib/README names is there" "$work/functions"
+none_left "every function and field that lib/README names is there" "$work/functions"
 
 named '\b(struct [a-z_]+|(BLOCK|REGION|VPMM)_[A-Z_]*[A-Z])\b' | while read -r name; do
 	echo "$(present grep -rw "$name" "$work/sources" "$top_srcdir/tests") $name"
