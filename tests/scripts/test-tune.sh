@@ -52,6 +52,25 @@ verdict "a copy of a trace is written" "$(
 	ls "$work/again" >"$work/files"
 	printf '%s\n' stark_prover-sizes-1-lifetimes-1.trace.gz stark_prover-sizes-1-sizes-1.trace.gz \
 		stark_prover-sizes-1.trace.gz | cmp - "$work/files")"
+# beside ARGUMENTS: the figures beside the model of the driver's allocator, without a GPU
+beside()
+{
+	python3 "$top_srcdir/tests/tune/beside.py" --backend=host --allocators=vpmm,async \
+		--replay="$top_builddir/tools/vpmm-replay" "$@"
+}
+
+if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+	verdict "a written program on two allocators" "$(
+		run 0 beside --rounds=2 --log="$work/log" "$work/new/traces/last-in-first-out-1.trace.gz"
+		[ "$(wc -l <"$work/log")" -eq 8 ] || { echo "expected two passes of two, twice"; cat "$work/log"; }
+		awk '/^last-in-first-out-1/ && $2 >= 1 && $3 >= 1 { n++ } END { if (n != 1) print "no row" }' "$work/out")"
+	verdict "a program that cannot be read, beside one that can" "$(
+		run 1 beside /dev/null "$work/new/traces/last-in-first-out-1.trace.gz"
+		says out "vpmm failed on /dev/null"
+		says out "2 programs; ")"
+else
+	verdict "a written program on two allocators # SKIP no Python" ""
+fi
 verdict "programs for a folder that cannot be" "$(
 	run 2 "$tune" --write=/dev/null/traces --seeds=1 --only="last in"; says err "/dev/null/traces"; silent out)"
 verdict "no seeds" "$(run 2 "$tune" --seeds=0; says err "--seeds"; silent out)"
