@@ -13,6 +13,7 @@
 #include "cuda/cuda-fixture.h"
 #include "host/backend.h"
 #include "host/conformance.h"
+#include "support/driver-calls.h"
 
 #define THREADS 8
 #define ROUNDS 50
@@ -36,28 +37,6 @@ static bool conformance_left(void)
 
 	fake.left(&left);
 	return memcmp(&left, &none, sizeof(left)) != 0;
-}
-
-static int stream_create(struct CUstream_st **stream)
-{
-	return cu.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
-}
-
-static int stream_destroy(struct CUstream_st *stream)
-{
-	return cu.cuStreamDestroy(stream);
-}
-
-static int capture_begin(struct CUstream_st *stream)
-{
-	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-static int capture_end(struct CUstream_st *stream)
-{
-	drv_graph graph;
-
-	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
 }
 
 static int stream_hold(struct CUstream_st *stream)
@@ -97,10 +76,10 @@ static const struct conformance_device device = {
 	.mappings = MAPPINGS,
 	.open = conformance_open,
 	.left = conformance_left,
-	.stream_create = stream_create,
-	.stream_destroy = stream_destroy,
-	.capture_begin = capture_begin,
-	.capture_end = capture_end,
+	.stream_create = driver_stream_create,
+	.stream_destroy = driver_stream_destroy,
+	.capture_begin = driver_capture_begin,
+	.capture_end = driver_capture_end,
 	.hold = stream_hold,
 	.finish = stream_finish,
 	.write = memory_write,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu/gpu-fixture.h"
+#include "support/driver-calls.h"
 #include "sweep/sweep.h"
 
 /* Of a block, so much is looked at, so far apart, and at its end; or all of it. */
@@ -10,32 +11,10 @@
 #define STEP ((size_t)512 << 10)
 #define WINDOWS 128
 
-static int open_backend(struct backend **be)
-{
-	return backend_cuda.open(0, be);
-}
-
-static int stream_create(struct CUstream_st **stream)
-{
-	return cu.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
-}
-
-static int stream_destroy(struct CUstream_st *stream)
-{
-	return cu.cuStreamDestroy(stream);
-}
-
 /* In this mode the suite's own copies are not in the way of it. */
 static int capture_begin(struct CUstream_st *stream)
 {
 	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
-}
-
-static int capture_end(struct CUstream_st *stream)
-{
-	drv_graph graph;
-
-	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
 }
 
 static size_t step_of(size_t size)
@@ -87,11 +66,11 @@ static bool intact(void *ptr, size_t size, uint64_t seed)
 }
 
 static const struct conformance_device gpu = {
-	.open = open_backend,
-	.stream_create = stream_create,
-	.stream_destroy = stream_destroy,
+	.open = driver_open_backend,
+	.stream_create = driver_stream_create,
+	.stream_destroy = driver_stream_destroy,
 	.capture_begin = capture_begin,
-	.capture_end = capture_end,
+	.capture_end = driver_capture_end,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 };

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "gpu/gpu-fixture.h"
 #include "host/conformance.h"
+#include "support/driver-calls.h"
 
 /* The checks of the conformance suite that make the driver refuse something. */
 static const char *const refusals[] = {
@@ -23,41 +24,14 @@ static const char *const refusals[] = {
 	"/gpu/conformance/small-too-much",
 };
 
-static int open_backend(struct backend **be)
-{
-	return backend_cuda.open(0, be);
-}
-
-static int stream_create(struct CUstream_st **stream)
-{
-	return cu.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
-}
-
-static int stream_destroy(struct CUstream_st *stream)
-{
-	return cu.cuStreamDestroy(stream);
-}
-
-static int capture_begin(struct CUstream_st *stream)
-{
-	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-static int capture_end(struct CUstream_st *stream)
-{
-	drv_graph graph;
-
-	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
-}
-
 /* A kernel that touches what it must not is the end of the context, so nothing tells what is reachable. */
 static const struct conformance_device device = {
 	.strict = false,
-	.open = open_backend,
-	.stream_create = stream_create,
-	.stream_destroy = stream_destroy,
-	.capture_begin = capture_begin,
-	.capture_end = capture_end,
+	.open = driver_open_backend,
+	.stream_create = driver_stream_create,
+	.stream_destroy = driver_stream_destroy,
+	.capture_begin = driver_capture_begin,
+	.capture_end = driver_capture_end,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 	.write = gpu_write,

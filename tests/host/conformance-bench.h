@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "host/conformance.h"
+#include "support/assert.h"
 #include "util/error.h"
 
 #define STREAM_LEGACY ((struct CUstream_st *)0x1)
@@ -24,14 +25,6 @@ struct bench {
 	const struct conformance_device *device;
 	size_t page;			/* the granularity */
 };
-
-#define assert_ok(call)									\
-	do {										\
-		int ret_ = (call);							\
-		if (ret_)								\
-			g_test_message("%s: %s", #call, error_get());			\
-		g_assert_cmpint(ret_, ==, 0);						\
-	} while (0)
 
 #define assert_refused(call, err)							\
 	do {										\

@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "host/backend.h"
+#include "host/host-streams.h"
 #include "util/error.h"
 #include "vpmm-host.h"
 
@@ -20,14 +21,6 @@
 #define GIB ((size_t)1 << 30)
 #define PAGE (2 * MIB)
 #define UNTOUCHED 0x5a5a5a5a5a5a5a5aull
-
-#define assert_ok(call)									\
-	do {										\
-		int ret_ = (call);							\
-		if (ret_)								\
-			g_test_message("%s: %s", #call, error_get());			\
-		g_assert_cmpint(ret_, ==, 0);						\
-	} while (0)
 
 #define assert_refused(call, err, naming)						\
 	do {										\
@@ -113,22 +106,6 @@ static inline uint64_t small(struct backend *be, size_t size, struct CUstream_st
 	assert_ok(ops->small_alloc(be, size, stream, &va));
 	g_assert_cmpuint(va % 512, ==, 0);
 	return va;
-}
-
-static inline struct CUstream_st *stream_new(void)
-{
-	struct CUstream_st *stream;
-
-	assert_ok(vpmm_host_stream_create(&stream));
-	return stream;
-}
-
-static inline unsigned int pending(struct CUstream_st *stream)
-{
-	unsigned int n = 0;
-
-	assert_ok(vpmm_host_stream_pending(stream, &n));
-	return n;
 }
 
 static inline uint64_t held(struct backend *be)

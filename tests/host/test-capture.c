@@ -609,42 +609,32 @@ static void test_destroy(gconstpointer data)
 	fixture_close(&f);
 }
 
-static void add(const char *name, void (*test)(gconstpointer data))
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-		char *path = g_strdup_printf("/capture/%s/%s", name, kinds[i].name);
-
-		g_test_add_data_func(path, &kinds[i], test);
-		g_free(path);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/capture/id", test_id);
-	add("freed-inside", test_freed_in_capture);
-	add("reused-inside", test_reused_in_capture);
+	fixture_add_rows("/capture/freed-inside", kinds, test_freed_in_capture);
+	fixture_add_rows("/capture/reused-inside", kinds, test_reused_in_capture);
 	g_test_add_func("/capture/branch", test_not_reused_on_branch);
-	add("freed-after", test_freed_after_capture);
-	add("freed-after-graph", test_freed_after_graph);
-	add("from-before", test_from_before);
+	fixture_add_rows("/capture/freed-after", kinds, test_freed_after_capture);
+	fixture_add_rows("/capture/freed-after-graph", kinds, test_freed_after_graph);
+	fixture_add_rows("/capture/from-before", kinds, test_from_before);
 	g_test_add_func("/capture/two-graphs", test_of_two_graphs);
 	g_test_add_func("/capture/used-by-two-graphs", test_used_by_two_graphs);
 	g_test_add_func("/capture/retired-while-running", test_retired_while_running);
 	g_test_add_func("/capture/freed-while-running", test_freed_while_running);
-	add("nothing-pending", test_takes_nothing_pending);
-	add("goes-on", test_goes_on);
+	fixture_add_rows("/capture/nothing-pending", kinds, test_takes_nothing_pending);
+	fixture_add_rows("/capture/goes-on", kinds, test_goes_on);
 	g_test_add_func("/capture/used-outside-too", test_used_outside_too);
 	g_test_add_data_func("/capture/used-before-joining", GINT_TO_POINTER(false), test_used_before_joining);
 	g_test_add_data_func("/capture/retired-before-joining", GINT_TO_POINTER(true), test_used_before_joining);
 	g_test_add_func("/capture/branch-uses", test_not_reused_beside_user);
 	g_test_add_func("/capture/branch-frees", test_not_reused_after_branch);
-	add("replay", test_replay);
+	fixture_add_rows("/capture/replay", kinds, test_replay);
 	g_test_add_func("/capture/exhausted-beside", test_exhausted_beside);
 	g_test_add_func("/capture/destroy-beside", test_destroy_beside);
 	g_test_add_func("/capture/no-regions", test_no_regions);
 	g_test_add_func("/capture/too-large", test_too_large);
-	add("destroy", test_destroy);
+	fixture_add_rows("/capture/destroy", kinds, test_destroy);
 	return g_test_run();
 }

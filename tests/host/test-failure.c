@@ -9,15 +9,25 @@
 #include "calls/pool.h"
 #include "support/fixture.h"
 
-static void test_exhausted(void)
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+} kinds[] = {
+	{ "packed", { FIXTURE_PACKED } },
+	{ "paged", { FIXTURE_OPTS } },
+};
+
+/* Two pages and a bit are more than what is left; the two pages are not. */
+static void test_exhausted(gconstpointer data)
 {
+	const struct kind *kind = data;
 	struct fixture f;
 	void *a, *b = &f;
 
 	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_open(&f, kind->opts);
 	a = fixture_malloc(&f, 6, f.streams[0]);
-	assert_error(vpmm_malloc(f.pool, &b, 3 * PAGE, f.streams[0]), ENOMEM, "live");
+	assert_error(vpmm_malloc(f.pool, &b, 2 * PAGE + 512, f.streams[0]), ENOMEM, "live");
 	g_assert_true(b == &f);
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
@@ -29,14 +39,15 @@ static void test_exhausted(void)
 }
 
 /* More than the device has, and more than a chunk: nothing is created in vain, and no address space stays. */
-static void test_far_too_much(void)
+static void test_far_too_much(gconstpointer data)
 {
+	const struct kind *kind = data;
 	struct vpmm_stats before, after;
 	struct fixture f;
 	void *a = NULL;
 
 	g_setenv("VPMM_HOST_CAPACITY", "2G", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	fixture_open(&f, kind->opts);
 	before = fixture_stats(&f);
 	assert_error(vpmm_malloc(f.pool, &a, (size_t)3 << 30, f.streams[0]), ENOMEM, "device memory");
 	after = fixture_stats(&f);
@@ -264,8 +275,8 @@ static void test_halving_is_no_error(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/failure/exhausted", test_exhausted);
-	g_test_add_func("/failure/far-too-much", test_far_too_much);
+	fixture_add_rows("/failure/exhausted", kinds, test_exhausted);
+	fixture_add_rows("/failure/far-too-much", kinds, test_far_too_much);
 	g_test_add_func("/failure/last-page-of-small", test_last_page_of_small);
 	g_test_add_func("/failure/too-much-beside-others", test_too_much_beside_others);
 	g_test_add_func("/failure/undoing", test_undoing_fails);

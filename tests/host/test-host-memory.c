@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Devices and memory of the host backend: its variables, its limits, and what is left when it is closed. */
-#include <sys/resource.h>
 
 #include "host/host-bench.h"
 #include "host/ranges.h"
+#include "support/rlimit.h"
 #include "util/sanitized.h"
 
 static void test_defaults(void)
@@ -162,29 +162,17 @@ static void test_info_needs_enter(void)
 	g_assert_false(host_left());
 }
 
-static rlim_t limit(int resource, rlim_t soft)
-{
-	struct rlimit limits;
-	rlim_t before;
-
-	g_assert_cmpint(getrlimit(resource, &limits), ==, 0);
-	before = limits.rlim_cur;
-	limits.rlim_cur = soft;
-	g_assert_cmpint(setrlimit(resource, &limits), ==, 0);
-	return before;
-}
-
 static void test_no_file_descriptors(void)
 {
 	struct backend *be = NULL;
 	rlim_t before;
 
 	set("64M", "1", "7");
-	before = limit(RLIMIT_NOFILE, 0);
+	before = rlimit_set(RLIMIT_NOFILE, 0);
 
 	assert_refused(ops->open(0, &be), -ENOMEM, "memfd_create");
 
-	limit(RLIMIT_NOFILE, before);
+	rlimit_set(RLIMIT_NOFILE, before);
 	g_assert_null(be);
 	close_left(open_entered(0));
 }
@@ -199,11 +187,11 @@ static void test_files_are_limited(void)
 
 	set("64M", "1", "7");
 	be = open_entered(0);
-	before = limit(RLIMIT_FSIZE, PAGE);
+	before = rlimit_set(RLIMIT_FSIZE, PAGE);
 
 	assert_refused(ops->create(be, 2 * PAGE, &handle), -ENOMEM, "RLIMIT_FSIZE");
 
-	limit(RLIMIT_FSIZE, before);
+	rlimit_set(RLIMIT_FSIZE, before);
 	g_assert_cmpuint(handle, ==, UNTOUCHED);
 	assert_ok(ops->info(be, &info));
 	g_assert_cmpuint(info.memory_free, ==, 64 * MIB);

@@ -2,26 +2,6 @@
 /* Streams of the host backend under a backend's events, and with several threads. */
 #include "host/host-bench.h"
 
-static void complete(struct CUstream_st *stream, unsigned int n)
-{
-	assert_ok(vpmm_host_stream_complete(stream, n));
-}
-
-static void submit(struct CUstream_st *stream)
-{
-	assert_ok(vpmm_host_stream_submit(stream));
-}
-
-static void stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
-{
-	assert_ok(vpmm_host_stream_wait(stream, other));
-}
-
-static void destroy(struct CUstream_st *stream)
-{
-	assert_ok(vpmm_host_stream_destroy(stream));
-}
-
 static void append(void *data)
 {
 	GString *order = data;

@@ -6,18 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/host-streams.h"
 #include "vpmm-host.h"
 #include "vpmm.h"
 
 #define NO_STREAM ((struct CUstream_st *)0x1234)
-
-#define assert_ok(call)									\
-	do {										\
-		int ret_ = (call);							\
-		if (ret_)								\
-			g_test_message("%s: %s", #call, vpmm_last_error());		\
-		g_assert_cmpint(ret_, ==, 0);						\
-	} while (0)
 
 #define assert_refused(call, err, naming)						\
 	do {										\
@@ -26,43 +19,6 @@
 		g_assert_cmpint(errno, ==, -(err));					\
 		g_assert_nonnull(strstr(vpmm_last_error(), naming));			\
 	} while (0)
-
-static struct CUstream_st *stream_new(void)
-{
-	struct CUstream_st *stream = NULL;
-
-	assert_ok(vpmm_host_stream_create(&stream));
-	g_assert_nonnull(stream);
-	return stream;
-}
-
-static unsigned int pending(struct CUstream_st *stream)
-{
-	unsigned int n = UINT_MAX;
-
-	assert_ok(vpmm_host_stream_pending(stream, &n));
-	return n;
-}
-
-static void complete(struct CUstream_st *stream, unsigned int n)
-{
-	assert_ok(vpmm_host_stream_complete(stream, n));
-}
-
-static void submit(struct CUstream_st *stream)
-{
-	assert_ok(vpmm_host_stream_submit(stream));
-}
-
-static void stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
-{
-	assert_ok(vpmm_host_stream_wait(stream, other));
-}
-
-static void destroy(struct CUstream_st *stream)
-{
-	assert_ok(vpmm_host_stream_destroy(stream));
-}
 
 /* Work that writes down that it ran. */
 struct note {

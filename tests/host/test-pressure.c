@@ -93,44 +93,6 @@ static void test_small_pieces_with_device_full(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
-static void test_exhausted(void)
-{
-	struct fixture f;
-	void *a, *b = &f;
-
-	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = fixture_malloc(&f, 6, f.streams[0]);
-	assert_error(vpmm_malloc(f.pool, &b, 2 * PAGE + 512, f.streams[0]), ENOMEM, "live");
-	g_assert_true(b == &f);
-	assert_ok(vpmm_pool_check(f.pool));
-	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
-	fixture_malloc(&f, 2, f.streams[0]);
-	fixture_free(&f, a, f.streams[0]);
-	fixture_malloc(&f, 6, f.streams[0]);
-	fixture_close(&f);
-	g_unsetenv("VPMM_HOST_CAPACITY");
-}
-
-/* More than the device has, and more than a chunk: nothing is created in vain, and no address space stays. */
-static void test_far_too_much(void)
-{
-	struct vpmm_stats before, after;
-	struct fixture f;
-	void *a = NULL;
-
-	g_setenv("VPMM_HOST_CAPACITY", "2G", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	before = fixture_stats(&f);
-	assert_error(vpmm_malloc(f.pool, &a, (size_t)3 << 30, f.streams[0]), ENOMEM, "device memory");
-	after = fixture_stats(&f);
-	g_assert_cmpuint(after.reserved, ==, before.reserved);
-	g_assert_cmpuint(after.chunks, ==, before.chunks);
-	g_assert_cmpuint(after.creates, ==, before.creates);
-	fixture_close(&f);
-	g_unsetenv("VPMM_HOST_CAPACITY");
-}
-
 /* Old places go when the device can have no more mappings: each page is mapped once, and once more when it moves. */
 static void test_mappings_run_out(void)
 {
@@ -642,8 +604,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/large-with-device-full", test_large_with_device_full);
 	g_test_add_func("/pressure/moves-with-device-full", test_moves_with_device_full);
 	g_test_add_func("/pressure/small-pieces-with-device-full", test_small_pieces_with_device_full);
-	g_test_add_func("/pressure/exhausted", test_exhausted);
-	g_test_add_func("/pressure/far-too-much", test_far_too_much);
 	g_test_add_func("/pressure/mappings-run-out", test_mappings_run_out);
 	g_test_add_func("/pressure/mappings-of-two-pools", test_mappings_of_two_pools);
 	g_test_add_func("/pressure/mappings-wait", test_mappings_wait);

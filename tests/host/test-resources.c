@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "support/rlimit.h"
 #include "util/sanitized.h"
 
 #define MOST_DESCRIPTORS 1024
@@ -41,18 +41,6 @@ static void standard_restore(const int saved[3], int first)
 		g_assert_cmpint(dup2(saved[fd], fd), ==, fd);
 		close(saved[fd]);
 	}
-}
-
-static rlim_t limit(int resource, rlim_t soft)
-{
-	struct rlimit limits;
-	rlim_t before;
-
-	g_assert_cmpint(getrlimit(resource, &limits), ==, 0);
-	before = limits.rlim_cur;
-	limits.rlim_cur = soft;
-	g_assert_cmpint(setrlimit(resource, &limits), ==, 0);
-	return before;
 }
 
 /* In a program started without some of them, a pool of either kind of memory takes no standard descriptor. */
@@ -144,9 +132,9 @@ static void test_only_standard_descriptors(void)
 
 	standard_close(saved, STDOUT_FILENO);
 	descriptors_read(&before);
-	files = limit(RLIMIT_NOFILE, STDERR_FILENO + 1);
+	files = rlimit_set(RLIMIT_NOFILE, STDERR_FILENO + 1);
 	err = vpmm_pool_create(&pool, &opts);
-	limit(RLIMIT_NOFILE, files);
+	rlimit_set(RLIMIT_NOFILE, files);
 	descriptors_read(&after);
 	standard_restore(saved, STDOUT_FILENO);
 
@@ -164,7 +152,7 @@ static void test_file_size(void)
 	void *held, *none = NULL;
 	rlim_t before;
 
-	before = limit(RLIMIT_FSIZE, 4 * PAGE);
+	before = rlimit_set(RLIMIT_FSIZE, 4 * PAGE);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	held = memset(fixture_malloc(&f, 3, f.streams[0]), 1, 3 * PAGE);
 
@@ -174,7 +162,7 @@ static void test_file_size(void)
 	assert_ok(vpmm_pool_check(f.pool));
 	fixture_free(&f, held, f.streams[0]);
 	fixture_malloc(&f, 4, f.streams[0]);
-	limit(RLIMIT_FSIZE, before);
+	rlimit_set(RLIMIT_FSIZE, before);
 	fixture_malloc(&f, 2, f.streams[0]);
 	fixture_close(&f);
 }
@@ -185,7 +173,7 @@ static void limit_space(size_t more)
 	char *text = NULL;
 
 	g_assert_true(g_file_get_contents("/proc/self/statm", &text, NULL, NULL));
-	limit(RLIMIT_AS, g_ascii_strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) + more);
+	rlimit_set(RLIMIT_AS, g_ascii_strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) + more);
 	g_free(text);
 }
 

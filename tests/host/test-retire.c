@@ -249,25 +249,15 @@ static void test_churn_threads(void)
 	fixture_close(&f);
 }
 
-static void add(const char *name, void (*test)(gconstpointer data))
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-		char *path = g_strdup_printf("/retire/%s/%s", name, kinds[i].name);
-
-		g_test_add_data_func(path, &kinds[i], test);
-		g_free(path);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/retire/gives-all-back", test_gives_all_back);
 	g_test_add_func("/retire/with-work", test_retired_with_work);
-	add("outlived", test_outlived);
-	add("used-again", test_used_again);
+	fixture_add_rows("/retire/outlived", kinds, test_outlived);
+	fixture_add_rows("/retire/used-again", kinds, test_used_again);
 	g_test_add_func("/retire/unknown", test_unknown_stream);
-	add("churn", test_churn);
+	fixture_add_rows("/retire/churn", kinds, test_churn);
 	g_test_add_func("/retire/forgotten-and-known", test_forgotten_and_known);
 	g_test_add_func("/retire/ended-threads", test_ended_threads);
 	g_test_add_func("/retire/churn-threads", test_churn_threads);

@@ -7,28 +7,8 @@
 #include "calls/pool.h"
 #include "support/fixture.h"
 
-#define SECRET 0x5a
 #define ROUNDS 4000
 #define SLOTS 24
-
-static bool is_clear(const char *ptr, size_t size)
-{
-	return !ptr[0] && !memcmp(ptr, ptr + 1, size - 1);
-}
-
-/* Allocates, writes to it and frees it, all on one stream, which is past it then. */
-static void leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream)
-{
-	char *ptr = fixture_malloc_bytes(f, size, stream);
-
-	memset(ptr, SECRET, size);
-	fixture_free(f, ptr, stream);
-}
-
-static uint64_t scrubbed(struct fixture *f)
-{
-	return fixture_stats(f).scrubbed;
-}
 
 static const struct vpmm_opts stream_packed = { FIXTURE_PACKED, .scrub = VPMM_SCRUB_STREAM };
 static const struct vpmm_opts stream_paged = { FIXTURE_OPTS, .scrub = VPMM_SCRUB_STREAM };
@@ -54,10 +34,10 @@ static void test_none(void)
 	char *ptr;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
-	leave_secret(&f, PAGE, f.streams[0]);
+	fixture_leave_secret(&f, PAGE, f.streams[0]);
 	ptr = fixture_malloc(&f, 1, f.streams[1]);
-	g_assert_cmpint(ptr[PAGE / 2], ==, SECRET);
-	g_assert_cmpuint(scrubbed(&f), ==, 0);
+	g_assert_cmpint(ptr[PAGE / 2], ==, FIXTURE_SECRET);
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, 0);
 	fixture_close(&f);
 }
 
@@ -66,8 +46,8 @@ static void test_stream_fresh(gconstpointer opts)
 	struct fixture f;
 
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
-	g_assert_true(is_clear(fixture_malloc(&f, 3, f.streams[0]), 3 * PAGE));
-	g_assert_cmpuint(scrubbed(&f), ==, 3 * PAGE);
+	g_assert_true(fixture_is_clear(fixture_malloc(&f, 3, f.streams[0]), 3 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, 3 * PAGE);
 	fixture_close(&f);
 }
 
@@ -80,9 +60,9 @@ static void test_stream_fresh_beside_own(gconstpointer opts)
 
 	with_pages.pages = 8;
 	fixture_open(&f, with_pages);
-	leave_secret(&f, PAGE, f.streams[0]);
+	fixture_leave_secret(&f, PAGE, f.streams[0]);
 	ptr = fixture_malloc(&f, 8, f.streams[0]);
-	g_assert_true(is_clear(ptr, 8 * PAGE));
+	g_assert_true(fixture_is_clear(ptr, 8 * PAGE));
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
 	fixture_close(&f);
 }
@@ -95,14 +75,14 @@ static void test_stream_own(gconstpointer opts)
 	char *ptr;
 
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
-	leave_secret(&f, 2 * PAGE, f.streams[0]);
-	before = scrubbed(&f);
+	fixture_leave_secret(&f, 2 * PAGE, f.streams[0]);
+	before = fixture_stats(&f).scrubbed;
 	ptr = fixture_malloc(&f, 2, f.streams[0]);
-	g_assert_cmpint(ptr[PAGE], ==, SECRET);
+	g_assert_cmpint(ptr[PAGE], ==, FIXTURE_SECRET);
 	fixture_free(&f, ptr, f.streams[0]);
 	ptr = fixture_malloc(&f, 1, f.streams[0]);
-	g_assert_cmpint(ptr[PAGE / 2], ==, SECRET);
-	g_assert_cmpuint(scrubbed(&f), ==, before);
+	g_assert_cmpint(ptr[PAGE / 2], ==, FIXTURE_SECRET);
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, before);
 	fixture_close(&f);
 }
 
@@ -114,11 +94,11 @@ static void test_stream_other(gconstpointer opts)
 
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
 	fixture_uncache(&f);
-	leave_secret(&f, 2 * PAGE, f.streams[0]);
-	before = scrubbed(&f);
+	fixture_leave_secret(&f, 2 * PAGE, f.streams[0]);
+	before = fixture_stats(&f).scrubbed;
 	ptr = fixture_malloc(&f, 2, f.streams[1]);
-	g_assert_true(is_clear(ptr, 2 * PAGE));
-	g_assert_cmpuint(scrubbed(&f) - before, ==, 2 * PAGE);
+	g_assert_true(fixture_is_clear(ptr, 2 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).scrubbed - before, ==, 2 * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
 	fixture_close(&f);
 }
@@ -139,10 +119,10 @@ static void test_stream_part(gconstpointer opts)
 		fixture_free(&f, blocks[i], f.streams[0]);
 	other = fixture_malloc_bytes(&f, size, f.streams[1]);
 	g_assert_true(other == blocks[0]);
-	before = scrubbed(&f);
+	before = fixture_stats(&f).scrubbed;
 	fixture_malloc_bytes(&f, size, f.streams[0]);
 	fixture_malloc_bytes(&f, size, f.streams[0]);
-	g_assert_cmpuint(scrubbed(&f), ==, before);
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, before);
 	fixture_close(&f);
 }
 
@@ -155,10 +135,10 @@ static void test_stream_freed_by_other(gconstpointer opts)
 
 		fixture_open(&f, *(const struct vpmm_opts *)opts);
 		ptr = fixture_malloc(&f, 1, f.streams[0]);
-		memset(ptr, SECRET, PAGE);
+		memset(ptr, FIXTURE_SECRET, PAGE);
 		fixture_free(&f, ptr, f.streams[1]);
 		ptr = fixture_malloc(&f, 1, f.streams[taker]);
-		g_assert_true(is_clear(ptr, PAGE));
+		g_assert_true(fixture_is_clear(ptr, PAGE));
 		g_assert_cmpuint(fixture_stats(&f).mapped, ==, PAGE);
 		fixture_close(&f);
 	}
@@ -173,7 +153,7 @@ static void test_stream_in_order(gconstpointer opts)
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
 	fixture_uncache(&f);
 	ptr = fixture_malloc(&f, 4, f.streams[0]);
-	memset(ptr, SECRET, 4 * PAGE);
+	memset(ptr, FIXTURE_SECRET, 4 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	assert_ok(vpmm_host_stream_submit(f.streams[1]));
 	fixture_free(&f, ptr, f.streams[0]);
@@ -181,15 +161,15 @@ static void test_stream_in_order(gconstpointer opts)
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
 
 	fixture_complete(f.streams[0]);
-	g_assert_cmpint(ptr[0], ==, SECRET);
+	g_assert_cmpint(ptr[0], ==, FIXTURE_SECRET);
 	fixture_complete(f.streams[1]);
-	g_assert_true(is_clear(again, 4 * PAGE));
+	g_assert_true(fixture_is_clear(again, 4 * PAGE));
 	fixture_close(&f);
 }
 
 static void write_secret(void *data)
 {
-	memset(data, SECRET, 3 * PAGE);
+	memset(data, FIXTURE_SECRET, 3 * PAGE);
 }
 
 /* Nobody but the pool knows of the clear, so a stream that frees comes after it, and whoever has the memory next. */
@@ -207,8 +187,8 @@ static void test_freed_before_clear(gconstpointer opts)
 	g_assert_cmpint(vpmm_host_stream_complete(f.streams[1], 1), ==, a == b ? -EBUSY : 0);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
-	g_assert_cmpint(b[0], ==, SECRET);
-	g_assert_cmpint(b[3 * PAGE - 1], ==, SECRET);
+	g_assert_cmpint(b[0], ==, FIXTURE_SECRET);
+	g_assert_cmpint(b[3 * PAGE - 1], ==, FIXTURE_SECRET);
 	fixture_close(&f);
 }
 
@@ -224,15 +204,15 @@ static void test_stream_gathered(gconstpointer opts)
 		fixture_open(&f, *(const struct vpmm_opts *)opts);
 		for (int i = 0; i < 5; i++) {
 			blocks[i] = fixture_malloc(&f, 2, f.streams[i == 2 ? other : 0]);
-			memset(blocks[i], SECRET, 2 * PAGE);
+			memset(blocks[i], FIXTURE_SECRET, 2 * PAGE);
 		}
 		for (int i = 0; i < 5; i += 2)
 			fixture_free(&f, blocks[i], f.streams[i == 2 ? other : 0]);
-		before = scrubbed(&f);
+		before = fixture_stats(&f).scrubbed;
 		ptr = fixture_malloc(&f, 6, f.streams[0]);
 		g_assert_cmpuint(fixture_stats(&f).mapped, ==, 10 * PAGE);
-		g_assert_cmpuint(scrubbed(&f) - before, ==, other ? 6 * PAGE : 0);
-		g_assert_true(is_clear(ptr, 6 * PAGE) == other);
+		g_assert_cmpuint(fixture_stats(&f).scrubbed - before, ==, other ? 6 * PAGE : 0);
+		g_assert_true(fixture_is_clear(ptr, 6 * PAGE) == other);
 		fixture_close(&f);
 	}
 }
@@ -244,12 +224,12 @@ static void test_stream_small(void)
 	char *ptr;
 
 	fixture_open(&f, stream_packed);
-	leave_secret(&f, 5000, f.streams[0]);
+	fixture_leave_secret(&f, 5000, f.streams[0]);
 	ptr = fixture_malloc_bytes(&f, 5000, f.streams[0]);
-	g_assert_cmpint(ptr[4999], ==, SECRET);
+	g_assert_cmpint(ptr[4999], ==, FIXTURE_SECRET);
 	fixture_free(&f, ptr, f.streams[0]);
 	for (int i = 0; i < 4; i++)
-		g_assert_true(is_clear(fixture_malloc_bytes(&f, 3000, f.streams[1]), 3000));
+		g_assert_true(fixture_is_clear(fixture_malloc_bytes(&f, 3000, f.streams[1]), 3000));
 	fixture_close(&f);
 }
 
@@ -262,9 +242,9 @@ static void test_driver(gconstpointer opts)
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
 	for (int i = 1; i <= 3; i++) {
 		ptr = fixture_malloc_bytes(&f, 1000, f.streams[0]);
-		g_assert_true(is_clear(ptr, 1000));
-		g_assert_cmpuint(scrubbed(&f), ==, (uint64_t)i * 1000);
-		memset(ptr, SECRET, 1000);
+		g_assert_true(fixture_is_clear(ptr, 1000));
+		g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, (uint64_t)i * 1000);
+		memset(ptr, FIXTURE_SECRET, 1000);
 		fixture_free(&f, ptr, f.streams[0]);
 	}
 	fixture_close(&f);
@@ -278,9 +258,9 @@ static void test_always(gconstpointer opts)
 	for (int i = 1; i <= 3; i++) {
 		char *ptr = fixture_malloc(&f, 2, f.streams[0]);
 
-		g_assert_true(is_clear(ptr, 2 * PAGE));
-		g_assert_cmpuint(scrubbed(&f), ==, (uint64_t)i * 2 * PAGE);
-		memset(ptr, SECRET, 2 * PAGE);
+		g_assert_true(fixture_is_clear(ptr, 2 * PAGE));
+		g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, (uint64_t)i * 2 * PAGE);
+		memset(ptr, FIXTURE_SECRET, 2 * PAGE);
 		fixture_free(&f, ptr, f.streams[0]);
 	}
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
@@ -296,8 +276,8 @@ static void test_clear_fails(gconstpointer opts)
 	void *ptr = &f;
 
 	fixture_open_faulty(&f, *(const struct vpmm_opts *)opts);
-	leave_secret(&f, PAGE, f.streams[1]);
-	leave_secret(&f, 2 * PAGE, f.streams[1]);
+	fixture_leave_secret(&f, PAGE, f.streams[1]);
+	fixture_leave_secret(&f, 2 * PAGE, f.streams[1]);
 	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
 		before = fixture_stats(&f);
 		backend_fault_arm(f.pool->core.backend, BACKEND_OP_clear, 0, 1, -EIO);
@@ -310,7 +290,7 @@ static void test_clear_fails(gconstpointer opts)
 		g_assert_cmpuint(after.mallocs, ==, before.mallocs);
 		g_assert_cmpuint(after.scrubbed, ==, before.scrubbed);
 
-		g_assert_true(is_clear(fixture_malloc_bytes(&f, sizes[i], f.streams[0]), sizes[i]));
+		g_assert_true(fixture_is_clear(fixture_malloc_bytes(&f, sizes[i], f.streams[0]), sizes[i]));
 		g_assert_cmpuint(fixture_stats(&f).mapped, ==, after.mapped);
 	}
 	fixture_close(&f);
@@ -326,7 +306,7 @@ static void test_clear_fails_pending(gconstpointer opts)
 	fixture_open_faulty(&f, *(const struct vpmm_opts *)opts);
 	fixture_uncache(&f);
 	ptr = fixture_malloc(&f, 2, f.streams[0]);
-	memset(ptr, SECRET, 2 * PAGE);
+	memset(ptr, FIXTURE_SECRET, 2 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, ptr, f.streams[0]);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_create, 0, 2, -ENOMEM);
@@ -339,7 +319,7 @@ static void test_clear_fails_pending(gconstpointer opts)
 	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[2]);
-	g_assert_true(is_clear(mine, 2 * PAGE));
+	g_assert_true(fixture_is_clear(mine, 2 * PAGE));
 	fixture_close(&f);
 }
 
@@ -436,7 +416,7 @@ static void test_stream_random(gconstpointer opts)
 		if (i % 256 == 0)
 			assert_ok(vpmm_pool_check(f.pool));
 	}
-	g_assert_cmpuint(scrubbed(&f), >, 0);
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, >, 0);
 	fixture_close(&f);
 }
 

@@ -351,49 +351,45 @@ static uint64_t use_in_graph(struct fixture *f, void *ptr)
 	return id;
 }
 
-/* The ids of graphs say what is not so: a check finds it, and changes nothing on the way. */
-static void assert_check_finds(struct fixture *f, GArray *graphs, const char *word)
+/*
+ * An allocation that a graph has used says that another graph did, or, once it is freed, says so of what waits for the
+ * graph: a check finds it, and changes nothing on the way.
+ */
+static void check_finds_wrong_graph(bool freed, const char *word)
 {
-	guint known = g_hash_table_size(f->pool->pending.graphs);
-	uint64_t id = g_array_index(graphs, uint64_t, 0);
+	struct fixture f;
+	GArray *graphs;
+	uint64_t id;
+	char *ptr;
+	guint known;
 
-	assert_ok(vpmm_pool_check(f->pool));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 1, f.streams[0]);
+	id = use_in_graph(&f, ptr);
+	if (freed) {
+		fixture_free(&f, ptr, f.streams[0]);
+		graphs = ((struct hold *)graph_find(&f.pool->pending, id)->holds.head->data)->graphs;
+	} else {
+		graphs = use_find(&f.pool->pending, (uintptr_t)ptr)->graphs;
+	}
+	known = g_hash_table_size(f.pool->pending.graphs);
 	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
-	assert_error(vpmm_pool_check(f->pool), EUCLEAN, word);
-	g_assert_cmpuint(g_hash_table_size(f->pool->pending.graphs), ==, known);
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, word);
+	g_assert_cmpuint(g_hash_table_size(f.pool->pending.graphs), ==, known);
 	g_array_index(graphs, uint64_t, 0) = id;
-	assert_ok(vpmm_pool_check(f->pool));
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
+	fixture_close(&f);
 }
 
 static void test_check_finds_wrong_use(void)
 {
-	struct fixture f;
-	uint64_t id;
-	char *ptr;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	ptr = fixture_malloc(&f, 1, f.streams[0]);
-	id = use_in_graph(&f, ptr);
-	assert_check_finds(&f, use_find(&f.pool->pending, (uintptr_t)ptr)->graphs, "graphs use");
-	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
-	fixture_close(&f);
+	check_finds_wrong_graph(false, "graphs use");
 }
 
 static void test_check_finds_wrong_hold(void)
 {
-	struct graph *graph;
-	struct fixture f;
-	uint64_t id;
-	char *ptr;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	ptr = fixture_malloc(&f, 1, f.streams[0]);
-	id = use_in_graph(&f, ptr);
-	fixture_free(&f, ptr, f.streams[0]);
-	graph = graph_find(&f.pool->pending, id);
-	assert_check_finds(&f, ((struct hold *)graph->holds.head->data)->graphs, "where its graphs are");
-	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
-	fixture_close(&f);
+	check_finds_wrong_graph(true, "where its graphs are");
 }
 
 static void test_arguments(void)
@@ -409,28 +405,18 @@ static void test_arguments(void)
 	fixture_close(&f);
 }
 
-static void add(const char *name, void (*test)(gconstpointer data))
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-		char *path = g_strdup_printf("/use/%s/%s", name, kinds[i].name);
-
-		g_test_add_data_func(path, &kinds[i], test);
-		g_free(path);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	add("waits-for-user", test_waits_for_user);
-	add("waits-for-freer", test_waits_for_freer);
-	add("own", test_own_use_is_free_at_once);
-	add("freed-twice", test_freed_twice);
-	add("destroy-held", test_destroy_while_held);
-	add("destroy-used", test_destroy_while_used);
-	add("retired", test_user_retired);
-	add("silent", test_silent_user);
-	add("heard-later", test_user_heard_later);
+	fixture_add_rows("/use/waits-for-user", kinds, test_waits_for_user);
+	fixture_add_rows("/use/waits-for-freer", kinds, test_waits_for_freer);
+	fixture_add_rows("/use/own", kinds, test_own_use_is_free_at_once);
+	fixture_add_rows("/use/freed-twice", kinds, test_freed_twice);
+	fixture_add_rows("/use/destroy-held", kinds, test_destroy_while_held);
+	fixture_add_rows("/use/destroy-used", kinds, test_destroy_while_used);
+	fixture_add_rows("/use/retired", kinds, test_user_retired);
+	fixture_add_rows("/use/silent", kinds, test_silent_user);
+	fixture_add_rows("/use/heard-later", kinds, test_user_heard_later);
 	g_test_add_data_func("/use/heard-of-graph", GINT_TO_POINTER(1), test_user_heard_of_graphs);
 	g_test_add_data_func("/use/heard-of-graphs", GINT_TO_POINTER(2), test_user_heard_of_graphs);
 	g_test_add_data_func("/use/exhausted/async", GINT_TO_POINTER(VPMM_REUSE_ASYNC), test_exhausted);

@@ -7,8 +7,6 @@
 #include "calls/pool.h"
 #include "support/fixture.h"
 
-#define SECRET 0x5a
-
 /* Each kind of pool, and each way of it to serve a request. */
 static const struct kind {
 	const char *name;
@@ -26,25 +24,6 @@ static const struct kind {
 	{ "scrub-paged", { FIXTURE_OPTS, .scrub = VPMM_SCRUB_STREAM }, 3 * PAGE, 0 },
 };
 
-static bool is_clear(const char *ptr, size_t size)
-{
-	return !ptr[0] && !memcmp(ptr, ptr + 1, size - 1);
-}
-
-/* Allocates, writes to it and frees it, all on one stream, which is past it then. */
-static void leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream)
-{
-	char *ptr = fixture_malloc_bytes(f, size, stream);
-
-	memset(ptr, SECRET, size);
-	fixture_free(f, ptr, stream);
-}
-
-static uint64_t scrubbed(struct fixture *f)
-{
-	return fixture_stats(f).scrubbed;
-}
-
 static char *malloc_zero(struct fixture *f, size_t size, struct CUstream_st *stream)
 {
 	void *ptr = NULL;
@@ -60,16 +39,16 @@ static void test_zero(gconstpointer opts)
 	char *ptr = NULL;
 
 	fixture_open(&f, *(const struct vpmm_opts *)opts);
-	leave_secret(&f, PAGE, f.streams[0]);
+	fixture_leave_secret(&f, PAGE, f.streams[0]);
 	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], 0));
-	g_assert_cmpint(ptr[1], ==, SECRET);
+	g_assert_cmpint(ptr[1], ==, FIXTURE_SECRET);
 	fixture_free(&f, ptr, f.streams[0]);
 	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], VPMM_ZERO));
-	g_assert_true(is_clear(ptr, PAGE));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE);
+	g_assert_true(fixture_is_clear(ptr, PAGE));
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, PAGE);
 	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, 1000, f.streams[0], VPMM_ZERO));
-	g_assert_true(is_clear(ptr, 1000));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE + 1000);
+	g_assert_true(fixture_is_clear(ptr, 1000));
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, PAGE + 1000);
 	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, 0, f.streams[0], VPMM_ZERO));
 	g_assert_null(ptr);
 	fixture_close(&f);
@@ -83,7 +62,7 @@ static void test_zero_always(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .scrub = VPMM_SCRUB_ALWAYS });
 	assert_ok(vpmm_malloc_flags(f.pool, &ptr, PAGE, f.streams[0], VPMM_ZERO));
-	g_assert_cmpuint(scrubbed(&f), ==, PAGE);
+	g_assert_cmpuint(fixture_stats(&f).scrubbed, ==, PAGE);
 	fixture_close(&f);
 }
 
@@ -109,7 +88,7 @@ static void test_zero_fails(void)
 	void *ptr = &f;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	leave_secret(&f, PAGE, f.streams[0]);
+	fixture_leave_secret(&f, PAGE, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
 		/* The allocation enters first. */
 		backend_fault_arm(f.pool->core.backend, ops[i], ops[i] == BACKEND_OP_enter, 1, -EIO);
@@ -117,7 +96,7 @@ static void test_zero_fails(void)
 		assert_ok(vpmm_pool_check(f.pool));
 		g_assert_true(ptr == &f);
 		g_assert_cmpuint(fixture_stats(&f).live, ==, fixture_stats(&f).held);
-		leave_secret(&f, 2 * PAGE, f.streams[0]);
+		fixture_leave_secret(&f, 2 * PAGE, f.streams[0]);
 		g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
 	}
 	fixture_close(&f);
@@ -129,7 +108,7 @@ static void test_zero_fails(void)
 
 static void write_secret(void *data)
 {
-	memset(data, SECRET, WRITTEN);
+	memset(data, FIXTURE_SECRET, WRITTEN);
 }
 
 /*
@@ -150,7 +129,7 @@ static void assert_next_owner_keeps_its_data(struct fixture *f, size_t size)
 	for (int i = 0; i < STREAMS; i++)
 		fixture_complete(f->streams[i]);
 	for (int i = 0; i < BLOCKS; i++) {
-		g_assert_cmpint(blocks[i][0], ==, SECRET);
+		g_assert_cmpint(blocks[i][0], ==, FIXTURE_SECRET);
 		g_assert_false(memcmp(blocks[i], blocks[i] + 1, WRITTEN - 1));
 	}
 }
@@ -163,14 +142,14 @@ static void free_elsewhere(struct fixture *f, const struct kind *kind, void *ptr
 	fixture_free(f, ptr, f->streams[1]);
 }
 
-/* Nobody has used the memory, so any stream may free it, and whoever has it next is ordered after the clear. */
-static void test_freed_elsewhere(gconstpointer data)
+static void freed_elsewhere(const struct kind *kind, bool cached)
 {
-	const struct kind *kind = data;
 	struct fixture f;
 	char *ptr;
 
 	fixture_open(&f, kind->opts);
+	if (cached)
+		fixture_leave_secret(&f, kind->size, f.streams[0]);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	ptr = malloc_zero(&f, kind->size, f.streams[0]);
 	free_elsewhere(&f, kind, ptr);
@@ -178,20 +157,16 @@ static void test_freed_elsewhere(gconstpointer data)
 	fixture_close(&f);
 }
 
-/* The same of a block that the stream had before and has from its cache. */
-static void test_freed_elsewhere_again(gconstpointer data)
+/* Nobody has used the memory, so any stream may free it, and whoever has it next is ordered after the clear. */
+static void test_freed_elsewhere(gconstpointer kind)
 {
-	const struct kind *kind = data;
-	struct fixture f;
-	char *ptr;
+	freed_elsewhere(kind, false);
+}
 
-	fixture_open(&f, kind->opts);
-	leave_secret(&f, kind->size, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	ptr = malloc_zero(&f, kind->size, f.streams[0]);
-	free_elsewhere(&f, kind, ptr);
-	assert_next_owner_keeps_its_data(&f, kind->size);
-	fixture_close(&f);
+/* The same of a block that the stream had before and has from its cache. */
+static void test_freed_elsewhere_again(gconstpointer kind)
+{
+	freed_elsewhere(kind, true);
 }
 
 /* The stream that cleared it frees it, and another has it next. */

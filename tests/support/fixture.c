@@ -97,6 +97,34 @@ void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)
 	assert_ok(vpmm_pool_check(f->pool));
 }
 
+void fixture_leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream)
+{
+	char *ptr = fixture_malloc_bytes(f, size, stream);
+
+	memset(ptr, FIXTURE_SECRET, size);
+	fixture_free(f, ptr, stream);
+}
+
+bool fixture_is_clear(const char *ptr, size_t size)
+{
+	return !ptr[0] && !memcmp(ptr, ptr + 1, size - 1);
+}
+
+void fixture_free_apart(struct fixture *f)
+{
+	void *a = fixture_malloc(f, 2, f->streams[0]), *b, *c;
+
+	fixture_malloc(f, 1, f->streams[0]);
+	b = fixture_malloc(f, 2, f->streams[1]);
+	fixture_malloc(f, 1, f->streams[0]);
+	c = fixture_malloc(f, 1, f->streams[1]);
+	assert_ok(vpmm_host_stream_submit(f->streams[0]));
+	assert_ok(vpmm_host_stream_submit(f->streams[1]));
+	fixture_free(f, a, f->streams[0]);
+	fixture_free(f, b, f->streams[1]);
+	fixture_free(f, c, f->streams[1]);
+}
+
 void fixture_complete(struct CUstream_st *stream)
 {
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
@@ -129,4 +157,15 @@ char *fixture_layout(struct fixture *f)
 	layout = g_strdup(line);
 	free(text);
 	return layout;
+}
+
+void fixture_add_each(const char *path, const void *rows, size_t size, size_t count, GTestDataFunc test)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *const *row = (const void *)((const char *)rows + i * size);
+		char *full = g_strdup_printf("%s/%s", path, *row);
+
+		g_test_add_data_func(full, row, test);
+		g_free(full);
+	}
 }

@@ -4,7 +4,9 @@
 #define FIXTURE_H
 
 #include <glib.h>
+#include <stdbool.h>
 
+#include "support/assert.h"
 #include "vpmm-host.h"
 #include "vpmm.h"
 
@@ -55,6 +57,18 @@ char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *s
 /* Frees, which must succeed, and checks the pool. */
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 
+/* What fixture_leave_secret() writes into each byte. */
+#define FIXTURE_SECRET 0x5a
+
+/* Allocates, writes to it and frees it, all on one stream, which is past it then. */
+void fixture_leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream);
+
+/* Whether all bytes, one at least, are zero. */
+bool fixture_is_clear(const char *ptr, size_t size);
+
+/* Streams 0 and 1 free blocks of 2, 2 and 1 pages that lie apart, with work of both pending. */
+void fixture_free_apart(struct fixture *f);
+
 /* Completes all work of a stream. */
 void fixture_complete(struct CUstream_st *stream);
 
@@ -71,13 +85,6 @@ char *fixture_layout(struct fixture *f);
 		g_free(layout_); \
 	} while (0)
 
-#define assert_ok(call) \
-	do { \
-		int err_ = (call); \
-		if (err_) \
-			g_error("%s:%d: %s: %d, %s", __FILE__, __LINE__, #call, err_, vpmm_last_error()); \
-	} while (0)
-
 /* The call fails as expected, sets errno, and the sentence has a word that names the matter. */
 #define assert_error(call, expected, word) \
 	do { \
@@ -88,5 +95,13 @@ char *fixture_layout(struct fixture *f);
 		if (!strstr(vpmm_last_error(), word)) \
 			g_error("%s:%d: \"%s\" does not say \"%s\"", __FILE__, __LINE__, vpmm_last_error(), word); \
 	} while (0)
+
+/*
+ * Adds a test for each row of a table: @path, a slash, and the row's name, which is its first member. The row is what
+ * the test is called with.
+ */
+#define fixture_add_rows(path, rows, test) \
+	fixture_add_each(path, rows, sizeof(*(rows)), G_N_ELEMENTS(rows), test)
+void fixture_add_each(const char *path, const void *rows, size_t size, size_t count, GTestDataFunc test);
 
 #endif /* FIXTURE_H */

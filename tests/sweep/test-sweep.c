@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "cuda/cuda-fixture.h"
+#include "support/driver-calls.h"
 #include "sweep/sweep.h"
 
 /* Bytes between the words that are written and looked at: memory moves by pages, which have many of them. */
@@ -89,21 +90,6 @@ static bool always(void)
 
 /* The cuda backend, on the driver that stands on the host backend */
 
-static int open_cuda(struct backend **be)
-{
-	return backend_cuda.open(0, be);
-}
-
-static int cuda_stream_create(struct CUstream_st **stream)
-{
-	return cu.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
-}
-
-static int cuda_stream_destroy(struct CUstream_st *stream)
-{
-	return cu.cuStreamDestroy(stream);
-}
-
 static int cuda_hold(struct CUstream_st *stream)
 {
 	return fake.submit(stream);
@@ -115,24 +101,12 @@ static int cuda_finish(struct CUstream_st *stream)
 	return 0;
 }
 
-static int cuda_capture_begin(struct CUstream_st *stream)
-{
-	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-static int cuda_capture_end(struct CUstream_st *stream)
-{
-	drv_graph graph;
-
-	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
-}
-
 static const struct conformance_device cuda = {
-	.open = open_cuda,
-	.stream_create = cuda_stream_create,
-	.stream_destroy = cuda_stream_destroy,
-	.capture_begin = cuda_capture_begin,
-	.capture_end = cuda_capture_end,
+	.open = driver_open_backend,
+	.stream_create = driver_stream_create,
+	.stream_destroy = driver_stream_destroy,
+	.capture_begin = driver_capture_begin,
+	.capture_end = driver_capture_end,
 	.hold = cuda_hold,
 	.finish = cuda_finish,
 };
