@@ -7,7 +7,6 @@
 
 #include "calls/capture.h"
 #include "calls/check.h"
-#include "calls/clear.h"
 #include "calls/dump.h"
 #include "calls/free.h"
 #include "calls/malloc.h"
@@ -16,6 +15,7 @@
 #include "calls/query.h"
 #include "calls/retire.h"
 #include "calls/stats.h"
+#include "calls/zero.h"
 #include "config.h"
 #include "core/cache-hot.h"
 #include "policy/trim.h"
@@ -441,12 +441,12 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 		return 0;
 	err = pool_enter(pool);
 	if (!err) {
-		err = scrub_zero(pool, (uintptr_t)ptr, size, stream);
+		err = zero_block(pool, (uintptr_t)ptr, size, stream);
 		pool->core.backend->ops->leave(pool->core.backend);
 	} else {
 		error_keep(&kept);
 		if (vpmm_free(pool, ptr, stream))
-			scrub_drop(pool, (uintptr_t)ptr);
+			zero_drop(pool, (uintptr_t)ptr);
 		error_restore(&kept);
 	}
 	return err ? pool_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Clears memory before it is handed out, and marks that. */
 #include "calls/clear.h"
-#include "calls/free.h"
 #include "calls/pool.h"
 #include "core/allocation.h"
 #include "core/cache.h"
@@ -50,7 +50,7 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	return err;
 }
 
-static int mark_clear(struct region *region, struct CUstream_st *handle)
+int scrub_mark(struct region *region, struct CUstream_st *handle)
 {
 	struct stream *stream = region->stream;
 	struct event *event;
@@ -69,8 +69,7 @@ static int mark_clear(struct region *region, struct CUstream_st *handle)
 	return 0;
 }
 
-/* Nobody has it, and a clear may be pending that has no mark: it is free when its stream is known to be past that. */
-static void set_aside(struct vpmm_pool *pool, struct region *region)
+void scrub_set_aside(struct vpmm_pool *pool, struct region *region)
 {
 	if (cache_take(region))
 		hold_unheard(&pool->pending, region);
@@ -90,55 +89,8 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 		give_back(pool, region);
 		return err;
 	}
-	err = mark_clear(region, handle);
+	err = scrub_mark(region, handle);
 	if (err)
-		set_aside(pool, region);
+		scrub_set_aside(pool, region);
 	return err;
-}
-
-/* The same of what has been counted as an allocation. */
-static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
-{
-	struct region *region = live_find(&pool->core, addr);
-
-	if (!region)
-		return;
-	set_aside(pool, region);
-	pool->core.counts.frees++;
-}
-
-/* As the caller would free it, if the driver lets that be. */
-static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
-{
-	struct error_kept kept;
-
-	error_keep(&kept);
-	if (pool_free(pool, addr, handle))
-		set_aside_counted(pool, addr);
-	error_restore(&kept);
-}
-
-int scrub_zero(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
-{
-	struct region *region;
-	int err;
-
-	err = scrub_clear(pool, addr, size, handle);
-	pthread_mutex_lock(&pool->core.lock);
-	region = live_find(&pool->core, addr);
-	if (!err && region)
-		err = mark_clear(region, handle);
-	else if (!err)
-		pool->core.small_cleared = true;
-	if (err)
-		drop(pool, addr, handle);
-	pthread_mutex_unlock(&pool->core.lock);
-	return err;
-}
-
-void scrub_drop(struct vpmm_pool *pool, uint64_t addr)
-{
-	pthread_mutex_lock(&pool->core.lock);
-	set_aside_counted(pool, addr);
-	pthread_mutex_unlock(&pool->core.lock);
 }

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/gaps.h"
 #include "core/stream.h"
-#include "policy/gaps.h"
 
 struct block;
 

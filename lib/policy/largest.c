@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The largest request that the packed policy could serve, by trying sizes on its plan. */
 #include "core/core.h"
-#include "policy/packed.h"
+#include "policy/largest.h"
 #include "policy/span.h"
 
-/* Whether a request of so many units could be served; of two next to each other the smaller, where not both can. */
-typedef bool (*could_fn)(struct core *core, struct stream *stream, uint64_t size, uint64_t room);
-
-static bool could_large(struct core *core, struct stream *stream, uint64_t size, uint64_t room)
-{
-	return packed_could(core, size, stream, room);
-}
-
-static bool could_small(struct core *core, struct stream *stream, uint64_t size, uint64_t room)
+static bool could_small(struct core *core, struct stream *stream, size_t size, uint64_t room)
 {
 	uint64_t addr;
 
@@ -22,7 +14,7 @@ static bool could_small(struct core *core, struct stream *stream, uint64_t size,
 
 /* The largest multiple of a piece that could be served, below one that could not. A good guess saves most steps. */
 static uint64_t search(struct core *core, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
-		       could_fn could)
+		       largest_could_fn could)
 {
 	uint64_t low = 0, high = below / CORE_PIECE, step = core->settings.page_size / CORE_PIECE;
 
@@ -48,7 +40,7 @@ static uint64_t search(struct core *core, struct stream *stream, uint64_t guess,
 	return low * CORE_PIECE;
 }
 
-uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)
+uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could_large)
 {
 	uint64_t more = span_unused(core) + room;
 	uint64_t most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;

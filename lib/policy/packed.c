@@ -11,7 +11,7 @@
 #include "policy/budget.h"
 #include "policy/fit.h"
 #include "policy/gather.h"
-#include "policy/packed.h"
+#include "policy/largest.h"
 #include "policy/policy.h"
 #include "policy/span.h"
 #include "policy/state.h"
@@ -364,7 +364,8 @@ static int packed_forecast(struct core *core, const struct request *request, uin
 	return 0;
 }
 
-bool packed_could(struct core *core, size_t size, struct stream *stream, uint64_t room)
+/* Whether a request could be served, waiting for nobody on the host. */
+static bool packed_could(struct core *core, struct stream *stream, size_t size, uint64_t room)
 {
 	struct gather_cost cost;
 	uint64_t addr;
@@ -373,6 +374,11 @@ bool packed_could(struct core *core, size_t size, struct stream *stream, uint64_
 		return true;
 	gather_forecast(core, stream, size, true, &cost);
 	return cost.create <= room + span_unused(core);
+}
+
+static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)
+{
+	return largest_search(core, stream, room, packed_could);
 }
 
 const struct policy policy_packed = {

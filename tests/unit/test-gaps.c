@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How large extents might be, from how free memory is cut up. */
-#include "policy/gaps.h"
+#include "core/gaps.h"
 #include "support/fixture.h"
 
 #define PIECE ((size_t)512)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "policy/gaps.h"
+#include "core/gaps.h"
 
 static unsigned int class_of(size_t size)
 {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_ZERO: clears what was just allocated, without the lock of the pool; or frees it again. */
+#include "calls/clear.h"
+#include "calls/free.h"
+#include "calls/pool.h"
+#include "calls/zero.h"
+#include "core/allocation.h"
+#include "util/error.h"
+
+/* The same of what has been counted as an allocation. */
+static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct region *region = live_find(&pool->core, addr);
+
+	if (!region)
+		return;
+	scrub_set_aside(pool, region);
+	pool->core.counts.frees++;
+}
+
+/* As the caller would free it, if the driver lets that be. */
+static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (pool_free(pool, addr, handle))
+		set_aside_counted(pool, addr);
+	error_restore(&kept);
+}
+
+int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
+{
+	struct region *region;
+	int err;
+
+	err = scrub_clear(pool, addr, size, handle);
+	pthread_mutex_lock(&pool->core.lock);
+	region = live_find(&pool->core, addr);
+	if (!err && region)
+		err = scrub_mark(region, handle);
+	else if (!err)
+		pool->core.small_cleared = true;
+	if (err)
+		drop(pool, addr, handle);
+	pthread_mutex_unlock(&pool->core.lock);
+	return err;
+}
+
+void zero_drop(struct vpmm_pool *pool, uint64_t addr)
+{
+	pthread_mutex_lock(&pool->core.lock);
+	set_aside_counted(pool, addr);
+	pthread_mutex_unlock(&pool->core.lock);
+}

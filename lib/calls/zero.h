@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* VPMM_ZERO: clearing what was just allocated. */
+#ifndef ZERO_H
+#define ZERO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUstream_st;
+struct vpmm_pool;
+
+/**
+ * zero_block() - clear what was just allocated, for VPMM_ZERO
+ * @pool: the pool, its backend entered, its lock not held
+ * @addr: the address, which nobody but the caller knows
+ * @size: bytes
+ * @handle: the stream that it was allocated for
+ *
+ * Return: 0, or what the backend's clear, event_create and event_record return; it is not allocated any more then.
+ */
+int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
+
+/**
+ * zero_drop() - free what was just allocated, and cannot be cleared, without the driver
+ * @pool: the pool, its lock not held; its backend need not be entered
+ * @addr: the address, which nobody but the caller knows
+ *
+ * What the driver's allocator has served stays until the pool is destroyed.
+ */
+void zero_drop(struct vpmm_pool *pool, uint64_t addr);
+
+#endif /* ZERO_H */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The largest request that the packed policy could serve. */
+#ifndef LARGEST_H
+#define LARGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct core;
+struct stream;
+
+/* Whether a request of @size bytes could be served for a stream, waiting for nobody on the host. */
+typedef bool (*largest_could_fn)(struct core *core, struct stream *stream, size_t size, uint64_t room);
+
+/**
+ * largest_search() - the largest request that could be served
+ * @core: the pool's core; its lock is held
+ * @stream: the stream
+ * @room: bytes that could be created
+ * @could_large: tells that of one size; where it says yes, it says so of smaller ones but for odd cases
+ *
+ * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
+ *
+ * Return: bytes.
+ */
+uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could_large);
+
+#endif /* LARGEST_H */

@@ -1,0 +1,124 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The folders of lib/ are layers: what a file includes, and whom it calls, is in its own folder or below.
+set -u
+
+. "$top_srcdir/tests/support/tap.sh"
+
+# A folder, and those that it may use besides itself. lib/api*.c may use all.
+cat >"$work/layers" <<'END'
+api calls policy pending core backend cuda host util
+calls policy pending core backend util
+policy pending core backend util
+pending core backend util
+core backend util
+cuda backend util
+host backend util
+backend util
+util
+END
+# The one exception: somebody has to know which backends there are.
+cat >"$work/allowed" <<'END'
+backend/backend.c backend_cuda
+backend/backend.c backend_host
+END
+
+# judge: of lines FILE USED WHAT, those where the folder of FILE may not use that of USED
+judge()
+{
+	awk -v layers="$work/layers" -v allowed="$work/allowed" '
+		function folder(file) {
+			return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "api"
+		}
+		BEGIN {
+			while ((getline line <layers) > 0) {
+				n = split(line, word, " ")
+				for (i = 1; i <= n; i++)
+					may[word[1], word[i]] = 1
+			}
+			while ((getline line <allowed) > 0)
+				exempt[line] = 1
+		}
+		!may[folder($1), folder($2)] && !exempt[$1 " " $3] { print $1 " uses " $3 " of " $2 }'
+}
+
+# includes DIR: FILE HEADER HEADER, for each include that names a folder, in the sources below DIR
+includes()
+{
+	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[a-z]+/' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
+		sed -n 's,^\./\([^:]*\):[^"]*"\([^"]*\)".*,\1 \2 \2,p'
+}
+
+# bare DIR: includes that name no folder, and are none of the public headers or of configure
+bare()
+{
+	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[^/"]+"' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
+		grep -vE '"(config|vpmm|vpmm-host|cuda)\.h"'
+}
+
+# objects DIR SOURCES: FILE OBJECT, for each source that has been compiled below DIR; stale objects have none
+objects()
+{
+	(cd "$2" && ls ./*.c ./*/*.c 2>/dev/null) | sed 's,^\./,,' | while read -r file; do
+		stem=${file%.c}
+		case $stem in
+		*/*) hidden=${stem%/*}/.libs/${stem##*/}.o ;;
+		*) hidden=.libs/$stem.o ;;
+		esac
+		for object in "$1/$hidden" "$1/$stem.o"; do
+			if [ -f "$object" ]; then
+				echo "$file $object"
+				break
+			fi
+		done
+	done
+}
+
+# calls DIR SOURCES: FILE DEFINER SYMBOL, for each symbol that the object of one file has from that of another
+calls()
+{
+	objects "$1" "$2" | while read -r file object; do
+		$NM "$object" | sed -n "s,^.*  *\([A-Za-z]\) \([A-Za-z_][A-Za-z0-9_]*\)\$,$file \1 \2,p"
+	done >"$work/symbols"
+	awk '$2 == "U" { from[++n] = $1; symbol[n] = $3; next }
+	     $2 ~ /[A-Z]/ { home[$3] = $1 }
+	     END {
+		for (i = 1; i <= n; i++) {
+			if (symbol[i] in home && home[symbol[i]] != from[i])
+				print from[i], home[symbol[i]], symbol[i]
+		}
+	     }' "$work/symbols"
+}
+
+# A tree that breaks each rule once.
+plant()
+{
+	mkdir -p "$work/planted/core/.libs" "$work/planted/calls/.libs" "$work/planted/util/.libs"
+	printf '#include "calls/above.h"\n#include "beside.h"\nextern int above(void);\nint below(void);\nint below(void)\n{\n\treturn above();\n}\n' \
+		>"$work/planted/core/below.c"
+	printf 'extern int below(void);\nint above(void);\nint above(void)\n{\n\treturn below();\n}\n' >"$work/planted/calls/above.c"
+	for file in core/below calls/above; do
+		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
+		$CC -c -o "$work/planted/${file%/*}/.libs/${file##*/}.o" "$work/plain.c" || return 1
+	done
+}
+
+includes "$top_srcdir/lib" >"$work/includes"
+calls "$top_builddir/lib" "$top_srcdir/lib" >"$work/calls"
+if [ ! -s "$work/calls" ]; then
+	echo "1..0 # SKIP the symbols of the objects cannot be read"
+	exit 0
+fi
+
+verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
+verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
+verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
+
+plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
+includes "$work/planted" | judge >"$work/out"
+verdict "an include that does is found" "$(says out "core/below.c uses calls/above.h")"
+bare "$work/planted" >"$work/out"
+verdict "one without a folder is found" "$(says out "beside.h")"
+calls "$work/planted" "$work/planted" | judge >"$work/out"
+verdict "a call that does is found" "$(says out "core/below.c uses above of calls/above.c")"
+echo "1..$count"
