@@ -44,6 +44,7 @@ void assert_no_small(struct backend *be);
 /* The tests of the other files of this program. */
 void cuda_cache_tests(void);
 void cuda_capture_tests(void);
+void cuda_context_tests(void);
 void cuda_driver_tests(void);
 void cuda_error_tests(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The cuda backend where there is no GPU: contexts, devices, threads, and what every backend has to do. */
+/* The cuda backend where there is no GPU: devices, threads, and what every backend has to do. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -86,240 +86,6 @@ static const struct conformance_device device = {
 	.read = memory_read,
 	.reachable = memory_reachable,
 };
-
-/* Contexts */
-
-static void test_primary_context(void)
-{
-	struct backend *be;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.open(1, &be));
-	g_assert_cmpint(fake.retained(1), ==, 1);
-	g_assert_cmpuint(fake.depth(), ==, 0);
-
-	be->ops->close(be);
-	assert_nothing_left();
-}
-
-static void test_current_context(void)
-{
-	drv_context context, current;
-	struct backend *be;
-	uint64_t retains;
-
-	if (!use_fake())
-		return;
-	retains = fake.calls("cuDevicePrimaryCtxRetain");
-	assert_ok(fake.context_create(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
-
-	be = open_entered(1);
-	g_assert_cmpuint(fake.calls("cuDevicePrimaryCtxRetain"), ==, retains);
-	assert_ok(cu.cuCtxGetCurrent(&current));
-	g_assert_true(current == context);
-	g_assert_cmpuint(fake.depth(), ==, 1);
-
-	leave_close(be);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	fake.context_destroy(context);
-	assert_nothing_left();
-}
-
-/* A current context that is not the primary one is taken also where the primary one is active. */
-static void test_current_beside_primary(void)
-{
-	drv_context primary, context, current;
-	struct backend *be;
-
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&primary, 1));
-	assert_ok(fake.context_create(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
-
-	be = open_entered(1);
-	g_assert_cmpint(fake.retained(1), ==, 1);
-	assert_ok(cu.cuCtxGetCurrent(&current));
-	g_assert_true(current == context);
-
-	leave_close(be);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
-	fake.context_destroy(context);
-	assert_nothing_left();
-}
-
-/* Where the driver cannot tell, a primary context is not made on suspicion. */
-static void test_primary_state_unknown(void)
-{
-	drv_context context, current;
-	struct backend *be;
-	uint64_t retains;
-
-	if (!use_fake())
-		return;
-	retains = fake.calls("cuDevicePrimaryCtxRetain");
-	assert_ok(fake.context_create(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
-	fake.fail("cuDevicePrimaryCtxGetState", 0, 1, DRV_ERROR_UNKNOWN);
-
-	assert_ok(backend_cuda.open(1, &be));
-
-	g_assert_cmpuint(fake.calls("cuDevicePrimaryCtxRetain"), ==, retains);
-	be->ops->close(be);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	fake.context_destroy(context);
-	assert_nothing_left();
-}
-
-/* The program may let go of a primary context that was current at the open. */
-static void test_current_primary_is_kept(void)
-{
-	drv_context context, current;
-	struct backend *be;
-	uint64_t handle;
-
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
-	assert_ok(backend_cuda.open(1, &be));
-	g_assert_cmpint(fake.retained(1), ==, 2);
-
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
-	assert_ok(be->ops->enter(be));
-	assert_ok(be->ops->create(be, PAGE, &handle));
-	assert_ok(be->ops->release(be, handle));
-
-	leave_close(be);
-	assert_nothing_left();
-}
-
-static void test_context_of_another_device(void)
-{
-	drv_context other, current;
-	struct backend *be;
-	int ordinal = -1;
-
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&other, 2));
-	assert_ok(cu.cuCtxPushCurrent(other));
-
-	assert_ok(backend_cuda.current_device(&ordinal));
-	g_assert_cmpint(ordinal, ==, 2);
-	be = open_entered(0);
-	g_assert_cmpint(fake.retained(0), ==, 1);
-	g_assert_cmpuint(fake.depth(), ==, 2);
-	assert_ok(backend_cuda.current_device(&ordinal));
-	g_assert_cmpint(ordinal, ==, 0);
-
-	leave_close(be);
-	assert_ok(cu.cuCtxGetCurrent(&current));
-	g_assert_true(current == other);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(2));
-	assert_nothing_left();
-}
-
-static void test_no_context(void)
-{
-	int ordinal = 77;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.current_device(&ordinal));
-	g_assert_cmpint(ordinal, ==, 0);
-}
-
-/* Entering what is current already pushes nothing, and what was current comes back in the reverse order. */
-static void test_nesting(void)
-{
-	const unsigned int depths[] = { 1, 1, 2, 3, 3, 4 };
-	struct backend *a, *b, *order[6];
-	size_t i;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.open(0, &a));
-	assert_ok(backend_cuda.open(1, &b));
-	order[0] = order[1] = order[3] = order[4] = a;
-	order[2] = order[5] = b;
-
-	for (i = 0; i < G_N_ELEMENTS(order); i++) {
-		assert_ok(order[i]->ops->enter(order[i]));
-		g_assert_cmpuint(fake.depth(), ==, depths[i]);
-	}
-	while (i--) {
-		g_assert_cmpuint(fake.depth(), ==, depths[i]);
-		order[i]->ops->leave(order[i]);
-	}
-
-	g_assert_cmpuint(fake.depth(), ==, 0);
-	a->ops->close(a);
-	b->ops->close(b);
-	assert_nothing_left();
-}
-
-static void test_nesting_too_deep(void)
-{
-	struct backend *be;
-	int i;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.open(0, &be));
-	for (i = 0; i < 64; i++)
-		assert_ok(be->ops->enter(be));
-
-	assert_error(be->ops->enter(be), EBUSY, "64");
-
-	while (i--)
-		be->ops->leave(be);
-	be->ops->close(be);
-	assert_nothing_left();
-}
-
-static void test_enter_fails(void)
-{
-	struct backend *be;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.open(0, &be));
-
-	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
-	assert_error(be->ops->enter(be), EIO, "cuCtxGetCurrent: CUDA_ERROR_DEINITIALIZED (4)");
-	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_INVALID_CONTEXT);
-	assert_error(be->ops->enter(be), EINVAL, "device 0: CUDA_ERROR_INVALID_CONTEXT (201)");
-	assert_ok(be->ops->enter(be));
-	g_assert_cmpuint(fake.depth(), ==, 1);
-
-	leave_close(be);
-	assert_nothing_left();
-}
-
-/* At exit the driver may be gone before the pool. */
-static void test_close_after_shutdown(void)
-{
-	struct backend *be;
-
-	if (!use_fake())
-		return;
-	assert_ok(backend_cuda.open(0, &be));
-	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
-	fake.fail("cuDevicePrimaryCtxRelease", 0, 1, DRV_ERROR_DEINITIALIZED);
-
-	be->ops->close(be);
-
-	g_assert_cmpint(fake.retained(0), ==, 1);
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	fake.drop_pools();
-	assert_nothing_left();
-}
 
 /* Devices */
 
@@ -590,17 +356,6 @@ int main(int argc, char **argv)
 		conformance_add("/cuda/conformance", &device);
 	else
 		conformance_add_skipped("/cuda/conformance", "the suite's own libcuda.so.1 is not built");
-	g_test_add_func("/cuda/context/primary", test_primary_context);
-	g_test_add_func("/cuda/context/current", test_current_context);
-	g_test_add_func("/cuda/context/current-beside-primary", test_current_beside_primary);
-	g_test_add_func("/cuda/context/primary-state-unknown", test_primary_state_unknown);
-	g_test_add_func("/cuda/context/current-primary-is-kept", test_current_primary_is_kept);
-	g_test_add_func("/cuda/context/of-another-device", test_context_of_another_device);
-	g_test_add_func("/cuda/context/none", test_no_context);
-	g_test_add_func("/cuda/context/nesting", test_nesting);
-	g_test_add_func("/cuda/context/nesting-too-deep", test_nesting_too_deep);
-	g_test_add_func("/cuda/context/enter-fails", test_enter_fails);
-	g_test_add_func("/cuda/context/close-after-shutdown", test_close_after_shutdown);
 	g_test_add_func("/cuda/device/several", test_devices);
 	g_test_add_func("/cuda/device/none-such", test_no_such_device);
 	g_test_add_func("/cuda/device/no-vmm", test_no_vmm);
@@ -612,6 +367,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/event-used-again", test_event_used_again);
 	cuda_cache_tests();
 	cuda_capture_tests();
+	cuda_context_tests();
 	cuda_driver_tests();
 	cuda_error_tests();
 	return g_test_run();

@@ -5,6 +5,13 @@
 
 #include "support/fixture.h"
 
+/*
+ * The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages; the 40 MiB of one that is alone,
+ * 20.
+ */
+#define LIMIT_PAGES 2
+#define SOLE_PAGES 20
+
 /* On the fault backend around the host backend, as fixture_open_faulty(). */
 void open_cached(struct fixture *f);
 
@@ -23,7 +30,8 @@ void mark(struct fixture *f, struct CUstream_st *handle);
 /* The stream waits for another. */
 void assert_waits(struct CUstream_st *stream);
 
-/* The tests of the other file of this program. */
+/* The tests of the other files of this program. */
 void cache_life_tests(void);
+void cache_limit_tests(void);
 
 #endif /* CACHE_FIXTURE_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Captures of streams of the host backend, with each kind of pool, for tests of what graphs touch. */
+#ifndef CAPTURE_FIXTURE_H
+#define CAPTURE_FIXTURE_H
+
+#include "support/fixture.h"
+
+/* A kind of pool, and a size that it serves in a way of its own. */
+struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+	size_t size;
+};
+
+#define CAPTURE_KINDS { \
+	{ "packed", { FIXTURE_PACKED }, 3 * PAGE }, \
+	{ "span", { FIXTURE_PACKED }, 1000 }, \
+	{ "paged", { FIXTURE_OPTS }, 3 * PAGE }, \
+	{ "less-than-a-page", { FIXTURE_OPTS }, 1000 }, \
+}
+
+/* Begins to capture a stream. Returns the id of the capture. */
+static inline uint64_t begin(struct fixture *f, struct CUstream_st *stream)
+{
+	uint64_t id = 0;
+
+	assert_ok(vpmm_host_capture_begin(stream));
+	assert_ok(vpmm_capture_id(f->pool, stream, &id));
+	g_assert_cmpuint(id, !=, 0);
+	return id;
+}
+
+/* Ends it. Returns the graph. */
+static inline struct vpmm_host_graph *end(struct CUstream_st *stream)
+{
+	struct vpmm_host_graph *graph;
+
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	return graph;
+}
+
+#endif /* CAPTURE_FIXTURE_H */

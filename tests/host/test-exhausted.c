@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a program is asked and told when there is no memory for a request, and which remedies it is told of. */
+#include <errno.h>
+#include <string.h>
+
+#include "calls/pool.h"
+#include "support/fixture.h"
+
+/* What a program does when it is asked, and what it was told. */
+struct program {
+	struct vpmm_pool *other;
+	void *blocks[4];
+	struct CUstream_st *stream;
+	int asked;
+	int told;
+	int gives;
+	size_t size;
+	char *message;
+};
+
+static int give(void *data, struct vpmm_pool *pool, size_t size)
+{
+	struct program *p = data;
+	void *none;
+
+	p->size = size;
+	/* What fails meanwhile is nobody's business, and nobody is asked again. */
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	assert_error(vpmm_free(pool, p, p->stream), EINVAL, "no allocation");
+	if (++p->asked > p->gives)
+		return 0;
+	if (p->other)
+		assert_ok(vpmm_pool_trim(p->other, 0, NULL));
+	else
+		assert_ok(vpmm_free(pool, p->blocks[p->asked - 1], p->stream));
+	return 1;
+}
+
+static void note(void *data, struct vpmm_pool *pool, size_t size, const char *message)
+{
+	struct program *p = data;
+	void *none;
+
+	assert_error(vpmm_malloc(pool, &none, size, p->stream), ENOMEM, "live");
+	g_assert_cmpuint(size, ==, p->size);
+	p->told++;
+	g_free(p->message);
+	p->message = g_strdup(message);
+}
+
+static void open_asking(struct fixture *f, struct program *p, struct vpmm_opts opts)
+{
+	opts.limit = 8 * PAGE;
+	opts.log_level = VPMM_LOG_ERROR;
+	opts.pressure = give;
+	opts.exhausted = note;
+	opts.pressure_data = p;
+	fixture_open(f, opts);
+	p->stream = f->streams[0];
+	for (int i = 0; i < 4; i++)
+		p->blocks[i] = fixture_malloc(f, 2, f->streams[0]);
+}
+
+/* It is asked as long as it gives something and that is not enough; nobody is told of an error then. */
+static void test_asked(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_OPTS } };
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		struct program p = { .gives = 4 };
+
+		open_asking(&f, &p, opts[i]);
+		memset(fixture_malloc(&f, 5, f.streams[0]), 1, 5 * PAGE);
+		g_assert_cmpint(p.asked, ==, 3);
+		g_assert_cmpint(p.told, ==, 0);
+		g_assert_cmpuint(p.size, ==, 5 * PAGE);
+		fixture_close(&f);
+	}
+}
+
+/* It keeps what it has where all of it would not do: beyond the limit, and beyond the device. */
+static void test_not_asked(void)
+{
+	struct program p = { .gives = 4, .size = 8 * PAGE + 1 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE + 1, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	g_assert_cmpint(p.told, ==, 1);
+	g_free(p.message);
+	fixture_close(&f);
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	p = (struct program){ 0 };
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	assert_error(vpmm_malloc(f.pool, &none, 16 * PAGE + 1, f.streams[0]), ENOMEM, ": device memory: ");
+	g_assert_cmpint(p.asked, ==, 0);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* When it has nothing more to give it is told, once, and in the words that the caller gets. */
+static void test_told(void)
+{
+	struct program p = { .gives = 2 };
+	struct fixture f;
+	void *none = NULL;
+
+	open_asking(&f, &p, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_string_truncate(f.log, 0);
+	assert_error(vpmm_malloc(f.pool, &none, 7 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(p.asked, ==, 3);
+	g_assert_cmpint(p.told, ==, 1);
+	g_assert_cmpstr(p.message, ==, vpmm_last_error());
+	g_assert_nonnull(strstr(f.log->str, p.message));
+	g_free(p.message);
+	fixture_close(&f);
+}
+
+/* It may let go of what another pool has. */
+static void test_other_pool(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 8 };
+	struct program p = { .gives = 1 };
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&p.other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pressure = give, .pressure_data = &p });
+	p.stream = f.streams[0];
+	memset(fixture_malloc(&f, 16, f.streams[0]), 1, 16 * PAGE);
+	g_assert_cmpint(p.asked, ==, 1);
+	vpmm_pool_destroy(p.other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* One line says what was wanted and what there is, and one what would help. */
+static void test_explained(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .pages = 3 };
+	struct vpmm_pool *other;
+	void *block = NULL, *a;
+	char *want, **lines;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	assert_ok(vpmm_pool_create(&other, &opts));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	fixture_malloc(&f, 5, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &block, 10 * PAGE, f.streams[1]), ENOMEM, ": device memory: ");
+	lines = g_strsplit(vpmm_last_error(), "\n", -1);
+	g_assert_cmpuint(g_strv_length(lines), ==, 2);
+	g_assert_true(g_str_has_prefix(lines[0], "vpmm_malloc: 20 MiB wanted: "));
+	g_assert_true(g_str_has_suffix(lines[0], "; the pool has 10 MiB live and 8 MiB free; the largest block to be "
+					 "had is 16 MiB; others hold 6 MiB of 32 MiB"));
+	want = g_strdup_printf("try this: let pending work finish (8 MiB on stream %" G_GUINT64_FORMAT "); have other "
+			       "pools ", ((struct stream *)f.pool->core.streams.busy.head->data)->id);
+	g_assert_true(g_str_has_prefix(lines[1], want));
+	g_assert_null(strstr(vpmm_last_error(), "raise the limit"));
+	g_assert_null(strstr(vpmm_last_error(), " bytes"));
+	g_free(want);
+	g_strfreev(lines);
+	fixture_complete(f.streams[0]);
+	vpmm_pool_destroy(other);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+/* Where mappings have run out, how much memory there is tells nothing. */
+static void test_mappings_explained(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } };
+	void *none = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "4", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&f, opts[i]);
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, ": mappings: ");
+		g_assert_null(strstr(vpmm_last_error(), "largest"));
+		g_assert_nonnull(strstr(vpmm_last_error(), "; others hold 0 MiB of "));
+		g_assert_nonnull(strstr(vpmm_last_error(), "\ntry this: let extents be larger "));
+		fixture_malloc(&f, 4, f.streams[0]);
+		fixture_close(&f);
+	}
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* Of many streams those with most are named. */
+static void test_pending_of_many(void)
+{
+	struct fixture f;
+	void *a[STREAMS], *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 16 * PAGE });
+	for (int i = 0; i < STREAMS; i++)
+		a[i] = fixture_malloc(&f, (size_t)i + 1, f.streams[i]);
+	for (int i = 0; i < STREAMS; i++) {
+		assert_ok(vpmm_host_stream_submit(f.streams[i]));
+		fixture_free(&f, a[i], f.streams[i]);
+	}
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[0]), ENOMEM,
+		     "let pending work finish (8 MiB on stream ");
+	g_assert_nonnull(strstr(vpmm_last_error(), " and some on 1 others"));
+	for (int i = 0; i < STREAMS; i++)
+		fixture_complete(f.streams[i]);
+	fixture_close(&f);
+}
+
+/* What is said to help is what would: each remedy where it is one, and not elsewhere. */
+static void test_remedies(void)
+{
+	struct fixture f;
+	void *a, *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: raise the limit (VPMM_LIMIT); ask for less");
+	a = fixture_malloc(&f, 4, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	fixture_free(&f, a, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "held for (8 MiB); "));
+	g_assert_nonnull(strstr(vpmm_last_error(), "free some of what is live"));
+	fixture_complete(f.streams[1]);
+	fixture_close(&f);
+
+	/* Nothing that is given back makes the device larger. */
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, fixture_malloc(&f, 4, f.streams[0]), f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 17 * PAGE, f.streams[1]), ENOMEM, "device memory: ");
+	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: ask for less than the device has");
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/exhausted/asked", test_asked);
+	g_test_add_func("/exhausted/not-asked", test_not_asked);
+	g_test_add_func("/exhausted/told", test_told);
+	g_test_add_func("/exhausted/other-pool", test_other_pool);
+	g_test_add_func("/exhausted/explained", test_explained);
+	g_test_add_func("/exhausted/mappings-explained", test_mappings_explained);
+	g_test_add_func("/exhausted/pending-of-many", test_pending_of_many);
+	g_test_add_func("/exhausted/remedies", test_remedies);
+	return g_test_run();
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What becomes of the library when a process forks. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "calls/pool.h"
+#include "support/life-fixture.h"
+
+/* A child that hangs is a failure; nothing else depends on how long this is. */
+#define HANGS_SECONDS 120
+
+/* All that a child may try. Returns its exit status. */
+static int be_a_child(struct vpmm_pool *pool, void *live)
+{
+	struct vpmm_pool *made = NULL;
+	int failed;
+
+	alarm(HANGS_SECONDS);
+	failed = all_fail(pool, live, -EBUSY);
+	if (failed)
+		return failed;
+	failed = all_fail(NULL, live, -EBUSY);
+	if (failed)
+		return 20 + failed;
+	if (vpmm_pool_create(&made, &(struct vpmm_opts){ FIXTURE_PACKED }) != -EBUSY || made)
+		return 40;
+	if (vpmm_pool_create(&made, NULL) != -EBUSY || made)
+		return 41;
+	vpmm_pool_destroy(pool);
+	return 0;
+}
+
+static int wait_for(pid_t child)
+{
+	int status;
+
+	g_assert_cmpint(child, >, 0);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static pid_t fork_child(struct vpmm_pool *pool, void *live)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(be_a_child(pool, live));
+	return child;
+}
+
+static void test_fork(void)
+{
+	struct fixture f;
+	char *live, *cached;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	live = fixture_malloc(&f, 1, NULL);
+	memset(live, 0x5a, PAGE);
+	cached = fixture_malloc(&f, 1, NULL);
+	fixture_free(&f, cached, NULL);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+
+	g_assert_cmpint(wait_for(fork_child(f.pool, live)), ==, 0);
+
+	for (size_t i = 0; i < PAGE; i++)
+		g_assert_cmpint(live[i], ==, 0x5a);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, PAGE);
+	g_assert_true(fixture_malloc(&f, 1, NULL) == cached);
+	fixture_free(&f, live, NULL);
+	fixture_close(&f);
+}
+
+static void test_fork_grandchild(void)
+{
+	struct fixture f;
+	void *live;
+	pid_t child;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	live = fixture_malloc(&f, 1, NULL);
+
+	child = fork();
+	if (!child)
+		_exit(wait_for(fork_child(f.pool, live)));
+	g_assert_cmpint(wait_for(child), ==, 0);
+
+	fixture_close(&f);
+}
+
+/* A child of a process that has only loaded the library is as good as its parent. */
+static void fork_before_use(void)
+{
+	struct vpmm_pool *pool;
+	pid_t child = fork();
+	void *ptr;
+
+	if (!child) {
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+		assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+		vpmm_pool_destroy(pool);
+		_exit(0);
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+	assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
+/* And so is one whose parent could not make a pool: it may fall back on another device. */
+static void fork_after_failure(void)
+{
+	struct vpmm_opts nowhere = { FIXTURE_PACKED, .device = &(const int){ 77 } };
+	struct vpmm_pool *pool;
+
+	assert_error(vpmm_pool_create(&pool, &nowhere), ENODEV, "vpmm_pool_create: there is no host device 77");
+	nowhere = (struct vpmm_opts){ FIXTURE_PACKED, .page_size = PAGE + 1 };
+	assert_error(vpmm_pool_create(&pool, &nowhere), EINVAL, "vpmm_pool_create: page_size");
+	fork_before_use();
+}
+
+/* Where a thread is held up that writes: in one direction it says that it is there, by the other it may go on. */
+struct gate {
+	int reached[2];
+	int go[2];
+	bool passed;
+	pid_t process;			/* in others nobody is held up, not even who flushes all files at the end */
+	struct fixture *f;
+};
+
+static ssize_t gate_write(void *cookie, const char *bytes, size_t size)
+{
+	struct gate *gate = cookie;
+	char byte = 0;
+
+	(void)bytes;
+	if (!gate->passed && gate->process == getpid()) {
+		g_assert_cmpint(write(gate->reached[1], &byte, 1), ==, 1);
+		g_assert_cmpint(read(gate->go[0], &byte, 1), ==, 1);
+	}
+	gate->passed = true;
+	return (ssize_t)size;
+}
+
+static void pass_gate(void *gate)
+{
+	gate_write(gate, NULL, 0);
+}
+
+/* All that the pool may hold is free behind work that is held up, so the call waits for that, under the lock. */
+static void *malloc_behind(void *data)
+{
+	struct fixture *f = ((struct gate *)data)->f;
+	void *ptr;
+
+	assert_ok(vpmm_malloc(f->pool, &ptr, PAGE, f->streams[0]));
+	assert_ok(vpmm_free(f->pool, ptr, f->streams[0]));
+	return NULL;
+}
+
+/* Another thread is in the middle of a call, with the lock of the pool, and does not exist in the child. */
+static void test_fork_while_locked(void)
+{
+	struct gate gate = { .process = getpid() };
+	GThread *thread;
+	struct fixture f;
+	void *live, *freed;
+	char byte = 0;
+
+	g_assert_cmpint(pipe(gate.reached), ==, 0);
+	g_assert_cmpint(pipe(gate.go), ==, 0);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE, .reuse = VPMM_REUSE_BLOCK });
+	live = fixture_malloc(&f, 1, NULL);
+	freed = fixture_malloc(&f, 1, f.streams[1]);
+	assert_ok(vpmm_host_stream_launch(f.streams[1], pass_gate, &gate));
+	fixture_free(&f, freed, f.streams[1]);
+	gate.f = &f;
+	thread = g_thread_new("malloc", malloc_behind, &gate);
+	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
+	g_assert_cmpint(pthread_mutex_trylock(&f.pool->core.lock), ==, EBUSY);
+
+	g_assert_cmpint(wait_for(fork_child(f.pool, live)), ==, 0);
+
+	g_assert_cmpint(write(gate.go[1], &byte, 1), ==, 1);
+	g_thread_join(thread);
+	fixture_free(&f, live, NULL);
+	fixture_close(&f);
+	for (int i = 0; i < 2; i++) {
+		close(gate.reached[i]);
+		close(gate.go[i]);
+	}
+}
+
+static void *make_default_pool(void *data)
+{
+	void *ptr;
+
+	(void)data;
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	assert_ok(vpmm_free(NULL, ptr, NULL));
+	return NULL;
+}
+
+static void *fail_to_make_default_pool(void *data)
+{
+	(void)data;
+	assert_error(vpmm_malloc(NULL, &data, PAGE, NULL), EINVAL, "vpmm_malloc: VPMM_HOST_CAPACITY");
+	return NULL;
+}
+
+/* Another thread is making the default pool, or failing to, and is held up where it says so. */
+static void fork_while(GThreadFunc call, const char *level)
+{
+	struct gate gate = { .process = getpid() };
+	FILE *usual = stderr, *gated;
+	GThread *thread;
+	char byte = 0;
+
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	g_setenv("VPMM_LOG", level, TRUE);
+	g_assert_cmpint(pipe(gate.reached), ==, 0);
+	g_assert_cmpint(pipe(gate.go), ==, 0);
+	gated = fopencookie(&gate, "w", (cookie_io_functions_t){ .write = gate_write });
+	setvbuf(gated, NULL, _IONBF, 0);
+	stderr = gated;
+	thread = g_thread_new("first", call, NULL);
+	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
+	/* What fails here has to say so, and the thread holds the other's lock. */
+	stderr = usual;
+
+	g_assert_cmpint(wait_for(fork_child(NULL, &gate)), ==, 0);
+
+	g_assert_cmpint(write(gate.go[1], &byte, 1), ==, 1);
+	g_thread_join(thread);
+	fclose(gated);
+}
+
+static void fork_while_made(void)
+{
+	fork_while(make_default_pool, "info");
+}
+
+static void fork_while_not_made(void)
+{
+	g_setenv("VPMM_HOST_CAPACITY", "1M", TRUE);
+	fork_while(fail_to_make_default_pool, "error");
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/fork/calls", test_fork);
+	g_test_add_func("/fork/grandchild", test_fork_grandchild);
+	g_test_add_func("/fork/while-locked", test_fork_while_locked);
+	add_alone("/fork/before-use", fork_before_use);
+	add_alone("/fork/after-failure", fork_after_failure);
+	add_alone("/fork/while-made", fork_while_made);
+	add_alone("/fork/while-not-made", fork_while_not_made);
+	return g_test_run();
+}
