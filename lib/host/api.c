@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 
-#include "host/capture.h"
 #include "host/device.h"
+#include "host/graphs.h"
 #include "host/streams.h"
 #include "util/cancel.h"
 #include "util/error.h"

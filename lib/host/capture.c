@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* What becomes of what a stream is told while it is being captured. */
 #include <errno.h>
 #include <glib.h>
 
@@ -9,21 +10,10 @@
 
 #define U64 "%" G_GUINT64_FORMAT
 
-struct host_capture {
-	uint64_t id;
-	struct CUstream_st *origin;	/* the stream that it was begun on */
-	GArray *tasks;			/* of struct host_task */
-	char *why;			/* it is invalid; NULL: it is not */
-};
-
-struct vpmm_host_graph {
-	GArray *tasks;
-};
-
 static uint64_t last_id GUARDED_BY(host_streams_lock);
 static unsigned int captures[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
 
-static void invalidate(struct host_capture *capture, const char *why)
+void host_capture_spoil(struct host_capture *capture, const char *why)
 {
 	if (!capture->why)
 		capture->why = g_strdup(why);
@@ -43,7 +33,7 @@ static void invalidate_device(int device, const char *why)
 
 	for (stream = host_streams; stream; stream = stream->older) {
 		if (stream->device == device && stream->capture)
-			invalidate(stream->capture, why);
+			host_capture_spoil(stream->capture, why);
 	}
 }
 
@@ -71,11 +61,11 @@ static void join(struct CUstream_st *stream, struct host_capture *capture)
 	stream->loose = false;
 }
 
-REQUIRES(host_streams_lock)
-static int begin(struct CUstream_st *stream)
+int host_capture_start(struct CUstream_st *stream)
 {
 	struct host_capture *capture;
 
+	lock_assert_held(&host_streams_lock);
 	if (stream->legacy)
 		return error_set(-EINVAL, "the legacy default stream cannot be captured");
 	if (stream->capture)
@@ -89,18 +79,6 @@ static int begin(struct CUstream_st *stream)
 	return 0;
 }
 
-int host_capture_begin(int device, struct CUstream_st *handle)
-{
-	struct CUstream_st *stream;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	ret = stream ? begin(stream) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
-}
-
 REQUIRES(host_streams_lock)
 static void check_joined(struct host_capture *capture)
 {
@@ -112,17 +90,17 @@ static void check_joined(struct host_capture *capture)
 			continue;
 		why = g_strdup_printf("stream " U64 ", on which it was begun, did not wait for stream " U64,
 				      capture->origin->id, stream->id);
-		invalidate(capture, why);
+		host_capture_spoil(capture, why);
 		g_free(why);
 	}
 }
 
-REQUIRES(host_streams_lock)
-static int end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
+int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **graph)
 {
 	struct host_capture *capture = stream->capture;
 	int ret = 0;
 
+	lock_assert_held(&host_streams_lock);
 	if (!capture || capture->origin != stream)
 		return error_set(-EINVAL, "no capture was begun on stream " U64, stream->id);
 	check_joined(capture);
@@ -134,63 +112,6 @@ static int end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
 	}
 	forget(capture);
 	return ret;
-}
-
-int host_capture_end(int device, struct CUstream_st *handle, struct vpmm_host_graph **graph)
-{
-	struct CUstream_st *stream;
-	int ret;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	ret = stream ? end(stream, graph) : -EINVAL;
-	lock_release(&host_streams_lock);
-	return ret;
-}
-
-void host_capture_invalidate(int device, struct CUstream_st *handle, const char *why)
-{
-	struct CUstream_st *stream;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	if (stream && stream->capture)
-		invalidate(stream->capture, why);
-	lock_release(&host_streams_lock);
-}
-
-bool host_capture_is_valid(int device, struct CUstream_st *handle)
-{
-	struct CUstream_st *stream;
-	bool valid;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	valid = stream && stream->capture && !stream->capture->why;
-	lock_release(&host_streams_lock);
-	return valid;
-}
-
-int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *handle)
-{
-	struct CUstream_st *stream;
-	int ret = 0;
-	guint i;
-
-	lock_acquire(&host_streams_lock);
-	stream = host_stream_resolve(device, handle);
-	if (!stream)
-		ret = -EINVAL;
-	for (i = 0; !ret && i < graph->tasks->len; i++)
-		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
-	lock_release(&host_streams_lock);
-	return ret;
-}
-
-void host_graph_destroy(struct vpmm_host_graph *graph)
-{
-	g_array_free(graph->tasks, TRUE);
-	g_free(graph);
 }
 
 int host_capture_ask(const struct CUstream_st *stream, uint64_t *id)
@@ -232,7 +153,7 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other)
 		       host_capture_refuse(stream->legacy ? stream : other, "a wait") : 0;
 	if (!capture || is_blocked(stream) || (stream->capture && stream->capture != capture) || capture->why) {
 		if (capture)
-			invalidate(capture, "a stream from outside, which cannot be captured with it, was to wait for it");
+			host_capture_spoil(capture, "a stream from outside, which cannot be captured with it, was to wait for it");
 		host_capture_refuse(stream, "a wait for what is outside of the capture");
 		return error_set(-EBUSY, "stream " U64 " cannot wait for stream " U64
 				 " while one of them is being captured, and the other is not into the same graph",
@@ -258,7 +179,7 @@ int host_capture_refuse(struct CUstream_st *stream, const char *what)
 	      g_strdup_printf("%s, on stream " U64 ", cannot be captured", what, stream->id) :
 	      g_strdup_printf("%s on the legacy default stream cannot be captured, as streams wait for that one", what);
 	if (stream->capture)
-		invalidate(stream->capture, why);
+		host_capture_spoil(stream->capture, why);
 	else
 		invalidate_device(stream->device, why);
 	error_set(-EBUSY, "%s", why);
@@ -277,7 +198,7 @@ void host_capture_leave(struct CUstream_st *stream)
 		forget(capture);
 		return;
 	}
-	invalidate(capture, "a stream that had joined it was destroyed");
+	host_capture_spoil(capture, "a stream that had joined it was destroyed");
 	stream->capture = NULL;
 	stream->loose = false;
 }

@@ -9,67 +9,48 @@
 #ifndef HOST_CAPTURE_H
 #define HOST_CAPTURE_H
 
-#include <stdbool.h>
+#include <glib.h>
 #include <stdint.h>
 
 #include "host/queue.h"
 #include "vpmm-host.h"
 
+/* What streams ask. */
+
+struct host_capture {
+	uint64_t id;
+	struct CUstream_st *origin;	/* the stream that it was begun on */
+	GArray *tasks;			/* of struct host_task */
+	char *why;			/* it is invalid; NULL: it is not */
+};
+
+struct vpmm_host_graph {
+	GArray *tasks;
+};
+
 /**
- * host_capture_begin() - begin to capture a stream
- * @device: ordinal
- * @stream: the handle; not the legacy default stream's
+ * host_capture_start() - begin to capture a stream
+ * @stream: the stream
+ *
+ * Return: 0, or -EINVAL for the legacy default stream, or one that is being captured.
+ */
+int host_capture_start(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
+ * host_capture_finish() - end the capture that was begun on a stream
+ * @stream: the stream
+ * @graph: receives the graph
  *
  * Return: 0 or -EINVAL.
  */
-int host_capture_begin(int device, struct CUstream_st *stream);
+int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **graph) REQUIRES(host_streams_lock);
 
 /**
- * host_capture_end() - end the capture that was begun on a stream
- * @device: ordinal
- * @stream: the handle
- * @graph: receives the graph
- *
- * The streams that joined the capture leave it, whether it succeeds or not.
- *
- * Return: 0, or -EINVAL if no capture was begun on it, or if the capture was invalidated.
+ * host_capture_spoil() - invalidate a capture
+ * @capture: the capture
+ * @why: the first thing that did it is what its end tells
  */
-int host_capture_end(int device, struct CUstream_st *stream, struct vpmm_host_graph **graph);
-
-/**
- * host_capture_invalidate() - invalidate the capture that a stream is under, if it is
- * @device: ordinal
- * @stream: the handle
- * @why: what did it
- */
-void host_capture_invalidate(int device, struct CUstream_st *stream, const char *why);
-
-/**
- * host_capture_is_valid() - whether the capture that a stream is under has not been invalidated
- * @device: ordinal
- * @stream: the handle
- *
- * Return: true; false also where it is under none.
- */
-bool host_capture_is_valid(int device, struct CUstream_st *stream);
-
-/**
- * host_graph_launch() - have a stream do all that a graph is made of
- * @graph: the graph
- * @device: ordinal
- * @stream: the handle
- *
- * Return: 0, -EINVAL or -EBUSY.
- */
-int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *stream);
-
-/**
- * host_graph_destroy() - destroy a graph; what was launched goes on
- * @graph: the graph
- */
-void host_graph_destroy(struct vpmm_host_graph *graph);
-
-/* What streams ask. */
+void host_capture_spoil(struct host_capture *capture, const char *why);
 
 /**
  * host_capture_ask() - which capture a stream is under

@@ -10,8 +10,16 @@
 #include "util/lock.h"
 #include "vpmm-host.h"
 
-struct backend_event;
 struct host_capture;
+
+struct backend_event {
+	unsigned int refs;
+	uint64_t records;		/* how often it was recorded; only the last counts */
+	unsigned int waits;		/* how many waits for it stand in queues, and threads that wait */
+	bool complete;
+	struct CUstream_st *stream;	/* in whose queue its marker is, while there is one */
+	struct CUstream_st *waiting;	/* streams whose head waits for it */
+};
 
 /* What a stream is told to do, at once, or, captured, at every launch of the graph. */
 struct host_task {
@@ -67,14 +75,71 @@ extern struct lock host_streams_lock;
 /* All streams, the newest first. */
 extern struct CUstream_st *host_streams GUARDED_BY(host_streams_lock);
 
+/* How many events there are. */
+extern uint64_t host_event_total GUARDED_BY(host_streams_lock);
+
+/* Whether this thread is in the function of a piece of work. */
+extern _Thread_local bool host_queue_in_work;
+
 /**
- * host_stream_resolve() - the stream that a handle stands for
+ * host_queue_new() - make a stream
  * @device: ordinal
- * @handle: the handle
  *
- * Return: the stream; NULL after error_set() of -EINVAL if it is none.
+ * Return: the stream, with one reference.
  */
-struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) REQUIRES(host_streams_lock);
+struct CUstream_st *host_queue_new(int device) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_unref() - let a stream go; it is gone once nobody has it and its queue is empty
+ * @stream: the stream
+ */
+void host_queue_unref(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_push() - append to a queue
+ * @stream: the stream
+ * @kind: what is appended
+ * @event: the event of a record or of a wait; NULL: none
+ *
+ * Where it is first in the queue, and no piece of work, host_queue_advance() is to follow.
+ *
+ * Return: the item.
+ */
+struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
+	REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_advance() - pass the markers at the head of a stream, and of those that waited for them
+ * @stream: the stream; it does not wait
+ */
+void host_queue_advance(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_run_orphans() - complete the work of streams that nobody can name, and that nothing holds up any more
+ */
+void host_queue_run_orphans(void) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_complete() - complete pieces of work
+ * @stream: the stream, which the caller has a reference to
+ * @n: how many at most
+ * @last: none behind the piece of this number
+ *
+ * Return: 0, or -EBUSY if the next piece waits for another stream.
+ */
+int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_get_on() - complete one piece of work of what holds a stream up, or wait for a thread that does
+ * @stream: the stream; its queue is not empty
+ */
+void host_queue_get_on(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
+ * host_event_drop() - let an event go; the last to do so frees it
+ * @event: the event
+ */
+void host_event_drop(struct backend_event *event) REQUIRES(host_streams_lock);
 
 /**
  * host_stream_push() - append what a stream is to do, without regard to captures

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Streams and events by their handles: every call takes the one lock of all streams. */
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "host/capture.h"
 #include "host/device.h"
 #include "host/queue.h"
 #include "host/streams.h"
 #include "util/error.h"
-
-struct backend_event {
-	unsigned int refs;
-	uint64_t records;		/* how often it was recorded; only the last counts */
-	unsigned int waits;		/* how many waits for it stand in queues, and threads that wait */
-	bool complete;
-	struct CUstream_st *stream;	/* in whose queue its marker is, while there is one */
-	struct CUstream_st *waiting;	/* streams whose head waits for it */
-};
 
 /* The per-thread streams of one thread. */
 struct own_streams {
@@ -27,55 +17,11 @@ struct own_streams {
 
 static void own_streams_free(void *data);
 
-struct lock host_streams_lock = LOCK_INIT(LOCK_HOST_STREAMS);
-struct CUstream_st *host_streams;
-static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 /* A set of the streams of host_stream_create(). */
 static GHashTable *created GUARDED_BY(host_streams_lock);
 static struct CUstream_st *defaults[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
-static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
-static uint64_t last_id GUARDED_BY(host_streams_lock);
-static uint64_t event_count GUARDED_BY(host_streams_lock);
 
 static GPrivate own_streams = G_PRIVATE_INIT(own_streams_free);
-static _Thread_local bool in_work;
-
-REQUIRES(host_streams_lock)
-static struct CUstream_st *stream_new(int device)
-{
-	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
-
-	stream->id = ++last_id;
-	stream->device = device;
-	stream->refs = 1;
-	stream->tail = &stream->head;
-	stream->older = host_streams;
-	if (host_streams)
-		host_streams->newer = stream;
-	host_streams = stream;
-	return stream;
-}
-
-REQUIRES(host_streams_lock)
-static void stream_settle(struct CUstream_st *stream)
-{
-	if (stream->refs || stream->head || stream->ready)
-		return;
-	if (stream->newer)
-		stream->newer->older = stream->older;
-	else
-		host_streams = stream->older;
-	if (stream->older)
-		stream->older->newer = stream->newer;
-	g_free(stream);
-}
-
-REQUIRES(host_streams_lock)
-static void stream_unref(struct CUstream_st *stream)
-{
-	stream->refs--;
-	stream_settle(stream);
-}
 
 REQUIRES(host_streams_lock)
 static struct CUstream_st *own_stream(int device)
@@ -87,7 +33,7 @@ static struct CUstream_st *own_stream(int device)
 		g_private_set(&own_streams, own);
 	}
 	if (!own->of_device[device])
-		own->of_device[device] = stream_new(device);
+		own->of_device[device] = host_queue_new(device);
 	return own->of_device[device];
 }
 
@@ -96,7 +42,7 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 	lock_assert_held(&host_streams_lock);
 	if (!handle || handle == VPMM_HOST_STREAM_LEGACY) {
 		if (!defaults[device]) {
-			defaults[device] = stream_new(device);
+			defaults[device] = host_queue_new(device);
 			defaults[device]->legacy = true;
 		}
 		return defaults[device];
@@ -109,173 +55,9 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 	return NULL;
 }
 
-REQUIRES(host_streams_lock)
-static void event_drop(struct backend_event *event)
-{
-	if (--event->refs)
-		return;
-	event_count--;
-	g_free(event);
-}
-
-REQUIRES(host_streams_lock)
-static struct item *push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
-{
-	struct item *item = g_new0(struct item, 1);
-
-	item->kind = kind;
-	item->event = event;
-	if (event) {
-		item->record = event->records;
-		event->waits += kind == ITEM_WAIT;
-		event->refs++;
-	}
-	*stream->tail = item;
-	stream->tail = &item->next;
-	return item;
-}
-
-REQUIRES(host_streams_lock)
-static void pop(struct CUstream_st *stream)
-{
-	struct item *item = stream->head;
-
-	stream->head = item->next;
-	if (!stream->head)
-		stream->tail = &stream->head;
-	if (item->event) {
-		item->event->waits -= item->kind == ITEM_WAIT;
-		event_drop(item->event);
-	}
-	g_free(item);
-}
-
-REQUIRES(host_streams_lock)
-static struct CUstream_st *event_finish(struct backend_event *event, struct CUstream_st *todo)
-{
-	struct CUstream_st *stream;
-
-	event->complete = true;
-	event->stream = NULL;
-	while ((stream = event->waiting)) {
-		event->waiting = stream->next;
-		stream->next = todo;
-		todo = stream;
-	}
-	return todo;
-}
-
-REQUIRES(host_streams_lock)
-static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
-{
-	struct item *item;
-
-	while ((item = stream->head) && item->kind != ITEM_WORK) {
-		if (item->kind == ITEM_CLEAR) {
-			memset(item->task.data, 0, item->task.size);
-		} else if (item->kind == ITEM_RECORD) {
-			if (item->record == item->event->records)
-				todo = event_finish(item->event, todo);
-		} else if (!item->event->complete) {
-			stream->next = item->event->waiting;
-			item->event->waiting = stream;
-			return todo;
-		}
-		pop(stream);
-	}
-	if (stream->orphan && stream->head && !stream->ready) {
-		stream->ready = true;
-		stream->next_ready = ready_orphans;
-		ready_orphans = stream;
-	}
-	stream_settle(stream);
-	return todo;
-}
-
-/* Passes the markers at the head of a stream, and of those that waited for them. Not for a stream that waits. */
-REQUIRES(host_streams_lock)
-static void advance(struct CUstream_st *stream)
-{
-	struct CUstream_st *todo = stream;
-
-	stream->next = NULL;
-	while ((stream = todo)) {
-		todo = stream->next;
-		todo = pass_markers(stream, todo);
-	}
-}
-
-void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
-{
-	bool first = !stream->head;
-
-	lock_assert_held(&host_streams_lock);
-	push(stream, task->clear ? ITEM_CLEAR : ITEM_WORK, NULL)->task = *task;
-	if (!task->clear)
-		stream->submitted++;
-	else if (first)
-		advance(stream);
-}
-
-/* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
-REQUIRES(host_streams_lock)
-static void run_head(struct CUstream_st *stream)
-{
-	struct item *item = stream->head;
-
-	if (item->task.fn) {
-		stream->running = true;
-		lock_release(&host_streams_lock);
-		in_work = true;
-		lock_as_another(item->task.fn, item->task.data);
-		in_work = false;
-		lock_acquire(&host_streams_lock);
-		stream->running = false;
-		pthread_cond_broadcast(&work_done);
-	}
-	pop(stream);
-	stream->completed++;
-	advance(stream);
-}
-
-/* Completes what nobody can name, and nothing holds up any more. */
-REQUIRES(host_streams_lock)
-static void run_orphans(void)
-{
-	struct CUstream_st *stream;
-
-	while ((stream = ready_orphans)) {
-		ready_orphans = stream->next_ready;
-		stream->ready = false;
-		stream->refs++;
-		while (!stream->running && stream->head && stream->head->kind == ITEM_WORK)
-			run_head(stream);
-		stream_unref(stream);
-	}
-}
-
-/* Completes up to @n pieces of those before the @last one. The caller has a reference. */
-REQUIRES(host_streams_lock)
-static int complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
-{
-	while (n && stream->completed < last) {
-		if (stream->running) {
-			lock_wait(&host_streams_lock, &work_done);
-		} else if (stream->head->kind == ITEM_WAIT) {
-			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
-					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
-					 stream->head->event->stream->id, stream->submitted - stream->completed);
-		} else {
-			run_head(stream);
-			n--;
-		}
-	}
-	return 0;
-}
-
 static int not_in_work(const char *call)
 {
-	return in_work ? error_set(-EBUSY, "a piece of work must not %s", call) : 0;
+	return host_queue_in_work ? error_set(-EBUSY, "a piece of work must not %s", call) : 0;
 }
 
 static void own_streams_free(void *data)
@@ -292,10 +74,10 @@ static void own_streams_free(void *data)
 		host_capture_leave(stream);
 		stream->orphan = true;
 		if (stream->head && stream->head->kind == ITEM_WORK)
-			advance(stream);
-		stream_unref(stream);
+			host_queue_advance(stream);
+		host_queue_unref(stream);
 	}
-	run_orphans();
+	host_queue_run_orphans();
 	lock_release(&host_streams_lock);
 	g_free(own);
 }
@@ -307,7 +89,7 @@ struct CUstream_st *host_stream_create(int device)
 	lock_acquire(&host_streams_lock);
 	if (!created)
 		created = g_hash_table_new(NULL, NULL);
-	stream = stream_new(device);
+	stream = host_queue_new(device);
 	g_hash_table_add(created, stream);
 	lock_release(&host_streams_lock);
 	return stream;
@@ -326,14 +108,14 @@ int host_stream_destroy(struct CUstream_st *stream)
 	}
 	stream->refs++;
 	while (!ret && stream->completed < stream->submitted)
-		ret = complete(stream, UINT64_MAX, stream->submitted);
+		ret = host_queue_complete(stream, UINT64_MAX, stream->submitted);
 	if (!ret && g_hash_table_remove(created, stream)) {
 		host_capture_leave(stream);
 		stream->orphan = true;
-		stream_unref(stream);
+		host_queue_unref(stream);
 	}
-	stream_unref(stream);
-	run_orphans();
+	host_queue_unref(stream);
+	host_queue_run_orphans();
 unlock:
 	lock_release(&host_streams_lock);
 	return ret;
@@ -425,9 +207,9 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 		goto unlock;
 	}
 	found->refs++;
-	ret = complete(found, n, found->submitted);
-	stream_unref(found);
-	run_orphans();
+	ret = host_queue_complete(found, n, found->submitted);
+	host_queue_unref(found);
+	host_queue_run_orphans();
 unlock:
 	lock_release(&host_streams_lock);
 	return ret;
@@ -452,9 +234,9 @@ static void wait_for(struct CUstream_st *stream, struct backend_event *event)
 
 	if (event->complete)
 		return;
-	push(stream, ITEM_WAIT, event);
+	host_queue_push(stream, ITEM_WAIT, event);
 	if (first)
-		advance(stream);
+		host_queue_advance(stream);
 }
 
 int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event)
@@ -482,7 +264,7 @@ struct backend_event *host_event_create(void)
 
 	event->refs = 1;
 	lock_acquire(&host_streams_lock);
-	event_count++;
+	host_event_total++;
 	lock_release(&host_streams_lock);
 	return event;
 }
@@ -492,7 +274,7 @@ void host_event_unref(struct backend_event *event)
 	if (!event)
 		return;
 	lock_acquire(&host_streams_lock);
-	event_drop(event);
+	host_event_drop(event);
 	lock_release(&host_streams_lock);
 }
 
@@ -504,9 +286,9 @@ static void record(struct CUstream_st *stream, struct backend_event *event)
 	event->records++;
 	event->complete = false;
 	event->stream = stream;
-	push(stream, ITEM_RECORD, event);
+	host_queue_push(stream, ITEM_RECORD, event);
 	if (first)
-		advance(stream);
+		host_queue_advance(stream);
 }
 
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream)
@@ -542,7 +324,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 		record(before, event);
 		wait_for(after, event);
 	}
-	event_drop(event);
+	host_event_drop(event);
 	lock_release(&host_streams_lock);
 	return MIN(ret, 0);
 }
@@ -560,18 +342,8 @@ int host_event_query(struct backend_event *event, int *complete)
 	return ret;
 }
 
-/* The stream that has to go on before another can. A wait is for what was recorded earlier, so there is no circle. */
-REQUIRES(host_streams_lock)
-static struct CUstream_st *holding_up(struct CUstream_st *stream)
-{
-	while (stream->head->kind == ITEM_WAIT)
-		stream = stream->head->event->stream;
-	return stream;
-}
-
 int host_event_sync(struct backend_event *event)
 {
-	struct CUstream_st *stream;
 	int ret = not_in_work("wait for an event");
 
 	if (ret)
@@ -583,19 +355,11 @@ int host_event_sync(struct backend_event *event)
 	}
 	event->refs++;
 	event->waits++;
-	while (!event->complete) {
-		stream = holding_up(event->stream);
-		if (stream->running) {
-			lock_wait(&host_streams_lock, &work_done);
-			continue;
-		}
-		stream->refs++;
-		run_head(stream);
-		stream_unref(stream);
-	}
+	while (!event->complete)
+		host_queue_get_on(event->stream);
 	event->waits--;
-	event_drop(event);
-	run_orphans();
+	host_event_drop(event);
+	host_queue_run_orphans();
 unlock:
 	lock_release(&host_streams_lock);
 	return ret;
@@ -619,17 +383,9 @@ int host_stream_sync_all(int device)
 	if (ret)
 		return ret;
 	lock_acquire(&host_streams_lock);
-	while ((stream = busy_stream(device))) {
-		stream = holding_up(stream);
-		if (stream->running) {
-			lock_wait(&host_streams_lock, &work_done);
-			continue;
-		}
-		stream->refs++;
-		run_head(stream);
-		stream_unref(stream);
-	}
-	run_orphans();
+	while ((stream = busy_stream(device)))
+		host_queue_get_on(stream);
+	host_queue_run_orphans();
 	lock_release(&host_streams_lock);
 	return 0;
 }
@@ -639,7 +395,7 @@ uint64_t host_event_count(void)
 	uint64_t count;
 
 	lock_acquire(&host_streams_lock);
-	count = event_count;
+	count = host_event_total;
 	lock_release(&host_streams_lock);
 	return count;
 }

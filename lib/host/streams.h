@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+#include "host/queue.h"
 #include "vpmm-host.h"
 
 struct backend_event;
@@ -190,5 +191,14 @@ int host_event_sync(struct backend_event *event);
  * Return: the number.
  */
 uint64_t host_event_count(void);
+
+/**
+ * host_stream_resolve() - the stream that a handle stands for
+ * @device: ordinal
+ * @handle: the handle
+ *
+ * Return: the stream; NULL after error_set() of -EINVAL if it is none.
+ */
+struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) REQUIRES(host_streams_lock);
 
 #endif /* HOST_STREAMS_H */

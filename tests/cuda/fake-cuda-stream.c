@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "cuda/fake-cuda-inside.h"
-#include "host/capture.h"
+#include "host/graphs.h"
 #include "host/streams.h"
 
 /* An event, and what it stands for. */

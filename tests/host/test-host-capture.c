@@ -391,7 +391,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/host/capture/ids", test_ids);
 	g_test_add_func("/host/capture/invalidated", test_invalidated);
 	g_test_add_func("/host/capture/merge", test_merge);
-	g_test_add_func("/host/capture/harmless", test_harmless);
+	g_test_add_func("/host/graphs.harmless", test_harmless);
 	g_test_add_func("/host/capture/destroyed", test_destroyed);
 	g_test_add_func("/host/capture/thread-ends", test_thread_ends);
 	g_test_add_func("/host/capture/bad", test_bad);

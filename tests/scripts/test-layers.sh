@@ -90,6 +90,12 @@ calls()
 	     }' "$work/symbols"
 }
 
+# circles: of the same lines, the files that use one another in a circle
+circles()
+{
+	awk '{ print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -113,12 +119,16 @@ fi
 verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
 verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
+verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
 verdict "an include that does is found" "$(says out "core/below.c uses calls/above.h")"
 bare "$work/planted" >"$work/out"
 verdict "one without a folder is found" "$(says out "beside.h")"
-calls "$work/planted" "$work/planted" | judge >"$work/out"
+calls "$work/planted" "$work/planted" >"$work/both"
+judge <"$work/both" >"$work/out"
 verdict "a call that does is found" "$(says out "core/below.c uses above of calls/above.c")"
+circles <"$work/both" >"$work/out"
+verdict "a circle is found" "$(says out "core/below.c")"
 echo "1..$count"

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Captures and graphs by the handles of their streams. */
+#include <errno.h>
+#include <glib.h>
+
+#include "host/capture.h"
+#include "host/graphs.h"
+#include "host/queue.h"
+#include "host/streams.h"
+
+int host_capture_begin(int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	int ret;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	ret = stream ? host_capture_start(stream) : -EINVAL;
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
+int host_capture_end(int device, struct CUstream_st *handle, struct vpmm_host_graph **graph)
+{
+	struct CUstream_st *stream;
+	int ret;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	ret = stream ? host_capture_finish(stream, graph) : -EINVAL;
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
+void host_capture_invalidate(int device, struct CUstream_st *handle, const char *why)
+{
+	struct CUstream_st *stream;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	if (stream && stream->capture)
+		host_capture_spoil(stream->capture, why);
+	lock_release(&host_streams_lock);
+}
+
+bool host_capture_is_valid(int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	bool valid;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	valid = stream && stream->capture && !stream->capture->why;
+	lock_release(&host_streams_lock);
+	return valid;
+}
+
+int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	int ret = 0;
+	guint i;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	if (!stream)
+		ret = -EINVAL;
+	for (i = 0; !ret && i < graph->tasks->len; i++)
+		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
+void host_graph_destroy(struct vpmm_host_graph *graph)
+{
+	g_array_free(graph->tasks, TRUE);
+	g_free(graph);
+}

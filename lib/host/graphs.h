@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Captures and graphs of the host backend, by the handles of their streams; see capture.h for what they are. */
+#ifndef HOST_GRAPHS_H
+#define HOST_GRAPHS_H
+
+#include <stdbool.h>
+
+#include "vpmm-host.h"
+
+/**
+ * host_capture_begin() - begin to capture a stream
+ * @device: ordinal
+ * @stream: the handle; not the legacy default stream's
+ *
+ * Return: 0 or -EINVAL.
+ */
+int host_capture_begin(int device, struct CUstream_st *stream);
+
+/**
+ * host_capture_end() - end the capture that was begun on a stream
+ * @device: ordinal
+ * @stream: the handle
+ * @graph: receives the graph
+ *
+ * The streams that joined the capture leave it, whether it succeeds or not.
+ *
+ * Return: 0, or -EINVAL if no capture was begun on it, or if the capture was invalidated.
+ */
+int host_capture_end(int device, struct CUstream_st *stream, struct vpmm_host_graph **graph);
+
+/**
+ * host_capture_invalidate() - invalidate the capture that a stream is under, if it is
+ * @device: ordinal
+ * @stream: the handle
+ * @why: what did it
+ */
+void host_capture_invalidate(int device, struct CUstream_st *stream, const char *why);
+
+/**
+ * host_capture_is_valid() - whether the capture that a stream is under has not been invalidated
+ * @device: ordinal
+ * @stream: the handle
+ *
+ * Return: true; false also where it is under none.
+ */
+bool host_capture_is_valid(int device, struct CUstream_st *stream);
+
+/**
+ * host_graph_launch() - have a stream do all that a graph is made of
+ * @graph: the graph
+ * @device: ordinal
+ * @stream: the handle
+ *
+ * Return: 0, -EINVAL or -EBUSY.
+ */
+int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *stream);
+
+/**
+ * host_graph_destroy() - destroy a graph; what was launched goes on
+ * @graph: the graph
+ */
+void host_graph_destroy(struct vpmm_host_graph *graph);
+
+#endif /* HOST_GRAPHS_H */

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The queues of streams: work, markers between pieces of work, and how both are passed. */
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "host/queue.h"
+#include "util/error.h"
+
+struct lock host_streams_lock = LOCK_INIT(LOCK_HOST_STREAMS);
+struct CUstream_st *host_streams;
+static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
+static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
+static uint64_t last_id GUARDED_BY(host_streams_lock);
+uint64_t host_event_total;
+_Thread_local bool host_queue_in_work;
+
+struct CUstream_st *host_queue_new(int device)
+{
+	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
+
+	lock_assert_held(&host_streams_lock);
+	stream->id = ++last_id;
+	stream->device = device;
+	stream->refs = 1;
+	stream->tail = &stream->head;
+	stream->older = host_streams;
+	if (host_streams)
+		host_streams->newer = stream;
+	host_streams = stream;
+	return stream;
+}
+
+REQUIRES(host_streams_lock)
+static void stream_settle(struct CUstream_st *stream)
+{
+	if (stream->refs || stream->head || stream->ready)
+		return;
+	if (stream->newer)
+		stream->newer->older = stream->older;
+	else
+		host_streams = stream->older;
+	if (stream->older)
+		stream->older->newer = stream->newer;
+	g_free(stream);
+}
+
+void host_queue_unref(struct CUstream_st *stream)
+{
+	lock_assert_held(&host_streams_lock);
+	stream->refs--;
+	stream_settle(stream);
+}
+
+void host_event_drop(struct backend_event *event)
+{
+	lock_assert_held(&host_streams_lock);
+	if (--event->refs)
+		return;
+	host_event_total--;
+	g_free(event);
+}
+
+struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, struct backend_event *event)
+{
+	struct item *item = g_new0(struct item, 1);
+
+	lock_assert_held(&host_streams_lock);
+	item->kind = kind;
+	item->event = event;
+	if (event) {
+		item->record = event->records;
+		event->waits += kind == ITEM_WAIT;
+		event->refs++;
+	}
+	*stream->tail = item;
+	stream->tail = &item->next;
+	return item;
+}
+
+REQUIRES(host_streams_lock)
+static void pop(struct CUstream_st *stream)
+{
+	struct item *item = stream->head;
+
+	stream->head = item->next;
+	if (!stream->head)
+		stream->tail = &stream->head;
+	if (item->event) {
+		item->event->waits -= item->kind == ITEM_WAIT;
+		host_event_drop(item->event);
+	}
+	g_free(item);
+}
+
+REQUIRES(host_streams_lock)
+static struct CUstream_st *event_finish(struct backend_event *event, struct CUstream_st *todo)
+{
+	struct CUstream_st *stream;
+
+	event->complete = true;
+	event->stream = NULL;
+	while ((stream = event->waiting)) {
+		event->waiting = stream->next;
+		stream->next = todo;
+		todo = stream;
+	}
+	return todo;
+}
+
+REQUIRES(host_streams_lock)
+static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
+{
+	struct item *item;
+
+	while ((item = stream->head) && item->kind != ITEM_WORK) {
+		if (item->kind == ITEM_CLEAR) {
+			memset(item->task.data, 0, item->task.size);
+		} else if (item->kind == ITEM_RECORD) {
+			if (item->record == item->event->records)
+				todo = event_finish(item->event, todo);
+		} else if (!item->event->complete) {
+			stream->next = item->event->waiting;
+			item->event->waiting = stream;
+			return todo;
+		}
+		pop(stream);
+	}
+	if (stream->orphan && stream->head && !stream->ready) {
+		stream->ready = true;
+		stream->next_ready = ready_orphans;
+		ready_orphans = stream;
+	}
+	stream_settle(stream);
+	return todo;
+}
+
+/* Passes the markers at the head of a stream, and of those that waited for them. Not for a stream that waits. */
+void host_queue_advance(struct CUstream_st *stream)
+{
+	struct CUstream_st *todo = stream;
+
+	lock_assert_held(&host_streams_lock);
+	stream->next = NULL;
+	while ((stream = todo)) {
+		todo = stream->next;
+		todo = pass_markers(stream, todo);
+	}
+}
+
+void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
+{
+	bool first = !stream->head;
+
+	lock_assert_held(&host_streams_lock);
+	host_queue_push(stream, task->clear ? ITEM_CLEAR : ITEM_WORK, NULL)->task = *task;
+	if (!task->clear)
+		stream->submitted++;
+	else if (first)
+		host_queue_advance(stream);
+}
+
+/* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
+REQUIRES(host_streams_lock)
+static void run_head(struct CUstream_st *stream)
+{
+	struct item *item = stream->head;
+
+	if (item->task.fn) {
+		stream->running = true;
+		lock_release(&host_streams_lock);
+		host_queue_in_work = true;
+		lock_as_another(item->task.fn, item->task.data);
+		host_queue_in_work = false;
+		lock_acquire(&host_streams_lock);
+		stream->running = false;
+		pthread_cond_broadcast(&work_done);
+	}
+	pop(stream);
+	stream->completed++;
+	host_queue_advance(stream);
+}
+
+/* Completes what nobody can name, and nothing holds up any more. */
+void host_queue_run_orphans(void)
+{
+	struct CUstream_st *stream;
+
+	lock_assert_held(&host_streams_lock);
+	while ((stream = ready_orphans)) {
+		ready_orphans = stream->next_ready;
+		stream->ready = false;
+		stream->refs++;
+		while (!stream->running && stream->head && stream->head->kind == ITEM_WORK)
+			run_head(stream);
+		host_queue_unref(stream);
+	}
+}
+
+/* Completes up to @n pieces of those before the @last one. The caller has a reference. */
+int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
+{
+	lock_assert_held(&host_streams_lock);
+	while (n && stream->completed < last) {
+		if (stream->running) {
+			lock_wait(&host_streams_lock, &work_done);
+		} else if (stream->head->kind == ITEM_WAIT) {
+			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
+					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
+					 stream->head->event->stream->id, stream->submitted - stream->completed);
+		} else {
+			run_head(stream);
+			n--;
+		}
+	}
+	return 0;
+}
+
+/* The stream that has to go on before another can. A wait is for what was recorded earlier, so there is no circle. */
+REQUIRES(host_streams_lock)
+static struct CUstream_st *holding_up(struct CUstream_st *stream)
+{
+	while (stream->head->kind == ITEM_WAIT)
+		stream = stream->head->event->stream;
+	return stream;
+}
+
+void host_queue_get_on(struct CUstream_st *stream)
+{
+	lock_assert_held(&host_streams_lock);
+	stream = holding_up(stream);
+	if (stream->running) {
+		lock_wait(&host_streams_lock, &work_done);
+		return;
+	}
+	stream->refs++;
+	run_head(stream);
+	host_queue_unref(stream);
+}
