@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The indices of a region map, and what is in them. */
+#include "core/region-index.h"
+#include "core/region.h"
+#include "util/address.h"
+
+int region_compare_size(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static int compare_addr(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static void free_set_init(struct free_set *set)
+{
+	set->by_size = g_tree_new(region_compare_size);
+	g_queue_init(&set->by_age);
+}
+
+static void free_set_delete(gpointer data)
+{
+	struct free_set *set = data;
+
+	g_tree_destroy(set->by_size);
+	g_free(set);
+}
+
+void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps)
+{
+	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps };
+	map->chunks = g_ptr_array_new();
+	map->by_addr = g_tree_new(compare_addr);
+	map->mallocs = address_table_new(NULL);
+	map->unmapped = g_tree_new(region_compare_size);
+	map->passed = g_tree_new(region_compare_size);
+	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
+	free_set_init(&map->unused);
+}
+
+struct free_set *region_set_of(struct region_map *map, struct region *region)
+{
+	struct stream *stream = region->stream;
+
+	if (!stream)
+		return &map->unused;
+	if (!stream->free[map->set]) {
+		stream->free[map->set] = g_new(struct free_set, 1);
+		free_set_init(stream->free[map->set]);
+		g_ptr_array_add(map->sets, stream->free[map->set]);
+	}
+	return stream->free[map->set];
+}
+
+void region_set_stream(struct region *region, struct stream *stream)
+{
+	if (stream)
+		stream->refs++;
+	if (region->stream)
+		region->stream->refs--;
+	region->stream = stream;
+}
+
+void region_guard(struct region *region, struct event *event)
+{
+	region->event = event_ref(event);
+	if (event)
+		event_guard(event, &region->guarded);
+}
+
+void region_unguard(struct region *region)
+{
+	struct event *event = region->event;
+
+	if (event)
+		event_unguard(event, &region->guarded);
+	region->event = NULL;
+	event_unref(event);
+}
+
+/*
+ * Every region is in the indices of its kind and counted, or in none between region_unindex() and region_index(); what
+ * the indices go by changes only there. The lists by age are apart: they do not mind when a region changes its size.
+ */
+void region_index(struct region_map *map, struct region *region)
+{
+	switch (region->kind) {
+	case REGION_UNMAPPED:
+		g_tree_insert(map->unmapped, region, region);
+		break;
+	case REGION_MALLOC:
+		g_hash_table_insert(map->mallocs, &region->addr, region);
+		break;
+	case REGION_FREE:
+		g_tree_insert(region_set_of(map, region)->by_size, region, region);
+		gaps_add(&map->gaps, region->size);
+		if (!map->keeps && region->stream && !event_pending(region->event))
+			g_tree_insert(map->passed, region, region);
+		break;
+	case REGION_ZOMBIE:
+		if (event_pending(region->event))
+			region->stream->zombies++;
+		else if (!map->keeps || region->stray)
+			g_queue_push_tail_link(&map->dead, &region->guarded);
+		break;
+	case REGION_KINDS:
+		break;
+	}
+	map->bytes[region->kind] += region->size;
+}
+
+void region_unindex(struct region_map *map, struct region *region)
+{
+	switch (region->kind) {
+	case REGION_UNMAPPED:
+		g_tree_remove(map->unmapped, region);
+		break;
+	case REGION_MALLOC:
+		g_hash_table_remove(map->mallocs, &region->addr);
+		break;
+	case REGION_FREE:
+		g_tree_remove(region_set_of(map, region)->by_size, region);
+		gaps_remove(&map->gaps, region->size);
+		if (!map->keeps && region->stream && !event_pending(region->event))
+			g_tree_remove(map->passed, region);
+		break;
+	case REGION_ZOMBIE:
+		if (event_pending(region->event))
+			region->stream->zombies--;
+		else if (!map->keeps || region->stray)
+			g_queue_unlink(&map->dead, &region->guarded);
+		break;
+	case REGION_KINDS:
+		break;
+	}
+	map->bytes[region->kind] -= region->size;
+}
+
+void region_enlist(struct region_map *map, struct region *region, struct region *older)
+{
+	GQueue *set = &region_set_of(map, region)->by_age;
+
+	g_queue_insert_after_link(set, older ? &older->set_age : set->tail, &region->set_age);
+	g_queue_insert_after_link(&map->by_age, older ? &older->map_age : map->by_age.tail, &region->map_age);
+}
+
+void region_delist(struct region_map *map, struct region *region)
+{
+	g_queue_unlink(&region_set_of(map, region)->by_age, &region->set_age);
+	g_queue_unlink(&map->by_age, &region->map_age);
+}
+
+/* What is allocated is found by where it starts; all else by whatever address lies in it. */
+static void region_enter(struct region_map *map, struct region *region)
+{
+	g_tree_insert(map->by_addr, region, region);
+}
+
+static void region_exit(struct region_map *map, struct region *region)
+{
+	g_tree_remove(map->by_addr, region);
+	if (map->last == region)
+		map->last = NULL;
+}
+
+void region_become(struct region_map *map, struct region *region, enum region_kind kind)
+{
+	if (region->kind == REGION_MALLOC && kind != REGION_MALLOC)
+		region_enter(map, region);
+	else if (region->kind != REGION_MALLOC && kind == REGION_MALLOC)
+		region_exit(map, region);
+	region->kind = kind;
+}
+
+struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
+			  size_t size)
+{
+	struct region *region = g_new(struct region, 1);
+
+	*region = (struct region){
+		.addr = addr,
+		.size = size,
+		.kind = kind,
+		.chunk = chunk,
+		.guarded.data = region,
+		.set_age.data = region,
+		.map_age.data = region,
+	};
+	if (kind != REGION_MALLOC)
+		region_enter(map, region);
+	map->count++;
+	return region;
+}
+
+void region_delete(struct region_map *map, struct region *region)
+{
+	if (region->kind != REGION_MALLOC)
+		region_exit(map, region);
+	region_unguard(region);
+	region_set_stream(region, NULL);
+	map->count--;
+	g_free(region);
+}
+
+static int compare_chunks(gconstpointer a, gconstpointer b)
+{
+	const struct chunk *x = *(const struct chunk *const *)a, *y = *(const struct chunk *const *)b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size)
+{
+	struct chunk *chunk = g_new0(struct chunk, 1);
+
+	chunk->addr = addr;
+	chunk->size = size;
+	chunk->map = map;
+	chunk->first = region_new(map, chunk, REGION_UNMAPPED, addr, size);
+	region_index(map, chunk->first);
+	g_ptr_array_add(map->chunks, chunk);
+	g_ptr_array_sort(map->chunks, compare_chunks);
+	return chunk->first;
+}
+
+void region_remove_chunk(struct region_map *map, struct chunk *chunk)
+{
+	region_unindex(map, chunk->first);
+	region_delete(map, chunk->first);
+	g_ptr_array_remove(map->chunks, chunk);
+	g_free(chunk);
+}
+
+void region_forget(struct region_map *map, struct stream *stream)
+{
+	if (stream->free[map->set])
+		g_ptr_array_remove_fast(map->sets, stream->free[map->set]);
+	stream->free[map->set] = NULL;
+}
+
+void region_map_clear(struct region_map *map)
+{
+	for (guint i = 0; i < map->chunks->len; i++) {
+		struct chunk *chunk = map->chunks->pdata[i];
+		struct region *region, *next;
+
+		for (region = chunk->first; region; region = next) {
+			next = region->next;
+			region_unindex(map, region);
+			region_unguard(region);
+			region_set_stream(region, NULL);
+			g_free(region);
+		}
+		g_free(chunk);
+	}
+	g_ptr_array_free(map->chunks, TRUE);
+	g_hash_table_destroy(map->mallocs);
+	g_tree_destroy(map->by_addr);
+	g_tree_destroy(map->unmapped);
+	g_tree_destroy(map->passed);
+	g_tree_destroy(map->unused.by_size);
+	g_ptr_array_free(map->sets, TRUE);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Streams and events of a CUDA device. */
+#include <errno.h>
+#include <glib.h>
+
+#include "cuda/device.h"
+#include "util/error.h"
+
+/*
+ * An event that is recorded on a stream under capture belongs to the graph: to query it later fails, and invalidates
+ * the capture. Everything that is done with a stream begins by asking for its id, so it ends here, before the driver
+ * is asked for the id: it does not tell that of such a stream.
+ */
+int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
+{
+	drv_capture_status status;
+	drv_result result;
+	drv_u64 got;
+
+	(void)be;
+	result = drv.cuStreamIsCapturing(stream, &status);
+	if (result)
+		return cuda_fail(result, "", "cuStreamIsCapturing of stream %p", (void *)stream);
+	if (status != DRV_STREAM_CAPTURE_STATUS_NONE)
+		return error_set(-EBUSY, "stream %p is being captured into a graph", (void *)stream);
+	result = drv.cuStreamGetId(stream, &got);
+	if (result)
+		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
+	*id = got;
+	return 0;
+}
+
+/* The driver promises no id for a capture that was invalidated; one that it tells all the same is right. */
+int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
+{
+	drv_capture_status status;
+	drv_result result;
+	uint64_t got = 0;
+
+	(void)be;
+	result = drv.cuStreamGetCaptureInfo(stream, &status, &got, NULL, NULL, NULL);
+	if (result)
+		return cuda_fail(result, "", "cuStreamGetCaptureInfo of stream %p", (void *)stream);
+	if (status == DRV_STREAM_CAPTURE_STATUS_NONE)
+		got = 0;
+	else if (!got)
+		return error_set(-EBUSY, "stream %p is under a capture that was invalidated", (void *)stream);
+	*id = got;
+	return 0;
+}
+
+/* A struct backend_event is the driver's own event under another name. */
+static drv_event event_of(struct backend_event *event)
+{
+	return (drv_event)event;
+}
+
+int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuStreamWaitEvent(stream, event_of(event), 0);
+	return result ? cuda_fail(result, "", "cuStreamWaitEvent on stream %p", (void *)stream) : 0;
+}
+
+/*
+ * An event that was recorded before can be recorded again, whoever still waits for the first time on the device: that
+ * costs less than a new one. The last one that was let go is the first to be had, as its memory is the nearest.
+ */
+int cuda_event_create(struct backend *be, struct backend_event **event)
+{
+	struct cuda *cuda = cuda_of(be);
+	drv_event got = NULL;
+	drv_result result;
+	int err;
+
+	lock_acquire(&cuda->lock);
+	if (cuda->spare->len)
+		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
+	lock_release(&cuda->lock);
+	if (!got) {
+		/* It is of the current context, which is the program's where a cache marks a free without an enter. */
+		err = cuda_enter(be);
+		if (err)
+			return err;
+		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
+		cuda_leave(be);
+		if (result)
+			return cuda_fail(result, "", "cuEventCreate");
+	}
+	*event = (struct backend_event *)got;
+	return 0;
+}
+
+void cuda_event_destroy(struct backend *be, struct backend_event *event)
+{
+	struct cuda *cuda = cuda_of(be);
+
+	lock_acquire(&cuda->lock);
+	g_ptr_array_add(cuda->spare, event_of(event));
+	lock_release(&cuda->lock);
+}
+
+int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuEventRecord(event_of(event), stream);
+	return result ? cuda_fail(result, "", "cuEventRecord on stream %p", (void *)stream) : 0;
+}
+
+int cuda_event_query(struct backend *be, struct backend_event *event, int *complete)
+{
+	drv_result result;
+
+	(void)be;
+	cuda_relax();
+	result = drv.cuEventQuery(event_of(event));
+	if (result && result != DRV_ERROR_NOT_READY)
+		return cuda_fail(result, "", "cuEventQuery");
+	*complete = !result;
+	return 0;
+}
+
+int cuda_event_sync(struct backend *be, struct backend_event *event)
+{
+	drv_result result;
+
+	(void)be;
+	cuda_relax();
+	result = drv.cuEventSynchronize(event_of(event));
+	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
+}
+
+/* As small as it gets. */
+#define HOST_BYTES 4096
+
+/*
+ * To give pinned memory back waits for all that any stream of the context is at, and lets captures go on, which
+ * cuCtxSynchronize() invalidates. Nor does it take memory of the device, of which there may be none when this is called.
+ */
+int cuda_sync(struct backend *be)
+{
+	drv_result result;
+	void *host;
+
+	(void)be;
+	cuda_relax();
+	result = drv.cuMemAllocHost(&host, HOST_BYTES);
+	if (result)
+		return cuda_fail(result, "", "cuMemAllocHost of %d bytes", HOST_BYTES);
+	result = drv.cuMemFreeHost(host);
+	if (!result)
+		return 0;
+	/* It may report what was earlier, and then there is no other way to get rid of it. */
+	drv.cuMemFreeHost(host);
+	return cuda_fail(result, "", "cuMemFreeHost");
+}
+
+int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuMemsetD8Async(va, 0, size, stream);
+	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" G_GINT64_MODIFIER "x", size, va) : 0;
+}
