@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Which backend is taken: the one that was named, or a GPU where there is one. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Allocations and frees of a stream under capture, and the end of a graph. */
 #include <errno.h>
 #include <inttypes.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_pool_check(): walks all regions and extents, and holds every index and sum against them. */
 #include <errno.h>
 #include <inttypes.h>
 

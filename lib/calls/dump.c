@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_pool_dump(): the statistics and every region, in the notation of vpmm(7). */
 #include <inttypes.h>
 
 #include "calls/dump.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The text of -ENOMEM: what ran out, who has it, and what would help. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_stream_retire(): marks all that a stream has done, and forgets the stream if it can. */
 #include "calls/enter.h"
 #include "calls/pool.h"
 #include "calls/retire.h"

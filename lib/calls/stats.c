@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_pool_stats() and vpmm_pool_info(). */
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"

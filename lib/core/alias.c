@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Extents at several addresses: where each byte is free, and the unmapping of addresses that nobody uses any more. */
 #include "core/alias.h"
 #include "core/core.h"
 #include "core/wait-set.h"

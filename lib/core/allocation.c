@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The bookkeeping that begins and ends every allocation, on the slow path. */
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"

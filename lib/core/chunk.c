@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Reserves address space and gives it back. */
 #include <errno.h>
 
 #include "core/chunk.h"

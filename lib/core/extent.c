@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The calls that create, map, unmap and release device memory, each undone if a later one fails. */
 #include <errno.h>
 
 #include "backend/backend.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* A histogram of the sizes of free regions. */
 #include "core/gaps.h"
 
 static unsigned int class_of(size_t size)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Decisions by a hash of the state: a log in the order in which they were made, and a table into it. */
 #include <glib.h>
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Collects the latest event of each other stream, and waits for them, on the device or on the host. */
 #include "core/region.h"
 #include "core/stream.h"
 #include "core/wait-set.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Opens libcuda.so.1 and explains its errors. */
 #include <errno.h>
 #include <glib.h>
 #include <stdarg.h>

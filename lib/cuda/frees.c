@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Shows the driver which small frees are complete. */
 #include "cuda/driver.h"
 #include "cuda/frees.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls of vpmm-host.h. */
 #include <errno.h>
 
 #include "host/device.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The operations of the host backend: they check what a driver demands, and call the files beside. */
 #include <errno.h>
 #include <glib.h>
 #include <stdatomic.h>

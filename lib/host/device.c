@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Host devices: how many, which one is a thread's, and the memfd that is the memory of each. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

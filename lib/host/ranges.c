@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Free ranges in two trees, by address and by size. */
 #include <glib.h>
 
 #include "host/ranges.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Segments and blocks of the stream-ordered allocator. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

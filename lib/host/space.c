@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Reservations, handles and mappings: address space of the process, and parts of the memfd of a device. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

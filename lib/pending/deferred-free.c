@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Frees that wait for streams and graphs: how they begin, what ends them, and their check. */
 #include <errno.h>
 #include <inttypes.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The table of graphs. */
 #include "pending/graph.h"
 #include "pending/pending.h"
 #include "util/address.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The tables of who uses what. */
 #include <errno.h>
 
 #include "pending/graph.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Weighs the free regions that a request fits into. */
 #include "core/core.h"
 #include "policy/fit.h"
 #include "policy/tuning.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Plans a block: which free memory goes into it, how much is created, and in which sizes. */
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "policy/budget.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Carries a plan out: waits, creates, maps, and undoes all of it where a call fails. */
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Harvests free pages into one block, as the specification has it. */
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"

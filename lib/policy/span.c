@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Pages for small requests: how many there are, and where they come from. */
 #include <errno.h>
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Bytes in words. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* The sentence of each thread's last error. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Collects what a pool says, and delivers it in order. */
 #include <stdarg.h>
 #include <stdio.h>
 

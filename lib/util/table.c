@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+/* Open addressing with linear probing; a table grows when it is half full. */
 #include <glib.h>
 
 #include "util/table.h"
