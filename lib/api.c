@@ -27,10 +27,10 @@
 #define DEFAULT_POOLS 64
 
 static struct {
-	pthread_mutex_t lock;
+	struct lock lock;
 	const struct backend_ops *ops;			/* NULL before the first */
 	struct vpmm_pool *pools[DEFAULT_POOLS];		/* once set, never changed */
-} defaults = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 
 /* Pools that were made, and calls that are making one. */
 static gint pools;
@@ -76,11 +76,12 @@ static int pool_enter(struct vpmm_pool *pool)
  * Under the lock there are cancellation points: calls of the kernel that the host backend makes, and whatever a driver
  * does. The thread must not end there.
  */
+static void pool_lock(struct vpmm_pool *pool) ACQUIRE(pool->core.lock);
 static void pool_lock(struct vpmm_pool *pool)
 {
 	int cancel = cancel_hold();
 
-	pthread_mutex_lock(&pool->core.lock);
+	lock_acquire(&pool->core.lock);
 	pool->cancel = cancel;
 }
 
@@ -88,13 +89,14 @@ static void pool_lock(struct vpmm_pool *pool)
  * What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. The
  * thread can be cancelled only after that, as nobody else would free what is said, nor what a malloc has got.
  */
+static int pool_part(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
 static int pool_part(struct vpmm_pool *pool, int err)
 {
 	int cancel = pool->cancel;
 	GList *messages;
 
 	messages = log_take(&pool->core.log);
-	pthread_mutex_unlock(&pool->core.lock);
+	lock_release(&pool->core.lock);
 	pool->core.backend->ops->leave(pool->core.backend);
 	if (G_UNLIKELY(messages))
 		log_deliver(&pool->core.log, messages);
@@ -105,6 +107,7 @@ static int pool_part(struct vpmm_pool *pool, int err)
 }
 
 /* The same at the end of a call, which is said to have failed. */
+static int pool_leave(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
 static int pool_leave(struct vpmm_pool *pool, int err)
 {
 	if (err)
@@ -118,10 +121,10 @@ static int pool_fail(struct vpmm_pool *pool, int err)
 	int cancel = cancel_hold();
 	GList *messages;
 
-	pthread_mutex_lock(&pool->core.lock);
+	lock_acquire(&pool->core.lock);
 	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	messages = log_take(&pool->core.log);
-	pthread_mutex_unlock(&pool->core.lock);
+	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);
 	errno = -err;
@@ -192,10 +195,10 @@ static void announce_end(struct vpmm_pool *pool)
 	GList *messages;
 
 	pool->going = true;
-	pthread_mutex_lock(&pool->core.lock);
+	lock_acquire(&pool->core.lock);
 	pool_announce_end(pool);
 	messages = log_take(&pool->core.log);
-	pthread_mutex_unlock(&pool->core.lock);
+	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 }
 
@@ -226,7 +229,7 @@ static int default_create(struct vpmm_pool **pool, const char *call)
 	struct vpmm_pool *made;
 
 	begin_making();
-	pthread_mutex_lock(&defaults.lock);
+	lock_acquire(&defaults.lock);
 	/* Another thread may have been here first; its device need not be this thread's. */
 	if (defaults.ops) {
 		int device;
@@ -262,7 +265,7 @@ err_destroy:
 	vpmm_pool_destroy(made);
 	error_restore(&kept);
 out:
-	pthread_mutex_unlock(&defaults.lock);
+	lock_release(&defaults.lock);
 	/* One that was made counts by itself. */
 	end_making();
 	cancel_release(cancel);
@@ -306,6 +309,7 @@ static int call_enter(struct vpmm_pool **pool, const char *call)
 }
 
 /* Every other call on a pool stands between these two. */
+static int call_begin(struct vpmm_pool **pool, const char *call) TRY_ACQUIRE(0, (*pool)->core.lock);
 static int call_begin(struct vpmm_pool **pool, const char *call)
 {
 	int err;
@@ -316,6 +320,7 @@ static int call_begin(struct vpmm_pool **pool, const char *call)
 	return err;
 }
 
+static int call_end(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->core.lock);
 static int call_end(struct vpmm_pool *pool, const char *call, int err)
 {
 	if (err)
@@ -525,7 +530,9 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	int err;
 
 	err = call_begin(&pool, "vpmm_stream_retire");
-	return err ? err : call_end(pool, "vpmm_stream_retire", retire_stream(pool, stream));
+	if (err)
+		return err;
+	return call_end(pool, "vpmm_stream_retire", retire_stream(pool, stream));
 }
 
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)
@@ -549,7 +556,9 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 	int err;
 
 	err = call_begin(&pool, "vpmm_graph_retire");
-	return err ? err : call_end(pool, "vpmm_graph_retire", capture_retire(pool, id, stream));
+	if (err)
+		return err;
+	return call_end(pool, "vpmm_graph_retire", capture_retire(pool, id, stream));
 }
 
 /* What a call does first that returns a structure. Says which call it was. */
@@ -567,8 +576,9 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	int err;
 
 	err = check_room("vpmm_pool_stats", &sized_stats, "stats", stats);
-	if (!err)
-		err = call_begin(&pool, "vpmm_pool_stats");
+	if (err)
+		return err;
+	err = call_begin(&pool, "vpmm_pool_stats");
 	if (err)
 		return err;
 	err = stats_get(pool, &known);
@@ -583,8 +593,9 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 	int err;
 
 	err = check_room("vpmm_pool_info", &sized_info, "info", info);
-	if (!err)
-		err = call_begin(&pool, "vpmm_pool_info");
+	if (err)
+		return err;
+	err = call_begin(&pool, "vpmm_pool_info");
 	if (err)
 		return err;
 	err = stats_get_info(pool, &known);
@@ -613,8 +624,9 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 	int err;
 
 	err = check_room("vpmm_pool_query", &sized_forecast, "forecast", forecast);
-	if (!err)
-		err = call_begin(&pool, "vpmm_pool_query");
+	if (err)
+		return err;
+	err = call_begin(&pool, "vpmm_pool_query");
 	if (err)
 		return err;
 	err = query_pool(pool, size, stream, &known);
@@ -670,7 +682,9 @@ int vpmm_pool_check(struct vpmm_pool *pool)
 	int err;
 
 	err = call_begin(&pool, "vpmm_pool_check");
-	return err ? err : call_end(pool, "vpmm_pool_check", check_pool(pool));
+	if (err)
+		return err;
+	return call_end(pool, "vpmm_pool_check", check_pool(pool));
 }
 
 int vpmm_opts_from_env(struct vpmm_opts *opts)

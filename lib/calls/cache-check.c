@@ -141,9 +141,9 @@ int cache_check(struct vpmm_pool *pool)
 	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		err = check_cache(pool, cache);
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	return err;
 }

@@ -125,6 +125,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	uint64_t id;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = capture_id(pool, handle, &id);
 	if (err)
 		return err;
@@ -156,6 +157,7 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	uint64_t id;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = capture_id(pool, handle, &id);
 	if (err)
 		return err;
@@ -180,6 +182,7 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 	struct stream *stream;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err)
 		return err;

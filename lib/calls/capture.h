@@ -28,7 +28,7 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 
 /**
  * capture_malloc() - allocate for a graph
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
  * @handle: the stream, under capture
@@ -39,7 +39,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 
 /**
  * capture_free() - free in a graph
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @region: the region, taken by cache_take(); NULL: it is @small
  * @small: what the driver's allocator has served
  * @handle: the stream, under capture
@@ -50,7 +50,7 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 
 /**
  * capture_retire() - a graph is gone
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @id: the id of its capture
  * @handle: a stream behind its last launch
  *

@@ -383,6 +383,7 @@ int check_pool(struct vpmm_pool *pool)
 	struct census census = { .core = core };
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	census.extents = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	err = check_map(&census, &core->regions, core->piece);
 	if (!err)

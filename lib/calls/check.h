@@ -7,7 +7,7 @@ struct vpmm_pool;
 
 /**
  * check_pool() - walk all regions and hold them against the indices and the sums
- * @pool: the pool; its lock is held
+ * @pool: the pool
  *
  * Return: 0, or -EUCLEAN.
  */

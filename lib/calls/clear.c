@@ -80,6 +80,7 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 	struct region *region = live_find(&pool->core, addr);
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	if (!region)
 		return scrub_small(pool, addr, handle);
 	if (pool->core.settings.scrub == VPMM_SCRUB_STREAM && owner_take(&pool->core, region, stream))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Clearing memory before it is handed out: all of it, or what the stream has not itself had last, see pending/owner.h.
- * All of it is under the lock of the pool, unless it says otherwise.
  *
  * A clear is work of the library, which the program knows nothing of, so the program need not come after it: any stream
  * may free what nobody has used. The pool therefore marks each clear, and whoever has the memory next comes after it.

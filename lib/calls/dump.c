@@ -101,6 +101,7 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	GString *out;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	if (pool->core.settings.cache)
 		dump_prepare(pool);
 	err = stats_get(pool, &stats);

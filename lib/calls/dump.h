@@ -10,7 +10,7 @@ struct vpmm_pool;
 
 /**
  * dump_pool() - the statistics and every region of every chunk
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @text: receives the dump
  *
  * Writing it is for a caller who holds no lock: that may take for ever.

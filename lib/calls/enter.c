@@ -11,6 +11,7 @@
 
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
+	lock_assert_held(&pool->core.lock);
 	idle_forget_streams(&pool->pending, stream);
 	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
 		hold_hear(&pool->pending, stream, handle);

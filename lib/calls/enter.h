@@ -9,7 +9,7 @@ struct vpmm_pool;
 
 /**
  * enter_stream() - a stream has called, and the maps are about to change
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @stream: the stream
  * @handle: a handle of it
  *

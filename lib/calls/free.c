@@ -86,6 +86,7 @@ bool pool_knows(struct vpmm_pool *pool, uint64_t addr)
 {
 	const struct region *region = live_find(&pool->core, addr);
 
+	lock_assert_held(&pool->core.lock);
 	return region ? !cache_holds(region) : small_find(&pool->core, addr) != NULL;
 }
 
@@ -97,6 +98,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	struct stream *stream;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	if ((!region && !small) || (region && !cache_take(region)))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	err = stream_get(&pool->core.streams, handle, &stream);
@@ -135,6 +137,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	uint64_t id, graph = 0;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	if ((!region && !small_find(&pool->core, addr)) || (region && cache_holds(region)))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	err = be->ops->stream_id(be, handle, &id);

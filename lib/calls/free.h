@@ -11,14 +11,14 @@ struct vpmm_pool;
 
 /**
  * pool_knows() - whether an address is allocated
- * @pool: the pool; its lock is held
+ * @pool: the pool
  * @addr: the address
  */
 bool pool_knows(struct vpmm_pool *pool, uint64_t addr);
 
 /**
  * pool_free() - free
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @addr: the address
  * @handle: the stream
  *
@@ -28,7 +28,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 
 /**
  * pool_use() - a stream, or the graph that it is being captured into, uses an allocation
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @addr: the allocation
  * @handle: the stream
  *

@@ -20,6 +20,7 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	size_t bytes;
 	int err = 0;
 
+	lock_assert_held(&pool->core.lock);
 	if (id != CACHE_NOBODY)
 		stream = stream_meet(&pool->core.streams, id, handle);
 	else

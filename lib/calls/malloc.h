@@ -11,7 +11,7 @@ struct vpmm_pool;
 
 /**
  * pool_malloc() - allocate
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
  * @handle: the stream

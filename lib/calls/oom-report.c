@@ -155,6 +155,7 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 	struct cache_sums cached;
 	uint64_t live, others;
 
+	lock_assert_held(&pool->core.lock);
 	cache_sum(&pool->core, &cached);
 	live = core_live(&pool->core) - cached.bytes;
 	g_string_append_printf(text, "; the pool has %s live and %s free", amount(live).text,

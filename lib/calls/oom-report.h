@@ -10,7 +10,7 @@ struct vpmm_pool;
 
 /**
  * explain_exhausted() - say what the pool has, who has the rest, and what could be had
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @size: bytes that were wanted
  * @handle: the stream
  *

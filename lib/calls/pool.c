@@ -70,8 +70,10 @@ static int populate(struct core *core)
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)
 {
+	lock_acquire(&pool->core.lock);
 	core_unmap(&pool->core);
 	pending_clear(&pool->pending);
+	lock_release(&pool->core.lock);
 	core_clear(&pool->core);
 }
 
@@ -94,7 +96,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	core_init(&made->core, backend, &info, &fitting);
 	pending_init(&made->pending, &made->core);
 	policy_init(&made->core, &made->packed, &info);
+	lock_acquire(&made->core.lock);
 	err = populate(&made->core);
+	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;
 	log_add(&made->core.log, VPMM_LOG_INFO, "pool created on %s device %d, %s, with pages of %zu bytes", info.name,
@@ -128,6 +132,7 @@ void pool_delete(struct vpmm_pool *pool)
 	GHashTableIter iter;
 	gpointer small;
 
+	lock_acquire(&pool->core.lock);
 	pool_drain(pool);
 	g_hash_table_iter_init(&iter, pool->core.small);
 	while (g_hash_table_iter_next(&iter, NULL, &small)) {
@@ -136,6 +141,7 @@ void pool_delete(struct vpmm_pool *pool)
 		if (be->ops->small_free(be, addr, NULL))
 			be->ops->small_free(be, addr, NULL);
 	}
+	lock_release(&pool->core.lock);
 	log_finish(&pool->core.log);
 	pool_give_back(pool);
 	g_free(pool);
@@ -145,6 +151,7 @@ void pool_announce_end(struct vpmm_pool *pool)
 {
 	struct cache_sums cached;
 
+	lock_assert_held(&pool->core.lock);
 	cache_sum(&pool->core, &cached);
 	log_add(&pool->core.log, VPMM_LOG_INFO, "pool destroyed after %" G_GUINT64_FORMAT " allocations",
 		pool->core.counts.mallocs + cached.mallocs);

@@ -38,7 +38,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 
 /**
  * pool_announce_end() - say that the pool is destroyed, while it still answers
- * @pool: the pool; its lock is held
+ * @pool: the pool
  */
 void pool_announce_end(struct vpmm_pool *pool);
 

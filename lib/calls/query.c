@@ -11,6 +11,7 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
 	uint64_t page = pool->core.settings.page_size;
 	uint64_t largest = pool->core.policy->largest(&pool->core, stream, room);
 
+	lock_assert_held(&pool->core.lock);
 	/* What is below a page the driver's allocator can have of the rest. */
 	if (pool->core.settings.small == VPMM_SMALL_DRIVER && largest < page)
 		return MIN(room, page - 1);
@@ -42,6 +43,7 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
 	uint64_t room;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	*forecast = (struct vpmm_forecast){ .size = forecast->size };
 	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err)

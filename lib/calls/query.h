@@ -13,7 +13,7 @@ struct vpmm_pool;
 
 /**
  * query_pool() - whether a request could be served, and at what price
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @size: bytes
  * @handle: the stream
  * @forecast: receives all but its size
@@ -24,7 +24,7 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
 
 /**
  * query_largest() - the largest request that could be served
- * @pool: the pool; its lock is held
+ * @pool: the pool
  * @stream: the stream that it would be for
  * @room: bytes that could be created
  *

@@ -15,6 +15,7 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	struct stream *stream;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err)
 		return err;
@@ -25,10 +26,10 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	err = use_retire_stream(&pool->pending, stream, handle);
 	if (err)
 		return err;
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	if (cache->unmarked)
 		err = cache_mark(cache, handle);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	if (err)
 		return err;
 	cache_flush(&pool->core, stream, handle, 0);

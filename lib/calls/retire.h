@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that go. All of it is under the lock of the pool. */
+/* Streams that go. */
 #ifndef RETIRE_H
 #define RETIRE_H
 

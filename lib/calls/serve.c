@@ -11,6 +11,7 @@ int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct re
 {
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = policy->malloc(&pool->core, request, addr);
 	for (int round = 0; err == -ENOMEM && round < RECLAIM_ROUNDS; round++) {
 		request->frugal = true;

@@ -11,7 +11,7 @@ struct vpmm_pool;
 
 /**
  * serve_request() - have a policy serve a request, with memory reclaimed if there is none
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @policy: of policy_of()
  * @request: what is wanted; it becomes frugal when memory has run out
  * @addr: receives the address

@@ -12,6 +12,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	struct cache_sums cached;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = pool->core.backend->ops->small_held(pool->core.backend, &small_mapped, &peak_small);
 	if (err)
 		return err;
@@ -69,6 +70,7 @@ int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info)
 	struct backend_info device;
 	int err;
 
+	lock_assert_held(&pool->core.lock);
 	err = pool->core.backend->ops->info(pool->core.backend, &device);
 	if (err)
 		return err;

@@ -9,7 +9,7 @@ struct vpmm_stats;
 
 /**
  * stats_get() - fill in the statistics
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @stats: receives them, all but its size
  *
  * Return: 0, or what the backend's small_held returns.
@@ -18,7 +18,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
  * stats_get_info() - fill in what the pool stands on, and the settings in force
- * @pool: the pool; its lock is held, its backend entered
+ * @pool: the pool, its backend entered
  * @info: receives them, all but its size
  *
  * Return: 0, or what the backend's info returns.

@@ -35,7 +35,7 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 	int err;
 
 	err = scrub_clear(pool, addr, size, handle);
-	pthread_mutex_lock(&pool->core.lock);
+	lock_acquire(&pool->core.lock);
 	region = live_find(&pool->core, addr);
 	if (!err && region)
 		err = scrub_mark(region, handle);
@@ -43,13 +43,13 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 		pool->core.small_cleared = true;
 	if (err)
 		drop(pool, addr, handle);
-	pthread_mutex_unlock(&pool->core.lock);
+	lock_release(&pool->core.lock);
 	return err;
 }
 
 void zero_drop(struct vpmm_pool *pool, uint64_t addr)
 {
-	pthread_mutex_lock(&pool->core.lock);
+	lock_acquire(&pool->core.lock);
 	set_aside_counted(pool, addr);
-	pthread_mutex_unlock(&pool->core.lock);
+	lock_release(&pool->core.lock);
 }

@@ -13,11 +13,11 @@
 
 static void add_cache(struct cache_sums *sums, struct cache *cache)
 {
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	sums->mallocs += cache->mallocs;
 	sums->frees += cache->frees;
 	sums->bytes += cache->bytes + cache->stranded_bytes;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 }
 
 void cache_sum(struct core *core, struct cache_sums *sums)
@@ -55,13 +55,13 @@ void cache_note_peak(struct core *core, bool asked)
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		cached += cache->bytes + cache->stranded_bytes;
 		if (cache->central == central) {
 			more = cache->bytes - cache->lowest;
 			served++;
 		}
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	core->peak_cached = cached;
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
@@ -76,6 +76,7 @@ void account_note_taken(struct core *core)
 	uint64_t small = 0, peak;
 	struct error_kept kept;
 
+	lock_assert_held(&core->lock);
 	/* A peak is worth no error: what cannot be asked for does not count. */
 	error_keep(&kept);
 	if (core->backend->ops->small_held(core->backend, &small, &peak))

@@ -33,7 +33,7 @@ void cache_note_peak(struct core *core, bool asked);
 
 /**
  * account_note_taken() - keep the peaks of device memory, after some was taken
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  */
 void account_note_taken(struct core *core);
 

@@ -6,6 +6,7 @@
 
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
+	lock_assert_held(&core->lock);
 	for (const struct place *place = extent->places; place; place = place->next) {
 		struct region *region = region_at(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
@@ -42,6 +43,7 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size;
 
+	lock_assert_held(&core->lock);
 	while (addr < end) {
 		struct place *place = extent_place(&core->extents, addr);
 		struct extent *extent = place ? place->extent : NULL;
@@ -104,6 +106,7 @@ void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
+	lock_assert_held(&core->lock);
 	while (addr < end) {
 		struct place *place = extent_place_mapped(&core->extents, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
@@ -119,6 +122,7 @@ void alias_unify(struct core *core, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
+	lock_assert_held(&core->lock);
 	while (addr < end) {
 		struct place *place = extent_place_mapped(&core->extents, addr);
 
@@ -142,6 +146,7 @@ int alias_trim(struct core *core)
 	GList *link;
 	int err;
 
+	lock_assert_held(&core->lock);
 	err = stream_poll_busy(&core->streams, true);
 	if (err)
 		return err;
@@ -185,6 +190,7 @@ int zombie_reap(struct core *core)
 	struct region_map *regions = &core->regions;
 	int err = 0;
 
+	lock_assert_held(&core->lock);
 	if (!regions->keeps && regions->bytes[REGION_ZOMBIE])
 		err = stream_poll_busy(&core->streams, true);
 	if (!err)

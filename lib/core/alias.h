@@ -16,7 +16,7 @@ struct core;
 
 /**
  * alias_order() - what a stream has to come after before it may have a part of an extent
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @extent: the extent
  * @from: where the part starts in it
  * @to: where it ends
@@ -28,7 +28,7 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 
 /**
  * alias_reaches() - whether all of a range is free, or can become free there
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @addr: where it starts
  * @size: bytes
  * @order: receives what a stream has to come after
@@ -37,7 +37,7 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 
 /**
  * alias_claim() - let all of a range be free there
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @addr: where it starts
  * @size: bytes; alias_reaches() holds
  */
@@ -45,7 +45,7 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
 
 /**
  * alias_unify() - let extents that nothing is allocated of be free at one place only
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @addr: where a range starts that was freed; of extents that lie in it the place there counts
  * @size: bytes
  */
@@ -53,7 +53,7 @@ void alias_unify(struct core *core, uint64_t addr, size_t size);
 
 /**
  * alias_trim() - unmap the places where nothing is allocated or free any more
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  *
  * Those whose events have not passed stay. What was decided before may not be had any longer.
  *
@@ -63,7 +63,7 @@ int alias_trim(struct core *core);
 
 /**
  * zombie_reap() - unmap the zombies whose events have passed
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  *
  * Waits for none.
  *

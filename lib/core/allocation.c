@@ -9,6 +9,7 @@ struct region *live_find(struct core *core, uint64_t addr)
 {
 	struct region *region = region_find_malloc(&core->spans, addr);
 
+	lock_assert_held(&core->lock);
 	if (!region)
 		region = region_find_malloc(&core->regions, addr);
 	return region && !region->lent && !region->held ? region : NULL;
@@ -28,6 +29,7 @@ static bool is_lent(const struct core *core, const struct region *region)
 
 void live_enter(struct core *core, struct region *region)
 {
+	lock_assert_held(&core->lock);
 	if (is_packed(core, region)) {
 		extent_add_live(&core->extents, region->addr, region->size);
 		memo_enter(&core->memo, region->addr, region->size);
@@ -44,6 +46,7 @@ void live_leave(struct core *core, struct region *region, struct stream *stream,
 	uint64_t addr = region->addr;
 	size_t size = region->size;
 
+	lock_assert_held(&core->lock);
 	if (packed) {
 		memo_leave(&core->memo, addr, size);
 		split = extent_sub_live(&core->extents, addr, size);

@@ -12,7 +12,7 @@ struct core;
 
 /**
  * live_find() - the allocation at an address, of whichever size
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @addr: exactly where it starts
  *
  * Return: the region, or NULL.
@@ -21,14 +21,14 @@ struct region *live_find(struct core *core, uint64_t addr);
 
 /**
  * live_enter() - a region is allocated now
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @region: the region
  */
 void live_enter(struct core *core, struct region *region);
 
 /**
  * live_leave() - it no longer is
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @region: the region, which becomes free and may be one with its neighbours afterwards
  * @stream: the stream that has freed it
  * @event: the point in the stream after which it is free

@@ -11,20 +11,22 @@ void cache_remember(struct core *core, struct stream *stream)
 {
 	struct cache *_Atomic *known = &core->known[stream->id % CACHE_KNOWN];
 
+	lock_assert_held(&core->lock);
 	/* All threads read it, so it is written to as seldom as possible. */
 	if (atomic_load_explicit(known, memory_order_relaxed) != stream->cache)
 		atomic_store_explicit(known, stream->cache, memory_order_release);
 }
 
 /* Locks a cache if it is that of a stream. */
+static bool cache_lock_known(struct cache *cache, uint64_t id) TRY_ACQUIRE(true, cache->lock);
 static bool cache_lock_known(struct cache *cache, uint64_t id)
 {
 	if (!cache)
 		return false;
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	if (G_LIKELY(cache->id == id))
 		return true;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return false;
 }
 
@@ -34,20 +36,21 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 	struct stream *stream;
 
 	/* Without the lock, another thread may forget the stream; its cache stays. */
-	pthread_mutex_lock(&core->lock);
+	lock_acquire(&core->lock);
 	stream = stream_find(&core->streams, id);
 	if (stream) {
 		cache_remember(core, stream);
 		cache = stream->cache;
 	}
-	pthread_mutex_unlock(&core->lock);
+	lock_release(&core->lock);
 	return cache;
 }
 
 /*
- * Locks the cache of a stream; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
+ * Locks the cache of a stream, if it returns 0; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
  * central call meets it, and lets the pool know.
  */
+NO_LOCK_ANALYSIS
 static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
 {
 	struct backend *be = core->backend;
@@ -70,6 +73,7 @@ static void enter_period(struct cache *cache, struct core *core)
 {
 	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
 
+	lock_assert_held(&cache->lock);
 	if (cache->central == central)
 		return;
 	cache->central = central;
@@ -89,6 +93,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream
 	err = cache_lock(core, handle, id, &cache);
 	if (G_UNLIKELY(err || !cache))
 		return err;
+	lock_assert_held(&cache->lock);
 	bin = table_find(&cache->bins, size);
 	block = bin ? bin->top : NULL;
 	if (block) {
@@ -101,7 +106,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream
 		cache->served = atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
 		*addr = block->addr;
 	}
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return block ? 1 : 0;
 }
 
@@ -110,6 +115,7 @@ static bool is_calm(struct cache *cache, struct core *core)
 {
 	uint64_t pressure = atomic_load_explicit(&core->pressure, memory_order_relaxed);
 
+	lock_assert_held(&cache->lock);
 	if (cache->pressure != pressure) {
 		cache->pressure = pressure;
 		cache->nervous = CACHE_NERVOUS;
@@ -130,6 +136,7 @@ static bool may_be_unmarked(const struct cache *cache, uint64_t more)
 	const struct stream *stream = cache->stream;
 	uint64_t bytes = cache->unmarked + more;
 
+	lock_assert_held(&cache->lock);
 	if (G_LIKELY(bytes <= cache->limit))
 		return true;
 	if (bytes > CACHE_SOLE_SHARES * cache->limit || cache->blocks.used == cache->count + 1)
@@ -145,6 +152,7 @@ static int note_free(struct cache *cache, struct core *core, struct block *block
 	bool calm = is_calm(cache, core);
 	int err;
 
+	lock_assert_held(&cache->lock);
 	block->freed = ++cache->freed;
 	if (cache->legacy || (calm && may_be_unmarked(cache, more))) {
 		cache->unmarked += more;
@@ -169,6 +177,7 @@ static void bin_list(struct cache *cache, struct bin *bin)
 
 static void bin_push(struct cache *cache, struct block *block)
 {
+	lock_assert_held(&cache->lock);
 	block->state = BLOCK_CACHED;
 	block->next = block->bin->top;
 	block->bin->top = block;
@@ -191,6 +200,7 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 	ret = cache_lock(core, handle, &id, &cache);
 	if (G_UNLIKELY(ret || !cache))
 		return ret;
+	lock_assert_held(&cache->lock);
 	block = table_find(&cache->blocks, addr);
 	if (block && block->state == BLOCK_LIVE && cache->count < CACHE_BLOCKS_MAX &&
 	    block->bin->size <= cache->most - cache->bytes) {
@@ -201,6 +211,6 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 			ret = 1;
 		}
 	}
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return ret;
 }

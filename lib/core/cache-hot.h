@@ -35,7 +35,7 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle);
 
 /**
  * cache_remember() - let a stream's cache be found by its id without the pool's lock
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @stream: the stream
  */
 void cache_remember(struct core *core, struct stream *stream);

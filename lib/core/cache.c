@@ -31,17 +31,17 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 
 	if (!cache) {
 		cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
-		pthread_mutex_init(&cache->lock, NULL);
+		lock_init(&cache->lock, LOCK_CACHE);
 		table_init(&cache->blocks);
 		table_init(&cache->bins);
 	}
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	cache->id = stream->id;
 	cache->stream = stream;
 	cache->legacy = legacy;
 	cache->limit = limit;
 	cache->most = stream->map->most_cached;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return cache;
 }
 
@@ -49,9 +49,9 @@ bool cache_is_empty(struct cache *cache)
 {
 	bool empty;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	empty = !cache->blocks.used && !cache->stranded;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return empty;
 }
 
@@ -71,7 +71,7 @@ void cache_retire(struct cache *cache)
 	map->mallocs += cache->mallocs;
 	map->frees += cache->frees;
 	event_unref(cache->adopted);
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	bins_free(cache);
 	table_init(&cache->bins);
 	cache->id = CACHE_NOBODY;
@@ -84,7 +84,7 @@ void cache_retire(struct cache *cache)
 	cache->unmarked_most = 0;
 	cache->served = cache->nervous = 0;
 	cache->mallocs = cache->frees = cache->central = 0;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 }
 
 static void blocks_free(struct block *block)
@@ -109,7 +109,7 @@ void cache_delete(struct cache *cache, struct backend *be)
 	event_unref(cache->adopted);
 	if (cache->mark)
 		be->ops->event_destroy(be, cache->mark);
-	pthread_mutex_destroy(&cache->lock);
+	lock_destroy(&cache->lock);
 	g_aligned_free(cache);
 }
 
@@ -128,6 +128,7 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 	struct backend *be = cache->stream->map->backend;
 	int err;
 
+	lock_assert_held(&cache->lock);
 	if (!cache->mark) {
 		err = be->ops->event_create(be, &cache->mark);
 		if (err)
@@ -150,18 +151,19 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle)
 	uint64_t before;
 	int err;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	before = block->freed;
 	block->freed = ++cache->freed;
 	err = cache_mark(cache, handle);
 	if (err)
 		block->freed = before;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return err;
 }
 
 struct event *cache_adopt(struct cache *cache)
 {
+	lock_assert_held(&cache->lock);
 	if (cache->mark_seq) {
 		event_unref(cache->adopted);
 		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
@@ -189,7 +191,7 @@ void cache_add(struct region *region, bool lent)
 	struct cache *cache = region->stream->cache;
 	struct block *block;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	block = cache->spare;
 	if (block) {
 		cache->spare = block->next;
@@ -208,7 +210,7 @@ void cache_add(struct region *region, bool lent)
 	block->bin->blocks++;
 	table_insert(&cache->blocks, block->addr, block);
 	region->block = block;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 }
 
 static void drop_unused(struct cache *cache, struct bin *bin)
@@ -221,6 +223,7 @@ static void drop_unused(struct cache *cache, struct bin *bin)
 
 void cache_unlist(struct cache *cache, struct bin *bin)
 {
+	lock_assert_held(&cache->lock);
 	*bin->link = bin->next;
 	if (bin->next)
 		bin->next->link = bin->link;
@@ -235,6 +238,7 @@ void cache_forget(struct block *block)
 	struct cache *cache = block->cache;
 	struct bin *bin = block->bin;
 
+	lock_assert_held(&cache->lock);
 	table_remove(&cache->blocks, block->addr);
 	bin->blocks--;
 	/* It may be long before anybody looks through the list. */
@@ -262,9 +266,9 @@ static enum block_state state_of(const struct block *block)
 {
 	enum block_state state;
 
-	pthread_mutex_lock(&block->cache->lock);
+	lock_acquire(&block->cache->lock);
 	state = block->state;
-	pthread_mutex_unlock(&block->cache->lock);
+	lock_release(&block->cache->lock);
 	return state;
 }
 
@@ -287,11 +291,11 @@ bool cache_take(struct region *region)
 
 	if (!block)
 		return true;
-	pthread_mutex_lock(&block->cache->lock);
+	lock_acquire(&block->cache->lock);
 	live = is_live(block);
 	if (live)
 		block->state = BLOCK_TAKEN;
-	pthread_mutex_unlock(&block->cache->lock);
+	lock_release(&block->cache->lock);
 	return live;
 }
 
@@ -302,11 +306,11 @@ bool cache_share(struct region *region, bool shared)
 
 	if (!block)
 		return true;
-	pthread_mutex_lock(&block->cache->lock);
+	lock_acquire(&block->cache->lock);
 	live = is_live(block);
 	if (live)
 		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	pthread_mutex_unlock(&block->cache->lock);
+	lock_release(&block->cache->lock);
 	return live;
 }
 
@@ -316,9 +320,9 @@ void cache_untake(struct region *region, bool shared)
 
 	if (!block)
 		return;
-	pthread_mutex_lock(&block->cache->lock);
+	lock_acquire(&block->cache->lock);
 	block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	pthread_mutex_unlock(&block->cache->lock);
+	lock_release(&block->cache->lock);
 }
 
 void cache_drop(struct region *region)
@@ -327,9 +331,9 @@ void cache_drop(struct region *region)
 
 	if (!cache)
 		return;
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	cache_forget(region->block);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 }
 
 void cache_mark_legacy(struct cache *cache)
@@ -338,6 +342,7 @@ void cache_mark_legacy(struct cache *cache)
 	struct error_kept kept;
 	uint64_t id;
 
+	lock_assert_held(&cache->lock);
 	error_keep(&kept);
 	if (be->ops->stream_id(be, STREAM_LEGACY, &id) || cache_mark(cache, STREAM_LEGACY))
 		error_restore(&kept);
@@ -352,14 +357,14 @@ bool cache_behind(struct region *region, struct event **event)
 	*event = region->event;
 	if (!block || !block->freed)
 		return true;
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	if (block->freed > cache->marked && cache->legacy)
 		cache_mark_legacy(cache);
 	if (block->freed > cache->marked)
 		told = false;
 	else
 		*event = cache_adopt(cache);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return told;
 }
 
@@ -368,10 +373,10 @@ void cache_strand(struct region *region, struct event *event)
 	struct block *block = region->block;
 	struct cache *cache = block->cache;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	block->state = BLOCK_STRANDED;
 	cache_forget(block);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	block->event = event_ref(event);
 	block->next = cache->stranded;
 	cache->stranded = block;

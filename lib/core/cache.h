@@ -24,16 +24,16 @@
  * is none: each free of such a stream is marked. A stream that has nothing left is forgotten now and then, and its cache
  * and its share go to one to come.
  *
- * A cache has its own lock, which nests in the pool's. No two caches' locks are held at once. A thread may have a cache
- * in its hand when that changes its stream, so caches are not freed before the pool, and tell whose they are.
+ * A cache has its own lock. A thread may have a cache in its hand when that changes its stream, so caches are not freed
+ * before the pool, and tell whose they are.
  */
 #ifndef CACHE_H
 #define CACHE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/lock.h"
 #include "util/table.h"
 
 struct CUstream_st;
@@ -117,7 +117,10 @@ struct bin {
 
 /**
  * struct cache - what one stream keeps
- * @lock: of all but what is said to be under the pool's
+ * @lock: the pool's comes before it, and no thread holds that of two caches
+ *
+ * Under cache.lock:
+ *
  * @id: of the stream; CACHE_NOBODY: it has none
  * @stream: the stream
  * @legacy: it is the legacy default stream, which can be recorded from anywhere
@@ -134,7 +137,6 @@ struct bin {
  * @mark: the event to record, which nobody else has; NULL: there is none yet
  * @mark_seq: which of its stream's events it is; 0: not recorded
  * @recorded: how many events were recorded on the stream
- * @adopted: the mark before @mark was last recorded, as others see it; under the pool's lock
  * @pressure: the pool's, as of the last free
  * @served: the pool's pressure, and one more, as of the last allocation that was served; 0: there was none
  * @nervous: how many frees are to be marked after a change of it
@@ -148,11 +150,16 @@ struct bin {
  * @last: the block, if that was a malloc
  * @spare: blocks to be used again
  * @spares: how many
- * @stranded: blocks that are; under the pool's lock
- * @stranded_bytes: bytes of them; under the pool's lock
+ *
+ * Under core.lock:
+ *
+ * @adopted: the mark before @mark was last recorded, as others see it
+ * @stranded: blocks that are
+ * @stranded_bytes: bytes of them
  */
 struct cache {
-	pthread_mutex_t lock;
+	struct lock lock;
+	/* under cache.lock: */
 	uint64_t id;
 	struct stream *stream;
 	bool legacy;
@@ -169,7 +176,6 @@ struct cache {
 	struct backend_event *mark;
 	uint64_t mark_seq;
 	uint64_t recorded;
-	struct event *adopted;
 	uint64_t pressure;
 	uint64_t served;
 	unsigned int nervous;
@@ -183,6 +189,8 @@ struct cache {
 	struct block *last;
 	struct block *spare;
 	size_t spares;
+	/* under core.lock: */
+	struct event *adopted;
 	struct block *stranded;
 	uint64_t stranded_bytes;
 };
@@ -203,13 +211,13 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 
 /**
  * cache_is_empty() - whether a cache knows no block
- * @cache: the cache; the pool's lock is held
+ * @cache: the cache
  */
 bool cache_is_empty(struct cache *cache);
 
 /**
  * cache_retire() - its stream is forgotten
- * @cache: the cache, which is empty; the pool's lock is held
+ * @cache: the cache, which is empty
  */
 void cache_retire(struct cache *cache);
 
@@ -222,32 +230,34 @@ void cache_delete(struct cache *cache, struct backend *be);
 
 /**
  * cache_mark() - let the mark stand for all that the cache has taken so far
- * @cache: the cache; its lock is held
+ * @cache: the cache
  * @handle: a handle of its stream
  *
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */
-int cache_mark(struct cache *cache, struct CUstream_st *handle);
+int cache_mark(struct cache *cache, struct CUstream_st *handle) REQUIRES(cache->lock);
 
 /**
  * cache_mark_legacy() - the same of the legacy default stream, whose handle is good at any time
- * @cache: its cache; its lock is held
+ * @cache: its cache
  *
  * Where the stream has a part in a capture, or the driver fails, nothing is marked; that is no error.
  */
-void cache_mark_legacy(struct cache *cache);
+void cache_mark_legacy(struct cache *cache) REQUIRES(cache->lock);
 
 /**
  * cache_adopt() - the mark as an event that others may wait for and hold
- * @cache: the cache; its lock is held, and the pool's
+ * @cache: the cache
  *
  * Return: the event, with a reference that is the cache's; NULL: there was no mark yet.
  */
-struct event *cache_adopt(struct cache *cache);
+struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
 
 /* A block is cached no more. */
+static inline void cache_uncount(struct cache *cache, const struct block *block) REQUIRES(cache->lock);
 static inline void cache_uncount(struct cache *cache, const struct block *block)
 {
+	lock_assert_held(&cache->lock);
 	cache->count--;
 	cache->lent -= block->lent;
 	cache->bytes -= block->bin->size;
@@ -267,20 +277,18 @@ unsigned int cache_class(size_t size);
 
 /**
  * cache_unlist() - take a bin that has no cached block out of the list of its class
- * @cache: the cache; its lock is held
+ * @cache: the cache
  * @bin: the bin; it may be gone then
  */
-void cache_unlist(struct cache *cache, struct bin *bin);
+void cache_unlist(struct cache *cache, struct bin *bin) REQUIRES(cache->lock);
 
 /**
  * cache_forget() - a block is no block of the cache any more
- * @block: the block; the cache's lock is held, and the pool's
+ * @block: the block; the lock of its cache is held, too
  */
 void cache_forget(struct block *block);
 
-/*
- * What follows is for the central calls, under the lock of the pool, with the backend entered.
- */
+/* What follows is for the slow path, with the backend entered. */
 
 /**
  * cache_add() - a region was allocated for a stream

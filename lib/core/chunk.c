@@ -20,6 +20,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	uint64_t base, addr;
 	int err;
 
+	lock_assert_held(&core->lock);
 	err = room_check(size + spare, map == &core->spans);
 	if (err)
 		return error_add(err, "reserving %zu bytes of address space", size);
@@ -45,6 +46,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 
 int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole)
 {
+	lock_assert_held(&core->lock);
 	*hole = region_find_unmapped(map, size);
 	return *hole ? 0 : chunk_add(core, map, size, hole);
 }
@@ -63,6 +65,7 @@ void chunk_drop(struct core *core, struct chunk *chunk)
 	struct backend *be = core->backend;
 	struct error_kept kept;
 
+	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	if (!chunk_give_back(be, chunk))
 		region_remove_chunk(chunk->map, chunk);

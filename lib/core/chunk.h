@@ -12,7 +12,7 @@ struct core;
 
 /**
  * chunk_add() - reserve one more chunk
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @map: which of its region maps it is for
  * @needed: bytes that it must have, a multiple of the page size
  * @hole: receives the chunk's one region
@@ -28,7 +28,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 
 /**
  * chunk_find() - a hole that is large enough, in a new chunk if need be
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @map: likewise
  * @size: bytes, a multiple of the page size
  * @hole: receives the region
@@ -39,7 +39,7 @@ int chunk_find(struct core *core, struct region_map *map, size_t size, struct re
 
 /**
  * chunk_drop() - give back a chunk that was reserved in vain
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @chunk: the chunk, one unmapped region
  *
  * It stays where the driver does not take it back.

@@ -14,7 +14,7 @@
 void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
 	       const struct settings *settings)
 {
-	pthread_mutex_init(&core->lock, NULL);
+	lock_init(&core->lock, LOCK_CORE);
 	core->backend = backend;
 	core->device = info->device;
 	core->settings = *settings;
@@ -74,5 +74,5 @@ void core_clear(struct core *core)
 	memo_clear(&core->memo);
 	stream_map_clear(&core->streams);
 	g_hash_table_destroy(core->small);
-	pthread_mutex_destroy(&core->lock);
+	lock_destroy(&core->lock);
 }

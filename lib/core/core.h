@@ -4,7 +4,6 @@
 #define CORE_H
 
 #include <glib.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -15,6 +14,7 @@
 #include "core/region.h"
 #include "core/settings.h"
 #include "core/stream.h"
+#include "util/lock.h"
 #include "util/log.h"
 
 struct packed;
@@ -39,7 +39,8 @@ struct counts {
 /**
  * struct core - the core of a pool
  *
- * @lock: the pool's; of POSIX, as ThreadSanitizer does not see through GLib's
+ * @lock: of all that is said to be under it, here, in struct pending and in struct packed. Functions of calls/, policy/,
+ *	pending/ and core/ want it held unless they say something else, and assert that
  *
  * Set when the pool is created, and never changed:
  *
@@ -78,7 +79,7 @@ struct counts {
  * @log: what it says
  */
 struct core {
-	pthread_mutex_t lock;
+	struct lock lock;
 	char apart_from_lock[CACHE_ALIGN];
 	struct backend *backend;
 	int device;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Events: points in streams, and which of them are known to have passed. */
-#include <pthread.h>
 
 #include "backend/backend.h"
 #include "core/cache.h"
@@ -40,11 +39,11 @@ int stream_record(struct stream *stream, struct CUstream_st *handle, struct even
 	if (err)
 		return err;
 	/* The order of the numbers is that of the records, whoever makes them. */
-	pthread_mutex_lock(&stream->cache->lock);
+	lock_acquire(&stream->cache->lock);
 	err = be->ops->event_record(be, recorded, handle);
 	if (!err)
 		seq = ++stream->cache->recorded;
-	pthread_mutex_unlock(&stream->cache->lock);
+	lock_release(&stream->cache->lock);
 	if (err)
 		goto err_destroy;
 	*event = stream_adopt(stream, recorded, seq);

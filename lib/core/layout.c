@@ -24,6 +24,7 @@ char *layout_line(const struct core *core, const struct chunk *chunk)
 {
 	GString *line = g_string_new(NULL);
 
+	lock_assert_held(&core->lock);
 	for (const struct region *region = chunk->first; region; region = region->next)
 		g_string_append_printf(line, "[%s%.10g]", region_sign(region),
 				       (double)region->size / (double)core->settings.page_size);

@@ -8,7 +8,7 @@ struct core;
 
 /**
  * layout_line() - the regions of a chunk
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @chunk: the chunk
  *
  * Return: a line without newline, for g_free().

@@ -14,6 +14,7 @@ void loan_return(struct core *core, struct region *region)
 	struct event *event;
 	bool split;
 
+	lock_assert_held(&core->lock);
 	if (!lender || region->size != size)
 		return;
 	event = event_ref(region->event);
@@ -40,6 +41,7 @@ void loan_return_all(struct core *core)
 {
 	struct region_map *spans = &core->spans;
 
+	lock_assert_held(&core->lock);
 	for (guint i = spans->chunks->len; i > 0; i--) {
 		struct chunk *chunk = spans->chunks->pdata[i - 1];
 		struct region *region = chunk->first;

@@ -15,14 +15,14 @@ struct core;
 
 /**
  * loan_return() - give back what was borrowed, once nothing is allocated of it
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  * @region: a region for small requests that has just become free
  */
 void loan_return(struct core *core, struct region *region);
 
 /**
  * loan_return_all() - give back to the pool what was borrowed, and nothing is allocated of
- * @core: the pool's core; its lock is held
+ * @core: the pool's core
  *
  * Where several streams had parts of it, only what nobody has to wait for.
  */

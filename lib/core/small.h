@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Requests below a page that the driver's stream-ordered allocator serves. All of it is under the lock of the pool. */
+/* Requests below a page that the driver's stream-ordered allocator serves. */
 #ifndef SMALL_H
 #define SMALL_H
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The streams that a pool has met. */
-#include <pthread.h>
-
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"

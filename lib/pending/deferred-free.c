@@ -92,6 +92,7 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 	struct hold *made = hold_make(region, small);
 	int err = 0;
 
+	lock_assert_held(&pending->core->lock);
 	if (graph)
 		g_array_append_val(made->graphs, graph);
 	for (guint i = 0; use && i < use->graphs->len; i++) {
@@ -209,6 +210,7 @@ static void set_held(struct hold *hold, bool held)
 
 void hold_keep(struct pending *pending, struct hold *hold)
 {
+	lock_assert_held(&pending->core->lock);
 	set_held(hold, true);
 	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
 	hold_link(pending, hold);
@@ -219,6 +221,7 @@ void hold_keep(struct pending *pending, struct hold *hold)
 
 void hold_drop(struct pending *pending, struct hold *hold)
 {
+	lock_assert_held(&pending->core->lock);
 	set_held(hold, false);
 	g_queue_unlink(queue_of(pending, hold), &hold->link);
 	pending->held_bytes -= hold_size(hold);
@@ -245,6 +248,7 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 	struct event *behind;
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	*told = true;
 	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
 	if (region->stream == stream)
@@ -326,6 +330,7 @@ void hold_poll(struct pending *pending, struct CUstream_st *handle, bool capture
 	guint count = MIN(pending->holds.length, POLL_SOME);
 	struct error_kept kept;
 
+	lock_assert_held(&pending->core->lock);
 	error_keep(&kept);
 	for (guint i = 0; i < count && pending->holds.head; i++) {
 		struct hold *hold = pending->holds.head->data;
@@ -355,6 +360,7 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 	struct event *event;
 	GPtrArray *holds;
 
+	lock_assert_held(&pending->core->lock);
 	if (!g_hash_table_contains(pending->silent, &stream->id))
 		return;
 	error_keep(&kept);
@@ -412,6 +418,7 @@ int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st
 	guint count = 0;
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	err = meet_all(pending, handle, block, &count);
 	if (err || !count)
 		return err;
@@ -435,6 +442,7 @@ uint64_t hold_pending(const struct pending *pending)
 {
 	uint64_t bytes = 0;
 
+	lock_assert_held(&pending->core->lock);
 	for (const GList *link = pending->holds.head; link; link = link->next)
 		bytes += hold_size(link->data);
 	return bytes;
@@ -454,6 +462,7 @@ void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captu
 	struct error_kept kept;
 	GList *link, *next;
 
+	lock_assert_held(&pending->core->lock);
 	error_keep(&kept);
 	for (guint i = 0; i < holds->len; i++)
 		unsilence(pending, holds->pdata[i]);
@@ -504,6 +513,7 @@ int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *st
 	struct event *event;
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
 		retire_hold(pending, holds->pdata[i], graph, stream, event);

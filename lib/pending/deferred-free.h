@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Memory that the program has freed, and that nobody may have yet: because of its users, see users.h. For the maps it is
- * allocated. All of it is under the lock of the pool.
+ * allocated.
  *
  * A hold waits for the points at which other streams were when it was freed; for streams whose point could not be
  * marked then, as only the thread that a stream belongs to can, or as it was under capture, or as the driver failed:

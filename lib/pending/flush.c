@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the central calls do with the caches. All of it is under the lock of the pool. */
+/* What the central calls do with the caches. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -49,6 +49,7 @@ static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struc
 	struct block **link = &bin->top, *block;
 	size_t count = 0;
 
+	lock_assert_held(&cache->lock);
 	while (*link && (*link)->freed > cache->marked)
 		link = &(*link)->next;
 	while ((block = *link)) {
@@ -68,6 +69,7 @@ static size_t class_harvest(struct cache *cache, unsigned int class, size_t leas
 	size_t count = 0;
 	struct bin *next;
 
+	lock_assert_held(&cache->lock);
 	for (struct bin *bin = cache->listed[class]; bin; bin = next) {
 		next = bin->next;
 		if (bin->size >= least || cache->lent)
@@ -93,6 +95,7 @@ static unsigned int next_class(const struct cache *cache, unsigned int class)
 
 static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
 {
+	lock_assert_held(&cache->lock);
 	/* Of what is smaller, only what is lent is of interest. */
 	unsigned int class = next_class(cache, cache->lent ? 0 : cache_class(least));
 	size_t count = 0;
@@ -113,9 +116,10 @@ struct flush {
 	struct event *event;
 };
 
-/* Takes what is marked, of @least bytes or more; the cache's lock is held. */
+/* Takes what is marked, of @least bytes or more. */
 static void flush_begin(struct flush *flush, struct cache *cache, size_t least)
 {
+	lock_assert_held(&cache->lock);
 	flush->event = NULL;
 	flush->count = cache->count ? cache_harvest(cache, least, flush->freed, &flush->event) : 0;
 }
@@ -136,9 +140,9 @@ static bool flush_marked(struct core *core, struct cache *cache, size_t least)
 {
 	struct flush flush;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	flush_begin(&flush, cache, least);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return flush_end(&flush, core, cache);
 }
 
@@ -170,19 +174,20 @@ static int flush_stranded(struct core *core, struct cache *cache, struct CUstrea
 			return err;
 		core->counts.waits++;
 	}
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	err = cache_mark(cache, handle);
 	event = err ? NULL : event_ref(cache_adopt(cache));
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	while (!err && cache->stranded)
 		free_stranded(core, &cache->stranded, event);
 	event_unref(event);
 	return err;
 }
 
-/* See to it that the mark stands for all that a flush lets go of; the cache's lock is held. */
+/* See to it that the mark stands for all that a flush lets go of. */
 static int flush_mark(struct cache *cache, struct CUstream_st *handle, size_t least)
 {
+	lock_assert_held(&cache->lock);
 	if (!cache->count || !cache->unmarked || (cache->unmarked_most < least && !cache->lent))
 		return 0;
 	return cache_mark(cache, handle);
@@ -195,16 +200,17 @@ void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *h
 	struct flush flush;
 	bool failed;
 
+	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	failed = cache->stranded && flush_stranded(core, cache, handle);
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	/* What stays is to leave room for what is freed next. */
 	if (cache->bytes > cache->most / 2)
 		least = 0;
 	if (flush_mark(cache, handle, least))
 		failed = true;
 	flush_begin(&flush, cache, least);
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	flush_end(&flush, core, cache);
 	if (failed)
 		error_restore(&kept);
@@ -215,9 +221,10 @@ void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_
 	struct cache *cache = stream->cache;
 	bool full;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_assert_held(&core->lock);
+	lock_acquire(&cache->lock);
 	full = cache->count == CACHE_BLOCKS_MAX;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	if (full)
 		cache_flush(core, stream, handle, 0);
 }
@@ -229,10 +236,10 @@ static bool flush_passed(struct core *core, struct cache *cache)
 	bool any = false;
 	uint64_t marked;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	cache_adopt(cache);
 	marked = cache->marked;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	if (stream_poll(cache->stream) || event_pending(cache->adopted))
 		return false;
 	while (*link) {
@@ -254,17 +261,18 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least)
 	gpointer stream;
 	bool any = false;
 
+	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 		bool busy;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		busy = idle && cache->served == pressure + 1;
 		if (!busy && cache->legacy && cache->count && cache->unmarked)
 			cache_mark_legacy(cache);
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 		if (busy)
 			continue;
 		if (flush_marked(core, cache, least))
@@ -278,6 +286,7 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least)
 
 bool cache_flush_all(struct core *core)
 {
+	lock_assert_held(&core->lock);
 	return cache_flush_streams(core, false, 0);
 }
 
@@ -285,15 +294,16 @@ uint64_t cache_withheld(struct cache *cache)
 {
 	uint64_t bytes;
 
-	pthread_mutex_lock(&cache->lock);
+	lock_acquire(&cache->lock);
 	bytes = cache->bytes + cache->stranded_bytes;
-	pthread_mutex_unlock(&cache->lock);
+	lock_release(&cache->lock);
 	return bytes;
 }
 
 /* All frees up to one have completed, with what was submitted before them: as good as if the mark stood for them. */
 static void cache_settle(struct cache *cache, uint64_t freed)
 {
+	lock_assert_held(&cache->lock);
 	if (freed <= cache->marked)
 		return;
 	cache->marked = freed;
@@ -316,14 +326,15 @@ int cache_settle_all(struct core *core)
 	gpointer stream;
 	int err;
 
+	lock_assert_held(&core->lock);
 	/* What other threads free while this one waits is not settled by it. */
 	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		freed[i++] = cache->freed;
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	err = core->backend->ops->sync(core->backend);
 	if (err)
@@ -332,9 +343,9 @@ int cache_settle_all(struct core *core)
 	for (i = 0; g_hash_table_iter_next(&iter, NULL, &stream); i++) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		cache_settle(cache, freed[i]);
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	err = stream_poll_busy(&core->streams, false);
 	if (err)
@@ -352,16 +363,17 @@ void cache_drain(struct core *core)
 	GHashTableIter iter;
 	gpointer stream;
 
+	lock_assert_held(&core->lock);
 	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		if (cache->legacy && cache->unmarked)
 			cache_mark_legacy(cache);
 		cache_adopt(cache);
 		unmarked = unmarked || cache->unmarked;
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	/* Of streams that have freed without an event, and may be gone, nothing else tells that they are past it. */
 	if (unmarked)
@@ -375,17 +387,18 @@ struct region *cache_last(struct core *core, bool *served)
 	GHashTableIter iter;
 	gpointer stream;
 
+	lock_assert_held(&core->lock);
 	*served = false;
 	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		pthread_mutex_lock(&cache->lock);
+		lock_acquire(&cache->lock);
 		if (cache->central == central) {
 			*served = true;
 			last = cache->last ? cache->last->region : NULL;
 		}
-		pthread_mutex_unlock(&cache->lock);
+		lock_release(&cache->lock);
 	}
 	return last;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the central calls take out of the caches. All of it is under the lock of the pool, with the backend entered. */
+/* What the central calls take out of the caches, with the backend entered. */
 #ifndef FLUSH_H
 #define FLUSH_H
 

@@ -20,6 +20,7 @@ GHashTable *graph_table_new(void)
 
 struct graph *graph_find(const struct pending *pending, uint64_t id)
 {
+	lock_assert_held(&pending->core->lock);
 	return g_hash_table_lookup(pending->graphs, &id);
 }
 
@@ -27,6 +28,7 @@ struct graph *graph_get(struct pending *pending, uint64_t id)
 {
 	struct graph *graph = graph_find(pending, id);
 
+	lock_assert_held(&pending->core->lock);
 	if (graph)
 		return graph;
 	graph = g_new0(struct graph, 1);
@@ -37,5 +39,6 @@ struct graph *graph_get(struct pending *pending, uint64_t id)
 
 void graph_forget(struct pending *pending, uint64_t id)
 {
+	lock_assert_held(&pending->core->lock);
 	g_hash_table_remove(pending->graphs, &id);
 }

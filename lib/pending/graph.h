@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What each graph has, so that it is found when the graph goes, however many others there are. Few allocations are of
- * more than one graph; they are kept apart, and each graph that goes looks through them. All of it is under the lock of
- * the pool.
+ * more than one graph; they are kept apart, and each graph that goes looks through them.
  */
 #ifndef GRAPH_H
 #define GRAPH_H

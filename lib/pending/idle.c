@@ -28,6 +28,7 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 	struct error_kept kept;
 	GList *streams, *link;
 
+	lock_assert_held(&pending->core->lock);
 	if (g_hash_table_size(pending->core->streams.by_id) <= MAX(pending->idle_looked, STREAMS_LEAST))
 		return;
 	error_keep(&kept);
@@ -45,6 +46,7 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 
 void idle_forget(struct pending *pending, struct stream *stream)
 {
+	lock_assert_held(&pending->core->lock);
 	if (is_idle(stream))
 		forget(pending, stream);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that nothing belongs to any more. All of it is under the lock of the pool. */
+/* Streams that nothing belongs to any more. */
 #ifndef IDLE_H
 #define IDLE_H
 

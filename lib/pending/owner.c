@@ -100,6 +100,7 @@ bool owner_take(struct core *core, const struct region *region, const struct str
 	bool all = true;
 	struct owned part;
 
+	lock_assert_held(&core->lock);
 	for (uint64_t addr = region->addr; addr < end; addr += part.to - part.from) {
 		part = owned_at(core, addr, end);
 		all = all && part.extent->owners && is_own(part.extent->owners, part.from, part.to, stream->id);
@@ -114,6 +115,7 @@ void owner_note(struct core *core, const struct region *region, const struct str
 	uint64_t end = region->addr + region->size;
 	struct owned part;
 
+	lock_assert_held(&core->lock);
 	if (core->settings.scrub != VPMM_SCRUB_STREAM || region->stream != stream)
 		return;
 	for (uint64_t addr = region->addr; addr < end; addr += part.to - part.from) {

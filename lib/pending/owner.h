@@ -3,7 +3,7 @@
  * Who had a byte last. It is kept with the memory, not with its address, which may change while it is free, nor with its
  * region, which merges with others. A stream has had what it freed and was allocated by it; nobody has had what is new
  * from the device, what two streams had a part in, or what was freed in any other way. What a stream's cache gives it was
- * its own all the time. All of it is under the lock of the pool.
+ * its own all the time.
  */
 #ifndef OWNER_H
 #define OWNER_H

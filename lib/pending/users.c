@@ -38,6 +38,7 @@ int ids_find(const GArray *ids, uint64_t id)
 
 struct use *use_find(const struct pending *pending, uint64_t addr)
 {
+	lock_assert_held(&pending->core->lock);
 	return g_hash_table_lookup(pending->uses, &addr);
 }
 
@@ -80,6 +81,7 @@ void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct 
 	struct use *use = use_get(pending, addr);
 	struct user *user = user_find(use, id);
 
+	lock_assert_held(&pending->core->lock);
 	if (!user) {
 		g_array_append_val(use->users, added);
 		return;
@@ -125,6 +127,7 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 {
 	struct use *use = use_get(pending, addr);
 
+	lock_assert_held(&pending->core->lock);
 	if (ids_find(use->graphs, graph) >= 0)
 		return;
 	use_unlink(pending, use);
@@ -136,6 +139,7 @@ void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *ha
 {
 	struct use *use = use_get(pending, addr);
 
+	lock_assert_held(&pending->core->lock);
 	use->home = handle;
 	use->thread = pthread_self();
 }
@@ -152,6 +156,7 @@ void use_remove(struct pending *pending, uint64_t addr)
 {
 	struct use *use = use_find(pending, addr);
 
+	lock_assert_held(&pending->core->lock);
 	if (!use)
 		return;
 	use_unlink(pending, use);
@@ -166,6 +171,7 @@ int use_retire_stream(struct pending *pending, struct stream *stream, struct CUs
 	gpointer use;
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	if (!g_hash_table_size(pending->uses))
 		return 0;
 	err = stream_record(stream, handle, &event);
@@ -201,6 +207,7 @@ bool use_has_graph(const struct pending *pending, uint64_t graph)
 	GPtrArray *uses = graph_uses(pending, graph);
 	bool any = uses->len > 0;
 
+	lock_assert_held(&pending->core->lock);
 	g_ptr_array_free(uses, TRUE);
 	return any;
 }
@@ -223,6 +230,7 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 {
 	GPtrArray *uses = graph_uses(pending, graph);
 
+	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < uses->len; i++) {
 		struct use *use = uses->pdata[i];
 
@@ -250,6 +258,7 @@ int use_check(struct pending *pending)
 	GHashTableIter iter;
 	gpointer value;
 
+	lock_assert_held(&pending->core->lock);
 	g_hash_table_iter_init(&iter, pending->graphs);
 	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
 		more = count_uses(pending, &((struct graph *)value)->uses);

@@ -2,7 +2,7 @@
 /*
  * Who uses an allocation besides the stream that frees it: other streams, which have to be past the free before the
  * memory is anybody's, and graphs, which have to be gone. Few allocations have any, so they are kept apart from the
- * regions. All of it is under the lock of the pool.
+ * regions.
  */
 #ifndef USERS_H
 #define USERS_H

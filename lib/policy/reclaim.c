@@ -20,6 +20,7 @@ int reclaim_unused(struct core *core)
 {
 	int err;
 
+	lock_assert_held(&core->lock);
 	if (core->settings.cache)
 		cache_flush_all(core);
 	err = stream_poll_busy(&core->streams, false);
@@ -102,6 +103,7 @@ int reclaim_held(struct pending *pending, const struct request *request)
 	bool block = core->settings.reuse == VPMM_REUSE_BLOCK || request->stream->captured;
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	err = reclaim_unused(core);
 	if (err || !pending->holds.head)
 		return err;
@@ -132,6 +134,7 @@ int reclaim_pending(struct pending *pending, const struct request *request)
 	uint64_t kept = withheld(core), held = hold_pending(pending), small = small_pending(core);
 	int err;
 
+	lock_assert_held(&pending->core->lock);
 	if (!is_pending(core, kept + held + small))
 		return -ENOMEM;
 	err = judge(core, request->size, kept + held, small);

@@ -12,7 +12,7 @@ struct request;
 
 /**
  * reclaim_unused() - let go of all that is not in use, without waiting
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  *
  * Caches are flushed, old places unmapped, and pages of small requests given back where nothing is in them.
  *
@@ -22,7 +22,7 @@ int reclaim_unused(struct core *core);
 
 /**
  * reclaim_held() - the same, and let a stream have what is held for others, by coming after those
- * @pending: what the pool has pending; its lock is held, its backend entered
+ * @pending: what the pool has pending, its backend entered
  * @request: what is wanted
  *
  * Return: 0; -ENOMEM, with the sentence as it was, where all of it is too little; or an error of the backend.
@@ -31,7 +31,7 @@ int reclaim_held(struct pending *pending, const struct request *request);
 
 /**
  * reclaim_pending() - the same, once all that was freed so far is free
- * @pending: what the pool has pending; its lock is held, its backend entered
+ * @pending: what the pool has pending, its backend entered
  * @request: what is wanted
  *
  * Return: 0; -ENOMEM, with the sentence as it was, where nothing is pending or it is too little; or an error of the
@@ -44,7 +44,7 @@ int reclaim_pending(struct pending *pending, const struct request *request);
 
 /**
  * reclaim() - what is to be done before a request is tried again
- * @pending: what the pool has pending; its lock is held, its backend entered
+ * @pending: what the pool has pending, its backend entered
  * @request: what is wanted
  * @round: from 0 up to RECLAIM_ROUNDS
  *

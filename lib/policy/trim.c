@@ -99,6 +99,7 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	uint64_t dropped = 0;
 	int err = 0;
 
+	lock_assert_held(&core->lock);
 	for (looks = MIN(looks, whole->length); looks && dropped < most && !err; looks--) {
 		GList *link = g_queue_pop_head_link(whole);
 
@@ -130,6 +131,7 @@ int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	uint64_t dropped = 0;
 	int err = 0;
 
+	lock_assert_held(&core->lock);
 	for (; link && looks && dropped < most && !err; link = next, looks--) {
 		const struct region *region = link->data;
 
@@ -151,6 +153,7 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released)
 	bool pending;
 	int err = 0;
 
+	lock_assert_held(&core->lock);
 	if (core->settings.small == VPMM_SMALL_DRIVER) {
 		if (released)
 			err = ops->small_held(core->backend, &before, &peak);
@@ -170,6 +173,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	guint stray;
 	int err;
 
+	lock_assert_held(&core->lock);
 	extent_retry_stray(&core->extents);
 	stray = core->extents.stray->len;
 	if (core->settings.cache)
@@ -197,6 +201,7 @@ void trim_some(struct core *core)
 {
 	struct error_kept kept;
 
+	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	/* Old addresses that nobody keeps are in the way. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))

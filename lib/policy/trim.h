@@ -13,7 +13,7 @@ struct core;
 
 /**
  * trim_small() - give back what the driver's allocator keeps of small requests that were freed
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that the pool is to hold on to, what that allocator holds included
  * @released: receives how many bytes were given back; may be NULL
  *
@@ -23,7 +23,7 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
  * trim_pool() - give free memory back
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that it is to hold on to
  * @released: receives how many bytes were given back; may be NULL
  *
@@ -36,7 +36,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
  * trim_whole() - give back whole extents, those first that have been free longest; a policy's trim
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that it is to hold on to
  * @looks: how many extents may be looked at
  * @most: how many may be given back
@@ -47,7 +47,7 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 
 /**
  * trim_pages() - the same of extents that are not counted, but found by what is free
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that it is to hold on to
  * @looks: how many extents may be looked at
  * @most: how many may be given back
@@ -58,7 +58,7 @@ int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 
 /**
  * trim_some() - give back what is held beyond what the settings say
- * @core: the pool's core; its lock is held, its backend entered
+ * @core: the pool's core, its backend entered
  *
  * At most TRIM_EXTENTS extents, among the first TRIM_LOOKS that are free, so that no call takes long. That it fails is
  * no error: the next call tries again.

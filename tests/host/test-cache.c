@@ -16,10 +16,10 @@ static void test_hit(void)
 
 	open_cached(&f);
 	a = fixture_malloc(&f, 3, f.streams[0]);
-	pthread_mutex_lock(&f.pool->core.lock);
+	lock_acquire(&f.pool->core.lock);
 	assert_ok(vpmm_free(f.pool, a, f.streams[0]));
 	assert_ok(vpmm_malloc(f.pool, &b, 3 * PAGE - 1, f.streams[0]));
-	pthread_mutex_unlock(&f.pool->core.lock);
+	lock_release(&f.pool->core.lock);
 
 	g_assert_true(b == a);
 	stats = fixture_stats(&f);
@@ -400,11 +400,11 @@ static void test_flushed_in_a_period(void)
 	mark(&f, f.streams[0]);
 	f.pool->core.central++;
 	assert_ok(vpmm_free(f.pool, ptrs[2], f.streams[0]));
-	pthread_mutex_lock(&f.pool->core.lock);
+	lock_acquire(&f.pool->core.lock);
 	assert_ok(f.pool->core.backend->ops->enter(f.pool->core.backend));
 	cache_flush_all(&f.pool->core);
 	f.pool->core.backend->ops->leave(f.pool->core.backend);
-	pthread_mutex_unlock(&f.pool->core.lock);
+	lock_release(&f.pool->core.lock);
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_cmpuint(fixture_stats(&f).free, ==, 6 * PAGE);
 	fixture_close(&f);

@@ -83,7 +83,7 @@ static struct {
 	unsigned int tried, refused;
 } rivals;
 
-static void ask_modestly(void)
+static void ask_modestly(void *data)
 {
 	void *block = NULL;
 
@@ -94,11 +94,12 @@ static void ask_modestly(void)
 	assert_ok(vpmm_pool_trim(rivals.modest.pool, 0, NULL));
 }
 
+/* Another thread would, while the greedy one is in its call. */
 static int create_beside(struct backend *be, size_t size, uint64_t *handle)
 {
 	int err = rivals.ops->create(be, size, handle);
 
-	ask_modestly();
+	lock_as_another(ask_modestly, NULL);
 	return err;
 }
 
@@ -106,7 +107,7 @@ static int info_beside(struct backend *be, struct backend_info *info)
 {
 	int err = rivals.ops->info(be, info);
 
-	ask_modestly();
+	lock_as_another(ask_modestly, NULL);
 	return err;
 }
 

@@ -183,7 +183,7 @@ static void test_fork_while_locked(void)
 	gate.f = &f;
 	thread = g_thread_new("malloc", malloc_behind, &gate);
 	g_assert_cmpint(read(gate.reached[0], &byte, 1), ==, 1);
-	g_assert_cmpint(pthread_mutex_trylock(&f.pool->core.lock), ==, EBUSY);
+	g_assert_cmpint(pthread_mutex_trylock(&f.pool->core.lock.mutex), ==, EBUSY);
 
 	g_assert_cmpint(wait_for(fork_child(f.pool, live)), ==, 0);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calls/check.h"
 #include "calls/pool.h"
 #include "support/fixture.h"
 
@@ -408,8 +409,8 @@ static void run_cancelled(struct cancelled *c)
 	g_assert_cmpint(pthread_join(thread, &result), ==, 0);
 	g_assert_true(result == PTHREAD_CANCELED);
 	/* A lock that the thread has left behind would be waited for without end. */
-	g_assert_cmpint(pthread_mutex_trylock(&c->f->pool->core.lock), ==, 0);
-	pthread_mutex_unlock(&c->f->pool->core.lock);
+	g_assert_cmpint(pthread_mutex_trylock(&c->f->pool->core.lock.mutex), ==, 0);
+	pthread_mutex_unlock(&c->f->pool->core.lock.mutex);
 	assert_ok(vpmm_pool_check(c->f->pool));
 }
 
@@ -457,6 +458,39 @@ static void test_cancelled_dump(void)
 	fixture_close(&f);
 }
 
+/* A debug build ends the program that comes to the inside of a pool, or of a cache, without the lock of it. */
+NO_LOCK_ANALYSIS static void without_lock(bool of_cache)
+{
+#ifdef VPMM_DEBUG
+	struct fixture f;
+
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, 0);
+		g_test_trap_assert_failed();
+		g_test_trap_assert_stderr(of_cache ? "*cache.lock is not held*" : "*core.lock is not held*");
+		return;
+	}
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 1, NULL);
+	if (of_cache)
+		cache_mark_legacy(f.pool->core.streams.sole->cache);
+	else
+		check_pool(f.pool);
+#else
+	g_test_skip("locks are checked in a debug build, configure --enable-debug");
+#endif
+}
+
+static void test_pool_without_lock(void)
+{
+	without_lock(false);
+}
+
+static void test_cache_without_lock(void)
+{
+	without_lock(true);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -479,5 +513,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/threads/retire-beside", test_retire_beside);
 	g_test_add_func("/threads/cancelled", test_cancelled);
 	g_test_add_func("/threads/cancelled-dump", test_cancelled_dump);
+	g_test_add_func("/threads/pool-without-lock", test_pool_without_lock);
+	g_test_add_func("/threads/cache-without-lock", test_cache_without_lock);
 	return g_test_run();
 }

@@ -186,9 +186,9 @@ static void test_silent_user(gconstpointer data)
 	fixture_free(&f, b, f.streams[0]);
 
 	assert_ok(be->ops->enter(be));
-	pthread_mutex_lock(&f.pool->core.lock);
+	lock_acquire(&f.pool->core.lock);
 	hold_synced(&f.pool->pending, f.streams[0], false);
-	pthread_mutex_unlock(&f.pool->core.lock);
+	lock_release(&f.pool->core.lock);
 	be->ops->leave(be);
 	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
@@ -366,12 +366,14 @@ static void check_finds_wrong_graph(bool freed, const char *word)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	ptr = fixture_malloc(&f, 1, f.streams[0]);
 	id = use_in_graph(&f, ptr);
-	if (freed) {
+	if (freed)
 		fixture_free(&f, ptr, f.streams[0]);
+	lock_acquire(&f.pool->core.lock);
+	if (freed)
 		graphs = ((struct hold *)graph_find(&f.pool->pending, id)->holds.head->data)->graphs;
-	} else {
+	else
 		graphs = use_find(&f.pool->pending, (uintptr_t)ptr)->graphs;
-	}
+	lock_release(&f.pool->core.lock);
 	known = g_hash_table_size(f.pool->pending.graphs);
 	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, word);
