@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What the policy promises to every program, tried on generated ones through the public calls alone: what a query says
+ * is the largest request is served, and so is every smaller one.
+ *
+ * A program is a list of steps on slots: a step on an empty slot allocates, a step on a full one frees. Any list is a
+ * valid program, so one that breaks a promise is shortened for as long as what is left still breaks it.
+ *
+ * VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_SEED the first of them.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define SLOTS 1024
+
+struct step {
+	uint32_t slot;
+	size_t size;		/* of the block, where the slot is empty */
+};
+
+/* A run of a program in a pool of its own, on one stream on which nothing is pending. */
+struct run {
+	struct vpmm_pool *pool;
+	struct CUstream_st *stream;
+	void *held[SLOTS];
+};
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+	const char *text = g_getenv(name);
+
+	return text ? g_ascii_strtoull(text, NULL, 10) : otherwise;
+}
+
+/* Between two sizes, as many between 1 and 2 KiB as between 1 and 2 MiB, to the byte. */
+static size_t random_size(GRand *rand, size_t least, size_t most)
+{
+	uint64_t octaves = g_bit_storage(most / least), bytes;
+
+	do {
+		bytes = least << g_rand_int_range(rand, 0, octaves);
+		bytes += (uint64_t)(g_rand_double(rand) * (double)bytes);
+	} while (bytes > most);
+	return bytes;
+}
+
+static GArray *program_new(void)
+{
+	return g_array_new(FALSE, FALSE, sizeof(struct step));
+}
+
+static void program_add(GArray *program, uint32_t slot, size_t size)
+{
+	struct step step = { slot, size };
+
+	g_array_append_val(program, step);
+}
+
+static void run_open(struct run *run, const struct vpmm_opts *opts)
+{
+	*run = (struct run){ 0 };
+	assert_ok(vpmm_pool_create(&run->pool, opts));
+	assert_ok(vpmm_host_stream_create(&run->stream));
+}
+
+static void run_close(struct run *run)
+{
+	assert_ok(vpmm_pool_check(run->pool));
+	vpmm_pool_destroy(run->pool);
+	assert_ok(vpmm_host_stream_destroy(run->stream));
+	fixture_assert_nothing_left();
+}
+
+/* What the device has no room for is left out. */
+static void run_program(struct run *run, const GArray *program)
+{
+	for (guint i = 0; i < program->len; i++) {
+		const struct step *step = &g_array_index(program, struct step, i);
+		void **held = &run->held[step->slot];
+		int err = 0;
+
+		if (*held) {
+			assert_ok(vpmm_free(run->pool, *held, run->stream));
+			*held = NULL;
+		} else {
+			err = vpmm_malloc(run->pool, held, step->size, run->stream);
+		}
+		g_assert_true(!err || err == -ENOMEM);
+	}
+}
+
+/* What can be had: of a device that is nearly full, by one stream, with nothing pending */
+
+/* A large device takes longer to fill, so fewer programs do. */
+static const struct kind {
+	const char *name;
+	size_t device;
+	unsigned int programs;
+	struct vpmm_opts opts;
+} kinds[] = {
+	{ "small-device", 64 * MIB, 100, { FIXTURE_PACKED } },
+	{ "large-device", 1024 * MIB, 20, { FIXTURE_PACKED } },
+	{ "small-by-driver", 64 * MIB, 100, { FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER } },
+	{ "pages", 64 * MIB, 20, { FIXTURE_OPTS } },
+};
+
+/* Blocks are freed at random until the next one fits. Sizes, and how full the device gets, are the program's own. */
+static GArray *fill_device(size_t device, uint32_t seed)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	size_t most = random_size(rand, device / 64, device / 4), least = random_size(rand, 512, most / 4), sum = 0;
+	size_t full = device / 100 * (size_t)g_rand_int_range(rand, 70, 101);
+	uint32_t allocations = (uint32_t)g_rand_int_range(rand, 10, 500);
+	size_t sizes[SLOTS] = { 0 };
+	GArray *program = program_new();
+
+	for (uint32_t next = 0; next < allocations; next++) {
+		size_t size = random_size(rand, least, most);
+
+		while (sum + size > full) {
+			uint32_t slot = (uint32_t)g_rand_int_range(rand, 0, (gint32)next);
+
+			if (!sizes[slot])
+				continue;
+			program_add(program, slot, 0);
+			sum -= sizes[slot];
+			sizes[slot] = 0;
+		}
+		program_add(program, next, size);
+		sizes[next] = size;
+		sum += size;
+	}
+	g_rand_free(rand);
+	return program;
+}
+
+static struct vpmm_forecast forecast_of(const struct run *run, size_t size)
+{
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+
+	assert_ok(vpmm_pool_query(run->pool, size, run->stream, &forecast));
+	return forecast;
+}
+
+/* Any part of the largest, or a little less than it. What the driver's allocator can serve, nobody else knows. */
+static size_t smaller_size(const struct kind *kind, GRand *rand, size_t largest)
+{
+	double part = g_rand_double(rand);
+	size_t size = (size_t)((double)largest * (g_rand_boolean(rand) ? part : 1 - part / 10));
+
+	return kind->opts.small == VPMM_SMALL_DRIVER ? MIN(MAX(size, PAGE), largest) : MAX(size, 1);
+}
+
+/* A size for which a promise is broken, and the largest that the pool said it could serve. */
+struct broken {
+	size_t size;
+	size_t largest;
+};
+
+static bool is_refused(const struct kind *kind, const GArray *program, GRand *rand, struct broken *broken)
+{
+	void *ptr = NULL;
+	struct run run;
+	int err = 0;
+
+	run_open(&run, &kind->opts);
+	run_program(&run, program);
+	broken->largest = forecast_of(&run, 1).largest;
+	broken->size = rand ? smaller_size(kind, rand, broken->largest) : broken->largest;
+	if (broken->largest)
+		err = vpmm_malloc(run.pool, &ptr, broken->size, run.stream);
+	g_assert_true(!err || err == -ENOMEM);
+	run_close(&run);
+	return err;
+}
+
+static bool largest_is_refused(const struct kind *kind, const GArray *program, uint32_t seed, struct broken *broken)
+{
+	(void)seed;
+	return is_refused(kind, program, NULL, broken);
+}
+
+/* As a request changes the pool, each size is tried in a run of its own. */
+static bool smaller_is_refused(const struct kind *kind, const GArray *program, uint32_t seed, struct broken *broken)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	bool refused = false;
+
+	for (int i = 0; i < 8 && !refused; i++)
+		refused = is_refused(kind, program, rand, broken);
+	g_rand_free(rand);
+	return refused;
+}
+
+static bool smaller_is_none(const struct kind *kind, const GArray *program, uint32_t seed, struct broken *broken)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	bool none = false;
+	struct run run;
+
+	run_open(&run, &kind->opts);
+	run_program(&run, program);
+	broken->largest = forecast_of(&run, 1).largest;
+	for (int i = 0; i < 100 && broken->largest && !none; i++) {
+		broken->size = smaller_size(kind, rand, broken->largest);
+		none = forecast_of(&run, broken->size).way == VPMM_WAY_NONE;
+	}
+	run_close(&run);
+	g_rand_free(rand);
+	return none;
+}
+
+static const struct promise {
+	const char *name;
+	bool (*is_broken)(const struct kind *kind, const GArray *program, uint32_t seed, struct broken *broken);
+} promises[] = {
+	{ "largest-is-served", largest_is_refused },
+	{ "smaller-is-served", smaller_is_refused },
+	{ "smaller-is-forecast", smaller_is_none },
+};
+
+struct had_case {
+	const struct kind *kind;
+	const struct promise *promise;
+};
+
+/* Leaves out what the promise is broken without: halves of the program, quarters, and so on down to single steps. */
+static void shorten(const struct had_case *c, GArray *program, uint32_t seed)
+{
+	struct broken broken;
+
+	for (guint count = program->len / 2; count; count /= 2) {
+		for (guint at = 0; at + count <= program->len; ) {
+			GArray *fewer = program_new();
+
+			g_array_append_vals(fewer, program->data, at);
+			g_array_append_vals(fewer, (struct step *)(void *)program->data + at + count,
+					    program->len - at - count);
+			if (c->promise->is_broken(c->kind, fewer, seed, &broken))
+				g_array_remove_range(program, at, count);
+			else
+				at += count;
+			g_array_unref(fewer);
+		}
+	}
+}
+
+static void tell(const struct had_case *c, GArray *program, uint32_t seed)
+{
+	bool full[SLOTS] = { false };
+	struct broken broken;
+
+	shorten(c, program, seed);
+	c->promise->is_broken(c->kind, program, seed, &broken);
+	g_test_message("seed %u: %zu bytes, where the largest is %zu, on a device of %zu MiB after:", seed, broken.size,
+		       broken.largest, c->kind->device / MIB);
+	for (guint i = 0; i < program->len; i++) {
+		const struct step *step = &g_array_index(program, struct step, i);
+
+		full[step->slot] = !full[step->slot];
+		if (full[step->slot])
+			g_test_message("	malloc %u, %zu bytes", step->slot, step->size);
+		else
+			g_test_message("	free %u", step->slot);
+	}
+}
+
+static void test_had(gconstpointer data)
+{
+	const struct had_case *c = data;
+	uint64_t programs = setting("VPMM_TEST_SEEDS", c->kind->programs), first = setting("VPMM_TEST_SEED", 1);
+	uint64_t broken = 0;
+	char *capacity = g_strdup_printf("%zu", c->kind->device);
+
+	g_setenv("VPMM_HOST_CAPACITY", capacity, TRUE);
+	g_free(capacity);
+	for (uint64_t seed = first; seed < first + programs; seed++) {
+		GArray *program = fill_device(c->kind->device, (uint32_t)seed);
+		struct broken how;
+
+		if (c->promise->is_broken(c->kind, program, (uint32_t)seed, &how) && !broken++)
+			tell(c, program, (uint32_t)seed);
+		g_array_unref(program);
+	}
+	g_unsetenv("VPMM_HOST_CAPACITY");
+	if (broken) {
+		g_test_message("after %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " programs", broken, programs);
+		g_test_fail();
+	}
+}
+
+static void add_had(const struct promise *promise, const struct kind *kind)
+{
+	struct had_case c = { kind, promise };
+	char *path = g_strdup_printf("/properties/%s/%s", promise->name, kind->name);
+
+	g_test_add_data_func_full(path, g_memdup2(&c, sizeof(c)), test_had, g_free);
+	g_free(path);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_set_nonfatal_assertions();
+	for (size_t i = 0; i < G_N_ELEMENTS(promises); i++) {
+		for (size_t j = 0; j < G_N_ELEMENTS(kinds); j++)
+			add_had(&promises[i], &kinds[j]);
+	}
+	return g_test_run();
+}
