@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A CUDA device as the files of this folder see it. What backend.h does not say of a call is said where it is defined. */
+/* A CUDA device, as the files of this folder see it. */
 #ifndef CUDA_DEVICE_H
 #define CUDA_DEVICE_H
 

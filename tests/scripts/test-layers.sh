@@ -49,11 +49,11 @@ includes()
 		sed -n 's,^\./\([^:]*\):[^"]*"\([^"]*\)".*,\1 \2 \2,p'
 }
 
-# bare DIR: includes that name no folder, and are none of the public headers or of configure
+# bare DIR: includes that name no folder, and are none of the public headers, of configure or of lib/ itself
 bare()
 {
 	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[^/"]+"' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
-		grep -vE '"(config|vpmm|vpmm-host|cuda)\.h"'
+		grep -vE '"(api|config|vpmm|vpmm-host|cuda)\.h"'
 }
 
 # objects DIR SOURCES: FILE OBJECT, for each source that has been compiled below DIR; stale objects have none

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls that make and destroy pools; default pools; and what a fork leaves of them. */
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+
+#include "api.h"
+#include "calls/pool.h"
+#include "core/settings.h"
+#include "util/cancel.h"
+#include "util/error.h"
+#include "util/lock.h"
+
+struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
+
+/* Pools that were made, and calls that are making one. */
+static gint pools;
+
+unsigned int api_generation;
+
+/* Where all have failed, nothing is left of them that the child could not have. */
+static void count_fork(void)
+{
+	if (g_atomic_int_get(&pools))
+		api_generation++;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+/* A pool is about to be made: before that takes any lock, which nobody would let go of in a child. */
+static void begin_making(void)
+{
+	static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+	pthread_once(&watched, watch_forks);
+	g_atomic_int_inc(&pools);
+}
+
+/* It was not, and no lock is held any more. */
+static void end_making(void)
+{
+	g_atomic_int_add(&pools, -1);
+}
+
+/* @call is what fails then, for the log. */
+static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
+{
+	struct settings settings;
+	struct error_kept kept;
+	struct backend *be;
+	struct log log;
+	int err;
+
+	/* What the driver and the host backend have is shared with the parent, and works for it alone. */
+	if (api_generation)
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
+	err = settings_from_opts(&settings, opts);
+	if (err)
+		return err;
+	begin_making();
+	err = backend_open(settings.backend, settings.device, &be);
+	if (err)
+		goto err_log;
+	err = be->ops->enter(be);
+	if (err)
+		goto err_close;
+	err = pool_new(pool, be, &settings);
+	be->ops->leave(be);
+	if (err)
+		goto err_close;
+	(*pool)->core.generation = api_generation;
+	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
+	return 0;
+
+err_close:
+	error_keep(&kept);
+	be->ops->close(be);
+	error_restore(&kept);
+err_log:
+	log_init(&log, settings.log_level, settings.log, settings.log_data);
+	log_add(&log, VPMM_LOG_ERROR, "%s: %s", call, error_get());
+	log_finish(&log);
+	end_making();
+	return err;
+}
+
+int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
+{
+	struct vpmm_pool *made;
+	int err, cancel;
+
+	if (!pool)
+		return error_set(-EINVAL, "vpmm_pool_create: pool is NULL");
+	cancel = cancel_hold();
+	err = create(&made, opts, "vpmm_pool_create");
+	cancel_release(cancel);
+	if (err)
+		return error_add(err, "vpmm_pool_create");
+	*pool = made;
+	return 0;
+}
+
+/* The callback may use the pool once more, and even destroy it: it hears of the end before anything has gone. */
+static void announce_end(struct vpmm_pool *pool)
+{
+	GList *messages;
+
+	pool->going = true;
+	lock_acquire(&pool->core.lock);
+	pool_announce_end(pool);
+	messages = log_take(&pool->core.log);
+	lock_release(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
+}
+
+void vpmm_pool_destroy(struct vpmm_pool *pool)
+{
+	struct backend *be;
+	int err, cancel;
+
+	/* A child that was forked has nothing to give back, and the driver does not work there. */
+	if (!pool || pool->core.generation != api_generation || pool->going)
+		return;
+	cancel = cancel_hold();
+	announce_end(pool);
+	be = pool->core.backend;
+	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
+	err = be->ops->enter(be);
+	pool_delete(pool);
+	if (!err)
+		be->ops->leave(be);
+	be->ops->close(be);
+	cancel_release(cancel);
+}
+
+int api_default_create(struct vpmm_pool **pool, const char *call)
+{
+	struct error_kept kept;
+	int err = 0, cancel = cancel_hold();
+	struct vpmm_pool *made;
+
+	begin_making();
+	lock_acquire(&api_defaults.lock);
+	/* Another thread may have been here first; its device need not be this thread's. */
+	if (api_defaults.ops) {
+		int device;
+
+		err = api_defaults.ops->current_device(&device);
+		if (err)
+			goto out;
+		*pool = device < API_DEFAULT_POOLS ? api_defaults.pools[device] : NULL;
+		if (*pool)
+			goto out;
+	}
+	err = create(&made, NULL, call);
+	if (err)
+		goto out;
+	if (made->core.device >= API_DEFAULT_POOLS) {
+		err = error_set(-ENODEV, "device %d has no default pool: only the first %d have", made->core.device,
+				API_DEFAULT_POOLS);
+		goto err_destroy;
+	}
+	/* With "auto", one device may be a GPU and another not. Ordinals of two backends do not mix. */
+	if (api_defaults.ops && api_defaults.ops != made->core.backend->ops) {
+		err = error_set(-ENODEV, "device %d is of the %s backend, and the default pools are of the %s backend",
+				made->core.device, made->core.backend->ops->name, api_defaults.ops->name);
+		goto err_destroy;
+	}
+	g_atomic_pointer_set(&api_defaults.pools[made->core.device], made);
+	g_atomic_pointer_set(&api_defaults.ops, made->core.backend->ops);
+	*pool = made;
+	goto out;
+
+err_destroy:
+	error_keep(&kept);
+	vpmm_pool_destroy(made);
+	error_restore(&kept);
+out:
+	lock_release(&api_defaults.lock);
+	/* One that was made counts by itself. */
+	end_making();
+	cancel_release(cancel);
+	return err;
+}

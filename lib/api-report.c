@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls that only look: numbers, forecasts, dumps and checks. */
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "api.h"
+#include "calls/check.h"
+#include "calls/dump.h"
+#include "calls/query.h"
+#include "calls/stats.h"
+#include "config.h"
+#include "core/settings.h"
+#include "util/error.h"
+#include "util/sized.h"
+
+/* What a call does first that returns a structure. Says which call it was. */
+static int check_room(const char *call, const struct sized *sized, const char *name, const void *room)
+{
+	int err;
+
+	err = sized_check(sized, name, room);
+	return err ? error_add(err, "%s", call) : 0;
+}
+
+int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
+{
+	struct vpmm_stats known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_pool_stats", &sized_stats, "stats", stats);
+	if (err)
+		return err;
+	err = api_begin(&pool, "vpmm_pool_stats");
+	if (err)
+		return err;
+	err = stats_get(pool, &known);
+	if (!err)
+		sized_export(&sized_stats, stats, &known);
+	return api_end(pool, "vpmm_pool_stats", err);
+}
+
+int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
+{
+	struct vpmm_info known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_pool_info", &sized_info, "info", info);
+	if (err)
+		return err;
+	err = api_begin(&pool, "vpmm_pool_info");
+	if (err)
+		return err;
+	err = stats_get_info(pool, &known);
+	if (!err)
+		sized_export(&sized_info, info, &known);
+	return api_end(pool, "vpmm_pool_info", err);
+}
+
+int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast)
+{
+	struct vpmm_forecast known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_pool_query", &sized_forecast, "forecast", forecast);
+	if (err)
+		return err;
+	err = api_begin(&pool, "vpmm_pool_query");
+	if (err)
+		return err;
+	err = query_pool(pool, size, stream, &known);
+	if (!err)
+		sized_export(&sized_forecast, forecast, &known);
+	return api_end(pool, "vpmm_pool_query", err);
+}
+
+static void free_text(void *text)
+{
+	g_string_free(text, TRUE);
+}
+
+static void write_text(const GString *text, FILE *out, int *err)
+{
+	errno = 0;
+	*err = 0;
+	if (fwrite(text->str, 1, text->len, out) != text->len || fflush(out) || ferror(out))
+		*err = error_set(-EIO, "vpmm_pool_dump: writing failed: %s",
+				 errno ? g_strerror(errno) : "the stream has an error");
+}
+
+/* The file may be a pipe that nobody reads: no lock is held, and the thread can be cancelled. */
+static int write_and_free(GString *text, FILE *out)
+{
+	int err;
+
+	pthread_cleanup_push(free_text, text);
+	write_text(text, out, &err);
+	pthread_cleanup_pop(1);
+	return err;
+}
+
+int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
+{
+	GString *text = NULL;
+	int err;
+
+	if (!out)
+		return error_set(-EINVAL, "vpmm_pool_dump: out is NULL");
+	err = api_begin(&pool, "vpmm_pool_dump");
+	if (err)
+		return err;
+	err = api_end(pool, "vpmm_pool_dump", dump_pool(pool, &text));
+	if (err)
+		return err;
+	err = write_and_free(text, out);
+	return err ? api_fail(pool, err) : 0;
+}
+
+int vpmm_pool_check(struct vpmm_pool *pool)
+{
+	int err;
+
+	err = api_begin(&pool, "vpmm_pool_check");
+	if (err)
+		return err;
+	return api_end(pool, "vpmm_pool_check", check_pool(pool));
+}
+
+int vpmm_opts_from_env(struct vpmm_opts *opts)
+{
+	struct vpmm_opts known = { .size = sizeof(known) };
+	int err;
+
+	err = check_room("vpmm_opts_from_env", &sized_opts, "opts", opts);
+	if (err)
+		return err;
+	err = settings_from_env(&known);
+	if (err)
+		return error_add(err, "vpmm_opts_from_env");
+	sized_export(&sized_opts, opts, &known);
+	return 0;
+}
+
+const char *vpmm_last_error(void)
+{
+	return error_get();
+}
+
+const char *vpmm_version(void)
+{
+	return PACKAGE_VERSION;
+}
