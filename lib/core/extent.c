@@ -22,6 +22,13 @@
 		err_; \
 	})
 
+static gint compare_sizes(gconstpointer a, gconstpointer b)
+{
+	const struct extent_size *x = a, *y = b;
+
+	return (x->size > y->size) - (x->size < y->size);
+}
+
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size)
 {
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
@@ -30,6 +37,42 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
+	map->sizes = g_tree_new(compare_sizes);
+}
+
+GTreeNode *extent_size_from(struct extent_map *map, size_t limit)
+{
+	return g_tree_lower_bound(map->sizes, &(struct extent_size){ .size = limit });
+}
+
+GTreeNode *extent_size_upto(struct extent_map *map, size_t limit)
+{
+	GTreeNode *larger = g_tree_upper_bound(map->sizes, &(struct extent_size){ .size = limit });
+
+	return larger ? g_tree_node_previous(larger) : g_tree_node_last(map->sizes);
+}
+
+static void size_enter(struct extent_map *map, struct extent *extent)
+{
+	struct extent_size key = { .size = extent->size }, *same = g_tree_lookup(map->sizes, &key);
+
+	if (!same) {
+		same = g_new0(struct extent_size, 1);
+		same->size = extent->size;
+		g_tree_insert(map->sizes, same, same);
+	}
+	same->extents++;
+	extent->same_size = same;
+}
+
+static void size_leave(struct extent_map *map, struct extent *extent)
+{
+	struct extent_size *same = extent->same_size;
+
+	if (--same->extents)
+		return;
+	g_tree_remove(map->sizes, same);
+	g_free(same);
 }
 
 struct extent_block *extent_block(struct extent_map *map, uint64_t number)
@@ -88,12 +131,14 @@ static void extent_make_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes += extent->size;
 	g_queue_push_tail_link(&map->whole, &extent->whole);
+	g_queue_push_tail_link(&extent->same_size->whole, &extent->alike);
 }
 
 static void extent_break_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes -= extent->size;
 	g_queue_unlink(&map->whole, &extent->whole);
+	g_queue_unlink(&extent->same_size->whole, &extent->alike);
 }
 
 static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
@@ -104,6 +149,7 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 		extent->all.data = extent;
 		g_queue_push_tail_link(&map->all, &extent->all);
 		map->bytes += extent->size;
+		size_enter(map, extent);
 		if (extent->counts)
 			extent_make_whole(map, extent);
 	}
@@ -135,6 +181,7 @@ void extent_map_clear(struct extent_map *map)
 
 		while (extent->places)
 			extent_remove_place(map, extent->places);
+		size_leave(map, extent);
 		extent_delete(map, extent);
 	}
 	/* This is the last try; what the driver does not take back now is lost. */
@@ -144,6 +191,7 @@ void extent_map_clear(struct extent_map *map)
 		TIMED(map, releases, release, stray->handle);
 		g_free(stray);
 	}
+	g_tree_destroy(map->sizes);
 	g_ptr_array_free(map->stray, TRUE);
 	g_hash_table_destroy(map->active);
 }
@@ -246,7 +294,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 		extent->size = piece;
 		extent->handle = handle;
 		extent->counts = counts;
-		extent->whole.data = extent;
+		extent->whole.data = extent->alike.data = extent;
 		g_ptr_array_add(extents, extent);
 	}
 	return 0;
@@ -389,6 +437,7 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	g_queue_unlink(&map->all, &extent->all);
 	if (extent->counts)
 		extent_break_whole(map, extent);
+	size_leave(map, extent);
 	map->bytes -= extent->size;
 	map->given_back += extent->size;
 	extent_delete(map, extent);

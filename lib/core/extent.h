@@ -41,6 +41,8 @@ struct place {
  * @stamp: when it was looked at last, in a count of the map's
  * @all: links it into the map's extents from the first place on
  * @whole: links it into the map's whole extents while nothing of it is allocated
+ * @same_size: the extents of its size, from the first place on
+ * @alike: links it into the whole ones of them
  */
 struct extent {
 	size_t size;
@@ -53,6 +55,15 @@ struct extent {
 	uint64_t stamp;
 	GList all;
 	GList whole;
+	struct extent_size *same_size;
+	GList alike;
+};
+
+/* The extents of one size. */
+struct extent_size {
+	size_t size;
+	guint extents;
+	GQueue whole;			/* nothing of them is allocated; the longest free comes first */
 };
 
 /* Places are found by page. A table with an entry a page would be most of the price of a large extent. */
@@ -88,6 +99,7 @@ struct extent_calls {
  * @all: extents that are mapped, or were until the pool goes
  * @whole: extents of which nothing is allocated, of those that count
  * @whole_bytes: bytes of them
+ * @sizes: size to struct extent_size
  * @stuck_bytes: bytes that are free in extents of which something is allocated
  * @bytes: bytes of all extents
  * @held: the same with those that have no place yet, and those that the driver did not take back
@@ -108,6 +120,7 @@ struct extent_map {
 	GQueue all;
 	GQueue whole;
 	uint64_t whole_bytes;
+	GTree *sizes;
 	uint64_t stuck_bytes;
 	uint64_t bytes;
 	uint64_t held;
@@ -126,6 +139,24 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
  * @map: the map; nothing is mapped any more
  */
 void extent_map_clear(struct extent_map *map);
+
+/**
+ * extent_size_upto() - the largest size, up to a limit, that the pool has extents of
+ * @map: the map
+ * @limit: bytes
+ *
+ * Return: the node of a struct extent_size in the order of the sizes, or NULL.
+ */
+GTreeNode *extent_size_upto(struct extent_map *map, size_t limit);
+
+/**
+ * extent_size_from() - the smallest size, from a limit on, that the pool has extents of
+ * @map: the map
+ * @limit: bytes
+ *
+ * Return: as of extent_size_upto().
+ */
+GTreeNode *extent_size_from(struct extent_map *map, size_t limit);
 
 /**
  * extent_create() - create device memory, mapped nowhere yet

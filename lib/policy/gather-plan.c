@@ -13,9 +13,6 @@
 #define TAILS 128
 #define HEADS (4 * PARTS)
 
-/* So many extents are looked for one by one; for more of them, all are sorted. */
-#define FEW_DONORS 8
-
 static size_t page_up(const struct gathering *g, size_t size)
 {
 	size_t page = g->core->settings.page_size;
@@ -203,62 +200,52 @@ static void choose_parts(struct gathering *g)
 	g_array_free(heads, TRUE);
 }
 
-static struct extent *best_donor(const struct gathering *g, size_t limit, bool below)
+/* Whether a whole extent may be moved for the block: the base stays where it is. */
+static bool is_donor(const struct gathering *g, const struct extent *extent)
 {
-	struct extent *best = NULL;
-
-	for (GList *link = g->core->extents.whole.head; link; link = link->next) {
-		struct extent *extent = link->data;
-
-		if (extent->stamp == g->core->extents.stamp || extent->size < g->least)
-			continue;
-		if (below ? extent->size > limit : extent->size < limit)
-			continue;
-		if (best && (below ? extent->size < best->size : extent->size > best->size))
-			continue;
-		if (best && extent->size == best->size && extent->places->addr > best->places->addr)
-			continue;
-		if (!extent_in_base(g, extent))
-			best = extent;
-	}
-	return best;
+	return extent->stamp != g->core->extents.stamp && !extent_in_base(g, extent);
 }
 
-static gint compare_donors(gconstpointer a, gconstpointer b)
-{
-	const struct extent *x = *(const struct extent *const *)a, *y = *(const struct extent *const *)b;
-
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return x->places->addr < y->places->addr ? -1 : x->places->addr > y->places->addr;
-}
-
-static void take_donor(struct gathering *g, struct extent *donor, size_t *left)
+static void take_donor(struct gathering *g, struct extent *donor)
 {
 	donor->stamp = g->core->extents.stamp;
 	g_ptr_array_add(g->donors, donor);
-	*left -= donor->size;
 }
 
-/* The same donors as one best_donor() after another would find; what did not fit once does not fit later. */
-static void take_donors_in_order(struct gathering *g, size_t *left)
+/* Takes the largest that fit into what is left, one after the other. Return: what is left then. */
+static size_t take_donors(struct gathering *g, size_t left)
 {
-	GPtrArray *sorted = g_ptr_array_new();
+	GTreeNode *node = extent_size_upto(&g->core->extents, left);
 
-	for (GList *link = g->core->extents.whole.head; link; link = link->next) {
-		const struct extent *extent = link->data;
+	for (; node && left; node = g_tree_node_previous(node)) {
+		const struct extent_size *same = g_tree_node_value(node);
 
-		if (extent->stamp != g->core->extents.stamp && extent->size >= g->least && !extent_in_base(g, extent))
-			g_ptr_array_add(sorted, link->data);
+		if (same->size < g->least)
+			break;
+		for (GList *link = same->whole.head; link && same->size <= left; link = link->next) {
+			if (!is_donor(g, link->data))
+				continue;
+			take_donor(g, link->data);
+			left -= same->size;
+		}
 	}
-	g_ptr_array_sort(sorted, compare_donors);
-	for (guint i = 0; i < sorted->len && *left; i++) {
-		struct extent *donor = sorted->pdata[i];
+	return left;
+}
 
-		if (donor->size <= *left)
-			take_donor(g, donor, left);
+/* The smallest that covers what is left. */
+static struct extent *find_larger_donor(const struct gathering *g, size_t left)
+{
+	GTreeNode *node = extent_size_from(&g->core->extents, MAX(left, g->least));
+
+	for (; node; node = g_tree_node_next(node)) {
+		const struct extent_size *same = g_tree_node_value(node);
+
+		for (GList *link = same->whole.head; link; link = link->next) {
+			if (is_donor(g, link->data))
+				return link->data;
+		}
 	}
-	g_ptr_array_free(sorted, TRUE);
+	return NULL;
 }
 
 /* Takes whole extents, the largest that fit first; what is left is covered by one that is larger, or created. */
@@ -271,13 +258,10 @@ static void choose_donors(struct gathering *g)
 	g->least = g->frugal ? 0 : (size_t)((double)left * g->core->settings.frag_ratio / 100);
 
 	g->core->extents.stamp++;
-	while (left && g->donors->len < FEW_DONORS && (donor = best_donor(g, left, true)))
-		take_donor(g, donor, &left);
-	if (left && g->donors->len == FEW_DONORS)
-		take_donors_in_order(g, &left);
+	left = take_donors(g, left);
 	if (!left)
 		return;
-	donor = best_donor(g, left, false);
+	donor = find_larger_donor(g, left);
 	if (!donor) {
 		g->create += left;
 		return;
