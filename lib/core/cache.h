@@ -49,6 +49,12 @@ struct core;
 /* How many blocks a stream caches; when there are more to be freed, it is flushed, so that no flush takes long. */
 #define CACHE_BLOCKS_MAX 256
 
+/*
+ * A stream that has freed all it had keeps fewer than this. A program that begins anew then comes to addresses that were
+ * chosen when it began before, rather than to those that it freed last.
+ */
+#define CACHE_AT_REST 16
+
 /* After somebody was short of memory, so many frees of each cache are marked. */
 #define CACHE_NERVOUS 64
 
@@ -252,6 +258,13 @@ void cache_mark_legacy(struct cache *cache) REQUIRES(cache->lock);
  * Return: the event, with a reference that is the cache's; NULL: there was no mark yet.
  */
 struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
+
+/* Whether a cache does not take one more block, the last that is live or another. */
+static inline bool cache_is_full(const struct cache *cache)
+{
+	return cache->count >= CACHE_AT_REST &&
+	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + 1);
+}
 
 /* A block is cached no more. */
 static inline void cache_uncount(struct cache *cache, const struct block *block) REQUIRES(cache->lock);

@@ -223,7 +223,8 @@ void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_
 
 	lock_assert_held(&core->lock);
 	lock_acquire(&cache->lock);
-	full = cache->count == CACHE_BLOCKS_MAX;
+	full = cache->count == CACHE_BLOCKS_MAX ||
+	       (cache->count >= CACHE_AT_REST && cache->blocks.used == cache->count);
 	lock_release(&cache->lock);
 	if (full)
 		cache_flush(core, stream, handle, 0);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Carries a plan out: waits, creates, maps, and undoes all of it where a call fails. */
+#include <errno.h>
+
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"
@@ -13,12 +15,44 @@
 #include "policy/tuning.h"
 #include "util/error.h"
 
+/* A hole for so many bytes; the largest, so that what is mapped there has room behind it. NULL: there is none. */
+static struct region *find_hole(struct region_map *regions, size_t bytes)
+{
+	struct region *hole = region_find_largest_unmapped(regions);
+
+	return hole && hole->size >= bytes ? hole : NULL;
+}
+
+/* The same where there is none: address space is reserved, or else old mappings are removed, which nothing uses. */
+static int make_hole(struct core *core, size_t bytes, struct region **hole, struct chunk **chunk)
+{
+	struct region_map *regions = &core->regions;
+	struct error_kept kept;
+	int err = -ENOMEM;
+
+	error_keep(&kept);
+	if (regions->chunks->len < (guint)tuning_chunks_most)
+		err = chunk_add(core, regions, bytes, hole);
+	if (err == -ENOMEM) {
+		error_restore(&kept);
+		err = alias_trim(core);
+		if (err)
+			return err;
+		*hole = region_find_unmapped(regions, bytes);
+		if (*hole)
+			return 0;
+		err = chunk_add(core, regions, bytes, hole);
+	}
+	if (!err)
+		*chunk = (*hole)->chunk;
+	return err;
+}
+
 /* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
 static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 {
-	struct region_map *regions = &g->core->regions;
+	size_t page = g->core->settings.page_size, gap;
 	struct region *hole;
-	size_t gap;
 	int err;
 
 	*chunk = NULL;
@@ -26,21 +60,11 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 		g->addr = g->hole->addr;
 		return 0;
 	}
-	hole = region_find_largest_unmapped(regions);
-	if (!hole || hole->size < bytes) {
-		err = alias_trim(g->core);
-		if (err)
-			return err;
-		hole = region_find_unmapped(regions, bytes);
-	}
-	if (!hole) {
-		err = chunk_add(g->core, regions, bytes, &hole);
-		if (err)
-			return err;
-		*chunk = hole->chunk;
-	}
-	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / g->core->settings.page_size *
-			       g->core->settings.page_size) : 0;
+	hole = find_hole(&g->core->regions, bytes);
+	err = hole ? 0 : make_hole(g->core, bytes, &hole, chunk);
+	if (err)
+		return err;
+	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / page * page) : 0;
 	g->addr = hole->addr + (hole->size - gap >= bytes ? gap : 0);
 	return 0;
 }

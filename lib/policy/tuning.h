@@ -25,6 +25,7 @@ TUNING(last_apart, 16, 1 << 20)
 
 TUNING(mappings_part, 4, 16)
 TUNING(gap, 8, 0)
+TUNING(chunks_most, 4, 1)
 TUNING(few_streams, 16, 0)
 TUNING(borrows, 1024, 0)
 TUNING(candidates, 16, 1)
