@@ -329,6 +329,19 @@ static int check_map(struct census *census, const struct region_map *map, size_t
 	return err;
 }
 
+/* All of a whole extent is free at its home. */
+static int check_home(struct core *core, const struct extent *extent)
+{
+	uint64_t bytes = 0, end = extent->home->addr + extent->size;
+	const struct region *region = region_at(&core->regions, extent->home->addr);
+
+	for (; region && region->addr < end; region = region->next) {
+		if (region->kind == REGION_FREE)
+			bytes += MIN(end, region->addr + region->size) - MAX(extent->home->addr, region->addr);
+	}
+	return expect(bytes, extent->size, "bytes free at the home of a whole extent");
+}
+
 /* Each byte of an extent is allocated or free at one of its places, and only there. */
 static int check_extents(struct census *census)
 {
@@ -343,6 +356,8 @@ static int check_extents(struct census *census)
 		err = expect(shown->live + shown->free, extent->size, "bytes of an extent");
 		if (!err && extent->counts)
 			err = expect(shown->live, extent->live, "bytes allocated of an extent");
+		if (!err && extent_is_whole(extent))
+			err = check_home((struct core *)census->core, extent);
 		if (err)
 			return err;
 		bytes += extent->size;

@@ -38,6 +38,19 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 	return true;
 }
 
+/* What a stream has to come after before it may have a part of a whole extent. */
+static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
+{
+	uint64_t end = extent->home->addr + to;
+
+	/* A stream that is alone comes after itself. */
+	if (core->streams.sole)
+		return;
+	for (struct region *region = region_at(&core->regions, extent->home->addr + from);
+	     region && region->addr < end; region = region->next)
+		order_add(order, region);
+}
+
 bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	uint64_t stamp = ++core->extents.stamp;
@@ -54,8 +67,10 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 			return false;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		if (!is_free_here(core, addr, stop, order) &&
-		    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
+		if (extent_is_whole(extent))
+			home_order(core, extent, addr - place->addr, stop - place->addr, order);
+		else if (!is_free_here(core, addr, stop, order) &&
+			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
 			return false;
 		addr = stop;
 	}
@@ -87,7 +102,7 @@ static void move_free(struct core *core, const struct place *place, const struct
 	}
 }
 
-static void claim_part(struct core *core, const struct place *place, size_t from, size_t until)
+static void claim_part(struct core *core, struct place *place, size_t from, size_t until)
 {
 	struct extent *extent = place->extent;
 
@@ -100,6 +115,32 @@ static void claim_part(struct core *core, const struct place *place, size_t from
 			move_free(core, other, place, from, until);
 	}
 	extent->split = extent->live;
+	extent->home = place;
+}
+
+/* How much of a row of whole extents lies in a row at home as well; their home is here then. */
+static size_t come_home(struct core *core, struct place *place, uint64_t end)
+{
+	uint64_t home = place->extent->home->addr;
+	size_t size = 0;
+
+	do {
+		place->extent->home = place;
+		size += place->extent->size;
+		place = place->addr + place->extent->size < end ? extent_place_mapped(&core->extents, place->addr +
+										      place->extent->size) : NULL;
+	} while (place && extent_is_whole(place->extent) && place->extent->home->addr == home + size);
+	return size;
+}
+
+/* Whole extents become free here, as many at a time as lie in a row where they are free now. */
+static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
+{
+	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
+	size_t size = come_home(core, place, end);
+
+	move_free(core, &there, &here, 0, size);
+	return size;
 }
 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
@@ -110,8 +151,13 @@ void alias_claim(struct core *core, uint64_t addr, size_t size)
 	while (addr < end) {
 		struct place *place = extent_place_mapped(&core->extents, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
-		struct region *region = region_at(&core->regions, addr);
+		struct region *region;
 
+		if (extent_is_whole(place->extent)) {
+			addr = place->extent->home == place ? stop : place->addr + claim_whole(core, place, end);
+			continue;
+		}
+		region = region_at(&core->regions, addr);
 		if (region->kind != REGION_FREE || region->addr + region->size < stop)
 			claim_part(core, place, addr - place->addr, stop - place->addr);
 		addr = stop;

@@ -155,6 +155,8 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 	}
 	*place = (struct place){ .addr = addr, .extent = extent, .next = extent->places };
 	extent->places = place;
+	if (!extent->home)
+		extent->home = place;
 	map->places++;
 	place_enter(map, place, place);
 }
@@ -167,6 +169,8 @@ static void extent_remove_place(struct extent_map *map, struct place *place)
 	while (*link != place)
 		link = &(*link)->next;
 	*link = place->next;
+	if (extent->home == place)
+		extent->home = extent->places;
 	map->places--;
 	place_enter(map, place, NULL);
 	g_free(place);

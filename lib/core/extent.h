@@ -34,6 +34,7 @@ struct place {
  * @size: bytes, a whole number of pages
  * @handle: the driver's
  * @places: where it is mapped, the newest first
+ * @home: the place where its bytes are allocated or free, all of them unless @split
  * @live: bytes of it that are allocated, at whatever place
  * @counts: whether @live is kept, and so whether it may move
  * @split: its free bytes may be free at more than one place
@@ -48,6 +49,7 @@ struct extent {
 	size_t size;
 	uint64_t handle;
 	struct place *places;
+	struct place *home;
 	size_t live;
 	bool counts;
 	bool split;
@@ -139,6 +141,12 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
  * @map: the map; nothing is mapped any more
  */
 void extent_map_clear(struct extent_map *map);
+
+/* Whether nothing of an extent is allocated, and all of it is free at its home. */
+static inline bool extent_is_whole(const struct extent *extent)
+{
+	return extent->counts && !extent->live && !extent->split;
+}
 
 /**
  * extent_size_upto() - the largest size, up to a limit, that the pool has extents of
