@@ -17,7 +17,7 @@
 #endif
 #endif
 
-TUNING(stuck, 40, 0)
+TUNING(stuck, 32, 0)
 TUNING(extents_least, 128, 1)
 TUNING(extents_most, 1100, 1 << 20)
 TUNING(call_extents, 32, 1 << 20)

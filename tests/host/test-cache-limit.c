@@ -100,6 +100,8 @@ static void test_limit_of_blocks(void)
 	open_cached(&f);
 	for (int i = 0; i < N; i++)
 		assert_ok(vpmm_malloc(f.pool, &ptrs[i], PAGE, f.streams[0]));
+	/* A stream that has nothing left would keep nothing. */
+	fixture_malloc(&f, 2, f.streams[0]);
 	for (int i = 0; i < N; i++) {
 		assert_ok(vpmm_free(f.pool, ptrs[i], f.streams[0]));
 		cache_sum(&f.pool->core, &sums);
@@ -110,6 +112,25 @@ static void test_limit_of_blocks(void)
 
 	g_assert_cmpuint(fixture_stats(&f).free, ==, N * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).frees, ==, N);
+	fixture_close(&f);
+}
+
+/* A program that has freed all it had and begins again has the addresses that it had, not those that it freed last. */
+static void test_at_rest(void)
+{
+	enum { N = CACHE_AT_REST + 4 };
+	void *first[N], *again;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < N; i++)
+		first[i] = fixture_malloc(&f, 1, f.streams[0]);
+	for (int i = 0; i < N; i++)
+		fixture_free(&f, first[i], f.streams[0]);
+	for (int i = 0; i < N; i++) {
+		again = fixture_malloc(&f, 1, f.streams[0]);
+		g_assert_true(again == first[i]);
+	}
 	fixture_close(&f);
 }
 
@@ -161,5 +182,6 @@ void cache_limit_tests(void)
 	g_test_add_func("/cache/cache-of-retired", test_cache_of_retired);
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
 	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
+	g_test_add_func("/cache/at-rest", test_at_rest);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
 }
