@@ -31,7 +31,7 @@ has()
 by_clang_tidy()
 {
 	# shellcheck disable=SC2086
-	printf '%s\n' $sources | xargs -P "$LINT_JOBS" -n 4 sh -c 'clang-tidy --quiet "$@" -- '"$includes $LINT_CFLAGS"' 2>/dev/null' - |
+	printf '%s\n' $sources | xargs -P "$LINT_JOBS" -n 4 sh -c 'clang-tidy --quiet "$@" -- '"-Wthread-safety $includes $LINT_CFLAGS"' 2>/dev/null' - |
 		sed -n "s,^$top_srcdir/\([^:]*:[0-9]*\):[0-9]*: \(warning\|error\): \(.*\) \[\([^],]*\).*\],\1: \4: \3,p"
 }
 
