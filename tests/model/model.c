@@ -277,10 +277,21 @@ static void verify_fresh(struct model *m, const struct model_allocation *a, unsi
 		launch(m, a, model_work_verify_own);
 }
 
+static size_t size_of_block(struct model *m, const struct model_allocation *a)
+{
+	struct core *core = &m->f.pool->core;
+	size_t size;
+
+	lock_acquire(&core->lock);
+	size = live_find(core, (uintptr_t)a->ptr)->size;
+	lock_release(&core->lock);
+	return size;
+}
+
 /* A capture may have what it has freed, and that may leave a little of it. */
 static void take_captured(struct model *m, struct model_allocation *a)
 {
-	size_t size = live_find(&m->f.pool->core, (uintptr_t)a->ptr)->size;
+	size_t size = size_of_block(m, a);
 
 	g_assert_cmpuint(size, >=, a->bytes);
 	if (a->bytes)
@@ -302,9 +313,9 @@ static void take_captured(struct model *m, struct model_allocation *a)
 }
 
 /* A block has the size that was asked for, rounded up, and no more. */
-static void assert_size(const struct model *m, const struct model_allocation *a)
+static void assert_size(struct model *m, const struct model_allocation *a)
 {
-	g_assert_cmpuint(live_find(&m->f.pool->core, (uintptr_t)a->ptr)->size, ==, a->bytes);
+	g_assert_cmpuint(size_of_block(m, a), ==, a->bytes);
 }
 
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
