@@ -80,7 +80,7 @@ build()
 		*.c) compile "$out/lib/$(echo "${source%.c}" | tr / -).o" "$top_srcdir/$source" ;;
 		esac
 	done
-	for name in support/fixture model/model model/model-work; do
+	for name in support/fixture model/model model/model-check model/model-work; do
 		compile "$out/$(basename "$name").o" "$tests/$name.c"
 	done
 	for name in trace fail input; do

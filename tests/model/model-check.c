@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the pool's statistics say, against the model. */
+#include "calls/pool.h"
+#include "model/model.h"
+
+/* What was freed and is part of a graph is held; what users are at as well, unless others came after them for need. */
+static void check_held(struct model *m, const struct vpmm_stats *stats)
+{
+	uint64_t bytes = 0;
+
+	for (guint i = m->held->len; i > 0; i--) {
+		const struct model_held *held = m->held->pdata[i - 1];
+
+		if (held->graphs->len || (held->pending && !m->scarce))
+			bytes += held->bytes;
+		else if (!held->pending)
+			g_ptr_array_remove_index_fast(m->held, i - 1);
+	}
+	g_assert_cmpuint(stats->held, >=, bytes);
+	if (!m->holds)
+		g_assert_cmpuint(stats->held, ==, 0);
+	g_assert_cmpuint(stats->live + stats->small_live, ==, m->bytes + m->small_bytes + stats->held);
+	g_assert_cmpuint(stats->live, >=, m->bytes);
+	g_assert_cmpuint(stats->small_live, >=, m->small_bytes);
+}
+
+void model_check(struct model *m)
+{
+	struct vpmm_stats stats = fixture_stats(&m->f);
+
+	assert_ok(vpmm_pool_check(m->f.pool));
+	check_held(m, &stats);
+	/* Caches keep no peak, and what is held is in it as well. */
+	if (!m->seldom)
+		g_assert_cmpuint(stats.peak_live, >=, m->peak);
+	if (!m->holds)
+		g_assert_cmpuint(stats.peak_live, <=, m->peak);
+	g_assert_cmpuint(stats.mapped + stats.small_live, <=, m->f.pool->core.settings.limit);
+	if (m->f.pool->core.settings.paged && !stats.given_back && !m->holds)
+		g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));
+	else
+		g_assert_cmpuint(stats.mapped + stats.given_back - m->given_back, ==, m->mapped);
+	g_assert_cmpuint(stats.mapped + stats.given_back, ==, stats.grown);
+	g_assert_cmpuint(stats.live + stats.free, ==, stats.mapped);
+	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
+	g_assert_cmpuint(stats.mallocs, ==, m->mallocs);
+	g_assert_cmpuint(stats.frees, ==, m->frees);
+}
