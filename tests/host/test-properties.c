@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * What the policy promises to every program, tried on generated ones through the public calls alone: what a query says
- * is the largest request is served, and so is every smaller one.
+ * is the largest request is served, and so is every smaller one; and a program that repeats itself settles.
  *
  * A program is a list of steps on slots: a step on an empty slot allocates, a step on a full one frees. Any list is a
  * valid program, so one that breaks a promise is shortened for as long as what is left still breaks it.
@@ -294,6 +294,101 @@ static void test_had(gconstpointer data)
 	}
 }
 
+/* Programs that repeat themselves */
+
+/* From this pass on, none makes a driver call. */
+#define SETTLED_PASS 3
+#define PASSES 6
+
+/* How many blocks a pass has at a time, how often it replaces one, and how many others stay for ever. */
+static const struct load {
+	const char *name;
+	uint32_t blocks;
+	uint32_t replaced;
+	uint32_t kept;
+	size_t least, most;
+} loads[] = {
+	{ "blocks-of-256K-to-256M", 600, 10000, 0, 256 * KIB, 256 * MIB },
+	{ "blocks-of-64K-to-64M", 130, 10000, 0, 64 * KIB, 64 * MIB },
+	{ "blocks-of-512-to-8M", 300, 2000, 0, 512, 8 * MIB },
+	{ "blocks-of-2M-to-32M", 200, 5000, 0, 2 * MIB, 32 * MIB },
+	{ "beside-others-of-256K-to-256M", 400, 10000, 200, 256 * KIB, 256 * MIB },
+};
+
+static GArray *kept_blocks(const struct load *load, GRand *rand)
+{
+	GArray *program = program_new();
+
+	for (uint32_t i = 0; i < load->kept; i++)
+		program_add(program, load->blocks + i, random_size(rand, load->least, load->most));
+	return program;
+}
+
+/* Fills all slots, replaces one at random so often, and frees all. */
+static GArray *one_pass(const struct load *load, GRand *rand)
+{
+	GArray *program = program_new();
+
+	for (uint32_t i = 0; i < load->blocks; i++)
+		program_add(program, i, random_size(rand, load->least, load->most));
+	for (uint32_t i = 0; i < load->replaced; i++) {
+		uint32_t slot = (uint32_t)g_rand_int_range(rand, 0, (gint32)load->blocks);
+
+		program_add(program, slot, 0);
+		program_add(program, slot, random_size(rand, load->least, load->most));
+	}
+	for (uint32_t i = 0; i < load->blocks; i++)
+		program_add(program, i, 0);
+	return program;
+}
+
+static uint64_t driver_calls(const struct run *run)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_pool_stats(run->pool, &stats));
+	return stats.creates + stats.maps + stats.unmaps + stats.releases;
+}
+
+static bool settles(const struct load *load, uint32_t seed)
+{
+	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)256 << 30 };
+	GRand *rand = g_rand_new_with_seed(seed);
+	GArray *pass = one_pass(load, rand), *kept = kept_blocks(load, rand);
+	GString *calls = g_string_new(NULL);
+	bool settled = true;
+	struct run run;
+
+	run_open(&run, &opts);
+	run_program(&run, kept);
+	for (int i = 1; i <= PASSES; i++) {
+		uint64_t before = driver_calls(&run), made;
+
+		run_program(&run, pass);
+		made = driver_calls(&run) - before;
+		settled = settled && (i < SETTLED_PASS || !made);
+		g_string_append_printf(calls, " %" G_GUINT64_FORMAT, made);
+	}
+	if (!settled)
+		g_test_message("seed %u: driver calls of each pass:%s", seed, calls->str);
+	run_close(&run);
+	g_array_unref(kept);
+	g_array_unref(pass);
+	g_rand_free(rand);
+	g_string_free(calls, TRUE);
+	return settled;
+}
+
+static void test_settles(gconstpointer data)
+{
+	uint64_t seeds = setting("VPMM_TEST_SEEDS", 2), first = setting("VPMM_TEST_SEED", 1);
+
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
+		if (!settles(data, (uint32_t)seed))
+			g_test_fail();
+	}
+}
+
 static void add_had(const struct promise *promise, const struct kind *kind)
 {
 	struct had_case c = { kind, promise };
@@ -310,6 +405,12 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < G_N_ELEMENTS(promises); i++) {
 		for (size_t j = 0; j < G_N_ELEMENTS(kinds); j++)
 			add_had(&promises[i], &kinds[j]);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(loads); i++) {
+		char *path = g_strdup_printf("/properties/settles/%s", loads[i].name);
+
+		g_test_add_data_func(path, &loads[i], test_settles);
+		g_free(path);
 	}
 	return g_test_run();
 }
