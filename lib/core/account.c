@@ -46,7 +46,7 @@ void cache_note_peak(struct core *core, bool asked)
 	GHashTableIter iter;
 	gpointer stream;
 
-	if (most <= core->peak_asked)
+	if (most <= core->peak_live)
 		return;
 	if (!asked && streams > PEAK_STREAMS && ++core->peak_skipped < streams && peak_is_near(core, most))
 		return;
@@ -67,7 +67,6 @@ void cache_note_peak(struct core *core, bool asked)
 	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
 	most = most - cached + (served == 1 ? more : 0);
 	core->peak_live = MAX(core->peak_live, most);
-	core->peak_asked = core->peak_live;
 }
 
 void account_note_taken(struct core *core)

@@ -37,7 +37,7 @@ void live_enter(struct core *core, struct region *region)
 	if (core->settings.cache)
 		cache_add(region, is_lent(core, region));
 	else
-		core->peak_live = core->peak_asked = MAX(core->peak_live, core_live(core));
+		core->peak_live = MAX(core->peak_live, core_live(core));
 }
 
 void live_leave(struct core *core, struct region *region, struct stream *stream, struct event *event)

@@ -70,7 +70,6 @@ struct counts {
  * @small_live: bytes of them
  * @small_cleared: some were cleared for a setting, which the program knows nothing of
  * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
- * @peak_asked: the same, less what blocks are larger than what was asked for
  * @peak_mapped: the most bytes of device memory that the pool has held
  * @peak_taken: the same with what the driver's allocator held
  * @peak_skipped: how many mallocs have not looked at @peak_live since one did
@@ -103,7 +102,6 @@ struct core {
 	uint64_t small_live;
 	bool small_cleared;
 	uint64_t peak_live;
-	uint64_t peak_asked;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
 	guint peak_skipped;

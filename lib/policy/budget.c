@@ -7,7 +7,7 @@
 /* What the pool may hold: the most that was live, or what it was trimmed to until more than before is live. */
 static uint64_t most_held(const struct core *core)
 {
-	return core->peak_live > core->packed->budget.past ? core->peak_asked : core->packed->budget.held;
+	return core->peak_live > core->packed->budget.past ? core->peak_live : core->packed->budget.held;
 }
 
 size_t budget_room(const struct core *core, size_t size)
