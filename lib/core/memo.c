@@ -179,6 +179,14 @@ uint64_t memo_find(struct memo *memo, size_t size)
 	return addr;
 }
 
+uint64_t memo_peek(const struct memo *memo, size_t size)
+{
+	uint64_t key = key_of(memo, size);
+	uint32_t *slot = find_slot(memo, key);
+
+	return slot ? memo->log[*slot & WHERE].addr : 0;
+}
+
 void memo_put(struct memo *memo, size_t size, uint64_t addr)
 {
 	uint64_t key = key_of(memo, size);

@@ -81,6 +81,15 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 uint64_t memo_find(struct memo *memo, size_t size);
 
 /**
+ * memo_peek() - the same for who only asks: nothing of the memo changes
+ * @memo: the memo
+ * @size: bytes that are asked for
+ *
+ * Return: the address, or 0; also 0 for some that memo_find() would find where they are expected next.
+ */
+uint64_t memo_peek(const struct memo *memo, size_t size);
+
+/**
  * memo_put() - remember a decision, before memo_enter()
  * @memo: the memo
  * @size: bytes that were asked for

@@ -161,8 +161,7 @@ static size_t order_part(struct gathering *g, const struct extent *extent, size_
 	return missing - used;
 }
 
-/* Whoever had what goes into the block. */
-static void gather_order(struct gathering *g)
+void gather_order(struct gathering *g)
 {
 	struct core *core = g->core;
 	struct region *region = g->base_size ? region_at(&core->regions, g->base) : NULL;
@@ -182,7 +181,6 @@ static int gather_meet(struct gathering *g, struct CUstream_st *handle)
 {
 	struct core *core = g->core;
 
-	gather_order(g);
 	if (order_is_met(g->order))
 		return 0;
 	core->counts.steals++;
@@ -228,40 +226,7 @@ out:
 	return err;
 }
 
-void gather_forecast(struct core *core, struct stream *stream, size_t size, bool frugal,
-		     struct gather_cost *cost)
-{
-	struct gathering g;
-	struct order order;
-	size_t piece;
-
-	order_init(&order, stream);
-	gather_decide(&g, core, &order, size, frugal);
-	gather_order(&g);
-	piece = gather_piece(&g);
-	*cost = (struct gather_cost){ .create = g.create, .waits = order_waits(&order) };
-	for (guint i = 0; i < g.donors->len; i++)
-		cost->remapped += ((struct extent *)g.donors->pdata[i])->size;
-	cost->calls = g.donors->len + !!g.tail.extent + !!g.head.extent + 1 +
-		      2 * ((g.create + piece - 1) / piece);
-	order_clear(&order);
-	g_ptr_array_free(g.donors, TRUE);
-}
-
-static int gather_try(struct core *core, const struct request *request, struct order *order, uint64_t *addr)
-{
-	struct gathering g;
-	int err;
-
-	gather_decide(&g, core, order, request->size, request->frugal);
-	err = gather_meet(&g, request->handle);
-	if (!err)
-		err = gather_map(&g, addr);
-	g_ptr_array_free(g.donors, TRUE);
-	return err;
-}
-
-int gather_block(struct core *core, const struct request *request, struct order *order, uint64_t *addr)
+int gather_prepare(struct core *core)
 {
 	struct packed *packed = core->packed;
 	int err;
@@ -273,5 +238,14 @@ int gather_block(struct core *core, const struct request *request, struct order 
 		/* What is in use stays, however much it is; there is no sense in looking again at once. */
 		packed->trim_places = MAX(packed->most_places, core->extents.places + packed->most_places / 2);
 	}
-	return err ? err : gather_try(core, request, order, addr);
+	return err;
+}
+
+int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr)
+{
+	int err;
+
+	lock_assert_held(&g->core->lock);
+	err = gather_meet(g, handle);
+	return err ? err : gather_map(g, addr);
 }

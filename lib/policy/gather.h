@@ -12,16 +12,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct CUstream_st;
 struct core;
-struct order;
-struct request;
-struct stream;
+struct gathering;
 
 /**
- * gather_block() - make a free range for a request
+ * gather_prepare() - see to it that a choice can be made of what is free now
  * @core: the pool's core; its lock is held, its backend entered
- * @request: what is wanted
- * @order: of the stream that wants it, with nothing to come after yet; the stream comes after all that is in there then
+ *
+ * Polls events, and unmaps old mappings once there are too many.
+ *
+ * Return: 0, or an error of the backend.
+ */
+int gather_prepare(struct core *core);
+
+/**
+ * gather_order() - find out what the stream has to come after before it may have the block
+ * @g: the choice; its order receives the events
+ */
+void gather_order(struct gathering *g);
+
+/**
+ * gather_carry_out() - make a free range for a request
+ * @g: the choice, of gather_decide(); gather_order() has been called
+ * @handle: a handle of the stream
  * @addr: receives where the range starts; all of it is free, and the stream is behind whoever had it
  *
  * The block begins with the largest row of free regions that has a hole behind it. Whole extents that are free follow,
@@ -30,31 +44,6 @@ struct stream;
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int gather_block(struct core *core, const struct request *request, struct order *order, uint64_t *addr);
-
-/**
- * struct gather_cost - what making a block takes
- * @create: bytes that are created
- * @remapped: bytes of whole extents that are mapped once more
- * @waits: other streams whose work is to be waited for
- * @calls: driver calls
- */
-struct gather_cost {
-	uint64_t create;
-	uint64_t remapped;
-	uint64_t waits;
-	uint64_t calls;
-};
-
-/**
- * gather_forecast() - what gather_block() would take now
- * @core: the pool's core; its lock is held
- * @stream: the stream that wants it
- * @size: bytes
- * @frugal: as there
- * @cost: receives it
- */
-void gather_forecast(struct core *core, struct stream *stream, size_t size, bool frugal,
-		     struct gather_cost *cost);
+int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr);
 
 #endif /* GATHER_H */

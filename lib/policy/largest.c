@@ -4,14 +4,6 @@
 #include "policy/largest.h"
 #include "policy/span.h"
 
-static bool could_small(struct core *core, struct stream *stream, size_t size, uint64_t room)
-{
-	uint64_t addr;
-
-	(void)room;
-	return span_can_borrow(core, stream, size) || region_find_run(&core->spans, size, &addr);
-}
-
 /* The largest multiple of a piece that could be served, below one that could not. A good guess saves most steps. */
 static uint64_t search(struct core *core, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
 		       largest_could_fn could)
@@ -40,16 +32,13 @@ static uint64_t search(struct core *core, struct stream *stream, uint64_t guess,
 	return low * CORE_PIECE;
 }
 
-uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could_large)
+uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could)
 {
 	uint64_t more = span_unused(core) + room;
 	uint64_t most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;
-	uint64_t guess = core->extents.whole_bytes + more, largest;
+	uint64_t guess = core->extents.whole_bytes + more;
 
 	/* What is whole, and what can be created in pages, can be had but for odd cases. */
 	guess -= guess % core->settings.page_size;
-	largest = search(core, stream, guess, MIN(most, SIZE_MAX / 4), room, could_large);
-	if (largest >= core_small_size(core))
-		return largest;
-	return MAX(largest, search(core, stream, 0, core_small_size(core), room, could_small));
+	return search(core, stream, guess, MIN(most, SIZE_MAX / 4), room, could);
 }

@@ -18,12 +18,12 @@ typedef bool (*largest_could_fn)(struct core *core, struct stream *stream, size_
  * @core: the pool's core; its lock is held
  * @stream: the stream
  * @room: bytes that could be created
- * @could_large: tells that of one size; where it says yes, it says so of smaller ones but for odd cases
+ * @could: tells that of one size; where it says yes, it says so of smaller ones but for odd cases
  *
  * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
  *
  * Return: bytes.
  */
-uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could_large);
+uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room, largest_could_fn could);
 
 #endif /* LARGEST_H */

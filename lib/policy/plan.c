@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Decides how the packed policy serves a request: step by step, until one has found a way. */
+#include <stdatomic.h>
+
+#include "core/alias.h"
+#include "core/core.h"
+#include "pending/flush.h"
+#include "policy/budget.h"
+#include "policy/fit.h"
+#include "policy/gather.h"
+#include "policy/plan.h"
+#include "policy/policy.h"
+#include "policy/span.h"
+#include "policy/state.h"
+#include "policy/tuning.h"
+
+/* One step. It sets the plan's way where it has found one, and returns 0 or an error of the backend. */
+typedef int (*plan_step)(struct core *core, struct plan *plan);
+
+/* Whether several threads have allocated lately, and not from their caches alone, if this one does. */
+static bool is_crowded(const struct core *core)
+{
+	const struct packed *packed = core->packed;
+
+	return core->counts.mallocs < packed->crowded ||
+	       (packed->thread && !pthread_equal(packed->thread, pthread_self()));
+}
+
+static void note_thread(struct core *core)
+{
+	struct packed *packed = core->packed;
+
+	if (pthread_equal(packed->thread, pthread_self()))
+		return;
+	if (packed->thread)
+		packed->crowded = core->counts.mallocs + tuning_crowded;
+	packed->thread = pthread_self();
+}
+
+/* What is small makes no difference to what is large. */
+static size_t flush_least(const struct core *core, size_t size)
+{
+	size_t small = core_small_size(core);
+
+	return size < small ? 0 : small;
+}
+
+/*
+ * What other streams have cached may be what is missing. Of several threads each needs some for itself; taking it from
+ * one another, they would all be held up for ever.
+ */
+static void flush_streams(struct core *core, size_t size)
+{
+	cache_flush_streams(core, is_crowded(core), flush_least(core, size));
+}
+
+static void found(struct plan *plan, enum plan_way way, uint64_t addr)
+{
+	plan->way = way;
+	plan->addr = addr;
+}
+
+/* Whether other streams have anything that a request could wait for; what is captured waits for nobody. */
+static bool may_wait(const struct core *core, const struct plan *plan)
+{
+	return !core->streams.sole && !plan->request->stream->captured;
+}
+
+/* The other streams are to let others have what they free for a while. */
+static void flush_others(struct core *core, const struct plan *plan)
+{
+	flush_streams(core, plan->request->size);
+	atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
+}
+
+/* What is cached is free; the better it is known, the better is the choice. Where memory has run out, it is known. */
+static int step_flush_own(struct core *core, struct plan *plan)
+{
+	const struct request *request = plan->request;
+
+	if (plan->asked || request->frugal)
+		return 0;
+	note_thread(core);
+	cache_flush(core, request->stream, request->handle, flush_least(core, request->size));
+	if (!core->streams.sole && !is_crowded(core) &&
+	    g_hash_table_size(core->streams.by_id) <= (guint)tuning_few_streams)
+		flush_others(core, plan);
+	return core->regions.dead.head ? zombie_reap(core) : 0;
+}
+
+static int step_flush_others(struct core *core, struct plan *plan)
+{
+	if (plan->asked || core->streams.sole)
+		return 0;
+	flush_others(core, plan);
+	return stream_poll_busy(&core->streams, false);
+}
+
+/* What is past its event is one with its neighbours, and fits more. */
+static int step_poll(struct core *core, struct plan *plan)
+{
+	return plan->asked || core->streams.sole ? 0 : stream_poll_some(&core->streams);
+}
+
+static int step_reap_slabs(struct core *core, struct plan *plan)
+{
+	return !plan->asked && core->spans.dead.head ? zombie_reap(core) : 0;
+}
+
+static int step_slab(struct core *core, struct plan *plan)
+{
+	struct region *region = region_find_own(&core->spans, plan->request->stream, plan->request->size);
+
+	if (region)
+		found(plan, PLAN_SLAB, region->addr);
+	return 0;
+}
+
+static int step_borrow(struct core *core, struct plan *plan)
+{
+	if (span_can_borrow(core, plan->request->stream, plan->request->size))
+		found(plan, PLAN_BORROW, 0);
+	return 0;
+}
+
+/* Once the budget is used up, a small request waits for another stream rather than take a page. */
+static int step_slab_waiting(struct core *core, struct plan *plan)
+{
+	uint64_t addr = 0;
+
+	if (!budget_room(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
+		found(plan, PLAN_SLAB, addr);
+	return 0;
+}
+
+static int step_grow(struct core *core, struct plan *plan)
+{
+	(void)core;
+	found(plan, PLAN_GROW, 0);
+	return 0;
+}
+
+static int recall(struct core *core, struct plan *plan, bool wait)
+{
+	struct order order;
+	int err = 0;
+
+	if (!plan->known)
+		return 0;
+	order_init(&order, plan->request->stream);
+	if (!alias_reaches(core, plan->known, plan->request->size, &order))
+		goto out;
+	if (!wait && !order_is_met(&order))
+		err = order_poll(&order);
+	if (!err && (wait || order_is_met(&order)))
+		found(plan, PLAN_RECALL, plan->known);
+out:
+	order_clear(&order);
+	return err;
+}
+
+/* What was decided in this state before, so that a program that repeats itself settles. */
+static int step_recall(struct core *core, struct plan *plan)
+{
+	size_t size = plan->request->size;
+
+	plan->known = plan->asked ? memo_peek(&core->memo, size) : memo_find(&core->memo, size);
+	return recall(core, plan, false);
+}
+
+static int step_recall_waiting(struct core *core, struct plan *plan)
+{
+	return may_wait(core, plan) ? recall(core, plan, true) : 0;
+}
+
+static int step_fit(struct core *core, struct plan *plan)
+{
+	uint64_t addr;
+
+	if (fit_find(core, plan->request->stream, plan->request->size, &addr))
+		found(plan, PLAN_FIT, addr);
+	return 0;
+}
+
+/* Where a stream is alone, nothing has become free since. */
+static int step_fit_again(struct core *core, struct plan *plan)
+{
+	return core->streams.sole ? 0 : step_fit(core, plan);
+}
+
+/* A row of free regions of whatever streams. */
+static int step_fit_waiting(struct core *core, struct plan *plan)
+{
+	uint64_t start = 0;
+	size_t run = may_wait(core, plan) ? region_find_run(&core->regions, plan->request->size, &start) : 0;
+
+	if (run)
+		found(plan, PLAN_FIT, fit_within(core, start, run, plan->request->size));
+	return 0;
+}
+
+static int step_gather(struct core *core, struct plan *plan)
+{
+	const struct request *request = plan->request;
+	int err = plan->asked ? 0 : gather_prepare(core);
+
+	if (err)
+		return err;
+	order_init(&plan->order, request->stream);
+	gather_decide(&plan->gathering, core, &plan->order, request->size, request->frugal);
+	gather_order(&plan->gathering);
+	found(plan, PLAN_GATHER, 0);
+	return 0;
+}
+
+static int take_steps(struct core *core, struct plan *plan, const plan_step *steps)
+{
+	int err = 0;
+
+	plan->way = PLAN_NONE;
+	for (; *steps && !err && plan->way == PLAN_NONE; steps++)
+		err = (*steps)(core, plan);
+	return err;
+}
+
+int plan_small(struct core *core, struct plan *plan)
+{
+	static const plan_step steps[] = {
+		step_reap_slabs, step_slab,
+		step_flush_own, step_slab,
+		step_flush_others, step_slab,
+		step_borrow, step_slab_waiting, step_grow, NULL
+	};
+
+	lock_assert_held(&core->lock);
+	return take_steps(core, plan, steps);
+}
+
+int plan_block(struct core *core, struct plan *plan)
+{
+	static const plan_step steps[] = {
+		step_flush_own, step_poll, step_recall, step_fit,
+		step_flush_others, step_fit_again,
+		step_recall_waiting, step_fit_waiting, step_gather, NULL
+	};
+
+	lock_assert_held(&core->lock);
+	return take_steps(core, plan, steps);
+}
+
+void plan_clear(struct plan *plan)
+{
+	if (plan->way != PLAN_GATHER)
+		return;
+	g_ptr_array_free(plan->gathering.donors, TRUE);
+	order_clear(&plan->order);
+}
+
+bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room)
+{
+	if (plan->way == PLAN_GROW)
+		return room >= core->settings.page_size;
+	if (plan->way != PLAN_GATHER)
+		return true;
+	/* Where memory has run out, pages go that no small request is in. */
+	return plan->gathering.create <= (plan->request->frugal ? room + span_unused(core) : room);
+}
+
+/* The other streams that have to be waited for before a range can be had. */
+static guint range_waits(struct core *core, const struct plan *plan)
+{
+	struct region_map *map = plan->way == PLAN_SLAB ? &core->spans : &core->regions;
+	uint64_t end = plan->addr + plan->request->size;
+	struct order order;
+	guint waits;
+
+	order_init(&order, plan->request->stream);
+	if (plan->way == PLAN_RECALL) {
+		alias_reaches(core, plan->addr, plan->request->size, &order);
+	} else {
+		for (struct region *region = region_at(map, plan->addr); region && region->addr < end;
+		     region = region->next)
+			order_add(&order, region);
+	}
+	waits = order_waits(&order);
+	order_clear(&order);
+	return waits;
+}
+
+static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
+{
+	const struct gathering *g = &plan->gathering;
+	size_t piece = gather_piece(g);
+
+	forecast->way = g->create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
+	forecast->grown = g->create;
+	forecast->remapped = 0;
+	for (guint i = 0; i < g->donors->len; i++)
+		forecast->remapped += ((struct extent *)g->donors->pdata[i])->size;
+	forecast->waits = order_waits(&plan->order);
+	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1 + 2 * ((g->create + piece - 1) / piece);
+}
+
+void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast)
+{
+	size_t growth = span_growth(core);
+
+	switch (plan->way) {
+	case PLAN_NONE:
+		break;
+	case PLAN_GATHER:
+		price_gather(plan, forecast);
+		break;
+	case PLAN_GROW:
+		forecast->way = VPMM_WAY_GROW;
+		forecast->grown = growth > room ? core->settings.page_size : growth;
+		forecast->calls = 3;
+		break;
+	case PLAN_BORROW:
+		forecast->way = VPMM_WAY_REUSE;
+		break;
+	default:
+		forecast->way = VPMM_WAY_REUSE;
+		forecast->waits = range_waits(core, plan);
+	}
+}
+
+int plan_prepare_query(struct core *core, const struct request *request)
+{
+	int err;
+
+	cache_flush(core, request->stream, request->handle, 0);
+	flush_streams(core, 0);
+	err = stream_poll_busy(&core->streams, false);
+	return err ? err : zombie_reap(core);
+}
