@@ -15,13 +15,13 @@ struct region *live_find(struct core *core, uint64_t addr)
 	return region && !region->lent && !region->held ? region : NULL;
 }
 
-/* Whether it keeps extents from moving. Pages that are allocated are not free, and that is all; spans do not move. */
+/* Whether the region counts for the extents below it. Slabs never move, and pages that are allocated are never free. */
 static bool is_packed(const struct core *core, const struct region *region)
 {
 	return region->chunk->map == &core->regions && core->regions.keeps;
 }
 
-/* Whether it is small, and has what large requests could have: what spans have borrowed, or did not get. */
+/* Whether it is small and in memory that large requests could have: in a loan, or among them as no slab had room. */
 static bool is_lent(const struct core *core, const struct region *region)
 {
 	return region->size < core_small_size(core) && (is_packed(core, region) || region->chunk->lender);
@@ -52,7 +52,7 @@ void live_leave(struct core *core, struct region *region, struct stream *stream,
 		split = extent_sub_live(&core->extents, addr, size);
 	}
 	region = region_set_free(region->chunk->map, region, stream, event);
-	/* What makes an extent whole is to be free at one place with the rest of it, where it makes a larger region. */
+	/* An extent is whole only if all of it is free at one mapping: gather it where this made the larger region. */
 	if (split)
 		alias_unify(core, addr, size);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is allocated, and what the rest of the pool has to know when something is, or no longer is. */
+/* Allocations in the maps: what the rest of the pool has to be told when one begins or ends. */
 #ifndef ALLOCATION_H
 #define ALLOCATION_H
 
@@ -11,26 +11,26 @@ struct stream;
 struct core;
 
 /**
- * live_find() - the allocation at an address, of whichever size
+ * live_find() - the allocation that starts at an address, in either map
  * @core: the pool's core
- * @addr: exactly where it starts
+ * @addr: its exact start
  *
  * Return: the region, or NULL.
  */
 struct region *live_find(struct core *core, uint64_t addr);
 
 /**
- * live_enter() - a region is allocated now
+ * live_enter() - count a region that was just allocated, and give it a block
  * @core: the pool's core
  * @region: the region
  */
 void live_enter(struct core *core, struct region *region);
 
 /**
- * live_leave() - it no longer is
+ * live_leave() - free an allocated region for the maps
  * @core: the pool's core
- * @region: the region, which becomes free and may be one with its neighbours afterwards
- * @stream: the stream that has freed it
+ * @region: the region, which may have merged with its neighbours afterwards
+ * @stream: the stream that freed it
  * @event: the point in the stream after which it is free
  */
 void live_leave(struct core *core, struct region *region, struct stream *stream, struct event *event);

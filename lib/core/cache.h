@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands in front of the region maps: each stream keeps what it frees, by size, and has it back without the pool's
- * lock, and without a walk but for one over what is cached where no block is of the size. Of the driver it takes to be
- * told which stream it is, and, at times, the record of an event.
+ * A cache is a stream's free list, in front of the pool's lock. It keeps what the stream frees, by exact size, and
+ * serves the stream's next request of that size. Such a malloc or free takes the cache's lock and one table lookup. Of
+ * the driver it asks the stream's id and, now and then, the record of an event.
  *
- * A block is an allocation that was made for the stream, live or freed and cached. For the maps it is allocated either
- * way. The pool's own, central, calls flush what is cached before they need the truth; a flush is an ordinary free.
+ * A block is an allocation that was made for the stream, live or cached. The region maps count both as allocated. The
+ * slow path flushes caches before it relies on the maps. A flush frees the cached blocks that the mark covers, as an
+ * ordinary free would.
  *
- * The stream itself needs no event to use a block again: what it submits comes after what it submitted. Others do. An
- * event can be recorded while a call is given a handle of the stream, and at any time on the legacy default stream,
- * which is always there; later the handle may be gone, and that of a per-thread stream means another stream elsewhere.
- * So a cache has one mark, an event that is recorded again and again, and stands for all frees up to then. A free goes
- * without a record, and leaves its block unmarked, as long as the bytes of such blocks stay below a limit and nobody
- * in the pool is short of memory: what is unmarked is the stream's alone until its next call that looks around for as
- * much, or is marked, and a small block may so stay its own for long. The
- * bytes of a block count until the next record even if it is allocated again meanwhile, as what was submitted before
- * that free may still be pending, and another stream that frees the block need not come after it.
+ * A stream can reuse its own memory without an event, because its work runs in order. Other streams need one. An event
+ * can be recorded only while a call has a handle of the stream: afterwards the stream may be destroyed, and a
+ * per-thread handle names another stream on another thread. (The legacy default stream always exists, so it can be
+ * recorded at any time.) A cache therefore has one event, the mark, which covers every free of the stream before its
+ * last record. A later free is uncovered: only its own stream can have that memory, until a record covers it or the
+ * device is known to be idle. A block that was freed uncovered and allocated again stays uncovered, because another
+ * stream that frees it need not run after the work before the earlier free.
  *
- * The limit of a stream is a sixteenth of a thousandth (1/1024) of the device's memory, or, once many have come, a
- * sixteenth of what all of them leave of twice that thousandth; so no more than that can be kept from others, however
- * many streams are destroyed without a word. The first has eight times as much as long as it is the only one, and has
- * something allocated: there is nobody to keep anything from, and it is not about to go. What is too little to be of use
- * is none: each free of such a stream is marked. A stream that has nothing left is forgotten now and then, and its cache
- * and its share go to one to come.
+ * The uncovered bytes of a stream have a limit, so that streams which are destroyed without notice withhold little
+ * memory from others: 1/16384 of the device's memory for a stream, 1/512 for all streams of a pool together. A stream
+ * gets a sixteenth of what is left of the latter if that is less; below 64 KiB it gets none, and each of its frees is
+ * recorded. The only stream of a pool may leave eight times its limit uncovered while it has live blocks, as there is
+ * no other stream to wait for the memory. The legacy default stream has no limit, as it is recorded when others need
+ * the memory. After a slow path that had to look for memory, the next 64 frees of each cache are recorded.
  *
- * A cache has its own lock. A thread may have a cache in its hand when that changes its stream, so caches are not freed
- * before the pool, and tell whose they are.
+ * A cache has a lock of its own, inside the pool's. A thread can still have a pointer to a cache when its stream is
+ * forgotten, so caches live as long as the pool: the id in a cache says whose it is, and a stream that is met later
+ * gets the cache and the limit of a forgotten one.
  */
 #ifndef CACHE_H
 #define CACHE_H
@@ -46,37 +46,37 @@ struct stream;
 struct stream_map;
 struct core;
 
-/* How many blocks a stream caches; when there are more to be freed, it is flushed, so that no flush takes long. */
+/* Blocks in one cache. A free that would exceed this flushes the cache, which bounds the time that a flush takes. */
 #define CACHE_BLOCKS_MAX 256
 
 /*
- * A stream that has freed all it had keeps fewer than this. A program that begins anew then comes to addresses that were
- * chosen when it began before, rather than to those that it freed last.
+ * A stream that has freed everything keeps fewer blocks than this. A program that starts over then gets the addresses
+ * that it got when it started before, not those that it freed last.
  */
 #define CACHE_AT_REST 16
 
-/* After somebody was short of memory, so many frees of each cache are marked. */
+/* Frees of each cache that are recorded after a slow path that had to look for memory. */
 #define CACHE_NERVOUS 64
 
-/* The only stream may leave so many times as much unmarked. */
+/* The only stream of a pool may leave this many times its limit uncovered. */
 #define CACHE_SOLE_SHARES 8
 
-/* Bins of sizes that are alike, four classes to a doubling from the smallest size on; the last has all above. */
+/* Size classes of bins: four to a doubling. The last one has all sizes above. */
 #define CACHE_CLASSES 128
 #define CACHE_CLASS_WORDS (CACHE_CLASSES / 64)
 
-/* So many streams are found without a lock: those that were met last, each where its id says. */
+/* Streams whose caches are found without the pool's lock: a direct-mapped table, by stream id. */
 #define CACHE_KNOWN 1024
 
-/* No two threads write to one cache line, nor to the one that the processor fetches along with it. */
+/* False sharing: two cache lines, as the processor prefetches lines in pairs. */
 #define CACHE_ALIGN 128
 
 enum block_state {
 	BLOCK_LIVE,		/* allocated */
 	BLOCK_CACHED,		/* freed, in its bin */
-	BLOCK_SHARED,		/* allocated, and not to be cached when it is freed */
-	BLOCK_TAKEN,		/* a central free is at it */
-	BLOCK_STRANDED		/* not in the table: freed on a stream that may not come after an unmarked free */
+	BLOCK_SHARED,		/* allocated; its free takes the slow path */
+	BLOCK_TAKEN,		/* a free on the slow path is at work on it */
+	BLOCK_STRANDED		/* freed on another stream, behind an uncovered free of its own */
 };
 
 /**
@@ -86,10 +86,11 @@ enum block_state {
  * @cache: of the stream
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
- * @freed: which of the cache's frees was its last, or stands for work of the library; 0: it was not freed yet
- * @event: stranded: the point in the stream that freed it
+ * @freed: the number of its last free among the cache's frees, or of a record for the library's own work on it; 0:
+ *	never freed
+ * @event: stranded: the point at which the other stream freed it
  * @state: what it is
- * @lent: it is a small request in memory that large ones could have: not in pages of the spans' own
+ * @lent: a small request in memory that large ones could have: among their regions, or in a loan; not in a slab
  */
 struct block {
 	uint64_t addr;
@@ -106,11 +107,11 @@ struct block {
 /**
  * struct bin - the blocks of one size
  * @size: bytes
- * @top: those that are cached, the last that was freed first
- * @blocks: how many there are, cached or not
+ * @top: its cached blocks, the last freed first
+ * @blocks: all of its blocks, cached or not
  * @class: of its size
- * @link: what points at it in the cache's list of those of its class that may have cached blocks; NULL: it is not there
- * @next: the next in there
+ * @link: what points to it in the list of bins of its class; NULL: it is not in the list
+ * @next: the next bin in that list
  */
 struct bin {
 	size_t size;
@@ -122,45 +123,45 @@ struct bin {
 };
 
 /**
- * struct cache - what one stream keeps
- * @lock: the pool's comes before it, and no thread holds that of two caches
+ * struct cache - the cache of one stream
+ * @lock: core.lock comes before it, and no thread holds those of two caches
  *
  * Under cache.lock:
  *
- * @id: of the stream; CACHE_NOBODY: it has none
+ * @id: of the stream; CACHE_NOBODY: no stream has this cache
  * @stream: the stream
- * @legacy: it is the legacy default stream, which can be recorded from anywhere
- * @limit: bytes that may be unmarked
+ * @legacy: the stream is the legacy default stream, which can be recorded at any time
+ * @limit: bytes that may be uncovered
  * @most: bytes that may be cached
- * @blocks: address to block; all but those that are stranded
+ * @blocks: address to block; all but the stranded ones
  * @bins: size to bin
- * @listed: the bins that may have cached blocks, by class
- * @classes: a bit for each class that has any of those
- * @freed: how many frees it has taken, ever
- * @marked: how many of them the mark stands for
- * @unmarked: bytes of blocks whose last free is after that
- * @unmarked_most: bytes of the largest block that was freed after that, or more
- * @mark: the event to record, which nobody else has; NULL: there is none yet
- * @mark_seq: which of its stream's events it is; 0: not recorded
- * @recorded: how many events were recorded on the stream
- * @pressure: the pool's, as of the last free
- * @served: the pool's pressure, and one more, as of the last allocation that was served; 0: there was none
- * @nervous: how many frees are to be marked after a change of it
- * @count: how many blocks are cached
- * @lent: how many of them are small, in memory that large requests could have
- * @bytes: bytes of them
- * @lowest: the fewest that these were since @central changed
- * @mallocs: allocations that were served
- * @frees: frees that were taken
- * @central: the pool's, as of the last malloc or free that was served
- * @last: the block, if that was a malloc
- * @spare: blocks to be used again
- * @spares: how many
+ * @listed: lists of the bins that may have cached blocks, by class
+ * @classes: a bit for each class whose list is not empty
+ * @freed: the number of the last free
+ * @marked: the last free that the mark covers
+ * @unmarked: uncovered bytes: of blocks with @freed above @marked
+ * @unmarked_most: an upper bound on the size of the largest uncovered block
+ * @mark: the event to record again, owned by the cache alone; NULL: none, or others share it
+ * @mark_seq: number of its record among the stream's; 0: not recorded
+ * @recorded: events that were recorded on the stream
+ * @pressure: core.pressure at the last free
+ * @served: core.pressure + 1 at the last hit; 0: no hit yet
+ * @nervous: frees still to be recorded since core.pressure changed
+ * @count: cached blocks
+ * @lent: those of them that are lent
+ * @bytes: bytes of cached blocks
+ * @lowest: the minimum of @bytes since @central changed
+ * @mallocs: hits
+ * @frees: frees into the cache
+ * @central: core.central at the last hit or free
+ * @last: the block of the last call, if that was a hit
+ * @spare: unused structures, for later blocks
+ * @spares: how many there are
  *
  * Under core.lock:
  *
- * @adopted: the mark before @mark was last recorded, as others see it
- * @stranded: blocks that are
+ * @adopted: the last mark that was shared with other streams, as an event with references
+ * @stranded: its stranded blocks
  * @stranded_bytes: bytes of them
  */
 struct cache {
@@ -205,37 +206,37 @@ struct cache {
 #define CACHE_NOBODY UINT64_MAX
 
 /**
- * cache_new() - a cache for a stream that was just met
+ * cache_new() - make a cache for a new stream
  * @stream: the stream
  * @legacy: whether it is the legacy default stream
- * @limit: bytes that may be unmarked
- * @spare: one that was retired, to be used again; NULL: there is none
+ * @limit: bytes that may be uncovered
+ * @spare: a retired cache to use again; NULL: allocate one
  *
  * Return: the cache.
  */
 struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, struct cache *spare);
 
 /**
- * cache_is_empty() - whether a cache knows no block
+ * cache_is_empty() - whether a cache has no block, live, cached or stranded
  * @cache: the cache
  */
 bool cache_is_empty(struct cache *cache);
 
 /**
- * cache_retire() - its stream is forgotten
+ * cache_retire() - let go of the stream; stream_forget() keeps the cache for another
  * @cache: the cache, which is empty
  */
 void cache_retire(struct cache *cache);
 
 /**
- * cache_delete() - forget a cache, whatever is in it
+ * cache_delete() - free a cache and all of its blocks
  * @cache: the cache
- * @be: the device, entered if that is possible
+ * @be: the device, entered if possible
  */
 void cache_delete(struct cache *cache, struct backend *be);
 
 /**
- * cache_mark() - let the mark stand for all that the cache has taken so far
+ * cache_mark() - record the mark, so that it covers all frees so far
  * @cache: the cache
  * @handle: a handle of its stream
  *
@@ -244,29 +245,28 @@ void cache_delete(struct cache *cache, struct backend *be);
 int cache_mark(struct cache *cache, struct CUstream_st *handle) REQUIRES(cache->lock);
 
 /**
- * cache_mark_legacy() - the same of the legacy default stream, whose handle is good at any time
+ * cache_mark_legacy() - record the mark of the legacy default stream, which needs no handle of the caller
  * @cache: its cache
  *
- * Where the stream has a part in a capture, or the driver fails, nothing is marked; that is no error.
+ * If the stream is under capture or the driver fails, the frees stay uncovered. That is no error.
  */
 void cache_mark_legacy(struct cache *cache) REQUIRES(cache->lock);
 
 /**
- * cache_adopt() - the mark as an event that others may wait for and hold
+ * cache_adopt() - share the mark as an event that others can wait for
  * @cache: the cache
  *
- * Return: the event, with a reference that is the cache's; NULL: there was no mark yet.
+ * Return: the event, with a reference that belongs to the cache; NULL: nothing was recorded yet.
  */
 struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
 
-/* Whether a cache does not take one more block, the last that is live or another. */
+/* Whether the next free must flush the cache: it is full, or that free is of the stream's last live block. */
 static inline bool cache_is_full(const struct cache *cache)
 {
 	return cache->count >= CACHE_AT_REST &&
 	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + 1);
 }
 
-/* A block is cached no more. */
 static inline void cache_uncount(struct cache *cache, const struct block *block) REQUIRES(cache->lock);
 static inline void cache_uncount(struct cache *cache, const struct block *block)
 {
@@ -279,99 +279,99 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 }
 
 /**
- * cache_class() - which class a size is of
+ * cache_class() - the size class of a size
  * @size: bytes
  *
- * Each quarter of a power of two that sizes are larger than that is one.
+ * There are four classes to a power of two.
  *
- * Return: the class, less than CACHE_CLASSES; of a larger size none that is less.
+ * Return: the class, below CACHE_CLASSES; it never decreases as sizes grow.
  */
 unsigned int cache_class(size_t size);
 
 /**
- * cache_unlist() - take a bin that has no cached block out of the list of its class
+ * cache_unlist() - take a bin without cached blocks out of the list of its class
  * @cache: the cache
- * @bin: the bin; it may be gone then
+ * @bin: the bin, which may be freed
  */
 void cache_unlist(struct cache *cache, struct bin *bin) REQUIRES(cache->lock);
 
 /**
- * cache_forget() - a block is no block of the cache any more
+ * cache_forget() - remove a block from the tables of its cache
  * @block: the block; the lock of its cache is held, too
  */
 void cache_forget(struct block *block);
 
-/* What follows is for the slow path, with the backend entered. */
+/* For the slow path, with the backend entered. */
 
 /**
- * cache_add() - a region was allocated for a stream
+ * cache_add() - make a block for a region that was allocated
  * @region: the region
- * @lent: whether it is small, in memory that large requests could have: not in pages of the spans' own
+ * @lent: whether it is a small request in memory that large ones could have
  */
 void cache_add(struct region *region, bool lent);
 
 /**
- * cache_holds() - whether a region that is allocated for the maps is free in truth
+ * cache_holds() - whether an allocated region is free from the program's point of view: cached or stranded
  * @region: the region, of any kind
  */
 bool cache_holds(const struct region *region);
 
 /**
- * cache_take() - begin a central free
+ * cache_take() - begin a free on the slow path
  * @region: an allocated region
  *
- * No stream takes it any more, until cache_untake() or cache_drop().
+ * Its stream's cache neither frees nor serves it until cache_untake(), cache_drop() or cache_strand().
  *
- * Return: false if it is freed already.
+ * Return: false if it is already freed or being freed.
  */
 bool cache_take(struct region *region);
 
 /**
- * cache_share() - whether an allocated region is to be freed by central calls only
+ * cache_share() - choose whether a free of an allocated region must take the slow path
  * @region: the region
- * @shared: whether it is
+ * @shared: whether it must
  *
- * Return: false if it is freed already.
+ * Return: false if it is already freed or being freed.
  */
 bool cache_share(struct region *region, bool shared);
 
 /**
- * cache_mark_work() - the library has submitted work of its own on an allocated block to the stream of the block
+ * cache_mark_work() - cover work of the library's own on an allocated block
  * @region: the region, which has a block
- * @handle: a handle of the stream
+ * @handle: a handle of the stream of the block, to which the work was submitted
  *
- * Whoever frees it is ordered after that work, as after an earlier free of the stream.
+ * A free on any stream is then ordered after that work, as after an earlier free by the owner.
  *
  * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
  */
 int cache_mark_work(struct region *region, struct CUstream_st *handle);
 
 /**
- * cache_untake() - it stays allocated
+ * cache_untake() - undo cache_take(): it stays allocated
  * @region: the region
- * @shared: whether it is to be freed by central calls only
+ * @shared: whether its free must take the slow path
  */
 void cache_untake(struct region *region, bool shared);
 
 /**
- * cache_drop() - it is freed, and none of the cache's business any more
+ * cache_drop() - finish a free on the slow path: the cache forgets the block
  * @region: the region
  */
 void cache_drop(struct region *region);
 
 /**
- * cache_behind() - what a stream has to come after before it can free another's region
- * @region: the region, taken
- * @event: receives the event, as long as the caller holds the lock; NULL: there is none to wait for
+ * cache_behind() - what another stream must wait for before it can free a region
+ * @region: the region, after cache_take()
+ * @event: receives the event, valid while the caller holds core.lock; NULL: nothing to wait for
  *
- * Return: false when it cannot be told, so that the region is to be stranded.
+ * Return: false if no event covers the owner's earlier free, so that the region has to be stranded.
  */
 bool cache_behind(struct region *region, struct event **event);
 
 /**
- * cache_strand() - keep a region that another stream has freed until this stream's earlier free is marked
- * @region: the region, taken
- * @event: the point in the other stream
+ * cache_strand() - keep a region that another stream freed until an event covers its owner's earlier free
+ * @region: the region, after cache_take()
+ * @event: the point in the stream that freed it
  */
 void cache_strand(struct region *region, struct event *event);
 

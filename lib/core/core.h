@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The core of a pool: its memory, its address space, its streams, and what every layer above has to know of them. */
+/* The core of a pool: its memory, address space, streams and counters, as all layers above need them. */
 #ifndef CORE_H
 #define CORE_H
 
@@ -20,10 +20,10 @@
 struct packed;
 struct policy;
 
-/* Bytes; what requests are rounded up to where it is not pages. */
+/* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
 
-/* What a pool has done, as in struct vpmm_stats, but for what the caches have done and keep to themselves. */
+/* Counters as in struct vpmm_stats; without what the caches have counted themselves. */
 struct counts {
 	uint64_t mallocs;
 	uint64_t frees;
@@ -39,42 +39,42 @@ struct counts {
 /**
  * struct core - the core of a pool
  *
- * @lock: of all that is said to be under it, here, in struct pending and in struct packed. Functions of calls/, policy/,
- *	pending/ and core/ want it held unless they say something else, and assert that
+ * @lock: guards all that is said to be under it, here, in struct pending and in struct packed. Functions of calls/,
+ *	policy/, pending/ and core/ expect it to be held, and assert that, unless their comment says otherwise
  *
  * Set when the pool is created, and never changed:
  *
  * @backend: the open device
  * @device: its ordinal
- * @settings: as the device has them
- * @piece: bytes that requests are rounded up to
- * @policy: serves all but what the driver's allocator does; nothing in core/ looks into it
- * @packed: what it remembers, likewise
- * @generation: of the process that created the pool
+ * @settings: validated and completed for the device
+ * @piece: the unit that requests are rounded up to, in bytes
+ * @policy: serves all requests but those of the driver's allocator; core/ never looks into it
+ * @packed: state of the packed policy; core/ never looks into it
+ * @generation: fork generation of the process that created the pool
  *
  * Read and written without the lock:
  *
- * @known: the caches of streams; what is read may be that of another stream by now
- * @pressure: how often a malloc found nothing and had to gather, create or wait
- * @central: how many calls have changed the maps
- * @scrubbed: bytes that were cleared
+ * @known: caches by stream id; an entry may have been given to another stream, so compare its id under its lock
+ * @pressure: how many mallocs found no free memory and had to gather, create or wait
+ * @central: how many calls have changed the region maps
+ * @scrubbed: bytes that the pool has cleared
  *
  * Under the lock:
  *
- * @regions: what lies where, but for what @spans has
- * @spans: the same of small requests, which would keep extents from moving
- * @memo: what was decided about @regions
+ * @regions: the region map, all but the slabs
+ * @spans: the region map of slabs: small requests live long, and each would pin an extent
+ * @memo: earlier decisions about @regions
  * @extents: physical memory
- * @streams: who uses it
- * @small: address to struct small, requests that the driver's allocator serves
- * @small_live: bytes of them
- * @small_cleared: some were cleared for a setting, which the program knows nothing of
- * @peak_live: the most bytes that were allocated, but for those that the driver's allocator serves
- * @peak_mapped: the most bytes of device memory that the pool has held
- * @peak_taken: the same with what the driver's allocator held
- * @peak_skipped: how many mallocs have not looked at @peak_live since one did
- * @peak_cached: bytes that were cached then
- * @counts: what the pool has done
+ * @streams: the streams that the pool has met
+ * @small: address to struct small: requests that the driver's allocator serves
+ * @small_live: bytes of those
+ * @small_cleared: the pool has submitted clears of such memory that the program does not know of
+ * @peak_live: peak of allocated bytes, without those of the driver's allocator
+ * @peak_mapped: peak of the device memory that the pool held
+ * @peak_taken: the same, with what the driver's allocator held
+ * @peak_skipped: mallocs since the caches were last added up for @peak_live
+ * @peak_cached: cached bytes when they were
+ * @counts: statistics
  * @log: what it says
  */
 struct core {
@@ -111,11 +111,11 @@ struct core {
 };
 
 /**
- * core_round() - how many bytes a request takes from the regions
+ * core_round() - round a request up to the unit of the regions
  * @core: the core
  * @size: bytes
  *
- * Return: the number; 0: the regions do not serve it.
+ * Return: bytes; 0: the regions do not serve such a request.
  */
 static inline size_t core_round(const struct core *core, size_t size)
 {
@@ -128,7 +128,7 @@ static inline size_t core_round(const struct core *core, size_t size)
 	return piece & (piece - 1) ? size / piece * piece : size & -piece;
 }
 
-/* Requests below this part of a page are small: apart from the others, as what is small stays longest. */
+/* Requests below this part of a page go to slabs: small blocks live longest, and each would pin an extent. */
 #define CORE_SMALL_PART 16
 
 static inline size_t core_small_size(const struct core *core)
@@ -142,7 +142,7 @@ static inline uint64_t core_mapped(const struct core *core)
 	return core->extents.bytes;
 }
 
-/* Bytes of it that are allocated. */
+/* Bytes of it that are allocated, cached blocks included. */
 static inline uint64_t core_live(const struct core *core)
 {
 	return core->regions.bytes[REGION_MALLOC] - core->spans.lent + core->spans.bytes[REGION_MALLOC];

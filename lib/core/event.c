@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Events: points in streams, and which of them are known to have passed. */
+/* Events: their records, and which are complete. */
 
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
 
-/* A query takes a tenth of a microsecond; all of hundreds of streams would be felt. */
+/* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
 #define POLL_SOME 8
 
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq)
@@ -18,7 +18,7 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	g_queue_init(&event->guarded);
 	if (!before)
 		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
-	/* One that was recorded elsewhere meanwhile may be later. */
+	/* An event that was recorded earlier may be adopted later. */
 	while (before && ((struct event *)before->data)->seq > seq)
 		before = before->prev;
 	if (before)
@@ -38,7 +38,9 @@ int stream_record(struct stream *stream, struct CUstream_st *handle, struct even
 	err = be->ops->event_create(be, &recorded);
 	if (err)
 		return err;
-	/* The order of the numbers is that of the records, whoever makes them. */
+	/*
+	 * Under the cache's lock, so that the numbers follow the order of the records: other threads record the mark.
+	 */
 	lock_acquire(&stream->cache->lock);
 	err = be->ops->event_record(be, recorded, handle);
 	if (!err)
@@ -54,7 +56,7 @@ err_destroy:
 	return err;
 }
 
-/* It is pending no more: it has passed, or nobody asks any longer. */
+/* No longer pending: it has passed, or the last reference was dropped. */
 static void event_retire(struct event *event)
 {
 	struct stream *stream = event->stream;
@@ -122,7 +124,7 @@ int stream_sync_busy(struct stream_map *map)
 		struct stream *stream = link->data;
 
 		next = link->next;
-		/* The latest event stands for those before it. */
+		/* A stream's latest event covers its earlier ones. */
 		err = event_sync(stream->pending.tail->data);
 		first = first ? first : err;
 	}

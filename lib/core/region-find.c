@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Which region suits, and which lies where. Nothing here changes what lies where. */
+/* Lookups in a region map. Nothing here changes the map. */
 #include "core/region.h"
 
-/* Rows of free regions are looked for among so many, as there may be a million. */
+/* The search for runs looks at this many free regions at most; there may be a million. */
 #define RUNS 4096
 
-/* A region that is to be compared only: what a best fit looks for. */
+/* The key of a lookup by size. */
 #define REGION_KEY(key_size) (&(struct region){ .size = (key_size) })
 
 GTreeNode *region_first_fit(const struct free_set *set, size_t size)

@@ -86,10 +86,6 @@ void region_unguard(struct region *region)
 	event_unref(event);
 }
 
-/*
- * Every region is in the indices of its kind and counted, or in none between region_unindex() and region_index(); what
- * the indices go by changes only there. The lists by age are apart: they do not mind when a region changes its size.
- */
 void region_index(struct region_map *map, struct region *region)
 {
 	switch (region->kind) {
@@ -158,7 +154,7 @@ void region_delist(struct region_map *map, struct region *region)
 	g_queue_unlink(&map->by_age, &region->map_age);
 }
 
-/* What is allocated is found by where it starts; all else by whatever address lies in it. */
+/* Allocated regions are looked up by their start alone, so they are not in the tree by address. */
 static void region_enter(struct region_map *map, struct region *region)
 {
 	g_tree_insert(map->by_addr, region, region);

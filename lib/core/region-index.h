@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The indices of a region map, for region.c, which changes what is in them.
+ * The indices of a region map, for region.c.
  *
- * Every region is in the indices of its kind and counted, or in none between region_unindex() and region_index(); what
- * the indices go by changes only there. The lists by age are apart: they do not mind when a region changes its size.
+ * A region is counted and in the indices of its kind, except between region_unindex() and region_index(). The keys of
+ * the indices change only there. The lists by age do not depend on a region's size, so they have calls of their own.
  */
 #ifndef REGION_INDEX_H
 #define REGION_INDEX_H
@@ -18,7 +18,7 @@
  * @addr: where it starts
  * @size: bytes
  *
- * Return: the region, in no index, and nobody's neighbour.
+ * Return: the region, in no index, without neighbours.
  */
 struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
 			  size_t size);
@@ -26,41 +26,41 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
 /**
  * region_delete() - forget a region
  * @map: the map
- * @region: the region, in no index, and nobody's neighbour
+ * @region: the region, in no index, without neighbours
  */
 void region_delete(struct region_map *map, struct region *region);
 
 /**
- * region_index() - enter a region into the indices of its kind
+ * region_index() - add a region to the indices of its kind
  * @map: the map
- * @region: the region, in none
+ * @region: the region, in no index
  */
 void region_index(struct region_map *map, struct region *region);
 
 /**
- * region_unindex() - take it out of them
+ * region_unindex() - remove a region from the indices of its kind
  * @map: the map
  * @region: the region
  */
 void region_unindex(struct region_map *map, struct region *region);
 
 /**
- * region_enlist() - enter a free region into the lists by age
+ * region_enlist() - add a free region to the lists by age
  * @map: the map
  * @region: the region
- * @older: the region that it follows; NULL: all of them
+ * @older: the region behind which it goes; NULL: at the end, as the youngest
  */
 void region_enlist(struct region_map *map, struct region *region, struct region *older);
 
 /**
- * region_delist() - take it out of them
+ * region_delist() - remove a free region from the lists by age
  * @map: the map
  * @region: the region
  */
 void region_delist(struct region_map *map, struct region *region);
 
 /**
- * region_become() - let a region be of another kind
+ * region_become() - change the kind of a region
  * @map: the map
  * @region: the region, in no index
  * @kind: the kind
@@ -68,21 +68,21 @@ void region_delist(struct region_map *map, struct region *region);
 void region_become(struct region_map *map, struct region *region, enum region_kind kind);
 
 /**
- * region_set_stream() - let a region be of another stream
+ * region_set_stream() - change the stream of a region
  * @region: the region
- * @stream: the stream, which is not forgotten as long as a region is its; NULL: none
+ * @stream: the stream, which stays in the pool as long as a region refers to it; NULL: none
  */
 void region_set_stream(struct region *region, struct stream *stream);
 
 /**
- * region_guard() - let a region wait for an event
- * @region: the region, which waits for none
- * @event: the event; the region has a reference to it, passed or not, until region_unguard(); NULL: none
+ * region_guard() - set the event of a region
+ * @region: the region, without an event
+ * @event: the event; the region holds a reference until region_unguard(), passed or not; NULL: none
  */
 void region_guard(struct region *region, struct event *event);
 
 /**
- * region_unguard() - let a region wait for nothing
+ * region_unguard() - drop the event of a region
  * @region: the region
  */
 void region_unguard(struct region *region);
@@ -92,11 +92,11 @@ void region_unguard(struct region *region);
  * @map: the map
  * @region: the region
  *
- * Return: that of its stream; or of no stream.
+ * Return: that of its stream, or that of memory without a stream.
  */
 struct free_set *region_set_of(struct region_map *map, struct region *region);
 
-/* The order of the indices by size: by address where that is the same. */
+/* The order of the indices by size; equal sizes by address. */
 int region_compare_size(gconstpointer a, gconstpointer b);
 
 #endif /* REGION_INDEX_H */

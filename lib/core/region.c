@@ -68,7 +68,7 @@ struct region *region_cut(struct region_map *map, struct region *region, size_t 
 	return size < region->size ? region_split(map, region, size) : NULL;
 }
 
-/* Takes a region out of what its kind has; it keeps its size and place and becomes something else. */
+/* Takes a region out of the indices of its kind, before it changes to another. Address and size stay. */
 static void region_leave(struct region_map *map, struct region *region)
 {
 	region_unindex(map, region);
@@ -87,7 +87,7 @@ static void region_unlink(struct region *region)
 		region->next->prev = region->prev;
 }
 
-/* Lets @lower swallow @upper, its neighbour above; both are out of the indices. */
+/* Merges two neighbours; both are out of the indices. */
 static void region_swallow(struct region_map *map, struct region *lower, struct region *upper)
 {
 	lower->size += upper->size;
@@ -128,7 +128,10 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	region_index(map, region);
 }
 
-/* Whether a free region may be one with another: nobody is to wait for a stream that he need not wait for. */
+/*
+ * Whether free memory of @stream may merge with a region. It may not if a stream would then have to wait for another
+ * that it need not wait for.
+ */
 static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream)
 {
 	if (!region || region->kind != REGION_FREE)
@@ -136,7 +139,7 @@ static bool region_is_free_for(const struct region_map *map, const struct region
 	return region->stream == stream || (map->keeps && map->streams->sole && (!region->stream || !stream));
 }
 
-/* Of two events of one stream, the later one: when it has passed, so have both. Moves the caller's reference there. */
+/* The later of two events of one stream: when it has passed, so has the other. Moves the caller's reference to it. */
 static struct event *event_keep_later(struct event *held, struct event *other)
 {
 	if (!other || (held && held->seq >= other->seq))
@@ -146,7 +149,7 @@ static struct event *event_keep_later(struct event *held, struct event *other)
 	return other;
 }
 
-/* Gives a free region other bytes. Often it stays where it is among those of its stream, and no tree changes. */
+/* Changes the range of a free region. Its rank by size in its stream's tree often stays, and then no tree changes. */
 static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	GTree *tree = region_set_of(map, region)->by_size;
@@ -169,7 +172,10 @@ static void region_resize(struct region_map *map, struct region *region, uint64_
 		region_index(map, region);
 }
 
-/* Lets a free region have what lies beside it and is in no index. It is as old and as late as that then. */
+/*
+ * Merges a neighbour that is in no index into a free region, which becomes as young as the neighbour and gets the
+ * later event.
+ */
 static void region_absorb(struct region_map *map, struct region *region, struct region *part, struct stream *stream,
 			  struct event *event)
 {
@@ -246,7 +252,10 @@ void region_share(struct region_map *map)
 	for (guint i = 0; i < map->sets->len; i++) {
 		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
 
-		/* A merge takes regions out that are nobody's, or comes to the end of another list. */
+		/*
+		 * This does not disturb the walk: a merge removes only regions of no stream, or appends to another
+		 * list.
+		 */
 		for (; link; link = next) {
 			struct region *region = link->data;
 
@@ -287,8 +296,8 @@ static bool region_is_end(const struct region *region, uint64_t addr, size_t siz
 }
 
 /*
- * An allocated region, in no index yet, for one end of a free one. That keeps all but its bytes, as what is free at an
- * address that is a little higher has the same neighbours.
+ * Splits an allocated region off one end of a free one, and returns it, in no index yet. The free region keeps its
+ * place in the tree by address: its neighbours there stay the same.
  */
 static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
@@ -329,7 +338,7 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 	return region;
 }
 
-/* Zombies that nobody has to wait for have nothing to tell them apart. */
+/* Without events, adjacent zombies do not differ. */
 static struct region *region_merge_zombies(struct region_map *map, struct region *region)
 {
 	struct region *prev = region->prev, *next = region->next;
@@ -371,7 +380,7 @@ void region_set_begin(struct region *region, struct event *event)
 	region_guard(region, event);
 }
 
-/* The event guards it no more, so all that is left is to let it go. */
+/* The event no longer links the region; drop the reference. */
 static void region_pass_kept(struct region_map *map, struct region *region)
 {
 	if (region->kind == REGION_FREE && map->streams->sole == region->stream) {

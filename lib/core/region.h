@@ -2,8 +2,8 @@
 /*
  * The region maps: every byte of every chunk is in exactly one region, of one kind.
  *
- * The maps know what lies where and whose it is. They know nothing of memory, and call no driver. All of it is under
- * the lock of the pool.
+ * They record the state of each address range and the stream that had it last. They know nothing of physical memory
+ * and never call the driver. All of it is under core.lock.
  */
 #ifndef REGION_H
 #define REGION_H
@@ -19,33 +19,33 @@
 struct block;
 
 enum region_kind {
-	REGION_UNMAPPED,	/* a hole: nothing is mapped here */
+	REGION_UNMAPPED,	/* a hole: nothing is mapped */
 	REGION_MALLOC,		/* allocated */
 	REGION_FREE,		/* mapped, and not allocated */
-	REGION_ZOMBIE,		/* what was mapped here is mapped elsewhere too; to be unmapped after the event */
+	REGION_ZOMBIE,		/* its memory is in use at another mapping; to be unmapped after the event */
 	REGION_KINDS
 };
 
 /**
  * struct region - an interval of a chunk
  * @addr: where it starts
- * @size: how many bytes
- * @kind: what it is
- * @fresh: free: created for the most recent malloc
+ * @size: bytes of it
+ * @kind: see enum region_kind
+ * @fresh: free: was created for the latest malloc
  * @lent: malloc: it is a chunk of another map
- * @held: malloc: the program has freed it, and others are not to have it yet; see deferred-free.h
- * @stray: zombie: the driver did not take it back when asked to; the pool's own memory is not there
+ * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
+ * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
- * @event: free, zombie: the point at which it was freed, malloc: which @stream comes after and others may not; held by
- *	a reference; NULL: there is none to come after
- * @id: free: when it was freed, malloc: when it was allocated; larger is later
+ * @event: free, zombie: the point at which it was freed; malloc: @stream is ordered after it, and others may not be;
+ *	with a reference; NULL: no need to wait
+ * @id: free: when it was freed; malloc: when it was allocated; larger is later
  * @chunk: the chunk
- * @prev: its neighbour below in the chunk
- * @next: its neighbour above in the chunk
- * @guarded: links it into its event while that is pending, and a zombie into the map's dead after that
- * @set_age: links it into what its stream has free, by age
- * @map_age: links it into all that is free, by age
- * @block: malloc: what its stream's cache knows of it; NULL: nothing
+ * @prev: the neighbour below it in the chunk
+ * @next: the neighbour above it in the chunk
+ * @guarded: its link in the event while that is pending; afterwards, of a zombie, in the map's @dead
+ * @set_age: its link in its stream's free memory, by age
+ * @map_age: its link in all free memory, by age
+ * @block: malloc: its block in its stream's cache; NULL: none
  */
 struct region {
 	uint64_t addr;
@@ -68,13 +68,13 @@ struct region {
 };
 
 /**
- * struct chunk - one reservation of address space, or a block of another map's
+ * struct chunk - a reservation of address space, or a region that another map has lent
  * @addr: where it starts
  * @size: bytes
  * @reserved: where the reservation starts
- * @spare: bytes of it that are not used, so that @addr is a multiple of the page size
+ * @spare: bytes of the reservation that are not used
  * @map: the map
- * @lender: the allocated region of another map that it is; NULL: it is a reservation
+ * @lender: the allocated region of the other map; NULL: it is a reservation
  * @first: its lowest region
  */
 struct chunk {
@@ -87,33 +87,33 @@ struct chunk {
 	struct region *first;
 };
 
-/* What one stream has free: by size and address for the best fit, and by age for the harvest. */
+/* The free memory of one stream: by size and address for best fit, by age for the paged policy. */
 struct free_set {
 	GTree *by_size;
 	GQueue by_age;
 };
 
 /**
- * struct region_map - all regions of a pool, or of what it keeps apart
- * @streams: who uses them
- * @set: which of a stream's free sets is this map's
- * @keeps: old addresses stay mapped for when they are wanted again, and what nobody has to wait for any more is nobody's
- * @alone: the only stream may have free memory that nobody has to wait for
+ * struct region_map - all regions of a pool, or of its slabs
+ * @streams: the streams of the pool
+ * @set: index of this map in a stream's free sets
+ * @keeps: old mappings stay as zombies for reuse, and free memory whose event has passed belongs to no stream
+ * @alone: there is one stream: free memory whose event has passed may stay that stream's
  * @chunks: of struct chunk, by address
  * @by_addr: all regions that are not allocated, by address
- * @last: the region that the next address is likely to lie in, as the one before did; or NULL
- * @mallocs: address to region
- * @unmapped: by size and address
- * @unused: free memory that no stream has used
- * @sets: of struct free_set, those of streams
+ * @last: where the next lookup by address is likely to hit; or NULL
+ * @mallocs: address to region, for those that are allocated
+ * @unmapped: holes, by size and address
+ * @unused: free memory that belongs to no stream
+ * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
- * @gaps: the same, by how it is cut up
+ * @gaps: sizes of all free regions, by class
  * @dead: zombies whose events have passed
- * @bytes: how many bytes there are of each kind
+ * @bytes: bytes of each kind
  * @lent: bytes that other maps have lent it
- * @count: how many regions there are
- * @newest: the id that was given last
+ * @count: number of regions
+ * @newest: the last id that was given
  */
 struct region_map {
 	struct stream_map *streams;
@@ -140,9 +140,9 @@ struct region_map {
 /**
  * region_map_init() - set up an empty map
  * @map: the map
- * @streams: who uses its memory
- * @set: which of the free sets of a stream is this map's, below STREAM_SETS
- * @keeps: whether zombies stay until they are asked for, and free memory whose event has passed is nobody's
+ * @streams: the streams of the pool
+ * @set: index of this map in a stream's free sets, below STREAM_SETS
+ * @keeps: whether zombies stay for reuse, and free memory whose event has passed belongs to no stream
  */
 void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps);
 
@@ -150,19 +150,19 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
  * region_map_clear() - forget all regions
  * @map: the map
  *
- * Lets go of the events, and of what belongs to it in the streams.
+ * Drops the references to events, and the map's free sets in the streams.
  */
 void region_map_clear(struct region_map *map);
 
 /**
- * region_forget() - a stream that no region belongs to is about to be forgotten
+ * region_forget() - delete the free set of a stream that is about to be forgotten
  * @map: the map
- * @stream: the stream
+ * @stream: the stream, to which no region belongs
  */
 void region_forget(struct region_map *map, struct stream *stream);
 
 /**
- * region_add_chunk() - take over a reservation, as one unmapped region
+ * region_add_chunk() - add a reservation, as one unmapped region
  * @map: the map
  * @addr: where it starts
  * @size: how many bytes
@@ -172,18 +172,18 @@ void region_forget(struct region_map *map, struct stream *stream);
 struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size);
 
 /**
- * region_add_lent() - take over an allocated region of another map, as one that is free here
+ * region_add_lent() - add an allocated region of another map, as one free region here
  * @map: the map
  * @lender: the region
- * @stream: the stream that had it last; NULL: none had
- * @event: the point in the stream after which it is free; NULL: it was never in use
+ * @stream: the stream that had it last; NULL: none
+ * @event: the point in the stream after which it is free; NULL: it was never used
  */
 void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event);
 
 /**
  * region_remove_lent() - undo region_add_lent()
  * @map: the map
- * @chunk: the chunk, one free region
+ * @chunk: the chunk, which is one free region
  *
  * Return: the region of the other map.
  */
@@ -192,12 +192,12 @@ struct region *region_remove_lent(struct region_map *map, struct chunk *chunk);
 /**
  * region_remove_chunk() - undo region_add_chunk()
  * @map: the map
- * @chunk: the chunk, one unmapped region
+ * @chunk: the chunk, which is one unmapped region
  */
 void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 
 /**
- * region_find_unmapped() - the smallest hole that fits, the lowest of several
+ * region_find_unmapped() - the smallest hole of at least a size; the lowest of equals
  * @map: the map
  * @size: bytes
  *
@@ -206,7 +206,7 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 struct region *region_find_unmapped(struct region_map *map, size_t size);
 
 /**
- * region_first_fit() - the smallest region of a set that fits, to go on from to larger ones
+ * region_first_fit() - the smallest free region of at least a size, to iterate to larger ones
  * @set: the set
  * @size: bytes
  *
@@ -223,12 +223,12 @@ GTreeNode *region_first_fit(const struct free_set *set, size_t size);
 struct region *region_find_largest_unmapped(struct region_map *map);
 
 /**
- * region_find_own() - the smallest free region that a stream can have without waiting, because of the stream's order
+ * region_find_own() - the smallest free region that a stream can have without a wait, by stream order
  * @map: the map
  * @stream: the stream
  * @size: bytes
  *
- * Memory that no stream has used is as good as the stream's own, and is taken first when of one size.
+ * Memory that belongs to no stream serves as well; of equal sizes it is preferred.
  *
  * Return: the region, or NULL.
  */
@@ -244,42 +244,42 @@ struct region *region_find_own(struct region_map *map, struct stream *stream, si
 struct region *region_find_passed(struct region_map *map, size_t size);
 
 /**
- * region_find_run() - the smallest row of free regions, whoever has to wait for them
+ * region_find_run() - the smallest run of adjacent free regions, whatever their streams
  * @map: the map
- * @size: bytes that it has at least
+ * @size: bytes that the run has at least
  * @addr: receives where it starts
  *
- * Looks at the oldest few thousand of what is free.
+ * Looks at the few thousand oldest free regions only.
  *
- * Return: its bytes; 0: there is none.
+ * Return: the size of the run; 0: there is none.
  */
 size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 
 /**
- * region_run() - the row of free regions that starts with one
+ * region_run() - the run of adjacent free regions that starts with a region
  * @region: the region
- * @end: receives the region behind it; NULL: the chunk ends there
+ * @end: receives the region behind the run; NULL: the chunk ends there
  *
- * Return: its bytes; 0: @region is not free, or not the first.
+ * Return: the size of the run; 0: @region is not free, or not the first of its run.
  */
 size_t region_run(const struct region *region, struct region **end);
 
 /**
- * region_at() - the region that an address lies in, if it is not allocated
+ * region_at() - the region at an address that is not allocated
  * @map: the map
  * @addr: the address
  *
- * What is allocated is found by where it starts, with region_find_malloc(): most of a pool is, and comes and goes at
- * the ends of what is free, so that the tree by address need not know.
+ * Allocated regions are found by their start, with region_find_malloc(). Most of a pool is allocated, and allocations
+ * come and go at the ends of free regions, which leaves the tree by address as it is.
  *
- * Return: the region; NULL: it is allocated, or lies in no chunk.
+ * Return: the region; NULL: the address is allocated, or in no chunk.
  */
 struct region *region_at(struct region_map *map, uint64_t addr);
 
 /**
- * region_expect() - what region_at() is asked for next lies in a region
+ * region_expect() - hint at the region where the next region_at() will hit
  * @map: the map
- * @region: the region, which is not allocated; NULL: nothing is known
+ * @region: the region, which is not allocated; NULL: no hint
  */
 static inline void region_expect(struct region_map *map, struct region *region)
 {
@@ -287,24 +287,25 @@ static inline void region_expect(struct region_map *map, struct region *region)
 }
 
 /**
- * region_isolate() - make one region of exactly a range
+ * region_isolate() - split and merge, so that a range is one region
  * @map: the map
  * @addr: where it starts
- * @size: bytes; all of it is of one kind, and nobody has to wait for what its parts waited for
+ * @size: bytes; all of one kind. The events of all parts but the first are dropped, so no one may still have to wait
+ *	for them
  *
- * Return: the region, with the stream and event of its first part.
+ * Return: the region
  */
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size);
 
 /**
- * region_take() - allocate a range, whatever it was divided into
+ * region_take() - allocate a free range, whatever regions it consists of
  * @map: the map
  * @addr: where it starts
  * @size: bytes; all of it is free
- * @stream: for which stream
- * @event: which the stream comes after, and others may not; NULL: there is none
+ * @stream: the stream that gets it
+ * @event: the event that @stream is ordered after, and other streams may not be; NULL: none
  *
- * What is left over of the regions at the ends stays what it was.
+ * The rest of the first and the last region stays free.
  *
  * Return: the region.
  */
@@ -312,16 +313,16 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 			   struct event *event);
 
 /**
- * region_find_malloc() - the allocation at an address
+ * region_find_malloc() - the allocation that starts at an address
  * @map: the map
- * @addr: exactly where it starts
+ * @addr: its exact start
  *
  * Return: the region, or NULL.
  */
 struct region *region_find_malloc(struct region_map *map, uint64_t addr);
 
 /**
- * region_split() - make two of a region
+ * region_split() - split a region in two
  * @map: the map
  * @region: the region, which keeps the lower part
  * @size: bytes of the lower part, more than 0 and fewer than the region has
@@ -333,79 +334,80 @@ struct region *region_find_malloc(struct region_map *map, uint64_t addr);
 struct region *region_split(struct region_map *map, struct region *region, size_t size);
 
 /**
- * region_cut() - let a region have no more than so many bytes
+ * region_cut() - limit a region to a size
  * @map: the map
  * @region: the region, which keeps the lower part
  * @size: bytes, more than 0 and no more than the region has
  *
- * Return: the upper part; NULL: the region had no more.
+ * Return: the upper part; NULL: the region was no larger.
  */
 struct region *region_cut(struct region_map *map, struct region *region, size_t size);
 
 /**
- * region_set_unmapped() - nothing is mapped here any more
+ * region_set_unmapped() - make a region a hole, after its memory was unmapped
  * @map: the map
  * @region: the region
  *
- * Return: the region, merged with its unmapped neighbours.
+ * Return: the region, merged with adjacent holes.
  */
 struct region *region_set_unmapped(struct region_map *map, struct region *region);
 
 /**
- * region_set_malloc() - it is allocated
+ * region_set_malloc() - make a region allocated
  * @map: the map
  * @region: the region
- * @stream: for which stream, which comes after the region's event
+ * @stream: the stream that gets it, ordered after the region's event
  */
 void region_set_malloc(struct region_map *map, struct region *region, struct stream *stream);
 
 /**
- * region_set_free() - it is mapped, and not allocated
+ * region_set_free() - make a region free
  * @map: the map
  * @region: the region
- * @stream: the stream that had it last; NULL: none had
- * @event: the point in the stream after which it is free; NULL: it was never in use
+ * @stream: the stream that had it last; NULL: none
+ * @event: the point in the stream after which it is free; NULL: it was never used
  *
- * Return: the region, merged with its free neighbours of the same stream; the latest event of them counts. Where the map
- * keeps and there is but one stream, all is that stream's, so that nothing hangs on what it is known to be past.
+ * Return: the region, merged with adjacent free regions of the same stream; it has the latest of their events. In a
+ * map that keeps, with one stream only, all free memory is that stream's, so that merging does not depend on which
+ * events are known to have passed.
  */
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event);
 
 /**
- * region_share() - there is more than one stream now: what nobody has to wait for is nobody's
+ * region_share() - a second stream was met: memory whose event has passed now belongs to no stream
  * @map: the map, which keeps
  */
 void region_share(struct region_map *map);
 
 /**
- * region_set_zombie() - a free region's memory has moved elsewhere
+ * region_set_zombie() - make a region a zombie: its memory is in use at another mapping
  * @map: the map
- * @region: the region, which is free, or a hole that something is mapped to; it keeps its stream and event
+ * @region: the region: free, or a hole that was mapped meanwhile; it keeps its stream and event
  *
- * Return: the region; where the map keeps, merged with zombies beside it that nobody has to wait for.
+ * Return: the region; in a map that keeps, merged with adjacent zombies whose events have passed.
  */
 struct region *region_set_zombie(struct region_map *map, struct region *region);
 
 /**
- * region_set_begin() - whoever has an allocated region next comes after more than those who had it before
+ * region_set_begin() - replace the event that an allocated region is ordered after by a later one
  * @region: the region
- * @event: a point in its stream that is behind those
+ * @event: a point in its stream that is ordered after the earlier event
  */
 void region_set_begin(struct region *region, struct event *event);
 
 /**
- * region_set_stray() - a hole has something mapped that the driver would not unmap; it is to be unmapped later
+ * region_set_stray() - make a hole a zombie, because the driver failed to unmap it
  * @map: the map
- * @region: the region, which is unmapped
+ * @region: the region, which is a hole; it is unmapped later
  */
 void region_set_stray(struct region_map *map, struct region *region);
 
 /**
- * region_pass() - the event of a region has passed; for stream_map_init()
- * @guarded: the region, which its event does not link any more
+ * region_pass() - the event of a region has passed; the callback of stream_map_init()
+ * @guarded: the region, which the event no longer links
  *
- * Where the map keeps, the region may be one with its neighbours afterwards.
+ * In a map that keeps, the region may have merged with its neighbours afterwards.
  */
 void region_pass(void *guarded);
 

@@ -4,11 +4,14 @@
 #include "core/cache.h"
 #include "core/stream.h"
 
-/* What may be unmarked is enough for so many streams; later ones have this part of what is left, if that is worth it. */
+/*
+ * What the streams of a pool may leave uncovered together is 2 * STREAMS_EVEN times the limit of one. Each gets at
+ * most 1/STREAMS_EVEN of the rest of it, or nothing if that is below UNMARKED_LEAST.
+ */
 #define STREAMS_EVEN 16
 #define UNMARKED_LEAST (64 * 1024)
 
-/* Ids of captures are apart from those of streams. */
+/* The ids of captures get this bit, as they are numbered apart from those of streams. */
 #define CAPTURED ((uint64_t)1 << 63)
 
 void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
@@ -27,7 +30,7 @@ void stream_map_clear(struct stream_map *map)
 	GHashTableIter iter;
 	gpointer stream;
 
-	/* A cache may hold another stream's event. */
+	/* Caches first: they hold references to events. */
 	g_hash_table_iter_init(&iter, map->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		cache_delete(((struct stream *)stream)->cache, map->backend);
@@ -37,7 +40,7 @@ void stream_map_clear(struct stream_map *map)
 	g_hash_table_destroy(map->by_id);
 }
 
-/* What is given to one is missing for the next, so that all streams there ever are leave little unmarked together. */
+/* The limit of a new stream. It is taken out of the rest, so that the sum over all streams has a bound. */
 static uint64_t take_unmarked(struct stream_map *map)
 {
 	uint64_t limit = MIN(map->unmarked, map->unmarked_left / STREAMS_EVEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Streams and events: who freed what when, and what is complete by now. A stream is known by its driver id, never by
- * its handle. All of it is under the lock of the pool; of the cache, what cache.h says.
+ * Streams, events, and which of them are complete. A stream is identified by its driver id, never by its handle. All
+ * of it is under core.lock, but for what cache.h puts under the cache's.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -16,14 +16,14 @@ struct backend_event;
 struct cache;
 struct free_set;
 
-/* How many region maps there can be for one map of streams. */
+/* The region maps that a stream can have free memory in. */
 #define STREAM_SETS 2
-/* Handles of the legacy default stream, as CUDA has them. */
+/* CUDA's special handles. */
 #define STREAM_NULL ((struct CUstream_st *)0)
 #define STREAM_LEGACY ((struct CUstream_st *)0x1)
 #define STREAM_PER_THREAD ((struct CUstream_st *)0x2)
 
-/* Whether a handle is that of a stream which somebody created, and means the same in every thread and context. */
+/* Whether a handle was created by the program, so that it means one stream in all threads and contexts. */
 static inline bool stream_is_created(const struct CUstream_st *handle)
 {
 	return (uintptr_t)handle > (uintptr_t)STREAM_PER_THREAD;
@@ -32,12 +32,12 @@ static inline bool stream_is_created(const struct CUstream_st *handle)
 /**
  * struct event - a point in a stream
  * @stream: the stream
- * @handle: the driver's
- * @refs: how many hold it
- * @seq: which of its stream's events it is; larger is later
- * @passed: whether its stream is known to be past it
- * @guarded: what it guards while it is not
- * @link: links it into its stream while it is pending
+ * @handle: the driver's event
+ * @refs: references
+ * @seq: its number among its stream's events; larger is later
+ * @passed: whether it is known to be complete
+ * @guarded: the regions that wait for it, while it is pending
+ * @link: its link in its stream, while it is pending
  */
 struct event {
 	struct stream *stream;
@@ -51,16 +51,16 @@ struct event {
 
 /**
  * struct stream - a stream that the pool has met
- * @id: the driver's
- * @map: the streams it belongs to
- * @free: what it has free in each region map, whose business it is; NULL before the first
+ * @id: the driver's id of it
+ * @map: all streams of the pool
+ * @free: its free memory in each region map, managed by the map; NULL: never had any
  * @pending: its events that are not known to be complete, oldest first
- * @cache: what it has freed and keeps for itself, and the lock under which its events are recorded
- * @zombies: how many zombies wait for its events, likewise
- * @refs: how many regions and events it is the stream of
- * @first: there was none before it
- * @captured: it stands for a capture: nothing can be recorded on it, and it cannot be made to wait
- * @busy_link: links it into the pool's busy streams while it has pending events
+ * @cache: its cache, whose lock also guards its records
+ * @zombies: zombies that wait for its events, counted by the region maps
+ * @refs: regions and events that refer to it
+ * @first: it is the first stream of the pool
+ * @captured: it stands for a capture: it cannot be recorded, and cannot be made to wait
+ * @busy_link: its link in @busy, while it has pending events
  */
 struct stream {
 	uint64_t id;
@@ -78,17 +78,17 @@ struct stream {
 /**
  * struct stream_map - all streams of a pool
  * @backend: the device
- * @passed: called for each that an event has guarded, when it has passed
- * @unmarked: bytes that one stream may free without recording an event, at most
- * @unmarked_left: the same of all streams that are yet to come
- * @most_cached: bytes that a stream may keep for itself
+ * @passed: called for each region that waited for an event, once that is known to be complete
+ * @unmarked: bytes that one stream may have freed without an event, at most
+ * @unmarked_left: the same for all streams still to come
+ * @most_cached: bytes that the cache of a stream may have
  * @by_id: id to stream
- * @sole: the only stream, as long as there has been but one; a cache looks at it under its own lock
- * @met: how many there have been
- * @busy: those with pending events
- * @caches: those of streams that are forgotten, for streams to come; of struct cache
- * @mallocs: how many allocations they had served
- * @frees: how many frees they had taken
+ * @sole: the only stream, as long as just one was ever met; caches read it under their own locks
+ * @met: streams that were met
+ * @busy: streams with pending events
+ * @caches: caches of forgotten streams, for new ones; of struct cache
+ * @mallocs: hits of forgotten streams
+ * @frees: frees into caches of forgotten streams
  */
 struct stream_map {
 	struct backend *backend;
@@ -109,8 +109,8 @@ struct stream_map {
  * stream_map_init() - set up the streams of a pool
  * @map: the map
  * @backend: the device
- * @unmarked: bytes that a stream may free without recording an event, at most
- * @passed: called with what an event guarded, as soon as the event is known to have passed
+ * @unmarked: bytes that one stream may have freed without an event, at most
+ * @passed: called for each region that waited for an event, once that is known to be complete
  */
 void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
 		     void (*passed)(void *guarded));
@@ -119,22 +119,22 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
  * stream_map_clear() - forget all streams
  * @map: the map
  *
- * Nobody holds an event any more.
+ * No reference to an event may be left.
  */
 void stream_map_clear(struct stream_map *map);
 
 /**
- * stream_meet() - the stream of an id, whether the pool has met it or not
+ * stream_meet() - the stream of an id; made if the pool has not met it
  * @map: the map
  * @id: the driver's id
- * @handle: a handle of it
+ * @handle: a handle of the stream
  *
  * Return: the stream.
  */
 struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle);
 
 /**
- * stream_get() - the stream that a handle means now
+ * stream_get() - the stream that a handle means now, in this thread
  * @map: the map
  * @handle: the handle
  * @stream: receives the stream
@@ -148,16 +148,17 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
  * @map: the map
  * @id: the driver's id of the capture
  *
- * All streams under the capture are one, which is behind nobody's frees and has none of its own.
+ * All streams of a capture are one stream to the pool. It is not ordered after any free of another, and has no frees
+ * of its own.
  *
  * Return: the stream.
  */
 struct stream *stream_get_captured(struct stream_map *map, uint64_t id);
 
 /**
- * stream_forget() - a stream that nothing belongs to any more
+ * stream_forget() - forget a stream that nothing refers to any more
  * @map: the map
- * @stream: the stream: no region or event is its, its cache is empty, its free sets are gone
+ * @stream: the stream: without regions and events, with an empty cache and no free sets
  */
 void stream_forget(struct stream_map *map, struct stream *stream);
 
@@ -166,14 +167,14 @@ void stream_forget(struct stream_map *map, struct stream *stream);
  * @map: the map
  * @id: the driver's id
  *
- * Return: the stream, or NULL: the pool has not met it.
+ * Return: the stream; NULL: the pool has not met it.
  */
 struct stream *stream_find(struct stream_map *map, uint64_t id);
 
 /**
- * stream_record() - mark the point that a stream has come to
+ * stream_record() - record an event on a stream
  * @stream: the stream
- * @handle: a handle that means it on this thread
+ * @handle: a handle that means the stream on this thread
  * @event: receives the event, with one reference
  *
  * Return: 0, or what the backend's event_create and event_record return.
@@ -181,46 +182,46 @@ struct stream *stream_find(struct stream_map *map, uint64_t id);
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event);
 
 /**
- * stream_adopt() - make an event of what was recorded elsewhere
+ * stream_adopt() - make an event of a record that was made elsewhere
  * @stream: the stream
- * @handle: the driver's event, recorded; the event's from now on
- * @seq: which of its stream's events it is
+ * @handle: the driver's event, recorded; the new event owns it
+ * @seq: its number among the stream's events
  *
  * Return: the event, with one reference.
  */
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq);
 
 /**
- * stream_poll() - find out which events of a stream have passed by now
+ * stream_poll() - find out which events of a stream are complete
  * @stream: the stream
  *
- * One query for each event that has, and one more.
+ * Costs one query for each complete event, and one more.
  *
  * Return: 0, or what the backend's event_query returns.
  */
 int stream_poll(struct stream *stream);
 
 /**
- * stream_poll_busy() - the same for all streams that have pending events
+ * stream_poll_busy() - find out which events of all streams are complete
  * @map: the map
- * @zombies: only for those with zombies
+ * @zombies: only of streams with zombies
  *
  * Return: 0, or what the backend's event_query returns.
  */
 int stream_poll_busy(struct stream_map *map, bool zombies);
 
 /**
- * stream_sync_busy() - wait on the host until all streams are past all their events
+ * stream_sync_busy() - wait on the host until all pending events are complete
  * @map: the map
  *
- * One that cannot be waited for keeps nobody from waiting for the others.
+ * Goes on with the other streams after an error.
  *
  * Return: 0, or the first error of the backend's event_sync.
  */
 int stream_sync_busy(struct stream_map *map);
 
 /**
- * stream_poll_some() - the same for a few of them, each in its turn
+ * stream_poll_some() - poll the next few busy streams, round robin
  * @map: the map
  *
  * Return: 0, or what the backend's event_query returns.
@@ -237,31 +238,31 @@ int stream_poll_some(struct stream_map *map);
 int event_wait(struct event *event, struct CUstream_st *handle);
 
 /**
- * event_sync() - wait for an event, on the host
- * @event: the event, which may be gone afterwards
+ * event_sync() - wait on the host for an event
+ * @event: the event, which may have been destroyed afterwards
  *
- * The event and all before it have passed afterwards.
+ * Afterwards it and all earlier events of its stream have passed.
  *
  * Return: 0, or what the backend's event_sync returns.
  */
 int event_sync(struct event *event);
 
 /**
- * event_guard() - let an event guard something until it has passed
- * @event: the event; one that has passed has nothing to guard any more
- * @link: linked into the event meanwhile; its data is what the map's callback gets
+ * event_guard() - have an event call back for a region when it passes
+ * @event: the event; nothing happens if it has passed
+ * @link: linked into the event until then; its data goes to the callback of stream_map_init()
  */
 void event_guard(struct event *event, GList *link);
 
 /**
- * event_unguard() - let it go
- * @event: the event; one that has passed has let it go already
+ * event_unguard() - undo event_guard()
+ * @event: the event; nothing happens if it has passed
  * @link: as given to event_guard()
  */
 void event_unguard(struct event *event, GList *link);
 
 /**
- * event_pending() - whether a stream is not known to be past an event
+ * event_pending() - whether an event is not known to be complete
  * @event: the event; NULL: no
  */
 static inline bool event_pending(const struct event *event)
@@ -270,7 +271,7 @@ static inline bool event_pending(const struct event *event)
 }
 
 /**
- * event_ref() - hold an event
+ * event_ref() - take a reference
  * @event: the event; NULL does nothing
  *
  * Return: @event.
@@ -278,7 +279,7 @@ static inline bool event_pending(const struct event *event)
 struct event *event_ref(struct event *event);
 
 /**
- * event_unref() - let an event go; the last to do so destroys it
+ * event_unref() - drop a reference; the last destroys the event
  * @event: the event; NULL does nothing
  */
 void event_unref(struct event *event);
