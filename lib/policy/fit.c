@@ -5,9 +5,9 @@
 #include "policy/tuning.h"
 
 /*
- * What is left over counts for a part of what is broken: it is not lost, it only becomes smaller. And what is taken of
- * whole extents counts for another: it comes back whole, but until then no block can be gathered of it, as one could
- * hardly be of what is free in those that cannot move.
+ * The cost of a range: the bytes that can no longer move once it is taken; an eighth of what it leaves over, which only
+ * becomes smaller; and half of what it takes of extents that could move, as no block can be gathered of those until it
+ * is free again.
  */
 struct fit {
 	struct core *core;
@@ -32,11 +32,6 @@ static uint64_t broken_behind(struct core *core, uint64_t end)
 	return last->extent->live ? 0 : last->addr + last->extent->size - end;
 }
 
-uint64_t fit_breaks(struct core *core, uint64_t addr, size_t size)
-{
-	return broken_before(core, addr) + broken_behind(core, addr + size);
-}
-
 /* What a range takes of extents that can move. */
 static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 {
@@ -50,11 +45,6 @@ static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 	/* Those between are all free. */
 	last = extent_place_mapped(&core->extents, end - 1);
 	return last->extent->live ? bytes - (end - last->addr) : bytes;
-}
-
-uint64_t fit_cost(struct core *core, uint64_t addr, size_t size)
-{
-	return fit_breaks(core, addr, size) + taken_whole(core, addr, size) / (uint64_t)tuning_taken_whole;
 }
 
 /* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */

@@ -22,26 +22,6 @@ struct core;
 bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr);
 
 /**
- * fit_breaks() - what taking a range would break
- * @core: the pool's core; its lock is held
- * @addr: where it starts
- * @size: bytes, all free
- *
- * Return: bytes of whole extents that it would touch and not use, so that they could not move any longer.
- */
-uint64_t fit_breaks(struct core *core, uint64_t addr, size_t size);
-
-/**
- * fit_cost() - what taking a range would cost
- * @core: the pool's core; its lock is held
- * @addr: where the range starts, in free regions
- * @size: bytes
- *
- * Return: the bytes of fit_breaks(), and a part of those that it takes itself.
- */
-uint64_t fit_cost(struct core *core, uint64_t addr, size_t size);
-
-/**
  * fit_within() - the better end of a free region
  * @core: the pool's core; its lock is held
  * @addr: where the region starts

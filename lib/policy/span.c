@@ -10,24 +10,23 @@
 #include "policy/tuning.h"
 #include "util/error.h"
 
-/* The largest rest below a page that lies within one extent that cannot move. */
+/* The largest free region below a page, if it is a rest: within one extent that cannot move. */
 static struct region *find_rest(struct core *core, const struct free_set *set, size_t size, struct region *best)
 {
-	size_t page = core->settings.page_size;
-	GTreeNode *node = set ? region_first_fit(set, page) : NULL;
+	GTreeNode *node = set ? region_first_fit(set, core->settings.page_size) : NULL;
+	const struct place *place;
+	struct region *region;
 
 	if (set)
 		node = node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
-	for (int i = 0; node && i < tuning_rests; i++, node = g_tree_node_previous(node)) {
-		struct region *region = g_tree_node_key(node);
-		const struct place *place;
-
-		if (region->size < MAX(size, best ? best->size + 1 : (size_t)tuning_rest_least))
-			break;
-		place = extent_place(&core->extents, region->addr);
-		if (place->extent->live && region->addr + region->size <= place->addr + place->extent->size)
-			return region;
-	}
+	if (!node)
+		return best;
+	region = g_tree_node_key(node);
+	if (region->size < size || (best && region->size <= best->size))
+		return best;
+	place = extent_place(&core->extents, region->addr);
+	if (place->extent->live && region->addr + region->size <= place->addr + place->extent->size)
+		return region;
 	return best;
 }
 
