@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What is allocated and what is held: sums over the caches, and the most that there ever was. */
+/* Statistics of allocated and held memory: sums over the caches, and peaks. */
 #include <stdatomic.h>
 
 #include "core/account.h"
@@ -7,7 +7,10 @@
 #include "core/core.h"
 #include "util/error.h"
 
-/* With more streams than this, not every malloc looks at all of them, unless there may be so much more to be seen. */
+/*
+ * With more streams than this, not every malloc adds up all caches, unless the peak may be higher by more than
+ * 1/PEAK_PART.
+ */
 #define PEAK_STREAMS 4
 #define PEAK_PART 64
 
@@ -31,7 +34,9 @@ void cache_sum(struct core *core, struct cache_sums *sums)
 		add_cache(sums, ((struct stream *)stream)->cache);
 }
 
-/* Whether no look can find much more, unless less is cached than when there was the last. */
+/*
+ * Whether adding up the caches could raise the peak by no more than 1/PEAK_PART, if they hold no less than last time.
+ */
 static bool peak_is_near(const struct core *core, uint64_t most)
 {
 	return most - MIN(most, core->peak_cached) <= core->peak_live + core->peak_live / PEAK_PART;
@@ -64,7 +69,10 @@ void cache_note_peak(struct core *core, bool asked)
 		lock_release(&cache->lock);
 	}
 	core->peak_cached = cached;
-	/* Since the maps changed last it may have had fewer. When several had, nobody knows whether it was at once. */
+	/*
+	 * The cache may have held less since the maps last changed. With several such caches, the minima need not
+	 * coincide.
+	 */
 	most = most - cached + (served == 1 ? more : 0);
 	core->peak_live = MAX(core->peak_live, most);
 }
@@ -76,7 +84,7 @@ void account_note_taken(struct core *core)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
-	/* A peak is worth no error: what cannot be asked for does not count. */
+	/* A peak is worth no error: what cannot be queried does not count. */
 	error_keep(&kept);
 	if (core->backend->ops->small_held(core->backend, &small, &peak))
 		small = 0;

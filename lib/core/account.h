@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is allocated and what is held: sums over the caches, and the most that there ever was. */
+/* Statistics of allocated and held memory: sums over the caches, and peaks. */
 #ifndef ACCOUNT_H
 #define ACCOUNT_H
 
@@ -12,7 +12,7 @@ struct core;
 struct cache_sums {
 	uint64_t mallocs;	/* served by caches */
 	uint64_t frees;		/* taken by caches */
-	uint64_t bytes;		/* allocated for the region maps, and free in truth */
+	uint64_t bytes;		/* allocated for the region maps, but free: cached or stranded */
 };
 
 /**
@@ -23,16 +23,16 @@ struct cache_sums {
 void cache_sum(struct core *core, struct cache_sums *sums);
 
 /**
- * cache_note_peak() - keep the peak of what is allocated in truth
+ * cache_note_peak() - update the peak of live bytes
  * @core: the pool's core
- * @asked: somebody wants to know; otherwise it is done now and then when there are many streams, as it looks at each
+ * @asked: always look; otherwise a pool of many streams skips some calls, as each looks at every cache
  *
- * To be called before a central call changes what is allocated for the maps.
+ * To be called before the slow path changes what the region maps count as allocated.
  */
 void cache_note_peak(struct core *core, bool asked);
 
 /**
- * account_note_taken() - keep the peaks of device memory, after some was taken
+ * account_note_taken() - update the peaks of device memory after some was created
  * @core: the pool's core, its backend entered
  */
 void account_note_taken(struct core *core);

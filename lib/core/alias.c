@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Extents at several addresses: where each byte is free, and the unmapping of addresses that nobody uses any more. */
+/* Extents at several addresses: at which mapping each byte is free, and how old mappings are unmapped. */
 #include "core/alias.h"
 #include "core/core.h"
 #include "core/wait-set.h"
@@ -23,7 +23,7 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 	return true;
 }
 
-/* Whether a range within one place is free there as it is. */
+/* Whether a range of one mapping is free there as it is. */
 static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
 {
 	struct region *region = region_at(&core->regions, addr);
@@ -38,12 +38,12 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 	return true;
 }
 
-/* What a stream has to come after before it may have a part of a whole extent. */
+/* What a stream has to wait for before it can have a part of a whole extent. */
 static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	uint64_t end = extent->home->addr + to;
 
-	/* A stream that is alone comes after itself. */
+	/* The only stream is ordered after all of its own events. */
 	if (core->streams.sole)
 		return;
 	for (struct region *region = region_at(&core->regions, extent->home->addr + from);
@@ -62,7 +62,7 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 		struct extent *extent = place ? place->extent : NULL;
 		uint64_t stop;
 
-		/* One extent cannot be at two places of one block. */
+		/* A block cannot contain one extent twice. */
 		if (!extent || extent->stamp == stamp)
 			return false;
 		extent->stamp = stamp;
@@ -77,7 +77,7 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 	return true;
 }
 
-/* What is free of some bytes of an extent at one place becomes free at another. */
+/* Makes the free bytes of a part of an extent free at another mapping. */
 static void move_free(struct core *core, const struct place *place, const struct place *to, size_t from,
 		      size_t until)
 {
@@ -118,7 +118,10 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 	extent->home = place;
 }
 
-/* How much of a row of whole extents lies in a row at home as well; their home is here then. */
+/*
+ * Sets the homes of adjacent whole extents to their mappings here, as far as they are adjacent at their old homes too.
+ * Returns their bytes.
+ */
 static size_t come_home(struct core *core, struct place *place, uint64_t end)
 {
 	uint64_t home = place->extent->home->addr;
@@ -133,7 +136,7 @@ static size_t come_home(struct core *core, struct place *place, uint64_t end)
 	return size;
 }
 
-/* Whole extents become free here, as many at a time as lie in a row where they are free now. */
+/* Makes whole extents free here, as many in one step as are adjacent where they are free now. */
 static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
 {
 	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
@@ -178,7 +181,7 @@ void alias_unify(struct core *core, uint64_t addr, size_t size)
 	}
 }
 
-/* Nothing is allocated or free at a place, and nobody works through it any more. */
+/* Whether a mapping is all zombie, with no pending work through it. */
 static bool place_is_dead(struct core *core, const struct place *place)
 {
 	const struct region *region = region_at(&core->regions, place->addr);

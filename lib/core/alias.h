@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory at several addresses. An extent that has moved stays mapped where it was, so each byte of it is allocated or
- * free at one of its places, and a zombie at the others; what is free can become free at another place, at no cost.
+ * Memory at several addresses. An extent keeps its old mapping when it is remapped, so each byte of it is allocated or
+ * free at one of its mappings, and a zombie at the others. A free byte can become free at another mapping without a
+ * driver call.
  */
 #ifndef ALIAS_H
 #define ALIAS_H
@@ -15,28 +16,28 @@ struct order;
 struct core;
 
 /**
- * alias_order() - what a stream has to come after before it may have a part of an extent
+ * alias_order() - what a stream has to wait for before it can have a part of an extent
  * @core: the pool's core
  * @extent: the extent
- * @from: where the part starts in it
- * @to: where it ends
- * @order: receives it
+ * @from: start of the part, as an offset in the extent
+ * @to: end of the part
+ * @order: receives the events
  *
- * Return: whether nothing of the part is allocated, at any of the extent's places.
+ * Return: whether nothing of the part is allocated, at any mapping.
  */
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order);
 
 /**
- * alias_reaches() - whether all of a range is free, or can become free there
+ * alias_reaches() - whether all of a range is free there, or can become so
  * @core: the pool's core
  * @addr: where it starts
  * @size: bytes
- * @order: receives what a stream has to come after
+ * @order: receives what a stream has to wait for
  */
 bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
 
 /**
- * alias_claim() - let all of a range be free there
+ * alias_claim() - make all of a range free there
  * @core: the pool's core
  * @addr: where it starts
  * @size: bytes; alias_reaches() holds
@@ -44,30 +45,30 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 void alias_claim(struct core *core, uint64_t addr, size_t size);
 
 /**
- * alias_unify() - let extents that nothing is allocated of be free at one place only
+ * alias_unify() - gather extents without allocations at one mapping
  * @core: the pool's core
- * @addr: where a range starts that was freed; of extents that lie in it the place there counts
+ * @addr: start of a range that was just freed; extents that lie in it become free there
  * @size: bytes
  */
 void alias_unify(struct core *core, uint64_t addr, size_t size);
 
 /**
- * alias_trim() - unmap the places where nothing is allocated or free any more
+ * alias_trim() - unmap old mappings that hold nothing allocated or free
  * @core: the pool's core, its backend entered
  *
- * Those whose events have not passed stay. What was decided before may not be had any longer.
+ * Mappings with pending events stay. Remembered decisions may need a mapping that is gone now.
  *
  * Return: 0, or what the backend's unmap returns.
  */
 int alias_trim(struct core *core);
 
 /**
- * zombie_reap() - unmap the zombies whose events have passed
+ * zombie_reap() - unmap zombies whose events have passed
  * @core: the pool's core, its backend entered
  *
- * Waits for none.
+ * Never waits.
  *
- * Return: 0, or as the backend's event_query and unmap; the rest stays as it is then.
+ * Return: 0, or an error of the backend's event_query or unmap; the remaining zombies stay.
  */
 int zombie_reap(struct core *core);
 

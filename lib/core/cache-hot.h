@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The hot path: what is served and freed without a central call. */
+/* The hot path: malloc and free without the pool's lock. */
 #ifndef CACHE_HOT_H
 #define CACHE_HOT_H
 
@@ -11,30 +11,30 @@ struct stream;
 struct core;
 
 /**
- * cache_malloc() - allocate what the stream has freed
+ * cache_malloc() - allocate from the stream's cache
  * @core: the pool's core, its backend entered, its lock not held
  * @addr: receives the address
  * @size: bytes
  * @handle: the stream
- * @id: receives its id, where it was asked for, as that takes a while; otherwise it stays as it is
+ * @id: receives the id of the stream if it was looked up; unchanged otherwise
  *
- * Return: 1, 0 when the central call is to do it, or what the backend's stream_id returns.
+ * Return: 1; 0: take the slow path; or what the backend's stream_id returns.
  */
 int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id);
 
 /**
- * cache_free() - free into the cache of the stream
+ * cache_free() - free into the stream's cache
  * @core: the pool's core, its backend entered, its lock not held
  * @addr: the address
  * @handle: the stream
  *
- * Return: 1, 0 when the central call is to do it, or what the backend's stream_id, event_create and event_record
- *	return; nothing has changed then.
+ * Return: 1; 0: take the slow path; or what the backend's stream_id, event_create and event_record return, and nothing
+ * has changed.
  */
 int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle);
 
 /**
- * cache_remember() - let a stream's cache be found by its id without the pool's lock
+ * cache_remember() - enter a stream's cache into the table that is read without the pool's lock
  * @core: the pool's core
  * @stream: the stream
  */

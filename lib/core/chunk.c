@@ -11,7 +11,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 {
 	struct backend *be = core->backend;
 	size_t page_size = core->settings.page_size;
-	/* The device aligns to powers of two only; what is in front of a page is left. */
+	/* The driver aligns to powers of two only, so reserve more and skip to the first page. */
 	size_t align = page_size & -page_size, spare = page_size - align;
 	size_t wanted = MAX(core->settings.va_size, needed);
 	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
@@ -79,7 +79,7 @@ void chunk_unreserve(struct core *core, struct region_map *map)
 	for (guint i = 0; i < map->chunks->len; i++) {
 		struct chunk *chunk = map->chunks->pdata[i];
 
-		/* There is no later call that could try again. */
+		/* No later call could try again. */
 		if (!chunk->lender && chunk_give_back(be, chunk))
 			chunk_give_back(be, chunk);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Address space, reserved a chunk at a time. */
+/* Reservations of address space, one chunk at a time. */
 #ifndef CHUNK_H
 #define CHUNK_H
 
@@ -13,13 +13,12 @@ struct core;
 /**
  * chunk_add() - reserve one more chunk
  * @core: the pool's core, its backend entered
- * @map: which of its region maps it is for
- * @needed: bytes that it must have, a multiple of the page size
- * @hole: receives the chunk's one region
+ * @map: the region map that gets it
+ * @needed: bytes that are needed at least, a multiple of the page size
+ * @hole: receives the chunk's one region, unmapped
  *
- * It has the size that is set, or @needed if that is more. Where so much address space is not to be had (virtual GPUs,
- * WSL), half as much will often do, down to @needed. Where RLIMIT_AS says how much there is, room.h says how much of it
- * is taken.
+ * Its size is VPMM_VA_SIZE, or @needed if that is more. If the driver does not have that much (virtual GPUs, WSL), it
+ * is halved again and again, down to @needed. Under RLIMIT_AS, room.h says how much may be reserved.
  *
  * Return: 0, -ENOMEM where @needed would leave too little to the rest of the process, or what the backend's reserve
  * returns.
@@ -27,9 +26,9 @@ struct core;
 int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole);
 
 /**
- * chunk_find() - a hole that is large enough, in a new chunk if need be
+ * chunk_find() - find a hole that is large enough, or reserve one
  * @core: the pool's core, its backend entered
- * @map: likewise
+ * @map: the region map
  * @size: bytes, a multiple of the page size
  * @hole: receives the region
  *
@@ -38,16 +37,16 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole);
 
 /**
- * chunk_drop() - give back a chunk that was reserved in vain
+ * chunk_drop() - release a chunk that is not needed after all
  * @core: the pool's core, its backend entered
- * @chunk: the chunk, one unmapped region
+ * @chunk: the chunk, which is one unmapped region
  *
- * It stays where the driver does not take it back.
+ * It stays if the driver fails to release it.
  */
 void chunk_drop(struct core *core, struct chunk *chunk);
 
 /**
- * chunk_unreserve() - give all address space of a map back, when the pool goes
+ * chunk_unreserve() - release all address space of a map, when the pool is destroyed
  * @core: the pool's core, its backend entered; nothing is mapped any more
  * @map: the map
  */

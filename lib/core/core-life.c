@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The life of a pool's core: what is in it when the pool is created, and how it is given back. */
+/* Sets up a pool's core, and tears it down. */
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
 #include "util/address.h"
 
-/* Part of a device's memory that one stream may free without an event. */
+/* A stream may leave this part of the device's memory uncovered: see cache.h. */
 #define UNMARKED_PART (16 * 1024)
 
-/* Of what a pool is to keep, a stream may keep no more than this part for itself. */
+/* The cache of one stream may have this part of what a pool is to keep (VPMM_KEEP). */
 #define CACHE_SHARE 16
 
 void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
@@ -31,14 +31,14 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->small = address_table_new(g_free);
 }
 
-/* There is no later call that could try again. */
+/* Twice, as no later call could try again. */
 static void unmap_at_last(struct core *core, uint64_t addr, size_t size)
 {
 	if (extent_unmap(&core->extents, addr, size, NULL))
 		extent_unmap(&core->extents, addr, size, NULL);
 }
 
-/* One call for all that is mapped in a row; its streams are past it, or it has none. */
+/* One unmap for each run of mapped regions, as no work is pending there. */
 static void map_unmap(struct core *core, struct region_map *map)
 {
 	for (guint i = 0; i < map->chunks->len; i++) {

@@ -12,20 +12,20 @@ struct settings;
  * core_init() - set up a core with nothing in it
  * @core: the core, all 0 but for @policy and @packed
  * @backend: the open device
- * @info: what it says of itself
- * @settings: as the device has them
+ * @info: what the backend says of the device
+ * @settings: completed for the device
  */
 void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
 	       const struct settings *settings);
 
 /**
- * core_unmap() - unmap all there is, when the pool goes
- * @core: the core, its backend entered; all streams are past what they did, or nobody can wait for them
+ * core_unmap() - unmap everything, when the pool is destroyed
+ * @core: the core, its backend entered; no work is pending on its memory, or none that can be waited for
  */
 void core_unmap(struct core *core);
 
 /**
- * core_clear() - give back all but the backend
+ * core_clear() - free everything but the backend
  * @core: the core; nothing is mapped
  */
 void core_clear(struct core *core);

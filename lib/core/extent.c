@@ -8,7 +8,7 @@
 #include "util/amount.h"
 #include "util/error.h"
 
-/* One extent of this many bytes takes much longer to create than to ask whether the device has them. */
+/* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)
 
 /* Performs one operation of the backend, counted and timed. */
@@ -91,7 +91,7 @@ struct place *extent_place(struct extent_map *map, uint64_t addr)
 	return block ? block->places[page % EXTENT_BLOCK] : NULL;
 }
 
-/* Of all pages of a place, once the place has come or before it goes. */
+/* Enters a mapping for all of its pages, or removes it. */
 static void place_enter(struct extent_map *map, const struct place *place, struct place *value)
 {
 	uint64_t page = place->addr / map->page_size, end = page + place->extent->size / map->page_size;
@@ -188,7 +188,7 @@ void extent_map_clear(struct extent_map *map)
 		size_leave(map, extent);
 		extent_delete(map, extent);
 	}
-	/* This is the last try; what the driver does not take back now is lost. */
+	/* The last try: what the driver does not release now is leaked. */
 	for (guint i = 0; i < map->stray->len; i++) {
 		struct extent *stray = map->stray->pdata[i];
 
@@ -228,7 +228,7 @@ uint64_t extent_room(const struct extent_map *map)
 
 int extent_judge_limit(struct extent_map *map, size_t size)
 {
-	/* What the driver would not take back counts, and it may by now. */
+	/* Stray extents count towards the limit; perhaps they can be released now. */
 	if (size > extent_room(map))
 		extent_retry_stray(map);
 	if (size <= extent_room(map))
@@ -238,9 +238,8 @@ int extent_judge_limit(struct extent_map *map, size_t size)
 }
 
 /*
- * A request that the device cannot serve must not take what it has in the meantime: others share the device. The driver
- * refuses a single extent without taking anything, so only what comes in several pieces has to be asked for, which costs
- * less than the second piece does.
+ * A request that cannot be served must not take memory meanwhile, as other processes share the device. A single create
+ * fails without taking any. For several, ask first: that costs less than the second create.
  */
 static int judge_device(struct extent_map *map, size_t size)
 {
@@ -258,7 +257,7 @@ int extent_judge(struct extent_map *map, size_t size, size_t first)
 {
 	int err;
 
-	/* Memory that the driver did not take back would be created once more. */
+	/* Otherwise memory would be created beside stray extents that can be released by now. */
 	extent_retry_stray(map);
 	err = extent_judge_limit(map, size);
 	if (!err && (size > first || size >= MUCH))
@@ -266,7 +265,7 @@ int extent_judge(struct extent_map *map, size_t size, size_t first)
 	return err;
 }
 
-/* What was created lately, and is mapped nowhere yet. */
+/* Bytes of extents that were created and not mapped yet. */
 static size_t bytes_without_place(const GPtrArray *extents)
 {
 	size_t bytes = 0;
@@ -304,7 +303,7 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 	return 0;
 
 err_release:
-	/* What is said to be in use has that in it. */
+	/* The error's text says how much is in use, which includes this. */
 	created = bytes_without_place(extents);
 	if (created)
 		error_add(err, "with %s created", amount(created).text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Physical memory: what the pool has created, and where it is mapped. This is the only room that creates, maps, unmaps
- * and releases, so it counts and times those calls. All of it is under the lock of the pool.
+ * Physical memory: the extents of a pool and their mappings. Only this file creates, maps, unmaps and releases device
+ * memory, so it counts and times those calls. All of it is under core.lock.
  */
 #ifndef EXTENT_H
 #define EXTENT_H
@@ -18,10 +18,10 @@ struct backend_event;
 struct extent;
 
 /**
- * struct place - where an extent is mapped, or was until its memory moved
+ * struct place - one mapping of an extent
  * @addr: where it starts
  * @extent: the extent
- * @next: the next older place of the same extent
+ * @next: the next older mapping of the same extent
  */
 struct place {
 	uint64_t addr;
@@ -30,20 +30,20 @@ struct place {
 };
 
 /**
- * struct extent - one handle, the smallest thing that can move
+ * struct extent - one allocation handle of the driver, the smallest unit that can be remapped
  * @size: bytes, a whole number of pages
- * @handle: the driver's
- * @places: where it is mapped, the newest first
- * @home: the place where its bytes are allocated or free, all of them unless @split
- * @live: bytes of it that are allocated, at whatever place
- * @counts: whether @live is kept, and so whether it may move
- * @split: its free bytes may be free at more than one place
- * @owners: which streams had its bytes last, as owner.h has it; NULL: none
- * @stamp: when it was looked at last, in a count of the map's
- * @all: links it into the map's extents from the first place on
- * @whole: links it into the map's whole extents while nothing of it is allocated
- * @same_size: the extents of its size, from the first place on
- * @alike: links it into the whole ones of them
+ * @handle: the driver's handle
+ * @places: its mappings, the newest first
+ * @home: the mapping where its bytes are allocated or free; all of them, unless @split
+ * @live: allocated bytes of it, at all mappings
+ * @counts: whether @live is kept; only then can it be remapped
+ * @split: its free bytes may be free at several mappings
+ * @owners: which streams had its bytes last, see owner.h; NULL: none
+ * @stamp: the last walk that visited it, by the map's @stamp
+ * @all: its link in the map's @all, from the first mapping on
+ * @whole: its link in the map's @whole, while nothing of it is allocated
+ * @same_size: the extents of its size, from the first mapping on
+ * @alike: its link in @same_size's whole extents
  */
 struct extent {
 	size_t size;
@@ -65,10 +65,13 @@ struct extent {
 struct extent_size {
 	size_t size;
 	guint extents;
-	GQueue whole;			/* nothing of them is allocated; the longest free comes first */
+	GQueue whole;			/* those without allocations, the longest free first */
 };
 
-/* Places are found by page. A table with an entry a page would be most of the price of a large extent. */
+/*
+ * Mappings are looked up by page, in blocks of this many pages: a hash entry for each page would dominate the cost of
+ * a large extent.
+ */
 #define EXTENT_BLOCK 512
 
 struct extent_block {
@@ -77,7 +80,7 @@ struct extent_block {
 	struct place *places[EXTENT_BLOCK];
 };
 
-/* How many blocks of pages are found without the table: of a pool of so many GiB, nearly all. */
+/* A direct-mapped cache in front of the hash table, enough for nearly all of a pool of this many GiB. */
 #define EXTENT_NEAR 64
 
 /* Driver calls, and the nanoseconds spent in them. */
@@ -94,23 +97,23 @@ struct extent_calls {
  * struct extent_map - all extents of a pool
  * @backend: the device
  * @page_size: what extents are multiples of
- * @page_shift: its binary logarithm; 0: it has none
- * @active: number of a block of pages to the places of its pages
- * @near: blocks that were found last, each where its number says; or NULL
- * @stray: extents that are mapped nowhere, and that the driver did not take back when asked to; it is asked again
- * @all: extents that are mapped, or were until the pool goes
- * @whole: extents of which nothing is allocated, of those that count
- * @whole_bytes: bytes of them
+ * @page_shift: its binary logarithm; 0: it is no power of two
+ * @active: block number to struct extent_block
+ * @near: the blocks that were looked up last, by number; or NULL
+ * @stray: unmapped extents that the driver failed to release, to be tried again; of struct extent
+ * @all: extents with a mapping
+ * @whole: extents without allocations, of those that count; the longest free first
+ * @whole_bytes: bytes of those
  * @sizes: size to struct extent_size
- * @stuck_bytes: bytes that are free in extents of which something is allocated
- * @bytes: bytes of all extents
- * @held: the same with those that have no place yet, and those that the driver did not take back
- * @limit: bytes that may be held, with what is taken apart; UINT64_MAX: as many as there are
- * @apart: bytes that are taken for the pool without the map, and count as well
- * @given_back: bytes of extents that were dropped
- * @places: how many places they have
- * @stamp: counts what looks at extents one by one
- * @calls: what was asked of the driver
+ * @stuck_bytes: pinned bytes: free, in extents with an allocation
+ * @bytes: bytes of @all
+ * @held: bytes of all handles, unmapped and stray ones included
+ * @limit: bytes that @held and @apart together may reach; UINT64_MAX: no limit
+ * @apart: bytes outside of the map that count towards the limit
+ * @given_back: bytes that were released to the device
+ * @places: number of mappings
+ * @stamp: number of the latest walk over extents
+ * @calls: driver calls so far
  */
 struct extent_map {
 	struct backend *backend;
@@ -137,63 +140,63 @@ struct extent_map {
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size);
 
 /**
- * extent_map_clear() - release every extent
+ * extent_map_clear() - release all extents
  * @map: the map; nothing is mapped any more
  */
 void extent_map_clear(struct extent_map *map);
 
-/* Whether nothing of an extent is allocated, and all of it is free at its home. */
+/* Whether an extent is free as a whole, at its home. */
 static inline bool extent_is_whole(const struct extent *extent)
 {
 	return extent->counts && !extent->live && !extent->split;
 }
 
 /**
- * extent_size_upto() - the largest size, up to a limit, that the pool has extents of
+ * extent_size_upto() - the largest size of extent in the pool, up to a limit
  * @map: the map
  * @limit: bytes
  *
- * Return: the node of a struct extent_size in the order of the sizes, or NULL.
+ * Return: the node of the struct extent_size in the tree of sizes, or NULL.
  */
 GTreeNode *extent_size_upto(struct extent_map *map, size_t limit);
 
 /**
- * extent_size_from() - the smallest size, from a limit on, that the pool has extents of
+ * extent_size_from() - the smallest size of extent in the pool, from a limit on
  * @map: the map
  * @limit: bytes
  *
- * Return: as of extent_size_upto().
+ * Return: the node of the struct extent_size in the tree of sizes, or NULL.
  */
 GTreeNode *extent_size_from(struct extent_map *map, size_t limit);
 
 /**
- * extent_create() - create device memory, mapped nowhere yet
- * @map: the map; extent_judge() has allowed it
+ * extent_create() - create extents, not mapped yet
+ * @map: the map; extent_judge() has approved
  * @size: bytes, a multiple of the page size
- * @piece: bytes of an extent, likewise; the last may have fewer
- * @counts: whether what is allocated of them is to be counted, by extent_add_live()
- * @extents: receives the extents, of struct extent, added at the end
+ * @piece: bytes of each extent, a multiple of the page size; the last may be smaller
+ * @counts: whether extent_add_live() will count allocations in them
+ * @extents: receives the extents, of struct extent, at its end
  *
- * Return: 0, or what the backend's create returns; @extents is as before then.
+ * Return: 0, or what the backend's create returns; @extents is unchanged then.
  */
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
 /**
- * extent_retry_stray() - ask the driver again to take back what it would not
+ * extent_retry_stray() - try again to release what the driver failed to release
  * @map: the map
  */
 void extent_retry_stray(struct extent_map *map);
 
 /**
- * extent_release() - release extents that were created and have no place; never fails
+ * extent_release() - release extents that were never mapped; never fails
  * @map: the map
  * @extents: of struct extent
- * @first: index of the first of them; the rest are released and removed from the array
+ * @first: index of the first one; it and all behind it are removed from the array
  */
 void extent_release(struct extent_map *map, GPtrArray *extents, guint first);
 
 /**
- * extent_block() - look a block of pages up in the table, so that it is near afterwards
+ * extent_block() - look a block up in the hash table, and cache it in @near
  * @map: the map
  * @number: its number
  *
@@ -202,21 +205,21 @@ void extent_release(struct extent_map *map, GPtrArray *extents, guint first);
 struct extent_block *extent_block(struct extent_map *map, uint64_t number);
 
 /**
- * extent_place() - what is mapped at an address
+ * extent_place() - the mapping at an address
  * @map: the map
  * @addr: the address
  *
- * Return: the place that the address lies in, or NULL.
+ * Return: the mapping, or NULL.
  */
 struct place *extent_place(struct extent_map *map, uint64_t addr);
 
-/* A number of a page; nearly always a shift, as a division takes a while. */
+/* The number of a page: a shift if possible, as a division is slow. */
 static inline uint64_t extent_page(const struct extent_map *map, uint64_t addr)
 {
 	return map->page_shift ? addr >> map->page_shift : addr / map->page_size;
 }
 
-/* The block that a page is in, or NULL; nearly always one that is near. */
+/* The block of a page, or NULL; nearly always from the cache. */
 static inline struct extent_block *extent_block_of(struct extent_map *map, uint64_t page)
 {
 	uint64_t number = page / EXTENT_BLOCK;
@@ -226,11 +229,11 @@ static inline struct extent_block *extent_block_of(struct extent_map *map, uint6
 }
 
 /**
- * extent_place_mapped() - the same of an address where something is mapped, as the caller knows
+ * extent_place_mapped() - the mapping at an address that is known to be mapped
  * @map: the map
  * @addr: the address
  *
- * Return: the place.
+ * Return: the mapping.
  */
 static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t addr)
 {
@@ -245,58 +248,58 @@ static inline struct place *extent_place_mapped(struct extent_map *map, uint64_t
 }
 
 /**
- * extent_collect() - the extents that are mapped in a range
+ * extent_collect() - list the extents that are mapped in a range
  * @map: the map
  * @addr: where it starts
- * @size: bytes; extents lie there one after another, each of them whole
- * @extents: receives them in the order of their addresses, added at the end
+ * @size: bytes; a whole number of mappings
+ * @extents: receives them in the order of addresses, at its end
  */
 void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents);
 
 /**
- * extent_add_live() - something was allocated
+ * extent_add_live() - count an allocation
  * @map: the map
  * @addr: where it starts
- * @size: bytes, all mapped to extents that count
+ * @size: bytes, all mapped, to extents that count
  */
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
- * extent_sub_live() - something that was allocated no longer is
+ * extent_sub_live() - undo extent_add_live()
  * @map: the map
  * @addr: where it starts
- * @size: bytes, as given to extent_add_live()
+ * @size: bytes
  *
- * Return: whether an extent is whole now whose free bytes may be free at more than one place.
+ * Return: whether an extent without allocations is left whose free bytes may be free at several mappings.
  */
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_map_at() - map extents one after another, readable and writable
  * @map: the map
- * @addr: where the first goes
+ * @addr: address of the first
  * @extents: of struct extent
- * @left: receives, when this fails, how many bytes at @addr are mapped all the same, as undoing it failed too
+ * @left: receives, on error, how many bytes at @addr stay mapped because undoing failed too
  *
- * They stay mapped where they were; the new places count from extent_settle() on.
+ * Their other mappings stay. The new ones count only after extent_settle().
  *
  * Return: 0, or what the backend's map and access return.
  */
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left);
 
 /**
- * extent_settle() - let the places where extents were mapped last be places of theirs
+ * extent_settle() - enter the mappings that extent_map_at() has made
  * @map: the map
  * @addr: as given to extent_map_at()
- * @extents: likewise
+ * @extents: as given to extent_map_at()
  */
 void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 
 /**
- * extent_unmap() - unmap a range, and forget the places in it
+ * extent_unmap() - unmap a range, and forget its mappings
  * @map: the map
  * @addr: where it starts
- * @size: bytes; whole places, or parts where nothing is mapped
+ * @size: bytes; whole mappings, and gaps between them
  * @guard: the event that must have passed; NULL: none
  *
  * Return: 0, or what the backend's unmap returns.
@@ -304,19 +307,19 @@ void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct backend_event *guard);
 
 /**
- * extent_room() - what may be taken before the limit is reached
+ * extent_room() - what the limit leaves
  * @map: the map
  *
- * Return: bytes; UINT64_MAX: there is no limit.
+ * Return: bytes; UINT64_MAX: no limit.
  */
 uint64_t extent_room(const struct extent_map *map);
 
 /**
- * extent_judge_limit() - whether the limit allows more to be taken
+ * extent_judge_limit() - whether the limit allows more memory
  * @map: the map
  * @size: bytes
  *
- * Before the answer is no, the driver is asked again for what it did not take back.
+ * Before it fails, it tries again to release what the driver failed to release.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -326,21 +329,21 @@ int extent_judge_limit(struct extent_map *map, size_t size);
  * extent_judge() - whether the limit and the device allow extents to be created
  * @map: the map
  * @size: bytes of all of them
- * @first: bytes of the first; the device is asked where others follow it, or where it is very large
+ * @first: bytes of the first of them; the device is asked only if there are more, or if the first is very large
  *
- * To be called before extent_create(), once for all that a request creates, so that one that cannot be served creates
- * nothing. The answer holds until others take memory of the device.
+ * To be called once before the extent_create() calls of a request, so that a request that cannot be served creates
+ * nothing. Another process can take the memory afterwards.
  *
  * Return: 0, -ENOMEM, or what the backend's info returns.
  */
 int extent_judge(struct extent_map *map, size_t size, size_t first);
 
 /**
- * extent_drop() - unmap an extent, and release it
+ * extent_drop() - unmap and release an extent
  * @map: the map
- * @extent: the extent, mapped at one place, with nothing allocated of it and nobody working through it
+ * @extent: the extent, with one mapping, without allocations, and with no pending work through the mapping
  *
- * What the driver does not release is tried again before more is created.
+ * An extent that the driver fails to release is tried again before more is created.
  *
  * Return: 0, or what the backend's unmap returns; nothing has changed then.
  */

@@ -29,7 +29,7 @@ size_t gaps_piece(const struct gaps *gaps, uint64_t stuck)
 
 	for (unsigned int i = 0; i < GAPS_CLASSES; i++)
 		larger += gaps->count[i];
-	/* All of a class are taken for as large as they are on the average. */
+	/* Each class counts with its average size. */
 	for (unsigned int i = 0; i < GAPS_CLASSES; i++) {
 		if (!gaps->count[i])
 			continue;

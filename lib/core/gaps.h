@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How what is free is cut up: the sizes of its regions, counted by class. */
+/* A histogram of the sizes of free regions, by class. */
 #ifndef GAPS_H
 #define GAPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* One for each doubling. */
+/* A class for each power of two. */
 #define GAPS_CLASSES 64
 
 /**
- * struct gaps - the sizes of free regions
- * @count: how many there are of each class
- * @bytes: bytes of them
+ * struct gaps - the histogram
+ * @count: free regions of each class
+ * @bytes: bytes of those
  */
 struct gaps {
 	uint64_t count[GAPS_CLASSES];
@@ -20,27 +20,27 @@ struct gaps {
 };
 
 /**
- * gaps_add() - a region is free
+ * gaps_add() - add a free region
  * @gaps: the gaps
- * @size: bytes of it, not 0
+ * @size: its bytes, not 0
  */
 void gaps_add(struct gaps *gaps, size_t size);
 
 /**
- * gaps_remove() - it is not any more
+ * gaps_remove() - remove a free region
  * @gaps: the gaps
- * @size: bytes of it, as they were added
+ * @size: its bytes, as given to gaps_add()
  */
 void gaps_remove(struct gaps *gaps, size_t size);
 
 /**
- * gaps_piece() - the size of extents of which the gaps would leave so much stuck
+ * gaps_piece() - the size of extents at which the gaps would pin a number of bytes
  * @gaps: the gaps
- * @stuck: bytes
+ * @stuck: bytes to be pinned
  *
- * A gap that is smaller than the extents is stuck, and of a larger one as much as one extent: half of one at each end.
+ * A gap smaller than an extent is pinned as a whole. A larger one pins one extent: half of one at each end.
  *
- * Return: bytes; SIZE_MAX: all gaps together are no more.
+ * Return: bytes of an extent; SIZE_MAX: even all of the gaps are no more than @stuck.
  */
 size_t gaps_piece(const struct gaps *gaps, uint64_t stuck);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A chunk in one line of text, in the notation of vpmm(7). */
+/* A chunk as one line of text, in the format of vpmm_pool_dump(3). */
 #ifndef LAYOUT_H
 #define LAYOUT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The return of loans: what small requests had of free memory of the others. */
+/* The return of loans. */
 #include "core/alias.h"
 #include "core/core.h"
 #include "core/loan.h"
@@ -22,12 +22,12 @@ void loan_return(struct core *core, struct region *region)
 	split = extent_sub_live(&core->extents, addr, size);
 	region_set_free(&core->regions, lender, stream, event);
 	event_unref(event);
-	/* As where an allocation leaves: the extent is whole now, and is to be so at one place. */
+	/* As in live_leave(): an extent that is whole now must be free at one mapping. */
 	if (split)
 		alias_unify(core, addr, size);
 }
 
-/* Whether nothing is allocated of what was borrowed, and nobody is to be waited for. */
+/* Whether all of a loan is free and no event of it is pending. */
 static bool chunk_is_idle(const struct chunk *chunk)
 {
 	for (const struct region *region = chunk->first; region; region = region->next) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Loans: what large requests leave free in an extent that cannot move, and is too small to be of use to them otherwise,
- * serves small requests until it is free again. The policy decides what is lent.
+ * Loans: free memory that is pinned, and too small to be of other use to large requests, serves small requests until
+ * all of it is free again. The policy decides what is lent.
  */
 #ifndef LOAN_H
 #define LOAN_H
@@ -14,17 +14,17 @@ struct stream;
 struct core;
 
 /**
- * loan_return() - give back what was borrowed, once nothing is allocated of it
+ * loan_return() - return a loan, if nothing of it is allocated
  * @core: the pool's core
- * @region: a region for small requests that has just become free
+ * @region: a region for small requests that was just freed
  */
 void loan_return(struct core *core, struct region *region);
 
 /**
- * loan_return_all() - give back to the pool what was borrowed, and nothing is allocated of
+ * loan_return_all() - return all loans of which nothing is allocated
  * @core: the pool's core
  *
- * Where several streams had parts of it, only what nobody has to wait for.
+ * A loan that is divided among several streams is returned only if no event of it is pending.
  */
 void loan_return_all(struct core *core);
 

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Decisions by a hash of the state: a log in the order in which they were made, and a table into it. */
+/* Decisions by a hash of the state: a log, and a hash table of indices into it. */
 #include <glib.h>
 #include <stdbool.h>
 
 #include "core/memo.h"
 
-/* What there is room for at first. */
+/* The size at first. */
 #define LEAST 1024
 
-/* A row for so many decisions: half of what it has room for, as they do not spread evenly. */
+/* Decisions to a row of the table: half of what it has room for, as they do not spread evenly. */
 #define OF_ROW (MEMO_WAYS / 2)
 
-/* A slot is the upper bits of the key, one that says that it is taken, and where the decision is. */
+/* A slot is the upper bits of the key, a bit that says that it was ever used, and an index in the log. */
 #define TAKEN ((uint32_t)1 << 31)
 #define WHERE (MEMO_MOST - 1)
 
-/* A slot that was taken, so that a search goes on behind it. */
+/* A deleted slot: a search goes on behind it. */
 #define EMPTIED 1
 
-/* From this bit on, a key says with which slot it begins. */
+/* These bits of a key choose the slot where its search begins. */
 #define OWN_SLOT 60
 
 static uint64_t mix(uint64_t x)
@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* The sum of what each allocation is worth does not mind in which order they came. */
+/* A sum, so that the order of the allocations does not matter. */
 static uint64_t worth(uint64_t addr, size_t size)
 {
 	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
@@ -51,7 +51,7 @@ static uint32_t slot_of(uint64_t key, uint32_t where)
 	return TAKEN | ((uint32_t)(key >> 32) & ~TAKEN & ~WHERE) | where;
 }
 
-/* How many decisions came after one. */
+/* The age of a decision, in decisions. */
 static uint32_t age_of(const struct memo *memo, uint32_t where)
 {
 	return (uint32_t)(memo->count - 1 - where) & memo->mask;
@@ -86,7 +86,7 @@ void memo_leave(struct memo *memo, uint64_t addr, size_t size)
 	memo->state -= worth(addr, size);
 }
 
-/* The slot that says where a decision is; NULL: none does. Each key begins elsewhere in its row, at its own slot. */
+/* The slot of a decision; NULL: none. Each key begins its search at a slot of its own. */
 static uint32_t *find_slot(const struct memo *memo, uint64_t key)
 {
 	uint32_t *slots = row_of(memo, key)->slots, wanted = slot_of(key, 0);
@@ -101,7 +101,7 @@ static uint32_t *find_slot(const struct memo *memo, uint64_t key)
 	return NULL;
 }
 
-/* The first that is empty; there is none: the one whose decision is the oldest. */
+/* The first empty slot, or else that of the oldest decision. */
 static void add_slot(struct memo *memo, uint64_t key, uint32_t where)
 {
 	uint32_t *slots = row_of(memo, key)->slots;
@@ -130,7 +130,7 @@ static void memo_grow(struct memo *memo)
 		add_slot(memo, memo->log[i].key, i);
 }
 
-/* The table does not find a decision any more. */
+/* Deletes the slot of a decision. */
 static void forget(struct memo *memo, uint32_t where)
 {
 	uint32_t *slot = find_slot(memo, memo->log[where].key);
@@ -150,7 +150,7 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 	where = memo->count++ & memo->mask;
 	memo->log[where] = (struct decision){ .key = key, .addr = addr };
 	add_slot(memo, key, where);
-	/* The row that the next one makes room in comes nearer meanwhile. */
+	/* Prefetch the row that the next insertion makes room in. */
 	if (memo->count > memo->mask)
 		__builtin_prefetch(row_of(memo, memo->log[memo->count & memo->mask].key));
 }
@@ -170,7 +170,7 @@ uint64_t memo_find(struct memo *memo, size_t size)
 	}
 	memo->next = memo->count - age_of(memo, where);
 	addr = memo->log[where].addr;
-	/* What is still in use stays, and so does what follows it. */
+	/* Still in use: append it again, before the ring overwrites it. */
 	if (age_of(memo, where) > MEMO_MOST / 2) {
 		forget(memo, where);
 		memo->log[where].key = 0;
@@ -195,7 +195,10 @@ void memo_put(struct memo *memo, size_t size, uint64_t addr)
 	bool again = memo->next && last->key == key;
 
 	memo->absent = 0;
-	/* What was found last may be found again where it follows, even if the table finds another, or none. */
+	/*
+	 * The same decision may be found again by following the log, even if the table has another of its key, or
+	 * none.
+	 */
 	if (again)
 		last->addr = addr;
 	if (slot)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What was decided before, so that a program that repeats itself meets the same decisions, and settles.
+ * A memo of decisions. A program that repeats itself then gets the same decisions again, and settles.
  *
- * A decision depends on what is allocated where, and on the size that is asked for. The same two give the same address
- * again, as long as it can be had; then the next request finds what it found before, too.
+ * The key of a decision is the set of allocations, with their addresses, and the requested size. The same key gives
+ * the same address again if it is available, which leads to the state that the next request was decided in.
  *
- * Decisions are kept in the order in which they were made. A program that repeats itself comes to what followed the
- * last time, so that is looked at first; there are too many of them to be near, and only what is read in a row comes in
- * time. What does not follow is found by a table of where each is.
+ * Decisions are kept in a log, in the order in which they were made. A program that repeats itself follows the log, so
+ * the entry after the last hit is tried first: there are too many for the processor's caches, and only sequential
+ * reads are prefetched. A hash table finds the others.
  */
 #ifndef MEMO_H
 #define MEMO_H
@@ -20,26 +20,26 @@ struct decision {
 	uint64_t addr;
 };
 
-/* What a memo keeps at most: a training step makes some thousands. With the table it is 6 MB. */
+/* The most decisions in a memo: a training step makes some thousands. With the table they take 6 MB. */
 #define MEMO_MOST (256 * 1024)
 
-/* Decisions that the table finds by one part of the key; when there are more of them, the oldest is not found. */
+/* Entries of a hash bucket; if it is full, the oldest is replaced. */
 #define MEMO_WAYS 16
 
 struct memo_row {
-	uint32_t slots[MEMO_WAYS];	/* a part of the key, and where the decision is */
+	uint32_t slots[MEMO_WAYS];	/* part of the key, and the index in the log */
 };
 
 /**
  * struct memo - decisions
- * @log: the decisions, each where its number says; the oldest make room for new ones
- * @mask: how many there is room for, a power of two, less one
- * @count: how many there have been
- * @next: the number of the one that is expected
- * @absent: the key that was looked for last, and not found; or 0
- * @rows: the table
- * @row_mask: how many rows it has, a power of two, less one
- * @state: a hash of all that is allocated and where
+ * @log: a ring of decisions, indexed by their numbers
+ * @mask: its size, a power of two, less one
+ * @count: decisions so far
+ * @next: the number of the decision that is expected
+ * @absent: the last key that was not found; or 0
+ * @rows: the hash table
+ * @row_mask: its rows, a power of two, less one
+ * @state: a hash of all allocations and their addresses
  */
 struct memo {
 	struct decision *log;
@@ -56,7 +56,7 @@ void memo_init(struct memo *memo);
 void memo_clear(struct memo *memo);
 
 /**
- * memo_enter() - something is allocated now
+ * memo_enter() - add an allocation to the state
  * @memo: the memo
  * @addr: where
  * @size: bytes
@@ -64,36 +64,36 @@ void memo_clear(struct memo *memo);
 void memo_enter(struct memo *memo, uint64_t addr, size_t size);
 
 /**
- * memo_leave() - it no longer is
+ * memo_leave() - remove an allocation from the state
  * @memo: the memo
  * @addr: as given to memo_enter()
- * @size: likewise
+ * @size: as given to memo_enter()
  */
 void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 
 /**
- * memo_find() - what was decided in this state
+ * memo_find() - the decision for a request in this state
  * @memo: the memo
- * @size: bytes that are asked for
+ * @size: bytes requested
  *
  * Return: the address, or 0.
  */
 uint64_t memo_find(struct memo *memo, size_t size);
 
 /**
- * memo_peek() - the same for who only asks: nothing of the memo changes
+ * memo_peek() - like memo_find(), without changing the memo
  * @memo: the memo
- * @size: bytes that are asked for
+ * @size: bytes requested
  *
- * Return: the address, or 0; also 0 for some that memo_find() would find where they are expected next.
+ * Return: the address, or 0; also 0 for some decisions that memo_find() would find by following the log.
  */
 uint64_t memo_peek(const struct memo *memo, size_t size);
 
 /**
- * memo_put() - remember a decision, before memo_enter()
+ * memo_put() - add a decision, before memo_enter()
  * @memo: the memo
- * @size: bytes that were asked for
- * @addr: what was decided
+ * @size: bytes requested
+ * @addr: the address
  */
 void memo_put(struct memo *memo, size_t size, uint64_t addr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The settings of a pool: from options, from the environment, and what is right for a device. */
+/* The settings of a pool: parsed, validated, and completed for a device. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -22,14 +22,14 @@ struct settings {
 	unsigned int frag_ratio;	/* percent */
 	unsigned int overhead;		/* percent */
 	enum vpmm_scrub scrub;
-	bool paged;			/* extents are pages, and the specification is followed to the byte */
+	bool paged;			/* extents are pages: the paged policy */
 	enum vpmm_log_level log_level;
 	vpmm_log_fn log;
 	void *log_data;
-	bool cache;			/* streams keep what they free, see cache.h */
+	bool cache;			/* streams have caches, see cache.h */
 	int limit_percent;		/* of the device's memory; 0: no such limit */
 	uint64_t limit;			/* UINT64_MAX: none */
-	uint64_t most;			/* no larger request can be served, whatever is given back */
+	uint64_t most;			/* bytes of the largest request that could ever be served */
 	uint64_t keep;			/* UINT64_MAX: everything */
 	vpmm_pressure_fn pressure;
 	vpmm_exhausted_fn exhausted;
@@ -45,27 +45,27 @@ struct settings {
 int settings_from_env(struct vpmm_opts *opts);
 
 /**
- * settings_from_opts() - take over what can be judged without a device
- * @settings: receives them; sizes that have a default of the device are left 0
- * @opts: the options; NULL: what the environment says
+ * settings_from_opts() - validate options as far as no device is needed
+ * @settings: receives them; sizes whose default depends on the device are left 0
+ * @opts: the options; NULL: take those of the environment
  *
  * Return: 0, -EINVAL or -E2BIG.
  */
 int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts);
 
 /**
- * settings_fit() - complete the sizes, and judge them by the device
+ * settings_fit() - complete the sizes, and validate them for a device
  * @settings: the settings
  * @info: the device
  *
- * Return: 0, or -EINVAL for a size that the device cannot have.
+ * Return: 0, or -EINVAL for a size that is invalid for the device.
  */
 int settings_fit(struct settings *settings, const struct backend_info *info);
 
 /**
- * settings_tell() - fill in what struct vpmm_info has of the settings
+ * settings_tell() - fill in the settings in struct vpmm_info
  * @settings: of a pool, after settings_fit()
- * @info: receives them; the rest stays
+ * @info: receives them; its other fields stay
  */
 void settings_tell(const struct settings *settings, struct vpmm_info *info);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Requests below a page that the driver's stream-ordered allocator serves. */
+/* Requests that the driver's stream-ordered allocator serves. */
 #ifndef SMALL_H
 #define SMALL_H
 
@@ -10,10 +10,10 @@
 struct core;
 
 /**
- * struct small - one of them
+ * struct small - one such allocation
  * @addr: its address
  * @size: bytes, as requested
- * @held: it was freed, and is kept for its users; see pending/deferred-free.h
+ * @held: it was freed, and the free is deferred; see pending/deferred-free.h
  */
 struct small {
 	uint64_t addr;
@@ -22,7 +22,7 @@ struct small {
 };
 
 /**
- * small_add() - the driver's allocator has served a request
+ * small_add() - note an allocation that the driver's allocator has made
  * @core: the pool's core
  * @addr: its address
  * @size: bytes
@@ -30,18 +30,18 @@ struct small {
 void small_add(struct core *core, uint64_t addr, size_t size);
 
 /**
- * small_find() - the request at an address
+ * small_find() - the allocation at an address
  * @core: the pool's core
- * @addr: exactly where it starts
+ * @addr: its exact start
  *
- * Return: the request; NULL: there is none, or it was freed already.
+ * Return: the allocation; NULL: there is none, or it was freed.
  */
 struct small *small_find(struct core *core, uint64_t addr);
 
 /**
- * small_forget() - the driver's allocator has it back
+ * small_forget() - note that the driver's allocator has it back
  * @core: the pool's core
- * @small: what it was; gone afterwards
+ * @small: the allocation, which is destroyed
  */
 void small_forget(struct core *core, const struct small *small);
 

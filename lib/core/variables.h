@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Variables of the environment by name. Needs nothing of the library but the options: vpmm-info has it too. */
+/* Environment variables by name. Depends on the option table alone, as vpmm-info is built with it. */
 #ifndef VARIABLES_H
 #define VARIABLES_H
 
@@ -12,17 +12,16 @@
 bool variables_is_known(const char *name);
 
 /**
- * variables_nearest() - the known variable that a name comes closest to
+ * variables_nearest() - the known variable with the name most like another
  * @name: of a variable
  *
- * Return: the name that takes the fewest characters inserted, left out or replaced.
+ * Return: the known name at the smallest edit distance.
  */
 const char *variables_nearest(const char *name);
 
 /**
- * variables_each_unknown() - find variables that nobody reads, though they look like the library's
- * @fn: is called for each variable of the environment whose name begins with VPMM_, but not with VPMM_TEST_, and is
- *	none of those that are known
+ * variables_each_unknown() - find variables that look like the library's and are unknown
+ * @fn: called for each variable whose name begins with VPMM_, but not with VPMM_TEST_, and is unknown
  * @data: passed to @fn
  *
  * Context: no other thread may change the environment.

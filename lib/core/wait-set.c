@@ -107,7 +107,7 @@ static int wait_on_device(struct order *order, struct CUstream_st *handle, uint6
 
 int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits)
 {
-	/* Under capture, what is outside of the graph cannot be waited for on the device. */
+	/* Work outside of a graph cannot be waited for on the device under capture. */
 	if (block || order->stream->captured)
 		return wait_on_host(order, waits);
 	return order_waits(order) ? wait_on_device(order, handle, waits) : 0;

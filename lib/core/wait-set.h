@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a stream has to come after before it may have some memory. All of it is under the lock of the pool. */
+/* What a stream has to wait for before it can have some memory. All of it is under core.lock. */
 #ifndef WAIT_SET_H
 #define WAIT_SET_H
 
@@ -13,10 +13,10 @@ struct region;
 struct stream;
 
 /**
- * struct order - the events that a stream is not behind by itself
+ * struct order - a wait set: events that a stream is not ordered after yet
  * @stream: the stream
- * @others: of struct event: of each other stream the latest, which implies those before it; NULL: there is none yet
- * @own: the latest of its own; NULL: there is none
+ * @others: of struct event: the latest of each other stream, which covers the earlier ones; NULL: none yet
+ * @own: the latest event of its own; NULL: none
  */
 struct order {
 	struct stream *stream;
@@ -25,28 +25,28 @@ struct order {
 };
 
 /**
- * order_init() - nothing to come after yet
- * @order: the order
- * @stream: the stream
+ * order_init() - make an empty wait set
+ * @order: the wait set
+ * @stream: the stream that waits
  */
 void order_init(struct order *order, struct stream *stream);
 
 /**
- * order_clear() - let go of the events
- * @order: the order
+ * order_clear() - drop the events
+ * @order: the wait set
  */
 void order_clear(struct order *order);
 
 /**
- * order_add() - come after whoever had a region last
- * @order: the order
+ * order_add() - add the event of a region
+ * @order: the wait set
  * @region: the region
  */
 void order_add(struct order *order, const struct region *region);
 
 /**
- * order_waits() - how many other streams there are to wait for
- * @order: the order
+ * order_waits() - the number of other streams to wait for
+ * @order: the wait set
  */
 static inline guint order_waits(const struct order *order)
 {
@@ -54,8 +54,8 @@ static inline guint order_waits(const struct order *order)
 }
 
 /**
- * order_is_met() - whether the stream may have it all without waiting for another
- * @order: the order
+ * order_is_met() - whether there is no other stream to wait for
+ * @order: the wait set
  */
 static inline bool order_is_met(const struct order *order)
 {
@@ -63,21 +63,21 @@ static inline bool order_is_met(const struct order *order)
 }
 
 /**
- * order_poll() - find out whether the others have passed by now
- * @order: the order, which has nothing to do with regions afterwards: those that nobody waits for any more may be gone
+ * order_poll() - drop the events that are complete by now
+ * @order: the wait set. Regions that were added to it may have merged with others afterwards
  *
  * Return: 0, or what the backend's event_query returns.
  */
 int order_poll(struct order *order);
 
 /**
- * order_meet() - let the stream come after all of them
- * @order: the order
+ * order_meet() - wait for all events
+ * @order: the wait set
  * @handle: a handle of the stream
- * @block: wait on the host; otherwise the device does the waiting
- * @waits: counts what was waited for
+ * @block: wait on the host instead of the device
+ * @waits: is increased by the number of waits
  *
- * Afterwards @own is the point in the stream from which on it is behind all of them.
+ * Afterwards @own is an event of @stream that is ordered after all of them.
  *
  * Return: 0, or an error of the backend.
  */
