@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Frees that wait for streams and graphs: how they begin, what ends them, and their check. */
+/* Deferred frees: how they begin, what ends them, and their check. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -13,7 +13,7 @@
 #include "util/address.h"
 #include "util/error.h"
 
-/* How many holds a call looks at: each may take a query. */
+/* Holds that one call polls: each may take a query of the driver. */
 #define POLL_SOME 8
 
 static void release_event(gpointer event)
@@ -113,7 +113,7 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 	return 0;
 }
 
-/* How many holds wait to hear a stream. */
+/* A silent stream, and the number of holds that wait for it. */
 struct silence {
 	uint64_t id;
 	guint holds;
@@ -144,7 +144,7 @@ static void silence_sub(struct pending *pending, uint64_t id)
 		g_hash_table_remove(pending->silent, &id);
 }
 
-/* Where whoever it is kept for finds it; NULL: that is one graph, and it is not known. */
+/* The queue that a hold belongs in; NULL: that of one graph which is not known. */
 static GQueue *queue_of(struct pending *pending, const struct hold *hold)
 {
 	struct graph *graph;
@@ -170,7 +170,7 @@ static void add_all(GPtrArray *holds, const GQueue *queue)
 		g_ptr_array_add(holds, link->data);
 }
 
-/* Those of streams, and those of graphs. */
+/* All holds: those of streams, and those of graphs. */
 static GPtrArray *all_holds(struct pending *pending)
 {
 	GPtrArray *holds = g_ptr_array_new();
@@ -185,7 +185,7 @@ static GPtrArray *all_holds(struct pending *pending)
 	return holds;
 }
 
-/* Those of one graph. */
+/* The holds that wait for a graph. */
 static GPtrArray *graph_holds(struct pending *pending, uint64_t id)
 {
 	const struct graph *graph = graph_find(pending, id);
@@ -234,7 +234,7 @@ void hold_unheard(struct pending *pending, struct region *region)
 	const struct use *use = use_find(pending, region->addr);
 	struct hold *hold = hold_make(region, NULL);
 
-	/* A stream that stands for a capture never calls. */
+	/* A capture's stream never calls, so wait for the graphs instead. */
 	if (region->stream->captured)
 		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
 	else
@@ -250,7 +250,7 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 
 	lock_assert_held(&pending->core->lock);
 	*told = true;
-	/* A stream that is not known to be behind the allocation is not behind those who had the memory before either. */
+	/* By its allocation the owner is ordered after all earlier uses. Other streams may not be. */
 	if (region->stream == stream)
 		return 0;
 	*told = cache_behind(region, &behind);
@@ -262,7 +262,7 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 	return err;
 }
 
-/* Whether only its own stream is to be waited for, if at all. Events that have passed are forgotten on the way. */
+/* Whether a hold has nothing to wait for but its own stream. Drops events that have passed. */
 static bool hold_is_over(struct hold *hold)
 {
 	for (guint i = hold->events->len; i > 0; i--) {
@@ -286,7 +286,7 @@ static void hold_end(struct pending *pending, struct hold *hold, struct stream *
 	hold_delete(hold);
 }
 
-/* What the driver's allocator has served goes back in the order of whichever stream is at hand: all others are past it. */
+/* All events of the hold have passed, so the driver's allocator can free it on whatever stream is at hand. */
 static void hold_end_small(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
 	struct backend *be = pending->core->backend;
@@ -314,7 +314,7 @@ static void hold_try(struct pending *pending, struct hold *hold, struct CUstream
 		hold_end_small(pending, hold, handle, captured);
 }
 
-/* An error is told to the caller by whatever it asks of the driver next. */
+/* Errors are ignored: the caller's next driver call reports them. */
 static void poll_events(struct hold *hold)
 {
 	for (guint i = 0; i < hold->events->len; i++) {
@@ -375,7 +375,7 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 	event_unref(event);
 }
 
-/* A stream can come after this one's events, and have it. */
+/* Whether a stream can get the memory by waiting for events. */
 static bool can_meet(const struct hold *hold)
 {
 	return hold->region && hold->told && !hold->silent->len;
@@ -474,7 +474,7 @@ void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captu
 	error_restore(&kept);
 }
 
-/* Everything that can fail: the stream comes after whoever had the memory before, and is marked then. */
+/* All that can fail: orders the stream after the earlier uses of the memory, and records an event. */
 static int retire_prepare(struct pending *pending, const GPtrArray *holds, struct stream *stream,
 			  struct CUstream_st *handle, struct event **event)
 {
@@ -483,7 +483,7 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 		struct hold *hold = holds->pdata[i];
 		int err;
 
-		/* What is not told now stays so: another thread may mark it next, and nobody waits for that mark. */
+		/* Look once: another thread may record the mark later, and nothing here would wait for it. */
 		err = hold->region && !hold->event ?
 		      hold_free_behind(pending, hold->region, stream, handle, &hold->told) : 0;
 		if (err)
@@ -502,7 +502,7 @@ static void retire_hold(struct pending *pending, struct hold *hold, uint64_t gra
 		g_ptr_array_add(hold->events, hold->event);
 	hold->stream = stream;
 	hold->event = event_ref(event);
-	/* The driver takes it back in the order of another stream. */
+	/* The driver's allocator frees it on another stream, so that stream must wait for this one. */
 	if (hold->small)
 		g_ptr_array_add(hold->events, event_ref(event));
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory that the program has freed, and that nobody may have yet: because of its users, see users.h. For the maps it is
- * allocated.
+ * Deferred frees (holds): memory that the program has freed, but that other streams or graphs still use, see users.h.
+ * For the region maps it is allocated.
  *
- * A hold waits for the points at which other streams were when it was freed; for streams whose point could not be
- * marked then, as only the thread that a stream belongs to can, or as it was under capture, or as the driver failed:
- * those are heard when they call next, or once the device has done all its work; and for graphs.
+ * A hold waits for events in other streams, recorded when the memory was freed, and for graphs. Some streams could not
+ * be recorded then: a per-thread stream is reachable from its own thread only, the stream was under capture, or the
+ * driver failed. The hold waits until such a "silent" stream calls again, or until the device has completed all its
+ * work.
  */
 #ifndef DEFERRED_FREE_H
 #define DEFERRED_FREE_H
@@ -24,18 +25,19 @@ struct use;
 struct pending;
 
 /**
- * struct hold - an allocation that was freed, and is kept
- * @region: the region; NULL: the driver's allocator has served it
- * @small: otherwise: what it has served
- * @stream: the stream that has freed it; NULL: one under capture has
- * @event: the point in the stream
- * @told: whether the stream is behind those who had it before; otherwise it is to be stranded, see cache.h
- * @events: of struct event: the points in other streams
- * @silent: of uint64_t: the ids of streams that are to be heard
- * @graphs: of uint64_t: the ids of captures
- * @handle: the handle of the stream under capture that has freed it
- * @thread: which thread that was in
- * @link: links it into the pool's holds
+ * struct hold - a deferred free
+ * @region: the region; NULL: it is @small
+ * @small: the allocation of the driver's allocator; NULL: it is @region
+ * @stream: the stream that freed it; NULL: that stream was under capture
+ * @event: the point in @stream
+ * @told: whether @stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
+ *	cache.h
+ * @events: of struct event: what it waits for in other streams
+ * @silent: of uint64_t: the ids of silent streams that it waits for
+ * @graphs: of uint64_t: the ids of the captures of graphs that it waits for
+ * @handle: the handle of the stream that freed it under capture
+ * @thread: the thread that freed it under capture
+ * @link: its link in the pool's holds, or in a graph's
  */
 struct hold {
 	struct region *region;
@@ -52,21 +54,21 @@ struct hold {
 };
 
 /**
- * hold_silent_new() - a table of streams that are to be heard
+ * hold_silent_new() - make the table of silent streams
  *
- * Return: the table, of counts by id.
+ * Return: the table: the number of holds that wait, by stream id.
  */
 GHashTable *hold_silent_new(void);
 
 /**
- * hold_new() - free an allocation that has users
+ * hold_new() - begin a deferred free
  * @pending: what the pool has pending, its backend entered
- * @region: the region, taken by cache_take(); NULL: it is @small
- * @small: what the driver's allocator has served
- * @use: its users; NULL: there are none
- * @own: the id of the stream that frees it, which is asked by the caller
- * @graph: of the capture that this stream is under; 0: none
- * @hold: receives the hold; the pool does not know it yet
+ * @region: the region, after cache_take(); NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @use: its users; NULL: none
+ * @own: the id of the stream that frees it, which need not be waited for
+ * @graph: the id of the capture that this stream is under; 0: none
+ * @hold: receives the hold, which is not linked yet
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
@@ -74,44 +76,45 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 	     uint64_t graph, struct hold **hold);
 
 /**
- * hold_delete() - forget a hold
- * @hold: the hold, not the pool's (any more)
+ * hold_delete() - destroy a hold
+ * @hold: the hold, not linked
  */
 void hold_delete(struct hold *hold);
 
 /**
- * hold_keep() - let the pool have it
+ * hold_keep() - link a hold: the free has succeeded
  * @pending: what the pool has pending
  * @hold: the hold
  *
- * The allocation has no users any more: the hold has them.
+ * The hold takes over the users of the allocation.
  */
 void hold_keep(struct pending *pending, struct hold *hold);
 
 /**
- * hold_drop() - undo hold_keep(): it is allocated again
+ * hold_drop() - undo hold_keep(): the allocation is live again, without users
  * @pending: what the pool has pending
  * @hold: the hold
  */
 void hold_drop(struct pending *pending, struct hold *hold);
 
 /**
- * hold_unheard() - free an allocation that its stream may have work pending on, where that cannot be marked now
+ * hold_unheard() - defer the free of an allocation until its stream is done with it, where no event can be recorded
+ * now
  * @pending: what the pool has pending; its backend need not be entered
- * @region: the region, taken by cache_take(); only its stream and graphs use it
+ * @region: the region, after cache_take(); only its stream and graphs use it
  *
- * It is kept until the stream calls again and is past that work, or until the device has done all its work. What was
- * allocated under capture is kept until its graphs are gone. That cannot fail.
+ * The free takes effect once the stream has called again and completed its work, or once the device has completed all
+ * its work. An allocation under capture waits for its graphs. This cannot fail.
  */
 void hold_unheard(struct pending *pending, struct region *region);
 
 /**
- * hold_free_behind() - where the memory is free for its stream, and where the stream is then
+ * hold_free_behind() - order a stream that frees a region after the earlier uses of its memory
  * @pending: what the pool has pending
- * @region: the region, taken
- * @stream: a stream that frees it
+ * @region: the region, after cache_take()
+ * @stream: the stream that frees it
  * @handle: a handle of it
- * @told: receives whether the stream is behind all who had it before
+ * @told: receives whether the stream is ordered after the earlier uses; false: no event covers them
  *
  * Return: 0, or what the backend's stream_wait returns.
  */
@@ -119,15 +122,15 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 		     struct CUstream_st *handle, bool *told);
 
 /**
- * hold_poll() - let go of what nobody waits for any more, of a few holds, each in its turn
+ * hold_poll() - end a few of the holds that have nothing to wait for any more, round robin
  * @pending: what the pool has pending, its backend entered
- * @handle: a handle of a stream that is not under capture; STREAM_NULL with @captured
- * @captured: there is no such handle, and what the driver has served stays
+ * @handle: a handle of a stream that is not under capture; STREAM_NULL if @captured
+ * @captured: there is no such handle; allocations of the driver's allocator stay
  */
 void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured);
 
 /**
- * hold_hear() - a stream has called: mark its point where it is waited for
+ * hold_hear() - a stream has called: record it for the holds that wait for it as a silent stream
  * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
@@ -135,20 +138,20 @@ void hold_poll(struct pending *pending, struct CUstream_st *handle, bool capture
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * hold_meet() - let a stream have what is held for other streams, by coming after those
+ * hold_meet() - end holds by waiting for their streams, so that a stream gets the memory
  * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
  * @block: wait on the host
  *
- * For when memory is short. What graphs have, and what waits for streams that are to be heard, stays.
+ * For when memory is short. Holds that wait for graphs or for silent streams stay.
  *
  * Return: 0, or an error of the backend.
  */
 int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st *handle, bool block);
 
 /**
- * hold_pending() - how much is held for streams alone
+ * hold_pending() - the bytes of the holds that wait for streams only
  * @pending: what the pool has pending
  *
  * Return: bytes.
@@ -156,20 +159,20 @@ int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st
 uint64_t hold_pending(const struct pending *pending);
 
 /**
- * hold_synced() - all work that was submitted before now has completed
+ * hold_synced() - the device has completed all work that was submitted before this call
  * @pending: what the pool has pending
- * @handle: as hold_poll()
- * @captured: likewise
+ * @handle: as for hold_poll()
+ * @captured: as for hold_poll()
  *
- * What is held for streams is let go of; what graphs have stays.
+ * Ends the holds that wait for streams. Those that wait for graphs stay.
  */
 void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured);
 
 /**
- * hold_retire_graph() - a graph is gone
+ * hold_retire_graph() - a graph was destroyed: stop waiting for it
  * @pending: what the pool has pending
  * @graph: the id of its capture
- * @stream: a stream behind its last launch
+ * @stream: a stream that is ordered after the graph's last launch
  * @handle: a handle of it
  *
  * Return: 0, or an error of the backend; nothing has changed then.
@@ -177,13 +180,13 @@ void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captu
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * hold_clear() - forget all holds
- * @pending: what the pool has pending, which goes
+ * hold_clear() - destroy all holds
+ * @pending: what the pool has pending; the pool is being destroyed
  */
 void hold_clear(struct pending *pending);
 
 /**
- * hold_check() - hold the holds against the regions
+ * hold_check() - check the invariants of holds
  * @pending: what the pool has pending
  *
  * Return: 0, or -EUCLEAN.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the central calls take out of the caches, with the backend entered. */
+/* Flushes: the slow path frees cached blocks for the region maps. With the backend entered. */
 #ifndef FLUSH_H
 #define FLUSH_H
 
@@ -14,19 +14,19 @@ struct stream;
 struct core;
 
 /**
- * cache_flush() - free, for the maps, what a stream has cached
+ * cache_flush() - flush the cache of a stream
  * @core: the pool's core
  * @stream: the stream
  * @handle: a handle of it
- * @least: blocks of fewer bytes stay in the cache, but for those in memory that large requests could have
+ * @least: smaller blocks stay, but for those in memory that large requests could have (see struct block, @lent)
  *
- * What cannot be flushed stays; that is no error. Where more than half of what the stream may cache is, none stays for
- * being small.
+ * Blocks that cannot be flushed stay; that is no error. If the cache is more than half full, small blocks are flushed
+ * too.
  */
 void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *handle, size_t least);
 
 /**
- * cache_flush_full() - as cache_flush(), if the cache takes no more
+ * cache_flush_full() - flush the cache of a stream if it takes no more blocks
  * @core: the pool's core
  * @stream: the stream
  * @handle: a handle of it
@@ -34,26 +34,26 @@ void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *h
 void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * cache_flush_all() - free, for the maps, what others can have of what all streams have cached
+ * cache_flush_all() - flush the covered blocks of all caches
  * @core: the pool's core
  *
- * Return: whether there was any.
+ * Return: whether there were any.
  */
 bool cache_flush_all(struct core *core);
 
 /**
- * cache_flush_streams() - the same, but not all of it
+ * cache_flush_streams() - flush the covered blocks of some caches
  * @core: the pool's core
- * @idle: not of streams that were served since the pool's pressure has last changed; threads that are at work on
- *	streams of their own would only take it from one another in turn
- * @least: as in cache_flush()
+ * @idle: leave out caches with a hit since core.pressure changed last: threads that work on streams of their own would
+ *	take each other's blocks in turn
+ * @least: as for cache_flush()
  *
- * Return: whether there was any.
+ * Return: whether there were any.
  */
 bool cache_flush_streams(struct core *core, bool idle, size_t least);
 
 /**
- * cache_settle_all() - wait until all that was freed so far is free for everybody, then free it for the maps
+ * cache_settle_all() - wait until all earlier frees are complete, then flush all caches
  * @core: the pool's core
  *
  * Waits on the host for all work of the device.
@@ -63,7 +63,7 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least);
 int cache_settle_all(struct core *core);
 
 /**
- * cache_withheld() - what a stream has freed that others cannot have, as it is not known when they could
+ * cache_withheld() - the bytes that a stream has freed and others cannot have yet: cached or stranded
  * @cache: the cache
  *
  * Return: bytes.
@@ -71,17 +71,17 @@ int cache_settle_all(struct core *core);
 uint64_t cache_withheld(struct cache *cache);
 
 /**
- * cache_drain() - see to it that all frees are behind an event, or else have completed
- * @core: the pool's core, which is about to be destroyed
+ * cache_drain() - see to it that all frees are covered by an event or complete
+ * @core: the pool's core; the pool is about to be destroyed
  */
 void cache_drain(struct core *core);
 
 /**
- * cache_last() - the region of the most recent call, if that was a malloc that a cache has served
+ * cache_last() - the region of the latest call, if that was a malloc from a cache
  * @core: the pool's core
- * @served: receives whether the most recent call was one that a cache has served
+ * @served: receives whether a cache served the latest call
  *
- * Return: the region, or NULL. Of calls of several streams that no central call came between, one.
+ * Return: the region, or NULL. If several caches served calls since the last slow path, it is that of one of them.
  */
 struct region *cache_last(struct core *core, bool *served);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What each graph has, so that it is found when the graph goes, however many others there are. Few allocations are of
- * more than one graph; they are kept apart, and each graph that goes looks through them.
+ * The holds and users of each graph, so that retiring a graph takes no search through those of other graphs. The few
+ * allocations of several graphs are in lists of their own, which each retired graph searches.
  */
 #ifndef GRAPH_H
 #define GRAPH_H
@@ -14,9 +14,9 @@ struct pending;
 /**
  * struct graph - a graph, from its capture until it is retired
  * @id: of the capture
- * @freed: what capture.c hands out again under the capture; NULL: nothing was freed yet
- * @holds: of struct hold, what is kept for this graph, and for no other
- * @uses: of struct use, what this graph uses, and no other does
+ * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
+ * @holds: of struct hold: those that wait for this graph only
+ * @uses: of struct use: allocations that this graph uses, and no other
  */
 struct graph {
 	uint64_t id;
@@ -33,27 +33,27 @@ struct graph {
 GHashTable *graph_table_new(void);
 
 /**
- * graph_find() - what a graph has
+ * graph_find() - look a graph up
  * @pending: what the pool has pending
- * @id: of its capture
+ * @id: the id of its capture
  *
- * Return: the graph; NULL: it has nothing.
+ * Return: the graph; NULL: it has neither holds nor uses.
  */
 struct graph *graph_find(const struct pending *pending, uint64_t id);
 
 /**
- * graph_get() - the same of one that is about to have something
+ * graph_get() - look a graph up, or add it
  * @pending: what the pool has pending
- * @id: of its capture
+ * @id: the id of its capture
  *
  * Return: the graph.
  */
 struct graph *graph_get(struct pending *pending, uint64_t id);
 
 /**
- * graph_forget() - a graph has been retired
+ * graph_forget() - remove a graph that was retired
  * @pending: what the pool has pending
- * @id: of its capture; nothing is of it alone any more
+ * @id: the id of its capture; its lists are empty
  */
 void graph_forget(struct pending *pending, uint64_t id);
 

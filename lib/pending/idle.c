@@ -6,7 +6,7 @@
 #include "pending/pending.h"
 #include "util/error.h"
 
-/* So many streams are not worth a look. */
+/* Fewer streams are not worth a search. */
 #define STREAMS_LEAST 64
 
 static bool is_idle(struct stream *stream)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that nothing belongs to any more. */
+/* Forgets streams that nothing refers to any more. */
 #ifndef IDLE_H
 #define IDLE_H
 
@@ -7,19 +7,18 @@ struct stream;
 struct pending;
 
 /**
- * idle_forget() - forget a stream, unless something belongs to it
+ * idle_forget() - forget a stream, unless something refers to it
  * @pending: what the pool has pending
- * @stream: the stream; it may be gone afterwards
+ * @stream: the stream, which may be gone afterwards
  */
 void idle_forget(struct pending *pending, struct stream *stream);
 
 /**
- * idle_forget_streams() - forget all such streams, when many have come since it was last done
+ * idle_forget_streams() - forget all idle streams, if many streams were met since the last time
  * @pending: what the pool has pending, its backend entered
- * @stream: one that stays
+ * @stream: a stream that stays
  *
- * A stream that was destroyed without a word goes like one that has long been idle: nothing tells them apart. One that
- * calls again is met again.
+ * An idle stream and one that was destroyed without notice look alike. A stream that calls again is met as a new one.
  */
 void idle_forget_streams(struct pending *pending, const struct stream *stream);
 

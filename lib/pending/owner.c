@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Who had each byte of an extent last, for VPMM_SCRUB=stream: kept with the memory, as its address may change. */
+/*
+ * The last owner of each byte of an extent, for VPMM_SCRUB=stream. Kept with the extent, as the address of free memory
+ * can change.
+ */
 #include "core/core.h"
 #include "pending/owner.h"
 
-/* Bytes of an extent that one stream had last. The extent's tree has them by where they start; they do not overlap. */
+/* A range of an extent, and the stream that owns it. The extent's tree is sorted by start; ranges do not overlap. */
 struct owner {
 	size_t from;
 	size_t to;
@@ -18,7 +21,7 @@ static gint compare_from(gconstpointer a, gconstpointer b, gpointer data)
 	return (x > y) - (x < y);
 }
 
-/* The last that starts before some byte. */
+/* The last range that starts before an offset. */
 static struct owner *owner_before(GTree *owners, size_t at)
 {
 	GTreeNode *node = g_tree_lower_bound(owners, &at);
@@ -50,7 +53,7 @@ static void disown(GTree *owners, size_t from, size_t to)
 	}
 }
 
-/* One stream's neighbours become one, so that there are no more than there have to be. */
+/* Merges adjacent ranges of one stream, to keep the tree small. */
 static void own(GTree *owners, size_t from, size_t to, uint64_t id)
 {
 	const struct owner *below, *above;
@@ -79,7 +82,7 @@ static bool is_own(GTree *owners, size_t from, size_t to, uint64_t id)
 	return true;
 }
 
-/* Part of an extent that a region lies in. */
+/* The part of an extent that a region covers. */
 struct owned {
 	struct extent *extent;
 	size_t from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The life of what a pool has pending. */
+/* Set-up and clean-up of what a pool has pending. */
 #ifndef PENDING_LIFE_H
 #define PENDING_LIFE_H
 
@@ -7,14 +7,14 @@ struct core;
 struct pending;
 
 /**
- * pending_init() - set up with nothing pending
- * @pending: what is to be set up, all 0
- * @core: of the pool
+ * pending_init() - set up, with nothing pending
+ * @pending: the structure, all 0
+ * @core: the pool's core
  */
 void pending_init(struct pending *pending, struct core *core);
 
 /**
- * pending_clear() - forget all of it, when the pool goes
+ * pending_clear() - free everything, when the pool is destroyed
  * @pending: what the pool has pending
  */
 void pending_clear(struct pending *pending);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool has pending: memory that was freed, and that nobody may have yet; and who uses what besides. */
+/* What a pool has pending: deferred frees, and the users of blocks besides their own streams. */
 #ifndef PENDING_H
 #define PENDING_H
 
@@ -9,25 +9,25 @@
 #include "core/core.h"
 
 /**
- * struct pending - all of that, under the lock of the pool
- * @core: of the pool; never changes
+ * struct pending - all of that, under core.lock
+ * @core: the pool's core; never changes
  *
  * Deferred frees, see deferred-free.h:
  *
- * @holds: of struct hold, what was freed and waits for streams
- * @shared_holds: the same that several graphs have
- * @held_bytes: bytes of these holds, and of those that graphs have
- * @silent: ids of streams that are to be heard, to how many holds wait for each
+ * @holds: of struct hold: those that wait for streams only
+ * @shared_holds: of struct hold: those that wait for several graphs
+ * @held_bytes: bytes of all holds, including those in @graphs
+ * @silent: silent streams: the number of holds that wait for each, by id
  *
  * Users, see users.h and graph.h:
  *
- * @uses: address to struct use, allocations that other streams use too, or graphs
- * @shared_uses: of struct use, what several graphs use
- * @graphs: id of a capture to what its graph has
+ * @uses: address to struct use: allocations with users besides their own streams
+ * @shared_uses: of struct use: those used by several graphs
+ * @graphs: id of a capture to struct graph
  *
  * Streams, see idle.h:
  *
- * @idle_looked: when there are more streams than this, those that are idle are looked for
+ * @idle_looked: when there are more streams than this, look for idle ones again
  */
 struct pending {
 	struct core *core;

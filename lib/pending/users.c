@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The tables of who uses what. */
+/* The users of allocations. */
 #include <errno.h>
 
 #include "pending/graph.h"
@@ -86,12 +86,12 @@ void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct 
 		g_array_append_val(use->users, added);
 		return;
 	}
-	/* One that was retired may be used again all the same. */
+	/* A retired stream may be named again. */
 	event_unref(user->event);
 	*user = added;
 }
 
-/* Where the graphs that use it find it; NULL: there are none, or the only one is not known. */
+/* The queue that a use belongs in; NULL: none, or that of one graph which is not known. */
 static GQueue *queue_of(struct pending *pending, const struct use *use)
 {
 	struct graph *graph;
@@ -148,7 +148,7 @@ bool use_is_home(const struct use *use, struct CUstream_st *handle)
 {
 	if (!use || !use->home || use->home != handle || use->users->len || use->graphs->len > 1)
 		return false;
-	/* The per-thread handle means another stream in each thread. */
+	/* The per-thread handle means a different stream in each thread. */
 	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());
 }
 
@@ -187,7 +187,7 @@ int use_retire_stream(struct pending *pending, struct stream *stream, struct CUs
 	return 0;
 }
 
-/* What a graph uses. */
+/* All allocations that a graph uses. */
 static GPtrArray *graph_uses(const struct pending *pending, uint64_t id)
 {
 	const struct graph *graph = graph_find(pending, id);
@@ -212,7 +212,10 @@ bool use_has_graph(const struct pending *pending, uint64_t graph)
 	return any;
 }
 
-/* Up to there and no further. One that goes on is marked when the memory is freed, which is later. */
+/*
+ * Adds a user that ends at the event. A stream that is a user already, and not retired, will be recorded later, when
+ * the memory is freed.
+ */
 static void add_retired(struct use *use, const struct stream *stream, struct event *event)
 {
 	struct user added = { .id = stream->id };
@@ -242,7 +245,7 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 	g_ptr_array_free(uses, TRUE);
 }
 
-/* How many uses are in a queue; -1: one of them does not belong there. */
+/* The number of uses in a queue; -1: one of them does not belong there. */
 static int count_uses(struct pending *pending, const GQueue *uses)
 {
 	for (const GList *link = uses->head; link; link = link->next) {

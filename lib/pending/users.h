@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who uses an allocation besides the stream that frees it: other streams, which have to be past the free before the
- * memory is anybody's, and graphs, which have to be gone. Few allocations have any, so they are kept apart from the
+ * The users of an allocation besides the stream that frees it: streams, which must have passed the free before others
+ * get the memory, and graphs, which must be retired. Few allocations have any, so they are kept apart from the
  * regions.
  */
 #ifndef USERS_H
@@ -20,8 +20,8 @@ struct pending;
 /**
  * struct user - a stream that uses an allocation
  * @id: the driver's id of it
- * @handle: a handle that meant it when the pool was told
- * @event: the last point in it, once it was retired, with a reference; NULL: it was not
+ * @handle: a handle that meant the stream when vpmm_use() was called
+ * @event: its last point, if it was retired, with a reference; NULL: it was not retired
  */
 struct user {
 	uint64_t id;
@@ -31,12 +31,13 @@ struct user {
 
 /**
  * struct use - all users of an allocation
- * @addr: the allocation
+ * @addr: address of the allocation
  * @users: of struct user
- * @graphs: of uint64_t, the ids of captures
- * @home: the handle of the stream under capture that it was allocated for; NULL: there is none, or others use it too
- * @thread: which thread that was in
- * @link: links it into what its graph uses, or several do
+ * @graphs: of uint64_t: the ids of captures
+ * @home: the handle of the stream under capture that allocated it; NULL: not allocated under capture, or used by
+ *	others too
+ * @thread: the thread that allocated it under capture
+ * @link: its link in its graph's uses, or in @shared_uses
  */
 struct use {
 	uint64_t addr;
@@ -48,62 +49,62 @@ struct use {
 };
 
 /**
- * use_table_new() - a table of allocations that have users
+ * use_table_new() - make the table of users
  *
- * Return: the table, of struct use by address.
+ * Return: the table: struct use by address.
  */
 GHashTable *use_table_new(void);
 
 /**
  * use_find() - the users of an allocation
  * @pending: what the pool has pending
- * @addr: the allocation
+ * @addr: address of the allocation
  *
- * Return: the users, or NULL: there are none.
+ * Return: the users; NULL: none.
  */
 struct use *use_find(const struct pending *pending, uint64_t addr);
 
 /**
- * use_add_stream() - a stream uses an allocation
+ * use_add_stream() - add a stream to the users of an allocation
  * @pending: what the pool has pending
- * @addr: the allocation
+ * @addr: address of the allocation
  * @id: the driver's id of the stream
  * @handle: a handle of it
  */
 void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle);
 
 /**
- * use_add_graph() - a graph uses an allocation
+ * use_add_graph() - add a graph to the users of an allocation
  * @pending: what the pool has pending
- * @addr: the allocation
+ * @addr: address of the allocation
  * @graph: the id of its capture
  */
 void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
 
 /**
- * use_set_home() - a stream under capture has allocated it
+ * use_set_home() - note the stream under capture that made an allocation
  * @pending: what the pool has pending
- * @addr: the allocation, which the graph uses
+ * @addr: address of the allocation, which the graph uses
  * @handle: the stream
  */
 void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle);
 
 /**
- * use_is_home() - whether a stream under capture is the only one that uses an allocation, which it has allocated
- * @use: the users; NULL: there are none
+ * use_is_home() - whether a stream under capture made an allocation and is its only user
+ * @use: the users; NULL: none
  * @handle: the stream
  */
 bool use_is_home(const struct use *use, struct CUstream_st *handle);
 
 /**
- * use_remove() - an allocation has no users any more
+ * use_remove() - forget the users of an allocation
  * @pending: what the pool has pending
- * @addr: the allocation
+ * @addr: address of the allocation
  */
 void use_remove(struct pending *pending, uint64_t addr);
 
 /**
- * use_retire_stream() - a stream is about to go: mark its last point for all that it uses
+ * use_retire_stream() - a stream is about to be destroyed: record its last point as a user
  * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
@@ -120,16 +121,16 @@ int use_retire_stream(struct pending *pending, struct stream *stream, struct CUs
 bool use_has_graph(const struct pending *pending, uint64_t graph);
 
 /**
- * use_retire_graph() - a graph is gone: in its place, a stream uses what it did, up to a point
+ * use_retire_graph() - a graph was destroyed: replace it as a user by a stream, up to an event
  * @pending: what the pool has pending
  * @graph: the id of its capture
- * @stream: a stream behind its last launch
- * @event: the point in it; NULL where the graph uses nothing
+ * @stream: a stream that is ordered after the graph's last launch
+ * @event: the event; NULL: the graph uses nothing
  */
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event);
 
 /**
- * use_check() - hold the uses against the graphs
+ * use_check() - check the users against the graphs
  * @pending: what the pool has pending
  *
  * Return: 0, or -EUCLEAN.
@@ -137,11 +138,11 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 int use_check(struct pending *pending);
 
 /**
- * ids_find() - where an id is in an array
+ * ids_find() - the index of an id in an array
  * @ids: of uint64_t
  * @id: the id
  *
- * Return: its index; -1: it is not there.
+ * Return: its index; -1: not found.
  */
 int ids_find(const GArray *ids, uint64_t id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much device memory a pool may take: no more than the most that was live. */
+/* How much device memory a pool may create: it holds no more than the peak of live bytes. */
 #ifndef BUDGET_H
 #define BUDGET_H
 
@@ -9,9 +9,9 @@
 struct core;
 
 /**
- * struct budget - what the pool was trimmed to
- * @past: peak_live when the pool was trimmed last; the peak counts again once it is above that
- * @held: bytes that the pool held after that trim, which count instead until then
+ * struct budget - the effect of the latest trim
+ * @past: peak_live at the latest trim; a later peak counts only above that
+ * @held: bytes that the pool held after that trim; they count until then
  */
 struct budget {
 	uint64_t past;
@@ -28,7 +28,7 @@ struct budget {
 size_t budget_room(const struct core *core, size_t size);
 
 /**
- * budget_note_trim() - the pool was trimmed: the peak so far is no reason to take as much again
+ * budget_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory
  * @core: the pool's core; its lock is held
  */
 void budget_note_trim(struct core *core);

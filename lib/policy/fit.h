@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where in free memory a request is put: so that little is left over, and extents stay whole, as only those can move. */
+/*
+ * Where in free memory a request is put: such that little is left over and extents stay whole, as only whole ones can
+ * be remapped.
+ */
 #ifndef FIT_H
 #define FIT_H
 
@@ -11,7 +14,7 @@ struct stream;
 struct core;
 
 /**
- * fit_find() - the best place in what a stream can have without waiting, because of the stream's order
+ * fit_find() - the best free range that a stream can have without a wait, by stream order
  * @core: the pool's core; its lock is held
  * @stream: the stream
  * @size: bytes
@@ -22,11 +25,11 @@ struct core;
 bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr);
 
 /**
- * fit_within() - the better end of a free region
+ * fit_within() - the better end of a free region for a block
  * @core: the pool's core; its lock is held
  * @addr: where the region starts
  * @room: bytes that it has
- * @size: bytes that are wanted, no more than that
+ * @size: bytes of the block, at most @room
  *
  * Return: the address.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Making one block out of extents that are free, and of new memory where they are not enough.
+ * Gathering: one block is mapped from free extents, and from new memory if they are not enough.
  *
- * What paged-gather.h does with pages, as the specification has it, this does with extents of many sizes: few calls for
- * much memory, at the price of what is free within extents that cannot move.
+ * The packed policy's counterpart of paged-gather.h. Extents of many sizes take few driver calls for much memory; the
+ * price is that free memory in a partly allocated extent is pinned.
  */
 #ifndef GATHER_H
 #define GATHER_H
@@ -17,7 +17,7 @@ struct core;
 struct gathering;
 
 /**
- * gather_prepare() - see to it that a choice can be made of what is free now
+ * gather_prepare() - bring the pool up to date before a gathering is planned
  * @core: the pool's core; its lock is held, its backend entered
  *
  * Polls events, and unmaps old mappings once there are too many.
@@ -27,20 +27,20 @@ struct gathering;
 int gather_prepare(struct core *core);
 
 /**
- * gather_order() - find out what the stream has to come after before it may have the block
- * @g: the choice; its order receives the events
+ * gather_order() - find out what the stream has to wait for
+ * @g: the gathering; its wait set receives the events
  */
 void gather_order(struct gathering *g);
 
 /**
- * gather_carry_out() - make a free range for a request
- * @g: the choice, of gather_decide(); gather_order() has been called
+ * gather_carry_out() - carry out a gathering
+ * @g: the gathering, after gather_decide() and gather_order()
  * @handle: a handle of the stream
- * @addr: receives where the range starts; all of it is free, and the stream is behind whoever had it
+ * @addr: receives the start of a free range of the request's size, which the stream is ordered after
  *
- * The block begins with the largest row of free regions that has a hole behind it. Whole extents that are free follow,
- * mapped once more, the largest first; then what is created. When that would take more than the budget, it begins in
- * the free end, or ends in the free beginning, of an extent that is partly allocated.
+ * The block begins with the largest run of free regions that has a hole behind it. Whole free extents are mapped
+ * behind it, the largest first, then new ones. If that would exceed the budget, the block begins in the free
+ * end of a partly allocated extent, or ends in the free start of one.
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */

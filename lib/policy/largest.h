@@ -10,17 +10,17 @@
 struct core;
 struct stream;
 
-/* Whether a request of @size bytes could be served for a stream, waiting for nobody on the host. */
+/* Whether a request could be served without a wait on the host. */
 typedef bool (*largest_could_fn)(struct core *core, struct stream *stream, size_t size, uint64_t room);
 
 /**
  * largest_search() - the largest request that could be served
  * @core: the pool's core; its lock is held
  * @stream: the stream
- * @room: bytes that could be created
- * @could: tells that of one size; where it says yes, it says so of smaller ones but for odd cases
+ * @room: bytes that the device could create
+ * @could: answers that for one size; nearly always monotonic: what fits one size fits smaller ones
  *
- * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
+ * Plans a few dozen requests, which takes as long as that many mallocs without their driver calls.
  *
  * Return: bytes.
  */

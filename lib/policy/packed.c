@@ -37,7 +37,7 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 	return err;
 }
 
-/* What is cached passes for allocated, and is not to be made room for. */
+/* Flushes first: cached blocks count as allocated, and need no slab. */
 static void settle_slabs(struct core *core, const struct request *request)
 {
 	if (!span_is_short(core))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Harvests free pages into one block, as the specification has it. */
+/* Gathers free pages into one block, as the specification has it. */
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"
@@ -16,18 +16,18 @@ struct piece {
 };
 
 /**
- * struct harvest - one gathering under way
+ * struct harvest - a gathering under way
  * @core: the pool's core
- * @size: bytes that are wanted
- * @stream: the stream that wants them
+ * @size: bytes of the request
+ * @stream: the stream that it is for
  * @handle: a handle of it
- * @pieces: of struct piece: what moves
- * @extents: of struct extent: what is mapped into the hole, first what moves, then what was created
- * @moved: bytes that move
+ * @pieces: of struct piece: what is remapped
+ * @extents: of struct extent: what is mapped into the hole, first remapped ones, then new ones
+ * @moved: bytes that are remapped
  * @created: bytes that are created
- * @hole: where to
- * @base: the free region that stays, in front of the hole; or NULL
- * @event: the point in the stream that is behind all who had the block
+ * @hole: the unmapped region that they go to
+ * @base: the free region in front of the hole, which stays in place; or NULL
+ * @event: the point in the stream that is ordered after all earlier uses of the block
  */
 struct harvest {
 	struct core *core;
@@ -51,7 +51,7 @@ static size_t harvest_take(struct harvest *harvest, struct region *region, size_
 	return wanted - piece.take;
 }
 
-/* What one stream has free, or no stream has used: none of it needs a wait. */
+/* Takes free memory of one stream, or of none: it needs no wait. */
 static size_t harvest_take_set(struct harvest *harvest, const struct free_set *set, size_t wanted)
 {
 	for (GList *link = set ? set->by_age.head : NULL; link && wanted; link = link->next)
@@ -59,7 +59,7 @@ static size_t harvest_take_set(struct harvest *harvest, const struct free_set *s
 	return wanted;
 }
 
-/* Own memory first, then what no stream has used, then the others': each oldest first. */
+/* The stream's own memory first, then unused, then other streams'; each oldest first. */
 static void harvest_plan(struct harvest *harvest)
 {
 	struct region_map *regions = &harvest->core->regions;
@@ -78,7 +78,7 @@ static void harvest_plan(struct harvest *harvest)
 	}
 }
 
-/* Finds the hole. A region that ends where it begins is in place already: it stays, whole, and the others follow it. */
+/* Finds the hole. A free region that ends where the hole starts stays in place, as the start of the block. */
 static int harvest_place(struct harvest *harvest)
 {
 	int err;
@@ -115,7 +115,7 @@ static int harvest_memory(struct harvest *harvest)
 	return extent_create(extents, harvest->created, extents->page_size, false, harvest->extents);
 }
 
-/* Of each other stream, the latest event that something in the block waits for; it implies those before it. */
+/* Adds a region's event, if it is the latest of another stream; it covers the earlier ones. */
 static void harvest_await(GHashTable *latest, const struct harvest *harvest, struct region *region)
 {
 	struct event *known;
@@ -127,7 +127,7 @@ static void harvest_await(GHashTable *latest, const struct harvest *harvest, str
 		g_hash_table_insert(latest, region->stream, region->event);
 }
 
-/* Stream to event: what the device is to wait for. */
+/* Stream to event: what the stream has to wait for. */
 static GHashTable *harvest_awaited(const struct harvest *harvest)
 {
 	GHashTable *latest = g_hash_table_new(NULL, NULL);
@@ -181,7 +181,7 @@ static int harvest_wait_on_host(struct harvest *harvest)
 	return err;
 }
 
-/* The stream's own latest event among what is gathered. */
+/* The stream's own latest event in the block. */
 static struct event *harvest_own_event(struct harvest *harvest)
 {
 	struct event *latest = NULL;
@@ -197,7 +197,7 @@ static struct event *harvest_own_event(struct harvest *harvest)
 	return latest;
 }
 
-/* Sees to it that the stream comes after whoever had the memory; *@waited tells whether the device is to wait for it. */
+/* Orders the stream after the earlier uses; *@waited says whether it waits on the device. */
 static int harvest_wait(struct harvest *harvest, bool *waited)
 {
 	*waited = false;
@@ -206,7 +206,7 @@ static int harvest_wait(struct harvest *harvest, bool *waited)
 	return harvest_wait_on_device(harvest, waited);
 }
 
-/* The point in the stream that is behind all of them: its own latest free, or, once it waits for others, now. */
+/* The event of the block: the stream's own latest free, or, if it waits for others, a new record. */
 static int harvest_find_event(struct harvest *harvest, bool waited)
 {
 	if (waited)
@@ -228,7 +228,7 @@ static void harvest_say(struct harvest *harvest, const struct chunk *chunk, cons
 	g_free(layout);
 }
 
-/* The maps follow what has been mapped. Nothing here can fail. */
+/* Updates the region maps for what was mapped. Nothing here can fail. */
 static struct region *harvest_commit(struct harvest *harvest)
 {
 	struct region_map *regions = &harvest->core->regions;
@@ -276,7 +276,6 @@ static void harvest_count(struct harvest *harvest)
 	}
 }
 
-/* Maps what was planned into the hole. */
 static int harvest_gather(struct harvest *harvest, struct region **region)
 {
 	struct region_map *regions = &harvest->core->regions;
@@ -306,14 +305,14 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 		goto err_zombie;
 	*region = harvest_commit(harvest);
 	harvest_count(harvest);
-	/* What nobody can be using any more need not wait for the next allocation. This one has succeeded either way. */
+	/* Unmap zombies now if that takes no wait. The malloc has succeeded either way. */
 	error_keep(&kept);
 	zombie_reap(harvest->core);
 	error_restore(&kept);
 	return 0;
 
 err_zombie:
-	/* What could not be unmapped must not pass for a hole: the next allocation tries again. */
+	/* A range that is still mapped must not be taken for a hole; a later call unmaps it. */
 	if (left) {
 		region_cut(regions, harvest->hole, left);
 		region_set_zombie(regions, harvest->hole);
@@ -326,7 +325,7 @@ err_drop:
 	return err;
 }
 
-/* One region has it all, and only its stream is not past it: it stays where it is, what is left of it is as before. */
+/* One region suffices, but another stream's event is pending: wait for that. The rest of the region stays as it is. */
 static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 {
 	struct counts *counts = &harvest->core->counts;
@@ -342,7 +341,7 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 	return 0;
 }
 
-/* Sets out to make a block: what goes into it, and what is created. */
+/* Plans what goes into the block, and how much is created. */
 static void harvest_begin(struct harvest *harvest)
 {
 	uint64_t available = harvest->core->regions.bytes[REGION_FREE];
@@ -365,7 +364,7 @@ void defrag_forecast(struct core *core, size_t size, struct stream *stream, stru
 	for (guint i = 0; i < harvest.pieces->len; i++) {
 		const struct piece *piece = &g_array_index(harvest.pieces, struct piece, i);
 
-		/* What is in front of the hole stays where it is. */
+		/* The base is not remapped. */
 		if (!hole || piece->region != hole->prev)
 			cost->moved += piece->take;
 	}

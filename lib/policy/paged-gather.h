@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Making one block out of scattered free pieces, and of new memory where they are not enough. */
+/* Gathering of the paged policy: one block of scattered free pages, and of new memory if they are not enough. */
 #ifndef PAGED_GATHER_H
 #define PAGED_GATHER_H
 
@@ -13,26 +13,26 @@ struct request;
 struct stream;
 
 /**
- * defrag_gather() - make a free region that a stream can have
+ * defrag_gather() - make a free region for a request
  * @core: the pool's core; its lock is held, its backend entered
- * @request: what is wanted, more than any one free region has that the stream could take
- * @region: receives a free region of that size or more, after whose last use the stream comes
+ * @request: the request, for which no single free region would do
+ * @region: receives a free region of at least its size, which the stream is ordered after
  *
- * Harvests what is free: the stream's own first, then what no stream has used, then other streams', each oldest
- * first; creates what is missing, and no more. The memory is mapped into a hole one after another; the old addresses
- * become zombies. Where a region that is harvested ends at the hole, it stays where it is and the block starts there;
- * where one region has it all, nothing moves.
+ * Takes free pages: the stream's own first, then unused ones, then other streams', each oldest first. Creates the
+ * shortfall and no more. The pages are mapped behind one another into a hole; their old addresses become zombies. A
+ * region right in front of the hole stays where it is, as the start of the block. If one region suffices, nothing is
+ * remapped.
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
 int defrag_gather(struct core *core, const struct request *request, struct region **region);
 
 /**
- * struct defrag_cost - what making a free region takes
+ * struct defrag_cost - the price of a gathering
  * @create: bytes that are created
- * @moved: bytes that are mapped elsewhere
- * @waits: streams whose work is to be waited for
- * @pieces: free regions that go into it
+ * @moved: bytes that are remapped
+ * @waits: other streams to wait for
+ * @pieces: free regions that are used
  */
 struct defrag_cost {
 	uint64_t create;
@@ -42,7 +42,7 @@ struct defrag_cost {
 };
 
 /**
- * defrag_forecast() - what defrag_gather() would take now
+ * defrag_forecast() - the price that defrag_gather() would pay now
  * @core: the pool's core; its lock is held
  * @size: bytes, a multiple of the page size
  * @stream: the stream

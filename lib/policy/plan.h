@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How a request is to be served by the packed policy. A plan changes nothing that the program or another request could
- * notice: what streams have cached becomes free, and events are asked whether they are complete.
+ * Plans of the packed policy: how a request is served. Making a plan has no effect that the program or another request
+ * could notice. It flushes caches and polls events.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -17,14 +17,14 @@ struct request;
 struct vpmm_forecast;
 
 /**
- * enum plan_way - by what a request is served
- * @PLAN_NONE: nothing was found
- * @PLAN_SLAB: a free range in pages for small requests
- * @PLAN_BORROW: the rest of an extent that large requests have no use for, for a small one
- * @PLAN_GROW: new pages for small requests
- * @PLAN_RECALL: the range that was chosen in this state before; it may have to become free there
+ * enum plan_way - how a request is served
+ * @PLAN_NONE: no way was found
+ * @PLAN_SLAB: a free range in a slab
+ * @PLAN_BORROW: a loan: pinned memory that large requests cannot use serves a small one
+ * @PLAN_GROW: a new slab
+ * @PLAN_RECALL: the address that the memo has; it may first have to become free there
  * @PLAN_FIT: a free range
- * @PLAN_GATHER: a block that is mapped of free extents and of new ones
+ * @PLAN_GATHER: a block that is mapped from free and from new extents
  */
 enum plan_way {
 	PLAN_NONE,
@@ -37,14 +37,14 @@ enum plan_way {
 };
 
 /**
- * struct plan - one plan
- * @request: what is asked for
- * @asked: it will not be carried out
- * @way: by what it is served
- * @addr: where, but of PLAN_BORROW, PLAN_GROW and PLAN_GATHER
- * @known: where the memo says; 0: it does not
- * @order: of PLAN_GATHER, what the stream has to come after
- * @gathering: of PLAN_GATHER, what the block is made of
+ * struct plan - a plan
+ * @request: the request
+ * @asked: it is for a query, and will not be carried out
+ * @way: how the request is served
+ * @addr: where; not set for PLAN_BORROW, PLAN_GROW and PLAN_GATHER
+ * @known: the address that the memo has; 0: none
+ * @order: PLAN_GATHER: what the stream has to wait for
+ * @gathering: PLAN_GATHER: what the block is made of
  */
 struct plan {
 	const struct request *request;
@@ -57,31 +57,31 @@ struct plan {
 };
 
 /**
- * plan_small() - plan a request that is below core_small_size()
+ * plan_small() - plan a request below core_small_size()
  * @core: the pool's core; its lock is held, its backend entered
- * @plan: receives the plan; has @request and @asked, and is cleared with plan_clear()
+ * @plan: receives the plan; @request and @asked are set. To be cleared with plan_clear()
  *
  * Return: 0, or an error of the backend.
  */
 int plan_small(struct core *core, struct plan *plan);
 
 /**
- * plan_block() - plan a request from what is not kept for small ones
+ * plan_block() - plan a request among the large ones, outside of slabs
  * @core: the pool's core; its lock is held, its backend entered
- * @plan: as of plan_small(); there is always a way
+ * @plan: as for plan_small(); it always finds a way
  *
  * Return: 0, or an error of the backend.
  */
 int plan_block(struct core *core, struct plan *plan);
 
 /**
- * plan_clear() - let go of a plan
+ * plan_clear() - free what a plan holds
  * @plan: the plan
  */
 void plan_clear(struct plan *plan);
 
 /**
- * plan_is_affordable() - whether a plan needs no more memory than could be created
+ * plan_is_affordable() - whether a plan creates no more than the device could
  * @core: the pool's core; its lock is held
  * @plan: the plan, made with @asked
  * @room: bytes that the device could create
@@ -89,20 +89,20 @@ void plan_clear(struct plan *plan);
 bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room);
 
 /**
- * plan_price() - what it takes to carry a plan out
+ * plan_price() - the price of a plan
  * @core: the pool's core; its lock is held
  * @plan: the plan, made with @asked
  * @room: bytes that the device could create
- * @forecast: receives the way and its price
+ * @forecast: receives the way and the price
  */
 void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast);
 
 /**
- * plan_prepare_query() - see to it that plans made with @asked know all that is free
+ * plan_prepare_query() - bring the pool up to date, so that plans with @asked know all free memory
  * @core: the pool's core; its lock is held, its backend entered
- * @request: what is asked for
+ * @request: the request
  *
- * A plan that is to be carried out looks only as far as it has to.
+ * A plan for a malloc looks no further than it must.
  *
  * Return: 0, or an error of the backend.
  */

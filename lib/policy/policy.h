@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The policies: how a request is served. There are three, and each pool has one of the first two besides the last:
+ * The policies: how requests are served. A pool has the packed or the paged policy, and the driver's for requests
+ * below a page if VPMM_SMALL says so:
  *
- * packed: requests share pages and extents, and blocks are gathered of extents of many sizes;
+ * packed: requests share pages and extents, and blocks are gathered from extents of many sizes;
  * paged: whole pages, as the specification has it;
- * driver: the driver's stream-ordered allocator serves requests below a page, or all.
+ * driver: the driver's stream-ordered allocator serves the requests.
  */
 #ifndef POLICY_H
 #define POLICY_H
@@ -21,11 +22,11 @@ struct stream;
 struct vpmm_forecast;
 
 /**
- * struct request - what is asked for
- * @size: bytes, not 0; of core_round(), but for the driver's policy
+ * struct request - a request
+ * @size: bytes, not 0; rounded by core_round(), except for the driver's policy
  * @stream: the stream that it is for
  * @handle: a handle of it
- * @frugal: memory, mappings or addresses have run out, and what could be reclaimed was: no more than is needed is taken
+ * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed
  */
 struct request {
 	size_t size;
@@ -35,16 +36,16 @@ struct request {
 };
 
 /**
- * struct policy - a policy; of all its operations the pool's lock is held, and its backend entered
- * @name: what it is called
- * @malloc: serves a request, and tells where. It waits for nobody on the host, unless VPMM_REUSE says so. Returns 0;
- *	-ENOMEM, where it is worth another try with @frugal once more was reclaimed; or an error of the backend. When it
- *	fails, nothing has changed but where free memory lies.
- * @forecast: finds out what @malloc would do now, if @room bytes could be created. Receives the way and its price;
- *	VPMM_WAY_NONE stays where there is none. Returns 0, or an error of the backend.
- * @largest: the bytes of the largest request that @malloc could serve for a stream if @room bytes could be created
- * @trim: gives back free memory while the pool holds more than @keep bytes: at most @most extents, of @looks that are
- *	looked at. Returns 0, or an error of the backend.
+ * struct policy - a policy. All operations run under core.lock, with the backend entered
+ * @name: its name
+ * @malloc: serves a request, and returns the address. Does not wait on the host, unless VPMM_REUSE=block or a capture
+ *	requires it. Returns 0; -ENOMEM, after which a @frugal request can succeed once more was reclaimed; or an error
+ *	of the backend. On failure only the layout of free memory may have changed.
+ * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price; VPMM_WAY_NONE
+ *	stays if there is none. Returns 0, or an error of the backend.
+ * @largest: the size of the largest request that @malloc could serve for a stream if @room bytes could be created
+ * @trim: releases free memory while the pool holds more than @keep bytes: at most @most extents, after a look at no
+ *	more than @looks. Returns 0, or an error of the backend.
  */
 struct policy {
 	const char *name;
@@ -60,17 +61,17 @@ extern const struct policy policy_paged;
 extern const struct policy policy_driver;
 
 /**
- * policy_init() - choose the policy of a pool that is made
+ * policy_init() - choose the policy of a new pool
  * @core: its core, with settings
- * @packed: what the policy is to remember, all 0
- * @info: what the device says of itself
+ * @packed: the state of the packed policy, all 0
+ * @info: what the backend says of the device
  */
 void policy_init(struct core *core, struct packed *packed, const struct backend_info *info);
 
 /**
  * policy_of() - the policy that serves a request
  * @core: the core of the pool
- * @bytes: of core_round()
+ * @bytes: its size, of core_round()
  */
 const struct policy *policy_of(const struct core *core, size_t bytes);
 

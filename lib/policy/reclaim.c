@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What is done before a request fails for want of memory. */
+/* What is done before a request fails for lack of memory. */
 #include <errno.h>
 #include <stdbool.h>
 
@@ -36,8 +36,7 @@ int reclaim_unused(struct core *core)
 }
 
 /*
- * What the driver's allocator may give back once the device is idle. A single pending free keeps tens of megabytes from
- * being given back.
+ * What the driver's allocator might release once the device is idle: one pending free keeps tens of megabytes.
  */
 static uint64_t small_pending(struct core *core)
 {
@@ -55,7 +54,7 @@ static uint64_t small_pending(struct core *core)
 	return held > core->small_live ? held - core->small_live : 0;
 }
 
-/* What all streams keep from others, as nobody knows when they are past it. */
+/* What stays in the caches after a flush: bytes that are uncovered or stranded. */
 static uint64_t withheld(struct core *core)
 {
 	struct cache_sums cached;
@@ -64,7 +63,7 @@ static uint64_t withheld(struct core *core)
 	return cached.bytes;
 }
 
-/* Whether the end of pending work would let go of memory or of places that nobody can have before. */
+/* Whether memory or mappings would become available when pending work completes. */
 static bool is_pending(struct core *core, uint64_t kept)
 {
 	if (kept)
@@ -73,7 +72,7 @@ static bool is_pending(struct core *core, uint64_t kept)
 		const struct stream *stream = link->data;
 		const struct free_set *set = stream->free[core->spans.set];
 
-		/* The driver's allocator can have only what is unmapped, and that waits for the event. */
+		/* The driver's allocator needs unmapped memory, and unmapping waits for the events. */
 		if (stream->zombies || (set && set->by_age.length) || core->settings.small == VPMM_SMALL_DRIVER)
 			return true;
 	}
@@ -81,8 +80,8 @@ static bool is_pending(struct core *core, uint64_t kept)
 }
 
 /*
- * Whether a request could be served with what is free, what is pending, and what the device has, @back bytes that it may
- * get back included; -ENOMEM: it could not.
+ * Whether free memory, pending memory and the device together could serve a request; @back is what the driver's
+ * allocator might release. -ENOMEM: they could not.
  */
 static int judge(struct core *core, size_t size, uint64_t pending, uint64_t back)
 {
@@ -107,12 +106,15 @@ int reclaim_held(struct pending *pending, const struct request *request)
 	err = reclaim_unused(core);
 	if (err || !pending->holds.head)
 		return err;
-	/* No stream is to wait for others for what cannot be had either way. */
+	/* Do not make a stream wait if the request cannot be served anyway. */
 	err = judge(core, request->size, withheld(core) + hold_pending(pending), 0);
 	return err ? err : hold_meet(pending, request->stream, request->handle, block);
 }
 
-/* Waiting for all of the device is for what has no event. Where it cannot be done, the request fails as it would. */
+/*
+ * Frees without an event need a wait for the whole device. If that is not possible (-EBUSY), the request fails with
+ * its own error.
+ */
 static int wait_for_all(struct pending *pending, bool unmarked)
 {
 	bool events = !unmarked && !g_hash_table_size(pending->silent);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is done before a request fails for want of memory, mappings or addresses: first what costs no wait, then, if it
- * can help, the wait for all that is pending. The request is tried again after each.
+ * What is done before a request fails for lack of memory, mappings or addresses: first all that costs no wait, then a
+ * wait for all pending work if that can help. The request is tried again after each.
  */
 #ifndef RECLAIM_H
 #define RECLAIM_H
@@ -11,41 +11,40 @@ struct pending;
 struct request;
 
 /**
- * reclaim_unused() - let go of all that is not in use, without waiting
+ * reclaim_unused() - release all that is not in use, without a wait
  * @core: the pool's core, its backend entered
  *
- * Caches are flushed, old places unmapped, and pages of small requests given back where nothing is in them.
+ * Flushes caches, unmaps old mappings, and releases empty slabs.
  *
  * Return: 0, or an error of the backend.
  */
 int reclaim_unused(struct core *core);
 
 /**
- * reclaim_held() - the same, and let a stream have what is held for others, by coming after those
+ * reclaim_held() - reclaim_unused(), then end the deferred frees that a wait for streams can end
  * @pending: what the pool has pending, its backend entered
- * @request: what is wanted
+ * @request: the request
  *
- * Return: 0; -ENOMEM, with the sentence as it was, where all of it is too little; or an error of the backend.
+ * Return: 0; -ENOMEM, with the error's text unchanged, if even all of that is too little; or an error of the backend.
  */
 int reclaim_held(struct pending *pending, const struct request *request);
 
 /**
- * reclaim_pending() - the same, once all that was freed so far is free
+ * reclaim_pending() - wait until all earlier frees are complete, then reclaim_unused()
  * @pending: what the pool has pending, its backend entered
- * @request: what is wanted
+ * @request: the request
  *
- * Return: 0; -ENOMEM, with the sentence as it was, where nothing is pending or it is too little; or an error of the
- *	backend.
+ * Return: 0; -ENOMEM, with the error's text unchanged, if nothing is pending or it is too little; or an error of the
  */
 int reclaim_pending(struct pending *pending, const struct request *request);
 
-/* How often a request is tried again: after the one, and after the other. */
+/* How often a request is tried again. */
 #define RECLAIM_ROUNDS 2
 
 /**
- * reclaim() - what is to be done before a request is tried again
+ * reclaim() - reclaim before a request is tried again
  * @pending: what the pool has pending, its backend entered
- * @request: what is wanted
+ * @request: the request
  * @round: from 0 up to RECLAIM_ROUNDS
  *
  * Return: as reclaim_held() and reclaim_pending().

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pages for small requests, apart from all others: what is small stays longest, and would keep extents from moving. */
+/* Slabs: pages for small requests only. Small blocks live longest, and each would pin an extent. */
 #ifndef SPAN_H
 #define SPAN_H
 
@@ -12,36 +12,37 @@ struct stream;
 struct core;
 
 /**
- * span_borrow() - have small requests where large ones leave a rest
+ * span_borrow() - serve a small request from pinned memory
  * @core: the pool's core; its lock is held
- * @stream: the stream that wants it, without waiting
- * @size: bytes that are wanted
+ * @stream: the stream that wants it, without a wait
+ * @size: bytes of the request
  *
- * What is free in an extent that cannot move, and too small to be of use otherwise, is lent until it is free again.
+ * Free memory in an extent that cannot be remapped, and too small to be of other use, is lent until it is free as a
+ * whole again.
  *
- * Return: a free region of @size bytes or more for small requests, or NULL.
+ * Return: a free region of at least @size bytes, in the map of slabs; or NULL.
  */
 struct region *span_borrow(struct core *core, struct stream *stream, size_t size);
 
 /**
  * span_can_borrow() - whether span_borrow() would find anything
  * @core: the pool's core; its lock is held
- * @stream: as there
- * @size: likewise
+ * @stream: as for span_borrow()
+ * @size: as for span_borrow()
  */
 bool span_can_borrow(struct core *core, struct stream *stream, size_t size);
 
 /**
- * span_grow() - more pages for small requests
+ * span_grow() - make a new slab
  * @core: the pool's core; its lock is held, its backend entered
- * @addr: receives where a page or more is free, that no stream has used
+ * @addr: receives its address; it is free, and no stream has used it
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
 int span_grow(struct core *core, uint64_t *addr);
 
 /**
- * span_growth() - by how much span_grow() would grow
+ * span_growth() - the size that span_grow() would choose
  * @core: the pool's core; its lock is held
  *
  * Return: bytes, whole pages.
@@ -49,16 +50,16 @@ int span_grow(struct core *core, uint64_t *addr);
 size_t span_growth(struct core *core);
 
 /**
- * span_trim() - give back to the device the pages that no small request is in
+ * span_trim() - release empty slabs
  * @core: the pool's core; its lock is held, its backend entered
- * @keep: bytes of device memory that the pool is to hold on to
+ * @keep: bytes of device memory that the pool keeps
  *
  * Return: 0, or what the backend's unmap returns.
  */
 int span_trim(struct core *core, uint64_t keep);
 
 /**
- * span_unused() - what span_trim() would give back
+ * span_unused() - the bytes that span_trim() would release
  * @core: the pool's core; its lock is held
  *
  * Return: bytes.
@@ -66,18 +67,19 @@ int span_trim(struct core *core, uint64_t keep);
 uint64_t span_unused(struct core *core);
 
 /**
- * span_is_short() - whether the pool is too large to borrow for small requests, and still does
+ * span_is_short() - whether small requests should get slabs instead of the loans they have
  * @core: the pool's core; its lock is held
  *
- * What is cached passes for allocated here.
+ * Cached blocks count as allocated here.
  */
 bool span_is_short(const struct core *core);
 
 /**
- * span_settle() - have pages of its own for all small requests, where it is short of those
+ * span_settle() - make slabs for all small requests, if span_is_short()
  * @core: the pool's core; its lock is held, its backend entered
  *
- * What is borrowed goes back one day, and a program that begins again borrows no more. That it fails is no error.
+ * Loans are returned one day, and a program that starts over would then borrow at other addresses. A failure is
+ * ignored.
  */
 void span_settle(struct core *core);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the packed policy remembers of a pool from one call to the next. */
+/* The state of the packed policy. */
 #ifndef STATE_H
 #define STATE_H
 
@@ -9,22 +9,22 @@
 #include "policy/budget.h"
 
 /**
- * struct packed - all of that, under the lock of the pool
+ * struct packed - that state, under core.lock
  *
  * Addresses, see gather.c:
  *
- * @most_places: how many places extents may have before those are unmapped that are not in use; never changes
- * @trim_places: how many places are to be there before that is tried
+ * @most_places: unmap unused old mappings above this number of mappings; never changes
+ * @trim_places: number of mappings at which to try that next
  *
  * Sizes, see gather-plan.c and budget.c:
  *
- * @pieces: the most extents that the gaps have called for since the pool was last empty; 0: none
- * @budget: what the pool was trimmed to
+ * @pieces: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
+ * @budget: the effect of the latest trim
  *
  * Threads, see packed.c:
  *
- * @thread: which made the last central call that allocates
- * @crowded: until how many such calls it is assumed that several threads do
+ * @thread: the thread that took the slow path of a malloc last
+ * @crowded: assume that several threads do until counts.mallocs reaches this
  */
 struct packed {
 	uint64_t most_places;

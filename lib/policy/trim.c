@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Gives device memory back: extents of which nothing is in use. */
+/* Gives device memory back: extents that are not in use. */
 #include <errno.h>
 #include <stdbool.h>
 
@@ -13,10 +13,10 @@
 #include "policy/trim.h"
 #include "util/error.h"
 
-/* How many extents may be looked at and given back; there are never as many as this. */
+/* No bound on the extents to look at or to release. */
 #define ALL UINT64_MAX
 
-/* Whether all of an extent is of one kind at a place, and nobody works through it any more. */
+/* Whether all of a mapping is of one kind, with no pending work through it. */
 static bool place_is(struct core *core, const struct place *place, enum region_kind kind)
 {
 	const struct region *region = region_at(&core->regions, place->addr);
@@ -31,7 +31,10 @@ static bool place_is(struct core *core, const struct place *place, enum region_k
 	return true;
 }
 
-/* The place where all of an extent is free, while it is dead at the others; NULL: it cannot go. */
+/*
+ * The mapping where all of an extent is free, if the others are zombies without pending work; NULL: it cannot be
+ * released.
+ */
 static struct place *place_of_free(struct core *core, const struct extent *extent)
 {
 	struct place *free = NULL;
@@ -50,7 +53,7 @@ static void place_is_gone(struct core *core, uint64_t addr, size_t size)
 	region_set_unmapped(&core->regions, region_isolate(&core->regions, addr, size));
 }
 
-/* The place where it is free goes last, so that it stays free somewhere whatever fails. */
+/* Unmaps that mapping last, so that the extent stays free there if a call fails. */
 static int drop(struct core *core, struct extent *extent, const struct place *free)
 {
 	uint64_t addr = free->addr;
@@ -75,7 +78,7 @@ static int drop(struct core *core, struct extent *extent, const struct place *fr
 	return err;
 }
 
-/* One extent, if the pool holds more than it is to keep without it; *@dropped counts those that went. */
+/* Releases an extent if the pool then still holds @keep bytes; *@dropped counts them. */
 static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uint64_t *dropped)
 {
 	const struct place *free;
@@ -92,7 +95,7 @@ static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uin
 	return err;
 }
 
-/* The longest free come first. Those that cannot go yet are looked at again when it is their turn. */
+/* The longest free come first. An extent that cannot be released yet goes to the end of the queue. */
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
 	GQueue *whole = &core->extents.whole;
@@ -109,7 +112,10 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	return err;
 }
 
-/* Pages are not counted, so they are found by what is free: from the end of a region, so that what is left is one. */
+/*
+ * The paged policy does not count allocations in pages, so look at free regions. Start at the end of one, so that the
+ * rest stays one region.
+ */
 static int trim_region(struct core *core, const struct region *region, uint64_t keep, uint64_t *looks,
 		       uint64_t most, uint64_t *dropped)
 {
@@ -203,7 +209,7 @@ void trim_some(struct core *core)
 
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
-	/* Old addresses that nobody keeps are in the way. */
+	/* In the paged policy, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
 		core->policy->trim(core, core->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);

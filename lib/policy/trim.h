@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Giving device memory back: whole extents of which nothing is allocated, and that nobody works through any more at any
- * of their places. Nothing here waits.
+ * Gives device memory back: extents without allocations, and without pending work through any of their mappings.
+ * Nothing here waits.
  */
 #ifndef TRIM_H
 #define TRIM_H
@@ -12,56 +12,55 @@
 struct core;
 
 /**
- * trim_small() - give back what the driver's allocator keeps of small requests that were freed
+ * trim_small() - release unused memory of the driver's allocator
  * @core: the pool's core, its backend entered
- * @keep: bytes of device memory that the pool is to hold on to, what that allocator holds included
- * @released: receives how many bytes were given back; may be NULL
+ * @keep: bytes of device memory that the pool keeps, that of the driver's allocator included
+ * @released: receives the bytes that were released; may be NULL
  *
  * Return: 0, or what the backend's small_trim and, for @released, small_held return.
  */
 int trim_small(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
- * trim_pool() - give free memory back
+ * trim_pool() - release free memory
  * @core: the pool's core, its backend entered
- * @keep: bytes of device memory that it is to hold on to
- * @released: receives how many bytes were given back; may be NULL
+ * @keep: bytes of device memory that the pool keeps
+ * @released: receives the bytes that were released; may be NULL
  *
- * What the caches have and others can have is free; what was borrowed for small requests goes back first. What was
- * given back when the driver refuses a call stays given back.
+ * Flushes caches and returns loans first. If the driver fails a call, what was released before stays released.
  *
  * Return: 0, or what the backend's event_query, unmap, release, small_trim and small_held return.
  */
 int trim_pool(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
- * trim_whole() - give back whole extents, those first that have been free longest; a policy's trim
+ * trim_whole() - release whole extents, the longest free first; a policy's trim
  * @core: the pool's core, its backend entered
- * @keep: bytes of device memory that it is to hold on to
- * @looks: how many extents may be looked at
- * @most: how many may be given back
+ * @keep: bytes of device memory that the pool keeps
+ * @looks: extents to look at, at most
+ * @most: extents to release, at most
  *
  * Return: 0, or an error of the backend.
  */
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 
 /**
- * trim_pages() - the same of extents that are not counted, but found by what is free
+ * trim_pages() - release free pages, which are not counted as extents are; a policy's trim
  * @core: the pool's core, its backend entered
- * @keep: bytes of device memory that it is to hold on to
- * @looks: how many extents may be looked at
- * @most: how many may be given back
+ * @keep: bytes of device memory that the pool keeps
+ * @looks: extents to look at, at most
+ * @most: extents to release, at most
  *
  * Return: 0, or an error of the backend.
  */
 int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 
 /**
- * trim_some() - give back what is held beyond what the settings say
+ * trim_some() - release some of what the pool holds above VPMM_KEEP
  * @core: the pool's core, its backend entered
  *
- * At most TRIM_EXTENTS extents, among the first TRIM_LOOKS that are free, so that no call takes long. That it fails is
- * no error: the next call tries again.
+ * Looks at TRIM_LOOKS extents and releases TRIM_EXTENTS at most, to bound the time of a call. A failure is ignored:
+ * the next call tries again.
  */
 void trim_some(struct core *core);
 
