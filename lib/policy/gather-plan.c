@@ -295,12 +295,14 @@ static void gather_plan(struct gathering *g)
 /* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
 static double pieces_of_pool(const struct core *core)
 {
-	uint64_t bytes = core->extents.bytes;
-	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * (uint64_t)core->settings.overhead;
+	uint64_t bytes = core->extents.bytes, overhead = (uint64_t)core->settings.overhead;
+	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
+	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
+	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
 	size_t piece = gaps_piece(&core->regions.gaps, stuck);
 	double now = (double)bytes / (double)MAX(piece, 1);
 
-	return bytes ? CLAMP(MAX(now, core->packed->pieces), tuning_extents_least, tuning_extents_most) : tuning_extents_least;
+	return bytes ? CLAMP(MAX(now, core->packed->pieces), least, most) : least;
 }
 
 size_t gather_piece(const struct gathering *g)

@@ -33,10 +33,13 @@
  */
 TUNING(stuck, 32, 0)
 
-/* Extents that make up a pool at least, as gaps may come. Off: 1.0115, 1.0116, 1.0130, 1.1115 and 245, 608, 549, 3971. */
+/*
+ * Extents that make up a pool at least, over VPMM_OVERHEAD, as gaps may come. Off: 1.0115, 1.0116, 1.0130, 1.1115 and 245,
+ * 608, 549, 3971.
+ */
 TUNING(extents_least, 128, 1)
 
-/* Extents that make up a pool at most: a bound on calls. Off: 469, 932, 960, 5629. */
+/* Extents that make up a pool at most, over VPMM_OVERHEAD: a bound on calls. Off: 469, 932, 960, 5629. */
 TUNING(extents_most, 1100, 1 << 20)
 
 /* Extents that one request creates at most: a bound on the time of a call. Off: 509, 1046, 1037, 6011. */
