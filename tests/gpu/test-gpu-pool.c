@@ -178,7 +178,10 @@ static void test_pipeline(void)
 	close_bench(&b);
 }
 
-/* The walkthrough of vpmm(7); each case with its number of spare pages, and the layouts after its five calls. */
+/*
+ * The walkthrough of tests/host/test-walkthrough.c on a GPU; each case with its number of spare pages, and the layouts
+ * after its five calls, in the format of vpmm_pool_dump(3).
+ */
 static const struct walk {
 	size_t x;
 	const char *after[5];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The walkthrough of vpmm(7): +10 > +1 > -10 > +4 > +11 pages on one stream, starting with 11 + X initial pages. How the
- * last two steps are served depends on X. Every layout is read back from a dump.
+ * A walkthrough of the paged policy: +10 > +1 > -10 > +4 > +11 pages on one stream, starting with 11 + X initial pages.
+ * How the last two steps are served depends on X. Every layout is read back from a dump, in the format of
+ * vpmm_pool_dump(3).
  */
 #include <errno.h>
 #include <stdlib.h>
