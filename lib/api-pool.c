@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls that make and destroy pools; default pools; and what a fork leaves of them. */
+/* The exported calls that create and destroy pools; default pools; and what a fork does to them. */
 #include <errno.h>
 #include <glib.h>
 #include <pthread.h>
@@ -13,12 +13,12 @@
 
 struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 
-/* Pools that were made, and calls that are making one. */
+/* Pools that exist, and calls that are creating one. */
 static gint pools;
 
 unsigned int api_generation;
 
-/* Where all have failed, nothing is left of them that the child could not have. */
+/* If no pool was ever created, the child can use the library from the start. */
 static void count_fork(void)
 {
 	if (g_atomic_int_get(&pools))
@@ -30,7 +30,7 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, count_fork);
 }
 
-/* A pool is about to be made: before that takes any lock, which nobody would let go of in a child. */
+/* Before any lock of the library is taken, which a fork could leave locked in the child. */
 static void begin_making(void)
 {
 	static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -39,13 +39,13 @@ static void begin_making(void)
 	g_atomic_int_inc(&pools);
 }
 
-/* It was not, and no lock is held any more. */
+/* Creating the pool has failed, and no lock is held any more. */
 static void end_making(void)
 {
 	g_atomic_int_add(&pools, -1);
 }
 
-/* @call is what fails then, for the log. */
+/* @call: the name of the failing call, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
 	struct settings settings;
@@ -54,7 +54,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	struct log log;
 	int err;
 
-	/* What the driver and the host backend have is shared with the parent, and works for it alone. */
+	/* The driver and the host backend work in the parent only. */
 	if (api_generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	err = settings_from_opts(&settings, opts);
@@ -121,13 +121,13 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	struct backend *be;
 	int err, cancel;
 
-	/* A child that was forked has nothing to give back, and the driver does not work there. */
+	/* In a forked child there is nothing to free, and the driver does not work. */
 	if (!pool || pool->core.generation != api_generation || pool->going)
 		return;
 	cancel = cancel_hold();
 	announce_end(pool);
 	be = pool->core.backend;
-	/* Where the device is lost it cannot be entered; the host's share is freed all the same. */
+	/* A lost device cannot be entered; host memory is freed all the same. */
 	err = be->ops->enter(be);
 	pool_delete(pool);
 	if (!err)

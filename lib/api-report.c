@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls that only look: numbers, forecasts, dumps and checks. */
+/* The exported calls that only report: statistics, forecasts, dumps and checks. */
 #include <errno.h>
 #include <glib.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include "util/error.h"
 #include "util/sized.h"
 
-/* What a call does first that returns a structure. Says which call it was. */
+/* Checks the caller's structure, which the call fills in. */
 static int check_room(const char *call, const struct sized *sized, const char *name, const void *room)
 {
 	int err;
@@ -89,7 +89,7 @@ static void write_text(const GString *text, FILE *out, int *err)
 				 errno ? g_strerror(errno) : "the stream has an error");
 }
 
-/* The file may be a pipe that nobody reads: no lock is held, and the thread can be cancelled. */
+/* The file may be a pipe without a reader, so no lock is held, and the thread can be cancelled. */
 static int write_and_free(GString *text, FILE *out)
 {
 	int err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls that allocate and free: they judge their arguments, lock, and call the inside. */
+/* The exported calls that allocate and free: they check arguments, lock, and call the inside. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -37,8 +37,8 @@ static void pool_lock(struct vpmm_pool *pool)
 }
 
 /*
- * What the pool has to say is delivered here, when no lock is held any more. Returns @err, with errno set to match. The
- * thread can be cancelled only after that, as nobody else would free what is said, nor what a malloc has got.
+ * Delivers the log, with no lock held. Returns @err, with errno set to match. The thread can be cancelled only after
+ * that: nothing else would free the messages, or the block of a malloc.
  */
 static int pool_part(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
 static int pool_part(struct vpmm_pool *pool, int err)
@@ -57,7 +57,7 @@ static int pool_part(struct vpmm_pool *pool, int err)
 	return err;
 }
 
-/* The same at the end of a call, which is said to have failed. */
+/* Ends a call that has failed, and logs that. */
 static int pool_leave(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
 static int pool_leave(struct vpmm_pool *pool, int err)
 {
@@ -66,7 +66,7 @@ static int pool_leave(struct vpmm_pool *pool, int err)
 	return pool_part(pool, err);
 }
 
-/* Likewise for a call that has left the pool already. */
+/* Logs the failure of a call that has left the pool already. */
 int api_fail(struct vpmm_pool *pool, int err)
 {
 	int cancel = cancel_hold();
@@ -156,7 +156,7 @@ static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 	return given;
 }
 
-/* Tells the program that there is none. */
+/* Calls the program's callback for exhausted memory. */
 static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 {
 	const struct settings *settings = &pool->core.settings;
@@ -171,14 +171,14 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 	error_restore(&kept);
 }
 
-/* One try: what the cache's call has found, or else the pool. It ends the call, but for what is still to be said. */
+/* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
 		      uint64_t id, const char *call)
 {
 	int err;
 
 	pool_lock(pool);
-	/* A stream that is busy may be under capture, and the pool knows what to do then. */
+	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
 		err = pool_malloc(pool, addr, size, stream, hit ? CACHE_NOBODY : id);
@@ -191,7 +191,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	return pool_part(pool, err);
 }
 
-/* Whether a cache may be asked at once: what may have to be entered first takes as long as the rest. */
+/* Whether a cache may be used without entering the backend first, which takes as long as the rest of the call. */
 static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st *stream)
 {
 	return pool && pool->core.settings.cache && pool->core.backend->ops->roams && stream_is_created(stream) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of exported calls share. None of it is seen outside of the library, and the compiler knows: what the
- * quickest calls read is read without a detour.
+ * Shared by the files of exported calls. Hidden outside of the library, so that the hot path reads variables without
+ * indirection.
  */
 #ifndef API_H
 #define API_H
@@ -11,14 +11,14 @@
 #include "calls/pool.h"
 #include "util/lock.h"
 
-/* A pool of its own for each device; the calls find those of more devices than this only by their handles. */
+/* Default pools: one for each device below this ordinal. Others need a pool's handle. */
 #define API_DEFAULT_POOLS 64
 
 /**
  * struct api_defaults - the default pools
- * @lock: held while one is made
- * @ops: of their backend; NULL before the first
- * @pools: by device; once set, never changed
+ * @lock: held while a default pool is created
+ * @ops: of their backend; NULL before the first is created
+ * @pools: by device; never changed once set
  */
 struct api_defaults {
 	struct lock lock;
@@ -28,39 +28,42 @@ struct api_defaults {
 
 extern struct api_defaults api_defaults G_GNUC_INTERNAL;
 
-/* Counts the forks that this process comes from since its first pool: pools of an older generation are the parent's. */
+/*
+ * The number of forks between this process and the one that created its first pool. A pool of another generation is
+ * the parent's.
+ */
 extern unsigned int api_generation G_GNUC_INTERNAL;
 
 /**
- * api_default_create() - make the default pool of the current device, unless another thread has
+ * api_default_create() - create the default pool of the current device, unless another thread has
  * @pool: receives the pool
  * @call: the call that needs it, for the log
  *
- * Return: 0, or as vpmm_pool_create(); or -ENODEV, where the device can have none.
+ * Return: 0, or as vpmm_pool_create(); or -ENODEV if the device cannot have one.
  */
 int api_default_create(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
 
 /**
  * api_begin() - begin a call that takes the lock of a pool
- * @pool: the pool; NULL: that of the current device, which it receives
- * @call: what the call is called
+ * @pool: the pool; NULL: the default pool of the current device, which it receives
+ * @call: the name of the call
  *
  * Return: 0, with the backend entered and the lock held; or an error, with neither.
  */
 int api_begin(struct vpmm_pool **pool, const char *call) TRY_ACQUIRE(0, (*pool)->core.lock) G_GNUC_INTERNAL;
 
 /**
- * api_end() - end it: let go of the lock, leave the backend, and deliver what the pool has to say
+ * api_end() - end a call: release the lock, leave the backend, and deliver the log
  * @pool: the pool
- * @call: what the call is called
- * @err: how it went
+ * @call: the name of the call
+ * @err: its result
  *
  * Return: @err, with errno set to match.
  */
 int api_end(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->core.lock) G_GNUC_INTERNAL;
 
 /**
- * api_fail() - log that a call has failed which holds no lock any more
+ * api_fail() - log the failure of a call that holds no lock any more
  * @pool: the pool
  * @err: the error
  *

@@ -123,7 +123,7 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 	if (!err && cache->lowest > cache->bytes)
 		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " had %" PRIu64 " bytes at least, and has %"
 				PRIu64, cache->stream->id, cache->lowest, cache->bytes);
-	/* The first stream may have been the only one when it was last called. */
+	/* The first stream has the larger limit if it was the only one when it last called. */
 	limit = cache->stream->first ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
 	if (!err && !cache->legacy && cache->unmarked > limit)
 		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " has %" PRIu64 " bytes unmarked, and a limit "

@@ -6,7 +6,7 @@
 struct vpmm_pool;
 
 /**
- * cache_check() - hold the caches against the regions
+ * cache_check() - check the invariants of the caches against the region maps
  * @pool: the pool
  *
  * Return: 0, or -EUCLEAN.

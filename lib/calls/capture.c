@@ -17,10 +17,10 @@
 #include "policy/policy.h"
 #include "util/error.h"
 
-/* A freed block serves a request that leaves no more than this part of it. */
+/* A freed block is reused if that wastes no more than this part of it. */
 #define WASTE 8
 
-/* The per-thread handle means another stream in each thread. */
+/* The per-thread handle means a different stream in each thread. */
 static int compare_threads(const struct hold *x, const struct hold *y)
 {
 	if (x->handle != STREAM_PER_THREAD || pthread_equal(x->thread, y->thread))
@@ -43,7 +43,7 @@ static int compare_freed(gconstpointer a, gconstpointer b)
 	return x->region->addr < y->region->addr ? -1 : x->region->addr > y->region->addr;
 }
 
-/* What a capture has freed, of struct hold: by stream, size and address. */
+/* The freed blocks of a capture, of struct hold: by stream, size and address. */
 static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
 {
 	struct graph *graph = graph_get(&pool->pending, id);
@@ -63,7 +63,7 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
 	return *id ? 0 : error_set(-EBUSY, "the capture of the stream has just ended");
 }
 
-/* What the stream has freed in this capture, if it fits. */
+/* A block that the stream freed in this capture, and that fits. */
 static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t size, struct CUstream_st *handle)
 {
 	struct region wanted = { .size = size };
@@ -109,7 +109,7 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, st
 	return err;
 }
 
-/* Bytes that are taken from the regions: the driver's allocator would make what it serves a part of the graph itself. */
+/* Under capture all requests are served by regions: the driver's allocator would add a node to the graph. */
 static size_t capture_round(const struct vpmm_pool *pool, size_t size)
 {
 	size_t bytes = core_round(&pool->core, size);
@@ -169,7 +169,7 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 	hold->handle = handle;
 	hold->thread = pthread_self();
 	hold_keep(&pool->pending, hold);
-	/* What others are still at, outside of the graph or on a branch of it, is not behind the stream for that. */
+	/* Reuse it only if no other stream and no other branch of the graph uses it: those are not ordered before. */
 	if (region && home && region->stream == stream)
 		g_tree_insert(capture_freed(pool, id), hold, hold);
 	pool->core.counts.frees++;

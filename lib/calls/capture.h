@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory under capture. What a graph touches is touched again each time that it is launched, on whichever stream, so
- * all that is allocated, freed or used while a graph is captured belongs to it until it is gone. It comes from memory
- * that nobody has to be waited for on the device, as a wait for what is outside of the graph cannot be captured; what
- * is freed serves the same stream's later requests in the same capture, as those come after it in the graph.
+ * Memory under capture. A graph touches the same memory at every launch, on any stream. So everything that is
+ * allocated, freed or used during a capture belongs to the graph until it is retired. New blocks come from memory that
+ * needs no wait on the device, because a wait for work outside of the graph cannot be captured. A freed block can
+ * serve the same stream in the same capture again, because that request comes later in the graph.
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H
@@ -19,10 +19,10 @@ struct vpmm_pool;
 /**
  * capture_id() - the capture that a stream is under
  * @pool: the pool, its backend entered
- * @handle: the stream, which could not be told because it is being captured
+ * @handle: the stream, whose stream_id failed with -EBUSY
  * @id: receives the driver's id of the capture
  *
- * Return: 0, -EBUSY where there is none after all, or what the backend's stream_capture returns.
+ * Return: 0, -EBUSY if it is under none after all, or what the backend's stream_capture returns.
  */
 int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id);
 
@@ -40,8 +40,8 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 /**
  * capture_free() - free in a graph
  * @pool: the pool, its backend entered
- * @region: the region, taken by cache_take(); NULL: it is @small
- * @small: what the driver's allocator has served
+ * @region: the region, after cache_take(); NULL: it is @small
+ * @small: the allocation of the driver's allocator
  * @handle: the stream, under capture
  *
  * Return: 0, or as vpmm_free(); nothing has changed then.
@@ -49,10 +49,10 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle);
 
 /**
- * capture_retire() - a graph is gone
+ * capture_retire() - a graph was destroyed
  * @pool: the pool, its backend entered
  * @id: the id of its capture
- * @handle: a stream behind its last launch
+ * @handle: a stream that is ordered after its last launch
  *
  * Return: 0, or as vpmm_graph_retire(); nothing has changed then.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_pool_check(): walks all regions and extents, and holds every index and sum against them. */
+/* vpmm_pool_check(): walks all regions and extents, and compares them with every index and sum. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -11,7 +11,7 @@
 #include "pending/users.h"
 #include "util/error.h"
 
-/* What a walk over all regions has seen, to be held against the indices and the sums. */
+/* What a walk over all regions has counted, to be compared with the indices and sums. */
 struct census {
 	struct core *core;
 	const struct region_map *map;
@@ -26,7 +26,7 @@ struct census {
 	uint64_t zombies;
 };
 
-/* What the regions say of an extent. */
+/* Bytes of an extent that a walk over the regions found. */
 struct shown {
 	uint64_t live;
 	uint64_t free;
@@ -136,10 +136,10 @@ static int check_mapped(struct census *census, const struct region *region)
 	uint64_t addr = region->addr, end = region->addr + region->size;
 	bool mapped = region->kind != REGION_UNMAPPED;
 
-	/* What is lent is allocated for the map that lends it, and counted there. */
+	/* A loan is counted in the map that lends it, where it is allocated. */
 	if (region->chunk->lender)
 		return 0;
-	/* Holes are large; where one begins and ends tells enough. What is stray belongs to no extent. */
+	/* Holes can be huge, so look at both ends only. Stray regions belong to no extent. */
 	if (!mapped && (extent_place(&census->core->extents, addr) || extent_place(&census->core->extents, end - 1)))
 		return broken(region, "is unmapped, and an extent has a place there");
 	if (!mapped || region->kind == REGION_ZOMBIE)
@@ -167,7 +167,7 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 	uint64_t addr = chunk->addr;
 	int err;
 
-	/* Places are found by the number of their page. */
+	/* Mappings are looked up by page number. */
 	if (!chunk->lender && addr % census->core->settings.page_size)
 		return error_set(-EUCLEAN, "the chunk at 0x%" PRIx64 " does not begin with a page", addr);
 	for (const struct region *region = chunk->first; region; region = region->next) {
@@ -329,7 +329,7 @@ static int check_map(struct census *census, const struct region_map *map, size_t
 	return err;
 }
 
-/* All of a whole extent is free at its home. */
+/* A whole extent must be free at its home. */
 static int check_home(struct core *core, const struct extent *extent)
 {
 	uint64_t bytes = 0, end = extent->home->addr + extent->size;
@@ -342,7 +342,7 @@ static int check_home(struct core *core, const struct extent *extent)
 	return expect(bytes, extent->size, "bytes free at the home of a whole extent");
 }
 
-/* Each byte of an extent is allocated or free at one of its places, and only there. */
+/* Each byte of an extent must be allocated or free at exactly one of its mappings. */
 static int check_extents(struct census *census)
 {
 	const struct extent_map *map = &census->core->extents;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether everything that a pool keeps agrees with everything else. */
+/* The invariants of a pool. */
 #ifndef CHECK_H
 #define CHECK_H
 
 struct vpmm_pool;
 
 /**
- * check_pool() - walk all regions and hold them against the indices and the sums
+ * check_pool() - walk all regions and extents, and compare them with every index and sum
  * @pool: the pool
  *
  * Return: 0, or -EUCLEAN.

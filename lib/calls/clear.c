@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Clears memory before it is handed out, and marks that. */
+/* Clears memory before it is handed out, and records that. */
 #include "calls/clear.h"
 #include "calls/pool.h"
 #include "core/allocation.h"
@@ -9,7 +9,7 @@
 #include "pending/owner.h"
 #include "util/error.h"
 
-/* It goes back as it came: who is past its event need not wait, and others do. That needs no driver. */
+/* Frees it with the event that it came with. That needs no driver call. */
 static void give_back(struct vpmm_pool *pool, struct region *region)
 {
 	struct event *event = event_pending(region->event) ? event_ref(region->event) : NULL;
@@ -42,7 +42,7 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 		pool->core.small_cleared = true;
 		return 0;
 	}
-	/* What the driver does not take back now it is given when the pool is destroyed. */
+	/* What the driver fails to free stays until the pool is destroyed. */
 	error_keep(&kept);
 	if (!pool->core.backend->ops->small_free(pool->core.backend, addr, handle))
 		small_forget(&pool->core, small);
@@ -56,7 +56,7 @@ int scrub_mark(struct region *region, struct CUstream_st *handle)
 	struct event *event;
 	int err;
 
-	/* What is cleared in a graph is nobody else's before that is gone. */
+	/* Under capture the clear is part of the graph, and the memory belongs to that until it is retired. */
 	if (stream->captured)
 		return 0;
 	if (region->block)

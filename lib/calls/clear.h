@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Clearing memory before it is handed out: all of it, or what the stream has not itself had last, see pending/owner.h.
+ * Clears memory before it is handed out: all of it, or only what another stream owned last, see pending/owner.h.
  *
- * A clear is work of the library, which the program knows nothing of, so the program need not come after it: any stream
- * may free what nobody has used. The pool therefore marks each clear, and whoever has the memory next comes after it.
+ * The program does not know of such a clear, and may free an unused block on any stream. So the pool records an event
+ * behind each clear, and the next use of the memory is ordered after it.
  */
 #ifndef CLEAR_H
 #define CLEAR_H
@@ -29,18 +29,18 @@ struct vpmm_pool;
 int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
 
 /**
- * scrub_malloc() - clear what was just allocated, if the settings say so
+ * scrub_malloc() - clear a block that was just allocated, if the settings say so
  * @pool: the pool, its backend entered
  * @addr: the address
- * @stream: the stream that it was allocated for, which comes after whoever had it
+ * @stream: the stream that it was allocated for, which is ordered after the earlier uses
  * @handle: a handle of it
  *
- * Return: 0, or what the backend's clear, event_create and event_record return; it is not allocated any more then.
+ * Return: 0, or what the backend's clear, event_create and event_record return; the block is free again then.
  */
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * scrub_mark() - mark a clear, so that whoever has the memory next comes after it
+ * scrub_mark() - record an event behind a clear, so that the next use of the memory is ordered after it
  * @region: the region, just allocated
  * @handle: a handle of its stream
  *
@@ -49,9 +49,9 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 int scrub_mark(struct region *region, struct CUstream_st *handle);
 
 /**
- * scrub_set_aside() - free what was just allocated, where a clear may be pending that has no mark
+ * scrub_set_aside() - free a block that was just allocated, if a clear may be pending that no event covers
  * @pool: the pool
- * @region: the region; nobody has it before its stream is known to be past the clear
+ * @region: the region; it becomes free once its stream has completed the clear
  */
 void scrub_set_aside(struct vpmm_pool *pool, struct region *region);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_pool_dump(): the statistics and every region, in the notation of vpmm(7). */
+/* vpmm_pool_dump(): the statistics and every region, in the format of vpmm_pool_dump(3). */
 #include <inttypes.h>
 
 #include "calls/dump.h"
@@ -67,7 +67,7 @@ static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, 
 		dump_region(region, out);
 }
 
-/* Frees for the maps what the caches can let go of; the most recent malloc stays that. */
+/* Flushes the caches, and keeps the mark of the latest malloc. */
 static void dump_prepare(struct vpmm_pool *pool)
 {
 	uint64_t newest = pool->core.regions.newest;
@@ -84,7 +84,7 @@ static void dump_prepare(struct vpmm_pool *pool)
 			       NULL;
 	}
 	addr = last ? last->addr : 0;
-	/* Its stream may free it meanwhile; then it is none, and the region may be gone. */
+	/* Its stream may free it before the flush, which may then merge the region into another. */
 	cache_flush_all(&pool->core);
 	last = addr ? live_find(&pool->core, addr) : NULL;
 	if (last || served) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What can be seen of a pool from outside, in the notation of vpmm(7). */
+/* The state of a pool as text, in the format of vpmm_pool_dump(3). */
 #ifndef DUMP_H
 #define DUMP_H
 
@@ -13,7 +13,7 @@ struct vpmm_pool;
  * @pool: the pool, its backend entered
  * @text: receives the dump
  *
- * Writing it is for a caller who holds no lock: that may take for ever.
+ * The caller writes it to the file with no lock held, as that may block for ever.
  *
  * Return: 0, or what the backend's small_held returns.
  */

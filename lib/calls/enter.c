@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What every call on behalf of a stream does first. */
+/* What every slow-path call of a stream does first. */
 #include <stdatomic.h>
 
 #include "calls/enter.h"
@@ -27,7 +27,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 		return;
 	cache_note_peak(&pool->core, false);
 	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
-	/* Under capture nobody asks for the cache. */
+	/* Calls under capture never use a cache. */
 	if (!stream->captured)
 		cache_remember(&pool->core, stream);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every call on behalf of a stream does first. */
+/* What every slow-path call of a stream does first. */
 #ifndef ENTER_H
 #define ENTER_H
 
@@ -8,12 +8,12 @@ struct stream;
 struct vpmm_pool;
 
 /**
- * enter_stream() - a stream has called, and the maps are about to change
+ * enter_stream() - prepare the pool for a call of a stream that changes the maps
  * @pool: the pool, its backend entered
  * @stream: the stream
  * @handle: a handle of it
  *
- * What the caches did since the last such call is the past then.
+ * Forgets idle streams, polls a few deferred frees, and begins a new period in the caches' counts.
  */
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_free() where no cache takes it, and vpmm_use(). */
+/* vpmm_free() if no cache takes it, and vpmm_use(). */
 #include <errno.h>
 
 #include "calls/capture.h"
@@ -53,7 +53,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	return 0;
 }
 
-/* What others use too: it is not free before they are past this point. */
+/* A block with other users becomes free once they have passed this point. */
 static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use,
 			  struct stream *stream, struct CUstream_st *handle)
 {
@@ -70,7 +70,7 @@ static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct 
 	if (err)
 		goto err_delete;
 	hold->stream = stream;
-	/* The driver takes it back in the order of another stream. */
+	/* The driver's allocator frees it on another stream, so that stream must wait for this one. */
 	if (small)
 		g_ptr_array_add(hold->events, event_ref(hold->event));
 	hold_keep(&pool->pending, hold);
@@ -145,7 +145,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		err = capture_id(pool, handle, &graph);
 	if (err)
 		return err;
-	/* Its stream may have freed it meanwhile. */
+	/* Its stream may have freed it into its cache meanwhile. */
 	if (region && !cache_share(region, true))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	if (graph && !use_is_home(use_find(&pool->pending, addr), handle))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What becomes of an allocation that is freed, and who else uses it. */
+/* Frees that no cache takes, and the users of allocations. */
 #ifndef FREE_H
 #define FREE_H
 
@@ -27,7 +27,7 @@ bool pool_knows(struct vpmm_pool *pool, uint64_t addr);
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
 /**
- * pool_use() - a stream, or the graph that it is being captured into, uses an allocation
+ * pool_use() - a stream, or the graph that it is being captured into, uses a block
  * @pool: the pool, its backend entered
  * @addr: the allocation
  * @handle: the stream

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_malloc() where no cache serves it. */
+/* vpmm_malloc() if no cache serves it. */
 #include <errno.h>
 
 #include "calls/capture.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How an allocation is served where no cache does. */
+/* Mallocs that no cache serves. */
 #ifndef MALLOC_H
 #define MALLOC_H
 
@@ -15,7 +15,7 @@ struct vpmm_pool;
  * @addr: receives the address
  * @size: bytes, not 0
  * @handle: the stream
- * @id: its id, if this call has asked for it already, so that it is not under capture; otherwise CACHE_NOBODY
+ * @id: its id, if it was looked up already, so that it is not under capture; otherwise CACHE_NOBODY
  *
  * Return: 0, or as vpmm_malloc().
  */

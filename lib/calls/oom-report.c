@@ -13,10 +13,10 @@
 #include "util/amount.h"
 #include "util/error.h"
 
-/* So many streams are named, those with most. */
+/* Names this many streams: those with the most memory. */
 #define STREAMS_NAMED 3
 
-/* What is free after work that a stream has not done yet, as far as it is known. */
+/* Bytes that become free when a stream's pending work completes, as far as is known. */
 struct awaited {
 	uint64_t id;
 	uint64_t bytes;
@@ -93,7 +93,7 @@ static enum lack lack_of(const char *reason)
 	return strstr(reason, "mappings: ") ? LACK_MAPPINGS : LACK_OTHER;
 }
 
-/* What could be had, and what others have, of which it returns how many bytes. */
+/* Adds the largest block that is available, and the bytes that other processes hold; returns the latter. */
 static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, struct CUstream_st *handle)
 {
 	uint64_t small, peak, ours, used, others, id;
@@ -104,7 +104,7 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	if (be->ops->info(be, &info) || be->ops->small_held(be, &small, &peak))
 		return 0;
 	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->core.streams, id);
-	/* Where it is not memory that is missing, nobody knows how much could be mapped. */
+	/* If mappings or address space ran out, the largest block is not known. */
 	if (stream && (lack == LACK_MEMORY || lack == LACK_LIMIT))
 		g_string_append_printf(text, "; the largest block to be had is %s",
 				       amount(query_largest(pool, stream, MIN(info.memory_free,
@@ -119,7 +119,7 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	return others;
 }
 
-/* Nothing that could be given back makes room for it. */
+/* Whether the request is larger than the device. */
 static bool is_more_than_all(struct vpmm_pool *pool, size_t size)
 {
 	struct backend_info info;

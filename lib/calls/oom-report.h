@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The sentence for a request that fails for want of memory. */
+/* The text of -ENOMEM. */
 #ifndef OOM_REPORT_H
 #define OOM_REPORT_H
 
@@ -9,12 +9,12 @@ struct CUstream_st;
 struct vpmm_pool;
 
 /**
- * explain_exhausted() - say what the pool has, who has the rest, and what could be had
+ * explain_exhausted() - add to the error what the pool has, what others have, and what would help
  * @pool: the pool, its backend entered
- * @size: bytes that were wanted
+ * @size: bytes of the request
  * @handle: the stream
  *
- * The sentence so far says which of device memory, limit, address space and mappings ran out, and stays in it.
+ * The error's text so far says which of device memory, limit, address space and mappings ran out. It stays.
  *
  * Return: -ENOMEM.
  */

@@ -11,10 +11,10 @@
 #include "policy/policy.h"
 #include "util/error.h"
 
-/* What a pool starts with comes in this many extents, or in pages. */
+/* The initial memory comes in this many extents, or in pages. */
 #define INITIAL_EXTENTS 128
 
-/* Some can be moved apart from the others. */
+/* Several extents, so that parts can be remapped. */
 static size_t initial_piece(const struct core *core, size_t size)
 {
 	size_t page_size = core->settings.page_size;
@@ -54,7 +54,7 @@ out:
 	return err ? error_add(err, "creating %zu initial pages", core->settings.pages) : 0;
 }
 
-/* All that a pool has at the start: a chunk, and the initial pages. */
+/* The initial state of a pool: one chunk, and the initial pages. */
 static int populate(struct core *core)
 {
 	size_t pages = core->settings.pages, page_size = core->settings.page_size;
@@ -115,11 +115,11 @@ err_release:
 	return err;
 }
 
-/* Errors are of no use here: all that can be given back is. */
+/* Errors are ignored: release all that can be released. */
 static void pool_drain(struct vpmm_pool *pool)
 {
 	cache_drain(&pool->core);
-	/* Nor does anything tell of streams that could not be marked when what they used was freed, or of such clears. */
+	/* Silent streams, and clears of the driver's allocations, have no event either. */
 	if (g_hash_table_size(pool->pending.silent) || (pool->core.small_cleared && g_hash_table_size(pool->core.small)))
 		pool->core.backend->ops->sync(pool->core.backend);
 	stream_sync_busy(&pool->core.streams);

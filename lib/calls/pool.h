@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool: its core, what it has pending and what its policy remembers; and its life. */
+/* The pool structure, and the life of a pool. */
 #ifndef POOL_H
 #define POOL_H
 
@@ -12,11 +12,11 @@
 
 /**
  * struct vpmm_pool - a pool
- * @core: memory, addresses and streams; the first, as it is all that a cache needs
- * @pending: what was freed, and is not yet anybody's; under the core's lock
- * @packed: what the packed policy remembers; under the core's lock
- * @cancel: what cancel_hold() has told the thread that has the core's lock
- * @going: the pool is being destroyed; only the thread that does so writes it
+ * @core: memory, addresses and streams; the first member, as caches need nothing else
+ * @pending: deferred frees and users of blocks; under core.lock
+ * @packed: state of the packed policy; under core.lock
+ * @cancel: the result of cancel_hold() of the thread that holds core.lock
+ * @going: the pool is being destroyed; written only by the thread that does so
  */
 struct vpmm_pool {
 	struct core core;
@@ -29,21 +29,21 @@ struct vpmm_pool {
 /**
  * pool_new() - make a pool on an open backend
  * @pool: receives the pool
- * @backend: the backend, entered; it stays the caller's to close, after pool_delete()
- * @settings: what is asked for
+ * @backend: the backend, entered; the caller closes it after pool_delete()
+ * @settings: the settings, not yet completed for the device
  *
- * Return: 0, or -EINVAL for settings that the device cannot have, -ENOMEM, or another error of the backend.
+ * Return: 0, -EINVAL for settings that are invalid for the device, -ENOMEM, or another error of the backend.
  */
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings);
 
 /**
- * pool_announce_end() - say that the pool is destroyed, while it still answers
+ * pool_announce_end() - log that the pool is about to be destroyed, while it still works
  * @pool: the pool
  */
 void pool_announce_end(struct vpmm_pool *pool);
 
 /**
- * pool_delete() - give back all but the backend
+ * pool_delete() - free everything but the backend
  * @pool: the pool, its backend entered, its lock not held
  */
 void pool_delete(struct vpmm_pool *pool);

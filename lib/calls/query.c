@@ -12,7 +12,7 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
 	uint64_t largest = pool->core.policy->largest(&pool->core, stream, room);
 
 	lock_assert_held(&pool->core.lock);
-	/* What is below a page the driver's allocator can have of the rest. */
+	/* Requests below a page may still be served by the driver's allocator. */
 	if (pool->core.settings.small == VPMM_SMALL_DRIVER && largest < page)
 		return MIN(room, page - 1);
 	return largest;
@@ -50,7 +50,7 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
 		return err;
 	enter_stream(pool, stream, handle);
 	err = foretell(pool, size, stream, handle, &room, forecast);
-	/* Before it fails, the request takes back what the driver's allocator keeps; nobody can tell how much that is. */
+	/* The request would first take back what the driver's allocator keeps; how much that is cannot be known. */
 	if (!err && forecast->way == VPMM_WAY_NONE &&
 	    pool->core.settings.small == VPMM_SMALL_DRIVER) {
 		err = trim_small(&pool->core, 0, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a request would take, and the largest that could be served. */
+/* Forecasts: what a request would take, and the largest request that could be served. */
 #ifndef QUERY_H
 #define QUERY_H
 
@@ -12,7 +12,7 @@ struct vpmm_forecast;
 struct vpmm_pool;
 
 /**
- * query_pool() - whether a request could be served, and at what price
+ * query_pool() - whether and how a request could be served
  * @pool: the pool, its backend entered
  * @size: bytes
  * @handle: the stream
@@ -26,9 +26,9 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
  * query_largest() - the largest request that could be served
  * @pool: the pool
  * @stream: the stream that it would be for
- * @room: bytes that could be created
+ * @room: bytes that the device could create
  *
- * Plans a few dozen requests, in the time that as many allocations take without their driver calls.
+ * Plans a few dozen requests, which takes as long as that many mallocs without their driver calls.
  *
  * Return: bytes.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_stream_retire(): marks all that a stream has done, and forgets the stream if it can. */
+/* vpmm_stream_retire(): covers all that a stream has done by an event, and forgets the stream if it can. */
 #include "calls/enter.h"
 #include "calls/pool.h"
 #include "calls/retire.h"
@@ -19,7 +19,7 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	err = stream_get(&pool->core.streams, handle, &stream);
 	if (err)
 		return err;
-	/* What is free has to be told apart from what is free for this stream, even if there is no other yet. */
+	/* Free memory of this stream must differ from memory that is free for all, even without a second stream. */
 	pool->core.streams.sole = NULL;
 	enter_stream(pool, stream, handle);
 	cache = stream->cache;

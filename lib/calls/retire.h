@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams that go. */
+/* Streams that are about to be destroyed. */
 #ifndef RETIRE_H
 #define RETIRE_H
 

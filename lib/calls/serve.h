@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How every request is served that no cache serves. */
+/* Requests that no cache serves. */
 #ifndef SERVE_H
 #define SERVE_H
 
@@ -10,15 +10,15 @@ struct request;
 struct vpmm_pool;
 
 /**
- * serve_request() - have a policy serve a request, with memory reclaimed if there is none
+ * serve_request() - have the policy serve a request, and reclaim memory if there is too little
  * @pool: the pool, its backend entered
  * @policy: of policy_of()
- * @request: what is wanted; it becomes frugal when memory has run out
+ * @request: the request; it becomes frugal when memory has run out
  * @addr: receives the address
  *
- * Waits on the host where that is the only way.
+ * Waits on the host if that is the only way.
  *
- * Return: 0, or as vpmm_malloc(); nothing has changed then but where free memory lies.
+ * Return: 0, or as vpmm_malloc(); on failure only the layout of free memory may have changed.
  */
 int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool holds and what it has done, in numbers. */
+/* The statistics of a pool. */
 #ifndef STATS_H
 #define STATS_H
 
@@ -17,7 +17,7 @@ struct vpmm_stats;
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
- * stats_get_info() - fill in what the pool stands on, and the settings in force
+ * stats_get_info() - fill in the properties of the pool, and the settings in force
  * @pool: the pool, its backend entered
  * @info: receives them, all but its size
  *

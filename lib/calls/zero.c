@@ -7,7 +7,7 @@
 #include "core/allocation.h"
 #include "util/error.h"
 
-/* The same of what has been counted as an allocation. */
+/* Sets an allocation aside, and counts the free. */
 static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 {
 	struct region *region = live_find(&pool->core, addr);
@@ -18,7 +18,7 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	pool->core.counts.frees++;
 }
 
-/* As the caller would free it, if the driver lets that be. */
+/* Frees it as the caller would; if the driver fails that, sets it aside. */
 static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
 	struct error_kept kept;

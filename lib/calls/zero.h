@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* VPMM_ZERO: clearing what was just allocated. */
+/* VPMM_ZERO: clears a block that was just allocated. */
 #ifndef ZERO_H
 #define ZERO_H
 
@@ -10,22 +10,22 @@ struct CUstream_st;
 struct vpmm_pool;
 
 /**
- * zero_block() - clear what was just allocated, for VPMM_ZERO
+ * zero_block() - clear a block that was just allocated
  * @pool: the pool, its backend entered, its lock not held
- * @addr: the address, which nobody but the caller knows
+ * @addr: the address, which only the caller knows
  * @size: bytes
  * @handle: the stream that it was allocated for
  *
- * Return: 0, or what the backend's clear, event_create and event_record return; it is not allocated any more then.
+ * Return: 0, or what the backend's clear, event_create and event_record return; the block is free again then.
  */
 int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
 
 /**
- * zero_drop() - free what was just allocated, and cannot be cleared, without the driver
+ * zero_drop() - free a block that was just allocated and cannot be cleared, without the driver
  * @pool: the pool, its lock not held; its backend need not be entered
- * @addr: the address, which nobody but the caller knows
+ * @addr: the address, which only the caller knows
  *
- * What the driver's allocator has served stays until the pool is destroyed.
+ * An allocation of the driver's allocator stays until the pool is destroyed.
  */
 void zero_drop(struct vpmm_pool *pool, uint64_t addr);
 

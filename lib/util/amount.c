@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Bytes in words. */
+/* Byte counts as text. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Bytes in words, for sentences that people read. */
+/* Byte counts as text, for messages. */
 #ifndef AMOUNT_H
 #define AMOUNT_H
 
@@ -11,11 +11,11 @@ struct amount {
 
 /**
  * amount() - bytes in MiB, or in bytes where it is less than one
- * @bytes: how many
+ * @bytes: the number
  *
- * Whole MiB are exact, and have no decimal.
+ * Whole MiB have no decimal.
  *
- * Return: the words; amount(bytes).text is valid to the end of the full expression, so it can be an argument of printf.
+ * Return: the text; amount(bytes).text is valid to the end of the full expression, so it can be an argument of printf.
  */
 struct amount amount(uint64_t bytes);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Invariants that the hottest code relies on. The compiler drops the other branch in a library that is built to be used,
- * which never aborts. Builds for finding faults, that is, with sanitizers or without optimisation, test the invariant
- * and abort; the fuzzers are built with sanitizers.
+ * Invariants that the hot path relies on. In a release build the compiler takes them for granted, as a library must
+ * not abort. Builds that look for faults, with sanitizers (the fuzzers) or without optimisation, test them and abort.
  */
 #ifndef ASSUME_H
 #define ASSUME_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Keeps a thread that is cancelled from leaving a lock locked: it goes on to the end of the call. */
+/* Defers the cancellation of a thread to the end of a call, so that no lock stays locked. */
 #ifndef CANCEL_H
 #define CANCEL_H
 
 #include <pthread.h>
 
 /**
- * cancel_hold() - let a cancellation of the calling thread wait
+ * cancel_hold() - defer a cancellation of the calling thread
  *
- * Return: what cancel_release() is to be given; pairs nest.
+ * Return: the state for cancel_release(); pairs nest.
  */
 static inline int cancel_hold(void)
 {
@@ -19,8 +19,8 @@ static inline int cancel_hold(void)
 }
 
 /**
- * cancel_release() - let it wait no longer
- * @state: what the cancel_hold() of this thread returned
+ * cancel_release() - end the deferral
+ * @state: as returned by this thread's cancel_hold()
  *
  * A cancellation that came meanwhile takes effect at the thread's next cancellation point, not here.
  */

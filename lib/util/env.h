@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Variables of the environment. */
+/* Environment variables. */
 #ifndef ENV_H
 #define ENV_H
 
@@ -9,27 +9,26 @@
  * env_get() - the value of a variable
  * @name: the variable
  *
- * Return: the value; NULL where the variable is not set, or set to nothing, which is how a shell script takes a setting
- *	back.
+ * Return: the value; NULL if it is not set, or empty, as a shell script unsets a setting.
  */
 const char *env_get(const char *name);
 
 /**
- * env_parse_number() - a number as variables have it, plain or with a suffix K, M, G or T
- * @name: the variable, for the error's sentence
+ * env_parse_number() - parse a number as variables have it, plain or with a suffix K, M, G or T
+ * @name: the variable, for the error's text
  * @text: its value
- * @what: what it is a number of, for the error's sentence
+ * @what: what it is a number of, for the error's text
  * @value: receives the number
  *
- * Return: 0, or -EINVAL when @text is no such number or it needs more than 64 bits.
+ * Return: 0, or -EINVAL if @text is no such number or does not fit into 64 bits.
  */
 int env_parse_number(const char *name, const char *text, const char *what, uint64_t *value);
 
 /**
  * env_number() - read a number from a variable, plain or with a suffix K, M, G or T
  * @name: the variable
- * @what: what it is a number of, for the error's sentence
- * @fallback: its value where it is not set
+ * @what: what it is a number of, for the error's text
+ * @fallback: the value if the variable is not set
  * @value: receives the number
  *
  * Return: 0, or -EINVAL.

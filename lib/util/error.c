@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The sentence of each thread's last error. */
+/* The text of each thread's last error. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "util/error.h"
 
-/* Of fixed size, so that an error can be explained when there is no memory, and nothing is left when a thread ends. */
+/* Of fixed size, so that it needs no memory to report an error, and no clean-up when a thread ends. */
 static _Thread_local char sentence[ERROR_SENTENCE_MAX];
 
 int (error_set)(int err, const char *format, ...)
@@ -55,7 +55,7 @@ int (error_hint)(int err, const char *format, ...)
 	return err;
 }
 
-/* Nearly always there is none, and what is kept is kept in case. */
+/* Copies only as much as there is: nearly always nothing. */
 void error_keep(struct error_kept *kept)
 {
 	memcpy(kept->sentence, sentence, strlen(sentence) + 1);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The calling thread's last error: a sentence to go with an errno value. Needs nothing else of the library. */
+/* The calling thread's last error: a text for an errno value. Depends on nothing else in the library. */
 #ifndef ERROR_H
 #define ERROR_H
 
 /**
- * error_set() - say what went wrong
+ * error_set() - set the text of an error
  * @err: a negative errno value
- * @format: the sentence, without newline or full stop
+ * @format: the text, without newline or full stop
  *
  * Return: @err, with errno set to match.
  */
 int error_set(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * error_add() - put in front of the sentence what was being done
- * @err: a negative errno value, which a callee explained by error_set()
+ * error_add() - put the context in front of the text of an error
+ * @err: a negative errno value, with the text that a callee has set
  * @format: what was being done; ": " and the sentence so far follow
  *
  * Return: @err, with errno set to match.
@@ -22,15 +22,15 @@ int error_set(int err, const char *format, ...) __attribute__((format(printf, 2,
 int error_add(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * error_hint() - say on a second line what the caller can do about it
- * @err: a negative errno value, explained already
+ * error_hint() - add a second line: what the caller can do about it
+ * @err: a negative errno value, with its text set
  * @format: the line, without newline or full stop
  *
  * Return: @err, with errno set to match.
  */
 int error_hint(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Macros besides, so that compilers and static analysis see what comes back: not 0, where @err is not. */
+/* Macros too, so that compilers and static analysis know the result: not 0 if @err is not. */
 #define error_set(err, ...) \
 	({ \
 		int error_set_ = (err); \
@@ -53,24 +53,24 @@ int error_hint(int err, const char *format, ...) __attribute__((format(printf, 2
 
 #define ERROR_SENTENCE_MAX 1024
 
-/* A sentence that is put aside. */
+/* A saved text. */
 struct error_kept {
 	char sentence[ERROR_SENTENCE_MAX];
 };
 
 /**
- * error_keep() - put the sentence aside, before something is done whose failure is nobody's business
- * @kept: receives it; error_restore() brings it back
+ * error_keep() - save the text, before something is done whose failure does not matter
+ * @kept: receives it; error_restore() restores it
  *
- * Clean-up calls the driver too, and must not replace the reason for which it was called.
+ * Clean-up makes driver calls too, whose errors must not replace the reason for the clean-up.
  */
 void error_keep(struct error_kept *kept);
 void error_restore(const struct error_kept *kept);
 
 /**
- * error_get() - the calling thread's sentence
+ * error_get() - the text of the calling thread's last error
  *
- * Return: the sentence of its last error_set() and the error_add()s since; "" before the first.
+ * Return: the text of its last error_set(), with the error_add()s since; "" before the first.
  */
 const char *error_get(void);
 

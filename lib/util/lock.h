@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mutexes. They are POSIX's, as ThreadSanitizer does not see GLib's; in a normal build they are nothing else. In a debug
- * build (configure --enable-debug) each knows the thread that holds it, and the functions below end the program where a
- * lock is not held that should be, or is acquired out of order.
+ * Mutexes: those of POSIX, as ThreadSanitizer does not know GLib's. A normal build adds nothing. In a debug build
+ * (configure --enable-debug) each knows its owner, and the functions below abort the program if a lock is not held
+ * that should be, or is acquired out of order.
  *
  * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
  *
@@ -18,9 +18,9 @@
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
  *
- * With clang, -Wthread-safety checks at compile time what the macros below say: which lock a function needs, acquires or
- * releases, and which lock guards a global variable. Its C front end does not take the same of a structure's members;
- * there a comment says it.
+ * With clang, -Wthread-safety checks the macros below at compile time: which lock a function needs, acquires or
+ * releases, and which lock guards a global variable. For members of structures its C front end has no such attribute,
+ * so a comment says it.
  */
 #ifndef LOCK_H
 #define LOCK_H
@@ -33,16 +33,16 @@
 #define LOCK_ATTRIBUTE(name)
 #endif
 
-/* Of a variable: only who holds the lock reads or writes it. */
+/* For a variable: read and written only under the lock. */
 #define GUARDED_BY(lock) LOCK_ATTRIBUTE(guarded_by(lock))
-/* Of a function: its caller holds the lock, does not hold it, comes to hold it, or holds it no more. */
+/* For a function: its caller holds the lock, does not hold it; the function acquires it, or releases it. */
 #define REQUIRES(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define EXCLUDES(lock) LOCK_ATTRIBUTE(locks_excluded(lock))
 #define ACQUIRE(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASE(lock) LOCK_ATTRIBUTE(release_capability(lock))
 #define TRY_ACQUIRE(result, lock) LOCK_ATTRIBUTE(try_acquire_capability(result, lock))
 #define ASSERT_HELD(lock) LOCK_ATTRIBUTE(assert_capability(lock))
-/* Of a function that clang cannot follow. */
+/* For a function that clang cannot analyse. */
 #define NO_LOCK_ANALYSIS LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
 /* The lock order, outermost first. */
@@ -63,9 +63,9 @@ enum lock_rank {
 
 /**
  * struct lock - a mutex
- * @mutex: it
- * @rank: its place in the lock order
- * @owner: stands for the thread that holds it; NULL: nobody does
+ * @mutex: the mutex
+ * @rank: its rank in the lock order
+ * @owner: identifies the thread that holds it; NULL: not held
  */
 struct LOCK_ATTRIBUTE(capability("lock")) lock {
 	pthread_mutex_t mutex;
@@ -92,9 +92,9 @@ static inline void lock_set_rank(struct lock *lock, enum lock_rank rank) { }
 #endif
 
 /**
- * lock_init() - make a lock
+ * lock_init() - initialise a lock
  * @lock: the lock
- * @rank: its place in the lock order
+ * @rank: its rank in the lock order
  *
  * A static one starts with LOCK_INIT() instead.
  */
@@ -105,8 +105,8 @@ static inline void lock_init(struct lock *lock, enum lock_rank rank)
 }
 
 /**
- * lock_destroy() - end a lock
- * @lock: the lock, which nobody holds
+ * lock_destroy() - destroy a lock
+ * @lock: the lock, not held
  */
 static inline void lock_destroy(struct lock *lock)
 {
@@ -114,8 +114,8 @@ static inline void lock_destroy(struct lock *lock)
 }
 
 /**
- * lock_acquire() - wait until nobody has a lock, and have it
- * @lock: the lock, which this thread does not hold, nor one that comes after it in the lock order
+ * lock_acquire() - acquire a lock
+ * @lock: the lock; this thread holds neither it nor one that comes after it in the lock order
  */
 static inline void lock_acquire(struct lock *lock) ACQUIRE(lock) NO_LOCK_ANALYSIS;
 static inline void lock_acquire(struct lock *lock)
@@ -126,7 +126,7 @@ static inline void lock_acquire(struct lock *lock)
 }
 
 /**
- * lock_release() - let others have a lock
+ * lock_release() - release a lock
  * @lock: the lock, which this thread holds
  */
 static inline void lock_release(struct lock *lock) RELEASE(lock) NO_LOCK_ANALYSIS;
@@ -162,12 +162,12 @@ static inline void lock_assert_held(const struct lock *lock)
 }
 
 /**
- * lock_as_another() - do something that another thread could as well do
- * @fn: does it
+ * lock_as_another() - run a function as if another thread did
+ * @fn: the function
  * @data: passed to it
  *
- * For work of the device that the host backend does on the thread that waits for it: a debug build judges the locks that
- * it acquires by themselves.
+ * For device work that the host backend does on the thread that waits for it: a debug build then checks the locks that
+ * it acquires apart from those of the caller.
  */
 #ifdef VPMM_DEBUG
 void lock_as_another(void (*fn)(void *data), void *data);

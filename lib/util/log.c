@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Collects what a pool says, and delivers it in order. */
+/* Collects the messages of a pool, and delivers them in order. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,9 +15,9 @@ struct log_message {
 };
 
 /*
- * A callback may call the library, and what these calls have to say must not call it again, and again. It waits until
- * the callback has returned; what arises when that is delivered in turn goes nowhere. So no callback is entered twice
- * on a thread, and each message is followed by a bounded number of others.
+ * A log callback may call the library. Messages of those calls must not call it again without end: they wait until the
+ * callback has returned, and messages that arise from their delivery are dropped. So no callback is entered twice on a
+ * thread, and each message causes a bounded number of others.
  */
 enum stage {
 	STAGE_IDLE,
@@ -108,7 +108,7 @@ void log_deliver(const struct log *log, GList *messages)
 {
 	struct error_kept kept;
 
-	/* The callback may call the library; the sentence of the call that is under way stays. */
+	/* The callback may call the library; keep the error of the call under way. */
 	error_keep(&kept);
 	if (!log->fn) {
 		deliver_all(messages);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool says: collected while its lock is held, delivered when it is not. */
+/* The log of a pool: collected while its lock is held, delivered when it is not. */
 #ifndef LOG_H
 #define LOG_H
 
@@ -18,7 +18,7 @@ struct log {
 /**
  * log_init() - set up a log
  * @log: the log
- * @level: what to keep
+ * @level: the most detailed level to keep
  * @fn: where to deliver it; NULL: standard error
  * @data: passed to @fn
  */
@@ -29,7 +29,7 @@ void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *
  * @log: the log
  * @level: the level
  *
- * For what is dear to put into words.
+ * For messages that are expensive to format.
  */
 static inline bool log_wants(const struct log *log, enum vpmm_log_level level)
 {
@@ -37,15 +37,15 @@ static inline bool log_wants(const struct log *log, enum vpmm_log_level level)
 }
 
 /**
- * log_add() - say something
+ * log_add() - add a message
  * @log: the log; the lock of its pool is held
- * @level: how much it matters
+ * @level: its level
  * @format: a line, or several with newlines between them, each of which is a message
  */
 void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...) G_GNUC_PRINTF(3, 4);
 
 /**
- * log_take() - take what waits for delivery
+ * log_take() - take the messages that wait for delivery
  * @log: the log; the lock of its pool is held
  *
  * Return: the messages, for log_deliver(); NULL for none.
@@ -57,17 +57,16 @@ GList *log_take(struct log *log);
  * @log: the log; the lock of its pool is not held
  * @messages: what log_take() gave
  *
- * On a thread that is inside a log callback, of whichever pool, they are delivered once that has returned; where that
- * is such a delivery itself, they are dropped.
+ * On a thread that is inside a log callback, of any pool, they are delivered once that has returned. Messages that
+ * arise during such a late delivery are dropped.
  */
 void log_deliver(const struct log *log, GList *messages);
 
 /**
- * log_finish() - deliver what waits, or drop it, for a log that is about to go
+ * log_finish() - deliver the waiting messages, or drop them, before the log is destroyed
  * @log: the log; the lock of its pool is not held
  *
- * Inside a log callback there is no later time at which @data would still be the caller's to pass, so that all of it is
- * dropped.
+ * Inside a log callback they are dropped: after that callback, @data may no longer be valid.
  */
 void log_finish(struct log *log);
 

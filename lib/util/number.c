@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Numbers as people write them. */
+/* Parsing of numbers. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Numbers as people write them. Needs nothing else of the library: the tools have it too. */
+/* Parsing of numbers. Depends on nothing else in the library, as the tools are built with it. */
 #ifndef NUMBER_H
 #define NUMBER_H
 
 #include <stdint.h>
 
 /**
- * number_parse() - read the decimal number that a text starts with
+ * number_parse() - parse the decimal number at the start of a text
  * @text: the text
  * @end: receives what follows the digits
  * @value: receives the number
@@ -16,7 +16,7 @@
 int number_parse(const char *text, const char **end, uint64_t *value);
 
 /**
- * number_parse_scaled() - read a decimal number, plain or with a suffix K, M, G or T for a power of 1024
+ * number_parse_scaled() - parse a decimal number, plain or with a suffix K, M, G or T for a power of 1024
  * @text: the number and nothing else
  * @value: receives it
  *

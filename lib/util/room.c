@@ -13,7 +13,7 @@
 #include "util/error.h"
 #include "util/room.h"
 
-/* Parts of what pools share with the heap, in twentieths. */
+/* The pools' part of what they share with the heap, in twentieths. */
 #define PART_SMALL 8
 #define PART_LARGE 15
 
@@ -22,12 +22,12 @@ struct room {
 	uint64_t limit;
 	uint64_t used;
 	uint64_t reserved;	/* of it, by all pools */
-	uint64_t shared;	/* what pools have and what nobody has */
+	uint64_t shared;	/* what the pools have, plus what is unused */
 };
 
 static _Atomic uint64_t reserved;
 
-/* What the kernel holds against RLIMIT_AS. */
+/* The address space that the kernel counts towards RLIMIT_AS. */
 static bool read_used(uint64_t *used)
 {
 	int fd = descriptor_raise(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
@@ -54,7 +54,7 @@ static bool room_read(struct room *room)
 		return false;
 	room->limit = limit.rlim_cur;
 	room->reserved = reserved;
-	/* Without /proc nobody knows: half of the limit is a guess that errs on neither side by much. */
+	/* Without /proc, guess half of the limit: not far off in either direction. */
 	if (!read_used(&room->used))
 		room->used = room->limit / 2 > room->reserved ? room->limit / 2 : room->reserved;
 	rest = room->used > room->reserved ? room->used - room->reserved : 0;
@@ -62,7 +62,7 @@ static bool room_read(struct room *room)
 	return true;
 }
 
-/* How much more may be reserved with this part. */
+/* The rest of this part. */
 static uint64_t room_left(const struct room *room, unsigned int part)
 {
 	uint64_t most = room->shared / 20 * part;

@@ -2,11 +2,11 @@
 /*
  * Address space under a limit of the process (RLIMIT_AS, ulimit -v).
  *
- * A pool reserves address space in advance, as it costs nothing. Under a limit it does: what is reserved is missing to
- * the heap, to stacks and to the driver, and GLib ends the program where malloc() fails. So of what the rest of the
- * process does not use, the pools together reserve no more than two fifths in advance, or for small requests: a block
- * has 512 bytes or more, and the library needs nearly as much of the heap for one, so another two fifths go there. For
- * a large request they go up to three quarters, as it will not be cut into blocks that small.
+ * A pool reserves address space in advance, which costs nothing without a limit. Under a limit it takes from the heap,
+ * from stacks and from the driver, and GLib ends the program when malloc() fails. So of the address space that the
+ * rest of the process does not use, all pools together reserve at most two fifths in advance or for small requests. (A
+ * block has at least 512 bytes, and the library needs nearly as much of the heap for it: another two fifths.) For a
+ * large request they reserve up to three quarters, as it will not be cut into small blocks.
  */
 #ifndef ROOM_H
 #define ROOM_H
@@ -17,9 +17,9 @@
 /**
  * room_ahead() - how much address space may be reserved in advance
  *
- * Half of what may be at all, so that the next reservation has some too.
+ * Half of what is allowed, so that the next reservation gets some too.
  *
- * Context: any thread. Makes system calls where there is a limit.
+ * Context: any thread. Makes system calls if there is a limit.
  * Return: bytes, perhaps 0; UINT64_MAX without a limit.
  */
 uint64_t room_ahead(void);
@@ -27,7 +27,7 @@ uint64_t room_ahead(void);
 /**
  * room_check() - whether a reservation that a request needs leaves enough to the rest of the process
  * @size: bytes
- * @small: they are for small requests
+ * @small: whether it is for small requests
  *
  * Context: as room_ahead().
  * Return: 0 or -ENOMEM.
@@ -35,7 +35,7 @@ uint64_t room_ahead(void);
 int room_check(uint64_t size, bool small);
 
 /**
- * room_add() - count what was reserved
+ * room_add() - count a reservation
  * @size: bytes
  *
  * Context: any thread.
@@ -43,7 +43,7 @@ int room_check(uint64_t size, bool small);
 void room_add(uint64_t size);
 
 /**
- * room_sub() - count what was given back
+ * room_sub() - count the release of a reservation
  * @size: bytes
  *
  * Context: any thread.

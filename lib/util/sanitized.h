@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether a sanitizer keeps books of memory beside the program's own: each compiler has its way to tell. */
+/* Whether a sanitizer is in use that tracks memory; each compiler has a macro of its own. */
 #ifndef SANITIZED_H
 #define SANITIZED_H
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Public structures that start with their size, and that later versions may extend. Program and library need not have
- * been built with the same header: the size says which version of the structure the program has.
+ * Public structures that start with their size, and that later versions may extend. Program and library may have been
+ * built with different headers; the size says which version the program has.
  */
 #ifndef SIZED_H
 #define SIZED_H
 
 #include <stddef.h>
 
-/* No version will ever be larger; a caller that says so has not set the size. */
+/* No version will ever be larger; a larger value means that the caller has not set the size. */
 #define SIZED_MOST 4096
 
 /**
  * struct sized - the versions of one structure
  * @name: of the structure, without "struct "
  * @sizes: sizeof the structure in each version that extended it, ascending; the last one is that of this library
- * @count: how many these are
+ * @count: how many
  */
 struct sized {
 	const char *name;
@@ -29,9 +29,9 @@ extern const struct sized sized_stats;
 extern const struct sized sized_forecast;
 
 /**
- * sized_check() - judge the size that a caller has set
+ * sized_check() - check the size that a caller has set
  * @sized: the versions of the structure
- * @what: the caller's name for the structure, for the sentence
+ * @what: the caller's name for the structure, for the error's text
  * @theirs: the caller's structure; NULL is refused
  *
  * Return: 0 if it is the size of a known version, or larger than all of them but no larger than SIZED_MOST; or

@@ -57,7 +57,7 @@ void table_remove(struct table *table, uint64_t key)
 
 	if (!table->slots[gap].value)
 		return;
-	/* Whoever comes after the gap moves into it, unless that is before the place where a search for it begins. */
+	/* A later entry of the run moves into the gap, unless its home lies behind the gap. */
 	for (i = (gap + 1) & table->mask; table->slots[i].value; i = (i + 1) & table->mask) {
 		size_t home = table_home(table, table->slots[i].key);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A hash table of numbers, such as addresses and sizes, to pointers: one probe in one array in most cases, and nothing
- * allocated but when it grows. For what a malloc or free looks up each time. The caller locks.
+ * A hash table from numbers, such as addresses and sizes, to pointers: in most cases one probe in one array, and no
+ * allocation except to grow. For the lookups of each malloc and free. The caller locks.
  */
 #ifndef TABLE_H
 #define TABLE_H
@@ -16,10 +16,10 @@ struct table_slot {
 
 /**
  * struct table - the table
- * @slots: a power of two of them; what does not fit where its key says is in the next ones
- * @mask: how many slots, less one
- * @shift: how far a key's hash is shifted to have a slot's number
- * @used: how many slots are not empty, at most half of them
+ * @slots: the slots, a power of two; open addressing with linear probing
+ * @mask: number of slots, less one
+ * @shift: a key's hash is shifted by this to get a slot's number
+ * @used: slots in use, at most half of them
  */
 struct table {
 	struct table_slot *slots;
@@ -29,19 +29,19 @@ struct table {
 };
 
 /**
- * table_init() - make it empty
+ * table_init() - initialise an empty table
  * @table: the table
  */
 void table_init(struct table *table);
 
 /**
- * table_clear() - free what it has of its own
+ * table_clear() - free the slots
  * @table: the table
  */
 void table_clear(struct table *table);
 
 /**
- * table_insert() - add a key that is not there
+ * table_insert() - add a key that is not in the table
  * @table: the table
  * @key: the key
  * @value: its value, not NULL
@@ -49,19 +49,19 @@ void table_clear(struct table *table);
 void table_insert(struct table *table, uint64_t key, void *value);
 
 /**
- * table_remove() - take a key out
+ * table_remove() - remove a key
  * @table: the table
  * @key: the key; nothing happens if it is not there
  */
 void table_remove(struct table *table, uint64_t key);
 
-/* Keys are multiples of a page; a multiplication carries every bit into the upper ones. */
+/* Keys are often multiples of a page; the multiplication carries every bit into the upper ones. */
 static inline size_t table_home(const struct table *table, uint64_t key)
 {
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> table->shift);
 }
 
-/* The slot that a key is in, or the empty one that it would be in. */
+/* The slot of a key, or the empty slot where it belongs. */
 static inline struct table_slot *table_slot(const struct table *table, uint64_t key)
 {
 	size_t i = table_home(table, key);
