@@ -80,6 +80,19 @@ static void enter_period(struct cache *cache, struct core *core)
 	cache->lowest = cache->bytes;
 }
 
+/*
+ * Whether a new phase is the policy's. It is not if the cache has all that was allocated in the phase before: a loop that
+ * allocates and frees the same blocks is served from the cache.
+ */
+static bool leave_to_policy(struct cache *cache, const struct core *core)
+{
+	lock_assert_held(&cache->lock);
+	if (core->regions.keeps && cache_allocations(cache) - cache->before > cache->count)
+		return true;
+	cache->before = cache_allocations(cache);
+	return false;
+}
+
 int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
 {
 	struct cache *cache;
@@ -96,8 +109,11 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream
 	lock_assert_held(&cache->lock);
 	bin = table_find(&cache->bins, size);
 	block = bin ? bin->top : NULL;
+	if (G_UNLIKELY(cache->run >= CACHE_PHASE) && block && leave_to_policy(cache, core))
+		block = NULL;
 	if (block) {
 		enter_period(cache, core);
+		cache->run = 0;
 		bin->top = block->next;
 		block->state = BLOCK_LIVE;
 		cache->last = block;
@@ -184,6 +200,7 @@ static void bin_push(struct cache *cache, struct block *block)
 	if (!block->bin->link)
 		bin_list(cache, block->bin);
 	cache->last = NULL;
+	cache->run++;
 	cache->count++;
 	cache->lent += block->lent;
 	cache->bytes += block->bin->size;

@@ -84,6 +84,7 @@ void cache_retire(struct cache *cache)
 	cache->unmarked_most = 0;
 	cache->served = cache->nervous = 0;
 	cache->mallocs = cache->frees = cache->central = 0;
+	cache->added = cache->before = cache->run = 0;
 	lock_release(&cache->lock);
 }
 
@@ -208,6 +209,8 @@ void cache_add(struct region *region, bool lent)
 		.lent = lent,
 	};
 	block->bin->blocks++;
+	cache->added++;
+	cache->run = 0;
 	table_insert(&cache->blocks, block->addr, block);
 	region->block = block;
 	lock_release(&cache->lock);
@@ -270,6 +273,18 @@ static enum block_state state_of(const struct block *block)
 	state = block->state;
 	lock_release(&block->cache->lock);
 	return state;
+}
+
+bool cache_begins(struct cache *cache)
+{
+	bool begins;
+
+	lock_acquire(&cache->lock);
+	begins = cache->run >= CACHE_PHASE;
+	if (begins)
+		cache->before = cache_allocations(cache);
+	lock_release(&cache->lock);
+	return begins;
 }
 
 bool cache_holds(const struct region *region)

@@ -123,10 +123,19 @@ static int serve(struct core *core, const struct request *request, plan_fn make_
 	return err;
 }
 
+/* A repeated phase is to start from the same state. Cached small blocks change it only where slabs may borrow. */
+static void begin_phase(struct core *core, const struct request *request)
+{
+	if (cache_begins(request->stream->cache))
+		cache_flush(core, request->stream, request->handle, span_may_borrow(core) ? 0 : core_small_size(core));
+}
+
 static int packed_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	int err = -ENOMEM;
 
+	if (!request->frugal)
+		begin_phase(core, request);
 	if (request->size < core_small_size(core) && !request->frugal)
 		err = serve(core, request, plan_small, addr);
 	/* When there is no page for small requests to be had, they get what others have free. */

@@ -30,12 +30,17 @@ static struct region *find_rest(struct core *core, const struct free_set *set, s
 	return best;
 }
 
+bool span_may_borrow(const struct core *core)
+{
+	return core_mapped(core) <= (uint64_t)tuning_borrows * core->settings.page_size;
+}
+
 /* What is lent next; NULL: there is nothing. */
 static struct region *find_loan(struct core *core, struct stream *stream, size_t size)
 {
 	struct region *rest;
 
-	if (core_mapped(core) > (uint64_t)tuning_borrows * core->settings.page_size)
+	if (!span_may_borrow(core))
 		return NULL;
 	rest = find_rest(core, stream->free[core->regions.set], size, NULL);
 	return find_rest(core, &core->regions.unused, size, rest);
@@ -182,7 +187,7 @@ bool span_is_short(const struct core *core)
 	const struct region_map *spans = &core->spans;
 	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / tuning_span_growth;
 
-	return spans->lent && core_mapped(core) > (uint64_t)tuning_borrows * core->settings.page_size &&
+	return spans->lent && !span_may_borrow(core) &&
 	       spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted;
 }
 

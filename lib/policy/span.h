@@ -25,6 +25,12 @@ struct core;
 struct region *span_borrow(struct core *core, struct stream *stream, size_t size);
 
 /**
+ * span_may_borrow() - whether the pool is small enough to serve small requests from pinned memory
+ * @core: the pool's core
+ */
+bool span_may_borrow(const struct core *core);
+
+/**
  * span_can_borrow() - whether span_borrow() would find anything
  * @core: the pool's core; its lock is held
  * @stream: as for span_borrow()

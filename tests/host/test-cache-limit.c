@@ -134,6 +134,28 @@ static void test_at_rest(void)
 	fixture_close(&f);
 }
 
+/* A loop that allocates and frees the same beside a block that stays is served from the cache, however long it is. */
+static void test_plain_loop(void)
+{
+	enum { N = CACHE_PHASE + 4, ROUNDS = 6 };
+	uint64_t central = 0;
+	struct fixture f;
+	void *ptrs[N];
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 2, f.streams[0]);
+	for (int round = 0; round < ROUNDS; round++) {
+		if (round == ROUNDS / 2)
+			central = f.pool->core.central;
+		for (int i = 0; i < N; i++)
+			ptrs[i] = fixture_malloc(&f, 1, f.streams[0]);
+		for (int i = 0; i < N; i++)
+			fixture_free(&f, ptrs[i], f.streams[0]);
+	}
+	g_assert_cmpuint(f.pool->core.central, ==, central);
+	fixture_close(&f);
+}
+
 /* What is small leaves room for what is large where a stream may cache little. */
 static void test_limit_of_bytes(void)
 {
@@ -183,5 +205,6 @@ void cache_limit_tests(void)
 	g_test_add_func("/cache/limit-of-blocks", test_limit_of_blocks);
 	g_test_add_func("/cache/limit-of-bytes", test_limit_of_bytes);
 	g_test_add_func("/cache/at-rest", test_at_rest);
+	g_test_add_func("/cache/plain-loop", test_plain_loop);
 	g_test_add_func("/cache/full-and-unmarked", test_full_and_unmarked);
 }

@@ -313,6 +313,9 @@ static const struct load {
 	{ "blocks-of-512-to-8M", 300, 2000, 0, 512, 8 * MIB },
 	{ "blocks-of-2M-to-32M", 200, 5000, 0, 2 * MIB, 32 * MIB },
 	{ "beside-others-of-256K-to-256M", 400, 10000, 200, 256 * KIB, 256 * MIB },
+	{ "beside-others-of-64K-to-64M", 90, 10000, 40, 64 * KIB, 64 * MIB },
+	{ "beside-others-of-512-to-8M", 200, 2000, 100, 512, 8 * MIB },
+	{ "beside-others-of-2M-to-32M", 130, 5000, 70, 2 * MIB, 32 * MIB },
 };
 
 static GArray *kept_blocks(const struct load *load, GRand *rand)
