@@ -103,7 +103,7 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	return 0;
 }
 
-/* The callback may use the pool once more, and even destroy it: it hears of the end before anything has gone. */
+/* The log callback may use the pool once more, and even destroy it, so it is called before anything is freed. */
 static void announce_end(struct vpmm_pool *pool)
 {
 	GList *messages;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Which backend is taken: the one that was named, or a GPU where there is one. */
+/* Chooses a backend: by name, or CUDA if there is a GPU. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static int open_device(const struct backend_ops *ops, const int *device, struct 
 	return err ? err : ops->open(ordinal, be);
 }
 
-/* Whether what is missing is a GPU, and not one device of several. */
+/* Whether there is no GPU at all, rather than no device of this ordinal. */
 static bool lacks_gpu(const int *device)
 {
 	struct error_kept kept;

@@ -42,8 +42,8 @@ struct backend_info {
 /**
  * struct backend_ops - what a backend performs
  * @name: as VPMM_BACKEND has it
- * @roams: event_create may be called outside of enter and leave, and stream_id and event_record for a stream that was
- *	created; they may fail there where they would not inside
+ * @roams: event_create may be called outside of enter and leave, and so may stream_id and event_record for a created
+ *	stream; they can fail there where they would not inside
  *
  * @current_device: the ordinal of the calling thread's current device; 0 where it has none. Needs no open backend.
  * @open: open the device of an ordinal. Initialises the driver at the first use.
@@ -66,19 +66,19 @@ struct backend_info {
  *	mapping starts without access.
  * @access: let the device (on the host backend: the CPU) read and write a range. Precondition: all of it is mapped,
  *	and its ends are ends of mappings.
- * @unmap: unmap a range of whole mappings; parts of it may be unmapped already. Precondition: @guard, the event after
- *	which nobody uses these addresses, is complete; NULL says that no stream ever used them.
+ * @unmap: unmap a range of whole mappings; parts of it may be unmapped already. Precondition: @guard, an event behind
+ *	all uses of these addresses, is complete; NULL: no stream ever used them.
  *
  * @stream_id: the driver's id of a stream, the same for every handle that means the same stream now, never used for
  *	another stream again. -EBUSY while the stream is captured into a graph, as no event can be recorded on it.
- * @stream_capture: the driver's id of the capture that a stream is under, never used for another again; 0 where it is
- *	under none. -EBUSY for the legacy default stream while it cannot be asked because of another stream's capture, and
- *	for a capture that was invalidated, if the driver does not tell its id any more.
+ * @stream_capture: the driver's id of the capture that a stream is under, never used for another; 0 if it is under
+ *	none. -EBUSY for the legacy default stream while another stream's capture makes it unusable, and for an
+ *	invalidated capture whose id the driver no longer tells.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
- * @event_record: make @event stand for all work submitted to @stream so far, and for what it stood for before no more.
- *	Precondition: no stream, and no thread, waits for it. The event outlives the stream.
+ * @event_record: make @event stand for all work submitted to @stream so far, and no longer for what it stood for
+ *	before. Precondition: no stream and no thread waits for it. The event outlives the stream.
  * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
  * @event_sync: wait on the host until it has. Precondition: recorded.
  * @sync: wait on the host until all work submitted to the device's streams so far has completed, that of streams which
@@ -91,9 +91,8 @@ struct backend_info {
  *	backend's own that keeps what it has.
  * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
  * @small_held: bytes that this memory pool holds, now and at most so far.
- * @small_trim: give what it holds and nothing is allocated in back to the device, as long as it holds @keep bytes or
- *	more without it. Does not wait: what was freed behind work that is not complete stays, and *@pending tells whether
- *	there is any.
+ * @small_trim: release unused memory of this memory pool, as long as it still holds @keep bytes. Does not wait: memory
+ *	freed behind pending work stays, and *@pending says whether there is any.
  */
 struct backend_ops {
 	const char *name;
@@ -134,7 +133,7 @@ struct backend_ops {
 	int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
 };
 
-/* What an open device starts with; a backend's own structure has it as its first member. */
+/* The first member of each backend's own structure. */
 struct backend {
 	const struct backend_ops *ops;
 };
@@ -152,7 +151,7 @@ extern const struct backend_ops backend_host;
  */
 int backend_open(const char *name, const int *device, struct backend **be);
 
-/* The operations, for what works on each of them: X(name), in the order of struct backend_ops. */
+/* All operations, for code that treats them alike: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
 	X(stream_capture) X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) \
@@ -166,7 +165,7 @@ enum backend_op {
 };
 
 /**
- * backend_fault_wrap() - a backend that passes everything on to another, until it is told to fail
+ * backend_fault_wrap() - wrap a backend, to let operations fail on demand
  * @inner: the open backend to wrap; closing the wrapper closes it
  * @be: receives the wrapper
  *
@@ -177,8 +176,8 @@ int backend_fault_wrap(struct backend *inner, struct backend **be);
 /**
  * backend_fault_arm() - make an operation fail
  * @be: a wrapper
- * @op: the operation; BACKEND_OP_COUNT: whichever is called
- * @skip: how many calls of it pass first, counted from now
+ * @op: the operation; BACKEND_OP_COUNT: any
+ * @skip: how many calls pass first, counted from now
  * @count: how many calls then fail; 0 disarms
  * @err: with which negative errno value
  *
@@ -195,7 +194,7 @@ void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip
  */
 uint64_t backend_fault_calls(struct backend *be, enum backend_op op);
 
-/* What a wrapper passed on and saw not given back yet. */
+/* Objects that exist through a wrapper. */
 struct backend_left {
 	uint64_t reservations;
 	uint64_t handles;
@@ -205,7 +204,7 @@ struct backend_left {
 };
 
 /**
- * backend_fault_left() - what was given through a wrapper and is still there
+ * backend_fault_left() - count the objects that were created through a wrapper and still exist
  * @be: a wrapper
  * @left: receives the numbers
  */

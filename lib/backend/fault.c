@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The backend that wraps another, counts what passes, and fails when it is told to. For tests, so one lock around
- * everything that it keeps is good enough.
+ * A backend that wraps another, counts calls, and fails on demand. For tests, so one lock for all of its state is good
+ * enough.
  */
 #include <errno.h>
 #include <glib.h>
@@ -54,7 +54,7 @@ static int fire(struct arm *arm)
 	return arm->err;
 }
 
-/* Counts a call, and tells whether it is to fail. */
+/* Counts a call, and returns whether it is to fail. */
 static int check(struct backend *be, enum backend_op op)
 {
 	struct fault *fault = fault_of(be);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What a cache is made of, and the state of its blocks. */
+/* Caches, their bins, and the states of blocks. */
 #include <stdatomic.h>
 #include <string.h>
 #include <glib.h>
@@ -10,16 +10,16 @@
 #include "core/stream.h"
 #include "util/error.h"
 
-/* Bins that have no block are kept while there are no more than this. */
+/* Empty bins are kept up to this number of bins. */
 #define BINS_KEPT 1024
 
-/* The classes begin with the smallest size, 512 bytes. */
+/* log2 of the smallest size, 512 bytes, where the classes begin. */
 #define CLASSES_LOG 9
 
-/* Blocks are kept to be used again while there are no more than this; a training step frees a thousand in a row. */
+/* Unused block structures are kept up to this number: a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
 
-/* Memory that shares no line with what other threads write to. */
+/* Memory that shares no cache line with other allocations. */
 static void *alloc_apart(size_t size, size_t align)
 {
 	return g_aligned_alloc0(1, (size + align - 1) / align * align, align);
@@ -62,7 +62,7 @@ static void bins_free(struct cache *cache)
 	table_clear(&cache->bins);
 }
 
-/* What was marked was of blocks that are gone, so the event is as good for another stream. */
+/* The mark can serve another stream: all blocks that it covered are gone. */
 void cache_retire(struct cache *cache)
 {
 	struct stream_map *map = cache->stream->map;
@@ -244,7 +244,7 @@ void cache_forget(struct block *block)
 	lock_assert_held(&cache->lock);
 	table_remove(&cache->blocks, block->addr);
 	bin->blocks--;
-	/* It may be long before anybody looks through the list. */
+	/* Otherwise the empty bin would stay in the list until the next flush. */
 	if (!bin->blocks && bin->link)
 		cache_unlist(cache, bin);
 	else

@@ -21,7 +21,8 @@
  * gets a sixteenth of what is left of the latter if that is less; below 64 KiB it gets none, and each of its frees is
  * recorded. The only stream of a pool may leave eight times its limit uncovered while it has live blocks, as there is
  * no other stream to wait for the memory. The legacy default stream has no limit, as it is recorded when others need
- * the memory. After a slow path that had to look for memory, the next 64 frees of each cache are recorded.
+ * the memory. After a slow path that could use the memory of other streams, the next 64 frees of each cache are
+ * recorded.
  *
  * A cache has a lock of its own, inside the pool's. A thread can still have a pointer to a cache when its stream is
  * forgotten, so caches live as long as the pool: the id in a cache says whose it is, and a stream that is met later
@@ -63,7 +64,7 @@ struct core;
  */
 #define CACHE_PHASE 32
 
-/* Frees of each cache that are recorded after a slow path that had to look for memory. */
+/* Frees of each cache that are recorded after core.pressure has changed. */
 #define CACHE_NERVOUS 64
 
 /* The only stream of a pool may leave this many times its limit uncovered. */
@@ -237,7 +238,7 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 bool cache_is_empty(struct cache *cache);
 
 /**
- * cache_retire() - let go of the stream; stream_forget() keeps the cache for another
+ * cache_retire() - part with the stream; stream_forget() keeps the cache for another
  * @cache: the cache, which is empty
  */
 void cache_retire(struct cache *cache);

@@ -55,7 +55,7 @@ struct counts {
  * Read and written without the lock:
  *
  * @known: caches by stream id; an entry may have been given to another stream, so compare its id under its lock
- * @pressure: how many mallocs found no free memory and had to gather, create or wait
+ * @pressure: is raised by mallocs that could use the memory of other streams; these then record their next frees
  * @central: how many calls have changed the region maps
  * @scrubbed: bytes that the pool has cleared
  *

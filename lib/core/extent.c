@@ -348,7 +348,7 @@ static void extent_set_live(struct extent_map *map, struct extent *extent, size_
 		extent_make_whole(map, extent);
 }
 
-/* Whether an extent is whole now whose free bytes may be free at more than one place. */
+/* Whether an extent has no allocations left and its free bytes may be free at several mappings. */
 static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t size, bool more)
 {
 	uint64_t end = addr + size;

@@ -5,7 +5,7 @@
 #include "core/options.h"
 #include "core/settings.h"
 
-/* Device addresses and address space by the terabyte; CUDA is nowhere else. */
+/* Sizes are device addresses and address space; CUDA has no 32-bit hosts. */
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");
 
 #define WORD(word, value) { (word), #value, (value) }
@@ -54,12 +54,12 @@ static const struct option_word backend_words[] = {
 		char unused; \
 	}))
 
-/* Where a field of struct vpmm_opts is, and the same in struct settings. */
+/* The offsets of a field in struct vpmm_opts and in struct settings. */
 #define FIELD(name) \
 	.field = #name, .opts = offsetof(struct vpmm_opts, name), .settings = offsetof(struct settings, name), \
 	.size = SAME_SIZE(vpmm_opts, name, settings, name)
 
-/* Likewise of one that struct vpmm_info has too. */
+/* The same for a field that struct vpmm_info has too. */
 #define NUMBER(name) \
 	FIELD(name), .info = offsetof(struct vpmm_info, name) + 0 * SAME_SIZE(vpmm_opts, name, vpmm_info, name)
 
@@ -91,7 +91,7 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_FRAG_RATIO] = {
 		"VPMM_FRAG_RATIO", NUMBER(frag_ratio), .type = OPTION_IS_PERCENT, .most = 100,
 	},
-	/* With more than the most there is little left to save. */
+	/* Above this there is little left to save. */
 	[OPTION_OVERHEAD] = {
 		"VPMM_OVERHEAD", NUMBER(overhead), .type = OPTION_IS_PERCENT, .least = 1, .most = 25, .fallback = 1,
 	},

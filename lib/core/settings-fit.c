@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Settings and the device: the defaults that depend on it, and what it can have. */
+/* Completes settings for a device: defaults that depend on it, and limits that it has. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 static int refuse(enum option_id id, size_t value, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Says what is wrong with a value. The user may have set the field or the variable. */
+/* Reports an invalid value. The user may have set either the field or the variable. */
 static int refuse(enum option_id id, size_t value, const char *format, ...)
 {
 	char what[256];
@@ -28,7 +28,7 @@ static int refuse(enum option_id id, size_t value, const char *format, ...)
 	return error_set(-EINVAL, "%s (%s) is %zu%s", pool_options[id].field, pool_options[id].variable, value, what);
 }
 
-/* A size in pages. */
+/* Checks that a size is a number of pages. */
 static int check_pages(enum option_id id, size_t size, size_t page_size)
 {
 	if (size % page_size)
@@ -114,7 +114,7 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 	if (err)
 		return err;
 	settings->paged = settings->extent_max == settings->page_size && settings->small == VPMM_SMALL_DRIVER;
-	/* What a cache serves is not looked at. */
+	/* Blocks that a cache serves are never cleared, so VPMM_SCRUB=always excludes caches. */
 	settings->cache = !settings->paged && settings->scrub != VPMM_SCRUB_ALWAYS;
 	return 0;
 }

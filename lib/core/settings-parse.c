@@ -13,7 +13,7 @@
 #include "util/number.h"
 #include "util/sized.h"
 
-/* Up to so many, a list names all constants. */
+/* An error lists the constants up to this number of them. */
 #define CONSTANTS_LISTED 3
 
 static void store(void *structure, size_t offset, uint64_t value, size_t size)
@@ -54,7 +54,9 @@ static int word_error(const struct option *option, const char *prefix, const cha
 	return error_set(-EINVAL, "%s%s=%s: expected %s", prefix, name, text, list);
 }
 
-/* The parsers of variables. Each stores what @text says, or returns -EINVAL with a sentence that names the variable. */
+/*
+ * The parsers of variables. Each stores the value of @text, or returns -EINVAL with an error that names the variable.
+ */
 
 static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
@@ -130,7 +132,7 @@ static int parse_limit(enum option_id id, const char *text, struct vpmm_opts *op
 	return 0;
 }
 
-/* Words for what numbers say badly: 0 is the default here as it is in struct vpmm_opts. */
+/* Words, as 0 means the default here, as it does in struct vpmm_opts. */
 static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
 	const struct option *option = &pool_options[id];
@@ -145,7 +147,7 @@ static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opt
 	return 0;
 }
 
-/* The checks of fields. Each returns 0, or -EINVAL with a sentence that names the field. */
+/* The checks of fields. Each returns 0, or -EINVAL with an error that names the field. */
 
 static int check_percent(const struct option *option, const void *field)
 {
@@ -266,7 +268,7 @@ static int opts_import(struct vpmm_opts *known, const struct vpmm_opts *opts)
 	return err ? err : sized_import(&sized_opts, known, opts);
 }
 
-/* Puts a field where it is in the settings, or what it stands for if it is 0. */
+/* Copies a field into the settings, or its default if it is 0. */
 static void take(struct settings *settings, const struct vpmm_opts *opts, const struct option *option)
 {
 	static const char zero[sizeof(uint64_t)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Which environment variables there are, and which one was meant by a name that is none of them. */
+/* Known environment variables, and the nearest one to an unknown name. */
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "core/options.h"
 #include "core/variables.h"
 
-/* Whoever sets a longer name did not mistype one of these. */
+/* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 
 /* Levenshtein's distance, one row of the table at a time. */

@@ -10,7 +10,7 @@
 #include "cuda/frees.h"
 #include "util/lock.h"
 
-/* One that was opened. */
+/* An open device. */
 struct cuda {
 	struct backend base;
 	int ordinal;
@@ -18,9 +18,9 @@ struct cuda {
 	drv_context context;
 	int retained;			/* the primary context, to be released */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
-	char apart[128];		/* what every call reads from what some write */
-	struct lock lock;		/* for what follows */
-	GPtrArray *spare;		/* events that nobody has, of drv_event */
+	char apart[128];		/* keeps what every call reads off the cache lines that some calls write */
+	struct lock lock;		/* guards the rest */
+	GPtrArray *spare;		/* unused events, of drv_event */
 	struct cuda_frees frees;	/* of small allocations */
 };
 
@@ -30,7 +30,7 @@ static inline struct cuda *cuda_of(struct backend *be)
 }
 
 /**
- * cuda_context_take() - take the context that a device is used in
+ * cuda_context_take() - get the context that a device is used in
  * @cuda: the device
  *
  * Return: 0, or an error of the driver.
@@ -38,20 +38,20 @@ static inline struct cuda *cuda_of(struct backend *be)
 int cuda_context_take(struct cuda *cuda);
 
 /**
- * cuda_context_put() - let it go
+ * cuda_context_put() - release the context
  * @cuda: the device
  */
 void cuda_context_put(struct cuda *cuda);
 
 /**
- * cuda_relax() - let the driver calls that follow harm no capture of another thread
+ * cuda_relax() - keep the following driver calls from invalidating captures of other threads
  *
- * To come before a call that could not be captured. It holds until the thread has left all devices.
+ * Call it before a call that cannot be captured. It holds until the thread has left all devices.
  */
 void cuda_relax(void);
 
 /**
- * cuda_small_open() - make the memory pool of small allocations, where the device can have one
+ * cuda_small_open() - make the memory pool for small allocations, if the device supports it
  * @cuda: the device, entered
  *
  * Return: 0, or an error of the driver.

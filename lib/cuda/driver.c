@@ -15,7 +15,7 @@ struct drv_library drv;
 static struct lock drv_lock = LOCK_INIT(LOCK_DRIVER);
 static atomic_bool drv_ready;
 
-/* What is not here is -EIO: the errors of earlier work that stick to the context, and those that nobody knows yet. */
+/* All other errors become -EIO: errors of earlier work that stick to the context, and unknown ones. */
 static const struct {
 	drv_result result;
 	int err;

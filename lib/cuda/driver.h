@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The CUDA driver as the library calls it: opened at the first use, and its errors put into words. */
+/* The CUDA driver: opened at the first use, and its errors explained. */
 #ifndef CUDA_DRIVER_H
 #define CUDA_DRIVER_H
 
 #include "cuda/abi.h"
 
-/* The driver's calls. Written by cuda_driver_open() alone; whoever saw that succeed may read them from any thread. */
+/* The driver's calls. Written by cuda_driver_open() alone; any thread may read them after that has succeeded. */
 extern struct drv_library drv;
 
 /**
  * cuda_driver_open() - open and initialise the driver, once
  *
- * A failure is not remembered: the next call tries again, so that a program which outlives the cause need not be
- * started again, and every caller gets the sentence. The driver's library is never closed, not even after a failure,
- * as a driver that has started threads cannot be unloaded.
+ * A failure is not remembered: the next call tries again, so that a program can outlive the cause, and each caller
+ * gets the error's text. The driver's library is never closed, not even after a failure, as a driver that has started
+ * threads cannot be unloaded.
  *
  * Context: any thread.
  * Return: 0, or
@@ -34,25 +34,25 @@ int cuda_driver_open(void);
 int cuda_fail(drv_result result, const char *note, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /**
- * cuda_fail_memory() - the same for a call that takes device memory
+ * cuda_fail_memory() - explain an error of a call that takes device memory
  * @result: the error; out of memory says how much there is
  * @call: the call
  * @size: how many bytes it was to take
  *
  * Context: the device's context is current.
- * Return: likewise.
+ * Return: the errno value that stands for @result.
  */
 int cuda_fail_memory(drv_result result, const char *call, size_t size);
 
 /**
- * cuda_fail_mapping() - the same for a call on mappings
+ * cuda_fail_mapping() - explain an error of a call on mappings
  * @result: the error; out of memory while there is memory means that there are too many mappings, and says so
  * @call: the call
  * @size: bytes of the range
  * @va: its address
  *
  * Context: the device's context is current.
- * Return: likewise.
+ * Return: the errno value that stands for @result.
  */
 int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t va);
 

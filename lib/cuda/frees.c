@@ -3,7 +3,7 @@
 #include "cuda/driver.h"
 #include "cuda/frees.h"
 
-/* Streams come and go; when there are more than this, those that are idle are forgotten. */
+/* Above this number of streams, idle ones are forgotten. */
 #define FREES_MOST 64
 
 void cuda_frees_init(struct cuda_frees *frees)
@@ -19,7 +19,7 @@ static void settle(struct cuda_frees *frees)
 
 	g_hash_table_iter_init(&iter, frees->events);
 	while (g_hash_table_iter_next(&iter, NULL, &event)) {
-		/* The second does not wait after the first, and is the one that counts. */
+		/* The synchronisation does not wait after a successful query, and is what the driver counts. */
 		if (drv.cuEventQuery(event) || drv.cuEventSynchronize(event))
 			continue;
 		drv.cuEventDestroy(event);
@@ -47,7 +47,7 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream)
 	drv_event event;
 	drv_u64 id;
 
-	/* What is recorded under capture belongs to the graph, and must not be queried. */
+	/* An event recorded under capture belongs to the graph, and must not be queried. */
 	if (drv.cuStreamIsCapturing(stream, &status) || status != DRV_STREAM_CAPTURE_STATUS_NONE ||
 	    drv.cuStreamGetId(stream, &id))
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What was freed into the driver's memory pool, and when. The driver gives memory back only if the host has seen that the
- * free is complete, and of all calls that could show it, only a synchronisation with the stream, or with an event behind
- * the free, counts: neither cuEventQuery() nor a wait for the whole device does (driver 580). So the latest free of each
- * stream has an event here.
+ * Frees into the driver's memory pool. The driver releases memory only after the host has seen that the free is
+ * complete. Only a synchronisation with the stream, or with an event behind the free, counts for that: neither
+ * cuEventQuery() nor a wait for the whole device does (driver 580). So the latest free of each stream has an event
+ * here.
  */
 #ifndef CUDA_FREES_H
 #define CUDA_FREES_H
@@ -16,7 +16,7 @@
 
 /**
  * struct cuda_frees - the latest free of each stream
- * @lock: of what follows
+ * @lock: guards the rest
  * @events: id of a stream to drv_event
  */
 struct cuda_frees {
@@ -27,13 +27,13 @@ struct cuda_frees {
 void cuda_frees_init(struct cuda_frees *frees);
 
 /**
- * cuda_frees_note() - something was freed in the order of a stream
+ * cuda_frees_note() - note a free on a stream
  * @frees: the frees
  * @stream: the stream
  *
  * Context: the device is entered, and the thread's calls may be made beside captures.
  *
- * Where that cannot be noted, the memory stays until the program synchronises with the stream.
+ * If that fails, the memory stays until the program synchronises with the stream.
  */
 void cuda_frees_note(struct cuda_frees *frees, drv_stream stream);
 
@@ -42,7 +42,7 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream);
  * @frees: the frees
  *
  * Context: as cuda_frees_note(). Does not wait.
- * Return: whether some are not.
+ * Return: whether some are not complete.
  */
 bool cuda_frees_settle(struct cuda_frees *frees);
 

@@ -65,8 +65,8 @@ int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct back
 }
 
 /*
- * An event that was recorded before can be recorded again, whoever still waits for the first time on the device: that
- * costs less than a new one. The last one that was let go is the first to be had, as its memory is the nearest.
+ * Reuses events: that costs less than a new one, and an event can be recorded again while streams still wait on the
+ * device for its earlier record. The last one returned is taken first, as its memory is most likely cached.
  */
 int cuda_event_create(struct backend *be, struct backend_event **event)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What only the host backend can tell: whether everything that it gave was given back. */
+/* For tests: whether everything that the host backend gave out was given back. */
 #ifndef HOST_BACKEND_H
 #define HOST_BACKEND_H
 
@@ -13,7 +13,7 @@
  * @mappings: mappings
  * @events: events
  * @small: small allocations
- * @abandoned: of the above, how many backends were closed with so far
+ * @abandoned: how many of the above still existed when their backend was closed
  */
 struct host_left {
 	uint64_t opens;

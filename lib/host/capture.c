@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What becomes of what a stream is told while it is being captured. */
+/* What the tasks of a stream under capture become. */
 #include <errno.h>
 #include <glib.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Captures of the host backend's streams into graphs. They are as strict as a driver's: what a driver cannot capture
- * invalidates the capture, whose end then fails. A graph is a row of what its streams were told to do, in that order.
+ * Captures of the host backend's streams into graphs. They are as strict as a driver's: a call that a driver cannot
+ * capture invalidates the capture, whose end then fails. A graph is a list of what its streams were told to do, in
+ * that order.
  *
- * While a stream is captured the legacy default stream of its device cannot be used, as a driver has it for streams
- * that wait for that one.
+ * While a stream is under capture, the legacy default stream of its device cannot be used, as with a driver and its
+ * blocking streams.
  */
 #ifndef HOST_CAPTURE_H
 #define HOST_CAPTURE_H
@@ -15,13 +16,13 @@
 #include "host/queue.h"
 #include "vpmm-host.h"
 
-/* What streams ask. */
+/* A capture under way. */
 
 struct host_capture {
 	uint64_t id;
 	struct CUstream_st *origin;	/* the stream that it was begun on */
 	GArray *tasks;			/* of struct host_task */
-	char *why;			/* it is invalid; NULL: it is not */
+	char *why;			/* why it is invalid; NULL: it is valid */
 };
 
 struct vpmm_host_graph {
@@ -48,12 +49,12 @@ int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **gra
 /**
  * host_capture_spoil() - invalidate a capture
  * @capture: the capture
- * @why: the first thing that did it is what its end tells
+ * @why: the reason; the end of the capture reports the first one
  */
 void host_capture_spoil(struct host_capture *capture, const char *why);
 
 /**
- * host_capture_ask() - which capture a stream is under
+ * host_capture_ask() - the capture that a stream is under
  * @stream: the stream
  * @id: receives its number, which no other capture ever has; 0: none
  *
@@ -62,34 +63,35 @@ void host_capture_spoil(struct host_capture *capture, const char *why);
 int host_capture_ask(const struct CUstream_st *stream, uint64_t *id) REQUIRES(host_streams_lock);
 
 /**
- * host_capture_task() - have a stream do something, or capture it
+ * host_capture_task() - submit a task to a stream, or capture it
  * @stream: the stream
- * @task: what it is to do
+ * @task: the task
  *
  * Return: 0, or -EBUSY; the captures in the way are then invalid.
  */
 int host_capture_task(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
 
 /**
- * host_capture_wait() - a stream comes behind another, if one of them is captured
+ * host_capture_wait() - order a stream after another, if one of them is under capture
  * @stream: the stream that waits
  * @other: the stream that it waits for
  *
- * Return: 1 if that was captured, 0 if none of the two is captured, or -EBUSY; the captures in the way are then invalid.
+ * Return: 1 if the wait was captured, 0 if neither is under capture, or -EBUSY; the captures in the way are then
+ * invalid.
  */
 int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other) REQUIRES(host_streams_lock);
 
 /**
- * host_capture_refuse() - what cannot be captured is asked of a stream
+ * host_capture_refuse() - check for captures before a call that cannot be captured
  * @stream: the stream
- * @what: what is asked
+ * @what: the call
  *
  * Return: 0 if there is no capture in the way, or -EBUSY; the captures in the way are then invalid.
  */
 int host_capture_refuse(struct CUstream_st *stream, const char *what) REQUIRES(host_streams_lock);
 
 /**
- * host_capture_leave() - a stream is destroyed
+ * host_capture_leave() - a stream is destroyed: drop it from its capture
  * @stream: the stream
  */
 void host_capture_leave(struct CUstream_st *stream) REQUIRES(host_streams_lock);

@@ -2,8 +2,8 @@
 /*
  * The devices of the host backend: how many there are, which one is a thread's current one, and the memory of each.
  *
- * A device's state exists while somebody has it open, so that its variables are read anew when it is opened next. All
- * calls may be made from any thread; those that return an int explain a failure by error_set().
+ * The state of a device exists while it is open, so that its variables are read again at the next open. All calls may
+ * be made from any thread; those that return an int explain a failure by error_set().
  */
 #ifndef HOST_DEVICE_H
 #define HOST_DEVICE_H
@@ -61,16 +61,16 @@ void host_device_close(struct host_device *dev);
 int host_device_ordinal(const struct host_device *dev);
 
 /**
- * host_device_usage() - what a device has
+ * host_device_usage() - memory and mappings of a device
  * @dev: the device
- * @capacity: receives bytes of memory
- * @used: receives how many of them are in use
- * @mapping_limit: receives how many mappings can exist
+ * @capacity: receives the bytes of its memory
+ * @used: receives the bytes in use
+ * @mapping_limit: receives the number of mappings that can exist
  */
 void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *used, uint64_t *mapping_limit);
 
 /**
- * host_device_take() - count memory as used that comes from elsewhere
+ * host_device_take() - count memory as used that is not the device's own
  * @dev: the device
  * @size: bytes
  *
@@ -79,32 +79,32 @@ void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *us
 int host_device_take(struct host_device *dev, uint64_t size);
 
 /**
- * host_device_give() - count it as free again
+ * host_device_give() - undo host_device_take()
  * @dev: the device
  * @size: bytes that were taken
  */
 void host_device_give(struct host_device *dev, uint64_t size);
 
 /**
- * host_device_alloc() - take a piece of the device's own memory
+ * host_device_alloc() - allocate device memory
  * @dev: the device
  * @size: bytes, a multiple of the granularity
- * @offset: receives where in host_device_fd() it is
+ * @offset: receives its offset in host_device_fd()
  *
  * Return: 0 or -ENOMEM.
  */
 int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset);
 
 /**
- * host_device_free() - give it back
+ * host_device_free() - free device memory
  * @dev: the device
- * @offset: where it is; nothing maps it any more
+ * @offset: its offset; nothing maps it any more
  * @size: bytes
  */
 void host_device_free(struct host_device *dev, uint64_t offset, uint64_t size);
 
 /**
- * host_device_fd() - what to map for the device's own memory
+ * host_device_fd() - the file that is the device's memory
  * @dev: the device
  *
  * Return: a file descriptor.
@@ -114,7 +114,7 @@ int host_device_fd(const struct host_device *dev);
 /**
  * host_device_count_mappings() - count mappings made or removed
  * @dev: the device
- * @change: how many more, or fewer
+ * @change: the change of their number
  */
 void host_device_count_mappings(struct host_device *dev, int64_t change);
 

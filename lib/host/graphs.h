@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Captures and graphs of the host backend, by the handles of their streams; see capture.h for what they are. */
+/* Captures and graphs of the host backend, by stream handles; see capture.h. */
 #ifndef HOST_GRAPHS_H
 #define HOST_GRAPHS_H
 
@@ -37,7 +37,7 @@ int host_capture_end(int device, struct CUstream_st *stream, struct vpmm_host_gr
 void host_capture_invalidate(int device, struct CUstream_st *stream, const char *why);
 
 /**
- * host_capture_is_valid() - whether the capture that a stream is under has not been invalidated
+ * host_capture_is_valid() - whether a stream is under a valid capture
  * @device: ordinal
  * @stream: the handle
  *
@@ -46,7 +46,7 @@ void host_capture_invalidate(int device, struct CUstream_st *stream, const char 
 bool host_capture_is_valid(int device, struct CUstream_st *stream);
 
 /**
- * host_graph_launch() - have a stream do all that a graph is made of
+ * host_graph_launch() - submit the tasks of a graph to a stream
  * @graph: the graph
  * @device: ordinal
  * @stream: the handle
@@ -56,7 +56,7 @@ bool host_capture_is_valid(int device, struct CUstream_st *stream);
 int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *stream);
 
 /**
- * host_graph_destroy() - destroy a graph; what was launched goes on
+ * host_graph_destroy() - destroy a graph; launches go on
  * @graph: the graph
  */
 void host_graph_destroy(struct vpmm_host_graph *graph);

@@ -136,7 +136,10 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 	return todo;
 }
 
-/* Passes the markers at the head of a stream, and of those that waited for them. Not for a stream that waits. */
+/*
+ * Passes completed markers at the head of a stream, and of streams that waited for them. The head must not be a
+ * pending wait.
+ */
 void host_queue_advance(struct CUstream_st *stream)
 {
 	struct CUstream_st *todo = stream;
@@ -182,7 +185,7 @@ static void run_head(struct CUstream_st *stream)
 	host_queue_advance(stream);
 }
 
-/* Completes what nobody can name, and nothing holds up any more. */
+/* Completes the work of streams without handles, as far as it waits for nothing. */
 void host_queue_run_orphans(void)
 {
 	struct CUstream_st *stream;
@@ -217,7 +220,7 @@ int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
 	return 0;
 }
 
-/* The stream that has to go on before another can. A wait is for what was recorded earlier, so there is no circle. */
+/* The stream whose head blocks a stream. Waits are for earlier records, so there is no cycle. */
 REQUIRES(host_streams_lock)
 static struct CUstream_st *holding_up(struct CUstream_st *stream)
 {

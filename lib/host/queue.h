@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What streams of the host backend are made of, for the files that work on them under their one lock. */
+/* The queues behind the streams of the host backend, for the files that share their lock. */
 #ifndef HOST_QUEUE_H
 #define HOST_QUEUE_H
 
@@ -14,17 +14,17 @@ struct host_capture;
 
 struct backend_event {
 	unsigned int refs;
-	uint64_t records;		/* how often it was recorded; only the last counts */
-	unsigned int waits;		/* how many waits for it stand in queues, and threads that wait */
+	uint64_t records;		/* times it was recorded; only the last counts */
+	unsigned int waits;		/* waits for it in queues, and threads that wait */
 	bool complete;
-	struct CUstream_st *stream;	/* in whose queue its marker is, while there is one */
+	struct CUstream_st *stream;	/* the stream whose queue has its marker, if any */
 	struct CUstream_st *waiting;	/* streams whose head waits for it */
 };
 
-/* What a stream is told to do, at once, or, captured, at every launch of the graph. */
+/* A task of a stream: done once, or, if captured, at every launch of the graph. */
 struct host_task {
-	bool clear;			/* set @size bytes at @data to zero; this is no piece of work */
-	vpmm_host_fn fn;		/* what the piece of work calls; NULL: nothing */
+	bool clear;			/* set @size bytes at @data to zero; otherwise a piece of work */
+	vpmm_host_fn fn;		/* called by the piece of work; NULL: nothing */
 	void *data;
 	size_t size;
 };
@@ -36,28 +36,28 @@ enum item_kind {
 	ITEM_WAIT
 };
 
-/* One place in a stream's queue. */
+/* An entry of a stream's queue. */
 struct item {
 	struct item *next;
 	enum item_kind kind;
 	struct host_task task;
 	struct backend_event *event;
-	uint64_t record;		/* which of the event's records it is */
+	uint64_t record;		/* the number of the event's record */
 };
 
 /*
- * After every call, the head of a queue is a piece of work, or a wait for an event that is not complete; the stream is
- * then in that event's list.
+ * Between calls, the head of a queue is a piece of work, or a wait for an event that is not complete. In the latter
+ * case the stream is in that event's list.
  */
 struct CUstream_st {
 	uint64_t id;
 	int device;
-	unsigned int refs;		/* whoever can name it, and threads that work on it */
+	unsigned int refs;		/* its handle, and threads that work on it */
 	bool legacy;			/* the default stream of its device */
-	bool orphan;			/* nobody can name it any more: its work completes as soon as it can */
+	bool orphan;			/* its handle is gone: its work completes as soon as it can */
 	bool running;			/* a thread is in the function of the head */
 	bool ready;			/* in ready_orphans */
-	bool loose;			/* has captured what the capture's first stream is not behind */
+	bool loose;			/* has captured work that the capture's first stream does not wait for */
 	struct host_capture *capture;	/* NULL: none */
 	struct item *head;
 	struct item **tail;
@@ -90,7 +90,7 @@ extern _Thread_local bool host_queue_in_work;
 struct CUstream_st *host_queue_new(int device) REQUIRES(host_streams_lock);
 
 /**
- * host_queue_unref() - let a stream go; it is gone once nobody has it and its queue is empty
+ * host_queue_unref() - drop a reference; the stream is freed without references and with an empty queue
  * @stream: the stream
  */
 void host_queue_unref(struct CUstream_st *stream) REQUIRES(host_streams_lock);
@@ -101,7 +101,7 @@ void host_queue_unref(struct CUstream_st *stream) REQUIRES(host_streams_lock);
  * @kind: what is appended
  * @event: the event of a record or of a wait; NULL: none
  *
- * Where it is first in the queue, and no piece of work, host_queue_advance() is to follow.
+ * If the item becomes the head and is no piece of work, call host_queue_advance() next.
  *
  * Return: the item.
  */
@@ -109,42 +109,42 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 	REQUIRES(host_streams_lock);
 
 /**
- * host_queue_advance() - pass the markers at the head of a stream, and of those that waited for them
- * @stream: the stream; it does not wait
+ * host_queue_advance() - pass completed markers at the head of a stream, and of streams that waited for them
+ * @stream: the stream, whose head is no pending wait
  */
 void host_queue_advance(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
 /**
- * host_queue_run_orphans() - complete the work of streams that nobody can name, and that nothing holds up any more
+ * host_queue_run_orphans() - complete the work of streams without handles, as far as it waits for nothing
  */
 void host_queue_run_orphans(void) REQUIRES(host_streams_lock);
 
 /**
  * host_queue_complete() - complete pieces of work
- * @stream: the stream, which the caller has a reference to
+ * @stream: the stream, with a reference of the caller
  * @n: how many at most
- * @last: none behind the piece of this number
+ * @last: the number of the last piece to complete
  *
  * Return: 0, or -EBUSY if the next piece waits for another stream.
  */
 int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last) REQUIRES(host_streams_lock);
 
 /**
- * host_queue_get_on() - complete one piece of work of what holds a stream up, or wait for a thread that does
- * @stream: the stream; its queue is not empty
+ * host_queue_get_on() - complete one piece of work that a stream waits for, or wait for a thread that does
+ * @stream: the stream, whose queue is not empty
  */
 void host_queue_get_on(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
 /**
- * host_event_drop() - let an event go; the last to do so frees it
+ * host_event_drop() - drop a reference to an event; the last frees it
  * @event: the event
  */
 void host_event_drop(struct backend_event *event) REQUIRES(host_streams_lock);
 
 /**
- * host_stream_push() - append what a stream is to do, without regard to captures
+ * host_stream_push() - submit a task, without regard to captures
  * @stream: the stream
- * @task: what it is to do
+ * @task: the task
  */
 void host_stream_push(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
 

@@ -125,7 +125,7 @@ static void lane_remove(struct block *block)
 	block->lane = NULL;
 }
 
-/* Takes a free block out of where it can be found. */
+/* Removes a free block from the indices. */
 static void block_detach(struct host_small *small, struct block *block)
 {
 	g_tree_remove(tree_of(small, block), block);
@@ -138,7 +138,7 @@ static bool alike(const struct block *a, const struct block *b)
 	return a && b && !a->live && !b->live && a->lane == b->lane;
 }
 
-/* Makes the next block, which can be found nowhere, part of this one. */
+/* Merges the next block, which is in no index, into this one. */
 static void block_absorb_next(struct block *block)
 {
 	struct block *next = block->next;
@@ -216,7 +216,7 @@ static bool event_complete(struct backend_event *event)
 	return !host_event_query(event, &complete) && complete;
 }
 
-/* Frees for everyone what has become ready. A lane is in order, so each costs one look and what it yields. */
+/* Frees the complete blocks of a lane for all streams. A lane is in order, so one look at each is enough. */
 static void reap(struct host_small *small)
 {
 	GHashTableIter iter;
@@ -254,7 +254,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 		return error_set(-ENOMEM, "mmap of %" G_GUINT64_FORMAT " bytes for the memory of host device %d: %s",
 				 size, host_device_ordinal(small->dev), g_strerror(errno));
 	}
-	/* A program that touches little of much memory is to take little of the machine's. */
+	/* No huge pages: a program that touches little of it should take little of the machine's memory. */
 	madvise(memory, size, MADV_NOHUGEPAGE);
 	room_add(size);
 	segment = g_new0(struct segment, 1);
@@ -295,7 +295,7 @@ static bool segment_unused(const struct segment *segment)
 	return !segment->first->live && !segment->first->lane && !segment->first->next;
 }
 
-/* Gives back segments that nobody uses, if that makes room for @size bytes. */
+/* Releases unused segments, if that makes room for @size bytes. */
 static bool trim(struct host_small *small, uint64_t size)
 {
 	uint64_t capacity, used, mapping_limit, unused = 0;
@@ -334,7 +334,7 @@ static int grow(struct host_small *small, uint64_t size, struct block **block)
 	return ret;
 }
 
-/* The smallest block that is large enough of those that another stream has to be waited for. */
+/* The smallest block of sufficient size among those that need a wait for another stream. */
 static struct block *pending_fit(struct host_small *small, uint64_t size)
 {
 	struct block *best = NULL, *fit;
@@ -350,7 +350,7 @@ static struct block *pending_fit(struct host_small *small, uint64_t size)
 	return best;
 }
 
-/* The last resort, a walk over everything: a run of free blocks that are large enough together. */
+/* The last resort, a full search: a run of free blocks that together are large enough. */
 static struct block *pending_run(struct host_small *small, uint64_t size, struct block **end)
 {
 	struct segment *segment;
@@ -374,7 +374,7 @@ static struct block *pending_run(struct host_small *small, uint64_t size, struct
 	return NULL;
 }
 
-/* Makes @stream wait for all of a run, which is then one block of its lane. */
+/* Makes @stream wait for all blocks of a run, and merges them in its lane. */
 static int run_join(struct host_small *small, struct block *first, struct block *end, struct CUstream_st *stream,
 		    uint64_t id)
 {
@@ -402,7 +402,7 @@ static int run_join(struct host_small *small, struct block *first, struct block 
 	return 0;
 }
 
-/* Finds a free block that @stream may use now, if need be by making it wait on other streams. */
+/* Finds a free block that @stream may use now, with a wait for other streams if necessary. */
 static int find(struct host_small *small, uint64_t size, struct CUstream_st *stream, uint64_t id, struct block **block)
 {
 	struct lane *lane = g_hash_table_lookup(small->lanes, &id);

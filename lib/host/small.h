@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The host backend's model of the driver's stream-ordered allocator. It takes segments of memory and keeps them, gives
- * out blocks of them, and gives a freed block to the stream that freed it at once, to another one only when the free's
- * point in its stream is complete. It makes a stream wait only where it would have to fail otherwise.
+ * The host backend's model of the driver's stream-ordered allocator. It takes segments of memory, keeps them, and cuts
+ * them into blocks. A freed block serves the stream that freed it at once, and other streams once the free is
+ * complete. Only where a request would fail otherwise does it make a stream wait.
  */
 #ifndef HOST_SMALL_H
 #define HOST_SMALL_H
@@ -75,14 +75,14 @@ bool host_small_has(struct host_small *small, uint64_t va, size_t size);
 void host_small_held(struct host_small *small, uint64_t *bytes, uint64_t *peak);
 
 /**
- * host_small_trim() - give segments that nobody uses back to the device
+ * host_small_trim() - release unused segments to the device
  * @small: the allocator
- * @keep: bytes that it holds on to
+ * @keep: bytes to keep
  *
- * What was freed at a point in a stream that is not complete stays.
+ * Memory whose free is not complete stays.
  *
  * Context: any thread.
- * Return: whether there is any.
+ * Return: whether there is such memory.
  */
 bool host_small_trim(struct host_small *small, uint64_t keep);
 

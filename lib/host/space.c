@@ -180,7 +180,7 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 		munmap(range, total);
 		return kernel_refused("munmap", above, start + size);
 	}
-	/* What is above may be another thread's by now. */
+	/* The part above is gone already, and another thread may have mapped it. */
 	if (below && munmap(range, below)) {
 		munmap(range, below + size);
 		return kernel_refused("munmap", below, base);
@@ -446,7 +446,7 @@ static int check_guard(struct backend_event *guard, uint64_t va, size_t size)
 	return 0;
 }
 
-/* Forgets the mappings of a range, which is none any more to the kernel. */
+/* Removes the mappings of a range that the kernel has unmapped. */
 static void forget_mappings(struct host_space *space, uint64_t va, size_t size)
 {
 	struct mapping *mapping;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Streams and events of the host backend. A stream is a queue of pieces of work, with markers between them that record
- * an event or wait for one. Nothing in it happens by itself: work completes when somebody completes it, and markers are
- * passed at once when what stands before them has completed, through any number of streams. Captures are in
- * capture.h.
+ * an event or wait for one. Nothing completes by itself: work completes when a call completes it. A marker is passed
+ * at once when everything before it has completed, through any number of streams. Captures are in capture.h.
  *
- * A stream argument is a handle as a user has it: of host_stream_create(), NULL, or one of the two of vpmm-host.h. The
- * device argument tells whose default stream, or per-thread stream, the latter mean. All calls but those that say so
- * explain their errors by error_set(), may be made from any thread, and wait for nothing but a piece of work that
- * another thread is just running.
+ * A stream argument is a handle of the program: of host_stream_create(), NULL, or one of the two of vpmm-host.h. The
+ * device argument says whose default or per-thread stream the latter mean. Unless a call says otherwise, it explains
+ * its errors by error_set(), may be made from any thread, and waits only for a piece of work that another thread is
+ * running.
  */
 #ifndef HOST_STREAMS_H
 #define HOST_STREAMS_H
@@ -32,7 +31,7 @@ struct CUstream_st *host_stream_create(int device);
  * host_stream_destroy() - complete a stream's work and destroy it
  * @stream: a stream of host_stream_create()
  *
- * Events recorded on it live on, also those that still wait for another stream.
+ * Events recorded on it stay valid, pending ones included.
  *
  * Return: 0, -EINVAL if it is not one, or -EBUSY if work on it waits for another stream.
  */
@@ -48,7 +47,7 @@ int host_stream_destroy(struct CUstream_st *stream);
 int host_stream_check(int device, struct CUstream_st *stream);
 
 /**
- * host_stream_id() - the number of a stream, which no other stream ever has
+ * host_stream_id() - the unique number of a stream
  * @device: ordinal
  * @stream: the handle
  * @id: receives the number
@@ -58,7 +57,7 @@ int host_stream_check(int device, struct CUstream_st *stream);
 int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id);
 
 /**
- * host_stream_capture() - the number of the capture that a stream is under, which no other capture ever has
+ * host_stream_capture() - the unique number of the capture that a stream is under
  * @device: ordinal
  * @stream: the handle
  * @id: receives the number; 0: it is under none
@@ -79,13 +78,13 @@ int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id);
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data);
 
 /**
- * host_stream_clear() - set memory to zero when what was submitted before has completed
+ * host_stream_clear() - set memory to zero once all earlier work has completed
  * @device: ordinal
  * @stream: the handle
  * @va: the address
  * @size: bytes
  *
- * No piece of work: like a marker it is passed with what stands before it.
+ * It is no piece of work: like a marker it is passed when everything before it has completed.
  *
  * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
  */
@@ -102,7 +101,7 @@ int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n);
 
 /**
- * host_stream_pending() - how many pieces of work have not completed
+ * host_stream_pending() - the number of pieces of work that have not completed
  * @device: ordinal
  * @stream: the handle
  * @n: receives the number
@@ -112,7 +111,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n);
 
 /**
- * host_stream_wait() - make what is submitted from now on wait for an event
+ * host_stream_wait() - make later work wait for an event
  * @device: ordinal
  * @stream: the handle
  * @event: the event, recorded
@@ -122,10 +121,10 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 int host_stream_wait(int device, struct CUstream_st *stream, struct backend_event *event);
 
 /**
- * host_stream_follow() - make what is submitted from now on wait for what another stream was given so far
+ * host_stream_follow() - make later work wait for the earlier work of another stream
  * @device: ordinal
  * @stream: the handle
- * @other: the other stream's
+ * @other: the handle of the other stream
  *
  * A stream that follows one that is being captured is captured with it.
  *
@@ -134,10 +133,11 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_st *other);
 
 /**
- * host_stream_sync_all() - complete the work of all streams of a device, and what that waits for on other streams
+ * host_stream_sync_all() - complete the work of all streams of a device, and the work that it waits for on other
+ * streams
  * @device: ordinal
  *
- * What is submitted meanwhile is completed too.
+ * Work that is submitted meanwhile is completed too.
  *
  * Return: 0, or -EBUSY if called by a piece of work, or if a stream of the device is being captured.
  */
@@ -157,9 +157,9 @@ struct backend_event *host_event_create(void);
 void host_event_unref(struct backend_event *event);
 
 /**
- * host_event_record() - make an event stand for all work submitted to a stream so far
+ * host_event_record() - record an event: it now stands for all work submitted to a stream so far
  * @device: ordinal
- * @event: the event, which no stream waits for; it stands for what it was recorded for before no more
+ * @event: the event, which no stream waits for; an earlier record no longer counts
  * @stream: the handle
  *
  * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
@@ -167,7 +167,7 @@ void host_event_unref(struct backend_event *event);
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream);
 
 /**
- * host_event_query() - whether an event's work has completed
+ * host_event_query() - whether the work that an event stands for has completed
  * @event: the event, recorded
  * @complete: receives 1 or 0
  *
@@ -176,10 +176,10 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 int host_event_query(struct backend_event *event, int *complete);
 
 /**
- * host_event_sync() - complete an event's work, and what that waits for on other streams
+ * host_event_sync() - complete the work that an event stands for, and the work that it waits for on other streams
  * @event: the event, recorded
  *
- * Stands for the time that a device would need.
+ * It replaces the time that a device would need.
  *
  * Return: 0, -EINVAL, or -EBUSY if called by a piece of work.
  */
@@ -193,11 +193,11 @@ int host_event_sync(struct backend_event *event);
 uint64_t host_event_count(void);
 
 /**
- * host_stream_resolve() - the stream that a handle stands for
+ * host_stream_resolve() - the stream that a handle means
  * @device: ordinal
  * @handle: the handle
  *
- * Return: the stream; NULL after error_set() of -EINVAL if it is none.
+ * Return: the stream; NULL after error_set() of -EINVAL if it is not a stream.
  */
 struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle) REQUIRES(host_streams_lock);
 

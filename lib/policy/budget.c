@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* How much device memory a pool may take: no more than the most that was live. */
+/* How much device memory a pool may create: it holds no more than the peak of live bytes. */
 #include "core/core.h"
 #include "policy/budget.h"
 #include "policy/state.h"
 
-/* What the pool may hold: the most that was live, or what it was trimmed to until more than before is live. */
+/* The bytes that the pool may hold: the peak, or what the latest trim left until there is a higher peak. */
 static uint64_t most_held(const struct core *core)
 {
 	return core->peak_live > core->packed->budget.past ? core->peak_live : core->packed->budget.held;
@@ -14,7 +14,7 @@ size_t budget_room(const struct core *core, size_t size)
 {
 	uint64_t mapped = core_mapped(core), limit = MAX(most_held(core), core_live(core) + size), room;
 
-	/* What would be given back at once is not taken, and what is not to be had is not planned with. */
+	/* Do not create what VPMM_KEEP would release at once, or plan with what the limit forbids. */
 	limit = MIN(limit, core->settings.keep);
 	room = limit > mapped ? MIN(limit - mapped, extent_room(&core->extents)) : 0;
 	return room / core->settings.page_size * core->settings.page_size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The policy of requests that the driver's stream-ordered allocator serves: those below a page, or all. */
+/* The policy of requests that the driver's stream-ordered allocator serves. */
 #include "core/core.h"
 #include "core/small.h"
 #include "policy/policy.h"
@@ -10,7 +10,7 @@ static int driver_malloc(struct core *core, const struct request *request, uint6
 {
 	int err;
 
-	/* It can have only what the pool does not hold. */
+	/* The driver's allocator can take only memory that the pool does not hold. */
 	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
 	if (!err)
 		err = extent_judge_limit(&core->extents, request->size);
@@ -36,7 +36,7 @@ static uint64_t driver_largest(struct core *core, struct stream *stream, uint64_
 	return room;
 }
 
-/* What it keeps is for trim_small(). */
+/* trim_small() releases what the driver's allocator keeps. */
 static int driver_trim(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
 	return 0;

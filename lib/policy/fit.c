@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Weighs the free regions that a request fits into. */
+/* Chooses among the free ranges that a request fits into. */
 #include "core/core.h"
 #include "policy/fit.h"
 #include "policy/tuning.h"
 
 /*
- * The cost of a range: the bytes that can no longer move once it is taken; an eighth of what it leaves over, which only
- * becomes smaller; and half of what it takes of extents that could move, as no block can be gathered of those until it
- * is free again.
+ * The cost of a range: the bytes of whole extents that it breaks, and so pins; plus an eighth of what it leaves over,
+ * which stays usable but becomes smaller; plus half of what it takes of whole extents, which no block can be gathered
+ * from until they are free again.
  */
 struct fit {
 	struct core *core;
@@ -17,7 +17,7 @@ struct fit {
 	struct region *region;
 };
 
-/* What lies before a range in its first extent, and cannot move any longer once the range is taken. */
+/* The part of the first extent in front of the range, if taking the range breaks the extent. */
 static uint64_t broken_before(struct core *core, uint64_t addr)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr);
@@ -32,7 +32,7 @@ static uint64_t broken_behind(struct core *core, uint64_t end)
 	return last->extent->live ? 0 : last->addr + last->extent->size - end;
 }
 
-/* What a range takes of extents that can move. */
+/* The bytes of whole extents in a range. */
 static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 {
 	const struct place *first = extent_place_mapped(&core->extents, addr), *last;
@@ -42,17 +42,17 @@ static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 		bytes -= MIN(end, next) - addr;
 	if (next >= end)
 		return bytes;
-	/* Those between are all free. */
+	/* The extents between the first and the last are free as a whole. */
 	last = extent_place_mapped(&core->extents, end - 1);
 	return last->extent->live ? bytes - (end - last->addr) : bytes;
 }
 
-/* Of equal ones the lowest, so that the choice does not hang on who was seen to be past what. */
+/* Of equal costs the lowest address, so that the choice does not depend on which events are known to have passed. */
 static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 {
 	uint64_t cost = left + broken_before(fit->core, addr);
 
-	/* Most are too much by now, and each look takes a while. */
+	/* Most candidates are too expensive already, and the rest of the cost takes two lookups. */
 	if (cost > fit->cost)
 		return;
 	cost += broken_behind(fit->core, addr + fit->size) + taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
@@ -79,13 +79,13 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 		struct region *region = g_tree_node_key(node);
 		uint64_t best = fit->addr;
 
-		/* Those that follow leave more over. */
+		/* Larger regions leave even more over. */
 		if ((region->size - fit->size) / (uint64_t)tuning_left_over > fit->cost)
 			break;
 		fit_try(fit, region->addr, region->size);
 		if (fit->addr != best)
 			fit->region = region;
-		/* What fits exactly leaves nothing that could be too small for the next. */
+		/* An exact fit leaves no remainder too small for the next request. */
 		if (region->size == fit->size)
 			break;
 	}

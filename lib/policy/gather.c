@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Carries a plan out: waits, creates, maps, and undoes all of it where a call fails. */
+/* Carries out a gathering: waits, creates, maps, and undoes all of it if a call fails. */
 #include <errno.h>
 
 #include "core/account.h"
@@ -15,7 +15,7 @@
 #include "policy/tuning.h"
 #include "util/error.h"
 
-/* A hole for so many bytes; the largest, so that what is mapped there has room behind it. NULL: there is none. */
+/* The largest hole, so that the block has room to grow behind it; NULL if it is too small. */
 static struct region *find_hole(struct region_map *regions, size_t bytes)
 {
 	struct region *hole = region_find_largest_unmapped(regions);
@@ -23,7 +23,7 @@ static struct region *find_hole(struct region_map *regions, size_t bytes)
 	return hole && hole->size >= bytes ? hole : NULL;
 }
 
-/* The same where there is none: address space is reserved, or else old mappings are removed, which nothing uses. */
+/* Makes a hole: reserves address space, or else unmaps unused old mappings. */
 static int make_hole(struct core *core, size_t bytes, struct region **hole, struct chunk **chunk)
 {
 	struct region_map *regions = &core->regions;
@@ -48,7 +48,7 @@ static int make_hole(struct core *core, size_t bytes, struct region **hole, stru
 	return err;
 }
 
-/* Where the block's new part is to be mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
+/* Decides where the new part of the block is mapped; *@chunk receives the chunk that was reserved for it, or NULL. */
 static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 {
 	size_t page = g->core->settings.page_size, gap;
@@ -100,7 +100,7 @@ static void gather_count(struct gathering *g)
 	}
 }
 
-/* The maps follow what has been mapped: tail, donors, created, head. Nothing here can fail. */
+/* Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. */
 static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *extents)
 {
 	struct region_map *regions = &g->core->regions;
@@ -125,14 +125,17 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 	return start;
 }
 
-/* All extents of the new part, in their order; those from the second to the last index on are created. */
+/*
+ * Collects the extents of the new part, in order, and creates what is missing; *@created is the index of the first new
+ * one.
+ */
 static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
 {
 	struct extent_map *map = &g->core->extents;
 	size_t last = gather_last(g);
 	int err;
 
-	/* One answer for all of it: nothing is created where any of it is missing. */
+	/* Ask once for everything, so that nothing is created if any of it cannot be. */
 	err = extent_judge(map, g->create, MIN(gather_piece(g), g->create - last));
 	if (err)
 		return err;
@@ -151,7 +154,7 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 	return err;
 }
 
-/* Some bytes of an extent, for the block that so much is missing of. */
+/* Adds the events of the used part of an extent; returns the bytes that are still missing. */
 static size_t order_part(struct gathering *g, const struct extent *extent, size_t from, size_t to, size_t missing)
 {
 	size_t used = MIN(to - from, missing);
@@ -176,7 +179,7 @@ void gather_order(struct gathering *g)
 	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
 }
 
-/* The stream comes after all of them: first, as nothing has to be undone where that fails. */
+/* Waits first, as a failure here leaves nothing to undo. */
 static int gather_meet(struct gathering *g, struct CUstream_st *handle)
 {
 	struct core *core = g->core;
@@ -212,7 +215,7 @@ static int gather_map(struct gathering *g, uint64_t *addr)
 	goto out;
 
 err_release:
-	/* What could not be unmapped must not pass for a hole: it is tried again. */
+	/* A range that is still mapped must not be taken for a hole. */
 	if (left)
 		region_set_stray(&g->core->regions, region_isolate(&g->core->regions, g->addr, left));
 	if (g->head.extent)
@@ -231,11 +234,11 @@ int gather_prepare(struct core *core)
 	struct packed *packed = core->packed;
 	int err;
 
-	/* Where there is but one stream, nothing else asks what it is past. */
+	/* With one stream, nothing else polls its events. */
 	err = stream_poll_some(&core->streams);
 	if (!err && core->extents.places > packed->trim_places) {
 		err = alias_trim(core);
-		/* What is in use stays, however much it is; there is no sense in looking again at once. */
+		/* Mappings in use stay, however many. Do not look again before there are many more. */
 		packed->trim_places = MAX(packed->most_places, core->extents.places + packed->most_places / 2);
 	}
 	return err;

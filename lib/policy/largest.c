@@ -4,7 +4,10 @@
 #include "policy/largest.h"
 #include "policy/span.h"
 
-/* The largest multiple of a piece that could be served, below one that could not. A good guess saves most steps. */
+/*
+ * The largest multiple of a piece that could be served, by bisection below one that could not. A good guess saves most
+ * steps.
+ */
 static uint64_t search(struct core *core, struct stream *stream, uint64_t guess, uint64_t below, uint64_t room,
 		       largest_could_fn could)
 {
@@ -38,7 +41,7 @@ uint64_t largest_search(struct core *core, struct stream *stream, uint64_t room,
 	uint64_t most = core->regions.bytes[REGION_FREE] + more + CORE_PIECE;
 	uint64_t guess = core->extents.whole_bytes + more;
 
-	/* What is whole, and what can be created in pages, can be had but for odd cases. */
+	/* Whole extents, and pages that can be created, can nearly always be had. */
 	guess -= guess % core->settings.page_size;
 	return search(core, stream, guess, MIN(most, SIZE_MAX / 4), room, could);
 }

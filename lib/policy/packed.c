@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The policy where allocations share pages and extents: plans a request, and commits the plan. A query is the plan alone. */
+/* The packed policy: plan a request, then commit the plan. A query is the plan alone. */
 #include <errno.h>
 
 #include "core/alias.h"
@@ -14,7 +14,7 @@
 #include "policy/span.h"
 #include "policy/trim.h"
 
-/* Allocates a range for a stream, which comes after whoever had it. */
+/* Orders a stream after the earlier uses of a range, and allocates it. */
 static int take_range(struct core *core, struct region_map *map, const struct request *request, uint64_t addr)
 {
 	struct stream *stream = request->stream;
@@ -138,11 +138,11 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 		begin_phase(core, request);
 	if (request->size < core_small_size(core) && !request->frugal)
 		err = serve(core, request, plan_small, addr);
-	/* When there is no page for small requests to be had, they get what others have free. */
+	/* Without memory for a slab, a small request is served from the large ones' memory. */
 	return err == -ENOMEM ? serve(core, request, plan_block, addr) : err;
 }
 
-/* Makes a plan that is not carried out. Return: 0; -ENOMEM, where it cannot be afforded; or an error of the backend. */
+/* Makes a plan for a query. Return: 0; -ENOMEM if the device could not create enough; or an error of the backend. */
 static int ask(struct core *core, const struct request *request, plan_fn make_plan, uint64_t room,
 	       struct vpmm_forecast *forecast)
 {
@@ -158,7 +158,7 @@ static int ask(struct core *core, const struct request *request, plan_fn make_pl
 	return err;
 }
 
-/* As packed_malloc() would go on, with what is done before a request fails. */
+/* Makes the plans in the order in which packed_malloc() and its retries would. */
 static int ask_all(struct core *core, const struct request *request, uint64_t room, struct vpmm_forecast *forecast)
 {
 	struct request frugal = *request;
@@ -180,7 +180,7 @@ static int packed_forecast(struct core *core, const struct request *request, uin
 	err = plan_prepare_query(core, request);
 	if (!err)
 		err = ask_all(core, request, room, forecast);
-	/* That there is no way is an answer. */
+	/* No way to serve the request is an answer, not an error. */
 	return err == -ENOMEM ? 0 : err;
 }
 

@@ -11,7 +11,7 @@
 #include "policy/policy.h"
 #include "policy/trim.h"
 
-/* The oldest free region that fits, once its stream is past it: VPMM_REUSE_BLOCK's way to avoid a harvest. */
+/* VPMM_REUSE=block: waits for the oldest free region that fits, rather than gather. */
 static int paged_wait_oldest(struct core *core, size_t size, struct region **found)
 {
 	for (GList *link = core->regions.by_age.head; link; link = link->next) {
@@ -42,13 +42,13 @@ static int paged_find_free(struct core *core, size_t size, struct stream *stream
 	return 0;
 }
 
-/* A free region as it is, without waiting, or, with VPMM_REUSE_BLOCK, with waiting; none is no error. */
+/* Finds a free region that needs no gathering. Waits only under VPMM_REUSE=block. Finding none is no error. */
 static int paged_find(struct core *core, size_t size, struct stream *stream, struct region **found)
 {
 	int err;
 
 	err = paged_find_free(core, size, stream, found);
-	/* What other streams have cached may be what is missing. */
+	/* Other streams' caches may have a block that fits. */
 	if (!err && !*found && core->settings.cache && cache_flush_all(core))
 		err = paged_find_free(core, size, stream, found);
 	if (err)
@@ -81,7 +81,7 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	struct region *region;
 	int err = 0;
 
-	/* Reclaiming has done more than this. */
+	/* Under frugal, reclaim_unused() has flushed and reaped already. */
 	if (!request->frugal) {
 		if (core->settings.cache)
 			cache_flush(core, request->stream, request->handle, 0);
@@ -98,7 +98,7 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	return 0;
 }
 
-/* The region that paged_wait_oldest() would come to. */
+/* The region that paged_wait_oldest() would choose. */
 static struct region *oldest_fit(struct core *core, size_t size)
 {
 	for (GList *link = core->regions.by_age.head; link; link = link->next) {

@@ -14,10 +14,10 @@
 #include "policy/state.h"
 #include "policy/tuning.h"
 
-/* One step. It sets the plan's way where it has found one, and returns 0 or an error of the backend. */
+/* A step. It sets @way if it has found one. Returns 0 or an error of the backend. */
 typedef int (*plan_step)(struct core *core, struct plan *plan);
 
-/* Whether several threads have allocated lately, and not from their caches alone, if this one does. */
+/* Whether several threads take the slow path, this one included. */
 static bool is_crowded(const struct core *core)
 {
 	const struct packed *packed = core->packed;
@@ -37,7 +37,7 @@ static void note_thread(struct core *core)
 	packed->thread = pthread_self();
 }
 
-/* What is small makes no difference to what is large. */
+/* A large request gains nothing from flushing small blocks. */
 static size_t flush_least(const struct core *core, size_t size)
 {
 	size_t small = core_small_size(core);
@@ -46,8 +46,8 @@ static size_t flush_least(const struct core *core, size_t size)
 }
 
 /*
- * What other streams have cached may be what is missing. Of several threads each needs some for itself; taking it from
- * one another, they would all be held up for ever.
+ * Other streams' caches may have what is missing. But threads that each need their blocks would take them from one
+ * another for ever, so leave out the busy caches if there are several threads.
  */
 static void flush_streams(struct core *core, size_t size)
 {
@@ -60,20 +60,23 @@ static void found(struct plan *plan, enum plan_way way, uint64_t addr)
 	plan->addr = addr;
 }
 
-/* Whether other streams have anything that a request could wait for; what is captured waits for nobody. */
+/* Whether the request could wait for another stream. A stream under capture cannot. */
 static bool may_wait(const struct core *core, const struct plan *plan)
 {
 	return !core->streams.sole && !plan->request->stream->captured;
 }
 
-/* The other streams are to let others have what they free for a while. */
+/* Raising core.pressure makes the other streams record their next frees. */
 static void flush_others(struct core *core, const struct plan *plan)
 {
 	flush_streams(core, plan->request->size);
 	atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
 }
 
-/* What is cached is free; the better it is known, the better is the choice. Where memory has run out, it is known. */
+/*
+ * Flush first: cached blocks are free, and a better view of free memory makes for a better choice. A frugal request
+ * comes after a full flush.
+ */
 static int step_flush_own(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
@@ -96,7 +99,7 @@ static int step_flush_others(struct core *core, struct plan *plan)
 	return stream_poll_busy(&core->streams, false);
 }
 
-/* What is past its event is one with its neighbours, and fits more. */
+/* Regions whose events have passed merge with their neighbours. */
 static int step_poll(struct core *core, struct plan *plan)
 {
 	return plan->asked || core->streams.sole ? 0 : stream_poll_some(&core->streams);
@@ -123,7 +126,7 @@ static int step_borrow(struct core *core, struct plan *plan)
 	return 0;
 }
 
-/* Once the budget is used up, a small request waits for another stream rather than take a page. */
+/* Within the budget a new slab comes first. Beyond it, a small request waits for another stream instead. */
 static int step_slab_waiting(struct core *core, struct plan *plan)
 {
 	uint64_t addr = 0;
@@ -159,7 +162,7 @@ out:
 	return err;
 }
 
-/* What was decided in this state before, so that a program that repeats itself settles. */
+/* The decision of last time in this state, so that a program that repeats itself settles. */
 static int step_recall(struct core *core, struct plan *plan)
 {
 	size_t size = plan->request->size;
@@ -182,13 +185,13 @@ static int step_fit(struct core *core, struct plan *plan)
 	return 0;
 }
 
-/* Where a stream is alone, nothing has become free since. */
+/* With one stream nothing has become free since step_fit. */
 static int step_fit_again(struct core *core, struct plan *plan)
 {
 	return core->streams.sole ? 0 : step_fit(core, plan);
 }
 
-/* A row of free regions of whatever streams. */
+/* A run of free regions, whatever their streams. */
 static int step_fit_waiting(struct core *core, struct plan *plan)
 {
 	uint64_t start = 0;
@@ -262,11 +265,11 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 		return room >= core->settings.page_size;
 	if (plan->way != PLAN_GATHER)
 		return true;
-	/* Where memory has run out, pages go that no small request is in. */
+	/* A frugal request is preceded by a release of empty slabs. */
 	return plan->gathering.create <= (plan->request->frugal ? room + span_unused(core) : room);
 }
 
-/* The other streams that have to be waited for before a range can be had. */
+/* The number of other streams to wait for before a range can be had. */
 static guint range_waits(struct core *core, const struct plan *plan)
 {
 	struct region_map *map = plan->way == PLAN_SLAB ? &core->spans : &core->regions;

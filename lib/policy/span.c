@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Pages for small requests: how many there are, and where they come from. */
+/* Slabs: how many there are, and where they come from. */
 #include <errno.h>
 #include <stdbool.h>
 
@@ -10,7 +10,7 @@
 #include "policy/tuning.h"
 #include "util/error.h"
 
-/* The largest free region below a page, if it is a rest: within one extent that cannot move. */
+/* The largest free region below a page, if it is a rest: pinned, and within one extent. */
 static struct region *find_rest(struct core *core, const struct free_set *set, size_t size, struct region *best)
 {
 	GTreeNode *node = set ? region_first_fit(set, core->settings.page_size) : NULL;
@@ -35,7 +35,7 @@ bool span_may_borrow(const struct core *core)
 	return core_mapped(core) <= (uint64_t)tuning_borrows * core->settings.page_size;
 }
 
-/* What is lent next; NULL: there is nothing. */
+/* The memory of the next loan; NULL: there is none. */
 static struct region *find_loan(struct core *core, struct stream *stream, size_t size)
 {
 	struct region *rest;
@@ -74,7 +74,7 @@ size_t span_growth(struct core *core)
 	uint64_t have = core->spans.bytes[REGION_MALLOC] + core->spans.bytes[REGION_FREE] - core->spans.lent;
 	size_t bytes = MAX(have / tuning_span_growth / page, 1) * page;
 
-	/* A page will do where there is no more to be had. */
+	/* If the limit leaves less, take a page. */
 	return bytes > extent_room(&core->extents) ? page : bytes;
 }
 
@@ -134,7 +134,7 @@ out:
 	return err;
 }
 
-/* Whether an extent of the spans is free, and nobody is to be waited for. */
+/* Whether an extent of a slab is empty, with no pending work in it. */
 static bool is_unused(struct core *core, const struct extent *extent)
 {
 	const struct region *region;

@@ -84,8 +84,8 @@ bool span_is_short(const struct core *core);
  * span_settle() - make slabs for all small requests, if span_is_short()
  * @core: the pool's core; its lock is held, its backend entered
  *
- * Loans are returned one day, and a program that starts over would then borrow at other addresses. A failure is
- * ignored.
+ * Loans are returned one day, and a pool of this size makes no new ones: a program that starts over would have to make
+ * slabs then. A failure is ignored.
  */
 void span_settle(struct core *core);
 
