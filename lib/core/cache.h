@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A cache is a stream's free list, in front of the pool's lock. It keeps what the stream frees, by exact size, and
- * serves the stream's next request of that size. Such a malloc or free takes the cache's lock and one table lookup. Of
- * the driver it asks the stream's id and, now and then, the record of an event.
+ * serves the stream's next request of that size (but see CACHE_PHASE). Such a malloc or free takes the cache's lock
+ * and one table lookup. Of the driver it asks the stream's id and, now and then, the record of an event.
  *
  * A block is an allocation that was made for the stream, live or cached. The region maps count both as allocated. The
  * slow path flushes caches before it relies on the maps. A flush frees the cached blocks that the mark covers, as an
@@ -58,9 +58,9 @@ struct core;
 
 /*
  * Frees in a row after which a program begins a new phase: the next malloc then goes to the policy, which flushes the
- * cache. A repeated phase so starts from the same state. Of 100 generated programs beside blocks that stay (512 bytes to
- * 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; 1 does not with it. 128 is
- * too many for programs of 90 blocks. In the recorded traces, 150 of 510,000 mallocs follow so many frees.
+ * cache. A repeated phase so starts from the same state. Of 100 generated programs beside blocks that stay (512 bytes
+ * to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; 1 does not with it.
+ * 128 is too many for programs of 90 blocks. In the recorded traces, 150 of 510,000 mallocs follow so many frees.
  */
 #define CACHE_PHASE 32
 

@@ -25,7 +25,7 @@ struct core;
 struct region *span_borrow(struct core *core, struct stream *stream, size_t size);
 
 /**
- * span_may_borrow() - whether the pool is small enough to serve small requests from pinned memory
+ * span_may_borrow() - whether the pool is small enough to serve small requests from pinned memory of large ones
  * @core: the pool's core
  */
 bool span_may_borrow(const struct core *core);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The sizes that public structures have had, and what follows from them. */
+/* The sizes that public structures have had, and the conversions between them. */
 #include <errno.h>
 #include <string.h>
 
@@ -82,7 +82,10 @@ int sized_import(const struct sized *sized, void *known, const void *theirs)
 	return 0;
 }
 
-/* A compiler that sees a caller with a structure of today's size would warn of clearing what a later one has behind it. */
+/*
+ * A compiler that inlines this into a caller with a structure of today's size would warn that the clear goes past its
+ * end.
+ */
 __attribute__((noinline))
 void sized_export(const struct sized *sized, void *theirs, const void *known)
 {

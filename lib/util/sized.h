@@ -40,21 +40,21 @@ extern const struct sized sized_forecast;
 int sized_check(const struct sized *sized, const char *what, const void *theirs);
 
 /**
- * sized_import() - read a caller's structure
+ * sized_import() - copy a caller's structure
  * @sized: the versions of the structure
- * @known: receives it as this library knows it; what the caller's version does not have is zero
+ * @known: receives it in this library's version; members that the caller's version lacks are zero
  * @theirs: the caller's structure, whose size sized_check() has accepted
  *
- * Return: 0, or -E2BIG if the caller's structure is larger and not zero in what this library does not know.
+ * Return: 0, or -E2BIG if the caller's structure is larger and the part that this library does not know is not zero.
  */
 int sized_import(const struct sized *sized, void *known, const void *theirs);
 
 /**
  * sized_export() - fill in a caller's structure
  * @sized: the versions of the structure
- * @theirs: the caller's structure, whose size sized_check() has accepted, and which stays; what this library does not
- *	know is cleared
- * @known: the structure as this library knows it
+ * @theirs: the caller's structure, whose size sized_check() has accepted; its size stays, and the part that this
+ *	library does not know is cleared
+ * @known: the structure in this library's version
  */
 void sized_export(const struct sized *sized, void *theirs, const void *known);
 
