@@ -47,8 +47,8 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 }
 
 /*
- * Locks the cache of a stream, if it returns 0; *@cache is NULL where the pool has not met the stream, or has forgotten it. Then the
- * central call meets it, and lets the pool know.
+ * Locks the cache of a stream, if it returns 0. *@cache is NULL where the pool does not know the stream, or has forgotten
+ * it; the slow path then makes it known.
  */
 NO_LOCK_ANALYSIS
 static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
@@ -143,9 +143,9 @@ static bool is_calm(struct cache *cache, struct core *core)
 }
 
 /*
- * Whether so many more bytes may be unmarked once a block is freed. There may be more as long as there is nobody to keep
- * them from; but a stream that has nothing else may be about to go, and others to come. Who is alone is asked last, as
- * other threads write there.
+ * Whether so many more bytes may be uncovered once a block is freed. A stream that is alone may have more of them, as no
+ * other could use them; but one that has nothing else may be about to go, and others to come. Whether it is alone is
+ * asked last, as other threads write there.
  */
 static bool may_be_unmarked(const struct cache *cache, uint64_t more)
 {

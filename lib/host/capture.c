@@ -153,7 +153,8 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other)
 		       host_capture_refuse(stream->legacy ? stream : other, "a wait") : 0;
 	if (!capture || is_blocked(stream) || (stream->capture && stream->capture != capture) || capture->why) {
 		if (capture)
-			host_capture_spoil(capture, "a stream from outside, which cannot be captured with it, was to wait for it");
+			host_capture_spoil(capture, "a stream from outside, which cannot be captured with it, was to "
+					   "wait for it");
 		host_capture_refuse(stream, "a wait for what is outside of the capture");
 		return error_set(-EBUSY, "stream " U64 " cannot wait for stream " U64
 				 " while one of them is being captured, and the other is not into the same graph",

@@ -55,7 +55,8 @@ static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 	/* Most candidates are too expensive already, and the rest of the cost takes two lookups. */
 	if (cost > fit->cost)
 		return;
-	cost += broken_behind(fit->core, addr + fit->size) + taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
+	cost += broken_behind(fit->core, addr + fit->size);
+	cost += taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
 	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
 		fit->cost = cost;
 		fit->addr = addr;

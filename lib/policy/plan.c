@@ -301,7 +301,8 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 	for (guint i = 0; i < g->donors->len; i++)
 		forecast->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	forecast->waits = order_waits(&plan->order);
-	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1 + 2 * ((g->create + piece - 1) / piece);
+	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1;
+	forecast->calls += 2 * ((g->create + piece - 1) / piece);
 }
 
 void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast)
