@@ -160,9 +160,11 @@ static void *wake(void *data)
 static void test_wait(void)
 {
 	pthread_t thread;
+	int err;
 
 	lock_acquire(&core);
-	g_assert_cmpint(pthread_create(&thread, NULL, wake, NULL), ==, 0);
+	err = pthread_create(&thread, NULL, wake, NULL);
+	g_assert_cmpint(err, ==, 0);
 	while (!done)
 		lock_wait(&core, &woken);
 	lock_assert_held(&core);
