@@ -3,7 +3,8 @@
  * The host backend of libvpmm: devices and streams without a GPU, for tests.
  *
  * Memory of a pool on the host backend is ordinary memory that the CPU reads and writes. A stream does its work when
- * it is told to, so every interleaving of several streams can be written down. The calls follow the conventions of
+ * it is told to, so every interleaving of several streams can be written down; or work takes time on a virtual clock,
+ * so what streams that overlap gain is a number that is the same in every run. The calls follow the conventions of
  * vpmm.h: 0 or a negative errno value, errno set, vpmm_last_error().
  *
  * A stream argument is a stream of vpmm_host_stream_create(), or NULL for the current device's default stream, or
@@ -14,6 +15,7 @@
 #define VPMM_HOST_H
 
 #include <limits.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +36,21 @@ struct vpmm_host_graph;
  *	vpmm_pool_destroy(). It may use memory and must not call the library.
  */
 typedef void (*vpmm_host_fn)(void *data);
+
+/**
+ * enum vpmm_host_engine - what performs work that takes time, on each device
+ * @VPMM_HOST_COMPUTE: kernels; one at a time, or as many as VPMM_HOST_KERNELS says
+ * @VPMM_HOST_COPY_IN: copies from the host to the device, one at a time
+ * @VPMM_HOST_COPY_OUT: copies from the device to the host, one at a time
+ *
+ * A piece of work is ready when everything before it in its stream has completed. An engine starts first what was
+ * ready first, and of several that were ready at the same time what was submitted first.
+ */
+enum vpmm_host_engine {
+	VPMM_HOST_COMPUTE,
+	VPMM_HOST_COPY_IN,
+	VPMM_HOST_COPY_OUT
+};
 
 /**
  * vpmm_host_set_device() - make a device the calling thread's current one
@@ -63,14 +80,15 @@ int vpmm_host_stream_create(struct CUstream_st **stream);
  * vpmm_host_stream_destroy() - destroy a stream
  * @stream: a stream of vpmm_host_stream_create()
  *
- * Pending work is completed first, because nothing could complete it later. A capture that the stream has joined
+ * Pending work is completed first, because nothing could complete it later; only work of
+ * vpmm_host_stream_submit_for(), and what is behind it, goes on by the clock. A capture that the stream has joined
  * becomes invalid; one that was begun on it is given up.
  *
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @stream is not one of vpmm_host_stream_create(),
- *	-EBUSY work on it waits for another stream, or a piece of work makes the call; the stream stays, with what could
- *	not be completed.
+ *	-EBUSY work on it waits for another stream, whose work does not complete by the clock, or a piece of work makes
+ *	the call; the stream stays, with what could not be completed.
  * Since: 0.1
  */
 int vpmm_host_stream_destroy(struct CUstream_st *stream);
@@ -102,6 +120,25 @@ int vpmm_host_stream_submit(struct CUstream_st *stream);
 int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *data);
 
 /**
+ * vpmm_host_stream_submit_for() - submit one piece of work that takes time on the virtual clock
+ * @stream: the stream
+ * @engine: which engine of the stream's device performs it
+ * @ns: for how long, in nanoseconds
+ *
+ * Submitting takes no time on the clock. The work completes when the clock gets there: in vpmm_host_time_pass() or
+ * vpmm_host_time_finish(), or in a call that waits for the work, such as vpmm_host_stream_complete() or
+ * vpmm_pool_destroy().
+ *
+ * Context: any thread; does not wait itself.
+ * Return: 0, or
+ *	-EINVAL @stream is not a stream, @engine is no engine, @ns and what is pending take longer than the clock can
+ *	count, or VPMM_HOST_KERNELS has a bad value,
+ *	-EBUSY a capture is in the way, see vpmm_host_capture_begin().
+ * Since: 0.1
+ */
+int vpmm_host_stream_submit_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns);
+
+/**
  * vpmm_host_stream_wait() - make what is submitted to a stream from now on wait for another stream
  * @stream: the stream that waits
  * @other: the stream whose work submitted so far it waits for
@@ -122,13 +159,14 @@ int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
  * @n: how many; more than are pending, such as UINT_MAX, completes all
  *
  * They complete in order. Events and waits between them are no pieces of work: they are passed when what stands
- * before them has completed.
+ * before them has completed. For work of vpmm_host_stream_submit_for() the virtual clock moves until it completes; so
+ * does all other such work that completes by then, on any stream.
  *
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @stream is not a stream,
- *	-EBUSY the next piece waits for another stream, or a piece of work makes the call; what stood before it has
- *	completed.
+ *	-EBUSY the next piece waits for another stream, whose work does not complete by the clock, or a piece of work
+ *	makes the call; what stood before it has completed.
  * Since: 0.1
  */
 int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n);
@@ -144,6 +182,45 @@ int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n);
  * Since: 0.1
  */
 int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n);
+
+/**
+ * vpmm_host_time() - the time on the virtual clock
+ *
+ * The process has one clock, for the streams of all devices. It stands still but for vpmm_host_time_pass(),
+ * vpmm_host_time_finish(), vpmm_host_stream_complete(), and calls of the library that wait for work on the host.
+ *
+ * Context: any thread.
+ * Return: nanoseconds, from 0 at the start of the process.
+ * Since: 0.1
+ */
+uint64_t vpmm_host_time(void);
+
+/**
+ * vpmm_host_time_pass() - move the virtual clock
+ * @ns: by how many nanoseconds
+ *
+ * As if the host were busy for so long: streams get on with what they have. With 0, what takes no time completes.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @ns and what is pending take longer than the clock can count,
+ *	-EBUSY a piece of work makes the call.
+ * Since: 0.1
+ */
+int vpmm_host_time_pass(uint64_t ns);
+
+/**
+ * vpmm_host_time_finish() - move the virtual clock until every stream is done
+ *
+ * Streams of all devices, and what is left of destroyed ones. The clock stops at the last completion.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EBUSY work is pending that does not take time but has to be completed by vpmm_host_stream_complete(), or a
+ *	piece of work makes the call; in the former case all that could complete by the clock has.
+ * Since: 0.1
+ */
+int vpmm_host_time_finish(void);
 
 /**
  * vpmm_host_capture_begin() - begin to capture a stream into a graph

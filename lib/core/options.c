@@ -121,6 +121,7 @@ const struct option pool_options[OPTIONS] = {
 		.info = offsetof(struct vpmm_info, memory_total),
 	},
 	[OPTION_HOST_DEVICES] = { "VPMM_HOST_DEVICES", .type = OPTION_IS_HOST },
+	[OPTION_HOST_KERNELS] = { "VPMM_HOST_KERNELS", .type = OPTION_IS_HOST },
 	[OPTION_HOST_MAPPINGS] = {
 		"VPMM_HOST_MAPPINGS", .type = OPTION_IS_HOST, .info = offsetof(struct vpmm_info, mapping_limit),
 	},

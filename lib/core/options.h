@@ -42,6 +42,7 @@ enum option_id {
 	/* Not of a pool: variables that the host backend reads when its first device is opened. */
 	OPTION_HOST_CAPACITY,
 	OPTION_HOST_DEVICES,
+	OPTION_HOST_KERNELS,
 	OPTION_HOST_MAPPINGS,
 	OPTIONS
 };

@@ -81,6 +81,34 @@ int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n)
 	return ret ? error_add(ret, "vpmm_host_stream_pending") : 0;
 }
 
+int vpmm_host_stream_submit_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
+{
+	int ret = host_stream_submit_for(host_device_current(), stream, engine, ns);
+
+	return ret ? error_add(ret, "vpmm_host_stream_submit_for") : 0;
+}
+
+uint64_t vpmm_host_time(void)
+{
+	return host_time();
+}
+
+int vpmm_host_time_pass(uint64_t ns)
+{
+	int cancel = cancel_hold(), ret = host_time_pass(ns);
+
+	cancel_release(cancel);
+	return ret ? error_add(ret, "vpmm_host_time_pass") : 0;
+}
+
+int vpmm_host_time_finish(void)
+{
+	int cancel = cancel_hold(), ret = host_time_finish();
+
+	cancel_release(cancel);
+	return ret ? error_add(ret, "vpmm_host_time_finish") : 0;
+}
+
 int vpmm_host_capture_begin(struct CUstream_st *stream)
 {
 	int ret = host_capture_begin(host_device_current(), stream);

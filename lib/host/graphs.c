@@ -4,9 +4,11 @@
 #include <glib.h>
 
 #include "host/capture.h"
+#include "host/clock.h"
 #include "host/graphs.h"
 #include "host/queue.h"
 #include "host/streams.h"
+#include "util/error.h"
 
 int host_capture_begin(int device, struct CUstream_st *handle)
 {
@@ -55,16 +57,29 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	return valid;
 }
 
+/* All of a graph is launched, or nothing. */
+REQUIRES(host_streams_lock)
+static int check_time(const struct vpmm_host_graph *graph)
+{
+	uint64_t ns = 0;
+	guint i;
+
+	for (i = 0; i < graph->tasks->len; i++) {
+		if (!g_uint64_checked_add(&ns, ns, g_array_index(graph->tasks, struct host_task, i).ns))
+			return error_set(-EINVAL, "the work of the graph takes longer than the clock can count");
+	}
+	return host_clock_room(ns);
+}
+
 int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
-	int ret = 0;
 	guint i;
+	int ret;
 
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
-	if (!stream)
-		ret = -EINVAL;
+	ret = stream ? check_time(graph) : -EINVAL;
 	for (i = 0; !ret && i < graph->tasks->len; i++)
 		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
 	lock_release(&host_streams_lock);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "host/clock.h"
 #include "host/queue.h"
 #include "util/error.h"
 
@@ -100,6 +101,7 @@ static struct CUstream_st *event_finish(struct backend_event *event, struct CUst
 	struct CUstream_st *stream;
 
 	event->complete = true;
+	event->time = host_clock_now();
 	event->stream = NULL;
 	while ((stream = event->waiting)) {
 		event->waiting = stream->next;
@@ -109,12 +111,31 @@ static struct CUstream_st *event_finish(struct backend_event *event, struct CUst
 	return todo;
 }
 
+static bool is_work(const struct item *item)
+{
+	return item->kind == ITEM_WORK || item->kind == ITEM_TIMED;
+}
+
+/* The stream has a new head, or none. */
+REQUIRES(host_streams_lock)
+static void note_head(struct CUstream_st *stream)
+{
+	if (stream->head && stream->head->kind == ITEM_TIMED) {
+		host_clock_ready(stream);
+	} else if (stream->orphan && stream->head && !stream->ready) {
+		stream->ready = true;
+		stream->next_ready = ready_orphans;
+		ready_orphans = stream;
+	}
+	stream_settle(stream);
+}
+
 REQUIRES(host_streams_lock)
 static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstream_st *todo)
 {
 	struct item *item;
 
-	while ((item = stream->head) && item->kind != ITEM_WORK) {
+	while ((item = stream->head) && !is_work(item)) {
 		if (item->kind == ITEM_CLEAR) {
 			memset(item->task.data, 0, item->task.size);
 		} else if (item->kind == ITEM_RECORD) {
@@ -127,12 +148,7 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 		}
 		pop(stream);
 	}
-	if (stream->orphan && stream->head && !stream->ready) {
-		stream->ready = true;
-		stream->next_ready = ready_orphans;
-		ready_orphans = stream;
-	}
-	stream_settle(stream);
+	note_head(stream);
 	return todo;
 }
 
@@ -154,14 +170,28 @@ void host_queue_advance(struct CUstream_st *stream)
 
 void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 {
+	enum item_kind kind = task->clear ? ITEM_CLEAR : task->timed ? ITEM_TIMED : ITEM_WORK;
 	bool first = !stream->head;
+	struct item *item;
 
 	lock_assert_held(&host_streams_lock);
-	host_queue_push(stream, task->clear ? ITEM_CLEAR : ITEM_WORK, NULL)->task = *task;
-	if (!task->clear)
+	item = host_queue_push(stream, kind, NULL);
+	item->task = *task;
+	if (kind != ITEM_CLEAR)
 		stream->submitted++;
-	else if (first)
+	if (kind == ITEM_TIMED)
+		host_clock_add(stream, item);
+	if (first && kind != ITEM_WORK)
 		host_queue_advance(stream);
+}
+
+/* The work at the head has completed. A stream without a handle may be gone afterwards. */
+REQUIRES(host_streams_lock)
+static void finish_head(struct CUstream_st *stream)
+{
+	pop(stream);
+	stream->completed++;
+	host_queue_advance(stream);
 }
 
 /* Completes the work at the head of a stream, which the caller has a reference to. Drops the lock meanwhile. */
@@ -180,9 +210,7 @@ static void run_head(struct CUstream_st *stream)
 		stream->running = false;
 		pthread_cond_broadcast(&work_done);
 	}
-	pop(stream);
-	stream->completed++;
-	host_queue_advance(stream);
+	finish_head(stream);
 }
 
 /* Completes the work of streams without handles, as far as it waits for nothing. */
@@ -201,13 +229,49 @@ void host_queue_run_orphans(void)
 	}
 }
 
-/* Completes up to @n pieces of those before the @last one. The caller has a reference. */
-int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
+/* Waits are for earlier records, so there is no cycle. */
+struct CUstream_st *host_queue_holder(struct CUstream_st *stream)
 {
 	lock_assert_held(&host_streams_lock);
-	while (n && stream->completed < last) {
+	while (stream->head->kind == ITEM_WAIT)
+		stream = stream->head->event->stream;
+	return stream;
+}
+
+void host_queue_wait_for_work(void)
+{
+	lock_assert_held(&host_streams_lock);
+	lock_wait(&host_streams_lock, &work_done);
+}
+
+bool host_queue_step(uint64_t limit)
+{
+	struct CUstream_st *stream;
+
+	lock_assert_held(&host_streams_lock);
+	if (!host_clock_move(limit))
+		return false;
+	while ((stream = host_clock_take()))
+		finish_head(stream);
+	host_queue_run_orphans();
+	return true;
+}
+
+/* Completes up to @n pieces of those before the @last one. The caller has a reference. */
+int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last, bool timed)
+{
+	uint64_t completed;
+
+	lock_assert_held(&host_streams_lock);
+	while (n && stream->completed < MIN(last, stream->submitted)) {
 		if (stream->running) {
-			lock_wait(&host_streams_lock, &work_done);
+			host_queue_wait_for_work();
+		} else if (host_queue_holder(stream)->head->kind == ITEM_TIMED) {
+			if (!timed)
+				return 0;
+			completed = stream->completed;
+			host_queue_step(UINT64_MAX);
+			n -= MIN(n, stream->completed - completed);
 		} else if (stream->head->kind == ITEM_WAIT) {
 			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
 					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
@@ -220,21 +284,16 @@ int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last)
 	return 0;
 }
 
-/* The stream whose head blocks a stream. Waits are for earlier records, so there is no cycle. */
-REQUIRES(host_streams_lock)
-static struct CUstream_st *holding_up(struct CUstream_st *stream)
-{
-	while (stream->head->kind == ITEM_WAIT)
-		stream = stream->head->event->stream;
-	return stream;
-}
-
 void host_queue_get_on(struct CUstream_st *stream)
 {
 	lock_assert_held(&host_streams_lock);
-	stream = holding_up(stream);
+	stream = host_queue_holder(stream);
 	if (stream->running) {
-		lock_wait(&host_streams_lock, &work_done);
+		host_queue_wait_for_work();
+		return;
+	}
+	if (stream->head->kind == ITEM_TIMED) {
+		host_queue_step(UINT64_MAX);
 		return;
 	}
 	stream->refs++;

@@ -10,6 +10,9 @@
 #include "util/lock.h"
 #include "vpmm-host.h"
 
+/* How many engines a device has: the values of enum vpmm_host_engine. */
+#define HOST_ENGINES 3
+
 struct host_capture;
 
 struct backend_event {
@@ -17,6 +20,7 @@ struct backend_event {
 	uint64_t records;		/* times it was recorded; only the last counts */
 	unsigned int waits;		/* waits for it in queues, and threads that wait */
 	bool complete;
+	uint64_t time;			/* on the virtual clock, when it completed */
 	struct CUstream_st *stream;	/* the stream whose queue has its marker, if any */
 	struct CUstream_st *waiting;	/* streams whose head waits for it */
 };
@@ -24,6 +28,9 @@ struct backend_event {
 /* A task of a stream: done once, or, if captured, at every launch of the graph. */
 struct host_task {
 	bool clear;			/* set @size bytes at @data to zero; otherwise a piece of work */
+	bool timed;			/* work of @ns nanoseconds for an engine; otherwise it ends when it is told to */
+	enum vpmm_host_engine engine;
+	uint64_t ns;
 	vpmm_host_fn fn;		/* called by the piece of work; NULL: nothing */
 	void *data;
 	size_t size;
@@ -31,6 +38,7 @@ struct host_task {
 
 enum item_kind {
 	ITEM_WORK,
+	ITEM_TIMED,
 	ITEM_CLEAR,
 	ITEM_RECORD,
 	ITEM_WAIT
@@ -43,11 +51,14 @@ struct item {
 	struct host_task task;
 	struct backend_event *event;
 	uint64_t record;		/* the number of the event's record */
+	struct CUstream_st *stream;	/* of timed work, as are the next two */
+	uint64_t number;		/* in the order of submission */
+	uint64_t at;			/* when it became ready; once it runs, when it completes */
 };
 
 /*
  * Between calls, the head of a queue is a piece of work, or a wait for an event that is not complete. In the latter
- * case the stream is in that event's list.
+ * case the stream is in that event's list. A timed piece at the head is with its engine, see clock.h.
  */
 struct CUstream_st {
 	uint64_t id;
@@ -115,6 +126,25 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 void host_queue_advance(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
 /**
+ * host_queue_step() - move the clock to the next completion of timed work, and pass all that completes then
+ * @limit: the time that the clock moves to at most
+ *
+ * Streams without handles go on at that time. For what they call the lock is dropped, so that other threads may have
+ * moved the clock further.
+ *
+ * Return: whether there was one; if not, the clock has not moved.
+ */
+bool host_queue_step(uint64_t limit) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_holder() - the stream that has to get on before another one can
+ * @stream: the other one, whose queue is not empty
+ *
+ * Return: the stream, whose head is a piece of work; @stream itself, if it waits for no other.
+ */
+struct CUstream_st *host_queue_holder(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
  * host_queue_run_orphans() - complete the work of streams without handles, as far as it waits for nothing
  */
 void host_queue_run_orphans(void) REQUIRES(host_streams_lock);
@@ -124,14 +154,18 @@ void host_queue_run_orphans(void) REQUIRES(host_streams_lock);
  * @stream: the stream, with a reference of the caller
  * @n: how many at most
  * @last: the number of the last piece to complete
+ * @timed: whether to move the clock for timed work; otherwise the call returns 0 where only that could go on
  *
- * Return: 0, or -EBUSY if the next piece waits for another stream.
+ * Return: 0, or -EBUSY if the next piece waits for a piece of another stream that is not timed.
  */
-int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last) REQUIRES(host_streams_lock);
+int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last, bool timed)
+	REQUIRES(host_streams_lock);
 
 /**
  * host_queue_get_on() - complete one piece of work that a stream waits for, or wait for a thread that does
  * @stream: the stream, whose queue is not empty
+ *
+ * For timed work it moves the clock one step, which may complete work of any stream.
  */
 void host_queue_get_on(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
@@ -140,6 +174,11 @@ void host_queue_get_on(struct CUstream_st *stream) REQUIRES(host_streams_lock);
  * @event: the event
  */
 void host_event_drop(struct backend_event *event) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_wait_for_work() - wait until a thread has left the function of a piece of work
+ */
+void host_queue_wait_for_work(void) REQUIRES(host_streams_lock);
 
 /**
  * host_stream_push() - submit a task, without regard to captures

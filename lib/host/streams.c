@@ -5,10 +5,14 @@
 #include <stdbool.h>
 
 #include "host/capture.h"
+#include "host/clock.h"
 #include "host/device.h"
 #include "host/queue.h"
 #include "host/streams.h"
+#include "util/env.h"
 #include "util/error.h"
+
+#define ANY_DEVICE -1
 
 /* The per-thread streams of one thread. */
 struct own_streams {
@@ -107,8 +111,7 @@ int host_stream_destroy(struct CUstream_st *stream)
 		goto unlock;
 	}
 	stream->refs++;
-	while (!ret && stream->completed < stream->submitted)
-		ret = host_queue_complete(stream, UINT64_MAX, stream->submitted);
+	ret = host_queue_complete(stream, UINT64_MAX, UINT64_MAX, false);
 	if (!ret && g_hash_table_remove(created, stream)) {
 		host_capture_leave(stream);
 		stream->orphan = true;
@@ -186,6 +189,44 @@ int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, 
 	return submit_task(device, stream, &task);
 }
 
+/* How many kernels a device performs at once, read each time so that a program can change it between its parts. */
+static int read_kernels(unsigned int *kernels)
+{
+	uint64_t value;
+	int ret = env_number("VPMM_HOST_KERNELS", "kernels", 1, &value);
+
+	if (ret)
+		return ret;
+	if (!value || value > INT_MAX)
+		return error_set(-EINVAL, "VPMM_HOST_KERNELS is %" G_GUINT64_FORMAT ", but must be from 1 to %d", value,
+				 INT_MAX);
+	*kernels = (unsigned int)value;
+	return 0;
+}
+
+int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
+{
+	const struct host_task task = { .timed = true, .engine = engine, .ns = ns };
+	struct CUstream_st *found;
+	unsigned int kernels;
+	int ret;
+
+	if ((unsigned int)engine >= HOST_ENGINES)
+		return error_set(-EINVAL, "there is no engine %d", (int)engine);
+	ret = read_kernels(&kernels);
+	if (ret)
+		return ret;
+	lock_acquire(&host_streams_lock);
+	found = host_stream_resolve(device, stream);
+	ret = found ? host_clock_room(ns) : -EINVAL;
+	if (!ret) {
+		host_clock_kernels(found->device, kernels);
+		ret = host_capture_task(found, &task);
+	}
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
 int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_t size)
 {
 	const struct host_task task = { .clear = true, .data = (void *)(uintptr_t)va, .size = size };
@@ -207,7 +248,7 @@ int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 		goto unlock;
 	}
 	found->refs++;
-	ret = host_queue_complete(found, n, found->submitted);
+	ret = host_queue_complete(found, n, found->submitted, true);
 	host_queue_unref(found);
 	host_queue_run_orphans();
 unlock:
@@ -365,12 +406,28 @@ unlock:
 	return ret;
 }
 
+int host_event_time(struct backend_event *event, uint64_t *ns)
+{
+	int ret = 0;
+
+	lock_acquire(&host_streams_lock);
+	if (!event->records)
+		ret = error_set(-EINVAL, "an event that was never recorded has no time");
+	else if (!event->complete)
+		ret = error_set(-EBUSY, "an event that is pending has no time yet");
+	else
+		*ns = event->time;
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
+/* A stream with something in its queue; of any device, if @device is ANY_DEVICE. */
 REQUIRES(host_streams_lock)
 static struct CUstream_st *busy_stream(int device)
 {
 	struct CUstream_st *stream = host_streams;
 
-	while (stream && (stream->device != device || !stream->head))
+	while (stream && ((device != ANY_DEVICE && stream->device != device) || !stream->head))
 		stream = stream->older;
 	return stream;
 }
@@ -388,6 +445,66 @@ int host_stream_sync_all(int device)
 	host_queue_run_orphans();
 	lock_release(&host_streams_lock);
 	return 0;
+}
+
+uint64_t host_time(void)
+{
+	uint64_t time;
+
+	lock_acquire(&host_streams_lock);
+	time = host_clock_now();
+	lock_release(&host_streams_lock);
+	return time;
+}
+
+int host_time_pass(uint64_t ns)
+{
+	uint64_t target;
+	int ret = not_in_work("let time pass");
+
+	if (ret)
+		return ret;
+	lock_acquire(&host_streams_lock);
+	ret = host_clock_room(ns);
+	if (ret)
+		goto unlock;
+	target = host_clock_now() + ns;
+	while (host_queue_step(target))
+		;
+	host_clock_reach(target);
+unlock:
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
+/* Nothing completes by the clock any more: what is left has to be told. */
+REQUIRES(host_streams_lock)
+static int refuse_untimed(struct CUstream_st *stream)
+{
+	return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " has work that is pending until a call completes it; "
+			 "pieces: %" G_GUINT64_FORMAT, stream->id, stream->submitted - stream->completed);
+}
+
+int host_time_finish(void)
+{
+	struct CUstream_st *stream;
+	int ret = not_in_work("let time pass");
+
+	if (ret)
+		return ret;
+	lock_acquire(&host_streams_lock);
+	do {
+		while (host_queue_step(UINT64_MAX))
+			;
+		stream = busy_stream(ANY_DEVICE);
+		stream = stream ? host_queue_holder(stream) : NULL;
+		if (stream && stream->running)
+			host_queue_wait_for_work();
+		else if (stream && stream->head->kind == ITEM_WORK)
+			ret = refuse_untimed(stream);
+	} while (stream && !ret);
+	lock_release(&host_streams_lock);
+	return ret;
 }
 
 uint64_t host_event_count(void)

@@ -31,9 +31,10 @@ struct CUstream_st *host_stream_create(int device);
  * host_stream_destroy() - complete a stream's work and destroy it
  * @stream: a stream of host_stream_create()
  *
- * Events recorded on it stay valid, pending ones included.
+ * Events recorded on it stay valid, pending ones included. Timed work, and what is behind it, goes on without the
+ * handle.
  *
- * Return: 0, -EINVAL if it is not one, or -EBUSY if work on it waits for another stream.
+ * Return: 0, -EINVAL if it is not one, or -EBUSY if work on it waits for another stream's that is not timed.
  */
 int host_stream_destroy(struct CUstream_st *stream);
 
@@ -78,6 +79,18 @@ int host_stream_capture(int device, struct CUstream_st *stream, uint64_t *id);
 int host_stream_submit(int device, struct CUstream_st *stream, vpmm_host_fn fn, void *data);
 
 /**
+ * host_stream_submit_for() - append a piece of work that an engine performs on the virtual clock
+ * @device: ordinal
+ * @stream: the handle
+ * @engine: the engine
+ * @ns: how long it takes
+ *
+ * Return: 0, -EINVAL, also if the clock cannot count so far or VPMM_HOST_KERNELS has a bad value, or -EBUSY if a
+ * capture is in the way.
+ */
+int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns);
+
+/**
  * host_stream_clear() - set memory to zero once all earlier work has completed
  * @device: ordinal
  * @stream: the handle
@@ -96,7 +109,9 @@ int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_
  * @stream: the handle
  * @n: how many, at most as many as are pending at the call
  *
- * Return: 0, -EINVAL, or -EBUSY if the next piece waits for another stream.
+ * For timed work it moves the clock.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if the next piece waits for another stream's that is not timed.
  */
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n);
 
@@ -179,11 +194,43 @@ int host_event_query(struct backend_event *event, int *complete);
  * host_event_sync() - complete the work that an event stands for, and the work that it waits for on other streams
  * @event: the event, recorded
  *
- * It replaces the time that a device would need.
+ * It moves the clock to the completion of timed work, and completes other work at once.
  *
  * Return: 0, -EINVAL, or -EBUSY if called by a piece of work.
  */
 int host_event_sync(struct backend_event *event);
+
+/**
+ * host_event_time() - when the work that an event stands for completed
+ * @event: the event, recorded
+ * @ns: receives the time on the virtual clock; the elapsed time between two events is the difference
+ *
+ * Return: 0, -EINVAL if it was never recorded, or -EBUSY if it is pending.
+ */
+int host_event_time(struct backend_event *event, uint64_t *ns);
+
+/**
+ * host_time() - the time on the virtual clock
+ *
+ * Return: nanoseconds from 0.
+ */
+uint64_t host_time(void);
+
+/**
+ * host_time_pass() - move the clock, and complete the timed work that completes meanwhile
+ * @ns: by how much
+ *
+ * Return: 0, -EINVAL if the clock cannot count so far, or -EBUSY if called by a piece of work.
+ */
+int host_time_pass(uint64_t ns);
+
+/**
+ * host_time_finish() - move the clock until the streams of all devices are done
+ *
+ * Return: 0, or -EBUSY if called by a piece of work, or if work is pending that is not timed; all timed work that does
+ * not wait for such work has completed then.
+ */
+int host_time_finish(void);
 
 /**
  * host_event_count() - how many events exist in the process

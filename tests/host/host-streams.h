@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The calls of vpmm-host.h that tests of streams make all the time, where they must succeed. */
-#ifndef HOST_STREAMS_H
-#define HOST_STREAMS_H
+#ifndef TEST_HOST_STREAMS_H
+#define TEST_HOST_STREAMS_H
 
 #include "support/assert.h"
 #include "vpmm-host.h"
@@ -42,4 +42,4 @@ static inline void destroy(struct CUstream_st *stream)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
-#endif /* HOST_STREAMS_H */
+#endif /* TEST_HOST_STREAMS_H */

@@ -69,7 +69,7 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..11"
+echo "1..14"
 
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
@@ -89,6 +89,13 @@ verdict "streams.c runs" $?
 shows "streams.c shows how memory goes from stream to stream" \
 	'\[4\]\[\+1\]' '\[-4\]\[1\]' '\[~4\]\[1\]\[\+6\]' '^compute cannot go on: ' \
 	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]'
+
+displayed "$top_srcdir/man/vpmm_host_stream_submit_for.3" >"$work/buffers.c"
+build buffers "$work/buffers.c"
+verdict "vpmm_host_stream_submit_for(3)'s program compiles" $?
+run buffers
+verdict "vpmm_host_stream_submit_for(3)'s program runs" $?
+shows "vpmm_host_stream_submit_for(3)'s program overlaps copies and kernels" '^4300 us$'
 
 build graph "$top_srcdir/man/examples/graph.c"
 verdict "graph.c compiles" $?

@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The virtual clock of the host backend: what timed work of streams takes, and what moves the clock. */
+#include "host/host-bench.h"
+#include "host/streams.h"
+#include "vpmm.h"
+
+/* Streams that a test uses, and the time at which it started: the process has one clock for all tests. */
+struct bench {
+	struct backend *be;
+	struct CUstream_st *streams[3];
+	uint64_t start;
+};
+
+static void bench_open(struct bench *b)
+{
+	set("64M", "2", "77");
+	b->be = open_entered(0);
+	for (int i = 0; i < 3; i++)
+		b->streams[i] = stream_new();
+	b->start = vpmm_host_time();
+}
+
+static void bench_close(struct bench *b)
+{
+	for (int i = 0; i < 3; i++)
+		destroy(b->streams[i]);
+	assert_ok(vpmm_host_time_finish());
+	close_left(b->be);
+}
+
+static void submit_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
+{
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, ns));
+}
+
+static struct backend_event *record(const struct bench *b, struct CUstream_st *stream)
+{
+	struct backend_event *event;
+
+	assert_ok(ops->event_create(b->be, &event));
+	assert_ok(ops->event_record(b->be, event, stream));
+	return event;
+}
+
+static uint64_t elapsed(const struct bench *b)
+{
+	return vpmm_host_time() - b->start;
+}
+
+/* When an event completed, counted from the start of the test; destroys it. */
+static uint64_t completed_at(const struct bench *b, struct backend_event *event)
+{
+	uint64_t ns = UNTOUCHED;
+
+	assert_ok(host_event_time(event, &ns));
+	ops->event_destroy(b->be, event);
+	return ns - b->start;
+}
+
+static int is_complete(const struct bench *b, struct backend_event *event)
+{
+	int complete = -1;
+
+	assert_ok(ops->event_query(b->be, event, &complete));
+	return complete;
+}
+
+static void append(void *data)
+{
+	g_string_append_c(data, 'x');
+}
+
+static void test_time_passes_when_told(void)
+{
+	struct backend_event *event;
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	event = record(&b, b.streams[0]);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_ok(vpmm_host_time_pass(9));
+
+	g_assert_cmpuint(elapsed(&b), ==, 9);
+	g_assert_cmpuint(pending(b.streams[0]), ==, 1);
+	g_assert_cmpint(is_complete(&b, event), ==, 0);
+	assert_ok(vpmm_host_time_pass(1));
+	g_assert_cmpuint(pending(b.streams[0]), ==, 0);
+	g_assert_cmpint(is_complete(&b, event), ==, 1);
+	g_assert_cmpuint(completed_at(&b, event), ==, 10);
+	bench_close(&b);
+}
+
+static void test_questions_take_no_time(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct backend_event *event;
+	struct vpmm_pool *pool;
+	struct bench b;
+	void *ptr;
+
+	bench_open(&b);
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, b.streams[0]));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	assert_ok(vpmm_free(pool, ptr, b.streams[0]));
+	event = record(&b, b.streams[0]);
+	for (int i = 0; i < 100; i++) {
+		is_complete(&b, event);
+		pending(b.streams[0]);
+		assert_ok(vpmm_pool_stats(pool, &stats));
+		assert_ok(vpmm_pool_check(pool));
+	}
+
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	ops->event_destroy(b.be, event);
+	vpmm_pool_destroy(pool);
+	g_assert_cmpuint(elapsed(&b), ==, 10);
+	bench_close(&b);
+}
+
+static void test_an_engine_does_one_piece_at_a_time(void)
+{
+	struct backend_event *first, *second;
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 10);
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 7);
+	first = record(&b, b.streams[0]);
+	second = record(&b, b.streams[1]);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(completed_at(&b, first), ==, 10);
+	g_assert_cmpuint(completed_at(&b, second), ==, 17);
+	g_assert_cmpuint(elapsed(&b), ==, 17);
+	bench_close(&b);
+}
+
+static void test_engines_overlap(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 10);
+	submit_for(b.streams[1], VPMM_HOST_COMPUTE, 12);
+	submit_for(b.streams[2], VPMM_HOST_COPY_OUT, 11);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 12);
+	bench_close(&b);
+}
+
+static void test_devices_have_their_own_engines(void)
+{
+	struct CUstream_st *elsewhere;
+	struct bench b;
+
+	bench_open(&b);
+	assert_ok(vpmm_host_set_device(1));
+	elsewhere = stream_new();
+	submit_for(elsewhere, VPMM_HOST_COMPUTE, 10);
+	assert_ok(vpmm_host_set_device(0));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 10);
+	destroy(elsewhere);
+	bench_close(&b);
+}
+
+static void test_first_ready_is_served_first(void)
+{
+	struct backend_event *second, *third;
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 3);
+	submit_for(b.streams[1], VPMM_HOST_COMPUTE, 5);
+	submit_for(b.streams[2], VPMM_HOST_COPY_OUT, 2);
+	submit_for(b.streams[2], VPMM_HOST_COMPUTE, 7);
+	second = record(&b, b.streams[1]);
+	third = record(&b, b.streams[2]);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(completed_at(&b, third), ==, 17);
+	g_assert_cmpuint(completed_at(&b, second), ==, 22);
+	bench_close(&b);
+}
+
+/* The two copies complete at one time; the stream whose kernel was submitted last is passed first. */
+static void test_ties_go_to_what_was_submitted_first(void)
+{
+	struct backend_event *first, *second;
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 3);
+	submit_for(b.streams[0], VPMM_HOST_COPY_OUT, 3);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit_for(b.streams[1], VPMM_HOST_COMPUTE, 10);
+	first = record(&b, b.streams[0]);
+	second = record(&b, b.streams[1]);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(completed_at(&b, first), ==, 13);
+	g_assert_cmpuint(completed_at(&b, second), ==, 23);
+	bench_close(&b);
+}
+
+static void test_kernels_at_once(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	setenv("VPMM_HOST_KERNELS", "2", 1);
+	for (int i = 0; i < 3; i++) {
+		submit_for(b.streams[i], VPMM_HOST_COMPUTE, 10);
+		submit_for(b.streams[i], VPMM_HOST_COPY_IN, 1);
+	}
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint(elapsed(&b), ==, 21);
+	setenv("VPMM_HOST_KERNELS", "0", 1);
+	assert_refused(vpmm_host_stream_submit_for(b.streams[0], VPMM_HOST_COMPUTE, 1), -EINVAL, "VPMM_HOST_KERNELS");
+	unsetenv("VPMM_HOST_KERNELS");
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit_for(b.streams[1], VPMM_HOST_COMPUTE, 10);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 41);
+	bench_close(&b);
+}
+
+static void test_streams_wait_for_each_other_on_the_clock(void)
+{
+	struct backend_event *event;
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 10);
+	stream_wait(b.streams[1], b.streams[0]);
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 10);
+	submit_for(b.streams[1], VPMM_HOST_COMPUTE, 5);
+	event = record(&b, b.streams[1]);
+	assert_ok(ops->event_sync(b.be, event));
+
+	g_assert_cmpuint(elapsed(&b), ==, 15);
+	g_assert_cmpuint(pending(b.streams[0]), ==, 1);
+	g_assert_cmpuint(completed_at(&b, event), ==, 15);
+	bench_close(&b);
+}
+
+static void test_events_tell_their_time(void)
+{
+	struct backend_event *event;
+	uint64_t ns = UNTOUCHED;
+	struct bench b;
+
+	bench_open(&b);
+	assert_ok(ops->event_create(b.be, &event));
+	assert_refused(host_event_time(event, &ns), -EINVAL, "never recorded");
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 3);
+	assert_ok(ops->event_record(b.be, event, b.streams[0]));
+	assert_refused(host_event_time(event, &ns), -EBUSY, "pending");
+	g_assert_cmpuint(ns, ==, UNTOUCHED);
+	assert_ok(vpmm_host_time_pass(100));
+	g_assert_cmpuint(completed_at(&b, event), ==, 3);
+
+	event = record(&b, b.streams[0]);
+	g_assert_cmpuint(completed_at(&b, event), ==, 100);
+	bench_close(&b);
+}
+
+/* A pool that waits on the host: its wait is the only thing here that can move the clock. */
+static void test_a_wait_of_the_pool_moves_the_clock(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .reuse = VPMM_REUSE_BLOCK };
+	struct vpmm_pool *pool;
+	struct bench b;
+	void *ptr;
+
+	bench_open(&b);
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_malloc(pool, &ptr, 64 * MIB, b.streams[0]));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 1000);
+	assert_ok(vpmm_free(pool, ptr, b.streams[0]));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 500);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_ok(vpmm_malloc(pool, &ptr, 64 * MIB, b.streams[1]));
+
+	g_assert_cmpuint(elapsed(&b), ==, 1000);
+	assert_ok(vpmm_free(pool, ptr, b.streams[1]));
+	vpmm_pool_destroy(pool);
+	bench_close(&b);
+}
+
+static void test_a_wait_on_the_device_does_not(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
+	struct vpmm_pool *pool;
+	struct bench b;
+	void *ptr;
+
+	bench_open(&b);
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_malloc(pool, &ptr, 64 * MIB, b.streams[0]));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 1000);
+	assert_ok(vpmm_free(pool, ptr, b.streams[0]));
+	assert_ok(vpmm_malloc(pool, &ptr, 64 * MIB, b.streams[1]));
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 300);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 1300);
+	assert_ok(vpmm_free(pool, ptr, b.streams[1]));
+	vpmm_pool_destroy(pool);
+	bench_close(&b);
+}
+
+static void test_completing_moves_the_clock(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	stream_wait(b.streams[1], b.streams[0]);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit_for(b.streams[1], VPMM_HOST_COPY_OUT, 3);
+	submit_for(b.streams[1], VPMM_HOST_COPY_OUT, 3);
+	complete(b.streams[1], 1);
+
+	g_assert_cmpuint(elapsed(&b), ==, 13);
+	g_assert_cmpuint(pending(b.streams[1]), ==, 1);
+	complete(b.streams[1], UINT_MAX);
+	g_assert_cmpuint(elapsed(&b), ==, 16);
+	g_assert_cmpuint(pending(b.streams[0]), ==, 1);
+	bench_close(&b);
+}
+
+static void test_untimed_work_holds_up_timed_work(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	submit(b.streams[0]);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	stream_wait(b.streams[1], b.streams[0]);
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 10);
+	submit_for(b.streams[2], VPMM_HOST_COMPUTE, 4);
+	assert_refused(vpmm_host_stream_complete(b.streams[1], 1), -EBUSY, "waits for stream");
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_refused(vpmm_host_time_finish(), -EBUSY, "pending until a call completes it");
+
+	g_assert_cmpuint(elapsed(&b), ==, 4);
+	g_assert_cmpuint(pending(b.streams[0]), ==, 2);
+	complete(b.streams[0], 1);
+	g_assert_cmpuint(elapsed(&b), ==, 4);
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint(elapsed(&b), ==, 24);
+	bench_close(&b);
+}
+
+static void test_a_destroyed_stream_goes_on(void)
+{
+	struct backend_event *event;
+	GString *order = g_string_new("");
+	struct CUstream_st *stream;
+	struct bench b;
+
+	bench_open(&b);
+	stream = stream_new();
+	submit_for(stream, VPMM_HOST_COMPUTE, 10);
+	assert_ok(vpmm_host_stream_launch(stream, append, order));
+	submit_for(stream, VPMM_HOST_COMPUTE, 10);
+	event = record(&b, stream);
+	stream_wait(b.streams[0], stream);
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 1);
+	destroy(stream);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	g_assert_cmpstr(order->str, ==, "");
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpstr(order->str, ==, "x");
+	g_assert_cmpuint(completed_at(&b, event), ==, 20);
+	g_assert_cmpuint(elapsed(&b), ==, 21);
+	g_string_free(order, true);
+	bench_close(&b);
+}
+
+static void test_a_stream_that_waits_is_destroyed(void)
+{
+	struct CUstream_st *timed, *untimed;
+	struct bench b;
+
+	bench_open(&b);
+	timed = stream_new();
+	untimed = stream_new();
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit(b.streams[1]);
+	stream_wait(timed, b.streams[0]);
+	submit_for(timed, VPMM_HOST_COPY_IN, 10);
+	stream_wait(untimed, b.streams[1]);
+	submit_for(untimed, VPMM_HOST_COPY_OUT, 10);
+	destroy(timed);
+	assert_refused(vpmm_host_stream_destroy(untimed), -EBUSY, "waits for stream");
+	complete(b.streams[1], 1);
+	destroy(untimed);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 20);
+	bench_close(&b);
+}
+
+static gpointer leave_timed(gpointer data)
+{
+	struct bench *b = data;
+
+	assert_ok(ops->enter(b->be));
+	submit_for(VPMM_HOST_STREAM_PER_THREAD, VPMM_HOST_COMPUTE, 10);
+	stream_wait(b->streams[0], VPMM_HOST_STREAM_PER_THREAD);
+	ops->leave(b->be);
+	return NULL;
+}
+
+static void test_a_thread_ends_with_timed_work(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	g_thread_join(g_thread_new("leave", leave_timed, &b));
+	submit_for(b.streams[0], VPMM_HOST_COPY_IN, 5);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_ok(ops->sync(b.be));
+
+	g_assert_cmpuint(elapsed(&b), ==, 15);
+	bench_close(&b);
+}
+
+static void test_a_graph_takes_its_time_at_each_launch(void)
+{
+	struct vpmm_host_graph *graph;
+	struct bench b;
+
+	bench_open(&b);
+	assert_ok(vpmm_host_capture_begin(b.streams[0]));
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	submit_for(b.streams[0], VPMM_HOST_COPY_OUT, 5);
+	assert_ok(vpmm_host_capture_end(b.streams[0], &graph));
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	assert_ok(vpmm_host_graph_launch(graph, b.streams[0]));
+	assert_ok(vpmm_host_graph_launch(graph, b.streams[1]));
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(elapsed(&b), ==, 25);
+	assert_ok(vpmm_host_graph_destroy(graph));
+	bench_close(&b);
+}
+
+static void test_work_that_takes_no_time(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 0);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 0);
+	assert_ok(vpmm_host_time_pass(0));
+
+	g_assert_cmpuint(pending(b.streams[0]), ==, 0);
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	bench_close(&b);
+}
+
+static void test_bad_arguments(void)
+{
+	struct bench b;
+
+	bench_open(&b);
+	assert_refused(vpmm_host_stream_submit_for(b.streams[0], (enum vpmm_host_engine)3, 1), -EINVAL, "engine 3");
+	assert_refused(vpmm_host_stream_submit_for(b.streams[0], (enum vpmm_host_engine)-1, 1), -EINVAL, "engine -1");
+	assert_refused(vpmm_host_stream_submit_for((struct CUstream_st *)0x1234, VPMM_HOST_COMPUTE, 1), -EINVAL,
+		       "0x1234 is not a stream");
+
+	g_assert_cmpuint(pending(b.streams[0]), ==, 0);
+	bench_close(&b);
+}
+
+static void test_the_clock_does_not_overflow(void)
+{
+	struct vpmm_host_graph *graph;
+	struct bench b;
+
+	bench_open(&b);
+	assert_ok(vpmm_host_time_pass(1));
+	assert_refused(vpmm_host_stream_submit_for(b.streams[0], VPMM_HOST_COMPUTE, UINT64_MAX), -EINVAL, "count");
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, UINT64_MAX / 2);
+	assert_refused(vpmm_host_stream_submit_for(b.streams[1], VPMM_HOST_COPY_IN, UINT64_MAX / 2 + 1), -EINVAL,
+		       "count");
+	assert_refused(vpmm_host_time_pass(UINT64_MAX / 2 + 1), -EINVAL, "count");
+	g_assert_cmpuint(elapsed(&b), ==, 1);
+	assert_ok(vpmm_host_capture_begin(b.streams[1]));
+	for (int i = 0; i < 3; i++)
+		submit_for(b.streams[1], VPMM_HOST_COMPUTE, UINT64_MAX / 4);
+	assert_ok(vpmm_host_capture_end(b.streams[1], &graph));
+	assert_refused(vpmm_host_graph_launch(graph, b.streams[1]), -EINVAL, "count");
+
+	g_assert_cmpuint(pending(b.streams[1]), ==, 0);
+	assert_ok(vpmm_host_graph_destroy(graph));
+	bench_close(&b);
+}
+
+static void let_time_pass(void *data)
+{
+	GString *order = data;
+
+	assert_refused(vpmm_host_time_pass(1), -EBUSY, "piece of work");
+	assert_refused(vpmm_host_time_finish(), -EBUSY, "piece of work");
+	g_string_append_c(order, 'x');
+}
+
+static void test_work_cannot_let_time_pass(void)
+{
+	GString *order = g_string_new("");
+	struct bench b;
+
+	bench_open(&b);
+	assert_ok(vpmm_host_stream_launch(b.streams[0], let_time_pass, order));
+	complete(b.streams[0], 1);
+
+	g_assert_cmpstr(order->str, ==, "x");
+	g_assert_cmpuint(elapsed(&b), ==, 0);
+	g_string_free(order, true);
+	bench_close(&b);
+}
+
+enum { RANDOM_STEPS = 400 };
+
+/* One step of a program on three streams; what it records is for @events. */
+static void random_step(const struct bench *b, GRand *rand, GPtrArray *events)
+{
+	struct CUstream_st *stream = b->streams[g_rand_int_range(rand, 0, 3)];
+	struct CUstream_st *other = b->streams[g_rand_int_range(rand, 0, 3)];
+
+	switch (g_rand_int_range(rand, 0, 4)) {
+	case 0:
+	case 1:
+		submit_for(stream, (enum vpmm_host_engine)g_rand_int_range(rand, 0, 3),
+			   (uint64_t)g_rand_int_range(rand, 0, 4));
+		g_ptr_array_add(events, record(b, stream));
+		break;
+	case 2:
+		stream_wait(stream, other);
+		break;
+	default:
+		assert_ok(vpmm_host_time_pass((uint64_t)g_rand_int_range(rand, 0, 3)));
+	}
+}
+
+/* When each piece of a random program completed, in words. */
+static char *random_times(guint32 seed)
+{
+	GRand *rand = g_rand_new_with_seed(seed);
+	GPtrArray *events = g_ptr_array_new();
+	GString *times = g_string_new("");
+	struct bench b;
+
+	bench_open(&b);
+	for (int i = 0; i < RANDOM_STEPS; i++)
+		random_step(&b, rand, events);
+	assert_ok(vpmm_host_time_finish());
+	for (guint i = 0; i < events->len; i++)
+		g_string_append_printf(times, "%" G_GUINT64_FORMAT " ", completed_at(&b, events->pdata[i]));
+	g_ptr_array_free(events, true);
+	g_rand_free(rand);
+	bench_close(&b);
+	return g_string_free(times, false);
+}
+
+static void test_the_same_program_takes_the_same_time(void)
+{
+	char *first = random_times(1), *second = random_times(1), *third = random_times(2);
+
+	g_assert_cmpstr(first, ==, second);
+	g_assert_cmpstr(first, !=, third);
+	g_free(first);
+	g_free(second);
+	g_free(third);
+}
+
+enum { THREADS = 4, PIECES = 500 };
+
+static gpointer use_the_clock(gpointer data)
+{
+	struct CUstream_st *stream = stream_new();
+
+	(void)data;
+	for (int i = 0; i < PIECES; i++) {
+		submit_for(stream, VPMM_HOST_COMPUTE, 2);
+		stream_wait(NULL, stream);
+		submit_for(NULL, VPMM_HOST_COPY_IN, 1);
+		if (i % 16 == 0)
+			complete(stream, 3);
+		if (i % 16 == 8)
+			assert_ok(vpmm_host_time_pass(1));
+	}
+	destroy(stream);
+	return NULL;
+}
+
+static void test_threads_share_the_clock(void)
+{
+	GThread *threads[THREADS];
+	struct bench b;
+
+	bench_open(&b);
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = g_thread_new("clock", use_the_clock, NULL);
+	for (int i = 0; i < THREADS; i++)
+		g_thread_join(threads[i]);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpuint(pending(NULL), ==, 0);
+	g_assert_cmpuint(elapsed(&b), >=, (uint64_t)THREADS * PIECES * 2);
+	bench_close(&b);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	unsetenv("VPMM_HOST_KERNELS");
+	g_test_add_func("/host-clock/time-passes-when-told", test_time_passes_when_told);
+	g_test_add_func("/host-clock/questions-take-no-time", test_questions_take_no_time);
+	g_test_add_func("/host-clock/one-piece-at-a-time", test_an_engine_does_one_piece_at_a_time);
+	g_test_add_func("/host-clock/engines-overlap", test_engines_overlap);
+	g_test_add_func("/host-clock/devices-have-their-own", test_devices_have_their_own_engines);
+	g_test_add_func("/host-clock/first-ready-first", test_first_ready_is_served_first);
+	g_test_add_func("/host-clock/ties", test_ties_go_to_what_was_submitted_first);
+	g_test_add_func("/host-clock/kernels-at-once", test_kernels_at_once);
+	g_test_add_func("/host-clock/streams-wait", test_streams_wait_for_each_other_on_the_clock);
+	g_test_add_func("/host-clock/events-tell-their-time", test_events_tell_their_time);
+	g_test_add_func("/host-clock/a-wait-of-the-pool", test_a_wait_of_the_pool_moves_the_clock);
+	g_test_add_func("/host-clock/a-wait-on-the-device", test_a_wait_on_the_device_does_not);
+	g_test_add_func("/host-clock/completing", test_completing_moves_the_clock);
+	g_test_add_func("/host-clock/untimed-work", test_untimed_work_holds_up_timed_work);
+	g_test_add_func("/host-clock/destroyed-stream", test_a_destroyed_stream_goes_on);
+	g_test_add_func("/host-clock/destroyed-stream-that-waits", test_a_stream_that_waits_is_destroyed);
+	g_test_add_func("/host-clock/thread-ends", test_a_thread_ends_with_timed_work);
+	g_test_add_func("/host-clock/graph", test_a_graph_takes_its_time_at_each_launch);
+	g_test_add_func("/host-clock/no-time", test_work_that_takes_no_time);
+	g_test_add_func("/host-clock/bad-arguments", test_bad_arguments);
+	g_test_add_func("/host-clock/work-cannot", test_work_cannot_let_time_pass);
+	g_test_add_func("/host-clock/same-time", test_the_same_program_takes_the_same_time);
+	g_test_add_func("/host-clock/threads", test_threads_share_the_clock);
+	/* The last one: it leaves the clock half-way to its end. */
+	g_test_add_func("/host-clock/overflow", test_the_clock_does_not_overflow);
+	return g_test_run();
+}
