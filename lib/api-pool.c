@@ -136,6 +136,17 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	cancel_release(cancel);
 }
 
+/* With api_defaults.lock held. A reader that finds the place finds the pool. */
+static void add_place(struct vpmm_pool *pool)
+{
+	unsigned int i = 0;
+
+	while (api_defaults.places[i])
+		i++;
+	api_defaults.placed[i] = pool;
+	g_atomic_pointer_set(&api_defaults.places[i], pool->core.place);
+}
+
 int api_default_create(struct vpmm_pool **pool, const char *call)
 {
 	struct error_kept kept;
@@ -170,6 +181,7 @@ int api_default_create(struct vpmm_pool **pool, const char *call)
 		goto err_destroy;
 	}
 	g_atomic_pointer_set(&api_defaults.pools[made->core.device], made);
+	add_place(made);
 	g_atomic_pointer_set(&api_defaults.ops, made->core.backend->ops);
 	*pool = made;
 	goto out;

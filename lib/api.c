@@ -191,51 +191,87 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	return pool_part(pool, err);
 }
 
-/* Whether a cache may be used without entering the backend first, which takes as long as the rest of the call. */
-static bool cache_is_near(const struct vpmm_pool *pool, const struct CUstream_st *stream)
+/* The default pool of the context that is current on this thread; NULL: there is none yet, or that takes more to tell. */
+static struct vpmm_pool *default_near(void)
 {
-	return pool && pool->core.settings.cache && pool->core.backend->ops->roams && stream_is_created(stream) &&
-	       pool->core.generation == api_generation;
+	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
+	const void *here = ops && ops->current ? ops->current() : NULL, *place;
+
+	for (unsigned int i = 0; here && (place = g_atomic_pointer_get(&api_defaults.places[i])); i++) {
+		if (place == here)
+			return api_defaults.placed[i];
+	}
+	return NULL;
+}
+
+/*
+ * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call. That
+ * is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if that
+ * is easy.
+ */
+static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream)
+{
+	bool given = *pool;
+	struct core *core;
+
+	if (!given)
+		*pool = default_near();
+	if (G_UNLIKELY(!*pool))
+		return NULL;
+	core = &(*pool)->core;
+	if (G_UNLIKELY(!core->settings.cache || core->generation != api_generation))
+		return NULL;
+	if (!given || (stream_is_created(stream) && core->ops->roams))
+		return core;
+	return core->place && core->ops->current() == core->place ? core : NULL;
+}
+
+/* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, bool near,
+			   int hit, uint64_t id, const char *call) __attribute__((noinline));
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, bool near,
+			   int hit, uint64_t id, const char *call)
+{
+	int err;
+
+	err = call_enter(&pool, call);
+	if (err)
+		return err;
+	if (pool->core.settings.cache && (!near || hit < 0))
+		hit = cache_malloc(&pool->core, addr, size, stream, &id);
+	if (G_LIKELY(hit > 0)) {
+		pool->core.backend->ops->leave(pool->core.backend);
+		return 0;
+	}
+	err = try_malloc(pool, addr, size, stream, hit, id, call);
+	while (err == -ENOMEM && ask_for_memory(pool, size)) {
+		err = call_enter(&pool, call);
+		if (err)
+			return err;
+		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, call);
+	}
+	if (!err)
+		return 0;
+	if (err == -ENOMEM)
+		tell_exhausted(pool, size);
+	return api_fail(pool, err);
 }
 
 /* Inline, as it is most of a call that a cache serves. */
 static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
 			   const char *call)
 {
-	bool near = cache_is_near(pool, stream);
+	struct core *near = core_near(&pool, stream);
 	uint64_t addr = 0, id = CACHE_NOBODY;
-	int err, hit = 0;
+	int err = 0, hit = 0;
 
 	if (G_LIKELY(near))
-		hit = cache_malloc(&pool->core, &addr, size, stream, &id);
-	if (G_LIKELY(hit > 0)) {
+		hit = cache_malloc(near, &addr, size, stream, &id);
+	if (G_UNLIKELY(hit <= 0))
+		err = allocate_inside(pool, &addr, size, stream, near, hit, id, call);
+	if (G_LIKELY(!err))
 		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	err = call_enter(&pool, call);
-	if (err)
-		return err;
-	if (pool->core.settings.cache && (!near || hit < 0))
-		hit = cache_malloc(&pool->core, &addr, size, stream, &id);
-	if (G_LIKELY(hit > 0)) {
-		*ptr = (void *)(uintptr_t)addr;
-		pool->core.backend->ops->leave(pool->core.backend);
-		return 0;
-	}
-	err = try_malloc(pool, &addr, size, stream, hit, id, call);
-	while (err == -ENOMEM && ask_for_memory(pool, size)) {
-		err = call_enter(&pool, call);
-		if (err)
-			return err;
-		err = try_malloc(pool, &addr, size, stream, 0, CACHE_NOBODY, call);
-	}
-	if (!err) {
-		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	if (err == -ENOMEM)
-		tell_exhausted(pool, size);
-	return api_fail(pool, err);
+	return err;
 }
 
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
@@ -289,17 +325,13 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	return err;
 }
 
-int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
+/* As allocate_inside(). */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed)
+	__attribute__((noinline));
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed)
 {
-	bool near = cache_is_near(pool, stream);
-	int err, freed = 0;
+	int err;
 
-	if (!ptr)
-		return 0;
-	if (G_LIKELY(near))
-		freed = cache_free(&pool->core, (uintptr_t)ptr, stream);
-	if (G_LIKELY(freed > 0))
-		return 0;
 	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
@@ -316,6 +348,19 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (err)
 		error_add(err, "%p", ptr);
 	return api_end(pool, "vpmm_free", err);
+}
+
+int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
+{
+	struct core *near;
+	int freed = 0;
+
+	if (!ptr)
+		return 0;
+	near = core_near(&pool, stream);
+	if (G_LIKELY(near))
+		freed = cache_free(near, (uintptr_t)ptr, stream);
+	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, near, freed);
 }
 
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)

@@ -18,11 +18,15 @@
  * struct api_defaults - the default pools
  * @lock: held while a default pool is created
  * @ops: of their backend; NULL before the first is created
+ * @places: their backends' @place, in the order of creation; the first NULL ends them. Never changed once set
+ * @placed: their pools
  * @pools: by device; never changed once set
  */
 struct api_defaults {
 	struct lock lock;
-	const struct backend_ops *ops;
+	_Alignas(64) const struct backend_ops *ops;
+	const void *places[API_DEFAULT_POOLS + 1];
+	struct vpmm_pool *placed[API_DEFAULT_POOLS];
 	struct vpmm_pool *pools[API_DEFAULT_POOLS];
 };
 

@@ -12,8 +12,8 @@
  *	-ENODEV	no driver or device
  *	-ENOTSUP	the device cannot
  *
- * An operation that fails has changed nothing. All may be called from several threads at once. All but open and close
- * are called between enter and leave, which make the device's context current on the calling thread.
+ * An operation that fails has changed nothing. All may be called from several threads at once. All but open, close and
+ * current are called between enter and leave, which make the device's context current on the calling thread.
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -45,6 +45,8 @@ struct backend_info {
  * @roams: event_create may be called outside of enter and leave, and so may stream_id and event_record for a created
  *	stream; they can fail there where they would not inside
  *
+ * @current: which context is current on the calling thread, to compare with @place of struct backend; NULL: none, or
+ *	the driver does not say. Needs an open backend.
  * @current_device: the ordinal of the calling thread's current device; 0 where it has none. Needs no open backend.
  * @open: open the device of an ordinal. Initialises the driver at the first use.
  * @close: close it. Preconditions: every mapping, handle, reservation, event and small allocation is gone.
@@ -98,12 +100,16 @@ struct backend_ops {
 	const char *name;
 	bool roams;
 
-	int (*current_device)(int *device);
-	int (*open)(int device, struct backend **be);
-	void (*close)(struct backend *be);
-
+	/* What most calls of a program need is together, as it is seldom in the processor's caches. */
+	const void *(*current)(void);
+	int (*stream_id)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 	int (*enter)(struct backend *be);
 	void (*leave)(struct backend *be);
+	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
+	int (*current_device)(int *device);
+
+	int (*open)(int device, struct backend **be);
+	void (*close)(struct backend *be);
 
 	int (*info)(struct backend *be, struct backend_info *info);
 	uint64_t (*now)(struct backend *be);
@@ -116,12 +122,10 @@ struct backend_ops {
 	int (*access)(struct backend *be, uint64_t va, size_t size);
 	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
 
-	int (*stream_id)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
 	int (*event_create)(struct backend *be, struct backend_event **event);
 	void (*event_destroy)(struct backend *be, struct backend_event *event);
-	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
 	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
 	int (*event_sync)(struct backend *be, struct backend_event *event);
 	int (*sync)(struct backend *be);
@@ -133,9 +137,15 @@ struct backend_ops {
 	int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
 };
 
-/* The first member of each backend's own structure. */
+/**
+ * struct backend - an open device; the first member of each backend's own structure
+ * @ops: what it performs
+ * @place: the context that enter makes current, if no other can ever be mistaken for it. A thread on which it is current
+ *	may do without enter and leave what @roams says, for every stream. NULL: no thread may
+ */
 struct backend {
 	const struct backend_ops *ops;
+	const void *place;
 };
 
 extern const struct backend_ops backend_cuda;

@@ -92,7 +92,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	if (err)
 		return err;
 
-	made = g_new0(struct vpmm_pool, 1);
+	made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
 	core_init(&made->core, backend, &info, &fitting);
 	pending_init(&made->pending, &made->core);
 	policy_init(&made->core, &made->packed, &info);
@@ -110,7 +110,7 @@ err_release:
 	error_keep(&kept);
 	log_finish(&made->core.log);
 	pool_give_back(made);
-	g_free(made);
+	g_aligned_free(made);
 	error_restore(&kept);
 	return err;
 }
@@ -144,7 +144,7 @@ void pool_delete(struct vpmm_pool *pool)
 	lock_release(&pool->core.lock);
 	log_finish(&pool->core.log);
 	pool_give_back(pool);
-	g_free(pool);
+	g_aligned_free(pool);
 }
 
 void pool_announce_end(struct vpmm_pool *pool)

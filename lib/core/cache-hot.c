@@ -53,10 +53,9 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 NO_LOCK_ANALYSIS
 static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
 {
-	struct backend *be = core->backend;
 	int err;
 
-	err = be->ops->stream_id(be, handle, id);
+	err = core->ops->stream_id(core->backend, handle, id);
 	if (G_UNLIKELY(err))
 		return err;
 	*cache = atomic_load_explicit(&core->known[*id % CACHE_KNOWN], memory_order_acquire);

@@ -16,6 +16,8 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 {
 	lock_init(&core->lock, LOCK_CORE);
 	core->backend = backend;
+	core->ops = backend->ops;
+	core->place = backend->place;
 	core->device = info->device;
 	core->settings = *settings;
 	core->piece = settings->paged ? settings->page_size : CORE_PIECE;

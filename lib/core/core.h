@@ -45,12 +45,14 @@ struct counts {
  * Set when the pool is created, and never changed:
  *
  * @backend: the open device
- * @device: its ordinal
- * @settings: validated and completed for the device
+ * @place: its @place
+ * @ops: its @ops
  * @piece: the unit that requests are rounded up to, in bytes
+ * @generation: fork generation of the process that created the pool
+ * @settings: validated and completed for the device; what every call reads comes first in it
+ * @device: ordinal of the device
  * @policy: serves all requests but those of the driver's allocator; core/ never looks into it
  * @packed: state of the packed policy; core/ never looks into it
- * @generation: fork generation of the process that created the pool
  *
  * Read and written without the lock:
  *
@@ -79,20 +81,20 @@ struct counts {
  */
 struct core {
 	struct lock lock;
-	char apart_from_lock[CACHE_ALIGN];
+	/* A cache line for the calls that a cache serves: */
+	_Alignas(CACHE_ALIGN) const struct backend_ops *ops;
 	struct backend *backend;
-	int device;
-	struct settings settings;
+	const void *place;
 	size_t piece;
+	unsigned int generation;
+	struct settings settings;
+	int device;
 	const struct policy *policy;
 	struct packed *packed;
-	unsigned int generation;
 	struct cache *_Atomic known[CACHE_KNOWN];
-	char apart_from_settings[CACHE_ALIGN];
-	_Atomic uint64_t pressure;
+	_Alignas(CACHE_ALIGN) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;
-	char apart_from_counters[CACHE_ALIGN];
-	_Atomic uint64_t scrubbed;
+	_Alignas(CACHE_ALIGN) _Atomic uint64_t scrubbed;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;

@@ -11,22 +11,22 @@
 struct backend_info;
 
 struct settings {
+	bool cache;			/* streams have caches, see cache.h */
+	bool paged;			/* extents are pages: the paged policy */
+	enum vpmm_small small;
+	size_t page_size;
 	const char *backend;		/* "cuda", "host" or "auto" */
 	const int *device;		/* NULL: the current one */
-	size_t page_size;
 	size_t va_size;
 	size_t pages;
 	enum vpmm_reuse reuse;
 	size_t extent_max;
-	enum vpmm_small small;
 	unsigned int frag_ratio;	/* percent */
 	unsigned int overhead;		/* percent */
 	enum vpmm_scrub scrub;
-	bool paged;			/* extents are pages: the paged policy */
 	enum vpmm_log_level log_level;
 	vpmm_log_fn log;
 	void *log_data;
-	bool cache;			/* streams have caches, see cache.h */
 	int limit_percent;		/* of the device's memory; 0: no such limit */
 	uint64_t limit;			/* UINT64_MAX: none */
 	uint64_t most;			/* bytes of the largest request that could ever be served */

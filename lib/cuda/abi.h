@@ -162,9 +162,13 @@ enum {
  * drv_result. Those whose default stream is the calling thread's (_ptds, _ptsz) are not used: a null stream is to mean
  * what it means to a program that was compiled without that option, and DRV_STREAM_PER_THREAD says the other.
  *
- * First what the library cannot do without.
+ * First what the library cannot do without, and of that first what most of its calls call.
  */
 #define DRV_CALLS_REQUIRED(X) \
+	X(cuCtxGetCurrent,, (drv_context *context)) \
+	X(cuStreamIsCapturing,, (drv_stream stream, drv_capture_status *status)) \
+	X(cuStreamGetId,, (drv_stream stream, drv_u64 *id)) \
+	X(cuEventRecord,, (drv_event event, drv_stream stream)) \
 	X(cuInit,, (unsigned int flags)) \
 	X(cuDriverGetVersion,, (int *version)) \
 	X(cuDeviceGetCount,, (int *count)) \
@@ -174,7 +178,6 @@ enum {
 	X(cuDevicePrimaryCtxRetain,, (drv_context *context, drv_device device)) \
 	X(cuDevicePrimaryCtxRelease, _v2, (drv_device device)) \
 	X(cuDevicePrimaryCtxGetState,, (drv_device device, unsigned int *flags, int *active)) \
-	X(cuCtxGetCurrent,, (drv_context *context)) \
 	X(cuCtxGetDevice,, (drv_device *device)) \
 	X(cuCtxPushCurrent, _v2, (drv_context context)) \
 	X(cuCtxPopCurrent, _v2, (drv_context *context)) \
@@ -190,15 +193,12 @@ enum {
 	X(cuMemSetAccess,, (drv_deviceptr va, size_t size, const drv_access_desc *desc, size_t count)) \
 	X(cuMemUnmap,, (drv_deviceptr va, size_t size)) \
 	X(cuMemsetD8Async,, (drv_deviceptr va, unsigned char value, size_t size, drv_stream stream)) \
-	X(cuStreamGetId,, (drv_stream stream, drv_u64 *id)) \
-	X(cuStreamIsCapturing,, (drv_stream stream, drv_capture_status *status)) \
 	X(cuStreamGetCaptureInfo, _v2, (drv_stream stream, drv_capture_status *status, uint64_t *id, \
 		drv_graph *graph, const drv_graph_node **dependencies, size_t *count)) \
 	X(cuThreadExchangeStreamCaptureMode,, (drv_capture_mode *mode)) \
 	X(cuStreamWaitEvent,, (drv_stream stream, drv_event event, unsigned int flags)) \
 	X(cuEventCreate,, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy, _v2, (drv_event event)) \
-	X(cuEventRecord,, (drv_event event, drv_stream stream)) \
 	X(cuEventQuery,, (drv_event event)) \
 	X(cuEventSynchronize,, (drv_event event))
 

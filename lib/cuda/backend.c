@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -39,6 +40,7 @@ static struct cuda *cuda_new(void)
 	struct cuda *cuda = g_new0(struct cuda, 1);
 
 	cuda->base.ops = &backend_cuda;
+	atomic_init(&cuda->legacy_id, LEGACY_UNKNOWN);
 	lock_init(&cuda->lock, LOCK_CUDA);
 	cuda->spare = g_ptr_array_new();
 	cuda_frees_init(&cuda->frees);
@@ -236,9 +238,10 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 	return result ? cuda_fail_mapping(result, "cuMemUnmap", size, va) : 0;
 }
 
-const struct backend_ops backend_cuda = {
+_Alignas(64) const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.roams = true,
+	.current = cuda_current,
 	.current_device = cuda_current_device,
 	.open = cuda_open,
 	.close = cuda_close,

@@ -18,6 +18,13 @@ static _Thread_local unsigned int depth;
 static _Thread_local drv_capture_mode capture_mode;
 static _Thread_local bool relaxed;
 
+const void *cuda_current(void)
+{
+	drv_context context;
+
+	return drv.cuCtxGetCurrent(&context) ? NULL : context;
+}
+
 int cuda_current_device(int *device)
 {
 	drv_context context;
@@ -133,6 +140,8 @@ int cuda_context_take(struct cuda *cuda)
 		if (!current || current == primary) {
 			cuda->context = primary;
 			cuda->retained = 1;
+			/* The program can destroy any other context, and get its handle again for another one. */
+			cuda->base.place = primary;
 			return 0;
 		}
 		drv.cuDevicePrimaryCtxRelease(cuda->device);

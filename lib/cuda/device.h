@@ -18,11 +18,14 @@ struct cuda {
 	drv_context context;
 	int retained;			/* the primary context, to be released */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
+	_Atomic uint64_t legacy_id;	/* of the legacy default stream; LEGACY_UNKNOWN: not asked for yet */
 	char apart[128];		/* keeps what every call reads off the cache lines that some calls write */
 	struct lock lock;		/* guards the rest */
 	GPtrArray *spare;		/* unused events, of drv_event */
 	struct cuda_frees frees;	/* of small allocations */
 };
+
+#define LEGACY_UNKNOWN UINT64_MAX
 
 static inline struct cuda *cuda_of(struct backend *be)
 {
@@ -59,6 +62,7 @@ void cuda_relax(void);
 int cuda_small_open(struct cuda *cuda);
 
 /* Operations of backend.h: context.c, */
+const void *cuda_current(void);
 int cuda_current_device(int *device);
 int cuda_enter(struct backend *be);
 void cuda_leave(struct backend *be);

@@ -11,7 +11,7 @@
 #include "util/error.h"
 #include "util/lock.h"
 
-struct drv_library drv;
+_Alignas(64) struct drv_library drv;
 static struct lock drv_lock = LOCK_INIT(LOCK_DRIVER);
 static atomic_bool drv_ready;
 

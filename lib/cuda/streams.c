@@ -2,9 +2,17 @@
 /* Streams and events of a CUDA device. */
 #include <errno.h>
 #include <glib.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "cuda/device.h"
 #include "util/error.h"
+
+/* A context has one legacy default stream as long as it lives. */
+static bool is_legacy(struct CUstream_st *stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_LEGACY;
+}
 
 /*
  * An event that is recorded on a stream under capture belongs to the graph: to query it later fails, and invalidates
@@ -13,19 +21,28 @@
  */
 int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
+	struct cuda *cuda = cuda_of(be);
 	drv_capture_status status;
 	drv_result result;
 	drv_u64 got;
 
-	(void)be;
 	result = drv.cuStreamIsCapturing(stream, &status);
-	if (result)
+	if (G_UNLIKELY(result))
 		return cuda_fail(result, "", "cuStreamIsCapturing of stream %p", (void *)stream);
-	if (status != DRV_STREAM_CAPTURE_STATUS_NONE)
+	if (G_UNLIKELY(status != DRV_STREAM_CAPTURE_STATUS_NONE))
 		return error_set(-EBUSY, "stream %p is being captured into a graph", (void *)stream);
+	if (is_legacy(stream)) {
+		got = atomic_load_explicit(&cuda->legacy_id, memory_order_relaxed);
+		if (G_LIKELY(got != LEGACY_UNKNOWN)) {
+			*id = got;
+			return 0;
+		}
+	}
 	result = drv.cuStreamGetId(stream, &got);
-	if (result)
+	if (G_UNLIKELY(result))
 		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
+	if (is_legacy(stream))
+		atomic_store_explicit(&cuda->legacy_id, got, memory_order_relaxed);
 	*id = got;
 	return 0;
 }

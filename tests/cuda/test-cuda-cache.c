@@ -29,17 +29,22 @@ static void pairs(struct vpmm_pool *pool, int count, struct CUstream_st *stream)
 /* Each call of a pair finds out which stream it is for, in which context, and that is all. */
 static void test_calls(void)
 {
-	static const struct {
-		const char *name;
-		uint64_t calls;
-	} calls[] = {
-		{ "cuCtxGetCurrent", 2 }, { "cuCtxPushCurrent", 0 }, { "cuCtxPopCurrent", 0 },
-		{ "cuStreamIsCapturing", 2 }, { "cuStreamGetId", 2 }, { "cuEventCreate", 0 }, { "cuEventRecord", 0 },
-		{ "cuEventQuery", 0 }, { "cuStreamWaitEvent", 0 }, { "cuMemMap", 0 }, { "cuMemGetInfo", 0 },
-		{ "cuStreamGetCaptureInfo", 0 }, { "cuThreadExchangeStreamCaptureMode", 0 },
+	static const char *const names[] = {
+		"cuCtxGetCurrent", "cuStreamGetId", "cuStreamIsCapturing", "cuCtxPushCurrent", "cuCtxPopCurrent",
+		"cuCtxGetDevice", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuMemMap",
+		"cuMemGetInfo", "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode",
 	};
-	struct CUstream_st *const handles[] = { NULL, DRV_STREAM_LEGACY, DRV_STREAM_PER_THREAD, NULL };
-	uint64_t before[G_N_ELEMENTS(calls)];
+	/* Of the first three, on each stream; the others are not called. */
+	struct {
+		struct CUstream_st *handle;
+		uint64_t calls[3];
+	} cases[] = {
+		/* A context has one legacy default stream, so its id is known. */
+		{ NULL, { 2, 0, 2 } }, { DRV_STREAM_LEGACY, { 2, 0, 2 } }, { DRV_STREAM_PER_THREAD, { 2, 2, 2 } },
+		/* A stream that was created is the same in every context, so nobody has to ask which is current. */
+		{ NULL, { 0, 2, 2 } },
+	};
+	uint64_t before[G_N_ELEMENTS(names)];
 	struct vpmm_pool *pool;
 	drv_context context;
 	drv_stream stream;
@@ -49,18 +54,16 @@ static void test_calls(void)
 	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
 	assert_ok(cu.cuCtxPushCurrent(context));
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	cases[G_N_ELEMENTS(cases) - 1].handle = stream;
 	pool = open_cached();
-	for (size_t h = 0; h < G_N_ELEMENTS(handles); h++) {
-		struct CUstream_st *handle = h < G_N_ELEMENTS(handles) - 1 ? handles[h] : stream;
-
-		pairs(pool, 2 * CACHE_NERVOUS, handle);
-		for (size_t i = 0; i < G_N_ELEMENTS(calls); i++)
-			before[i] = fake.calls(calls[i].name);
-		pairs(pool, 1, handle);
-		/* A stream that was created is the same in every context, so nobody has to ask which is current. */
-		g_assert_cmpuint(fake.calls(calls[0].name) - before[0], ==, handle == stream ? 0 : calls[0].calls);
-		for (size_t i = 1; i < G_N_ELEMENTS(calls); i++)
-			g_assert_cmpuint(fake.calls(calls[i].name) - before[i], ==, calls[i].calls);
+	for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
+		pairs(pool, 2 * CACHE_NERVOUS, cases[c].handle);
+		for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+			before[i] = fake.calls(names[i]);
+		pairs(pool, 1, cases[c].handle);
+		for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+			g_assert_cmpuint(fake.calls(names[i]) - before[i], ==,
+					 i < G_N_ELEMENTS(cases[c].calls) ? cases[c].calls[i] : 0);
 	}
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
@@ -92,6 +95,33 @@ static void test_foreign_context(void)
 	assert_ok(vpmm_pool_check(pool));
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
+	assert_nothing_left();
+}
+
+/* The default stream is that of the pool's context, even where the thread's is another. */
+static void test_foreign_default_stream(void)
+{
+	drv_context context, foreign;
+	struct vpmm_pool *pool;
+	uint64_t pushes;
+
+	if (!use_fake())
+		return;
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	pool = open_cached();
+	pairs(pool, 1, NULL);
+	g_assert_cmpint(fake.context_create(&foreign, 0), ==, DRV_SUCCESS);
+	assert_ok(cu.cuCtxPushCurrent(foreign));
+	pushes = fake.calls("cuCtxPushCurrent");
+	pairs(pool, 1, NULL);
+	g_assert_cmpuint(fake.calls("cuCtxPushCurrent") - pushes, ==, 2);
+	assert_ok(cu.cuCtxPopCurrent(&foreign));
+	fake.context_destroy(foreign);
+	assert_ok(vpmm_pool_check(pool));
+	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuCtxPopCurrent(&context));
 	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
 	assert_nothing_left();
@@ -145,5 +175,6 @@ void cuda_cache_tests(void)
 {
 	g_test_add_func("/cuda/cache/calls", test_calls);
 	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
+	g_test_add_func("/cuda/cache/foreign-default-stream", test_foreign_default_stream);
 	g_test_add_func("/cuda/cache/capture", test_capture);
 }

@@ -195,9 +195,9 @@ static void test_default_pools_alone(void)
 	assert_ok(cu.cuCtxPushCurrent(context));
 
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), ENODEV, "the default pools are of the cuda backend");
-	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+	fake.fail("cuCtxGetCurrent", 0, 2, DRV_ERROR_ILLEGAL_ADDRESS);
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
-	fake.fail("cuCtxGetCurrent", 1, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+	fake.fail("cuCtxGetCurrent", 2, 1, DRV_ERROR_ILLEGAL_ADDRESS);
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
 
 	g_assert_null(ptr);
@@ -210,6 +210,61 @@ static void test_default_pools_alone(void)
 static void test_default_pools(void)
 {
 	run_alone("/cuda/driver/default-pools/subprocess", "fake");
+}
+
+static void count_calls(uint64_t counts[3])
+{
+	counts[0] = fake.calls("cuCtxGetCurrent");
+	counts[1] = fake.calls("cuCtxGetDevice");
+	counts[2] = fake.calls("cuStreamGetId");
+}
+
+/* A malloc and a free that a cache of a default pool serves. Return: the address. */
+static void *default_pair(struct CUstream_st *stream)
+{
+	void *ptr;
+
+	assert_ok(vpmm_malloc(NULL, &ptr, 4 * PAGE, stream));
+	assert_ok(vpmm_free(NULL, ptr, stream));
+	return ptr;
+}
+
+/* The context tells which default pool is meant, and on the legacy default stream nothing else has to be asked. */
+static void test_default_pool_calls_alone(void)
+{
+	uint64_t before[3], after[3];
+	drv_context contexts[2];
+	void *ptrs[2];
+
+	if (!use_fake())
+		return;
+	g_setenv("VPMM_BACKEND", "cuda", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	assert_ok(cu.cuInit(0));
+	for (int i = 0; i < 2; i++) {
+		assert_ok(cu.cuDevicePrimaryCtxRetain(&contexts[i], i));
+		assert_ok(cu.cuCtxPushCurrent(contexts[i]));
+		ptrs[i] = default_pair(NULL);
+	}
+	g_assert_true(ptrs[0] != ptrs[1]);
+	for (int i = 1; i >= 0; i--) {
+		count_calls(before);
+		g_assert_true(default_pair(NULL) == ptrs[i]);
+		count_calls(after);
+		g_assert_cmpuint(after[0] - before[0], ==, 2);
+		g_assert_cmpuint(after[1] - before[1], ==, 0);
+		g_assert_cmpuint(after[2] - before[2], ==, 0);
+		assert_ok(vpmm_pool_check(NULL));
+		assert_ok(cu.cuCtxPopCurrent(&contexts[i]));
+		assert_ok(cu.cuDevicePrimaryCtxRelease(i));
+	}
+	/* Without a context it is the pool of device 0, whose context has to be made current. */
+	g_assert_true(default_pair(NULL) == ptrs[0]);
+}
+
+static void test_default_pool_calls(void)
+{
+	run_alone("/cuda/driver/default-pool-calls/subprocess", "fake");
 }
 
 static void *open_and_close(void *data)
@@ -281,6 +336,8 @@ void cuda_driver_tests(void)
 	g_test_add_func("/cuda/driver/none/subprocess", test_driver_none_alone);
 	g_test_add_func("/cuda/driver/none-auto/subprocess", test_driver_none_auto_alone);
 	g_test_add_func("/cuda/driver/default-pools", test_default_pools);
+	g_test_add_func("/cuda/driver/default-pool-calls", test_default_pool_calls);
+	g_test_add_func("/cuda/driver/default-pool-calls/subprocess", test_default_pool_calls_alone);
 	g_test_add_func("/cuda/driver/default-pools/subprocess", test_default_pools_alone);
 	g_test_add_func("/cuda/driver/init", test_driver_init);
 	g_test_add_func("/cuda/driver/init/subprocess", test_driver_init_alone);

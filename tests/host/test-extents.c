@@ -193,7 +193,7 @@ static void test_no_gaps(void)
 /* However many gaps there are, a pool has a bounded number of extents: 160 GiB, which are not to be had everywhere. */
 static void test_extents_are_bounded(void)
 {
-	struct vpmm_pool *pool = g_new0(struct vpmm_pool, 1);
+	struct vpmm_pool *pool = g_aligned_alloc0(1, sizeof(*pool), _Alignof(struct vpmm_pool));
 	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE, .pieces = tuning_extents_most };
 
 	pool->core.settings.page_size = PAGE;
@@ -204,7 +204,7 @@ static void test_extents_are_bounded(void)
 	/* But no extent is larger than what is asked for. */
 	g.size = g.create = 3 * PAGE;
 	g_assert_cmpuint(gather_piece(&g), ==, 3 * PAGE);
-	g_free(pool);
+	g_aligned_free(pool);
 }
 
 static void test_extent_max(gconstpointer data)
