@@ -16,13 +16,11 @@ struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 /* Pools that exist, and calls that are creating one. */
 static gint pools;
 
-unsigned int api_generation;
-
 /* If no pool was ever created, the child can use the library from the start. */
 static void count_fork(void)
 {
 	if (g_atomic_int_get(&pools))
-		api_generation++;
+		api_defaults.generation++;
 }
 
 static void watch_forks(void)
@@ -55,7 +53,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	int err;
 
 	/* The driver and the host backend work in the parent only. */
-	if (api_generation)
+	if (api_defaults.generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	err = settings_from_opts(&settings, opts);
 	if (err)
@@ -71,7 +69,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	be->ops->leave(be);
 	if (err)
 		goto err_close;
-	(*pool)->core.generation = api_generation;
+	(*pool)->core.generation = api_defaults.generation;
 	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
 	return 0;
 
@@ -122,7 +120,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	int err, cancel;
 
 	/* In a forked child there is nothing to free, and the driver does not work. */
-	if (!pool || pool->core.generation != api_generation || pool->going)
+	if (!pool || pool->core.generation != api_defaults.generation || pool->going)
 		return;
 	cancel = cancel_hold();
 	announce_end(pool);
@@ -141,10 +139,10 @@ static void add_place(struct vpmm_pool *pool)
 {
 	unsigned int i = 0;
 
-	while (api_defaults.places[i])
+	while (api_defaults.here[i].place)
 		i++;
-	api_defaults.placed[i] = pool;
-	g_atomic_pointer_set(&api_defaults.places[i], pool->core.place);
+	api_defaults.here[i].pool = pool;
+	g_atomic_pointer_set(&api_defaults.here[i].place, pool->core.place);
 }
 
 int api_default_create(struct vpmm_pool **pool, const char *call)

@@ -18,7 +18,7 @@
 
 static int pool_enter(struct vpmm_pool *pool)
 {
-	if (G_UNLIKELY(pool->core.generation != api_generation))
+	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
 		return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
 	return pool->core.backend->ops->enter(pool->core.backend);
 }
@@ -102,7 +102,7 @@ static int resolve(struct vpmm_pool **pool, const char *call)
 			return 0;
 	}
 	/* Another thread may have held the lock when this process was forked. */
-	if (api_generation)
+	if (api_defaults.generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	return api_default_create(pool, call);
 }
@@ -195,11 +195,11 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 static struct vpmm_pool *default_near(void)
 {
 	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
-	const void *here = ops && ops->current ? ops->current() : NULL, *place;
+	const void *now = ops && ops->current ? ops->current() : NULL, *place;
 
-	for (unsigned int i = 0; here && (place = g_atomic_pointer_get(&api_defaults.places[i])); i++) {
-		if (place == here)
-			return api_defaults.placed[i];
+	for (unsigned int i = 0; now && (place = g_atomic_pointer_get(&api_defaults.here[i].place)); i++) {
+		if (place == now)
+			return api_defaults.here[i].pool;
 	}
 	return NULL;
 }
@@ -219,7 +219,7 @@ static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstr
 	if (G_UNLIKELY(!*pool))
 		return NULL;
 	core = &(*pool)->core;
-	if (G_UNLIKELY(!core->settings.cache || core->generation != api_generation))
+	if (G_UNLIKELY(!core->settings.cache || core->generation != api_defaults.generation))
 		return NULL;
 	if (!given || (stream_is_created(stream) && core->ops->roams))
 		return core;

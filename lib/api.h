@@ -15,28 +15,28 @@
 #define API_DEFAULT_POOLS 64
 
 /**
- * struct api_defaults - the default pools
+ * struct api_defaults - the default pools, and what else the exported calls share
  * @lock: held while a default pool is created
  * @ops: of their backend; NULL before the first is created
- * @places: their backends' @place, in the order of creation; the first NULL ends them. Never changed once set
- * @placed: their pools
+ * @generation: the number of forks between this process and the one that created its first pool. A pool of another
+ *	generation is the parent's
+ * @here: the pools that have a @place, and that of their backends, in the order of creation; never changed once set. The
+ *	first without a place ends them
  * @pools: by device; never changed once set
  */
 struct api_defaults {
 	struct lock lock;
-	_Alignas(64) const struct backend_ops *ops;
-	const void *places[API_DEFAULT_POOLS + 1];
-	struct vpmm_pool *placed[API_DEFAULT_POOLS];
+	/* A cache line for the calls that a cache serves: */
+	_Alignas(CACHE_LINE) const struct backend_ops *ops;
+	unsigned int generation;
+	struct {
+		const void *place;
+		struct vpmm_pool *pool;
+	} here[API_DEFAULT_POOLS + 1];
 	struct vpmm_pool *pools[API_DEFAULT_POOLS];
 };
 
 extern struct api_defaults api_defaults G_GNUC_INTERNAL;
-
-/*
- * The number of forks between this process and the one that created its first pool. A pool of another generation is
- * the parent's.
- */
-extern unsigned int api_generation G_GNUC_INTERNAL;
 
 /**
  * api_default_create() - create the default pool of the current device, unless another thread has

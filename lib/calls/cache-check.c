@@ -59,7 +59,7 @@ static int check_bins(const struct cache *cache)
 					 "those that are empty", i, cache->stream->id);
 	}
 
-	for (size_t i = 0; i <= cache->bins.mask; i++) {
+	for (size_t i = 0; i <= table_mask(&cache->bins); i++) {
 		const struct bin *bin = cache->bins.slots[i].value;
 		uint64_t later = UINT64_MAX;
 
@@ -95,7 +95,7 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 	uint64_t cached = 0, unmarked = 0, stranded = 0, limit;
 	int err = 0;
 
-	for (size_t i = 0; i <= cache->blocks.mask && !err; i++) {
+	for (size_t i = 0; i <= table_mask(&cache->blocks) && !err; i++) {
 		const struct block *block = cache->blocks.slots[i].value;
 
 		if (!block)
@@ -141,9 +141,9 @@ int cache_check(struct vpmm_pool *pool)
 	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		err = check_cache(pool, cache);
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	return err;
 }

@@ -26,10 +26,10 @@ int retire_stream(struct vpmm_pool *pool, struct CUstream_st *handle)
 	err = use_retire_stream(&pool->pending, stream, handle);
 	if (err)
 		return err;
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	if (cache->unmarked)
 		err = cache_mark(cache, handle);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	if (err)
 		return err;
 	cache_flush(&pool->core, stream, handle, 0);

@@ -16,11 +16,11 @@
 
 static void add_cache(struct cache_sums *sums, struct cache *cache)
 {
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	sums->mallocs += cache->mallocs;
-	sums->frees += cache->frees;
+	sums->frees += cache_frees(cache);
 	sums->bytes += cache->bytes + cache->stranded_bytes;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 }
 
 void cache_sum(struct core *core, struct cache_sums *sums)
@@ -60,13 +60,13 @@ void cache_note_peak(struct core *core, bool asked)
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		cached += cache->bytes + cache->stranded_bytes;
 		if (cache->central == central) {
 			more = cache->bytes - cache->lowest;
 			served++;
 		}
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	core->peak_cached = cached;
 	/*

@@ -23,10 +23,10 @@ static bool cache_lock_known(struct cache *cache, uint64_t id)
 {
 	if (!cache)
 		return false;
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	if (G_LIKELY(cache->id == id))
 		return true;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return false;
 }
 
@@ -72,7 +72,7 @@ static void enter_period(struct cache *cache, struct core *core)
 {
 	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (cache->central == central)
 		return;
 	cache->central = central;
@@ -85,7 +85,7 @@ static void enter_period(struct cache *cache, struct core *core)
  */
 static bool leave_to_policy(struct cache *cache, const struct core *core)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (core->regions.keeps && cache_allocations(cache) - cache->before > cache->count)
 		return true;
 	cache->before = cache_allocations(cache);
@@ -105,7 +105,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream
 	err = cache_lock(core, handle, id, &cache);
 	if (G_UNLIKELY(err || !cache))
 		return err;
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	bin = table_find(&cache->bins, size);
 	block = bin ? bin->top : NULL;
 	if (G_UNLIKELY(cache->run >= CACHE_PHASE) && block && leave_to_policy(cache, core))
@@ -118,19 +118,19 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream
 		cache->last = block;
 		cache_uncount(cache, block);
 		cache->mallocs++;
-		cache->served = atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
+		cache->served = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
 		*addr = block->addr;
 	}
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return block ? 1 : 0;
 }
 
 /* Nobody in the pool has been short of memory lately. */
 static bool is_calm(struct cache *cache, struct core *core)
 {
-	uint64_t pressure = atomic_load_explicit(&core->pressure, memory_order_relaxed);
+	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (cache->pressure != pressure) {
 		cache->pressure = pressure;
 		cache->nervous = CACHE_NERVOUS;
@@ -151,10 +151,10 @@ static bool may_be_unmarked(const struct cache *cache, uint64_t more)
 	const struct stream *stream = cache->stream;
 	uint64_t bytes = cache->unmarked + more;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (G_LIKELY(bytes <= cache->limit))
 		return true;
-	if (bytes > CACHE_SOLE_SHARES * cache->limit || cache->blocks.used == cache->count + 1)
+	if (bytes > CACHE_SOLE_SHARES * cache->limit || cache->blocks.used == cache->count + 1u)
 		return false;
 	return atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
 }
@@ -167,7 +167,7 @@ static int note_free(struct cache *cache, struct core *core, struct block *block
 	bool calm = is_calm(cache, core);
 	int err;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	block->freed = ++cache->freed;
 	if (cache->legacy || (calm && may_be_unmarked(cache, more))) {
 		cache->unmarked += more;
@@ -192,7 +192,7 @@ static void bin_list(struct cache *cache, struct bin *bin)
 
 static void bin_push(struct cache *cache, struct block *block)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	block->state = BLOCK_CACHED;
 	block->next = block->bin->top;
 	block->bin->top = block;
@@ -203,7 +203,6 @@ static void bin_push(struct cache *cache, struct block *block)
 	cache->count++;
 	cache->lent += block->lent;
 	cache->bytes += block->bin->size;
-	cache->frees++;
 }
 
 int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
@@ -216,7 +215,7 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 	ret = cache_lock(core, handle, &id, &cache);
 	if (G_UNLIKELY(ret || !cache))
 		return ret;
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	block = table_find(&cache->blocks, addr);
 	if (block && block->state == BLOCK_LIVE && !cache_is_full(cache) &&
 	    block->bin->size <= cache->most - cache->bytes) {
@@ -227,6 +226,6 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 			ret = 1;
 		}
 	}
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return ret;
 }

@@ -31,17 +31,17 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 
 	if (!cache) {
 		cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
-		lock_init(&cache->lock, LOCK_CACHE);
+		brief_init(&cache->lock, LOCK_CACHE);
 		table_init(&cache->blocks);
 		table_init(&cache->bins);
 	}
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	cache->id = stream->id;
 	cache->stream = stream;
 	cache->legacy = legacy;
 	cache->limit = limit;
 	cache->most = stream->map->most_cached;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return cache;
 }
 
@@ -49,15 +49,15 @@ bool cache_is_empty(struct cache *cache)
 {
 	bool empty;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	empty = !cache->blocks.used && !cache->stranded;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return empty;
 }
 
 static void bins_free(struct cache *cache)
 {
-	for (size_t i = 0; i <= cache->bins.mask; i++)
+	for (size_t i = 0; i <= table_mask(&cache->bins); i++)
 		g_aligned_free(cache->bins.slots[i].value);
 	table_clear(&cache->bins);
 }
@@ -68,10 +68,10 @@ void cache_retire(struct cache *cache)
 	struct stream_map *map = cache->stream->map;
 
 	map->unmarked_left += cache->limit;
-	map->mallocs += cache->mallocs;
-	map->frees += cache->frees;
 	event_unref(cache->adopted);
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
+	map->mallocs += cache->mallocs;
+	map->frees += cache_frees(cache);
 	bins_free(cache);
 	table_init(&cache->bins);
 	cache->id = CACHE_NOBODY;
@@ -82,10 +82,11 @@ void cache_retire(struct cache *cache)
 	cache->last = NULL;
 	cache->freed = cache->marked = cache->mark_seq = cache->recorded = 0;
 	cache->unmarked_most = 0;
-	cache->served = cache->nervous = 0;
-	cache->mallocs = cache->frees = cache->central = 0;
+	cache->served = 0;
+	cache->nervous = 0;
+	cache->mallocs = cache->flushed = cache->central = 0;
 	cache->added = cache->before = cache->run = 0;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 }
 
 static void blocks_free(struct block *block)
@@ -103,14 +104,14 @@ void cache_delete(struct cache *cache, struct backend *be)
 {
 	blocks_free(cache->spare);
 	blocks_free(cache->stranded);
-	for (size_t i = 0; i <= cache->blocks.mask; i++)
+	for (size_t i = 0; i <= table_mask(&cache->blocks); i++)
 		g_aligned_free(cache->blocks.slots[i].value);
 	table_clear(&cache->blocks);
 	bins_free(cache);
 	event_unref(cache->adopted);
 	if (cache->mark)
 		be->ops->event_destroy(be, cache->mark);
-	lock_destroy(&cache->lock);
+	brief_destroy(&cache->lock);
 	g_aligned_free(cache);
 }
 
@@ -129,7 +130,7 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 	struct backend *be = cache->stream->map->backend;
 	int err;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (!cache->mark) {
 		err = be->ops->event_create(be, &cache->mark);
 		if (err)
@@ -152,19 +153,19 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle)
 	uint64_t before;
 	int err;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	before = block->freed;
 	block->freed = ++cache->freed;
 	err = cache_mark(cache, handle);
 	if (err)
 		block->freed = before;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return err;
 }
 
 struct event *cache_adopt(struct cache *cache)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (cache->mark_seq) {
 		event_unref(cache->adopted);
 		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
@@ -179,7 +180,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	struct bin *bin = table_find(&cache->bins, size);
 
 	if (!bin) {
-		bin = alloc_apart(sizeof(*bin), CACHE_ALIGN / 2);
+		bin = alloc_apart(sizeof(*bin), CACHE_LINE);
 		bin->size = size;
 		bin->class = cache_class(size);
 		table_insert(&cache->bins, size, bin);
@@ -192,13 +193,13 @@ void cache_add(struct region *region, bool lent)
 	struct cache *cache = region->stream->cache;
 	struct block *block;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	block = cache->spare;
 	if (block) {
 		cache->spare = block->next;
 		cache->spares--;
 	} else {
-		block = alloc_apart(sizeof(*block), CACHE_ALIGN / 2);
+		block = alloc_apart(sizeof(*block), CACHE_LINE);
 	}
 	*block = (struct block){
 		.addr = region->addr,
@@ -213,7 +214,7 @@ void cache_add(struct region *region, bool lent)
 	cache->run = 0;
 	table_insert(&cache->blocks, block->addr, block);
 	region->block = block;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 }
 
 static void drop_unused(struct cache *cache, struct bin *bin)
@@ -226,7 +227,7 @@ static void drop_unused(struct cache *cache, struct bin *bin)
 
 void cache_unlist(struct cache *cache, struct bin *bin)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	*bin->link = bin->next;
 	if (bin->next)
 		bin->next->link = bin->link;
@@ -241,7 +242,7 @@ void cache_forget(struct block *block)
 	struct cache *cache = block->cache;
 	struct bin *bin = block->bin;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	table_remove(&cache->blocks, block->addr);
 	bin->blocks--;
 	/* Otherwise the empty bin would stay in the list until the next flush. */
@@ -269,9 +270,9 @@ static enum block_state state_of(const struct block *block)
 {
 	enum block_state state;
 
-	lock_acquire(&block->cache->lock);
+	brief_acquire(&block->cache->lock);
 	state = block->state;
-	lock_release(&block->cache->lock);
+	brief_release(&block->cache->lock);
 	return state;
 }
 
@@ -279,11 +280,11 @@ bool cache_begins(struct cache *cache)
 {
 	bool begins;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	begins = cache->run >= CACHE_PHASE;
 	if (begins)
 		cache->before = cache_allocations(cache);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return begins;
 }
 
@@ -306,11 +307,11 @@ bool cache_take(struct region *region)
 
 	if (!block)
 		return true;
-	lock_acquire(&block->cache->lock);
+	brief_acquire(&block->cache->lock);
 	live = is_live(block);
 	if (live)
 		block->state = BLOCK_TAKEN;
-	lock_release(&block->cache->lock);
+	brief_release(&block->cache->lock);
 	return live;
 }
 
@@ -321,11 +322,11 @@ bool cache_share(struct region *region, bool shared)
 
 	if (!block)
 		return true;
-	lock_acquire(&block->cache->lock);
+	brief_acquire(&block->cache->lock);
 	live = is_live(block);
 	if (live)
 		block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	lock_release(&block->cache->lock);
+	brief_release(&block->cache->lock);
 	return live;
 }
 
@@ -335,9 +336,9 @@ void cache_untake(struct region *region, bool shared)
 
 	if (!block)
 		return;
-	lock_acquire(&block->cache->lock);
+	brief_acquire(&block->cache->lock);
 	block->state = shared ? BLOCK_SHARED : BLOCK_LIVE;
-	lock_release(&block->cache->lock);
+	brief_release(&block->cache->lock);
 }
 
 void cache_drop(struct region *region)
@@ -346,9 +347,9 @@ void cache_drop(struct region *region)
 
 	if (!cache)
 		return;
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	cache_forget(region->block);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 }
 
 void cache_mark_legacy(struct cache *cache)
@@ -357,7 +358,7 @@ void cache_mark_legacy(struct cache *cache)
 	struct error_kept kept;
 	uint64_t id;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	error_keep(&kept);
 	if (be->ops->stream_id(be, STREAM_LEGACY, &id) || cache_mark(cache, STREAM_LEGACY))
 		error_restore(&kept);
@@ -372,14 +373,14 @@ bool cache_behind(struct region *region, struct event **event)
 	*event = region->event;
 	if (!block || !block->freed)
 		return true;
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	if (block->freed > cache->marked && cache->legacy)
 		cache_mark_legacy(cache);
 	if (block->freed > cache->marked)
 		told = false;
 	else
 		*event = cache_adopt(cache);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return told;
 }
 
@@ -388,10 +389,10 @@ void cache_strand(struct region *region, struct event *event)
 	struct block *block = region->block;
 	struct cache *cache = block->cache;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	block->state = BLOCK_STRANDED;
 	cache_forget(block);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	block->event = event_ref(event);
 	block->next = cache->stranded;
 	cache->stranded = block;

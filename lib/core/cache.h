@@ -77,8 +77,11 @@ struct core;
 /* Streams whose caches are found without the pool's lock: a direct-mapped table, by stream id. */
 #define CACHE_KNOWN 1024
 
-/* False sharing: two cache lines, as the processor prefetches lines in pairs. */
-#define CACHE_ALIGN 128
+/* A line of the processor's caches. */
+#define CACHE_LINE 64
+
+/* False sharing: two lines, as the processor prefetches lines in pairs. */
+#define CACHE_ALIGN (2 * CACHE_LINE)
 
 enum block_state {
 	BLOCK_LIVE,		/* allocated */
@@ -135,38 +138,44 @@ struct bin {
  * struct cache - the cache of one stream
  * @lock: core.lock comes before it, and no thread holds those of two caches
  *
- * Under cache.lock:
+ * Under cache.lock, what every call reads or changes:
  *
+ * @run: frees into the cache since the last malloc
  * @id: of the stream; CACHE_NOBODY: no stream has this cache
- * @stream: the stream
- * @legacy: the stream is the legacy default stream, which can be recorded at any time
- * @limit: bytes that may be uncovered
- * @most: bytes that may be cached
- * @blocks: address to block; all but the stranded ones
  * @bins: size to bin
- * @listed: lists of the bins that may have cached blocks, by class
- * @classes: a bit for each class whose list is not empty
+ * @central: core.central at the last hit or free
+ * @bytes: bytes of cached blocks
+ * @lowest: the minimum of @bytes since @central changed
+ * @mallocs: hits
+ * @last: the block of the last call, if that was a hit
+ * @served: core.pressure + 1 at the last hit, in 32 bits; 0: no hit yet
+ * @count: cached blocks
+ * @lent: those of them that are lent
+ *
+ * What a free needs besides:
+ *
+ * @nervous: frees still to be recorded since core.pressure changed
+ * @legacy: the stream is the legacy default stream, which can be recorded at any time
+ * @pressure: core.pressure at the last free, in 32 bits
+ * @blocks: address to block; all but the stranded ones
  * @freed: the number of the last free
  * @marked: the last free that the mark covers
  * @unmarked: uncovered bytes: of blocks with @freed above @marked
  * @unmarked_most: an upper bound on the size of the largest uncovered block
+ * @most: bytes that may be cached
+ * @limit: bytes that may be uncovered
+ * @stream: the stream
+ *
+ * The rest:
+ *
+ * @listed: lists of the bins that may have cached blocks, by class
+ * @classes: a bit for each class whose list is not empty
  * @mark: the event to record again, owned by the cache alone; NULL: none, or others share it
  * @mark_seq: number of its record among the stream's; 0: not recorded
  * @recorded: events that were recorded on the stream
- * @pressure: core.pressure at the last free
- * @served: core.pressure + 1 at the last hit; 0: no hit yet
- * @nervous: frees still to be recorded since core.pressure changed
- * @run: frees into the cache since the last malloc
+ * @flushed: blocks that the cache has let go of
  * @added: blocks that were allocated past the cache
  * @before: the stream's mallocs when its phase began
- * @count: cached blocks
- * @lent: those of them that are lent
- * @bytes: bytes of cached blocks
- * @lowest: the minimum of @bytes since @central changed
- * @mallocs: hits
- * @frees: frees into the cache
- * @central: core.central at the last hit or free
- * @last: the block of the last call, if that was a hit
  * @spare: unused structures, for later blocks
  * @spares: how many there are
  *
@@ -175,40 +184,45 @@ struct bin {
  * @adopted: the last mark that was shared with other streams, as an event with references
  * @stranded: its stranded blocks
  * @stranded_bytes: bytes of them
+ *
+ * Between other people's work nothing of this is in the processor's caches, so a hit is to find all it needs in two of
+ * their lines, and a free in three.
  */
 struct cache {
-	struct lock lock;
+	struct brief_lock lock;
 	/* under cache.lock: */
+	uint32_t run;
 	uint64_t id;
-	struct stream *stream;
-	bool legacy;
-	uint64_t limit;
-	uint64_t most;
-	struct table blocks;
 	struct table bins;
-	struct bin *listed[CACHE_CLASSES];
-	uint64_t classes[CACHE_CLASS_WORDS];
-	uint64_t freed;
-	uint64_t marked;
-	uint64_t unmarked;
-	size_t unmarked_most;
-	struct backend_event *mark;
-	uint64_t mark_seq;
-	uint64_t recorded;
-	uint64_t pressure;
-	uint64_t served;
-	unsigned int nervous;
-	unsigned int run;
-	uint64_t added;
-	uint64_t before;
-	size_t count;
-	size_t lent;
+	uint64_t central;
 	uint64_t bytes;
 	uint64_t lowest;
 	uint64_t mallocs;
-	uint64_t frees;
-	uint64_t central;
-	struct block *last;
+
+	_Alignas(CACHE_LINE) struct block *last;
+	uint32_t served;
+	uint16_t count;
+	uint16_t lent;
+	uint8_t nervous;
+	bool legacy;
+	uint32_t pressure;
+	struct table blocks;
+	uint64_t freed;
+	uint64_t marked;
+	uint64_t unmarked;
+
+	_Alignas(CACHE_LINE) size_t unmarked_most;
+	uint64_t most;
+	uint64_t limit;
+	struct stream *stream;
+	struct bin *listed[CACHE_CLASSES];
+	uint64_t classes[CACHE_CLASS_WORDS];
+	struct backend_event *mark;
+	uint64_t mark_seq;
+	uint64_t recorded;
+	uint64_t flushed;
+	uint64_t added;
+	uint64_t before;
 	struct block *spare;
 	size_t spares;
 	/* under core.lock: */
@@ -279,21 +293,29 @@ struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
 static inline bool cache_is_full(const struct cache *cache)
 {
 	return cache->count >= CACHE_AT_REST &&
-	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + 1);
+	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + 1u);
 }
 
 /* How many blocks the stream has allocated, from the cache or not. */
 static inline uint64_t cache_allocations(const struct cache *cache) REQUIRES(cache->lock);
 static inline uint64_t cache_allocations(const struct cache *cache)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	return cache->mallocs + cache->added;
+}
+
+/* Frees into the cache: each such block was served again, is still here, or was let go of. */
+static inline uint64_t cache_frees(const struct cache *cache) REQUIRES(cache->lock);
+static inline uint64_t cache_frees(const struct cache *cache)
+{
+	brief_assert_held(&cache->lock);
+	return cache->mallocs + cache->flushed + cache->count;
 }
 
 static inline void cache_uncount(struct cache *cache, const struct block *block) REQUIRES(cache->lock);
 static inline void cache_uncount(struct cache *cache, const struct block *block)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	cache->count--;
 	cache->lent -= block->lent;
 	cache->bytes -= block->bin->size;

@@ -41,11 +41,11 @@ int stream_record(struct stream *stream, struct CUstream_st *handle, struct even
 	/*
 	 * Under the cache's lock, so that the numbers follow the order of the records: other threads record the mark.
 	 */
-	lock_acquire(&stream->cache->lock);
+	brief_acquire(&stream->cache->lock);
 	err = be->ops->event_record(be, recorded, handle);
 	if (!err)
 		seq = ++stream->cache->recorded;
-	lock_release(&stream->cache->lock);
+	brief_release(&stream->cache->lock);
 	if (err)
 		goto err_destroy;
 	*event = stream_adopt(stream, recorded, seq);

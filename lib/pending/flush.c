@@ -49,7 +49,7 @@ static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struc
 	struct block **link = &bin->top, *block;
 	size_t count = 0;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	while (*link && (*link)->freed > cache->marked)
 		link = &(*link)->next;
 	while ((block = *link)) {
@@ -69,7 +69,7 @@ static size_t class_harvest(struct cache *cache, unsigned int class, size_t leas
 	size_t count = 0;
 	struct bin *next;
 
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	for (struct bin *bin = cache->listed[class]; bin; bin = next) {
 		next = bin->next;
 		if (bin->size >= least || cache->lent)
@@ -95,7 +95,7 @@ static unsigned int next_class(const struct cache *cache, unsigned int class)
 
 static size_t cache_harvest(struct cache *cache, size_t least, struct freed *freed, struct event **event)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	/* Of what is smaller, only what is lent is of interest. */
 	unsigned int class = next_class(cache, cache->lent ? 0 : cache_class(least));
 	size_t count = 0;
@@ -104,6 +104,7 @@ static size_t cache_harvest(struct cache *cache, size_t least, struct freed *fre
 		count += class_harvest(cache, class, least, freed + count);
 	for (size_t i = 0; i < count; i++)
 		cache_forget(freed[i].region->block);
+	cache->flushed += count;
 	if (count)
 		*event = event_ref(cache_adopt(cache));
 	return count;
@@ -119,7 +120,7 @@ struct flush {
 /* Takes what is marked, of @least bytes or more. */
 static void flush_begin(struct flush *flush, struct cache *cache, size_t least)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	flush->event = NULL;
 	flush->count = cache->count ? cache_harvest(cache, least, flush->freed, &flush->event) : 0;
 }
@@ -140,9 +141,9 @@ static bool flush_marked(struct core *core, struct cache *cache, size_t least)
 {
 	struct flush flush;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	flush_begin(&flush, cache, least);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return flush_end(&flush, core, cache);
 }
 
@@ -174,10 +175,10 @@ static int flush_stranded(struct core *core, struct cache *cache, struct CUstrea
 			return err;
 		core->counts.waits++;
 	}
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	err = cache_mark(cache, handle);
 	event = err ? NULL : event_ref(cache_adopt(cache));
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	while (!err && cache->stranded)
 		free_stranded(core, &cache->stranded, event);
 	event_unref(event);
@@ -187,7 +188,7 @@ static int flush_stranded(struct core *core, struct cache *cache, struct CUstrea
 /* See to it that the mark stands for all that a flush lets go of. */
 static int flush_mark(struct cache *cache, struct CUstream_st *handle, size_t least)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (!cache->count || !cache->unmarked || (cache->unmarked_most < least && !cache->lent))
 		return 0;
 	return cache_mark(cache, handle);
@@ -203,14 +204,14 @@ void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *h
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	failed = cache->stranded && flush_stranded(core, cache, handle);
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	/* What stays is to leave room for what is freed next. */
 	if (cache->bytes > cache->most / 2)
 		least = 0;
 	if (flush_mark(cache, handle, least))
 		failed = true;
 	flush_begin(&flush, cache, least);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	flush_end(&flush, core, cache);
 	if (failed)
 		error_restore(&kept);
@@ -222,10 +223,10 @@ void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_
 	bool full;
 
 	lock_assert_held(&core->lock);
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	full = cache->count == CACHE_BLOCKS_MAX ||
 	       (cache->count >= CACHE_AT_REST && cache->blocks.used == cache->count);
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	if (full)
 		cache_flush(core, stream, handle, 0);
 }
@@ -237,10 +238,10 @@ static bool flush_passed(struct core *core, struct cache *cache)
 	bool any = false;
 	uint64_t marked;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	cache_adopt(cache);
 	marked = cache->marked;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	if (stream_poll(cache->stream) || event_pending(cache->adopted))
 		return false;
 	while (*link) {
@@ -256,7 +257,7 @@ static bool flush_passed(struct core *core, struct cache *cache)
 
 bool cache_flush_streams(struct core *core, bool idle, size_t least)
 {
-	uint64_t pressure = atomic_load_explicit(&core->pressure, memory_order_relaxed);
+	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
 	struct error_kept kept;
 	GHashTableIter iter;
 	gpointer stream;
@@ -269,11 +270,11 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least)
 		struct cache *cache = ((struct stream *)stream)->cache;
 		bool busy;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		busy = idle && cache->served == pressure + 1;
 		if (!busy && cache->legacy && cache->count && cache->unmarked)
 			cache_mark_legacy(cache);
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 		if (busy)
 			continue;
 		if (flush_marked(core, cache, least))
@@ -295,21 +296,21 @@ uint64_t cache_withheld(struct cache *cache)
 {
 	uint64_t bytes;
 
-	lock_acquire(&cache->lock);
+	brief_acquire(&cache->lock);
 	bytes = cache->bytes + cache->stranded_bytes;
-	lock_release(&cache->lock);
+	brief_release(&cache->lock);
 	return bytes;
 }
 
 /* All frees up to one have completed, with what was submitted before them: as good as if the mark stood for them. */
 static void cache_settle(struct cache *cache, uint64_t freed)
 {
-	lock_assert_held(&cache->lock);
+	brief_assert_held(&cache->lock);
 	if (freed <= cache->marked)
 		return;
 	cache->marked = freed;
 	cache->unmarked = 0;
-	for (size_t i = 0; i <= cache->blocks.mask; i++) {
+	for (size_t i = 0; i <= table_mask(&cache->blocks); i++) {
 		const struct block *block = cache->blocks.slots[i].value;
 
 		if (block && block->freed > freed)
@@ -333,9 +334,9 @@ int cache_settle_all(struct core *core)
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		freed[i++] = cache->freed;
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	err = core->backend->ops->sync(core->backend);
 	if (err)
@@ -344,9 +345,9 @@ int cache_settle_all(struct core *core)
 	for (i = 0; g_hash_table_iter_next(&iter, NULL, &stream); i++) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		cache_settle(cache, freed[i]);
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	err = stream_poll_busy(&core->streams, false);
 	if (err)
@@ -369,12 +370,12 @@ void cache_drain(struct core *core)
 	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		if (cache->legacy && cache->unmarked)
 			cache_mark_legacy(cache);
 		cache_adopt(cache);
 		unmarked = unmarked || cache->unmarked;
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	/* Of streams that have freed without an event, and may be gone, nothing else tells that they are past it. */
 	if (unmarked)
@@ -394,12 +395,12 @@ struct region *cache_last(struct core *core, bool *served)
 	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
 		struct cache *cache = ((struct stream *)stream)->cache;
 
-		lock_acquire(&cache->lock);
+		brief_acquire(&cache->lock);
 		if (cache->central == central) {
 			*served = true;
 			last = cache->last ? cache->last->region : NULL;
 		}
-		lock_release(&cache->lock);
+		brief_release(&cache->lock);
 	}
 	return last;
 }

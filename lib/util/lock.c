@@ -1,11 +1,40 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What a debug build checks of locks. */
+/* What a lock of our own does if it is contended, and what a debug build checks of all locks. */
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "util/lock.h"
+
+#ifndef VPMM_DEBUG
+static void sleep_while_contended(struct brief_lock *lock)
+{
+	syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, BRIEF_CONTENDED, NULL, NULL, 0);
+}
+
+/* Whoever has slept once cannot know whether others still do, and so holds the lock as a contended one. */
+void brief_wait(struct brief_lock *lock)
+{
+	int saved = errno;
+
+	while (atomic_exchange_explicit(&lock->state, BRIEF_CONTENDED, memory_order_acquire) != BRIEF_FREE)
+		sleep_while_contended(lock);
+	errno = saved;
+}
+
+void brief_wake(struct brief_lock *lock)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+#endif
 
 #ifdef VPMM_DEBUG
 

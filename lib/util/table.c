@@ -9,7 +9,6 @@
 static void table_make(struct table *table, unsigned int bits)
 {
 	table->slots = g_new0(struct table_slot, (size_t)1 << bits);
-	table->mask = ((size_t)1 << bits) - 1;
 	table->shift = 64 - bits;
 	table->used = 0;
 }
@@ -34,7 +33,7 @@ static void table_put(struct table *table, uint64_t key, void *value)
 static void table_grow(struct table *table)
 {
 	struct table_slot *old = table->slots;
-	size_t count = table->mask + 1;
+	size_t count = table_mask(table) + 1;
 
 	table_make(table, 64 - table->shift + 1);
 	for (size_t i = 0; i < count; i++) {
@@ -46,22 +45,22 @@ static void table_grow(struct table *table)
 
 void table_insert(struct table *table, uint64_t key, void *value)
 {
-	if (table->used > table->mask / 2)
+	if (table->used > table_mask(table) / 2)
 		table_grow(table);
 	table_put(table, key, value);
 }
 
 void table_remove(struct table *table, uint64_t key)
 {
-	size_t gap = table_slot(table, key) - table->slots, i;
+	size_t gap = table_slot(table, key) - table->slots, mask = table_mask(table), i;
 
 	if (!table->slots[gap].value)
 		return;
 	/* A later entry of the run moves into the gap, unless its home lies behind the gap. */
-	for (i = (gap + 1) & table->mask; table->slots[i].value; i = (i + 1) & table->mask) {
+	for (i = (gap + 1) & mask; table->slots[i].value; i = (i + 1) & mask) {
 		size_t home = table_home(table, table->slots[i].key);
 
-		if (((i - home) & table->mask) >= ((i - gap) & table->mask)) {
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
 			table->slots[gap] = table->slots[i];
 			gap = i;
 		}

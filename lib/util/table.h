@@ -17,15 +17,15 @@ struct table_slot {
 /**
  * struct table - the table
  * @slots: the slots, a power of two; open addressing with linear probing
- * @mask: number of slots, less one
  * @shift: a key's hash is shifted by this to get a slot's number
  * @used: slots in use, at most half of them
+ *
+ * As small as can be, so that it shares a cache line with what else its user reads.
  */
 struct table {
 	struct table_slot *slots;
-	size_t mask;
-	unsigned int shift;
-	size_t used;
+	uint32_t shift;
+	uint32_t used;
 };
 
 /**
@@ -55,6 +55,12 @@ void table_insert(struct table *table, uint64_t key, void *value);
  */
 void table_remove(struct table *table, uint64_t key);
 
+/* The number of slots, less one. */
+static inline size_t table_mask(const struct table *table)
+{
+	return (size_t)(UINT64_MAX >> table->shift);
+}
+
 /* Keys are often multiples of a page; the multiplication carries every bit into the upper ones. */
 static inline size_t table_home(const struct table *table, uint64_t key)
 {
@@ -67,7 +73,7 @@ static inline struct table_slot *table_slot(const struct table *table, uint64_t 
 	size_t i = table_home(table, key);
 
 	while (table->slots[i].value && table->slots[i].key != key)
-		i = (i + 1) & table->mask;
+		i = (i + 1) & table_mask(table);
 	return &table->slots[i];
 }
 

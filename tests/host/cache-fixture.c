@@ -45,9 +45,9 @@ void mark(struct fixture *f, struct CUstream_st *handle)
 
 	assert_ok(ops->enter(f->pool->core.backend));
 	assert_ok(stream_get(&f->pool->core.streams, handle, &stream));
-	lock_acquire(&stream->cache->lock);
+	brief_acquire(&stream->cache->lock);
 	assert_ok(cache_mark(stream->cache, handle));
-	lock_release(&stream->cache->lock);
+	brief_release(&stream->cache->lock);
 	ops->leave(f->pool->core.backend);
 }
 
