@@ -14,7 +14,8 @@ fi
 # figures ARGUMENTS: the ratios of some programs
 figures()
 {
-	"$tune" --each --seeds=1 --only="last in" --only="hand on" "$@"
+	"$tune" --each --seeds=1 --only="last in" --only="hand on" --only="prefetch, 6" --only="buffers, 2" \
+		--only="pipeline" "$@"
 }
 
 verdict "the same figures twice, with one process and two" "$(
@@ -22,8 +23,29 @@ verdict "the same figures twice, with one process and two" "$(
 	figures --jobs=2 >"$work/second" 2>&1 || cat "$work/second"
 	cmp "$work/first" "$work/second")"
 verdict "what is taken is no less than what is live" "$(
-	awk '/^(last in|streams that)/ { n++; sub(/.* 1  +/, ""); if ($1 < 1) print } END { if (n != 2) print n " programs" }' \
+	awk '/^(last in|streams that hand)/ { n++; sub(/.* 1  +/, ""); if ($1 < 1) print } END { if (n != 2) print n " programs" }' \
 		"$work/first")"
+# overlap COLUMN NAME: of a program whose streams overlap
+overlap()
+{
+	awk -v column="$1" -v name="$2 1" 'index($0, name) == 1 { $0 = substr($0, length(name) + 1); print $column }' \
+		"$work/first"
+}
+
+# holds EXPRESSION: of numbers
+holds()
+{
+	awk "BEGIN { exit !($1) }" || echo "not $1"
+}
+
+# A wait can let other work go first, so a program can be faster with it by a little.
+verdict "a pool takes no less time than memory without a bound, and no less memory than is live" "$(
+	for name in "prefetch, 6 products" "double buffers, 2 products" "pipeline of five streams"; do
+		holds "$(overlap 1 "$name") > 0.99 && $(overlap 2 "$name") > 0.99"
+		holds "$(overlap 3 "$name") >= 1 && $(overlap 4 "$name") >= 1"
+	done)"
+verdict "a program that frees before it asks for more needs more than one that frees after" \
+	"$(holds "$(overlap 4 "prefetch, 6 products") > 1.1 && $(overlap 4 "double buffers, 2 products") < 1.05")"
 # row NAME: the figures of one program, among those that come on standard input
 row()
 {

@@ -13,6 +13,7 @@
 
 #include "fail.h"
 #include "measure.h"
+#include "overlap.h"
 #include "program.h"
 #include "save.h"
 #include "policy/tuning-table.h"
@@ -24,6 +25,17 @@ static const char *const kind_names[KINDS] = { "recorded traces", "other sizes",
 struct entry {
 	enum kind kind;
 	struct trace *trace;
+};
+
+/* What is measured, and what came out. */
+struct programs {
+	GArray *entries;		/* of struct entry */
+	GPtrArray *overlaps;		/* of struct overlap */
+};
+
+struct results {
+	struct measured *entries;
+	struct overlap_measured *overlaps;
 };
 
 static struct {
@@ -45,20 +57,26 @@ static const GOptionEntry option_entries[] = {
 	{ "each", 'e', 0, G_OPTION_ARG_NONE, &options.each, "a line for each program", NULL },
 	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "the same with each rule of the policy switched off", NULL },
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
-	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write the programs, as traces into DIR", "DIR" },
+	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write what can be a trace, into DIR", "DIR" },
 	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
 	{ NULL }
 };
 
-static void add(GArray *entries, enum kind kind, struct trace *trace)
+static bool is_wanted(const char *name)
 {
-	struct entry entry = { .kind = kind, .trace = trace };
 	bool wanted = !options.only;
 
 	for (gchar **only = options.only; only && *only; only++)
-		wanted = wanted || strstr(trace->name, *only);
-	if (wanted)
+		wanted = wanted || strstr(name, *only);
+	return wanted;
+}
+
+static void add(GArray *entries, enum kind kind, struct trace *trace)
+{
+	struct entry entry = { .kind = kind, .trace = trace };
+
+	if (is_wanted(trace->name))
 		g_array_append_val(entries, entry);
 	else
 		trace_free(trace);
@@ -106,16 +124,50 @@ static GArray *make_entries(void)
 	return entries;
 }
 
-/* Processes rather than threads: the host backend has one device for all of a process. */
-static void measure_all(const GArray *entries, struct measured *results)
+static GPtrArray *make_overlaps(void)
 {
-	guint *next = mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	gint jobs = options.jobs ? options.jobs : (gint)g_get_num_processors();
+	GPtrArray *overlaps = g_ptr_array_new();
 
-	if (next == MAP_FAILED) {
+	for (size_t i = 0; i < n_overlap_families; i++) {
+		for (gint seed = 1; seed <= options.seeds; seed++) {
+			struct overlap *p = overlap_program(&overlap_families[i], (uint32_t)seed);
+
+			if (is_wanted(p->name))
+				g_ptr_array_add(overlaps, p);
+			else
+				overlap_free(p);
+		}
+	}
+	return overlaps;
+}
+
+static void measure_entry(guint i, const struct programs *programs, const struct results *results)
+{
+	if (i < programs->entries->len)
+		measure(g_array_index(programs->entries, struct entry, i).trace, options.overhead, &results->entries[i]);
+	else
+		overlap_measure(programs->overlaps->pdata[i - programs->entries->len], options.overhead,
+				&results->overlaps[i - programs->entries->len]);
+}
+
+/* Memory that the processes share. */
+static void *share(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED) {
 		fprintf(stderr, "tune: out of memory\n");
 		exit(2);
 	}
+	return memory;
+}
+
+/* Processes rather than threads: the host backend has one device, and one clock, for all of a process. */
+static void measure_all(const struct programs *programs, const struct results *results)
+{
+	guint *next = share(sizeof(*next));
+	gint jobs = options.jobs ? options.jobs : (gint)g_get_num_processors();
+
 	for (gint job = 0; job < jobs; job++) {
 		pid_t child = fork();
 
@@ -128,9 +180,9 @@ static void measure_all(const GArray *entries, struct measured *results)
 		for (;;) {
 			guint i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
 
-			if (i >= entries->len)
+			if (i >= programs->entries->len + programs->overlaps->len)
 				_exit(0);
-			measure(g_array_index(entries, struct entry, i).trace, options.overhead, &results[i]);
+			measure_entry(i, programs, results);
 		}
 	}
 	for (gint job = 0; job < jobs; job++) {
@@ -184,10 +236,14 @@ static void print_kinds(const GArray *entries, const struct measured *results)
 		print_kind(kind, entries, results);
 }
 
-static bool any_failed(const GArray *entries, const struct measured *results)
+static bool any_failed(const struct programs *programs, const struct results *results)
 {
-	for (guint i = 0; i < entries->len; i++) {
-		if (results[i].failed || !results[i].live)
+	for (guint i = 0; i < programs->entries->len; i++) {
+		if (results->entries[i].failed || !results->entries[i].live)
+			return true;
+	}
+	for (guint i = 0; i < programs->overlaps->len; i++) {
+		if (results->overlaps[i].failed || !results->overlaps[i].live)
 			return true;
 	}
 	return false;
@@ -233,17 +289,21 @@ static bool parse(int argc, char **argv)
 }
 
 /* Measures and prints. Return: whether all programs ran. */
-static bool report(const GArray *entries, struct measured *results)
+static bool report(const struct programs *programs, const struct results *results)
 {
-	measure_all(entries, results);
-	if (options.each)
-		print_each(entries, results);
-	print_kinds(entries, results);
-	return !any_failed(entries, results);
+	measure_all(programs, results);
+	if (options.each && programs->entries->len)
+		print_each(programs->entries, results->entries);
+	if (programs->entries->len)
+		print_kinds(programs->entries, results->entries);
+	if (options.each && programs->overlaps->len)
+		overlap_print_each(programs->overlaps, results->overlaps);
+	overlap_print_families(programs->overlaps, results->overlaps);
+	return !any_failed(programs, results);
 }
 
 /* A rule that makes no difference here is none that the policy needs. */
-static bool report_rules(const GArray *entries, struct measured *results)
+static bool report_rules(const struct programs *programs, const struct results *results)
 {
 	bool good = true;
 
@@ -256,27 +316,23 @@ static bool report_rules(const GArray *entries, struct measured *results)
 		/* The processes that measure would print what is buffered once more. */
 		fflush(stdout);
 		*number->value = number->off;
-		good = report(entries, results) && good;
+		good = report(programs, results) && good;
 		*number->value = value;
 	}
 	return good;
 }
 
 /* Return: the exit status. */
-static int measure_entries(const GArray *entries)
+static int measure_programs(const struct programs *programs)
 {
-	struct measured *results;
-	bool good;
+	struct results results = {
+		.entries = share((programs->entries->len + 1) * sizeof(*results.entries)),
+		.overlaps = share((programs->overlaps->len + 1) * sizeof(*results.overlaps)),
+	};
+	bool good = report(programs, &results);
 
-	results = mmap(NULL, (entries->len + 1) * sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-	if (results == MAP_FAILED) {
-		fprintf(stderr, "tune: out of memory\n");
-		return 2;
-	}
-	good = report(entries, results);
 	if (options.rules)
-		good = report_rules(entries, results) && good;
+		good = report_rules(programs, &results) && good;
 	return good ? 0 : 1;
 }
 
@@ -294,15 +350,19 @@ static int write_entries(const GArray *entries)
 
 int main(int argc, char **argv)
 {
-	GArray *entries;
+	struct programs programs;
 	int status;
 
 	if (!parse(argc, argv))
 		return 2;
-	entries = make_entries();
-	status = options.write ? write_entries(entries) : measure_entries(entries);
-	for (guint i = 0; i < entries->len; i++)
-		trace_free(g_array_index(entries, struct entry, i).trace);
-	g_array_free(entries, TRUE);
+	programs.entries = make_entries();
+	programs.overlaps = make_overlaps();
+	status = options.write ? write_entries(programs.entries) : measure_programs(&programs);
+	for (guint i = 0; i < programs.entries->len; i++)
+		trace_free(g_array_index(programs.entries, struct entry, i).trace);
+	for (guint i = 0; i < programs.overlaps->len; i++)
+		overlap_free(programs.overlaps->pdata[i]);
+	g_array_free(programs.entries, TRUE);
+	g_ptr_array_free(programs.overlaps, TRUE);
 	return status;
 }

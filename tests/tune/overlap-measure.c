@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Runs programs whose streams overlap on a pool, and tells what they took. */
+#include <glib.h>
+#include <stdio.h>
+
+#include "overlap.h"
+#include "vpmm.h"
+
+/* How much slower a program may be with the least memory. */
+#define SLOWER 1.02
+
+struct pool_run {
+	const struct overlap *program;
+	struct vpmm_pool *pool;
+	void **blocks;
+	struct overlap_measured *result;
+};
+
+static void check(struct pool_run *run, const char *what, int err)
+{
+	if (err && !run->result->failed)
+		fprintf(stderr, "%s: %s: %s\n", run->program->name, what, vpmm_last_error());
+	run->result->failed = run->result->failed || err;
+}
+
+static void pool_malloc(void *data, const struct overlap_run *run, uint32_t block)
+{
+	const struct overlap_block *b = &g_array_index(run->program->blocks, struct overlap_block, block);
+	struct pool_run *pool_run = data;
+
+	check(pool_run, "allocation",
+	      vpmm_malloc(pool_run->pool, &pool_run->blocks[block], b->bytes, run->streams[b->stream]));
+}
+
+static void pool_use(void *data, const struct overlap_run *run, uint32_t block, uint32_t stream)
+{
+	struct pool_run *pool_run = data;
+
+	check(pool_run, "use", vpmm_use(pool_run->pool, pool_run->blocks[block], run->streams[stream]));
+}
+
+static void pool_free(void *data, const struct overlap_run *run, uint32_t block)
+{
+	const struct overlap_block *b = &g_array_index(run->program->blocks, struct overlap_block, block);
+	struct pool_run *pool_run = data;
+
+	check(pool_run, "free", vpmm_free(pool_run->pool, pool_run->blocks[block], run->streams[b->stream]));
+}
+
+static void run_passes(struct pool_run *run)
+{
+	static const struct overlap_memory memory = { .malloc = pool_malloc, .use = pool_use, .free = pool_free };
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct overlap_measured *result = run->result;
+
+	for (int pass = 0; pass < OVERLAP_PASSES && !result->failed; pass++) {
+		result->ns[pass] = overlap_run(run->program, &memory, run);
+		check(run, "check", vpmm_pool_check(run->pool));
+	}
+	check(run, "statistics", vpmm_pool_stats(run->pool, &stats));
+	result->taken = stats.peak_taken;
+}
+
+void overlap_measure(const struct overlap *p, int overhead, struct overlap_measured *result)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+	struct pool_run run = { .program = p, .result = result };
+	struct overlap_ideal ideal;
+
+	*result = (struct overlap_measured){ .live = p->peak };
+	overlap_ideal_run(p, &ideal);
+	result->ideal = ideal.ns;
+	result->least = overlap_least(p, &ideal, SLOWER);
+	overlap_ideal_clear(&ideal);
+	check(&run, "settings", vpmm_opts_from_env(&opts));
+	opts.backend = "host";
+	opts.overhead = overhead;
+	if (!result->failed)
+		check(&run, "creating the pool", vpmm_pool_create(&run.pool, &opts));
+	if (result->failed)
+		return;
+	run.blocks = g_new0(void *, p->blocks->len);
+	run_passes(&run);
+	vpmm_pool_destroy(run.pool);
+	g_free(run.blocks);
+}

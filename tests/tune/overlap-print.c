@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The tables of programs whose streams overlap. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "overlap.h"
+
+enum figure { COLD, WARM, TAKEN, LEAST, FIGURES };
+
+static double figure(const struct overlap_measured *result, enum figure which)
+{
+	switch (which) {
+	case COLD:
+		return (double)result->ns[0] / (double)result->ideal;
+	case WARM:
+		return (double)result->ns[OVERLAP_PASSES - 1] / (double)result->ideal;
+	case TAKEN:
+		return (double)result->taken / (double)result->live;
+	default:
+		return (double)result->least / (double)result->live;
+	}
+}
+
+void overlap_print_each(const GPtrArray *programs, const struct overlap_measured *results)
+{
+	printf("%-30s %8s %8s %8s %8s %9s %9s\n", "streams that overlap", "time", "first", "taken", "least", "live MB",
+	       "ideal ms");
+	for (guint i = 0; i < programs->len; i++) {
+		const struct overlap *p = programs->pdata[i];
+
+		printf("%-30s %8.4f %8.4f %8.4f %8.4f %9.1f %9.1f%s\n", p->name, figure(&results[i], WARM),
+		       figure(&results[i], COLD), figure(&results[i], TAKEN), figure(&results[i], LEAST),
+		       (double)results[i].live / 1e6, (double)results[i].ideal / 1e6, results[i].failed ? "  FAILED" : "");
+	}
+}
+
+static void print_row(const char *name, const struct overlap_measured *results, guint from, guint to)
+{
+	double sum[FIGURES] = { 0 }, worst[FIGURES] = { 0 };
+	guint n = to - from;
+
+	for (guint i = from; i < to; i++) {
+		for (enum figure f = 0; f < FIGURES; f++) {
+			sum[f] += figure(&results[i], f);
+			worst[f] = MAX(worst[f], figure(&results[i], f));
+		}
+	}
+	printf("%-30s %4u", name, n);
+	for (enum figure f = 0; f < FIGURES; f++)
+		printf("  %7.4f %7.4f", sum[f] / n, worst[f]);
+	printf("\n");
+}
+
+void overlap_print_families(const GPtrArray *programs, const struct overlap_measured *results)
+{
+	guint from = 0;
+
+	if (!programs->len)
+		return;
+	printf("%-30s %4s  %7s %7s  %7s %7s  %7s %7s  %7s %7s\n", "streams that overlap", "", "first", "worst", "time",
+	       "worst", "taken", "worst", "least", "worst");
+	for (guint i = 1; i <= programs->len; i++) {
+		const struct overlap *p = programs->pdata[from], *next = i < programs->len ? programs->pdata[i] : NULL;
+
+		if (next && !strcmp(p->family, next->family))
+			continue;
+		print_row(p->family, results, from, i);
+		from = i;
+	}
+	print_row("all", results, 0, programs->len);
+}
