@@ -269,9 +269,9 @@ static int check_gaps(const struct census *census)
 	int err = 0;
 
 	for (size_t i = 0; i < GAPS_CLASSES && !err; i++) {
-		err = expect(seen->count[i], kept->count[i], "gaps of a class");
+		err = expect(seen->of[i].count, kept->of[i].count, "gaps of a class");
 		if (!err)
-			err = expect(seen->bytes[i], kept->bytes[i], "bytes of gaps of a class");
+			err = expect(seen->of[i].bytes, kept->of[i].bytes, "bytes of gaps of a class");
 	}
 	return err;
 }

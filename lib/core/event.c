@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
+#include "util/links.h"
 
 /* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
 #define POLL_SOME 8
@@ -17,14 +18,11 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	stream->refs++;
 	g_queue_init(&event->guarded);
 	if (!before)
-		g_queue_push_tail_link(&stream->map->busy, &stream->busy_link);
+		links_append(&stream->map->busy, &stream->busy_link);
 	/* An event that was recorded earlier may be adopted later. */
 	while (before && ((struct event *)before->data)->seq > seq)
 		before = before->prev;
-	if (before)
-		g_queue_insert_after_link(&stream->pending, before, &event->link);
-	else
-		g_queue_push_head_link(&stream->pending, &event->link);
+	links_insert(&stream->pending, before, &event->link);
 	return event;
 }
 
@@ -61,9 +59,9 @@ static void event_retire(struct event *event)
 {
 	struct stream *stream = event->stream;
 
-	g_queue_unlink(&stream->pending, &event->link);
+	links_remove(&stream->pending, &event->link);
 	if (g_queue_is_empty(&stream->pending))
-		g_queue_unlink(&stream->map->busy, &stream->busy_link);
+		links_remove(&stream->map->busy, &stream->busy_link);
 }
 
 static void event_pass(struct event *event)
@@ -139,7 +137,7 @@ int stream_poll_some(struct stream_map *map)
 	for (guint i = 0; i < count && map->busy.head && !err; i++) {
 		GList *link = g_queue_pop_head_link(&map->busy);
 
-		g_queue_push_tail_link(&map->busy, link);
+		links_append(&map->busy, link);
 		err = stream_poll(link->data);
 	}
 	return err;
@@ -166,13 +164,13 @@ int event_sync(struct event *event)
 void event_guard(struct event *event, GList *link)
 {
 	if (!event->passed)
-		g_queue_push_tail_link(&event->guarded, link);
+		links_append(&event->guarded, link);
 }
 
 void event_unguard(struct event *event, GList *link)
 {
 	if (!event->passed)
-		g_queue_unlink(&event->guarded, link);
+		links_remove(&event->guarded, link);
 }
 
 struct event *event_ref(struct event *event)

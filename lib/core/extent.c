@@ -7,6 +7,7 @@
 #include "util/address.h"
 #include "util/amount.h"
 #include "util/error.h"
+#include "util/links.h"
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)
@@ -130,15 +131,15 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 static void extent_make_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes += extent->size;
-	g_queue_push_tail_link(&map->whole, &extent->whole);
-	g_queue_push_tail_link(&extent->same_size->whole, &extent->alike);
+	links_append(&map->whole, &extent->whole);
+	links_append(&extent->same_size->whole, &extent->alike);
 }
 
 static void extent_break_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes -= extent->size;
-	g_queue_unlink(&map->whole, &extent->whole);
-	g_queue_unlink(&extent->same_size->whole, &extent->alike);
+	links_remove(&map->whole, &extent->whole);
+	links_remove(&extent->same_size->whole, &extent->alike);
 }
 
 static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
@@ -147,7 +148,7 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 
 	if (!extent->all.data) {
 		extent->all.data = extent;
-		g_queue_push_tail_link(&map->all, &extent->all);
+		links_append(&map->all, &extent->all);
 		map->bytes += extent->size;
 		size_enter(map, extent);
 		if (extent->counts)
@@ -437,7 +438,7 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	err = extent_unmap(map, extent->places->addr, extent->size, NULL);
 	if (err)
 		return err;
-	g_queue_unlink(&map->all, &extent->all);
+	links_remove(&map->all, &extent->all);
 	if (extent->counts)
 		extent_break_whole(map, extent);
 	size_leave(map, extent);

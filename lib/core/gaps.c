@@ -11,16 +11,16 @@ void gaps_add(struct gaps *gaps, size_t size)
 {
 	unsigned int class = class_of(size);
 
-	gaps->count[class]++;
-	gaps->bytes[class] += size;
+	gaps->of[class].count++;
+	gaps->of[class].bytes += size;
 }
 
 void gaps_remove(struct gaps *gaps, size_t size)
 {
 	unsigned int class = class_of(size);
 
-	gaps->count[class]--;
-	gaps->bytes[class] -= size;
+	gaps->of[class].count--;
+	gaps->of[class].bytes -= size;
 }
 
 size_t gaps_piece(const struct gaps *gaps, uint64_t stuck)
@@ -28,15 +28,15 @@ size_t gaps_piece(const struct gaps *gaps, uint64_t stuck)
 	uint64_t larger = 0, smaller = 0;
 
 	for (unsigned int i = 0; i < GAPS_CLASSES; i++)
-		larger += gaps->count[i];
+		larger += gaps->of[i].count;
 	/* Each class counts with its average size. */
 	for (unsigned int i = 0; i < GAPS_CLASSES; i++) {
-		if (!gaps->count[i])
+		if (!gaps->of[i].count)
 			continue;
-		if (smaller + gaps->bytes[i] / gaps->count[i] * larger > stuck)
+		if (smaller + gaps->of[i].bytes / gaps->of[i].count * larger > stuck)
 			break;
-		smaller += gaps->bytes[i];
-		larger -= gaps->count[i];
+		smaller += gaps->of[i].bytes;
+		larger -= gaps->of[i].count;
 	}
 	return larger ? (stuck - smaller) / larger : SIZE_MAX;
 }

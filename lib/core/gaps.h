@@ -11,12 +11,13 @@
 
 /**
  * struct gaps - the histogram
- * @count: free regions of each class
- * @bytes: bytes of those
+ * @of: each class: free regions of it, and bytes of those
  */
 struct gaps {
-	uint64_t count[GAPS_CLASSES];
-	uint64_t bytes[GAPS_CLASSES];
+	struct {
+		uint64_t count;
+		uint64_t bytes;
+	} of[GAPS_CLASSES];
 };
 
 /**

@@ -3,6 +3,14 @@
 #include "core/region-index.h"
 #include "core/region.h"
 #include "util/address.h"
+#include "util/links.h"
+
+/* A structure begins with a line of the processor's caches, and has the last one to itself. */
+#define LINE 64
+#define ROOM ((sizeof(struct region) + LINE - 1) / LINE * LINE)
+
+/* Unused structures are kept up to this number: each request splits a region, and each free merges some. */
+#define SPARES_KEPT 256
 
 int region_compare_size(gconstpointer a, gconstpointer b)
 {
@@ -105,7 +113,7 @@ void region_index(struct region_map *map, struct region *region)
 		if (event_pending(region->event))
 			region->stream->zombies++;
 		else if (!map->keeps || region->stray)
-			g_queue_push_tail_link(&map->dead, &region->guarded);
+			links_append(&map->dead, &region->guarded);
 		break;
 	case REGION_KINDS:
 		break;
@@ -132,7 +140,7 @@ void region_unindex(struct region_map *map, struct region *region)
 		if (event_pending(region->event))
 			region->stream->zombies--;
 		else if (!map->keeps || region->stray)
-			g_queue_unlink(&map->dead, &region->guarded);
+			links_remove(&map->dead, &region->guarded);
 		break;
 	case REGION_KINDS:
 		break;
@@ -144,14 +152,14 @@ void region_enlist(struct region_map *map, struct region *region, struct region 
 {
 	GQueue *set = &region_set_of(map, region)->by_age;
 
-	g_queue_insert_after_link(set, older ? &older->set_age : set->tail, &region->set_age);
-	g_queue_insert_after_link(&map->by_age, older ? &older->map_age : map->by_age.tail, &region->map_age);
+	links_insert(set, older ? &older->set_age : set->tail, &region->set_age);
+	links_insert(&map->by_age, older ? &older->map_age : map->by_age.tail, &region->map_age);
 }
 
 void region_delist(struct region_map *map, struct region *region)
 {
-	g_queue_unlink(&region_set_of(map, region)->by_age, &region->set_age);
-	g_queue_unlink(&map->by_age, &region->map_age);
+	links_remove(&region_set_of(map, region)->by_age, &region->set_age);
+	links_remove(&map->by_age, &region->map_age);
 }
 
 /* Allocated regions are looked up by their start alone, so they are not in the tree by address. */
@@ -179,8 +187,14 @@ void region_become(struct region_map *map, struct region *region, enum region_ki
 struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
 			  size_t size)
 {
-	struct region *region = g_new(struct region, 1);
+	struct region *region = map->spare;
 
+	if (region) {
+		map->spare = region->next;
+		map->spares--;
+	} else {
+		region = g_aligned_alloc(1, ROOM, LINE);
+	}
 	*region = (struct region){
 		.addr = addr,
 		.size = size,
@@ -203,7 +217,13 @@ void region_delete(struct region_map *map, struct region *region)
 	region_unguard(region);
 	region_set_stream(region, NULL);
 	map->count--;
-	g_free(region);
+	if (map->spares == SPARES_KEPT) {
+		g_aligned_free(region);
+		return;
+	}
+	region->next = map->spare;
+	map->spare = region;
+	map->spares++;
 }
 
 static int compare_chunks(gconstpointer a, gconstpointer b)
@@ -253,9 +273,13 @@ void region_map_clear(struct region_map *map)
 			region_unindex(map, region);
 			region_unguard(region);
 			region_set_stream(region, NULL);
-			g_free(region);
+			g_aligned_free(region);
 		}
 		g_free(chunk);
+	}
+	for (struct region *spare = map->spare, *next; spare; spare = next) {
+		next = spare->next;
+		g_aligned_free(spare);
 	}
 	g_ptr_array_free(map->chunks, TRUE);
 	g_hash_table_destroy(map->mallocs);

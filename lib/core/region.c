@@ -2,6 +2,7 @@
 /* What a range of addresses becomes: split, merged, allocated, free, a zombie, unmapped. */
 #include "core/region-index.h"
 #include "core/region.h"
+#include "util/links.h"
 
 void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event)
 {
@@ -182,10 +183,12 @@ static void region_absorb(struct region_map *map, struct region *region, struct 
 	bool moves = !map->keeps || region->stream != stream;
 	uint64_t addr = MIN(region->addr, part->addr);
 	size_t size = region->size + part->size;
+	bool youngest = !moves && !region->set_age.next && !region->map_age.next;
 
 	region_unlink(part);
 	region_delete(map, part);
-	region_delist(map, region);
+	if (!youngest)
+		region_delist(map, region);
 	if (moves)
 		region_unindex(map, region);
 	else
@@ -203,7 +206,8 @@ static void region_absorb(struct region_map *map, struct region *region, struct 
 	region->id = ++map->newest;
 	if (moves)
 		region_index(map, region);
-	region_enlist(map, region, NULL);
+	if (!youngest)
+		region_enlist(map, region, NULL);
 }
 
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
@@ -409,6 +413,6 @@ void region_pass(void *guarded)
 		g_tree_insert(map->passed, region, region);
 	} else if (region->kind == REGION_ZOMBIE) {
 		region->stream->zombies--;
-		g_queue_push_tail_link(&map->dead, &region->guarded);
+		links_append(&map->dead, &region->guarded);
 	}
 }

@@ -48,6 +48,7 @@ enum region_kind {
  * @block: malloc: its block in its stream's cache; NULL: none
  */
 struct region {
+	/* A cache line for those who walk over neighbours: */
 	uint64_t addr;
 	size_t size;
 	enum region_kind kind;
@@ -55,15 +56,16 @@ struct region {
 	bool stray;
 	bool lent;
 	bool held;
-	struct stream *stream;
-	struct event *event;
-	uint64_t id;
-	struct chunk *chunk;
 	struct region *prev;
 	struct region *next;
-	GList guarded;
+	struct stream *stream;
+	struct event *event;
+	struct chunk *chunk;
+
+	uint64_t id;
 	GList set_age;
 	GList map_age;
+	GList guarded;
 	struct block *block;
 };
 
@@ -109,6 +111,8 @@ struct free_set {
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
  * @gaps: sizes of all free regions, by class
+ * @spare: unused structures of regions, for later ones, by @next
+ * @spares: how many there are
  * @dead: zombies whose events have passed
  * @bytes: bytes of each kind
  * @lent: bytes that other maps have lent it
@@ -130,6 +134,8 @@ struct region_map {
 	GTree *passed;
 	GQueue by_age;
 	struct gaps gaps;
+	struct region *spare;
+	guint spares;
 	GQueue dead;
 	uint64_t bytes[REGION_KINDS];
 	uint64_t lent;

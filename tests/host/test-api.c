@@ -479,8 +479,8 @@ static void test_check_sums(void)
 		assert_found(&s, map->bytes[kind], map->bytes[kind] + PAGE, kinds[kind]);
 	assert_found(&s, map->count, 5, "regions: 4 are there, 5 are kept");
 	assert_found(&s, map->by_age.length, 1, "free regions by age: 2 are there, 1 are kept");
-	assert_found(&s, map->gaps.count[21], 0, "gaps of a class: 1 are there, 0 are kept");
-	assert_found(&s, map->gaps.bytes[22], PAGE, "bytes of gaps of a class: 4194304 are there, 2097152 are kept");
+	assert_found(&s, map->gaps.of[21].count, 0, "gaps of a class: 1 are there, 0 are kept");
+	assert_found(&s, map->gaps.of[22].bytes, PAGE, "bytes of gaps of a class: 4194304 are there, 2097152 are kept");
 	assert_found(&s, map->dead.length, 1, "zombies to be unmapped: 0 are there, 1 are kept");
 	assert_found(&s, s.first->id, UINT64_MAX, "free regions are not in the order of their age");
 	assert_found(&s, s.f.pool->core.small_live, 9, "bytes of small allocations: 0 are there, 9 are kept");

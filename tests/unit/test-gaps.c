@@ -55,7 +55,7 @@ static void test_remove(void)
 	g_assert_cmpuint(gaps_piece(&gaps, 8 * PAGE), ==, 8 * PAGE);
 	gaps_remove(&gaps, 15 * PAGE);
 	for (int i = 0; i < GAPS_CLASSES; i++)
-		g_assert_cmpuint(gaps.count[i] + gaps.bytes[i], ==, 0);
+		g_assert_cmpuint(gaps.of[i].count + gaps.of[i].bytes, ==, 0);
 }
 
 /* The largest that there are addresses for. */
