@@ -16,6 +16,21 @@ static const struct overlap_op *op_at(const struct overlap *p, uint32_t i)
 	return &g_array_index(p->ops, struct overlap_op, i);
 }
 
+/* As a driver does: with so many launches pending on a stream, the next call waits until one is done. */
+#define LAUNCHES_AHEAD 1024
+
+static void submit(const struct overlap_run *run, const struct overlap_op *op)
+{
+	struct CUstream_st *stream = run->streams[op->stream];
+	unsigned int pending;
+
+	must(vpmm_host_time_pass(run->program->host_ns));
+	must(vpmm_host_stream_pending(stream, &pending));
+	if (pending >= LAUNCHES_AHEAD)
+		must(vpmm_host_stream_complete(stream, pending - LAUNCHES_AHEAD + 1));
+	must(vpmm_host_stream_submit_for(stream, op->engine, op->ns));
+}
+
 static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_event **marks,
 		      const struct overlap_memory *memory, void *data)
 {
@@ -34,8 +49,7 @@ static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_
 		memory->free(data, run, op->number);
 		break;
 	case OVERLAP_WORK:
-		must(vpmm_host_time_pass(run->program->host_ns));
-		must(vpmm_host_stream_submit_for(stream, op->engine, op->ns));
+		submit(run, op);
 		if (memory->work)
 			memory->work(data, run, i);
 		break;

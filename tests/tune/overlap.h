@@ -3,7 +3,7 @@
  * Programs whose streams overlap: one copies while another computes. They run on the virtual clock of the host backend,
  * so that waiting can be weighed against memory, and the figures are the same each time.
  *
- * The host of such a program runs ahead of the device, as real ones do. It frees a block as soon as it has submitted
+ * The host of such a program runs ahead of the device, as far as a driver lets it. It frees a block as soon as it has submitted
  * the last work that uses it, and names the other streams that use it to the pool. Whether the next block waits for
  * that work or takes other memory is up to the allocator.
  */
