@@ -8,8 +8,11 @@
 /* The size at first. */
 #define LEAST 1024
 
-/* Decisions to a row of the table: half of what it has room for, as they do not spread evenly. */
-#define OF_ROW (MEMO_WAYS / 2)
+/*
+ * Decisions to a row of the table: a quarter of what it has room for, as they do not spread evenly. With half, one row
+ * in 300 overflows and forgets the decision that a later pass of a program would have begun with.
+ */
+#define OF_ROW (MEMO_WAYS / 4)
 
 /* A slot is the upper bits of the key, a bit that says that it was ever used, and an index in the log. */
 #define TAKEN ((uint32_t)1 << 31)

@@ -20,7 +20,7 @@ struct decision {
 	uint64_t addr;
 };
 
-/* The most decisions in a memo: a training step makes some thousands. With the table they take 6 MB. */
+/* The most decisions in a memo: a training step makes some thousands. With the table they take 8 MB. */
 #define MEMO_MOST (256 * 1024)
 
 /* Entries of a hash bucket; if it is full, the oldest is replaced. */
