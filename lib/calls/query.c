@@ -4,7 +4,7 @@
 #include "calls/pool.h"
 #include "calls/query.h"
 #include "policy/policy.h"
-#include "policy/trim.h"
+#include "policy/reclaim.h"
 
 uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t room)
 {
@@ -37,6 +37,12 @@ static int foretell(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	return err;
 }
 
+/* The driver's allocator does not say how much it would give back. */
+static bool reclaim_may_help(const struct core *core, size_t size, uint64_t room)
+{
+	return core->settings.small == VPMM_SMALL_DRIVER || core_mapped(core) - core_live(core) + room >= size;
+}
+
 int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, struct vpmm_forecast *forecast)
 {
 	struct stream *stream;
@@ -50,10 +56,9 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
 		return err;
 	enter_stream(pool, stream, handle);
 	err = foretell(pool, size, stream, handle, &room, forecast);
-	/* The request would first take back what the driver's allocator keeps; how much that is cannot be known. */
-	if (!err && forecast->way == VPMM_WAY_NONE &&
-	    pool->core.settings.small == VPMM_SMALL_DRIVER) {
-		err = trim_small(&pool->core, 0, NULL);
+	/* A malloc would release what is not in use before it fails. What that leaves is known only afterwards. */
+	if (!err && forecast->way == VPMM_WAY_NONE && reclaim_may_help(&pool->core, size, room)) {
+		err = reclaim_unused(&pool->core);
 		if (!err)
 			err = foretell(pool, size, stream, handle, &room, forecast);
 	}
