@@ -13,6 +13,13 @@ GTreeNode *region_first_fit(const struct free_set *set, size_t size)
 	return g_tree_lower_bound(set->by_size, REGION_KEY(size));
 }
 
+GTreeNode *region_last_below(const struct free_set *set, size_t size)
+{
+	GTreeNode *node = region_first_fit(set, size);
+
+	return node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
+}
+
 static struct region *best_fit(GTree *tree, size_t size)
 {
 	GTreeNode *node = g_tree_lower_bound(tree, REGION_KEY(size));

@@ -221,6 +221,15 @@ struct region *region_find_unmapped(struct region_map *map, size_t size);
 GTreeNode *region_first_fit(const struct free_set *set, size_t size);
 
 /**
+ * region_last_below() - the largest region of a set with fewer bytes, to go on from to smaller ones
+ * @set: the set
+ * @size: bytes
+ *
+ * Return: the node of the set's tree, or NULL.
+ */
+GTreeNode *region_last_below(const struct free_set *set, size_t size);
+
+/**
  * region_find_largest_unmapped() - the largest hole
  * @map: the map
  *

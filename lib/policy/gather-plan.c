@@ -7,12 +7,6 @@
 #include "policy/state.h"
 #include "policy/tuning.h"
 
-/* How many regions are looked at for a base, and for parts of extents: a pool may have a million of them. */
-#define BASES 256
-#define PARTS 1024
-#define TAILS 128
-#define HEADS (4 * PARTS)
-
 static size_t page_up(const struct gathering *g, size_t size)
 {
 	size_t page = g->core->settings.page_size;
@@ -20,44 +14,40 @@ static size_t page_up(const struct gathering *g, size_t size)
 	return (size + page - 1) / page * page;
 }
 
-/* A row of free regions is a base where a hole follows with room for what is missing. */
-static bool try_base(struct gathering *g, const struct region *region)
+/* The row of free regions that ends at a hole. *@looks loses a look for each. Return: its bytes; 0: it has too many. */
+static size_t row_below(const struct region *hole, int *looks, uint64_t *addr)
 {
-	struct region *end;
-	size_t size = region_run(region, &end);
+	const struct region *region = hole->prev;
+	size_t size = 0;
 
-	if (size <= g->base_size || size >= g->size || !end || end->kind != REGION_UNMAPPED ||
-	    end->size < page_up(g, g->size - size))
-		return false;
-	g->base = region->addr;
-	g->base_size = size;
-	g->hole = end;
-	return true;
+	for (; region && region->kind == REGION_FREE; region = region->prev) {
+		if (--*looks < 0)
+			return 0;
+		size += region->size;
+		*addr = region->addr;
+	}
+	return size;
 }
 
-/* The largest base. While there is but one stream, each row is one region, and the largest are found at once. */
+/*
+ * The largest row of free regions with a hole behind it that has room for what is missing. Holes are few, as memory is
+ * mapped where the largest is, and the larger ones have room for more.
+ */
 static void find_base(struct gathering *g)
 {
-	struct region_map *regions = &g->core->regions;
-	const struct free_set *set = g->stream->free[regions->set];
-	GList *link = regions->by_age.tail;
-	GTreeNode *node;
-	int i;
+	GTreeNode *node = g_tree_node_last(g->core->regions.unmapped);
+	int looks = tuning_looks;
 
-	if (!g->core->streams.sole) {
-		for (i = 0; link && i < PARTS; i++, link = link->prev)
-			try_base(g, link->data);
-		return;
-	}
-	node = set ? g_tree_node_last(set->by_size) : NULL;
-	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
-		if (try_base(g, g_tree_node_key(node)))
-			return;
-	}
-	node = g_tree_node_last(regions->unused.by_size);
-	for (i = 0; node && i < BASES; i++, node = g_tree_node_previous(node)) {
-		if (try_base(g, g_tree_node_key(node)))
-			return;
+	for (; node && looks > 0; node = g_tree_node_previous(node), looks--) {
+		struct region *hole = g_tree_node_key(node);
+		uint64_t addr = 0;
+		size_t size = row_below(hole, &looks, &addr);
+
+		if (size <= g->base_size || size >= g->size || hole->size < page_up(g, g->size - size))
+			continue;
+		g->base = addr;
+		g->base_size = size;
+		g->hole = hole;
 	}
 }
 
@@ -113,51 +103,106 @@ static size_t head_size(const struct gathering *g)
 	return g->head.extent ? head_share(g, part_size(&g->head), g->size - lead_size(g)) : 0;
 }
 
-/* Free ends and beginnings of extents that cannot move. */
-static void find_parts_in(struct gathering *g, const struct free_set *set, GArray *tails, GArray *heads)
+/* What a block can have of extents that cannot move: it begins with a free tail of one, and ends with a head. */
+enum part_end { PART_HEAD, PART_TAIL };
+
+/**
+ * struct part_search - a search for a part
+ * @end: which end of its extent it is
+ * @up: the smallest from @size on; otherwise the largest below
+ * @size: bytes
+ * @without: no part of this extent
+ * @met: there would have been one of it
+ * @looks: how many regions may still be looked at
+ * @best: the region that was found; NULL: none
+ */
+struct part_search {
+	enum part_end end;
+	bool up;
+	size_t size;
+	const struct extent *without;
+	bool met;
+	int looks;
+	const struct region *best;
+};
+
+/*
+ * A region at an end of an extent that cannot move lies within the extent, as something of that is allocated. So a part
+ * is all of its region, and the order of the regions by size is that of the parts.
+ */
+static bool region_is_part(const struct gathering *g, const struct region *region, struct part_search *search)
 {
-	GList *link = set->by_age.head;
+	const struct place *place = extent_place_mapped(&g->core->extents, region->addr);
+	const struct extent *extent = place->extent;
+	bool head = region->addr == place->addr, tail = region->addr + region->size == place->addr + extent->size;
 
-	for (int i = 0; link && i < PARTS; i++, link = link->next) {
-		const struct region *region = link->data;
-		uint64_t end = region->addr + region->size;
-		const struct place *first = extent_place(&g->core->extents, region->addr);
-		const struct place *last = extent_place(&g->core->extents, end - 1);
-		struct part part;
+	if (!extent->live || !(search->end == PART_HEAD ? head : tail))
+		return false;
+	if (extent == search->without)
+		search->met = true;
+	return extent != search->without && !extent_in_base(g, extent);
+}
 
-		if (last->extent->live && last->addr + last->extent->size == end) {
-			part = (struct part){ last->extent, MAX(region->addr, last->addr) - last->addr,
-					      last->extent->size };
-			if (part_size(&part) >= 1 && part_size(&part) < g->size)
-				g_array_append_val(tails, part);
-		}
-		if (first->extent->live && first->addr == region->addr) {
-			part = (struct part){ first->extent, 0, MIN(region->size, first->extent->size) };
-			if (part_size(&part) >= 1)
-				g_array_append_val(heads, part);
+/* The first in the order of the search is the best of a set; what comes after the best of another is not looked at. */
+static void search_set(const struct gathering *g, const struct free_set *set, struct part_search *search)
+{
+	GTreeNode *node;
+
+	search->looks--;
+	if (!set)
+		return;
+	node = search->up ? region_first_fit(set, search->size) : region_last_below(set, search->size);
+	for (; node && search->looks > 0; node = search->up ? g_tree_node_next(node) : g_tree_node_previous(node)) {
+		const struct region *region = g_tree_node_key(node);
+
+		if (search->best && (region->size < search->best->size) != search->up)
+			return;
+		search->looks--;
+		if (region_is_part(g, region, search)) {
+			search->best = region;
+			return;
 		}
 	}
 }
 
-/* The head that takes over most of what is missing, with the least of it left. */
-static void choose_head(struct gathering *g, const GArray *heads)
+/* The looks are for all sets together. The stream's own comes first, as it does not have to wait for that. */
+static struct part find_part(const struct gathering *g, struct part_search *search)
 {
-	size_t missing = g->size - lead_size(g), best = 0;
+	const struct region_map *regions = &g->core->regions;
+	const struct place *place;
+	size_t from;
 
-	g->head = (struct part){ 0 };
-	for (guint i = 0; i < heads->len; i++) {
-		const struct part *head = &g_array_index(heads, struct part, i);
-		size_t share = head_share(g, part_size(head), missing);
+	search->best = NULL;
+	search->looks = tuning_looks;
+	search_set(g, g->stream->free[regions->set], search);
+	search_set(g, &regions->unused, search);
+	for (guint i = 0; i < regions->sets->len && search->looks > 0; i++)
+		search_set(g, regions->sets->pdata[i], search);
+	if (!search->best)
+		return (struct part){ 0 };
+	place = extent_place_mapped(&g->core->extents, search->best->addr);
+	from = search->best->addr - place->addr;
+	return (struct part){ place->extent, from, from + search->best->size };
+}
 
-		if (share < 1 || share < best || head->extent == g->tail.extent)
-			continue;
-		if (share == best && part_size(head) >= part_size(&g->head))
-			continue;
-		if (extent_in_base(g, head->extent))
-			continue;
-		best = share;
-		g->head = *head;
-	}
+/*
+ * The smallest of the heads that take over most of what is missing. Return: whether one was left out that is of the
+ * tail's extent.
+ */
+static bool choose_head(struct gathering *g)
+{
+	struct part_search search = { .end = PART_HEAD, .up = true, .size = g->size - lead_size(g),
+				      .without = g->tail.extent };
+
+	g->head = find_part(g, &search);
+	if (g->head.extent)
+		return search.met;
+	search.up = false;
+	g->head = find_part(g, &search);
+	search.up = true;
+	search.size = head_size(g);
+	g->head = search.size ? find_part(g, &search) : (struct part){ 0 };
+	return search.met;
 }
 
 /* Bytes that the lead and the head leave to be created. */
@@ -169,35 +214,35 @@ static size_t bytes_short(struct gathering *g)
 	return g->need > donors ? g->need - donors : 0;
 }
 
-/* The lead, with its head, that leaves the least to be created; the base where they are equal, as it moves less. */
+/*
+ * The lead, with its head, that leaves the least to be created; the base where they are equal, as it moves less. A
+ * larger part never leaves more, so the largest tail is all there is to try, and a second one where a head of the same
+ * extent was left out.
+ */
 static void choose_parts(struct gathering *g)
 {
-	GArray *tails = g_array_new(FALSE, FALSE, sizeof(struct part));
-	GArray *heads = g_array_new(FALSE, FALSE, sizeof(struct part));
-	struct region_map *regions = &g->core->regions;
+	struct part_search tails = { .end = PART_TAIL, .size = g->size };
 	struct gathering best;
+	bool more = true;
 	size_t least, bytes;
 
-	find_parts_in(g, &regions->unused, tails, heads);
-	for (guint i = 0; i < regions->sets->len && heads->len < HEADS; i++)
-		find_parts_in(g, regions->sets->pdata[i], tails, heads);
-	choose_head(g, heads);
+	choose_head(g);
 	least = bytes_short(g);
 	best = *g;
 	g->base_size = 0;
-	for (guint i = 0; i < MIN(tails->len, TAILS) && least; i++) {
-		g->tail = g_array_index(tails, struct part, i);
-		choose_head(g, heads);
+	while (more && least) {
+		g->tail = find_part(g, &tails);
+		if (!g->tail.extent)
+			break;
+		more = choose_head(g) && !tails.without;
 		bytes = bytes_short(g);
-		if (bytes < least || (bytes == least && !best.base_size &&
-				      part_size(&g->tail) > part_size(&best.tail))) {
+		if (bytes < least || (bytes == least && !best.base_size && !best.tail.extent)) {
 			least = bytes;
 			best = *g;
 		}
+		tails.without = g->tail.extent;
 	}
 	*g = best;
-	g_array_free(tails, TRUE);
-	g_array_free(heads, TRUE);
 }
 
 /* Whether a whole extent may be moved for the block: the base stays where it is. */

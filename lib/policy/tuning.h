@@ -57,6 +57,13 @@ TUNING(last_apart, 16, 1 << 20)
 TUNING(candidates, 16, 1)
 
 /*
+ * Free regions that one search for a base or for an end of a pinned extent looks at, the best first, so that a malloc
+ * that gathers takes no longer the more blocks are live. 32: 1.0075, 1.0078, 1.0094, 1.0428; with more than 64 no
+ * difference. Off: 1.0120, 1.0118, 1.0131, 1.0531.
+ */
+TUNING(looks, 64, 1)
+
+/*
  * The part of a byte that can no longer move for which a byte counts that is left over. Off: 1.0082, 1.0063, 1.0112, 1.0389
  * and 460, 1048, 1002, 5935.
  */
