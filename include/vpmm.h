@@ -295,7 +295,7 @@ struct vpmm_info {
  * @releases: driver calls that released memory
  * @grown: bytes created
  * @remapped: bytes remapped
- * @chunks: reservations of address space, and ranges that slabs have borrowed
+ * @chunks: reservations of address space
  * @regions: intervals that the chunks are divided into
  * @extents: physical allocations
  * @streams: streams that the pool knows, and captures
@@ -305,7 +305,7 @@ struct vpmm_info {
  *	and whenever the statistics were read
  * @stuck: bytes of @free that are pinned: in extents of which another part is allocated, so that they cannot be
  *	remapped
- * @spans: bytes of @mapped in slabs, or borrowed for them
+ * @spans: bytes of @mapped in slabs
  * @mappings: ranges of addresses at which extents are mapped; an extent can have several
  * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that vpmm_use() named
  * @given_back: bytes of device memory that were given back to the device

@@ -77,7 +77,7 @@ static int check_indices(struct census *census, const struct region *region)
 	case REGION_MALLOC:
 		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
 			return broken(region, "is allocated, and not in the table of allocations");
-		if (census->core->settings.cache && !region->block && !region->lent)
+		if (census->core->settings.cache && !region->block)
 			return broken(region, "is allocated, and its stream's cache does not know it");
 		break;
 	case REGION_FREE:
@@ -136,9 +136,6 @@ static int check_mapped(struct census *census, const struct region *region)
 	uint64_t addr = region->addr, end = region->addr + region->size;
 	bool mapped = region->kind != REGION_UNMAPPED;
 
-	/* A loan is counted in the map that lends it, where it is allocated. */
-	if (region->chunk->lender)
-		return 0;
 	/* Holes can be huge, so look at both ends only. Stray regions belong to no extent. */
 	if (!mapped && (extent_place(&census->core->extents, addr) || extent_place(&census->core->extents, end - 1)))
 		return broken(region, "is unmapped, and an extent has a place there");
@@ -168,7 +165,7 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 	int err;
 
 	/* Mappings are looked up by page number. */
-	if (!chunk->lender && addr % census->core->settings.page_size)
+	if (addr % census->core->settings.page_size)
 		return error_set(-EUCLEAN, "the chunk at 0x%" PRIx64 " does not begin with a page", addr);
 	for (const struct region *region = chunk->first; region; region = region->next) {
 		err = check_place(region, chunk, addr, census->piece);

@@ -80,8 +80,7 @@ static void dump_prepare(struct vpmm_pool *pool)
 		struct chunk *chunk = pool->core.regions.chunks->pdata[i];
 
 		for (struct region *region = chunk->first; region && !last; region = region->next)
-			last = region->kind == REGION_MALLOC && !region->lent && region->id == newest ? region :
-			       NULL;
+			last = region->kind == REGION_MALLOC && region->id == newest ? region : NULL;
 	}
 	addr = last ? last->addr : 0;
 	/* Its stream may free it before the flush, which may then merge the region into another. */

@@ -61,7 +61,6 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
-	stats->reserved -= spans->lent;
 	return 0;
 }
 

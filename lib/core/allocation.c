@@ -3,7 +3,6 @@
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
-#include "core/loan.h"
 
 struct region *live_find(struct core *core, uint64_t addr)
 {
@@ -12,7 +11,7 @@ struct region *live_find(struct core *core, uint64_t addr)
 	lock_assert_held(&core->lock);
 	if (!region)
 		region = region_find_malloc(&core->regions, addr);
-	return region && !region->lent && !region->held ? region : NULL;
+	return region && !region->held ? region : NULL;
 }
 
 /* Whether the region counts for the extents below it. Slabs never move, and pages that are allocated are never free. */
@@ -21,10 +20,10 @@ static bool is_packed(const struct core *core, const struct region *region)
 	return region->chunk->map == &core->regions && core->regions.keeps;
 }
 
-/* Whether it is small and in memory that large requests could have: in a loan, or among them as no slab had room. */
+/* Whether it is small and in memory that large requests could have, as no slab had room. */
 static bool is_lent(const struct core *core, const struct region *region)
 {
-	return region->size < core_small_size(core) && (is_packed(core, region) || region->chunk->lender);
+	return region->size < core_small_size(core) && is_packed(core, region);
 }
 
 void live_enter(struct core *core, struct region *region)
@@ -51,10 +50,8 @@ void live_leave(struct core *core, struct region *region, struct stream *stream,
 		memo_leave(&core->memo, addr, size);
 		split = extent_sub_live(&core->extents, addr, size);
 	}
-	region = region_set_free(region->chunk->map, region, stream, event);
+	region_set_free(region->chunk->map, region, stream, event);
 	/* An extent is whole only if all of it is free at one mapping: gather it where this made the larger region. */
 	if (split)
 		alias_unify(core, addr, size);
-	else
-		loan_return(core, region);
 }

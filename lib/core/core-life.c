@@ -45,7 +45,7 @@ static void map_unmap(struct core *core, struct region_map *map)
 {
 	for (guint i = 0; i < map->chunks->len; i++) {
 		const struct chunk *chunk = map->chunks->pdata[i];
-		const struct region *region = chunk->lender ? NULL : chunk->first;
+		const struct region *region = chunk->first;
 
 		while (region) {
 			uint64_t start = region->addr;

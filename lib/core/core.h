@@ -147,7 +147,7 @@ static inline uint64_t core_mapped(const struct core *core)
 /* Bytes of it that are allocated, cached blocks included. */
 static inline uint64_t core_live(const struct core *core)
 {
-	return core->regions.bytes[REGION_MALLOC] - core->spans.lent + core->spans.bytes[REGION_MALLOC];
+	return core->regions.bytes[REGION_MALLOC] + core->spans.bytes[REGION_MALLOC];
 }
 
 #endif /* CORE_H */

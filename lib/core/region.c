@@ -4,27 +4,6 @@
 #include "core/region.h"
 #include "util/links.h"
 
-void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event)
-{
-	struct region *region = region_add_chunk(map, lender->addr, lender->size);
-
-	region->chunk->lender = lender;
-	lender->lent = true;
-	map->lent += lender->size;
-	region_set_free(map, region, stream, event);
-}
-
-struct region *region_remove_lent(struct region_map *map, struct chunk *chunk)
-{
-	struct region *lender = chunk->lender;
-
-	map->lent -= chunk->size;
-	lender->lent = false;
-	region_set_unmapped(map, chunk->first);
-	region_remove_chunk(map, chunk);
-	return lender;
-}
-
 static void region_link(struct region *region, struct region *below)
 {
 	region->prev = below;

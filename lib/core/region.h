@@ -32,7 +32,6 @@ enum region_kind {
  * @size: bytes of it
  * @kind: see enum region_kind
  * @fresh: free: was created for the latest malloc
- * @lent: malloc: it is a chunk of another map
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
@@ -54,7 +53,6 @@ struct region {
 	enum region_kind kind;
 	bool fresh;
 	bool stray;
-	bool lent;
 	bool held;
 	struct region *prev;
 	struct region *next;
@@ -70,13 +68,12 @@ struct region {
 };
 
 /**
- * struct chunk - a reservation of address space, or a region that another map has lent
+ * struct chunk - a reservation of address space
  * @addr: where it starts
  * @size: bytes
  * @reserved: where the reservation starts
  * @spare: bytes of the reservation that are not used
  * @map: the map
- * @lender: the allocated region of the other map; NULL: it is a reservation
  * @first: its lowest region
  */
 struct chunk {
@@ -85,7 +82,6 @@ struct chunk {
 	uint64_t reserved;
 	size_t spare;
 	struct region_map *map;
-	struct region *lender;
 	struct region *first;
 };
 
@@ -115,7 +111,6 @@ struct free_set {
  * @spares: how many there are
  * @dead: zombies whose events have passed
  * @bytes: bytes of each kind
- * @lent: bytes that other maps have lent it
  * @count: number of regions
  * @newest: the last id that was given
  */
@@ -138,7 +133,6 @@ struct region_map {
 	guint spares;
 	GQueue dead;
 	uint64_t bytes[REGION_KINDS];
-	uint64_t lent;
 	uint64_t count;
 	uint64_t newest;
 };
@@ -176,24 +170,6 @@ void region_forget(struct region_map *map, struct stream *stream);
  * Return: the region.
  */
 struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t size);
-
-/**
- * region_add_lent() - add an allocated region of another map, as one free region here
- * @map: the map
- * @lender: the region
- * @stream: the stream that had it last; NULL: none
- * @event: the point in the stream after which it is free; NULL: it was never used
- */
-void region_add_lent(struct region_map *map, struct region *lender, struct stream *stream, struct event *event);
-
-/**
- * region_remove_lent() - undo region_add_lent()
- * @map: the map
- * @chunk: the chunk, which is one free region
- *
- * Return: the region of the other map.
- */
-struct region *region_remove_lent(struct region_map *map, struct chunk *chunk);
 
 /**
  * region_remove_chunk() - undo region_add_chunk()

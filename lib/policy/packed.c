@@ -37,31 +37,17 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 	return err;
 }
 
-/* Flushes first: cached blocks count as allocated, and need no slab. */
-static void settle_slabs(struct core *core, const struct request *request)
-{
-	if (!span_is_short(core))
-		return;
-	cache_flush(core, request->stream, request->handle, 0);
-	span_settle(core);
-}
-
 static int commit_slab(struct core *core, const struct plan *plan, uint64_t *addr)
 {
 	int err = 0;
 
 	*addr = plan->addr;
-	if (plan->way == PLAN_BORROW)
-		*addr = span_borrow(core, plan->request->stream, plan->request->size)->addr;
-	else if (plan->way == PLAN_GROW)
+	if (plan->way == PLAN_GROW)
 		err = span_grow(core, addr);
 	if (!err)
 		err = take_range(core, &core->spans, plan->request, *addr);
-	if (err)
-		return err;
-	core->counts.reuses += plan->way != PLAN_GROW;
-	settle_slabs(core, plan->request);
-	return 0;
+	core->counts.reuses += !err && plan->way != PLAN_GROW;
+	return err;
 }
 
 static int commit_range(struct core *core, const struct plan *plan, uint64_t *addr)
@@ -96,7 +82,6 @@ static int commit(struct core *core, struct plan *plan, uint64_t *addr)
 {
 	switch (plan->way) {
 	case PLAN_SLAB:
-	case PLAN_BORROW:
 	case PLAN_GROW:
 		return commit_slab(core, plan, addr);
 	case PLAN_RECALL:
@@ -123,11 +108,14 @@ static int serve(struct core *core, const struct request *request, plan_fn make_
 	return err;
 }
 
-/* A repeated phase is to start from the same state. Cached small blocks change it only where slabs may borrow. */
+/*
+ * A repeated phase is to start from the same state. Small blocks are flushed too: slabs whose free memory differs from
+ * pass to pass may need one more page in any of them.
+ */
 static void begin_phase(struct core *core, const struct request *request)
 {
 	if (cache_begins(request->stream->cache))
-		cache_flush(core, request->stream, request->handle, span_may_borrow(core) ? 0 : core_small_size(core));
+		cache_flush(core, request->stream, request->handle, 0);
 }
 
 static int packed_malloc(struct core *core, const struct request *request, uint64_t *addr)

@@ -119,13 +119,6 @@ static int step_slab(struct core *core, struct plan *plan)
 	return 0;
 }
 
-static int step_borrow(struct core *core, struct plan *plan)
-{
-	if (span_can_borrow(core, plan->request->stream, plan->request->size))
-		found(plan, PLAN_BORROW, 0);
-	return 0;
-}
-
 /* Within the budget a new slab comes first. Beyond it, a small request waits for another stream instead. */
 static int step_slab_waiting(struct core *core, struct plan *plan)
 {
@@ -232,7 +225,7 @@ int plan_small(struct core *core, struct plan *plan)
 		step_reap_slabs, step_slab,
 		step_flush_own, step_slab,
 		step_flush_others, step_slab,
-		step_borrow, step_slab_waiting, step_grow, NULL
+		step_slab_waiting, step_grow, NULL
 	};
 
 	lock_assert_held(&core->lock);
@@ -319,9 +312,6 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		forecast->way = VPMM_WAY_GROW;
 		forecast->grown = growth > room ? core->settings.page_size : growth;
 		forecast->calls = 3;
-		break;
-	case PLAN_BORROW:
-		forecast->way = VPMM_WAY_REUSE;
 		break;
 	default:
 		forecast->way = VPMM_WAY_REUSE;

@@ -20,7 +20,6 @@ struct vpmm_forecast;
  * enum plan_way - how a request is served
  * @PLAN_NONE: no way was found
  * @PLAN_SLAB: a free range in a slab
- * @PLAN_BORROW: a loan: pinned memory that large requests cannot use serves a small one
  * @PLAN_GROW: a new slab
  * @PLAN_RECALL: the address that the memo has; it may first have to become free there
  * @PLAN_FIT: a free range
@@ -29,7 +28,6 @@ struct vpmm_forecast;
 enum plan_way {
 	PLAN_NONE,
 	PLAN_SLAB,
-	PLAN_BORROW,
 	PLAN_GROW,
 	PLAN_RECALL,
 	PLAN_FIT,
@@ -41,7 +39,7 @@ enum plan_way {
  * @request: the request
  * @asked: it is for a query, and will not be carried out
  * @way: how the request is served
- * @addr: where; not set for PLAN_BORROW, PLAN_GROW and PLAN_GATHER
+ * @addr: where; not set for PLAN_GROW and PLAN_GATHER
  * @known: the address that the memo has; 0: none
  * @order: PLAN_GATHER: what the stream has to wait for
  * @gathering: PLAN_GATHER: what the block is made of

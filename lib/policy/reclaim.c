@@ -6,7 +6,6 @@
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/core.h"
-#include "core/loan.h"
 #include "pending/deferred-free.h"
 #include "pending/flush.h"
 #include "pending/pending.h"
@@ -30,7 +29,6 @@ int reclaim_unused(struct core *core)
 		err = alias_trim(core);
 	if (err)
 		return err;
-	loan_return_all(core);
 	err = span_trim(core, 0);
 	return err ? err : trim_small(core, 0, NULL);
 }

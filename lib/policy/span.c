@@ -10,68 +10,10 @@
 #include "policy/tuning.h"
 #include "util/error.h"
 
-/* The largest free region below a page, if it is a rest: pinned, and within one extent. */
-static struct region *find_rest(struct core *core, const struct free_set *set, size_t size, struct region *best)
-{
-	GTreeNode *node = set ? region_first_fit(set, core->settings.page_size) : NULL;
-	const struct place *place;
-	struct region *region;
-
-	if (set)
-		node = node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
-	if (!node)
-		return best;
-	region = g_tree_node_key(node);
-	if (region->size < size || (best && region->size <= best->size))
-		return best;
-	place = extent_place(&core->extents, region->addr);
-	if (place->extent->live && region->addr + region->size <= place->addr + place->extent->size)
-		return region;
-	return best;
-}
-
-bool span_may_borrow(const struct core *core)
-{
-	return core_mapped(core) <= (uint64_t)tuning_borrows * core->settings.page_size;
-}
-
-/* The memory of the next loan; NULL: there is none. */
-static struct region *find_loan(struct core *core, struct stream *stream, size_t size)
-{
-	struct region *rest;
-
-	if (!span_may_borrow(core))
-		return NULL;
-	rest = find_rest(core, stream->free[core->regions.set], size, NULL);
-	return find_rest(core, &core->regions.unused, size, rest);
-}
-
-bool span_can_borrow(struct core *core, struct stream *stream, size_t size)
-{
-	return find_loan(core, stream, size);
-}
-
-struct region *span_borrow(struct core *core, struct stream *stream, size_t size)
-{
-	struct region *rest = find_loan(core, stream, size);
-	struct stream *user;
-	struct event *event;
-
-	if (!rest)
-		return NULL;
-	user = rest->stream;
-	event = event_ref(rest->event);
-	extent_add_live(&core->extents, rest->addr, rest->size);
-	rest = region_take(&core->regions, rest->addr, rest->size, user ? user : stream, event);
-	region_add_lent(&core->spans, rest, user, event);
-	event_unref(event);
-	return region_at(&core->spans, rest->addr);
-}
-
 size_t span_growth(struct core *core)
 {
 	size_t page = core->settings.page_size;
-	uint64_t have = core->spans.bytes[REGION_MALLOC] + core->spans.bytes[REGION_FREE] - core->spans.lent;
+	uint64_t have = core->spans.bytes[REGION_MALLOC] + core->spans.bytes[REGION_FREE];
 	size_t bytes = MAX(have / tuning_span_growth / page, 1) * page;
 
 	/* If the limit leaves less, take a page. */
@@ -180,26 +122,4 @@ int span_trim(struct core *core, uint64_t keep)
 		region_set_unmapped(&core->spans, region_isolate(&core->spans, addr, size));
 	}
 	return 0;
-}
-
-bool span_is_short(const struct core *core)
-{
-	const struct region_map *spans = &core->spans;
-	uint64_t wanted = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_MALLOC] / tuning_span_growth;
-
-	return spans->lent && !span_may_borrow(core) &&
-	       spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE] - spans->lent < wanted;
-}
-
-void span_settle(struct core *core)
-{
-	struct error_kept kept;
-	uint64_t addr;
-
-	error_keep(&kept);
-	while (span_is_short(core)) {
-		if (span_grow(core, &addr))
-			break;
-	}
-	error_restore(&kept);
 }

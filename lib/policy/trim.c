@@ -5,7 +5,6 @@
 
 #include "core/alias.h"
 #include "core/core.h"
-#include "core/loan.h"
 #include "pending/flush.h"
 #include "policy/budget.h"
 #include "policy/policy.h"
@@ -189,7 +188,6 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 		err = zombie_reap(core);
 	if (err)
 		return err;
-	loan_return_all(core);
 	err = span_trim(core, keep);
 	if (!err)
 		err = core->policy->trim(core, keep, ALL, ALL);

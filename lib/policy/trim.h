@@ -27,7 +27,7 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released);
  * @keep: bytes of device memory that the pool keeps
  * @released: receives the bytes that were released; may be NULL
  *
- * Flushes caches and returns loans first. If the driver fails a call, what was released before stays released.
+ * Flushes caches first. If the driver fails a call, what was released before stays released.
  *
  * Return: 0, or what the backend's event_query, unmap, release, small_trim and small_held return.
  */

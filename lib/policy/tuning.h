@@ -21,7 +21,7 @@
  * What stands behind "off" below is what `make tune TUNE_TRACES=... TUNE_FLAGS="--rules --seeds=2"` says with the rule
  * switched off: memory taken over what was live at the most, on average for recorded programs, copies of them with other
  * sizes and other lifetimes, and generated families; and the price of the driver's calls in ms. With all rules it is
- * 1.0059, 1.0070, 1.0103, 1.0418 and 429, 864, 873, 5609 in the first pass, 0, 0, 4, 132 in the second. Differences below
+ * 1.0059, 1.0072, 1.0078, 1.0410 and 423, 891, 886, 5499 in the first pass, nothing in the second. Differences below
  * 0.002 are chance.
  */
 
@@ -29,20 +29,20 @@
 
 /*
  * Per mille of a pool, for each percent of VPMM_OVERHEAD: what gaps between allocations may keep from moving. Less
- * takes more calls. 40 takes 1.0068, 1.0077, 1.0119, 1.0432 and 387, 793, 847, 5168. Off: 772, 1557, 1497, 11807.
+ * takes more calls. 40 takes 1.0063, 1.0092, 1.0087, 1.0429 and 385, 789, 823, 5237. Off: 763, 1551, 1495, 11763.
  */
 TUNING(stuck, 32, 0)
 
 /*
- * Extents that make up a pool at least, over VPMM_OVERHEAD, as gaps may come. Off: 1.0115, 1.0116, 1.0130, 1.1115 and 245,
- * 608, 549, 3971.
+ * Extents that make up a pool at least, over VPMM_OVERHEAD, as gaps may come. Off: 1.0118, 1.0078, 1.0129, 1.1097 and
+ * 220, 650, 566, 3904.
  */
 TUNING(extents_least, 128, 1)
 
-/* Extents that make up a pool at most, over VPMM_OVERHEAD: a bound on calls. Off: 469, 932, 960, 5629. */
+/* Extents that make up a pool at most, over VPMM_OVERHEAD: a bound on calls. Off: 462, 963, 979, 5526. */
 TUNING(extents_most, 1100, 1 << 20)
 
-/* Extents that one request creates at most: a bound on the time of a call. Off: 509, 1046, 1037, 6011. */
+/* Extents that one request creates at most: a bound on the time of a call. Off: 507, 1050, 1044, 5878. */
 TUNING(call_extents, 32, 1 << 20)
 
 /*
@@ -53,26 +53,32 @@ TUNING(last_apart, 16, 1 << 20)
 
 /* Where blocks lie: fit.c, gather.c */
 
-/* Free regions that are weighed, the smallest that fit first. Off: 1.0078, 1.0084, 1.0108, 1.0415. */
-TUNING(candidates, 16, 1)
+/*
+ * Free regions that are weighed, the smallest that fit first. 16: 1.0062, 1.0072, 1.0083, 1.0409, and one recorded
+ * program takes 1.0107; with more than 24 no difference. Off: 1.0071, 1.0079, 1.0105, 1.0429.
+ */
+TUNING(candidates, 24, 1)
 
 /*
  * Free regions that one search for a base or for an end of a pinned extent looks at, the best first, so that a malloc
- * that gathers takes no longer the more blocks are live. 32: 1.0075, 1.0078, 1.0094, 1.0428; with more than 64 no
- * difference. Off: 1.0120, 1.0118, 1.0131, 1.0531.
+ * that gathers takes no longer the more blocks are live. 32: 1.0057, 1.0072, 1.0089, 1.0425; with more than 64 no
+ * difference. Off: 1.0123, 1.0114, 1.0140, 1.0523.
  */
 TUNING(looks, 64, 1)
 
 /*
- * The part of a byte that can no longer move for which a byte counts that is left over. Off: 1.0082, 1.0063, 1.0112, 1.0389
- * and 460, 1048, 1002, 5935.
+ * The part of a byte that can no longer move for which a byte counts that is left over. Off: 1.0062, 1.0075, 1.0088,
+ * 1.0382 and 461, 993, 989, 5873.
  */
 TUNING(left_over, 8, 1 << 30)
 
-/* The same of a byte that is taken of an extent that could move. Off: 430, 921, 899, 5462. */
+/* The same of a byte that is taken of an extent that could move. Off: 1.0068, 1.0067, 1.0084, 1.0407. */
 TUNING(taken_whole, 2, 1 << 30)
 
-/* So many times a block's size stays free in front of it, for what lies there to grow into. Off: 436, 912, 947, 5502. */
+/*
+ * So many times a block's size stays free in front of it, for what lies there to grow into. Off: 1.0083, 1.0077, 1.0102,
+ * 1.0415.
+ */
 TUNING(gap, 8, 0)
 
 /* But no more than this part of the hole, so that address space lasts. */
@@ -82,7 +88,7 @@ TUNING(gap_part, 64, 64)
 
 /*
  * The part of the mappings that a driver has room for which a pool may have; then old ones go that nothing uses. With 16
- * programs of many phases do not settle: 3353 in the second pass of the families.
+ * programs of many phases do not settle: 3256 in the second pass of the families.
  */
 TUNING(mappings_part, 4, 16)
 
@@ -92,17 +98,14 @@ TUNING(mappings_part, 4, 16)
  */
 TUNING(chunks_most, 4, 1)
 
-/* Small requests: span.c, core/loan.c */
+/* Small requests: span.c */
 
 /* The pages of small requests grow by this part of what they have, so that few calls do. Off: no difference in memory. */
 TUNING(span_growth, 8, 1 << 20)
 
-/* Pages of a pool up to which small requests use the rests of large ones: in a small pool a page counts. Off: 1.0084. */
-TUNING(borrows, 1024, 0)
-
 /* Several streams and threads: plan.c */
 
-/* Streams up to which the caches of all are emptied before a region is chosen. Off: 83, 130, 144, 633 in the second pass. */
+/* Streams up to which the caches of all are emptied before a region is chosen. Off: 92, 109, 148, 629 in pass 2. */
 TUNING(few_streams, 16, 0)
 
 /*

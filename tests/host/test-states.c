@@ -198,7 +198,6 @@ static void look_up(struct block *b, char kind[16])
 	assert_ok(vpmm_pool_dump(b->f.pool, out));
 	fclose(out);
 	kind[0] = '\0';
-	/* The chunks of slabs come last, and have what is malloc for their lender. */
 	for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		unsigned long long addr;
 		char found[16];

@@ -234,7 +234,7 @@ static void test_moved(void)
 	fixture_close(&f);
 }
 
-/* Pages of small requests go, too, and so does what these have borrowed. */
+/* Pages of small requests go, too. */
 static void test_small_requests(void)
 {
 	void *small[64], *large;

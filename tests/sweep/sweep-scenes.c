@@ -203,19 +203,6 @@ static void stage_pending_span(struct sweep *s)
 	s->number = PAGE / 32;
 }
 
-/* Half a page that nobody has, next to what keeps it where it is. */
-static void stage_rest(struct sweep *s)
-{
-	sweep_have(s, PAGE * 3 / 2, 0);
-	s->number = 512;
-}
-
-static void stage_borrowed(struct sweep *s)
-{
-	stage_rest(s);
-	s->ptr = sweep_have(s, 512, 0);
-}
-
 static void stage_small(struct sweep *s)
 {
 	sweep_have(s, 512, 1);
@@ -360,23 +347,14 @@ static void stage_scattered(struct sweep *s)
 
 static void stage_small_wanted(struct sweep *s)
 {
-	stage_rest(s);
 	sweep_drop(s, sweep_have(s, 1000, 1), 1);
+	s->number = 512;
 }
 
 static void stage_passed_span(struct sweep *s)
 {
 	stage_pending_span(s);
 	sweep_finish(s, 1);
-}
-
-/* An extent of which a part was borrowed, and nobody has any of it. */
-static void stage_returned(struct sweep *s)
-{
-	void *block = sweep_have(s, PAGE * 3 / 2, 0), *small = sweep_have(s, 512, 0);
-
-	sweep_drop(s, block, 0);
-	sweep_drop(s, small, 0);
 }
 
 /* More is free than the pool is to keep, and it could not go when it was freed. */
@@ -432,8 +410,6 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "span", PACKED, OP(create), stage_span, act_malloc },
 	{ "span-pending", PACKED, OP(stream_wait), stage_pending_span, act_malloc },
 	{ "span-wait", PACKED, OP(event_sync), stage_pending_span, act_malloc, BLOCK },
-	{ "rest", PACKED, OP(stream_id), stage_rest, act_malloc },
-	{ "rest-back", PACKED, OP(stream_id), stage_borrowed, act_free },
 	{ "reap", PAGED, OP(unmap), stage_zombies, act_malloc },
 	{ "places", PACKED, OP(unmap), stage_places, act_malloc },
 	{ "stray", ALL, OP(unmap), stage_stray, act_malloc },
@@ -454,7 +430,6 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "trim", ALL, OP(release), stage_passed, act_trim, .gives = true },
 	{ "trim-places", ALL, OP(unmap), stage_scattered, act_trim, .gives = true },
 	{ "trim-spans", PACKED, OP(release), stage_passed_span, act_trim, .gives = true },
-	{ "trim-rest", SWEEP_PACKED_UNCACHED, OP(release), stage_returned, act_trim, .gives = true },
 	{ "trim-cached", CACHED, OP(event_record), stage_cached, act_trim, .gives = true },
 	{ "trim-all", ALL, OP(event_query), stage_all, act_trim, .gives = true },
 	{ "keep", ALL, OP(release), stage_beyond, act_malloc, KEEP },
