@@ -12,7 +12,7 @@
 #include "util/env.h"
 #include "util/error.h"
 
-#define ANY_DEVICE -1
+#define ANY_DEVICE (-1)
 
 /* The per-thread streams of one thread. */
 struct own_streams {

@@ -77,8 +77,8 @@ static void model_malloc(void *data, const struct overlap_run *run, uint32_t blo
 			bytes -= part;
 			continue;
 		}
-		/* The budget is no less than the peak of what is live. */
-		g_assert_nonnull(piece);
+		if (!piece)
+			g_error("a budget that is less than what is live");
 		wait_for(run->streams[b->stream], piece->past);
 		part = MIN(bytes, piece->bytes);
 		piece->bytes -= part;

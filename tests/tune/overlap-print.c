@@ -52,21 +52,27 @@ static void print_row(const char *name, const struct overlap_measured *results, 
 	printf("\n");
 }
 
+static const char *family_of(const GPtrArray *programs, guint i)
+{
+	const struct overlap *p = programs->pdata[i];
+
+	return p->family;
+}
+
 void overlap_print_families(const GPtrArray *programs, const struct overlap_measured *results)
 {
-	guint from = 0;
+	const char *family;
+	guint from, to;
 
 	if (!programs->len)
 		return;
 	printf("%-30s %4s  %7s %7s  %7s %7s  %7s %7s  %7s %7s\n", "streams that overlap", "", "first", "worst", "time",
 	       "worst", "taken", "worst", "least", "worst");
-	for (guint i = 1; i <= programs->len; i++) {
-		const struct overlap *p = programs->pdata[from], *next = i < programs->len ? programs->pdata[i] : NULL;
-
-		if (next && !strcmp(p->family, next->family))
-			continue;
-		print_row(p->family, results, from, i);
-		from = i;
+	for (from = 0; from < programs->len; from = to) {
+		family = family_of(programs, from);
+		for (to = from + 1; to < programs->len && !strcmp(family_of(programs, to), family); to++)
+			;
+		print_row(family, results, from, to);
 	}
 	print_row("all", results, 0, programs->len);
 }
