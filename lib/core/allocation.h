@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocations in the maps: what the rest of the pool has to be told when one begins or ends. */
+/* Bookkeeping at the start and end of each allocation. */
 #ifndef ALLOCATION_H
 #define ALLOCATION_H
 

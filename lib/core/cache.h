@@ -58,8 +58,8 @@ struct core;
 
 /*
  * Frees in a row after which a program begins a new phase: the next malloc then goes to the policy, which flushes the
- * cache. A repeated phase so starts from the same state. Of 100 generated programs beside blocks that stay (512 bytes
- * to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; all do with it.
+ * cache, so that a repeated phase starts from the same state. Of 100 generated programs with long-lived blocks (512
+ * bytes to 8 MiB, tests/host/test-properties.c), 52 did not settle by the third pass without this rule; all do with it.
  * 128 is too many for programs of 90 blocks. In the recorded traces, 150 of 510,000 mallocs follow so many frees.
  */
 #define CACHE_PHASE 32
@@ -98,8 +98,7 @@ enum block_state {
  * @cache: of the stream
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
- * @freed: the number of its last free among the cache's frees, or of a record for the library's own work on it; 0:
- *	never freed
+ * @freed: sequence number, among the cache's frees, of its last free or of the library's last clear of it; 0: neither
  * @event: stranded: the point at which the other stream freed it
  * @state: what it is
  * @lent: a small request in memory that large ones could have, as no slab had room

@@ -10,7 +10,7 @@ struct settings;
 
 /**
  * core_init() - set up a core with nothing in it
- * @core: the core, all 0 but for @policy and @packed
+ * @core: the core, all 0; policy_init() sets @policy and @packed afterwards
  * @backend: the open device
  * @info: what the backend says of the device
  * @settings: completed for the device

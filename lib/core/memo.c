@@ -14,7 +14,7 @@
  */
 #define OF_ROW (MEMO_WAYS / 4)
 
-/* A slot is the upper bits of the key, a bit that says that it was ever used, and an index in the log. */
+/* A slot is the upper bits of the key, a bit that says that it is in use, and an index in the log. */
 #define TAKEN ((uint32_t)1 << 31)
 #define WHERE (MEMO_MOST - 1)
 

@@ -31,7 +31,7 @@ enum option_id {
 	OPTION_KEEP,
 	OPTION_SCRUB,
 	OPTION_LOG,
-	/* Without a variable: callbacks, and what a variable says in another way. */
+	/* Without a variable: callbacks, and options that share another option's variable. */
 	OPTION_DEVICE,
 	OPTION_LIMIT_PERCENT,
 	OPTION_LOG_FN,

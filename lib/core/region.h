@@ -35,8 +35,8 @@ enum region_kind {
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
- * @event: free, zombie: the point at which it was freed; malloc: @stream is ordered after it, and others may not be;
- *	with a reference; NULL: no need to wait
+ * @event: free, zombie: the point at which it was freed; malloc: one that @stream already follows, and that another
+ *	stream which frees the block must wait for; with a reference; NULL: no need to wait
  * @id: free: when it was freed; malloc: when it was allocated; larger is later
  * @chunk: the chunk
  * @prev: the neighbour below it in the chunk

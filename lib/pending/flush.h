@@ -18,7 +18,7 @@ struct core;
  * @core: the pool's core
  * @stream: the stream
  * @handle: a handle of it
- * @least: smaller blocks stay, but for those in memory that large requests could have (see struct block, @lent)
+ * @least: smaller blocks stay, except those outside slabs (struct block, @lent)
  *
  * Blocks that cannot be flushed stay; that is no error. If the cache is more than half full, small blocks are flushed
  * too.
@@ -26,7 +26,7 @@ struct core;
 void cache_flush(struct core *core, struct stream *stream, struct CUstream_st *handle, size_t least);
 
 /**
- * cache_flush_full() - flush the cache of a stream if it takes no more blocks
+ * cache_flush_full() - flush the cache of a stream that takes no more blocks, or has none live and CACHE_AT_REST cached
  * @core: the pool's core
  * @stream: the stream
  * @handle: a handle of it

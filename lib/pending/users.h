@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The users of an allocation besides the stream that frees it: streams, which must have passed the free before others
- * get the memory, and graphs, which must be retired. Few allocations have any, so they are kept apart from the
+ * The users of an allocation besides the stream that frees it: streams whose work up to the free must complete before
+ * the memory is reused, and graphs, which must be retired. Few allocations have any, so they are kept apart from the
  * regions.
  */
 #ifndef USERS_H

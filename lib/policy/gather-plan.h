@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a block is to be made of. Nothing here changes anything. */
+/* What a block is to be made of. Of the pool, only the stamps of extents change. */
 #ifndef GATHER_PLAN_H
 #define GATHER_PLAN_H
 
@@ -14,7 +14,7 @@ struct region;
 struct stream;
 struct core;
 
-/* Part of an extent of which something is allocated. */
+/* A free range within a pinned extent. */
 struct part {
 	struct extent *extent;
 	size_t from;
@@ -35,7 +35,7 @@ struct part {
  * @head: what it ends with, from the start of its extent
  * @need: bytes between them, whole pages
  * @create: bytes of them that are to be created
- * @pieces: how many extents of the size that is right now would be the pool: the more, the more gaps there are, or were
+ * @pieces: target number of extents in the pool; rises with fragmentation
  * @least: bytes that an extent must have to be worth its mapping
  * @donors: of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
@@ -81,11 +81,11 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 size_t gather_piece(const struct gathering *g);
 
 /**
- * gather_last() - bytes at the end of what is created that come in an extent apart
+ * gather_last() - size of a separate final extent
  * @g: the choice
  *
- * The next block begins in the page that a large one ends in. That extent cannot move while either is there, and the
- * others can once one of them is freed.
+ * The next block begins in the page that a large one ends in. The separate extent is pinned while either block lives;
+ * the others become free with their own block.
  *
  * Return: a page, or 0.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Gathers free pages into one block, as the specification has it. */
+/* Gathers free pages into one block. */
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The policy of whole pages, as the specification has it. */
+/* The policy of whole pages. */
 #include <errno.h>
 #include <stdatomic.h>
 

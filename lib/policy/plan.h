@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plans of the packed policy: how a request is served. Making a plan has no effect that the program or another request
- * could notice. It flushes caches and polls events.
+ * Plans of the packed policy: how a request is served. Making a plan takes no memory, but brings the pool up to date:
+ * it flushes caches, also of other streams, which it has record their next frees (core.pressure); it polls events, and
+ * unmaps old mappings. It does not wait on the host. A plan with @asked does none of this.
  */
 #ifndef PLAN_H
 #define PLAN_H

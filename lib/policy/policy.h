@@ -4,7 +4,7 @@
  * below a page if VPMM_SMALL says so:
  *
  * packed: requests share pages and extents, and blocks are gathered from extents of many sizes;
- * paged: whole pages, as the specification has it;
+ * paged: each extent is a page, and requests are whole pages;
  * driver: the driver's stream-ordered allocator serves the requests.
  */
 #ifndef POLICY_H

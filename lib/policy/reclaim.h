@@ -11,7 +11,7 @@ struct pending;
 struct request;
 
 /**
- * reclaim_unused() - release all that is not in use, without a wait
+ * reclaim_unused() - release what can be released without a wait and without breaking up free memory
  * @core: the pool's core, its backend entered
  *
  * Flushes caches, unmaps old mappings, and releases empty slabs.
@@ -35,6 +35,7 @@ int reclaim_held(struct pending *pending, const struct request *request);
  * @request: the request
  *
  * Return: 0; -ENOMEM, with the error's text unchanged, if nothing is pending or it is too little; or an error of the
+ * backend.
  */
 int reclaim_pending(struct pending *pending, const struct request *request);
 
@@ -45,7 +46,7 @@ int reclaim_pending(struct pending *pending, const struct request *request);
  * reclaim() - reclaim before a request is tried again
  * @pending: what the pool has pending, its backend entered
  * @request: the request
- * @round: from 0 up to RECLAIM_ROUNDS
+ * @round: from 0, below RECLAIM_ROUNDS
  *
  * Return: as reclaim_held() and reclaim_pending().
  */

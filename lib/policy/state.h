@@ -11,7 +11,7 @@
 /**
  * struct packed - that state, under core.lock
  *
- * Addresses, see gather.c:
+ * Addresses, see policy.c and gather.c:
  *
  * @most_places: unmap unused old mappings above this number of mappings; never changes
  * @trim_places: number of mappings at which to try that next
@@ -21,7 +21,7 @@
  * @pieces: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
  * @budget: the effect of the latest trim
  *
- * Threads, see packed.c:
+ * Threads, see plan.c:
  *
  * @thread: the thread that took the slow path of a malloc last
  * @crowded: assume that several threads do until counts.mallocs reaches this

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The numbers of the policy, each with its unit, its meaning and what `make tune` says of it.
+ * The numbers that decide how much memory is held and how many driver calls that takes, each with its unit, its meaning
+ * and what `make tune` says of it. lib/README names the few that are elsewhere.
  *
  * TUNING(name, value, off): with @off, the rule that the number belongs to does nothing. In the library each name is a
  * constant. The programs that measure the policy are built with POLICY_TUNABLE and can change it at run time.
@@ -19,17 +20,17 @@
 
 /*
  * What stands behind "off" below is what `make tune TUNE_TRACES=... TUNE_FLAGS="--rules --seeds=2"` says with the rule
- * switched off: memory taken over what was live at the most, on average for recorded programs, copies of them with other
- * sizes and other lifetimes, and generated families; and the price of the driver's calls in ms. With all rules it is
- * 1.0059, 1.0072, 1.0078, 1.0410 and 423, 891, 886, 5499 in the first pass, nothing in the second. Differences below
+ * switched off: memory taken over what was live at the most, on average for recorded programs, copies of them with
+ * other sizes and other lifetimes, and generated families; and the price of the driver's calls in ms. With all rules it
+ * is 1.0059, 1.0072, 1.0078, 1.0410 and 423, 891, 886, 5499 in the first pass, nothing in the second. Differences below
  * 0.002 are chance.
  */
 
 /* How large extents are: gather-plan.c */
 
 /*
- * Per mille of a pool, for each percent of VPMM_OVERHEAD: what gaps between allocations may keep from moving. Less
- * takes more calls. 40 takes 1.0063, 1.0092, 1.0087, 1.0429 and 385, 789, 823, 5237. Off: 763, 1551, 1495, 11763.
+ * Per mille of the pool that gaps may pin, for each percent of VPMM_OVERHEAD. Less takes more calls. 40 takes 1.0063,
+ * 1.0092, 1.0087, 1.0429 and 385, 789, 823, 5237. Off: 763, 1551, 1495, 11763.
  */
 TUNING(stuck, 32, 0)
 
@@ -46,8 +47,8 @@ TUNING(extents_most, 1100, 1 << 20)
 TUNING(call_extents, 32, 1 << 20)
 
 /*
- * Pages from which on what is created for a block has its last page, which the next block shares, in an extent apart.
- * Off: no difference here, but a full device of odd sizes comes back in pieces (tests/host/test-packed.c).
+ * New memory of at least this many pages gets its last page, which the next block shares, as a separate extent. Off: no
+ * difference here, but a full device of odd sizes comes back in pieces (tests/host/test-packed.c).
  */
 TUNING(last_apart, 16, 1 << 20)
 
@@ -67,16 +68,16 @@ TUNING(candidates, 24, 1)
 TUNING(looks, 64, 1)
 
 /*
- * The part of a byte that can no longer move for which a byte counts that is left over. Off: 1.0062, 1.0075, 1.0088,
- * 1.0382 and 461, 993, 989, 5873.
+ * Weight of a leftover byte in the fit cost, as 1/n of a newly pinned byte. Off: 1.0062, 1.0075, 1.0088, 1.0382 and
+ * 461, 993, 989, 5873.
  */
 TUNING(left_over, 8, 1 << 30)
 
-/* The same of a byte that is taken of an extent that could move. Off: 1.0068, 1.0067, 1.0084, 1.0407. */
+/* Weight of a byte taken from a whole extent, as 1/n of a newly pinned byte. Off: 1.0068, 1.0067, 1.0084, 1.0407. */
 TUNING(taken_whole, 2, 1 << 30)
 
 /*
- * So many times a block's size stays free in front of it, for what lies there to grow into. Off: 1.0083, 1.0077, 1.0102,
+ * Gap left below a new block, in block sizes, so that the lower block can be extended. Off: 1.0083, 1.0077, 1.0102,
  * 1.0415.
  */
 TUNING(gap, 8, 0)
@@ -84,10 +85,10 @@ TUNING(gap, 8, 0)
 /* But no more than this part of the hole, so that address space lasts. */
 TUNING(gap_part, 64, 64)
 
-/* Old addresses: gather.c */
+/* Old addresses: policy.c, gather.c */
 
 /*
- * The part of the mappings that a driver has room for which a pool may have; then old ones go that nothing uses. With 16
+ * Mappings a pool may keep, as 1/n of the driver's limit; above that, it unmaps old ones that nothing uses. With 16
  * programs of many phases do not settle: 3256 in the second pass of the families.
  */
 TUNING(mappings_part, 4, 16)
@@ -100,7 +101,7 @@ TUNING(chunks_most, 4, 1)
 
 /* Small requests: span.c */
 
-/* The pages of small requests grow by this part of what they have, so that few calls do. Off: no difference in memory. */
+/* Slabs grow by 1/n of what they have, so that few calls do. Off: no difference in memory. */
 TUNING(span_growth, 8, 1 << 20)
 
 /* Several streams and threads: plan.c */
@@ -109,8 +110,8 @@ TUNING(span_growth, 8, 1 << 20)
 TUNING(few_streams, 16, 0)
 
 /*
- * Allocations after which a pool that two threads have used counts as used by one again. Off, threads take from each
- * other's caches what each needs: vpmm-bench threads.
+ * Slow-path allocations after which a pool that two threads have used counts as used by one again. Off, threads take
+ * from each other's caches what each needs: vpmm-bench threads.
  */
 TUNING(crowded, 1024, 0)
 

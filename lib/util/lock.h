@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mutexes: those of POSIX, as ThreadSanitizer does not know GLib's, and one of our own. A normal build adds nothing. In a debug build
- * (configure --enable-debug) each knows its owner, and the functions below abort the program if a lock is not held
- * that should be, or is acquired out of order.
+ * Mutexes: those of POSIX, as ThreadSanitizer does not know GLib's, and one of our own. A normal build adds nothing. In
+ * a debug build (configure --enable-debug) each knows its owner, and the functions below abort the program if a lock is
+ * not held that should be, or is acquired out of order.
  *
  * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
  *
- *	defaults.lock		api.c: the default pools, while one is created
+ *	defaults.lock		api-pool.c: the default pools, while one is created
  *	core.lock		all of a pool but its caches and what never changes
  *	cache.lock		what one stream keeps
  *	fault.lock		the backend that fails on demand
@@ -164,11 +164,11 @@ static inline void lock_assert_held(const struct lock *lock)
 }
 
 /*
- * A lock that is held for some ten nanoseconds and hardly ever contended: that of a cache. To acquire and to release it
- * takes one atomic instruction each, inline, on a word beside what the lock guards. Those of pthread_mutex_lock() take
- * five more lines of the processor's data caches and as many of code, which between other people's work are misses, and
- * more time than all else that a cache does. Who has to wait sleeps. In a debug build it is a lock like the others, and
- * checked.
+ * A lock that is hardly ever contended: that of a cache. It is held for some ten nanoseconds, and across a driver call
+ * only where an event is recorded (cache_mark(), stream_record()). To acquire and to release it takes one atomic
+ * instruction each, inline, on a word beside what the lock guards. Those of pthread_mutex_lock() take five more lines
+ * of the processor's data caches and as many of code, which between other people's work are misses, and more time than
+ * all else that a cache does. Who has to wait sleeps. In a debug build it is a lock like the others, and checked.
  */
 struct LOCK_ATTRIBUTE(capability("lock")) brief_lock {
 #ifdef VPMM_DEBUG
