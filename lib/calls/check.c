@@ -85,6 +85,8 @@ static int check_indices(struct census *census, const struct region *region)
 			return broken(region, "is free, and a block of a cache");
 		if (!set || g_tree_lookup(set->by_size, region) != region)
 			return broken(region, "is free, and not in its stream's tree");
+		if (region != map->moved && (region->key_addr != region->addr || region->key_size != region->size))
+			return broken(region, "is free, and not where its size belongs in its stream's tree");
 		if (map->keeps && !map->alone && region->stream && !event_pending(region->event))
 			return broken(region, "is free with its event passed, and still somebody's");
 		if (!map->keeps && region->stream && !event_pending(region->event)) {

@@ -6,16 +6,17 @@
 #define RUNS 4096
 
 /* The key of a lookup by size. */
-#define REGION_KEY(key_size) (&(struct region){ .size = (key_size) })
+#define REGION_KEY(size) (&(struct region){ .key_size = (size) })
 
-GTreeNode *region_first_fit(const struct free_set *set, size_t size)
+GTreeNode *region_first_fit(struct region_map *map, const struct free_set *set, size_t size)
 {
+	region_settle(map);
 	return g_tree_lower_bound(set->by_size, REGION_KEY(size));
 }
 
-GTreeNode *region_last_below(const struct free_set *set, size_t size)
+GTreeNode *region_last_below(struct region_map *map, const struct free_set *set, size_t size)
 {
-	GTreeNode *node = region_first_fit(set, size);
+	GTreeNode *node = region_first_fit(map, set, size);
 
 	return node ? g_tree_node_previous(node) : g_tree_node_last(set->by_size);
 }
@@ -42,9 +43,11 @@ struct region *region_find_largest_unmapped(struct region_map *map)
 struct region *region_find_own(struct region_map *map, struct stream *stream, size_t size)
 {
 	struct free_set *set = stream->free[map->set];
-	struct region *own = set ? best_fit(set->by_size, size) : NULL;
-	struct region *unused = best_fit(map->unused.by_size, size);
+	struct region *own, *unused;
 
+	region_settle(map);
+	own = set ? best_fit(set->by_size, size) : NULL;
+	unused = best_fit(map->unused.by_size, size);
 	if (!own || (unused && own->size >= unused->size))
 		own = unused;
 	region_expect(map, own);

@@ -16,9 +16,9 @@ int region_compare_size(gconstpointer a, gconstpointer b)
 {
 	const struct region *x = a, *y = b;
 
-	if (x->size != y->size)
-		return x->size < y->size ? -1 : 1;
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
+	if (x->key_size != y->key_size)
+		return x->key_size < y->key_size ? -1 : 1;
+	return x->key_addr < y->key_addr ? -1 : x->key_addr > y->key_addr;
 }
 
 static int compare_addr(gconstpointer a, gconstpointer b)
@@ -94,8 +94,46 @@ void region_unguard(struct region *region)
 	event_unref(event);
 }
 
+static void set_key(struct region *region)
+{
+	region->key_addr = region->addr;
+	region->key_size = region->size;
+}
+
+void region_settle(struct region_map *map)
+{
+	struct region *region = map->moved, now;
+	GTreeNode *node, *less, *more;
+	GTree *tree;
+
+	if (!region)
+		return;
+	map->moved = NULL;
+	if (region->key_size == region->size && region->key_addr == region->addr)
+		return;
+	now.key_addr = region->addr;
+	now.key_size = region->size;
+	tree = region_set_of(map, region)->by_size;
+	node = g_tree_lookup_node(tree, region);
+	less = g_tree_node_previous(node);
+	more = g_tree_node_next(node);
+	/* Often it stays between the same two, and then the tree need not change. */
+	if ((!less || region_compare_size(g_tree_node_key(less), &now) < 0) &&
+	    (!more || region_compare_size(&now, g_tree_node_key(more)) < 0)) {
+		set_key(region);
+		return;
+	}
+	g_tree_remove(tree, region);
+	set_key(region);
+	g_tree_insert(tree, region, region);
+}
+
 void region_index(struct region_map *map, struct region *region)
 {
+	/* No two may have the same key, and the addresses of @moved may be another's by now. */
+	if (region->kind == REGION_FREE)
+		region_settle(map);
+	set_key(region);
 	switch (region->kind) {
 	case REGION_UNMAPPED:
 		g_tree_insert(map->unmapped, region, region);
@@ -132,6 +170,8 @@ void region_unindex(struct region_map *map, struct region *region)
 		break;
 	case REGION_FREE:
 		g_tree_remove(region_set_of(map, region)->by_size, region);
+		if (map->moved == region)
+			map->moved = NULL;
 		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);

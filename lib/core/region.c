@@ -129,27 +129,24 @@ static struct event *event_keep_later(struct event *held, struct event *other)
 	return other;
 }
 
-/* Changes the range of a free region. Its rank by size in its stream's tree often stays, and then no tree changes. */
+/* Changes the range of a free region. Whether it changes its place by size is left to the next who reads the tree. */
 static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
-	GTree *tree = region_set_of(map, region)->by_size;
-	const struct region key = { .addr = addr, .size = size };
-	GTreeNode *node = g_tree_lookup_node(tree, region);
-	GTreeNode *less = g_tree_node_previous(node), *more = g_tree_node_next(node);
-	bool stays = map->keeps && (!less || region_compare_size(g_tree_node_key(less), &key) < 0) &&
-		     (!more || region_compare_size(&key, g_tree_node_key(more)) < 0);
-
-	if (!stays) {
+	if (!map->keeps) {
 		region_unindex(map, region);
-	} else {
-		map->bytes[REGION_FREE] += size - region->size;
-		gaps_remove(&map->gaps, region->size);
-		gaps_add(&map->gaps, size);
+		region->addr = addr;
+		region->size = size;
+		region_index(map, region);
+		return;
 	}
+	if (map->moved != region)
+		region_settle(map);
+	map->moved = region;
+	map->bytes[REGION_FREE] += size - region->size;
+	gaps_remove(&map->gaps, region->size);
+	gaps_add(&map->gaps, size);
 	region->addr = addr;
 	region->size = size;
-	if (!stays)
-		region_index(map, region);
 }
 
 /*

@@ -45,6 +45,8 @@ enum region_kind {
  * @set_age: its link in its stream's free memory, by age
  * @map_age: its link in all free memory, by age
  * @block: malloc: its block in its stream's cache; NULL: none
+ * @key_addr: @addr, as the indices by size have it; see @moved of struct region_map
+ * @key_size: @size, likewise
  */
 struct region {
 	/* A cache line for those who walk over neighbours: */
@@ -65,6 +67,8 @@ struct region {
 	GList map_age;
 	GList guarded;
 	struct block *block;
+	uint64_t key_addr;
+	size_t key_size;
 };
 
 /**
@@ -103,6 +107,9 @@ struct free_set {
  * @mallocs: address to region, for those that are allocated
  * @unmapped: holes, by size and address
  * @unused: free memory that belongs to no stream
+ * @moved: the free region whose range has changed since it was put into the tree of its stream by size; NULL: none. A
+ *	free that makes it larger is most often followed by a malloc that makes it smaller, and then its place in the
+ *	tree is the same again
  * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
@@ -125,6 +132,7 @@ struct region_map {
 	GHashTable *mallocs;
 	GTree *unmapped;
 	struct free_set unused;
+	struct region *moved;
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
@@ -188,22 +196,32 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 struct region *region_find_unmapped(struct region_map *map, size_t size);
 
 /**
+ * region_settle() - give @moved its place by size
+ * @map: the map
+ *
+ * Call it before you read the tree of a free set yourself.
+ */
+void region_settle(struct region_map *map);
+
+/**
  * region_first_fit() - the smallest free region of at least a size, to iterate to larger ones
- * @set: the set
+ * @map: the map
+ * @set: one of its sets
  * @size: bytes
  *
  * Return: the node of the set's tree, or NULL.
  */
-GTreeNode *region_first_fit(const struct free_set *set, size_t size);
+GTreeNode *region_first_fit(struct region_map *map, const struct free_set *set, size_t size);
 
 /**
  * region_last_below() - the largest region of a set with fewer bytes, to go on from to smaller ones
- * @set: the set
+ * @map: the map
+ * @set: one of its sets
  * @size: bytes
  *
  * Return: the node of the set's tree, or NULL.
  */
-GTreeNode *region_last_below(const struct free_set *set, size_t size);
+GTreeNode *region_last_below(struct region_map *map, const struct free_set *set, size_t size);
 
 /**
  * region_find_largest_unmapped() - the largest hole

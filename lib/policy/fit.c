@@ -74,7 +74,7 @@ static void fit_try(struct fit *fit, uint64_t addr, size_t room)
 
 static void fit_try_set(struct fit *fit, const struct free_set *set)
 {
-	GTreeNode *node = set ? region_first_fit(set, fit->size) : NULL;
+	GTreeNode *node = set ? region_first_fit(&fit->core->regions, set, fit->size) : NULL;
 
 	for (int i = 0; node && i < tuning_candidates; i++, node = g_tree_node_next(node)) {
 		struct region *region = g_tree_node_key(node);

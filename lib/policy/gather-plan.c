@@ -146,12 +146,13 @@ static bool region_is_part(const struct gathering *g, const struct region *regio
 /* The first in the order of the search is the best of a set; what comes after the best of another is not looked at. */
 static void search_set(const struct gathering *g, const struct free_set *set, struct part_search *search)
 {
+	struct region_map *map = &g->core->regions;
 	GTreeNode *node;
 
 	search->looks--;
 	if (!set)
 		return;
-	node = search->up ? region_first_fit(set, search->size) : region_last_below(set, search->size);
+	node = search->up ? region_first_fit(map, set, search->size) : region_last_below(map, set, search->size);
 	for (; node && search->looks > 0; node = search->up ? g_tree_node_next(node) : g_tree_node_previous(node)) {
 		const struct region *region = g_tree_node_key(node);
 

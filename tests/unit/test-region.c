@@ -100,6 +100,33 @@ static void test_holes_merge(void)
 	maps_clear(&m);
 }
 
+/* A region is found by the size that it has, however it came by it. */
+static void test_resized(void)
+{
+	struct stream_map streams = { 0 };
+	struct maps m = { 0 };
+	struct region *large, *small, *part;
+
+	maps_init(&m, 100);
+	m.map.keeps = true;
+	m.map.streams = &streams;
+	large = free_next(&m, 30, NULL);
+	malloc_next(&m, 1);
+	small = free_next(&m, 20, NULL);
+	malloc_next(&m, 1);
+	g_assert_true(region_find_own(&m.map, &m.a, 5) == small);
+
+	part = region_take(&m.map, BASE + 15, 15, &m.a, NULL);
+	g_assert_true(region_find_own(&m.map, &m.a, 5) == large);
+	g_assert_true(region_find_own(&m.map, &m.a, 16) == small);
+	g_assert_null(region_find_own(&m.map, &m.a, 21));
+
+	region_set_free(&m.map, part, NULL, NULL);
+	g_assert_true(region_find_own(&m.map, &m.a, 5) == small);
+	g_assert_true(g_tree_node_key(region_first_fit(&m.map, &m.map.unused, 21)) == large);
+	maps_clear(&m);
+}
+
 static void test_best_fit(void)
 {
 	struct maps m = { 0 };
@@ -289,6 +316,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/region/smallest-hole", test_smallest_hole);
 	g_test_add_func("/region/holes-merge", test_holes_merge);
 	g_test_add_func("/region/best-fit", test_best_fit);
+	g_test_add_func("/region/resized", test_resized);
 	g_test_add_func("/region/unused-is-as-good", test_unused_is_as_good);
 	g_test_add_func("/region/passed-is-anybodys", test_passed_is_anybodys);
 	g_test_add_func("/region/one-stream-merges", test_one_stream_merges);
