@@ -5,6 +5,7 @@
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/layout.h"
+#include "core/wait-set.h"
 #include "policy/paged-gather.h"
 #include "policy/policy.h"
 #include "util/error.h"
@@ -27,7 +28,7 @@ struct piece {
  * @created: bytes that are created
  * @hole: the unmapped region that they go to
  * @base: the free region in front of the hole, which stays in place; or NULL
- * @event: the point in the stream that is ordered after all earlier uses of the block
+ * @order: what the stream waits for
  */
 struct harvest {
 	struct core *core;
@@ -40,7 +41,7 @@ struct harvest {
 	size_t created;
 	struct region *hole;
 	struct region *base;
-	struct event *event;
+	struct order order;
 };
 
 static size_t harvest_take(struct harvest *harvest, struct region *region, size_t wanted)
@@ -115,104 +116,26 @@ static int harvest_memory(struct harvest *harvest)
 	return extent_create(extents, harvest->created, extents->page_size, false, harvest->extents);
 }
 
-/* Adds a region's event, if it is the latest of another stream; it covers the earlier ones. */
-static void harvest_await(GHashTable *latest, const struct harvest *harvest, struct region *region)
+/* Collects what the stream has to wait for. */
+static void harvest_order(struct harvest *harvest)
 {
-	struct event *known;
-
-	if (!event_pending(region->event) || region->stream == harvest->stream)
-		return;
-	known = g_hash_table_lookup(latest, region->stream);
-	if (!known || known->seq < region->event->seq)
-		g_hash_table_insert(latest, region->stream, region->event);
-}
-
-/* Stream to event: what the stream has to wait for. */
-static GHashTable *harvest_awaited(const struct harvest *harvest)
-{
-	GHashTable *latest = g_hash_table_new(NULL, NULL);
-
 	for (guint i = 0; i < harvest->pieces->len; i++)
-		harvest_await(latest, harvest, g_array_index(harvest->pieces, struct piece, i).region);
+		order_add(&harvest->order, g_array_index(harvest->pieces, struct piece, i).region);
 	if (harvest->base)
-		harvest_await(latest, harvest, harvest->base);
-	return latest;
+		order_add(&harvest->order, harvest->base);
 }
 
-static int harvest_wait_on_device(struct harvest *harvest, bool *waited)
+/* Orders the stream after the earlier uses of the block. */
+static int harvest_wait(struct harvest *harvest)
 {
-	GHashTable *latest = harvest_awaited(harvest);
-	GHashTableIter iter;
-	gpointer event;
-	int err = 0;
+	struct core *core = harvest->core;
+	bool block = core->settings.reuse == VPMM_REUSE_BLOCK;
 
-	*waited = g_hash_table_size(latest) > 0;
-
-	g_hash_table_iter_init(&iter, latest);
-	while (!err && g_hash_table_iter_next(&iter, NULL, &event)) {
-		err = event_wait(event, harvest->handle);
-		if (!err)
-			harvest->core->counts.waits++;
-	}
-	g_hash_table_destroy(latest);
-	return err;
-}
-
-static int harvest_sync_one(struct harvest *harvest, struct region *region)
-{
-	int err;
-
-	if (!event_pending(region->event))
-		return 0;
-	err = event_sync(region->event);
-	if (!err)
-		harvest->core->counts.waits++;
-	return err;
-}
-
-static int harvest_wait_on_host(struct harvest *harvest)
-{
-	int err = 0;
-
-	for (guint i = 0; i < harvest->pieces->len && !err; i++)
-		err = harvest_sync_one(harvest, g_array_index(harvest->pieces, struct piece, i).region);
-	if (harvest->base && !err)
-		err = harvest_sync_one(harvest, harvest->base);
-	return err;
-}
-
-/* The stream's own latest event in the block. */
-static struct event *harvest_own_event(struct harvest *harvest)
-{
-	struct event *latest = NULL;
-
-	for (guint i = 0; i <= harvest->pieces->len; i++) {
-		struct region *region = i < harvest->pieces->len ?
-			g_array_index(harvest->pieces, struct piece, i).region : harvest->base;
-
-		if (region && region->stream == harvest->stream && region->event &&
-		    (!latest || latest->seq < region->event->seq))
-			latest = region->event;
-	}
-	return latest;
-}
-
-/* Orders the stream after the earlier uses; *@waited says whether it waits on the device. */
-static int harvest_wait(struct harvest *harvest, bool *waited)
-{
-	*waited = false;
-	if (harvest->core->settings.reuse == VPMM_REUSE_BLOCK || harvest->stream->captured)
-		return harvest_wait_on_host(harvest);
-	return harvest_wait_on_device(harvest, waited);
-}
-
-/* The event of the block: the stream's own latest free, or, if it waits for others, a new record. */
-static int harvest_find_event(struct harvest *harvest, bool waited)
-{
-	if (waited)
-		return stream_record(harvest->stream, harvest->handle, &harvest->event);
-	harvest->event = event_ref(harvest_own_event(harvest));
-	return 0;
+	/* The old mappings can be unmapped at once if the host waits for the stream's own events, too. */
+	if (block)
+		harvest->order.stream = NULL;
+	harvest_order(harvest);
+	return order_meet(&harvest->order, harvest->handle, block, &core->counts.waits);
 }
 
 static void harvest_say(struct harvest *harvest, const struct chunk *chunk, const char *what, size_t bytes)
@@ -243,10 +166,10 @@ static struct region *harvest_commit(struct harvest *harvest)
 		region_set_zombie(regions, piece->region);
 	}
 	if (harvest->base)
-		block = region_set_free(regions, harvest->base, harvest->stream, harvest->event);
+		block = region_set_free(regions, harvest->base, harvest->stream, harvest->order.own);
 	if (harvest->moved) {
 		rest = region_cut(regions, hole, harvest->moved);
-		block = region_set_free(regions, hole, harvest->stream, harvest->event);
+		block = region_set_free(regions, hole, harvest->stream, harvest->order.own);
 		harvest_say(harvest, chunk, "moved", harvest->moved);
 	}
 	if (harvest->created) {
@@ -254,7 +177,7 @@ static struct region *harvest_commit(struct harvest *harvest)
 		rest = region_set_free(regions, rest, NULL, NULL);
 		rest->fresh = true;
 		harvest_say(harvest, chunk, "created", harvest->created);
-		block = region_set_free(regions, rest, harvest->stream, harvest->event);
+		block = region_set_free(regions, rest, harvest->stream, harvest->order.own);
 	}
 	harvest_say(harvest, chunk, "gathered", block->size);
 	return block;
@@ -283,7 +206,6 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	guint chunks = regions->chunks->len;
 	struct error_kept kept;
 	size_t left = 0;
-	bool waited;
 	guint moving;
 	int err;
 
@@ -294,10 +216,7 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	if (err)
 		goto err_drop;
 	moving = harvest->extents->len - harvest->created / extents->page_size;
-	err = harvest_wait(harvest, &waited);
-	if (err)
-		goto err_release;
-	err = harvest_find_event(harvest, waited);
+	err = harvest_wait(harvest);
 	if (err)
 		goto err_release;
 	err = extent_map_at(extents, harvest->hole->addr, harvest->extents, &left);
@@ -329,10 +248,9 @@ err_drop:
 static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 {
 	struct counts *counts = &harvest->core->counts;
-	bool waited;
 	int err;
 
-	err = harvest_wait(harvest, &waited);
+	err = harvest_wait(harvest);
 	if (err)
 		return err;
 	counts->reuses++;
@@ -348,6 +266,7 @@ static void harvest_begin(struct harvest *harvest)
 
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
 	harvest->pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
+	order_init(&harvest->order, harvest->stream);
 	harvest_plan(harvest);
 }
 
@@ -355,12 +274,11 @@ void defrag_forecast(struct core *core, size_t size, struct stream *stream, stru
 {
 	struct harvest harvest = { .core = core, .size = size, .stream = stream };
 	const struct region *hole = region_find_unmapped(&core->regions, size);
-	GHashTable *awaited;
 
 	harvest_begin(&harvest);
-	awaited = harvest_awaited(&harvest);
+	harvest_order(&harvest);
 	*cost = (struct defrag_cost){ .create = harvest.created, .pieces = harvest.pieces->len };
-	cost->waits = g_hash_table_size(awaited);
+	cost->waits = order_waits(&harvest.order);
 	for (guint i = 0; i < harvest.pieces->len; i++) {
 		const struct piece *piece = &g_array_index(harvest.pieces, struct piece, i);
 
@@ -368,7 +286,7 @@ void defrag_forecast(struct core *core, size_t size, struct stream *stream, stru
 		if (!hole || piece->region != hole->prev)
 			cost->moved += piece->take;
 	}
-	g_hash_table_destroy(awaited);
+	order_clear(&harvest.order);
 	g_array_free(harvest.pieces, TRUE);
 }
 
@@ -389,7 +307,7 @@ int defrag_gather(struct core *core, const struct request *request, struct regio
 	else
 		err = harvest_gather(&harvest, region);
 
-	event_unref(harvest.event);
+	order_clear(&harvest.order);
 	g_ptr_array_free(harvest.extents, TRUE);
 	g_array_free(harvest.pieces, TRUE);
 	return err;

@@ -6,6 +6,7 @@
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
+#include "core/wait-set.h"
 #include "pending/flush.h"
 #include "policy/paged-gather.h"
 #include "policy/policy.h"
@@ -110,6 +111,19 @@ static struct region *oldest_fit(struct core *core, size_t size)
 	return NULL;
 }
 
+/* The number of other streams that have to be waited for before a stream can have a region. */
+static guint waits_of(const struct region *region, struct stream *stream)
+{
+	struct order order;
+	guint waits;
+
+	order_init(&order, stream);
+	order_add(&order, region);
+	waits = order_waits(&order);
+	order_clear(&order);
+	return waits;
+}
+
 static int paged_forecast(struct core *core, const struct request *request, uint64_t room,
 			  struct vpmm_forecast *forecast)
 {
@@ -126,7 +140,7 @@ static int paged_forecast(struct core *core, const struct request *request, uint
 		return err;
 	if (!region && core->settings.reuse == VPMM_REUSE_BLOCK) {
 		region = oldest_fit(core, size);
-		forecast->waits = region && region->stream != stream && event_pending(region->event);
+		forecast->waits = region ? waits_of(region, stream) : 0;
 	}
 	if (region) {
 		forecast->way = VPMM_WAY_REUSE;
