@@ -56,7 +56,7 @@ static int check_merged(const struct census *census, const struct region *region
 		return 0;
 	if (region->kind == REGION_UNMAPPED)
 		return broken(region, "and the next are both unmapped, and not merged");
-	if (region->kind == REGION_FREE && region->stream == next->stream)
+	if (region->kind == REGION_FREE && region_merges(region, next->stream, next->event))
 		return broken(region, "and the next are free for one stream, and not merged");
 	if (region->kind == REGION_ZOMBIE && census->map->keeps && !region->event && !next->event &&
 	    !region->stray && !next->stray)
@@ -111,6 +111,8 @@ static int check_event(struct census *census, const struct region *region)
 		return broken(region, "has a stream or an event that its kind does not have");
 	if (freed && region->event && region->event->stream != region->stream)
 		return broken(region, "has another stream's event");
+	if (freed && census->map->keeps && region->event && region->event->count && region->event->left < 2)
+		return broken(region, "waits for several streams, and only one is left");
 	if (event_pending(region->event)) {
 		census->guarded++;
 		census->zombies += region->kind == REGION_ZOMBIE;
@@ -231,6 +233,9 @@ static int check_sets(const struct census *census)
 	GHashTableIter iter;
 	int err;
 
+	err = check_set(census->core->streams.joined->free[census->map->set], &free_count);
+	if (err)
+		return err;
 	g_hash_table_iter_init(&iter, census->core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
 		err = check_set(stream->free[census->map->set], &free_count);
@@ -240,9 +245,43 @@ static int check_sets(const struct census *census)
 	return expect(census->count[REGION_FREE], free_count, "free regions of all streams");
 }
 
+/* A joined event is known to each of its parts that is pending. */
+static int check_parts(const struct event *joined, uint64_t *parts)
+{
+	guint left = 0;
+
+	for (guint i = 0; i < joined->count; i++) {
+		const struct join *part = &joined->parts[i];
+
+		if (part->event->count || (i && part->event->stream->id <= part[-1].event->stream->id))
+			return error_set(-EUCLEAN, "the parts of a joined event are not those of different streams");
+		if (part->event->passed)
+			continue;
+		if (part->joined != joined || !g_list_find(part->event->joins.head, part))
+			return error_set(-EUCLEAN, "a joined event is not known to a part that is pending");
+		left++;
+	}
+	*parts += left;
+	return expect(left, joined->left, "pending parts of a joined event");
+}
+
+static int check_joined(const struct core *core, uint64_t parts, uint64_t *guarded)
+{
+	uint64_t seen = 0;
+	int err = 0;
+
+	for (const GList *link = core->streams.joined->pending.head; link && !err; link = link->next) {
+		const struct event *joined = link->data;
+
+		*guarded += joined->guarded.length;
+		err = check_parts(joined, &seen);
+	}
+	return err ? err : expect(seen, parts, "events that are parts of joined ones");
+}
+
 static int check_streams(const struct census *census)
 {
-	uint64_t guarded = 0, zombies = 0, busy = 0;
+	uint64_t guarded = 0, zombies = census->core->streams.joined->zombies, busy = 0, parts = 0;
 	struct stream *stream;
 	GHashTableIter iter;
 	int err;
@@ -251,10 +290,14 @@ static int check_streams(const struct census *census)
 	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
 		zombies += stream->zombies;
 		busy += !g_queue_is_empty(&stream->pending);
-		for (GList *link = stream->pending.head; link; link = link->next)
+		for (GList *link = stream->pending.head; link; link = link->next) {
 			guarded += ((struct event *)link->data)->guarded.length;
+			parts += ((struct event *)link->data)->joins.length;
+		}
 	}
-	err = expect(census->guarded, guarded, "regions with pending events");
+	err = check_joined(census->core, parts, &guarded);
+	if (!err)
+		err = expect(census->guarded, guarded, "regions with pending events");
 	if (!err)
 		err = expect(census->zombies, zombies, "zombies with pending events");
 	if (!err)

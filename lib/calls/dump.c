@@ -36,6 +36,23 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		g_string_append_printf(out, "%s: %" PRIu64 "\n", metrics[i].name, metrics[i].value);
 }
 
+/* The streams that others have to wait for; where there are several, those that are pending. */
+static void dump_stream(const struct region *region, GString *out)
+{
+	const struct event *event = region->event;
+	const char *between = " ";
+
+	g_string_append(out, " stream");
+	if (!event || !event->count)
+		g_string_append_printf(out, " %" PRIu64, region->stream->id);
+	for (guint i = 0; event && i < event->count; i++) {
+		if (event->left && event->parts[i].event->passed)
+			continue;
+		g_string_append_printf(out, "%s%" PRIu64, between, event->parts[i].event->stream->id);
+		between = ",";
+	}
+}
+
 static void dump_region(const struct region *region, GString *out)
 {
 	static const char *const kinds[] = {
@@ -49,11 +66,12 @@ static void dump_region(const struct region *region, GString *out)
 
 	g_string_append_printf(out, "  0x%" PRIx64 " %zu %s", region->addr, region->size,
 			       kinds[cached ? REGION_FREE : region->kind]);
-	if (region->stream)
-		g_string_append_printf(out, " stream %" PRIu64 " %s", region->stream->id,
-			cached || event_pending(region->event) ? "pending" : "passed");
-	else if (region->kind == REGION_FREE)
-		g_string_append_printf(out, " unused");
+	if (region->stream) {
+		dump_stream(region, out);
+		g_string_append(out, cached || event_pending(region->event) ? " pending" : " passed");
+	} else if (region->kind == REGION_FREE) {
+		g_string_append(out, " unused");
+	}
 	g_string_append_c(out, '\n');
 }
 

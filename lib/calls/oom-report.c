@@ -18,14 +18,14 @@
 
 /* Bytes that become free when a stream's pending work completes, as far as is known. */
 struct awaited {
-	uint64_t id;
+	const struct stream *stream;
 	uint64_t bytes;
 };
 
 static uint64_t awaited_of(struct vpmm_pool *pool, const struct stream *stream)
 {
 	const struct region_map *const maps[] = { &pool->core.regions, &pool->core.spans };
-	uint64_t bytes = cache_withheld(stream->cache);
+	uint64_t bytes = stream->cache ? cache_withheld(stream->cache) : 0;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(maps); i++) {
 		const struct free_set *set = stream->free[maps[i]->set];
@@ -45,7 +45,15 @@ static int compare_awaited(const void *a, const void *b)
 
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return x->stream->id < y->stream->id ? -1 : x->stream->id > y->stream->id;
+}
+
+static void add_awaited(struct vpmm_pool *pool, const struct stream *stream, GArray *all)
+{
+	struct awaited awaited = { .stream = stream, .bytes = awaited_of(pool, stream) };
+
+	if (awaited.bytes)
+		g_array_append_val(all, awaited);
 }
 
 static void say_awaited(struct vpmm_pool *pool, GString *text)
@@ -55,19 +63,19 @@ static void say_awaited(struct vpmm_pool *pool, GString *text)
 	gpointer value;
 
 	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		const struct stream *stream = value;
-		struct awaited awaited = { .id = stream->id, .bytes = awaited_of(pool, stream) };
-
-		if (awaited.bytes)
-			g_array_append_val(all, awaited);
-	}
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		add_awaited(pool, value, all);
+	add_awaited(pool, pool->core.streams.joined, all);
 	g_array_sort(all, compare_awaited);
 	for (guint i = 0; i < MIN(all->len, STREAMS_NAMED); i++) {
 		const struct awaited *awaited = &g_array_index(all, struct awaited, i);
 
-		g_string_append_printf(text, "%s%s on stream %" PRIu64, i ? ", " : "let pending work finish (",
-				       amount(awaited->bytes).text, awaited->id);
+		g_string_append_printf(text, "%s%s on ", i ? ", " : "let pending work finish (",
+				       amount(awaited->bytes).text);
+		if (awaited->stream == pool->core.streams.joined)
+			g_string_append(text, "several streams");
+		else
+			g_string_append_printf(text, "stream %" PRIu64, awaited->stream->id);
 	}
 	if (all->len > STREAMS_NAMED)
 		g_string_append_printf(text, " and some on %u others", all->len - STREAMS_NAMED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Events: their records, and which are complete. */
+/* Events: their records, which are complete, and joined ones. */
 
 #include "backend/backend.h"
 #include "core/cache.h"
@@ -9,14 +9,25 @@
 /* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
 #define POLL_SOME 8
 
+static struct event *event_new(struct stream *stream, guint count)
+{
+	struct event *event = g_malloc0(sizeof(*event) + count * sizeof(*event->parts));
+
+	event->stream = stream;
+	event->refs = 1;
+	event->count = count;
+	event->link.data = event;
+	stream->refs++;
+	return event;
+}
+
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq)
 {
-	struct event *event = g_new(struct event, 1);
+	struct event *event = event_new(stream, 0);
 	GList *before = stream->pending.tail;
 
-	*event = (struct event){ .stream = stream, .handle = handle, .refs = 1, .seq = seq, .link.data = event };
-	stream->refs++;
-	g_queue_init(&event->guarded);
+	event->handle = handle;
+	event->seq = seq;
 	if (!before)
 		links_append(&stream->map->busy, &stream->busy_link);
 	/* An event that was recorded earlier may be adopted later. */
@@ -60,20 +71,94 @@ static void event_retire(struct event *event)
 	struct stream *stream = event->stream;
 
 	links_remove(&stream->pending, &event->link);
-	if (g_queue_is_empty(&stream->pending))
+	if (!event->count && g_queue_is_empty(&stream->pending))
 		links_remove(&stream->map->busy, &stream->busy_link);
 }
 
-static void event_pass(struct event *event)
+static void event_set_passed(struct event *event)
 {
 	struct stream_map *map = event->stream->map;
 
-	event_ref(event);
 	event_retire(event);
 	event->passed = true;
 	while (event->guarded.head)
 		map->passed(g_queue_pop_head_link(&event->guarded)->data);
+}
+
+/* A part has passed. What waits for a single other part need not wait for the joined event any more. */
+static void part_pass(struct join *part)
+{
+	struct event *joined = event_ref(part->joined);
+	struct stream_map *map = joined->stream->map;
+	GList *link, *next;
+
+	part->joined = NULL;
+	joined->left--;
+	if (!joined->left)
+		event_set_passed(joined);
+	for (link = joined->left == 1 ? joined->guarded.head : NULL; link; link = next) {
+		next = link->next;
+		map->passed(link->data);
+	}
+	event_unref(joined);
+}
+
+static void event_pass(struct event *event)
+{
+	event_ref(event);
+	event_set_passed(event);
+	while (event->joins.head)
+		part_pass(g_queue_pop_head_link(&event->joins)->data);
 	event_unref(event);
+}
+
+static gint compare_streams(gconstpointer a, gconstpointer b)
+{
+	uint64_t x = (*(const struct event *const *)a)->stream->id, y = (*(const struct event *const *)b)->stream->id;
+
+	return x < y ? -1 : x > y;
+}
+
+struct event *event_join(struct stream_map *map, GPtrArray *events)
+{
+	struct event *joined = event_new(map->joined, events->len);
+
+	g_ptr_array_sort(events, compare_streams);
+	joined->left = events->len;
+	for (guint i = 0; i < events->len; i++) {
+		struct join *part = &joined->parts[i];
+
+		*part = (struct join){ .event = event_ref(events->pdata[i]), .joined = joined, .link.data = part };
+		g_queue_push_tail_link(&part->event->joins, &part->link);
+	}
+	g_queue_push_tail_link(&map->joined->pending, &joined->link);
+	return joined;
+}
+
+struct event *event_left(struct event *event)
+{
+	if (!event->count || event->left > 1)
+		return event;
+	for (guint i = 0; i < event->count; i++) {
+		if (!event->parts[i].event->passed)
+			return event->parts[i].event;
+	}
+	return NULL;
+}
+
+bool event_covers(const struct event *event, const struct event *other)
+{
+	if (!event->count)
+		return event->seq >= other->seq;
+	if (event->count != other->count)
+		return false;
+	for (guint i = 0; i < event->count; i++) {
+		const struct event *mine = event->parts[i].event, *its = other->parts[i].event;
+
+		if (mine->stream != its->stream || mine->seq < its->seq)
+			return false;
+	}
+	return true;
 }
 
 int stream_poll(struct stream *stream)
@@ -100,6 +185,8 @@ int stream_poll_busy(struct stream_map *map, bool zombies)
 	GList *link, *next;
 	int err;
 
+	/* A zombie of several streams waits for any of them. */
+	zombies = zombies && !map->joined->zombies;
 	for (link = map->busy.head; link; link = next) {
 		struct stream *stream = link->data;
 
@@ -143,14 +230,27 @@ int stream_poll_some(struct stream_map *map)
 	return err;
 }
 
-int event_wait(struct event *event, struct CUstream_st *handle)
+static int wait_one(const struct event *event, struct CUstream_st *handle)
 {
 	struct backend *be = event->stream->map->backend;
 
 	return be->ops->stream_wait(be, handle, event->handle);
 }
 
-int event_sync(struct event *event)
+int event_wait(struct event *event, struct CUstream_st *handle)
+{
+	int err = 0;
+
+	if (!event->count)
+		return wait_one(event, handle);
+	for (guint i = 0; i < event->count && !err; i++) {
+		if (!event->parts[i].event->passed)
+			err = wait_one(event->parts[i].event, handle);
+	}
+	return err;
+}
+
+static int sync_one(struct event *event)
 {
 	struct backend *be = event->stream->map->backend;
 	int err;
@@ -159,6 +259,21 @@ int event_sync(struct event *event)
 	if (err)
 		return err;
 	return stream_poll(event->stream);
+}
+
+int event_sync(struct event *event)
+{
+	int err = 0;
+
+	if (!event->count)
+		return sync_one(event);
+	event_ref(event);
+	for (guint i = 0; i < event->count && !err; i++) {
+		if (!event->parts[i].event->passed)
+			err = sync_one(event->parts[i].event);
+	}
+	event_unref(event);
+	return err;
 }
 
 void event_guard(struct event *event, GList *link)
@@ -180,6 +295,17 @@ struct event *event_ref(struct event *event)
 	return event;
 }
 
+static void parts_drop(struct event *joined)
+{
+	for (guint i = 0; i < joined->count; i++) {
+		struct join *part = &joined->parts[i];
+
+		if (part->joined)
+			g_queue_unlink(&part->event->joins, &part->link);
+		event_unref(part->event);
+	}
+}
+
 void event_unref(struct event *event)
 {
 	struct backend *be;
@@ -189,7 +315,9 @@ void event_unref(struct event *event)
 	if (!event->passed)
 		event_retire(event);
 	be = event->stream->map->backend;
-	be->ops->event_destroy(be, event->handle);
+	if (event->handle)
+		be->ops->event_destroy(be, event->handle);
+	parts_drop(event);
 	event->stream->refs--;
 	g_free(event);
 }

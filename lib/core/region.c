@@ -108,21 +108,39 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	region_index(map, region);
 }
 
+/* Whether one of two events of memory that several streams used can stand for both. */
+static bool events_merge(const struct event *a, const struct event *b)
+{
+	return event_covers(a, b) || event_covers(b, a);
+}
+
+bool region_merges(const struct region *region, const struct stream *stream, const struct event *event)
+{
+	if (region->stream != stream)
+		return false;
+	return !event || !event->count || events_merge(region->event, event);
+}
+
 /*
  * Whether free memory of @stream may merge with a region. It may not if a stream would then have to wait for another
  * that it need not wait for.
  */
-static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream)
+static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream,
+			       const struct event *event)
 {
 	if (!region || region->kind != REGION_FREE)
 		return false;
-	return region->stream == stream || (map->keeps && map->streams->sole && (!region->stream || !stream));
+	return region_merges(region, stream, event) ||
+	       (map->keeps && map->streams->sole && (!region->stream || !stream));
 }
 
-/* The later of two events of one stream: when it has passed, so has the other. Moves the caller's reference to it. */
+/*
+ * The later of two events of one stream, or of the same streams: when it has passed, so has the other. Moves the
+ * caller's reference to it.
+ */
 static struct event *event_keep_later(struct event *held, struct event *other)
 {
-	if (!other || (held && held->seq >= other->seq))
+	if (!other || (held && event_covers(held, other)))
 		return held;
 	event_ref(other);
 	event_unref(held);
@@ -191,6 +209,10 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 {
 	struct region *prev, *next;
 
+	if (event && event->count) {
+		event = event_left(event);
+		stream = event ? event->stream : NULL;
+	}
 	if (map->keeps && !event_pending(event)) {
 		stream = map->streams->sole;
 		event = NULL;
@@ -199,10 +221,12 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	event_ref(event);
 	region_leave(map, region);
 	region_unguard(region);
-	prev = region_is_free_for(map, region->prev, stream) ? region->prev : NULL;
+	prev = region_is_free_for(map, region->prev, stream, event) ? region->prev : NULL;
 	if (prev && !stream)
 		stream = prev->stream;
-	next = region_is_free_for(map, region->next, stream) ? region->next : NULL;
+	if (prev)
+		event = event_keep_later(event, prev->event);
+	next = region_is_free_for(map, region->next, stream, event) ? region->next : NULL;
 	if (next && !stream)
 		stream = next->stream;
 	if (prev && next) {
@@ -378,12 +402,34 @@ static void region_pass_kept(struct region_map *map, struct region *region)
 	}
 }
 
+/* Only one part of the joined event is pending: from now on the region waits for that. */
+static void region_wait_for_last(struct region_map *map, struct region *region)
+{
+	struct event *last = event_ref(event_left(region->event));
+
+	if (region->kind == REGION_FREE) {
+		region_set_free(map, region, last->stream, last);
+	} else {
+		region_unindex(map, region);
+		region_unguard(region);
+		if (region->kind == REGION_ZOMBIE)
+			region_set_stream(region, last->stream);
+		region_guard(region, last);
+		region_index(map, region);
+	}
+	event_unref(last);
+}
+
 void region_pass(void *guarded)
 {
 	struct region *region = guarded;
 	struct region_map *map = region->chunk->map;
 
-	if (map->keeps) {
+	if (event_pending(region->event)) {
+		/* Other maps do not merge what passes: the paged policy waits with regions at hand. */
+		if (map->keeps)
+			region_wait_for_last(map, region);
+	} else if (map->keeps) {
 		region_pass_kept(map, region);
 	} else if (region->kind == REGION_FREE) {
 		g_tree_insert(map->passed, region, region);

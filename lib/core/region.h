@@ -34,7 +34,8 @@ enum region_kind {
  * @fresh: free: was created for the latest malloc
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
- * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; NULL: no stream has used it
+ * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; the map's @joined: several had it
+ *	last; NULL: no stream has used it
  * @event: free, zombie: the point at which it was freed; malloc: one that @stream already follows, and that another
  *	stream which frees the block must wait for; with a reference; NULL: no need to wait
  * @id: free: when it was freed; malloc: when it was allocated; larger is later
@@ -413,8 +414,18 @@ void region_set_begin(struct region *region, struct event *event);
 void region_set_stray(struct region_map *map, struct region *region);
 
 /**
+ * region_merges() - whether a free region may merge with a free neighbour
+ * @region: the region
+ * @stream: the stream of the neighbour; NULL: none
+ * @event: the event of the neighbour; NULL: none
+ *
+ * Memory that several streams used merges only where they are the same streams, and one event covers the other.
+ */
+bool region_merges(const struct region *region, const struct stream *stream, const struct event *event);
+
+/**
  * region_pass() - the event of a region has passed; the callback of stream_map_init()
- * @guarded: the region, which the event no longer links
+ * @guarded: the region, which the event no longer links; or which waits for a joined event with one part pending
  *
  * In a map that keeps, the region may have merged with its neighbours afterwards.
  */

@@ -23,6 +23,8 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
 	map->caches = g_ptr_array_new();
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
+	map->joined = g_new0(struct stream, 1);
+	map->joined->map = map;
 }
 
 void stream_map_clear(struct stream_map *map)
@@ -38,6 +40,7 @@ void stream_map_clear(struct stream_map *map)
 		cache_delete(map->caches->pdata[i], map->backend);
 	g_ptr_array_free(map->caches, TRUE);
 	g_hash_table_destroy(map->by_id);
+	g_free(map->joined);
 }
 
 /* The limit of a new stream. It is taken out of the rest, so that the sum over all streams has a bound. */

@@ -30,14 +30,30 @@ static inline bool stream_is_created(const struct CUstream_st *handle)
 }
 
 /**
- * struct event - a point in a stream
- * @stream: the stream
- * @handle: the driver's event
+ * struct join - one event of a joined event
+ * @event: the event of one stream, with a reference
+ * @joined: the joined event; NULL: it knows that @event has passed
+ * @link: its link in @event, while that is pending
+ */
+struct join {
+	struct event *event;
+	struct event *joined;
+	GList link;
+};
+
+/**
+ * struct event - a point in a stream; or a joined event: a point in each of several streams
+ * @stream: the stream; of a joined event, the map's @joined
+ * @handle: the driver's event; joined: NULL
  * @refs: references
  * @seq: its number among its stream's events; larger is later
- * @passed: whether it is known to be complete
+ * @passed: whether it is known to be complete; joined: all of its parts
  * @guarded: the regions that wait for it, while it is pending
+ * @joins: of struct join: the joined events that it is part of, while it is pending
  * @link: its link in its stream, while it is pending
+ * @left: joined: how many parts are pending
+ * @count: joined: how many parts there are; 0: it is not joined
+ * @parts: its parts, in the order of their streams' ids
  */
 struct event {
 	struct stream *stream;
@@ -46,7 +62,11 @@ struct event {
 	uint64_t seq;
 	bool passed;
 	GQueue guarded;
+	GQueue joins;
 	GList link;
+	guint left;
+	guint count;
+	struct join parts[];
 };
 
 /**
@@ -78,7 +98,8 @@ struct stream {
 /**
  * struct stream_map - all streams of a pool
  * @backend: the device
- * @passed: called for each region that waited for an event, once that is known to be complete
+ * @passed: called for each region that waited for an event, once that is known to be complete or, if it is joined, only
+ *	one of its parts is pending
  * @unmarked: bytes that one stream may have freed without an event, at most
  * @unmarked_left: the same for all streams still to come
  * @most_cached: bytes that the cache of a stream may have
@@ -86,6 +107,7 @@ struct stream {
  * @sole: the only stream, as long as just one was ever met; caches read it under their own locks
  * @met: streams that were met
  * @busy: streams with pending events
+ * @joined: has the memory that several streams used last, and the joined events; not in @by_id or @busy
  * @caches: caches of forgotten streams, for new ones; of struct cache
  * @mallocs: hits of forgotten streams
  * @frees: frees into caches of forgotten streams
@@ -100,6 +122,7 @@ struct stream_map {
 	struct stream *_Atomic sole;
 	uint64_t met;
 	GQueue busy;
+	struct stream *joined;
 	GPtrArray *caches;
 	uint64_t mallocs;
 	uint64_t frees;
@@ -110,7 +133,7 @@ struct stream_map {
  * @map: the map
  * @backend: the device
  * @unmarked: bytes that one stream may have freed without an event, at most
- * @passed: called for each region that waited for an event, once that is known to be complete
+ * @passed: as in struct stream_map
  */
 void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
 		     void (*passed)(void *guarded));
@@ -229,8 +252,36 @@ int stream_sync_busy(struct stream_map *map);
 int stream_poll_some(struct stream_map *map);
 
 /**
- * event_wait() - make a stream wait for an event, on the device
+ * event_join() - make one event of several
+ * @map: the map
+ * @events: two or more pending events of different streams, none of them joined; the array gets sorted
+ *
+ * It has passed when all of them have.
+ *
+ * Return: the event, with one reference.
+ */
+struct event *event_join(struct stream_map *map, GPtrArray *events);
+
+/**
+ * event_left() - what is left to wait for of an event
  * @event: the event
+ *
+ * Return: the last part of a joined event that is pending; NULL: all of its parts have passed; otherwise @event.
+ */
+struct event *event_left(struct event *event);
+
+/**
+ * event_covers() - whether an event has passed only if another has
+ * @event: the event
+ * @other: another of the same stream; or both are joined
+ *
+ * A joined event covers another only if they have the same streams: it is not to stand for one that needs fewer.
+ */
+bool event_covers(const struct event *event, const struct event *other);
+
+/**
+ * event_wait() - make a stream wait for an event, on the device
+ * @event: the event; joined: for each part that is pending
  * @handle: a handle of the stream
  *
  * Return: 0, or what the backend's stream_wait returns.
@@ -241,7 +292,7 @@ int event_wait(struct event *event, struct CUstream_st *handle);
  * event_sync() - wait on the host for an event
  * @event: the event, which may have been destroyed afterwards
  *
- * Afterwards it and all earlier events of its stream have passed.
+ * Afterwards it and all earlier events of its streams have passed.
  *
  * Return: 0, or what the backend's event_sync returns.
  */

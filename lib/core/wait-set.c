@@ -29,28 +29,54 @@ static void keep_own(struct order *order, struct event *event)
 	order->own = event_ref(event);
 }
 
-void order_add(struct order *order, const struct region *region)
+static void add_one(struct order *order, struct event *event)
 {
-	if (!event_pending(region->event))
+	if (event->passed)
 		return;
-	if (region->event->stream == order->stream) {
-		keep_own(order, region->event);
+	if (event->stream == order->stream) {
+		keep_own(order, event);
 		return;
 	}
 	for (guint i = 0; i < order_waits(order); i++) {
 		struct event *known = order->others->pdata[i];
 
-		if (known->stream != region->event->stream)
+		if (known->stream != event->stream)
 			continue;
-		if (known->seq < region->event->seq) {
-			order->others->pdata[i] = event_ref(region->event);
+		if (known->seq < event->seq) {
+			order->others->pdata[i] = event_ref(event);
 			event_unref(known);
 		}
 		return;
 	}
 	if (!order->others)
 		order->others = g_ptr_array_new_with_free_func(release);
-	g_ptr_array_add(order->others, event_ref(region->event));
+	g_ptr_array_add(order->others, event_ref(event));
+}
+
+void order_add_event(struct order *order, struct event *event)
+{
+	if (!event_pending(event))
+		return;
+	if (!event->count)
+		add_one(order, event);
+	for (guint i = 0; i < event->count; i++)
+		add_one(order, event->parts[i].event);
+}
+
+void order_add(struct order *order, const struct region *region)
+{
+	order_add_event(order, region->event);
+}
+
+struct event *order_join(struct order *order, struct stream_map *map)
+{
+	for (guint i = order_waits(order); i > 0; i--) {
+		if (!event_pending(order->others->pdata[i - 1]))
+			g_ptr_array_remove_index_fast(order->others, i - 1);
+	}
+	if (!order_waits(order))
+		return NULL;
+	return order->others->len == 1 ? event_ref(order->others->pdata[0]) : event_join(map, order->others);
 }
 
 int order_poll(struct order *order)

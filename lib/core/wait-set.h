@@ -11,10 +11,11 @@ struct CUstream_st;
 struct event;
 struct region;
 struct stream;
+struct stream_map;
 
 /**
  * struct order - a wait set: events that a stream is not ordered after yet
- * @stream: the stream
+ * @stream: the stream; NULL: none yet, as for memory that is being freed
  * @others: of struct event: the latest of each other stream, which covers the earlier ones; NULL: none yet
  * @own: the latest event of its own; NULL: none
  */
@@ -27,7 +28,7 @@ struct order {
 /**
  * order_init() - make an empty wait set
  * @order: the wait set
- * @stream: the stream that waits
+ * @stream: the stream that waits; NULL: none, so that all streams are others
  */
 void order_init(struct order *order, struct stream *stream);
 
@@ -38,11 +39,27 @@ void order_init(struct order *order, struct stream *stream);
 void order_clear(struct order *order);
 
 /**
+ * order_add_event() - add an event
+ * @order: the wait set
+ * @event: the event; joined: each of its parts; NULL: none
+ */
+void order_add_event(struct order *order, struct event *event);
+
+/**
  * order_add() - add the event of a region
  * @order: the wait set
  * @region: the region
  */
 void order_add(struct order *order, const struct region *region);
+
+/**
+ * order_join() - one event that stands for all of a wait set
+ * @order: the wait set, of no stream; events that have passed are dropped
+ * @map: the streams of the pool
+ *
+ * Return: the event, with one reference, joined if there are several; NULL: there are none.
+ */
+struct event *order_join(struct order *order, struct stream_map *map);
 
 /**
  * order_waits() - the number of other streams to wait for
