@@ -307,7 +307,7 @@ struct vpmm_info {
  *	remapped
  * @spans: bytes of @mapped in slabs
  * @mappings: ranges of addresses at which extents are mapped; an extent can have several
- * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that vpmm_use() named
+ * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that cannot be recorded
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
  *
@@ -499,8 +499,8 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * @ptr: the block; NULL does nothing
  * @stream: the stream
  *
- * The free of the block is deferred until the work that was submitted to @stream before the free is complete. The
- * caller orders the work on @stream behind the allocation.
+ * The free of the block covers the work that was submitted to @stream before it: whoever gets the memory next is
+ * ordered behind that on the GPU. The caller orders the work on @stream behind the allocation.
  *
  * A stream that is destroyed before the free must be retired with vpmm_stream_retire() first. If @stream is under
  * capture, the block stays with the graph, see vpmm_graph_retire().

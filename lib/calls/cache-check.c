@@ -35,7 +35,7 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 	if (block->freed > cache->freed)
 		return broken(block, "was freed later than anything");
 	if (block->state == BLOCK_STRANDED)
-		return block->event ? 0 : broken(block, "has no event");
+		return 0;
 	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
 		return broken(block, "is in the bin of another size");
 	if (block->state == BLOCK_TAKEN && !region->held)

@@ -53,7 +53,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	return 0;
 }
 
-/* A block with other users becomes free once they have passed this point. */
+/* A block with other users becomes free behind an event of each of them. */
 static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use,
 			  struct stream *stream, struct CUstream_st *handle)
 {
@@ -66,15 +66,11 @@ static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct 
 	if (region)
 		err = hold_free_behind(&pool->pending, region, stream, handle, &hold->told);
 	if (!err)
-		err = stream_record(stream, handle, &hold->event);
+		err = hold_record(hold, stream, handle);
 	if (err)
 		goto err_delete;
-	hold->stream = stream;
-	/* The driver's allocator frees it on another stream, so that stream must wait for this one. */
-	if (small)
-		g_ptr_array_add(hold->events, event_ref(hold->event));
+	hold->ordered = true;
 	hold_keep(&pool->pending, hold);
-	hold_poll(&pool->pending, handle, false);
 	return 0;
 
 err_delete:
@@ -150,9 +146,12 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	if (graph && !use_is_home(use_find(&pool->pending, addr), handle))
 		use_set_home(&pool->pending, addr, NULL);
-	if (graph)
+	if (graph) {
 		use_add_graph(&pool->pending, addr, graph);
-	else
-		use_add_stream(&pool->pending, addr, id, handle);
+		return 0;
+	}
+	/* Meet it before the free: memory that is free for all differs from one stream's once there are two. */
+	stream_meet(&pool->core.streams, id, handle);
+	use_add_stream(&pool->pending, addr, id, handle);
 	return 0;
 }

@@ -16,11 +16,6 @@
 /* Holds that one call polls: each may take a query of the driver. */
 #define POLL_SOME 8
 
-static void release_event(gpointer event)
-{
-	event_unref(event);
-}
-
 static size_t hold_size(const struct hold *hold)
 {
 	return hold->region ? hold->region->size : hold->small->size;
@@ -28,8 +23,7 @@ static size_t hold_size(const struct hold *hold)
 
 void hold_delete(struct hold *hold)
 {
-	event_unref(hold->event);
-	g_ptr_array_free(hold->events, TRUE);
+	order_clear(&hold->order);
 	g_array_free(hold->silent, TRUE);
 	g_array_free(hold->graphs, TRUE);
 	g_free(hold);
@@ -50,14 +44,26 @@ static bool user_is_there(struct pending *pending, const struct user *user)
 	return there;
 }
 
-static int hold_await(struct pending *pending, struct hold *hold, const struct user *user)
+int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle)
 {
-	struct stream *stream;
 	struct event *event;
 	int err;
 
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	order_add_event(&hold->order, event);
+	event_unref(event);
+	return 0;
+}
+
+static int hold_await(struct pending *pending, struct hold *hold, const struct user *user)
+{
+	struct stream *stream;
+	int err;
+
 	if (user->event) {
-		g_ptr_array_add(hold->events, event_ref(user->event));
+		order_add_event(&hold->order, user->event);
 		return 0;
 	}
 	if (!user_is_there(pending, user)) {
@@ -65,11 +71,7 @@ static int hold_await(struct pending *pending, struct hold *hold, const struct u
 		return 0;
 	}
 	err = stream_get(&pending->core->streams, user->handle, &stream);
-	if (!err)
-		err = stream_record(stream, user->handle, &event);
-	if (!err)
-		g_ptr_array_add(hold->events, event);
-	return err;
+	return err ? err : hold_record(hold, stream, user->handle);
 }
 
 static struct hold *hold_make(struct region *region, struct small *small)
@@ -79,7 +81,7 @@ static struct hold *hold_make(struct region *region, struct small *small)
 	hold->region = region;
 	hold->small = small;
 	hold->told = true;
-	hold->events = g_ptr_array_new_with_free_func(release_event);
+	order_init(&hold->order, NULL);
 	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->link.data = hold;
@@ -157,7 +159,7 @@ static GQueue *queue_of(struct pending *pending, const struct hold *hold)
 	return graph ? &graph->holds : NULL;
 }
 
-static void hold_link(struct pending *pending, struct hold *hold)
+static void queue_add(struct pending *pending, struct hold *hold)
 {
 	if (hold->graphs->len == 1)
 		graph_get(pending, g_array_index(hold->graphs, uint64_t, 0));
@@ -208,17 +210,6 @@ static void set_held(struct hold *hold, bool held)
 		hold->small->held = held;
 }
 
-void hold_keep(struct pending *pending, struct hold *hold)
-{
-	lock_assert_held(&pending->core->lock);
-	set_held(hold, true);
-	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
-	hold_link(pending, hold);
-	pending->held_bytes += hold_size(hold);
-	for (guint i = 0; i < hold->silent->len; i++)
-		silence_add(pending, g_array_index(hold->silent, uint64_t, i));
-}
-
 void hold_drop(struct pending *pending, struct hold *hold)
 {
 	lock_assert_held(&pending->core->lock);
@@ -227,19 +218,6 @@ void hold_drop(struct pending *pending, struct hold *hold)
 	pending->held_bytes -= hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
 		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
-}
-
-void hold_unheard(struct pending *pending, struct region *region)
-{
-	const struct use *use = use_find(pending, region->addr);
-	struct hold *hold = hold_make(region, NULL);
-
-	/* A capture's stream never calls, so wait for the graphs instead. */
-	if (region->stream->captured)
-		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
-	else
-		g_array_append_val(hold->silent, region->stream->id);
-	hold_keep(pending, hold);
 }
 
 int hold_free_behind(struct pending *pending, struct region *region, const struct stream *stream,
@@ -262,96 +240,125 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 	return err;
 }
 
-/* Whether a hold has nothing to wait for but its own stream. Drops events that have passed. */
-static bool hold_is_over(struct hold *hold)
+/*
+ * Makes the region free, behind the events of all who used it. Streams that have passed theirs meanwhile are left out.
+ * Errors are ignored: the caller's next driver call reports them.
+ */
+static void leave(struct pending *pending, struct hold *hold)
 {
-	for (guint i = hold->events->len; i > 0; i--) {
-		if (!event_pending(hold->events->pdata[i - 1]))
-			g_ptr_array_remove_index_fast(hold->events, i - 1);
-	}
-	return !hold->events->len && !hold->silent->len && !hold->graphs->len;
-}
+	struct core *core = pending->core;
+	struct error_kept kept;
+	struct event *event;
 
-static void hold_end(struct pending *pending, struct hold *hold, struct stream *stream, struct event *event)
-{
-	struct region *region = hold->region;
-
-	hold_drop(pending, hold);
+	error_keep(&kept);
+	if (order_poll(&hold->order))
+		error_restore(&kept);
+	event = order_join(&hold->order, &core->streams);
 	if (hold->told) {
-		cache_drop(region);
-		live_leave(pending->core, region, stream, event);
+		cache_drop(hold->region);
+		live_leave(core, hold->region, event ? event->stream : NULL, event);
 	} else {
-		cache_strand(region, event);
+		cache_strand(hold->region, event);
 	}
-	hold_delete(hold);
+	event_unref(event);
 }
 
-/* All events of the hold have passed, so the driver's allocator can free it on whatever stream is at hand. */
+static void hold_link(struct pending *pending, struct hold *hold)
+{
+	set_held(hold, true);
+	queue_add(pending, hold);
+	pending->held_bytes += hold_size(hold);
+	for (guint i = 0; i < hold->silent->len; i++)
+		silence_add(pending, g_array_index(hold->silent, uint64_t, i));
+}
+
+/* Whether all that a hold waits for is events. */
+static bool hold_is_known(const struct hold *hold)
+{
+	return !hold->silent->len && !hold->graphs->len;
+}
+
+void hold_keep(struct pending *pending, struct hold *hold)
+{
+	lock_assert_held(&pending->core->lock);
+	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
+	if (hold->region && hold_is_known(hold)) {
+		leave(pending, hold);
+		hold_delete(hold);
+	} else {
+		hold_link(pending, hold);
+	}
+}
+
+void hold_unheard(struct pending *pending, struct region *region)
+{
+	const struct use *use = use_find(pending, region->addr);
+	struct hold *hold = hold_make(region, NULL);
+
+	/* A capture's stream never calls, so wait for the graphs instead. */
+	if (region->stream->captured)
+		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
+	else
+		g_array_append_val(hold->silent, region->stream->id);
+	hold_keep(pending, hold);
+}
+
+/* The driver's allocator frees it on whatever stream is at hand, so the host has to see all events complete. */
 static void hold_end_small(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
 	struct backend *be = pending->core->backend;
-	struct error_kept kept;
 
-	if (captured)
+	if (captured || order_poll(&hold->order) || !order_is_met(&hold->order))
 		return;
-	error_keep(&kept);
-	if (be->ops->small_free(be, hold->small->addr, handle)) {
-		error_restore(&kept);
+	if (be->ops->small_free(be, hold->small->addr, handle))
 		return;
-	}
 	hold_drop(pending, hold);
 	small_forget(pending->core, hold->small);
 	hold_delete(hold);
 }
 
+/* Errors are ignored: the caller's next driver call reports them. */
 static void hold_try(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
-	if (!hold_is_over(hold))
+	struct error_kept kept;
+
+	if (!hold_is_known(hold))
 		return;
-	if (hold->region)
-		hold_end(pending, hold, hold->stream, hold->event);
-	else
-		hold_end_small(pending, hold, handle, captured);
-}
-
-/* Errors are ignored: the caller's next driver call reports them. */
-static void poll_events(struct hold *hold)
-{
-	for (guint i = 0; i < hold->events->len; i++) {
-		struct event *event = hold->events->pdata[i];
-
-		if (event_pending(event) && stream_poll(event->stream))
-			return;
+	if (hold->region) {
+		hold_drop(pending, hold);
+		leave(pending, hold);
+		hold_delete(hold);
+		return;
 	}
+	error_keep(&kept);
+	hold_end_small(pending, hold, handle, captured);
+	error_restore(&kept);
 }
 
 void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
 	guint count = MIN(pending->holds.length, POLL_SOME);
-	struct error_kept kept;
 
 	lock_assert_held(&pending->core->lock);
-	error_keep(&kept);
 	for (guint i = 0; i < count && pending->holds.head; i++) {
 		struct hold *hold = pending->holds.head->data;
 
 		g_queue_unlink(&pending->holds, &hold->link);
 		g_queue_push_tail_link(&pending->holds, &hold->link);
-		poll_events(hold);
 		hold_try(pending, hold, handle, captured);
 	}
-	error_restore(&kept);
 }
 
-static void hear(struct pending *pending, struct hold *hold, const struct stream *stream, struct event *event)
+static bool hear(struct pending *pending, struct hold *hold, const struct stream *stream, struct event *event)
 {
 	int i = ids_find(hold->silent, stream->id);
 
 	if (i < 0)
-		return;
+		return false;
 	g_array_remove_index_fast(hold->silent, (guint)i);
 	silence_sub(pending, stream->id);
-	g_ptr_array_add(hold->events, event_ref(event));
+	order_add_event(&hold->order, event);
+	return true;
 }
 
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
@@ -369,73 +376,12 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 		return;
 	}
 	holds = all_holds(pending);
-	for (guint i = 0; i < holds->len; i++)
-		hear(pending, holds->pdata[i], stream, event);
+	for (guint i = 0; i < holds->len; i++) {
+		if (hear(pending, holds->pdata[i], stream, event))
+			hold_try(pending, holds->pdata[i], handle, false);
+	}
 	g_ptr_array_free(holds, TRUE);
 	event_unref(event);
-}
-
-/* Whether a stream can get the memory by waiting for events. */
-static bool can_meet(const struct hold *hold)
-{
-	return hold->region && hold->told && !hold->silent->len;
-}
-
-static int meet_event(struct pending *pending, struct event *event, struct CUstream_st *handle, bool block)
-{
-	int err;
-
-	if (!event_pending(event))
-		return 0;
-	err = block ? event_sync(event) : event_wait(event, handle);
-	if (!err)
-		pending->core->counts.waits++;
-	return err;
-}
-
-static int meet_all(struct pending *pending, struct CUstream_st *handle, bool block, guint *count)
-{
-	int err = 0;
-
-	for (GList *link = pending->holds.head; link && !err; link = link->next) {
-		struct hold *hold = link->data;
-
-		if (!can_meet(hold))
-			continue;
-		++*count;
-		for (guint i = 0; i < hold->events->len && !err; i++)
-			err = meet_event(pending, hold->events->pdata[i], handle, block);
-		if (!err)
-			err = meet_event(pending, hold->event, handle, block);
-	}
-	return err;
-}
-
-int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st *handle, bool block)
-{
-	struct event *event = NULL;
-	GList *link, *next;
-	guint count = 0;
-	int err;
-
-	lock_assert_held(&pending->core->lock);
-	err = meet_all(pending, handle, block, &count);
-	if (err || !count)
-		return err;
-	if (!block) {
-		err = stream_record(stream, handle, &event);
-		if (err)
-			return err;
-	}
-	for (link = pending->holds.head; link; link = next) {
-		struct hold *hold = link->data;
-
-		next = link->next;
-		if (can_meet(hold))
-			hold_end(pending, hold, block ? hold->stream : stream, block ? hold->event : event);
-	}
-	event_unref(event);
-	return 0;
 }
 
 uint64_t hold_pending(const struct pending *pending)
@@ -453,25 +399,18 @@ static void unsilence(struct pending *pending, struct hold *hold)
 	for (guint i = 0; i < hold->silent->len; i++)
 		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
 	g_array_set_size(hold->silent, 0);
-	poll_events(hold);
 }
 
 void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
 	GPtrArray *holds = all_holds(pending);
-	struct error_kept kept;
-	GList *link, *next;
 
 	lock_assert_held(&pending->core->lock);
-	error_keep(&kept);
-	for (guint i = 0; i < holds->len; i++)
+	for (guint i = 0; i < holds->len; i++) {
 		unsilence(pending, holds->pdata[i]);
-	g_ptr_array_free(holds, TRUE);
-	for (link = pending->holds.head; link; link = next) {
-		next = link->next;
-		hold_try(pending, link->data, handle, captured);
+		hold_try(pending, holds->pdata[i], handle, captured);
 	}
-	error_restore(&kept);
+	g_ptr_array_free(holds, TRUE);
 }
 
 /* All that can fail: orders the stream after the earlier uses of the memory, and records an event. */
@@ -484,7 +423,7 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 		int err;
 
 		/* Look once: another thread may record the mark later, and nothing here would wait for it. */
-		err = hold->region && !hold->event ?
+		err = hold->region && !hold->ordered ?
 		      hold_free_behind(pending, hold->region, stream, handle, &hold->told) : 0;
 		if (err)
 			return err;
@@ -492,19 +431,13 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 	return holds->len ? stream_record(stream, handle, event) : 0;
 }
 
-static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct stream *stream,
-			struct event *event)
+static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct event *event)
 {
 	g_queue_unlink(queue_of(pending, hold), &hold->link);
 	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
-	hold_link(pending, hold);
-	if (hold->event)
-		g_ptr_array_add(hold->events, hold->event);
-	hold->stream = stream;
-	hold->event = event_ref(event);
-	/* The driver's allocator frees it on another stream, so that stream must wait for this one. */
-	if (hold->small)
-		g_ptr_array_add(hold->events, event_ref(event));
+	queue_add(pending, hold);
+	order_add_event(&hold->order, event);
+	hold->ordered = true;
 }
 
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
@@ -516,8 +449,7 @@ int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *st
 	lock_assert_held(&pending->core->lock);
 	err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
-		retire_hold(pending, holds->pdata[i], graph, stream, event);
-		poll_events(holds->pdata[i]);
+		retire_hold(pending, holds->pdata[i], graph, event);
 		hold_try(pending, holds->pdata[i], handle, false);
 	}
 	event_unref(event);
@@ -542,8 +474,8 @@ static int check_hold(const struct hold *hold)
 
 	if (region ? region->kind != REGION_MALLOC || !region->held : !hold->small->held)
 		return error_set(-EUCLEAN, "what is held is not allocated, or does not know that it is held");
-	if (hold->stream && !hold->event)
-		return error_set(-EUCLEAN, "a hold has a stream and no event");
+	if (region && hold_is_known(hold))
+		return error_set(-EUCLEAN, "a free is deferred, and waits for events only");
 	return 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Deferred frees (holds): memory that the program has freed, but that other streams or graphs still use, see users.h.
- * For the region maps it is allocated.
+ * The free of memory that others use too, see users.h. An event is recorded on each stream that uses it, and it becomes
+ * free behind all of them.
  *
- * A hold waits for events in other streams, recorded when the memory was freed, and for graphs. Some streams could not
- * be recorded then: a per-thread stream is reachable from its own thread only, the stream was under capture, or the
- * driver failed. The hold waits until such a "silent" stream calls again, or until the device has completed all its
- * work.
+ * A free is deferred ("held") where no event can be recorded now. For the region maps the memory stays allocated. It
+ * waits for graphs to be retired, and for "silent" streams: a per-thread stream is reachable from its own thread only,
+ * and the stream may be under capture or be gone. The free then waits until the silent stream calls again, or until the
+ * device has completed all its work. What the driver's allocator serves has no events of its own, so its free is
+ * deferred until the host sees the others' complete.
  */
 #ifndef DEFERRED_FREE_H
 #define DEFERRED_FREE_H
@@ -16,8 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/wait-set.h"
+
 struct CUstream_st;
-struct event;
 struct region;
 struct small;
 struct stream;
@@ -28,11 +30,11 @@ struct pending;
  * struct hold - a deferred free
  * @region: the region; NULL: it is @small
  * @small: the allocation of the driver's allocator; NULL: it is @region
- * @stream: the stream that freed it; NULL: that stream was under capture
- * @event: the point in @stream
- * @told: whether @stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
+ * @order: the events of those who used it, as far as they could be recorded
+ * @ordered: whether a stream in @order freed it; false: that was under capture, and the first to retire a graph counts
+ *	as the stream that freed it
+ * @told: whether that stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
  *	cache.h
- * @events: of struct event: what it waits for in other streams
  * @silent: of uint64_t: the ids of silent streams that it waits for
  * @graphs: of uint64_t: the ids of the captures of graphs that it waits for
  * @handle: the handle of the stream that freed it under capture
@@ -42,10 +44,9 @@ struct pending;
 struct hold {
 	struct region *region;
 	struct small *small;
-	struct stream *stream;
-	struct event *event;
+	struct order order;
+	bool ordered;
 	bool told;
-	GPtrArray *events;
 	GArray *silent;
 	GArray *graphs;
 	struct CUstream_st *handle;
@@ -82,11 +83,21 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 void hold_delete(struct hold *hold);
 
 /**
- * hold_keep() - link a hold: the free has succeeded
- * @pending: what the pool has pending
- * @hold: the hold
+ * hold_record() - have a hold wait for what a stream has submitted so far
+ * @hold: the hold, not linked
+ * @stream: the stream
+ * @handle: a handle of it
  *
- * The hold takes over the users of the allocation.
+ * Return: 0, or what the backend's event_create and event_record return.
+ */
+int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * hold_keep() - the free has succeeded: make the memory free, or keep it as long as events do not tell when it is
+ * @pending: what the pool has pending
+ * @hold: the hold, which may be gone afterwards
+ *
+ * The allocation has no users any more.
  */
 void hold_keep(struct pending *pending, struct hold *hold);
 
@@ -122,10 +133,10 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 		     struct CUstream_st *handle, bool *told);
 
 /**
- * hold_poll() - end a few of the holds that have nothing to wait for any more, round robin
+ * hold_poll() - free a few held allocations of the driver's allocator whose events are complete, round robin
  * @pending: what the pool has pending, its backend entered
  * @handle: a handle of a stream that is not under capture; STREAM_NULL if @captured
- * @captured: there is no such handle; allocations of the driver's allocator stay
+ * @captured: there is no such handle, so they stay
  */
 void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured);
 
@@ -138,20 +149,7 @@ void hold_poll(struct pending *pending, struct CUstream_st *handle, bool capture
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * hold_meet() - end holds by waiting for their streams, so that a stream gets the memory
- * @pending: what the pool has pending
- * @stream: the stream
- * @handle: a handle of it
- * @block: wait on the host
- *
- * For when memory is short. Holds that wait for graphs or for silent streams stay.
- *
- * Return: 0, or an error of the backend.
- */
-int hold_meet(struct pending *pending, struct stream *stream, struct CUstream_st *handle, bool block);
-
-/**
- * hold_pending() - the bytes of the holds that wait for streams only
+ * hold_pending() - the bytes of the holds that a wait for the whole device would end
  * @pending: what the pool has pending
  *
  * Return: bytes.

@@ -156,7 +156,7 @@ static void free_stranded(struct core *core, struct block **link, struct event *
 	*link = block->next;
 	cache->stranded_bytes -= region->size;
 	region->block = NULL;
-	live_leave(core, region, event->stream, event);
+	live_leave(core, region, event ? event->stream : NULL, event);
 	event_unref(block->event);
 	g_aligned_free(block);
 }

@@ -61,17 +61,24 @@ static uint64_t withheld(struct core *core)
 	return cached.bytes;
 }
 
+/* Whether a stream's pending work keeps mappings or slabs from being released. */
+static bool withholds(const struct core *core, const struct stream *stream)
+{
+	const struct free_set *set = stream->free[core->spans.set];
+
+	return stream->zombies || (set && set->by_age.length);
+}
+
 /* Whether memory or mappings would become available when pending work completes. */
 static bool is_pending(struct core *core, uint64_t kept)
 {
 	if (kept)
 		return true;
+	if (withholds(core, core->streams.joined))
+		return true;
 	for (const GList *link = core->streams.busy.head; link; link = link->next) {
-		const struct stream *stream = link->data;
-		const struct free_set *set = stream->free[core->spans.set];
-
 		/* The driver's allocator needs unmapped memory, and unmapping waits for the events. */
-		if (stream->zombies || (set && set->by_age.length) || core->settings.small == VPMM_SMALL_DRIVER)
+		if (core->settings.small == VPMM_SMALL_DRIVER || withholds(core, link->data))
 			return true;
 	}
 	return false;
@@ -92,21 +99,6 @@ static int judge(struct core *core, size_t size, uint64_t pending, uint64_t back
 		return err;
 	room = MIN(info.memory_free + back, extent_room(&core->extents));
 	return core_mapped(core) - core_live(core) + pending + room < size ? -ENOMEM : 0;
-}
-
-int reclaim_held(struct pending *pending, const struct request *request)
-{
-	struct core *core = pending->core;
-	bool block = core->settings.reuse == VPMM_REUSE_BLOCK || request->stream->captured;
-	int err;
-
-	lock_assert_held(&pending->core->lock);
-	err = reclaim_unused(core);
-	if (err || !pending->holds.head)
-		return err;
-	/* Do not make a stream wait if the request cannot be served anyway. */
-	err = judge(core, request->size, withheld(core) + hold_pending(pending), 0);
-	return err ? err : hold_meet(pending, request->stream, request->handle, block);
 }
 
 /*

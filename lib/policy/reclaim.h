@@ -21,15 +21,6 @@ struct request;
 int reclaim_unused(struct core *core);
 
 /**
- * reclaim_held() - reclaim_unused(), then end the deferred frees that a wait for streams can end
- * @pending: what the pool has pending, its backend entered
- * @request: the request
- *
- * Return: 0; -ENOMEM, with the error's text unchanged, if even all of that is too little; or an error of the backend.
- */
-int reclaim_held(struct pending *pending, const struct request *request);
-
-/**
  * reclaim_pending() - wait until all earlier frees are complete, then reclaim_unused()
  * @pending: what the pool has pending, its backend entered
  * @request: the request
@@ -48,11 +39,11 @@ int reclaim_pending(struct pending *pending, const struct request *request);
  * @request: the request
  * @round: from 0, below RECLAIM_ROUNDS
  *
- * Return: as reclaim_held() and reclaim_pending().
+ * Return: as reclaim_unused() and reclaim_pending().
  */
 static inline int reclaim(struct pending *pending, const struct request *request, int round)
 {
-	return round ? reclaim_pending(pending, request) : reclaim_held(pending, request);
+	return round ? reclaim_pending(pending, request) : reclaim_unused(pending->core);
 }
 
 #endif /* RECLAIM_H */

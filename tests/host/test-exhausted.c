@@ -214,22 +214,44 @@ static void test_pending_of_many(void)
 	fixture_close(&f);
 }
 
+/* Uses an allocation under a capture, whose graph is never launched. Returns the id of the capture. */
+static uint64_t use_in_graph(struct fixture *f, void *ptr)
+{
+	struct vpmm_host_graph *graph;
+	uint64_t id;
+
+	assert_ok(vpmm_host_capture_begin(f->streams[3]));
+	assert_ok(vpmm_capture_id(f->pool, f->streams[3], &id));
+	assert_ok(vpmm_use(f->pool, ptr, f->streams[3]));
+	assert_ok(vpmm_host_capture_end(f->streams[3], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	return id;
+}
+
 /* What is said to help is what would: each remedy where it is one, and not elsewhere. */
 static void test_remedies(void)
 {
+	void *a, *b, *none = NULL;
 	struct fixture f;
-	void *a, *none = NULL;
+	uint64_t id;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
 	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
 	g_assert_cmpstr(strchr(vpmm_last_error(), '\n'), ==, "\ntry this: raise the limit (VPMM_LIMIT); ask for less");
 	a = fixture_malloc(&f, 4, f.streams[0]);
+	b = fixture_malloc(&f, 2, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
-	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, b, f.streams[1]));
+	fixture_free(&f, b, f.streams[0]);
+	id = use_in_graph(&f, a);
+	fixture_free(&f, a, f.streams[2]);
 	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_nonnull(strstr(vpmm_last_error(), "(4 MiB on several streams); "));
 	g_assert_nonnull(strstr(vpmm_last_error(), "held for (8 MiB); "));
 	g_assert_nonnull(strstr(vpmm_last_error(), "free some of what is live"));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[2]));
+	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	fixture_close(&f);
 

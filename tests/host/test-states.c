@@ -20,7 +20,8 @@ enum state {
 	GRAPH,		/* allocated in a capture of stream 0 that goes on */
 	CACHED,		/* freed on stream 0, which alone can have it: no event tells the others when it is done */
 	FREED,		/* freed on stream 2; the others can have it behind an event that is pending */
-	HELD,		/* freed after vpmm_use(): nobody can have it before both streams are done */
+	JOINED,		/* freed after vpmm_use(); any stream can have it behind the events of both streams */
+	HELD,		/* the same of what the driver's allocator has: nobody can have it before both are done */
 	KEPT,		/* freed in the capture: only that can have it before the graph is retired */
 	FREE,		/* freed, and everybody is done: any stream can have it */
 	GONE,		/* given back to the device */
@@ -54,10 +55,11 @@ static const enum state next[STATES][EVENTS] = {
 	/*                                               retires          comp-           graph  mallocs
 	             frees 0  frees 2  uses 1  trims  0      1      letes   ends    goes   0      3 */
 	[LIVE]   = { CACHED,  FREED,   USED,   SAME,  SAME,  SAME,  SAME,   SAME,   SAME,  SAME,  SAME },
-	[USED]   = { HELD,    HELD,    SAME,   SAME,  SAME,  SAME,  SAME,   SAME,   SAME,  SAME,  SAME },
+	[USED]   = { JOINED,  JOINED,  SAME,   SAME,  SAME,  SAME,  SAME,   SAME,   SAME,  SAME,  SAME },
 	[GRAPH]  = { KEPT,    KEPT,    SAME,   SAME,  SAME,  SAME,  SAME,   SAME,   LIVE,  SAME,  SAME },
 	[CACHED] = { NO,      NO,      NO,     SAME,  FREED, SAME,  SAME,   SAME,   SAME,  LIVE,  SAME },
 	[FREED]  = { NO,      NO,      NO,     SAME,  SAME,  SAME,  FREE,   SAME,   SAME,  ANY,   ANY },
+	[JOINED] = { NO,      NO,      NO,     SAME,  SAME,  SAME,  FREE,   SAME,   SAME,  ANY,   ANY },
 	[HELD]   = { NO,      NO,      NO,     SAME,  SAME,  SAME,  FREE,   SAME,   SAME,  SAME,  SAME },
 	[KEPT]   = { NO,      NO,      NO,     SAME,  SAME,  SAME,  SAME,   SAME,   FREE,  GRAPH, SAME },
 	[FREE]   = { NO,      NO,      NO,     GONE,  SAME,  SAME,  SAME,   SAME,   SAME,  LIVE,  LIVE },
@@ -65,8 +67,8 @@ static const enum state next[STATES][EVENTS] = {
 };
 
 static const char *const state_names[] = {
-	[LIVE] = "live", [USED] = "used", [GRAPH] = "graph", [CACHED] = "cached", [FREED] = "freed", [HELD] = "held",
-	[KEPT] = "kept", [FREE] = "free", [GONE] = "gone", [RETURNED] = "returned",
+	[LIVE] = "live", [USED] = "used", [GRAPH] = "graph", [CACHED] = "cached", [FREED] = "freed",
+	[JOINED] = "joined", [HELD] = "held", [KEPT] = "kept", [FREE] = "free", [GONE] = "gone", [RETURNED] = "returned",
 };
 
 static const char *const event_names[] = {
@@ -113,14 +115,24 @@ static void end_capture(struct block *b)
 	b->capturing = false;
 }
 
-/* The pool looks at what is done when somebody asks for something; a question changes nothing else. */
-static void complete(struct block *b)
+/*
+ * Completes the work of all streams but one, if that is one. The pool looks at what is done when somebody asks for
+ * something; a question changes nothing else.
+ */
+static void complete_but(struct block *b, int but)
 {
 	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 
-	for (int i = b->capturing ? 1 : 0; i < STREAMS; i++)
-		fixture_complete(b->f.streams[i]);
+	for (int i = b->capturing ? 1 : 0; i < STREAMS; i++) {
+		if (i != but)
+			fixture_complete(b->f.streams[i]);
+	}
 	assert_ok(vpmm_pool_query(b->f.pool, 1, b->f.streams[3], &forecast));
+}
+
+static void complete(struct block *b)
+{
+	complete_but(b, STREAMS);
 }
 
 static int happen(struct block *b, enum event event)
@@ -169,6 +181,7 @@ static void make(struct block *b, enum state state)
 		[GRAPH] = { EVENTS },
 		[CACHED] = { FREES_0, EVENTS },
 		[FREED] = { FREES_2, EVENTS },
+		[JOINED] = { USES_1, FREES_0, EVENTS },
 		[HELD] = { USES_1, FREES_0, EVENTS },
 		[KEPT] = { FREES_0, EVENTS },
 		[FREE] = { FREES_2, COMPLETES, EVENTS },
@@ -187,13 +200,17 @@ static void make(struct block *b, enum state state)
 		assert_ok(happen(b, *way));
 }
 
-/* What a dump calls the memory where the block is or was: "malloc", "free" and so on; "", where it has none. */
-static void look_up(struct block *b, char kind[16])
+/*
+ * What a dump calls the memory where the block is or was: "malloc", "free" and so on; "", where it has none. Returns
+ * whether somebody has to be waited for.
+ */
+static bool look_up(struct block *b, char kind[16])
 {
 	uintptr_t at = (uintptr_t)b->ptr;
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
+	bool pending = false;
 
 	assert_ok(vpmm_pool_dump(b->f.pool, out));
 	fclose(out);
@@ -203,10 +220,13 @@ static void look_up(struct block *b, char kind[16])
 		char found[16];
 		size_t bytes;
 
-		if (sscanf(line, "  0x%llx %zu %15s", &addr, &bytes, found) == 3 && at >= addr && at < addr + bytes)
+		if (sscanf(line, "  0x%llx %zu %15s", &addr, &bytes, found) == 3 && at >= addr && at < addr + bytes) {
 			memcpy(kind, found, sizeof(found));
+			pending = strstr(line, "pending");
+		}
 	}
 	free(text);
+	return pending;
 }
 
 static bool is_held(struct block *b)
@@ -214,37 +234,54 @@ static bool is_held(struct block *b)
 	return fixture_stats(&b->f).held > 0;
 }
 
-/* Of what is allocated, or not to be had yet: what its free waits for. */
-static enum state state_of_allocated(struct block *b)
-{
-	bool freed = is_held(b);
-
-	if (!freed) {
-		end_capture(b);
-		work(b, 1);
-		assert_ok(happen(b, FREES_0));
-		if (!is_held(b))
-			return LIVE;
-	}
-	complete(b);
-	if (is_held(b))
-		return freed ? KEPT : GRAPH;
-	return freed ? HELD : USED;
-}
-
-/* Of what is free: whether it can be given back, at once or when all are done. */
-static enum state state_of_free(struct block *b)
+/* Of what is free: whether it cannot be given back yet. */
+static bool is_awaited(struct block *b)
 {
 	char kind[16];
 
 	assert_ok(happen(b, TRIMS));
 	look_up(b, kind);
-	if (strcmp(kind, "free"))
-		return FREE;
-	complete(b);
+	return !strcmp(kind, "free");
+}
+
+/* Of what is allocated: frees it, and finds out what that waits for. */
+static enum state state_of_live(struct block *b)
+{
+	char kind[16];
+
+	end_capture(b);
+	work(b, 1);
+	assert_ok(happen(b, FREES_0));
+	if (is_held(b)) {
+		complete(b);
+		return is_held(b) ? GRAPH : USED;
+	}
+	if (b->kind->driver)
+		return LIVE;
+	assert_ok(happen(b, RETIRES_0));
+	complete_but(b, 1);
 	assert_ok(happen(b, TRIMS));
-	look_up(b, kind);
-	return strcmp(kind, "free") ? FREED : CACHED;
+	return look_up(b, kind) ? USED : LIVE;
+}
+
+static enum state state_of_allocated(struct block *b)
+{
+	if (!is_held(b))
+		return state_of_live(b);
+	complete(b);
+	return is_held(b) ? KEPT : HELD;
+}
+
+/* Of what is free: whether it can be given back, at once or when others are done. */
+static enum state state_of_free(struct block *b)
+{
+	if (!is_awaited(b))
+		return FREE;
+	complete_but(b, 1);
+	if (!is_awaited(b))
+		return FREED;
+	complete(b);
+	return is_awaited(b) ? CACHED : JOINED;
 }
 
 /* Finds out, whatever becomes of the block by that. */
@@ -263,14 +300,21 @@ static enum state state_of(struct block *b)
 /* Where streams have no caches, each free has an event; and memory of the driver's allocator is free there. */
 static enum state state_in(const struct kind *kind, enum state state)
 {
+	if (kind->driver && state == JOINED)
+		return HELD;
 	if (kind->driver && (state == CACHED || state == FREED || state == FREE || state == GONE))
 		return RETURNED;
 	return state == CACHED && !kind->caches ? FREED : state;
 }
 
-/* Under capture it is the pool that serves what the driver's allocator serves elsewhere. */
+/*
+ * Under capture it is the pool that serves what the driver's allocator serves elsewhere. That allocator knows no
+ * events, so what it has is held for users.
+ */
 static bool is_there(const struct kind *kind, enum state state)
 {
+	if (state == JOINED || state == HELD)
+		return kind->driver == (state == HELD);
 	return !kind->driver || (state != GRAPH && state != KEPT);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Memory that other streams use besides the one that frees it: nobody has it before all of them are past the free. */
+/* Memory that other streams use besides the one that frees it: who those are, and what happens when no event tells. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -37,16 +37,17 @@ static char *used_by_two(struct fixture *f, size_t size)
 	return ptr;
 }
 
-static void test_waits_for_user(gconstpointer data)
+/* What the driver's allocator has is held until the host sees the users done. */
+static void test_driver_waits_for_user(void)
 {
-	const struct kind *kind = data;
+	const struct kind *kind = &kinds[3];
 	struct fixture f;
 	char *a, *b, *c;
 
 	open_kind(&f, kind);
 	a = used_by_two(&f, kind->size);
 	fixture_free(&f, a, f.streams[0]);
-	g_assert_cmpuint(fixture_stats(&f).held, ==, kind->size >= PAGE ? kind->size : fixture_stats(&f).held);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, kind->size);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	g_assert_true(a != b);
 
@@ -153,6 +154,30 @@ static void test_user_retired(gconstpointer data)
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	g_assert_true(a == b);
 	g_assert_cmpuint(g_hash_table_size(f.pool->pending.silent), ==, 0);
+	fixture_close(&f);
+}
+
+/* A user that is gone without a word is past all its work once the device is; nothing else tells. */
+static void test_user_gone(gconstpointer data)
+{
+	bool replaced = GPOINTER_TO_INT(data);
+	struct CUstream_st *user, *other = NULL;
+	struct fixture f;
+	char *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	assert_ok(vpmm_host_stream_create(&user));
+	a = fixture_malloc(&f, 6, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, user));
+	assert_ok(vpmm_host_stream_destroy(user));
+	if (replaced)
+		assert_ok(vpmm_host_stream_create(&other));
+	fixture_free(&f, a, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 6 * PAGE);
+	g_assert_nonnull(fixture_malloc(&f, 7, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	if (replaced)
+		assert_ok(vpmm_host_stream_destroy(other));
 	fixture_close(&f);
 }
 
@@ -410,13 +435,15 @@ static void test_arguments(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	fixture_add_rows("/use/waits-for-user", kinds, test_waits_for_user);
+	g_test_add_func("/use/waits-for-user/driver", test_driver_waits_for_user);
 	fixture_add_rows("/use/waits-for-freer", kinds, test_waits_for_freer);
 	fixture_add_rows("/use/own", kinds, test_own_use_is_free_at_once);
 	fixture_add_rows("/use/freed-twice", kinds, test_freed_twice);
 	fixture_add_rows("/use/destroy-held", kinds, test_destroy_while_held);
 	fixture_add_rows("/use/destroy-used", kinds, test_destroy_while_used);
 	fixture_add_rows("/use/retired", kinds, test_user_retired);
+	g_test_add_data_func("/use/gone", GINT_TO_POINTER(false), test_user_gone);
+	g_test_add_data_func("/use/gone-and-replaced", GINT_TO_POINTER(true), test_user_gone);
 	fixture_add_rows("/use/silent", kinds, test_silent_user);
 	fixture_add_rows("/use/heard-later", kinds, test_user_heard_later);
 	g_test_add_data_func("/use/heard-of-graph", GINT_TO_POINTER(1), test_user_heard_of_graphs);

@@ -3,7 +3,7 @@
 #include "calls/pool.h"
 #include "model/model.h"
 
-/* What was freed and is part of a graph is held; what users are at as well, unless others came after them for need. */
+/* What was freed and is part of a graph is held; of the driver's allocator, what users are at as well. */
 static void check_held(struct model *m, const struct vpmm_stats *stats)
 {
 	uint64_t bytes = 0;
@@ -11,7 +11,7 @@ static void check_held(struct model *m, const struct vpmm_stats *stats)
 	for (guint i = m->held->len; i > 0; i--) {
 		const struct model_held *held = m->held->pdata[i - 1];
 
-		if (held->graphs->len || (held->pending && !m->scarce))
+		if (held->graphs->len || (held->pending && held->small))
 			bytes += held->bytes;
 		else if (!held->pending)
 			g_ptr_array_remove_index_fast(m->held, i - 1);

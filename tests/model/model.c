@@ -81,7 +81,6 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
 	m->told = 0;
-	m->scarce = m->capacity || m->few_mappings || m->f.pool->core.settings.limit != UINT64_MAX;
 	m->bytes = m->small_bytes = m->peak = m->mallocs = m->frees = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
 	m->given_back = 0;
@@ -105,7 +104,7 @@ void model_close(struct model *m)
 void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned int count, int err)
 {
 	backend_fault_arm(m->f.pool->core.backend, op, skip, count, err);
-	m->armed = m->scarce = true;
+	m->armed = true;
 	m->errors |= UINT64_C(1) << -err;
 }
 
@@ -383,8 +382,6 @@ static void call_use(struct model *m, struct model_allocation *a, struct CUstrea
 		model_check(m);
 		assert_ok(vpmm_use(m->f.pool, a->ptr, stream));
 	}
-	/* One that is retired is a user still, as far as it had come. */
-	m->holds = true;
 	if (model_is_captured(m, stream))
 		add_graph(a->graphs, m->capture->id);
 	else if (!g_ptr_array_find(a->users, stream, NULL))
@@ -413,7 +410,7 @@ void model_verify(struct model *m, guint index)
 	launch(m, a, model_work_verify);
 }
 
-/* Its users look for its bytes once more; nobody may have touched them by then. */
+/* Its users look for its bytes once more; nobody may have touched them by then. It is held for those under capture. */
 static struct model_held *hold(struct model *m, struct model_allocation *a)
 {
 	struct model_held *held = g_new0(struct model_held, 1);
@@ -426,10 +423,13 @@ static struct model_held *hold(struct model *m, struct model_allocation *a)
 	for (guint i = 0; i < a->users->len; i++) {
 		struct CUstream_st *user = a->users->pdata[i];
 
-		if (user != a->stream && !model_is_captured(m, user))
+		if (model_is_captured(m, user))
+			m->holds = true;
+		else if (user != a->stream)
 			model_work_launch(m, a, user, model_work_verify, held);
 	}
-	m->holds |= a->users->len || held->graphs->len;
+	held->small = !a->bytes;
+	m->holds |= m->armed || held->graphs->len || (held->small && (a->users->len || a->retired));
 	return held;
 }
 
@@ -464,8 +464,11 @@ void model_retire_stream(struct model *m, struct CUstream_st *stream)
 		model_check(m);
 		assert_ok(vpmm_stream_retire(m->f.pool, stream));
 	}
-	for (guint i = 0; i < m->live->len; i++)
-		m->holds |= g_ptr_array_remove(((struct model_allocation *)m->live->pdata[i])->users, stream);
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		a->retired |= g_ptr_array_remove(a->users, stream);
+	}
 }
 
 static gboolean is_of(gpointer pattern, gpointer stream, gpointer old)

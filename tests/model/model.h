@@ -21,6 +21,7 @@ struct model_allocation {
 	struct CUstream_st *first;	/* the one that it was allocated for */
 	uint64_t pattern;
 	GPtrArray *users;		/* streams that vpmm_use() has named, and that were not retired since */
+	bool retired;			/* a stream among them was */
 	GArray *graphs;			/* of uint64_t: the captures that it is part of */
 };
 
@@ -28,6 +29,7 @@ struct model_allocation {
 struct model_held {
 	char *ptr;
 	uint64_t bytes;
+	bool small;			/* it was the driver's allocator's */
 	unsigned int pending;		/* users that are not past the free */
 	GArray *graphs;
 };
@@ -54,7 +56,6 @@ struct model_capture {
  * @live: of struct model_allocation
  * @held: of struct model_held
  * @holds: whether anything ever was held, or captured
- * @scarce: whether memory may ever have seemed short to the pool
  * @told: how often the program was told that memory is exhausted
  * @had: pattern to the stream that alone has had the memory
  * @patterns: how many were allocated
@@ -81,7 +82,6 @@ struct model {
 	GPtrArray *live;
 	GPtrArray *held;
 	bool holds;
-	bool scarce;
 	unsigned int told;
 	GHashTable *had;
 	uint64_t patterns;

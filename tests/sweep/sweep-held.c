@@ -390,7 +390,7 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "used-retired", ALL, OP(event_record), stage_user_retired, act_free },
 	{ "used-silent", ALL, OP(event_record), stage_user_silent, act_free },
 	{ "held", ALL, OP(event_query), stage_held, act_malloc },
-	{ "held-small", ALL, OP(event_query), stage_held_small, act_malloc },
+	{ "held-small", PAGED, OP(event_query), stage_held_small, act_malloc },
 	{ "held-driver", PAGED, OP(small_free), stage_held_small, act_malloc },
 	{ "held-meet", ALL, OP(stream_wait), stage_held_all, act_malloc, LIMIT },
 	{ "held-meet-wait", ALL, OP(event_sync), stage_held_all, act_malloc, LIMIT_BLOCK },
