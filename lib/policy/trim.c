@@ -111,42 +111,63 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	return err;
 }
 
-/*
- * The paged policy does not count allocations in pages, so look at free regions. Start at the end of one, so that the
- * rest stays one region.
+/**
+ * struct page_trim - a trim of pages under way
+ * @core: the pool's core
+ * @keep: bytes of device memory that the pool keeps
+ * @looks: extents that may still be looked at
+ * @most: extents to release, at most
+ * @dropped: extents that were released
  */
-static int trim_region(struct core *core, const struct region *region, uint64_t keep, uint64_t *looks,
-		       uint64_t most, uint64_t *dropped)
+struct page_trim {
+	struct core *core;
+	uint64_t keep;
+	uint64_t looks;
+	uint64_t most;
+	uint64_t dropped;
+};
+
+static bool is_done(const struct page_trim *trim)
+{
+	uint64_t mapped = core_mapped(trim->core), page = trim->core->settings.page_size;
+
+	return !trim->looks || trim->dropped >= trim->most || mapped < page || mapped - page < trim->keep;
+}
+
+/* Starts at the end of a free region, so that the rest stays one region. */
+static int trim_region(struct page_trim *trim, const struct region *region)
 {
 	uint64_t addr = region->addr, end = addr + region->size;
 	int err = 0;
 
-	for (; addr < end && *looks && *dropped < most && !err; --*looks) {
-		struct extent *extent = extent_place(&core->extents, end - 1)->extent;
+	for (; addr < end && !is_done(trim) && !err; trim->looks--) {
+		struct extent *extent = extent_place(&trim->core->extents, end - 1)->extent;
 
 		end -= extent->size;
-		err = try_drop(core, extent, keep, dropped);
+		err = try_drop(trim->core, extent, trim->keep, &trim->dropped);
 	}
 	return err;
 }
 
+/*
+ * The paged policy does not count allocations in pages, so look at free regions: those that no work is pending on. A
+ * stream may keep any number of others from being released for as long as it likes.
+ */
 int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
-	GList *link = core->regions.by_age.head, *next;
-	uint64_t dropped = 0;
+	struct page_trim trim = { .core = core, .keep = keep, .looks = looks, .most = most };
+	GTreeNode *node = g_tree_node_last(core->regions.passed), *smaller;
+	GList *link = core->regions.unused.by_age.head, *next;
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	for (; link && looks && dropped < most && !err; link = next, looks--) {
-		const struct region *region = link->data;
-
+	for (; link && !is_done(&trim) && !err; link = next) {
 		next = link->next;
-		if (core_mapped(core) < core->settings.page_size || core_mapped(core) - core->settings.page_size < keep)
-			break;
-		if (!event_pending(region->event))
-			err = trim_region(core, region, keep, &looks, most, &dropped);
-		if (!looks)
-			break;
+		err = trim_region(&trim, link->data);
+	}
+	for (; node && !is_done(&trim) && !err; node = smaller) {
+		smaller = g_tree_node_previous(node);
+		err = trim_region(&trim, g_tree_node_key(node));
 	}
 	return err;
 }

@@ -361,6 +361,33 @@ static void test_keep_nothing(void)
 	}
 }
 
+/* Memory that is free goes by itself, however much other memory a stalled stream has freed before. */
+static void test_keep_nothing_behind_pending(void)
+{
+	const struct vpmm_opts opts[] = COMBS;
+	void *stalled[4 * TRIM_LOOKS], *done[16];
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		struct vpmm_opts keep = opts[i];
+
+		keep.keep = 1;
+		fixture_open_faulty(&f, keep);
+		for (size_t j = 0; j < G_N_ELEMENTS(stalled); j++)
+			stalled[j] = fixture_malloc(&f, 1, f.streams[0]);
+		for (size_t j = 0; j < G_N_ELEMENTS(done); j++)
+			done[j] = fixture_malloc(&f, 1, f.streams[1]);
+		assert_ok(vpmm_host_stream_submit(f.streams[0]));
+		for (size_t j = 0; j < G_N_ELEMENTS(stalled); j += 2)
+			fixture_free(&f, stalled[j], f.streams[0]);
+		g_assert_cmpuint(fixture_stats(&f).given_back, ==, 0);
+		for (size_t j = 0; j < G_N_ELEMENTS(done); j++)
+			fixture_free(&f, done[j], f.streams[1]);
+		g_assert_cmpuint(fixture_stats(&f).given_back, >=, 8 * PAGE);
+		fixture_close(&f);
+	}
+}
+
 /* A stream keeps no more than its share of the threshold for itself. */
 static void test_share_of_caches(void)
 {
@@ -414,6 +441,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/trim/threshold", test_threshold);
 	g_test_add_func("/trim/threshold-fails", test_threshold_fails);
 	g_test_add_func("/trim/keep-nothing", test_keep_nothing);
+	g_test_add_func("/trim/keep-nothing-behind-pending", test_keep_nothing_behind_pending);
 	g_test_add_func("/trim/share-of-caches", test_share_of_caches);
 	return g_test_run();
 }
