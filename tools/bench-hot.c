@@ -29,13 +29,16 @@ static void drop(struct bench *b, const struct bench_row *row, struct runner *r,
 static void begin(struct bench *b, const struct bench_row *row, const struct mix_shape *shape,
 		  struct CUstream_st *stream, struct runner *r, enum contender who)
 {
+	struct mix_shape chosen = *shape;
+
+	chosen.cold = b->cold;
 	*r = (struct runner){ 0 };
 	if (bench_allocator(b, who, &r->a)) {
 		r->a = NULL;
 		bench_fail(b, row, who, fail_text());
 		return;
 	}
-	if (mix_open(&r->mix, shape, r->a, stream) || mix_warm_up(&r->mix, b->batch_ns, &r->pairs))
+	if (mix_open(&r->mix, &chosen, r->a, stream) || mix_warm_up(&r->mix, b->batch_ns, &r->pairs))
 		drop(b, row, r, who);
 }
 

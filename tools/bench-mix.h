@@ -3,6 +3,7 @@
 #ifndef BENCH_MIX_H
 #define BENCH_MIX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@
  *	and frees it
  * @spare: how many blocks are freed again before the first pair, spread among those that live
  * @warm: pairs before the first that is timed, if that is more than twice @live
+ * @cold: whether each call is timed by itself, after work that leaves nothing of it in the processor's caches
  */
 struct mix_shape {
 	size_t least;
@@ -25,7 +27,11 @@ struct mix_shape {
 	size_t live;
 	size_t spare;
 	size_t warm;
+	bool cold;
 };
+
+/* What the work between cold calls reads and writes: more than the caches that a core has for itself. */
+#define MIX_WORK_BYTES ((size_t)4 << 20)
 
 struct mix {
 	struct mix_shape shape;
@@ -33,6 +39,8 @@ struct mix {
 	struct CUstream_st *stream;
 	uint64_t random;
 	void **blocks;
+	volatile uint64_t *work;	/* memory of the work between cold calls; NULL: they are not cold */
+	uint64_t clock_ns;		/* what of a time that is measured is due to the clock */
 };
 
 /**
@@ -50,7 +58,7 @@ int mix_open(struct mix *mix, const struct mix_shape *shape, struct allocator *a
 void mix_close(struct mix *mix);
 
 /**
- * mix_run() - some pairs, timed together
+ * mix_run() - some pairs, timed together, or each call apart if they are cold
  * @ns: receives nanoseconds of all of them
  *
  * Return: 0, or what the allocator returned.

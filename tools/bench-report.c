@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench-mix.h"
 #include "bench.h"
 #include "json.h"
 #include "units.h"
@@ -117,6 +118,8 @@ static void json_begin_line(const struct bench *b, const struct bench_row *row, 
 	json_string(json, "device", info->device_name);
 	json_count(json, "driver_version", (uint64_t)info->driver_version);
 	json_string(json, "version", vpmm_version());
+	if (b->cold)
+		json_bool(json, "cold", true);
 }
 
 static void json_line(const struct bench *b, const struct bench_row *row)
@@ -325,5 +328,9 @@ void bench_print_setup(const struct bench *b)
 	putchar('\n');
 	units_print_wrapped(stdout, 0, "Figures are medians over rounds in which they take turns: %u, and %u in grow, "
 			    "harvest and replay.", b->rounds, b->heavy_rounds);
+	if (b->cold)
+		units_print_wrapped(stdout, 0, "Before each call of pair, live, small and regions, other work takes the "
+				    "processor's caches: it reads and writes %zu MiB. Only the calls are timed.",
+				    MIX_WORK_BYTES / BENCH_MIB);
 	fflush(stdout);
 }

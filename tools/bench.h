@@ -45,6 +45,7 @@ enum bench_unit {
  * @dev: with a stream for each thread, and as many as a trace has
  * @contenders: how many take part, from BENCH_VPMM on
  * @json: whether programs read the figures
+ * @cold: whether other work comes between the calls of pairs
  * @rounds: of what takes microseconds
  * @heavy_rounds: of what takes longer
  * @batch_ns: how long a round of the former goes on
@@ -64,6 +65,7 @@ struct bench {
 	struct device *dev;
 	unsigned int contenders;
 	bool json;
+	bool cold;
 	unsigned int rounds;
 	unsigned int heavy_rounds;
 	uint64_t batch_ns;

@@ -51,6 +51,7 @@ static struct {
 	char *limit;
 	char **words;
 	gboolean json;
+	gboolean cold;
 	gboolean quick;
 	int rounds;
 	int threads;
@@ -63,6 +64,8 @@ static struct {
 static const GOptionEntry entries[] = {
 	{ "backend", 'b', 0, G_OPTION_ARG_STRING, &options.backend,
 	  "cuda, host or auto (default: VPMM_BACKEND, or auto)", "B" },
+	{ "cold", 'c', 0, G_OPTION_ARG_NONE, &options.cold,
+	  "Do other work before each call of pair, live, small and regions", NULL },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
 	  "Print one JSON object for each line", NULL },
 	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
@@ -197,6 +200,7 @@ static void set_bounds(struct bench *b)
 	const uint64_t usable = b->choice->info.memory_free / 100 * USABLE_PERCENT;
 
 	b->json = options.json;
+	b->cold = options.cold;
 	b->rounds = (unsigned int)options.rounds;
 	b->heavy_rounds = (b->rounds + 2) / 3;
 	b->threads = (unsigned int)options.threads;

@@ -61,7 +61,7 @@ printf '1 a 1 8 0\n2 x 1 8 0\n' >"$work/bad.trace"
 
 # Options
 verdict "--help names every option" "$(bench 0 --help
-	for option in backend json limit quick regions rounds threads version help; do says out "--$option"; done; silent err)"
+	for option in backend cold json limit quick regions rounds threads version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(bench 0 --version; says out "vpmm-bench "; silent err)"
 for option in help version; do
 	verdict "--$option into a full disk" "$(vpmm-bench --$option >/dev/full 2>"$work/err"
@@ -94,6 +94,9 @@ verdict "live" "$(bench 0 --json live; silent err; measured "256 live" pair vpmm
 	measured "256 live, settled" pair vpmm async)"
 verdict "small" "$(bench 0 --json small; silent err; measured pair pair vpmm async
 	measured "1,000 live" pair vpmm async)"
+verdict "cold" "$(bench 0 --json --cold pair live small --rounds=1; silent err; measured "1 MiB" 'pair"' vpmm async
+	measured "256 live" pair vpmm async; measured "1,000 live" pair vpmm async; says out '"cold": true')"
+verdict "cold, in words" "$(bench 0 --cold --rounds=1 small; silent err; says out "reads and writes 4 MiB")"
 verdict "threads" "$(bench 0 --json --threads=5 threads; silent err
 	for n in "1 thread" "2 threads" "4 threads" "5 threads"; do
 		measured "$n" "pair, own stream" vpmm async
