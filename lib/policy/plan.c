@@ -286,7 +286,7 @@ static guint range_waits(struct core *core, const struct plan *plan)
 static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 {
 	const struct gathering *g = &plan->gathering;
-	size_t piece = gather_piece(g);
+	size_t piece = gather_piece(g), last = gather_last(g);
 
 	forecast->way = g->create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = g->create;
@@ -295,7 +295,7 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 		forecast->remapped += ((struct extent *)g->donors->pdata[i])->size;
 	forecast->waits = order_waits(&plan->order);
 	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1;
-	forecast->calls += 2 * ((g->create + piece - 1) / piece);
+	forecast->calls += 2 * ((g->create - last + piece - 1) / piece + !!last);
 }
 
 void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast)

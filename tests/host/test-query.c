@@ -64,6 +64,29 @@ static size_t random_size(GRand *rand, bool paged)
 	}
 }
 
+static uint64_t calls_of(const struct vpmm_stats *stats)
+{
+	return stats->creates + stats->maps + stats->accesses;
+}
+
+/* The last page of new memory, which the next block shares, is an extent of its own, and takes calls of its own. */
+static void test_last_page(void)
+{
+	struct vpmm_stats before, after;
+	struct vpmm_forecast forecast;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t pages = 16; pages <= 80; pages++) {
+		forecast = query(&f, pages * PAGE - 512, f.streams[0]);
+		before = fixture_stats(&f);
+		fixture_malloc_bytes(&f, pages * PAGE - 512, f.streams[0]);
+		after = fixture_stats(&f);
+		g_assert_cmpuint(forecast.calls, ==, calls_of(&after) - calls_of(&before));
+	}
+	fixture_close(&f);
+}
+
 /* Does what can be done of a stream's work. */
 static void complete_some(struct CUstream_st *stream)
 {
@@ -359,6 +382,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/query/paged", test_paged);
 	g_test_add_func("/query/paged-streams", test_paged_streams);
 	g_test_add_func("/query/paged-short", test_paged_short);
+	g_test_add_func("/query/last-page", test_last_page);
 	g_test_add_func("/query/largest", test_largest);
 	g_test_add_func("/query/largest-within-limit", test_largest_within_limit);
 	g_test_add_func("/query/cached-small", test_cached_small);
