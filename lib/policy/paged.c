@@ -12,21 +12,29 @@
 #include "policy/policy.h"
 #include "policy/trim.h"
 
-/* VPMM_REUSE=block: waits for the oldest free region that fits, rather than gather. */
-static int paged_wait_oldest(struct core *core, size_t size, struct region **found)
+/* Of the free regions that fit, the one that was freed first; or NULL. */
+static struct region *oldest_fit(struct core *core, size_t size)
 {
 	for (GList *link = core->regions.by_age.head; link; link = link->next) {
 		struct region *region = link->data;
 
-		if (region->size < size)
-			continue;
-		*found = region;
-		if (!event_pending(region->event))
-			return 0;
-		core->counts.waits++;
-		return event_sync(region->event);
+		if (region->size >= size)
+			return region;
 	}
-	return 0;
+	return NULL;
+}
+
+/* VPMM_REUSE=block: waits for the oldest free region that fits, rather than gather. */
+static int paged_wait_oldest(struct core *core, size_t size, struct region **found)
+{
+	int err;
+
+	*found = oldest_fit(core, size);
+	if (!*found || !event_pending((*found)->event))
+		return 0;
+	err = event_sync((*found)->event);
+	core->counts.waits += !err;
+	return err;
 }
 
 static int paged_find_free(struct core *core, size_t size, struct stream *stream, struct region **found)
@@ -97,18 +105,6 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	live_enter(core, region);
 	*addr = region->addr;
 	return 0;
-}
-
-/* The region that paged_wait_oldest() would choose. */
-static struct region *oldest_fit(struct core *core, size_t size)
-{
-	for (GList *link = core->regions.by_age.head; link; link = link->next) {
-		struct region *region = link->data;
-
-		if (region->size >= size)
-			return region;
-	}
-	return NULL;
 }
 
 /* The number of other streams that have to be waited for before a stream can have a region. */

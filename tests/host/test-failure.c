@@ -209,6 +209,22 @@ static void test_asking_fails(void)
 	fixture_close(&f);
 }
 
+/* A wait of the host that fails is no wait. */
+static void test_waiting_fails(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK });
+	a = fixture_malloc(&f, 2, f.streams[0]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	fixture_free(&f, a, f.streams[0]);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_sync, 0, 1, -EIO);
+	assert_error(vpmm_malloc(f.pool, &a, PAGE, f.streams[1]), EIO, "vpmm_malloc");
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
+	fixture_close(&f);
+}
+
 /* No allocation fails because nobody can say what the driver's allocator holds. */
 static void test_peak_is_not_known(void)
 {
@@ -283,6 +299,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/failure/undoing", test_undoing_fails);
 	g_test_add_func("/failure/undoing-creation", test_undoing_creation_fails);
 	g_test_add_func("/failure/asking", test_asking_fails);
+	g_test_add_func("/failure/waiting", test_waiting_fails);
 	g_test_add_func("/failure/peak-is-not-known", test_peak_is_not_known);
 	g_test_add_func("/failure/callback", test_callback_fails);
 	g_test_add_func("/failure/halving", test_halving_is_no_error);
