@@ -43,7 +43,6 @@ static int driver_trim(struct core *core, uint64_t keep, uint64_t looks, uint64_
 }
 
 const struct policy policy_driver = {
-	.name = "driver",
 	.malloc = driver_malloc,
 	.forecast = driver_forecast,
 	.largest = driver_largest,

@@ -186,7 +186,6 @@ static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_
 }
 
 const struct policy policy_packed = {
-	.name = "packed",
 	.malloc = packed_malloc,
 	.forecast = packed_forecast,
 	.largest = packed_largest,

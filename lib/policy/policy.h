@@ -37,7 +37,6 @@ struct request {
 
 /**
  * struct policy - a policy. All operations run under core.lock, with the backend entered
- * @name: its name
  * @malloc: serves a request, and returns the address. Does not wait on the host, unless VPMM_REUSE=block or a capture
  *	requires it. Returns 0; -ENOMEM, after which a @frugal request can succeed once more was reclaimed; or an error
  *	of the backend. On failure only the layout of free memory may have changed.
@@ -48,7 +47,6 @@ struct request {
  *	more than @looks. Returns 0, or an error of the backend.
  */
 struct policy {
-	const char *name;
 	int (*malloc)(struct core *core, const struct request *request, uint64_t *addr);
 	int (*forecast)(struct core *core, const struct request *request, uint64_t room,
 			struct vpmm_forecast *forecast);
