@@ -34,9 +34,10 @@ int reclaim_unused(struct core *core)
 }
 
 /*
- * What the driver's allocator might release once the device is idle: one pending free keeps tens of megabytes.
+ * Has the driver's allocator release what it can. Return: what it might release once the device is idle: one pending
+ * free keeps tens of megabytes.
  */
-static uint64_t small_pending(struct core *core)
+static uint64_t trim_small_pending(struct core *core)
 {
 	const struct backend_ops *ops = core->backend->ops;
 	uint64_t held = 0, peak;
@@ -53,7 +54,7 @@ static uint64_t small_pending(struct core *core)
 }
 
 /* What stays in the caches after a flush: bytes that are uncovered or stranded. */
-static uint64_t withheld(struct core *core)
+static uint64_t cached_bytes(struct core *core)
 {
 	struct cache_sums cached;
 
@@ -69,10 +70,10 @@ static bool withholds(const struct core *core, const struct stream *stream)
 	return stream->zombies || (set && set->by_age.length);
 }
 
-/* Whether memory or mappings would become available when pending work completes. */
-static bool is_pending(struct core *core, uint64_t kept)
+/* Whether memory or mappings would become available when pending work completes; @bytes of free memory would. */
+static bool is_pending(struct core *core, uint64_t bytes)
 {
-	if (kept)
+	if (bytes)
 		return true;
 	if (withholds(core, core->streams.joined))
 		return true;
@@ -88,7 +89,7 @@ static bool is_pending(struct core *core, uint64_t kept)
  * Whether free memory, pending memory and the device together could serve a request; @back is what the driver's
  * allocator might release. -ENOMEM: they could not.
  */
-static int judge(struct core *core, size_t size, uint64_t pending, uint64_t back)
+static int judge_request(struct core *core, size_t size, uint64_t pending, uint64_t back)
 {
 	struct backend_info info;
 	uint64_t room;
@@ -102,12 +103,12 @@ static int judge(struct core *core, size_t size, uint64_t pending, uint64_t back
 }
 
 /*
- * Frees without an event need a wait for the whole device. If that is not possible (-EBUSY), the request fails with
- * its own error.
+ * Waits for all frees: for their events, or for the whole @device where there are frees without one. If that is not
+ * possible (-EBUSY), the request fails with its own error.
  */
-static int wait_for_all(struct pending *pending, bool unmarked)
+static int wait_for_all(struct pending *pending, bool device)
 {
-	bool events = !unmarked && !g_hash_table_size(pending->silent);
+	bool events = !device && !g_hash_table_size(pending->silent);
 	struct error_kept why;
 	int err;
 
@@ -120,23 +121,28 @@ static int wait_for_all(struct pending *pending, bool unmarked)
 	return err;
 }
 
-int reclaim_pending(struct pending *pending, const struct request *request)
+static int reclaim_pending(struct pending *pending, const struct request *request)
 {
 	struct core *core = pending->core;
-	uint64_t kept = withheld(core), held = hold_pending(pending), small = small_pending(core);
+	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
 	int err;
 
-	lock_assert_held(&pending->core->lock);
-	if (!is_pending(core, kept + held + small))
+	if (!is_pending(core, cached + deferred + small))
 		return -ENOMEM;
-	err = judge(core, request->size, kept + held, small);
+	err = judge_request(core, request->size, cached + deferred, small);
 	if (err)
 		return err;
 	log_add(&core->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise",
 		request->size);
-	err = wait_for_all(pending, kept || small);
+	err = wait_for_all(pending, cached || small);
 	if (err)
 		return err;
 	hold_synced(pending, request->handle, request->stream->captured);
 	return reclaim_unused(core);
+}
+
+int reclaim(struct pending *pending, const struct request *request, int round)
+{
+	lock_assert_held(&pending->core->lock);
+	return round ? reclaim_pending(pending, request) : reclaim_unused(pending->core);
 }

@@ -11,24 +11,15 @@ struct pending;
 struct request;
 
 /**
- * reclaim_unused() - release what can be released without a wait and without breaking up free memory
+ * reclaim_unused() - release what a request has no use for, without a wait
  * @core: the pool's core, its backend entered
  *
- * Flushes caches, unmaps old mappings, and releases empty slabs.
+ * Flushes caches, unmaps old mappings, and releases empty slabs and what the driver's allocator does not use. Whole
+ * extents stay, as the request can have those.
  *
  * Return: 0, or an error of the backend.
  */
 int reclaim_unused(struct core *core);
-
-/**
- * reclaim_pending() - wait until all earlier frees are complete, then reclaim_unused()
- * @pending: what the pool has pending, its backend entered
- * @request: the request
- *
- * Return: 0; -ENOMEM, with the error's text unchanged, if nothing is pending or it is too little; or an error of the
- * backend.
- */
-int reclaim_pending(struct pending *pending, const struct request *request);
 
 /* How often a request is tried again. */
 #define RECLAIM_ROUNDS 2
@@ -39,11 +30,12 @@ int reclaim_pending(struct pending *pending, const struct request *request);
  * @request: the request
  * @round: from 0, below RECLAIM_ROUNDS
  *
- * Return: as reclaim_unused() and reclaim_pending().
+ * The first round does not wait. The next one waits until all earlier frees are complete, if what is pending could
+ * suffice.
+ *
+ * Return: 0; -ENOMEM, with the error's text unchanged, if nothing is pending or it is too little; or an error of the
+ * backend.
  */
-static inline int reclaim(struct pending *pending, const struct request *request, int round)
-{
-	return round ? reclaim_pending(pending, request) : reclaim_unused(pending->core);
-}
+int reclaim(struct pending *pending, const struct request *request, int round);
 
 #endif /* RECLAIM_H */
