@@ -384,11 +384,51 @@ static int check_home(struct core *core, const struct extent *extent)
 	return expect(bytes, extent->size, "bytes free at the home of a whole extent");
 }
 
+/* Of a list with as many extents as there should be, none may be wrong; @same: all must be of this size. */
+static int check_whole(const GQueue *queue, const struct extent_size *same)
+{
+	uint64_t count = 0;
+
+	for (const GList *link = queue->head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (!extent->counts || extent->live)
+			return error_set(-EUCLEAN, "an extent of %zu bytes is in a list of whole ones, and is not whole",
+					 extent->size);
+		if (same && extent->same_size != same)
+			return error_set(-EUCLEAN, "an extent of %zu bytes is in the list of those of %zu", extent->size,
+					 same->size);
+		count++;
+	}
+	return expect(count, queue->length, "whole extents in a list");
+}
+
+static int check_sizes(const struct extent_map *map, uint64_t extents, uint64_t whole)
+{
+	GTreeNode *node = g_tree_node_first(map->sizes);
+	uint64_t of_sizes = 0, whole_of_sizes = 0;
+	int err;
+
+	err = check_whole(&map->whole, NULL);
+	for (; node && !err; node = g_tree_node_next(node)) {
+		const struct extent_size *same = g_tree_node_value(node);
+
+		of_sizes += same->extents;
+		whole_of_sizes += same->whole.length;
+		err = check_whole(&same->whole, same);
+	}
+	if (!err)
+		err = expect(whole, map->whole.length, "whole extents");
+	if (!err)
+		err = expect(whole, whole_of_sizes, "whole extents by size");
+	return err ? err : expect(extents, of_sizes, "extents by size");
+}
+
 /* Each byte of an extent must be allocated or free at exactly one of its mappings. */
 static int check_extents(struct census *census)
 {
 	const struct extent_map *map = &census->core->extents;
-	uint64_t whole = 0, stuck = 0, bytes = 0, places = 0;
+	uint64_t whole = 0, whole_count = 0, stuck = 0, bytes = 0, places = 0;
 	int err;
 
 	for (GList *link = map->all.head; link; link = link->next) {
@@ -399,14 +439,16 @@ static int check_extents(struct census *census)
 		if (!err && extent->counts)
 			err = expect(shown->live, extent->live, "bytes allocated of an extent");
 		if (!err && extent_is_whole(extent))
-			err = check_home((struct core *)census->core, extent);
+			err = check_home(census->core, extent);
 		if (err)
 			return err;
 		bytes += extent->size;
-		if (extent->counts && extent->live)
+		if (extent->counts && extent->live) {
 			stuck += extent->size - extent->live;
-		else if (extent->counts)
+		} else if (extent->counts) {
 			whole += extent->size;
+			whole_count++;
+		}
 		for (const struct place *place = extent->places; place; place = place->next)
 			places++;
 	}
@@ -417,7 +459,7 @@ static int check_extents(struct census *census)
 		err = expect(stuck, map->stuck_bytes, "bytes that are stuck");
 	if (!err)
 		err = expect(places, map->places, "places of extents");
-	return err;
+	return err ? err : check_sizes(map, map->all.length, whole_count);
 }
 
 static int check_small(const struct core *core)

@@ -464,6 +464,25 @@ static void test_check_extents(void)
 	assert_found(&s, map->stuck_bytes, map->stuck_bytes + PAGE, "bytes that are stuck");
 	assert_found(&s, map->places, 3, "places of extents: 1 are there, 3 are kept");
 	assert_found(&s, extent->places->addr, extent->places->addr + 2 * PAGE, "is mapped, and not covered by extents");
+	assert_found(&s, map->whole.head, &extent->whole, "is in a list of whole ones, and is not whole");
+	assert_found(&s, map->whole.length, 1, "whole extents in a list: 0 are there, 1 are kept");
+	assert_found(&s, extent->same_size->whole.head, &extent->alike, "is in a list of whole ones, and is not whole");
+	assert_found(&s, extent->same_size->extents, 2, "extents by size: 1 are there, 2 are kept");
+	fixture_close(&s.f);
+}
+
+/* What is kept of an extent that is free as a whole. */
+static void test_check_whole_extents(void)
+{
+	struct extent_map *map;
+	struct extent *extent;
+	struct sound s;
+
+	fixture_open(&s.f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 1 });
+	map = &s.f.pool->core.extents;
+	extent = map->all.head->data;
+	assert_found(&s, map->whole, (GQueue){ 0 }, "whole extents: 1 are there, 0 are kept");
+	assert_found(&s, extent->same_size->whole, (GQueue){ 0 }, "whole extents by size: 1 are there, 0 are kept");
 	fixture_close(&s.f);
 }
 
@@ -526,6 +545,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/api/check/indices", test_check_indices);
 	g_test_add_func("/api/check/events-and-extents", test_check_events_and_extents);
 	g_test_add_func("/api/check/extents", test_check_extents);
+	g_test_add_func("/api/check/whole-extents", test_check_whole_extents);
 	g_test_add_func("/api/check/sums", test_check_sums);
 	g_test_add_func("/api/check/streams", test_check_streams);
 	return g_test_run();
