@@ -138,6 +138,7 @@ void pool_delete(struct vpmm_pool *pool)
 	while (g_hash_table_iter_next(&iter, NULL, &small)) {
 		uint64_t addr = ((struct small *)small)->addr;
 
+		/* No later call could try again. */
 		if (be->ops->small_free(be, addr, NULL))
 			be->ops->small_free(be, addr, NULL);
 	}
