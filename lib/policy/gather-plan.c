@@ -368,12 +368,19 @@ size_t gather_last(const struct gathering *g)
 	return shared && !g->donors->len && g->create >= (size_t)tuning_last_apart * page ? page : 0;
 }
 
-size_t gather_bytes(const struct gathering *g)
+size_t gather_moved(const struct gathering *g)
 {
-	size_t bytes = g->create;
+	size_t bytes = 0;
 
 	for (guint i = 0; i < g->donors->len; i++)
-		bytes += ((struct extent *)g->donors->pdata[i])->size;
+		bytes += ((const struct extent *)g->donors->pdata[i])->size;
+	return bytes;
+}
+
+size_t gather_bytes(const struct gathering *g)
+{
+	size_t bytes = g->create + gather_moved(g);
+
 	if (g->tail.extent)
 		bytes += g->tail.extent->size;
 	if (g->head.extent)

@@ -92,6 +92,12 @@ size_t gather_piece(const struct gathering *g);
 size_t gather_last(const struct gathering *g);
 
 /**
+ * gather_moved() - bytes of the whole extents that are to be remapped
+ * @g: the choice
+ */
+size_t gather_moved(const struct gathering *g);
+
+/**
  * gather_bytes() - bytes that are to be mapped
  * @g: the choice
  */

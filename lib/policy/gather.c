@@ -92,8 +92,7 @@ static void gather_count(struct gathering *g)
 	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
 		counts->defrags++;
 	g->core->packed->pieces = g->pieces;
-	for (guint i = 0; i < g->donors->len; i++)
-		counts->remapped += ((struct extent *)g->donors->pdata[i])->size;
+	counts->remapped += gather_moved(g);
 	if (g->create) {
 		counts->grows++;
 		counts->grown += g->create;
@@ -105,7 +104,7 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 {
 	struct region_map *regions = &g->core->regions;
 	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
-	size_t moved = 0;
+	size_t moved = gather_moved(g);
 
 	extent_settle(&g->core->extents, addr, extents);
 	region_set_zombie(regions, region_isolate(regions, addr, bytes));
@@ -114,8 +113,6 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 		alias_claim(g->core, start, part_size(&g->tail));
 		addr += g->tail.extent->size;
 	}
-	for (guint i = 0; i < g->donors->len; i++)
-		moved += ((struct extent *)g->donors->pdata[i])->size;
 	alias_claim(g->core, addr, moved);
 	addr += moved;
 	if (g->create)

@@ -290,9 +290,7 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 
 	forecast->way = g->create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = g->create;
-	forecast->remapped = 0;
-	for (guint i = 0; i < g->donors->len; i++)
-		forecast->remapped += ((struct extent *)g->donors->pdata[i])->size;
+	forecast->remapped = gather_moved(g);
 	forecast->waits = order_waits(&plan->order);
 	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1;
 	forecast->calls += 2 * ((g->create - last + piece - 1) / piece + !!last);
