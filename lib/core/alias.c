@@ -41,14 +41,9 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 /* What a stream has to wait for before it can have a part of a whole extent. */
 static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
-	uint64_t end = extent->home->addr + to;
-
 	/* The only stream is ordered after all of its own events. */
-	if (core->streams.sole)
-		return;
-	for (struct region *region = region_at(&core->regions, extent->home->addr + from);
-	     region && region->addr < end; region = region->next)
-		order_add(order, region);
+	if (!core->streams.sole)
+		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
 }
 
 bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)

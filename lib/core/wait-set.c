@@ -68,6 +68,12 @@ void order_add(struct order *order, const struct region *region)
 	order_add_event(order, region->event);
 }
 
+void order_add_range(struct order *order, struct region_map *map, uint64_t addr, size_t size)
+{
+	for (struct region *region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
+		order_add(order, region);
+}
+
 struct event *order_join(struct order *order, struct stream_map *map)
 {
 	for (guint i = order_waits(order); i > 0; i--) {

@@ -10,6 +10,7 @@
 struct CUstream_st;
 struct event;
 struct region;
+struct region_map;
 struct stream;
 struct stream_map;
 
@@ -51,6 +52,15 @@ void order_add_event(struct order *order, struct event *event);
  * @region: the region
  */
 void order_add(struct order *order, const struct region *region);
+
+/**
+ * order_add_range() - add the events of all regions in a range
+ * @order: the wait set
+ * @map: their map
+ * @addr: where the range starts
+ * @size: bytes
+ */
+void order_add_range(struct order *order, struct region_map *map, uint64_t addr, size_t size);
 
 /**
  * order_join() - one event that stands for all of a wait set

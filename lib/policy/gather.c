@@ -164,11 +164,10 @@ static size_t order_part(struct gathering *g, const struct extent *extent, size_
 void gather_order(struct gathering *g)
 {
 	struct core *core = g->core;
-	struct region *region = g->base_size ? region_at(&core->regions, g->base) : NULL;
 	size_t missing = g->size - g->base_size;
 
-	for (; region && region->addr < g->base + g->base_size; region = region->next)
-		order_add(g->order, region);
+	if (g->base_size)
+		order_add_range(g->order, &core->regions, g->base, g->base_size);
 	missing = order_part(g, g->tail.extent, g->tail.from, g->tail.to, missing);
 	for (guint i = 0; i < g->donors->len; i++)
 		missing = order_part(g, g->donors->pdata[i], 0, ((struct extent *)g->donors->pdata[i])->size, missing);

@@ -20,13 +20,11 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 	struct stream *stream = request->stream;
 	size_t size = request->size;
 	bool block = core->settings.reuse == VPMM_REUSE_BLOCK;
-	struct region *region;
 	struct order order;
 	int err = 0;
 
 	order_init(&order, stream);
-	for (region = region_at(map, addr); region && region->addr < addr + size; region = region->next)
-		order_add(&order, region);
+	order_add_range(&order, map, addr, size);
 	if (!order_is_met(&order)) {
 		core->counts.steals++;
 		err = order_meet(&order, request->handle, block, &core->counts.waits);

@@ -266,18 +266,14 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 static guint range_waits(struct core *core, const struct plan *plan)
 {
 	struct region_map *map = plan->way == PLAN_SLAB ? &core->spans : &core->regions;
-	uint64_t end = plan->addr + plan->request->size;
 	struct order order;
 	guint waits;
 
 	order_init(&order, plan->request->stream);
-	if (plan->way == PLAN_RECALL) {
+	if (plan->way == PLAN_RECALL)
 		alias_reaches(core, plan->addr, plan->request->size, &order);
-	} else {
-		for (struct region *region = region_at(map, plan->addr); region && region->addr < end;
-		     region = region->next)
-			order_add(&order, region);
-	}
+	else
+		order_add_range(&order, map, plan->addr, plan->request->size);
 	waits = order_waits(&order);
 	order_clear(&order);
 	return waits;
