@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Memory that several streams used is free once it is freed: whoever has it next comes after all of them on the GPU, and
- * the host waits for nobody.
+ * Memory that several streams used is free once it is freed: whoever has it next comes after all of them on the GPU,
+ * and the host waits for nobody.
  */
 #include <errno.h>
 #include <stdio.h>

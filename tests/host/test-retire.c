@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Streams that are destroyed, with and without a word, and whose handles come back as those of others. */
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 
 #include "calls/pool.h"
@@ -208,6 +209,136 @@ static void test_ended_threads(void)
 	fixture_close(&f);
 }
 
+#define EPOCHS 10000
+#define EPOCH_BLOCKS 12
+#define EPOCH_SIZE (32 * PAGE)
+#define KEPT 3
+#define LAG 8
+
+/* How the stream of an epoch ends, and who else uses its memory. */
+static const struct ending {
+	const char *name;
+	bool retired;
+	bool used;
+} endings[] = {
+	{ "retired", .retired = true },
+	{ "destroyed" },
+	{ "used-and-retired", .retired = true, .used = true },
+	{ "used-and-destroyed", .used = true },
+};
+
+/**
+ * struct epochs - a program with a stream for each epoch
+ * @f: the pool
+ * @ending: how its streams end
+ * @rand: sizes and order
+ * @streams: the last of them, whose work is pending, by epoch
+ * @beside: a stream that uses all memory too
+ * @kept: what an epoch leaves for the next to free
+ * @live: bytes
+ * @peak: the most that @live has been
+ */
+struct epochs {
+	struct fixture f;
+	const struct ending *ending;
+	GRand *rand;
+	struct CUstream_st *streams[LAG];
+	struct CUstream_st *beside;
+	struct epoch_block {
+		void *ptr;
+		size_t size;
+	} kept[KEPT];
+	size_t live;
+	size_t peak;
+};
+
+static struct epoch_block epoch_malloc(struct epochs *e, struct CUstream_st *stream)
+{
+	gint32 units = g_rand_int_range(e->rand, EPOCH_SIZE / 512 / 4, EPOCH_SIZE / 512);
+	struct epoch_block block = { .size = (size_t)units * 512 };
+
+	assert_ok(vpmm_malloc(e->f.pool, &block.ptr, block.size, stream));
+	assert_ok(vpmm_host_stream_submit(stream));
+	e->live += block.size;
+	e->peak = MAX(e->peak, e->live);
+	return block;
+}
+
+static void epoch_free(struct epochs *e, struct epoch_block *block, struct CUstream_st *stream)
+{
+	if (!block->ptr)
+		return;
+	if (e->ending->used)
+		assert_ok(vpmm_use(e->f.pool, block->ptr, e->beside));
+	assert_ok(vpmm_free(e->f.pool, block->ptr, stream));
+	e->live -= block->size;
+	block->ptr = NULL;
+}
+
+/* The oldest stream that is at work is done, and goes. */
+static void epoch_end(struct epochs *e, struct CUstream_st **stream)
+{
+	if (!*stream)
+		return;
+	assert_ok(vpmm_host_stream_complete(*stream, UINT_MAX));
+	assert_ok(vpmm_host_stream_destroy(*stream));
+	assert_ok(vpmm_host_stream_complete(e->beside, 1));
+	*stream = NULL;
+}
+
+static void epoch(struct epochs *e, unsigned int number)
+{
+	struct CUstream_st **stream = &e->streams[number % LAG], *before = e->streams[(number + LAG - 1) % LAG];
+	struct epoch_block blocks[EPOCH_BLOCKS];
+
+	epoch_end(e, stream);
+	assert_ok(vpmm_host_stream_create(stream));
+	if (before)
+		assert_ok(vpmm_host_stream_wait(*stream, before));
+	for (int i = 0; i < EPOCH_BLOCKS; i++) {
+		blocks[i] = epoch_malloc(e, *stream);
+		if (g_rand_boolean(e->rand))
+			epoch_free(e, &blocks[g_rand_int_range(e->rand, 0, i + 1)], *stream);
+	}
+	for (int i = 0; i < KEPT; i++)
+		epoch_free(e, &e->kept[i], *stream);
+	for (int i = 0; i < EPOCH_BLOCKS; i++) {
+		if (i >= KEPT)
+			epoch_free(e, &blocks[i], *stream);
+		else
+			e->kept[i] = blocks[i];
+	}
+	assert_ok(vpmm_host_stream_submit(e->beside));
+	if (e->ending->retired)
+		assert_ok(vpmm_stream_retire(e->f.pool, *stream));
+}
+
+/* What one stream has freed serves the next, although both are at work, and nothing is left behind. */
+static void test_one_after_another(gconstpointer data)
+{
+	struct epochs e = { .ending = data, .rand = g_rand_new_with_seed(7) };
+	struct vpmm_stats stats;
+
+	fixture_open(&e.f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_stream_create(&e.beside));
+	for (unsigned int i = 0; i < EPOCHS; i++)
+		epoch(&e, i);
+	assert_ok(vpmm_pool_check(e.f.pool));
+	stats = fixture_stats(&e.f);
+	g_test_message("%" PRIu64 " bytes of %zu", stats.peak_taken, e.peak);
+	g_assert_cmpuint(stats.peak_taken, <=, e.peak + e.peak / 50);
+	g_assert_cmpuint(stats.held, ==, 0);
+	g_assert_cmpuint(stats.streams, <=, 256);
+	for (unsigned int i = EPOCHS; i < EPOCHS + LAG; i++)
+		epoch_end(&e, &e.streams[i % LAG]);
+	for (int i = 0; i < KEPT; i++)
+		epoch_free(&e, &e.kept[i], e.beside);
+	fixture_complete(e.beside);
+	assert_ok(vpmm_host_stream_destroy(e.beside));
+	g_rand_free(e.rand);
+	fixture_close(&e.f);
+}
+
 #define THREADS 4
 #define THREAD_ROUNDS 1500
 
@@ -258,6 +389,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/retire/used-again", kinds, test_used_again);
 	g_test_add_func("/retire/unknown", test_unknown_stream);
 	fixture_add_rows("/retire/churn", kinds, test_churn);
+	fixture_add_rows("/retire/one-after-another", endings, test_one_after_another);
 	g_test_add_func("/retire/forgotten-and-known", test_forgotten_and_known);
 	g_test_add_func("/retire/ended-threads", test_ended_threads);
 	g_test_add_func("/retire/churn-threads", test_churn_threads);
