@@ -204,15 +204,12 @@ static void region_absorb(struct region_map *map, struct region *region, struct 
 		region_enlist(map, region, NULL);
 }
 
-struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
-			       struct event *event)
+/* Makes a region free, and merges it with its neighbours as they are now. */
+static struct region *set_free_once(struct region_map *map, struct region *region, struct stream *stream,
+				    struct event *event)
 {
 	struct region *prev, *next;
 
-	if (event && event->count) {
-		event = event_left(event);
-		stream = event ? event->stream : NULL;
-	}
 	if (map->keeps && !event_pending(event)) {
 		stream = map->streams->sole;
 		event = NULL;
@@ -248,6 +245,22 @@ struct region *region_set_free(struct region_map *map, struct region *region, st
 	event_unref(event);
 	region_index(map, region);
 	region_enlist(map, region, NULL);
+	return region;
+}
+
+struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
+			       struct event *event)
+{
+	if (event && event->count) {
+		event = event_left(event);
+		stream = event ? event->stream : NULL;
+	}
+	region = set_free_once(map, region, stream, event);
+	/* With a later joined event it may cover a neighbour that neither of the two merged into it did. */
+	while (region->event && region->event->count &&
+	       (region_is_free_for(map, region->prev, region->stream, region->event) ||
+		region_is_free_for(map, region->next, region->stream, region->event)))
+		region = set_free_once(map, region, region->stream, region->event);
 	return region;
 }
 

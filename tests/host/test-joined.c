@@ -139,6 +139,41 @@ static void test_neighbours(void)
 	fixture_close(&f);
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Neither of two neighbours covers the other, as one has a user from before it was retired; a third covers both. */
+static void test_neighbours_merge_late(void)
+{
+	struct fixture f;
+	char *blocks[3];
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_free(&f, fixture_malloc(&f, 9, f.streams[0]), f.streams[0]);
+	for (int i = 0; i < 3; i++)
+		blocks[i] = fixture_malloc(&f, 3, f.streams[0]);
+	qsort(blocks, 3, sizeof(*blocks), compare_addresses);
+	g_assert_true(blocks[0] + 6 * PAGE == blocks[2]);
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_ok(vpmm_use(f.pool, blocks[1], f.streams[1]));
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	assert_ok(vpmm_use(f.pool, blocks[0], f.streams[1]));
+	assert_ok(vpmm_use(f.pool, blocks[2], f.streams[1]));
+	for (int i = 0; i < 3; i++)
+		fixture_free(&f, blocks[i], f.streams[0]);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_true(fixture_malloc(&f, 9, f.streams[2]) == blocks[0]);
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
+	fixture_complete(f.streams[0]);
+	assert_behind(f.streams[2], f.streams[1]);
+	fixture_close(&f);
+}
+
 #define SMALL_BLOCKS 20000
 #define LARGE_BLOCKS 32
 
@@ -307,6 +342,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/joined/left-to-one/user", GINT_TO_POINTER(1), test_left_to_one);
 	g_test_add_data_func("/joined/left-to-one/freer", GINT_TO_POINTER(0), test_left_to_one);
 	g_test_add_func("/joined/neighbours", test_neighbours);
+	g_test_add_func("/joined/neighbours-merge-late", test_neighbours_merge_late);
 	g_test_add_func("/joined/many-wait", test_many_wait);
 	g_test_add_func("/joined/streams-stay", test_streams_stay);
 	g_test_add_func("/joined/dump", test_dump);
