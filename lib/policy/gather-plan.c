@@ -317,12 +317,9 @@ static void choose_donors(struct gathering *g)
 	less = MIN(g->create, over);
 	g->create -= less;
 	over -= less;
-	if (over && g->head.extent) {
-		size_t instead = page_up(g, head_size(g));
-
+	/* Otherwise the block ends earlier in the head: a smaller part of that is used. */
+	if (g->head.extent && over >= page_up(g, head_size(g)))
 		g->head = (struct part){ 0 };
-		g->create += instead > over ? instead - over : 0;
-	}
 }
 
 static void gather_plan(struct gathering *g)

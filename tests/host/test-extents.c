@@ -252,6 +252,26 @@ static void test_place_not_mapped(gconstpointer data)
 	g_test_trap_assert_stderr("*extent_place_mapped*");
 }
 
+/*
+ * A pool of extents of two pages is full: two extents are free, and the first one and a half pages of a third. A block
+ * of four and a half pages takes both extents, and of the third no more than it needs.
+ */
+static void test_part_of_a_head(void)
+{
+	static const size_t halves[] = { 4, 4, 4, 4, 3, 1, 492 };
+	void *blocks[G_N_ELEMENTS(halves)];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 256, .limit = 256 * PAGE });
+	g_assert_cmpuint(fixture_stats(&f).creates, ==, 128);
+	for (size_t i = 0; i < G_N_ELEMENTS(halves); i++)
+		blocks[i] = fixture_malloc_bytes(&f, halves[i] * PAGE / 2, f.streams[0]);
+	for (size_t i = 0; i <= 4; i += 2)
+		fixture_free(&f, blocks[i], f.streams[0]);
+	fixture_malloc_bytes(&f, 9 * PAGE / 2, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -269,5 +289,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/extents/of-a-page", test_extents_of_a_page);
 	g_test_add_data_func("/extents/not-mapped/near", (gconstpointer)(4 * PAGE), test_place_not_mapped);
 	g_test_add_data_func("/extents/not-mapped/far", (gconstpointer)((size_t)1 << 40), test_place_not_mapped);
+	g_test_add_func("/extents/part-of-a-head", test_part_of_a_head);
 	return g_test_run();
 }
