@@ -25,30 +25,20 @@ static size_t initial_piece(const struct core *core, size_t size)
 static int create_pages(struct core *core, struct region *hole, size_t size)
 {
 	GPtrArray *extents = g_ptr_array_new();
-	size_t piece = initial_piece(core, size), left = 0;
+	size_t piece = initial_piece(core, size);
 	int err;
 
 	err = extent_judge(&core->extents, size, piece);
 	if (!err)
 		err = extent_create(&core->extents, size, piece, core->regions.keeps, extents);
+	if (!err)
+		err = chunk_map(core, &core->regions, hole->addr, extents);
 	if (err)
 		goto out;
-	err = extent_map_at(&core->extents, hole->addr, extents, &left);
-	if (err)
-		goto out_zombie;
-	extent_settle(&core->extents, hole->addr, extents);
 	region_cut(&core->regions, hole, size);
 	region_set_free(&core->regions, hole, NULL, NULL);
 	core->counts.grown += size;
 	account_note_taken(core);
-	goto out;
-
-out_zombie:
-	if (left) {
-		region_cut(&core->regions, hole, left);
-		region_set_stray(&core->regions, hole);
-	}
-	extent_release(&core->extents, extents, 0);
 out:
 	g_ptr_array_free(extents, TRUE);
 	return err ? error_add(err, "creating %zu initial pages", core->settings.pages) : 0;

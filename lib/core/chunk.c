@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Reserves address space and gives it back. */
+/* Reserves address space, maps extents there, and gives it back. */
 #include <errno.h>
 
 #include "core/chunk.h"
@@ -44,11 +44,36 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	return 0;
 }
 
-int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole)
+int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole, struct chunk **added)
 {
+	int err;
+
 	lock_assert_held(&core->lock);
+	*added = NULL;
 	*hole = region_find_unmapped(map, size);
-	return *hole ? 0 : chunk_add(core, map, size, hole);
+	if (*hole)
+		return 0;
+	err = chunk_add(core, map, size, hole);
+	if (!err)
+		*added = (*hole)->chunk;
+	return err;
+}
+
+int chunk_map(struct core *core, struct region_map *map, uint64_t addr, GPtrArray *extents)
+{
+	size_t left = 0;
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = extent_map_at(&core->extents, addr, extents, &left);
+	if (!err) {
+		extent_settle(&core->extents, addr, extents);
+		return 0;
+	}
+	if (left)
+		region_set_stray(map, region_isolate(map, addr, left));
+	extent_release(&core->extents, extents);
+	return err;
 }
 
 static int chunk_give_back(struct backend *be, const struct chunk *chunk)
@@ -66,6 +91,8 @@ void chunk_drop(struct core *core, struct chunk *chunk)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
+	if (!chunk || chunk->first->kind != REGION_UNMAPPED || chunk->first->next)
+		return;
 	error_keep(&kept);
 	if (!chunk_give_back(be, chunk))
 		region_remove_chunk(chunk->map, chunk);

@@ -3,7 +3,9 @@
 #ifndef CHUNK_H
 #define CHUNK_H
 
+#include <glib.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct chunk;
 struct region;
@@ -31,17 +33,32 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
  * @map: the region map
  * @size: bytes, a multiple of the page size
  * @hole: receives the region
+ * @added: receives the chunk that was reserved for it; NULL: none was
  *
  * Return: 0, or what the backend's reserve returns.
  */
-int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole);
+int chunk_find(struct core *core, struct region_map *map, size_t size, struct region **hole, struct chunk **added);
+
+/**
+ * chunk_map() - map extents into a hole, one after another
+ * @core: the pool's core, its backend entered
+ * @map: the region map of the hole
+ * @addr: address of the first, in the hole
+ * @extents: of struct extent; what was created for this has no mapping yet
+ *
+ * The regions are the caller's to update. After a failure nothing has changed: what was created is released, and removed
+ * from @extents. If undoing fails, too, what stays mapped is a stray region, not a hole.
+ *
+ * Return: 0, or what the backend's map and access return.
+ */
+int chunk_map(struct core *core, struct region_map *map, uint64_t addr, GPtrArray *extents);
 
 /**
  * chunk_drop() - release a chunk that is not needed after all
  * @core: the pool's core, its backend entered
- * @chunk: the chunk, which is one unmapped region
+ * @chunk: the chunk; NULL: nothing is done
  *
- * It stays if the driver fails to release it.
+ * It stays if anything is mapped there, or if the driver fails to release it.
  */
 void chunk_drop(struct core *core, struct chunk *chunk);
 

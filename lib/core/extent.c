@@ -281,7 +281,6 @@ static size_t bytes_without_place(const GPtrArray *extents)
 
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
 {
-	guint first = extents->len;
 	uint64_t handle;
 	size_t created;
 	int err;
@@ -308,19 +307,26 @@ err_release:
 	created = bytes_without_place(extents);
 	if (created)
 		error_add(err, "with %s created", amount(created).text);
-	extent_release(map, extents, first);
+	extent_release(map, extents);
 	return err;
 }
 
-void extent_release(struct extent_map *map, GPtrArray *extents, guint first)
+void extent_release(struct extent_map *map, GPtrArray *extents)
 {
 	struct error_kept kept;
+	guint mapped = 0;
 
 	error_keep(&kept);
-	for (guint i = first; i < extents->len; i++)
-		extent_delete(map, extents->pdata[i]);
+	for (guint i = 0; i < extents->len; i++) {
+		struct extent *extent = extents->pdata[i];
+
+		if (extent->places)
+			extents->pdata[mapped++] = extent;
+		else
+			extent_delete(map, extent);
+	}
 	error_restore(&kept);
-	g_ptr_array_set_size(extents, first);
+	g_ptr_array_set_size(extents, (gint)mapped);
 }
 
 void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents)

@@ -177,7 +177,7 @@ GTreeNode *extent_size_from(struct extent_map *map, size_t limit);
  * @counts: whether extent_add_live() will count allocations in them
  * @extents: receives the extents, of struct extent, at its end
  *
- * Return: 0, or what the backend's create returns; @extents is unchanged then.
+ * Return: 0, or what the backend's create returns; then extent_release() was called for @extents.
  */
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
 
@@ -188,12 +188,11 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 void extent_retry_stray(struct extent_map *map);
 
 /**
- * extent_release() - release extents that were never mapped; never fails
+ * extent_release() - release extents that were created and are not mapped after all; never fails
  * @map: the map
- * @extents: of struct extent
- * @first: index of the first one; it and all behind it are removed from the array
+ * @extents: of struct extent; those without a mapping are released, and removed from the array
  */
-void extent_release(struct extent_map *map, GPtrArray *extents, guint first);
+void extent_release(struct extent_map *map, GPtrArray *extents);
 
 /**
  * extent_block() - look a block up in the hash table, and cache it in @near

@@ -100,13 +100,12 @@ static void gather_count(struct gathering *g)
 }
 
 /* Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. */
-static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *extents)
+static uint64_t gather_commit(struct gathering *g, size_t bytes)
 {
 	struct region_map *regions = &g->core->regions;
 	uint64_t addr = g->addr, start = g->base_size ? g->base : addr;
 	size_t moved = gather_moved(g);
 
-	extent_settle(&g->core->extents, addr, extents);
 	region_set_zombie(regions, region_isolate(regions, addr, bytes));
 	if (g->tail.extent) {
 		start += g->tail.from;
@@ -122,11 +121,8 @@ static uint64_t gather_commit(struct gathering *g, size_t bytes, GPtrArray *exte
 	return start;
 }
 
-/*
- * Collects the extents of the new part, in order, and creates what is missing; *@created is the index of the first new
- * one.
- */
-static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created)
+/* Collects the extents of the new part, in order, and creates what is missing. */
+static int gather_memory(struct gathering *g, GPtrArray *extents)
 {
 	struct extent_map *map = &g->core->extents;
 	size_t last = gather_last(g);
@@ -140,13 +136,10 @@ static int gather_memory(struct gathering *g, GPtrArray *extents, guint *created
 		g_ptr_array_add(extents, g->tail.extent);
 	for (guint i = 0; i < g->donors->len; i++)
 		g_ptr_array_add(extents, g->donors->pdata[i]);
-	*created = extents->len;
 	err = extent_create(map, g->create - last, gather_piece(g), true, extents);
 	if (!err)
 		err = extent_create(map, last, last, true, extents);
-	if (err)
-		extent_release(map, extents, *created);
-	else if (g->head.extent)
+	if (!err && g->head.extent)
 		g_ptr_array_add(extents, g->head.extent);
 	return err;
 }
@@ -188,38 +181,27 @@ static int gather_meet(struct gathering *g, struct CUstream_st *handle)
 
 static int gather_map(struct gathering *g, uint64_t *addr)
 {
-	struct extent_map *map = &g->core->extents;
 	GPtrArray *extents = g_ptr_array_new();
-	size_t bytes = gather_bytes(g), left = 0;
-	struct chunk *chunk;
-	guint created;
+	size_t bytes = gather_bytes(g);
+	struct chunk *added;
 	int err;
 
-	err = gather_place(g, bytes, &chunk);
+	err = gather_place(g, bytes, &added);
 	if (err)
 		goto out;
-	err = gather_memory(g, extents, &created);
+	err = gather_memory(g, extents);
+	if (!err)
+		err = chunk_map(g->core, &g->core->regions, g->addr, extents);
 	if (err)
 		goto err_drop;
-	err = extent_map_at(map, g->addr, extents, &left);
-	if (err)
-		goto err_release;
-	*addr = gather_commit(g, bytes, extents);
+	*addr = gather_commit(g, bytes);
 	gather_count(g);
 	gather_say(g, *addr);
 	account_note_taken(g->core);
 	goto out;
 
-err_release:
-	/* A range that is still mapped must not be taken for a hole. */
-	if (left)
-		region_set_stray(&g->core->regions, region_isolate(&g->core->regions, g->addr, left));
-	if (g->head.extent)
-		g_ptr_array_remove_index(extents, extents->len - 1);
-	extent_release(map, extents, created);
 err_drop:
-	if (chunk && !left)
-		chunk_drop(g->core, chunk);
+	chunk_drop(g->core, added);
 out:
 	g_ptr_array_free(extents, TRUE);
 	return err;

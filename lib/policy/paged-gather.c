@@ -80,11 +80,12 @@ static void harvest_plan(struct harvest *harvest)
 }
 
 /* Finds the hole. A free region that ends where the hole starts stays in place, as the start of the block. */
-static int harvest_place(struct harvest *harvest)
+static int harvest_place(struct harvest *harvest, struct chunk **added)
 {
 	int err;
 
-	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &harvest->hole);
+	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &harvest->hole,
+			 added);
 	if (err)
 		return err;
 	for (guint i = 0; i < harvest->pieces->len; i++) {
@@ -158,7 +159,6 @@ static struct region *harvest_commit(struct harvest *harvest)
 	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
 	struct chunk *chunk = hole->chunk;
 
-	extent_settle(&harvest->core->extents, hole->addr, harvest->extents);
 	for (guint i = 0; i < harvest->pieces->len; i++) {
 		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
 
@@ -203,25 +203,22 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 {
 	struct region_map *regions = &harvest->core->regions;
 	struct extent_map *extents = &harvest->core->extents;
-	guint chunks = regions->chunks->len;
 	struct error_kept kept;
-	size_t left = 0;
-	guint moving;
+	struct chunk *added;
 	int err;
 
-	err = harvest_place(harvest);
+	err = harvest_place(harvest, &added);
 	if (err)
 		return err;
 	err = harvest_memory(harvest);
 	if (err)
 		goto err_drop;
-	moving = harvest->extents->len - harvest->created / extents->page_size;
 	err = harvest_wait(harvest);
 	if (err)
 		goto err_release;
-	err = extent_map_at(extents, harvest->hole->addr, harvest->extents, &left);
+	err = chunk_map(harvest->core, regions, harvest->hole->addr, harvest->extents);
 	if (err)
-		goto err_zombie;
+		goto err_drop;
 	*region = harvest_commit(harvest);
 	harvest_count(harvest);
 	/* Unmap zombies now if that takes no wait. The malloc has succeeded either way. */
@@ -230,17 +227,10 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	error_restore(&kept);
 	return 0;
 
-err_zombie:
-	/* A range that is still mapped must not be taken for a hole; a later call unmaps it. */
-	if (left) {
-		region_cut(regions, harvest->hole, left);
-		region_set_zombie(regions, harvest->hole);
-	}
 err_release:
-	extent_release(extents, harvest->extents, moving);
+	extent_release(extents, harvest->extents);
 err_drop:
-	if (regions->chunks->len > chunks && !left)
-		chunk_drop(harvest->core, harvest->hole->chunk);
+	chunk_drop(harvest->core, added);
 	return err;
 }
 

@@ -31,15 +31,14 @@ int span_grow(struct core *core, uint64_t *addr)
 {
 	size_t page = core->settings.page_size, bytes = span_growth(core);
 	GPtrArray *extents = g_ptr_array_new();
-	guint chunks = core->spans.chunks->len;
 	struct region *hole;
-	size_t left = 0;
+	struct chunk *added;
 	int err;
 
-	err = chunk_find(core, &core->spans, bytes, &hole);
+	err = chunk_find(core, &core->spans, bytes, &hole, &added);
 	if (err == -ENOMEM && bytes > page) {
 		bytes = page;
-		err = chunk_find(core, &core->spans, bytes, &hole);
+		err = chunk_find(core, &core->spans, bytes, &hole, &added);
 	}
 	if (err)
 		goto out;
@@ -48,12 +47,10 @@ int span_grow(struct core *core, uint64_t *addr)
 		bytes = page;
 		err = span_create(core, bytes, extents);
 	}
+	if (!err)
+		err = chunk_map(core, &core->spans, hole->addr, extents);
 	if (err)
 		goto err_drop;
-	err = extent_map_at(&core->extents, hole->addr, extents, &left);
-	if (err)
-		goto err_release;
-	extent_settle(&core->extents, hole->addr, extents);
 	region_cut(&core->spans, hole, bytes);
 	hole = region_set_free(&core->spans, hole, NULL, NULL);
 	*addr = hole->addr + hole->size - bytes;
@@ -62,15 +59,8 @@ int span_grow(struct core *core, uint64_t *addr)
 	account_note_taken(core);
 	goto out;
 
-err_release:
-	if (left) {
-		region_cut(&core->spans, hole, left);
-		region_set_stray(&core->spans, hole);
-	}
-	extent_release(&core->extents, extents, 0);
 err_drop:
-	if (core->spans.chunks->len > chunks && !left)
-		chunk_drop(core, hole->chunk);
+	chunk_drop(core, added);
 out:
 	g_ptr_array_free(extents, TRUE);
 	return err;
