@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The policy of whole pages. */
+#include <stdatomic.h>
+
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
+#include "pending/flush.h"
 #include "policy/paged-gather.h"
 #include "policy/policy.h"
 #include "policy/trim.h"
@@ -53,10 +56,18 @@ static int paged_find(struct core *core, size_t size, struct stream *stream, str
 	int err;
 
 	err = paged_find_free(core, size, stream, found);
-	if (!err && !*found && core->settings.reuse == VPMM_REUSE_BLOCK)
-		err = paged_wait_oldest(core, size, found);
+	/* Other streams' caches may have a block that fits. */
+	if (!err && !*found && core->settings.cache && cache_flush_all(core))
+		err = paged_find_free(core, size, stream, found);
 	if (err)
 		return err;
+	if (!*found)
+		atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
+	if (!*found && core->settings.reuse == VPMM_REUSE_BLOCK) {
+		err = paged_wait_oldest(core, size, found);
+		if (err)
+			return err;
+	}
 	if (*found) {
 		core->counts.reuses++;
 		if ((*found)->stream && (*found)->stream != stream)
@@ -78,9 +89,13 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	struct region *region;
 	int err = 0;
 
-	/* Under frugal, this was done to reclaim memory. */
-	if (!request->frugal)
+	/* Under frugal, reclaim_unused() has flushed and reaped already. */
+	if (!request->frugal) {
+		/* Only tests give a paged pool caches. */
+		if (core->settings.cache)
+			cache_flush(core, request->stream, request->handle, 0);
 		err = zombie_reap(core);
+	}
 	if (!err)
 		err = paged_try(core, request, &region);
 	if (err)
