@@ -3,59 +3,13 @@
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/alias.h"
-#include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/small.h"
 #include "pending/flush.h"
 #include "pending/pending-life.h"
+#include "policy/initial.h"
 #include "policy/policy.h"
 #include "util/error.h"
-
-/* The initial memory comes in this many extents, or in pages. */
-#define INITIAL_EXTENTS 128
-
-/* Several extents, so that parts can be remapped. */
-static size_t initial_piece(const struct core *core, size_t size)
-{
-	size_t page_size = core->settings.page_size;
-
-	return CLAMP(size / INITIAL_EXTENTS / page_size * page_size, page_size, core->settings.extent_max);
-}
-
-static int create_pages(struct core *core, struct region *hole, size_t size)
-{
-	GPtrArray *extents = g_ptr_array_new();
-	size_t piece = initial_piece(core, size);
-	int err;
-
-	err = extent_judge(&core->extents, size, piece);
-	if (!err)
-		err = extent_create(&core->extents, size, piece, core->regions.keeps, extents);
-	if (!err)
-		err = chunk_map(core, &core->regions, hole->addr, extents);
-	if (err)
-		goto out;
-	region_cut(&core->regions, hole, size);
-	region_set_free(&core->regions, hole, NULL, NULL);
-	core->counts.grown += size;
-	account_note_taken(core);
-out:
-	g_ptr_array_free(extents, TRUE);
-	return err ? error_add(err, "creating %zu initial pages", core->settings.pages) : 0;
-}
-
-/* The initial state of a pool: one chunk, and the initial pages. */
-static int populate(struct core *core)
-{
-	size_t pages = core->settings.pages, page_size = core->settings.page_size;
-	struct region *hole;
-	int err;
-
-	if (page_size == SIZE_MAX)
-		return 0;
-	err = chunk_add(core, &core->regions, MAX(pages, 1) * page_size, &hole);
-	return err || !pages ? err : create_pages(core, hole, pages * page_size);
-}
 
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)
@@ -87,7 +41,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	pending_init(&made->pending, &made->core);
 	policy_init(&made->core, &made->packed, &info);
 	lock_acquire(&made->core.lock);
-	err = populate(&made->core);
+	err = initial_create(&made->core);
 	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;

@@ -26,7 +26,7 @@
  * 0.002 are chance.
  */
 
-/* How large extents are: gather-plan.c */
+/* How large extents are: gather-plan.c, initial.c */
 
 /*
  * Per mille of the pool that gaps may pin, for each percent of VPMM_OVERHEAD. Less takes more calls. 40 takes 1.0063,
@@ -51,6 +51,9 @@ TUNING(call_extents, 32, 1 << 20)
  * difference here, but a full device of odd sizes comes back in pieces (tests/host/test-packed.c).
  */
 TUNING(last_apart, 16, 1 << 20)
+
+/* Extents in which VPMM_PAGES is created, so that parts of it can be remapped. No program of make tune sets that. */
+TUNING(initial_extents, 128, 1)
 
 /* Where blocks lie: fit.c, gather.c */
 

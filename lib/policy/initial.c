@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a pool is created with: address space, and the memory that VPMM_PAGES asks for. */
+#include "core/account.h"
+#include "core/chunk.h"
+#include "core/core.h"
+#include "policy/initial.h"
+#include "policy/tuning.h"
+#include "util/error.h"
+
+/* Several extents, so that parts can be remapped. */
+static size_t initial_piece(const struct core *core, size_t size)
+{
+	size_t page_size = core->settings.page_size;
+
+	return CLAMP(size / (size_t)tuning_initial_extents / page_size * page_size, page_size, core->settings.extent_max);
+}
+
+static int create_pages(struct core *core, struct region *hole, size_t size)
+{
+	GPtrArray *extents = g_ptr_array_new();
+	size_t piece = initial_piece(core, size);
+	int err;
+
+	err = extent_judge(&core->extents, size, piece);
+	if (!err)
+		err = extent_create(&core->extents, size, piece, core->regions.keeps, extents);
+	if (!err)
+		err = chunk_map(core, &core->regions, hole->addr, extents);
+	if (err)
+		goto out;
+	region_cut(&core->regions, hole, size);
+	region_set_free(&core->regions, hole, NULL, NULL);
+	core->counts.grown += size;
+	account_note_taken(core);
+out:
+	g_ptr_array_free(extents, TRUE);
+	return err ? error_add(err, "creating %zu initial pages", core->settings.pages) : 0;
+}
+
+int initial_create(struct core *core)
+{
+	size_t pages = core->settings.pages, page_size = core->settings.page_size;
+	struct region *hole;
+	int err;
+
+	lock_assert_held(&core->lock);
+	if (page_size == SIZE_MAX)
+		return 0;
+	err = chunk_add(core, &core->regions, MAX(pages, 1) * page_size, &hole);
+	return err || !pages ? err : create_pages(core, hole, pages * page_size);
+}
