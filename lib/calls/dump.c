@@ -5,6 +5,7 @@
 #include "calls/dump.h"
 #include "calls/pool.h"
 #include "calls/stats.h"
+#include "core/account.h"
 #include "core/allocation.h"
 #include "core/layout.h"
 #include "pending/flush.h"

@@ -9,7 +9,6 @@
 #include "calls/query.h"
 #include "core/account.h"
 #include "core/cache.h"
-#include "pending/flush.h"
 #include "util/amount.h"
 #include "util/error.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Statistics of allocated and held memory: sums over the caches, and peaks. */
+/* Statistics of allocated and held memory: what the caches have, and peaks. */
 #include <stdatomic.h>
 
 #include "core/account.h"
@@ -32,6 +32,39 @@ void cache_sum(struct core *core, struct cache_sums *sums)
 	g_hash_table_iter_init(&iter, core->streams.by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &stream))
 		add_cache(sums, ((struct stream *)stream)->cache);
+}
+
+uint64_t cache_withheld(struct cache *cache)
+{
+	uint64_t bytes;
+
+	brief_acquire(&cache->lock);
+	bytes = cache->bytes + cache->stranded_bytes;
+	brief_release(&cache->lock);
+	return bytes;
+}
+
+struct region *cache_last(struct core *core, bool *served)
+{
+	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
+	struct region *last = NULL;
+	GHashTableIter iter;
+	gpointer stream;
+
+	lock_assert_held(&core->lock);
+	*served = false;
+	g_hash_table_iter_init(&iter, core->streams.by_id);
+	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
+		struct cache *cache = ((struct stream *)stream)->cache;
+
+		brief_acquire(&cache->lock);
+		if (cache->central == central) {
+			*served = true;
+			last = cache->last ? cache->last->region : NULL;
+		}
+		brief_release(&cache->lock);
+	}
+	return last;
 }
 
 /*

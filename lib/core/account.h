@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Statistics of allocated and held memory: sums over the caches, and peaks. */
+/* Statistics of allocated and held memory: what the caches have, and peaks. */
 #ifndef ACCOUNT_H
 #define ACCOUNT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cache;
 struct core;
+struct region;
 
 /* The sums over all caches of a pool. */
 struct cache_sums {
@@ -21,6 +23,23 @@ struct cache_sums {
  * @sums: receives the sums
  */
 void cache_sum(struct core *core, struct cache_sums *sums);
+
+/**
+ * cache_withheld() - the bytes that a stream has freed and others cannot have yet: cached or stranded
+ * @cache: the cache
+ *
+ * Return: bytes.
+ */
+uint64_t cache_withheld(struct cache *cache);
+
+/**
+ * cache_last() - the region of the latest call, if that was a malloc from a cache
+ * @core: the pool's core
+ * @served: receives whether a cache served the latest call
+ *
+ * Return: the region, or NULL. If several caches served calls since the last slow path, it is that of one of them.
+ */
+struct region *cache_last(struct core *core, bool *served);
 
 /**
  * cache_note_peak() - update the peak of live bytes

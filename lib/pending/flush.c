@@ -292,16 +292,6 @@ bool cache_flush_all(struct core *core)
 	return cache_flush_streams(core, false, 0);
 }
 
-uint64_t cache_withheld(struct cache *cache)
-{
-	uint64_t bytes;
-
-	brief_acquire(&cache->lock);
-	bytes = cache->bytes + cache->stranded_bytes;
-	brief_release(&cache->lock);
-	return bytes;
-}
-
 /* All frees up to one have completed, with what was submitted before them: as good as if the mark stood for them. */
 static void cache_settle(struct cache *cache, uint64_t freed)
 {
@@ -380,27 +370,4 @@ void cache_drain(struct core *core)
 	/* Of streams that have freed without an event, and may be gone, nothing else tells that they are past it. */
 	if (unmarked)
 		core->backend->ops->sync(core->backend);
-}
-
-struct region *cache_last(struct core *core, bool *served)
-{
-	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
-	struct region *last = NULL;
-	GHashTableIter iter;
-	gpointer stream;
-
-	lock_assert_held(&core->lock);
-	*served = false;
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
-
-		brief_acquire(&cache->lock);
-		if (cache->central == central) {
-			*served = true;
-			last = cache->last ? cache->last->region : NULL;
-		}
-		brief_release(&cache->lock);
-	}
-	return last;
 }

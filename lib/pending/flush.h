@@ -9,7 +9,6 @@
 
 struct CUstream_st;
 struct cache;
-struct region;
 struct stream;
 struct core;
 
@@ -63,26 +62,9 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least);
 int cache_settle_all(struct core *core);
 
 /**
- * cache_withheld() - the bytes that a stream has freed and others cannot have yet: cached or stranded
- * @cache: the cache
- *
- * Return: bytes.
- */
-uint64_t cache_withheld(struct cache *cache);
-
-/**
  * cache_drain() - see to it that all frees are covered by an event or complete
  * @core: the pool's core; the pool is about to be destroyed
  */
 void cache_drain(struct core *core);
-
-/**
- * cache_last() - the region of the latest call, if that was a malloc from a cache
- * @core: the pool's core
- * @served: receives whether a cache served the latest call
- *
- * Return: the region, or NULL. If several caches served calls since the last slow path, it is that of one of them.
- */
-struct region *cache_last(struct core *core, bool *served);
 
 #endif /* FLUSH_H */
