@@ -182,6 +182,7 @@ static int note_free(struct cache *cache, struct core *core, struct block *block
 
 static void bin_list(struct cache *cache, struct bin *bin)
 {
+	brief_assert_held(&cache->lock);
 	bin->link = &cache->listed[bin->class];
 	bin->next = *bin->link;
 	if (bin->next)
