@@ -387,16 +387,17 @@ size_t gather_bytes(const struct gathering *g)
 
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)
 {
-	*g = (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
-				 .frugal = frugal, .pieces = pieces_of_pool(core) };
-	g->donors = g_ptr_array_new();
+	const struct gathering start = { .core = core, .order = order, .stream = order->stream, .size = size,
+					 .frugal = frugal, .pieces = pieces_of_pool(core),
+					 .donors = g_ptr_array_new() };
+
+	*g = start;
 	find_base(g);
 	gather_plan(g);
 	/* The hole behind the base may be too small for all that follows. */
 	if (g->base_size && g->hole->size < gather_bytes(g)) {
+		*g = start;
 		g_ptr_array_set_size(g->donors, 0);
-		*g = (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
-					 .frugal = frugal, .pieces = g->pieces, .donors = g->donors };
 		gather_plan(g);
 	}
 }
