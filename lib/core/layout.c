@@ -30,3 +30,16 @@ char *layout_line(const struct core *core, const struct chunk *chunk)
 				       (double)region->size / (double)core->settings.page_size);
 	return g_string_free(line, FALSE);
 }
+
+void layout_say(struct core *core, const struct chunk *chunk, const char *what, size_t bytes,
+		const struct stream *stream)
+{
+	char *layout;
+
+	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
+		return;
+	layout = layout_line(core, chunk);
+	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes, stream->id,
+		layout);
+	g_free(layout);
+}

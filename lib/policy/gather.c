@@ -72,17 +72,12 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 static void gather_say(struct gathering *g, uint64_t addr)
 {
 	struct core *core = g->core;
-	char *layout;
 
 	if (g->create)
 		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
 			g->create, g->stream->id);
-	if (!log_wants(&core->log, VPMM_LOG_DEBUG))
-		return;
-	layout = layout_line(core, region_at(&core->regions, addr)->chunk);
-	log_add(&core->log, VPMM_LOG_DEBUG, "gathered %zu bytes for stream %" G_GUINT64_FORMAT ": %s", g->size,
-		g->stream->id, layout);
-	g_free(layout);
+	if (log_wants(&core->log, VPMM_LOG_DEBUG))
+		layout_say(core, region_at(&core->regions, addr)->chunk, "gathered", g->size, g->stream);
 }
 
 static void gather_count(struct gathering *g)

@@ -139,23 +139,11 @@ static int harvest_wait(struct harvest *harvest)
 	return order_meet(&harvest->order, harvest->handle, block, &core->counts.waits);
 }
 
-static void harvest_say(struct harvest *harvest, const struct chunk *chunk, const char *what, size_t bytes)
-{
-	struct core *core = harvest->core;
-	char *layout;
-
-	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
-		return;
-	layout = layout_line(core, chunk);
-	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
-		harvest->stream->id, layout);
-	g_free(layout);
-}
-
 /* Updates the region maps for what was mapped. Nothing here can fail. */
 static struct region *harvest_commit(struct harvest *harvest)
 {
-	struct region_map *regions = &harvest->core->regions;
+	struct core *core = harvest->core;
+	struct region_map *regions = &core->regions;
 	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
 	struct chunk *chunk = hole->chunk;
 
@@ -170,16 +158,16 @@ static struct region *harvest_commit(struct harvest *harvest)
 	if (harvest->moved) {
 		rest = region_cut(regions, hole, harvest->moved);
 		block = region_set_free(regions, hole, harvest->stream, harvest->order.own);
-		harvest_say(harvest, chunk, "moved", harvest->moved);
+		layout_say(core, chunk, "moved", harvest->moved, harvest->stream);
 	}
 	if (harvest->created) {
 		region_cut(regions, rest, harvest->created);
 		rest = region_set_free(regions, rest, NULL, NULL);
 		rest->fresh = true;
-		harvest_say(harvest, chunk, "created", harvest->created);
+		layout_say(core, chunk, "created", harvest->created, harvest->stream);
 		block = region_set_free(regions, rest, harvest->stream, harvest->order.own);
 	}
-	harvest_say(harvest, chunk, "gathered", block->size);
+	layout_say(core, chunk, "gathered", block->size, harvest->stream);
 	return block;
 }
 
