@@ -218,7 +218,7 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 		return ret;
 	brief_assert_held(&cache->lock);
 	block = table_find(&cache->blocks, addr);
-	if (block && block->state == BLOCK_LIVE && !cache_is_full(cache) &&
+	if (block && block->state == BLOCK_LIVE && !cache_is_full(cache, 1) &&
 	    block->bin->size <= cache->most - cache->bytes) {
 		ret = note_free(cache, core, block, handle);
 		if (!ret) {

@@ -288,11 +288,14 @@ void cache_mark_legacy(struct cache *cache) REQUIRES(cache->lock);
  */
 struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
 
-/* Whether the next free must flush the cache: it is full, or that free is of the stream's last live block. */
-static inline bool cache_is_full(const struct cache *cache)
+/*
+ * Whether the cache must be flushed: it is full, or has so many blocks that its stream may not keep them at rest. The
+ * stream is at rest with @live live blocks: 1 before a free, 0 after.
+ */
+static inline bool cache_is_full(const struct cache *cache, uint32_t live)
 {
 	return cache->count >= CACHE_AT_REST &&
-	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + 1u);
+	       (cache->count >= CACHE_BLOCKS_MAX || cache->blocks.used == cache->count + live);
 }
 
 /* How many blocks the stream has allocated, from the cache or not. */

@@ -224,8 +224,7 @@ void cache_flush_full(struct core *core, struct stream *stream, struct CUstream_
 
 	lock_assert_held(&core->lock);
 	brief_acquire(&cache->lock);
-	full = cache->count == CACHE_BLOCKS_MAX ||
-	       (cache->count >= CACHE_AT_REST && cache->blocks.used == cache->count);
+	full = cache_is_full(cache, 0);
 	brief_release(&cache->lock);
 	if (full)
 		cache_flush(core, stream, handle, 0);
