@@ -18,11 +18,9 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
 	return largest;
 }
 
-static int foretell(struct vpmm_pool *pool, size_t size, struct stream *stream, struct CUstream_st *handle,
+static int foretell(struct vpmm_pool *pool, const struct policy *policy, const struct request *request,
 		    uint64_t *room, struct vpmm_forecast *forecast)
 {
-	size_t bytes = core_round(&pool->core, size);
-	struct request request = { .size = bytes ? bytes : size, .stream = stream, .handle = handle };
 	struct backend_info info;
 	int err;
 
@@ -30,11 +28,11 @@ static int foretell(struct vpmm_pool *pool, size_t size, struct stream *stream, 
 	if (err)
 		return err;
 	*room = MIN(info.memory_free, extent_room(&pool->core.extents));
-	if (!size)
+	if (!request->size) {
 		forecast->way = VPMM_WAY_REUSE;
-	else
-		err = policy_of(&pool->core, bytes)->forecast(&pool->core, &request, *room, forecast);
-	return err;
+		return 0;
+	}
+	return policy->forecast(&pool->core, request, *room, forecast);
 }
 
 /* The driver's allocator does not say how much it would give back. */
@@ -43,26 +41,42 @@ static bool reclaim_may_help(const struct core *core, size_t size, uint64_t room
 	return core->settings.small == VPMM_SMALL_DRIVER || core_mapped(core) - core_live(core) + room >= size;
 }
 
+/*
+ * What serve_request() does up to where it would wait. What a reclaim leaves is known only afterwards, so it is done.
+ * The malloc after that begins with a plan that is not frugal, and so does this.
+ */
+static int foretell_served(struct vpmm_pool *pool, const struct policy *policy, struct request *request,
+			   uint64_t *room, struct vpmm_forecast *forecast)
+{
+	int err;
+
+	err = foretell(pool, policy, request, room, forecast);
+	if (err || forecast->way != VPMM_WAY_NONE || !reclaim_may_help(&pool->core, request->size, *room))
+		return err;
+	err = reclaim_unused(&pool->core);
+	if (!err)
+		err = foretell(pool, policy, request, room, forecast);
+	if (err || forecast->way != VPMM_WAY_NONE)
+		return err;
+	request->frugal = true;
+	return foretell(pool, policy, request, room, forecast);
+}
+
 int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, struct vpmm_forecast *forecast)
 {
-	struct stream *stream;
-	uint64_t room;
+	size_t bytes = core_round(&pool->core, size);
+	struct request request = { .size = bytes ? bytes : size, .handle = handle };
+	uint64_t room = 0;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
 	*forecast = (struct vpmm_forecast){ .size = forecast->size };
-	err = stream_get(&pool->core.streams, handle, &stream);
+	err = stream_get(&pool->core.streams, handle, &request.stream);
 	if (err)
 		return err;
-	enter_stream(pool, stream, handle);
-	err = foretell(pool, size, stream, handle, &room, forecast);
-	/* A malloc would release what is not in use before it fails. What that leaves is known only afterwards. */
-	if (!err && forecast->way == VPMM_WAY_NONE && reclaim_may_help(&pool->core, size, room)) {
-		err = reclaim_unused(&pool->core);
-		if (!err)
-			err = foretell(pool, size, stream, handle, &room, forecast);
-	}
+	enter_stream(pool, request.stream, handle);
+	err = foretell_served(pool, policy_of(&pool->core, bytes), &request, &room, forecast);
 	if (!err)
-		forecast->largest = query_largest(pool, stream, room);
+		forecast->largest = query_largest(pool, request.stream, room);
 	return err;
 }

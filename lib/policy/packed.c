@@ -144,18 +144,14 @@ static int ask(struct core *core, const struct request *request, plan_fn make_pl
 	return err;
 }
 
-/* Makes the plans in the order in which packed_malloc() and its retries would. */
+/* Makes the plans in the order in which packed_malloc() would. */
 static int ask_all(struct core *core, const struct request *request, uint64_t room, struct vpmm_forecast *forecast)
 {
-	struct request frugal = *request;
 	int err = -ENOMEM;
 
-	frugal.frugal = true;
-	if (request->size < core_small_size(core))
+	if (request->size < core_small_size(core) && !request->frugal)
 		err = ask(core, request, plan_small, room, forecast);
-	if (err == -ENOMEM)
-		err = ask(core, request, plan_block, room, forecast);
-	return err == -ENOMEM ? ask(core, &frugal, plan_block, room, forecast) : err;
+	return err == -ENOMEM ? ask(core, request, plan_block, room, forecast) : err;
 }
 
 static int packed_forecast(struct core *core, const struct request *request, uint64_t room,
@@ -170,11 +166,15 @@ static int packed_forecast(struct core *core, const struct request *request, uin
 	return err == -ENOMEM ? 0 : err;
 }
 
+/* Whether a malloc could serve a request, at once or once it has reclaimed. */
 static bool packed_could(struct core *core, struct stream *stream, size_t size, uint64_t room)
 {
-	const struct request request = { .size = size, .stream = stream };
+	struct request request = { .size = size, .stream = stream };
 	struct vpmm_forecast forecast = { 0 };
 
+	if (!ask_all(core, &request, room, &forecast))
+		return true;
+	request.frugal = true;
 	return !ask_all(core, &request, room, &forecast);
 }
 

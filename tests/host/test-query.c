@@ -158,13 +158,13 @@ static void test_packed_streams(void)
 
 static void test_packed_short(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= 12; seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, 1, true, seed);
 }
 
 static void test_packed_streams_short(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= 8; seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, STREAMS, true, seed);
 }
 
