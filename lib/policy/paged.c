@@ -7,7 +7,7 @@
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "pending/flush.h"
-#include "policy/paged-gather.h"
+#include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/trim.h"
 
@@ -81,7 +81,7 @@ static int paged_try(struct core *core, const struct request *request, struct re
 	int err;
 
 	err = paged_find(core, request->size, request->stream, region);
-	return err || *region ? err : defrag_gather(core, request, region);
+	return err || *region ? err : harvest_block(core, request, region);
 }
 
 static int paged_malloc(struct core *core, const struct request *request, uint64_t *addr)
@@ -125,7 +125,7 @@ static int paged_forecast(struct core *core, const struct request *request, uint
 {
 	struct stream *stream = request->stream;
 	size_t size = request->size;
-	struct defrag_cost cost;
+	struct harvest_cost cost;
 	struct region *region;
 	int err;
 
@@ -142,11 +142,11 @@ static int paged_forecast(struct core *core, const struct request *request, uint
 		forecast->way = VPMM_WAY_REUSE;
 		return 0;
 	}
-	defrag_forecast(core, size, stream, &cost);
+	harvest_forecast(core, size, stream, &cost);
 	if (cost.create > room)
 		return 0;
 	forecast->waits = cost.waits;
-	if (cost.pieces == 1 && !cost.create) {
+	if (cost.sources == 1 && !cost.create) {
 		forecast->way = VPMM_WAY_REUSE;
 		return 0;
 	}

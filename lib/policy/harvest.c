@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Gathers free pages into one block. */
+/* Harvests free pages: carries out what harvest.h says. */
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/layout.h"
 #include "core/wait-set.h"
-#include "policy/paged-gather.h"
+#include "policy/harvest.h"
 #include "policy/policy.h"
 #include "util/error.h"
 
 /* Part of a free region, from its start. */
-struct piece {
+struct source {
 	struct region *region;
 	size_t take;
 };
 
 /**
- * struct harvest - a gathering under way
+ * struct harvest - one under way
  * @core: the pool's core
  * @size: bytes of the request
  * @stream: the stream that it is for
  * @handle: a handle of it
- * @pieces: of struct piece: what is remapped
+ * @sources: of struct source: what is remapped
  * @extents: of struct extent: what is mapped into the hole, first remapped ones, then new ones
  * @moved: bytes that are remapped
  * @created: bytes that are created
@@ -35,7 +35,7 @@ struct harvest {
 	size_t size;
 	struct stream *stream;
 	struct CUstream_st *handle;
-	GArray *pieces;
+	GArray *sources;
 	GPtrArray *extents;
 	size_t moved;
 	size_t created;
@@ -46,10 +46,10 @@ struct harvest {
 
 static size_t harvest_take(struct harvest *harvest, struct region *region, size_t wanted)
 {
-	struct piece piece = { .region = region, .take = MIN(wanted, region->size) };
+	struct source source = { .region = region, .take = MIN(wanted, region->size) };
 
-	g_array_append_val(harvest->pieces, piece);
-	return wanted - piece.take;
+	g_array_append_val(harvest->sources, source);
+	return wanted - source.take;
 }
 
 /* Takes free memory of one stream, or of none: it needs no wait. */
@@ -88,12 +88,12 @@ static int harvest_place(struct harvest *harvest, struct chunk **added)
 			 added);
 	if (err)
 		return err;
-	for (guint i = 0; i < harvest->pieces->len; i++) {
-		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+	for (guint i = 0; i < harvest->sources->len; i++) {
+		struct source *source = &g_array_index(harvest->sources, struct source, i);
 
-		if (piece->region == harvest->hole->prev) {
-			harvest->base = piece->region;
-			g_array_remove_index(harvest->pieces, i);
+		if (source->region == harvest->hole->prev) {
+			harvest->base = source->region;
+			g_array_remove_index(harvest->sources, i);
 			break;
 		}
 	}
@@ -108,11 +108,11 @@ static int harvest_memory(struct harvest *harvest)
 	err = extent_judge(extents, harvest->created, extents->page_size);
 	if (err)
 		return err;
-	for (guint i = 0; i < harvest->pieces->len; i++) {
-		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+	for (guint i = 0; i < harvest->sources->len; i++) {
+		struct source *source = &g_array_index(harvest->sources, struct source, i);
 
-		extent_collect(extents, piece->region->addr, piece->take, harvest->extents);
-		harvest->moved += piece->take;
+		extent_collect(extents, source->region->addr, source->take, harvest->extents);
+		harvest->moved += source->take;
 	}
 	return extent_create(extents, harvest->created, extents->page_size, false, harvest->extents);
 }
@@ -120,8 +120,8 @@ static int harvest_memory(struct harvest *harvest)
 /* Collects what the stream has to wait for. */
 static void harvest_order(struct harvest *harvest)
 {
-	for (guint i = 0; i < harvest->pieces->len; i++)
-		order_add(&harvest->order, g_array_index(harvest->pieces, struct piece, i).region);
+	for (guint i = 0; i < harvest->sources->len; i++)
+		order_add(&harvest->order, g_array_index(harvest->sources, struct source, i).region);
 	if (harvest->base)
 		order_add(&harvest->order, harvest->base);
 }
@@ -147,11 +147,11 @@ static struct region *harvest_commit(struct harvest *harvest)
 	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
 	struct chunk *chunk = hole->chunk;
 
-	for (guint i = 0; i < harvest->pieces->len; i++) {
-		struct piece *piece = &g_array_index(harvest->pieces, struct piece, i);
+	for (guint i = 0; i < harvest->sources->len; i++) {
+		struct source *source = &g_array_index(harvest->sources, struct source, i);
 
-		region_cut(regions, piece->region, piece->take);
-		region_set_zombie(regions, piece->region);
+		region_cut(regions, source->region, source->take);
+		region_set_zombie(regions, source->region);
 	}
 	if (harvest->base)
 		block = region_set_free(regions, harvest->base, harvest->stream, harvest->order.own);
@@ -233,7 +233,7 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 		return err;
 	counts->reuses++;
 	counts->steals++;
-	*region = g_array_index(harvest->pieces, struct piece, 0).region;
+	*region = g_array_index(harvest->sources, struct source, 0).region;
 	return 0;
 }
 
@@ -243,32 +243,32 @@ static void harvest_begin(struct harvest *harvest)
 	uint64_t available = harvest->core->regions.bytes[REGION_FREE];
 
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
-	harvest->pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
+	harvest->sources = g_array_new(FALSE, FALSE, sizeof(struct source));
 	order_init(&harvest->order, harvest->stream);
 	harvest_plan(harvest);
 }
 
-void defrag_forecast(struct core *core, size_t size, struct stream *stream, struct defrag_cost *cost)
+void harvest_forecast(struct core *core, size_t size, struct stream *stream, struct harvest_cost *cost)
 {
 	struct harvest harvest = { .core = core, .size = size, .stream = stream };
 	const struct region *hole = region_find_unmapped(&core->regions, size);
 
 	harvest_begin(&harvest);
 	harvest_order(&harvest);
-	*cost = (struct defrag_cost){ .create = harvest.created, .pieces = harvest.pieces->len };
+	*cost = (struct harvest_cost){ .create = harvest.created, .sources = harvest.sources->len };
 	cost->waits = order_waits(&harvest.order);
-	for (guint i = 0; i < harvest.pieces->len; i++) {
-		const struct piece *piece = &g_array_index(harvest.pieces, struct piece, i);
+	for (guint i = 0; i < harvest.sources->len; i++) {
+		const struct source *source = &g_array_index(harvest.sources, struct source, i);
 
 		/* The base is not remapped. */
-		if (!hole || piece->region != hole->prev)
-			cost->moved += piece->take;
+		if (!hole || source->region != hole->prev)
+			cost->moved += source->take;
 	}
 	order_clear(&harvest.order);
-	g_array_free(harvest.pieces, TRUE);
+	g_array_free(harvest.sources, TRUE);
 }
 
-int defrag_gather(struct core *core, const struct request *request, struct region **region)
+int harvest_block(struct core *core, const struct request *request, struct region **region)
 {
 	struct harvest harvest = {
 		.core = core,
@@ -280,13 +280,13 @@ int defrag_gather(struct core *core, const struct request *request, struct regio
 
 	harvest_begin(&harvest);
 	harvest.extents = g_ptr_array_new();
-	if (harvest.pieces->len == 1 && !harvest.created)
+	if (harvest.sources->len == 1 && !harvest.created)
 		err = harvest_wait_for_one(&harvest, region);
 	else
 		err = harvest_gather(&harvest, region);
 
 	order_clear(&harvest.order);
 	g_ptr_array_free(harvest.extents, TRUE);
-	g_array_free(harvest.pieces, TRUE);
+	g_array_free(harvest.sources, TRUE);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Gathering of the paged policy: one block of scattered free pages, and of new memory if they are not enough. */
-#ifndef PAGED_GATHER_H
-#define PAGED_GATHER_H
+/* A harvest of the paged policy: one block of scattered free pages, and of new memory if they are not enough. */
+#ifndef HARVEST_H
+#define HARVEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ struct request;
 struct stream;
 
 /**
- * defrag_gather() - make a free region for a request
+ * harvest_block() - make a free region for a request
  * @core: the pool's core; its lock is held, its backend entered
  * @request: the request, for which no single free region would do
  * @region: receives a free region of at least its size, which the stream is ordered after
@@ -25,29 +25,29 @@ struct stream;
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int defrag_gather(struct core *core, const struct request *request, struct region **region);
+int harvest_block(struct core *core, const struct request *request, struct region **region);
 
 /**
- * struct defrag_cost - the price of a gathering
+ * struct harvest_cost - the price of a harvest
  * @create: bytes that are created
  * @moved: bytes that are remapped
  * @waits: other streams to wait for
- * @pieces: free regions that are used
+ * @sources: free regions that are used
  */
-struct defrag_cost {
+struct harvest_cost {
 	uint64_t create;
 	uint64_t moved;
 	uint64_t waits;
-	unsigned int pieces;
+	unsigned int sources;
 };
 
 /**
- * defrag_forecast() - the price that defrag_gather() would pay now
+ * harvest_forecast() - the price that harvest_block() would pay now
  * @core: the pool's core; its lock is held
  * @size: bytes, a multiple of the page size
  * @stream: the stream
  * @cost: receives it
  */
-void defrag_forecast(struct core *core, size_t size, struct stream *stream, struct defrag_cost *cost);
+void harvest_forecast(struct core *core, size_t size, struct stream *stream, struct harvest_cost *cost);
 
-#endif /* PAGED_GATHER_H */
+#endif /* HARVEST_H */
