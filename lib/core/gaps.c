@@ -23,7 +23,7 @@ void gaps_remove(struct gaps *gaps, size_t size)
 	gaps->of[class].bytes -= size;
 }
 
-size_t gaps_piece(const struct gaps *gaps, uint64_t stuck)
+size_t gaps_extent_size(const struct gaps *gaps, uint64_t stuck)
 {
 	uint64_t larger = 0, smaller = 0;
 

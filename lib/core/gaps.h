@@ -35,7 +35,7 @@ void gaps_add(struct gaps *gaps, size_t size);
 void gaps_remove(struct gaps *gaps, size_t size);
 
 /**
- * gaps_piece() - the size of extents at which the gaps would pin a number of bytes
+ * gaps_extent_size() - the size of extents at which the gaps would pin a number of bytes
  * @gaps: the gaps
  * @stuck: bytes to be pinned
  *
@@ -43,6 +43,6 @@ void gaps_remove(struct gaps *gaps, size_t size);
  *
  * Return: bytes of an extent; SIZE_MAX: even all of the gaps are no more than @stuck.
  */
-size_t gaps_piece(const struct gaps *gaps, uint64_t stuck);
+size_t gaps_extent_size(const struct gaps *gaps, uint64_t stuck);
 
 #endif /* GAPS_H */

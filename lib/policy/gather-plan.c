@@ -336,22 +336,22 @@ static void gather_plan(struct gathering *g)
 }
 
 /* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
-static double pieces_of_pool(const struct core *core)
+static double target_extents(const struct core *core)
 {
 	uint64_t bytes = core->extents.bytes, overhead = (uint64_t)core->settings.overhead;
 	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
 	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
 	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
-	size_t piece = gaps_piece(&core->regions.gaps, stuck);
+	size_t piece = gaps_extent_size(&core->regions.gaps, stuck);
 	double now = (double)bytes / (double)MAX(piece, 1);
 
-	return bytes ? CLAMP(MAX(now, core->packed->pieces), least, most) : least;
+	return bytes ? CLAMP(MAX(now, core->packed->target), least, most) : least;
 }
 
-size_t gather_piece(const struct gathering *g)
+size_t gather_extent_size(const struct gathering *g)
 {
 	const struct settings *settings = &g->core->settings;
-	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->pieces);
+	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->target);
 
 	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), page_up(g, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
@@ -388,7 +388,7 @@ size_t gather_bytes(const struct gathering *g)
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)
 {
 	const struct gathering start = { .core = core, .order = order, .stream = order->stream, .size = size,
-					 .frugal = frugal, .pieces = pieces_of_pool(core),
+					 .frugal = frugal, .target = target_extents(core),
 					 .donors = g_ptr_array_new() };
 
 	*g = start;

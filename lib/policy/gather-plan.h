@@ -35,7 +35,7 @@ struct part {
  * @head: what it ends with, from the start of its extent
  * @need: bytes between them, whole pages
  * @create: bytes of them that are to be created
- * @pieces: target number of extents in the pool; rises with fragmentation
+ * @target: number of extents that the pool should consist of; rises with fragmentation
  * @least: bytes that an extent must have to be worth its mapping
  * @donors: of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
@@ -53,7 +53,7 @@ struct gathering {
 	struct part head;
 	size_t need;
 	size_t create;
-	double pieces;
+	double target;
 	size_t least;
 	GPtrArray *donors;
 	uint64_t addr;
@@ -75,10 +75,10 @@ static inline size_t part_size(const struct part *part)
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal);
 
 /**
- * gather_piece() - bytes of an extent that is created now
+ * gather_extent_size() - bytes of an extent that is created now
  * @g: the choice
  */
-size_t gather_piece(const struct gathering *g);
+size_t gather_extent_size(const struct gathering *g);
 
 /**
  * gather_last() - size of a separate final extent

@@ -86,7 +86,7 @@ static void gather_count(struct gathering *g)
 
 	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
 		counts->defrags++;
-	g->core->packed->pieces = g->pieces;
+	g->core->packed->target = g->target;
 	counts->remapped += gather_moved(g);
 	if (g->create) {
 		counts->grows++;
@@ -124,14 +124,14 @@ static int gather_memory(struct gathering *g, GPtrArray *extents)
 	int err;
 
 	/* Ask once for everything, so that nothing is created if any of it cannot be. */
-	err = extent_judge(map, g->create, MIN(gather_piece(g), g->create - last));
+	err = extent_judge(map, g->create, MIN(gather_extent_size(g), g->create - last));
 	if (err)
 		return err;
 	if (g->tail.extent)
 		g_ptr_array_add(extents, g->tail.extent);
 	for (guint i = 0; i < g->donors->len; i++)
 		g_ptr_array_add(extents, g->donors->pdata[i]);
-	err = extent_create(map, g->create - last, gather_piece(g), true, extents);
+	err = extent_create(map, g->create - last, gather_extent_size(g), true, extents);
 	if (!err)
 		err = extent_create(map, last, last, true, extents);
 	if (!err && g->head.extent)

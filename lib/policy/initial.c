@@ -8,7 +8,7 @@
 #include "util/error.h"
 
 /* Several extents, so that parts can be remapped. */
-static size_t initial_piece(const struct core *core, size_t size)
+static size_t initial_extent_size(const struct core *core, size_t size)
 {
 	size_t page_size = core->settings.page_size;
 
@@ -18,7 +18,7 @@ static size_t initial_piece(const struct core *core, size_t size)
 static int create_pages(struct core *core, struct region *hole, size_t size)
 {
 	GPtrArray *extents = g_ptr_array_new();
-	size_t piece = initial_piece(core, size);
+	size_t piece = initial_extent_size(core, size);
 	int err;
 
 	err = extent_judge(&core->extents, size, piece);

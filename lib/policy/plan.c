@@ -282,7 +282,7 @@ static guint range_waits(struct core *core, const struct plan *plan)
 static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 {
 	const struct gathering *g = &plan->gathering;
-	size_t piece = gather_piece(g), last = gather_last(g);
+	size_t piece = gather_extent_size(g), last = gather_last(g);
 
 	forecast->way = g->create ? VPMM_WAY_GROW : VPMM_WAY_HARVEST;
 	forecast->grown = g->create;

@@ -18,7 +18,7 @@
  *
  * Sizes, see gather-plan.c and budget.c:
  *
- * @pieces: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
+ * @target: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
  * @budget: the effect of the latest trim
  *
  * Threads, see plan.c:
@@ -29,7 +29,7 @@
 struct packed {
 	uint64_t most_places;
 	uint64_t trim_places;
-	double pieces;
+	double target;
 	struct budget budget;
 	pthread_t thread;
 	uint64_t crowded;

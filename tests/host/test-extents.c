@@ -194,16 +194,16 @@ static void test_no_gaps(void)
 static void test_extents_are_bounded(void)
 {
 	struct vpmm_pool *pool = g_aligned_alloc0(1, sizeof(*pool), _Alignof(struct vpmm_pool));
-	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE, .pieces = tuning_extents_most };
+	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE, .target = tuning_extents_most };
 
 	pool->core.settings.page_size = PAGE;
 	pool->core.settings.overhead = 1;
 	pool->core.settings.extent_max = (size_t)1 << 30;
 	pool->core.extents.bytes = (uint64_t)160 << 30;
-	g_assert_cmpuint(pool->core.extents.bytes / gather_piece(&g), <=, tuning_extents_most * 101 / 100);
+	g_assert_cmpuint(pool->core.extents.bytes / gather_extent_size(&g), <=, tuning_extents_most * 101 / 100);
 	/* But no extent is larger than what is asked for. */
 	g.size = g.create = 3 * PAGE;
-	g_assert_cmpuint(gather_piece(&g), ==, 3 * PAGE);
+	g_assert_cmpuint(gather_extent_size(&g), ==, 3 * PAGE);
 	g_aligned_free(pool);
 }
 

@@ -9,8 +9,8 @@ static void test_none(void)
 {
 	struct gaps gaps = { 0 };
 
-	g_assert_cmpuint(gaps_piece(&gaps, 0), ==, SIZE_MAX);
-	g_assert_cmpuint(gaps_piece(&gaps, PAGE), ==, SIZE_MAX);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 0), ==, SIZE_MAX);
+	g_assert_cmpuint(gaps_extent_size(&gaps, PAGE), ==, SIZE_MAX);
 }
 
 /* Of a gap that is larger than an extent, as much as an extent is stuck. */
@@ -19,12 +19,12 @@ static void test_large(void)
 	struct gaps gaps = { 0 };
 
 	gaps_add(&gaps, 100 * PAGE);
-	g_assert_cmpuint(gaps_piece(&gaps, 10 * PAGE), ==, 10 * PAGE);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 10 * PAGE), ==, 10 * PAGE);
 	gaps_add(&gaps, 1000 * PAGE);
 	gaps_add(&gaps, 120 * PAGE);
 	gaps_add(&gaps, 70 * PAGE);
-	g_assert_cmpuint(gaps_piece(&gaps, 10 * PAGE), ==, 10 * PAGE / 4);
-	g_assert_cmpuint(gaps_piece(&gaps, 0), ==, 0);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 10 * PAGE), ==, 10 * PAGE / 4);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 0), ==, 0);
 }
 
 /* One that is smaller is stuck whatever is done, and leaves less for the others. */
@@ -36,10 +36,10 @@ static void test_small(void)
 	gaps_add(&gaps, 3 * PIECE);
 	gaps_add(&gaps, 100 * PAGE);
 	gaps_add(&gaps, 100 * PAGE);
-	g_assert_cmpuint(gaps_piece(&gaps, 10 * PAGE), ==, 5 * PAGE - 2 * PIECE);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 10 * PAGE), ==, 5 * PAGE - 2 * PIECE);
 	/* All of them. */
-	g_assert_cmpuint(gaps_piece(&gaps, 200 * PAGE + 3 * PIECE), ==, 100 * PAGE - PIECE / 2);
-	g_assert_cmpuint(gaps_piece(&gaps, 200 * PAGE + 4 * PIECE), ==, SIZE_MAX);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 200 * PAGE + 3 * PIECE), ==, 100 * PAGE - PIECE / 2);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 200 * PAGE + 4 * PIECE), ==, SIZE_MAX);
 }
 
 static void test_remove(void)
@@ -50,9 +50,9 @@ static void test_remove(void)
 	gaps_add(&gaps, 15 * PAGE);
 	gaps_add(&gaps, 16 * PAGE);
 	gaps_remove(&gaps, 16 * PAGE);
-	g_assert_cmpuint(gaps_piece(&gaps, 8 * PAGE), ==, 4 * PAGE);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 8 * PAGE), ==, 4 * PAGE);
 	gaps_remove(&gaps, 8 * PAGE);
-	g_assert_cmpuint(gaps_piece(&gaps, 8 * PAGE), ==, 8 * PAGE);
+	g_assert_cmpuint(gaps_extent_size(&gaps, 8 * PAGE), ==, 8 * PAGE);
 	gaps_remove(&gaps, 15 * PAGE);
 	for (int i = 0; i < GAPS_CLASSES; i++)
 		g_assert_cmpuint(gaps.of[i].count + gaps.of[i].bytes, ==, 0);
@@ -65,8 +65,8 @@ static void test_huge(void)
 	struct gaps gaps = { 0 };
 
 	gaps_add(&gaps, huge);
-	g_assert_cmpuint(gaps_piece(&gaps, huge - 1), ==, huge - 1);
-	g_assert_cmpuint(gaps_piece(&gaps, huge), ==, SIZE_MAX);
+	g_assert_cmpuint(gaps_extent_size(&gaps, huge - 1), ==, huge - 1);
+	g_assert_cmpuint(gaps_extent_size(&gaps, huge), ==, SIZE_MAX);
 }
 
 int main(int argc, char **argv)
