@@ -30,21 +30,38 @@ static size_t row_below(const struct region *hole, int *looks, uint64_t *addr)
 }
 
 /*
- * The largest row of free regions with a hole behind it that has room for what is missing. Holes are few, as memory is
- * mapped where the largest is, and the larger ones have room for more.
+ * The free tail of an extent that cannot move, at the start of a row: only a block that begins there can have it. All
+ * else in the row is whole extents.
  */
-static void find_base(struct gathering *g)
+static size_t row_stuck(const struct gathering *g, uint64_t addr, size_t size)
+{
+	const struct place *place = extent_place_mapped(&g->core->extents, addr);
+
+	return place->extent->live ? MIN(place->addr + place->extent->size - addr, size) : 0;
+}
+
+/*
+ * The largest row of free regions with a hole behind it that has room for what is missing; or the one with most @stuck.
+ * Holes are few, as memory is mapped where the largest is, and the larger ones have room for more.
+ */
+static void find_base(struct gathering *g, bool stuck)
 {
 	GTreeNode *node = g_tree_node_last(g->core->regions.unmapped);
 	int looks = tuning_looks;
+	size_t most = 0;
 
+	g->base_size = 0;
 	for (; node && looks > 0; node = g_tree_node_previous(node), looks--) {
 		struct region *hole = g_tree_node_key(node);
 		uint64_t addr = 0;
-		size_t size = row_below(hole, &looks, &addr);
+		size_t size = row_below(hole, &looks, &addr), bytes;
 
-		if (size <= g->base_size || size >= g->size || hole->size < page_up(g, g->size - size))
+		if (!size || size >= g->size || hole->size < page_up(g, g->size - size))
 			continue;
+		bytes = stuck ? row_stuck(g, addr, size) : size;
+		if (bytes <= most)
+			continue;
+		most = bytes;
 		g->base = addr;
 		g->base_size = size;
 		g->hole = hole;
@@ -216,9 +233,9 @@ static size_t bytes_short(struct gathering *g)
 }
 
 /*
- * The lead, with its head, that leaves the least to be created; the base where they are equal, as it moves less. A
- * larger part never leaves more, so the largest tail is all there is to try, and a second one where a head of the same
- * extent was left out.
+ * The lead, with its head, that leaves the least to be created; the largest base where they are equal, as it moves less.
+ * A larger part never leaves more. So the largest tail is all there is to try, and a second one where a head of the
+ * same extent was left out; and, before a request fails, the base with the most that is stuck.
  */
 static void choose_parts(struct gathering *g)
 {
@@ -230,6 +247,16 @@ static void choose_parts(struct gathering *g)
 	choose_head(g);
 	least = bytes_short(g);
 	best = *g;
+	/* As long as memory can be created, this gains nothing, and the largest base moves less. */
+	if (least && g->frugal && g->base_size) {
+		find_base(g, true);
+		choose_head(g);
+		bytes = bytes_short(g);
+		if (bytes < least) {
+			least = bytes;
+			best = *g;
+		}
+	}
 	g->base_size = 0;
 	while (more && least) {
 		g->tail = find_part(g, &tails);
@@ -392,7 +419,7 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 					 .donors = g_ptr_array_new() };
 
 	*g = start;
-	find_base(g);
+	find_base(g, false);
 	gather_plan(g);
 	/* The hole behind the base may be too small for all that follows. */
 	if (g->base_size && g->hole->size < gather_bytes(g)) {

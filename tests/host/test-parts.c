@@ -13,7 +13,7 @@
 #define LAYOUTS 1000
 #define REQUESTS 20
 
-/* The base with the most bytes, as the rules for one have it. */
+/* Free memory in front of a hole, as the rules for a base have it. */
 struct base {
 	uint64_t addr;
 	size_t size;
@@ -25,21 +25,14 @@ static size_t page_up(size_t size)
 	return (size + PAGE - 1) / PAGE * PAGE;
 }
 
-static struct base largest_base(struct core *core, size_t size)
+static struct base base_from(const struct region *region, size_t size)
 {
-	struct base best = { 0 };
+	struct region *end;
+	size_t run = region_run(region, &end);
 
-	for (GList *link = core->regions.by_age.head; link; link = link->next) {
-		const struct region *region = link->data;
-		struct region *end;
-		size_t run = region_run(region, &end);
-
-		if (run <= best.size || run >= size || !end || end->kind != REGION_UNMAPPED ||
-		    end->size < page_up(size - run))
-			continue;
-		best = (struct base){ region->addr, run, end->size };
-	}
-	return best;
+	if (run >= size || !end || end->kind != REGION_UNMAPPED || end->size < page_up(size - run))
+		return (struct base){ 0 };
+	return (struct base){ region->addr, run, end->size };
 }
 
 static bool is_in(const struct extent *extent, const struct base *base)
@@ -98,6 +91,17 @@ static size_t least_with_tails(struct core *core, size_t size)
 	return least;
 }
 
+static void assert_no_base_is_better(struct core *core, size_t size, size_t create)
+{
+	for (GList *link = core->regions.by_age.head; link; link = link->next) {
+		struct base base = base_from(link->data, size);
+
+		/* The hole behind the base has room for all of every extent that a choice could have. */
+		if (base.size && base.room >= size + core->extents.bytes)
+			g_assert_cmpuint(create, <=, least_created(core, size - base.size, NULL, &base));
+	}
+}
+
 /* How often a choice had a base, a tail and a head: with none of them there would be nothing to compare. */
 struct seen {
 	unsigned int bases;
@@ -107,16 +111,13 @@ struct seen {
 
 static void assert_least(struct core *core, struct stream *stream, size_t size, struct seen *seen)
 {
-	struct base base = largest_base(core, size);
 	struct gathering g;
 	struct order order;
 
 	order_init(&order, stream);
 	gather_decide(&g, core, &order, size, true);
 	g_assert_cmpuint(g.create, <=, least_with_tails(core, size));
-	/* The hole behind the base has room for all of every extent that a choice could have. */
-	if (base.size && base.room >= size + core->extents.bytes)
-		g_assert_cmpuint(g.create, <=, least_created(core, size - base.size, NULL, &base));
+	assert_no_base_is_better(core, size, g.create);
 	seen->bases += g.base_size > 0;
 	seen->tails += g.tail.extent != NULL;
 	seen->heads += g.head.extent != NULL;
