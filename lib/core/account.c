@@ -25,13 +25,9 @@ static void add_cache(struct cache_sums *sums, struct cache *cache)
 
 void cache_sum(struct core *core, struct cache_sums *sums)
 {
-	GHashTableIter iter;
-	gpointer stream;
-
 	*sums = (struct cache_sums){ .mallocs = core->streams.mallocs, .frees = core->streams.frees };
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream))
-		add_cache(sums, ((struct stream *)stream)->cache);
+	for_each_stream(stream, &core->streams)
+		add_cache(sums, stream->cache);
 }
 
 uint64_t cache_withheld(struct cache *cache)
@@ -48,14 +44,11 @@ struct region *cache_last(struct core *core, bool *served)
 {
 	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
 	struct region *last = NULL;
-	GHashTableIter iter;
-	gpointer stream;
 
 	lock_assert_held(&core->lock);
 	*served = false;
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (!last && g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
 		if (cache->central == central) {
@@ -63,6 +56,8 @@ struct region *cache_last(struct core *core, bool *served)
 			last = cache->last ? cache->last->region : NULL;
 		}
 		brief_release(&cache->lock);
+		if (last)
+			break;
 	}
 	return last;
 }
@@ -81,17 +76,14 @@ void cache_note_peak(struct core *core, bool asked)
 	unsigned int served = 0;
 	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
 	guint streams = g_hash_table_size(core->streams.by_id);
-	GHashTableIter iter;
-	gpointer stream;
 
 	if (most <= core->peak_live)
 		return;
 	if (!asked && streams > PEAK_STREAMS && ++core->peak_skipped < streams && peak_is_near(core, most))
 		return;
 	core->peak_skipped = 0;
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
 		cached += cache->bytes + cache->stranded_bytes;

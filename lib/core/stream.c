@@ -23,19 +23,16 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
 	map->caches = g_ptr_array_new();
 	map->by_id = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	g_queue_init(&map->busy);
+	g_queue_init(&map->all);
 	map->joined = g_new0(struct stream, 1);
 	map->joined->map = map;
 }
 
 void stream_map_clear(struct stream_map *map)
 {
-	GHashTableIter iter;
-	gpointer stream;
-
 	/* Caches first: they hold references to events. */
-	g_hash_table_iter_init(&iter, map->by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream))
-		cache_delete(((struct stream *)stream)->cache, map->backend);
+	for_each_stream(stream, map)
+		cache_delete(stream->cache, map->backend);
 	for (guint i = 0; i < map->caches->len; i++)
 		cache_delete(map->caches->pdata[i], map->backend);
 	g_ptr_array_free(map->caches, TRUE);
@@ -65,8 +62,10 @@ static struct stream *stream_new(struct stream_map *map, uint64_t id, bool legac
 	stream->first = !map->met;
 	g_queue_init(&stream->pending);
 	stream->busy_link.data = stream;
+	stream->link.data = stream;
 	stream->cache = cache_new(stream, legacy, captured || legacy ? 0 : take_unmarked(map), spare);
 	g_hash_table_insert(map->by_id, &stream->id, stream);
+	g_queue_push_tail_link(&map->all, &stream->link);
 	map->sole = ++map->met == 1 && !captured ? stream : NULL;
 	return stream;
 }
@@ -77,6 +76,7 @@ void stream_forget(struct stream_map *map, struct stream *stream)
 		map->sole = NULL;
 	g_ptr_array_add(map->caches, stream->cache);
 	cache_retire(stream->cache);
+	g_queue_unlink(&map->all, &stream->link);
 	g_hash_table_remove(map->by_id, &stream->id);
 }
 

@@ -80,6 +80,7 @@ struct event {
  * @refs: regions and events that refer to it
  * @first: it is the first stream of the pool
  * @captured: it stands for a capture: it cannot be recorded, and cannot be made to wait
+ * @link: its link in the map's @all
  * @busy_link: its link in @busy, while it has pending events
  */
 struct stream {
@@ -92,6 +93,7 @@ struct stream {
 	uint64_t refs;
 	bool first;
 	bool captured;
+	GList link;
 	GList busy_link;
 };
 
@@ -104,6 +106,7 @@ struct stream {
  * @unmarked_left: the same for all streams still to come
  * @most_cached: bytes that the cache of a stream may have
  * @by_id: id to stream
+ * @all: the same streams in the order in which they were met, so that nothing depends on their ids
  * @sole: the only stream, as long as just one was ever met; caches read it under their own locks
  * @met: streams that were met
  * @busy: streams with pending events
@@ -119,6 +122,7 @@ struct stream_map {
 	uint64_t unmarked_left;
 	uint64_t most_cached;
 	GHashTable *by_id;
+	GQueue all;
 	struct stream *_Atomic sole;
 	uint64_t met;
 	GQueue busy;
@@ -127,6 +131,16 @@ struct stream_map {
 	uint64_t mallocs;
 	uint64_t frees;
 };
+
+/* A link of @all, as a stream. */
+static inline struct stream *stream_of(const GList *link)
+{
+	return link ? link->data : NULL;
+}
+
+/* None may be forgotten meanwhile. */
+#define for_each_stream(stream, streams) \
+	for (struct stream *stream = stream_of((streams)->all.head); stream; stream = stream_of(stream->link.next))
 
 /**
  * stream_map_init() - set up the streams of a pool

@@ -258,15 +258,12 @@ bool cache_flush_streams(struct core *core, bool idle, size_t least)
 {
 	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
 	struct error_kept kept;
-	GHashTableIter iter;
-	gpointer stream;
 	bool any = false;
 
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 		bool busy;
 
 		brief_acquire(&cache->lock);
@@ -313,15 +310,12 @@ int cache_settle_all(struct core *core)
 {
 	guint count = g_hash_table_size(core->streams.by_id), i = 0;
 	uint64_t *freed = g_new0(uint64_t, count);
-	GHashTableIter iter;
-	gpointer stream;
 	int err;
 
 	lock_assert_held(&core->lock);
 	/* What other threads free while this one waits is not settled by it. */
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
 		freed[i++] = cache->freed;
@@ -330,12 +324,12 @@ int cache_settle_all(struct core *core)
 	err = core->backend->ops->sync(core->backend);
 	if (err)
 		goto out;
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	for (i = 0; g_hash_table_iter_next(&iter, NULL, &stream); i++) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	i = 0;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
-		cache_settle(cache, freed[i]);
+		cache_settle(cache, freed[i++]);
 		brief_release(&cache->lock);
 	}
 	err = stream_poll_busy(&core->streams, false);
@@ -351,13 +345,10 @@ out:
 void cache_drain(struct core *core)
 {
 	bool unmarked = false;
-	GHashTableIter iter;
-	gpointer stream;
 
 	lock_assert_held(&core->lock);
-	g_hash_table_iter_init(&iter, core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &core->streams) {
+		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
 		if (cache->legacy && cache->unmarked)

@@ -26,7 +26,7 @@ static void forget(struct pending *pending, struct stream *stream)
 void idle_forget_streams(struct pending *pending, const struct stream *stream)
 {
 	struct error_kept kept;
-	GList *streams, *link;
+	GList *link, *next;
 
 	lock_assert_held(&pending->core->lock);
 	if (g_hash_table_size(pending->core->streams.by_id) <= MAX(pending->idle_looked, STREAMS_LEAST))
@@ -35,12 +35,11 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 	cache_flush_all(pending->core);
 	if (stream_poll_busy(&pending->core->streams, false))
 		error_restore(&kept);
-	streams = g_hash_table_get_values(pending->core->streams.by_id);
-	for (link = streams; link; link = link->next) {
+	for (link = pending->core->streams.all.head; link; link = next) {
+		next = link->next;
 		if (link->data != stream && is_idle(link->data))
 			forget(pending, link->data);
 	}
-	g_list_free(streams);
 	pending->idle_looked = 2 * g_hash_table_size(pending->core->streams.by_id);
 }
 
