@@ -7,6 +7,9 @@
 #include "host/device.h"
 #include "util/error.h"
 
+/* Of the streams as well, which call the clock. */
+struct lock host_streams_lock = LOCK_INIT(LOCK_HOST_STREAMS);
+
 struct engine {
 	GTree *ready;			/* pieces of work that wait for a slot, by struct item's at and number */
 	uint64_t pending;		/* pieces in queues, ready and running ones included */

@@ -9,7 +9,6 @@
 #include "host/queue.h"
 #include "util/error.h"
 
-struct lock host_streams_lock = LOCK_INIT(LOCK_HOST_STREAMS);
 struct CUstream_st *host_streams;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
