@@ -290,7 +290,7 @@ verdict "pipeline_streams, waiting on the host, in pages" "$(
 	is errors 0; equal peak_mapped peak_rounded)"
 verdict "pipeline_streams, waiting on the host" "$(
 	VPMM_REUSE=block replay 0 --json --verify --lag=1ms "$traces/pipeline_streams.trace.gz"
-	is errors 0; close 1010)"
+	is errors 0; close 1025)"
 verdict "pipeline_streams, small requests by the driver" "$(
 	VPMM_SMALL=driver replay 0 --json --verify --lag=5ms "$traces/pipeline_streams.trace.gz"
 	is errors 0; more peak_small 0)"
