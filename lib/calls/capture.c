@@ -15,6 +15,7 @@
 #include "pending/graph.h"
 #include "pending/users.h"
 #include "policy/policy.h"
+#include "util/assume.h"
 #include "util/error.h"
 
 /* A freed block is reused if that wastes no more than this part of it. */
@@ -119,6 +120,7 @@ static size_t capture_round(const struct vpmm_pool *pool, size_t size)
 
 int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
+	struct region *region;
 	struct stream *stream;
 	struct hold *hold;
 	size_t bytes;
@@ -143,7 +145,10 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 		return err;
 	use_add_graph(&pool->pending, *addr, id);
 	use_set_home(&pool->pending, *addr, handle);
-	cache_share(live_find(&pool->core, *addr), true);
+	/* What a capture gets is whole pages of the pool's, so it is in the region maps. */
+	region = live_find(&pool->core, *addr);
+	assume(region);
+	cache_share(region, true);
 	pool->core.counts.mallocs++;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "core/wait-set.h"
 #include "policy/harvest.h"
 #include "policy/policy.h"
+#include "util/assume.h"
 #include "util/error.h"
 
 /* Part of a free region, from its start. */
@@ -167,6 +168,8 @@ static struct region *harvest_commit(struct harvest *harvest)
 		layout_say(core, chunk, "created", harvest->created, harvest->stream);
 		block = region_set_free(regions, rest, harvest->stream, harvest->order.own);
 	}
+	/* A base alone would have been a free region that fits. */
+	assume(block);
 	layout_say(core, chunk, "gathered", block->size, harvest->stream);
 	return block;
 }

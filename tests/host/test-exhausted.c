@@ -218,7 +218,7 @@ static void test_pending_of_many(void)
 static uint64_t use_in_graph(struct fixture *f, void *ptr)
 {
 	struct vpmm_host_graph *graph;
-	uint64_t id;
+	uint64_t id = 0;
 
 	assert_ok(vpmm_host_capture_begin(f->streams[3]));
 	assert_ok(vpmm_capture_id(f->pool, f->streams[3], &id));

@@ -30,7 +30,7 @@ static struct base base_from(const struct region *region, size_t size)
 	struct region *end;
 	size_t run = region_run(region, &end);
 
-	if (run >= size || !end || end->kind != REGION_UNMAPPED || end->size < page_up(size - run))
+	if (!run || run >= size || !end || end->kind != REGION_UNMAPPED || end->size < page_up(size - run))
 		return (struct base){ 0 };
 	return (struct base){ region->addr, run, end->size };
 }

@@ -279,12 +279,12 @@ static void verify_fresh(struct model *m, const struct model_allocation *a, unsi
 static size_t size_of_block(struct model *m, const struct model_allocation *a)
 {
 	struct core *core = &m->f.pool->core;
-	size_t size;
+	const struct region *region;
 
 	lock_acquire(&core->lock);
-	size = live_find(core, (uintptr_t)a->ptr)->size;
+	region = live_find(core, (uintptr_t)a->ptr);
 	lock_release(&core->lock);
-	return size;
+	return region ? region->size : 0;
 }
 
 /* A capture may have what it has freed, and that may leave a little of it. */

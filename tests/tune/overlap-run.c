@@ -22,7 +22,7 @@ static const struct overlap_op *op_at(const struct overlap *p, uint32_t i)
 static void submit(const struct overlap_run *run, const struct overlap_op *op)
 {
 	struct CUstream_st *stream = run->streams[op->stream];
-	unsigned int pending;
+	unsigned int pending = 0;
 
 	must(vpmm_host_time_pass(run->program->host_ns));
 	must(vpmm_host_stream_pending(stream, &pending));
