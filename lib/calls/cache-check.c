@@ -133,17 +133,15 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 
 int cache_check(struct vpmm_pool *pool)
 {
-	GHashTableIter iter;
-	gpointer stream;
-	int err = 0;
-
-	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
-	while (!err && g_hash_table_iter_next(&iter, NULL, &stream)) {
-		struct cache *cache = ((struct stream *)stream)->cache;
+	for_each_stream(stream, &pool->core.streams) {
+		struct cache *cache = stream->cache;
+		int err;
 
 		brief_acquire(&cache->lock);
 		err = check_cache(pool, cache);
 		brief_release(&cache->lock);
+		if (err)
+			return err;
 	}
-	return err;
+	return 0;
 }

@@ -229,15 +229,12 @@ static int check_set(const struct free_set *set, uint64_t *free_count)
 static int check_sets(const struct census *census)
 {
 	uint64_t free_count = (uint64_t)g_tree_nnodes(census->map->unused.by_size);
-	struct stream *stream;
-	GHashTableIter iter;
 	int err;
 
 	err = check_set(census->core->streams.joined->free[census->map->set], &free_count);
 	if (err)
 		return err;
-	g_hash_table_iter_init(&iter, census->core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
+	for_each_stream(stream, &census->core->streams) {
 		err = check_set(stream->free[census->map->set], &free_count);
 		if (err)
 			return err;
@@ -282,12 +279,9 @@ static int check_joined(const struct core *core, uint64_t parts, uint64_t *guard
 static int check_streams(const struct census *census)
 {
 	uint64_t guarded = 0, zombies = census->core->streams.joined->zombies, busy = 0, parts = 0;
-	struct stream *stream;
-	GHashTableIter iter;
 	int err;
 
-	g_hash_table_iter_init(&iter, census->core->streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&stream)) {
+	for_each_stream(stream, &census->core->streams) {
 		zombies += stream->zombies;
 		busy += !g_queue_is_empty(&stream->pending);
 		for (GList *link = stream->pending.head; link; link = link->next) {
@@ -295,7 +289,10 @@ static int check_streams(const struct census *census)
 			parts += ((struct event *)link->data)->joins.length;
 		}
 	}
-	err = check_joined(census->core, parts, &guarded);
+	err = expect(g_hash_table_size(census->core->streams.by_id), census->core->streams.all.length,
+		     "streams in the order in which they were met");
+	if (!err)
+		err = check_joined(census->core, parts, &guarded);
 	if (!err)
 		err = expect(census->guarded, guarded, "regions with pending events");
 	if (!err)

@@ -58,12 +58,9 @@ static void add_awaited(struct vpmm_pool *pool, const struct stream *stream, GAr
 static void say_awaited(struct vpmm_pool *pool, GString *text)
 {
 	GArray *all = g_array_new(FALSE, FALSE, sizeof(struct awaited));
-	GHashTableIter iter;
-	gpointer value;
 
-	g_hash_table_iter_init(&iter, pool->core.streams.by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		add_awaited(pool, value, all);
+	for_each_stream(stream, &pool->core.streams)
+		add_awaited(pool, stream, all);
 	add_awaited(pool, pool->core.streams.joined, all);
 	g_array_sort(all, compare_awaited);
 	for (guint i = 0; i < MIN(all->len, STREAMS_NAMED); i++) {
