@@ -9,6 +9,7 @@
 #include <glib.h>
 
 #include "calls/pool.h"
+#include "util/line.h"
 #include "util/lock.h"
 
 /* Default pools: one for each device below this ordinal. Others need a pool's handle. */
@@ -27,7 +28,7 @@
 struct api_defaults {
 	struct lock lock;
 	/* A cache line for the calls that a cache serves: */
-	_Alignas(CACHE_LINE) const struct backend_ops *ops;
+	_Alignas(LINE_SIZE) const struct backend_ops *ops;
 	unsigned int generation;
 	struct {
 		const void *place;

@@ -9,6 +9,7 @@
 #include "core/region.h"
 #include "core/stream.h"
 #include "util/error.h"
+#include "util/line.h"
 
 /* Empty bins are kept up to this number of bins. */
 #define BINS_KEPT 1024
@@ -19,18 +20,12 @@
 /* Unused block structures are kept up to this number: a training step frees a thousand in a row. */
 #define SPARES_KEPT 4096
 
-/* Memory that shares no cache line with other allocations. */
-static void *alloc_apart(size_t size, size_t align)
-{
-	return g_aligned_alloc0(1, (size + align - 1) / align * align, align);
-}
-
 struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, struct cache *spare)
 {
 	struct cache *cache = spare;
 
 	if (!cache) {
-		cache = alloc_apart(sizeof(*cache), CACHE_ALIGN);
+		cache = line_alloc(sizeof(*cache), LINE_PAIR);
 		brief_init(&cache->lock, LOCK_CACHE);
 		table_init(&cache->blocks);
 		table_init(&cache->bins);
@@ -180,7 +175,7 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	struct bin *bin = table_find(&cache->bins, size);
 
 	if (!bin) {
-		bin = alloc_apart(sizeof(*bin), CACHE_LINE);
+		bin = line_alloc(sizeof(*bin), LINE_SIZE);
 		bin->size = size;
 		bin->class = cache_class(size);
 		table_insert(&cache->bins, size, bin);
@@ -199,7 +194,7 @@ void cache_add(struct region *region, bool lent)
 		cache->spare = block->next;
 		cache->spares--;
 	} else {
-		block = alloc_apart(sizeof(*block), CACHE_LINE);
+		block = line_alloc(sizeof(*block), LINE_SIZE);
 	}
 	*block = (struct block){
 		.addr = region->addr,

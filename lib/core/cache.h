@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/line.h"
 #include "util/lock.h"
 #include "util/table.h"
 
@@ -76,12 +77,6 @@ struct core;
 
 /* Streams whose caches are found without the pool's lock: a direct-mapped table, by stream id. */
 #define CACHE_KNOWN 1024
-
-/* A line of the processor's caches. */
-#define CACHE_LINE 64
-
-/* False sharing: two lines, as the processor prefetches lines in pairs. */
-#define CACHE_ALIGN (2 * CACHE_LINE)
 
 enum block_state {
 	BLOCK_LIVE,		/* allocated */
@@ -198,7 +193,7 @@ struct cache {
 	uint64_t lowest;
 	uint64_t mallocs;
 
-	_Alignas(CACHE_LINE) struct block *last;
+	_Alignas(LINE_SIZE) struct block *last;
 	uint32_t served;
 	uint16_t count;
 	uint16_t lent;
@@ -210,7 +205,7 @@ struct cache {
 	uint64_t marked;
 	uint64_t unmarked;
 
-	_Alignas(CACHE_LINE) size_t unmarked_most;
+	_Alignas(LINE_SIZE) size_t unmarked_most;
 	uint64_t most;
 	uint64_t limit;
 	struct stream *stream;

@@ -14,6 +14,7 @@
 #include "core/region.h"
 #include "core/settings.h"
 #include "core/stream.h"
+#include "util/line.h"
 #include "util/lock.h"
 #include "util/log.h"
 
@@ -82,7 +83,7 @@ struct counts {
 struct core {
 	struct lock lock;
 	/* A cache line for the calls that a cache serves: */
-	_Alignas(CACHE_ALIGN) const struct backend_ops *ops;
+	_Alignas(LINE_PAIR) const struct backend_ops *ops;
 	struct backend *backend;
 	const void *place;
 	size_t piece;
@@ -92,9 +93,9 @@ struct core {
 	const struct policy *policy;
 	struct packed *packed;
 	struct cache *_Atomic known[CACHE_KNOWN];
-	_Alignas(CACHE_ALIGN) _Atomic uint64_t pressure;
+	_Alignas(LINE_PAIR) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;
-	_Alignas(CACHE_ALIGN) _Atomic uint64_t scrubbed;
+	_Alignas(LINE_PAIR) _Atomic uint64_t scrubbed;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;

@@ -3,11 +3,8 @@
 #include "core/region-index.h"
 #include "core/region.h"
 #include "util/address.h"
+#include "util/line.h"
 #include "util/links.h"
-
-/* A structure begins with a line of the processor's caches, and has the last one to itself. */
-#define LINE 64
-#define ROOM ((sizeof(struct region) + LINE - 1) / LINE * LINE)
 
 /* Unused structures are kept up to this number: each request splits a region, and each free merges some. */
 #define SPARES_KEPT 256
@@ -233,7 +230,7 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
 		map->spare = region->next;
 		map->spares--;
 	} else {
-		region = g_aligned_alloc(1, ROOM, LINE);
+		region = line_alloc(sizeof(*region), LINE_SIZE);
 	}
 	*region = (struct region){
 		.addr = addr,

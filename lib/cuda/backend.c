@@ -11,6 +11,7 @@
 
 #include "cuda/device.h"
 #include "util/error.h"
+#include "util/line.h"
 
 static int device_find(struct cuda *cuda, int ordinal)
 {
@@ -238,7 +239,7 @@ static int cuda_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 	return result ? cuda_fail_mapping(result, "cuMemUnmap", size, va) : 0;
 }
 
-_Alignas(64) const struct backend_ops backend_cuda = {
+_Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.roams = true,
 	.current = cuda_current,

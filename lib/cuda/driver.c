@@ -9,9 +9,10 @@
 #include "cuda/driver.h"
 #include "util/amount.h"
 #include "util/error.h"
+#include "util/line.h"
 #include "util/lock.h"
 
-_Alignas(64) struct drv_library drv;
+_Alignas(LINE_SIZE) struct drv_library drv;
 static struct lock drv_lock = LOCK_INIT(LOCK_DRIVER);
 static atomic_bool drv_ready;
 
