@@ -88,6 +88,8 @@ struct backend_info {
  *
  * @clear: set @size bytes at @va to zero in the order of @stream, under capture as a part of the graph. Precondition:
  *	they lie in mappings with access.
+ * @copy: copy @size bytes from @from to @to likewise. Preconditions: both ranges lie in mappings with access, and do not
+ *	overlap.
  *
  * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
  *	backend's own that keeps what it has.
@@ -130,6 +132,7 @@ struct backend_ops {
 	int (*event_sync)(struct backend *be, struct backend_event *event);
 	int (*sync)(struct backend *be);
 	int (*clear)(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
+	int (*copy)(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
 
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
@@ -165,7 +168,7 @@ int backend_open(const char *name, const int *device, struct backend **be);
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
 	X(stream_capture) X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) \
-	X(clear) X(small_alloc) X(small_free) X(small_held) X(small_trim)
+	X(clear) X(copy) X(small_alloc) X(small_free) X(small_held) X(small_trim)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,

@@ -305,6 +305,13 @@ static int fault_clear(struct backend *be, uint64_t va, size_t size, struct CUst
 	return err ? err : inner_of(be)->ops->clear(inner_of(be), va, size, stream);
 }
 
+static int fault_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
+{
+	int err = check(be, BACKEND_OP_copy);
+
+	return err ? err : inner_of(be)->ops->copy(inner_of(be), to, from, size, stream);
+}
+
 static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	int err = check(be, BACKEND_OP_small_alloc);

@@ -193,6 +193,7 @@ enum {
 	X(cuMemSetAccess,, (drv_deviceptr va, size_t size, const drv_access_desc *desc, size_t count)) \
 	X(cuMemUnmap,, (drv_deviceptr va, size_t size)) \
 	X(cuMemsetD8Async,, (drv_deviceptr va, unsigned char value, size_t size, drv_stream stream)) \
+	X(cuMemcpyDtoDAsync, _v2, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
 	X(cuStreamGetCaptureInfo, _v2, (drv_stream stream, drv_capture_status *status, uint64_t *id, \
 		drv_graph *graph, const drv_graph_node **dependencies, size_t *count)) \
 	X(cuThreadExchangeStreamCaptureMode,, (drv_capture_mode *mode)) \
@@ -237,7 +238,6 @@ enum {
 	X(cuMemcpyHtoD, _v2, (drv_deviceptr to, const void *from, size_t size)) \
 	X(cuMemcpyDtoHAsync, _v2, (void *to, drv_deviceptr from, size_t size, drv_stream stream)) \
 	X(cuMemcpyHtoDAsync, _v2, (drv_deviceptr to, const void *from, size_t size, drv_stream stream)) \
-	X(cuMemcpyDtoDAsync, _v2, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
 	X(cuModuleLoadData,, (drv_module *module, const void *image)) \
 	X(cuModuleUnload,, (drv_module module)) \
 	X(cuModuleGetFunction,, (drv_function *function, drv_module module, const char *name)) \

@@ -267,6 +267,7 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.event_sync = cuda_event_sync,
 	.sync = cuda_sync,
 	.clear = cuda_clear,
+	.copy = cuda_copy,
 	.small_alloc = cuda_small_alloc,
 	.small_free = cuda_small_free,
 	.small_held = cuda_small_held,

@@ -78,6 +78,7 @@ int cuda_event_query(struct backend *be, struct backend_event *event, int *compl
 int cuda_event_sync(struct backend *be, struct backend_event *event);
 int cuda_sync(struct backend *be);
 int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
+int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
 
 /* and small.c. */
 int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);

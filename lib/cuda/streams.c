@@ -184,3 +184,13 @@ int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st 
 	result = drv.cuMemsetD8Async(va, 0, size, stream);
 	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" G_GINT64_MODIFIER "x", size, va) : 0;
 }
+
+int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
+{
+	drv_result result;
+
+	(void)be;
+	result = drv.cuMemcpyDtoDAsync(to, from, size, stream);
+	return result ? cuda_fail(result, "", "cuMemcpyDtoDAsync of %zu bytes from %#" G_GINT64_MODIFIER "x to %#"
+				  G_GINT64_MODIFIER "x", size, from, to) : 0;
+}

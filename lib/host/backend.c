@@ -251,13 +251,35 @@ static int host_sync_all(struct backend *be)
 	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
 }
 
+/* Whether a range can be read and written: one that is mapped, or of the stream-ordered allocator. */
+static int check_reachable(struct backend *be, const char *call, uint64_t va, size_t size)
+{
+	if (host_small_has(host_backend(be)->small, va, size))
+		return 0;
+	return host_space_reachable(host_backend(be)->space, call, va, size);
+}
+
 static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
 	int device, ret = check_stream(be, "clear", stream, &device);
 
-	if (!ret && !host_small_has(host_backend(be)->small, va, size))
-		ret = host_space_reachable(host_backend(be)->space, "clear", va, size);
+	if (!ret)
+		ret = check_reachable(be, "clear", va, size);
 	return ret ? ret : host_stream_clear(device, stream, va, size);
+}
+
+static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
+{
+	int device, ret = check_stream(be, "copy", stream, &device);
+
+	if (!ret)
+		ret = check_reachable(be, "copy", from, size);
+	if (!ret)
+		ret = check_reachable(be, "copy", to, size);
+	if (!ret && (to > from ? to - from : from - to) < size)
+		ret = error_set(-EINVAL, "copy: the %zu bytes at %#" G_GINT64_MODIFIER "x overlap those at %#"
+				G_GINT64_MODIFIER "x", size, from, to);
+	return ret ? ret : host_stream_copy(device, stream, to, from, size);
 }
 
 static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
@@ -335,6 +357,7 @@ const struct backend_ops backend_host = {
 	.event_sync = host_sync,
 	.sync = host_sync_all,
 	.clear = host_clear,
+	.copy = host_copy,
 	.small_alloc = host_alloc,
 	.small_free = host_free,
 	.small_held = host_held,

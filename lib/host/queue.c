@@ -137,6 +137,8 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 	while ((item = stream->head) && !is_work(item)) {
 		if (item->kind == ITEM_CLEAR) {
 			memset(item->task.data, 0, item->task.size);
+		} else if (item->kind == ITEM_COPY) {
+			memcpy(item->task.data, item->task.from, item->task.size);
 		} else if (item->kind == ITEM_RECORD) {
 			if (item->record == item->event->records)
 				todo = event_finish(item->event, todo);
@@ -167,16 +169,25 @@ void host_queue_advance(struct CUstream_st *stream)
 	}
 }
 
+static enum item_kind kind_of(const struct host_task *task)
+{
+	if (task->clear)
+		return ITEM_CLEAR;
+	if (task->from)
+		return ITEM_COPY;
+	return task->timed ? ITEM_TIMED : ITEM_WORK;
+}
+
 void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 {
-	enum item_kind kind = task->clear ? ITEM_CLEAR : task->timed ? ITEM_TIMED : ITEM_WORK;
+	enum item_kind kind = kind_of(task);
 	bool first = !stream->head;
 	struct item *item;
 
 	lock_assert_held(&host_streams_lock);
 	item = host_queue_push(stream, kind, NULL);
 	item->task = *task;
-	if (kind != ITEM_CLEAR)
+	if (is_work(item))
 		stream->submitted++;
 	if (kind == ITEM_TIMED)
 		host_clock_add(stream, item);

@@ -27,7 +27,8 @@ struct backend_event {
 
 /* A task of a stream: done once, or, if captured, at every launch of the graph. */
 struct host_task {
-	bool clear;			/* set @size bytes at @data to zero; otherwise a piece of work */
+	bool clear;			/* set @size bytes at @data to zero */
+	const void *from;		/* copy @size bytes from here to @data; NULL, and not @clear: a piece of work */
 	bool timed;			/* work of @ns nanoseconds for an engine; otherwise it ends when it is told to */
 	enum vpmm_host_engine engine;
 	uint64_t ns;
@@ -40,6 +41,7 @@ enum item_kind {
 	ITEM_WORK,
 	ITEM_TIMED,
 	ITEM_CLEAR,
+	ITEM_COPY,
 	ITEM_RECORD,
 	ITEM_WAIT
 };

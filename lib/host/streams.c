@@ -234,6 +234,14 @@ int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_
 	return submit_task(device, stream, &task);
 }
 
+int host_stream_copy(int device, struct CUstream_st *stream, uint64_t to, uint64_t from, size_t size)
+{
+	const struct host_task task = { .data = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from,
+					.size = size };
+
+	return submit_task(device, stream, &task);
+}
+
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 {
 	struct CUstream_st *found;

@@ -104,6 +104,20 @@ int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_hos
 int host_stream_clear(int device, struct CUstream_st *stream, uint64_t va, size_t size);
 
 /**
+ * host_stream_copy() - copy memory once all earlier work has completed
+ * @device: ordinal
+ * @stream: the handle
+ * @to: where to
+ * @from: where from
+ * @size: bytes
+ *
+ * It is no piece of work either.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
+ */
+int host_stream_copy(int device, struct CUstream_st *stream, uint64_t to, uint64_t from, size_t size);
+
+/**
  * host_stream_complete() - complete the oldest pieces of work
  * @device: ordinal
  * @stream: the handle

@@ -41,6 +41,7 @@ OPERATION(event_query, c->event, &c->flag)
 OPERATION(event_sync, c->event)
 OPERATION(sync)
 OPERATION(clear, PAGE, PAGE, NULL)
+OPERATION(copy, PAGE, 2 * PAGE, PAGE, NULL)
 OPERATION(small_alloc, 100, NULL, &c->out)
 OPERATION(small_free, PAGE, NULL)
 OPERATION(small_held, &c->out, &c->more)
@@ -72,6 +73,7 @@ static const struct {
 	{ "cuMemAllocHost", call_sync },
 	{ "cuMemFreeHost", call_sync },
 	{ "cuMemsetD8Async", call_clear },
+	{ "cuMemcpyDtoDAsync", call_copy },
 	{ "cuMemAllocFromPoolAsync", call_small_alloc },
 	{ "cuMemFreeAsync", call_small_free },
 	{ "cuMemPoolGetAttribute", call_small_held },

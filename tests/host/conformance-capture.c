@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What every backend has to do with memory that is cleared, and beside captures. */
+/* What every backend has to do with memory that is cleared or copied, and beside captures. */
 #include "host/conformance-bench.h"
 
 #define BYTES 4096
@@ -98,6 +98,93 @@ static void check_clear_bad(struct bench *b)
 	unreserve(b, va, 2);
 }
 
+/* The second half of the bytes has a copy of the first. */
+static void assert_copied(struct bench *b, uint64_t va, unsigned char first, unsigned char second)
+{
+	unsigned char bytes[BYTES];
+
+	assert_ok(b->device->read(va, bytes, sizeof(bytes)));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		g_assert_cmpuint(bytes[i], ==, i < BYTES / 2 ? first : second);
+}
+
+/* From one mapping to another, and within one: what is copied arrives, and nothing else changes. */
+static void check_copy(struct bench *b)
+{
+	struct CUstream_st *const streams[] = { NULL, STREAM_PER_THREAD, stream_new(b) };
+	uint64_t va = reserve(b, 2), handle = create(b, 1), second = create(b, 1);
+	uint64_t to = va + b->page + BYTES;
+
+	map_access(b, va, 1, handle);
+	map_access(b, va + b->page, 1, second);
+	for (size_t i = 0; i < G_N_ELEMENTS(streams); i++) {
+		fill(b, va, 0x5a);
+		fill(b, to, 0x33);
+		assert_ok(b->ops->copy(b->be, to + BYTES / 2, va, BYTES / 2, streams[i]));
+		wait_for(b, streams[i]);
+		assert_copied(b, to, 0x33, 0x5a);
+		fill(b, to + BYTES, 0x11);
+		assert_ok(b->ops->copy(b->be, to + BYTES / 2, to + BYTES, BYTES / 2, streams[i]));
+		wait_for(b, streams[i]);
+		assert_copied(b, to, 0x33, 0x11);
+	}
+	unmap(b, va, 2);
+	release(b, handle);
+	release(b, second);
+	unreserve(b, va, 2);
+	stream_end(b, streams[2]);
+}
+
+/* What is copied is what is there once the work submitted before is done. */
+static void check_copy_in_order(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	uint64_t va = small_alloc(b, BYTES, stream), other = small_alloc(b, BYTES, stream);
+	struct backend_event *event;
+
+	wait_for(b, stream);
+	fill(b, va, 0x5a);
+	fill(b, other, 0x33);
+	assert_ok(b->device->hold(stream));
+	assert_ok(b->ops->copy(b->be, va, other, BYTES, stream));
+	event = record(b, stream);
+	g_assert_false(is_complete(b, event));
+	if (b->device->strict)
+		assert_copied(b, va, 0x5a, 0x5a);
+	assert_ok(b->device->finish(stream));
+	assert_completes(b, event);
+	assert_copied(b, va, 0x33, 0x33);
+	b->ops->event_destroy(b->be, event);
+	small_free(b, va, stream);
+	small_free(b, other, stream);
+	stream_end(b, stream);
+}
+
+static void check_copy_bad(struct bench *b)
+{
+	uint64_t va = reserve(b, 3), handle = create(b, 1), second = create(b, 1), to = va + b->page;
+
+	map_access(b, va, 1, handle);
+	assert_refused(b->ops->copy(b->be, to, va, BYTES, NULL), -EINVAL);
+	assert_refused(b->ops->copy(b->be, va, to, BYTES, NULL), -EINVAL);
+	map(b, to, 1, second);
+	assert_refused(b->ops->copy(b->be, to, va, BYTES, NULL), -EINVAL);
+	assert_ok(b->ops->access(b->be, to, b->page));
+	assert_refused(b->ops->copy(b->be, to, va, b->page + 1, NULL), -EINVAL);
+	assert_refused(b->ops->copy(b->be, va + 1, va, BYTES, NULL), -EINVAL);
+	assert_refused(b->ops->copy(b->be, va, va + BYTES - 1, BYTES, NULL), -EINVAL);
+	assert_refused(b->ops->copy(b->be, to, va, BYTES, (struct CUstream_st *)0x3), -EINVAL);
+	b->ops->leave(b->be);
+	assert_refused(b->ops->copy(b->be, to, va, BYTES, NULL), -EINVAL);
+	assert_ok(b->ops->enter(b->be));
+	assert_ok(b->ops->copy(b->be, va + BYTES, va, BYTES, NULL));
+	wait_for(b, NULL);
+	unmap(b, va, 2);
+	release(b, handle);
+	release(b, second);
+	unreserve(b, va, 3);
+}
+
 static uint64_t capture_id(struct bench *b, struct CUstream_st *stream)
 {
 	uint64_t id = UNTOUCHED;
@@ -185,20 +272,24 @@ static void check_capture_beside(struct bench *b)
 	stream_end(b, stream);
 }
 
-/* What is cleared under capture is part of the graph, and nothing is cleared before that is launched. */
+/* What is cleared or copied under capture is part of the graph, and nothing happens before that is launched. */
 static void check_capture_clear(struct bench *b)
 {
 	struct CUstream_st *stream = stream_new(b);
-	uint64_t va = small_alloc(b, BYTES, stream);
+	uint64_t va = small_alloc(b, BYTES, stream), other = small_alloc(b, BYTES, stream);
 
 	wait_for(b, stream);
 	fill(b, va, 0x5a);
+	fill(b, other, 0x5a);
 	assert_ok(b->device->capture_begin(stream));
 	assert_ok(b->ops->clear(b->be, va, BYTES, stream));
+	assert_ok(b->ops->copy(b->be, other, va, BYTES, stream));
 	assert_ok(b->device->capture_end(stream));
 	wait_for(b, stream);
 	assert_cleared(b, va, 0, 0);
+	assert_cleared(b, other, 0, 0);
 	small_free(b, va, stream);
+	small_free(b, other, stream);
 	stream_end(b, stream);
 }
 
@@ -206,6 +297,9 @@ const struct check checks_of_clearing[] = {
 	{ "clear", false, check_clear },
 	{ "clear-in-order", false, check_clear_in_order },
 	{ "clear-bad", true, check_clear_bad },
+	{ "copy", false, check_copy },
+	{ "copy-in-order", false, check_copy_in_order },
+	{ "copy-bad", true, check_copy_bad },
 	{ .name = NULL }
 };
 

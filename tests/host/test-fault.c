@@ -108,6 +108,11 @@ static int call_clear(struct state *s)
 	return s->be->ops->clear(s->be, s->va, PAGE, NULL);
 }
 
+static int call_copy(struct state *s)
+{
+	return s->be->ops->copy(s->be, s->va, s->va + PAGE / 2, PAGE / 2, NULL);
+}
+
 static int call_event_create(struct state *s)
 {
 	return s->be->ops->event_create(s->be, &s->event);
@@ -187,7 +192,7 @@ static const struct {
 } calls[] = {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
 	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
-	CALL(stream_capture), CALL(clear),
+	CALL(stream_capture), CALL(clear), CALL(copy),
 	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
 	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
 	CALL(unreserve),
