@@ -78,11 +78,16 @@ struct backend_info {
  *	invalidated capture whose id the driver no longer tells.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
- * @event_destroy: destroy an event, recorded or not, pending or not. Never fails.
+ * @event_create_timed: create an event that keeps time, not yet recorded. It can be used as any other, but a record
+ *	of it costs the device and the caller several times as much.
+ * @event_destroy: destroy an event of either kind, recorded or not, pending or not. Never fails.
  * @event_record: make @event stand for all work submitted to @stream so far, and no longer for what it stood for
  *	before. Precondition: no stream and no thread waits for it. The event outlives the stream.
  * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
  * @event_sync: wait on the host until it has. Precondition: recorded.
+ * @event_elapsed: *@ns is the time on the device from the completion of what @start stands for to the completion of
+ *	what @end stands for, in nanoseconds; negative if @end came first. The streams may be different ones of this
+ *	device. -EBUSY if one of the two is pending. Precondition: both keep time and are recorded.
  * @sync: wait on the host until all work submitted to the device's streams so far has completed, that of streams which
  *	were destroyed too. Captures go on.
  *
@@ -127,9 +132,11 @@ struct backend_ops {
 	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
 	int (*event_create)(struct backend *be, struct backend_event **event);
+	int (*event_create_timed)(struct backend *be, struct backend_event **event);
 	void (*event_destroy)(struct backend *be, struct backend_event *event);
 	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
 	int (*event_sync)(struct backend *be, struct backend_event *event);
+	int (*event_elapsed)(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);
 	int (*sync)(struct backend *be);
 	int (*clear)(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 	int (*copy)(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
@@ -167,8 +174,9 @@ int backend_open(const char *name, const int *device, struct backend **be);
 /* All operations, for code that treats them alike: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
-	X(stream_capture) X(stream_wait) X(event_create) X(event_record) X(event_query) X(event_sync) X(sync) \
-	X(clear) X(copy) X(small_alloc) X(small_free) X(small_held) X(small_trim)
+	X(stream_capture) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) X(event_query) \
+	X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \
+	X(small_alloc) X(small_free) X(small_held) X(small_trim)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,

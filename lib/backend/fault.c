@@ -264,6 +264,17 @@ static int fault_event_create(struct backend *be, struct backend_event **event)
 	return err;
 }
 
+static int fault_event_create_timed(struct backend *be, struct backend_event **event)
+{
+	int err = check(be, BACKEND_OP_event_create_timed);
+
+	if (!err)
+		err = inner_of(be)->ops->event_create_timed(inner_of(be), event);
+	if (!err)
+		count(be, &fault_of(be)->left.events, 1);
+	return err;
+}
+
 static void fault_event_destroy(struct backend *be, struct backend_event *event)
 {
 	inner_of(be)->ops->event_destroy(inner_of(be), event);
@@ -289,6 +300,13 @@ static int fault_event_sync(struct backend *be, struct backend_event *event)
 	int err = check(be, BACKEND_OP_event_sync);
 
 	return err ? err : inner_of(be)->ops->event_sync(inner_of(be), event);
+}
+
+static int fault_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
+{
+	int err = check(be, BACKEND_OP_event_elapsed);
+
+	return err ? err : inner_of(be)->ops->event_elapsed(inner_of(be), start, end, ns);
 }
 
 static int fault_sync(struct backend *be)

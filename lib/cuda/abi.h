@@ -145,6 +145,7 @@ typedef struct {
 	X(STREAM_CAPTURE_MODE_GLOBAL, 0) \
 	X(STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) \
 	X(STREAM_CAPTURE_MODE_RELAXED, 2) \
+	X(EVENT_DEFAULT, 0) \
 	X(EVENT_DISABLE_TIMING, 2)
 
 enum {
@@ -201,7 +202,8 @@ enum {
 	X(cuEventCreate,, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy, _v2, (drv_event event)) \
 	X(cuEventQuery,, (drv_event event)) \
-	X(cuEventSynchronize,, (drv_event event))
+	X(cuEventSynchronize,, (drv_event event)) \
+	X(cuEventElapsedTime,, (float *ms, drv_event start, drv_event end))
 
 /* Without these, the library does less: it allocates nothing smaller than a page, and calls errors by number. */
 #define DRV_CALLS_OPTIONAL(X) \

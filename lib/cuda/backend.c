@@ -44,6 +44,7 @@ static struct cuda *cuda_new(void)
 	atomic_init(&cuda->legacy_id, LEGACY_UNKNOWN);
 	lock_init(&cuda->lock, LOCK_CUDA);
 	cuda->spare = g_ptr_array_new();
+	cuda->spare_timed = g_ptr_array_new();
 	cuda_frees_init(&cuda->frees);
 	return cuda;
 }
@@ -52,6 +53,7 @@ static void cuda_delete(struct cuda *cuda)
 {
 	cuda_frees_clear(&cuda->frees);
 	g_ptr_array_free(cuda->spare, TRUE);
+	g_ptr_array_free(cuda->spare_timed, TRUE);
 	lock_destroy(&cuda->lock);
 	g_free(cuda);
 }
@@ -89,6 +91,12 @@ delete_cuda:
 	return err;
 }
 
+static void spare_drop(const GPtrArray *spare)
+{
+	for (guint i = 0; i < spare->len; i++)
+		drv.cuEventDestroy(spare->pdata[i]);
+}
+
 static void cuda_close(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
@@ -98,8 +106,8 @@ static void cuda_close(struct backend *be)
 		cuda_relax();
 		if (cuda->pool)
 			drv.cuMemPoolDestroy(cuda->pool);
-		for (guint i = 0; i < cuda->spare->len; i++)
-			drv.cuEventDestroy(cuda->spare->pdata[i]);
+		spare_drop(cuda->spare);
+		spare_drop(cuda->spare_timed);
 		cuda_frees_drop(&cuda->frees);
 		cuda_leave(be);
 	}
@@ -261,10 +269,12 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.stream_capture = cuda_stream_capture,
 	.stream_wait = cuda_stream_wait,
 	.event_create = cuda_event_create,
+	.event_create_timed = cuda_event_create_timed,
 	.event_destroy = cuda_event_destroy,
 	.event_record = cuda_event_record,
 	.event_query = cuda_event_query,
 	.event_sync = cuda_event_sync,
+	.event_elapsed = cuda_event_elapsed,
 	.sync = cuda_sync,
 	.clear = cuda_clear,
 	.copy = cuda_copy,

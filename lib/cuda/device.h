@@ -22,6 +22,7 @@ struct cuda {
 	char apart[128];		/* keeps what every call reads off the cache lines that some calls write */
 	struct lock lock;		/* guards the rest */
 	GPtrArray *spare;		/* unused events, of drv_event */
+	GPtrArray *spare_timed;		/* the same, of events that keep time */
 	struct cuda_frees frees;	/* of small allocations */
 };
 
@@ -72,10 +73,12 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id);
 int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
 int cuda_event_create(struct backend *be, struct backend_event **event);
+int cuda_event_create_timed(struct backend *be, struct backend_event **event);
 void cuda_event_destroy(struct backend *be, struct backend_event *event);
 int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
 int cuda_event_query(struct backend *be, struct backend_event *event, int *complete);
 int cuda_event_sync(struct backend *be, struct backend_event *event);
+int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);
 int cuda_sync(struct backend *be);
 int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);

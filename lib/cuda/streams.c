@@ -66,10 +66,20 @@ int cuda_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t
 	return 0;
 }
 
-/* A struct backend_event is the driver's own event under another name. */
+/*
+ * A struct backend_event is the driver's own event under another name. The driver does not tell which events keep time,
+ * so the lowest bit of their addresses does.
+ */
+#define EVENT_TIMED ((uintptr_t)1)
+
 static drv_event event_of(struct backend_event *event)
 {
-	return (drv_event)event;
+	return (drv_event)((uintptr_t)event & ~EVENT_TIMED);
+}
+
+static bool event_is_timed(struct backend_event *event)
+{
+	return (uintptr_t)event & EVENT_TIMED;
 }
 
 int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
@@ -85,29 +95,52 @@ int cuda_stream_wait(struct backend *be, struct CUstream_st *stream, struct back
  * Reuses events: that costs less than a new one, and an event can be recorded again while streams still wait on the
  * device for its earlier record. The last one returned is taken first, as its memory is most likely cached.
  */
-int cuda_event_create(struct backend *be, struct backend_event **event)
+static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, drv_event *event)
 {
-	struct cuda *cuda = cuda_of(be);
 	drv_event got = NULL;
 	drv_result result;
 	int err;
 
 	lock_acquire(&cuda->lock);
-	if (cuda->spare->len)
-		got = g_ptr_array_remove_index_fast(cuda->spare, cuda->spare->len - 1);
+	if (spare->len)
+		got = g_ptr_array_remove_index_fast(spare, spare->len - 1);
 	lock_release(&cuda->lock);
 	if (!got) {
 		/* It is of the current context, which is the program's where a cache marks a free without an enter. */
-		err = cuda_enter(be);
+		err = cuda_enter(&cuda->base);
 		if (err)
 			return err;
-		result = drv.cuEventCreate(&got, DRV_EVENT_DISABLE_TIMING);
-		cuda_leave(be);
+		result = drv.cuEventCreate(&got, flags);
+		cuda_leave(&cuda->base);
 		if (result)
 			return cuda_fail(result, "", "cuEventCreate");
 	}
-	*event = (struct backend_event *)got;
+	*event = got;
 	return 0;
+}
+
+int cuda_event_create(struct backend *be, struct backend_event **event)
+{
+	struct cuda *cuda = cuda_of(be);
+	drv_event got;
+	int err;
+
+	err = event_take(cuda, cuda->spare, DRV_EVENT_DISABLE_TIMING, &got);
+	if (!err)
+		*event = (struct backend_event *)got;
+	return err;
+}
+
+int cuda_event_create_timed(struct backend *be, struct backend_event **event)
+{
+	struct cuda *cuda = cuda_of(be);
+	drv_event got;
+	int err;
+
+	err = event_take(cuda, cuda->spare_timed, DRV_EVENT_DEFAULT, &got);
+	if (!err)
+		*event = (struct backend_event *)((uintptr_t)got | EVENT_TIMED);
+	return err;
 }
 
 void cuda_event_destroy(struct backend *be, struct backend_event *event)
@@ -115,7 +148,7 @@ void cuda_event_destroy(struct backend *be, struct backend_event *event)
 	struct cuda *cuda = cuda_of(be);
 
 	lock_acquire(&cuda->lock);
-	g_ptr_array_add(cuda->spare, event_of(event));
+	g_ptr_array_add(event_is_timed(event) ? cuda->spare_timed : cuda->spare, event_of(event));
 	lock_release(&cuda->lock);
 }
 
@@ -149,6 +182,23 @@ int cuda_event_sync(struct backend *be, struct backend_event *event)
 	cuda_relax();
 	result = drv.cuEventSynchronize(event_of(event));
 	return result ? cuda_fail(result, "", "cuEventSynchronize") : 0;
+}
+
+/*
+ * CUDA 12.8 has a later version of this call, which does not report errors of pending work. All drivers have this one.
+ */
+int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
+{
+	drv_result result;
+	float ms;
+
+	(void)be;
+	cuda_relax();
+	result = drv.cuEventElapsedTime(&ms, event_of(start), event_of(end));
+	if (result)
+		return cuda_fail(result, "", "cuEventElapsedTime");
+	*ns = (int64_t)((double)ms * 1e6 + (ms < 0 ? -0.5 : 0.5));
+	return 0;
 }
 
 /* As small as it gets. */

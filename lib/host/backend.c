@@ -217,6 +217,15 @@ static int host_new_event(struct backend *be, struct backend_event **event)
 	return ret;
 }
 
+static int host_new_event_timed(struct backend *be, struct backend_event **event)
+{
+	int ret = check_entered(be, "event_create_timed");
+
+	if (!ret)
+		*event = host_event_create_timed();
+	return ret;
+}
+
 static void host_event_destroy(struct backend *be, struct backend_event *event)
 {
 	(void)be;
@@ -242,6 +251,13 @@ static int host_sync(struct backend *be, struct backend_event *event)
 	int ret = check_entered(be, "event_sync");
 
 	return ret ? ret : host_event_sync(event);
+}
+
+static int host_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
+{
+	int ret = check_entered(be, "event_elapsed");
+
+	return ret ? ret : host_event_elapsed(start, end, ns);
 }
 
 static int host_sync_all(struct backend *be)
@@ -351,10 +367,12 @@ const struct backend_ops backend_host = {
 	.stream_capture = host_capture,
 	.stream_wait = host_wait,
 	.event_create = host_new_event,
+	.event_create_timed = host_new_event_timed,
 	.event_destroy = host_event_destroy,
 	.event_record = host_record,
 	.event_query = host_query,
 	.event_sync = host_sync,
+	.event_elapsed = host_elapsed,
 	.sync = host_sync_all,
 	.clear = host_clear,
 	.copy = host_copy,

@@ -19,6 +19,7 @@ struct backend_event {
 	unsigned int refs;
 	uint64_t records;		/* times it was recorded; only the last counts */
 	unsigned int waits;		/* waits for it in queues, and threads that wait */
+	bool timed;			/* its time may be asked for through the backend */
 	bool complete;
 	uint64_t time;			/* on the virtual clock, when it completed */
 	struct CUstream_st *stream;	/* the stream whose queue has its marker, if any */

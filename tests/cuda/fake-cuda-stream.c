@@ -12,6 +12,7 @@
 /* An event, and what it stands for. */
 struct CUevent_st {
 	struct CUctx_st *context;
+	bool timed;
 	struct backend_event *point;	/* NULL before it is recorded, and where it was captured */
 	drv_stream captured;		/* the stream that it was captured on */
 };
@@ -203,10 +204,11 @@ drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int fl
 drv_result cuEventCreate(drv_event *event, unsigned int flags)
 {
 	BEGIN_IN(cuEventCreate, context);
-	if (flags != DRV_EVENT_DISABLE_TIMING)
+	if (flags != DRV_EVENT_DISABLE_TIMING && flags != DRV_EVENT_DEFAULT)
 		return DRV_ERROR_INVALID_VALUE;
 	*event = g_new0(struct CUevent_st, 1);
 	(*event)->context = context;
+	(*event)->timed = flags == DRV_EVENT_DEFAULT;
 	return DRV_SUCCESS;
 }
 
@@ -286,6 +288,23 @@ drv_result cuEventSynchronize(drv_event event)
 	if (result)
 		return result;
 	return event->point ? HOST(context, event_sync, event->point) : DRV_SUCCESS;
+}
+
+drv_result cuEventElapsedTime(float *ms, drv_event start, drv_event end)
+{
+	uint64_t from, to;
+	drv_result result;
+
+	BEGIN_IN(cuEventElapsedTime, context);
+	result = unsafe(context, "cuEventElapsedTime");
+	if (result)
+		return result;
+	if (!start->timed || !end->timed || !start->point || !end->point)
+		return DRV_ERROR_INVALID_HANDLE;
+	result = result_of(host_event_time(start->point, &from) ?: host_event_time(end->point, &to));
+	if (!result)
+		*ms = (float)((double)(int64_t)(to - from) / 1e6);
+	return result;
 }
 
 drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)

@@ -15,6 +15,7 @@ struct call {
 	struct backend_event *event;
 	uint64_t out;
 	uint64_t more;
+	int64_t ns;
 	int flag;
 	bool pending;
 };
@@ -36,9 +37,11 @@ OPERATION(stream_id, NULL, &c->out)
 OPERATION(stream_capture, NULL, &c->out)
 OPERATION(stream_wait, NULL, c->event)
 OPERATION(event_create, &c->event)
+OPERATION(event_create_timed, &c->event)
 OPERATION(event_record, c->event, NULL)
 OPERATION(event_query, c->event, &c->flag)
 OPERATION(event_sync, c->event)
+OPERATION(event_elapsed, c->event, c->event, &c->ns)
 OPERATION(sync)
 OPERATION(clear, PAGE, PAGE, NULL)
 OPERATION(copy, PAGE, 2 * PAGE, PAGE, NULL)
@@ -67,9 +70,11 @@ static const struct {
 	{ "cuStreamGetCaptureInfo", call_stream_capture },
 	{ "cuStreamWaitEvent", call_stream_wait },
 	{ "cuEventCreate", call_event_create },
+	{ "cuEventCreate", call_event_create_timed },
 	{ "cuEventRecord", call_event_record },
 	{ "cuEventQuery", call_event_query },
 	{ "cuEventSynchronize", call_event_sync },
+	{ "cuEventElapsedTime", call_event_elapsed },
 	{ "cuMemAllocHost", call_sync },
 	{ "cuMemFreeHost", call_sync },
 	{ "cuMemsetD8Async", call_clear },
@@ -136,7 +141,7 @@ static void test_errors_map(void)
 	} cases[] = {
 		{ 1, EINVAL }, { 2, ENOMEM }, { 3, EBUSY }, { 4, EIO }, { 34, ENODEV }, { 46, ENODEV }, { 100, ENODEV },
 		{ 101, ENODEV }, { 201, EINVAL }, { 208, EINVAL }, { 211, EINVAL }, { 214, EIO }, { 400, EINVAL },
-		{ 500, EINVAL }, { 700, EIO }, { 702, EIO }, { 709, EIO }, { 710, EIO }, { 714, EIO }, { 719, EIO },
+		{ 500, EINVAL }, { 600, EBUSY }, { 700, EIO }, { 702, EIO }, { 709, EIO }, { 710, EIO }, { 714, EIO }, { 719, EIO },
 		{ 800, ENOTSUP }, { 801, ENOTSUP }, { 802, ENODEV }, { 803, ENODEV }, { 804, ENODEV }, { 900, EBUSY },
 		{ 901, EBUSY }, { 902, EBUSY }, { 903, EBUSY }, { 904, EBUSY }, { 905, EBUSY }, { 906, EBUSY },
 		{ 907, EBUSY }, { 908, EBUSY }, { 999, EIO }, { 31337, EIO },

@@ -347,6 +347,31 @@ static void test_event_used_again(void)
 	assert_nothing_left();
 }
 
+/* An event that keeps time costs more to record, so it is used again only where that is asked for. */
+static void test_event_used_again_for_its_kind(void)
+{
+	struct backend_event *plain, *timed, *first;
+	struct backend *be;
+	uint64_t before;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	before = fake.calls("cuEventCreate");
+	assert_ok(be->ops->event_create_timed(be, &timed));
+	first = timed;
+	be->ops->event_destroy(be, timed);
+	assert_ok(be->ops->event_create(be, &plain));
+	assert_ok(be->ops->event_create_timed(be, &timed));
+	g_assert_cmpuint(fake.calls("cuEventCreate") - before, ==, 2);
+	g_assert_true(timed == first);
+
+	be->ops->event_destroy(be, plain);
+	be->ops->event_destroy(be, timed);
+	leave_close(be);
+	assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -365,6 +390,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/threads", test_threads);
 	g_test_add_func("/cuda/pool", test_pool);
 	g_test_add_func("/cuda/event-used-again", test_event_used_again);
+	g_test_add_func("/cuda/event-used-again-for-its-kind", test_event_used_again_for_its_kind);
 	cuda_cache_tests();
 	cuda_capture_tests();
 	cuda_context_tests();

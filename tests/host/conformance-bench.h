@@ -153,6 +153,23 @@ static inline struct backend_event *record(struct bench *b, struct CUstream_st *
 	return event;
 }
 
+static inline struct backend_event *record_timed(struct bench *b, struct CUstream_st *stream)
+{
+	struct backend_event *event = NULL;
+
+	assert_ok(b->ops->event_create_timed(b->be, &event));
+	assert_ok(b->ops->event_record(b->be, event, stream));
+	return event;
+}
+
+static inline int64_t elapsed(struct bench *b, struct backend_event *start, struct backend_event *end)
+{
+	int64_t ns = INT64_MIN;
+
+	assert_ok(b->ops->event_elapsed(b->be, start, end, &ns));
+	return ns;
+}
+
 static inline bool is_complete(struct bench *b, struct backend_event *event)
 {
 	int complete = -1;

@@ -235,7 +235,7 @@ static void *work_beside(void *data)
 {
 	struct bench *b = data;
 	struct CUstream_st *stream;
-	struct backend_event *event;
+	struct backend_event *event, *timed;
 	uint64_t va, handle;
 
 	assert_ok(b->ops->enter(b->be));
@@ -248,14 +248,20 @@ static void *work_beside(void *data)
 	event = record(b, stream);
 	is_complete(b, event);
 	assert_ok(b->ops->stream_wait(b->be, stream, event));
+	timed = record_timed(b, stream);
 	assert_ok(b->ops->event_sync(b->be, event));
 	g_assert_true(is_complete(b, event));
 	assert_ok(b->ops->sync(b->be));
+	/* Alone between enter and leave, so that nothing has prepared the thread for it. */
+	b->ops->leave(b->be);
+	assert_ok(b->ops->enter(b->be));
+	g_assert_cmpint(elapsed(b, timed, timed), ==, 0);
 	assert_ok(b->ops->unmap(b->be, va, b->page, event));
 	release(b, handle);
 	unreserve(b, va, 1);
 	memory_free(b);
 	b->ops->event_destroy(b->be, event);
+	b->ops->event_destroy(b->be, timed);
 	stream_end(b, stream);
 	b->ops->leave(b->be);
 	return NULL;

@@ -222,6 +222,95 @@ static void check_event_recorded_again(struct bench *b)
 	stream_end(b, second);
 }
 
+/* An event that keeps time is an event like any other. */
+static void check_timed_event_follows_work(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b), *other = stream_new(b);
+	struct backend_event *event, *behind;
+
+	assert_ok(b->device->hold(stream));
+	event = record_timed(b, stream);
+	assert_ok(b->ops->stream_wait(b->be, other, event));
+	behind = record_timed(b, other);
+	g_assert_false(is_complete(b, event));
+	g_assert_false(is_complete(b, behind));
+	assert_ok(b->device->finish(stream));
+	assert_completes(b, event);
+	assert_completes(b, behind);
+	b->ops->event_destroy(b->be, event);
+	b->ops->event_destroy(b->be, behind);
+	stream_end(b, stream);
+	stream_end(b, other);
+}
+
+static void check_elapsed(struct bench *b)
+{
+	struct CUstream_st *first = stream_new(b), *second = stream_new(b);
+	struct backend_event *start = record_timed(b, first), *end, *behind;
+	int64_t ns = INT64_MIN;
+
+	assert_ok(b->device->hold(first));
+	end = record_timed(b, first);
+	assert_ok(b->ops->stream_wait(b->be, second, end));
+	behind = record_timed(b, second);
+	assert_refused(b->ops->event_elapsed(b->be, start, end, &ns), -EBUSY);
+	assert_refused(b->ops->event_elapsed(b->be, behind, start, &ns), -EBUSY);
+	g_assert_cmpint(ns, ==, INT64_MIN);
+	assert_ok(b->device->finish(first));
+	assert_ok(b->ops->event_sync(b->be, behind));
+
+	g_assert_cmpint(elapsed(b, start, start), ==, 0);
+	g_assert_cmpint(elapsed(b, start, end), >=, 0);
+	g_assert_cmpint(elapsed(b, start, behind), >=, elapsed(b, start, end));
+	g_assert_cmpint(elapsed(b, end, start), ==, -elapsed(b, start, end));
+	b->ops->event_destroy(b->be, start);
+	b->ops->event_destroy(b->be, end);
+	b->ops->event_destroy(b->be, behind);
+	stream_end(b, first);
+	stream_end(b, second);
+}
+
+/* Whatever becomes of destroyed events, one that was asked to keep time does. */
+static void check_elapsed_after_others(struct bench *b)
+{
+	struct backend_event *timed[4], *plain[4];
+	int round, i;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 4; i++) {
+			plain[i] = record(b, NULL);
+			timed[i] = record_timed(b, NULL);
+		}
+		assert_ok(b->ops->event_sync(b->be, timed[3]));
+		for (i = 0; i < 4; i++)
+			g_assert_cmpint(elapsed(b, timed[0], timed[i]), >=, 0);
+		for (i = 0; i < 4; i++) {
+			b->ops->event_destroy(b->be, round % 2 ? timed[i] : plain[i]);
+			b->ops->event_destroy(b->be, round % 2 ? plain[i] : timed[i]);
+		}
+	}
+}
+
+static void check_elapsed_bad(struct bench *b)
+{
+	struct backend_event *timed = record_timed(b, NULL), *plain = record(b, NULL), *unrecorded;
+	int64_t ns = INT64_MIN;
+
+	assert_ok(b->ops->event_create_timed(b->be, &unrecorded));
+	assert_refused(b->ops->event_elapsed(b->be, timed, plain, &ns), -EINVAL);
+	assert_refused(b->ops->event_elapsed(b->be, plain, timed, &ns), -EINVAL);
+	assert_refused(b->ops->event_elapsed(b->be, timed, unrecorded, &ns), -EINVAL);
+	assert_refused(b->ops->event_elapsed(b->be, unrecorded, timed, &ns), -EINVAL);
+	b->ops->leave(b->be);
+	assert_refused(b->ops->event_elapsed(b->be, timed, timed, &ns), -EINVAL);
+	assert_refused(b->ops->event_create_timed(b->be, &plain), -EINVAL);
+	assert_ok(b->ops->enter(b->be));
+	g_assert_cmpint(ns, ==, INT64_MIN);
+	b->ops->event_destroy(b->be, timed);
+	b->ops->event_destroy(b->be, plain);
+	b->ops->event_destroy(b->be, unrecorded);
+}
+
 static void check_sync(struct bench *b)
 {
 	struct CUstream_st *first = stream_new(b), *second = stream_new(b), *gone = stream_new(b);
@@ -317,6 +406,10 @@ const struct check checks_of_streams[] = {
 	{ "event-destroyed-pending", false, check_event_destroyed_pending },
 	{ "event-bad", true, check_event_bad },
 	{ "event-recorded-again", false, check_event_recorded_again },
+	{ "timed-event-follows-work", false, check_timed_event_follows_work },
+	{ "elapsed", false, check_elapsed },
+	{ "elapsed-after-others", false, check_elapsed_after_others },
+	{ "elapsed-bad", true, check_elapsed_bad },
 	{ "sync", false, check_sync },
 	{ "wait", false, check_wait },
 	{ "wait-is-for-later-work", false, check_wait_is_for_later_work },

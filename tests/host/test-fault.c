@@ -51,6 +51,7 @@ struct state {
 	uint64_t handle;
 	uint64_t small;
 	struct backend_event *event;
+	struct backend_event *timed;
 };
 
 static int call_enter(struct state *s)
@@ -135,6 +136,20 @@ static int call_event_sync(struct state *s)
 	return s->be->ops->event_sync(s->be, s->event);
 }
 
+static int call_event_create_timed(struct state *s)
+{
+	return s->be->ops->event_create_timed(s->be, &s->timed);
+}
+
+static int call_event_elapsed(struct state *s)
+{
+	int64_t ns;
+
+	/* It has to be recorded, and whether that fails is another operation's to say. */
+	assert_ok(s->be->ops->event_record(s->be, s->timed, NULL));
+	return s->be->ops->event_elapsed(s->be, s->timed, s->timed, &ns);
+}
+
 static int call_sync(struct state *s)
 {
 	return s->be->ops->sync(s->be);
@@ -194,7 +209,7 @@ static const struct {
 	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
 	CALL(stream_capture), CALL(clear), CALL(copy),
 	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
-	CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
+	CALL(event_create_timed), CALL(event_elapsed), CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
 	CALL(unreserve),
 #undef CALL
 };
@@ -209,6 +224,7 @@ static void test_passes_on(void)
 	for (i = 0; i < G_N_ELEMENTS(calls); i++)
 		assert_ok(calls[i].call(&s));
 	s.be->ops->event_destroy(s.be, s.event);
+	s.be->ops->event_destroy(s.be, s.timed);
 
 	assert_ok(s.be->ops->info(s.be, &info));
 	g_assert_cmpstr(info.name, ==, "host");
@@ -255,6 +271,7 @@ static void test_fails_once(void)
 		g_assert_cmpuint(backend_fault_calls(s.be, calls[i].op), ==, count + 2);
 	}
 	s.be->ops->event_destroy(s.be, s.event);
+	s.be->ops->event_destroy(s.be, s.timed);
 	close_wrapper(s.be);
 }
 
@@ -307,19 +324,21 @@ static void test_left(void)
 	assert_ok(call_reserve(&s));
 	assert_ok(call_create(&s));
 	assert_ok(call_event_create(&s));
+	assert_ok(call_event_create_timed(&s));
 	assert_ok(call_small_alloc(&s));
 	for (i = 0; i < 4; i++)
 		assert_ok(s.be->ops->map(s.be, s.va + 2 * i * PAGE, PAGE, s.handle));
-	assert_left(s.be, .reservations = 1, .handles = 1, .mappings = 4, .events = 1, .small = 1);
+	assert_left(s.be, .reservations = 1, .handles = 1, .mappings = 4, .events = 2, .small = 1);
 
 	/* One call that takes the second and the third, and holes between and around them. */
 	assert_ok(s.be->ops->unmap(s.be, s.va + PAGE, 5 * PAGE, NULL));
-	assert_left(s.be, .reservations = 1, .handles = 1, .mappings = 2, .events = 1, .small = 1);
+	assert_left(s.be, .reservations = 1, .handles = 1, .mappings = 2, .events = 2, .small = 1);
 	assert_ok(s.be->ops->unmap(s.be, s.va, 7 * PAGE, NULL));
 	assert_ok(call_release(&s));
 	assert_ok(call_unreserve(&s));
 	assert_ok(call_small_free(&s));
 	s.be->ops->event_destroy(s.be, s.event);
+	s.be->ops->event_destroy(s.be, s.timed);
 	assert_left(s.be, 0);
 	close_wrapper(s.be);
 }

@@ -273,6 +273,68 @@ static void test_events_tell_their_time(void)
 	bench_close(&b);
 }
 
+static struct backend_event *record_timed(const struct bench *b, struct CUstream_st *stream)
+{
+	struct backend_event *event;
+
+	assert_ok(ops->event_create_timed(b->be, &event));
+	assert_ok(ops->event_record(b->be, event, stream));
+	return event;
+}
+
+static int64_t between(const struct bench *b, struct backend_event *start, struct backend_event *end)
+{
+	int64_t ns = INT64_MIN;
+
+	assert_ok(ops->event_elapsed(b->be, start, end, &ns));
+	return ns;
+}
+
+static void test_elapsed_is_of_the_clock(void)
+{
+	struct backend_event *start, *end, *other;
+	struct bench b;
+
+	bench_open(&b);
+	start = record_timed(&b, b.streams[0]);
+	submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	end = record_timed(&b, b.streams[0]);
+	submit_for(b.streams[1], VPMM_HOST_COPY_IN, 3);
+	other = record_timed(&b, b.streams[1]);
+	assert_ok(vpmm_host_time_finish());
+
+	g_assert_cmpint(between(&b, start, end), ==, 10);
+	g_assert_cmpint(between(&b, start, other), ==, 3);
+	g_assert_cmpint(between(&b, end, other), ==, -7);
+	ops->event_destroy(b.be, start);
+	ops->event_destroy(b.be, end);
+	ops->event_destroy(b.be, other);
+	bench_close(&b);
+}
+
+static void test_work_that_is_told_takes_no_time_of_its_own(void)
+{
+	struct backend_event *start, *end, *last;
+	struct bench b;
+
+	bench_open(&b);
+	start = record_timed(&b, b.streams[0]);
+	submit(b.streams[0]);
+	end = record_timed(&b, b.streams[0]);
+	submit(b.streams[0]);
+	last = record_timed(&b, b.streams[0]);
+	complete(b.streams[0], 1);
+	assert_ok(vpmm_host_time_pass(100));
+	complete(b.streams[0], 1);
+
+	g_assert_cmpint(between(&b, start, end), ==, 0);
+	g_assert_cmpint(between(&b, end, last), ==, 100);
+	ops->event_destroy(b.be, start);
+	ops->event_destroy(b.be, end);
+	ops->event_destroy(b.be, last);
+	bench_close(&b);
+}
+
 /* A pool that waits on the host: its wait is the only thing here that can move the clock. */
 static void test_a_wait_of_the_pool_moves_the_clock(void)
 {
@@ -640,6 +702,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-clock/kernels-at-once", test_kernels_at_once);
 	g_test_add_func("/host-clock/streams-wait", test_streams_wait_for_each_other_on_the_clock);
 	g_test_add_func("/host-clock/events-tell-their-time", test_events_tell_their_time);
+	g_test_add_func("/host-clock/elapsed", test_elapsed_is_of_the_clock);
+	g_test_add_func("/host-clock/elapsed-told", test_work_that_is_told_takes_no_time_of_its_own);
 	g_test_add_func("/host-clock/a-wait-of-the-pool", test_a_wait_of_the_pool_moves_the_clock);
 	g_test_add_func("/host-clock/a-wait-on-the-device", test_a_wait_on_the_device_does_not);
 	g_test_add_func("/host-clock/completing", test_completing_moves_the_clock);
