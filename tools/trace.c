@@ -7,233 +7,197 @@
 
 #include "fail.h"
 #include "input.h"
+#include "trace-record.h"
 
 /* Also the longest line there can be. */
 #define BLOCK (256 * 1024)
 
-/* What is known while a trace is read; stands on the stack of trace_load(). */
-struct reader {
-	const char *name;		/* for messages */
-	struct input *input;
-	trace_progress_fn progress;
-	void *progress_data;
-
+/* What is known of one pool while a trace is read. */
+struct pool {
 	GArray *ops;			/* of struct trace_op */
 	GHashTable *live;		/* id to the number of the operation that allocated it */
 	GHashTable *streams;		/* number in the file to our number + 1 */
 	GArray *spare_slots;		/* of uint32_t */
 	uint32_t slots;
 	size_t allocs;
-	uint32_t line;
+	bool over;			/* it was destroyed */
 };
 
-/* Where the parser is in a line. */
-struct cursor {
-	const char *at;
-	const char *end;
+/* What is known while a trace is read; stands on the stack of trace_load(). */
+struct reader {
+	struct trace_place place;
+	struct input *input;
+	trace_progress_fn progress;
+	void *progress_data;
+
+	GPtrArray *pools;		/* of struct pool; that with the number 1 comes first */
+	uint64_t us;			/* of the line before */
 };
 
-static int damaged(const struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int damaged(const struct reader *r, const char *format, ...)
-{
-	va_list args;
-	char *what;
-
-	va_start(args, format);
-	what = g_strdup_vprintf(format, args);
-	va_end(args);
-	fail_set(-EBADMSG, "%s:%" G_GUINT32_FORMAT ": %s", r->name, r->line, what);
-	g_free(what);
-	return -EBADMSG;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-/* The next field of the line, NULL and no length at its end. */
-static const char *next_field(struct cursor *c, size_t *length)
-{
-	const char *start;
-
-	while (c->at < c->end && is_blank(*c->at))
-		c->at++;
-	start = c->at;
-	while (c->at < c->end && !is_blank(*c->at))
-		c->at++;
-	*length = (size_t)(c->at - start);
-	return *length ? start : NULL;
-}
-
-/* Quotes a field for a message; what does not print is escaped. */
-static char *quote(const char *field, size_t length)
-{
-	char *text = g_strndup(field, MIN(length, 40));
-	char *escaped = g_strescape(text, NULL);
-
-	g_free(text);
-	return escaped;
-}
-
-static int parse_number(const struct reader *r, struct cursor *c, const char *what, uint64_t most, uint64_t *value)
-{
-	uint64_t number = 0;
-	const char *field;
-	size_t length, i;
-	char *quoted;
-	int err;
-
-	field = next_field(c, &length);
-	if (!field)
-		return damaged(r, "the %s is missing (microseconds op id bytes stream)", what);
-	for (i = 0; i < length; i++) {
-		unsigned int digit = (unsigned int)(field[i] - '0');
-
-		if (field[i] < '0' || field[i] > '9') {
-			quoted = quote(field, length);
-			err = damaged(r, "the %s is \"%s\", which is no number", what, quoted);
-			g_free(quoted);
-			return err;
-		}
-		if (number > (most - digit) / 10) {
-			quoted = quote(field, length);
-			err = damaged(r, "the %s is %s, more than the %" G_GUINT64_FORMAT " there can be", what,
-				      quoted, (guint64)most);
-			g_free(quoted);
-			return err;
-		}
-		number = number * 10 + digit;
-	}
-	*value = number;
-	return 0;
-}
-
-static int parse_op(const struct reader *r, struct cursor *c, bool *alloc)
-{
-	const char *field;
-	size_t length;
-	char *quoted;
-	int err;
-
-	field = next_field(c, &length);
-	if (!field)
-		return damaged(r, "the op is missing (microseconds op id bytes stream)");
-	if (length == 1 && (*field == 'a' || *field == 'f')) {
-		*alloc = *field == 'a';
-		return 0;
-	}
-	quoted = quote(field, length);
-	err = damaged(r, "the op is \"%s\", neither a (allocate) nor f (free)", quoted);
-	g_free(quoted);
-	return err;
-}
-
-static int parse_end(const struct reader *r, struct cursor *c)
-{
-	const char *field;
-	size_t length;
-	char *quoted;
-	int err;
-
-	field = next_field(c, &length);
-	if (!field)
-		return 0;
-	quoted = quote(field, length);
-	err = damaged(r, "\"%s\" after the last field (microseconds op id bytes stream)", quoted);
-	g_free(quoted);
-	return err;
-}
-
-static uint32_t stream_number(struct reader *r, uint64_t number)
+static uint32_t stream_number(struct pool *p, uint64_t number)
 {
 	gpointer key = GSIZE_TO_POINTER((gsize)number);
-	guint known = GPOINTER_TO_UINT(g_hash_table_lookup(r->streams, key));
+	guint known = GPOINTER_TO_UINT(g_hash_table_lookup(p->streams, key));
 
 	if (!known) {
-		known = g_hash_table_size(r->streams) + 1;
-		g_hash_table_insert(r->streams, key, GUINT_TO_POINTER(known));
+		known = g_hash_table_size(p->streams) + 1;
+		g_hash_table_insert(p->streams, key, GUINT_TO_POINTER(known));
 	}
 	return known - 1;
 }
 
-static uint32_t take_slot(struct reader *r)
+static uint32_t take_slot(struct pool *p)
 {
 	uint32_t slot;
 
-	if (!r->spare_slots->len)
-		return r->slots++;
-	slot = g_array_index(r->spare_slots, uint32_t, r->spare_slots->len - 1);
-	g_array_set_size(r->spare_slots, r->spare_slots->len - 1);
+	if (!p->spare_slots->len)
+		return p->slots++;
+	slot = g_array_index(p->spare_slots, uint32_t, p->spare_slots->len - 1);
+	g_array_set_size(p->spare_slots, p->spare_slots->len - 1);
 	return slot;
 }
 
-static int track(struct reader *r, struct trace_op *op, uint64_t id)
+/* The operation that allocated what is live under this id; NULL: nothing is. */
+static const struct trace_op *find_birth(const struct pool *p, uint64_t id)
 {
-	gpointer key = GSIZE_TO_POINTER((gsize)id);
-	const struct trace_op *birth = NULL;
 	gpointer number;
 
-	if (g_hash_table_lookup_extended(r->live, key, NULL, &number))
-		birth = &g_array_index(r->ops, struct trace_op, GPOINTER_TO_SIZE(number));
-	if (op->alloc) {
-		if (birth)
-			return damaged(r, "allocates %" G_GUINT64_FORMAT ", which line %" G_GUINT32_FORMAT
-				       " did and nobody has freed", (guint64)id, birth->line);
-		op->slot = take_slot(r);
-		r->allocs++;
-		g_hash_table_insert(r->live, key, GSIZE_TO_POINTER((gsize)r->ops->len));
+	if (!g_hash_table_lookup_extended(p->live, GSIZE_TO_POINTER((gsize)id), NULL, &number))
+		return NULL;
+	return &g_array_index(p->ops, struct trace_op, GPOINTER_TO_SIZE(number));
+}
+
+static void add_op(struct pool *p, struct trace_op *op, const struct trace_record *record)
+{
+	op->us = record->us;
+	op->stream = stream_number(p, record->stream);
+	g_array_append_val(p->ops, *op);
+}
+
+static int apply_alloc(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	const struct trace_op *birth = find_birth(p, record->id);
+	struct trace_op op = { .bytes = (size_t)record->bytes, .line = r->place.line, .alloc = true };
+
+	if (birth)
+		return trace_damaged(&r->place, "allocates %" G_GUINT64_FORMAT ", which line %" G_GUINT32_FORMAT
+			       " did and nobody has freed", (guint64)record->id, birth->line);
+	op.slot = take_slot(p);
+	p->allocs++;
+	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->id), GSIZE_TO_POINTER((gsize)p->ops->len));
+	add_op(p, &op, record);
+	return 0;
+}
+
+static int apply_free(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	const struct trace_op *birth = find_birth(p, record->id);
+	struct trace_op op = { .line = r->place.line };
+
+	if (!birth)
+		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT ", which is not allocated", (guint64)record->id);
+	if (r->place.version == 1 && birth->bytes != record->bytes)
+		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT ", for which line %"
+			       G_GUINT32_FORMAT " allocated %zu", (guint64)record->bytes, (guint64)record->id, birth->line,
+			       birth->bytes);
+	op.bytes = birth->bytes;
+	op.slot = birth->slot;
+	g_array_append_val(p->spare_slots, op.slot);
+	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
+	add_op(p, &op, record);
+	return 0;
+}
+
+static int apply_use(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	if (!find_birth(p, record->id))
+		return trace_damaged(&r->place, "uses %" G_GUINT64_FORMAT ", which is not allocated", (guint64)record->id);
+	return 0;
+}
+
+static void pool_free(void *data)
+{
+	struct pool *p = data;
+
+	g_hash_table_destroy(p->streams);
+	g_hash_table_destroy(p->live);
+	g_array_free(p->spare_slots, TRUE);
+	g_array_free(p->ops, TRUE);
+	g_free(p);
+}
+
+static void begin_pool(struct reader *r)
+{
+	struct pool *p = g_new0(struct pool, 1);
+
+	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
+	p->spare_slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+	p->live = g_hash_table_new(NULL, NULL);
+	p->streams = g_hash_table_new(NULL, NULL);
+	g_ptr_array_add(r->pools, p);
+}
+
+static int apply_begin(struct reader *r, const struct trace_record *record)
+{
+	if (record->pool != r->pools->len + 1)
+		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " begins, where the next is %u", (guint64)record->pool,
+			       r->pools->len + 1);
+	begin_pool(r);
+	return 0;
+}
+
+static int apply(struct reader *r, const struct trace_record *record)
+{
+	struct pool *p;
+
+	if (record->op == 'p')
+		return apply_begin(r, record);
+	p = record->pool && record->pool <= r->pools->len ? r->pools->pdata[record->pool - 1] : NULL;
+	if (!p || p->over)
+		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " %s", (guint64)record->pool,
+			       p ? "was destroyed before" : "has not begun");
+	switch (record->op) {
+	case 'a':
+		return apply_alloc(r, p, record);
+	case 'f':
+		return apply_free(r, p, record);
+	case 'u':
+		return apply_use(r, p, record);
+	case 'e':
+		p->over = true;
+		return 0;
+	default:
 		return 0;
 	}
-	if (!birth)
-		return damaged(r, "frees %" G_GUINT64_FORMAT ", which is not allocated", (guint64)id);
-	if (birth->bytes != op->bytes)
-		return damaged(r, "frees %zu bytes of %" G_GUINT64_FORMAT ", for which line %" G_GUINT32_FORMAT
-			       " allocated %zu", op->bytes, (guint64)id, birth->line, birth->bytes);
-	op->slot = birth->slot;
-	g_array_append_val(r->spare_slots, op->slot);
-	g_hash_table_remove(r->live, key);
-	return 0;
+}
+
+/* A file of the first version is one pool's, which has no record of its beginning. */
+static int begin_trace(struct reader *r, const char *line, size_t length)
+{
+	int err;
+
+	err = trace_parse_version(&r->place, line, length);
+	if (!err && r->place.version == 1)
+		begin_pool(r);
+	return err;
 }
 
 static int parse_line(struct reader *r, const char *line, size_t length)
 {
-	struct cursor c = { line, line + length };
-	struct trace_op op = { 0 };
-	uint64_t id, bytes, stream;
+	struct trace_record record;
 	int err;
 
-	if (length && line[0] == '#')
-		return 0;
-	err = parse_number(r, &c, "time", INT64_MAX, &op.us);
-	if (!err)
-		err = parse_op(r, &c, &op.alloc);
-	if (!err)
-		err = parse_number(r, &c, "id", SIZE_MAX, &id);
-	if (!err)
-		err = parse_number(r, &c, "size", PTRDIFF_MAX, &bytes);
-	if (!err)
-		err = parse_number(r, &c, "stream", UINT32_MAX, &stream);
-	if (!err)
-		err = parse_end(r, &c);
+	err = r->place.line == 1 ? begin_trace(r, line, length) : 0;
+	if (err || (length && line[0] == '#'))
+		return err;
+	err = trace_parse_record(&r->place, line, length, &record);
 	if (err)
 		return err;
-	if (r->ops->len) {
-		uint64_t before = g_array_index(r->ops, struct trace_op, r->ops->len - 1).us;
-
-		if (op.us < before)
-			return damaged(r, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
-				       (guint64)before, (guint64)op.us);
-	}
-	op.bytes = (size_t)bytes;
-	op.line = r->line;
-	err = track(r, &op, id);
-	if (err)
-		return err;
-	op.stream = stream_number(r, stream);
-	g_array_append_val(r->ops, op);
-	return 0;
+	if (record.us < r->us)
+		return trace_damaged(&r->place, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
+				     (guint64)r->us, (guint64)record.us);
+	r->us = record.us;
+	return apply(r, &record);
 }
 
 /* Parses the whole lines of a buffer; what is left of it begins at *@rest. */
@@ -243,9 +207,9 @@ static int parse_lines(struct reader *r, const char *buffer, size_t length, size
 	int err;
 
 	while (line < end && (newline = memchr(line, '\n', (size_t)(end - line)))) {
-		if (r->line == UINT32_MAX)
-			return damaged(r, "there are more lines than this program can count");
-		r->line++;
+		if (r->place.line == UINT32_MAX)
+			return trace_damaged(&r->place, "there are more lines than this program can count");
+		r->place.line++;
 		err = parse_line(r, line, (size_t)(newline - line));
 		if (err)
 			return err;
@@ -260,11 +224,11 @@ static int read_failure(struct reader *r, int err)
 {
 	char *what = g_strdup(fail_text());
 
-	r->line++;
+	r->place.line++;
 	if (err == -EBADMSG)
-		damaged(r, "%s", what);
+		trace_damaged(&r->place, "%s", what);
 	else
-		fail_set(err, "%s: %s", r->name, what);
+		fail_set(err, "%s: %s", r->place.name, what);
 	g_free(what);
 	return err;
 }
@@ -274,7 +238,7 @@ static int show_progress(const struct reader *r)
 {
 	if (!r->progress || r->progress(r->progress_data, input_done(r->input), input_size(r->input)))
 		return 0;
-	return fail_set(-EINTR, "%s: interrupted while it was read", r->name);
+	return fail_set(-EINTR, "%s: interrupted while it was read", r->place.name);
 }
 
 /* A signal may come while the read waits, or right before it began to. */
@@ -310,22 +274,59 @@ static int read_all(struct reader *r, char *buffer)
 		held -= rest;
 		memmove(buffer, buffer + rest, held);
 		if (held == BLOCK) {
-			r->line++;
-			return damaged(r, "the line is longer than %d bytes", BLOCK);
+			r->place.line++;
+			return trace_damaged(&r->place, "the line is longer than %d bytes", BLOCK);
 		}
 	}
-	r->line++;
+	r->place.line++;
 	if (held)
-		return damaged(r, "the last line has no newline: the trace is cut short");
-	if (!r->ops->len)
-		return damaged(r, "the trace ends before its first operation");
-	return 0;
+		return trace_damaged(&r->place, "the last line has no newline: the trace is cut short");
+	for (guint i = 0; i < r->pools->len; i++) {
+		if (((struct pool *)r->pools->pdata[i])->ops->len)
+			return 0;
+	}
+	return trace_damaged(&r->place, "the trace ends before its first operation");
+}
+
+/* What was read of a pool, which keeps nothing of it. */
+static struct trace *trace_of(struct pool *p)
+{
+	struct trace *trace = g_new0(struct trace, 1);
+
+	*trace = (struct trace){
+		.n_ops = p->ops->len,
+		.allocs = p->allocs,
+		.slots = p->slots,
+		.streams = g_hash_table_size(p->streams),
+	};
+	trace->ops = (struct trace_op *)(void *)g_array_free(p->ops, FALSE);
+	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
+	return trace;
+}
+
+/* The pools that did anything, each a trace of its own. */
+static struct trace *traces_of(const struct reader *r, const char *name)
+{
+	struct trace *first = NULL, **next = &first;
+
+	for (guint i = 0; i < r->pools->len; i++) {
+		struct pool *p = r->pools->pdata[i];
+
+		if (!p->ops->len)
+			continue;
+		*next = trace_of(p);
+		(*next)->pool = i + 1;
+		next = &(*next)->next;
+	}
+	for (struct trace *trace = first; trace; trace = trace->next)
+		trace->name = first->next ? g_strdup_printf("%s#%u", name, trace->pool) : g_strdup(name);
+	return first;
 }
 
 int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace)
 {
 	struct reader r = {
-		.name = strcmp(name, "-") ? name : "standard input",
+		.place.name = strcmp(name, "-") ? name : "standard input",
 		.progress = progress,
 		.progress_data = data,
 	};
@@ -336,27 +337,11 @@ int trace_load(const char *name, trace_progress_fn progress, void *data, struct 
 	if (err)
 		return read_failure(&r, err);
 	buffer = g_malloc(BLOCK);
-	r.ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
-	r.spare_slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-	r.live = g_hash_table_new(NULL, NULL);
-	r.streams = g_hash_table_new(NULL, NULL);
+	r.pools = g_ptr_array_new_with_free_func(pool_free);
 	err = read_all(&r, buffer);
-	if (!err) {
-		*trace = g_new(struct trace, 1);
-		**trace = (struct trace){
-			.name = g_strdup(name),
-			.n_ops = r.ops->len,
-			.allocs = r.allocs,
-			.slots = r.slots,
-			.streams = g_hash_table_size(r.streams),
-		};
-		(*trace)->ops = (struct trace_op *)(void *)g_array_free(r.ops, FALSE);
-	} else {
-		g_array_free(r.ops, TRUE);
-	}
-	g_hash_table_destroy(r.streams);
-	g_hash_table_destroy(r.live);
-	g_array_free(r.spare_slots, TRUE);
+	if (!err)
+		*trace = traces_of(&r, name);
+	g_ptr_array_free(r.pools, TRUE);
 	g_free(buffer);
 	input_close(r.input);
 	return err;
@@ -364,9 +349,12 @@ int trace_load(const char *name, trace_progress_fn progress, void *data, struct 
 
 void trace_free(struct trace *trace)
 {
-	if (!trace)
-		return;
-	g_free(trace->ops);
-	g_free(trace->name);
-	g_free(trace);
+	while (trace) {
+		struct trace *next = trace->next;
+
+		g_free(trace->ops);
+		g_free(trace->name);
+		g_free(trace);
+		trace = next;
+	}
 }

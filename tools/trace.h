@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Traces: what a program allocated and freed, in order.
- *
- * One operation a line, of five fields between blanks:
- *
- *	microseconds op id bytes stream
- *
- * op is "a" (allocate) or "f" (free), id names the allocation while it lives, stream is the number of a stream. Lines
- * that start with "#" are comments. The file may be compressed by gzip.
+ * Traces: what a program allocated and freed, in order. vpmm-trace(5) has the format, in two versions: the first, of one
+ * pool, and what the library writes where VPMM_TRACE says so.
  */
 #ifndef TRACE_H
 #define TRACE_H
@@ -35,13 +29,15 @@ struct trace_op {
 };
 
 /**
- * struct trace - all of one
- * @name: as it was opened
+ * struct trace - all that was asked of one pool
+ * @name: as it was opened; with "#" and @pool behind it if the file has several pools
  * @ops: the operations
  * @n_ops: how many, at least one
  * @allocs: how many of them allocate
  * @slots: the most that live at once
  * @streams: how many streams there are
+ * @pool: the number of the pool in the file, from 1
+ * @next: of the next pool in the same file; NULL: there is none
  */
 struct trace {
 	char *name;
@@ -50,6 +46,8 @@ struct trace {
 	size_t allocs;
 	uint32_t slots;
 	uint32_t streams;
+	unsigned int pool;
+	struct trace *next;
 };
 
 /**
@@ -67,11 +65,12 @@ typedef bool (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
  * @name: the file, plain or compressed by gzip; "-": standard input, which may be either too
  * @progress: hears about it; NULL: nobody
  * @data: for @progress
- * @trace: receives the trace, for trace_free()
+ * @trace: receives the trace of the first pool that allocated, and behind it those of the others, for trace_free()
  *
  * Strict: what is wrong with a trace would be wrong with every number that comes out of its replay. All fields are
- * there and no others, numbers fit, time does not go back, an id that is allocated is not live, one that is freed is
- * and had this size, the last line is whole, the compressed data are whole, and there is at least one operation.
+ * there and no others, every record and the version are known, numbers fit, time does not go back, an id that is
+ * allocated is not live, one that is freed is and had this size, the last line is whole, the compressed data are whole,
+ * and there is at least one operation. Records other than allocations and frees are checked and left out.
  *
  * Return: 0, or explained by fail_set(), which names the file:
  *	-EBADMSG it is damaged; the sentence has the line's number,
@@ -81,7 +80,7 @@ typedef bool (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
 int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace);
 
 /**
- * trace_free() - free a trace
+ * trace_free() - free a trace, and those behind it
  * @trace: the trace; NULL does nothing
  */
 void trace_free(struct trace *trace);

@@ -219,6 +219,10 @@ static int load_traces(struct bench *b)
 		if (trace_load(*name, NULL, NULL, &b->traces[b->n_traces]))
 			return cli_refuse(fail_text());
 		b->n_traces++;
+		if (b->traces[b->n_traces - 1]->next) {
+			fail_set(0, "%s: the trace has several pools, and only vpmm-replay runs those", *name);
+			return cli_refuse(fail_text());
+		}
 	}
 	return 0;
 }

@@ -155,18 +155,14 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 	return err;
 }
 
-static int run_trace(const char *name, const struct report_run *run, GArray *rows)
+static int run_pool(const struct trace *trace, const struct report_run *run, GArray *rows)
 {
 	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
 	struct progress progress;
 	struct replay_setup setup = { .page_size = run->choice->info.page_size, .progress = &progress };
 	struct device_opts dev_opts;
-	struct trace *trace = NULL;
 	int err;
 
-	err = load(name, &trace);
-	if (err)
-		return err;
 	dev_opts = (struct device_opts){
 		.streams = trace->streams,
 		.marks = trace->allocs,
@@ -177,7 +173,7 @@ static int run_trace(const char *name, const struct report_run *run, GArray *row
 	};
 	err = ops->open(&dev_opts, &setup.dev);
 	if (err)
-		goto out_trace;
+		return err;
 	err = create_allocator(setup.dev, run->choice, &setup.allocator);
 	if (err)
 		goto out_device;
@@ -186,7 +182,18 @@ static int run_trace(const char *name, const struct report_run *run, GArray *row
 	setup.allocator->ops->destroy(setup.allocator);
 out_device:
 	setup.dev->ops->close(setup.dev);
-out_trace:
+	return err;
+}
+
+/* Each pool of the file is replayed by itself, with the device to itself. */
+static int run_trace(const char *name, const struct report_run *run, GArray *rows)
+{
+	struct trace *trace = NULL;
+	int err;
+
+	err = load(name, &trace);
+	for (const struct trace *pool = trace; pool && !err; pool = pool->next)
+		err = run_pool(pool, run, rows);
 	trace_free(trace);
 	return err;
 }

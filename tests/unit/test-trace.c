@@ -264,6 +264,95 @@ static void test_damage(struct fixture *f, gconstpointer data)
 	expect_damage(f, damage[1]);
 }
 
+#define SECOND "# vpmm-trace 2\n0 p 1 host 0 2097152\n"
+
+static void test_second_version(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	read_text(f, SECOND "7 a 0x7f00 100 5 zero capture=9\n8 u 0x7f00 6\n9 f 0x7f00 3 capture=9\n9 x 7777 1\n10 r 5\n"
+		  "11 g 9 3\n12 t 0\n13 e 1\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+	g_assert_cmpstr(f->trace->name, ==, f->path);
+	g_assert_cmpuint(f->trace->n_ops, ==, 2);
+	g_assert_cmpuint(f->trace->allocs, ==, 1);
+	g_assert_cmpuint(f->trace->streams, ==, 2);
+	g_assert_cmpuint(f->trace->pool, ==, 1);
+	g_assert_true(f->trace->ops[0].alloc);
+	g_assert_cmpuint(f->trace->ops[0].bytes, ==, 100);
+	g_assert_cmpuint(f->trace->ops[0].line, ==, 3);
+	g_assert_false(f->trace->ops[1].alloc);
+	g_assert_cmpuint(f->trace->ops[1].bytes, ==, 100);
+	g_assert_cmpuint(f->trace->ops[1].us, ==, 9);
+	g_assert_cmpuint(f->trace->ops[1].line, ==, 5);
+	g_assert_null(f->trace->next);
+}
+
+static void test_version_with_words(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	read_text(f, "# vpmm-trace 1 source=x workload=y\n1 a 1 8 0\n");
+	g_assert_cmpint(f->err, ==, 0);
+	trace_free(f->trace);
+	f->trace = NULL;
+	read_text(f, "# vpmm-trace 2 source=x\n0 p 1 host 0 4096\n1 a 1 8 0\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+}
+
+/* The same id in two pools at once, and one pool of which nothing was asked. */
+static void test_several_pools(struct fixture *f, gconstpointer data)
+{
+	char *first = g_strdup_printf("%s#1", f->path), *third = g_strdup_printf("%s#3", f->path);
+
+	(void)data;
+	read_text(f, SECOND "1 p 2 host 1 4096\n2 e 2\n3 p 3 cuda 2 4096\n4 a 0x10 8 0\n5 a 0x10 9 1 pool=3\n"
+		  "6 e 1\n7 f 0x10 2 pool=3\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+	g_assert_cmpstr(f->trace->name, ==, first);
+	g_assert_cmpuint(f->trace->n_ops, ==, 1);
+	g_assert_cmpuint(f->trace->ops[0].bytes, ==, 8);
+	g_assert_cmpstr(f->trace->next->name, ==, third);
+	g_assert_cmpuint(f->trace->next->n_ops, ==, 2);
+	g_assert_cmpuint(f->trace->next->streams, ==, 2);
+	g_assert_cmpuint(f->trace->next->ops[1].bytes, ==, 9);
+	g_assert_null(f->trace->next->next);
+	g_free(first);
+	g_free(third);
+}
+
+static const char *const second_damages[][2] = {
+	{ "# vpmm-trace 3\n1 a 1 8 0\n", "1: the trace is of version \"3\", and this program reads 1 and 2" },
+	{ "# vpmm-trace 22\n1 a 1 8 0\n", "1: the trace is of version \"22\", and this program reads 1 and 2" },
+	{ "# vpmm-trace 2\n", "2: the trace ends before its first operation" },
+	{ SECOND "1 e 1\n", "4: the trace ends before its first operation" },
+	{ SECOND "1 q 1\n", "3: the op is \"q\", which is no record of version 2" },
+	{ SECOND "1\n", "3: the op is missing (microseconds op ...)" },
+	{ SECOND "1 a 1 8\n", "3: the stream is missing (microseconds a id bytes stream)" },
+	{ SECOND "1 f 1 8 0\n", "3: \"0\" after the last field (microseconds f id stream)" },
+	{ SECOND "1 a 1 8 0 later\n", "3: \"later\" after the last field (microseconds a id bytes stream)" },
+	{ SECOND "1 a 1 8 0 pool=\n", "3: the pool is \"\", which is no number" },
+	{ SECOND "1 a 0x 8 0\n", "3: the id is \"0x\", which is no number" },
+	{ SECOND "1 a 0xg 8 0\n", "3: the id is \"0xg\", which is no number" },
+	{ SECOND "1 a 0x10000000000000000 8 0\n",
+	  "3: the id is 0x10000000000000000, more than the 18446744073709551615 there can be" },
+	{ SECOND "1 a 1 8 0 pool=2\n", "3: pool 2 has not begun" },
+	{ SECOND "1 a 1 8 0 pool=0\n", "3: pool 0 has not begun" },
+	{ SECOND "1 p 3 host 0 4096\n", "3: pool 3 begins, where the next is 2" },
+	{ SECOND "1 p 2\n", "3: the backend is missing (microseconds p pool backend device bytes)" },
+	{ SECOND "1 e 1\n2 a 1 8 0\n", "4: pool 1 was destroyed before" },
+	{ SECOND "1 u 1 0\n", "3: uses 1, which is not allocated" },
+	{ SECOND "1 f 1 0\n", "3: frees 1, which is not allocated" },
+	{ SECOND "1 a 1 8 0\n0 f 1 0\n", "4: the time goes back from 1 to 0" },
+	/* What is no record of the first version. */
+	{ "1 u 1 0\n", "1: the op is \"u\", neither a (allocate) nor f (free)" },
+	{ "1 a 1 8 0 zero\n", "1: \"zero\" after the last field (microseconds op id bytes stream)" },
+	{ "1 a 0x1 8 0\n", "1: the id is \"0x1\", which is no number" },
+	/* Only the first line says which version it is. */
+	{ "#\n# vpmm-trace 2\n1 p 1 host 0 4096\n", "3: the op is \"p\", neither a (allocate) nor f (free)" },
+};
+
 static void test_null_byte(struct fixture *f, gconstpointer data)
 {
 	static const char bytes[] = "1 a 1 8 0\n2 a 2 8 \0\n";
@@ -485,6 +574,9 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/progress/time-left", test_time_left);
 	add("/trace/fields", NULL, test_fields);
+	add("/trace/second-version", NULL, test_second_version);
+	add("/trace/version-with-words", NULL, test_version_with_words);
+	add("/trace/several-pools", NULL, test_several_pools);
 	add("/trace/blanks", NULL, test_blanks);
 	add("/trace/largest-numbers", NULL, test_largest_numbers);
 	add("/trace/slots-are-used-again", NULL, test_slots_are_used_again);
@@ -497,6 +589,12 @@ int main(int argc, char **argv)
 		char *path = g_strdup_printf("/trace/damage/%u", i);
 
 		add(path, damages[i], test_damage);
+		g_free(path);
+	}
+	for (unsigned int i = 0; i < G_N_ELEMENTS(second_damages); i++) {
+		char *path = g_strdup_printf("/trace/second-version/damage/%u", i);
+
+		add(path, second_damages[i], test_damage);
 		g_free(path);
 	}
 	add("/trace/damage/null-byte", NULL, test_null_byte);

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "trace-record.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "fail.h"
+
+#define VERSION_LINE "# vpmm-trace "
+
+/* The records of a version: what each is followed by, a letter a field, and how a message puts it. */
+struct kind {
+	char op;
+	const char *spec;
+	const char *fields;
+};
+
+static const struct kind kinds_1[] = {
+	{ 'a', "ibs", "microseconds op id bytes stream" },
+	{ 'f', "ibs", "microseconds op id bytes stream" },
+	{ 0 }
+};
+
+static const struct kind kinds_2[] = {
+	{ 'a', "ibs", "microseconds a id bytes stream" },
+	{ 'f', "is", "microseconds f id stream" },
+	{ 'u', "is", "microseconds u id stream" },
+	{ 'x', "bs", "microseconds x bytes stream" },
+	{ 'r', "s", "microseconds r stream" },
+	{ 'g', "cs", "microseconds g capture stream" },
+	{ 't', "b", "microseconds t bytes" },
+	{ 'p', "pwdb", "microseconds p pool backend device bytes" },
+	{ 'e', "p", "microseconds e pool" },
+	{ 0 }
+};
+
+/* Where the parser is in a line. */
+struct cursor {
+	const char *at;
+	const char *end;
+};
+
+int trace_damaged(const struct trace_place *place, const char *format, ...)
+{
+	va_list args;
+	char *what;
+
+	va_start(args, format);
+	what = g_strdup_vprintf(format, args);
+	va_end(args);
+	fail_set(-EBADMSG, "%s:%" G_GUINT32_FORMAT ": %s", place->name, place->line, what);
+	g_free(what);
+	return -EBADMSG;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* The next field of the line, NULL and no length at its end. */
+static const char *next_field(struct cursor *c, size_t *length)
+{
+	const char *start;
+
+	while (c->at < c->end && is_blank(*c->at))
+		c->at++;
+	start = c->at;
+	while (c->at < c->end && !is_blank(*c->at))
+		c->at++;
+	*length = (size_t)(c->at - start);
+	return *length ? start : NULL;
+}
+
+/* Quotes a field for a message; what does not print is escaped. */
+static char *quote(const char *field, size_t length)
+{
+	char *text = g_strndup(field, MIN(length, 40));
+	char *escaped = g_strescape(text, NULL);
+
+	g_free(text);
+	return escaped;
+}
+
+static int missing(const struct trace_place *p, const char *what)
+{
+	return trace_damaged(p, "the %s is missing (%s)", what, p->fields);
+}
+
+/* Digits, and for an id hexadecimal ones behind 0x. */
+static bool digit_value(char c, unsigned int base, unsigned int *digit)
+{
+	int value = base == 16 ? g_ascii_xdigit_value(c) : g_ascii_digit_value(c);
+
+	*digit = (unsigned int)value;
+	return value >= 0;
+}
+
+static int number_of(const struct trace_place *p, const char *field, size_t length, const char *what, uint64_t most,
+		     uint64_t *value)
+{
+	unsigned int base = length > 2 && p->version == 2 && field[0] == '0' && field[1] == 'x' ? 16 : 10, digit;
+	uint64_t number = 0;
+	char *quoted;
+	int err;
+
+	for (size_t i = base == 16 ? 2 : 0; i < length; i++) {
+		if (!digit_value(field[i], base, &digit)) {
+			quoted = quote(field, length);
+			err = trace_damaged(p, "the %s is \"%s\", which is no number", what, quoted);
+			g_free(quoted);
+			return err;
+		}
+		if (number > (most - digit) / base) {
+			quoted = quote(field, length);
+			err = trace_damaged(p, "the %s is %s, more than the %" G_GUINT64_FORMAT " there can be", what,
+				      quoted, (guint64)most);
+			g_free(quoted);
+			return err;
+		}
+		number = number * base + digit;
+	}
+	*value = number;
+	return length ? 0 : trace_damaged(p, "the %s is \"\", which is no number", what);
+}
+
+static int parse_number(const struct trace_place *p, struct cursor *c, const char *what, uint64_t most, uint64_t *value)
+{
+	const char *field;
+	size_t length;
+
+	field = next_field(c, &length);
+	return field ? number_of(p, field, length, what, most, value) : missing(p, what);
+}
+
+/* NULL: there is no such record, which is explained. */
+static const struct kind *parse_op(struct trace_place *p, struct cursor *c)
+{
+	const struct kind *kind;
+	const char *field;
+	size_t length;
+	char *quoted;
+
+	field = next_field(c, &length);
+	if (!field) {
+		missing(p, "op");
+		return NULL;
+	}
+	for (kind = p->version == 1 ? kinds_1 : kinds_2; kind->op; kind++) {
+		if (length == 1 && *field == kind->op) {
+			p->fields = kind->fields;
+			return kind;
+		}
+	}
+	quoted = quote(field, length);
+	if (p->version == 1)
+		trace_damaged(p, "the op is \"%s\", neither a (allocate) nor f (free)", quoted);
+	else
+		trace_damaged(p, "the op is \"%s\", which is no record of version 2", quoted);
+	g_free(quoted);
+	return NULL;
+}
+
+static int parse_word(const struct trace_place *p, struct cursor *c, const char *what)
+{
+	size_t length;
+
+	return next_field(c, &length) ? 0 : missing(p, what);
+}
+
+static int parse_field(const struct trace_place *p, struct cursor *c, char letter, struct trace_record *record)
+{
+	switch (letter) {
+	case 'i':
+		return parse_number(p, c, "id", SIZE_MAX, &record->id);
+	case 'b':
+		return parse_number(p, c, "size", PTRDIFF_MAX, &record->bytes);
+	case 's':
+		return parse_number(p, c, "stream", UINT32_MAX, &record->stream);
+	case 'p':
+		return parse_number(p, c, "pool", UINT32_MAX, &record->pool);
+	case 'c':
+		return parse_number(p, c, "capture", UINT64_MAX, &record->other);
+	case 'd':
+		return parse_number(p, c, "device", UINT32_MAX, &record->other);
+	default:
+		return parse_word(p, c, "backend");
+	}
+}
+
+/* Whether a field has this name in front of a "="; then what is behind it. */
+static bool is_named(const char *name, const char **field, size_t *length)
+{
+	size_t named = strlen(name);
+
+	if (*length < named || memcmp(*field, name, named) != 0)
+		return false;
+	*field += named;
+	*length -= named;
+	return true;
+}
+
+static int parse_attribute(const struct trace_place *p, const char *field, size_t length, struct trace_record *record)
+{
+	char *quoted;
+	int err;
+
+	if (p->version == 2) {
+		if (length == strlen("zero") && memcmp(field, "zero", length) == 0)
+			return 0;
+		if (is_named("pool=", &field, &length))
+			return number_of(p, field, length, "pool", UINT32_MAX, &record->pool);
+		if (is_named("capture=", &field, &length))
+			return number_of(p, field, length, "capture", UINT64_MAX, &record->other);
+	}
+	quoted = quote(field, length);
+	err = trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
+	g_free(quoted);
+	return err;
+}
+
+int trace_parse_record(struct trace_place *place, const char *line, size_t length, struct trace_record *record)
+{
+	struct cursor c = { line, line + length };
+	const struct kind *kind;
+	const char *field;
+	size_t width;
+	int err;
+
+	*record = (struct trace_record){ .pool = 1 };
+	place->fields = place->version == 1 ? kinds_1->fields : "microseconds op ...";
+	err = parse_number(place, &c, "time", INT64_MAX, &record->us);
+	if (err)
+		return err;
+	kind = parse_op(place, &c);
+	if (!kind)
+		return -EBADMSG;
+	record->op = kind->op;
+	for (const char *letter = kind->spec; *letter && !err; letter++)
+		err = parse_field(place, &c, *letter, record);
+	while (!err && (field = next_field(&c, &width)))
+		err = parse_attribute(place, field, width, record);
+	return err;
+}
+
+int trace_parse_version(struct trace_place *place, const char *line, size_t length)
+{
+	size_t named = strlen(VERSION_LINE), width;
+	struct cursor c = { line, line + length };
+	const char *version;
+	char *quoted;
+	int err;
+
+	place->version = 1;
+	if (length < named || memcmp(line, VERSION_LINE, named) != 0)
+		return 0;
+	c.at += named;
+	version = next_field(&c, &width);
+	if (version && width == 1 && (*version == '1' || *version == '2')) {
+		place->version = (unsigned int)(*version - '0');
+		return 0;
+	}
+	quoted = quote(version ? version : "", width);
+	err = trace_damaged(place, "the trace is of version \"%s\", and this program reads 1 and 2", quoted);
+	g_free(quoted);
+	return err;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The lines of a trace, each for itself: vpmm-trace(5) has the records of both versions. */
+#ifndef TRACE_RECORD_H
+#define TRACE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * struct trace_place - where a reader is, for its messages
+ * @name: of the file
+ * @line: the number of the line, from 1
+ * @version: of the trace
+ * @fields: that the line should have
+ */
+struct trace_place {
+	const char *name;
+	uint32_t line;
+	unsigned int version;
+	const char *fields;
+};
+
+/**
+ * struct trace_record - a line
+ * @us: microseconds
+ * @op: the letter of the record
+ * @id: of an allocation
+ * @bytes: a size
+ * @stream: of the file's numbers
+ * @pool: from 1
+ * @other: what only has to be a number
+ */
+struct trace_record {
+	uint64_t us;
+	char op;
+	uint64_t id;
+	uint64_t bytes;
+	uint64_t stream;
+	uint64_t pool;
+	uint64_t other;
+};
+
+/**
+ * trace_damaged() - explain what is wrong with a line
+ * @place: which line of which file
+ * @format: the sentence
+ *
+ * Return: -EBADMSG, explained by fail_set().
+ */
+int trace_damaged(const struct trace_place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * trace_parse_version() - read what the first line says of the version
+ * @place: receives the version: 1 if the line does not say
+ * @line: the line, without its newline
+ * @length: of it
+ *
+ * Return: 0, or -EBADMSG for a version that is unknown.
+ */
+int trace_parse_version(struct trace_place *place, const char *line, size_t length);
+
+/**
+ * trace_parse_record() - read a line
+ * @place: which it is
+ * @line: the line, without its newline; no comment
+ * @length: of it
+ * @record: receives the fields
+ *
+ * Return: 0, or -EBADMSG, explained by fail_set().
+ */
+int trace_parse_record(struct trace_place *place, const char *line, size_t length, struct trace_record *record);
+
+#endif /* TRACE_RECORD_H */
