@@ -494,6 +494,34 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 
 /**
+ * vpmm_realloc() - change the size of a block, in the order of a stream
+ * @pool: the pool of the block; NULL: the default pool of the current device
+ * @ptr: the block, which is replaced by the new address, often the same; NULL in it makes this vpmm_malloc()
+ * @size: the new size in bytes; 0 makes this vpmm_free(), and *@ptr NULL
+ * @stream: a stream that is behind every use of the block but those announced by vpmm_use(), as for vpmm_free(). The
+ *	block belongs to it afterwards, as if it had been allocated for it
+ *
+ * The contents are kept up to the smaller of both sizes; what comes behind is as vpmm_malloc() gives it. The block stays
+ * where it is if there is room behind it, or if it becomes smaller. Otherwise its contents are copied to another address
+ * by work on @stream, and the old block is freed on @stream. In either case @stream waits for the streams that
+ * vpmm_use() has named, and they have to be named anew if they are to use the block again.
+ *
+ * On failure the block is as it was, at the same address.
+ *
+ * Under capture, and of a block that a graph uses, the contents are always copied: the copy becomes part of the graph
+ * that @stream is captured into, and a graph that uses the old block has it until vpmm_graph_retire().
+ *
+ * Context: that of vpmm_malloc().
+ * Return: 0, an error of vpmm_malloc() or vpmm_free(), or
+ *	-EINVAL @ptr is NULL, or no block of the pool starts at *@ptr, or a stream that vpmm_use() has named was
+ *	destroyed without vpmm_stream_retire(),
+ *	-EBUSY a stream that vpmm_use() has named cannot be waited for, as it is under capture or another thread's
+ *	default stream; or @stream is under capture and other streams use the block.
+ * Since: 0.1
+ */
+int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);
+
+/**
  * vpmm_use() - name another stream that uses a block, as PyTorch's record_stream does
  * @pool: the pool of the block; NULL: the default pool of the current device
  * @ptr: the block; NULL does nothing

@@ -9,6 +9,7 @@
 #include "calls/malloc.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
+#include "calls/realloc.h"
 #include "calls/retire.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
@@ -361,6 +362,62 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (G_LIKELY(near))
 		freed = cache_free(near, (uintptr_t)ptr, stream);
 	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, near, freed);
+}
+
+/* One try; as try_malloc(). */
+static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream)
+{
+	int err;
+
+	err = call_enter(&pool, "vpmm_realloc");
+	if (err)
+		return err;
+	pool_lock(pool);
+	err = pool_realloc(pool, addr, size, stream);
+	if (err == -ENOMEM)
+		explain_exhausted(pool, size, stream);
+	if (err)
+		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", *addr, size);
+	if (err)
+		error_add(err, "vpmm_realloc");
+	return pool_part(pool, err);
+}
+
+static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	uint64_t addr = (uintptr_t)*ptr;
+	int err;
+
+	do
+		err = try_realloc(pool, &addr, size, stream);
+	while (err == -ENOMEM && ask_for_memory(pool, size));
+	if (!err) {
+		*ptr = (void *)(uintptr_t)addr;
+		return 0;
+	}
+	if (err == -ENOMEM)
+		tell_exhausted(pool, size);
+	return api_fail(pool, err);
+}
+
+int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	int err;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_realloc: ptr is NULL");
+	if (!*ptr)
+		return allocate(pool, ptr, size, stream, "vpmm_realloc");
+	/* A NULL pool is resolved once: a callback of the program may change what is current. */
+	err = resolve(&pool, "vpmm_realloc");
+	if (err)
+		return error_add(err, "vpmm_realloc");
+	if (size)
+		return reallocate(pool, ptr, size, stream);
+	err = vpmm_free(pool, *ptr, stream);
+	if (!err)
+		*ptr = NULL;
+	return err;
 }
 
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)

@@ -13,11 +13,30 @@
 #include "policy/trim.h"
 #include "util/error.h"
 
+int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+		 struct CUstream_st *handle)
+{
+	size_t bytes = core_round(&pool->core, size);
+	struct request request = { .size = bytes ? bytes : size, .stream = stream, .handle = handle };
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	if (size > SIZE_MAX / 4 && pool->core.settings.page_size != SIZE_MAX)
+		err = error_set(-ENOMEM, "more than a device can address");
+	else
+		err = serve_request(pool, policy_of(&pool->core, bytes), &request, addr);
+	if (!err && G_UNLIKELY(pool->core.settings.scrub))
+		err = scrub_malloc(pool, *addr, stream, handle);
+	if (!err)
+		pool->core.counts.mallocs++;
+	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
+		trim_some(&pool->core);
+	return err;
+}
+
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id)
 {
-	struct request request = { .handle = handle };
 	struct stream *stream;
-	size_t bytes;
 	int err = 0;
 
 	lock_assert_held(&pool->core.lock);
@@ -30,18 +49,5 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	if (err)
 		return err;
 	enter_stream(pool, stream, handle);
-	bytes = core_round(&pool->core, size);
-	request.size = bytes ? bytes : size;
-	request.stream = stream;
-	if (size > SIZE_MAX / 4 && pool->core.settings.page_size != SIZE_MAX)
-		err = error_set(-ENOMEM, "more than a device can address");
-	else
-		err = serve_request(pool, policy_of(&pool->core, bytes), &request, addr);
-	if (!err && G_UNLIKELY(pool->core.settings.scrub))
-		err = scrub_malloc(pool, *addr, stream, handle);
-	if (!err)
-		pool->core.counts.mallocs++;
-	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
-	return err;
+	return malloc_serve(pool, addr, size, stream, handle);
 }

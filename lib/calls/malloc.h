@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct CUstream_st;
+struct stream;
 struct vpmm_pool;
 
 /**
@@ -20,5 +21,18 @@ struct vpmm_pool;
  * Return: 0, or as vpmm_malloc().
  */
 int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id);
+
+/**
+ * malloc_serve() - the same for a stream that is known and not under capture
+ * @pool: the pool, its backend entered
+ * @addr: receives the address
+ * @size: bytes, not 0
+ * @stream: the stream, after enter_stream()
+ * @handle: a handle of it
+ *
+ * Return: 0, or as vpmm_malloc().
+ */
+int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+		 struct CUstream_st *handle);
 
 #endif /* MALLOC_H */

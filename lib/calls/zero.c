@@ -18,8 +18,7 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	pool->core.counts.frees++;
 }
 
-/* Frees it as the caller would; if the driver fails that, sets it aside. */
-static void drop(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
 	struct error_kept kept;
 
@@ -42,7 +41,7 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 	else if (!err)
 		pool->core.small_cleared = true;
 	if (err)
-		drop(pool, addr, handle);
+		zero_undo(pool, addr, handle);
 	lock_release(&pool->core.lock);
 	return err;
 }

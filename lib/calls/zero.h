@@ -21,6 +21,16 @@ struct vpmm_pool;
 int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle);
 
 /**
+ * zero_undo() - free a block that was just allocated, as the caller would; if the driver fails that, set it aside
+ * @pool: the pool, its backend entered
+ * @addr: the address, which only the caller knows
+ * @handle: the stream that it was allocated for
+ *
+ * The error's text stays.
+ */
+void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
  * zero_drop() - free a block that was just allocated and cannot be cleared, without the driver
  * @pool: the pool, its lock not held; its backend need not be entered
  * @addr: the address, which only the caller knows

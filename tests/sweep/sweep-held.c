@@ -376,6 +376,102 @@ static void stage_clear_captured_first(struct sweep *s)
 	s->number = 2 * PAGE;
 }
 
+/* Blocks that change their size */
+
+static int act_realloc(struct sweep *s)
+{
+	return sweep_realloc(s, &s->ptr, s->number, 0);
+}
+
+static void stage_shrink(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 4 * PAGE, 0);
+	sweep_busy(s, 0);
+	s->number = 2 * PAGE;
+}
+
+static void stage_grow(struct sweep *s, int stream)
+{
+	char *ptr = sweep_have(s, 5 * PAGE, 0), *next;
+
+	s->ptr = ptr;
+	s->number = 2 * PAGE;
+	assert_ok(act_realloc(s));
+	g_assert_true(s->ptr == ptr);
+	next = sweep_have(s, 3 * PAGE, stream);
+	g_assert_true(next == ptr + 2 * PAGE);
+	sweep_busy(s, stream);
+	sweep_drop(s, next, stream);
+	s->number = 4 * PAGE;
+}
+
+static void stage_grow_own(struct sweep *s)
+{
+	stage_grow(s, 0);
+}
+
+static void stage_grow_other(struct sweep *s)
+{
+	stage_grow(s, 1);
+}
+
+static void stage_grow_of_another(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 1);
+	sweep_busy(s, 1);
+	s->number = PAGE;
+}
+
+static void stage_copy(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	sweep_have(s, 2 * PAGE, 0);
+	sweep_busy(s, 0);
+	s->number = 4 * PAGE;
+}
+
+static void stage_copy_small(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 1000, 0);
+	sweep_have(s, 1000, 0);
+	s->number = 3 * PAGE;
+}
+
+static void stage_resize_used(struct sweep *s)
+{
+	stage_used_busy(s);
+	s->number = PAGE;
+}
+
+static void stage_copy_used(struct sweep *s)
+{
+	stage_used_busy(s);
+	sweep_have(s, PAGE, 0);
+	s->number = 5 * PAGE;
+}
+
+static void stage_resize_captured(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	sweep_capture(s, 0);
+	s->number = PAGE;
+}
+
+static void stage_resize_graph(struct sweep *s)
+{
+	stage_captured(s);
+	s->number = PAGE;
+}
+
+/* There is room for the larger block, and not for both. */
+static void stage_resize_full(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 8 * PAGE, 0);
+	s->number = 4 * PAGE;
+	assert_ok(act_realloc(s));
+	s->number = 7 * PAGE;
+}
+
 #define LIMIT .opts = { .limit = 8 * PAGE }, .gives = true
 #define LIMIT_BLOCK .opts = { .limit = 8 * PAGE, .reuse = VPMM_REUSE_BLOCK }, .gives = true, .waits = true
 #define SCRUB_STREAM .opts = { .scrub = VPMM_SCRUB_STREAM }, .keeps = true
@@ -422,6 +518,18 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "graph-behind", UNCACHED, OP(stream_wait), stage_graph_behind, act_retire_graph_aside },
 	{ "graph-live", ALL, OP(stream_id), stage_captured, act_retire_graph },
 	{ "graph-captured", ALL, OP(stream_id), stage_capture_freed, act_retire_graph_captured, .result = -EBUSY },
+	{ "resize-shrink", ALL, OP(event_record), stage_shrink, act_realloc },
+	{ "resize-grow", ALL, OP(event_record), stage_grow_own, act_realloc, .keeps = true },
+	{ "resize-grow-wait", ALL, OP(stream_wait), stage_grow_other, act_realloc },
+	{ "resize-of-another", ALL, OP(event_record), stage_grow_of_another, act_realloc },
+	{ "resize-used", ALL, OP(stream_wait), stage_resize_used, act_realloc },
+	{ "resize-full", ALL, OP(event_record), stage_resize_full, act_realloc, LIMIT },
+	{ "resize-scrub", ALL, OP(clear), stage_grow_other, act_realloc, SCRUB_STREAM },
+	{ "resize-copy", ALL, OP(copy), stage_copy, act_realloc, .keeps = true },
+	{ "resize-copy-small", ALL, OP(copy), stage_copy_small, act_realloc, .keeps = true },
+	{ "resize-copy-used", ALL, OP(copy), stage_copy_used, act_realloc, .keeps = true },
+	{ "resize-captured", ALL, OP(copy), stage_resize_captured, act_realloc, .keeps = true },
+	{ "resize-graph", ALL, OP(copy), stage_resize_graph, act_realloc, .keeps = true },
 	{ "zero", ALL, OP(clear), stage_clear_large, act_zero, .keeps = true },
 	{ "zero-small", ALL, OP(clear), stage_clear_small, act_zero, .keeps = true },
 	{ "zero-cached", CACHED, OP(clear), stage_clear_cached, act_zero, .keeps = true },

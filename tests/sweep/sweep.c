@@ -146,6 +146,50 @@ int sweep_free(struct sweep *s, void *ptr, int stream)
 	return err;
 }
 
+static guint find_block(struct sweep *s, const void *ptr)
+{
+	guint i = 0;
+
+	while (g_array_index(s->blocks, struct sweep_block, i).ptr != ptr)
+		g_assert_cmpuint(++i, <, s->blocks->len);
+	return i;
+}
+
+/* The contents may be copied behind what is pending. */
+static void settle_all(struct sweep *s, int stream)
+{
+	for (int i = 0; i < STREAMS; i++) {
+		if (s->held & 1u << i)
+			sweep_finish(s, i);
+	}
+	if (s->on->settle)
+		s->on->settle(s->streams[stream]);
+}
+
+int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream)
+{
+	guint i = find_block(s, *ptr);
+	struct sweep_block *block = &g_array_index(s->blocks, struct sweep_block, i);
+	size_t kept = MIN(block->size, size);
+	int err;
+
+	/* The last word that is kept is one that is looked at. */
+	if (!s->captured)
+		s->on->fill(*ptr, kept, block->seed);
+	err = vpmm_realloc(s->pool, ptr, size, s->streams[stream]);
+	if (err)
+		return err;
+	/* A capture copies nothing before the launch of its graph. */
+	if (s->captured & 1u << stream) {
+		g_array_remove_index_fast(s->blocks, i);
+		return 0;
+	}
+	settle_all(s, stream);
+	block->ptr = *ptr;
+	block->size = kept;
+	return 0;
+}
+
 void *sweep_have(struct sweep *s, size_t size, int stream)
 {
 	assert_ok(sweep_malloc(s, size, stream));

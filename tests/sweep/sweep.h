@@ -143,6 +143,7 @@ void sweep_end(struct sweep *s, int stream);
 int sweep_malloc(struct sweep *s, size_t size, int stream);
 int sweep_zero(struct sweep *s, size_t size, int stream);
 int sweep_free(struct sweep *s, void *ptr, int stream);
+int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream);
 
 /**
  * sweep_add() - add a test for each action

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * vpmm_realloc(): where the block is, if that can be done, otherwise in another place.
+ *
+ * Either way the effect is that of an allocation on the stream, a copy, and a free on the stream, so that all that holds
+ * for blocks which are freed on another stream, under capture, or with users, holds here.
+ */
+#include <errno.h>
+
+#include "calls/capture.h"
+#include "calls/clear.h"
+#include "calls/enter.h"
+#include "calls/free.h"
+#include "calls/malloc.h"
+#include "calls/pool.h"
+#include "calls/realloc.h"
+#include "calls/zero.h"
+#include "core/allocation.h"
+#include "core/small.h"
+#include "core/wait-set.h"
+#include "pending/deferred-free.h"
+#include "pending/owner.h"
+#include "pending/users.h"
+#include "policy/policy.h"
+#include "policy/reclaim.h"
+#include "policy/resize.h"
+#include "policy/trim.h"
+#include "util/error.h"
+
+/**
+ * struct resizing - one under way
+ * @pool: the pool
+ * @addr: the address of the block
+ * @region: the block; NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @had: bytes of it
+ * @size: the new size, as requested
+ * @bytes: the same, rounded; 0: the driver's allocator is to have it
+ * @stream: the stream
+ * @handle: a handle of it
+ */
+struct resizing {
+	struct vpmm_pool *pool;
+	uint64_t addr;
+	struct region *region;
+	struct small *small;
+	size_t had;
+	size_t size;
+	size_t bytes;
+	struct stream *stream;
+	struct CUstream_st *handle;
+};
+
+static int find_block(struct resizing *r)
+{
+	struct core *core = &r->pool->core;
+
+	r->region = live_find(core, r->addr);
+	r->small = r->region ? NULL : small_find(core, r->addr);
+	if (!pool_knows(r->pool, r->addr))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	r->had = r->region ? r->region->size : r->small->size;
+	return 0;
+}
+
+static bool has_size(const struct resizing *r)
+{
+	return r->region ? r->bytes == r->had : !r->bytes && r->size == r->had;
+}
+
+/* The point up to which a user has used the block: where it was retired, or now. */
+static int order_user(struct resizing *r, const struct user *user, struct order *order)
+{
+	struct backend *be = r->pool->core.backend;
+	struct stream *stream;
+	struct event *event;
+	uint64_t id = 0;
+	int err;
+
+	if (user->id == r->stream->id)
+		return 0;
+	if (user->event) {
+		order_add_event(order, user->event);
+		return 0;
+	}
+	err = be->ops->stream_id(be, user->handle, &id);
+	if (err == -EBUSY || (!err && id != user->id))
+		return error_set(-EBUSY, "a stream that uses the block cannot be waited for: it is under capture, or "
+				 "another thread's default stream");
+	if (err)
+		return error_add(err, "a stream that uses the block");
+	stream = stream_meet(&r->pool->core.streams, id, user->handle);
+	err = stream_record(stream, user->handle, &event);
+	if (err)
+		return err;
+	order_add_event(order, event);
+	event_unref(event);
+	return 0;
+}
+
+/* The stream is to be behind all uses, as the contents are read and the memory changes hands in its order. */
+static int wait_for_users(struct resizing *r, const struct use *use)
+{
+	struct core *core = &r->pool->core;
+	struct order order;
+	int err = 0;
+
+	order_init(&order, r->stream);
+	for (guint i = 0; i < use->users->len && !err; i++)
+		err = order_user(r, &g_array_index(use->users, struct user, i), &order);
+	if (!err && !order_is_met(&order))
+		err = order_meet(&order, r->handle, false, &core->counts.waits);
+	order_clear(&order);
+	return err;
+}
+
+/* Clears what the block gains, if the settings say so. */
+static int scrub_gain(const struct resizing *r)
+{
+	struct core *core = &r->pool->core;
+	struct region gain = { .addr = r->addr + r->had, .size = r->bytes - r->had };
+
+	if (!core->settings.scrub)
+		return 0;
+	if (core->settings.scrub == VPMM_SCRUB_STREAM && owner_take(core, &gain, r->stream))
+		return 0;
+	return scrub_clear(r->pool, gain.addr, gain.size, r->handle);
+}
+
+/* All that can fail of a change of size where the block is. @event receives a point in the stream behind it. */
+static int prepare_here(const struct resizing *r, bool frugal, bool *fits, struct event **event)
+{
+	const struct request request = { .size = r->bytes, .stream = r->stream, .handle = r->handle,
+					 .frugal = frugal };
+	int err;
+
+	/* If no event covers an earlier use, the block cannot change hands. */
+	err = hold_free_behind(&r->pool->pending, r->region, r->stream, r->handle, fits);
+	if (!err && *fits && r->bytes > r->had)
+		err = resize_extend(&r->pool->core, r->region, &request, fits);
+	if (!err && *fits && r->bytes > r->had)
+		err = scrub_gain(r);
+	return err || !*fits ? err : stream_record(r->stream, r->handle, event);
+}
+
+/* Changes the size where the block is. @done receives whether that could be done. */
+static int resize_here(const struct resizing *r, bool frugal, bool *done)
+{
+	struct core *core = &r->pool->core;
+	struct event *event;
+	int err;
+
+	*done = false;
+	if (!cache_take(r->region))
+		return error_set(-EINVAL, "it is being freed");
+	err = prepare_here(r, frugal, done, &event);
+	if (err || !*done) {
+		*done = false;
+		cache_untake(r->region, use_find(&r->pool->pending, r->addr));
+		return err;
+	}
+	if (r->bytes < r->had) {
+		const struct region lost = { .addr = r->addr + r->bytes, .size = r->had - r->bytes,
+					     .stream = r->region->stream };
+
+		owner_note(core, &lost, r->stream);
+	}
+	use_remove(&r->pool->pending, r->addr);
+	resize_commit(core, r->region, r->bytes, r->stream, event);
+	event_unref(event);
+	return 0;
+}
+
+/* Copies the contents into a block that was just allocated, and frees the old one; or else frees the new one. */
+static int copy_over(const struct resizing *r, uint64_t to)
+{
+	struct backend *be = r->pool->core.backend;
+	size_t size = MIN(r->had, r->size);
+	struct region *region;
+	int err;
+
+	err = be->ops->copy(be, to, r->addr, size, r->handle);
+	if (err) {
+		error_add(err, "copying %zu bytes", size);
+		goto err_undo;
+	}
+	region = live_find(&r->pool->core, to);
+	if (region)
+		err = scrub_mark(region, r->handle);
+	else
+		r->pool->core.small_cleared = true;
+	if (!err)
+		err = pool_free(r->pool, r->addr, r->handle);
+	if (!err)
+		return 0;
+
+err_undo:
+	zero_undo(r->pool, to, r->handle);
+	return err;
+}
+
+static int move(const struct resizing *r, uint64_t *addr)
+{
+	uint64_t to;
+	int err;
+
+	err = malloc_serve(r->pool, &to, r->size, r->stream, r->handle);
+	if (!err)
+		err = copy_over(r, to);
+	if (!err)
+		*addr = to;
+	return err;
+}
+
+/* Memory is out: with all that can be reclaimed, the block may be able to grow where it is. */
+static int resize_last(const struct resizing *r)
+{
+	struct request request = { .size = r->bytes > r->had ? r->bytes - r->had : 0, .stream = r->stream,
+				   .handle = r->handle, .frugal = true };
+	struct error_kept kept;
+	bool done = false;
+	int err;
+
+	error_keep(&kept);
+	err = resize_here(r, true, &done);
+	for (int round = 0; !done && !err && request.size && round < RECLAIM_ROUNDS; round++) {
+		err = reclaim(&r->pool->pending, &request, round);
+		if (!err)
+			err = resize_here(r, true, &done);
+	}
+	if (err && err != -ENOMEM)
+		return err;
+	error_restore(&kept);
+	return done ? 0 : -ENOMEM;
+}
+
+/* Whether the new size belongs where the block is: among the small ones, or among the others. */
+static bool belongs_here(const struct resizing *r)
+{
+	const struct core *core = &r->pool->core;
+	bool small = r->bytes < core_small_size(core) && core->regions.keeps;
+
+	return small == (r->region->chunk->map == &core->spans);
+}
+
+static int resize(const struct resizing *r, uint64_t *addr)
+{
+	const struct use *use = use_find(&r->pool->pending, r->addr);
+	bool stays = r->region && r->bytes && !(use && use->graphs->len), done = false;
+	struct error_kept kept;
+	int err = 0;
+
+	error_keep(&kept);
+	if (stays && belongs_here(r))
+		err = resize_here(r, false, &done);
+	if (err || done)
+		return err;
+	err = move(r, addr);
+	if (err == -ENOMEM && stays)
+		err = resize_last(r);
+	if (!err)
+		error_restore(&kept);
+	return err;
+}
+
+/* A graph gets a copy of its own, as it would of an allocation and a free. It cannot wait for the work of others. */
+static int realloc_captured(const struct resizing *r, uint64_t *addr)
+{
+	const struct use *use = use_find(&r->pool->pending, r->addr);
+	uint64_t id, to;
+	int err;
+
+	err = capture_id(r->pool, r->handle, &id);
+	if (err || has_size(r))
+		return err;
+	if (use && use->users->len)
+		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
+	err = capture_malloc(r->pool, &to, r->size, r->handle);
+	if (!err)
+		err = copy_over(r, to);
+	if (!err)
+		*addr = to;
+	return err;
+}
+
+int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	struct resizing r = { .pool = pool, .addr = *addr, .size = size, .bytes = core_round(&pool->core, size),
+			      .handle = handle };
+	const struct use *use;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = find_block(&r);
+	if (err)
+		return err;
+	err = stream_get(&pool->core.streams, handle, &r.stream);
+	if (err == -EBUSY)
+		return realloc_captured(&r, addr);
+	if (err)
+		return err;
+	enter_stream(pool, r.stream, handle);
+	if (has_size(&r))
+		return 0;
+	use = use_find(&pool->pending, r.addr);
+	err = use ? wait_for_users(&r, use) : 0;
+	if (!err)
+		err = resize(&r, addr);
+	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
+		trim_some(&pool->core);
+	return err;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Blocks that change their size where they are. */
+#include "core/alias.h"
+#include "core/allocation.h"
+#include "core/core.h"
+#include "core/wait-set.h"
+#include "pending/flush.h"
+#include "policy/policy.h"
+#include "policy/resize.h"
+
+/* Whether the extents below a map can be mapped at several addresses. Slabs never move, and pages are not shared. */
+static bool is_packed(const struct core *core, const struct region_map *map)
+{
+	return map == &core->regions && map->keeps;
+}
+
+/* The free bytes directly behind a block, up to a limit. */
+static size_t free_behind(const struct region *region, size_t limit)
+{
+	size_t bytes = 0;
+
+	for (region = region->next; region && region->kind == REGION_FREE && bytes < limit; region = region->next)
+		bytes += region->size;
+	return bytes;
+}
+
+/* Whether what follows a block is free, or can become so there without a driver call. */
+static bool reaches(struct core *core, const struct region *region, size_t more, struct order *order)
+{
+	uint64_t end = region->addr + region->size;
+
+	if (more > region->chunk->addr + region->chunk->size - end)
+		return false;
+	if (is_packed(core, region->chunk->map))
+		return alias_reaches(core, end, more, order);
+	if (free_behind(region, more) < more)
+		return false;
+	order_add_range(order, region->chunk->map, end, more);
+	return true;
+}
+
+/* Makes what follows a block free for a stream, if it can be. */
+static int claim_behind(struct core *core, const struct region *region, const struct request *request, bool *fits)
+{
+	size_t more = request->size - region->size;
+	struct order order;
+	int err = 0;
+
+	order_init(&order, request->stream);
+	*fits = reaches(core, region, more, &order);
+	if (*fits && !order_is_met(&order)) {
+		core->counts.steals++;
+		err = order_meet(&order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK,
+				 &core->counts.waits);
+	}
+	if (*fits && !err && is_packed(core, region->chunk->map))
+		alias_claim(core, region->addr + region->size, more);
+	order_clear(&order);
+	return err;
+}
+
+/* Blocks in caches count as allocated, and may be what follows. */
+static int flush_caches(struct core *core, const struct request *request)
+{
+	if (!core->settings.cache)
+		return 0;
+	cache_flush(core, request->stream, request->handle, 0);
+	if (core->streams.sole)
+		return 0;
+	cache_flush_streams(core, true, 0);
+	return stream_poll_busy(&core->streams, false);
+}
+
+int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits)
+{
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = claim_behind(core, region, request, fits);
+	if (err || *fits)
+		return err;
+	err = flush_caches(core, request);
+	return err ? err : claim_behind(core, region, request, fits);
+}
+
+void resize_commit(struct core *core, struct region *region, size_t size, struct stream *stream, struct event *event)
+{
+	struct region_map *map = region->chunk->map;
+	uint64_t addr = region->addr;
+
+	lock_assert_held(&core->lock);
+	/* Free as a whole and allocated again: no one else can come between. */
+	cache_drop(region);
+	live_leave(core, region, stream, event);
+	live_enter(core, region_take(map, addr, size, stream, event));
+}
