@@ -412,11 +412,32 @@ size_t gather_bytes(const struct gathering *g)
 	return bytes;
 }
 
+static struct gathering gather_start(struct core *core, struct order *order, size_t size, bool frugal)
+{
+	return (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
+				   .frugal = frugal, .target = target_extents(core), .donors = g_ptr_array_new() };
+}
+
+bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
+			  size_t free, struct region *hole, bool frugal)
+{
+	size_t room;
+
+	*g = gather_start(core, order, size, frugal);
+	g->base = addr;
+	g->base_size = free;
+	g->hole = hole;
+	g->fixed = true;
+	room = frugal ? 0 : budget_room(core, size);
+	g->create = bytes_short(g);
+	g->create = MAX(g->create, MIN(room, g->need));
+	choose_donors(g);
+	return hole->size >= gather_bytes(g);
+}
+
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)
 {
-	const struct gathering start = { .core = core, .order = order, .stream = order->stream, .size = size,
-					 .frugal = frugal, .target = target_extents(core),
-					 .donors = g_ptr_array_new() };
+	const struct gathering start = gather_start(core, order, size, frugal);
 
 	*g = start;
 	find_base(g, false);

@@ -31,6 +31,7 @@ struct part {
  * @base: where the row of free regions starts that the block begins with
  * @base_size: bytes of it; 0: there is none
  * @hole: the hole behind it
+ * @fixed: what is mapped begins where @hole does, with a base or without
  * @tail: what it begins with otherwise, up to the end of its extent
  * @head: what it ends with, from the start of its extent
  * @need: bytes between them, whole pages
@@ -49,6 +50,7 @@ struct gathering {
 	uint64_t base;
 	size_t base_size;
 	struct region *hole;
+	bool fixed;
 	struct part tail;
 	struct part head;
 	size_t need;
@@ -73,6 +75,22 @@ static inline size_t part_size(const struct part *part)
  * @frugal: take no more than there must be
  */
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal);
+
+/**
+ * gather_decide_behind() - choose what is to follow an address
+ * @g: receives the choice; its donors are the caller's to free
+ * @core: the pool's core; its lock is held
+ * @order: of the stream that wants it
+ * @size: bytes that are wanted from there on
+ * @addr: the address
+ * @free: bytes that are free there, fewer than @size
+ * @hole: the hole behind them
+ * @frugal: take no more than there must be
+ *
+ * Return: whether it fits into the hole.
+ */
+bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
+			  size_t free, struct region *hole, bool frugal);
 
 /**
  * gather_extent_size() - bytes of an extent that is created now

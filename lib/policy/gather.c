@@ -56,7 +56,7 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 	int err;
 
 	*chunk = NULL;
-	if (g->base_size) {
+	if (g->base_size || g->fixed) {
 		g->addr = g->hole->addr;
 		return 0;
 	}

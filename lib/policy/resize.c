@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Blocks that change their size where they are. */
+#include <errno.h>
+
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "pending/flush.h"
+#include "policy/gather-plan.h"
+#include "policy/gather.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
 
@@ -71,6 +75,33 @@ static int flush_caches(struct core *core, const struct request *request)
 	return stream_poll_busy(&core->streams, false);
 }
 
+/* Maps free and new extents into the hole behind a block, or behind what is free there. */
+static int fill_hole(struct core *core, const struct region *region, const struct request *request, bool *fits)
+{
+	size_t more = request->size - region->size, run = free_behind(region, more);
+	struct region *hole = region->next;
+	struct gathering g;
+	struct order order;
+	uint64_t addr;
+	int err = 0;
+
+	while (hole && hole->kind == REGION_FREE)
+		hole = hole->next;
+	*fits = false;
+	if (!hole || hole->kind != REGION_UNMAPPED || run >= more)
+		return 0;
+	order_init(&order, request->stream);
+	if (gather_decide_behind(&g, core, &order, more, region->addr + region->size, run, hole, request->frugal)) {
+		gather_order(&g);
+		err = gather_carry_out(&g, request->handle, &addr);
+		*fits = !err;
+	}
+	g_ptr_array_free(g.donors, TRUE);
+	order_clear(&order);
+	/* Without memory for that, there may be free memory to copy the block to. */
+	return err == -ENOMEM ? 0 : err;
+}
+
 int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits)
 {
 	int err;
@@ -80,7 +111,12 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	if (err || *fits)
 		return err;
 	err = flush_caches(core, request);
-	return err ? err : claim_behind(core, region, request, fits);
+	if (!err)
+		err = claim_behind(core, region, request, fits);
+	if (err || *fits || !is_packed(core, region->chunk->map))
+		return err;
+	err = gather_prepare(core);
+	return err ? err : fill_hole(core, region, request, fits);
 }
 
 void resize_commit(struct core *core, struct region *region, size_t size, struct stream *stream, struct event *event)

@@ -422,12 +422,37 @@ static void stage_grow_of_another(struct sweep *s)
 	s->number = PAGE;
 }
 
+/* A block with another one directly behind it. */
+static void stage_wedged(struct sweep *s, size_t size)
+{
+	s->ptr = sweep_have(s, 2 * size, 0);
+	s->number = size;
+	assert_ok(act_realloc(s));
+	g_assert_true(sweep_have(s, size, 0) == (char *)s->ptr + size);
+}
+
 static void stage_copy(struct sweep *s)
 {
-	s->ptr = sweep_have(s, 2 * PAGE, 0);
-	sweep_have(s, 2 * PAGE, 0);
+	stage_wedged(s, 2 * PAGE);
 	sweep_busy(s, 0);
 	s->number = 4 * PAGE;
+}
+
+static void stage_hole(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	s->number = 5 * PAGE;
+}
+
+static void stage_hole_donors(struct sweep *s)
+{
+	void *other;
+
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	other = sweep_have(s, 4 * PAGE, 1);
+	sweep_busy(s, 1);
+	sweep_drop(s, other, 1);
+	s->number = 7 * PAGE;
 }
 
 static void stage_copy_small(struct sweep *s)
@@ -445,8 +470,9 @@ static void stage_resize_used(struct sweep *s)
 
 static void stage_copy_used(struct sweep *s)
 {
-	stage_used_busy(s);
-	sweep_have(s, PAGE, 0);
+	stage_wedged(s, 2 * PAGE);
+	use(s, s->ptr, 1);
+	sweep_busy(s, 1);
 	s->number = 5 * PAGE;
 }
 
@@ -525,6 +551,9 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "resize-used", ALL, OP(stream_wait), stage_resize_used, act_realloc },
 	{ "resize-full", ALL, OP(event_record), stage_resize_full, act_realloc, LIMIT },
 	{ "resize-scrub", ALL, OP(clear), stage_grow_other, act_realloc, SCRUB_STREAM },
+	{ "resize-hole", SWEEP_PACKED | SWEEP_PACKED_UNCACHED, OP(map), stage_hole, act_realloc, .keeps = true },
+	{ "resize-hole-donors", SWEEP_PACKED | SWEEP_PACKED_UNCACHED, OP(stream_wait), stage_hole_donors, act_realloc,
+	  .keeps = true },
 	{ "resize-copy", ALL, OP(copy), stage_copy, act_realloc, .keeps = true },
 	{ "resize-copy-small", ALL, OP(copy), stage_copy_small, act_realloc, .keeps = true },
 	{ "resize-copy-used", ALL, OP(copy), stage_copy_used, act_realloc, .keeps = true },
