@@ -310,6 +310,8 @@ struct vpmm_info {
  * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that cannot be recorded
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
+ * @waits_sampled: how many of those of @waits that are on the GPU were measured
+ * @wait_ns: nanoseconds that streams stood in those of @waits_sampled, together
  *
  * Since: 0.1
  */
@@ -352,6 +354,8 @@ struct vpmm_stats {
 	uint64_t held;
 	uint64_t given_back;
 	uint64_t scrubbed;
+	uint64_t waits_sampled;
+	uint64_t wait_ns;
 };
 
 /**

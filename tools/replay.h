@@ -16,7 +16,7 @@
 #define REPLAY_COUNTS(X) \
 	X(mallocs) X(frees) X(reuses) X(steals) X(defrags) X(grows) X(waits) \
 	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(grown) X(remapped) \
-	X(given_back) X(scrubbed) X(driver_ns)
+	X(given_back) X(scrubbed) X(driver_ns) X(waits_sampled) X(wait_ns)
 
 /* Of struct vpmm_stats, what is so at the end of a pass, before what the trace leaves allocated is freed. */
 #define REPLAY_LEVELS(X) \

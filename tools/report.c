@@ -131,6 +131,23 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 	      "  ratio    taken / program: 1 is perfect, what is above it is lost\n", out);
 }
 
+/* The clock of the host backend stands still in a replay, so only a device has something to tell. */
+static void table_stood(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
+{
+	uint64_t sampled = 0, ns = 0;
+	char mean[UNITS_TEXT], count[UNITS_TEXT];
+
+	for (size_t i = 0; i < n; i++) {
+		sampled += rows[i].result.stats.waits_sampled;
+		ns += rows[i].result.stats.wait_ns;
+	}
+	if (!sampled || strcmp(run->choice->info.backend, "host") == 0)
+		return;
+	units_format_seconds(mean, (double)ns / 1e9 / (double)sampled);
+	units_format_count(count, sampled);
+	fprintf(out, "           %s of them were measured: they took %s on average\n", count, mean);
+}
+
 static void table_pool(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
 {
 	fprintf(out, "\n%-*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, "trace", "small", "reused", "others'", "remapped",
@@ -158,6 +175,7 @@ static void table_pool(FILE *out, const struct report_run *run, const struct rep
 	      "  grown    requests for which memory was created\n"
 	      "  waits    times that a stream was made to wait for another, instead of\n"
 	      "           taking more memory\n", out);
+	table_stood(out, run, rows, n);
 }
 
 static void table_errors(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)

@@ -31,6 +31,9 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "stuck", stats->stuck },
 		{ "spans", stats->spans },
 		{ "mappings", stats->mappings },
+		{ "waits", stats->waits },
+		{ "waits_sampled", stats->waits_sampled },
+		{ "wait_ns", stats->wait_ns },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)

@@ -17,6 +17,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	if (err)
 		return err;
 	account_note_taken(&pool->core);
+	stall_collect(&pool->core.streams);
 	cache_sum(&pool->core, &cached);
 	if (pool->core.settings.cache)
 		cache_note_peak(&pool->core, true);
@@ -58,6 +59,8 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.held = pool->pending.held_bytes,
 		.given_back = pool->core.extents.given_back,
 		.scrubbed = pool->core.scrubbed,
+		.waits_sampled = pool->core.streams.stalls.sampled,
+		.wait_ns = pool->core.streams.stalls.ns,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];

@@ -30,6 +30,7 @@ void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t u
 
 void stream_map_clear(struct stream_map *map)
 {
+	stall_clear(map);
 	/* Caches first: they hold references to events. */
 	for_each_stream(stream, map)
 		cache_delete(stream->cache, map->backend);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/stall.h"
+
 struct CUstream_st;
 struct backend;
 struct backend_event;
@@ -111,6 +113,7 @@ struct stream {
  * @met: streams that were met
  * @busy: streams with pending events
  * @joined: has the memory that several streams used last, and the joined events; not in @by_id or @busy
+ * @stalls: how long streams stood where they had to wait for others
  * @caches: caches of forgotten streams, for new ones; of struct cache
  * @mallocs: hits of forgotten streams
  * @frees: frees into caches of forgotten streams
@@ -127,6 +130,7 @@ struct stream_map {
 	uint64_t met;
 	GQueue busy;
 	struct stream *joined;
+	struct stalls stalls;
 	GPtrArray *caches;
 	uint64_t mallocs;
 	uint64_t frees;

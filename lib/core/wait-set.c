@@ -119,15 +119,18 @@ static int wait_on_host(struct order *order, uint64_t *waits)
 
 static int wait_on_device(struct order *order, struct CUstream_st *handle, uint64_t *waits)
 {
+	struct stream_map *map = order->stream->map;
+	struct stall stall = stall_begin(map, handle);
 	struct event *event;
-	int err;
+	int err = 0;
 
-	for (guint i = 0; i < order->others->len; i++) {
+	for (guint i = 0; i < order->others->len && !err; i++) {
 		err = event_wait(order->others->pdata[i], handle);
-		if (err)
-			return err;
-		++*waits;
+		*waits += !err;
 	}
+	stall_end(map, handle, &stall, err ? 0 : order->others->len);
+	if (err)
+		return err;
 	err = stream_record(order->stream, handle, &event);
 	if (err)
 		return err;

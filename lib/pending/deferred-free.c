@@ -223,7 +223,9 @@ void hold_drop(struct pending *pending, struct hold *hold)
 int hold_free_behind(struct pending *pending, struct region *region, const struct stream *stream,
 		     struct CUstream_st *handle, bool *told)
 {
+	struct core *core = pending->core;
 	struct event *behind;
+	struct stall stall;
 	int err;
 
 	lock_assert_held(&pending->core->lock);
@@ -234,9 +236,10 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 	*told = cache_behind(region, &behind);
 	if (!*told || !event_pending(behind))
 		return 0;
+	stall = stall_begin(&core->streams, handle);
 	err = event_wait(behind, handle);
-	if (!err)
-		pending->core->counts.waits++;
+	stall_end(&core->streams, handle, &stall, err ? 0 : 1);
+	core->counts.waits += !err;
 	return err;
 }
 

@@ -164,17 +164,23 @@ static void free_stranded(struct core *core, struct block **link, struct event *
 /* What the stream had freed before others freed it: the stream waits for those, and is behind all of it then. */
 static int flush_stranded(struct core *core, struct cache *cache, struct CUstream_st *handle)
 {
+	struct stall stall = { .start = NULL };
 	struct event *event;
+	guint waits = 0;
 	int err = 0;
 
-	for (struct block *block = cache->stranded; block; block = block->next) {
+	for (struct block *block = cache->stranded; block && !err; block = block->next) {
 		if (!event_pending(block->event))
 			continue;
+		if (!waits)
+			stall = stall_begin(&core->streams, handle);
 		err = event_wait(block->event, handle);
-		if (err)
-			return err;
-		core->counts.waits++;
+		waits += !err;
 	}
+	stall_end(&core->streams, handle, &stall, err ? 0 : waits);
+	core->counts.waits += waits;
+	if (err)
+		return err;
 	brief_acquire(&cache->lock);
 	err = cache_mark(cache, handle);
 	event = err ? NULL : event_ref(cache_adopt(cache));

@@ -46,6 +46,7 @@ static void arm(struct walk *w)
 		{ BACKEND_OP_unmap, -EIO }, { BACKEND_OP_stream_id, -EBUSY }, { BACKEND_OP_stream_wait, -EIO },
 		{ BACKEND_OP_event_create, -EIO }, { BACKEND_OP_event_record, -EIO }, { BACKEND_OP_event_query, -EIO },
 		{ BACKEND_OP_event_sync, -EIO }, { BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_free, -EIO },
+		{ BACKEND_OP_event_create_timed, -ENOMEM }, { BACKEND_OP_event_elapsed, -EIO },
 	};
 	int i = g_rand_int_range(w->rand, 0, G_N_ELEMENTS(faults));
 

@@ -122,7 +122,8 @@ verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" 
 keys="trace version backend device device_name driver_version allocator settings verify pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken
 	wall_s trace_s driver_s op_us_p50 op_us_p99 op_us_max reserved mapped live free holes zombies small_live
 	small_mapped mallocs frees reuses steals defrags grows waits creates maps accesses unmaps releases grown remapped
-	given_back scrubbed chunks regions extents stuck spans mappings held driver_ns"
+	given_back scrubbed chunks regions extents stuck spans mappings held driver_ns
+	waits_sampled wait_ns"
 verdict "every key once" "$(replay 0 --json "$work/two.trace"
 	for key in $keys; do
 		[ "$(grep -o "[{ ]\"$key\": " "$work/out" | wc -l)" -eq 1 ] || echo "not one $key"

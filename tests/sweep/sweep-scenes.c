@@ -56,6 +56,13 @@ static int act_stats(struct sweep *s)
 	return vpmm_pool_stats(s->pool, &stats);
 }
 
+/* What streams stood for is read once they go on. */
+static int act_stats_of_stall(struct sweep *s)
+{
+	sweep_finish(s, 1);
+	return act_stats(s);
+}
+
 static int act_info(struct sweep *s)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -398,6 +405,8 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "across-chunks", ALL, OP(reserve), stage_full_chunk, act_malloc, CHUNKS(6) },
 	{ "own", ALL, OP(stream_id), stage_own, act_malloc },
 	{ "taken", ALL, OP(stream_wait), stage_taken, act_malloc },
+	{ "taken-timed", ALL, OP(event_create_timed), stage_taken, act_malloc },
+	{ "taken-stood", UNCACHED, OP(event_elapsed), stage_stolen, act_stats_of_stall },
 	{ "taken-wait", UNCACHED, OP(event_sync), stage_taken, act_malloc, BLOCK },
 	{ "passed", UNCACHED, OP(event_query), stage_passed, act_malloc },
 	{ "gather", ALL, OP(map), stage_donors, act_malloc },

@@ -29,7 +29,9 @@ static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
 	[BACKEND_OP_stream_capture] = { -EBUSY },
 	[BACKEND_OP_stream_wait] = { -EINVAL },
 	[BACKEND_OP_event_create] = { -ENOMEM },
+	[BACKEND_OP_event_create_timed] = { -ENOMEM },
 	[BACKEND_OP_event_record] = { -EINVAL },
+	[BACKEND_OP_event_elapsed] = { -EBUSY },
 	[BACKEND_OP_small_alloc] = { -ENOMEM, -ENOTSUP },
 	[BACKEND_OP_small_free] = { -EINVAL },
 };
