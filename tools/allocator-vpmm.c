@@ -31,6 +31,11 @@ static int vpmm_stats_read(struct allocator *a, struct vpmm_stats *stats)
 	return vpmm_pool_stats(pool_of(a), stats);
 }
 
+static int vpmm_dump(struct allocator *a, FILE *out)
+{
+	return vpmm_pool_dump(pool_of(a), out);
+}
+
 static void vpmm_destroy(struct allocator *a)
 {
 	vpmm_pool_destroy(pool_of(a));
@@ -41,6 +46,7 @@ static const struct allocator_ops vpmm_ops = {
 	.alloc = vpmm_alloc,
 	.free = vpmm_give_back,
 	.stats = vpmm_stats_read,
+	.dump = vpmm_dump,
 	.error = vpmm_last_error,
 	.destroy = vpmm_destroy,
 };

@@ -4,6 +4,7 @@
 #define ALLOCATOR_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "vpmm.h"
 
@@ -14,6 +15,7 @@ struct allocator;
  * @alloc: allocate @size bytes for use on @stream; 0 bytes are a null pointer
  * @free: free, in the order of @stream; a null pointer is nothing
  * @stats: what it holds and has done; what it cannot tell is 0
+ * @dump: write its regions in the format of vpmm_pool_dump(); NULL: it has none to tell
  * @error: the sentence of the last of these calls that failed
  * @destroy: give everything back; nothing is allocated any more, no work is pending
  */
@@ -21,6 +23,7 @@ struct allocator_ops {
 	int (*alloc)(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream);
 	int (*free)(struct allocator *a, void *ptr, struct CUstream_st *stream);
 	int (*stats)(struct allocator *a, struct vpmm_stats *stats);
+	int (*dump)(struct allocator *a, FILE *out);
 	const char *(*error)(void);
 	void (*destroy)(struct allocator *a);
 };

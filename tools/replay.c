@@ -36,6 +36,7 @@ struct run {
 	uint32_t mark;
 	uint64_t live;
 	uint64_t rounded;
+	uint64_t watched_ns;
 };
 
 static uint64_t now_ns(void)
@@ -49,6 +50,8 @@ static uint64_t now_ns(void)
 static void tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
 {
 	run->result->errors++;
+	if (run->setup->quiet)
+		return;
 	if (run->setup->progress)
 		progress_end(run->setup->progress);
 	if (run->result->errors <= ERRORS_TOLD)
@@ -168,6 +171,18 @@ static void show_progress(const struct run *run, size_t done)
 		progress_show(setup->progress, n * (run->result->pass - 1) + done, n * setup->passes);
 }
 
+static void show_watch(struct run *run, size_t done)
+{
+	const struct replay_watch *watch = &run->setup->watch;
+	uint64_t start;
+
+	if (!watch->see)
+		return;
+	start = now_ns();
+	watch->see(watch->data, (uint64_t)run->setup->trace->n_ops * (run->result->pass - 1) + done, run->live);
+	run->watched_ns += now_ns() - start;
+}
+
 static bool is_stopped(const struct run *run)
 {
 	return run->setup->stop && *run->setup->stop;
@@ -190,10 +205,11 @@ static void run_operations(struct run *run)
 			allocate(run, op);
 		else
 			release(run, op);
+		show_watch(run, i);
 		if (i % PROGRESS_STRIDE == 0)
 			show_progress(run, i);
 	}
-	run->result->wall_s = (double)(now_ns() - start) / 1e9;
+	run->result->wall_s = (double)(now_ns() - start - run->watched_ns) / 1e9;
 	run->result->operations = i;
 }
 

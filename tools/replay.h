@@ -58,6 +58,16 @@ struct replay_result {
 };
 
 /**
+ * struct replay_watch - who looks on; the time that it takes counts for no statistic
+ * @see: hears after each operation which it was, of those of all passes, and how many bytes are live; NULL: nobody
+ * @data: for @see
+ */
+struct replay_watch {
+	void (*see)(void *data, uint64_t operation, uint64_t live);
+	void *data;
+};
+
+/**
  * struct replay_setup - what is run on what
  * @trace: the trace
  * @dev: the device, opened for as many streams and allocations as the trace has
@@ -65,6 +75,8 @@ struct replay_result {
  * @page_size: of @peak_rounded
  * @passes: how many there will be, for @progress
  * @progress: hears how much of all passes is done; NULL: nobody
+ * @watch: who looks on
+ * @quiet: whether errors are counted, but not told
  * @stop: once this is not 0, the pass stops at its next operation; NULL: it never does
  */
 struct replay_setup {
@@ -74,6 +86,8 @@ struct replay_setup {
 	uint64_t page_size;
 	unsigned int passes;
 	struct progress *progress;
+	struct replay_watch watch;
+	bool quiet;
 	const volatile sig_atomic_t *stop;
 };
 

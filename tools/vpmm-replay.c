@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "fail.h"
 #include "interrupt.h"
+#include "picture.h"
 #include "progress.h"
 #include "replay.h"
 #include "report.h"
@@ -23,6 +24,7 @@ struct options {
 	char *allocator;
 	char *lag;
 	char *limit;
+	char *picture;
 	char **traces;
 	gboolean verify;
 	gboolean json;
@@ -46,6 +48,8 @@ static const GOptionEntry entries[] = {
 	  "Run each trace N times on the same pool", "N" },
 	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
 	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
+	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
+	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
 	  "Print one JSON object for each pass", NULL },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
@@ -60,6 +64,17 @@ static const struct cli cli = {
 		"could not be written. ^C stops it, and it tells of the passes that are done.\n",
 	.entries = entries,
 };
+
+static int check_picture(void)
+{
+	if (picture_check_name(options.picture))
+		return cli_refuse(fail_text());
+	if (strcmp(options.allocator, "vpmm") != 0)
+		return cli_refuse("--picture: expected --allocator=vpmm; the others are in its picture");
+	if (options.traces[1])
+		return cli_refuse("--picture: expected one trace");
+	return 0;
+}
 
 static int check_options(void)
 {
@@ -79,7 +94,7 @@ static int check_options(void)
 		return cli_refuse("--limit: expected at least one byte");
 	if (!options.traces)
 		return cli_refuse("no trace given; see " PROGRAM " --help");
-	return 0;
+	return options.picture ? check_picture() : 0;
 }
 
 static void free_options(void)
@@ -88,6 +103,7 @@ static void free_options(void)
 	g_free(options.allocator);
 	g_free(options.lag);
 	g_free(options.limit);
+	g_free(options.picture);
 	g_strfreev(options.traces);
 }
 
@@ -111,11 +127,12 @@ static int load(const char *name, struct trace **trace)
 	return err;
 }
 
-static int create_allocator(struct device *dev, const struct choice *choice, struct allocator **allocator)
+static int create_allocator(struct device *dev, const struct choice *choice, const char *name,
+			    struct allocator **allocator)
 {
-	if (strcmp(options.allocator, "async") == 0)
+	if (strcmp(name, "async") == 0)
 		return dev->ops->async(dev, allocator);
-	if (strcmp(options.allocator, "malloc") == 0)
+	if (strcmp(name, "malloc") == 0)
 		return dev->ops->malloc(dev, allocator);
 	return allocator_vpmm_create(&choice->opts, allocator);
 }
@@ -130,7 +147,18 @@ static int interrupted(const struct replay_setup *setup, const struct replay_res
 			result->pass, setup->passes, done, all);
 }
 
-static int run_passes(struct replay_setup *setup, const struct report_run *run, GArray *rows)
+static void keep_row(const struct report_run *run, struct report_row *row, const struct replay_setup *setup, GArray *rows)
+{
+	row->trace = g_strdup(setup->trace->name);
+	if (options.json) {
+		progress_end(setup->progress);
+		report_json(stdout, run, row);
+	}
+	g_array_append_vals(rows, row, 1);
+}
+
+/* Without @rows they are only watched. */
+static int run_passes(struct replay_setup *setup, const struct report_run *run, struct picture *picture, GArray *rows)
 {
 	struct report_row row;
 	int err = 0;
@@ -144,56 +172,102 @@ static int run_passes(struct replay_setup *setup, const struct report_run *run, 
 			err = interrupted(setup, &row.result);
 			break;
 		}
-		row.trace = g_strdup(setup->trace->name);
-		if (options.json) {
-			progress_end(setup->progress);
-			report_json(stdout, run, &row);
-		}
-		g_array_append_val(rows, row);
+		if (picture)
+			picture_note(picture, &row.result);
+		if (rows)
+			keep_row(run, &row, setup, rows);
 	}
 	progress_end(setup->progress);
 	return err;
 }
 
-static int run_pool(const struct trace *trace, const struct report_run *run, GArray *rows)
+static int open_setup(struct replay_setup *setup, const struct report_run *run, const char *allocator)
 {
 	const struct device_ops *ops = strcmp(run->choice->opts.backend, "cuda") ? &device_host : &device_cuda;
-	struct progress progress;
-	struct replay_setup setup = { .page_size = run->choice->info.page_size, .progress = &progress };
-	struct device_opts dev_opts;
-	int err;
-
-	dev_opts = (struct device_opts){
-		.streams = trace->streams,
-		.marks = trace->allocs,
+	const struct device_opts dev_opts = {
+		.streams = setup->trace->streams,
+		.marks = setup->trace->allocs,
 		.verify = options.verify,
 		.lag = options.lag,
 		.lag_us = options.lag_us,
 		.limit = options.limit_bytes,
 	};
-	err = ops->open(&dev_opts, &setup.dev);
+	int err;
+
+	err = ops->open(&dev_opts, &setup->dev);
 	if (err)
 		return err;
-	err = create_allocator(setup.dev, run->choice, &setup.allocator);
+	err = create_allocator(setup->dev, run->choice, allocator, &setup->allocator);
 	if (err)
-		goto out_device;
-	setup.trace = trace;
-	err = run_passes(&setup, run, rows);
-	setup.allocator->ops->destroy(setup.allocator);
-out_device:
-	setup.dev->ops->close(setup.dev);
+		setup->dev->ops->close(setup->dev);
 	return err;
 }
 
+static void close_setup(struct replay_setup *setup)
+{
+	setup->allocator->ops->destroy(setup->allocator);
+	setup->dev->ops->close(setup->dev);
+}
+
+/* An allocator that this device does not have is missing from the picture. */
+static int compare(const struct replay_setup *like, const struct report_run *run, struct picture *picture,
+		   const char *allocator, enum picture_line line)
+{
+	struct replay_setup setup = *like;
+	int err;
+
+	setup.quiet = true;
+	if (open_setup(&setup, run, allocator))
+		return 0;
+	setup.watch = picture_watch(picture, setup.allocator, line);
+	err = run_passes(&setup, run, picture, NULL);
+	close_setup(&setup);
+	return err;
+}
+
+static int draw(const struct replay_setup *setup, const struct report_run *run, struct picture *picture)
+{
+	int err;
+
+	err = compare(setup, run, picture, "async", PICTURE_ASYNC);
+	if (!err)
+		err = compare(setup, run, picture, "malloc", PICTURE_MALLOC);
+	return err ? err : picture_write(picture, run);
+}
+
+static int run_pool(const struct trace *trace, const struct report_run *run, struct picture *picture, GArray *rows)
+{
+	struct progress progress;
+	struct replay_setup setup = {
+		.trace = trace,
+		.page_size = run->choice->info.page_size,
+		.progress = &progress,
+	};
+	int err;
+
+	err = open_setup(&setup, run, options.allocator);
+	if (err)
+		return err;
+	if (picture) {
+		picture_begin(picture, trace, (unsigned int)options.repeat);
+		setup.watch = picture_watch(picture, setup.allocator, PICTURE_TAKEN);
+	}
+	err = run_passes(&setup, run, picture, rows);
+	close_setup(&setup);
+	return err || !picture ? err : draw(&setup, run, picture);
+}
+
 /* Each pool of the file is replayed by itself, with the device to itself. */
-static int run_trace(const char *name, const struct report_run *run, GArray *rows)
+static int run_trace(const char *name, const struct report_run *run, struct picture *picture, GArray *rows)
 {
 	struct trace *trace = NULL;
 	int err;
 
 	err = load(name, &trace);
+	if (!err && picture && trace->next)
+		err = fail_set(-EINVAL, "--picture: %s has several pools, and a picture is of one", name);
 	for (const struct trace *pool = trace; pool && !err; pool = pool->next)
-		err = run_pool(pool, run, rows);
+		err = run_pool(pool, run, picture, rows);
 	trace_free(trace);
 	return err;
 }
@@ -214,12 +288,17 @@ static int run_traces(const struct choice *choice)
 		.limit = options.limit_bytes,
 	};
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct report_row));
+	struct picture picture;
 	int err = 0, status = 0;
 
 	pool_settings_collect(&run.settings, choice, options.backend);
 	g_array_set_clear_func(rows, clear_row);
+	if (options.picture)
+		err = picture_open(&picture, options.picture);
 	for (char **name = options.traces; name && *name && !err; name++)
-		err = run_trace(*name, &run, rows);
+		err = run_trace(*name, &run, options.picture ? &picture : NULL, rows);
+	if (options.picture)
+		picture_close(&picture);
 	if (!options.json && rows->len)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
 	if (err) {
