@@ -278,7 +278,7 @@ struct vpmm_info {
  * @zombies: bytes of address space that are still mapped, but whose memory is in use at another mapping
  * @small_live: bytes allocated through the driver's stream-ordered allocator, as requested
  * @small_mapped: bytes that the driver's allocator holds for them
- * @peak_live: the most that @live has been; too low where the caches of several streams serve requests at the same time
+ * @peak_live: the most that @live has been
  * @peak_mapped: the most that @mapped has been
  * @mallocs: successful allocations
  * @frees: successful frees
@@ -312,6 +312,8 @@ struct vpmm_info {
  * @scrubbed: bytes that were cleared
  * @waits_sampled: how many of those of @waits that are on the GPU were measured
  * @wait_ns: nanoseconds that streams stood in those of @waits_sampled, together
+ * @requested: bytes of @live and @small_live, as they were requested
+ * @peak_requested: the most that @requested has been
  *
  * Since: 0.1
  */
@@ -356,6 +358,8 @@ struct vpmm_stats {
 	uint64_t scrubbed;
 	uint64_t waits_sampled;
 	uint64_t wait_ns;
+	uint64_t requested;
+	uint64_t peak_requested;
 };
 
 /**

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The invariants of the caches. All of it is under the lock of the pool. */
+/* The invariants of the caches, and of what is live. All of it is under the lock of the pool. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "calls/cache-check.h"
 #include "calls/pool.h"
+#include "core/account.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "pending/users.h"
@@ -120,15 +121,52 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
 	if (!err)
 		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
-	if (!err && cache->lowest > cache->bytes)
-		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " had %" PRIu64 " bytes at least, and has %"
-				PRIu64, cache->stream->id, cache->lowest, cache->bytes);
 	/* The first stream has the larger limit if it was the only one when it last called. */
 	limit = cache->stream->first ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
 	if (!err && !cache->legacy && cache->unmarked > limit)
 		err = error_set(-EUCLEAN, "the cache of stream %" PRIu64 " has %" PRIu64 " bytes unmarked, and a limit "
 				"of %" PRIu64, cache->stream->id, cache->unmarked, limit);
 	return err;
+}
+
+static bool is_live(const struct block *block)
+{
+	return !block || (block->state != BLOCK_CACHED && block->state != BLOCK_STRANDED);
+}
+
+static void add_live(const struct region_map *map, struct footprint *live)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, map->mallocs);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct region *region = value;
+
+		if (!is_live(region->block))
+			continue;
+		live->rounded += region->size;
+		live->requested += live_requested(region);
+	}
+}
+
+/* What is live follows from the peaks and the headroom, and from the maps and the caches. */
+static int check_live(struct core *core)
+{
+	struct footprint live = { .requested = core->small_live }, kept;
+
+	account_lock_all(&core->account);
+	account_live(&core->account, &kept);
+	add_live(&core->regions, &live);
+	add_live(&core->spans, &live);
+	account_unlock_all(&core->account);
+	if (live.rounded != kept.rounded)
+		return error_set(-EUCLEAN, "%" PRIu64 " bytes are live, and the headroom says %" PRIu64, live.rounded,
+				 kept.rounded);
+	if (live.requested != kept.requested)
+		return error_set(-EUCLEAN, "%" PRIu64 " bytes are live, as requested, and the headroom says %" PRIu64,
+				 live.requested, kept.requested);
+	return 0;
 }
 
 int cache_check(struct vpmm_pool *pool)
@@ -143,5 +181,5 @@ int cache_check(struct vpmm_pool *pool)
 		if (err)
 			return err;
 	}
-	return 0;
+	return check_live(&pool->core);
 }

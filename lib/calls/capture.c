@@ -78,7 +78,7 @@ static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t siz
 	return hold;
 }
 
-static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, uint64_t *addr)
+static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t requested, uint64_t *addr)
 {
 	struct region *region = hold->region;
 	int err = 0;
@@ -92,16 +92,17 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(&pool->pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
 	hold_delete(hold);
+	live_request(&pool->core, region, requested);
 	cache_untake(region, true);
 	*addr = region->addr;
 	pool->core.counts.reuses++;
 	return 0;
 }
 
-static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, struct stream *stream,
+static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, size_t requested, struct stream *stream,
 			struct CUstream_st *handle)
 {
-	struct request request = { .size = bytes, .stream = stream, .handle = handle };
+	struct request request = { .size = bytes, .requested = requested, .stream = stream, .handle = handle };
 	int err;
 
 	err = serve_request(pool, pool->core.policy, &request, addr);
@@ -140,7 +141,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	enter_stream(pool, stream, handle);
 	bytes = capture_round(pool, size);
 	hold = capture_find(pool, id, bytes, handle);
-	err = hold ? capture_reuse(pool, hold, id, addr) : capture_take(pool, addr, bytes, stream, handle);
+	err = hold ? capture_reuse(pool, hold, id, size, addr) : capture_take(pool, addr, bytes, size, stream, handle);
 	if (err)
 		return err;
 	use_add_graph(&pool->pending, *addr, id);

@@ -15,8 +15,7 @@ static void give_back(struct vpmm_pool *pool, struct region *region)
 	struct event *event = event_pending(region->event) ? event_ref(region->event) : NULL;
 
 	cache_take(region);
-	cache_drop(region);
-	live_leave(&pool->core, region, event ? event->stream : NULL, event);
+	live_end(&pool->core, region, event ? event->stream : NULL, event, true);
 	event_unref(event);
 }
 

@@ -34,6 +34,7 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "waits", stats->waits },
 		{ "waits_sampled", stats->waits_sampled },
 		{ "wait_ns", stats->wait_ns },
+		{ "requested", stats->requested },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)

@@ -4,7 +4,6 @@
 
 #include "calls/enter.h"
 #include "calls/pool.h"
-#include "core/account.h"
 #include "core/cache-hot.h"
 #include "pending/deferred-free.h"
 #include "pending/idle.h"
@@ -25,7 +24,6 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	}
 	if (!pool->core.settings.cache)
 		return;
-	cache_note_peak(&pool->core, false);
 	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
 	/* Calls under capture never use a cache. */
 	if (!stream->captured)

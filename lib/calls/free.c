@@ -40,13 +40,9 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	err = stream_record(stream, handle, &event);
 	if (err)
 		return err;
-	if (told) {
-		cache_drop(region);
+	if (told)
 		owner_note(&pool->core, region, stream);
-		live_leave(&pool->core, region, stream, event);
-	} else {
-		cache_strand(region, event);
-	}
+	live_end(&pool->core, region, stream, event, told);
 	event_unref(event);
 	if (pool->core.settings.cache)
 		cache_flush_full(&pool->core, stream, handle);

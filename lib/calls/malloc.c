@@ -17,7 +17,8 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 		 struct CUstream_st *handle)
 {
 	size_t bytes = core_round(&pool->core, size);
-	struct request request = { .size = bytes ? bytes : size, .stream = stream, .handle = handle };
+	struct request request = { .size = bytes ? bytes : size, .requested = size, .stream = stream,
+				   .handle = handle };
 	int err;
 
 	lock_assert_held(&pool->core.lock);

@@ -68,6 +68,18 @@ static bool has_size(const struct resizing *r)
 	return r->region ? r->bytes == r->had : !r->bytes && r->size == r->had;
 }
 
+/* The block stays as it is, and has another size as requested. */
+static int keep(const struct resizing *r)
+{
+	if (!r->region)
+		return 0;
+	if (!cache_take(r->region))
+		return error_set(-EINVAL, "it is being freed");
+	live_request(&r->pool->core, r->region, r->size);
+	cache_untake(r->region, use_find(&r->pool->pending, r->addr));
+	return 0;
+}
+
 /* The point up to which a user has used the block: where it was retired, or now. */
 static int order_user(struct resizing *r, const struct user *user, struct order *order)
 {
@@ -166,7 +178,7 @@ static int resize_here(const struct resizing *r, bool frugal, bool *done)
 		owner_note(core, &lost, r->stream);
 	}
 	use_remove(&r->pool->pending, r->addr);
-	resize_commit(core, r->region, r->bytes, r->stream, event);
+	resize_commit(core, r->region, r->bytes, r->size, r->stream, event);
 	event_unref(event);
 	return 0;
 }
@@ -271,8 +283,10 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 	int err;
 
 	err = capture_id(r->pool, r->handle, &id);
-	if (err || has_size(r))
+	if (err)
 		return err;
+	if (has_size(r))
+		return keep(r);
 	if (use && use->users->len)
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
 	err = capture_malloc(r->pool, &to, r->size, r->handle);
@@ -301,7 +315,7 @@ int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 		return err;
 	enter_stream(pool, r.stream, handle);
 	if (has_size(&r))
-		return 0;
+		return keep(&r);
 	use = use_find(&pool->pending, r.addr);
 	err = use ? wait_for_users(&r, use) : 0;
 	if (!err)

@@ -9,6 +9,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 {
 	const struct region_map *regions = &pool->core.regions, *spans = &pool->core.spans;
 	uint64_t small_mapped, peak_small;
+	struct footprint live, peak;
 	struct cache_sums cached;
 	int err;
 
@@ -19,18 +20,17 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	account_note_taken(&pool->core);
 	stall_collect(&pool->core.streams);
 	cache_sum(&pool->core, &cached);
-	if (pool->core.settings.cache)
-		cache_note_peak(&pool->core, true);
+	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){
 		.size = stats->size,
 		.mapped = core_mapped(&pool->core),
-		.live = core_live(&pool->core) - cached.bytes,
-		.free = core_mapped(&pool->core) - core_live(&pool->core) + cached.bytes,
+		.live = live.rounded,
+		.free = core_mapped(&pool->core) - live.rounded,
 		.holes = regions->bytes[REGION_UNMAPPED] + spans->bytes[REGION_UNMAPPED],
 		.zombies = regions->bytes[REGION_ZOMBIE] + spans->bytes[REGION_ZOMBIE],
 		.small_live = pool->core.small_live,
 		.small_mapped = small_mapped,
-		.peak_live = pool->core.peak_live,
+		.peak_live = peak.rounded,
 		.peak_mapped = pool->core.peak_mapped,
 		.mallocs = pool->core.counts.mallocs + cached.mallocs,
 		.frees = pool->core.counts.frees + cached.frees,
@@ -61,6 +61,8 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.scrubbed = pool->core.scrubbed,
 		.waits_sampled = pool->core.streams.stalls.sampled,
 		.wait_ns = pool->core.streams.stalls.ns,
+		.requested = live.requested,
+		.peak_requested = peak.requested,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Statistics of allocated and held memory: what the caches have, and peaks. */
+/* Statistics of allocated and held memory: what is live, and peaks. */
 #include <stdatomic.h>
 
 #include "core/account.h"
@@ -7,12 +7,240 @@
 #include "core/core.h"
 #include "util/error.h"
 
-/*
- * With more streams than this, not every malloc adds up all caches, unless the peak may be higher by more than
- * 1/PEAK_PART.
- */
-#define PEAK_STREAMS 4
-#define PEAK_PART 64
+void account_init(struct account *account)
+{
+	brief_init(&account->lock, LOCK_ACCOUNT);
+	account->caches = g_ptr_array_new();
+	account->donors = g_ptr_array_new();
+}
+
+void account_clear(struct account *account)
+{
+	g_ptr_array_free(account->caches, TRUE);
+	g_ptr_array_free(account->donors, TRUE);
+	brief_destroy(&account->lock);
+}
+
+void account_add(struct account *account, struct cache *cache)
+{
+	brief_acquire(&account->lock);
+	g_ptr_array_add(account->caches, cache);
+	g_ptr_array_add(account->donors, cache);
+	brief_release(&account->lock);
+}
+
+/* Always in the same order, and by one thread at a time, as the account's lock is held. */
+NO_LOCK_ANALYSIS
+static void lock_caches(struct account *account)
+{
+	for (guint i = 0; i < account->caches->len; i++)
+		brief_acquire(&((struct cache *)account->caches->pdata[i])->lock);
+}
+
+NO_LOCK_ANALYSIS
+static void unlock_caches(struct account *account)
+{
+	for (guint i = 0; i < account->caches->len; i++)
+		brief_release(&((struct cache *)account->caches->pdata[i])->lock);
+}
+
+NO_LOCK_ANALYSIS
+void account_lock_all(struct account *account)
+{
+	brief_acquire(&account->lock);
+	lock_caches(account);
+}
+
+NO_LOCK_ANALYSIS
+void account_unlock_all(struct account *account)
+{
+	unlock_caches(account);
+	brief_release(&account->lock);
+}
+
+/* What is missing, and half of the rest, so that whoever needs it need not come back for each call. */
+static uint64_t share(uint64_t there, uint64_t missing)
+{
+	return there > missing ? missing + (there - missing) / 2 : there;
+}
+
+static bool is_covered(const struct account *account, const struct footprint *need)
+{
+	return account->spare.rounded >= need->rounded && account->spare.requested >= need->requested;
+}
+
+/* Moves headroom of a cache, whose lock is held, to the spare. Return: whether it had any that is needed. */
+static bool take(struct account *account, struct cache *cache, const struct footprint *need)
+{
+	struct footprint *spare = &account->spare;
+	struct footprint part = { 0 };
+
+	brief_assert_held(&cache->lock);
+	if (spare->rounded < need->rounded)
+		part.rounded = share(cache_headroom(cache), need->rounded - spare->rounded);
+	if (spare->requested < need->requested)
+		part.requested = share(cache->room, need->requested - spare->requested);
+	cache->floor += (int64_t)part.rounded;
+	cache->room -= part.requested;
+	spare->rounded += part.rounded;
+	spare->requested += part.requested;
+	return part.rounded || part.requested;
+}
+
+static void give(struct account *account, struct cache *cache, const struct footprint *part)
+{
+	brief_assert_held(&cache->lock);
+	account->spare.rounded -= part->rounded;
+	account->spare.requested -= part->requested;
+	cache->floor -= (int64_t)part->rounded;
+	cache->room += part->requested;
+}
+
+/* Sees to it that the spare headroom is enough. Return: false if that is not to be had with one lock at a time. */
+static bool gather(struct account *account, const struct footprint *need)
+{
+	gpointer *donors = account->donors->pdata;
+
+	for (guint i = 0; i < account->donors->len && !is_covered(account, need); i++) {
+		struct cache *cache = donors[i];
+		bool any;
+
+		brief_acquire(&cache->lock);
+		any = take(account, cache, need);
+		brief_release(&cache->lock);
+		if (!any)
+			continue;
+		donors[i] = donors[0];
+		donors[0] = cache;
+	}
+	return is_covered(account, need);
+}
+
+/* With the locks of all caches held: what is missing now, is missing at one moment. */
+static void cover(struct account *account, const struct footprint *need)
+{
+	struct footprint *spare = &account->spare, *peak = &account->peak;
+
+	for (guint i = 0; i < account->caches->len && !is_covered(account, need); i++)
+		take(account, account->caches->pdata[i], need);
+	if (spare->rounded < need->rounded) {
+		peak->rounded += need->rounded - spare->rounded;
+		spare->rounded = need->rounded;
+	}
+	if (spare->requested < need->requested) {
+		peak->requested += need->requested - spare->requested;
+		spare->requested = need->requested;
+	}
+}
+
+void account_enter(struct account *account, uint64_t rounded, uint64_t requested)
+{
+	const struct footprint need = { .rounded = rounded, .requested = requested };
+
+	brief_acquire(&account->lock);
+	if (!gather(account, &need)) {
+		lock_caches(account);
+		cover(account, &need);
+		unlock_caches(account);
+	}
+	account->spare.rounded -= rounded;
+	account->spare.requested -= requested;
+	brief_release(&account->lock);
+}
+
+void account_leave(struct account *account, uint64_t rounded, uint64_t requested)
+{
+	brief_acquire(&account->lock);
+	account->spare.rounded += rounded;
+	account->spare.requested += requested;
+	brief_release(&account->lock);
+}
+
+bool account_fund(struct account *account, struct cache *cache, uint64_t rounded, uint64_t requested)
+{
+	const struct footprint need = { .rounded = rounded, .requested = requested };
+	struct footprint part;
+	bool enough;
+
+	brief_acquire(&account->lock);
+	enough = gather(account, &need);
+	if (enough) {
+		part.rounded = share(account->spare.rounded, rounded);
+		part.requested = share(account->spare.requested, requested);
+		brief_acquire(&cache->lock);
+		give(account, cache, &part);
+		brief_release(&cache->lock);
+	}
+	brief_release(&account->lock);
+	return enough;
+}
+
+void account_cover(struct account *account, struct cache *cache, uint64_t rounded, uint64_t requested)
+{
+	const struct footprint need = { .rounded = rounded, .requested = requested };
+
+	brief_assert_held(&account->lock);
+	cover(account, &need);
+	give(account, cache, &need);
+}
+
+static struct footprint headroom(const struct account *account)
+{
+	struct footprint sum = account->spare;
+
+	for (guint i = 0; i < account->caches->len; i++) {
+		const struct cache *cache = account->caches->pdata[i];
+
+		brief_assert_held(&cache->lock);
+		sum.rounded += cache_headroom(cache);
+		sum.requested += cache->room;
+	}
+	return sum;
+}
+
+void account_live(const struct account *account, struct footprint *live)
+{
+	struct footprint left = headroom(account);
+
+	brief_assert_held(&account->lock);
+	live->rounded = account->peak.rounded - left.rounded;
+	live->requested = account->peak.requested - left.requested;
+}
+
+void account_read(struct account *account, struct footprint *live, struct footprint *peak)
+{
+	account_lock_all(account);
+	brief_assert_held(&account->lock);
+	account_live(account, live);
+	*peak = account->peak;
+	account_unlock_all(account);
+}
+
+void account_reset(struct account *account)
+{
+	account_lock_all(account);
+	brief_assert_held(&account->lock);
+	account->before = MAX(account->before, account->peak.rounded);
+	account_live(account, &account->peak);
+	account->spare = (struct footprint){ 0 };
+	for (guint i = 0; i < account->caches->len; i++) {
+		struct cache *cache = account->caches->pdata[i];
+
+		cache->floor = (int64_t)cache->bytes;
+		cache->room = 0;
+	}
+	account_unlock_all(account);
+}
+
+uint64_t account_most(struct account *account)
+{
+	uint64_t most;
+
+	brief_acquire(&account->lock);
+	most = MAX(account->before, account->peak.rounded);
+	brief_release(&account->lock);
+	return most;
+}
 
 static void add_cache(struct cache_sums *sums, struct cache *cache)
 {
@@ -60,46 +288,6 @@ struct region *cache_last(struct core *core, bool *served)
 			break;
 	}
 	return last;
-}
-
-/*
- * Whether adding up the caches could raise the peak by no more than 1/PEAK_PART, if they hold no less than last time.
- */
-static bool peak_is_near(const struct core *core, uint64_t most)
-{
-	return most - MIN(most, core->peak_cached) <= core->peak_live + core->peak_live / PEAK_PART;
-}
-
-void cache_note_peak(struct core *core, bool asked)
-{
-	uint64_t most = core_live(core), cached = 0, more = 0;
-	unsigned int served = 0;
-	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
-	guint streams = g_hash_table_size(core->streams.by_id);
-
-	if (most <= core->peak_live)
-		return;
-	if (!asked && streams > PEAK_STREAMS && ++core->peak_skipped < streams && peak_is_near(core, most))
-		return;
-	core->peak_skipped = 0;
-	for_each_stream(stream, &core->streams) {
-		struct cache *cache = stream->cache;
-
-		brief_acquire(&cache->lock);
-		cached += cache->bytes + cache->stranded_bytes;
-		if (cache->central == central) {
-			more = cache->bytes - cache->lowest;
-			served++;
-		}
-		brief_release(&cache->lock);
-	}
-	core->peak_cached = cached;
-	/*
-	 * The cache may have held less since the maps last changed. With several such caches, the minima need not
-	 * coincide.
-	 */
-	most = most - cached + (served == 1 ? more : 0);
-	core->peak_live = MAX(core->peak_live, most);
 }
 
 void account_note_taken(struct core *core)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The bookkeeping that begins and ends every allocation, on the slow path. */
+#include "core/account.h"
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
@@ -26,17 +27,48 @@ static bool is_lent(const struct core *core, const struct region *region)
 	return region->size < core_small_size(core) && is_packed(core, region);
 }
 
-void live_enter(struct core *core, struct region *region)
+void live_enter(struct core *core, struct region *region, size_t requested)
 {
 	lock_assert_held(&core->lock);
 	if (is_packed(core, region)) {
 		extent_add_live(&core->extents, region->addr, region->size);
 		memo_enter(&core->memo, region->addr, region->size);
 	}
+	region->requested = requested;
 	if (core->settings.cache)
 		cache_add(region, is_lent(core, region));
+	account_enter(&core->account, region->size, requested);
+}
+
+size_t live_requested(const struct region *region)
+{
+	return region->block ? region->block->requested : region->requested;
+}
+
+void live_request(struct core *core, struct region *region, size_t requested)
+{
+	size_t before = live_requested(region);
+
+	lock_assert_held(&core->lock);
+	if (requested > before)
+		account_enter(&core->account, 0, requested - before);
 	else
-		core->peak_live = MAX(core->peak_live, core_live(core));
+		account_leave(&core->account, 0, before - requested);
+	region->requested = requested;
+	if (region->block)
+		region->block->requested = requested;
+}
+
+void live_end(struct core *core, struct region *region, struct stream *stream, struct event *event, bool covered)
+{
+	lock_assert_held(&core->lock);
+	account_leave(&core->account, region->size, live_requested(region));
+	if (covered) {
+		cache_drop(region);
+		live_leave(core, region, stream, event);
+	} else {
+		cache_strand(region, event);
+	}
 }
 
 void live_leave(struct core *core, struct region *region, struct stream *stream, struct event *event)

@@ -3,6 +3,8 @@
 #ifndef ALLOCATION_H
 #define ALLOCATION_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct event;
@@ -23,11 +25,38 @@ struct region *live_find(struct core *core, uint64_t addr);
  * live_enter() - count a region that was just allocated, and give it a block
  * @core: the pool's core
  * @region: the region
+ * @requested: bytes of the request
  */
-void live_enter(struct core *core, struct region *region);
+void live_enter(struct core *core, struct region *region, size_t requested);
 
 /**
- * live_leave() - free an allocated region for the maps
+ * live_requested() - the size of an allocated region, as requested
+ * @region: the region; its stream's cache does not have it
+ *
+ * Return: bytes.
+ */
+size_t live_requested(const struct region *region);
+
+/**
+ * live_request() - change the size as requested of an allocated region
+ * @core: the pool's core
+ * @region: the region; its stream's cache neither has it nor may get it meanwhile
+ * @requested: bytes
+ */
+void live_request(struct core *core, struct region *region, size_t requested);
+
+/**
+ * live_end() - free what the program had allocated
+ * @core: the pool's core
+ * @region: the region, after cache_take()
+ * @stream: the stream that freed it
+ * @event: the point in the stream after which it is free
+ * @covered: whether an event covers all earlier frees by its owner; otherwise it is stranded until then
+ */
+void live_end(struct core *core, struct region *region, struct stream *stream, struct event *event, bool covered);
+
+/**
+ * live_leave() - free a region for the maps that the program does not have: what it had goes through live_end()
  * @core: the pool's core
  * @region: the region, which may have merged with its neighbours afterwards
  * @stream: the stream that freed it

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The hot path: what a stream's malloc and free do with its cache, mostly without the lock of the pool. */
+#include <errno.h>
 #include <stdatomic.h>
 #include <glib.h>
 
+#include "core/account.h"
 #include "core/cache-hot.h"
 #include "core/cache.h"
 #include "core/core.h"
@@ -67,16 +69,11 @@ static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *i
 	return 0;
 }
 
-/* What central calls have done so far makes a period of its own of what follows. */
-static void enter_period(struct cache *cache, struct core *core)
+/* For cache_last(): that a cache served a call since the latest slow path. */
+static void note_call(struct cache *cache, struct core *core)
 {
-	uint64_t central = atomic_load_explicit(&core->central, memory_order_relaxed);
-
 	brief_assert_held(&cache->lock);
-	if (cache->central == central)
-		return;
-	cache->central = central;
-	cache->lowest = cache->bytes;
+	cache->central = atomic_load_explicit(&core->central, memory_order_relaxed);
 }
 
 /*
@@ -92,37 +89,115 @@ static bool leave_to_policy(struct cache *cache, const struct core *core)
 	return false;
 }
 
-int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id)
+/* The block to be served; NULL: none. */
+static inline struct block *find_block(struct cache *cache, const struct core *core, size_t size)
 {
+	struct bin *bin = table_find(&cache->bins, size);
+	struct block *block = bin ? bin->top : NULL;
+
+	brief_assert_held(&cache->lock);
+	if (G_UNLIKELY(cache->run >= CACHE_PHASE) && block && leave_to_policy(cache, core))
+		return NULL;
+	return block;
+}
+
+/* Return: 1, for cache_malloc(). */
+static inline int serve(struct cache *cache, struct core *core, struct block *block, size_t requested, uint64_t *addr)
+{
+	brief_assert_held(&cache->lock);
+	note_call(cache, core);
+	cache->run = 0;
+	block->bin->top = block->next;
+	block->state = BLOCK_LIVE;
+	block->requested = requested;
+	cache->last = block;
+	cache_uncount(cache, block);
+	cache->room -= requested;
+	cache->mallocs++;
+	cache->served = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
+	*addr = block->addr;
+	return 1;
+}
+
+/* Whether a malloc makes no new peak of what is live, as far as its cache knows. */
+static inline bool is_below_peak(const struct cache *cache, size_t size, size_t requested)
+{
+	brief_assert_held(&cache->lock);
+	return (int64_t)(cache->bytes - size) >= cache->floor && requested <= cache->room;
+}
+
+/* With headroom from elsewhere. Return: 1; 0: the stream has no such block any more; -EAGAIN: it may be a new peak. */
+static int serve_funded(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
+			uint64_t *addr)
+{
+	struct block *block;
+	int ret = -EAGAIN;
+
+	/* What another thread uses up meanwhile has to be found again. */
+	while (ret == -EAGAIN && account_fund(&core->account, cache, size, requested)) {
+		if (!cache_lock_known(cache, id))
+			return 0;
+		brief_assert_held(&cache->lock);
+		block = find_block(cache, core, size);
+		if (!block)
+			ret = 0;
+		else if (is_below_peak(cache, size, requested))
+			ret = serve(cache, core, block, requested, addr);
+		brief_release(&cache->lock);
+	}
+	return ret;
+}
+
+/* With the locks of all caches, so that a new peak is the live bytes of one moment. Return: 1; 0, as above. */
+static int serve_at_peak(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
+			 uint64_t *addr)
+{
+	struct block *block;
+	int ret = 0;
+
+	account_lock_all(&core->account);
+	brief_assert_held(&cache->lock);
+	block = cache->id == id ? find_block(cache, core, size) : NULL;
+	if (block) {
+		account_cover(&core->account, cache, size, requested);
+		ret = serve(cache, core, block, requested, addr);
+	}
+	account_unlock_all(&core->account);
+	return ret;
+}
+
+/* As cache_malloc(), where the cache has too little headroom. Releases its lock. */
+static int malloc_near_peak(struct core *core, struct cache *cache, size_t size, size_t requested, uint64_t *addr)
+	__attribute__((cold, noinline)) RELEASE(cache->lock);
+static int malloc_near_peak(struct core *core, struct cache *cache, size_t size, size_t requested, uint64_t *addr)
+{
+	uint64_t id = cache->id;
+	int ret;
+
+	brief_release(&cache->lock);
+	ret = serve_funded(core, cache, id, size, requested, addr);
+	return ret == -EAGAIN ? serve_at_peak(core, cache, id, size, requested, addr) : ret;
+}
+
+int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUstream_st *handle, uint64_t *id)
+{
+	size_t size = core_round(core, requested);
 	struct cache *cache;
 	struct block *block;
-	struct bin *bin;
-	int err;
+	int ret;
 
-	size = core_round(core, size);
 	if (!size)
 		return 0;
-	err = cache_lock(core, handle, id, &cache);
-	if (G_UNLIKELY(err || !cache))
-		return err;
+	ret = cache_lock(core, handle, id, &cache);
+	if (G_UNLIKELY(ret || !cache))
+		return ret;
 	brief_assert_held(&cache->lock);
-	bin = table_find(&cache->bins, size);
-	block = bin ? bin->top : NULL;
-	if (G_UNLIKELY(cache->run >= CACHE_PHASE) && block && leave_to_policy(cache, core))
-		block = NULL;
-	if (block) {
-		enter_period(cache, core);
-		cache->run = 0;
-		bin->top = block->next;
-		block->state = BLOCK_LIVE;
-		cache->last = block;
-		cache_uncount(cache, block);
-		cache->mallocs++;
-		cache->served = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed) + 1;
-		*addr = block->addr;
-	}
+	block = find_block(cache, core, size);
+	if (block && G_UNLIKELY(!is_below_peak(cache, size, requested)))
+		return malloc_near_peak(core, cache, size, requested, addr);
+	ret = block ? serve(cache, core, block, requested, addr) : 0;
 	brief_release(&cache->lock);
-	return block ? 1 : 0;
+	return ret;
 }
 
 /* Nobody in the pool has been short of memory lately. */
@@ -202,8 +277,10 @@ static void bin_push(struct cache *cache, struct block *block)
 	cache->last = NULL;
 	cache->run++;
 	cache->count++;
-	cache->lent += block->lent;
+	if (G_UNLIKELY(block->lent))
+		cache->lent++;
 	cache->bytes += block->bin->size;
+	cache->room += block->requested;
 }
 
 int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
@@ -222,7 +299,7 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 	    block->bin->size <= cache->most - cache->bytes) {
 		ret = note_free(cache, core, block, handle);
 		if (!ret) {
-			enter_period(cache, core);
+			note_call(cache, core);
 			bin_push(cache, block);
 			ret = 1;
 		}

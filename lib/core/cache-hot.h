@@ -14,13 +14,13 @@ struct core;
  * cache_malloc() - allocate from the stream's cache
  * @core: the pool's core, its backend entered, its lock not held
  * @addr: receives the address
- * @size: bytes
+ * @requested: bytes
  * @handle: the stream
  * @id: receives the id of the stream if it was looked up; unchanged otherwise
  *
  * Return: 1; 0: take the slow path; or what the backend's stream_id returns.
  */
-int cache_malloc(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id);
+int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUstream_st *handle, uint64_t *id);
 
 /**
  * cache_free() - free into the stream's cache

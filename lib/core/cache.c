@@ -5,6 +5,7 @@
 #include <glib.h>
 
 #include "backend/backend.h"
+#include "core/account.h"
 #include "core/cache.h"
 #include "core/region.h"
 #include "core/stream.h"
@@ -29,6 +30,7 @@ struct cache *cache_new(struct stream *stream, bool legacy, uint64_t limit, stru
 		brief_init(&cache->lock, LOCK_CACHE);
 		table_init(&cache->blocks);
 		table_init(&cache->bins);
+		account_add(stream->map->account, cache);
 	}
 	brief_acquire(&cache->lock);
 	cache->id = stream->id;
@@ -90,7 +92,8 @@ static void blocks_free(struct block *block)
 
 	for (; block; block = next) {
 		next = block->next;
-		event_unref(block->event);
+		if (block->state == BLOCK_STRANDED)
+			event_unref(block->event);
 		g_aligned_free(block);
 	}
 }
@@ -201,6 +204,7 @@ void cache_add(struct region *region, bool lent)
 		.region = region,
 		.cache = cache,
 		.bin = bin_of(cache, region->size),
+		.requested = region->requested,
 		.state = BLOCK_LIVE,
 		.lent = lent,
 	};

@@ -31,6 +31,7 @@
 #ifndef CACHE_H
 #define CACHE_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -94,6 +95,7 @@ enum block_state {
  * @bin: of its size
  * @next: the next in its bin, or among those that are stranded or spare
  * @freed: sequence number, among the cache's frees, of its last free or of the library's last clear of it; 0: neither
+ * @requested: unless it is free: bytes of the request
  * @event: stranded: the point at which the other stream freed it
  * @state: what it is
  * @lent: a small request in memory that large ones could have, as no slab had room
@@ -105,7 +107,10 @@ struct block {
 	struct bin *bin;
 	struct block *next;
 	uint64_t freed;
-	struct event *event;
+	union {
+		size_t requested;
+		struct event *event;
+	};
 	enum block_state state;
 	bool lent;
 };
@@ -130,7 +135,7 @@ struct bin {
 
 /**
  * struct cache - the cache of one stream
- * @lock: core.lock comes before it, and no thread holds those of two caches
+ * @lock: core.lock comes before it; only account_lock_all() acquires those of several caches
  *
  * Under cache.lock, what every call reads or changes:
  *
@@ -139,12 +144,14 @@ struct bin {
  * @bins: size to bin
  * @central: core.central at the last hit or free
  * @bytes: bytes of cached blocks
- * @lowest: the minimum of @bytes since @central changed
+ * @floor: mallocs may take @bytes down to this without a new peak of what is live, rounded: @bytes less the cache's
+ *	headroom (core/account.h), so that neither a malloc nor a free has to change it
  * @mallocs: hits
  * @last: the block of the last call, if that was a hit
  * @served: core.pressure + 1 at the last hit, in 32 bits; 0: no hit yet
  * @count: cached blocks
  * @lent: those of them that are lent
+ * @room: the cache's headroom for bytes as requested
  *
  * What a free needs besides:
  *
@@ -154,8 +161,8 @@ struct bin {
  * @blocks: address to block; all but the stranded ones
  * @freed: the number of the last free
  * @marked: the last free that the mark covers
- * @unmarked: uncovered bytes: of blocks with @freed above @marked
  * @unmarked_most: an upper bound on the size of the largest uncovered block
+ * @unmarked: uncovered bytes: of blocks with @freed above @marked
  * @most: bytes that may be cached
  * @limit: bytes that may be uncovered
  * @stream: the stream
@@ -190,7 +197,7 @@ struct cache {
 	struct table bins;
 	uint64_t central;
 	uint64_t bytes;
-	uint64_t lowest;
+	int64_t floor;
 	uint64_t mallocs;
 
 	_Alignas(LINE_SIZE) struct block *last;
@@ -201,11 +208,12 @@ struct cache {
 	bool legacy;
 	uint32_t pressure;
 	struct table blocks;
+	uint64_t room;
 	uint64_t freed;
 	uint64_t marked;
-	uint64_t unmarked;
 
 	_Alignas(LINE_SIZE) size_t unmarked_most;
+	uint64_t unmarked;
 	uint64_t most;
 	uint64_t limit;
 	struct stream *stream;
@@ -314,10 +322,17 @@ static inline void cache_uncount(struct cache *cache, const struct block *block)
 {
 	brief_assert_held(&cache->lock);
 	cache->count--;
-	cache->lent -= block->lent;
+	if (G_UNLIKELY(block->lent))
+		cache->lent--;
 	cache->bytes -= block->bin->size;
-	if (cache->lowest > cache->bytes)
-		cache->lowest = cache->bytes;
+}
+
+/* What live bytes, rounded, may grow by without a new peak, as far as this cache knows. */
+static inline uint64_t cache_headroom(const struct cache *cache) REQUIRES(cache->lock);
+static inline uint64_t cache_headroom(const struct cache *cache)
+{
+	brief_assert_held(&cache->lock);
+	return cache->bytes - (uint64_t)cache->floor;
 }
 
 /**

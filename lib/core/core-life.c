@@ -26,7 +26,8 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	region_map_init(&core->spans, &core->streams, 1, true);
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
-	stream_map_init(&core->streams, backend, info->memory_total / UNMARKED_PART, region_pass);
+	account_init(&core->account);
+	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, region_pass);
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;
@@ -75,6 +76,7 @@ void core_clear(struct core *core)
 	region_map_clear(&core->spans);
 	memo_clear(&core->memo);
 	stream_map_clear(&core->streams);
+	account_clear(&core->account);
 	g_hash_table_destroy(core->small);
 	lock_destroy(&core->lock);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "core/account.h"
 #include "core/cache.h"
 #include "core/extent.h"
 #include "core/memo.h"
@@ -62,6 +63,10 @@ struct counts {
  * @central: how many calls have changed the region maps
  * @scrubbed: bytes that the pool has cleared
  *
+ * Under a lock of its own:
+ *
+ * @account: what is live, and the most that was
+ *
  * Under the lock:
  *
  * @regions: the region map, all but the slabs
@@ -72,11 +77,8 @@ struct counts {
  * @small: address to struct small: requests that the driver's allocator serves
  * @small_live: bytes of those
  * @small_cleared: the pool has submitted clears of such memory that the program does not know of
- * @peak_live: peak of allocated bytes, without those of the driver's allocator
  * @peak_mapped: peak of the device memory that the pool held
  * @peak_taken: the same, with what the driver's allocator held
- * @peak_skipped: mallocs since the caches were last added up for @peak_live
- * @peak_cached: cached bytes when they were
  * @counts: statistics
  * @log: what it says
  */
@@ -96,6 +98,7 @@ struct core {
 	_Alignas(LINE_PAIR) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;
 	_Alignas(LINE_PAIR) _Atomic uint64_t scrubbed;
+	_Alignas(LINE_PAIR) struct account account;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;
@@ -104,11 +107,8 @@ struct core {
 	GHashTable *small;
 	uint64_t small_live;
 	bool small_cleared;
-	uint64_t peak_live;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
-	guint peak_skipped;
-	uint64_t peak_cached;
 	struct counts counts;
 	struct log log;
 };

@@ -46,6 +46,7 @@ enum region_kind {
  * @set_age: its link in its stream's free memory, by age
  * @map_age: its link in all free memory, by age
  * @block: malloc: its block in its stream's cache; NULL: none
+ * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
  * @key_addr: @addr, as the indices by size have it; see @moved of struct region_map
  * @key_size: @size, likewise
  */
@@ -68,6 +69,7 @@ struct region {
 	GList map_age;
 	GList guarded;
 	struct block *block;
+	size_t requested;
 	uint64_t key_addr;
 	size_t key_size;
 };

@@ -14,10 +14,10 @@
 /* The ids of captures get this bit, as they are numbered apart from those of streams. */
 #define CAPTURED ((uint64_t)1 << 63)
 
-void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
+void stream_map_init(struct stream_map *map, struct backend *backend, struct account *account, uint64_t unmarked,
 		     void (*passed)(void *guarded))
 {
-	*map = (struct stream_map){ .backend = backend, .passed = passed, .unmarked = unmarked };
+	*map = (struct stream_map){ .backend = backend, .passed = passed, .account = account, .unmarked = unmarked };
 	map->most_cached = UINT64_MAX;
 	map->unmarked_left = 2 * STREAMS_EVEN * unmarked;
 	map->caches = g_ptr_array_new();

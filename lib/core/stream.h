@@ -104,6 +104,7 @@ struct stream {
  * @backend: the device
  * @passed: called for each region that waited for an event, once that is known to be complete or, if it is joined, only
  *	one of its parts is pending
+ * @account: of the pool, for new caches
  * @unmarked: bytes that one stream may have freed without an event, at most
  * @unmarked_left: the same for all streams still to come
  * @most_cached: bytes that the cache of a stream may have
@@ -121,6 +122,7 @@ struct stream {
 struct stream_map {
 	struct backend *backend;
 	void (*passed)(void *guarded);
+	struct account *account;
 	uint64_t unmarked;
 	uint64_t unmarked_left;
 	uint64_t most_cached;
@@ -150,10 +152,11 @@ static inline struct stream *stream_of(const GList *link)
  * stream_map_init() - set up the streams of a pool
  * @map: the map
  * @backend: the device
+ * @account: of the pool
  * @unmarked: bytes that one stream may have freed without an event, at most
  * @passed: as in struct stream_map
  */
-void stream_map_init(struct stream_map *map, struct backend *backend, uint64_t unmarked,
+void stream_map_init(struct stream_map *map, struct backend *backend, struct account *account, uint64_t unmarked,
 		     void (*passed)(void *guarded));
 
 /**

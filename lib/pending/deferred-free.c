@@ -257,12 +257,7 @@ static void leave(struct pending *pending, struct hold *hold)
 	if (order_poll(&hold->order))
 		error_restore(&kept);
 	event = order_join(&hold->order, &core->streams);
-	if (hold->told) {
-		cache_drop(hold->region);
-		live_leave(core, hold->region, event ? event->stream : NULL, event);
-	} else {
-		cache_strand(hold->region, event);
-	}
+	live_end(core, hold->region, event ? event->stream : NULL, event, hold->told);
 	event_unref(event);
 }
 

@@ -60,6 +60,8 @@ static size_t bin_harvest(struct cache *cache, struct bin *bin, bool lent, struc
 		*link = block->next;
 		freed[count++] = (struct freed){ .when = block->freed, .region = block->region };
 		cache_uncount(cache, block);
+		/* Nothing that is live changes, so neither does the headroom. */
+		cache->floor -= (int64_t)bin->size;
 	}
 	return count;
 }

@@ -5,12 +5,14 @@
 #include "policy/state.h"
 
 /* The bytes that the pool may hold: the peak, or what the latest trim left until there is a higher peak. */
-static uint64_t most_held(const struct core *core)
+static uint64_t most_held(struct core *core)
 {
-	return core->peak_live > core->packed->budget.past ? core->peak_live : core->packed->budget.held;
+	uint64_t peak = account_most(&core->account);
+
+	return peak > core->packed->budget.past ? peak : core->packed->budget.held;
 }
 
-size_t budget_room(const struct core *core, size_t size)
+size_t budget_room(struct core *core, size_t size)
 {
 	uint64_t mapped = core_mapped(core), limit = MAX(most_held(core), core_live(core) + size), room;
 
@@ -22,6 +24,6 @@ size_t budget_room(const struct core *core, size_t size)
 
 void budget_note_trim(struct core *core)
 {
-	core->packed->budget.past = core->peak_live;
+	core->packed->budget.past = account_most(&core->account);
 	core->packed->budget.held = core_mapped(core);
 }

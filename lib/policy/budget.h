@@ -10,7 +10,7 @@ struct core;
 
 /**
  * struct budget - the effect of the latest trim
- * @past: peak_live at the latest trim; a later peak counts only above that
+ * @past: the most that was ever live, at the latest trim; a later peak counts only above that
  * @held: bytes that the pool held after that trim; they count until then
  */
 struct budget {
@@ -25,7 +25,7 @@ struct budget {
  *
  * Return: bytes, whole pages.
  */
-size_t budget_room(const struct core *core, size_t size);
+size_t budget_room(struct core *core, size_t size);
 
 /**
  * budget_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory

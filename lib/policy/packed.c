@@ -30,7 +30,7 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 		err = order_meet(&order, request->handle, block, &core->counts.waits);
 	}
 	if (!err)
-		live_enter(core, region_take(map, addr, size, stream, order.own));
+		live_enter(core, region_take(map, addr, size, stream, order.own), request->requested);
 	order_clear(&order);
 	return err;
 }
@@ -72,7 +72,8 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	if (err)
 		return err;
 	memo_put(&core->memo, request->size, *addr);
-	live_enter(core, region_take(&core->regions, *addr, request->size, request->stream, plan->order.own));
+	live_enter(core, region_take(&core->regions, *addr, request->size, request->stream, plan->order.own),
+		   request->requested);
 	return 0;
 }
 

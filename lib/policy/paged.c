@@ -102,7 +102,7 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 		return err;
 	region_cut(&core->regions, region, request->size);
 	region_set_malloc(&core->regions, region, request->stream);
-	live_enter(core, region);
+	live_enter(core, region, request->requested);
 	*addr = region->addr;
 	return 0;
 }

@@ -24,12 +24,14 @@ struct vpmm_forecast;
 /**
  * struct request - a request
  * @size: bytes, not 0; rounded by core_round(), except for the driver's policy
+ * @requested: bytes that the program asked for
  * @stream: the stream that it is for
  * @handle: a handle of it
  * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed
  */
 struct request {
 	size_t size;
+	size_t requested;
 	struct stream *stream;
 	struct CUstream_st *handle;
 	bool frugal;

@@ -119,14 +119,14 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	return err ? err : fill_hole(core, region, request, fits);
 }
 
-void resize_commit(struct core *core, struct region *region, size_t size, struct stream *stream, struct event *event)
+void resize_commit(struct core *core, struct region *region, size_t size, size_t requested, struct stream *stream,
+		   struct event *event)
 {
 	struct region_map *map = region->chunk->map;
 	uint64_t addr = region->addr;
 
 	lock_assert_held(&core->lock);
 	/* Free as a whole and allocated again: no one else can come between. */
-	cache_drop(region);
-	live_leave(core, region, stream, event);
-	live_enter(core, region_take(map, addr, size, stream, event));
+	live_end(core, region, stream, event, true);
+	live_enter(core, region_take(map, addr, size, stream, event), requested);
 }

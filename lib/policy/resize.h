@@ -31,11 +31,13 @@ int resize_extend(struct core *core, struct region *region, const struct request
  * @core: the pool's core
  * @region: the block, after cache_take(); gone afterwards
  * @size: its new size, rounded by core_round(); what follows it is free up to there
+ * @requested: the same, as requested
  * @stream: the stream that the block belongs to from now on, ordered after all uses of the block and of what follows
  * @event: a point in that stream, behind all of that
  *
  * What the block loses becomes free behind @event. This cannot fail.
  */
-void resize_commit(struct core *core, struct region *region, size_t size, struct stream *stream, struct event *event);
+void resize_commit(struct core *core, struct region *region, size_t size, size_t requested, struct stream *stream,
+		   struct event *event);
 
 #endif /* RESIZE_H */

