@@ -63,9 +63,14 @@ static int find_block(struct resizing *r)
 	return 0;
 }
 
-static bool has_size(const struct resizing *r)
+/* Whether it has the size, belongs to the stream, and is used by nobody else, so that there is nothing to do. */
+static bool is_done(const struct resizing *r, const struct use *use)
 {
-	return r->region ? r->bytes == r->had : !r->bytes && r->size == r->had;
+	if (use)
+		return false;
+	if (r->region)
+		return r->bytes == r->had && r->region->stream == r->stream;
+	return !r->bytes && r->size == r->had;
 }
 
 /* The block stays as it is, and has another size as requested. */
@@ -285,8 +290,6 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 	err = capture_id(r->pool, r->handle, &id);
 	if (err)
 		return err;
-	if (has_size(r))
-		return keep(r);
 	if (use && use->users->len)
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
 	err = capture_malloc(r->pool, &to, r->size, r->handle);
@@ -314,9 +317,9 @@ int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	if (err)
 		return err;
 	enter_stream(pool, r.stream, handle);
-	if (has_size(&r))
-		return keep(&r);
 	use = use_find(&pool->pending, r.addr);
+	if (is_done(&r, use))
+		return keep(&r);
 	err = use ? wait_for_users(&r, use) : 0;
 	if (!err)
 		err = resize(&r, addr);

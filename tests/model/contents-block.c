@@ -98,18 +98,11 @@ static void see_fresh(struct worker *w, struct block *b, struct stream *s, bool 
 		block_access(w, b, s, true);
 }
 
-static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+static struct block *add_block(struct worker *w, unsigned int pool, void *ptr, size_t size, struct stream *s)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
-	struct block *b;
-	void *ptr;
+	struct block *b = g_new0(struct block, 1);
 
-	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
-		return NULL;
-	ptr = allocate(w, pool, size, s, zero);
-	if (!ptr)
-		return NULL;
-	b = g_new0(struct block, 1);
 	b->pool = pool;
 	b->shadow = work_shadow(w, ptr, size);
 	b->first = s->captured ? NULL : s;
@@ -121,6 +114,21 @@ static struct block *new_of_size(struct worker *w, unsigned int pool, size_t siz
 	g_ptr_array_add(w->blocks, b);
 	g_ptr_array_add(w->live, b);
 	w->bytes += size;
+	return b;
+}
+
+static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+{
+	const struct vpmm_opts *opts = &w->run->opts[pool];
+	struct block *b;
+	void *ptr;
+
+	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
+		return NULL;
+	ptr = allocate(w, pool, size, s, zero);
+	if (!ptr)
+		return NULL;
+	b = add_block(w, pool, ptr, size, s);
 	work_note(w, b, s, zero ? "allocate cleared" : "allocate");
 	see_fresh(w, b, s, is_cleared(opts, zero));
 	return b;
@@ -266,16 +274,72 @@ void block_released(struct worker *w, struct block *b)
 	w->bytes -= b->shadow->size;
 }
 
+/* What was kept of the block before is the stream's as well. */
+static void make_own(struct shadow *shadow, const struct stream *s)
+{
+	for (; shadow; shadow = shadow->before)
+		g_atomic_int_set(&shadow->own, (gint)s->index + 1);
+}
+
 bool block_release(struct worker *w, struct block *b, struct stream *s)
 {
 	if (!may_release(w, b, s))
 		return false;
 	if (b->first == s && !b->shared && !b->of_driver)
-		g_atomic_int_set(&b->shadow->own, (gint)s->index + 1);
+		make_own(b->shadow, s);
 	work_note(w, b, s, "free");
 	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle));
 	block_released(w, b);
 	return true;
+}
+
+/* A stream that was named may be one that cannot be waited for. */
+static bool refusal_expected(struct worker *w, int err, const struct block *b, const struct stream *s)
+{
+	bool named = false;
+
+	for (guint i = 0; i < b->records->len; i++)
+		named |= g_array_index(b->records, struct record, i).named;
+	return fail_expected(w, err, s, &w->run->opts[b->pool]) || (named && (err == -EBUSY || err == -EINVAL));
+}
+
+/* What comes of it is another block to the program, with the contents of this one. */
+void block_resize(struct worker *w, struct block *b, struct stream *s)
+{
+	size_t size = any_size(w, &w->run->opts[b->pool], false);
+	void *ptr = b->shadow->ptr;
+	struct block *now;
+	int err;
+
+	if (b->graphs->len || b->graphed || w->bytes + size > MOST_BYTES / w->run->n_workers || !may_release(w, b, s))
+		return;
+	/* A stream may see what is in a block that it was given, whoever left that there. */
+	if (w->run->opts[b->pool].scrub == VPMM_SCRUB_STREAM && b->first != s)
+		return;
+	/* Whoever is behind a write is behind the allocation; the library's own zeros are only there behind that. */
+	if (b->written && !b->key && b->first && b->first != s && !stream_behind(s, b->first, b->born))
+		return;
+	work_note(w, b, s, "resize");
+	/* What is asked for memory meanwhile must not free it. */
+	g_ptr_array_remove_fast(w->live, b);
+	err = vpmm_realloc(w->run->pools[b->pool], &ptr, size, s->handle);
+	g_ptr_array_add(w->live, b);
+	if (err && refusal_expected(w, err, b, s))
+		return;
+	if (err)
+		contents_fail(w->run, "worker %u, step %u: %zu bytes to %zu: %d, %s", w->index, w->step,
+			      b->shadow->size, size, err, vpmm_last_error());
+	block_released(w, b);
+	__atomic_fetch_add(&w->run->mallocs[b->pool], 1, __ATOMIC_RELAXED);
+	now = add_block(w, b->pool, ptr, size, s);
+	now->shadow->before = b->shadow;
+	now->key = b->key;
+	make_own(now->shadow, s);
+	if (b->written)
+		block_record(now, s)->last = work_submit(w, now, s, KEPT);
+	now->key = 0;
+	if (!contents_one_in(w, 3))
+		block_access(w, now, s, true);
 }
 
 /* What a loop on one stream does; its cache serves it without an event, until another stream comes for the same. */

@@ -150,6 +150,22 @@ static void verify_own(struct work *work)
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
 }
 
+/* The words that were written are those that the block before it looks at. */
+static void verify_kept(struct work *work)
+{
+	const struct shadow *s = work->shadow;
+	size_t size = MIN(s->size, s->before->size);
+	uint64_t words = 0;
+
+	for (size_t at = 0; at + 8 <= size; at = next_spot(s->before, at), words++) {
+		uint64_t found = *(uint64_t *)spot(s, at);
+
+		if (found != pattern(work->key, at))
+			wrong(work, at, found, pattern(work->key, at));
+	}
+	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
+}
+
 static void run_work(void *data)
 {
 	struct work *work = data;
@@ -168,6 +184,9 @@ static void run_work(void *data)
 	case OWN:
 		verify_own(work);
 		break;
+	case KEPT:
+		verify_kept(work);
+		break;
 	case TICK:
 		break;
 	}
@@ -184,6 +203,7 @@ static const char *const names[] = {
 	[VERIFY] = "verify",
 	[ZEROED] = "verify zeros",
 	[OWN] = "verify own",
+	[KEPT] = "verify kept",
 	[TICK] = "tick",
 };
 
@@ -210,7 +230,7 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 			work->key = b->key = take_key(w->run, b->shadow);
 		else if (kind == ZEROED)
 			b->key = 0;
-		else if (kind == VERIFY && !b->graphed)
+		else if (kind == KEPT || (kind == VERIFY && !b->graphed))
 			work->key = b->key;
 	}
 	contents_ok(w->run, vpmm_host_stream_launch(s->handle, run_work, work));

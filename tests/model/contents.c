@@ -255,7 +255,10 @@ static void free_step(struct worker *w)
 		return;
 	if (contents_one_in(w, 2))
 		block_access(w, b, s, false);
-	block_release(w, b, s);
+	if (contents_one_in(w, 3))
+		block_resize(w, b, s);
+	else
+		block_release(w, b, s);
 }
 
 static void access_step(struct worker *w)

@@ -77,6 +77,7 @@ struct record {
  * @own: 1 plus the index of the one stream that has had the block when it was freed, if there is one; atomic
  * @number: of the block
  * @trail: what was done with it, for whoever finds it damaged
+ * @before: the block that this one was before its size changed; NULL: none
  */
 struct shadow {
 	char *ptr;
@@ -86,6 +87,7 @@ struct shadow {
 	gint own;
 	unsigned int number;
 	GString *trail;
+	struct shadow *before;
 };
 
 /**
@@ -347,6 +349,7 @@ enum kind {
 	VERIFY,		/* the pattern is there */
 	ZEROED,		/* zeros are there, and are what there is from now on */
 	OWN,		/* nothing is there but zeros and what the stream alone has had */
+	KEPT,		/* the pattern of the block before its size changed is there, as far as both go */
 	TICK		/* nothing; that it was run is known */
 };
 
@@ -458,6 +461,14 @@ void block_name(struct worker *w, struct block *b, struct stream *s);
  * Return: whether it could be.
  */
 bool block_release(struct worker *w, struct block *b, struct stream *s);
+
+/**
+ * block_resize() - change the size of a block on a stream that block_release() could free it on
+ * @w: the worker
+ * @b: the block, which no graph has
+ * @s: the stream, not under capture
+ */
+void block_resize(struct worker *w, struct block *b, struct stream *s);
 
 /**
  * block_released() - a block was freed
