@@ -28,6 +28,26 @@ static size_t free_behind(const struct region *region, size_t limit)
 	return bytes;
 }
 
+/*
+ * Whether a block would have one extent at two of its mappings. It must not: once all of the extent is free, that is at
+ * one of them.
+ */
+static bool has_twice(struct core *core, const struct region *region, size_t more)
+{
+	uint64_t stamp = ++core->extents.stamp, end = region->addr + region->size + more;
+	const struct place *place;
+
+	for (uint64_t addr = region->addr; addr < end; addr = place->addr + place->extent->size) {
+		place = extent_place(&core->extents, addr);
+		if (!place)
+			return false;
+		if (place->extent->stamp == stamp)
+			return true;
+		place->extent->stamp = stamp;
+	}
+	return false;
+}
+
 /* Whether what follows a block is free, or can become so there without a driver call. */
 static bool reaches(struct core *core, const struct region *region, size_t more, struct order *order)
 {
@@ -36,7 +56,7 @@ static bool reaches(struct core *core, const struct region *region, size_t more,
 	if (more > region->chunk->addr + region->chunk->size - end)
 		return false;
 	if (is_packed(core, region->chunk->map))
-		return alias_reaches(core, end, more, order);
+		return alias_reaches(core, end, more, order) && !has_twice(core, region, more);
 	if (free_behind(region, more) < more)
 		return false;
 	order_add_range(order, region->chunk->map, end, more);
@@ -88,7 +108,7 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	while (hole && hole->kind == REGION_FREE)
 		hole = hole->next;
 	*fits = false;
-	if (!hole || hole->kind != REGION_UNMAPPED || run >= more)
+	if (!hole || hole->kind != REGION_UNMAPPED || run >= more || has_twice(core, region, run))
 		return 0;
 	order_init(&order, request->stream);
 	if (gather_decide_behind(&g, core, &order, more, region->addr + region->size, run, hole, request->frugal)) {

@@ -2,6 +2,7 @@
 /* vpmm_realloc() with memory that is mapped behind a block, or with the block. */
 #include <string.h>
 
+#include "core/alias.h"
 #include "host/realloc-fixture.h"
 
 /* A vector that grows in a pool of its own stays where it is, and the pool holds no more than it. */
@@ -78,6 +79,37 @@ static void test_odd(void)
 	fixture_close(&f);
 }
 
+/* What follows is another mapping of the extent that the block begins in, and free there: that is not for this block. */
+static void test_twice(void)
+{
+	struct fixture f;
+	char *page, *next, *ptr;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_uncache(&f);
+	page = resize(&f, fixture_malloc(&f, 1, f.streams[0]), 2 * PAGE, f.streams[0]);
+	g_assert_true(resize(&f, page, PAGE, f.streams[0]) == page);
+	next = fixture_malloc(&f, 1, f.streams[0]);
+	g_assert_true(next == page + PAGE);
+	fixture_free(&f, page, f.streams[0]);
+	g_assert_true(resize(&f, next, 2 * PAGE, f.streams[0]) == next);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
+	fixture_free(&f, next, f.streams[0]);
+	lock_acquire(&f.pool->core.lock);
+	alias_claim(&f.pool->core, (uintptr_t)page, PAGE);
+	lock_release(&f.pool->core.lock);
+	assert_ok(vpmm_pool_check(f.pool));
+
+	g_assert_true(fixture_malloc_bytes(&f, PAGE / 4, f.streams[0]) == page);
+	ptr = fixture_malloc_bytes(&f, 3 * PAGE / 4, f.streams[0]);
+	g_assert_true(ptr == page + PAGE / 4);
+	fixture_free(&f, page, f.streams[0]);
+	ptr = resize(&f, ptr, 2 * PAGE, f.streams[0]);
+	memset(ptr, 1, 2 * PAGE);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -85,5 +117,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/remap/others", test_remaps_others);
 	g_test_add_func("/remap/free-and-hole", test_free_and_hole);
 	g_test_add_func("/remap/odd", test_odd);
+	g_test_add_func("/remap/twice", test_twice);
 	return g_test_run();
 }
