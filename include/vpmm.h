@@ -657,6 +657,20 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
+ * vpmm_pool_reset_peaks() - let the peaks in the statistics begin anew
+ * @pool: the pool; NULL: the default pool of the current device
+ *
+ * The peaks of struct vpmm_stats become what is there now. How much memory the pool may hold does not change.
+ *
+ * Context: any thread; does not wait.
+ * Return: 0, or
+ *	-EIO the driver reports an earlier failure; nothing has changed,
+ *	-EBUSY the process was forked after the pool was created.
+ * Since: 0.1
+ */
+int vpmm_pool_reset_peaks(struct vpmm_pool *pool);
+
+/**
  * vpmm_pool_info() - get the device of a pool, and the settings in force
  * @pool: the pool; NULL: the default pool of the current device
  * @info: receives them; its size is set by the caller

@@ -41,6 +41,16 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	return api_end(pool, "vpmm_pool_stats", err);
 }
 
+int vpmm_pool_reset_peaks(struct vpmm_pool *pool)
+{
+	int err;
+
+	err = api_begin(&pool, "vpmm_pool_reset_peaks");
+	if (err)
+		return err;
+	return api_end(pool, "vpmm_pool_reset_peaks", stats_reset_peaks(pool));
+}
+
 int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 {
 	struct vpmm_info known = { .size = sizeof(known) };

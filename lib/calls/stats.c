@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_pool_stats() and vpmm_pool_info(). */
+/* vpmm_pool_stats(), vpmm_pool_reset_peaks() and vpmm_pool_info(). */
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"
@@ -51,7 +51,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.extents = pool->core.extents.all.length,
 		.streams = g_hash_table_size(pool->core.streams.by_id),
 		.driver_ns = pool->core.extents.calls.ns,
-		.peak_small = peak_small,
+		.peak_small = pool->core.peak_small,
 		.peak_taken = pool->core.peak_taken,
 		.stuck = pool->core.extents.stuck_bytes,
 		.spans = spans->bytes[REGION_MALLOC] + spans->bytes[REGION_FREE],
@@ -66,6 +66,24 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
+	return 0;
+}
+
+int stats_reset_peaks(struct vpmm_pool *pool)
+{
+	struct core *core = &pool->core;
+	uint64_t small, peak;
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = core->backend->ops->small_held(core->backend, &small, &peak);
+	if (err)
+		return err;
+	account_reset(&core->account);
+	core->peak_mapped = core_mapped(core);
+	core->peak_taken = core_mapped(core) + small;
+	core->peak_small = small;
+	core->small_past = peak;
 	return 0;
 }
 

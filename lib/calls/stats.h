@@ -17,6 +17,14 @@ struct vpmm_stats;
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
+ * stats_reset_peaks() - let the peaks of the statistics be what is there now; the policy keeps its own
+ * @pool: the pool, its backend entered
+ *
+ * Return: 0, or what the backend's small_held returns; nothing has changed then.
+ */
+int stats_reset_peaks(struct vpmm_pool *pool);
+
+/**
  * stats_get_info() - fill in the properties of the pool, and the settings in force
  * @pool: the pool, its backend entered
  * @info: receives them, all but its size

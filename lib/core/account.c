@@ -293,15 +293,17 @@ struct region *cache_last(struct core *core, bool *served)
 void account_note_taken(struct core *core)
 {
 	uint64_t mapped = core_mapped(core);
-	uint64_t small = 0, peak;
+	uint64_t small = 0, peak = 0;
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
 	/* A peak is worth no error: what cannot be queried does not count. */
 	error_keep(&kept);
 	if (core->backend->ops->small_held(core->backend, &small, &peak))
-		small = 0;
+		small = peak = 0;
 	error_restore(&kept);
+	/* The driver's own peak goes back further than the latest reset. */
+	core->peak_small = MAX(core->peak_small, peak > core->small_past ? peak : small);
 	core->peak_mapped = MAX(core->peak_mapped, mapped);
 	core->peak_taken = MAX(core->peak_taken, mapped + small);
 }

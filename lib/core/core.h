@@ -77,8 +77,10 @@ struct counts {
  * @small: address to struct small: requests that the driver's allocator serves
  * @small_live: bytes of those
  * @small_cleared: the pool has submitted clears of such memory that the program does not know of
- * @peak_mapped: peak of the device memory that the pool held
+ * @peak_mapped: peak of the device memory that the pool held, since the peaks were last reset
  * @peak_taken: the same, with what the driver's allocator held
+ * @peak_small: the same of what the driver's allocator held alone
+ * @small_past: the peak of that which the driver had seen when the peaks were last reset
  * @counts: statistics
  * @log: what it says
  */
@@ -109,6 +111,8 @@ struct core {
 	bool small_cleared;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
+	uint64_t peak_small;
+	uint64_t small_past;
 	struct counts counts;
 	struct log log;
 };

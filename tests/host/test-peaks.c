@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What is live, and the most that was: to the byte, against what the program itself has counted. */
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "support/fixture.h"
 
 #define MANY 16
@@ -314,6 +317,91 @@ static void test_capture(void)
 	fixture_close(&f);
 }
 
+/* What the caches of two streams serve after a reset counts from what is live then. */
+static void test_reset(void)
+{
+	struct vpmm_stats stats;
+	struct fixture f;
+	void *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	fixture_malloc_bytes(&f, 2 * PAGE - 9, f.streams[1]);
+	b = fixture_malloc(&f, 3, f.streams[1]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_free(&f, b, f.streams[1]);
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_live, ==, 2 * PAGE);
+	g_assert_cmpuint(stats.peak_requested, ==, 2 * PAGE - 9);
+	g_assert_cmpuint(stats.peak_mapped, ==, stats.mapped);
+	g_assert_cmpuint(stats.peak_taken, ==, stats.mapped + stats.small_mapped);
+
+	b = fixture_malloc(&f, 3, f.streams[1]);
+	fixture_free(&f, b, f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).peak_live, ==, 5 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).peak_requested, ==, 5 * PAGE - 9);
+	fixture_close(&f);
+}
+
+/* What the pool may hold follows the most that was ever live. */
+static void test_reset_policy(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	g_assert_cmpuint(account_most(&f.pool->core.account), ==, 8 * PAGE);
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	g_assert_cmpuint(account_most(&f.pool->core.account), ==, 8 * PAGE);
+	fixture_malloc(&f, 9, f.streams[0]);
+	g_assert_cmpuint(account_most(&f.pool->core.account), ==, 9 * PAGE);
+	fixture_close(&f);
+}
+
+/* The driver's allocator keeps its own peak, which goes back further. */
+static void test_reset_small(void)
+{
+	struct vpmm_stats stats;
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	a = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).peak_small, >=, PAGE / 2);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_complete(f.streams[0]);
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.small_mapped, ==, 0);
+	g_assert_cmpuint(stats.peak_small, ==, 0);
+	g_assert_cmpuint(stats.peak_taken, ==, 0);
+	g_assert_cmpuint(stats.peak_requested, ==, 0);
+
+	fixture_free(&f, fixture_malloc_bytes(&f, 1000, f.streams[0]), f.streams[0]);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_small, ==, stats.small_mapped);
+	g_assert_cmpuint(stats.peak_requested, ==, 1000);
+	fixture_close(&f);
+}
+
+/* Where the driver does not tell what its allocator holds, nothing changes. */
+static void test_reset_fails(void)
+{
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_free(&f, fixture_malloc(&f, 4, f.streams[0]), f.streams[0]);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_small_held, 0, 1, -EIO);
+	assert_error(vpmm_pool_reset_peaks(f.pool), EIO, "vpmm_pool_reset_peaks");
+	g_assert_cmpuint(fixture_stats(&f).peak_live, ==, 4 * PAGE);
+	fixture_close(&f);
+}
+
 #define THREADS 6
 #define ROUNDS 200
 #define EACH 24
@@ -482,6 +570,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/peaks/in-turn", test_in_turn);
 	g_test_add_func("/peaks/streams-that-go", test_streams_that_go);
 	g_test_add_func("/peaks/capture", test_capture);
+	g_test_add_func("/peaks/reset", test_reset);
+	g_test_add_func("/peaks/reset/policy", test_reset_policy);
+	g_test_add_func("/peaks/reset/small", test_reset_small);
+	g_test_add_func("/peaks/reset/fails", test_reset_fails);
 	g_test_add_data_func("/peaks/threads/own-streams", GINT_TO_POINTER(STREAMS), test_tides);
 	g_test_add_data_func("/peaks/threads/shared-stream", GINT_TO_POINTER(1), test_tides);
 	g_test_add_func("/peaks/threads/in-turn", test_turns);

@@ -63,6 +63,11 @@ static int act_stats_of_stall(struct sweep *s)
 	return act_stats(s);
 }
 
+static int act_reset_peaks(struct sweep *s)
+{
+	return vpmm_pool_reset_peaks(s->pool);
+}
+
 static int act_info(struct sweep *s)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -434,6 +439,7 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "stranded", CACHED, OP(stream_wait), stage_stranded, act_malloc },
 	{ "dump", ALL, OP(small_held), stage_all, act_dump },
 	{ "stats", ALL, OP(small_held), stage_all, act_stats },
+	{ "reset-peaks", ALL, OP(small_held), stage_all, act_reset_peaks },
 	{ "info", ALL, OP(info), stage_all, act_info },
 	{ "check", ALL, OP(enter), stage_all, act_check },
 	{ "trim", ALL, OP(release), stage_passed, act_trim, .gives = true },
