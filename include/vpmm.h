@@ -187,6 +187,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @pressure: called before an allocation fails for want of memory; NULL: none
  * @exhausted: called when it fails; NULL: none
  * @pressure_data: passed to both
+ * @trace: the name of a file in which the calls on the pool are recorded, see vpmm-trace(5); %p in it is the process id,
+ *	%% a percent sign, and .gz at its end has it compressed; NULL: none
  *
  * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
  * vpmm_opts_from_env() reads it into options.
@@ -215,6 +217,7 @@ struct vpmm_opts {
 	vpmm_pressure_fn pressure;
 	vpmm_exhausted_fn exhausted;
 	void *pressure_data;
+	const char *trace;
 };
 
 /**
@@ -240,6 +243,7 @@ struct vpmm_opts {
  * @scrub: one of enum vpmm_scrub
  * @limit: bytes; UINT64_MAX: none
  * @keep: bytes; UINT64_MAX: everything
+ * @trace: the name of the file in which calls are recorded, with %p replaced, valid as long as the process; NULL: none
  *
  * Since: 0.1
  */
@@ -265,6 +269,7 @@ struct vpmm_info {
 	int overhead;
 	uint64_t limit;
 	uint64_t keep;
+	const char *trace;
 };
 
 /**

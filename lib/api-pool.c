@@ -5,8 +5,10 @@
 #include <pthread.h>
 
 #include "api.h"
+#include "calls/note.h"
 #include "calls/pool.h"
 #include "core/settings.h"
+#include "trace/recorder.h"
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/lock.h"
@@ -21,6 +23,8 @@ static void count_fork(void)
 {
 	if (g_atomic_int_get(&pools))
 		api_defaults.generation++;
+	if (api_defaults.generation)
+		recorder_forked();
 }
 
 static void watch_forks(void)
@@ -41,6 +45,20 @@ static void begin_making(void)
 static void end_making(void)
 {
 	g_atomic_int_add(&pools, -1);
+}
+
+static int begin_trace(struct vpmm_pool *pool, const char *name)
+{
+	struct error_kept kept;
+	int err;
+
+	err = note_begin(pool, name);
+	if (!err)
+		return 0;
+	error_keep(&kept);
+	pool_delete(pool);
+	error_restore(&kept);
+	return err;
 }
 
 /* @call: the name of the failing call, for the log. */
@@ -66,6 +84,8 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	if (err)
 		goto err_close;
 	err = pool_new(pool, be, &settings);
+	if (!err)
+		err = begin_trace(*pool, settings.trace);
 	be->ops->leave(be);
 	if (err)
 		goto err_close;
@@ -124,6 +144,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 		return;
 	cancel = cancel_hold();
 	announce_end(pool);
+	note_end(pool);
 	be = pool->core.backend;
 	/* A lost device cannot be entered; host memory is freed all the same. */
 	err = be->ops->enter(be);

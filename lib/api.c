@@ -7,6 +7,7 @@
 #include "calls/capture.h"
 #include "calls/free.h"
 #include "calls/malloc.h"
+#include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
@@ -14,6 +15,7 @@
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "policy/trim.h"
+#include "trace/recorder.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -174,7 +176,7 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 
 /* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
-		      uint64_t id, const char *call)
+		      uint64_t id, bool zero, const char *call)
 {
 	int err;
 
@@ -183,6 +185,10 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
 		err = pool_malloc(pool, addr, size, stream, hit ? CACHE_NOBODY : id);
+	if (!err && size)
+		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .zero = zero);
+	else if (err == -ENOMEM)
+		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream);
 	else if (err)
@@ -208,9 +214,9 @@ static struct vpmm_pool *default_near(void)
 /*
  * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call. That
  * is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if that
- * is easy.
+ * is easy. Where calls are recorded, only those that say so have a core, so that others need not look.
  */
-static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream)
+static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool recorded)
 {
 	bool given = *pool;
 	struct core *core;
@@ -220,37 +226,67 @@ static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstr
 	if (G_UNLIKELY(!*pool))
 		return NULL;
 	core = &(*pool)->core;
-	if (G_UNLIKELY(!core->settings.cache || core->generation != api_defaults.generation))
+	if (G_UNLIKELY(!(recorded ? core->settings.cache : core->direct) || core->generation != api_defaults.generation))
 		return NULL;
 	if (!given || (stream_is_created(stream) && core->ops->roams))
 		return core;
 	return core->place && core->ops->current() == core->place ? core : NULL;
 }
 
+static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t *id, bool zero)
+{
+	return G_UNLIKELY(core->recorder) ? cache_malloc_recorded(core, addr, size, stream, id, zero) :
+	       cache_malloc(core, addr, size, stream, id);
+}
+
+static bool is_recorded(const struct vpmm_pool *pool)
+{
+	return pool && pool->core.recorder;
+}
+
+static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
+static void hear_news(struct vpmm_pool *pool)
+{
+	if (recorder_has_news(pool->core.recorder))
+		note_news(pool);
+}
+
 /* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, bool near,
-			   int hit, uint64_t id, const char *call) __attribute__((noinline));
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, bool near,
-			   int hit, uint64_t id, const char *call)
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			   struct core *near, int hit, uint64_t id, bool zero, const char *call)
+	__attribute__((noinline));
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			   struct core *near, int hit, uint64_t id, bool zero, const char *call)
 {
 	int err;
 
+	if (G_UNLIKELY(!near && is_recorded(pool))) {
+		near = core_near(&pool, stream, true);
+		hit = near ? ask_cache(near, addr, size, stream, &id, zero) : 0;
+		hear_news(pool);
+		if (hit > 0)
+			return 0;
+	}
 	err = call_enter(&pool, call);
 	if (err)
 		return err;
 	if (pool->core.settings.cache && (!near || hit < 0))
-		hit = cache_malloc(&pool->core, addr, size, stream, &id);
+		hit = ask_cache(&pool->core, addr, size, stream, &id, zero);
 	if (G_LIKELY(hit > 0)) {
 		pool->core.backend->ops->leave(pool->core.backend);
+		if (G_UNLIKELY(pool->core.recorder))
+			hear_news(pool);
 		return 0;
 	}
-	err = try_malloc(pool, addr, size, stream, hit, id, call);
+	err = try_malloc(pool, addr, size, stream, hit, id, zero, call);
 	while (err == -ENOMEM && ask_for_memory(pool, size)) {
 		err = call_enter(&pool, call);
 		if (err)
 			return err;
-		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, call);
+		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, zero, call);
 	}
+	if (G_UNLIKELY(pool->core.recorder))
+		hear_news(pool);
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)
@@ -260,16 +296,16 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 
 /* Inline, as it is most of a call that a cache serves. */
 static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
-			   const char *call)
+			   bool zero, const char *call)
 {
-	struct core *near = core_near(&pool, stream);
+	struct core *near = core_near(&pool, stream, false);
 	uint64_t addr = 0, id = CACHE_NOBODY;
 	int err = 0, hit = 0;
 
 	if (G_LIKELY(near))
 		hit = cache_malloc(near, &addr, size, stream, &id);
 	if (G_UNLIKELY(hit <= 0))
-		err = allocate_inside(pool, &addr, size, stream, near, hit, id, call);
+		err = allocate_inside(pool, &addr, size, stream, near, hit, id, zero, call);
 	if (G_LIKELY(!err))
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
@@ -279,7 +315,7 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 {
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
-	return allocate(pool, ptr, size, stream, "vpmm_malloc");
+	return allocate(pool, ptr, size, stream, false, "vpmm_malloc");
 }
 
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream)
@@ -315,7 +351,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	err = flags & VPMM_ZERO ? resolve(&pool, "vpmm_malloc_flags") : 0;
 	if (err)
 		return error_add(err, "vpmm_malloc_flags");
-	err = allocate(pool, &got, size, stream, "vpmm_malloc_flags");
+	err = allocate(pool, &got, size, stream, flags & VPMM_ZERO, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
 		err = zero(pool, got, size, stream);
@@ -326,20 +362,35 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	return err;
 }
 
+static int ask_cache_to_free(struct core *core, void *ptr, struct CUstream_st *stream)
+{
+	return G_UNLIKELY(core->recorder) ? cache_free_recorded(core, (uintptr_t)ptr, stream) :
+	       cache_free(core, (uintptr_t)ptr, stream);
+}
+
 /* As allocate_inside(). */
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed)
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, struct core *near, int freed)
 	__attribute__((noinline));
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed)
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, struct core *near, int freed)
 {
 	int err;
 
+	if (G_UNLIKELY(!near && is_recorded(pool))) {
+		near = core_near(&pool, stream, true);
+		freed = near ? ask_cache_to_free(near, ptr, stream) : 0;
+		hear_news(pool);
+		if (freed > 0)
+			return 0;
+	}
 	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
 	if (pool->core.settings.cache && (!near || freed < 0))
-		freed = cache_free(&pool->core, (uintptr_t)ptr, stream);
+		freed = ask_cache_to_free(&pool->core, ptr, stream);
 	if (G_LIKELY(freed > 0)) {
 		pool->core.backend->ops->leave(pool->core.backend);
+		if (G_UNLIKELY(pool->core.recorder))
+			hear_news(pool);
 		return 0;
 	}
 	pool_lock(pool);
@@ -348,6 +399,8 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 	      pool_free(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
+	else
+		note(pool, stream, .op = RECORD_FREE, .addr = (uintptr_t)ptr);
 	return api_end(pool, "vpmm_free", err);
 }
 
@@ -358,22 +411,36 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 
 	if (!ptr)
 		return 0;
-	near = core_near(&pool, stream);
+	near = core_near(&pool, stream, false);
 	if (G_LIKELY(near))
 		freed = cache_free(near, (uintptr_t)ptr, stream);
 	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, near, freed);
 }
 
+/* A block that stays where it is takes no more than its larger size meanwhile; one that moves is there twice. */
+static void note_realloc(struct vpmm_pool *pool, uint64_t before, uint64_t addr, size_t size, struct CUstream_st *stream)
+{
+	if (addr == before)
+		note(pool, stream, .op = RECORD_FREE, .addr = before);
+	note(pool, stream, .op = RECORD_MALLOC, .addr = addr, .bytes = size);
+	if (addr != before)
+		note(pool, stream, .op = RECORD_FREE, .addr = before);
+}
+
 /* One try; as try_malloc(). */
 static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream)
 {
+	uint64_t before;
 	int err;
 
 	err = call_enter(&pool, "vpmm_realloc");
 	if (err)
 		return err;
 	pool_lock(pool);
+	before = *addr;
 	err = pool_realloc(pool, addr, size, stream);
+	if (!err)
+		note_realloc(pool, before, *addr, size, stream);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream);
 	if (err)
@@ -407,7 +474,7 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_realloc: ptr is NULL");
 	if (!*ptr)
-		return allocate(pool, ptr, size, stream, "vpmm_realloc");
+		return allocate(pool, ptr, size, stream, false, "vpmm_realloc");
 	/* A NULL pool is resolved once: a callback of the program may change what is current. */
 	err = resolve(&pool, "vpmm_realloc");
 	if (err)
@@ -432,6 +499,8 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	err = pool_use(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
+	else
+		note(pool, stream, .op = RECORD_USE, .addr = (uintptr_t)ptr);
 	return api_end(pool, "vpmm_use", err);
 }
 
@@ -442,7 +511,10 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	err = api_begin(&pool, "vpmm_stream_retire");
 	if (err)
 		return err;
-	return api_end(pool, "vpmm_stream_retire", retire_stream(pool, stream));
+	err = retire_stream(pool, stream);
+	if (!err)
+		note(pool, stream, .op = RECORD_STREAM_RETIRE);
+	return api_end(pool, "vpmm_stream_retire", err);
 }
 
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)
@@ -468,7 +540,10 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
 	err = api_begin(&pool, "vpmm_graph_retire");
 	if (err)
 		return err;
-	return api_end(pool, "vpmm_graph_retire", capture_retire(pool, id, stream));
+	err = capture_retire(pool, id, stream);
+	if (!err)
+		note(pool, stream, .op = RECORD_GRAPH_RETIRE, .capture = id);
+	return api_end(pool, "vpmm_graph_retire", err);
 }
 
 int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
@@ -480,6 +555,8 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	if (err)
 		return err;
 	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);
+	if (!err)
+		note(pool, NULL, .op = RECORD_TRIM, .bytes = keep);
 	if (!err && released)
 		*released = bytes;
 	return api_end(pool, "vpmm_pool_trim", err);

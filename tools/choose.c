@@ -33,6 +33,7 @@ static int look_at(const char *backend, struct choice *choice)
 	choice->opts.backend = backend;
 	opts.backend = backend;
 	opts.pages = 0;
+	opts.trace = NULL;
 	err = vpmm_pool_create(&pool, &opts);
 	if (err)
 		return fail_set(err, "%s", vpmm_last_error());
@@ -41,6 +42,7 @@ static int look_at(const char *backend, struct choice *choice)
 	if (err)
 		fail_set(err, "%s", vpmm_last_error());
 	choice->info.pages = choice->opts.pages;
+	choice->info.trace = choice->opts.trace;
 	vpmm_pool_destroy(pool);
 	opts.pages = choice->opts.pages;
 	return !err && opts.pages ? judge_pages(opts) : err;

@@ -81,7 +81,9 @@ void pool_settings_collect(struct pool_settings *settings, const struct choice *
 	settings->n = 0;
 	add_backend(settings, info, by_option);
 	for_each_option(option) {
-		if (option->info && (option->type != OPTION_IS_HOST || on_host))
+		if (option->type == OPTION_IS_FILE)
+			say_word(add_setting(settings, option->variable), info->trace ? info->trace : "none");
+		else if (option->info && (option->type != OPTION_IS_HOST || on_host))
 			say_value(add_setting(settings, option->variable), option, option_from_info(option, info));
 		else if (option == &pool_options[OPTION_HOST_DEVICES] && on_host)
 			say_number(add_setting(settings, option->variable), count_host_devices(), false);

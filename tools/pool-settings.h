@@ -10,6 +10,9 @@
 #include "json.h"
 #include "units.h"
 
+/* Also for the name of a file, which is cut off if it is longer. */
+#define POOL_SETTING_TEXT 512
+
 /**
  * struct pool_setting - a setting in force
  * @variable: of the environment
@@ -20,7 +23,7 @@
  */
 struct pool_setting {
 	const char *variable;
-	char value[UNITS_TEXT];
+	char value[POOL_SETTING_TEXT];
 	bool number;
 	bool bytes;
 	const char *source;

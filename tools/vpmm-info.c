@@ -112,7 +112,7 @@ static void print_bytes(const char *name, uint64_t bytes)
 
 static void print_setting(const struct pool_setting *setting)
 {
-	char value[2 * UNITS_TEXT + 4], human[UNITS_TEXT];
+	char value[POOL_SETTING_TEXT + UNITS_TEXT + 4], human[UNITS_TEXT];
 	uint64_t number = g_ascii_strtoull(setting->value, NULL, 10);
 
 	g_strlcpy(value, setting->value, sizeof(value));

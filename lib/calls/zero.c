@@ -2,6 +2,7 @@
 /* VPMM_ZERO: clears what was just allocated, without the lock of the pool; or frees it again. */
 #include "calls/clear.h"
 #include "calls/free.h"
+#include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
@@ -40,8 +41,10 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 		err = scrub_mark(region, handle);
 	else if (!err)
 		pool->core.small_cleared = true;
-	if (err)
+	if (err) {
+		note(pool, handle, .op = RECORD_FREE, .addr = addr);
 		zero_undo(pool, addr, handle);
+	}
 	lock_release(&pool->core.lock);
 	return err;
 }
@@ -49,6 +52,7 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 void zero_drop(struct vpmm_pool *pool, uint64_t addr)
 {
 	lock_acquire(&pool->core.lock);
+	note(pool, NULL, .op = RECORD_FREE, .addr = addr);
 	set_aside_counted(pool, addr);
 	lock_release(&pool->core.lock);
 }

@@ -8,6 +8,7 @@
 #include "core/cache-hot.h"
 #include "core/cache.h"
 #include "core/core.h"
+#include "trace/recorder.h"
 
 void cache_remember(struct core *core, struct stream *stream)
 {
@@ -201,7 +202,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
 }
 
 /* Nobody in the pool has been short of memory lately. */
-static bool is_calm(struct cache *cache, struct core *core)
+static inline __attribute__((always_inline)) bool is_calm(struct cache *cache, struct core *core)
 {
 	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
 
@@ -221,7 +222,7 @@ static bool is_calm(struct cache *cache, struct core *core)
  * other could use them; but one that has nothing else may be about to go, and others to come. Whether it is alone is
  * asked last, as other threads write there.
  */
-static bool may_be_unmarked(const struct cache *cache, uint64_t more)
+static inline __attribute__((always_inline)) bool may_be_unmarked(const struct cache *cache, uint64_t more)
 {
 	const struct stream *stream = cache->stream;
 	uint64_t bytes = cache->unmarked + more;
@@ -234,8 +235,9 @@ static bool may_be_unmarked(const struct cache *cache, uint64_t more)
 	return atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
 }
 
-/* A free with a record, or, where that will do, without. */
-static int note_free(struct cache *cache, struct core *core, struct block *block, struct CUstream_st *handle)
+/* A free with a record, or, where that will do, without. Inline, as are others, in both instances of take_back(). */
+static inline __attribute__((always_inline)) int note_free(struct cache *cache, struct core *core, struct block *block,
+							   struct CUstream_st *handle)
 {
 	uint64_t before = block->freed;
 	uint64_t more = before > cache->marked ? 0 : block->bin->size;
@@ -255,7 +257,7 @@ static int note_free(struct cache *cache, struct core *core, struct block *block
 	return err;
 }
 
-static void bin_list(struct cache *cache, struct bin *bin)
+static inline __attribute__((always_inline)) void bin_list(struct cache *cache, struct bin *bin)
 {
 	brief_assert_held(&cache->lock);
 	bin->link = &cache->listed[bin->class];
@@ -266,7 +268,7 @@ static void bin_list(struct cache *cache, struct bin *bin)
 	cache->classes[bin->class / 64] |= UINT64_C(1) << bin->class % 64;
 }
 
-static void bin_push(struct cache *cache, struct block *block)
+static inline __attribute__((always_inline)) void bin_push(struct cache *cache, struct block *block)
 {
 	brief_assert_held(&cache->lock);
 	block->state = BLOCK_CACHED;
@@ -283,7 +285,29 @@ static void bin_push(struct cache *cache, struct block *block)
 	cache->room += block->requested;
 }
 
-int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
+static void record(struct core *core, enum record_op op, uint64_t addr, size_t bytes, uint64_t id, bool zero)
+	__attribute__((noinline));
+static void record(struct core *core, enum record_op op, uint64_t addr, size_t bytes, uint64_t id, bool zero)
+{
+	recorder_add(core->recorder, &(struct record){ .op = op, .addr = addr, .bytes = bytes, .stream = id, .zero = zero,
+						       .pool = core->recorded_as });
+}
+
+/* Nobody else can free the block before the call returns. */
+int cache_malloc_recorded(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id,
+			  bool zero)
+{
+	int ret;
+
+	ret = cache_malloc(core, addr, size, handle, id);
+	if (ret > 0)
+		record(core, RECORD_MALLOC, *addr, size, *id, zero);
+	return ret;
+}
+
+/* @recorded is a constant wherever this is inlined, so that a pool without a recorder has nothing of one. */
+static inline __attribute__((always_inline)) int take_back(struct core *core, uint64_t addr, struct CUstream_st *handle,
+							   bool recorded)
 {
 	struct cache *cache;
 	struct block *block;
@@ -301,9 +325,22 @@ int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
 		if (!ret) {
 			note_call(cache, core);
 			bin_push(cache, block);
+			if (recorded)
+				record(core, RECORD_FREE, addr, 0, id, false);
 			ret = 1;
 		}
 	}
 	brief_release(&cache->lock);
 	return ret;
+}
+
+int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle)
+{
+	return take_back(core, addr, handle, false);
+}
+
+/* Records it under the lock of the cache, before another thread can have the block. */
+int cache_free_recorded(struct core *core, uint64_t addr, struct CUstream_st *handle)
+{
+	return take_back(core, addr, handle, true);
 }

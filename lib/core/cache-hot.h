@@ -3,6 +3,7 @@
 #ifndef CACHE_HOT_H
 #define CACHE_HOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ struct core;
 int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUstream_st *handle, uint64_t *id);
 
 /**
+ * cache_malloc_recorded() - the same for a pool that has a recorder
+ * @zero: whether the block is going to be cleared
+ */
+int cache_malloc_recorded(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t *id,
+			  bool zero);
+
+/**
  * cache_free() - free into the stream's cache
  * @core: the pool's core, its backend entered, its lock not held
  * @addr: the address
@@ -32,6 +40,9 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
  * has changed.
  */
 int cache_free(struct core *core, uint64_t addr, struct CUstream_st *handle);
+
+/* The same for a pool that has a recorder. */
+int cache_free_recorded(struct core *core, uint64_t addr, struct CUstream_st *handle);
 
 /**
  * cache_remember() - enter a stream's cache into the table that is read without the pool's lock

@@ -20,6 +20,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->place = backend->place;
 	core->device = info->device;
 	core->settings = *settings;
+	core->direct = settings->cache;
 	core->piece = settings->paged ? settings->page_size : CORE_PIECE;
 	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
 	region_map_init(&core->regions, &core->streams, 0, !settings->paged);

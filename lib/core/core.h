@@ -21,6 +21,7 @@
 
 struct packed;
 struct policy;
+struct recorder;
 
 /* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
@@ -51,10 +52,13 @@ struct counts {
  * @ops: its @ops
  * @piece: the unit that requests are rounded up to, in bytes
  * @generation: fork generation of the process that created the pool
+ * @direct: a cache may be asked before anything else: there are caches, and calls are not recorded
  * @settings: validated and completed for the device; what every call reads comes first in it
  * @device: ordinal of the device
  * @policy: serves all requests but those of the driver's allocator; core/ never looks into it
  * @packed: state of the packed policy; core/ never looks into it
+ * @recorder: of VPMM_TRACE; NULL: calls are not recorded
+ * @recorded_as: the number of the pool there
  *
  * Read and written without the lock:
  *
@@ -92,10 +96,13 @@ struct core {
 	const void *place;
 	size_t piece;
 	unsigned int generation;
+	bool direct;
 	struct settings settings;
 	int device;
 	const struct policy *policy;
 	struct packed *packed;
+	struct recorder *recorder;
+	uint32_t recorded_as;
 	struct cache *_Atomic known[CACHE_KNOWN];
 	_Alignas(LINE_PAIR) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;

@@ -109,6 +109,9 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_LOG] = {
 		"VPMM_LOG", NUMBER(log_level), .type = OPTION_IS_WORD, .words = log_words,
 	},
+	[OPTION_TRACE] = {
+		"VPMM_TRACE", NUMBER(trace), .type = OPTION_IS_FILE,
+	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },
 	[OPTION_LOG_FN] = { NULL, FIELD(log), .type = OPTION_IS_POINTER },

@@ -31,6 +31,7 @@ enum option_id {
 	OPTION_KEEP,
 	OPTION_SCRUB,
 	OPTION_LOG,
+	OPTION_TRACE,
 	/* Without a variable: callbacks, and options that share another option's variable. */
 	OPTION_DEVICE,
 	OPTION_LIMIT_PERCENT,
@@ -56,6 +57,7 @@ enum option_type {
 	OPTION_IS_NAME,		/* const char *: one of @words */
 	OPTION_IS_LIMIT,	/* size_t: as bytes; or a percentage of the device, which goes to OPTION_LIMIT_PERCENT */
 	OPTION_IS_KEEP,		/* size_t: bytes, or the words of @unlimited and @nothing */
+	OPTION_IS_FILE,		/* const char *: the name of one */
 	OPTION_IS_ORDINAL,	/* const int *: from 0 */
 	OPTION_IS_POINTER,	/* anything */
 	OPTION_IS_HOST,		/* of no field */

@@ -7,6 +7,7 @@
 #include "core/options.h"
 #include "core/settings.h"
 #include "core/variables.h"
+#include "trace/name.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -147,6 +148,17 @@ static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opt
 	return 0;
 }
 
+static int parse_file(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const char *unknown = name_unknown(text);
+
+	if (unknown)
+		return error_set(-EINVAL, "%s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
+				 pool_options[id].variable, text, unknown);
+	set(opts, id, (uintptr_t)text);
+	return 0;
+}
+
 /* The checks of fields. Each returns 0, or -EINVAL with an error that names the field. */
 
 static int check_percent(const struct option *option, const void *field)
@@ -195,6 +207,18 @@ static int check_name(const struct option *option, const void *field)
 	return !name || find_word(option, name) ? 0 : word_error(option, "vpmm_opts.", option->field, name);
 }
 
+static int check_file(const struct option *option, const void *field)
+{
+	const char *name = *(const char *const *)field, *unknown = name ? name_unknown(name) : NULL;
+
+	if (!name || (*name && !unknown))
+		return 0;
+	if (!*name)
+		return error_set(-EINVAL, "vpmm_opts.%s is empty: expected the name of a file, or NULL", option->field);
+	return error_set(-EINVAL, "vpmm_opts.%s is %s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
+			 option->field, name, unknown);
+}
+
 static int check_ordinal(const struct option *option, const void *field)
 {
 	const int *ordinal = *(const int *const *)field;
@@ -215,6 +239,7 @@ static const struct {
 	[OPTION_IS_NAME] = { parse_name, check_name },
 	[OPTION_IS_LIMIT] = { parse_limit, NULL },
 	[OPTION_IS_KEEP] = { parse_keep, NULL },
+	[OPTION_IS_FILE] = { parse_file, check_file },
 	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
 	[OPTION_IS_POINTER] = { NULL, NULL },
 	[OPTION_IS_HOST] = { NULL, NULL },

@@ -34,6 +34,7 @@ struct settings {
 	vpmm_pressure_fn pressure;
 	vpmm_exhausted_fn exhausted;
 	void *pressure_data;
+	const char *trace;		/* once the pool exists, the name of the file; NULL: none */
 };
 
 /**

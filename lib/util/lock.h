@@ -7,6 +7,7 @@
  * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
  *
  *	defaults.lock		api-pool.c: the default pools, while one is created
+ *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
@@ -18,6 +19,7 @@
  *	space.lock		host: the address space of a device
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
+ *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
  *
  * With clang, -Wthread-safety checks the macros below at compile time: which lock a function needs, acquires or
  * releases, and which lock guards a global variable. For members of structures its C front end has no such attribute,
@@ -51,6 +53,7 @@
 /* The lock order, outermost first. */
 enum lock_rank {
 	LOCK_DEFAULTS,
+	LOCK_RECORDERS,
 	LOCK_CORE,
 	LOCK_ACCOUNT,
 	LOCK_CACHE,
@@ -62,6 +65,7 @@ enum lock_rank {
 	LOCK_HOST_SPACE,
 	LOCK_HOST_STREAMS,
 	LOCK_HOST_DEVICES,
+	LOCK_RECORDER,
 	LOCK_RANKS
 };
 
@@ -151,6 +155,26 @@ static inline void lock_wait(struct lock *lock, pthread_cond_t *condition)
 	lock_note_released(lock);
 	pthread_cond_wait(condition, &lock->mutex);
 	lock_note_acquired(lock);
+}
+
+/**
+ * lock_wait_until() - the same, but no longer than until some time
+ * @lock: the lock, which this thread holds
+ * @condition: the condition
+ * @until: the time, of the clock of the condition
+ *
+ * Return: 0, or ETIMEDOUT.
+ */
+static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, const struct timespec *until)
+	REQUIRES(lock);
+static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, const struct timespec *until)
+{
+	int err;
+
+	lock_note_released(lock);
+	err = pthread_cond_timedwait(condition, &lock->mutex, until);
+	lock_note_acquired(lock);
+	return err;
 }
 
 /**

@@ -16,8 +16,8 @@
  * One entry for each release that made a structure larger. An entry never changes once it is released: programs that
  * were built with that header pass this size.
  */
-#define OPTS_0_1 SIZE_TO(vpmm_opts, pressure_data)
-#define INFO_0_1 SIZE_TO(vpmm_info, keep)
+#define OPTS_0_1 SIZE_TO(vpmm_opts, trace)
+#define INFO_0_1 SIZE_TO(vpmm_info, trace)
 #define STATS_0_1 SIZE_TO(vpmm_stats, peak_requested)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 

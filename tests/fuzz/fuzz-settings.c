@@ -244,6 +244,7 @@ static void try_opts(struct input *in)
 	opts->size = size;
 	place(opts, size, offsetof(struct vpmm_opts, backend), choice & 1 ? backend : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
+	place(opts, size, offsetof(struct vpmm_opts, trace), NULL);
 	if (!(choice & 4))
 		pressure = NULL;
 	if (!(choice & 8))

@@ -121,11 +121,12 @@ static bool has_sample(const struct option *option)
 	return false;
 }
 
-/* The backend is a name and says so itself; the rest has a sample here. */
+/* The backend is a name and says so itself, test-record has the name of a trace; the rest has a sample here. */
 static void test_all(void)
 {
 	for_each_option(option) {
-		if (!option->variable || option->type == OPTION_IS_HOST || option->type == OPTION_IS_NAME)
+		if (!option->variable || option->type == OPTION_IS_HOST || option->type == OPTION_IS_NAME ||
+		    option->type == OPTION_IS_FILE)
 			continue;
 		if (!has_sample(option))
 			g_error("%s: add a sample to this test", option->variable);

@@ -7,14 +7,15 @@ set -u
 
 # A folder, and those that it may use besides itself. lib/api*.c may use all.
 cat >"$work/layers" <<'END'
-api calls policy pending core backend cuda host util
-calls policy pending core backend util
+api calls policy pending core backend cuda host trace util
+calls policy pending core backend trace util
 policy pending core backend util
 pending core backend util
-core backend util
+core backend trace util
 cuda backend util
 host backend util
 backend util
+trace util
 util
 END
 # The one exception: somebody has to know which backends there are.

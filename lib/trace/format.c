@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "trace/format.h"
+
+/* By hand: of a program that makes a call each microsecond, printf() would take a core of its own. */
+static char *put_number(char *at, uint64_t number, unsigned int base)
+{
+	char digits[20];
+	size_t n = 0;
+
+	do {
+		digits[n++] = "0123456789abcdef"[number % base];
+		number /= base;
+	} while (number);
+	while (n)
+		*at++ = digits[--n];
+	return at;
+}
+
+static char *put_field(char *at, uint64_t number)
+{
+	*at++ = ' ';
+	return put_number(at, number, 10);
+}
+
+static char *put_text(char *at, const char *text)
+{
+	return stpcpy(at, text);
+}
+
+static char *put_address(char *at, uint64_t addr)
+{
+	return put_number(put_text(at, " 0x"), addr, 16);
+}
+
+void format_init(struct format *format, uint64_t start)
+{
+	*format = (struct format){ .start = start, .streams = g_hash_table_new(NULL, NULL) };
+}
+
+void format_clear(struct format *format)
+{
+	g_hash_table_destroy(format->streams);
+}
+
+size_t format_head(char *text)
+{
+	return (size_t)snprintf(text, FORMAT_MOST, "# vpmm-trace 2 source=libvpmm-%s\n", PACKAGE_VERSION);
+}
+
+/* Streams are numbered in the order in which they appear. */
+static char *put_stream(struct format *format, char *at, uint64_t stream)
+{
+	gpointer key = GSIZE_TO_POINTER(stream);
+	guint known = GPOINTER_TO_UINT(g_hash_table_lookup(format->streams, key));
+
+	if (!known) {
+		known = g_hash_table_size(format->streams) + 1;
+		g_hash_table_insert(format->streams, key, GUINT_TO_POINTER(known));
+	}
+	return put_field(at, known - 1);
+}
+
+/* What follows the letter. */
+static char *put_fields(struct format *format, const struct record *record, char *at)
+{
+	switch (record->op) {
+	case RECORD_POOL:
+		at = put_field(at, record->pool);
+		*at++ = ' ';
+		at = put_text(at, record->text);
+		return put_field(put_field(at, record->addr), record->bytes);
+	case RECORD_END:
+		return put_field(at, record->pool);
+	case RECORD_MALLOC:
+		return put_stream(format, put_field(put_address(at, record->addr), record->bytes), record->stream);
+	case RECORD_FREE:
+	case RECORD_USE:
+		return put_stream(format, put_address(at, record->addr), record->stream);
+	case RECORD_EXHAUSTED:
+		return put_stream(format, put_field(at, record->bytes), record->stream);
+	case RECORD_STREAM_RETIRE:
+		return put_stream(format, at, record->stream);
+	case RECORD_GRAPH_RETIRE:
+		return put_stream(format, put_field(at, record->capture), record->stream);
+	default:
+		return put_field(at, record->bytes);
+	}
+}
+
+static char *put_attributes(const struct record *record, char *at)
+{
+	if (record->zero)
+		at = put_text(at, " zero");
+	if (record->capture && record->op != RECORD_GRAPH_RETIRE)
+		at = put_number(put_text(at, " capture="), record->capture, 10);
+	if (record->pool != 1)
+		at = put_number(put_text(at, " pool="), record->pool, 10);
+	return at;
+}
+
+size_t format_record(struct format *format, const struct record *record, char *text)
+{
+	static const char letters[RECORD_OPS] = {
+		[RECORD_POOL] = 'p',
+		[RECORD_END] = 'e',
+		[RECORD_MALLOC] = 'a',
+		[RECORD_FREE] = 'f',
+		[RECORD_USE] = 'u',
+		[RECORD_EXHAUSTED] = 'x',
+		[RECORD_STREAM_RETIRE] = 'r',
+		[RECORD_GRAPH_RETIRE] = 'g',
+		[RECORD_TRIM] = 't',
+	};
+	uint64_t us = record->ns > format->start ? (record->ns - format->start) / 1000 : 0;
+	char *at = text;
+
+	/* A thread may have looked at the clock before another that has a smaller number. */
+	format->us = MAX(format->us, us);
+	at = put_number(at, format->us, 10);
+	*at++ = ' ';
+	*at++ = letters[record->op];
+	at = put_fields(format, record, at);
+	if (record->op != RECORD_POOL && record->op != RECORD_END)
+		at = put_attributes(record, at);
+	*at++ = '\n';
+	return (size_t)(at - text);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Records as lines of text, in version 2 of vpmm-trace(5). */
+#ifndef FORMAT_H
+#define FORMAT_H
+
+#include <glib.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/record.h"
+
+/* No line is longer, with its newline. */
+#define FORMAT_MOST 256
+
+/**
+ * struct format - what earlier lines have said
+ * @start: nanoseconds; the time of a line counts from here
+ * @us: the time of the last line
+ * @streams: struct record's @stream to the number in the file + 1
+ */
+struct format {
+	uint64_t start;
+	uint64_t us;
+	GHashTable *streams;
+};
+
+/**
+ * format_init() - begin a file
+ * @format: the state
+ * @start: nanoseconds, now
+ */
+void format_init(struct format *format, uint64_t start);
+
+/**
+ * format_clear() - free it
+ * @format: the state
+ */
+void format_clear(struct format *format);
+
+/**
+ * format_head() - write the first line of a file
+ * @text: receives it, up to FORMAT_MOST bytes, without a null byte
+ *
+ * Return: its length.
+ */
+size_t format_head(char *text);
+
+/**
+ * format_record() - write a record
+ * @format: the state
+ * @record: the record
+ * @text: receives the line, up to FORMAT_MOST bytes, without a null byte
+ *
+ * Return: its length.
+ */
+size_t format_record(struct format *format, const struct record *record, char *text);
+
+#endif /* FORMAT_H */
