@@ -8,10 +8,10 @@
  *	peak = live + spare headroom + headroom of all caches
  *
  * A malloc that a cache serves takes its size from the headroom of that cache, and a free adds to it. So the equation
- * holds, and the peak stays as it is. Only a malloc whose cache has too little looks further: it moves headroom from the
- * spare and from other caches, one lock at a time. If all of them have too little, there may be a new peak. Whether
- * there is one, and how high it is, is decided with the locks of all caches held, so that it is the live bytes of one
- * moment. A slow path does the same with the spare headroom.
+ * holds, and the peak stays as it is. Only a malloc whose cache has too little looks further: it moves headroom from
+ * the spare and from other caches, one lock at a time. If all of them have too little, there may be a new peak.
+ * Whether there is one, and how high it is, is decided with the locks of all caches held, so that it is the live bytes
+ * of one moment. A slow path does the same with the spare headroom.
  *
  * All of this is done twice: for sizes as rounded, and for sizes as requested.
  */
