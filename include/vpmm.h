@@ -407,6 +407,24 @@ struct vpmm_forecast {
 };
 
 /**
+ * struct vpmm_allocation - the allocation that an address is in
+ * @size: sizeof(struct vpmm_allocation), set by the caller
+ * @pool: the pool
+ * @device: ordinal of the device
+ * @base: where the allocation starts, as the pool returned it
+ * @bytes: its size, as requested
+ *
+ * Since: 0.1
+ */
+struct vpmm_allocation {
+	size_t size;
+	struct vpmm_pool *pool;
+	int device;
+	void *base;
+	uint64_t bytes;
+};
+
+/**
  * vpmm_pool_create() - create a pool on one device
  * @pool: receives the pool
  * @opts: the options; NULL: those of the environment, see vpmm(7)
@@ -720,6 +738,21 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out);
  * Since: 0.1
  */
 int vpmm_pool_check(struct vpmm_pool *pool);
+
+/**
+ * vpmm_lookup() - find the allocation that an address is in, in any pool of the process
+ * @addr: an address, of the start of an allocation or inside
+ * @allocation: receives the answer; its size is set by the caller
+ *
+ * Context: any thread, also while others create and destroy pools; takes the locks of pools in turn. The answer holds as
+ *	long as nobody frees the allocation.
+ * Return: 0, or
+ *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is foreign, or
+ *	was freed,
+ *	-EBUSY the process was forked after its first pool was created.
+ * Since: 0.1
+ */
+int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation);
 
 /**
  * vpmm_opts_from_env() - read the environment into options

@@ -6,17 +6,23 @@
 
 #include "api.h"
 #include "calls/note.h"
+#include "calls/lookup.h"
 #include "calls/pool.h"
 #include "core/settings.h"
 #include "trace/recorder.h"
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/lock.h"
+#include "util/sized.h"
 
 struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 
 /* Pools that exist, and calls that are creating one. */
 static gint pools;
+
+/* The same pools, without those under way. */
+static struct lock pools_lock = LOCK_INIT(LOCK_POOLS);
+static GList *all_pools GUARDED_BY(pools_lock);
 
 /* If no pool was ever created, the child can use the library from the start. */
 static void count_fork(void)
@@ -61,6 +67,21 @@ static int begin_trace(struct vpmm_pool *pool, const char *name)
 	return err;
 }
 
+static void list_pool(struct vpmm_pool *pool)
+{
+	lock_acquire(&pools_lock);
+	all_pools = g_list_prepend(all_pools, pool);
+	lock_release(&pools_lock);
+}
+
+/* Nobody looks at the pool any more once it returns. */
+static void unlist_pool(const struct vpmm_pool *pool)
+{
+	lock_acquire(&pools_lock);
+	all_pools = g_list_remove(all_pools, pool);
+	lock_release(&pools_lock);
+}
+
 /* @call: the name of the failing call, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
@@ -90,6 +111,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	if (err)
 		goto err_close;
 	(*pool)->core.generation = api_defaults.generation;
+	list_pool(*pool);
 	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
 	return 0;
 
@@ -143,6 +165,7 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	if (!pool || pool->core.generation != api_defaults.generation || pool->going)
 		return;
 	cancel = cancel_hold();
+	unlist_pool(pool);
 	announce_end(pool);
 	note_end(pool);
 	be = pool->core.backend;
@@ -153,6 +176,46 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 		be->ops->leave(be);
 	be->ops->close(be);
 	cancel_release(cancel);
+}
+
+static bool find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
+{
+	bool found = false;
+
+	/* Without pools a fork may have left the lock to the child. */
+	if (!g_atomic_int_get(&pools))
+		return false;
+	lock_acquire(&pools_lock);
+	for (GList *link = all_pools; link && !found; link = link->next) {
+		struct vpmm_pool *pool = link->data;
+
+		lock_acquire(&pool->core.lock);
+		found = lookup_pool(pool, addr, allocation);
+		lock_release(&pool->core.lock);
+	}
+	lock_release(&pools_lock);
+	return found;
+}
+
+int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)
+{
+	struct vpmm_allocation known = { .size = sizeof(known) };
+	int err, cancel;
+	bool found;
+
+	err = sized_check(&sized_allocation, "allocation", allocation);
+	if (err)
+		return error_add(err, "vpmm_lookup");
+	/* Another thread may have held a lock when this process was forked. */
+	if (api_defaults.generation)
+		return error_set(-EBUSY, "vpmm_lookup: the process was forked from one that had used the library");
+	cancel = cancel_hold();
+	found = find_allocation((uintptr_t)addr, &known);
+	cancel_release(cancel);
+	if (!found)
+		return error_set(-EINVAL, "vpmm_lookup: no pool has an allocation at %p", addr);
+	sized_export(&sized_allocation, allocation, &known);
+	return 0;
 }
 
 /* With api_defaults.lock held. A reader that finds the place finds the pool. */

@@ -102,6 +102,25 @@ struct region *region_at(struct region_map *map, uint64_t addr)
 	return map->last && addr - map->last->addr < map->last->size ? map->last : NULL;
 }
 
+/* The tree has what is not allocated; its nearest region below the address may be in a chunk further down. */
+struct region *region_around(struct region_map *map, uint64_t addr)
+{
+	struct region *below = region_at(map, addr), *region = NULL;
+
+	if (below)
+		return below;
+	below = map->last;
+	for (guint i = 0; i < map->chunks->len && !region; i++) {
+		struct chunk *chunk = map->chunks->pdata[i];
+
+		if (addr - chunk->addr < chunk->size)
+			region = below && below->chunk == chunk ? below : chunk->first;
+	}
+	while (region && addr - region->addr >= region->size)
+		region = region->next;
+	return region;
+}
+
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)
 {
 	return g_hash_table_lookup(map->mallocs, &addr);

@@ -289,6 +289,17 @@ size_t region_run(const struct region *region, struct region **end);
 struct region *region_at(struct region_map *map, uint64_t addr);
 
 /**
+ * region_around() - the region that has an address, of any kind
+ * @map: the map
+ * @addr: the address
+ *
+ * Walks over the allocations between the free region below and @addr.
+ *
+ * Return: the region; NULL: the address is in no chunk.
+ */
+struct region *region_around(struct region_map *map, uint64_t addr);
+
+/**
  * region_expect() - hint at the region where the next region_at() will hit
  * @map: the map
  * @region: the region, which is not allocated; NULL: no hint

@@ -41,6 +41,7 @@ void brief_wake(struct brief_lock *lock)
 static const char *const names[LOCK_RANKS] = {
 	[LOCK_DEFAULTS] = "defaults.lock",
 	[LOCK_RECORDERS] = "recorders.lock",
+	[LOCK_POOLS] = "pools.lock",
 	[LOCK_CORE] = "core.lock",
 	[LOCK_ACCOUNT] = "account.lock",
 	[LOCK_CACHE] = "cache.lock",

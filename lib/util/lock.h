@@ -8,6 +8,7 @@
  *
  *	defaults.lock		api-pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
+ *	pools.lock		api-pool.c: which pools there are
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
@@ -54,6 +55,7 @@
 enum lock_rank {
 	LOCK_DEFAULTS,
 	LOCK_RECORDERS,
+	LOCK_POOLS,
 	LOCK_CORE,
 	LOCK_ACCOUNT,
 	LOCK_CACHE,

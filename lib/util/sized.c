@@ -20,17 +20,20 @@
 #define INFO_0_1 SIZE_TO(vpmm_info, trace)
 #define STATS_0_1 SIZE_TO(vpmm_stats, peak_requested)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
+#define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 
 static const size_t opts_sizes[] = { OPTS_0_1 };
 static const size_t info_sizes[] = { INFO_0_1 };
 static const size_t stats_sizes[] = { STATS_0_1 };
 static const size_t forecast_sizes[] = { FORECAST_0_1 };
+static const size_t allocation_sizes[] = { ALLOCATION_0_1 };
 
 /* A member was added without its version. */
 _Static_assert(sizeof(struct vpmm_opts) == OPTS_0_1, "struct vpmm_opts has grown: add its size");
 _Static_assert(sizeof(struct vpmm_info) == INFO_0_1, "struct vpmm_info has grown: add its size");
 _Static_assert(sizeof(struct vpmm_stats) == STATS_0_1, "struct vpmm_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_forecast) == FORECAST_0_1, "struct vpmm_forecast has grown: add its size");
+_Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_allocation has grown: add its size");
 
 #define SIZED(name, sizes) { name, sizes, sizeof(sizes) / sizeof((sizes)[0]) }
 
@@ -38,6 +41,7 @@ const struct sized sized_opts = SIZED("vpmm_opts", opts_sizes);
 const struct sized sized_info = SIZED("vpmm_info", info_sizes);
 const struct sized sized_stats = SIZED("vpmm_stats", stats_sizes);
 const struct sized sized_forecast = SIZED("vpmm_forecast", forecast_sizes);
+const struct sized sized_allocation = SIZED("vpmm_allocation", allocation_sizes);
 
 static size_t size_here(const struct sized *sized)
 {

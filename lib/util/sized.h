@@ -27,6 +27,7 @@ extern const struct sized sized_opts;
 extern const struct sized sized_info;
 extern const struct sized sized_stats;
 extern const struct sized sized_forecast;
+extern const struct sized sized_allocation;
 
 /**
  * sized_check() - check the size that a caller has set

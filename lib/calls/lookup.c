@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_lookup(): the allocation that an address is in. */
+#include "calls/lookup.h"
+
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "core/small.h"
+#include "pending/users.h"
+
+static bool found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
+{
+	*allocation = (struct vpmm_allocation){
+		.size = allocation->size,
+		.pool = pool,
+		.base = (void *)(uintptr_t)base,
+		.bytes = bytes,
+		.device = pool->core.device,
+	};
+	return true;
+}
+
+static struct region *allocated_around(struct region_map *map, uint64_t addr)
+{
+	struct region *region = region_find_malloc(map, addr);
+
+	if (!region)
+		region = region_around(map, addr);
+	return region && region->kind == REGION_MALLOC && !region->held ? region : NULL;
+}
+
+/* Its stream must not free it into its cache while its size is read. */
+static bool read_requested(struct vpmm_pool *pool, struct region *region, size_t *bytes)
+{
+	if (!cache_take(region))
+		return false;
+	*bytes = live_requested(region);
+	cache_untake(region, use_find(&pool->pending, region->addr));
+	return true;
+}
+
+/* Most programs have none of these, and a search by address is not worth an index. */
+static const struct small *small_around(struct core *core, uint64_t addr)
+{
+	const struct small *small = small_find(core, addr);
+	GHashTableIter iter;
+	void *value;
+
+	if (small)
+		return small;
+	g_hash_table_iter_init(&iter, core->small);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		small = value;
+		if (addr - small->addr < small->size && !small->held)
+			return small;
+	}
+	return NULL;
+}
+
+bool lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
+{
+	struct region *region = allocated_around(&pool->core.regions, addr);
+	const struct small *small;
+	size_t bytes;
+
+	lock_assert_held(&pool->core.lock);
+	if (!region)
+		region = allocated_around(&pool->core.spans, addr);
+	if (region)
+		return read_requested(pool, region, &bytes) && addr - region->addr < bytes &&
+		       found(pool, region->addr, bytes, allocation);
+	small = small_around(&pool->core, addr);
+	return small && found(pool, small->addr, small->size, allocation);
+}

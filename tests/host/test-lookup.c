@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_lookup(): any address of an allocation leads to it, and no other address does. */
+#include <errno.h>
+
+#include "support/fixture.h"
+
+static void assert_is(const void *addr, struct vpmm_pool *pool, void *base, size_t bytes)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+
+	assert_ok(vpmm_lookup(addr, &allocation));
+	g_assert_true(allocation.pool == pool);
+	g_assert_true(allocation.base == base);
+	g_assert_cmpuint(allocation.bytes, ==, bytes);
+	g_assert_cmpint(allocation.device, ==, 0);
+}
+
+static void assert_none(const void *addr)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+
+	g_assert_cmpint(vpmm_lookup(addr, &allocation), ==, -EINVAL);
+	g_assert_null(allocation.pool);
+}
+
+static void each_address(struct vpmm_opts opts, const size_t *sizes, unsigned int n)
+{
+	struct fixture f;
+	void *ptrs[8];
+
+	fixture_open(&f, opts);
+	for (unsigned int i = 0; i < n; i++)
+		assert_ok(vpmm_malloc(f.pool, &ptrs[i], sizes[i], f.streams[0]));
+
+	for (unsigned int i = 0; i < n; i++) {
+		assert_is(ptrs[i], f.pool, ptrs[i], sizes[i]);
+		assert_is((char *)ptrs[i] + sizes[i] / 2, f.pool, ptrs[i], sizes[i]);
+		assert_is((char *)ptrs[i] + sizes[i] - 1, f.pool, ptrs[i], sizes[i]);
+		if (sizes[i] % 512)
+			assert_none((char *)ptrs[i] + sizes[i]);
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	for (unsigned int i = 0; i < n; i++) {
+		fixture_free(&f, ptrs[i], f.streams[0]);
+		assert_none(ptrs[i]);
+		assert_none((char *)ptrs[i] + sizes[i] - 1);
+	}
+	fixture_close(&f);
+}
+
+static void test_large(void)
+{
+	static const size_t sizes[] = { PAGE, 3 * PAGE, 512, 2 * PAGE + 100, PAGE };
+
+	each_address((struct vpmm_opts){ FIXTURE_PACKED }, sizes, G_N_ELEMENTS(sizes));
+}
+
+static void test_slabs(void)
+{
+	static const size_t sizes[] = { 512, 1, 4096, 513, 512 };
+
+	each_address((struct vpmm_opts){ FIXTURE_PACKED }, sizes, G_N_ELEMENTS(sizes));
+}
+
+static void test_driver_small(void)
+{
+	static const size_t sizes[] = { 512, 1, 4096 };
+
+	each_address((struct vpmm_opts){ FIXTURE_OPTS }, sizes, G_N_ELEMENTS(sizes));
+}
+
+static void test_foreign(void)
+{
+	struct fixture f;
+	int here = 0;
+
+	assert_none(&here);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+
+	assert_none(&here);
+	assert_none(NULL);
+	assert_none((void *)UINTPTR_MAX);
+
+	fixture_close(&f);
+}
+
+static void test_two_pools(void)
+{
+	struct vpmm_pool *other;
+	struct fixture f;
+	void *a, *b;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_pool_create(&other, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_malloc(other, &b, PAGE, f.streams[0]));
+
+	assert_is((char *)a + 1, f.pool, a, PAGE);
+	assert_is((char *)b + 1, other, b, PAGE);
+
+	vpmm_pool_destroy(other);
+	assert_none(b);
+	assert_is(a, f.pool, a, PAGE);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_close(&f);
+}
+
+static void test_bad_arguments(void)
+{
+	struct vpmm_allocation allocation = { .size = 1 };
+
+	g_assert_cmpint(vpmm_lookup(&allocation, NULL), ==, -EINVAL);
+	g_assert_cmpint(vpmm_lookup(&allocation, &allocation), ==, -EINVAL);
+}
+
+static gint done;
+
+static gpointer come_and_go(gpointer data)
+{
+	(void)data;
+	for (int i = 0; i < 200; i++) {
+		struct vpmm_pool *pool;
+
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+		vpmm_pool_destroy(pool);
+	}
+	g_atomic_int_set(&done, 1);
+	return NULL;
+}
+
+static void test_beside_pools_that_come_and_go(void)
+{
+	struct fixture f;
+	GThread *thread;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = fixture_malloc(&f, 2, f.streams[0]);
+	g_atomic_int_set(&done, 0);
+	thread = g_thread_new("pools", come_and_go, NULL);
+
+	while (!g_atomic_int_get(&done))
+		assert_is((char *)ptr + PAGE, f.pool, ptr, 2 * PAGE);
+
+	g_thread_join(thread);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/lookup/large", test_large);
+	g_test_add_func("/lookup/slabs", test_slabs);
+	g_test_add_func("/lookup/driver-small", test_driver_small);
+	g_test_add_func("/lookup/foreign", test_foreign);
+	g_test_add_func("/lookup/two-pools", test_two_pools);
+	g_test_add_func("/lookup/bad-arguments", test_bad_arguments);
+	g_test_add_func("/lookup/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
+	return g_test_run();
+}
