@@ -13,6 +13,7 @@ static struct vpmm_pool *open_cached(void)
 	opts.backend = "cuda";
 	assert_ok(vpmm_pool_create(&pool, &opts));
 	pool->core.settings.cache = true;
+	pool->core.direct = true;
 	return pool;
 }
 

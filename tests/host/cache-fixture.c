@@ -10,6 +10,7 @@ void open_cached(struct fixture *f)
 {
 	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_OPTS });
 	f->pool->core.settings.cache = true;
+	f->pool->core.direct = true;
 }
 
 uint64_t records(struct fixture *f)

@@ -137,6 +137,7 @@ static void test_fork(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	f.pool->core.settings.cache = true;
+	f.pool->core.direct = true;
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
 	pid = fork();

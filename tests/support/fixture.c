@@ -44,6 +44,7 @@ void fixture_open_faulty(struct fixture *f, struct vpmm_opts opts)
 void fixture_uncache(struct fixture *f)
 {
 	f->pool->core.settings.cache = false;
+	f->pool->core.direct = false;
 }
 
 void fixture_assert_nothing_left(void)
