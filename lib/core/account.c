@@ -18,7 +18,6 @@ void account_clear(struct account *account)
 {
 	g_ptr_array_free(account->caches, TRUE);
 	g_ptr_array_free(account->donors, TRUE);
-	brief_destroy(&account->lock);
 }
 
 void account_add(struct account *account, struct cache *cache)

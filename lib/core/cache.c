@@ -109,7 +109,6 @@ void cache_delete(struct cache *cache, struct backend *be)
 	event_unref(cache->adopted);
 	if (cache->mark)
 		be->ops->event_destroy(be, cache->mark);
-	brief_destroy(&cache->lock);
 	g_aligned_free(cache);
 }
 

@@ -11,7 +11,6 @@
 
 #include "util/lock.h"
 
-#ifndef VPMM_DEBUG
 static void sleep_while_contended(struct brief_lock *lock)
 {
 	syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, BRIEF_CONTENDED, NULL, NULL, 0);
@@ -34,7 +33,6 @@ void brief_wake(struct brief_lock *lock)
 	syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	errno = saved;
 }
-#endif
 
 #ifdef VPMM_DEBUG
 
