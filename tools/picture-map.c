@@ -201,10 +201,10 @@ static unsigned char heaviest(const uint64_t weights[MAP_STATES], uint64_t heigh
 	for (unsigned int state = MAP_HOLE + 1; state < MAP_STATES; state++)
 		hole -= MIN(weights[state], hole);
 	most = hole;
-	for (unsigned char state = MAP_HOLE + 1; state < MAP_STATES; state++) {
+	for (unsigned int state = MAP_HOLE + 1; state < MAP_STATES; state++) {
 		if (weights[state] && weights[state] >= most) {
 			most = weights[state];
-			best = state;
+			best = (unsigned char)state;
 		}
 	}
 	return best;

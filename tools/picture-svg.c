@@ -182,7 +182,8 @@ static void draw_byte_axis(GString *out, const char *id, uint64_t bytes, int top
 	name = byte_unit(bytes, &unit);
 	step = nice_step((double)bytes / unit, 7);
 	g_string_append_printf(out, "<g id=\"%s\" class=\"axis\">\n", id);
-	for (double at = 0; at <= (double)bytes / unit; at += step) {
+	for (unsigned int i = 0; i * step <= (double)bytes / unit; i++) {
+		double at = i * step;
 		double y = top + height - at * unit / (double)bytes * height;
 		char text[UNITS_TEXT];
 
@@ -198,7 +199,8 @@ static void draw_time_axis(const struct picture *picture, GString *out)
 	double step = nice_step((double)picture->operations, 9), bottom = SVG_MAP_TOP + SVG_MAP_HEIGHT;
 
 	g_string_append(out, "<g id=\"time\" class=\"axis\">\n");
-	for (double at = 0; at <= (double)picture->operations; at += step) {
+	for (unsigned int i = 0; i * step <= (double)picture->operations; i++) {
+		double at = i * step;
 		double x = SVG_LEFT + at / (double)picture->operations * SVG_PLOT_WIDTH;
 		bool last = x > SVG_WIDTH - 40;
 		char text[UNITS_TEXT];
@@ -515,7 +517,7 @@ void svg_draw(const struct picture *picture, GString *out)
 	draw_map(picture, out);
 	draw_frames(out);
 	draw_passes(picture, out);
-	put_text(out, SVG_LEFT + SVG_PLOT_WIDTH / 2, SVG_MAP_TOP + SVG_MAP_HEIGHT + 36, "text-anchor=\"middle\"",
+	put_text(out, SVG_LEFT + SVG_PLOT_WIDTH / 2.0, SVG_MAP_TOP + SVG_MAP_HEIGHT + 36, "text-anchor=\"middle\"",
 		 "operations of the trace");
 	put_side_label(out, SVG_MEMORY_TOP + SVG_MEMORY_HEIGHT / 2, "memory");
 	put_side_label(out, SVG_MAP_TOP + SVG_MAP_HEIGHT / 2, "addresses");

@@ -122,7 +122,7 @@ static int event_take(struct cuda *cuda, GPtrArray *spare, unsigned int flags, d
 int cuda_event_create(struct backend *be, struct backend_event **event)
 {
 	struct cuda *cuda = cuda_of(be);
-	drv_event got;
+	drv_event got = NULL;
 	int err;
 
 	err = event_take(cuda, cuda->spare, DRV_EVENT_DISABLE_TIMING, &got);
@@ -134,7 +134,7 @@ int cuda_event_create(struct backend *be, struct backend_event **event)
 int cuda_event_create_timed(struct backend *be, struct backend_event **event)
 {
 	struct cuda *cuda = cuda_of(be);
-	drv_event got;
+	drv_event got = NULL;
 	int err;
 
 	err = event_take(cuda, cuda->spare_timed, DRV_EVENT_DEFAULT, &got);

@@ -292,7 +292,7 @@ drv_result cuEventSynchronize(drv_event event)
 
 drv_result cuEventElapsedTime(float *ms, drv_event start, drv_event end)
 {
-	uint64_t from, to;
+	uint64_t from = 0, to = 0;
 	drv_result result;
 
 	BEGIN_IN(cuEventElapsedTime, context);

@@ -54,7 +54,8 @@ static inline struct text write_on(struct CUstream_st *stream, void *ptr, size_t
 {
 	static unsigned char seed;
 
-	*text = (struct text){ .ptr = ptr, .size = size, .seed = (seed += 77) };
+	seed += 77;
+	*text = (struct text){ .ptr = ptr, .size = size, .seed = seed };
 	assert_ok(vpmm_host_stream_launch(stream, text_write, text));
 	return *text;
 }

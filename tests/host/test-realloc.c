@@ -407,7 +407,7 @@ static void test_scrubbed(gconstpointer data)
 	ptr = resize(&f, ptr, 6 * PAGE, f.streams[0]);
 	g_assert_true(fixture_is_clear(ptr + 2 * PAGE, 4 * PAGE));
 	memset(ptr, FIXTURE_SECRET, 6 * PAGE);
-	ptr = resize(&f, ptr, PAGE, f.streams[0]);
+	resize(&f, ptr, PAGE, f.streams[0]);
 	next = fixture_malloc(&f, 5, f.streams[1]);
 	g_assert_true(fixture_is_clear(next, 5 * PAGE));
 	fixture_close(&f);

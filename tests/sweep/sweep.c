@@ -152,8 +152,10 @@ static guint find_block(struct sweep *s, const void *ptr)
 {
 	guint i = 0;
 
-	while (g_array_index(s->blocks, struct sweep_block, i).ptr != ptr)
-		g_assert_cmpuint(++i, <, s->blocks->len);
+	while (g_array_index(s->blocks, struct sweep_block, i).ptr != ptr) {
+		i++;
+		g_assert_cmpuint(i, <, s->blocks->len);
+	}
 	return i;
 }
 
