@@ -294,7 +294,7 @@ static void test_capture(void)
 {
 	struct vpmm_host_graph *graph;
 	struct fixture f;
-	uint64_t id;
+	uint64_t id = 0;
 	void *a;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
