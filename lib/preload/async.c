@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The stream-ordered allocator. What is captured goes to the driver: its memory belongs to the graph, and nobody tells
+ * us when that and all its copies are gone.
+ */
+#include <errno.h>
+
+#include "preload/driver.h"
+#include "preload/library.h"
+#include "preload/monitor.h"
+#include "preload/primary.h"
+#include "preload/settings.h"
+
+/* An error is for the driver to report. */
+static bool is_captured(drv_stream stream)
+{
+	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
+
+	return FORWARD(cuStreamIsCapturing, stream, &status) || status != DRV_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The pool of the request, or the device's current one, is the default one, which is what the library stands for. */
+static bool is_default_pool(drv_mem_pool pool, bool named)
+{
+	drv_mem_pool preset, current = pool;
+	int device;
+
+	if (!primary_device(&device) || FORWARD(cuDeviceGetDefaultMemPool, &preset, device))
+		return false;
+	if (!named && FORWARD(cuDeviceGetMemPool, &current, device))
+		return false;
+	return current == preset;
+}
+
+static bool serve_ordered(drv_deviceptr *va, size_t size, drv_mem_pool pool, bool named, drv_stream stream,
+			  drv_result *result)
+{
+	void *ptr = NULL;
+	int err;
+
+	if (!va || !size || size < settings()->min || size > settings()->max || settings()->async_driver ||
+	    !library_serves() || is_captured(stream) || !is_default_pool(pool, named))
+		return false;
+	err = LIBRARY(vpmm_malloc, NULL, &ptr, size, stream);
+	return library_answer(err, ptr, va, result);
+}
+
+/* -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart. */
+static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result)
+{
+	int err;
+
+	if (!va || !library_used() || is_captured(stream))
+		return false;
+	err = LIBRARY(vpmm_free, NULL, (void *)va, stream);
+	*result = err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_SUCCESS;
+	return !err || err == -ENOMEM;
+}
+
+/* What is captured is none of the process's allocations yet. */
+static drv_result note_ordered(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream)
+{
+	if (!settings()->monitor || result || is_captured(stream))
+		return result;
+	return monitor_allocated(result, va, size, stream);
+}
+
+static void note_free(drv_deviceptr va, drv_stream stream)
+{
+	if (settings()->monitor && !is_captured(stream))
+		monitor_free(va, stream);
+}
+
+static drv_stream per_thread(drv_stream stream)
+{
+	return stream ? stream : DRV_STREAM_PER_THREAD;
+}
+
+drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
+{
+	drv_result result;
+
+	if (serve_ordered(va, size, NULL, false, stream, &result))
+		return result;
+	return note_ordered(FORWARD(cuMemAllocAsync, va, size, stream), va, size, stream);
+}
+
+drv_result cuMemAllocAsync_ptsz(drv_deviceptr *va, size_t size, drv_stream stream)
+{
+	drv_result result;
+
+	if (serve_ordered(va, size, NULL, false, per_thread(stream), &result))
+		return result;
+	return note_ordered(FORWARD(cuMemAllocAsync_ptsz, va, size, stream), va, size, per_thread(stream));
+}
+
+drv_result cuMemAllocFromPoolAsync(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
+{
+	drv_result result;
+
+	if (serve_ordered(va, size, pool, true, stream, &result))
+		return result;
+	return note_ordered(FORWARD(cuMemAllocFromPoolAsync, va, size, pool, stream), va, size, stream);
+}
+
+drv_result cuMemAllocFromPoolAsync_ptsz(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
+{
+	drv_result result;
+
+	if (serve_ordered(va, size, pool, true, per_thread(stream), &result))
+		return result;
+	result = FORWARD(cuMemAllocFromPoolAsync_ptsz, va, size, pool, stream);
+	return note_ordered(result, va, size, per_thread(stream));
+}
+
+drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
+{
+	drv_result result;
+
+	if (free_ordered(va, stream, &result))
+		return result;
+	note_free(va, stream);
+	return FORWARD(cuMemFreeAsync, va, stream);
+}
+
+drv_result cuMemFreeAsync_ptsz(drv_deviceptr va, drv_stream stream)
+{
+	drv_result result;
+
+	if (free_ordered(va, per_thread(stream), &result))
+		return result;
+	note_free(va, per_thread(stream));
+	return FORWARD(cuMemFreeAsync_ptsz, va, stream);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What an address says about itself. The driver's answers for mapped memory are the truth, and what NCCL, UCX and MPI
+ * can handle; only its ranges are of no use to anybody: they are those of the reservation.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "preload/driver.h"
+#include "preload/library.h"
+#include "preload/primary.h"
+#include "preload/settings.h"
+
+/* As in cuda.h. */
+enum {
+	POINTER_SYNC_MEMOPS = 6,
+	POINTER_RANGE_START_ADDR = 11,
+	POINTER_RANGE_SIZE = 12,
+	CTX_SYNC_MEMOPS = 0x80,
+};
+
+static bool is_range(drv_enum attribute)
+{
+	return attribute == POINTER_RANGE_START_ADDR || attribute == POINTER_RANGE_SIZE;
+}
+
+static void set_range(void *value, drv_enum attribute, const struct vpmm_allocation *block)
+{
+	if (attribute == POINTER_RANGE_START_ADDR)
+		*(drv_deviceptr *)value = (drv_deviceptr)block->base;
+	else
+		*(size_t *)value = block->bytes;
+}
+
+drv_result cuPointerGetAttribute(void *value, drv_enum attribute, drv_deviceptr va)
+{
+	drv_result result = FORWARD(cuPointerGetAttribute, value, attribute, va);
+	struct vpmm_allocation block;
+
+	if (!result && value && is_range(attribute) && library_find(va, &block))
+		set_range(value, attribute, &block);
+	return result;
+}
+
+drv_result cuPointerGetAttributes(unsigned int count, drv_enum *attributes, void **values, drv_deviceptr va)
+{
+	drv_result result = FORWARD(cuPointerGetAttributes, count, attributes, values, va);
+	struct vpmm_allocation block;
+	unsigned int i;
+
+	if (result || !library_find(va, &block))
+		return result;
+	for (i = 0; i < count; i++)
+		if (is_range(attributes[i]))
+			set_range(values[i], attributes[i], &block);
+	return result;
+}
+
+/* For one block of mapped memory the driver cannot do it, but for a context. */
+static bool synchronize_memops(int device)
+{
+	drv_result result;
+	unsigned int flags;
+
+	if (primary_push(device))
+		return false;
+	result = FORWARD(cuCtxGetFlags, &flags);
+	if (!result)
+		result = FORWARD(cuCtxSetFlags, flags | CTX_SYNC_MEMOPS);
+	primary_pop();
+	return !result;
+}
+
+drv_result cuPointerSetAttribute(const void *value, drv_enum attribute, drv_deviceptr va)
+{
+	struct vpmm_allocation block;
+
+	if (attribute == POINTER_SYNC_MEMOPS && value && *(const int *)value && library_find(va, &block) &&
+	    synchronize_memops(block.device))
+		return DRV_SUCCESS;
+	return FORWARD(cuPointerSetAttribute, value, attribute, va);
+}
+
+/* Of a block of several extents the driver tells the range of one. Some walk from one to the next by that. */
+drv_result cuMemGetAddressRange_v2(drv_deviceptr *base, size_t *size, drv_deviceptr va)
+{
+	struct vpmm_allocation block;
+
+	if (!settings()->range_block || !library_find(va, &block))
+		return FORWARD(cuMemGetAddressRange_v2, base, size, va);
+	if (base)
+		*base = (drv_deviceptr)block.base;
+	if (size)
+		*size = block.bytes;
+	return DRV_SUCCESS;
+}
+
+drv_result cuIpcGetMemHandle(void *handle, drv_deviceptr va)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	drv_result result = FORWARD(cuIpcGetMemHandle, handle, va);
+	struct vpmm_allocation block;
+
+	if (result && library_find(va, &block) && !atomic_flag_test_and_set(&said))
+		fputs("libvpmm-preload: cuIpcGetMemHandle: libvpmm's memory cannot be shared in this way; "
+		      "set VPMM_PRELOAD_IPC=driver\n", stderr);
+	return result;
+}

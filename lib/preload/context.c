@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What the library has to hear before a context or a stream goes. Its pool retains the primary context, so without this
+ * the program's last release would not be the last.
+ */
+#include "preload/driver.h"
+#include "preload/library.h"
+#include "preload/monitor.h"
+#include "preload/peers.h"
+#include "preload/primary.h"
+#include "preload/report.h"
+
+/* Work that is under way may use the memory that goes. */
+static void give_up_pool(drv_device device)
+{
+	monitor_reset(device);
+	if (!library_used() || primary_push(device))
+		return;
+	FORWARD(cuCtxSynchronize);
+	report_pool(device);
+	LIBRARY(vpmm_pool_abandon, NULL);
+	primary_pop();
+	peers_forget(device);
+}
+
+drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
+{
+	drv_result result = FORWARD(cuDevicePrimaryCtxRetain, context, device);
+
+	if (!result) {
+		primary_retained(device, *context);
+		report_at_exit();
+	}
+	return result;
+}
+
+/* Another thread that retains it meanwhile gets a new pool when it allocates. */
+static void before_release(drv_device device)
+{
+	if (primary_retains(device) == 1)
+		give_up_pool(device);
+}
+
+static drv_result after_release(drv_device device, drv_result result)
+{
+	if (!result)
+		primary_released(device);
+	return result;
+}
+
+drv_result cuDevicePrimaryCtxRelease(drv_device device)
+{
+	before_release(device);
+	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease, device));
+}
+
+drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
+{
+	before_release(device);
+	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
+}
+
+drv_result cuDevicePrimaryCtxReset(drv_device device)
+{
+	give_up_pool(device);
+	return FORWARD(cuDevicePrimaryCtxReset, device);
+}
+
+drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
+{
+	give_up_pool(device);
+	return FORWARD(cuDevicePrimaryCtxReset_v2, device);
+}
+
+/* What the stream has freed would be out of others' reach for good. */
+static void retire(drv_stream stream)
+{
+	if (stream && library_used() && primary_is_current())
+		LIBRARY(vpmm_stream_retire, NULL, stream);
+}
+
+drv_result cuStreamDestroy(drv_stream stream)
+{
+	retire(stream);
+	return FORWARD(cuStreamDestroy, stream);
+}
+
+drv_result cuStreamDestroy_v2(drv_stream stream)
+{
+	retire(stream);
+	return FORWARD(cuStreamDestroy_v2, stream);
+}

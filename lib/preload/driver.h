@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The real driver behind the hooks. */
+#ifndef PRELOAD_DRIVER_H
+#define PRELOAD_DRIVER_H
+
+#include <stdbool.h>
+
+#include "preload/hooks.h"
+
+/**
+ * driver_is_loaded() - whether the process has libcuda.so.1
+ *
+ * Context: any thread. Takes no lock of its own, as a caller may hold the dynamic linker's. May change dlerror().
+ */
+bool driver_is_loaded(void);
+
+/**
+ * driver_call() - the real call behind a hook
+ * @call: which
+ *
+ * Where there is no driver it is what the program would have found without us, so that a test double keeps working.
+ *
+ * Context: any thread.
+ * Return: NULL if there is none.
+ */
+void *driver_call(enum preload_call call);
+
+/* Passes a call on as it came. A driver from before the call existed has nothing to pass it to. */
+#define FORWARD(name, ...) \
+	({ \
+		__typeof__(&name) forward_call = (__typeof__(&name))driver_call(CALL_##name); \
+		forward_call ? forward_call(__VA_ARGS__) : DRV_ERROR_STUB_LIBRARY; \
+	})
+
+#endif /* PRELOAD_DRIVER_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The calls of the CUDA driver that the preload object stands in front of, and those that it makes itself.
+ *
+ * A variant that is not in the first list goes to the driver unseen, so each call that allocates needs the calls that
+ * free beside it. The 32-bit variants of CUDA 3.1 (cuMemAlloc, cuMemFree without _v2) are left out on purpose: they
+ * agree with one another, and nothing else uses them. tests/scripts/test-preload-symbols.sh compares the list with
+ * what a driver exports.
+ */
+#ifndef PRELOAD_HOOKS_H
+#define PRELOAD_HOOKS_H
+
+#include <stddef.h>
+
+#include "cuda/abi.h"
+
+/* X(name as the driver exports it, arguments); all return drv_result. */
+#define PRELOAD_HOOKS(X) \
+	X(cuGetProcAddress, (const char *name, void **call, int version, drv_u64 flags)) \
+	X(cuGetProcAddress_v2, (const char *name, void **call, int version, drv_u64 flags, drv_enum *status)) \
+	X(cuMemAlloc_v2, (drv_deviceptr *va, size_t size)) \
+	X(cuMemAllocPitch_v2, (drv_deviceptr *va, size_t *pitch, size_t width, size_t height, unsigned int element)) \
+	X(cuMemFree_v2, (drv_deviceptr va)) \
+	X(cuMemGetInfo_v2, (size_t *free, size_t *total)) \
+	X(cuMemAllocAsync, (drv_deviceptr *va, size_t size, drv_stream stream)) \
+	X(cuMemAllocAsync_ptsz, (drv_deviceptr *va, size_t size, drv_stream stream)) \
+	X(cuMemAllocFromPoolAsync, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
+	X(cuMemAllocFromPoolAsync_ptsz, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
+	X(cuMemFreeAsync, (drv_deviceptr va, drv_stream stream)) \
+	X(cuMemFreeAsync_ptsz, (drv_deviceptr va, drv_stream stream)) \
+	X(cuMemPoolTrimTo, (drv_mem_pool pool, size_t keep)) \
+	X(cuMemPoolGetAttribute, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
+	X(cuMemPoolSetAttribute, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
+	X(cuMemPoolSetAccess, (drv_mem_pool pool, const drv_access_desc *descs, size_t count)) \
+	X(cuMemGetAddressRange_v2, (drv_deviceptr *base, size_t *size, drv_deviceptr va)) \
+	X(cuPointerGetAttribute, (void *value, drv_enum attribute, drv_deviceptr va)) \
+	X(cuPointerGetAttributes, (unsigned int count, drv_enum *attributes, void **values, drv_deviceptr va)) \
+	X(cuPointerSetAttribute, (const void *value, drv_enum attribute, drv_deviceptr va)) \
+	X(cuIpcGetMemHandle, (void *handle, drv_deviceptr va)) \
+	X(cuCtxEnablePeerAccess, (drv_context peer, unsigned int flags)) \
+	X(cuCtxDisablePeerAccess, (drv_context peer)) \
+	X(cuDevicePrimaryCtxRetain, (drv_context *context, drv_device device)) \
+	X(cuDevicePrimaryCtxRelease, (drv_device device)) \
+	X(cuDevicePrimaryCtxRelease_v2, (drv_device device)) \
+	X(cuDevicePrimaryCtxReset, (drv_device device)) \
+	X(cuDevicePrimaryCtxReset_v2, (drv_device device)) \
+	X(cuStreamDestroy, (drv_stream stream)) \
+	X(cuStreamDestroy_v2, (drv_stream stream)) \
+	X(cuStreamBeginCapture, (drv_stream stream)) \
+	X(cuStreamBeginCapture_ptsz, (drv_stream stream)) \
+	X(cuStreamBeginCapture_v2, (drv_stream stream, drv_capture_mode mode)) \
+	X(cuStreamBeginCapture_v2_ptsz, (drv_stream stream, drv_capture_mode mode)) \
+	X(cuStreamBeginCaptureToGraph, (drv_stream stream, drv_graph graph, const drv_graph_node *nodes, \
+		const void *edges, size_t count, drv_capture_mode mode)) \
+	X(cuStreamBeginCaptureToGraph_ptsz, (drv_stream stream, drv_graph graph, const drv_graph_node *nodes, \
+		const void *edges, size_t count, drv_capture_mode mode)) \
+	X(cuStreamEndCapture, (drv_stream stream, drv_graph *graph)) \
+	X(cuStreamEndCapture_ptsz, (drv_stream stream, drv_graph *graph))
+
+/* The same, for what is only called. */
+#define PRELOAD_CALLS(X) \
+	X(cuCtxGetCurrent, (drv_context *context)) \
+	X(cuCtxGetFlags, (unsigned int *flags)) \
+	X(cuCtxSetFlags, (unsigned int flags)) \
+	X(cuCtxPushCurrent_v2, (drv_context context)) \
+	X(cuCtxPopCurrent_v2, (drv_context *context)) \
+	X(cuCtxSynchronize, (void)) \
+	X(cuDeviceGetDefaultMemPool, (drv_mem_pool *pool, drv_device device)) \
+	X(cuDeviceGetMemPool, (drv_mem_pool *pool, drv_device device)) \
+	X(cuStreamIsCapturing, (drv_stream stream, drv_capture_status *status))
+
+#define X(name, args) drv_result name args;
+PRELOAD_HOOKS(X)
+PRELOAD_CALLS(X)
+#undef X
+
+enum preload_call {
+#define X(name, args) CALL_##name,
+	PRELOAD_HOOKS(X)
+	HOOKS,
+	HOOKS_LAST = HOOKS - 1,
+	PRELOAD_CALLS(X)
+	CALLS,
+#undef X
+};
+
+#endif /* PRELOAD_HOOKS_H */

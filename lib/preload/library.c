@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Opens libvpmm. It is not among what the preload object needs at load: every program of a shell under LD_PRELOAD would
+ * get it, and GLib with it, in front of the copies that the program may have brought along.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/library.h"
+#include "preload/primary.h"
+#include "preload/real.h"
+#include "preload/settings.h"
+
+#define LIBVPMM "libvpmm.so.0"
+
+struct preload_library vpmm;
+_Thread_local bool library_inside;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Unknown as long as nobody has asked for memory. */
+static enum { UNKNOWN, USED, UNUSABLE } _Atomic state;
+
+static void *open_near(const char *directory, const char *where)
+{
+	char path[4096];
+	int n = snprintf(path, sizeof(path), "%s%s" LIBVPMM, directory, where);
+
+	return n > 0 && n < (int)sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* The one that the program has loaded already; beside us, before we were installed, or above; or that of the system. */
+static void *open_library(void)
+{
+	void *library = dlopen(LIBVPMM, RTLD_NOW | RTLD_NOLOAD);
+	char directory[4096];
+	Dl_info info;
+	char *slash;
+
+	if (!library && dladdr(&vpmm, &info) && info.dli_fname && strlen(info.dli_fname) < sizeof(directory)) {
+		strcpy(directory, info.dli_fname);
+		slash = strrchr(directory, '/');
+		if (slash) {
+			slash[1] = '\0';
+			library = open_near(directory, "");
+			if (!library)
+				library = open_near(directory, "../");
+		}
+	}
+	return library ? library : dlopen(LIBVPMM, RTLD_NOW | RTLD_LOCAL);
+}
+
+static bool load_calls(void)
+{
+	static const struct {
+		const char *name;
+		void **to;
+	} calls[] = {
+#define X(name) { #name, (void **)&vpmm.name },
+		PRELOAD_LIBRARY(X)
+#undef X
+	};
+	void *library = open_library();
+	const char *why;
+	size_t i;
+
+	if (!library) {
+		why = dlerror();
+		fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why ? why : "no " LIBVPMM);
+		return false;
+	}
+	for (i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		*calls[i].to = real_dlsym(library, calls[i].name);
+		if (!*calls[i].to) {
+			fprintf(stderr, "libvpmm-preload: " LIBVPMM " has no %s; all calls go to the driver\n",
+				calls[i].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool library_load(void)
+{
+	if (state == UNKNOWN) {
+		pthread_mutex_lock(&lock);
+		if (state == UNKNOWN)
+			state = load_calls() ? USED : UNUSABLE;
+		pthread_mutex_unlock(&lock);
+	}
+	return state == USED;
+}
+
+bool library_serves(void)
+{
+	return settings()->on && !settings()->monitor && !library_inside && primary_is_current() && library_load();
+}
+
+bool library_used(void)
+{
+	return state == USED && !library_inside;
+}
+
+bool library_find(drv_deviceptr va, struct vpmm_allocation *block)
+{
+	*block = (struct vpmm_allocation){ .size = sizeof(*block) };
+	return library_used() && !LIBRARY(vpmm_lookup, (const void *)va, block);
+}
+
+static bool has_limit(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	return !LIBRARY(vpmm_pool_info, NULL, &info) && info.limit != UINT64_MAX;
+}
+
+bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
+{
+	if (!err) {
+		*va = (drv_deviceptr)ptr;
+		*result = DRV_SUCCESS;
+		return true;
+	}
+	if (err != -ENOMEM)
+		return false;
+	if (has_limit()) {
+		*result = DRV_ERROR_OUT_OF_MEMORY;
+		return true;
+	}
+	LIBRARY(vpmm_pool_trim, NULL, 0, NULL);
+	return false;
+}

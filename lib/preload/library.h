@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* libvpmm, opened when a program first allocates, and whether it is to serve the caller. */
+#ifndef PRELOAD_LIBRARY_H
+#define PRELOAD_LIBRARY_H
+
+#include <stdbool.h>
+
+#include "preload/hooks.h"
+#include "vpmm.h"
+
+#define PRELOAD_LIBRARY(X) \
+	X(vpmm_free) \
+	X(vpmm_lookup) \
+	X(vpmm_malloc) \
+	X(vpmm_malloc_flags) \
+	X(vpmm_pool_abandon) \
+	X(vpmm_pool_info) \
+	X(vpmm_pool_reset_peaks) \
+	X(vpmm_pool_set_peers) \
+	X(vpmm_pool_stats) \
+	X(vpmm_pool_trim) \
+	X(vpmm_stream_retire)
+
+struct preload_library {
+#define X(name) __typeof__(&name) name;
+	PRELOAD_LIBRARY(X)
+#undef X
+};
+
+/* Its calls. Valid for who has had true of one of the functions below. */
+extern struct preload_library vpmm;
+
+/* Whether a call of the library is under way on this thread: what that calls, its callbacks included, is not ours. */
+extern _Thread_local bool library_inside;
+
+#define LIBRARY(name, ...) \
+	({ \
+		__typeof__(vpmm.name(__VA_ARGS__)) library_result; \
+		library_inside = true; \
+		library_result = vpmm.name(__VA_ARGS__); \
+		library_inside = false; \
+		library_result; \
+	})
+
+/**
+ * library_serves() - whether the library is to answer the calling thread's request for memory
+ *
+ * It is if it is switched on and can be opened, and the current context is a primary one. In a child after a fork it
+ * answers -EBUSY, so the driver is asked.
+ *
+ * Context: any thread.
+ */
+bool library_serves(void);
+
+/**
+ * library_used() - whether there may be blocks of the library
+ *
+ * Context: any thread.
+ */
+bool library_used(void);
+
+/**
+ * library_find() - find the block that an address is in
+ * @va: the address
+ * @block: receives the answer
+ *
+ * Context: any thread.
+ * Return: false if it is in none of the library's.
+ */
+bool library_find(drv_deviceptr va, struct vpmm_allocation *block);
+
+/**
+ * library_answer() - make the driver's answer to a request for memory of the library's
+ * @err: what the library returned
+ * @ptr: the block
+ * @va: receives its address
+ * @result: receives the answer
+ *
+ * Where the library has no memory, its free memory is given back, so that the driver can serve the request; unless the
+ * user has set a limit, which holds for the whole of it.
+ *
+ * Return: false if the driver is to be asked instead.
+ */
+bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result);
+
+#endif /* PRELOAD_LIBRARY_H */

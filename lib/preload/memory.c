@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
+#include <errno.h>
+
+#include "preload/capture.h"
+#include "preload/driver.h"
+#include "preload/library.h"
+#include "preload/monitor.h"
+#include "preload/primary.h"
+#include "preload/settings.h"
+
+static bool serve_idle(drv_deviceptr *va, size_t size, drv_result *result)
+{
+	void *ptr = NULL;
+	int err;
+
+	if (!size || size < settings()->min || size > settings()->max || settings()->ipc_driver || !library_serves())
+		return false;
+	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, NULL, VPMM_IDLE);
+	return library_answer(err, ptr, va, result);
+}
+
+drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
+{
+	drv_result result;
+
+	if (va && serve_idle(va, size, &result))
+		return result;
+	return monitor_allocated(FORWARD(cuMemAlloc_v2, va, size), va, size, MONITOR_ANY);
+}
+
+/* As the driver does: rows begin at multiples of 512 bytes. */
+#define PITCH_ALIGN 512
+
+drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+	size_t rows, size;
+	drv_result result;
+
+	if (va && pitch && (element == 4 || element == 8 || element == 16) &&
+	    !__builtin_add_overflow(width, PITCH_ALIGN - 1, &rows)) {
+		rows = rows / PITCH_ALIGN * PITCH_ALIGN;
+		if (!__builtin_mul_overflow(rows, height, &size) && serve_idle(va, size, &result)) {
+			if (!result)
+				*pitch = rows;
+			return result;
+		}
+	}
+	result = FORWARD(cuMemAllocPitch_v2, va, pitch, width, height, element);
+	return monitor_allocated(result, va, pitch ? *pitch * height : 0, MONITOR_ANY);
+}
+
+/*
+ * A wait beside a capture would invalidate it. Whether the driver's cuMemFree() would, is up to the capture's mode, and
+ * that only a call of the same kind finds out.
+ */
+static drv_result wait_before_free(int device)
+{
+	drv_deviceptr probe;
+	drv_result result;
+
+	if (settings()->free_ordered)
+		return DRV_SUCCESS;
+	if (!capture_is_running())
+		return primary_synchronize(device);
+	result = FORWARD(cuMemAlloc_v2, &probe, 1);
+	if (result == DRV_ERROR_OUT_OF_MEMORY)
+		return DRV_SUCCESS;
+	return result ? result : FORWARD(cuMemFree_v2, probe);
+}
+
+drv_result cuMemFree_v2(drv_deviceptr va)
+{
+	struct vpmm_allocation block;
+	drv_result result;
+
+	/* An address inside a block is as unknown to the driver as it would be without us. */
+	if (!va || !library_find(va, &block) || block.base != (void *)va) {
+		monitor_free(va, MONITOR_ANY);
+		return FORWARD(cuMemFree_v2, va);
+	}
+	result = wait_before_free(block.device);
+	if (result)
+		return result;
+	switch (LIBRARY(vpmm_free, block.pool, block.base, VPMM_STREAM_ANY)) {
+	case 0:
+		return DRV_SUCCESS;
+	case -ENOMEM:
+		return DRV_ERROR_OUT_OF_MEMORY;
+	case -EINVAL:
+		/* Another thread was faster. */
+		return DRV_ERROR_INVALID_VALUE;
+	default:
+		return DRV_ERROR_UNKNOWN;
+	}
+}
+
+/* What could be had: the driver's free memory, and the library's. */
+static void add_free(size_t *free)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t taken, room;
+
+	if (LIBRARY(vpmm_pool_stats, NULL, &stats) || LIBRARY(vpmm_pool_info, NULL, &info))
+		return;
+	taken = stats.live + stats.small_live + stats.shareable;
+	room = info.limit > taken ? info.limit - taken : 0;
+	*free += stats.free;
+	if (*free > room)
+		*free = room;
+}
+
+drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	drv_result result = FORWARD(cuMemGetInfo_v2, free, total);
+
+	if (!result && free && library_serves())
+		add_free(free);
+	return result;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * With VPMM_PRELOAD_MONITOR=1 the driver serves everything, and what the program allocates is written to the file that
+ * VPMM_TRACE names. vpmm-trace(5) describes it.
+ */
+#ifndef PRELOAD_MONITOR_H
+#define PRELOAD_MONITOR_H
+
+#include "preload/hooks.h"
+
+/* For the stream of a free: all work so far. */
+#define MONITOR_ANY ((drv_stream)UINTPTR_MAX)
+
+/**
+ * monitor_allocated() - the driver has answered a request for memory
+ * @result: its answer
+ * @va: receives, or has received, the address; may be NULL
+ * @size: bytes requested
+ * @stream: in whose order; MONITOR_ANY: any may use it at once
+ *
+ * Context: any thread.
+ * Return: @result.
+ */
+drv_result monitor_allocated(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream);
+
+/**
+ * monitor_free() - the driver is about to be asked to free an address
+ * @va: the address; nothing happens if its allocation was not seen
+ * @stream: in whose order
+ *
+ * Before the call, as another thread may be given the address once it is free.
+ *
+ * Context: any thread.
+ */
+void monitor_free(drv_deviceptr va, drv_stream stream);
+
+/**
+ * monitor_reset() - the memory of a device's primary context is about to go
+ * @device: its ordinal
+ *
+ * Context: any thread.
+ */
+void monitor_reset(int device);
+
+#endif /* PRELOAD_MONITOR_H */

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Default memory pools: what the driver says of one, and does to it, and what the library's pool has to add. */
+#include "preload/driver.h"
+#include "preload/library.h"
+#include "preload/pools.h"
+#include "preload/primary.h"
+
+bool pools_is_default(drv_mem_pool pool, int *device)
+{
+	drv_mem_pool preset = NULL;
+	int i;
+
+	for (i = 0; pool && i < DEVICES_KNOWN; i++) {
+		if (primary_retains(i) && !FORWARD(cuDeviceGetDefaultMemPool, &preset, i) && pool == preset) {
+			*device = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Until pop: the context of the device of a default pool that the library has. */
+static bool enter(drv_mem_pool pool)
+{
+	int device;
+
+	return library_used() && pools_is_default(pool, &device) && !primary_push(device);
+}
+
+drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
+{
+	if (enter(pool)) {
+		LIBRARY(vpmm_pool_trim, NULL, keep, NULL);
+		primary_pop();
+	}
+	return FORWARD(cuMemPoolTrimTo, pool, keep);
+}
+
+static bool is_count(drv_pool_attribute attribute)
+{
+	return attribute >= DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT && attribute <= DRV_MEMPOOL_ATTR_USED_MEM_HIGH;
+}
+
+static uint64_t count_of(const struct vpmm_stats *stats, drv_pool_attribute attribute)
+{
+	switch (attribute) {
+	case DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		return stats->mapped + stats->small_mapped + stats->shareable;
+	case DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		return stats->peak_taken;
+	case DRV_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		return stats->live + stats->small_live + stats->shareable;
+	default:
+		return stats->peak_live;
+	}
+}
+
+drv_result cuMemPoolGetAttribute(drv_mem_pool pool, drv_pool_attribute attribute, void *value)
+{
+	drv_result result = FORWARD(cuMemPoolGetAttribute, pool, attribute, value);
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	if (result || !is_count(attribute) || !enter(pool))
+		return result;
+	if (!LIBRARY(vpmm_pool_stats, NULL, &stats))
+		*(uint64_t *)value += count_of(&stats, attribute);
+	primary_pop();
+	return result;
+}
+
+drv_result cuMemPoolSetAttribute(drv_mem_pool pool, drv_pool_attribute attribute, void *value)
+{
+	drv_result result = FORWARD(cuMemPoolSetAttribute, pool, attribute, value);
+
+	/* A count can only be set to 0, and only a high one. */
+	if (!result && is_count(attribute) && enter(pool)) {
+		LIBRARY(vpmm_pool_reset_peaks, NULL);
+		primary_pop();
+	}
+	return result;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The default memory pools of devices, which the library's default pools stand for. */
+#ifndef PRELOAD_POOLS_H
+#define PRELOAD_POOLS_H
+
+#include <stdbool.h>
+
+#include "preload/hooks.h"
+
+/**
+ * pools_is_default() - whether a memory pool is the default one of a device whose primary context the program has
+ * @pool: the memory pool
+ * @device: receives its device's ordinal
+ *
+ * Context: any thread.
+ */
+bool pools_is_default(drv_mem_pool pool, int *device);
+
+#endif /* PRELOAD_POOLS_H */

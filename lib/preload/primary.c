@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Primary contexts, known by the program's retains. */
+#include <stdatomic.h>
+
+#include "preload/driver.h"
+#include "preload/primary.h"
+
+static struct {
+	drv_context _Atomic context;	/* as of the last retain; NULL: never retained */
+	atomic_int retains;		/* by the program */
+} primaries[DEVICES_KNOWN];
+
+static bool is_known(int device)
+{
+	return device >= 0 && device < DEVICES_KNOWN;
+}
+
+bool primary_of(drv_context context, int *device)
+{
+	int i;
+
+	for (i = 0; context && i < DEVICES_KNOWN; i++) {
+		if (atomic_load_explicit(&primaries[i].context, memory_order_relaxed) == context) {
+			*device = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool primary_device(int *device)
+{
+	drv_context current = NULL;
+
+	return !FORWARD(cuCtxGetCurrent, &current) && primary_of(current, device);
+}
+
+bool primary_is_current(void)
+{
+	int device;
+
+	return primary_device(&device);
+}
+
+drv_result primary_push(int device)
+{
+	drv_context context = is_known(device) ? primaries[device].context : NULL;
+
+	return context ? FORWARD(cuCtxPushCurrent_v2, context) : DRV_ERROR_INVALID_CONTEXT;
+}
+
+void primary_pop(void)
+{
+	drv_context context;
+
+	FORWARD(cuCtxPopCurrent_v2, &context);
+}
+
+drv_result primary_synchronize(int device)
+{
+	drv_result result = primary_push(device);
+
+	if (result)
+		return result;
+	result = FORWARD(cuCtxSynchronize);
+	primary_pop();
+	return result;
+}
+
+void primary_retained(int device, drv_context context)
+{
+	if (!is_known(device))
+		return;
+	primaries[device].context = context;
+	primaries[device].retains++;
+}
+
+int primary_retains(int device)
+{
+	return is_known(device) ? primaries[device].retains : 0;
+}
+
+void primary_released(int device)
+{
+	if (primary_retains(device) > 0)
+		primaries[device].retains--;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The primary contexts that the program has. */
+#ifndef PRELOAD_PRIMARY_H
+#define PRELOAD_PRIMARY_H
+
+#include <stdbool.h>
+
+#include "preload/hooks.h"
+
+/* Devices above are the driver's alone. */
+#define DEVICES_KNOWN 64
+
+/**
+ * primary_device() - the device whose primary context is current
+ * @device: receives its ordinal
+ *
+ * Context: any thread.
+ * Return: false if none is current, or another kind of context.
+ */
+bool primary_device(int *device);
+
+/**
+ * primary_of() - the device that a context is the primary one of
+ * @context: the context
+ * @device: receives its ordinal
+ *
+ * Context: any thread.
+ * Return: false if it is another kind of context.
+ */
+bool primary_of(drv_context context, int *device);
+
+/**
+ * primary_is_current() - whether the current context is a primary one
+ *
+ * Context: any thread.
+ */
+bool primary_is_current(void);
+
+/**
+ * primary_push() - make the primary context of a device current, until primary_pop()
+ * @device: its ordinal
+ *
+ * Context: any thread.
+ * Return: DRV_ERROR_INVALID_CONTEXT if the program never had it, or what the driver says.
+ */
+drv_result primary_push(int device);
+void primary_pop(void);
+
+/**
+ * primary_synchronize() - wait for all work of a device's primary context
+ * @device: its ordinal
+ *
+ * Context: any thread. Invalidates captures.
+ * Return: what cuCtxSynchronize() says, which may be an error of earlier work.
+ */
+drv_result primary_synchronize(int device);
+
+/**
+ * primary_retains() - how often the program retains the primary context of a device
+ * @device: its ordinal
+ */
+int primary_retains(int device);
+
+/**
+ * primary_retained() - the program has retained the primary context of a device once more
+ * @device: its ordinal
+ * @context: the context
+ */
+void primary_retained(int device, drv_context context);
+
+/**
+ * primary_released() - the program has released it once
+ * @device: its ordinal
+ */
+void primary_released(int device);
+
+#endif /* PRELOAD_PRIMARY_H */

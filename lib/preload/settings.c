@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/settings.h"
+
+static struct preload_settings values;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Whether the variable has the second word; unset or empty, it has the first. */
+static bool read_word(const char *variable, const char *first, const char *second, bool *valid)
+{
+	const char *value = getenv(variable);
+
+	if (!value || !*value || !strcmp(value, first))
+		return false;
+	if (!strcmp(value, second))
+		return true;
+	fprintf(stderr, "libvpmm-preload: %s=%s is neither %s nor %s; all calls go to the driver\n", variable, value,
+		first, second);
+	*valid = false;
+	return false;
+}
+
+/* Bytes, or with a suffix of k, M, G or T, as the library's own variables. */
+static bool parse_size(const char *text, size_t *size)
+{
+	static const char suffixes[] = "kmgt";
+	unsigned long long number;
+	const char *suffix;
+	unsigned int shift = 0;
+	char *end;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno || !isdigit((unsigned char)*text))
+		return false;
+	if (*end) {
+		suffix = strchr(suffixes, tolower((unsigned char)*end));
+		if (!suffix || end[1])
+			return false;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+	}
+	*size = (size_t)number << shift;
+	return *size >> shift == number;
+}
+
+static size_t read_size(const char *variable, size_t unset, bool *valid)
+{
+	const char *value = getenv(variable);
+	size_t size = unset;
+
+	if (!value || !*value || parse_size(value, &size))
+		return size;
+	fprintf(stderr, "libvpmm-preload: %s=%s is not a size such as 4096 or 2M; all calls go to the driver\n",
+		variable, value);
+	*valid = false;
+	return unset;
+}
+
+static void read_environment(void)
+{
+	const char *report;
+	bool valid = true;
+	bool off;
+
+	off = read_word("VPMM_PRELOAD", "1", "0", &valid);
+	values.free_ordered = read_word("VPMM_PRELOAD_FREE", "sync", "ordered", &valid);
+	values.ipc_driver = read_word("VPMM_PRELOAD_IPC", "serve", "driver", &valid);
+	values.async_driver = read_word("VPMM_PRELOAD_ASYNC", "serve", "driver", &valid);
+	values.range_block = read_word("VPMM_PRELOAD_RANGE", "mapping", "block", &valid);
+	values.monitor = read_word("VPMM_PRELOAD_MONITOR", "0", "1", &valid);
+	report = getenv("VPMM_PRELOAD_REPORT");
+	values.report = report && *report;
+	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);
+	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
+	values.on = valid && !off;
+}
+
+const struct preload_settings *settings(void)
+{
+	pthread_once(&once, read_environment);
+	return &values;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the environment says to the preload object. man/vpmm-preload.7 has the variables. */
+#ifndef PRELOAD_SETTINGS_H
+#define PRELOAD_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct preload_settings {
+	bool on;			/* VPMM_PRELOAD; false as well if any of the others is wrong */
+	bool free_ordered;		/* VPMM_PRELOAD_FREE */
+	bool ipc_driver;		/* VPMM_PRELOAD_IPC */
+	bool async_driver;		/* VPMM_PRELOAD_ASYNC */
+	bool range_block;		/* VPMM_PRELOAD_RANGE */
+	bool monitor;			/* VPMM_PRELOAD_MONITOR */
+	bool report;			/* VPMM_PRELOAD_REPORT is set */
+	size_t min;			/* VPMM_PRELOAD_MIN, bytes */
+	size_t max;			/* VPMM_PRELOAD_MAX, bytes */
+};
+
+/**
+ * settings() - the settings
+ *
+ * The environment is read once. A bad value is reported on standard error, and turns everything off.
+ *
+ * Context: any thread.
+ */
+const struct preload_settings *settings(void);
+
+#endif /* PRELOAD_SETTINGS_H */

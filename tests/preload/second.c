@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* An object for LD_PRELOAD as many are: it counts two of the driver's calls, and finds the real ones by RTLD_NEXT. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+
+#include "cuda/abi.h"
+
+drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size);
+drv_result cuMemFree_v2(drv_deviceptr va);
+unsigned int second_calls(void);
+void *second_next(const char *name);
+
+static unsigned int calls;
+
+unsigned int second_calls(void)
+{
+	return calls;
+}
+
+void *second_next(const char *name)
+{
+	/* Not as a tail call, which would make this look like a lookup of the caller's. */
+	void *volatile found = dlsym(RTLD_NEXT, name);
+
+	return found;
+}
+
+drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
+{
+	drv_result (*next)(drv_deviceptr *va, size_t size);
+
+	calls++;
+	*(void **)&next = dlsym(RTLD_NEXT, "cuMemAlloc_v2");
+	return next(va, size);
+}
+
+drv_result cuMemFree_v2(drv_deviceptr va)
+{
+	drv_result (*next)(drv_deviceptr va);
+
+	calls++;
+	*(void **)&next = dlsym(RTLD_NEXT, "cuMemFree_v2");
+	return next(va);
+}

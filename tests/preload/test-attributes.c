@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a program is told of memory that it was served, and of the pool that it thinks it is from. */
+#include <glib.h>
+#include <stdio.h>
+
+#include "cuda/fake-cuda-inside.h"
+#include "preload/preload-fixture.h"
+
+#define SIZE 3000000
+
+/* As in cuda.h. */
+enum { CONTEXT = 1, SYNC_MEMOPS = 6, RANGE_START_ADDR = 11, RANGE_SIZE = 12, CTX_SYNC_MEMOPS = 0x80 };
+
+static drv_deviceptr alloc(void)
+{
+	drv_deviceptr va;
+
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	return va;
+}
+
+static void ranges(void)
+{
+	drv_enum attributes[] = { RANGE_SIZE, CONTEXT, RANGE_START_ADDR };
+	drv_context context = (drv_context)&attributes;
+	drv_deviceptr va, start;
+	size_t size;
+	void *values[] = { &size, &context, &start };
+
+	/* A program asks for the range of an address inside a block, one attribute at a time, and several. */
+	use_primary(0);
+	va = alloc();
+	g_assert_cmpint(cuPointerGetAttribute(&start, RANGE_START_ADDR, va + 1000), ==, 0);
+	g_assert_cmpint(cuPointerGetAttribute(&size, RANGE_SIZE, va + 1000), ==, 0);
+	g_assert_cmphex(start, ==, va);
+	g_assert_cmpuint(size, ==, SIZE);
+	start = size = 0;
+	g_assert_cmpint(cuPointerGetAttributes(3, attributes, values, va + 1000), ==, 0);
+
+	/* It is the block as requested; other attributes are the driver's answers. */
+	g_assert_cmphex(start, ==, va);
+	g_assert_cmpuint(size, ==, SIZE);
+	g_assert_null(context);
+
+	/* Of memory that is nobody's the driver speaks. */
+	g_assert_cmpint(cuPointerGetAttribute(&size, RANGE_SIZE, 77), ==, 0);
+	g_assert_cmpuint(size, !=, SIZE);
+}
+
+static void address_range(void)
+{
+	drv_deviceptr va, base = 77;
+	size_t size = 77;
+
+	/* As a rule the range of an address is that of a mapping, as the driver says. */
+	use_primary(0);
+	va = alloc();
+	g_assert_cmpint(cuMemGetAddressRange_v2(&base, &size, va + 1000), ==, 0);
+	g_assert_cmpuint(size, ==, 2 << 20);
+}
+
+static void address_range_of_block(void)
+{
+	drv_deviceptr va, base = 77;
+	size_t size = 77;
+
+	/* With VPMM_PRELOAD_RANGE=block it is that of the block; either answer can be left out. */
+	use_primary(0);
+	va = alloc();
+	g_assert_cmpint(cuMemGetAddressRange_v2(&base, NULL, va + 1000), ==, 0);
+	g_assert_cmpint(cuMemGetAddressRange_v2(NULL, &size, va + 1000), ==, 0);
+	g_assert_cmphex(base, ==, va);
+	g_assert_cmpuint(size, ==, SIZE);
+}
+
+static void sync_memops(void)
+{
+	unsigned int flags;
+	drv_deviceptr va;
+	int yes = 1;
+
+	/* A program wants copies of a block to be synchronous. */
+	use_primary(0);
+	va = alloc();
+	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, va), ==, 0);
+
+	/* Those of the context are; for other memory the driver answers. */
+	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
+	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
+	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, 77), ==, DRV_ERROR_NOT_SUPPORTED);
+}
+
+/* What is written to standard error meanwhile. */
+static char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va)
+{
+	char *name, *text;
+	int fd;
+
+	fd = g_file_open_tmp(NULL, &name, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_nonnull(freopen(name, "w", stderr));
+	act(va);
+	fflush(stderr);
+	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
+	g_assert_cmpint(remove(name), ==, 0);
+	g_free(name);
+	return text;
+}
+
+static void share_twice(drv_deviceptr va)
+{
+	char handle[64];
+
+	g_assert_cmpint(cuIpcGetMemHandle(handle, va), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpint(cuIpcGetMemHandle(handle, va), ==, DRV_ERROR_INVALID_VALUE);
+}
+
+static void ipc(void)
+{
+	char *said;
+
+	/* A program shares a block with other processes, twice. */
+	use_primary(0);
+	said = said_by(share_twice, alloc());
+
+	/* The driver refuses, and one line says what to set. */
+	g_assert_cmpstr(said, ==, "libvpmm-preload: cuIpcGetMemHandle: libvpmm's memory cannot be shared in this way; "
+				  "set VPMM_PRELOAD_IPC=driver\n");
+	g_free(said);
+
+	/* Nothing is said of memory that is not the library's. */
+	said = said_by(share_twice, 77);
+	g_assert_cmpstr(said, ==, "");
+	g_free(said);
+}
+
+static uint64_t get(drv_mem_pool pool, drv_pool_attribute attribute)
+{
+	uint64_t value;
+
+	g_assert_cmpint(cuMemPoolGetAttribute(pool, attribute, &value), ==, 0);
+	return value;
+}
+
+static void pool_attributes(void)
+{
+	drv_mem_pool preset;
+	uint64_t none = 0;
+	drv_deviceptr va;
+
+	/* A program has freed memory of the default pool. */
+	use_primary(0);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_CURRENT), >=, SIZE);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* The pool's attributes count it as reserved, and not as used. */
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_CURRENT), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_USED_MEM_HIGH), >=, SIZE);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), >=, SIZE);
+
+	/* Trimmed, it has nothing left; the high marks can begin anew. */
+	g_assert_cmpint(cuMemPoolTrimTo(preset, 0), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH), >=, SIZE);
+	g_assert_cmpint(cuMemPoolSetAttribute(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &none), ==, 0);
+	g_assert_cmpuint(get(preset, DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH), ==, 0);
+}
+
+static bool reaches(int device, drv_deviceptr va)
+{
+	return !fake_cuda_check_access(device, va, SIZE);
+}
+
+static void peers(void)
+{
+	drv_deviceptr before, after;
+	drv_context owner, peer;
+
+	/* A program lets device 1 access the memory of device 0, and allocates before and after. */
+	owner = use_primary(0);
+	before = alloc();
+	peer = use_primary(1);
+	g_assert_false(reaches(1, before));
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(owner), ==, 0);
+	after = alloc();
+
+	/* It can access both, and device 2 neither. */
+	g_assert_true(reaches(1, before) && reaches(1, after));
+	g_assert_false(reaches(2, before) || reaches(2, after));
+
+	/* Until that is taken back. */
+	g_assert_cmpint(cuCtxSetCurrent(peer), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_false(reaches(1, before) || reaches(1, after));
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, DRV_ERROR_INVALID_VALUE);
+}
+
+static void pool_access(void)
+{
+	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	const drv_access_desc out = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_NONE };
+	drv_mem_pool preset;
+	drv_context owner;
+	drv_deviceptr va;
+
+	/* A program lets device 1 access the default pool of device 0, and by its context as well. */
+	owner = use_primary(0);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+	g_assert_false(reaches(1, va));
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
+	g_assert_true(reaches(1, va));
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+
+	/* It keeps access until both are taken back. */
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &out, 1), ==, 0);
+	g_assert_true(reaches(1, va));
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_false(reaches(1, va));
+}
+
+static void peers_refused(void)
+{
+	drv_context owner;
+	drv_deviceptr va;
+
+	/* The driver cannot map a device's memory for the peer. */
+	owner = use_primary(0);
+	va = alloc();
+	use_primary(1);
+	fake_cuda_part(3);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, DRV_ERROR_PEER_ACCESS_UNSUPPORTED);
+
+	/* Nothing has changed, and it can be tried again. */
+	g_assert_false(reaches(1, va));
+	fake_cuda_part(0);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_true(reaches(1, va));
+}
+
+static void peers_after_reset(void)
+{
+	drv_context owner;
+	drv_deviceptr va;
+
+	/* A device that others can access is reset. */
+	owner = use_primary(0);
+	alloc();
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+
+	/* What it allocates then is its own, and that of those that it lets in anew. */
+	use_primary(0);
+	va = alloc();
+	g_assert_false(reaches(1, va));
+	use_primary(2);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_true(reaches(2, va));
+	g_assert_false(reaches(1, va));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct preload_test tests[] = {
+		{ "/attributes/ranges", ranges },
+		{ "/attributes/address-range", address_range },
+		{ "/attributes/address-range-of-block", address_range_of_block, { "VPMM_PRELOAD_RANGE=block" } },
+		{ "/attributes/sync-memops", sync_memops },
+		{ "/attributes/ipc", ipc },
+		{ "/attributes/pool", pool_attributes },
+		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
+	};
+
+	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
+}

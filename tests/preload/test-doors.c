@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* By whatever door a program comes to the driver's calls, it gets ours where there is one, else the driver's. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <glib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda/fake-cuda-inside.h"
+#include "preload/preload-fixture.h"
+
+#define OURS "libvpmm-preload"
+#define DRIVER "libcuda"
+#define SIZE 3000000
+
+/* What the test's driver does not have, nobody can look up in it. */
+static bool driver_lacks(const char *name)
+{
+	return strstr(name, "ToGraph");
+}
+
+static void each_hook(void (*check)(const char *name, void *arg), void *arg)
+{
+	static const char *const names[] = {
+#define X(name, args) #name,
+		PRELOAD_HOOKS(X)
+#undef X
+	};
+	size_t i;
+
+	for (i = 0; i < G_N_ELEMENTS(names); i++)
+		if (!driver_lacks(names[i]))
+			check(names[i], arg);
+}
+
+static void assert_ours(const char *name, void *handle)
+{
+	if (!is_of(dlsym(handle, name), OURS))
+		g_error("%s is not ours", name);
+}
+
+static void assert_drivers(const char *name, void *handle)
+{
+	if (!is_of(dlsym(handle, name), DRIVER))
+		g_error("%s is not the driver's", name);
+}
+
+static void linked(void)
+{
+	drv_deviceptr va;
+
+	/* A program that is linked with the driver allocates and frees. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* It was served by us. */
+	g_assert_true(is_of((void *)cuMemAlloc_v2, OURS));
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemFree"), ==, 0);
+}
+
+static void handle(void)
+{
+	/* A program opens the driver and looks names up. */
+	void *library = driver_handle();
+
+	/* It gets ours, and for other names the driver's. */
+	each_hook(assert_ours, library);
+	assert_drivers("cuInit", library);
+	assert_drivers("cuLaunchKernel", library);
+	g_assert_null(dlsym(library, "cuNoSuchCall"));
+}
+
+static void by_default(void)
+{
+	/* A lookup in all that the program has finds ours. */
+	each_hook(assert_ours, RTLD_DEFAULT);
+	each_hook(assert_ours, dlopen(NULL, RTLD_NOW));
+	assert_drivers("cuInit", RTLD_DEFAULT);
+}
+
+static void next(void)
+{
+	/* A lookup behind the program, which is in front of everything, finds ours, and other names where they are. */
+	each_hook(assert_ours, RTLD_NEXT);
+	g_assert_true(dlsym(RTLD_NEXT, "g_malloc") == (void *)g_malloc);
+}
+
+static void *proc_address(const char *name, int version, drv_u64 flags, bool second)
+{
+	void *call = NULL;
+	drv_enum status;
+
+	if (second)
+		g_assert_cmpint(cuGetProcAddress_v2(name, &call, version, flags, &status), ==, 0);
+	else
+		g_assert_cmpint(cuGetProcAddress(name, &call, version, flags), ==, 0);
+	return call;
+}
+
+static void resolver(void)
+{
+	static const char *const names[] = {
+		"cuMemAlloc", "cuMemAllocPitch", "cuMemFree", "cuMemGetInfo", "cuMemAllocAsync", "cuMemFreeAsync",
+		"cuMemAllocFromPoolAsync", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuStreamDestroy",
+		"cuStreamBeginCapture", "cuStreamEndCapture", "cuGetProcAddress",
+	};
+	void *call;
+
+	/* Both resolvers of the driver, for both kinds of default stream, answer with ours. */
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+		for (int way = 0; way < 4; way++)
+			if (!is_of(proc_address(names[i], 12000, way & 1 ? 2 : 0, way & 2), OURS))
+				g_error("%s is not ours in way %d", names[i], way);
+
+	/* Which variant it is, is up to the driver. */
+	g_assert_true(proc_address("cuMemAllocAsync", 12000, 2, true) == dlsym(RTLD_DEFAULT, "cuMemAllocAsync_ptsz"));
+	g_assert_true(proc_address("cuMemAllocAsync", 12000, 1, true) == dlsym(RTLD_DEFAULT, "cuMemAllocAsync"));
+	g_assert_true(proc_address("cuGetProcAddress", 11030, 0, false) == (void *)cuGetProcAddress);
+	g_assert_true(proc_address("cuGetProcAddress", 12000, 0, false) == (void *)cuGetProcAddress_v2);
+
+	/* What we have nothing for is the driver's, and an error stays one, with or without a place for the reason. */
+	g_assert_true(is_of(proc_address("cuCtxGetCurrent", 12000, 0, true), DRIVER));
+	g_assert_cmpint(cuGetProcAddress_v2("cuNoSuchCall", &call, 12000, 0, NULL), ==, DRV_ERROR_NOT_FOUND);
+}
+
+static void switched_off(void)
+{
+	void *library = driver_handle();
+	drv_deviceptr va;
+
+	/* With VPMM_PRELOAD=0 lookups find the driver's. */
+	each_hook(assert_drivers, library);
+	g_assert_true(is_of(proc_address("cuMemAlloc", 12000, 0, true), DRIVER));
+
+	/* A program that is linked with it reaches it as well. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemFree"), ==, 1);
+}
+
+/* tests/preload/second.c has it, which passes calls on to what it finds behind itself. */
+static unsigned int second_calls(void)
+{
+	unsigned int (*calls)(void);
+
+	*(void **)&calls = dlsym(RTLD_DEFAULT, "second_calls");
+	g_assert_nonnull(calls);
+	return calls();
+}
+
+static void second_before(void)
+{
+	drv_deviceptr va;
+
+	/* A program is linked with the driver, and another object stands in front of us. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* That object has seen each call, and passed it on to us. */
+	g_assert_cmpuint(second_calls(), ==, 2);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+}
+
+static void second_behind(void)
+{
+	drv_deviceptr va;
+	void *found;
+
+	/* With another object behind us, what it looks up behind itself is the driver's, and neither it nor ours. */
+	found = dlsym(RTLD_DEFAULT, "second_next");
+	g_assert_nonnull(found);
+	g_assert_true(is_of(((void *(*)(const char *))found)("cuMemAlloc_v2"), DRIVER));
+
+	/* We serve the program. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+}
+
+static void errors_of_lookups(void)
+{
+	/* A lookup that succeeds leaves no error behind, and one that fails does. */
+	dlerror();
+	g_assert_nonnull(dlsym(driver_handle(), "cuMemAlloc_v2"));
+	g_assert_null(dlerror());
+	g_assert_null(dlsym(driver_handle(), "cuNoSuchCall"));
+	g_assert_nonnull(dlerror());
+}
+
+static gpointer first_call(gpointer start)
+{
+	drv_context context;
+	drv_deviceptr va;
+
+	while (!g_atomic_int_get((int *)start))
+		;
+	g_assert_cmpint(cuInit(0), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRetain(&context, 0), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(context), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+	return NULL;
+}
+
+static void threads(void)
+{
+	GThread *thread[4];
+	int start = 0;
+
+	/* Several threads make the first call of the process at once. */
+	use_primary(0);
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		thread[i] = g_thread_new("first", first_call, &start);
+	g_atomic_int_set(&start, 1);
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		g_thread_join(thread[i]);
+
+	/* All were served. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+}
+
+static void forked(void)
+{
+	drv_deviceptr va, other;
+	int status;
+	pid_t pid;
+
+	/* A process forks after it has allocated. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	pid = fork();
+	if (!pid) {
+		/* In the child the driver itself answers, that it does not work there. */
+		_exit(cuMemAlloc_v2(&other, SIZE) != DRV_ERROR_NOT_INITIALIZED ||
+		      cuMemFree_v2(va) != DRV_ERROR_NOT_INITIALIZED ||
+		      cuMemAllocAsync(&other, SIZE, NULL) != DRV_ERROR_NOT_INITIALIZED);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+
+	/* The parent goes on. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct preload_test tests[] = {
+		{ "/doors/linked", linked },
+		{ "/doors/handle", handle },
+		{ "/doors/default", by_default },
+		{ "/doors/next", next },
+		{ "/doors/resolver", resolver },
+		{ "/doors/off", switched_off, { "VPMM_PRELOAD=0" } },
+		{ "/doors/second-before", second_before, { NULL }, SECOND_OBJECT },
+		{ "/doors/second-behind", second_behind, { NULL }, NULL, SECOND_OBJECT },
+		{ "/doors/dlerror", errors_of_lookups },
+		{ "/doors/threads", threads },
+		{ "/doors/fork", forked },
+	};
+
+	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
+}

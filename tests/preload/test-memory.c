@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What a program's calls for memory do under the preload object: who serves them, and with which answers and waits. */
+#include <glib.h>
+
+#include "cuda/fake-cuda-inside.h"
+#include "preload/preload-fixture.h"
+
+#define SIZE 3000000
+
+static drv_deviceptr alloc(size_t size)
+{
+	drv_deviceptr va;
+
+	g_assert_cmpint(cuMemAlloc_v2(&va, size), ==, 0);
+	return va;
+}
+
+static drv_deviceptr alloc_async(size_t size, drv_stream stream)
+{
+	drv_deviceptr va;
+
+	g_assert_cmpint(cuMemAllocAsync(&va, size, stream), ==, 0);
+	return va;
+}
+
+static drv_stream new_stream(void)
+{
+	drv_stream stream;
+
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	return stream;
+}
+
+static size_t free_memory(void)
+{
+	size_t free, total;
+
+	g_assert_cmpint(cuMemGetInfo_v2(&free, &total), ==, 0);
+	g_assert_cmpuint(free, <=, total);
+	return free;
+}
+
+static void answers(void)
+{
+	drv_deviceptr va, other;
+	size_t pitch;
+
+	/* A program allocates from its primary context. */
+	use_primary(0);
+	va = alloc(SIZE);
+
+	/* Nothing, an address inside and an address freed before are refused; the null address is fine. */
+	g_assert_cmpint(cuMemAlloc_v2(&other, 0), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpint(cuMemFree_v2(va + 512), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpint(cuMemFree_v2(0), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_INVALID_VALUE);
+
+	/* Rows begin at multiples of 512 bytes; an element has 4, 8 or 16. */
+	g_assert_cmpint(cuMemAllocPitch_v2(&va, &pitch, 513, 100, 4), ==, 0);
+	g_assert_cmpuint(pitch, ==, 1024);
+	g_assert_cmpint(cuMemAllocPitch_v2(&other, &pitch, 513, 100, 3), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpint(cuMemAllocPitch_v2(&other, &pitch, SIZE_MAX, 100, 4), !=, 0);
+
+	/* A free needs no current context. */
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
+static void free_waits(void)
+{
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* A stream has work, and the program frees memory. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* The work is done by then. */
+	g_assert_cmpint(cuStreamQuery(stream), ==, 0);
+}
+
+static void free_orders(void)
+{
+	drv_stream stream;
+	drv_deviceptr va, again;
+
+	/* The same with VPMM_PRELOAD_FREE=ordered. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* The work is still pending, and nobody gets the memory. */
+	g_assert_cmpint(cuStreamQuery(stream), ==, DRV_ERROR_NOT_READY);
+	again = alloc(SIZE);
+	g_assert_cmphex(again, !=, va);
+
+	/* When it is done, somebody does. */
+	g_assert_cmpint(fake_cuda_complete(stream, 1), ==, 0);
+	g_assert_cmphex(alloc(SIZE), ==, va);
+}
+
+static void earlier_error(void)
+{
+	drv_deviceptr va;
+
+	/* The device reports an earlier failure when the program frees. */
+	use_primary(0);
+	va = alloc(SIZE);
+	fake_cuda_fail("cuCtxSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_LAUNCH_FAILED);
+
+	/* The block is still there. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
+static void ordered(void)
+{
+	drv_mem_pool preset;
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* A program uses the stream-ordered allocator, with either kind of default stream, and by the default pool. */
+	use_primary(0);
+	stream = new_stream();
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(alloc_async(SIZE, stream), stream), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync_ptsz(&va, SIZE, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync_ptsz(va, NULL), ==, 0);
+	g_assert_cmpint(cuMemAllocFromPoolAsync(&va, SIZE, preset, stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+
+	/* We serve it, and the order is that of the stream: a block that was freed comes back at once. */
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync") + driver_calls("cuMemAllocFromPoolAsync"), ==, 0);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	va = alloc_async(SIZE, stream);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+	g_assert_cmphex(alloc_async(SIZE, stream), ==, va);
+	g_assert_cmpint(cuStreamQuery(stream), ==, DRV_ERROR_NOT_READY);
+
+	/* Each kind of memory can be freed by the other call, and what is nobody's by none. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(alloc(SIZE), stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va + 512, stream), ==, DRV_ERROR_INVALID_VALUE);
+}
+
+static void other_pools(void)
+{
+	const drv_mem_pool_props props = {
+		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, 0 },
+	};
+	uint64_t all = UINT64_MAX;
+	drv_mem_pool pool;
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* A program has a pool of its own, allocates from it, and makes it the device's. */
+	use_primary(0);
+	stream = new_stream();
+	g_assert_cmpint(cuMemPoolCreate(&pool, &props), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all), ==, 0);
+	g_assert_cmpint(cuMemAllocFromPoolAsync(&va, SIZE, pool, stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+	g_assert_cmpint(cuDeviceSetMemPool(0, pool), ==, 0);
+	va = alloc_async(SIZE, stream);
+	g_assert_cmpint(cuMemFree_v2(va) ? cuMemFreeAsync(va, stream) : 0, ==, 0);
+
+	/* All of that is the driver's. */
+	g_assert_cmpuint(driver_calls("cuMemAllocFromPoolAsync"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemCreate"), ==, 0);
+}
+
+static void captured(void)
+{
+	drv_deviceptr va, outside;
+	drv_stream stream;
+	drv_graph graph;
+
+	/* A stream is under capture when it allocates. */
+	use_primary(0);
+	stream = new_stream();
+	outside = alloc_async(SIZE, stream);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	cuMemAllocAsync(&va, SIZE, stream);
+
+	/* The driver is asked. */
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(outside, stream), ==, 0);
+}
+
+static void free_beside_capture(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va;
+
+	/* A stream is under capture in the usual mode when the program frees. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+
+	/* That fails and ends the capture, as it does without us; the block is still there. */
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_INVALIDATED);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* Beside a relaxed capture it works, without a wait, and the capture lives. */
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+}
+
+static void free_memory_is_told(void)
+{
+	drv_deviceptr va;
+	size_t before, total;
+
+	/* A program has freed memory that the library keeps. */
+	use_primary(0);
+	before = free_memory();
+	va = alloc(SIZE);
+	g_assert_cmpuint(free_memory(), <=, before - SIZE);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* It counts as free; either answer can be left out. */
+	g_assert_cmpuint(free_memory(), ==, before);
+	g_assert_cmpint(cuMemGetInfo_v2(NULL, &total), ==, 0);
+	g_assert_cmpint(cuMemGetInfo_v2(&before, NULL), ==, 0);
+}
+
+static void limited(void)
+{
+	drv_deviceptr va;
+
+	/* With a limit of 64 MiB, a program is told of so much, and less of what it has. */
+	use_primary(0);
+	g_assert_cmpuint(free_memory(), ==, 64 << 20);
+	va = alloc(32 << 20);
+	g_assert_cmpuint(free_memory(), ==, 32 << 20);
+
+	/* It does not get more, not even from the driver. */
+	g_assert_cmpint(cuMemAlloc_v2(&va, 33 << 20), ==, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpint(cuMemAllocAsync(&va, 33 << 20, NULL), ==, DRV_ERROR_OUT_OF_MEMORY);
+	g_assert_cmpuint(driver_calls("cuMemAlloc") + driver_calls("cuMemAllocAsync"), ==, 0);
+}
+
+static void exhausted(void)
+{
+	drv_deviceptr va;
+
+	/* The library gets no memory of the device, once. */
+	use_primary(0);
+	alloc(SIZE);
+	fake_cuda_fail("cuMemCreate", 0, 100, DRV_ERROR_OUT_OF_MEMORY);
+	va = alloc(100 << 20);
+
+	/* The driver has served the program. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemFree"), ==, 1);
+}
+
+static void other_context(void)
+{
+	drv_context context;
+	drv_deviceptr va;
+
+	/* A program allocates in a context of its own. */
+	use_primary(0);
+	g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
+	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
+	va = alloc(SIZE);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* The driver has served it. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemFree"), ==, 1);
+}
+
+static void plain_left_to_driver(void)
+{
+	drv_deviceptr va;
+
+	/* With VPMM_PRELOAD_IPC=driver plain memory is the driver's, and the other kind ours. */
+	use_primary(0);
+	va = alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	alloc_async(SIZE, NULL);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 0);
+}
+
+static void ordered_left_to_driver(void)
+{
+	/* With VPMM_PRELOAD_ASYNC=driver it is the other way round. */
+	use_primary(0);
+	alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	alloc_async(SIZE, NULL);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+}
+
+static void sizes(void)
+{
+	/* With VPMM_PRELOAD_MIN=1M and VPMM_PRELOAD_MAX=4M, what is smaller or larger is the driver's. */
+	use_primary(0);
+	alloc((1 << 20) - 1);
+	alloc((4 << 20) + 1);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 2);
+	alloc(1 << 20);
+	alloc(4 << 20);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 2);
+}
+
+static void bad_setting(void)
+{
+	/* A setting cannot be understood. */
+	use_primary(0);
+	alloc(SIZE);
+
+	/* The driver serves everything. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
+static void reset(void)
+{
+	size_t before;
+	int round;
+
+	/* A program resets the device with memory allocated, by either variant, and goes on. */
+	use_primary(0);
+	before = free_memory();
+	for (round = 0; round < 4; round++) {
+		alloc(SIZE);
+		alloc_async(SIZE, NULL);
+		g_assert_cmpint(round & 1 ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxReset_v2(0), ==, 0);
+		use_primary(0);
+	}
+
+	/* All memory is back, and the library still serves. */
+	g_assert_cmpuint(free_memory(), ==, before);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+}
+
+static void last_release(void)
+{
+	drv_context context;
+
+	/* A program retains the context twice, allocates, and releases it as often. */
+	use_primary(0);
+	g_assert_cmpint(cuDevicePrimaryCtxRetain(&context, 0), ==, 0);
+	alloc(SIZE);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+	g_assert_cmpint(fake_cuda_retained(0), >, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease(0), ==, 0);
+
+	/* Nobody holds it any more. */
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+}
+
+static void stream_destroyed(void)
+{
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* A program frees on a stream with pending work, and destroys it. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc_async(SIZE, stream);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+	g_assert_cmpint(cuStreamDestroy_v2(stream), ==, 0);
+
+	/* Others have the memory when the work is done. */
+	g_assert_cmphex(alloc(SIZE), ==, va);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct preload_test tests[] = {
+		{ "/memory/answers", answers },
+		{ "/memory/free-waits", free_waits },
+		{ "/memory/free-orders", free_orders, { "VPMM_PRELOAD_FREE=ordered" } },
+		{ "/memory/earlier-error", earlier_error },
+		{ "/memory/ordered", ordered },
+		{ "/memory/other-pools", other_pools },
+		{ "/memory/captured", captured },
+		{ "/memory/free-beside-capture", free_beside_capture },
+		{ "/memory/info", free_memory_is_told },
+		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
+		{ "/memory/exhausted", exhausted },
+		{ "/memory/other-context", other_context },
+		{ "/memory/ipc-driver", plain_left_to_driver, { "VPMM_PRELOAD_IPC=driver" } },
+		{ "/memory/async-driver", ordered_left_to_driver, { "VPMM_PRELOAD_ASYNC=driver" } },
+		{ "/memory/sizes", sizes, { "VPMM_PRELOAD_MIN=1M", "VPMM_PRELOAD_MAX=4M" } },
+		{ "/memory/bad-word", bad_setting, { "VPMM_PRELOAD_FREE=never" } },
+		{ "/memory/bad-size", bad_setting, { "VPMM_PRELOAD_MAX=4X" } },
+		{ "/memory/reset", reset },
+		{ "/memory/last-release", last_release },
+		{ "/memory/stream-destroyed", stream_destroyed },
+	};
+
+	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
+}

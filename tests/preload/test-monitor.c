@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What is written of a program: a trace with VPMM_PRELOAD_MONITOR=1, and a report. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda/fake-cuda-inside.h"
+#include "preload/preload-fixture.h"
+
+#define SIZE 3000000
+
+static char *path;
+
+/* All that was written before a fork is in the file. */
+static char *trace(void)
+{
+	pid_t pid = fork();
+	char *text;
+	int status;
+
+	if (!pid)
+		_exit(0);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+	return text;
+}
+
+/* Names a file, which the object opens when it has something to write. */
+static void start(void)
+{
+	path = g_strdup_printf("%s/vpmm-test-%ld.trace", g_get_tmp_dir(), (long)getpid());
+	use_primary(0);
+}
+
+static void assert_trace(char *want)
+{
+	char *got = trace();
+	GRegex *time = g_regex_new("^[0-9]+ ", G_REGEX_MULTILINE, 0, NULL);
+	char *bare = g_regex_replace_literal(time, got, -1, 0, "", 0, NULL);
+
+	g_assert_cmpstr(bare, ==, want);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_regex_unref(time);
+	g_free(bare);
+	g_free(got);
+	g_free(want);
+	g_free(path);
+}
+
+static void each_kind(void)
+{
+	drv_deviceptr plain, pitched, ordered, other;
+	drv_stream stream;
+	size_t pitch;
+
+	/* A program allocates and frees in each way. */
+	start();
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&plain, SIZE), ==, 0);
+	g_assert_cmpint(cuMemAllocPitch_v2(&pitched, &pitch, 100, 1000, 4), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&ordered, SIZE, stream), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync_ptsz(&other, SIZE, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(ordered, stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync_ptsz(other, NULL), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(plain), ==, 0);
+
+	/* What fails, and what was freed before, is no record. */
+	g_assert_cmpint(cuMemAlloc_v2(&other, 0), !=, 0);
+	g_assert_cmpint(cuMemFree_v2(plain), !=, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+
+	/* The driver has served it, and the trace has each call, and the end of what was left. */
+	g_assert_cmpuint(driver_calls("cuMemCreate"), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 3);
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1 idle\n"
+				     "a %#llx 512000 0 pool=1 idle\n"
+				     "a %#llx %d %#llx pool=1\n"
+				     "a %#llx %d 0x2 pool=1\n"
+				     "f %#llx %#llx pool=1\n"
+				     "f %#llx 0x2 pool=1\n"
+				     "f %#llx any pool=1\n"
+				     "e 1\n",
+				     (unsigned long long)plain, SIZE, (unsigned long long)pitched,
+				     (unsigned long long)ordered, SIZE, (unsigned long long)(uintptr_t)stream,
+				     (unsigned long long)other, SIZE,
+				     (unsigned long long)ordered, (unsigned long long)(uintptr_t)stream,
+				     (unsigned long long)other, (unsigned long long)plain));
+}
+
+static gpointer churn(gpointer unused)
+{
+	drv_context context;
+	drv_deviceptr va;
+
+	(void)unused;
+	g_assert_cmpint(cuDevicePrimaryCtxRetain(&context, 0), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(context), ==, 0);
+	for (int i = 0; i < 100; i++) {
+		g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	}
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+	return NULL;
+}
+
+static void threads(void)
+{
+	GHashTable *live = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	GThread *thread[3];
+	char *text, **lines;
+	unsigned int allocs = 0;
+
+	/* Threads allocate and free at once. */
+	start();
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		thread[i] = g_thread_new("churn", churn, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		g_thread_join(thread[i]);
+
+	/* Each block is freed before its address is allocated again. */
+	text = trace();
+	lines = g_strsplit(text, "\n", -1);
+	for (char **line = lines; *line; line++) {
+		char **word = g_strsplit(*line, " ", -1);
+
+		if (g_strv_length(word) > 2 && !strcmp(word[1], "a")) {
+			allocs++;
+			g_assert_true(g_hash_table_add(live, g_strdup(word[2])));
+		} else if (g_strv_length(word) > 2 && !strcmp(word[1], "f")) {
+			g_assert_true(g_hash_table_remove(live, word[2]));
+		}
+		g_strfreev(word);
+	}
+	g_assert_cmpuint(allocs, ==, 300);
+	g_assert_cmpuint(g_hash_table_size(live), ==, 0);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_hash_table_unref(live);
+	g_strfreev(lines);
+	g_free(text);
+	g_free(path);
+}
+
+/* The parent has the report that this process leaves. */
+static void reported(void)
+{
+	drv_deviceptr va;
+
+	/* A program allocates, resets the device, allocates more and exits. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+	use_primary(0);
+	for (int i = 0; i < 3; i++)
+		g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+}
+
+static void report(void)
+{
+	const char *program = "/proc/self/exe", *name = g_getenv("VPMM_PRELOAD_REPORT");
+	char *text, *want;
+	int status;
+	pid_t pid;
+
+	/* Another process does that, with a report of its own. */
+	pid = fork();
+	if (!pid) {
+		g_setenv("VPMM_TEST_SCENE", "/monitor/reported", TRUE);
+		execl(program, program, (char *)NULL);
+		_exit(127);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+
+	/* There is a line for each pool that it had. */
+	path = g_strdup_printf("%.*s%ld.report", (int)(strlen(name) - strlen("%p.report")), name, (long)pid);
+	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+	want = g_strdup_printf("^\\{\"pid\": %ld, \"device\": 0, \"mallocs\": 1, \"frees\": 0, .*"
+			       "\"peak_requested\": %d, .*\\}\n"
+			       "\\{\"pid\": %ld, \"device\": 0, \"mallocs\": 3, .*\\}\n$", (long)pid, SIZE, (long)pid);
+	if (!g_regex_match_simple(want, text, 0, 0))
+		g_error("%s", text);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(want);
+	g_free(text);
+	g_free(path);
+}
+
+static void no_file(void)
+{
+	drv_deviceptr va;
+
+	/* The trace cannot be written. */
+	use_primary(0);
+
+	/* The program runs all the same. */
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
+int main(int argc, char **argv)
+{
+	char *name = g_strdup_printf("VPMM_TRACE=%s/vpmm-test-%%p.trace", g_get_tmp_dir());
+	char *file = g_strdup_printf("VPMM_PRELOAD_REPORT=%s/vpmm-test-%%p.report", g_get_tmp_dir());
+	const struct preload_test tests[] = {
+		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/threads", threads, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/report", report, { file } },
+		{ "/monitor/reported", reported },
+		{ "/monitor/no-name", no_file, { "VPMM_PRELOAD_MONITOR=1" } },
+		{ "/monitor/no-directory", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/nowhere/x" } },
+		{ "/monitor/compressed", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/tmp/x.gz" } },
+	};
+	int status = preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
+
+	g_free(file);
+	g_free(name);
+	return status;
+}
