@@ -15,6 +15,7 @@
 #define VPMM_HOST_H
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -64,6 +65,38 @@ enum vpmm_host_engine {
  * Since: 0.1
  */
 int vpmm_host_set_device(int device);
+
+/**
+ * vpmm_host_reset() - reset the current device, as cudaDeviceReset() does
+ *
+ * The work of its streams is completed, streams of vpmm_host_stream_create() are destroyed, and captures are given up.
+ * The context of pools on the device is gone: see vpmm_pool_abandon(). Their memory can be read and written until it is
+ * given back.
+ *
+ * Context: any thread; no other thread uses the device meanwhile.
+ * Return: 0, or
+ *	-EBUSY a piece of work makes the call.
+ * Since: 0.1
+ */
+int vpmm_host_reset(void);
+
+/**
+ * vpmm_host_check_access() - whether kernels of a device could read and write memory
+ * @device: ordinal, below VPMM_HOST_DEVICES
+ * @addr: where the memory starts
+ * @size: bytes, at least 1
+ *
+ * The CPU does the work of all devices of the host backend, and accesses memory of each. A GPU accesses memory of
+ * another device only where that device's pool has it as a peer; this call tells, so that a test can notice where a
+ * peer was forgotten.
+ *
+ * Context: any thread.
+ * Return: 0 if all bytes are memory of pools that the device can access, or
+ *	-EACCES not all are: memory of another device, addresses with nothing mapped, or none of a pool,
+ *	-EINVAL @size is 0, there is no such device, or VPMM_HOST_DEVICES has a bad value.
+ * Since: 0.1
+ */
+int vpmm_host_check_access(int device, const void *addr, size_t size);
 
 /**
  * vpmm_host_stream_create() - create a stream on the current device

@@ -113,6 +113,32 @@ enum vpmm_scrub {
 };
 
 /**
+ * enum vpmm_export - how memory can be handed to other processes
+ * @VPMM_EXPORT_NONE: not at all (the default)
+ * @VPMM_EXPORT_FD: by file descriptors, to processes of this machine
+ * @VPMM_EXPORT_FABRIC: by fabric handles, where the device has them (NVLink networks with IMEX)
+ *
+ * Since: 0.1
+ */
+enum vpmm_export {
+	VPMM_EXPORT_NONE = 0,
+	VPMM_EXPORT_FD = 1,
+	VPMM_EXPORT_FABRIC = 2
+};
+
+/**
+ * enum vpmm_rdma - whether network cards can read and write the memory (GPUDirect RDMA)
+ * @VPMM_RDMA_OFF: not necessarily (the default)
+ * @VPMM_RDMA_ON: yes
+ *
+ * Since: 0.1
+ */
+enum vpmm_rdma {
+	VPMM_RDMA_OFF = 0,
+	VPMM_RDMA_ON = 1
+};
+
+/**
  * vpmm_log_fn - receives the log messages of a pool
  * @data: log_data of struct vpmm_opts
  * @level: one of enum vpmm_log_level
@@ -157,6 +183,12 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
 /* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
 #define VPMM_KEEP_NONE ((size_t)1)
 
+/* For the overlap of struct vpmm_opts: the pool finds out how much. */
+#define VPMM_OVERLAP_AUTO (-1)
+
+/* For the peers of struct vpmm_opts: all devices that can. */
+#define VPMM_PEERS_ALL UINT64_MAX
+
 /**
  * struct vpmm_opts - the options of a pool
  * @size: sizeof(struct vpmm_opts), set by the caller
@@ -173,22 +205,28 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @extent_max: bytes of the largest extent (one physical allocation), a multiple of the page size; 0: 1 GiB, or the
  *	next smaller multiple. With one page and VPMM_SMALL_DRIVER the pool is in paged mode, see vpmm(7)
  * @small: one of enum vpmm_small
- * @frag_ratio: percent; free extents smaller than this part of what is to be remapped for a block are left out, and
- *	memory is created instead, so that a large block does not take hundreds of driver calls; 0: none is left out
- * @overhead: percent, up to 25; about how much more memory than the peak of what is allocated the pool may hold, in
- *	return for larger extents, which take fewer driver calls; 0: 1
+ * @frag_ratio: percent; free extents smaller than this part of what a block needs remapped are left out, and memory is
+ *	created instead, to save driver calls; 0: none is left out
+ * @overhead: percent, up to 25; about how much more memory than the peak of what is allocated the pool may hold, to
+ *	save driver calls; 0: 1
  * @limit: bytes; the most device memory that the pool may hold, including what the driver's allocator serves for it; 0:
  *	no limit
  * @limit_percent: the same as a percentage of the device's memory; the smaller of two limits counts; 0: no limit
- * @keep: bytes; while the pool holds more device memory, it gives free extents back that no work is pending on, but not
- *	slabs, which only vpmm_pool_trim() gives back; VPMM_KEEP_NONE, or less than a page: no free memory is kept; 0:
- *	all is
+ * @keep: bytes; while the pool holds more device memory, it gives free memory back that no work is pending on (slabs
+ *	only by vpmm_pool_trim()); VPMM_KEEP_NONE, or less than a page: no free memory is kept; 0: all is
  * @scrub: one of enum vpmm_scrub
  * @pressure: called before an allocation fails for want of memory; NULL: none
  * @exhausted: called when it fails; NULL: none
  * @pressure_data: passed to both
- * @trace: the name of a file in which the calls on the pool are recorded, see vpmm-trace(5); %p in it is the process id,
- *	%% a percent sign, and .gz at its end has it compressed; NULL: none
+ * @trace: the name of a file in which the calls on the pool are recorded, see vpmm-trace(5); %p in it is the process
+ *	id, %% a percent sign, and .gz at its end has it compressed; NULL: none
+ * @overlap: percent, up to 1000; how much more memory than the peak of what is allocated the pool may create rather
+ *	than make a stream wait for another stream's work; 0: none; VPMM_OVERLAP_AUTO: as little as it takes for waiting
+ *	to cost the program no time, which the pool measures on the device
+ * @export_as: one of enum vpmm_export; VPMM_SHAREABLE needs another than VPMM_EXPORT_NONE
+ * @rdma: one of enum vpmm_rdma
+ * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
+ *	pool's own device does not count; VPMM_PEERS_ALL: all that can; 0: none; see vpmm_pool_set_peers()
  *
  * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
  * vpmm_opts_from_env() reads it into options.
@@ -218,6 +256,10 @@ struct vpmm_opts {
 	vpmm_exhausted_fn exhausted;
 	void *pressure_data;
 	const char *trace;
+	int overlap;
+	int export_as;
+	int rdma;
+	uint64_t peers;
 };
 
 /**
@@ -244,6 +286,10 @@ struct vpmm_opts {
  * @limit: bytes; UINT64_MAX: none
  * @keep: bytes; UINT64_MAX: everything
  * @trace: the name of the file in which calls are recorded, with %p replaced, valid as long as the process; NULL: none
+ * @overlap: percent
+ * @export_as: one of enum vpmm_export
+ * @rdma: one of enum vpmm_rdma
+ * @peers: other devices that can access the pool's memory now, as bits by ordinal
  *
  * Since: 0.1
  */
@@ -270,6 +316,10 @@ struct vpmm_info {
 	uint64_t limit;
 	uint64_t keep;
 	const char *trace;
+	int overlap;
+	int export_as;
+	int rdma;
+	uint64_t peers;
 };
 
 /**
@@ -312,13 +362,17 @@ struct vpmm_info {
  *	remapped
  * @spans: bytes of @mapped in slabs
  * @mappings: ranges of addresses at which extents are mapped; an extent can have several
- * @held: bytes of @live or @small_live whose free is deferred, for graphs or for streams that cannot be recorded
+ * @held: bytes of @live, @small_live, @shareable or @imported whose free is deferred: for graphs, for streams that
+ *	cannot be recorded, and for pending work on what is not the pool's alone
  * @given_back: bytes of device memory that were given back to the device
  * @scrubbed: bytes that were cleared
  * @waits_sampled: how many of those of @waits that are on the GPU were measured
  * @wait_ns: nanoseconds that streams stood in those of @waits_sampled, together
- * @requested: bytes of @live and @small_live, as they were requested
+ * @requested: bytes of @live, @small_live, shareable blocks and received ones, as they were requested
  * @peak_requested: the most that @requested has been
+ * @shareable: bytes of device memory of blocks of VPMM_SHAREABLE, which count towards the limit and towards
+ *	@peak_taken, and are in neither @mapped nor @live
+ * @imported: bytes of other processes' device memory, of blocks of vpmm_receive(); they count for nothing else
  *
  * Since: 0.1
  */
@@ -365,6 +419,8 @@ struct vpmm_stats {
 	uint64_t wait_ns;
 	uint64_t requested;
 	uint64_t peak_requested;
+	uint64_t shareable;
+	uint64_t imported;
 };
 
 /**
@@ -437,7 +493,8 @@ struct vpmm_allocation {
  *	-EINVAL @pool is NULL, or an option or a variable of the environment has a bad value,
  *	-E2BIG @opts is larger than this library knows, and not zero beyond that,
  *	-ENODEV there is no driver, or no such device,
- *	-ENOTSUP the device has no virtual memory management, or the driver is older than CUDA 12.0,
+ *	-ENOTSUP the device has no virtual memory management, or none that can be exported or reached as the options
+ *	want it, or the driver is older than CUDA 12.0,
  *	-ENOMEM there is not enough address space, or not enough memory for the initial pages,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked from one that had a pool.
@@ -447,16 +504,34 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts);
 
 /**
  * vpmm_pool_destroy() - give back everything that a pool holds
- * @pool: the pool, which no other thread uses; NULL does nothing
+ * @pool: the pool, which no other thread uses; NULL or a default pool: does nothing
  *
  * Blocks that are still allocated are freed too.
  *
- * Context: any thread; waits until all streams are past their frees, which can mean all work of the context, as not
- *	every free has an event of its own. The caller makes sure that no work is pending on blocks that are still
- *	allocated.
+ * Context: any thread; waits for work that was submitted before the frees, perhaps for all work of the context. The
+ *	caller makes sure that no work is pending on blocks that are still allocated.
  * Since: 0.1
  */
 void vpmm_pool_destroy(struct vpmm_pool *pool);
+
+/**
+ * vpmm_pool_abandon() - destroy a pool whose CUDA context is gone or going
+ * @pool: the pool; NULL: the default pool of the current device, if there is one
+ *
+ * Frees all of the pool, and waits for nothing: work that uses its memory must have completed, unless the context is
+ * gone. Later calls with a NULL pool create a new default pool.
+ *
+ * After cuDevicePrimaryCtxReset() or cudaDeviceReset(), calls on the pools of that context return -ESTALE, and default
+ * pools end by themselves. Before any other context is destroyed, this call or vpmm_pool_destroy() is needed.
+ *
+ * Context: no other call on @pool may run or follow. Where no context is current, it may create the
+ *	device's primary one and destroy it again.
+ * Return: 0, or
+ *	-EBUSY the process is a forked child, or the pool is being destroyed,
+ *	-EIO the driver reports an earlier asynchronous failure, or has shut down, and @pool is NULL.
+ * Since: 0.1
+ */
+int vpmm_pool_abandon(struct vpmm_pool *pool);
 
 /**
  * vpmm_malloc() - allocate device memory, for use on a stream
@@ -477,8 +552,8 @@ void vpmm_pool_destroy(struct vpmm_pool *pool);
  *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
  *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is under capture, or its capture was invalidated,
+ *	-EBUSY the process was forked after the pool was created, or the memory would have to be cleared (VPMM_SCRUB)
+ *	and @stream is the legacy default stream while another is under capture, or its capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
  */
@@ -487,57 +562,86 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 /* For vpmm_malloc_flags(): the memory is cleared, in the order of the stream. */
 #define VPMM_ZERO 0x1u
 
+/*
+ * The memory may be used by any stream at once, without an order after the stream of the call: it has no work pending.
+ * Since: 0.1
+ */
+#define VPMM_IDLE 0x2u
+
+/*
+ * The block has device memory of its own, which vpmm_send() hands to other processes; it is new, so it is idle as well.
+ * Since: 0.1
+ */
+#define VPMM_SHAREABLE 0x4u
+
 /**
  * vpmm_malloc_flags() - allocate device memory with flags
  * @pool: the pool; NULL: the default pool of the current device
  * @ptr: receives the address
  * @size: bytes; 0 makes *@ptr NULL
  * @stream: the stream whose later work may use the memory
- * @flags: 0, which makes it vpmm_malloc(), or VPMM_ZERO
+ * @flags: 0, which makes it vpmm_malloc(), or some of VPMM_ZERO, VPMM_IDLE and VPMM_SHAREABLE
  *
- * Context: that of vpmm_malloc().
+ * With VPMM_IDLE the call waits on the host only where no memory is idle and none can be created; with VPMM_ZERO or
+ * VPMM_SCRUB as well, until the memory is cleared. The block belongs to @stream, but under capture to no stream and no
+ * graph.
+ *
+ * With VPMM_SHAREABLE the block takes whole pages. They go back to the device once it is freed and no work is pending
+ * on it. vpmm_realloc() cannot change its size.
+ *
+ * Context: that of vpmm_malloc(); may wait on the host with VPMM_IDLE or VPMM_SHAREABLE.
  * Return: 0, an error of vpmm_malloc(), or
  *	-EINVAL @flags has an unknown flag,
+ *	-ENOTSUP VPMM_IDLE, and the pool leaves every request to the driver; or VPMM_SHAREABLE, and the pool has no
+ *	VPMM_EXPORT,
+ *	-EBUSY VPMM_IDLE with VPMM_ZERO or VPMM_SCRUB, and @stream cannot be recorded because of a capture,
  *	-EIO the driver failed to clear the memory; the block is free again.
  * Since: 0.1
  */
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags);
 
+/*
+ * For vpmm_free(), in place of a stream: the memory is free once all work is complete that was submitted before the
+ * call to any stream of the pool's context. No stream has this handle. Since: 0.1
+ */
+#define VPMM_STREAM_ANY ((struct CUstream_st *)UINTPTR_MAX)
+
 /**
  * vpmm_free() - free device memory, in the order of a stream
- * @pool: the pool of the block; NULL: the default pool of the current device
+ * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
  * @ptr: the block; NULL does nothing
  * @stream: a stream that is behind every use of the block, its own work up to now included. It need not be the stream
- *	of the allocation, but must be behind the allocation if the driver served it (VPMM_SMALL_DRIVER)
+ *	of the allocation, but must be behind the allocation if the driver served it (VPMM_SMALL_DRIVER). Or
+ *	VPMM_STREAM_ANY
  *
- * A block that was allocated for @stream goes to the stream's cache, which serves later requests of the same size. A
- * stream that frees and never calls again may keep a little memory from others; vpmm_stream_retire(3) has the bound.
+ * A stream that frees and never calls again may keep a little memory from others; vpmm_stream_retire(3) has the bound.
+ * On failure the block stays allocated.
  *
- * Context: any thread; does not wait.
+ * Context: any thread; does not wait, but that VPMM_STREAM_ANY waits for the device where the driver is older than CUDA
+ *	12.5, or the pool has graphs. It invalidates captures of which the pool does not know.
  * Return: 0, or
- *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream; nothing changes,
- *	-ENOMEM the driver has no memory for an event; the memory stays allocated,
- *	-EIO the driver reports an earlier failure; the memory stays allocated,
- *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is under capture, or its capture was invalidated; the memory stays allocated.
+ *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
+ *	-ENOMEM the driver has no memory for an event,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created, or the capture of @stream was invalidated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 
 /**
  * vpmm_realloc() - change the size of a block, in the order of a stream
- * @pool: the pool of the block; NULL: the default pool of the current device
+ * @pool: the pool of the block; NULL: the pool that it is allocated from; of a new block, the default pool of the
+ *	current device
  * @ptr: the block, which is replaced by the new address, often the same; NULL in it makes this vpmm_malloc()
  * @size: the new size in bytes; 0 makes this vpmm_free(), and *@ptr NULL
  * @stream: a stream that is behind every use of the block but those announced by vpmm_use(), as for vpmm_free(). The
  *	block belongs to it afterwards, as if it had been allocated for it
  *
- * The contents are kept up to the smaller of both sizes; what comes behind is as vpmm_malloc() gives it. The block stays
- * where it is if there is room behind it, or if it becomes smaller. Otherwise its contents are copied to another address
- * by work on @stream, and the old block is freed on @stream. In either case @stream waits for the streams that
- * vpmm_use() has named, and they have to be named anew if they are to use the block again.
- *
- * On failure the block is as it was, at the same address.
+ * The contents are kept up to the smaller of both sizes; what comes behind is as vpmm_malloc() gives it. The block
+ * stays where it is if there is room behind it, or if it becomes smaller. Otherwise it moves to another address, a
+ * large block by remapping, a small one by a copy on @stream, and the old address is freed on @stream. In each case
+ * @stream waits for the streams that vpmm_use() has named, which are to be named anew if they use the block again. On
+ * failure the block is as it was, at the same address.
  *
  * Under capture, and of a block that a graph uses, the contents are always copied: the copy becomes part of the graph
  * that @stream is captured into, and a graph that uses the old block has it until vpmm_graph_retire().
@@ -553,8 +657,87 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
 int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);
 
 /**
+ * vpmm_malloc_growable() - allocate a block that changes its size without changing its address
+ * @pool: the pool; NULL: the default pool of the current device
+ * @ptr: receives the address
+ * @size: bytes, not 0
+ * @max: the most bytes that the block will have, @size or more. It gets address space for them, and no memory
+ * @stream: the stream that may use the block at once; others after an event on it, as with vpmm_malloc()
+ *
+ * vpmm_realloc() gives the block any size up to @max: its address stays the same, and nothing is copied. Addresses
+ * behind the current size must not be used. The block consists of whole pages that it shares with no other, and may
+ * keep more of them than it needs when it becomes smaller. vpmm_free() frees it, as any other, with the address space.
+ *
+ * Streams that vpmm_use() has named need not be named anew after a vpmm_realloc(). If the block becomes smaller,
+ * @stream waits for them; if a graph uses the block, it keeps its memory until it is freed.
+ *
+ * Context: that of vpmm_malloc(). vpmm_realloc() may wait on the host if the block was larger before.
+ * Return: 0, an error of vpmm_malloc(), or
+ *	-EINVAL @ptr is NULL, @size is 0, or @max is less than @size; vpmm_realloc(): its size is more than @max,
+ *	-ENOMEM no address space for @max,
+ *	-EBUSY @stream is under capture; also from vpmm_realloc(),
+ *	-ENOTSUP the device cannot map memory at addresses of the library's choice.
+ * Since: 0.1
+ */
+int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream);
+
+/**
+ * vpmm_send() - hand a block to another process
+ * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
+ * @ptr: the block, allocated with VPMM_SHAREABLE
+ * @socket: a connected Unix socket, at whose other end vpmm_receive() is called
+ *
+ * Both processes have the same memory afterwards, and both free it, in any order. The caller sees to it that the work
+ * of one is complete before the other uses the block; vpmm_send(3) says how.
+ *
+ * Context: any thread; waits until the socket takes the message, unless it is non-blocking. Sends no SIGPIPE.
+ * Return: 0, or
+ *	-EINVAL no block of the pool starts at @ptr, or it is not shareable, or @socket is no Unix socket,
+ *	-EAGAIN the socket is non-blocking, or its SO_SNDTIMEO is over; nothing was sent,
+ *	-ETIMEDOUT a part was sent: close the socket,
+ *	-EPIPE the other end is closed,
+ *	-EMFILE the process cannot open more files,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created,
+ *	or another error of sendmsg().
+ * Since: 0.1
+ */
+int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
+
+/**
+ * vpmm_receive() - map a block of another process
+ * @pool: the pool that is to have it, on the same device; NULL: the default pool of the current device
+ * @ptr: receives the address
+ * @size: receives the bytes that the block was allocated with; may be NULL
+ * @socket: a connected Unix socket, at whose other end vpmm_send() is called
+ *
+ * What comes from the socket is checked: any program may have sent it. After any error but -EAGAIN, -EINVAL, -ENODEV,
+ * -ESTALE and -EBUSY the message, or a part of one, is gone from the socket.
+ *
+ * Context: any thread, several for one socket, too; waits for a message, unless the socket is non-blocking; the thread
+ *	can be cancelled meanwhile.
+ * Return: 0, or
+ *	-EINVAL @ptr is NULL, or @socket is no Unix socket,
+ *	-EAGAIN the socket is non-blocking, or its SO_RCVTIMEO is over, and there is no message,
+ *	-ETIMEDOUT a part of a message has come, and the rest has not,
+ *	-EPIPE the other end is closed,
+ *	-EPROTO what has come is no message of vpmm_send(), or the memory is not what the message says,
+ *	-EXDEV the memory is of another device or another backend than the pool,
+ *	-EMFILE the process cannot open more files,
+ *	-ENOMEM there is no address space for it, or there are too many mappings,
+ *	-ENOTSUP the device cannot map such memory,
+ *	-EIO the driver reports an earlier failure,
+ *	-ENODEV @pool is NULL, and there is no driver or device for a default pool,
+ *	-ESTALE the context of the pool was reset or destroyed, perhaps while the call waited,
+ *	-EBUSY the process was forked after the pool was created,
+ *	or another error of recvmsg().
+ * Since: 0.1
+ */
+int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
+
+/**
  * vpmm_use() - name another stream that uses a block, as PyTorch's record_stream does
- * @pool: the pool of the block; NULL: the default pool of the current device
+ * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
  * @ptr: the block; NULL does nothing
  * @stream: the stream
  *
@@ -568,8 +751,7 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
  * Return: 0, or
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is under capture, or its capture was invalidated.
+ *	-EBUSY the process was forked after the pool was created, or the capture of @stream was invalidated.
  * Since: 0.1
  */
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -611,21 +793,44 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id);
 
 /**
+ * vpmm_capture_group() - have captures share memory, as PyTorch's graphs with one pool do
+ * @pool: the pool; NULL: the default pool of the current device
+ * @capture: the id of a capture, from vpmm_capture_id(), that vpmm_graph_retire() was not called for
+ * @group: a number of the program's choice for the group, not 0
+ *
+ * What a capture of the group has freed, during the capture or since, serves requests of those that joined the group
+ * after it, as far as work outside of the graphs is done with it. In turn the caller promises that graphs of one group
+ * never run at the same time, and that nobody needs what one of them has left in a block once one that joined before it
+ * is launched again, or, of a block that was freed, any other.
+ *
+ * It can be called before the first allocation under the capture, later, and after the capture. Whether there is a
+ * capture of that id is not checked.
+ *
+ * Context: any thread; does not wait, and does not invalidate the capture.
+ * Return: 0, also if the capture is in that group already, or
+ *	-EINVAL @capture or @group is 0, or the capture is in another group,
+ *	-EBUSY the process was forked after the pool was created; nothing has changed.
+ * Since: 0.1
+ */
+int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group);
+
+/**
  * vpmm_graph_retire() - tell a pool that a graph will not be launched any more
  * @pool: the pool; NULL: the default pool of the current device
  * @id: the id of its capture, from vpmm_capture_id(); an id that the pool has no memory for does nothing
  * @stream: a stream behind the graph's last launch
  *
  * All memory that was allocated, freed or used under the capture belongs to the graph until this call. Blocks that were
- * freed, during the capture or since, become free in the order of @stream; others stay allocated.
+ * freed, during the capture or since, become free in the order of @stream; others stay allocated. On failure nothing
+ * has changed.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
  *	-EINVAL @stream is not a stream,
- *	-ENOMEM the driver has no memory for an event; nothing has changed,
- *	-EIO the driver reports an earlier failure; nothing has changed,
+ *	-ENOMEM the driver has no memory for an event,
+ *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is under capture, or is the legacy default
- *	stream while another is; nothing has changed.
+ *	stream while another is.
  * Since: 0.1
  */
 int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream);
@@ -655,7 +860,7 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released);
  *
  * Nothing is allocated or reserved: another thread, or another process, may be first.
  *
- * Context: any thread; does not wait. Cached blocks that an event covers leave their caches.
+ * Context: any thread; does not wait.
  * Return: 0, also if the request would fail for want of memory, or
  *	-EINVAL @forecast is NULL or has the size of no version, or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
@@ -678,6 +883,35 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
  * Since: 0.1
  */
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
+
+/**
+ * vpmm_pool_set_peers() - choose the other devices whose kernels can access a pool's memory
+ * @pool: the pool; NULL: the default pool of the current device
+ * @devices: their ordinals; may be NULL if @count is 0
+ * @count: how many; 0: none can from now on
+ *
+ * The devices take the place of those that could before. They can read and write all memory of the pool: what is
+ * allocated already, what the pool keeps, and what it takes later; shareable blocks, blocks that came from other
+ * processes, and what the driver's allocator serves for the pool included. A device that is left out loses access, so
+ * all its work with the pool's memory must have completed. Before a block is freed that another device uses, the stream
+ * of the free must wait for that device's work, by an event: vpmm_use() takes streams of the pool's own device.
+ *
+ * Context: any thread; does not wait for streams. It makes driver calls for each mapping of the pool, while calls of
+ *	other threads that no cache serves wait.
+ * Return: 0, or
+ *	-EINVAL a device is the pool's own, is there twice, or is negative, or @devices is NULL,
+ *	-ENODEV there is no such device,
+ *	-ENOTSUP a device cannot access memory of the pool's device,
+ *	-ENOMEM no memory for page tables,
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created,
+ *	-ESTALE the device was reset since the pool was created.
+ *	After an error all is as before. If undoing what was done fails as well, the text of the error says so: devices
+ *	that were to gain or to lose access may then have it to some of the memory and not to the rest, until a later
+ *	call succeeds.
+ * Since: 0.1
+ */
+int vpmm_pool_set_peers(struct vpmm_pool *pool, const int *devices, size_t count);
 
 /**
  * vpmm_pool_reset_peaks() - let the peaks in the statistics begin anew
@@ -714,8 +948,7 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info);
  *
  * vpmm_pool_dump(3) describes the format.
  *
- * Context: any thread; other calls that take the slow path wait for it. Cached blocks that an event covers leave their
- *	caches.
+ * Context: any thread; most other calls on the pool wait for it.
  * Return: 0, or
  *	-EINVAL @out is NULL,
  *	-EIO writing failed, or the driver reports an earlier failure,
@@ -730,7 +963,7 @@ int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out);
  *
  * For tests: it is slow.
  *
- * Context: any thread; other calls that take the slow path wait for it.
+ * Context: any thread; most other calls on the pool wait for it.
  * Return: 0 when all hold, or
  *	-EUCLEAN one does not; vpmm_last_error() says which,
  *	-EIO the driver reports an earlier failure,
@@ -744,11 +977,11 @@ int vpmm_pool_check(struct vpmm_pool *pool);
  * @addr: an address, of the start of an allocation or inside
  * @allocation: receives the answer; its size is set by the caller
  *
- * Context: any thread, also while others create and destroy pools; takes the locks of pools in turn. The answer holds as
- *	long as nobody frees the allocation.
+ * Context: any thread, also while others create and destroy pools. The answer holds as long as nobody frees the
+ *	allocation.
  * Return: 0, or
- *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is foreign, or
- *	was freed,
+ *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is foreign,
+ *	or was freed,
  *	-EBUSY the process was forked after its first pool was created.
  * Since: 0.1
  */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls that create and destroy pools; default pools; and what a fork does to them. */
+/* The exported calls that create and destroy pools; default pools; which pool a call means; and what a fork does. */
 #include <errno.h>
 #include <glib.h>
 #include <pthread.h>
 
 #include "api.h"
-#include "calls/note.h"
+#include "calls/free.h"
 #include "calls/lookup.h"
+#include "calls/note.h"
 #include "calls/pool.h"
 #include "core/settings.h"
 #include "trace/recorder.h"
@@ -62,7 +63,7 @@ static int begin_trace(struct vpmm_pool *pool, const char *name)
 	if (!err)
 		return 0;
 	error_keep(&kept);
-	pool_delete(pool);
+	pool_delete(pool, POOL_END_WAIT);
 	error_restore(&kept);
 	return err;
 }
@@ -156,26 +157,167 @@ static void announce_end(struct vpmm_pool *pool)
 	log_deliver(&pool->core.log, messages);
 }
 
-void vpmm_pool_destroy(struct vpmm_pool *pool)
+/* Frees all of the pool but its backend, and, as @delete does it, the structure. */
+static void take_down(struct vpmm_pool *pool, enum pool_end end,
+		      void (*delete)(struct vpmm_pool *pool, enum pool_end end))
 {
-	struct backend *be;
-	int err, cancel;
+	struct backend *be = pool->core.backend;
+	int err;
 
-	/* In a forked child there is nothing to free, and the driver does not work. */
-	if (!pool || pool->core.generation != api_defaults.generation || pool->going)
-		return;
-	cancel = cancel_hold();
 	unlist_pool(pool);
 	announce_end(pool);
 	note_end(pool);
-	be = pool->core.backend;
 	/* A lost device cannot be entered; host memory is freed all the same. */
 	err = be->ops->enter(be);
-	pool_delete(pool);
+	if (err == -ESTALE) {
+		end = POOL_END_GONE;
+		err = be->ops->abandon(be);
+	}
+	delete(pool, end);
 	if (!err)
 		be->ops->leave(be);
+}
+
+static void take_down_and_close(struct vpmm_pool *pool, enum pool_end end)
+{
+	struct backend *be = pool->core.backend;
+
+	take_down(pool, end, pool_delete);
 	be->ops->close(be);
+}
+
+static bool is_default(const struct vpmm_pool *pool)
+{
+	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
+		if (g_atomic_pointer_get(&api_defaults.pools[i]) == pool)
+			return true;
+	}
+	return false;
+}
+
+void vpmm_pool_destroy(struct vpmm_pool *pool)
+{
+	int cancel;
+
+	/* In a forked child there is nothing to free, and the driver does not work. */
+	if (!pool || pool->core.generation != api_defaults.generation || pool->going || is_default(pool))
+		return;
+	cancel = cancel_hold();
+	take_down_and_close(pool, POOL_END_WAIT);
 	cancel_release(cancel);
+}
+
+/* Marks an entry whose pool is gone: a place that no thread is in. */
+static const char no_place;
+
+/* Returns whether it was a default pool. From now on no call finds it as such. */
+static bool forget_default(struct vpmm_pool *pool)
+{
+	bool was = false;
+
+	lock_acquire(&api_defaults.lock);
+	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
+		if (api_defaults.pools[i] == pool) {
+			g_atomic_pointer_set(&api_defaults.pools[i], NULL);
+			was = true;
+		}
+	}
+	for (unsigned int i = 0; was && api_defaults.here[i].place; i++) {
+		if (api_defaults.here[i].pool == pool)
+			g_atomic_pointer_set(&api_defaults.here[i].place, &no_place);
+	}
+	lock_release(&api_defaults.lock);
+	return was;
+}
+
+/* Of struct vpmm_pool: default pools that have ended. Under api_defaults.lock. */
+static GSList *ended;
+
+/* Other threads may still come from where they found the pool, so its structure and its backend's stay. */
+static void end_default(struct vpmm_pool *pool) __attribute__((cold));
+static void end_default(struct vpmm_pool *pool)
+{
+	int cancel = cancel_hold();
+
+	if (forget_default(pool)) {
+		take_down(pool, POOL_END_GONE, pool_empty);
+		lock_acquire(&api_defaults.lock);
+		ended = g_slist_prepend(ended, pool);
+		lock_release(&api_defaults.lock);
+	}
+	cancel_release(cancel);
+}
+
+/* That of the current device; NULL: there is none. */
+static int find_default(struct vpmm_pool **pool)
+{
+	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
+	int device;
+	int err;
+
+	if (!ops)
+		return 0;
+	err = ops->current_device(&device);
+	if (!err && device < API_DEFAULT_POOLS)
+		*pool = g_atomic_pointer_get(&api_defaults.pools[device]);
+	return err;
+}
+
+int vpmm_pool_abandon(struct vpmm_pool *pool)
+{
+	int err, cancel;
+
+	if (api_defaults.generation)
+		return error_set(-EBUSY,
+				 "vpmm_pool_abandon: the process was forked from one that had used the library");
+	err = pool ? 0 : find_default(&pool);
+	if (err || !pool)
+		return err ? error_add(err, "vpmm_pool_abandon") : 0;
+	/* A default pool that has ended has nothing left. */
+	if (pool->core.generation == POOL_GONE)
+		return 0;
+	if (pool->going)
+		return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
+	cancel = cancel_hold();
+	forget_default(pool);
+	take_down_and_close(pool, POOL_END_NOW);
+	cancel_release(cancel);
+	return 0;
+}
+
+static bool has_block(struct vpmm_pool *pool, uint64_t addr)
+{
+	bool has;
+
+	lock_acquire(&pool->core.lock);
+	has = pool_knows(pool, addr);
+	lock_release(&pool->core.lock);
+	return has;
+}
+
+static struct vpmm_pool *search_pools(uint64_t addr)
+{
+	struct vpmm_pool *owner = NULL;
+
+	/* Without pools a fork may have left the lock to the child. */
+	if (!g_atomic_int_get(&pools))
+		return NULL;
+	lock_acquire(&pools_lock);
+	for (GList *link = all_pools; link && !owner; link = link->next)
+		owner = has_block(link->data, addr) ? link->data : NULL;
+	lock_release(&pools_lock);
+	return owner;
+}
+
+struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *first)
+{
+	struct vpmm_pool *owner = first;
+	int cancel = cancel_hold();
+
+	if (!first || !has_block(first, addr))
+		owner = search_pools(addr);
+	cancel_release(cancel);
+	return owner ? owner : first;
 }
 
 static bool find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
@@ -223,7 +365,7 @@ static void add_place(struct vpmm_pool *pool)
 {
 	unsigned int i = 0;
 
-	while (api_defaults.here[i].place)
+	while (api_defaults.here[i].place && api_defaults.here[i].place != &no_place)
 		i++;
 	api_defaults.here[i].pool = pool;
 	g_atomic_pointer_set(&api_defaults.here[i].place, pool->core.place);
@@ -270,7 +412,7 @@ int api_default_create(struct vpmm_pool **pool, const char *call)
 
 err_destroy:
 	error_keep(&kept);
-	vpmm_pool_destroy(made);
+	take_down_and_close(made, POOL_END_WAIT);
 	error_restore(&kept);
 out:
 	lock_release(&api_defaults.lock);
@@ -278,4 +420,66 @@ out:
 	end_making();
 	cancel_release(cancel);
 	return err;
+}
+
+int api_find_default(struct vpmm_pool **pool)
+{
+	struct vpmm_pool *found = NULL;
+	int err;
+
+	err = find_default(&found);
+	if (err || !found)
+		return err;
+	if (G_UNLIKELY(found->core.backend->ops->gone(found->core.backend))) {
+		end_default(found);
+		/* Another thread may have made the next one already. */
+		found = NULL;
+		err = find_default(&found);
+	}
+	if (!err && found)
+		*pool = found;
+	return err;
+}
+
+int api_resolve(struct vpmm_pool **pool, const char *call)
+{
+	int err;
+
+	if (G_LIKELY(*pool))
+		return 0;
+	err = api_find_default(pool);
+	if (err || *pool)
+		return err;
+	/* Another thread may have held the lock when this process was forked. */
+	if (api_defaults.generation)
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
+	return api_default_create(pool, call);
+}
+
+int api_find_owner(struct vpmm_pool **pool, const void *ptr)
+{
+	/* Another thread may have held a lock when this process was forked. */
+	if (api_defaults.generation)
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
+	*pool = api_owner((uintptr_t)ptr, *pool);
+	return *pool ? 0 : error_set(-EINVAL, "%p: no pool has an allocation that starts there", ptr);
+}
+
+int api_resolve_owner(struct vpmm_pool **pool, const void *ptr, const char *call)
+{
+	int err;
+
+	if (*pool)
+		return 0;
+	err = api_find_default(pool);
+	if (!err)
+		err = api_find_owner(pool, ptr);
+	return err ? error_add(err, "%s", call) : 0;
+}
+
+int api_check_stream(const struct CUstream_st *stream, const char *call)
+{
+	if (stream == VPMM_STREAM_ANY)
+		return error_set(-EINVAL, "%s: VPMM_STREAM_ANY is for vpmm_free() alone", call);
+	return 0;
 }

@@ -74,6 +74,8 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 	int err;
 
 	err = check_room("vpmm_pool_query", &sized_forecast, "forecast", forecast);
+	if (!err)
+		err = api_check_stream(stream, "vpmm_pool_query");
 	if (err)
 		return err;
 	err = api_begin(&pool, "vpmm_pool_query");

@@ -4,25 +4,32 @@
 #include <pthread.h>
 
 #include "api.h"
-#include "calls/capture.h"
 #include "calls/free.h"
+#include "calls/growable.h"
+#include "calls/idle.h"
 #include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
-#include "calls/retire.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
-#include "policy/trim.h"
 #include "trace/recorder.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
+static int refuse_generation(const struct vpmm_pool *pool) __attribute__((cold));
+static int refuse_generation(const struct vpmm_pool *pool)
+{
+	if (pool->core.generation == POOL_GONE)
+		return error_set(-ESTALE, "the context in which the default pool was created was reset or destroyed");
+	return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
+}
+
 static int pool_enter(struct vpmm_pool *pool)
 {
 	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
-		return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
+		return refuse_generation(pool);
 	return pool->core.backend->ops->enter(pool->core.backend);
 }
 
@@ -85,37 +92,12 @@ int api_fail(struct vpmm_pool *pool, int err)
 	return err;
 }
 
-/* The pool that a call means: a NULL one is the default pool of the current device. */
-static int resolve(struct vpmm_pool **pool, const char *call)
-{
-	const struct backend_ops *ops;
-	int device;
-	int err;
-
-	if (G_LIKELY(*pool))
-		return 0;
-	ops = g_atomic_pointer_get(&api_defaults.ops);
-	if (ops) {
-		err = ops->current_device(&device);
-		if (err)
-			return err;
-		if (device < API_DEFAULT_POOLS)
-			*pool = g_atomic_pointer_get(&api_defaults.pools[device]);
-		if (*pool)
-			return 0;
-	}
-	/* Another thread may have held the lock when this process was forked. */
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "the process was forked from one that had used the library");
-	return api_default_create(pool, call);
-}
-
 /* For calls that may do without the lock of the pool. @call is what it calls itself when it fails. */
 static int call_enter(struct vpmm_pool **pool, const char *call)
 {
 	int err;
 
-	err = resolve(pool, call);
+	err = api_resolve(pool, call);
 	if (!err)
 		err = pool_enter(*pool);
 	return G_UNLIKELY(err) ? error_add(err, "%s", call) : 0;
@@ -174,9 +156,20 @@ static void tell_exhausted(struct vpmm_pool *pool, size_t size)
 	error_restore(&kept);
 }
 
+/* Flags of memory that any stream may use at once. */
+#define NOW (VPMM_IDLE | VPMM_SHAREABLE)
+
+static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t id,
+		 unsigned int flags)
+{
+	if (G_UNLIKELY(flags & NOW))
+		return idle_malloc(pool, addr, size, stream, flags);
+	return pool_malloc(pool, addr, size, stream, id);
+}
+
 /* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
-		      uint64_t id, bool zero, const char *call)
+		      uint64_t id, unsigned int flags, const char *call)
 {
 	int err;
 
@@ -184,9 +177,10 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
-		err = pool_malloc(pool, addr, size, stream, hit ? CACHE_NOBODY : id);
+		err = serve(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
 	if (!err && size)
-		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .zero = zero);
+		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
+		     .flags = (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0));
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	if (err == -ENOMEM)
@@ -198,7 +192,9 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	return pool_part(pool, err);
 }
 
-/* The default pool of the context that is current on this thread; NULL: there is none yet, or that takes more to tell. */
+/*
+ * The default pool of the context that is current on this thread; NULL: there is none yet, or that takes more to tell.
+ */
 static struct vpmm_pool *default_near(void)
 {
 	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
@@ -212,9 +208,9 @@ static struct vpmm_pool *default_near(void)
 }
 
 /*
- * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call. That
- * is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if that
- * is easy. Where calls are recorded, only those that say so have a core, so that others need not look.
+ * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call.
+ * That is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if
+ * that is easy. Where calls are recorded, only those that say so have a core, so that others need not look.
  */
 static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool recorded)
 {
@@ -226,14 +222,16 @@ static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstr
 	if (G_UNLIKELY(!*pool))
 		return NULL;
 	core = &(*pool)->core;
-	if (G_UNLIKELY(!(recorded ? core->settings.cache : core->direct) || core->generation != api_defaults.generation))
+	if (G_UNLIKELY(!(recorded ? core->settings.cache : core->direct) ||
+		       core->generation != api_defaults.generation))
 		return NULL;
 	if (!given || (stream_is_created(stream) && core->ops->roams))
 		return core;
 	return core->place && core->ops->current() == core->place ? core : NULL;
 }
 
-static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t *id, bool zero)
+static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t *id,
+		     bool zero)
 {
 	return G_UNLIKELY(core->recorder) ? cache_malloc_recorded(core, addr, size, stream, id, zero) :
 	       cache_malloc(core, addr, size, stream, id);
@@ -253,16 +251,18 @@ static void hear_news(struct vpmm_pool *pool)
 
 /* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   struct core *near, int hit, uint64_t id, bool zero, const char *call)
+			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 	__attribute__((noinline));
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   struct core *near, int hit, uint64_t id, bool zero, const char *call)
+			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
+	struct core *core;
 	int err;
 
 	if (G_UNLIKELY(!near && is_recorded(pool))) {
-		near = core_near(&pool, stream, true);
-		hit = near ? ask_cache(near, addr, size, stream, &id, zero) : 0;
+		core = core_near(&pool, stream, true);
+		near = core;
+		hit = core ? ask_cache(core, addr, size, stream, &id, flags & VPMM_ZERO) : 0;
 		hear_news(pool);
 		if (hit > 0)
 			return 0;
@@ -271,19 +271,19 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	if (err)
 		return err;
 	if (pool->core.settings.cache && (!near || hit < 0))
-		hit = ask_cache(&pool->core, addr, size, stream, &id, zero);
+		hit = ask_cache(&pool->core, addr, size, stream, &id, flags & VPMM_ZERO);
 	if (G_LIKELY(hit > 0)) {
 		pool->core.backend->ops->leave(pool->core.backend);
 		if (G_UNLIKELY(pool->core.recorder))
 			hear_news(pool);
 		return 0;
 	}
-	err = try_malloc(pool, addr, size, stream, hit, id, zero, call);
+	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
 	while (err == -ENOMEM && ask_for_memory(pool, size)) {
 		err = call_enter(&pool, call);
 		if (err)
 			return err;
-		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, zero, call);
+		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, flags, call);
 	}
 	if (G_UNLIKELY(pool->core.recorder))
 		hear_news(pool);
@@ -294,31 +294,44 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	return api_fail(pool, err);
 }
 
-/* Inline, as it is most of a call that a cache serves. */
-static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
-			   bool zero, const char *call)
+static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
+							       struct CUstream_st *stream, unsigned int flags,
+							       const char *call)
 {
 	struct core *near = core_near(&pool, stream, false);
 	uint64_t addr = 0, id = CACHE_NOBODY;
-	int err = 0, hit = 0;
+	int err, hit = 0;
 
 	if (G_LIKELY(near))
 		hit = cache_malloc(near, &addr, size, stream, &id);
-	if (G_UNLIKELY(hit <= 0))
-		err = allocate_inside(pool, &addr, size, stream, near, hit, id, zero, call);
-	if (G_LIKELY(!err))
+	if (G_LIKELY(hit > 0)) {
+		*ptr = (void *)(uintptr_t)addr;
+		return 0;
+	}
+	err = allocate_inside(pool, &addr, size, stream, near, hit, id, flags, call);
+	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
+}
+
+/* Inline, as it is most of a call that a cache serves; and twice, as is free_near(). */
+static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
+			   unsigned int flags, const char *call)
+{
+	if (G_UNLIKELY(stream == VPMM_STREAM_ANY))
+		return api_check_stream(stream, call);
+	return pool ? allocate_near(pool, ptr, size, stream, flags, call) :
+	       allocate_near(NULL, ptr, size, stream, flags, call);
 }
 
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
-	return allocate(pool, ptr, size, stream, false, "vpmm_malloc");
+	return allocate(pool, ptr, size, stream, 0, "vpmm_malloc");
 }
 
-static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream)
+static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
 {
 	struct error_kept kept;
 	int err;
@@ -328,6 +341,8 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 	err = pool_enter(pool);
 	if (!err) {
 		err = zero_block(pool, (uintptr_t)ptr, size, stream);
+		if (!err && idle)
+			err = zero_wait(pool, (uintptr_t)ptr, stream);
 		pool->core.backend->ops->leave(pool->core.backend);
 	} else {
 		error_keep(&kept);
@@ -338,6 +353,21 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
 }
 
+/* No cache is asked: its blocks were freed in the order of their stream. */
+static int allocate_idle(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
+			 unsigned int flags)
+{
+	uint64_t addr = 0;
+	int err;
+
+	err = api_check_stream(stream, "vpmm_malloc_flags");
+	if (!err)
+		err = allocate_inside(pool, &addr, size, stream, true, 0, CACHE_NOBODY, flags, "vpmm_malloc_flags");
+	if (!err)
+		*ptr = (void *)(uintptr_t)addr;
+	return err;
+}
+
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
 {
 	void *got = NULL;
@@ -345,16 +375,21 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc_flags: ptr is NULL");
-	if (flags & ~VPMM_ZERO)
-		return error_set(-EINVAL, "vpmm_malloc_flags: flags are %#x: expected 0 or VPMM_ZERO", flags);
+	if (flags & ~(VPMM_ZERO | NOW))
+		return error_set(-EINVAL,
+				 "vpmm_malloc_flags: flags are %#x: expected 0, or some of VPMM_ZERO, VPMM_IDLE "
+				 "and VPMM_SHAREABLE", flags);
 	/* A NULL pool is resolved once: the clear, and the free if that fails, must reach the pool that allocated. */
-	err = flags & VPMM_ZERO ? resolve(&pool, "vpmm_malloc_flags") : 0;
+	err = flags ? api_resolve(&pool, "vpmm_malloc_flags") : 0;
 	if (err)
 		return error_add(err, "vpmm_malloc_flags");
-	err = allocate(pool, &got, size, stream, flags & VPMM_ZERO, "vpmm_malloc_flags");
+	if (flags & NOW)
+		err = allocate_idle(pool, &got, size, stream, flags);
+	else
+		err = allocate(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
-		err = zero(pool, got, size, stream);
+		err = zero(pool, got, size, stream, flags & NOW);
 		cancel_release(cancel);
 	}
 	if (!err)
@@ -368,16 +403,32 @@ static int ask_cache_to_free(struct core *core, void *ptr, struct CUstream_st *s
 	       cache_free(core, (uintptr_t)ptr, stream);
 }
 
-/* As allocate_inside(). */
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, struct core *near, int freed)
-	__attribute__((noinline));
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, struct core *near, int freed)
+/* The pool whose cache a free without a pool asks first: the default pool, which has most blocks, or else the owner. */
+static int first_owner(struct vpmm_pool **pool, const void *ptr)
 {
 	int err;
 
+	err = api_find_default(pool);
+	return err || *pool ? err : api_find_owner(pool, ptr);
+}
+
+/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+	__attribute__((noinline));
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+{
+	struct core *core;
+	int err;
+
+	if (!pool) {
+		err = first_owner(&pool, ptr);
+		if (err)
+			return error_add(err, "vpmm_free");
+	}
 	if (G_UNLIKELY(!near && is_recorded(pool))) {
-		near = core_near(&pool, stream, true);
-		freed = near ? ask_cache_to_free(near, ptr, stream) : 0;
+		core = core_near(&pool, stream, true);
+		near = core;
+		freed = core ? ask_cache_to_free(core, ptr, stream) : 0;
 		hear_news(pool);
 		if (freed > 0)
 			return 0;
@@ -394,6 +445,10 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 		return 0;
 	}
 	pool_lock(pool);
+	if (!given && !pool_knows(pool, (uintptr_t)ptr)) {
+		pool_part(pool, 0);
+		return free_inside(api_owner((uintptr_t)ptr, pool), ptr, stream, false, 0, true);
+	}
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
 	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
 	      pool_free(pool, (uintptr_t)ptr, stream);
@@ -404,59 +459,82 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 	return api_end(pool, "vpmm_free", err);
 }
 
+/* No cache takes it, as its stream may not be behind the work of the others. */
+static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
+static int free_any(struct vpmm_pool *pool, void *ptr)
+{
+	int err;
+
+	err = api_resolve_owner(&pool, ptr, "vpmm_free");
+	if (err)
+		return err;
+	err = api_begin(&pool, "vpmm_free");
+	if (err)
+		return err;
+	err = pool_free_any(pool, (uintptr_t)ptr);
+	if (err)
+		error_add(err, "%p", ptr);
+	else
+		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
+	return api_end(pool, "vpmm_free", err);
+}
+
+static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,
+							   struct CUstream_st *stream, bool given)
+{
+	struct core *near = core_near(&pool, stream, false);
+	int freed;
+
+	if (G_UNLIKELY(!near))
+		return free_inside(pool, ptr, stream, false, 0, given);
+	freed = cache_free(near, (uintptr_t)ptr, stream);
+	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, true, freed, given);
+}
+
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 {
-	struct core *near;
-	int freed = 0;
-
 	if (!ptr)
 		return 0;
-	near = core_near(&pool, stream, false);
-	if (G_LIKELY(near))
-		freed = cache_free(near, (uintptr_t)ptr, stream);
-	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, near, freed);
+	if (G_UNLIKELY(stream == VPMM_STREAM_ANY))
+		return free_any(pool, ptr);
+	/* Twice the same, so that what a cache takes back does not pay for the difference. */
+	return pool ? free_near(pool, ptr, stream, true) : free_near(NULL, ptr, stream, false);
 }
 
-/* A block that stays where it is takes no more than its larger size meanwhile; one that moves is there twice. */
-static void note_realloc(struct vpmm_pool *pool, uint64_t before, uint64_t addr, size_t size, struct CUstream_st *stream)
-{
-	if (addr == before)
-		note(pool, stream, .op = RECORD_FREE, .addr = before);
-	note(pool, stream, .op = RECORD_MALLOC, .addr = addr, .bytes = size);
-	if (addr != before)
-		note(pool, stream, .op = RECORD_FREE, .addr = before);
-}
-
-/* One try; as try_malloc(). */
-static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream)
+/* One try; as try_malloc(). @max: 0, or to be allocated as a growable block. */
+static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t max, struct CUstream_st *stream,
+		       const char *call)
 {
 	uint64_t before;
 	int err;
 
-	err = call_enter(&pool, "vpmm_realloc");
+	err = call_enter(&pool, call);
 	if (err)
 		return err;
 	pool_lock(pool);
 	before = *addr;
-	err = pool_realloc(pool, addr, size, stream);
-	if (!err)
-		note_realloc(pool, before, *addr, size, stream);
+	err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
+	if (!err && max)
+		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
+	else if (err == -ENOMEM)
+		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream);
+	if (err && before)
+		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", before, size);
 	if (err)
-		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", *addr, size);
-	if (err)
-		error_add(err, "vpmm_realloc");
+		error_add(err, "%s", call);
 	return pool_part(pool, err);
 }
 
-static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
+static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
+		      const char *call)
 {
-	uint64_t addr = (uintptr_t)*ptr;
+	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
 	int err;
 
 	do
-		err = try_realloc(pool, &addr, size, stream);
+		err = try_realloc(pool, &addr, size, max, stream, call);
 	while (err == -ENOMEM && ask_for_memory(pool, size));
 	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;
@@ -474,90 +552,30 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_realloc: ptr is NULL");
 	if (!*ptr)
-		return allocate(pool, ptr, size, stream, false, "vpmm_realloc");
-	/* A NULL pool is resolved once: a callback of the program may change what is current. */
-	err = resolve(&pool, "vpmm_realloc");
+		return allocate(pool, ptr, size, stream, 0, "vpmm_realloc");
+	err = api_resolve_owner(&pool, *ptr, "vpmm_realloc");
 	if (err)
-		return error_add(err, "vpmm_realloc");
+		return err;
 	if (size)
-		return reallocate(pool, ptr, size, stream);
+		return api_check_stream(stream, "vpmm_realloc") ?: reallocate(pool, ptr, size, 0, stream,
+									      "vpmm_realloc");
 	err = vpmm_free(pool, *ptr, stream);
 	if (!err)
 		*ptr = NULL;
 	return err;
 }
 
-int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
+int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream)
 {
 	int err;
 
-	if (!ptr)
-		return 0;
-	err = api_begin(&pool, "vpmm_use");
+	if (!ptr || !size || max < size)
+		return error_set(-EINVAL, "vpmm_malloc_growable: %s", !ptr ? "ptr is NULL" : !size ? "size is 0" :
+				 "max is below size");
+	err = api_check_stream(stream, "vpmm_malloc_growable");
 	if (err)
 		return err;
-	err = pool_use(pool, (uintptr_t)ptr, stream);
-	if (err)
-		error_add(err, "%p", ptr);
-	else
-		note(pool, stream, .op = RECORD_USE, .addr = (uintptr_t)ptr);
-	return api_end(pool, "vpmm_use", err);
-}
-
-int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
-{
-	int err;
-
-	err = api_begin(&pool, "vpmm_stream_retire");
-	if (err)
-		return err;
-	err = retire_stream(pool, stream);
-	if (!err)
-		note(pool, stream, .op = RECORD_STREAM_RETIRE);
-	return api_end(pool, "vpmm_stream_retire", err);
-}
-
-int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)
-{
-	uint64_t found;
-	int err;
-
-	if (!id)
-		return error_set(-EINVAL, "vpmm_capture_id: id is NULL");
-	err = api_begin(&pool, "vpmm_capture_id");
-	if (err)
-		return err;
-	err = pool->core.backend->ops->stream_capture(pool->core.backend, stream, &found);
-	if (!err)
-		*id = found;
-	return api_end(pool, "vpmm_capture_id", err);
-}
-
-int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream)
-{
-	int err;
-
-	err = api_begin(&pool, "vpmm_graph_retire");
-	if (err)
-		return err;
-	err = capture_retire(pool, id, stream);
-	if (!err)
-		note(pool, stream, .op = RECORD_GRAPH_RETIRE, .capture = id);
-	return api_end(pool, "vpmm_graph_retire", err);
-}
-
-int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
-{
-	uint64_t bytes;
-	int err;
-
-	err = api_begin(&pool, "vpmm_pool_trim");
-	if (err)
-		return err;
-	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);
-	if (!err)
-		note(pool, NULL, .op = RECORD_TRIM, .bytes = keep);
-	if (!err && released)
-		*released = bytes;
-	return api_end(pool, "vpmm_pool_trim", err);
+	err = api_resolve(&pool, "vpmm_malloc_growable");
+	return err ? error_add(err, "vpmm_malloc_growable") :
+	       reallocate(pool, ptr, size, max, stream, "vpmm_malloc_growable");
 }

@@ -21,9 +21,9 @@
  * @ops: of their backend; NULL before the first is created
  * @generation: the number of forks between this process and the one that created its first pool. A pool of another
  *	generation is the parent's
- * @here: the pools that have a @place, and that of their backends, in the order of creation; never changed once set. The
- *	first without a place ends them
- * @pools: by device; never changed once set
+ * @here: the pools that have a @place, and that of their backends. The first without a place ends them; one of a pool
+ *	that is gone has a place where no thread is
+ * @pools: by device
  */
 struct api_defaults {
 	struct lock lock;
@@ -47,6 +47,61 @@ extern struct api_defaults api_defaults G_GNUC_INTERNAL;
  * Return: 0, or as vpmm_pool_create(); or -ENODEV if the device cannot have one.
  */
 int api_default_create(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_owner() - find the pool that a block is allocated from
+ * @addr: where the block starts
+ * @first: the pool to ask first; NULL: none
+ *
+ * Context: no lock held; not in a forked child.
+ * Return: the pool, which cannot be destroyed as long as nobody frees the block; @first if no pool has it.
+ */
+struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *first) G_GNUC_INTERNAL;
+
+/**
+ * api_find_default() - the default pool of the current device
+ * @pool: receives it; unchanged if there is none yet, or if its context is gone, with which it goes
+ *
+ * Return: 0, or an error of the backend.
+ */
+int api_find_default(struct vpmm_pool **pool) G_GNUC_INTERNAL;
+
+/**
+ * api_resolve() - the pool that a call means
+ * @pool: the pool; NULL: the default pool of the current device, created if there is none yet, which it receives
+ * @call: the name of the call
+ *
+ * Return: 0, or as api_default_create().
+ */
+int api_resolve(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_find_owner() - the pool that a block is allocated from
+ * @pool: receives the pool; one that it has is asked first, and stays where none has the block, to say so itself
+ * @ptr: where the block starts
+ *
+ * Return: 0, -EINVAL or -EBUSY.
+ */
+int api_find_owner(struct vpmm_pool **pool, const void *ptr) G_GNUC_INTERNAL;
+
+/**
+ * api_resolve_owner() - the pool that a call on a block means
+ * @pool: the pool; NULL: the pool that the block is allocated from, which it receives
+ * @ptr: where the block starts
+ * @call: the name of the call
+ *
+ * Return: 0, also if a default pool is there to say that no pool has the block; or -EINVAL or -EBUSY.
+ */
+int api_resolve_owner(struct vpmm_pool **pool, const void *ptr, const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_check_stream() - refuse VPMM_STREAM_ANY, which is for vpmm_free() alone
+ * @stream: the stream
+ * @call: the name of the call
+ *
+ * Return: 0 or -EINVAL.
+ */
+int api_check_stream(const struct CUstream_st *stream, const char *call) G_GNUC_INTERNAL;
 
 /**
  * api_begin() - begin a call that takes the lock of a pool

@@ -2,6 +2,7 @@
 #include "allocator.h"
 
 #include <glib.h>
+#include <stdint.h>
 
 #include "fail.h"
 
@@ -63,6 +64,7 @@ int allocator_vpmm_create(const struct vpmm_opts *opts, struct allocator **alloc
 	a = g_new0(struct allocator_vpmm, 1);
 	a->base.ops = &vpmm_ops;
 	a->pool = pool;
+	a->base.pool = opts->page_size == SIZE_MAX ? NULL : pool;
 	*allocator = &a->base;
 	return 0;
 }

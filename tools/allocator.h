@@ -28,15 +28,20 @@ struct allocator_ops {
 	void (*destroy)(struct allocator *a);
 };
 
-/* Each allocator's own structure has this as its first member. */
+/**
+ * struct allocator - an allocator, whose own structure has this as its first member
+ * @ops: what it does
+ * @pool: the pool that it is, for calls of which the driver's allocators have nothing; NULL: it is none
+ */
 struct allocator {
 	const struct allocator_ops *ops;
+	struct vpmm_pool *pool;
 };
 
 /**
  * allocator_vpmm_create() - a pool of libvpmm
  * @opts: how the pool is to be
- * @allocator: receives it
+ * @allocator: receives it; without its pool where that leaves every request to the driver
  *
  * Return: 0, or what vpmm_pool_create() returns, explained by fail_set().
  */

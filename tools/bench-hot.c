@@ -111,7 +111,8 @@ static void run_pairs(struct bench *b, const char *metric, struct CUstream_st *s
 
 void bench_pair(struct bench *b)
 {
-	bench_print_head(b, "pair: one block is allocated and freed over and over on a stream that was created; time of "
+	bench_print_head(b,
+			 "pair: one block is allocated and freed over and over on a stream that was created; time of "
 			 "both calls");
 	run_pairs(b, "pair", b->dev->streams[0]);
 	bench_print_head(b, "pair, the same on the default stream");

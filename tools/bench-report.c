@@ -329,7 +329,8 @@ void bench_print_setup(const struct bench *b)
 	units_print_wrapped(stdout, 0, "Figures are medians over rounds in which they take turns: %u, and %u in grow, "
 			    "harvest and replay.", b->rounds, b->heavy_rounds);
 	if (b->cold)
-		units_print_wrapped(stdout, 0, "Before each call of pair, live, small and regions, other work takes the "
+		units_print_wrapped(stdout, 0,
+				    "Before each call of pair, live, small and regions, other work takes the "
 				    "processor's caches: it reads and writes %zu MiB. Only the calls are timed.",
 				    MIX_WORK_BYTES / BENCH_MIB);
 	fflush(stdout);

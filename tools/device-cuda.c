@@ -155,6 +155,33 @@ static int cuda_wait(struct device *base, uint32_t stream, uint32_t other)
 	return 0;
 }
 
+/* The pool may ask the driver for memory meanwhile. */
+static int cuda_capture_begin(struct device *base, uint32_t stream)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuStreamBeginCapture(base->streams[stream], DRV_STREAM_CAPTURE_MODE_RELAXED);
+
+	return result ? driver_fail(dev->drv, result, "cuStreamBeginCapture") : 0;
+}
+
+static int cuda_capture_end(struct device *base, uint32_t stream, void **graph)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_graph made = NULL;
+	drv_result result = dev->drv->cuStreamEndCapture(base->streams[stream], &made);
+
+	*graph = made;
+	return result ? driver_fail(dev->drv, result, "cuStreamEndCapture") : 0;
+}
+
+static int cuda_graph_destroy(struct device *base, void *graph)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuGraphDestroy(graph);
+
+	return result ? driver_fail(dev->drv, result, "cuGraphDestroy") : 0;
+}
+
 static int launch(struct device_cuda *dev, drv_function kernel, uint32_t stream, const struct device_work *work)
 {
 	drv_deviceptr ptr = (drv_deviceptr)(uintptr_t)work->ptr;
@@ -389,6 +416,9 @@ const struct device_ops device_cuda = {
 	.wait = cuda_wait,
 	.born = cuda_born,
 	.dying = cuda_dying,
+	.capture_begin = cuda_capture_begin,
+	.capture_end = cuda_capture_end,
+	.graph_destroy = cuda_graph_destroy,
 	.synchronize = cuda_synchronize,
 	.settle = cuda_settle,
 	.damaged = cuda_damaged,

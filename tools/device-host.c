@@ -192,6 +192,32 @@ static int host_wait(struct device *base, uint32_t stream, uint32_t other)
 	return err ? lib_fail(err, "making a stream wait") : 0;
 }
 
+static int host_capture_begin(struct device *base, uint32_t stream)
+{
+	int err = vpmm_host_capture_begin(base->streams[stream]);
+
+	return err ? lib_fail(err, "beginning a capture") : 0;
+}
+
+static int host_capture_end(struct device *base, uint32_t stream, void **graph)
+{
+	struct vpmm_host_graph *made;
+	int err = vpmm_host_capture_end(base->streams[stream], &made);
+
+	if (err)
+		return lib_fail(err, "ending a capture");
+	*graph = made;
+	return 0;
+}
+
+static int host_graph_destroy(struct device *base, void *graph)
+{
+	int err = vpmm_host_graph_destroy(graph);
+
+	(void)base;
+	return err ? lib_fail(err, "destroying a graph") : 0;
+}
+
 static int submit(struct device_host *dev, uint32_t stream, vpmm_host_fn fn, const struct device_work *work)
 {
 	struct CUstream_st *handle = dev->base.streams[stream];
@@ -311,7 +337,8 @@ static int host_malloc_alloc(struct allocator *base, void **ptr, size_t size, st
 	}
 	if (taken > a->capacity - a->ledger.taken)
 		return fail_set(-ENOMEM, "%zu bytes are more than the %" G_GUINT64_FORMAT " left of the device's %"
-				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->ledger.taken), (guint64)a->capacity);
+				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->ledger.taken),
+				(guint64)a->capacity);
 	memory = mmap(NULL, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
 		err = -errno;
@@ -411,6 +438,9 @@ const struct device_ops device_host = {
 	.wait = host_wait,
 	.born = host_born,
 	.dying = host_dying,
+	.capture_begin = host_capture_begin,
+	.capture_end = host_capture_end,
+	.graph_destroy = host_graph_destroy,
 	.synchronize = host_synchronize,
 	.settle = host_settle,
 	.damaged = host_damaged,

@@ -60,6 +60,9 @@ struct device_work {
  * @wait: make what is submitted to @stream from now on wait for what was submitted to @other so far
  * @born: submit the work that an allocation is made for: it writes the pattern, or nothing without verify
  * @dying: submit the last work on an allocation: it finds the pattern intact, or notes the mark as damaged
+ * @capture_begin: begin to capture @stream; a stream that is made to wait for it comes under the capture, too
+ * @capture_end: end that, once the stream waits for those; @graph receives the graph, for @graph_destroy
+ * @graph_destroy: destroy a graph
  * @synchronize: wait until all work is complete
  * @settle: let it finish what it does of its own accord with memory that was given back to it
  * @damaged: one word for each mark, not 0 if it was noted; forgets them. The work is complete.
@@ -74,6 +77,9 @@ struct device_ops {
 	int (*wait)(struct device *dev, uint32_t stream, uint32_t other);
 	int (*born)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*dying)(struct device *dev, uint32_t stream, const struct device_work *work);
+	int (*capture_begin)(struct device *dev, uint32_t stream);
+	int (*capture_end)(struct device *dev, uint32_t stream, void **graph);
+	int (*graph_destroy)(struct device *dev, void *graph);
 	int (*synchronize)(struct device *dev);
 	void (*settle)(struct device *dev);
 	int (*damaged)(struct device *dev, uint32_t *marks);

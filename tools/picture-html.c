@@ -20,7 +20,7 @@ static const char body[] =
 	"Double click, or 0: all of it. Keys: + and -, arrows.</p>\n";
 
 /*
- * The plots are elements "svg" of their own, so that zooming is a change of their view boxes; axes are drawn anew. A view
+ * The plots are elements "svg" of their own, so that zooming changes their view boxes; axes are drawn anew. A view
  * is the part of each axis that shows, 0 to 1; vertical ones count from the top.
  */
 static const char *const script[] = {
@@ -249,8 +249,8 @@ static void put_ranges(const struct picture *picture, GString *out)
 
 static void put_data(const struct picture *picture, GString *out)
 {
-	g_string_append_printf(out, "const data = {\n\"operations\": %" G_GUINT64_FORMAT ", \"columns\": %u, \"passes\": %u,\n",
-			       (guint64)picture->operations, picture->columns, picture->passes);
+	g_string_append_printf(out, "const data = {\n\"operations\": %" G_GUINT64_FORMAT ", \"columns\": %u, "
+			       "\"passes\": %u,\n", (guint64)picture->operations, picture->columns, picture->passes);
 	g_string_append_printf(out, "\"left\": %d, \"width\": %d, \"memoryTop\": %d, \"memoryHeight\": %d, \"mapTop\": %d, "
 			       "\"mapHeight\": %d,\n", SVG_LEFT, SVG_PLOT_WIDTH, SVG_MEMORY_TOP, SVG_MEMORY_HEIGHT,
 			       SVG_MAP_TOP, SVG_MAP_HEIGHT);

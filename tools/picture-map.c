@@ -149,8 +149,8 @@ int map_add(struct map *map, const char *dump)
 		if (!g_str_has_prefix(line, "  0x"))
 			continue;
 		if (!read_region(line + strlen("  "), end, &region))
-			return fail_set(-EBADMSG, "vpmm_pool_dump wrote \"%.*s\", which is no region", (int)(end - line),
-					line);
+			return fail_set(-EBADMSG, "vpmm_pool_dump wrote \"%.*s\", which is no region",
+					(int)(end - line), line);
 		map->lines++;
 		add_region(map->regions, column.begin, &region);
 	}

@@ -299,8 +299,9 @@ static void draw_map(const struct picture *picture, GString *out)
 	g_string_append_printf(out, "<svg id=\"map\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
 			       "preserveAspectRatio=\"none\">\n", SVG_LEFT, SVG_MAP_TOP, SVG_PLOT_WIDTH, SVG_MAP_HEIGHT,
 			       SVG_PLOT_WIDTH, SVG_MAP_HEIGHT);
-	g_string_append_printf(out, "<image width=\"%d\" height=\"%d\" preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" "
-			       "xlink:href=\"data:image/png;base64,%s\"/>\n</svg>\n", SVG_PLOT_WIDTH, SVG_MAP_HEIGHT, text);
+	g_string_append_printf(out, "<image width=\"%d\" height=\"%d\" preserveAspectRatio=\"none\" "
+			       "image-rendering=\"optimizeSpeed\" xlink:href=\"data:image/png;base64,%s\"/>\n</svg>\n",
+			       SVG_PLOT_WIDTH, SVG_MAP_HEIGHT, text);
 	draw_byte_axis(out, "map-axis", picture->map.used, SVG_MAP_TOP, SVG_MAP_HEIGHT, false);
 	g_free(text);
 	g_byte_array_unref(png);

@@ -9,8 +9,8 @@
 #include "picture-svg.h"
 
 /*
- * Of the drawing a cell is a pixel; the page has more, to zoom into. Noise in all cells would take 3 bits for each, and a
- * third more in base64: 0.2 and 1 MB.
+ * Of the drawing a cell is a pixel; the page has more, to zoom into. Noise in all cells would take 3 bits for each, and
+ * a third more in base64: 0.2 and 1 MB.
  */
 #define DRAWING_COLUMNS 900
 #define DRAWING_ROWS 400
@@ -18,8 +18,8 @@
 #define PAGE_ROWS 1000
 
 /*
- * Writing and reading a line of a dump takes 0.7 us, so that all of them take some seconds. A pool with more regions has fewer
- * dumps, each for several columns.
+ * Writing and reading a line of a dump takes 0.7 us, so that all of them take some seconds. A pool with more regions
+ * has fewer dumps, each for several columns.
  */
 #define DUMPED_LINES 10000000
 

@@ -50,6 +50,18 @@ static unsigned int count_host_devices(void)
 	return count;
 }
 
+/* As the variable has it. */
+static void say_devices(struct pool_setting *setting, uint64_t devices)
+{
+	for (int device = 0; device < 64; device++) {
+		size_t length = strlen(setting->value);
+
+		if (devices >> device & 1)
+			g_snprintf(setting->value + length, sizeof(setting->value) - length, "%s%d",
+				   length ? "," : "", device);
+	}
+}
+
 static void say_value(struct pool_setting *setting, const struct option *option, uint64_t value)
 {
 	if (option->words)
@@ -58,6 +70,8 @@ static void say_value(struct pool_setting *setting, const struct option *option,
 		say_word(setting, option->unlimited);
 	else if (option->nothing && !value)
 		say_word(setting, option->nothing);
+	else if (option->type == OPTION_IS_DEVICES)
+		say_devices(setting, value);
 	else
 		say_number(setting, value, option->in_bytes);
 }

@@ -10,36 +10,12 @@
 #include "fail.h"
 #include "pattern.h"
 #include "progress.h"
+#include "replay-run.h"
 
 /* How many errors of a pass are told one by one. */
 #define ERRORS_TOLD 10
 
-/* An allocation of the trace, while it lives. */
-struct slot {
-	void *ptr;
-	size_t bytes;
-	uint32_t stream;
-	uint32_t op;			/* which operation allocated it */
-	uint32_t mark;			/* the how-manieth allocation of the trace it is */
-	bool live;
-};
-
-/* One pass under way. */
-struct run {
-	const struct replay_setup *setup;
-	struct replay_result *result;
-	bool works;			/* whether there is work on the streams */
-	struct slot *slots;
-	uint32_t *mark_ops;		/* which operation each mark stands for */
-	uint64_t *took_ns;
-	size_t timed;
-	uint32_t mark;
-	uint64_t live;
-	uint64_t rounded;
-	uint64_t watched_ns;
-};
-
-static uint64_t now_ns(void)
+uint64_t run_now(void)
 {
 	struct timespec now;
 
@@ -47,7 +23,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
+void run_tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
 {
 	run->result->errors++;
 	if (run->setup->quiet)
@@ -63,7 +39,7 @@ static void tell(struct run *run, const struct trace_op *op, const char *what, c
 			run->setup->trace->name);
 }
 
-static void count_live(struct run *run, size_t bytes, bool more)
+void run_count(struct run *run, size_t bytes, bool more)
 {
 	uint64_t page = run->setup->page_size;
 	uint64_t rounded = bytes < page ? 0 : (bytes - 1) / page * page + page;
@@ -80,37 +56,91 @@ static void count_live(struct run *run, size_t bytes, bool more)
 	run->result->peak_rounded = MAX(run->result->peak_rounded, run->rounded);
 }
 
-static struct device_work work_of(const struct run *run, const struct slot *slot)
+uint64_t run_time(struct run *run, uint64_t start)
+{
+	uint64_t took = run_now() - start;
+
+	run->took_ns[run->timed++] = took;
+	return took;
+}
+
+static struct device_work work_of(const struct run *run, const struct slot *slot, size_t bytes)
 {
 	uint32_t serial = slot->mark + (uint32_t)run->setup->trace->allocs * (run->result->pass - 1);
 
 	return (struct device_work){
 		.ptr = slot->ptr,
-		.size = slot->bytes,
+		.size = bytes,
 		.key = pattern_key(serial),
 		.mark = slot->mark,
 	};
 }
 
-static void allocate(struct run *run, const struct trace_op *op)
+void run_fill(struct run *run, const struct trace_op *op, struct slot *slot)
+{
+	struct device *dev = run->setup->dev;
+	struct device_work work = work_of(run, slot, slot->bytes);
+
+	/* What a capture gets has contents only where its graph runs. */
+	slot->bare = !run->works || run->captured[slot->stream];
+	if (slot->bare)
+		return;
+	run->mark_ops[slot->mark] = slot->op;
+	if (dev->ops->born(dev, slot->stream, &work))
+		run_tell(run, op, "work after allocation", fail_text());
+}
+
+/*
+ * The program of the trace saw to it, in ways that a trace does not show, that the stream which frees is past the use
+ * on the stream which allocated; so the one is made to wait for the other.
+ */
+void run_look(struct run *run, const struct trace_op *op, const struct slot *slot, size_t bytes, uint32_t stream)
+{
+	struct device *dev = run->setup->dev;
+	struct device_work work = work_of(run, slot, bytes);
+
+	if (slot->bare || run->captured[stream] || run->captured[slot->stream])
+		return;
+	if (stream != slot->stream && dev->ops->wait(dev, stream, slot->stream))
+		run_tell(run, op, "wait before the work", fail_text());
+	if (dev->ops->dying(dev, stream, &work))
+		run_tell(run, op, "work on the allocation", fail_text());
+}
+
+struct slot *run_find_live(struct run *run, const struct trace_op *op)
+{
+	struct slot *slot = &run->slots[op->slot];
+
+	if (!slot->live)
+		return NULL;
+	run_look(run, op, slot, slot->bytes, op->stream);
+	return slot;
+}
+
+static int try_allocate(struct run *run, const struct trace_op *op, void **ptr)
 {
 	struct allocator *a = run->setup->allocator;
-	struct device *dev = run->setup->dev;
+
+	if (a->pool && (op->max || op->flags & (TRACE_ZERO | TRACE_IDLE)))
+		return run_pool_malloc(run, op, ptr);
+	return a->ops->alloc(a, ptr, op->bytes, run->setup->dev->streams[op->stream]);
+}
+
+static void allocate(struct run *run, const struct trace_op *op)
+{
 	struct slot *slot = &run->slots[op->slot];
 	uint32_t mark = run->mark++;
-	struct device_work work;
 	uint64_t start, took;
 	void *ptr;
 	int err;
 
-	start = now_ns();
-	err = a->ops->alloc(a, &ptr, op->bytes, dev->streams[op->stream]);
-	took = now_ns() - start;
-	run->took_ns[run->timed++] = took;
+	start = run_now();
+	err = try_allocate(run, op, &ptr);
+	took = run_time(run, start);
 	run->result->malloc_ns_max = MAX(run->result->malloc_ns_max, took);
 	slot->live = !err;
 	if (err) {
-		tell(run, op, "allocation", a->ops->error());
+		run_tell(run, op, "allocation", run->setup->allocator->ops->error());
 		return;
 	}
 	slot->ptr = ptr;
@@ -118,48 +148,48 @@ static void allocate(struct run *run, const struct trace_op *op)
 	slot->stream = op->stream;
 	slot->mark = mark;
 	slot->op = (uint32_t)(op - run->setup->trace->ops);
-	count_live(run, op->bytes, true);
-	if (!run->works)
-		return;
-	run->mark_ops[mark] = slot->op;
-	work = work_of(run, slot);
-	if (dev->ops->born(dev, op->stream, &work))
-		tell(run, op, "work after allocation", fail_text());
+	run_count(run, op->bytes, true);
+	run_fill(run, op, slot);
 }
 
-/*
- * The program of the trace saw to it, in ways that a trace does not show, that the stream which frees is past the use
- * on the stream which allocated; so the one is made to wait for the other.
- */
-static void last_use(struct run *run, const struct trace_op *op, const struct slot *slot, uint32_t stream)
+static int try_release(struct run *run, const struct trace_op *op, void *ptr)
 {
-	struct device *dev = run->setup->dev;
-	struct device_work work = work_of(run, slot);
+	struct allocator *a = run->setup->allocator;
 
-	if (stream != slot->stream && dev->ops->wait(dev, stream, slot->stream))
-		tell(run, op, "wait before the free", fail_text());
-	if (dev->ops->dying(dev, stream, &work))
-		tell(run, op, "work before the free", fail_text());
+	if (a->pool && op->flags & TRACE_ON_ANY)
+		return vpmm_free(a->pool, ptr, VPMM_STREAM_ANY);
+	return a->ops->free(a, ptr, run->setup->dev->streams[op->stream]);
 }
 
 static void release(struct run *run, const struct trace_op *op)
 {
-	struct allocator *a = run->setup->allocator;
-	struct slot *slot = &run->slots[op->slot];
+	struct slot *slot = run_find_live(run, op);
 	uint64_t start;
 	int err;
 
-	if (!slot->live)
+	if (!slot)
 		return;
-	if (run->works)
-		last_use(run, op, slot, op->stream);
-	start = now_ns();
-	err = a->ops->free(a, slot->ptr, run->setup->dev->streams[op->stream]);
-	run->took_ns[run->timed++] = now_ns() - start;
+	start = run_now();
+	err = try_release(run, op, slot->ptr);
+	run_time(run, start);
 	if (err)
-		tell(run, op, "free", a->ops->error());
+		run_tell(run, op, "free", run->setup->allocator->ops->error());
 	slot->live = false;
-	count_live(run, op->bytes, false);
+	run_count(run, slot->bytes, false);
+}
+
+static void run_operation(struct run *run, const struct trace_op *op)
+{
+	run_capture(run, op);
+	if (op->kind == TRACE_ALLOC)
+		allocate(run, op);
+	else if (op->kind == TRACE_FREE)
+		release(run, op);
+	else if (op->kind == TRACE_RESIZE)
+		run_resize(run, op);
+	else
+		run_other(run, op);
+	run_captured(run, op);
 }
 
 static void show_progress(const struct run *run, size_t done)
@@ -178,9 +208,9 @@ static void show_watch(struct run *run, size_t done)
 
 	if (!watch->see)
 		return;
-	start = now_ns();
+	start = run_now();
 	watch->see(watch->data, (uint64_t)run->setup->trace->n_ops * (run->result->pass - 1) + done, run->live);
-	run->watched_ns += now_ns() - start;
+	run->watched_ns += run_now() - start;
 }
 
 static bool is_stopped(const struct run *run)
@@ -195,40 +225,39 @@ static void run_operations(struct run *run)
 	uint64_t start;
 	size_t i;
 
-	start = now_ns();
+	start = run_now();
 	for (i = 0; i < trace->n_ops && !is_stopped(run); i++) {
 		const struct trace_op *op = &trace->ops[i];
 
 		if (run->works && dev->ops->advance(dev, op->us))
-			tell(run, op, "work that was due before the operation", fail_text());
-		if (op->alloc)
-			allocate(run, op);
-		else
-			release(run, op);
+			run_tell(run, op, "work that was due before the operation", fail_text());
+		run_operation(run, op);
 		show_watch(run, i);
 		if (i % PROGRESS_STRIDE == 0)
 			show_progress(run, i);
 	}
-	run->result->wall_s = (double)(now_ns() - start - run->watched_ns) / 1e9;
+	run->result->wall_s = (double)(run_now() - start - run->watched_ns) / 1e9;
 	run->result->operations = i;
 }
 
 static void free_leftovers(struct run *run)
 {
 	const struct trace *trace = run->setup->trace;
+	const struct trace_op *last = &trace->ops[trace->n_ops - 1];
 	struct allocator *a = run->setup->allocator;
 
+	run_end_captures(run, last);
 	for (uint32_t i = 0; i < trace->slots; i++) {
 		struct slot *slot = &run->slots[i];
 		const struct trace_op *op = &trace->ops[slot->op];
 
 		if (!slot->live)
 			continue;
-		if (run->works)
-			last_use(run, op, slot, slot->stream);
+		run_look(run, op, slot, slot->bytes, slot->stream);
 		if (a->ops->free(a, slot->ptr, run->setup->dev->streams[slot->stream]))
-			tell(run, op, "free", a->ops->error());
+			run_tell(run, op, "free", a->ops->error());
 	}
+	run_retire_graphs(run, last);
 }
 
 static void find_damage(struct run *run)
@@ -239,17 +268,18 @@ static void find_damage(struct run *run)
 	uint32_t *marks;
 
 	if (dev->ops->synchronize(dev))
-		tell(run, last, "work after the last operation", fail_text());
+		run_tell(run, last, "work after the last operation", fail_text());
 	if (!dev->opts.verify)
 		return;
 	marks = g_new(uint32_t, trace->allocs);
 	if (dev->ops->damaged(dev, marks)) {
-		tell(run, last, "verification after the last operation", fail_text());
+		run_tell(run, last, "verification after the last operation", fail_text());
 		goto out;
 	}
 	for (size_t i = 0; i < trace->allocs; i++) {
 		if (marks[i])
-			tell(run, &trace->ops[run->mark_ops[i]], "allocation", "its pattern was overwritten while it lived");
+			run_tell(run, &trace->ops[run->mark_ops[i]], "allocation",
+				 "its pattern was overwritten while it lived");
 	}
 out:
 	g_free(marks);
@@ -274,7 +304,7 @@ static void read_stats(struct run *run, struct vpmm_stats *stats)
 	struct allocator *a = run->setup->allocator;
 
 	if (a->ops->stats(a, stats))
-		tell(run, &trace->ops[trace->n_ops - 1], "statistics", a->ops->error());
+		run_tell(run, &trace->ops[trace->n_ops - 1], "statistics", a->ops->error());
 }
 
 static void sum_up(struct run *run, const struct vpmm_stats *before)
@@ -306,6 +336,8 @@ bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	*result = (struct replay_result){ .pass = pass };
 	read_stats(&run, &before);
 	run.slots = g_new0(struct slot, trace->slots);
+	run.captures = g_new0(struct capture, trace->captures);
+	run.captured = g_new0(uint32_t, trace->streams);
 	run.mark_ops = g_new0(uint32_t, trace->allocs);
 	run.took_ns = g_new(uint64_t, trace->n_ops);
 	run_operations(&run);
@@ -315,6 +347,8 @@ bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	sum_up(&run, &before);
 	g_free(run.took_ns);
 	g_free(run.mark_ops);
+	g_free(run.captured);
+	g_free(run.captures);
 	g_free(run.slots);
 	return result->operations == trace->n_ops;
 }

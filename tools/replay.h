@@ -21,7 +21,7 @@
 /* Of struct vpmm_stats, what is so at the end of a pass, before what the trace leaves allocated is freed. */
 #define REPLAY_LEVELS(X) \
 	X(reserved) X(mapped) X(live) X(free) X(holes) X(zombies) X(small_live) X(small_mapped) \
-	X(chunks) X(regions) X(extents) X(stuck) X(spans) X(mappings) X(held)
+	X(chunks) X(regions) X(extents) X(stuck) X(spans) X(mappings) X(held) X(requested)
 
 /**
  * struct replay_result - one pass

@@ -49,6 +49,7 @@ void report_json(FILE *out, const struct report_run *run, const struct report_ro
 	json_count(&json, "peak_mapped", r->stats.peak_mapped);
 	json_count(&json, "peak_small", r->stats.peak_small);
 	json_count(&json, "peak_taken", r->stats.peak_taken);
+	json_count(&json, "peak_requested", r->stats.peak_requested);
 	json_decimal(&json, "wall_s", r->wall_s, 6);
 	json_decimal(&json, "trace_s", r->trace_s, 6);
 	json_decimal(&json, "driver_s", (double)r->stats.driver_ns / 1e9, 6);
@@ -163,8 +164,8 @@ static void table_pool(FILE *out, const struct report_run *run, const struct rep
 		units_format_count(text[3], s->defrags);
 		units_format_count(text[4], s->grows);
 		units_format_count(text[5], s->waits);
-		fprintf(out, "%-*.*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, NAME_WIDTH, name, text[0], text[1], text[2],
-			text[3], text[4], text[5]);
+		fprintf(out, "%-*.*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, NAME_WIDTH, name, text[0], text[1],
+			text[2], text[3], text[4], text[5]);
 		g_free(name);
 	}
 	fprintf(out, "\n  small    requests below a page%s\n",

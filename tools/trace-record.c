@@ -8,32 +8,39 @@
 #include <string.h>
 
 #include "fail.h"
+#include "trace.h"
 
 #define VERSION_LINE "# vpmm-trace "
 
-/* The records of a version: what each is followed by, a letter a field, and how a message puts it. */
+/*
+ * The records of a version: what each is followed by, a letter a field; the attributes that it may have besides the
+ * pool and the capture, a letter each; and how a message puts it.
+ */
 struct kind {
 	char op;
 	const char *spec;
+	const char *attributes;
 	const char *fields;
 };
 
 static const struct kind kinds_1[] = {
-	{ 'a', "ibs", "microseconds op id bytes stream" },
-	{ 'f', "ibs", "microseconds op id bytes stream" },
+	{ 'a', "ibs", NULL, "microseconds op id bytes stream" },
+	{ 'f', "ibs", NULL, "microseconds op id bytes stream" },
 	{ 0 }
 };
 
 static const struct kind kinds_2[] = {
-	{ 'a', "ibs", "microseconds a id bytes stream" },
-	{ 'f', "is", "microseconds f id stream" },
-	{ 'u', "is", "microseconds u id stream" },
-	{ 'x', "bs", "microseconds x bytes stream" },
-	{ 'r', "s", "microseconds r stream" },
-	{ 'g', "cs", "microseconds g capture stream" },
-	{ 't', "b", "microseconds t bytes" },
-	{ 'p', "pwdb", "microseconds p pool backend device bytes" },
-	{ 'e', "p", "microseconds e pool" },
+	{ 'a', "ibs", "zim", "microseconds a id bytes stream" },
+	{ 'f', "iS", "", "microseconds f id stream" },
+	{ 'm', "itbs", "c", "microseconds m id new-id bytes stream" },
+	{ 'u', "is", "", "microseconds u id stream" },
+	{ 'x', "bs", "", "microseconds x bytes stream" },
+	{ 'r', "s", "", "microseconds r stream" },
+	{ 'c', "cn", "", "microseconds c capture group" },
+	{ 'g', "cs", "", "microseconds g capture stream" },
+	{ 't', "b", "", "microseconds t bytes" },
+	{ 'p', "pwdb", NULL, "microseconds p pool backend device bytes" },
+	{ 'e', "p", NULL, "microseconds e pool" },
 	{ 0 }
 };
 
@@ -171,19 +178,40 @@ static int parse_word(const struct trace_place *p, struct cursor *c, const char 
 	return next_field(c, &length) ? 0 : missing(p, what);
 }
 
+/* A number, or "any". */
+static int parse_stream(const struct trace_place *p, struct cursor *c, uint64_t *stream)
+{
+	struct cursor ahead = *c;
+	const char *field;
+	size_t length;
+
+	field = next_field(&ahead, &length);
+	if (!field || length != strlen("any") || memcmp(field, "any", length) != 0)
+		return parse_number(p, c, "stream", UINT32_MAX, stream);
+	*c = ahead;
+	*stream = TRACE_ANY;
+	return 0;
+}
+
 static int parse_field(const struct trace_place *p, struct cursor *c, char letter, struct trace_record *record)
 {
 	switch (letter) {
 	case 'i':
 		return parse_number(p, c, "id", SIZE_MAX, &record->id);
+	case 't':
+		return parse_number(p, c, "new id", SIZE_MAX, &record->to);
 	case 'b':
 		return parse_number(p, c, "size", PTRDIFF_MAX, &record->bytes);
 	case 's':
 		return parse_number(p, c, "stream", UINT32_MAX, &record->stream);
+	case 'S':
+		return parse_stream(p, c, &record->stream);
 	case 'p':
 		return parse_number(p, c, "pool", UINT32_MAX, &record->pool);
 	case 'c':
-		return parse_number(p, c, "capture", UINT64_MAX, &record->other);
+		return parse_number(p, c, "capture", UINT64_MAX, &record->capture);
+	case 'n':
+		return parse_number(p, c, "group", UINT64_MAX, &record->other);
 	case 'd':
 		return parse_number(p, c, "device", UINT32_MAX, &record->other);
 	default:
@@ -203,19 +231,50 @@ static bool is_named(const char *name, const char **field, size_t *length)
 	return true;
 }
 
-static int parse_attribute(const struct trace_place *p, const char *field, size_t length, struct trace_record *record)
+/* What an attribute that is one word stands for; 0: there is no such. */
+static unsigned int flag_of(const char *attributes, const char *field, size_t length)
 {
+	static const struct {
+		const char *word;
+		unsigned int flag;
+	} words[] = { { "zero", TRACE_ZERO }, { "idle", TRACE_IDLE }, { "copied", TRACE_COPIED } };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
+		if (strchr(attributes, words[i].word[0]) && length == strlen(words[i].word) &&
+		    memcmp(field, words[i].word, length) == 0)
+			return words[i].flag;
+	}
+	return 0;
+}
+
+static int parse_max(const struct trace_place *p, const char *field, size_t length, struct trace_record *record)
+{
+	int err;
+
+	err = number_of(p, field, length, "maximum", PTRDIFF_MAX, &record->max);
+	if (!err && record->max < record->bytes)
+		err = trace_damaged(p, "the maximum is %" G_GUINT64_FORMAT ", less than the size",
+				    (guint64)record->max);
+	return err;
+}
+
+/* @attributes: NULL: the record has none. */
+static int parse_attribute(const struct trace_place *p, const char *attributes, const char *field, size_t length,
+			   struct trace_record *record)
+{
+	unsigned int flag = attributes ? flag_of(attributes, field, length) : 0;
 	char *quoted;
 	int err;
 
-	if (p->version == 2) {
-		if (length == strlen("zero") && memcmp(field, "zero", length) == 0)
-			return 0;
-		if (is_named("pool=", &field, &length))
-			return number_of(p, field, length, "pool", UINT32_MAX, &record->pool);
-		if (is_named("capture=", &field, &length))
-			return number_of(p, field, length, "capture", UINT64_MAX, &record->other);
-	}
+	record->flags |= flag;
+	if (flag)
+		return 0;
+	if (attributes && is_named("pool=", &field, &length))
+		return number_of(p, field, length, "pool", UINT32_MAX, &record->pool);
+	if (attributes && record->op != 'g' && record->op != 'c' && is_named("capture=", &field, &length))
+		return number_of(p, field, length, "capture", UINT64_MAX, &record->capture);
+	if (attributes && strchr(attributes, 'm') && is_named("max=", &field, &length))
+		return parse_max(p, field, length, record);
 	quoted = quote(field, length);
 	err = trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
 	g_free(quoted);
@@ -242,7 +301,7 @@ int trace_parse_record(struct trace_place *place, const char *line, size_t lengt
 	for (const char *letter = kind->spec; *letter && !err; letter++)
 		err = parse_field(place, &c, *letter, record);
 	while (!err && (field = next_field(&c, &width)))
-		err = parse_attribute(place, field, width, record);
+		err = parse_attribute(place, kind->attributes, field, width, record);
 	return err;
 }
 

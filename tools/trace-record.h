@@ -20,24 +20,35 @@ struct trace_place {
 	const char *fields;
 };
 
+/* The stream of a free that is behind all work of the context. */
+#define TRACE_ANY UINT64_MAX
+
 /**
  * struct trace_record - a line
  * @us: microseconds
  * @op: the letter of the record
  * @id: of an allocation
+ * @to: its id once it is resized
  * @bytes: a size
- * @stream: of the file's numbers
+ * @max: how far the allocation may grow; 0: it is no growable one
+ * @stream: of the file's numbers, or TRACE_ANY
+ * @capture: the capture that the stream is under, or whose graph it is; 0: none
  * @pool: from 1
- * @other: what only has to be a number
+ * @other: the group of a capture; or what only has to be a number
+ * @flags: TRACE_ZERO, TRACE_IDLE and TRACE_COPIED of trace.h
  */
 struct trace_record {
 	uint64_t us;
 	char op;
 	uint64_t id;
+	uint64_t to;
 	uint64_t bytes;
+	uint64_t max;
 	uint64_t stream;
+	uint64_t capture;
 	uint64_t pool;
 	uint64_t other;
+	unsigned int flags;
 };
 
 /**

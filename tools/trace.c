@@ -15,8 +15,10 @@
 /* What is known of one pool while a trace is read. */
 struct pool {
 	GArray *ops;			/* of struct trace_op */
-	GHashTable *live;		/* id to the number of the operation that allocated it */
+	GHashTable *live;		/* id to the number of the operation that allocated it, or resized it last */
 	GHashTable *streams;		/* number in the file to our number + 1 */
+	GHashTable *captures;		/* id to our number, of those that are not retired */
+	GArray *last_ops;		/* of size_t: the last operation of each capture */
 	GArray *spare_slots;		/* of uint32_t */
 	uint32_t slots;
 	size_t allocs;
@@ -57,7 +59,7 @@ static uint32_t take_slot(struct pool *p)
 	return slot;
 }
 
-/* The operation that allocated what is live under this id; NULL: nothing is. */
+/* The operation that allocated or resized what is live under this id; NULL: nothing is. */
 static const struct trace_op *find_birth(const struct pool *p, uint64_t id)
 {
 	gpointer number;
@@ -67,17 +69,37 @@ static const struct trace_op *find_birth(const struct pool *p, uint64_t id)
 	return &g_array_index(p->ops, struct trace_op, GPOINTER_TO_SIZE(number));
 }
 
+static uint32_t capture_number(struct pool *p, uint64_t id)
+{
+	gpointer key = GSIZE_TO_POINTER((gsize)id);
+	guint number = GPOINTER_TO_UINT(g_hash_table_lookup(p->captures, key));
+	size_t next = p->ops->len;
+
+	if (!number) {
+		g_array_append_val(p->last_ops, next);
+		number = p->last_ops->len;
+		g_hash_table_insert(p->captures, key, GUINT_TO_POINTER(number));
+	}
+	return number;
+}
+
 static void add_op(struct pool *p, struct trace_op *op, const struct trace_record *record)
 {
 	op->us = record->us;
-	op->stream = stream_number(p, record->stream);
+	if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP && record->stream != TRACE_ANY)
+		op->stream = stream_number(p, record->stream);
+	if (op->kind < TRACE_TRIM && record->capture) {
+		op->capture = capture_number(p, record->capture);
+		g_array_index(p->last_ops, size_t, op->capture - 1) = p->ops->len;
+	}
 	g_array_append_val(p->ops, *op);
 }
 
 static int apply_alloc(struct reader *r, struct pool *p, const struct trace_record *record)
 {
 	const struct trace_op *birth = find_birth(p, record->id);
-	struct trace_op op = { .bytes = (size_t)record->bytes, .line = r->place.line, .alloc = true };
+	struct trace_op op = { .bytes = (size_t)record->bytes, .max = (size_t)record->max, .line = r->place.line,
+			       .kind = TRACE_ALLOC, .flags = (uint8_t)record->flags };
 
 	if (birth)
 		return trace_damaged(&r->place, "allocates %" G_GUINT64_FORMAT ", which line %" G_GUINT32_FORMAT
@@ -95,23 +117,89 @@ static int apply_free(struct reader *r, struct pool *p, const struct trace_recor
 	struct trace_op op = { .line = r->place.line };
 
 	if (!birth)
-		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT ", which is not allocated", (guint64)record->id);
+		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT ", which is not allocated",
+				     (guint64)record->id);
 	if (r->place.version == 1 && birth->bytes != record->bytes)
-		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT ", for which line %"
-			       G_GUINT32_FORMAT " allocated %zu", (guint64)record->bytes, (guint64)record->id, birth->line,
-			       birth->bytes);
+		return trace_damaged(&r->place,
+				     "frees %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT ", for which line %"
+				     G_GUINT32_FORMAT " allocated %zu", (guint64)record->bytes,
+				     (guint64)record->id, birth->line, birth->bytes);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
+	op.stream = birth->stream;
+	op.flags = record->stream == TRACE_ANY ? TRACE_ON_ANY : 0;
 	g_array_append_val(p->spare_slots, op.slot);
 	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
 	add_op(p, &op, record);
 	return 0;
 }
 
+static int apply_resize(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	const struct trace_op *birth = find_birth(p, record->id), *other = find_birth(p, record->to);
+	struct trace_op op = { .bytes = (size_t)record->bytes, .line = r->place.line, .kind = TRACE_RESIZE,
+			       .flags = (uint8_t)record->flags };
+
+	if (!birth)
+		return trace_damaged(&r->place, "resizes %" G_GUINT64_FORMAT ", which is not allocated",
+				     (guint64)record->id);
+	if (other && record->to != record->id)
+		return trace_damaged(&r->place, "moves %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT ", which line %"
+				     G_GUINT32_FORMAT " allocated and nobody has freed", (guint64)record->id,
+				     (guint64)record->to, other->line);
+	if (!record->bytes)
+		return trace_damaged(&r->place, "resizes %" G_GUINT64_FORMAT " to 0 bytes, which would free it",
+				     (guint64)record->id);
+	op.slot = birth->slot;
+	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
+	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->to), GSIZE_TO_POINTER((gsize)p->ops->len));
+	add_op(p, &op, record);
+	return 0;
+}
+
 static int apply_use(struct reader *r, struct pool *p, const struct trace_record *record)
 {
-	if (!find_birth(p, record->id))
-		return trace_damaged(&r->place, "uses %" G_GUINT64_FORMAT ", which is not allocated", (guint64)record->id);
+	const struct trace_op *birth = find_birth(p, record->id);
+	struct trace_op op = { .line = r->place.line, .kind = TRACE_USE };
+
+	if (!birth)
+		return trace_damaged(&r->place, "uses %" G_GUINT64_FORMAT ", which is not allocated",
+				     (guint64)record->id);
+	op.bytes = birth->bytes;
+	op.slot = birth->slot;
+	add_op(p, &op, record);
+	return 0;
+}
+
+static int apply_other(struct reader *r, struct pool *p, const struct trace_record *record, enum trace_kind kind)
+{
+	struct trace_op op = { .bytes = (size_t)record->bytes, .line = r->place.line, .kind = (uint8_t)kind };
+
+	add_op(p, &op, record);
+	return 0;
+}
+
+/* A capture can join a group before anything else, and after it has ended. */
+static int apply_group(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	struct trace_op op = { .line = r->place.line, .kind = TRACE_GROUP, .max = (size_t)record->other };
+
+	op.capture = capture_number(p, record->capture);
+	add_op(p, &op, record);
+	return 0;
+}
+
+/* A graph of which the pool has nothing makes no difference to it. */
+static int apply_graph(struct reader *r, struct pool *p, const struct trace_record *record)
+{
+	gpointer key = GSIZE_TO_POINTER((gsize)record->capture);
+	struct trace_op op = { .line = r->place.line, .kind = TRACE_RETIRE_GRAPH };
+
+	op.capture = GPOINTER_TO_UINT(g_hash_table_lookup(p->captures, key));
+	if (!op.capture)
+		return 0;
+	g_hash_table_remove(p->captures, key);
+	add_op(p, &op, record);
 	return 0;
 }
 
@@ -119,9 +207,11 @@ static void pool_free(void *data)
 {
 	struct pool *p = data;
 
+	g_hash_table_destroy(p->captures);
 	g_hash_table_destroy(p->streams);
 	g_hash_table_destroy(p->live);
 	g_array_free(p->spare_slots, TRUE);
+	g_array_free(p->last_ops, TRUE);
 	g_array_free(p->ops, TRUE);
 	g_free(p);
 }
@@ -134,13 +224,16 @@ static void begin_pool(struct reader *r)
 	p->spare_slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
 	p->live = g_hash_table_new(NULL, NULL);
 	p->streams = g_hash_table_new(NULL, NULL);
+	p->captures = g_hash_table_new(NULL, NULL);
+	p->last_ops = g_array_new(FALSE, FALSE, sizeof(size_t));
 	g_ptr_array_add(r->pools, p);
 }
 
 static int apply_begin(struct reader *r, const struct trace_record *record)
 {
 	if (record->pool != r->pools->len + 1)
-		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " begins, where the next is %u", (guint64)record->pool,
+		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " begins, where the next is %u",
+				     (guint64)record->pool,
 			       r->pools->len + 1);
 	begin_pool(r);
 	return 0;
@@ -161,8 +254,18 @@ static int apply(struct reader *r, const struct trace_record *record)
 		return apply_alloc(r, p, record);
 	case 'f':
 		return apply_free(r, p, record);
+	case 'm':
+		return apply_resize(r, p, record);
 	case 'u':
 		return apply_use(r, p, record);
+	case 'r':
+		return apply_other(r, p, record, TRACE_RETIRE_STREAM);
+	case 't':
+		return apply_other(r, p, record, TRACE_TRIM);
+	case 'c':
+		return apply_group(r, p, record);
+	case 'g':
+		return apply_graph(r, p, record);
 	case 'e':
 		p->over = true;
 		return 0;
@@ -282,10 +385,10 @@ static int read_all(struct reader *r, char *buffer)
 	if (held)
 		return trace_damaged(&r->place, "the last line has no newline: the trace is cut short");
 	for (guint i = 0; i < r->pools->len; i++) {
-		if (((struct pool *)r->pools->pdata[i])->ops->len)
+		if (((struct pool *)r->pools->pdata[i])->allocs)
 			return 0;
 	}
-	return trace_damaged(&r->place, "the trace ends before its first operation");
+	return trace_damaged(&r->place, "the trace ends before its first allocation");
 }
 
 /* What was read of a pool, which keeps nothing of it. */
@@ -293,11 +396,14 @@ static struct trace *trace_of(struct pool *p)
 {
 	struct trace *trace = g_new0(struct trace, 1);
 
+	for (guint i = 0; i < p->last_ops->len; i++)
+		g_array_index(p->ops, struct trace_op, g_array_index(p->last_ops, size_t, i)).flags |= TRACE_LAST;
 	*trace = (struct trace){
 		.n_ops = p->ops->len,
 		.allocs = p->allocs,
 		.slots = p->slots,
 		.streams = g_hash_table_size(p->streams),
+		.captures = p->last_ops->len,
 	};
 	trace->ops = (struct trace_op *)(void *)g_array_free(p->ops, FALSE);
 	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
@@ -312,7 +418,7 @@ static struct trace *traces_of(const struct reader *r, const char *name)
 	for (guint i = 0; i < r->pools->len; i++) {
 		struct pool *p = r->pools->pdata[i];
 
-		if (!p->ops->len)
+		if (!p->allocs)
 			continue;
 		*next = trace_of(p);
 		(*next)->pool = i + 1;

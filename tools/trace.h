@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Traces: what a program allocated and freed, in order. vpmm-trace(5) has the format, in two versions: the first, of one
- * pool, and what the library writes where VPMM_TRACE says so.
+ * Traces: what a program allocated and freed, in order. vpmm-trace(5) has the format, in two versions: the first, of
+ * one pool, and what the library writes where VPMM_TRACE says so.
  */
 #ifndef TRACE_H
 #define TRACE_H
@@ -10,22 +10,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum trace_kind {
+	TRACE_FREE,
+	TRACE_ALLOC,
+	/* Of the second version only: */
+	TRACE_RESIZE,
+	TRACE_USE,
+	TRACE_TRIM,
+	TRACE_RETIRE_STREAM,
+	TRACE_GROUP,
+	TRACE_RETIRE_GRAPH,
+};
+
+enum trace_flag {
+	TRACE_ZERO = 1,		/* TRACE_ALLOC: with VPMM_ZERO */
+	TRACE_IDLE = 2,		/* TRACE_ALLOC: with VPMM_IDLE */
+	TRACE_ON_ANY = 4,	/* TRACE_FREE: on VPMM_STREAM_ANY */
+	TRACE_COPIED = 8,	/* TRACE_RESIZE: by a copy, during which both blocks were allocated */
+	TRACE_LAST = 16,	/* nothing follows of the capture */
+};
+
 /**
  * struct trace_op - one operation
  * @us: microseconds, on the trace's own clock
- * @bytes: of the allocation, also where it is freed
+ * @bytes: of the allocation, also where it is freed, or used, and once it is resized; TRACE_TRIM: to be kept
+ * @max: TRACE_ALLOC: how far it may grow; 0: it is no growable one; TRACE_GROUP: the group
  * @slot: the number of the allocation among those that live, below slots of struct trace; used again after the free
- * @stream: the number of the stream in order of first appearance, below streams of struct trace
+ * @stream: the number of the stream in order of first appearance, below streams of struct trace; where it is any
+ *	stream, that of the allocation
  * @line: of the file, from 1
- * @alloc: whether it allocates
+ * @capture: the number of the capture that the stream is under, that joins a group, or whose graph is retired, from 1;
+ *	0: none
+ * @kind: one of enum trace_kind
+ * @flags: of enum trace_flag
  */
 struct trace_op {
 	uint64_t us;
 	size_t bytes;
+	size_t max;
 	uint32_t slot;
 	uint32_t stream;
 	uint32_t line;
-	bool alloc;
+	uint32_t capture;
+	uint8_t kind;
+	uint8_t flags;
 };
 
 /**
@@ -33,9 +61,10 @@ struct trace_op {
  * @name: as it was opened; with "#" and @pool behind it if the file has several pools
  * @ops: the operations
  * @n_ops: how many, at least one
- * @allocs: how many of them allocate
+ * @allocs: how many of them allocate, at least one
  * @slots: the most that live at once
  * @streams: how many streams there are
+ * @captures: how many captures there are
  * @pool: the number of the pool in the file, from 1
  * @next: of the next pool in the same file; NULL: there is none
  */
@@ -46,6 +75,7 @@ struct trace {
 	size_t allocs;
 	uint32_t slots;
 	uint32_t streams;
+	uint32_t captures;
 	unsigned int pool;
 	struct trace *next;
 };
@@ -70,7 +100,7 @@ typedef bool (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
  * Strict: what is wrong with a trace would be wrong with every number that comes out of its replay. All fields are
  * there and no others, every record and the version are known, numbers fit, time does not go back, an id that is
  * allocated is not live, one that is freed is and had this size, the last line is whole, the compressed data are whole,
- * and there is at least one operation. Records other than allocations and frees are checked and left out.
+ * and there is at least one operation. Requests that failed are checked and left out.
  *
  * Return: 0, or explained by fail_set(), which names the file:
  *	-EBADMSG it is damaged; the sentence has the line's number,

@@ -22,7 +22,8 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes)
 	if (err == -ERANGE)
 		return fail_set(-EINVAL, "%s: %s is larger than 64 bits can say", name, text);
 	if (err)
-		return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name, text);
+		return fail_set(-EINVAL, "%s: \"%s\" is no number of bytes, such as 512, 64K, 2M, 8G or 1T", name,
+				text);
 	return 0;
 }
 

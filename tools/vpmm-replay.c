@@ -147,7 +147,8 @@ static int interrupted(const struct replay_setup *setup, const struct replay_res
 			result->pass, setup->passes, done, all);
 }
 
-static void keep_row(const struct report_run *run, struct report_row *row, const struct replay_setup *setup, GArray *rows)
+static void keep_row(const struct report_run *run, struct report_row *row, const struct replay_setup *setup,
+		     GArray *rows)
 {
 	row->trace = g_strdup(setup->trace->name);
 	if (options.json) {
@@ -325,7 +326,8 @@ static int choose(struct choice *choice)
 		return err;
 	g_free(choice->why);
 	if (options.limit_bytes < choice->info.granularity)
-		return fail_set(-EINVAL, "--limit: %s: expected %" G_GUINT64_FORMAT " bytes or more, the least that the "
+		return fail_set(-EINVAL,
+				"--limit: %s: expected %" G_GUINT64_FORMAT " bytes or more, the least that the "
 				"device can map", options.limit, choice->info.granularity);
 	snprintf(capacity, sizeof(capacity), "%" G_GUINT64_FORMAT, (guint64)options.limit_bytes);
 	g_setenv("VPMM_HOST_CAPACITY", capacity, TRUE);

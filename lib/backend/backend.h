@@ -10,10 +10,13 @@
  *	-EBUSY	a guard that must be complete is pending
  *	-EIO	the driver reports an earlier asynchronous failure, or has shut down
  *	-ENODEV	no driver or device
+ *	-ESTALE	the context that the device was opened in was reset or destroyed
  *	-ENOTSUP	the device cannot
+ *	-EMFILE	the process can open no more file descriptors
  *
- * An operation that fails has changed nothing. All may be called from several threads at once. All but open, close and
- * current are called between enter and leave, which make the device's context current on the calling thread.
+ * An operation that fails has changed nothing. All may be called from several threads at once. All but open, close,
+ * current, gone and abandon are called between enter and leave, which make the device's context current on the calling
+ * thread.
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -28,10 +31,32 @@ struct backend;
 /* One event of the driver; each backend has its own inside. */
 struct backend_event;
 
+/* How memory is shared with other processes; the values are in messages between processes. */
+enum backend_handles {
+	BACKEND_HANDLES_NONE = 0,
+	BACKEND_HANDLES_FD = 1,		/* file descriptors */
+	BACKEND_HANDLES_FABRIC = 2,	/* 64 bytes, for all machines that share a fabric */
+};
+
+#define BACKEND_FABRIC_SIZE 64
+
+/* What stands for memory in another process. */
+struct backend_export {
+	enum backend_handles type;
+	int fd;
+	unsigned char fabric[BACKEND_FABRIC_SIZE];
+};
+
+#define BACKEND_UUID_SIZE 16
+
+/* Sets of devices are bits by ordinal, so devices from this ordinal on can be in none. */
+#define BACKEND_PEERS_MOST 64
+
 struct backend_info {
 	const char *name;		/* of the backend: "cuda" or "host" */
 	int device;
 	char device_name[128];
+	unsigned char uuid[BACKEND_UUID_SIZE];	/* the same in all processes; 0: the driver does not tell */
 	int driver_version;
 	size_t granularity;		/* of sizes and addresses of mappings */
 	uint64_t memory_total;
@@ -54,7 +79,19 @@ struct backend_info {
  * @enter: make the device's context current on the calling thread, and let its calls be made beside captures of other
  *	threads. Pairs nest.
  * @leave: put back what was current before the enter. Never fails.
+ * @gone: whether the context was reset since the device was opened; enter is -ESTALE then. Of a context that is neither
+ *	the device's primary one nor current it is not known: then false.
+ * @abandon: in place of enter, once that was -ESTALE: until the leave, memory can be given back. Only unmap, release
+ *	and unreserve are called, and event_destroy, which forgets the event. No later enter succeeds, and close leaves
+ *	alone what was the context's.
  *
+ * @configure: what memory is created from now on: of which type its handles can be exported, and whether network cards
+ *	can read and write it. It can change the granularity. -ENOTSUP where the device cannot. Precondition: nothing
+ *	was created yet.
+ * @peer_check: whether another device can access this one's memory. -ENODEV if there is no device of that ordinal,
+ *	-ENOTSUP if it cannot. Precondition: it is not this device.
+ * @peers: which other devices, as bits by ordinal, can read and write what access is called for from now on, and what
+ *	small_alloc has given and will give. At first there are none. Precondition: peer_check accepts each.
  * @info: facts about the device. @info->memory_free is as of the call.
  * @now: nanoseconds of a clock that never goes back.
  *
@@ -62,12 +99,20 @@ struct backend_info {
  *	granularity, @align a power of two.
  * @unreserve: give a reservation back. Preconditions: exactly what reserve gave, nothing mapped in it.
  * @create: create @size bytes of device memory. Precondition: @size is a multiple of the granularity.
+ * @create_export: the same for memory whose handle can be exported. Precondition: configure has set a type.
+ * @export: export a handle of create_export as the type that configure has set; the caller closes the descriptor of
+ *	@export, which is close-on-exec. The memory lives on as long as that is open or imported.
+ * @import: make a handle of memory that another process has exported. The descriptor stays the caller's. -EINVAL if it
+ *	is none of such memory; a driver tells only when it is mapped that the memory has another size than @size.
  * @release: release a handle. Its memory lives on until its last mapping goes.
  * @map: map a whole handle, once more if it already is mapped elsewhere. Preconditions: @va and @size are multiples
  *	of the granularity, @size is the handle's, the range lies in one reservation and nothing is mapped there. The
  *	mapping starts without access.
- * @access: let the device (on the host backend: the CPU) read and write a range. Precondition: all of it is mapped,
- *	and its ends are ends of mappings.
+ * @access: let the device (on the host backend: the CPU) and its peers read and write a range. Other devices keep the
+ *	access that they have. Precondition: the range lies in one reservation, all of it is mapped, and its ends are
+ *	ends of mappings.
+ * @deny: take the access to a range from other devices, as bits by ordinal. Precondition: as for access, which was
+ *	called for all of it; they are not none, and the device itself is not one of them.
  * @unmap: unmap a range of whole mappings; parts of it may be unmapped already. Precondition: @guard, an event behind
  *	all uses of these addresses, is complete; NULL: no stream ever used them.
  *
@@ -83,6 +128,10 @@ struct backend_info {
  * @event_destroy: destroy an event of either kind, recorded or not, pending or not. Never fails.
  * @event_record: make @event stand for all work submitted to @stream so far, and no longer for what it stood for
  *	before. Precondition: no stream and no thread waits for it. The event outlives the stream.
+ * @event_record_all: make @event stand for all work submitted to any stream of the device's context so far, those that
+ *	the library has never seen included, likewise. -ENOTSUP where the driver cannot; -EBUSY where it tells of a
+ *	capture that would be in the way, which is not touched then. Precondition: those of event_record, and no stream
+ *	of the context is under a capture that the driver does not tell of, as it would invalidate that.
  * @event_query: *@complete tells whether that work has completed. Precondition: recorded.
  * @event_sync: wait on the host until it has. Precondition: recorded.
  * @event_elapsed: *@ns is the time on the device from the completion of what @start stands for to the completion of
@@ -93,8 +142,8 @@ struct backend_info {
  *
  * @clear: set @size bytes at @va to zero in the order of @stream, under capture as a part of the graph. Precondition:
  *	they lie in mappings with access.
- * @copy: copy @size bytes from @from to @to likewise. Preconditions: both ranges lie in mappings with access, and do not
- *	overlap.
+ * @copy: copy @size bytes from @from to @to likewise. Preconditions: both ranges lie in mappings with access, and do
+ *	not overlap.
  *
  * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
  *	backend's own that keeps what it has.
@@ -114,19 +163,28 @@ struct backend_ops {
 	void (*leave)(struct backend *be);
 	int (*event_record)(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
 	int (*current_device)(int *device);
+	bool (*gone)(struct backend *be);
+	int (*abandon)(struct backend *be);
 
 	int (*open)(int device, struct backend **be);
 	void (*close)(struct backend *be);
 
+	int (*configure)(struct backend *be, enum backend_handles handles, bool rdma);
+	int (*peer_check)(struct backend *be, int device);
+	int (*peers)(struct backend *be, uint64_t devices);
 	int (*info)(struct backend *be, struct backend_info *info);
 	uint64_t (*now)(struct backend *be);
 
 	int (*reserve)(struct backend *be, size_t size, size_t align, uint64_t *va);
 	int (*unreserve)(struct backend *be, uint64_t va, size_t size);
 	int (*create)(struct backend *be, size_t size, uint64_t *handle);
+	int (*create_export)(struct backend *be, size_t size, uint64_t *handle);
+	int (*export)(struct backend *be, uint64_t handle, struct backend_export *export);
+	int (*import)(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle);
 	int (*release)(struct backend *be, uint64_t handle);
 	int (*map)(struct backend *be, uint64_t va, size_t size, uint64_t handle);
 	int (*access)(struct backend *be, uint64_t va, size_t size);
+	int (*deny)(struct backend *be, uint64_t va, size_t size, uint64_t devices);
 	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
 
 	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
@@ -134,6 +192,7 @@ struct backend_ops {
 	int (*event_create)(struct backend *be, struct backend_event **event);
 	int (*event_create_timed)(struct backend *be, struct backend_event **event);
 	void (*event_destroy)(struct backend *be, struct backend_event *event);
+	int (*event_record_all)(struct backend *be, struct backend_event *event);
 	int (*event_query)(struct backend *be, struct backend_event *event, int *complete);
 	int (*event_sync)(struct backend *be, struct backend_event *event);
 	int (*event_elapsed)(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);
@@ -150,8 +209,8 @@ struct backend_ops {
 /**
  * struct backend - an open device; the first member of each backend's own structure
  * @ops: what it performs
- * @place: the context that enter makes current, if no other can ever be mistaken for it. A thread on which it is current
- *	may do without enter and leave what @roams says, for every stream. NULL: no thread may
+ * @place: the context that enter makes current, if no other can ever be mistaken for it. A thread on which it is
+ *	current may do without enter and leave what @roams says, for every stream. NULL: no thread may
  */
 struct backend {
 	const struct backend_ops *ops;
@@ -173,9 +232,10 @@ int backend_open(const char *name, const int *device, struct backend **be);
 
 /* All operations, for code that treats them alike: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
-	X(enter) X(info) X(reserve) X(unreserve) X(create) X(release) X(map) X(access) X(unmap) X(stream_id) \
-	X(stream_capture) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) X(event_query) \
-	X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \
+	X(enter) X(configure) X(peer_check) X(peers) X(info) X(reserve) X(unreserve) X(create) X(create_export) \
+	X(export) X(import) X(release) X(map) X(access) X(deny) X(unmap) X(stream_id) \
+	X(stream_capture) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) \
+	X(event_record_all) X(event_query) X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \
 	X(small_alloc) X(small_free) X(small_held) X(small_trim)
 
 enum backend_op {

@@ -136,6 +136,37 @@ static void fault_leave(struct backend *be)
 	inner_of(be)->ops->leave(inner_of(be));
 }
 
+static int fault_configure(struct backend *be, enum backend_handles handles, bool rdma)
+{
+	int err = check(be, BACKEND_OP_configure);
+
+	return err ? err : inner_of(be)->ops->configure(inner_of(be), handles, rdma);
+}
+
+static bool fault_gone(struct backend *be)
+{
+	return inner_of(be)->ops->gone(inner_of(be));
+}
+
+static int fault_abandon(struct backend *be)
+{
+	return inner_of(be)->ops->abandon(inner_of(be));
+}
+
+static int fault_peer_check(struct backend *be, int device)
+{
+	int err = check(be, BACKEND_OP_peer_check);
+
+	return err ? err : inner_of(be)->ops->peer_check(inner_of(be), device);
+}
+
+static int fault_peers(struct backend *be, uint64_t devices)
+{
+	int err = check(be, BACKEND_OP_peers);
+
+	return err ? err : inner_of(be)->ops->peers(inner_of(be), devices);
+}
+
 static int fault_info(struct backend *be, struct backend_info *info)
 {
 	int err = check(be, BACKEND_OP_info);
@@ -181,6 +212,35 @@ static int fault_create(struct backend *be, size_t size, uint64_t *handle)
 	return err;
 }
 
+static int fault_create_export(struct backend *be, size_t size, uint64_t *handle)
+{
+	int err = check(be, BACKEND_OP_create_export);
+
+	if (!err)
+		err = inner_of(be)->ops->create_export(inner_of(be), size, handle);
+	if (!err)
+		count(be, &fault_of(be)->left.handles, 1);
+	return err;
+}
+
+static int fault_export(struct backend *be, uint64_t handle, struct backend_export *export)
+{
+	int err = check(be, BACKEND_OP_export);
+
+	return err ? err : inner_of(be)->ops->export(inner_of(be), handle, export);
+}
+
+static int fault_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
+{
+	int err = check(be, BACKEND_OP_import);
+
+	if (!err)
+		err = inner_of(be)->ops->import(inner_of(be), export, size, handle);
+	if (!err)
+		count(be, &fault_of(be)->left.handles, 1);
+	return err;
+}
+
 static int fault_release(struct backend *be, uint64_t handle)
 {
 	int err = check(be, BACKEND_OP_release);
@@ -215,6 +275,13 @@ static int fault_access(struct backend *be, uint64_t va, size_t size)
 	int err = check(be, BACKEND_OP_access);
 
 	return err ? err : inner_of(be)->ops->access(inner_of(be), va, size);
+}
+
+static int fault_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
+{
+	int err = check(be, BACKEND_OP_deny);
+
+	return err ? err : inner_of(be)->ops->deny(inner_of(be), va, size, devices);
 }
 
 static int fault_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
@@ -286,6 +353,13 @@ static int fault_event_record(struct backend *be, struct backend_event *event, s
 	int err = check(be, BACKEND_OP_event_record);
 
 	return err ? err : inner_of(be)->ops->event_record(inner_of(be), event, stream);
+}
+
+static int fault_event_record_all(struct backend *be, struct backend_event *event)
+{
+	int err = check(be, BACKEND_OP_event_record_all);
+
+	return err ? err : inner_of(be)->ops->event_record_all(inner_of(be), event);
 }
 
 static int fault_event_query(struct backend *be, struct backend_event *event, int *complete)
@@ -372,6 +446,8 @@ static const struct backend_ops backend_fault = {
 	.open = fault_open,
 	.close = fault_close,
 	.leave = fault_leave,
+	.gone = fault_gone,
+	.abandon = fault_abandon,
 	.now = fault_now,
 	.event_destroy = fault_event_destroy,
 #define X(op) .op = fault_##op,

@@ -8,6 +8,7 @@
 #include "core/account.h"
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/small.h"
 #include "pending/users.h"
 #include "util/error.h"
 
@@ -153,7 +154,13 @@ static void add_live(const struct region_map *map, struct footprint *live)
 /* What is live follows from the peaks and the headroom, and from the maps and the caches. */
 static int check_live(struct core *core)
 {
-	struct footprint live = { .requested = core->small_live }, kept;
+	struct footprint live = { 0 }, kept;
+	GHashTableIter iter;
+	gpointer small;
+
+	g_hash_table_iter_init(&iter, core->small);
+	while (g_hash_table_iter_next(&iter, NULL, &small))
+		live.requested += ((struct small *)small)->size;
 
 	account_lock_all(&core->account);
 	account_live(&core->account, &kept);

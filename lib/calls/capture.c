@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Allocations and frees of a stream under capture, and the end of a graph. */
+/* Allocations and frees of a stream under capture, the end of a graph, and groups of captures. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "calls/capture.h"
 #include "calls/clear.h"
 #include "calls/enter.h"
+#include "calls/idle.h"
 #include "calls/pool.h"
 #include "calls/serve.h"
 #include "core/allocation.h"
@@ -13,6 +14,8 @@
 #include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/graph.h"
+#include "pending/group-reuse.h"
+#include "pending/group.h"
 #include "pending/users.h"
 #include "policy/policy.h"
 #include "util/assume.h"
@@ -78,6 +81,41 @@ static struct hold *capture_find(struct vpmm_pool *pool, uint64_t id, size_t siz
 	return hold;
 }
 
+/* The map that the policy would serve a request from. */
+static const struct region_map *map_of(const struct core *core, size_t bytes)
+{
+	return bytes < core_small_size(core) && core->regions.keeps ? &core->spans : &core->regions;
+}
+
+static int capture_scrub(struct vpmm_pool *pool, const struct hold *hold, uint64_t id, size_t bytes,
+			 struct CUstream_st *handle)
+{
+	enum vpmm_scrub scrub = pool->core.settings.scrub;
+
+	/* Another graph's contents are as another stream's. */
+	if (scrub == VPMM_SCRUB_NONE || (scrub == VPMM_SCRUB_STREAM && hold->capture == id && hold->graphs->len == 1))
+		return 0;
+	return scrub_clear(pool, hold->region->addr, bytes, handle);
+}
+
+/* What a capture of the same group has freed. */
+static int capture_reuse_group(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t bytes, size_t requested,
+			       struct stream *stream, struct CUstream_st *handle, uint64_t *addr)
+{
+	struct region *region;
+	int err;
+
+	err = capture_scrub(pool, hold, id, bytes, handle);
+	if (err)
+		return err;
+	region = group_reuse_take(&pool->pending, hold, bytes, stream);
+	live_request(&pool->core, region, requested);
+	cache_untake(region, true);
+	*addr = region->addr;
+	pool->core.counts.reuses++;
+	return 0;
+}
+
 static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id, size_t requested, uint64_t *addr)
 {
 	struct region *region = hold->region;
@@ -111,25 +149,44 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, si
 	return err;
 }
 
-/* Under capture all requests are served by regions: the driver's allocator would add a node to the graph. */
-static size_t capture_round(const struct vpmm_pool *pool, size_t size)
+static int capture_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, uint64_t id, struct stream *stream,
+			 struct CUstream_st *handle)
 {
-	size_t bytes = core_round(&pool->core, size);
+	const struct graph *graph = graph_find(&pool->pending, id);
+	size_t bytes = serve_round(pool, size);
+	struct hold *hold;
 
-	return bytes ? bytes : core_round(&pool->core, pool->core.settings.page_size);
+	if (graph && graph->group) {
+		hold = group_reuse_find(&pool->pending, graph, map_of(&pool->core, bytes), bytes, handle);
+		if (hold)
+			return capture_reuse_group(pool, hold, id, bytes, size, stream, handle, addr);
+	} else {
+		hold = capture_find(pool, id, bytes, handle);
+		if (hold)
+			return capture_reuse(pool, hold, id, size, addr);
+	}
+	return capture_take(pool, addr, bytes, size, stream, handle);
 }
 
 int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
 {
+	struct error_kept kept;
 	struct region *region;
 	struct stream *stream;
-	struct hold *hold;
-	size_t bytes;
 	uint64_t id;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
+	error_keep(&kept);
 	err = capture_id(pool, handle, &id);
+	/*
+	 * The default stream beside a capture; or a capture that no graph will come of. Nobody could wait and try
+	 * again.
+	 */
+	if (err == -EBUSY) {
+		error_restore(&kept);
+		return idle_malloc(pool, addr, size, handle, 0);
+	}
 	if (err)
 		return err;
 	if (pool->core.settings.page_size == SIZE_MAX)
@@ -139,13 +196,11 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 		return error_set(-ENOMEM, "more than a device can address");
 	stream = stream_get_captured(&pool->core.streams, id);
 	enter_stream(pool, stream, handle);
-	bytes = capture_round(pool, size);
-	hold = capture_find(pool, id, bytes, handle);
-	err = hold ? capture_reuse(pool, hold, id, size, addr) : capture_take(pool, addr, bytes, size, stream, handle);
+	err = capture_serve(pool, addr, size, id, stream, handle);
 	if (err)
 		return err;
 	use_add_graph(&pool->pending, *addr, id);
-	use_set_home(&pool->pending, *addr, handle);
+	use_set_home(&pool->pending, *addr, handle, id);
 	/* What a capture gets is whole pages of the pool's, so it is in the region maps. */
 	region = live_find(&pool->core, *addr);
 	assume(region);
@@ -154,17 +209,36 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	return 0;
 }
 
+/* A free on the legacy default stream beside a capture. It takes effect once the stream can be recorded. */
+static int free_later(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use)
+{
+	struct hold *hold;
+	int err;
+
+	err = hold_new_later(&pool->pending, region, small, use, &hold);
+	if (err)
+		return err;
+	hold_keep(&pool->pending, hold);
+	pool->core.counts.frees++;
+	return 0;
+}
+
 int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle)
 {
 	const struct use *use = use_find(&pool->pending, region ? region->addr : small->addr);
-	bool home = use_is_home(use, handle);
+	struct error_kept kept;
 	struct stream *stream;
 	struct hold *hold;
 	uint64_t id;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
+	error_keep(&kept);
 	err = capture_id(pool, handle, &id);
+	if (err == -EBUSY && stream_is_legacy(handle)) {
+		error_restore(&kept);
+		return free_later(pool, region, small, use);
+	}
 	if (err)
 		return err;
 	stream = stream_get_captured(&pool->core.streams, id);
@@ -174,11 +248,41 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 		return err;
 	hold->handle = handle;
 	hold->thread = pthread_self();
-	hold_keep(&pool->pending, hold);
+	hold->capture = id;
 	/* Reuse it only if no other stream and no other branch of the graph uses it: those are not ordered before. */
-	if (region && home && region->stream == stream)
+	hold->home = region && region->stream == stream && use_is_home(use, handle, id);
+	hold_keep(&pool->pending, hold);
+	if (hold->home && !graph_find(&pool->pending, id)->group)
 		g_tree_insert(capture_freed(pool, id), hold, hold);
 	pool->core.counts.frees++;
+	return 0;
+}
+
+/* Whatever the capture has freed by itself is the group's from now on. */
+static void forget_freed(struct graph *graph)
+{
+	if (graph->freed)
+		g_tree_destroy(graph->freed);
+	graph->freed = NULL;
+}
+
+int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group)
+{
+	struct graph *graph;
+
+	lock_assert_held(&pool->core.lock);
+	if (!id)
+		return error_set(-EINVAL, "the capture is 0, which is the id of a stream that is under none");
+	if (!group)
+		return error_set(-EINVAL, "the group is 0");
+	graph = graph_get(&pool->pending, id);
+	if (graph->group && graph->group->id != group)
+		return error_set(-EINVAL, "capture %" PRIu64 " is in group %" PRIu64 ", and cannot join group %" PRIu64,
+				 id, graph->group->id, group);
+	if (graph->group)
+		return 0;
+	forget_freed(graph);
+	group_join(&pool->pending, graph, group);
 	return 0;
 }
 
@@ -199,6 +303,7 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 		err = hold_retire_graph(&pool->pending, id, stream, handle);
 	if (!err) {
 		use_retire_graph(&pool->pending, id, stream, event);
+		group_leave(&pool->pending, id);
 		graph_forget(&pool->pending, id);
 	}
 	event_unref(event);

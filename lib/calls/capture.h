@@ -3,7 +3,8 @@
  * Memory under capture. A graph touches the same memory at every launch, on any stream. So everything that is
  * allocated, freed or used during a capture belongs to the graph until it is retired. New blocks come from memory that
  * needs no wait on the device, because a wait for work outside of the graph cannot be captured. A freed block can
- * serve the same stream in the same capture again, because that request comes later in the graph.
+ * serve the same stream in the same capture again, because that request comes later in the graph. Captures of one group
+ * serve each other so, see pending/group-reuse.h.
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H
@@ -47,6 +48,16 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
  * Return: 0, or as vpmm_free(); nothing has changed then.
  */
 int capture_free(struct vpmm_pool *pool, struct region *region, struct small *small, struct CUstream_st *handle);
+
+/**
+ * capture_group() - have a capture share memory with others
+ * @pool: the pool
+ * @id: the id of the capture
+ * @group: the id of the group
+ *
+ * Return: 0, or as vpmm_capture_group(); nothing has changed then.
+ */
+int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group);
 
 /**
  * capture_retire() - a graph was destroyed

@@ -6,8 +6,10 @@
 #include "calls/cache-check.h"
 #include "calls/check.h"
 #include "calls/pool.h"
+#include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
+#include "pending/group.h"
 #include "pending/users.h"
 #include "util/error.h"
 
@@ -24,6 +26,8 @@ struct census {
 	uint64_t dead;
 	uint64_t guarded;
 	uint64_t zombies;
+	uint64_t reserved;
+	uint64_t growables;
 };
 
 /* Bytes of an extent that a walk over the regions found. */
@@ -52,11 +56,11 @@ static int check_merged(const struct census *census, const struct region *region
 {
 	const struct region *next = region->next;
 
-	if (!next || next->kind != region->kind)
+	if (!next || next->kind != region->kind || next->reserved != region->reserved)
 		return 0;
 	if (region->kind == REGION_UNMAPPED)
 		return broken(region, "and the next are both unmapped, and not merged");
-	if (region->kind == REGION_FREE && region_merges(region, next->stream, next->event))
+	if (region->kind == REGION_FREE && region_merges(census->map, region, next->stream, next->event))
 		return broken(region, "and the next are free for one stream, and not merged");
 	if (region->kind == REGION_ZOMBIE && census->map->keeps && !region->event && !next->event &&
 	    !region->stray && !next->stray)
@@ -71,14 +75,15 @@ static int check_indices(struct census *census, const struct region *region)
 
 	switch (region->kind) {
 	case REGION_UNMAPPED:
-		if (g_tree_lookup(map->unmapped, region) != region)
-			return broken(region, "is unmapped, and not in the tree of holes");
+		census->reserved += region->reserved;
+		if (g_tree_lookup(map->unmapped, region) != (region->reserved ? NULL : region))
+			return broken(region, "is unmapped, and not in the tree of holes unless it is reserved");
 		break;
 	case REGION_MALLOC:
 		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
 			return broken(region, "is allocated, and not in the table of allocations");
-		if (census->core->settings.cache && !region->block)
-			return broken(region, "is allocated, and its stream's cache does not know it");
+		if (census->core->settings.cache && !region->block != (region->max > 0))
+			return broken(region, "is allocated, and growable or unknown to its stream's cache");
 		break;
 	case REGION_FREE:
 		if (region->block)
@@ -163,6 +168,29 @@ static int check_mapped(struct census *census, const struct region *region)
 	return 0;
 }
 
+/* A growable block is whole extents of its own, and what is reserved follows such a block. */
+static int check_growable(struct census *census, const struct region *region)
+{
+	uint64_t addr = region->addr, end = addr + region->size;
+	const struct region *below = region->prev;
+
+	if (region->reserved && region->kind != REGION_UNMAPPED && region->kind != REGION_ZOMBIE)
+		return broken(region, "is reserved for a growable block, and mapped for another");
+	if (region->reserved && (!below || (!below->reserved && (below->kind != REGION_MALLOC || !below->max))))
+		return broken(region, "is reserved, and no growable block is below it");
+	if (region->kind != REGION_MALLOC || !region->max)
+		return 0;
+	census->growables++;
+	while (addr < end) {
+		const struct place *place = extent_place(&census->core->extents, addr);
+
+		if (!place || place->addr != addr || place->extent->size > end - addr)
+			return broken(region, "can grow, and has an extent that is not all its own");
+		addr += place->extent->size;
+	}
+	return 0;
+}
+
 static int check_chunk(struct census *census, const struct chunk *chunk)
 {
 	uint64_t addr = chunk->addr;
@@ -179,6 +207,8 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 			err = check_indices(census, region);
 		if (!err)
 			err = check_event(census, region);
+		if (!err)
+			err = check_growable(census, region);
 		if (!err)
 			err = check_mapped(census, region);
 		if (err)
@@ -340,7 +370,8 @@ static int check_sums(const struct census *census)
 	if (!err)
 		err = expect(census->count[REGION_MALLOC], g_hash_table_size(map->mallocs), "allocations");
 	if (!err)
-		err = expect(census->count[REGION_UNMAPPED], (uint64_t)g_tree_nnodes(map->unmapped), "holes");
+		err = expect(census->count[REGION_UNMAPPED] - census->reserved,
+			     (uint64_t)g_tree_nnodes(map->unmapped), "holes");
 	if (!err)
 		err = expect(census->passed, (uint64_t)g_tree_nnodes(map->passed), "free regions past their events");
 	if (!err)
@@ -351,6 +382,8 @@ static int check_sums(const struct census *census)
 		err = check_gaps(census);
 	if (!err)
 		err = expect(census->dead, map->dead.length, "zombies to be unmapped");
+	if (!err)
+		err = expect(census->growables, map->growables, "growable blocks");
 	return err ? err : check_sets(census);
 }
 
@@ -390,11 +423,12 @@ static int check_whole(const GQueue *queue, const struct extent_size *same)
 		const struct extent *extent = link->data;
 
 		if (!extent->counts || extent->live)
-			return error_set(-EUCLEAN, "an extent of %zu bytes is in a list of whole ones, and is not whole",
+			return error_set(-EUCLEAN,
+					 "an extent of %zu bytes is in a list of whole ones, and is not whole",
 					 extent->size);
 		if (same && extent->same_size != same)
-			return error_set(-EUCLEAN, "an extent of %zu bytes is in the list of those of %zu", extent->size,
-					 same->size);
+			return error_set(-EUCLEAN, "an extent of %zu bytes is in the list of those of %zu",
+					 extent->size, same->size);
 		count++;
 	}
 	return expect(count, queue->length, "whole extents in a list");
@@ -459,18 +493,51 @@ static int check_extents(struct census *census)
 	return err ? err : check_sizes(map, map->all.length, whole_count);
 }
 
+static int check_shareable(const struct core *core, const struct small *small)
+{
+	const struct shareable *it = small->shareable;
+
+	if (it->addr != small->addr || !it->bytes || it->bytes % core->granularity || small->size > it->bytes)
+		return error_set(-EUCLEAN,
+				 "a shareable block of %zu bytes has %" PRIu64 " bytes of memory at 0x%" PRIx64,
+				 small->size, it->bytes, it->addr);
+	/* Parts are gone only where the driver failed to take all of it. */
+	if (!small->held && (!it->created || !it->reserved || !it->mapped))
+		return error_set(-EUCLEAN, "a shareable block of %zu bytes is not mapped", small->size);
+	return 0;
+}
+
+static void add_shareable(const struct shareable *it, uint64_t *own, uint64_t *imported)
+{
+	if (it->created)
+		*(it->imported ? imported : own) += it->bytes;
+}
+
 static int check_small(const struct core *core)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, own = 0, imported = 0;
 	struct small *small;
 	GHashTableIter iter;
-	int err;
+	int err = 0;
 
 	g_hash_table_iter_init(&iter, core->small);
-	while (g_hash_table_iter_next(&iter, NULL, (gpointer *)&small))
-		bytes += small->size;
-	err = expect(bytes, core->small_live, "bytes of small allocations");
-	return err ? err : expect(bytes, core->extents.apart, "bytes of small allocations that count for the limit");
+	while (!err && g_hash_table_iter_next(&iter, NULL, (gpointer *)&small)) {
+		if (small->shareable) {
+			add_shareable(small->shareable, &own, &imported);
+			err = check_shareable(core, small);
+		} else {
+			bytes += small->size;
+		}
+	}
+	for (guint i = 0; i < core->strays->len; i++)
+		add_shareable(core->strays->pdata[i], &own, &imported);
+	if (!err)
+		err = expect(bytes, core->small_live, "bytes of small allocations");
+	if (!err)
+		err = expect(own, core->shareable, "bytes of shareable blocks");
+	if (!err)
+		err = expect(imported, core->imported, "bytes of other processes");
+	return err ? err : expect(bytes + own, core->extents.apart, "bytes elsewhere that count for the limit");
 }
 
 int check_pool(struct vpmm_pool *pool)
@@ -494,6 +561,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = hold_check(&pool->pending);
 	if (!err)
 		err = use_check(&pool->pending);
+	if (!err)
+		err = group_check(&pool->pending);
 	if (!err)
 		err = cache_check(pool);
 	g_hash_table_destroy(census.extents);

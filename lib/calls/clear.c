@@ -32,7 +32,7 @@ int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstr
 
 static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
-	const struct small *small = g_hash_table_lookup(pool->core.small, &addr);
+	struct small *small = g_hash_table_lookup(pool->core.small, &addr);
 	struct error_kept kept;
 	int err;
 
@@ -43,7 +43,7 @@ static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st
 	}
 	/* What the driver fails to free stays until the pool is destroyed. */
 	error_keep(&kept);
-	if (!pool->core.backend->ops->small_free(pool->core.backend, addr, handle))
+	if (!small_release(&pool->core, small, handle))
 		small_forget(&pool->core, small);
 	error_restore(&kept);
 	return err;

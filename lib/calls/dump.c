@@ -8,6 +8,8 @@
 #include "core/account.h"
 #include "core/allocation.h"
 #include "core/layout.h"
+#include "core/shareable.h"
+#include "core/small.h"
 #include "pending/flush.h"
 
 static void dump_stats(const struct vpmm_stats *stats, GString *out)
@@ -35,10 +37,22 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "waits_sampled", stats->waits_sampled },
 		{ "wait_ns", stats->wait_ns },
 		{ "requested", stats->requested },
+		{ "shareable", stats->shareable },
+		{ "imported", stats->imported },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)
 		g_string_append_printf(out, "%s: %" PRIu64 "\n", metrics[i].name, metrics[i].value);
+}
+
+static void dump_id(const struct stream *stream, const char *before, GString *out)
+{
+	if (stream_is_any(stream))
+		g_string_append_printf(out, "%sany", before);
+	else if (stream_is_idle(stream))
+		g_string_append_printf(out, "%sidle", before);
+	else
+		g_string_append_printf(out, "%s%" PRIu64, before, stream->id);
 }
 
 /* The streams that others have to wait for; where there are several, those that are pending. */
@@ -49,11 +63,11 @@ static void dump_stream(const struct region *region, GString *out)
 
 	g_string_append(out, " stream");
 	if (!event || !event->count)
-		g_string_append_printf(out, " %" PRIu64, region->stream->id);
+		dump_id(region->stream, " ", out);
 	for (guint i = 0; event && i < event->count; i++) {
 		if (event->left && event->parts[i].event->passed)
 			continue;
-		g_string_append_printf(out, "%s%" PRIu64, between, event->parts[i].event->stream->id);
+		dump_id(event->parts[i].event->stream, between, out);
 		between = ",";
 	}
 }
@@ -77,6 +91,8 @@ static void dump_region(const struct region *region, GString *out)
 	} else if (region->kind == REGION_FREE) {
 		g_string_append(out, " unused");
 	}
+	if (region->reserved)
+		g_string_append(out, " reserved");
 	g_string_append_c(out, '\n');
 }
 
@@ -88,6 +104,23 @@ static void dump_chunk(const struct vpmm_pool *pool, const struct chunk *chunk, 
 	g_free(layout);
 	for (const struct region *region = chunk->first; region; region = region->next)
 		dump_region(region, out);
+}
+
+/* Blocks outside of the chunks that have memory of their own. */
+static void dump_shareable(const struct vpmm_pool *pool, GString *out)
+{
+	GList *all = g_hash_table_get_values(pool->core.small);
+
+	for (const GList *link = all; link; link = link->next) {
+		const struct small *small = link->data;
+		const struct shareable *it = small->shareable;
+
+		if (it)
+			g_string_append_printf(out, "%s 0x%" PRIx64 " %" PRIu64 "%s\n",
+					       it->imported ? "imported" : "shareable", it->addr, it->bytes,
+					       small->held ? " pending" : "");
+	}
+	g_list_free(all);
 }
 
 /* Flushes the caches, and keeps the mark of the latest malloc. */
@@ -137,6 +170,7 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 		dump_chunk(pool, pool->core.regions.chunks->pdata[i], out);
 	for (guint i = 0; i < pool->core.spans.chunks->len; i++)
 		dump_chunk(pool, pool->core.spans.chunks->pdata[i], out);
+	dump_shareable(pool, out);
 	*text = out;
 	return 0;
 }

@@ -12,6 +12,8 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 {
 	lock_assert_held(&pool->core.lock);
 	idle_forget_streams(&pool->pending, stream);
+	if (g_hash_table_size(pool->pending.silent))
+		hold_hear_legacy(&pool->pending);
 	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
 		hold_hear(&pool->pending, stream, handle);
 	if (pool->pending.holds.head)

@@ -20,7 +20,7 @@ static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct C
 {
 	int err;
 
-	err = pool->core.backend->ops->small_free(pool->core.backend, small->addr, handle);
+	err = small_release(&pool->core, small, handle);
 	if (err)
 		return err;
 	small_forget(&pool->core, small);
@@ -49,7 +49,7 @@ static int pool_free_pages(struct vpmm_pool *pool, struct region *region, struct
 	return 0;
 }
 
-/* A block with other users becomes free behind an event of each of them. */
+/* A block with other users becomes free behind an event of each of them; a shareable one, behind those of all. */
 static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct small *small, const struct use *use,
 			  struct stream *stream, struct CUstream_st *handle)
 {
@@ -67,11 +67,20 @@ static int pool_free_used(struct vpmm_pool *pool, struct region *region, struct 
 		goto err_delete;
 	hold->ordered = true;
 	hold_keep(&pool->pending, hold);
+	if (small && small->shareable)
+		hold_poll(&pool->pending, handle, false);
 	return 0;
 
 err_delete:
 	hold_delete(hold);
 	return err;
+}
+
+static void count_free(struct vpmm_pool *pool)
+{
+	pool->core.counts.frees++;
+	if (core_mapped(&pool->core) > pool->core.settings.keep)
+		trim_some(&pool->core);
 }
 
 bool pool_knows(struct vpmm_pool *pool, uint64_t addr)
@@ -103,7 +112,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (err)
 		goto err_untake;
 	enter_stream(pool, stream, handle);
-	if (use)
+	if (use || (small && small->shareable))
 		err = pool_free_used(pool, region, small, use, stream, handle);
 	else if (region)
 		err = pool_free_pages(pool, region, stream, handle);
@@ -111,9 +120,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		err = pool_free_small(pool, small, handle);
 	if (err)
 		goto err_untake;
-	pool->core.counts.frees++;
-	if (core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
+	count_free(pool);
 	return 0;
 
 err_untake:
@@ -122,28 +129,63 @@ err_untake:
 	return err;
 }
 
+int pool_free_any(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct region *region = live_find(&pool->core, addr);
+	struct small *small = region ? NULL : small_find(&pool->core, addr);
+	struct hold *hold;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	if ((!region && !small) || (region && !cache_take(region)))
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	enter_stream(pool, stream_get_any(&pool->core.streams), STREAM_NULL);
+	err = hold_new_any(&pool->pending, region, small, use_find(&pool->pending, addr), &hold);
+	if (err) {
+		if (region)
+			cache_untake(region, use_find(&pool->pending, addr));
+		return err;
+	}
+	hold_keep(&pool->pending, hold);
+	if (small && small->shareable)
+		hold_poll(&pool->pending, STREAM_NULL, true);
+	count_free(pool);
+	return 0;
+}
+
 int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
 	struct region *region = live_find(&pool->core, addr);
 	struct backend *be = pool->core.backend;
+	struct error_kept kept;
 	uint64_t id, graph = 0;
+	bool later;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
 	if ((!region && !small_find(&pool->core, addr)) || (region && cache_holds(region)))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
+	error_keep(&kept);
 	err = be->ops->stream_id(be, handle, &id);
 	if (err == -EBUSY)
 		err = capture_id(pool, handle, &graph);
-	if (err)
+	/* The free will record the default stream, or wait until it can be. */
+	later = err == -EBUSY && stream_is_legacy(handle);
+	if (err && !later)
 		return err;
+	if (later)
+		error_restore(&kept);
 	/* Its stream may have freed it into its cache meanwhile. */
 	if (region && !cache_share(region, true))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
-	if (graph && !use_is_home(use_find(&pool->pending, addr), handle))
-		use_set_home(&pool->pending, addr, NULL);
+	if (graph && !use_is_home(use_find(&pool->pending, addr), handle, graph))
+		use_set_home(&pool->pending, addr, NULL, 0);
 	if (graph) {
 		use_add_graph(&pool->pending, addr, graph);
+		return 0;
+	}
+	if (later) {
+		use_add_stream(&pool->pending, addr, STREAM_LATER_ID, handle);
 		return 0;
 	}
 	/* Meet it before the free: memory that is free for all differs from one stream's once there are two. */

@@ -27,6 +27,15 @@ bool pool_knows(struct vpmm_pool *pool, uint64_t addr);
 int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
 /**
+ * pool_free_any() - free behind all work of the context so far
+ * @pool: the pool, its backend entered
+ * @addr: the address
+ *
+ * Return: 0, or as vpmm_free() for VPMM_STREAM_ANY.
+ */
+int pool_free_any(struct vpmm_pool *pool, uint64_t addr);
+
+/**
  * pool_use() - a stream, or the graph that it is being captured into, uses a block
  * @pool: the pool, its backend entered
  * @addr: the allocation

@@ -16,11 +16,11 @@ void note_call(struct vpmm_pool *pool, struct record record, struct CUstream_st 
 
 	error_keep(&kept);
 	record.pool = pool->core.recorded_as;
-	if (be->ops->stream_id(be, handle, &record.stream)) {
+	if (!(record.flags & RECORD_ANY) && be->ops->stream_id(be, handle, &record.stream)) {
 		record.stream = OF_HANDLE | (uintptr_t)handle;
 		be->ops->stream_capture(be, handle, &capture);
 	}
-	if (record.op != RECORD_GRAPH_RETIRE)
+	if (record.op != RECORD_GRAPH_RETIRE && record.op != RECORD_CAPTURE_GROUP)
 		record.capture = capture;
 	recorder_add(pool->core.recorder, &record);
 	error_restore(&kept);

@@ -70,6 +70,8 @@ static void say_awaited(struct vpmm_pool *pool, GString *text)
 				       amount(awaited->bytes).text);
 		if (awaited->stream == pool->core.streams.joined)
 			g_string_append(text, "several streams");
+		else if (stream_is_any(awaited->stream))
+			g_string_append(text, "all streams");
 		else
 			g_string_append_printf(text, "stream %" PRIu64, awaited->stream->id);
 	}
@@ -116,7 +118,9 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	if (small)
 		g_string_append_printf(text, "; the driver's allocator holds %s for requests below a page, of which %s "
 				       "are live", amount(small).text, amount(pool->core.small_live).text);
-	ours = pool->core.extents.held + small;
+	if (pool->core.shareable)
+		g_string_append_printf(text, "; %s are in shareable blocks", amount(pool->core.shareable).text);
+	ours = pool->core.extents.held + pool->core.shareable + small;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);

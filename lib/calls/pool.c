@@ -4,9 +4,11 @@
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/core-life.h"
+#include "core/peer.h"
 #include "core/small.h"
 #include "pending/flush.h"
 #include "pending/pending-life.h"
+#include "policy/allowance.h"
 #include "policy/initial.h"
 #include "policy/policy.h"
 #include "util/error.h"
@@ -15,11 +17,19 @@
 static void pool_give_back(struct vpmm_pool *pool)
 {
 	lock_acquire(&pool->core.lock);
+	allowance_clear(&pool->core);
 	core_unmap(&pool->core);
 	pending_clear(&pool->pending);
 	lock_release(&pool->core.lock);
 	core_clear(&pool->core);
+	policy_clear(&pool->packed);
 }
+
+static const enum backend_handles handles[] = {
+	[VPMM_EXPORT_NONE] = BACKEND_HANDLES_NONE,
+	[VPMM_EXPORT_FD] = BACKEND_HANDLES_FD,
+	[VPMM_EXPORT_FABRIC] = BACKEND_HANDLES_FABRIC,
+};
 
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
@@ -27,9 +37,13 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	struct backend_info info;
 	struct error_kept kept;
 	struct vpmm_pool *made;
-	int err;
+	int err = 0;
 
-	err = backend->ops->info(backend, &info);
+	/* The granularity depends on it. */
+	if (settings->export_as != VPMM_EXPORT_NONE || settings->rdma)
+		err = backend->ops->configure(backend, handles[settings->export_as], settings->rdma);
+	if (!err)
+		err = backend->ops->info(backend, &info);
 	if (err)
 		return err;
 	err = settings_fit(&fitting, &info);
@@ -41,7 +55,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	pending_init(&made->pending, &made->core);
 	policy_init(&made->core, &made->packed, &info);
 	lock_acquire(&made->core.lock);
-	err = initial_create(&made->core);
+	err = peer_begin(&made->core);
+	if (!err)
+		err = initial_create(&made->core);
 	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;
@@ -54,6 +70,7 @@ err_release:
 	error_keep(&kept);
 	log_finish(&made->core.log);
 	pool_give_back(made);
+	lock_destroy(&made->core.lock);
 	g_aligned_free(made);
 	error_restore(&kept);
 	return err;
@@ -64,32 +81,62 @@ static void pool_drain(struct vpmm_pool *pool)
 {
 	cache_drain(&pool->core);
 	/* Silent streams, and clears of the driver's allocations, have no event either. */
-	if (g_hash_table_size(pool->pending.silent) || (pool->core.small_cleared && g_hash_table_size(pool->core.small)))
+	if (g_hash_table_size(pool->pending.silent) ||
+	    (pool->core.small_cleared && g_hash_table_size(pool->core.small)))
 		pool->core.backend->ops->sync(pool->core.backend);
 	stream_sync_busy(&pool->core.streams);
 	zombie_reap(&pool->core);
 }
 
-void pool_delete(struct vpmm_pool *pool)
+/* What the driver's allocator served went with the context; shareable memory did not. */
+static void free_small(struct vpmm_pool *pool, bool gone)
 {
-	struct backend *be = pool->core.backend;
 	GHashTableIter iter;
 	gpointer small;
 
-	lock_acquire(&pool->core.lock);
-	pool_drain(pool);
 	g_hash_table_iter_init(&iter, pool->core.small);
 	while (g_hash_table_iter_next(&iter, NULL, &small)) {
-		uint64_t addr = ((struct small *)small)->addr;
-
+		if (gone && !((struct small *)small)->shareable)
+			continue;
 		/* No later call could try again. */
-		if (be->ops->small_free(be, addr, NULL))
-			be->ops->small_free(be, addr, NULL);
+		if (small_release(&pool->core, small, NULL))
+			small_release(&pool->core, small, NULL);
 	}
+}
+
+static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
+{
+	lock_acquire(&pool->core.lock);
+	if (end == POOL_END_WAIT)
+		pool_drain(pool);
+	free_small(pool, end == POOL_END_GONE);
 	lock_release(&pool->core.lock);
-	log_finish(&pool->core.log);
 	pool_give_back(pool);
+}
+
+void pool_delete(struct vpmm_pool *pool, enum pool_end end)
+{
+	pool_finish(pool, end);
+	log_finish(&pool->core.log);
+	lock_destroy(&pool->core.lock);
 	g_aligned_free(pool);
+}
+
+void pool_empty(struct vpmm_pool *pool, enum pool_end end)
+{
+	GList *messages;
+
+	pool->core.direct = false;
+	pool->core.settings.cache = false;
+	/* Calls that cannot enter any more may log their failure at any time, so the lock and the log stay good. */
+	lock_acquire(&pool->core.lock);
+	messages = log_take(&pool->core.log);
+	pool->core.log.level = VPMM_LOG_NONE;
+	lock_release(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
+	pool_finish(pool, end);
+	pool->core.recorder = NULL;
+	pool->core.generation = POOL_GONE;
 }
 
 void pool_announce_end(struct vpmm_pool *pool)

@@ -3,6 +3,7 @@
 #ifndef POOL_H
 #define POOL_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "core/core.h"
@@ -42,10 +43,31 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
  */
 void pool_announce_end(struct vpmm_pool *pool);
 
+/* What there is to see to before a pool's memory goes back to the device. */
+enum pool_end {
+	POOL_END_WAIT,		/* pending work, which is waited for */
+	POOL_END_NOW,		/* nothing: the program has */
+	POOL_END_GONE,		/* nothing: streams, events and the driver's allocations are gone */
+};
+
 /**
  * pool_delete() - free everything but the backend
  * @pool: the pool, its backend entered, its lock not held
+ * @end: how
  */
-void pool_delete(struct vpmm_pool *pool);
+void pool_delete(struct vpmm_pool *pool, enum pool_end end);
+
+/**
+ * pool_empty() - the same, but the structure stays, for threads that still find it
+ * @pool: the pool, as above; no enter of its backend succeeds any more
+ * @end: how
+ *
+ * The backend stays, too. The pool is of the generation POOL_GONE then, and has nothing else that can be used but a
+ * lock and a log that keeps nothing.
+ */
+void pool_empty(struct vpmm_pool *pool, enum pool_end end);
+
+/* Not the generation of any process. */
+#define POOL_GONE UINT_MAX
 
 #endif /* POOL_H */

@@ -2,8 +2,8 @@
 /*
  * vpmm_realloc(): where the block is, if that can be done, otherwise in another place.
  *
- * Either way the effect is that of an allocation on the stream, a copy, and a free on the stream, so that all that holds
- * for blocks which are freed on another stream, under capture, or with users, holds here.
+ * Either way the effect is that of an allocation on the stream, a copy, and a free on the stream, so that all that
+ * holds for blocks which are freed on another stream, under capture, or with users, holds here.
  */
 #include <errno.h>
 
@@ -11,7 +11,9 @@
 #include "calls/clear.h"
 #include "calls/enter.h"
 #include "calls/free.h"
+#include "calls/growable.h"
 #include "calls/malloc.h"
+#include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
 #include "calls/zero.h"
@@ -23,6 +25,7 @@
 #include "pending/users.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"
+#include "policy/remap.h"
 #include "policy/resize.h"
 #include "policy/trim.h"
 #include "util/error.h"
@@ -34,10 +37,12 @@
  * @region: the block; NULL: it is @small
  * @small: the allocation of the driver's allocator
  * @had: bytes of it
+ * @asked: the same, as requested: so many have contents
  * @size: the new size, as requested
  * @bytes: the same, rounded; 0: the driver's allocator is to have it
  * @stream: the stream
  * @handle: a handle of it
+ * @copied: receives whether the contents were copied to a new block
  */
 struct resizing {
 	struct vpmm_pool *pool;
@@ -45,10 +50,12 @@ struct resizing {
 	struct region *region;
 	struct small *small;
 	size_t had;
+	size_t asked;
 	size_t size;
 	size_t bytes;
 	struct stream *stream;
 	struct CUstream_st *handle;
+	bool *copied;
 };
 
 static int find_block(struct resizing *r)
@@ -60,6 +67,7 @@ static int find_block(struct resizing *r)
 	if (!pool_knows(r->pool, r->addr))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
 	r->had = r->region ? r->region->size : r->small->size;
+	r->asked = r->region ? live_requested(r->region) : r->small->size;
 	return 0;
 }
 
@@ -73,11 +81,34 @@ static bool is_done(const struct resizing *r, const struct use *use)
 	return !r->bytes && r->size == r->had;
 }
 
+/* For VPMM_SCRUB=always: what a block had before it became smaller is still behind it, and not as a malloc gives it. */
+static int scrub_behind(const struct resizing *r)
+{
+	if (r->size <= r->asked)
+		return 0;
+	return scrub_clear(r->pool, r->addr + r->asked, r->bytes - r->asked, r->handle);
+}
+
+static int scrub_kept(const struct resizing *r)
+{
+	int err;
+
+	if (r->pool->core.settings.scrub != VPMM_SCRUB_ALWAYS || r->size <= r->asked)
+		return 0;
+	err = scrub_behind(r);
+	return err ? err : scrub_mark(r->region, r->handle);
+}
+
 /* The block stays as it is, and has another size as requested. */
 static int keep(const struct resizing *r)
 {
+	int err;
+
 	if (!r->region)
 		return 0;
+	err = scrub_kept(r);
+	if (err)
+		return err;
 	if (!cache_take(r->region))
 		return error_set(-EINVAL, "it is being freed");
 	live_request(&r->pool->core, r->region, r->size);
@@ -86,7 +117,7 @@ static int keep(const struct resizing *r)
 }
 
 /* The point up to which a user has used the block: where it was retired, or now. */
-static int order_user(struct resizing *r, const struct user *user, struct order *order)
+static int order_user(const struct resizing *r, const struct user *user, struct order *order)
 {
 	struct backend *be = r->pool->core.backend;
 	struct stream *stream;
@@ -116,7 +147,7 @@ static int order_user(struct resizing *r, const struct user *user, struct order 
 }
 
 /* The stream is to be behind all uses, as the contents are read and the memory changes hands in its order. */
-static int wait_for_users(struct resizing *r, const struct use *use)
+static int wait_for_users(const struct resizing *r, const struct use *use)
 {
 	struct core *core = &r->pool->core;
 	struct order order;
@@ -137,9 +168,9 @@ static int scrub_gain(const struct resizing *r)
 	struct core *core = &r->pool->core;
 	struct region gain = { .addr = r->addr + r->had, .size = r->bytes - r->had };
 
-	if (!core->settings.scrub)
-		return 0;
-	if (core->settings.scrub == VPMM_SCRUB_STREAM && owner_take(core, &gain, r->stream))
+	if (core->settings.scrub == VPMM_SCRUB_ALWAYS)
+		return scrub_behind(r);
+	if (core->settings.scrub == VPMM_SCRUB_NONE || r->bytes <= r->had || owner_take(core, &gain, r->stream))
 		return 0;
 	return scrub_clear(r->pool, gain.addr, gain.size, r->handle);
 }
@@ -155,7 +186,7 @@ static int prepare_here(const struct resizing *r, bool frugal, bool *fits, struc
 	err = hold_free_behind(&r->pool->pending, r->region, r->stream, r->handle, fits);
 	if (!err && *fits && r->bytes > r->had)
 		err = resize_extend(&r->pool->core, r->region, &request, fits);
-	if (!err && *fits && r->bytes > r->had)
+	if (!err && *fits)
 		err = scrub_gain(r);
 	return err || !*fits ? err : stream_record(r->stream, r->handle, event);
 }
@@ -188,11 +219,72 @@ static int resize_here(const struct resizing *r, bool frugal, bool *done)
 	return 0;
 }
 
+/* The parts that the block shares with others are copied. What it gains is cleared, if the settings say so. */
+static int fill_remap(const struct resizing *r, const struct remap *remap)
+{
+	struct backend *be = r->pool->core.backend;
+	size_t behind = remap->head + remap->moved;
+	int err = 0;
+
+	if (remap->head)
+		err = be->ops->copy(be, remap->to, r->addr, remap->head, r->handle);
+	if (!err && remap->tail)
+		err = be->ops->copy(be, remap->to + behind, r->addr + behind, remap->tail, r->handle);
+	if (err)
+		return error_add(err, "copying %zu bytes", remap->head + remap->tail);
+	if (r->pool->core.settings.scrub)
+		err = scrub_clear(r->pool, remap->to + r->asked, r->bytes - r->asked, r->handle);
+	return err;
+}
+
+/* All that can fail of a move by mapping. */
+static int prepare_remap(const struct resizing *r, bool frugal, struct remap *remap, bool *fits, struct event **event)
+{
+	const struct request request = { .size = r->bytes, .stream = r->stream, .handle = r->handle,
+					 .frugal = frugal };
+	int err;
+
+	err = hold_free_behind(&r->pool->pending, r->region, r->stream, r->handle, fits);
+	if (!err && *fits)
+		err = remap_map(&r->pool->core, r->region, &request, remap, fits);
+	if (!err && *fits)
+		err = fill_remap(r, remap);
+	return err || !*fits ? err : stream_record(r->stream, r->handle, event);
+}
+
+/* Maps a large block at another address, so that nothing is copied but what it shares with others. */
+static int remap(const struct resizing *r, bool frugal, uint64_t *addr, bool *done)
+{
+	struct core *core = &r->pool->core;
+	struct remap remap;
+	struct region *region;
+	struct event *event;
+	int err;
+
+	*done = false;
+	if (!cache_take(r->region))
+		return error_set(-EINVAL, "it is being freed");
+	err = prepare_remap(r, frugal, &remap, done, &event);
+	if (err || !*done) {
+		*done = false;
+		cache_untake(r->region, use_find(&r->pool->pending, r->addr));
+		return err;
+	}
+	owner_note(core, r->region, r->stream);
+	use_remove(&r->pool->pending, r->addr);
+	region = remap_commit(core, r->region, &remap, r->bytes, r->size, r->stream, event);
+	if (core->settings.scrub == VPMM_SCRUB_STREAM)
+		owner_take(core, region, r->stream);
+	event_unref(event);
+	*addr = remap.to;
+	return 0;
+}
+
 /* Copies the contents into a block that was just allocated, and frees the old one; or else frees the new one. */
 static int copy_over(const struct resizing *r, uint64_t to)
 {
 	struct backend *be = r->pool->core.backend;
-	size_t size = MIN(r->had, r->size);
+	size_t size = MIN(r->asked, r->size);
 	struct region *region;
 	int err;
 
@@ -208,6 +300,7 @@ static int copy_over(const struct resizing *r, uint64_t to)
 		r->pool->core.small_cleared = true;
 	if (!err)
 		err = pool_free(r->pool, r->addr, r->handle);
+	*r->copied = !err;
 	if (!err)
 		return 0;
 
@@ -229,8 +322,8 @@ static int move(const struct resizing *r, uint64_t *addr)
 	return err;
 }
 
-/* Memory is out: with all that can be reclaimed, the block may be able to grow where it is. */
-static int resize_last(const struct resizing *r)
+/* Memory is out: with all that can be reclaimed, the block may be able to grow where it is, or without a copy. */
+static int resize_last(const struct resizing *r, uint64_t *addr)
 {
 	struct request request = { .size = r->bytes > r->had ? r->bytes - r->had : 0, .stream = r->stream,
 				   .handle = r->handle, .frugal = true };
@@ -245,6 +338,8 @@ static int resize_last(const struct resizing *r)
 		if (!err)
 			err = resize_here(r, true, &done);
 	}
+	if (!done && (!err || err == -ENOMEM) && request.size)
+		err = remap(r, true, addr, &done);
 	if (err && err != -ENOMEM)
 		return err;
 	error_restore(&kept);
@@ -272,12 +367,30 @@ static int resize(const struct resizing *r, uint64_t *addr)
 		err = resize_here(r, false, &done);
 	if (err || done)
 		return err;
+	/* Without memory for that, there may be free memory to copy the block to. */
+	if (stays && r->bytes > r->had)
+		err = remap(r, false, addr, &done);
+	if ((err && err != -ENOMEM) || done)
+		return err;
 	err = move(r, addr);
 	if (err == -ENOMEM && stays)
-		err = resize_last(r);
+		err = resize_last(r, addr);
 	if (!err)
 		error_restore(&kept);
 	return err;
+}
+
+/* A growable block stays where it is, and the streams that use it with it. */
+static int resize_growable(const struct resizing *r, const struct use *use)
+{
+	bool graphs = use && use->graphs->len;
+	int err = 0;
+
+	if (r->size > r->region->max)
+		return error_set(-EINVAL, "it was allocated to grow to %zu bytes at most", r->region->max);
+	if (use && !graphs && growable_loses(r->pool, r->region, r->size))
+		err = wait_for_users(r, use);
+	return err ? err : growable_resize(r->pool, r->region, r->size, graphs, r->stream, r->handle);
 }
 
 /* A graph gets a copy of its own, as it would of an allocation and a free. It cannot wait for the work of others. */
@@ -290,6 +403,8 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 	err = capture_id(r->pool, r->handle, &id);
 	if (err)
 		return err;
+	if (r->region && r->region->max)
+		return error_set(-EBUSY, "a growable block cannot change its size in a capture");
 	if (use && use->users->len)
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
 	err = capture_malloc(r->pool, &to, r->size, r->handle);
@@ -300,15 +415,16 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 	return err;
 }
 
-int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+static int reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, bool *copied)
 {
 	struct resizing r = { .pool = pool, .addr = *addr, .size = size, .bytes = core_round(&pool->core, size),
-			      .handle = handle };
+			      .handle = handle, .copied = copied };
 	const struct use *use;
 	int err;
 
-	lock_assert_held(&pool->core.lock);
 	err = find_block(&r);
+	if (!err && r.small && r.small->shareable)
+		return size == r.small->size ? 0 : error_set(-ENOTSUP, "the size of a shareable block cannot change");
 	if (err)
 		return err;
 	err = stream_get(&pool->core.streams, handle, &r.stream);
@@ -318,12 +434,30 @@ int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 		return err;
 	enter_stream(pool, r.stream, handle);
 	use = use_find(&pool->pending, r.addr);
-	if (is_done(&r, use))
-		return keep(&r);
-	err = use ? wait_for_users(&r, use) : 0;
-	if (!err)
-		err = resize(&r, addr);
+	if (r.region && r.region->max) {
+		err = resize_growable(&r, use);
+	} else {
+		if (is_done(&r, use))
+			return keep(&r);
+		err = use ? wait_for_users(&r, use) : 0;
+		if (!err)
+			err = resize(&r, addr);
+	}
 	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
 		trim_some(&pool->core);
+	return err;
+}
+
+int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+{
+	uint64_t before = *addr;
+	bool copied = false;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = reallocate(pool, addr, size, handle, &copied);
+	if (!err)
+		note(pool, handle, .op = RECORD_REALLOC, .addr = before, .to = *addr, .bytes = size,
+		     .flags = copied ? RECORD_COPIED : 0);
 	return err;
 }

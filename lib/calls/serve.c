@@ -7,6 +7,13 @@
 #include "policy/policy.h"
 #include "policy/reclaim.h"
 
+size_t serve_round(const struct vpmm_pool *pool, size_t size)
+{
+	size_t bytes = core_round(&pool->core, size);
+
+	return bytes ? bytes : core_round(&pool->core, pool->core.settings.page_size);
+}
+
 int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
 {
 	int err;

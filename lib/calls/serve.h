@@ -3,11 +3,23 @@
 #ifndef SERVE_H
 #define SERVE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct policy;
 struct request;
 struct vpmm_pool;
+
+/**
+ * serve_round() - the size of a request that the driver's allocator must not serve
+ * @pool: the pool
+ * @size: bytes as requested, not 0
+ *
+ * That allocator orders memory on a stream, and adds a node to a graph.
+ *
+ * Return: bytes, a page where it would be the driver's.
+ */
+size_t serve_round(const struct vpmm_pool *pool, size_t size);
 
 /**
  * serve_request() - have the policy serve a request, and reclaim memory if there is too little

@@ -6,16 +6,25 @@
 #include "calls/pool.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
+#include "core/small.h"
 #include "util/error.h"
 
 /* Sets an allocation aside, and counts the free. */
 static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 {
 	struct region *region = live_find(&pool->core, addr);
+	struct small *small = region ? NULL : small_find(&pool->core, addr);
 
-	if (!region)
+	if (!region && !(small && small->shareable))
 		return;
-	scrub_set_aside(pool, region);
+	/*
+	 * No stream has a shareable block that could tell later when the clear is done, so that stays as long as the
+	 * pool.
+	 */
+	if (region)
+		scrub_set_aside(pool, region);
+	else
+		small->held = true;
 	pool->core.counts.frees++;
 }
 
@@ -31,10 +40,15 @@ void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 
 int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
 {
+	struct backend *be = pool->core.backend;
 	struct region *region;
+	uint64_t capture;
 	int err;
 
-	err = scrub_clear(pool, addr, size, handle);
+	/* On the default stream beside a capture the driver would fail, and invalidate that. */
+	err = be->ops->stream_capture(be, handle, &capture);
+	if (!err)
+		err = scrub_clear(pool, addr, size, handle);
 	lock_acquire(&pool->core.lock);
 	region = live_find(&pool->core, addr);
 	if (!err && region)
@@ -45,6 +59,29 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 		note(pool, handle, .op = RECORD_FREE, .addr = addr);
 		zero_undo(pool, addr, handle);
 	}
+	lock_release(&pool->core.lock);
+	return err;
+}
+
+int zero_wait(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
+{
+	struct backend *be = pool->core.backend;
+	struct backend_event *event;
+	int err;
+
+	err = be->ops->event_create(be, &event);
+	if (err)
+		goto err_undo;
+	err = be->ops->event_record(be, event, handle);
+	if (!err)
+		err = be->ops->event_sync(be, event);
+	be->ops->event_destroy(be, event);
+	if (!err)
+		return 0;
+err_undo:
+	lock_acquire(&pool->core.lock);
+	note(pool, handle, .op = RECORD_FREE, .addr = addr);
+	zero_undo(pool, addr, handle);
 	lock_release(&pool->core.lock);
 	return err;
 }

@@ -31,6 +31,16 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
 
 /**
+ * zero_wait() - wait on the host until a stream has cleared a block, which is freed if that fails
+ * @pool: the pool, its backend entered, its lock not held
+ * @addr: the block, just allocated for the stream
+ * @handle: the stream
+ *
+ * Return: 0, or what the backend's event_create, event_record and event_sync return.
+ */
+int zero_wait(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle);
+
+/**
  * zero_drop() - free a block that was just allocated and cannot be cleared, without the driver
  * @pool: the pool, its lock not held; its backend need not be entered
  * @addr: the address, which only the caller knows

@@ -46,12 +46,22 @@ static void home_order(struct core *core, const struct extent *extent, size_t fr
 		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
 }
 
+/* Whether an address is among those that a growable block may grow into. */
+static bool is_reserved(struct core *core, uint64_t addr)
+{
+	const struct region *region = core->regions.growables ? region_at(&core->regions, addr) : NULL;
+
+	return region && region->reserved;
+}
+
 bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size;
 
 	lock_assert_held(&core->lock);
+	if (is_reserved(core, addr))
+		return false;
 	while (addr < end) {
 		struct place *place = extent_place(&core->extents, addr);
 		struct extent *extent = place ? place->extent : NULL;

@@ -35,7 +35,8 @@ void live_enter(struct core *core, struct region *region, size_t requested)
 		memo_enter(&core->memo, region->addr, region->size);
 	}
 	region->requested = requested;
-	if (core->settings.cache)
+	/* No cache serves a growable block: it has address space that others do not expect. */
+	if (core->settings.cache && !region->max)
 		cache_add(region, is_lent(core, region));
 	account_enter(&core->account, region->size, requested);
 }
@@ -57,6 +58,58 @@ void live_request(struct core *core, struct region *region, size_t requested)
 	region->requested = requested;
 	if (region->block)
 		region->block->requested = requested;
+}
+
+/* Takes it out of all that goes by its address, size or stream. */
+static void live_lift(struct core *core, struct region *region)
+{
+	region->requested = live_requested(region);
+	cache_drop(region);
+	if (is_packed(core, region))
+		memo_leave(&core->memo, region->addr, region->size);
+}
+
+/* What is live and what its extents have of that is as before, in other pieces. */
+static void live_lay(struct core *core, struct region *region)
+{
+	if (is_packed(core, region))
+		memo_enter(&core->memo, region->addr, region->size);
+	if (!core->settings.cache)
+		return;
+	cache_add(region, is_lent(core, region));
+	cache_take(region);
+}
+
+struct region *live_split(struct core *core, struct region *region, size_t size)
+{
+	struct region *upper;
+
+	lock_assert_held(&core->lock);
+	live_lift(core, region);
+	upper = region_split(region->chunk->map, region, size);
+	upper->requested = region->requested - MIN(region->requested, size);
+	region->requested -= upper->requested;
+	live_lay(core, region);
+	live_lay(core, upper);
+	return upper;
+}
+
+void live_join(struct core *core, struct region *region, struct region *upper)
+{
+	lock_assert_held(&core->lock);
+	live_lift(core, region);
+	live_lift(core, upper);
+	region->requested += upper->requested;
+	region_join(region->chunk->map, region, upper);
+	live_lay(core, region);
+}
+
+void live_hand(struct core *core, struct region *region, struct stream *stream)
+{
+	lock_assert_held(&core->lock);
+	live_lift(core, region);
+	region_hand(region, stream, NULL);
+	live_lay(core, region);
 }
 
 void live_end(struct core *core, struct region *region, struct stream *stream, struct event *event, bool covered)
@@ -81,6 +134,10 @@ void live_leave(struct core *core, struct region *region, struct stream *stream,
 	if (packed) {
 		memo_leave(&core->memo, addr, size);
 		split = extent_sub_live(&core->extents, addr, size);
+	}
+	if (region->max) {
+		region->max = 0;
+		region_unreserve(region->chunk->map, region->next);
 	}
 	region_set_free(region->chunk->map, region, stream, event);
 	/* An extent is whole only if all of it is free at one mapping: gather it where this made the larger region. */

@@ -46,6 +46,32 @@ size_t live_requested(const struct region *region);
 void live_request(struct core *core, struct region *region, size_t requested);
 
 /**
+ * live_split() - split an allocation whose free is deferred
+ * @core: the pool's core
+ * @region: the region, after cache_take(); it keeps the lower part
+ * @size: bytes of the lower part, more than 0 and fewer than the region has
+ *
+ * Return: the upper part, as if it had been allocated and freed by itself.
+ */
+struct region *live_split(struct core *core, struct region *region, size_t size);
+
+/**
+ * live_join() - merge two adjacent allocations whose frees are deferred
+ * @core: the pool's core
+ * @region: the lower one, after cache_take(), which keeps its stream
+ * @upper: the upper one, after cache_take(), gone afterwards; both are in one map
+ */
+void live_join(struct core *core, struct region *region, struct region *upper);
+
+/**
+ * live_hand() - give an allocation whose free is deferred to another stream
+ * @core: the pool's core
+ * @region: the region, after cache_take()
+ * @stream: the stream, which need not wait for any earlier use
+ */
+void live_hand(struct core *core, struct region *region, struct stream *stream);
+
+/**
  * live_end() - free what the program had allocated
  * @core: the pool's core
  * @region: the region, after cache_take()

@@ -50,8 +50,8 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 }
 
 /*
- * Locks the cache of a stream, if it returns 0. *@cache is NULL where the pool does not know the stream, or has forgotten
- * it; the slow path then makes it known.
+ * Locks the cache of a stream, if it returns 0. *@cache is NULL where the pool does not know the stream, or has
+ * forgotten it; the slow path then makes it known.
  */
 NO_LOCK_ANALYSIS
 static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *id, struct cache **cache)
@@ -78,8 +78,8 @@ static void note_call(struct cache *cache, struct core *core)
 }
 
 /*
- * Whether a new phase is the policy's. It is not if the cache has all that was allocated in the phase before: a loop that
- * allocates and frees the same blocks is served from the cache.
+ * Whether a new phase is the policy's. It is not if the cache has all that was allocated in the phase before: a loop
+ * that allocates and frees the same blocks is served from the cache.
  */
 static bool leave_to_policy(struct cache *cache, const struct core *core)
 {
@@ -218,8 +218,8 @@ static inline __attribute__((always_inline)) bool is_calm(struct cache *cache, s
 }
 
 /*
- * Whether so many more bytes may be uncovered once a block is freed. A stream that is alone may have more of them, as no
- * other could use them; but one that has nothing else may be about to go, and others to come. Whether it is alone is
+ * Whether so many more bytes may be uncovered once a block is freed. A stream that is alone may have more of them, as
+ * no other could use them; but one that has nothing else may be about to go, and others to come. Whether it is alone is
  * asked last, as other threads write there.
  */
 static inline __attribute__((always_inline)) bool may_be_unmarked(const struct cache *cache, uint64_t more)
@@ -285,12 +285,11 @@ static inline __attribute__((always_inline)) void bin_push(struct cache *cache, 
 	cache->room += block->requested;
 }
 
-static void record(struct core *core, enum record_op op, uint64_t addr, size_t bytes, uint64_t id, bool zero)
-	__attribute__((noinline));
-static void record(struct core *core, enum record_op op, uint64_t addr, size_t bytes, uint64_t id, bool zero)
+static void record_zero(struct core *core, uint64_t addr, size_t bytes, uint64_t id) __attribute__((cold));
+static void record_zero(struct core *core, uint64_t addr, size_t bytes, uint64_t id)
 {
-	recorder_add(core->recorder, &(struct record){ .op = op, .addr = addr, .bytes = bytes, .stream = id, .zero = zero,
-						       .pool = core->recorded_as });
+	recorder_add(core->recorder, &(struct record){ .op = RECORD_MALLOC, .addr = addr, .bytes = bytes, .stream = id,
+						       .flags = RECORD_ZERO, .pool = core->recorded_as });
 }
 
 /* Nobody else can free the block before the call returns. */
@@ -300,8 +299,10 @@ int cache_malloc_recorded(struct core *core, uint64_t *addr, size_t size, struct
 	int ret;
 
 	ret = cache_malloc(core, addr, size, handle, id);
-	if (ret > 0)
-		record(core, RECORD_MALLOC, *addr, size, *id, zero);
+	if (ret > 0 && G_UNLIKELY(zero))
+		record_zero(core, *addr, size, *id);
+	else if (ret > 0)
+		recorder_add_cached(core->recorder, core->recorded_as, RECORD_MALLOC, *addr, size, *id);
 	return ret;
 }
 
@@ -326,7 +327,7 @@ static inline __attribute__((always_inline)) int take_back(struct core *core, ui
 			note_call(cache, core);
 			bin_push(cache, block);
 			if (recorded)
-				record(core, RECORD_FREE, addr, 0, id, false);
+				recorder_add_cached(core->recorder, core->recorded_as, RECORD_FREE, addr, 0, id);
 			ret = 1;
 		}
 	}

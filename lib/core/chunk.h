@@ -46,8 +46,8 @@ int chunk_find(struct core *core, struct region_map *map, size_t size, struct re
  * @addr: address of the first, in the hole
  * @extents: of struct extent; what was created for this has no mapping yet
  *
- * The regions are the caller's to update. After a failure nothing has changed: what was created is released, and removed
- * from @extents. If undoing fails, too, what stays mapped is a stray region, not a hole.
+ * The regions are the caller's to update. After a failure nothing has changed: what was created is released, and
+ * removed from @extents. If undoing fails, too, what stays mapped is a stray region, not a hole.
  *
  * Return: 0, or what the backend's map and access return.
  */

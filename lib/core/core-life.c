@@ -3,7 +3,8 @@
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
-#include "util/address.h"
+#include "core/shareable.h"
+#include "core/small.h"
 
 /* A stream may leave this part of the device's memory uncovered: see cache.h. */
 #define UNMARKED_PART (16 * 1024)
@@ -19,11 +20,13 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->ops = backend->ops;
 	core->place = backend->place;
 	core->device = info->device;
+	core->granularity = info->granularity;
 	core->settings = *settings;
 	core->direct = settings->cache;
 	core->piece = settings->paged ? settings->page_size : CORE_PIECE;
 	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
 	region_map_init(&core->regions, &core->streams, 0, !settings->paged);
+	core->regions.ages = core->regions.keeps && settings->overlap;
 	region_map_init(&core->spans, &core->streams, 1, true);
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
@@ -32,7 +35,8 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;
-	core->small = address_table_new(g_free);
+	core->small = small_table_new();
+	core->strays = g_ptr_array_new();
 }
 
 /* Twice, as no later call could try again. */
@@ -70,6 +74,7 @@ void core_unmap(struct core *core)
 
 void core_clear(struct core *core)
 {
+	shareable_clear(core);
 	extent_map_clear(&core->extents);
 	chunk_unreserve(core, &core->regions);
 	chunk_unreserve(core, &core->spans);
@@ -79,5 +84,4 @@ void core_clear(struct core *core)
 	stream_map_clear(&core->streams);
 	account_clear(&core->account);
 	g_hash_table_destroy(core->small);
-	lock_destroy(&core->lock);
 }

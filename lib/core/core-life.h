@@ -25,7 +25,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 void core_unmap(struct core *core);
 
 /**
- * core_clear() - free everything but the backend
+ * core_clear() - free everything but the backend and the lock
  * @core: the core; nothing is mapped
  */
 void core_clear(struct core *core);

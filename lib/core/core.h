@@ -55,6 +55,7 @@ struct counts {
  * @direct: a cache may be asked before anything else: there are caches, and calls are not recorded
  * @settings: validated and completed for the device; what every call reads comes first in it
  * @device: ordinal of the device
+ * @granularity: of the device's mappings, in bytes
  * @policy: serves all requests but those of the driver's allocator; core/ never looks into it
  * @packed: state of the packed policy; core/ never looks into it
  * @recorder: of VPMM_TRACE; NULL: calls are not recorded
@@ -78,8 +79,13 @@ struct counts {
  * @memo: earlier decisions about @regions
  * @extents: physical memory
  * @streams: the streams that the pool has met
- * @small: address to struct small: requests that the driver's allocator serves
- * @small_live: bytes of those
+ * @peers_unsure: devices, as bits by ordinal, that may have access to some of the memory and none to the rest, since a
+ *	change of peers failed and could not be undone
+ * @small: address to struct small: requests that the driver's allocator serves, and shareable blocks
+ * @small_live: bytes of the former
+ * @shareable: bytes of device memory of blocks that can be exported
+ * @imported: bytes of device memory of blocks that came from other processes
+ * @strays: of struct shareable: what the driver did not take back when an allocation failed
  * @small_cleared: the pool has submitted clears of such memory that the program does not know of
  * @peak_mapped: peak of the device memory that the pool held, since the peaks were last reset
  * @peak_taken: the same, with what the driver's allocator held
@@ -99,6 +105,7 @@ struct core {
 	bool direct;
 	struct settings settings;
 	int device;
+	size_t granularity;
 	const struct policy *policy;
 	struct packed *packed;
 	struct recorder *recorder;
@@ -113,8 +120,12 @@ struct core {
 	struct memo memo;
 	struct extent_map extents;
 	struct stream_map streams;
+	uint64_t peers_unsure;
 	GHashTable *small;
 	uint64_t small_live;
+	uint64_t shareable;
+	uint64_t imported;
+	GPtrArray *strays;
 	bool small_cleared;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
@@ -123,6 +134,20 @@ struct core {
 	struct counts counts;
 	struct log log;
 };
+
+/**
+ * core_page_up() - round up to whole pages
+ * @core: the pool's core, which has pages
+ * @size: bytes
+ *
+ * Return: bytes.
+ */
+static inline size_t core_page_up(const struct core *core, size_t size)
+{
+	size_t page = core->settings.page_size;
+
+	return (size + page - 1) / page * page;
+}
 
 /**
  * core_round() - round a request up to the unit of the regions
@@ -148,6 +173,12 @@ static inline size_t core_round(const struct core *core, size_t size)
 static inline size_t core_small_size(const struct core *core)
 {
 	return core->settings.page_size / CORE_SMALL_PART;
+}
+
+/* What is outside of the region maps has changed: it counts towards the limit, but for other processes' memory. */
+static inline void core_count_apart(struct core *core)
+{
+	core->extents.apart = core->small_live + core->shareable;
 }
 
 /* Device memory that the pool holds, in bytes. */

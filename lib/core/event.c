@@ -28,6 +28,7 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 
 	event->handle = handle;
 	event->seq = seq;
+	event->stamp = ++stream->map->stamps;
 	if (!before)
 		links_append(&stream->map->busy, &stream->busy_link);
 	/* An event that was recorded earlier may be adopted later. */
@@ -58,6 +59,29 @@ int stream_record(struct stream *stream, struct CUstream_st *handle, struct even
 	if (err)
 		goto err_destroy;
 	*event = stream_adopt(stream, recorded, seq);
+	return 0;
+
+err_destroy:
+	be->ops->event_destroy(be, recorded);
+	return err;
+}
+
+int stream_record_all(struct stream *any, struct event **event)
+{
+	struct backend *be = any->map->backend;
+	struct backend_event *recorded;
+	int err;
+
+	err = be->ops->event_create(be, &recorded);
+	if (err)
+		return err;
+	err = be->ops->event_record_all(be, recorded);
+	if (err)
+		goto err_destroy;
+	/* Nobody records it without the pool's lock, so its cache's is not needed for the order of the numbers. */
+	brief_acquire(&any->cache->lock);
+	*event = stream_adopt(any, recorded, ++any->cache->recorded);
+	brief_release(&any->cache->lock);
 	return 0;
 
 err_destroy:
@@ -144,6 +168,19 @@ struct event *event_left(struct event *event)
 			return event->parts[i].event;
 	}
 	return NULL;
+}
+
+uint64_t event_stamp(const struct event *event, const struct stream *stream)
+{
+	uint64_t latest = 0;
+
+	if (!event || event->passed || event->stream == stream)
+		return 0;
+	if (!event->count)
+		return event->stamp;
+	for (guint i = 0; i < event->count; i++)
+		latest = MAX(latest, event_stamp(event->parts[i].event, stream));
+	return latest;
 }
 
 bool event_covers(const struct event *event, const struct event *other)

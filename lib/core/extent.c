@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "core/extent.h"
+#include "core/timed.h"
 #include "util/address.h"
 #include "util/amount.h"
 #include "util/error.h"
@@ -11,17 +12,6 @@
 
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)
-
-/* Performs one operation of the backend, counted and timed. */
-#define TIMED(map, counter, op, ...) \
-	({ \
-		const struct backend_ops *ops_ = (map)->backend->ops; \
-		uint64_t start_ = ops_->now((map)->backend); \
-		int err_ = ops_->op((map)->backend, __VA_ARGS__); \
-		(map)->calls.ns += ops_->now((map)->backend) - start_; \
-		(map)->calls.counter++; \
-		err_; \
-	})
 
 static gint compare_sizes(gconstpointer a, gconstpointer b)
 {

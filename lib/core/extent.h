@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Physical memory: the extents of a pool and their mappings. Only this file creates, maps, unmaps and releases device
- * memory, so it counts and times those calls. All of it is under core.lock.
+ * memory, so it counts and times those calls; shareable.c does the same for blocks that other processes can map. All of
+ * it is under core.lock.
  */
 #ifndef EXTENT_H
 #define EXTENT_H

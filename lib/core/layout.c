@@ -39,7 +39,7 @@ void layout_say(struct core *core, const struct chunk *chunk, const char *what, 
 	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
 		return;
 	layout = layout_line(core, chunk);
-	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes, stream->id,
-		layout);
+	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
+		stream->id, layout);
 	g_free(layout);
 }

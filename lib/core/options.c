@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The options of a pool: names, types, ranges and defaults. */
+#include <limits.h>
 #include <string.h>
 
 #include "core/options.h"
@@ -26,6 +27,19 @@ static const struct option_word scrub_words[] = {
 	WORD("none", VPMM_SCRUB_NONE),
 	WORD("stream", VPMM_SCRUB_STREAM),
 	WORD("always", VPMM_SCRUB_ALWAYS),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word export_words[] = {
+	WORD("none", VPMM_EXPORT_NONE),
+	WORD("fd", VPMM_EXPORT_FD),
+	WORD("fabric", VPMM_EXPORT_FABRIC),
+	{ NULL, NULL, 0 }
+};
+
+static const struct option_word rdma_words[] = {
+	WORD("off", VPMM_RDMA_OFF),
+	WORD("on", VPMM_RDMA_ON),
 	{ NULL, NULL, 0 }
 };
 
@@ -95,6 +109,9 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_OVERHEAD] = {
 		"VPMM_OVERHEAD", NUMBER(overhead), .type = OPTION_IS_PERCENT, .least = 1, .most = 25, .fallback = 1,
 	},
+	[OPTION_OVERLAP] = {
+		"VPMM_OVERLAP", NUMBER(overlap), .type = OPTION_IS_PERCENT, .most = 1000, .unlimited = "auto",
+	},
 	[OPTION_LIMIT] = {
 		"VPMM_LIMIT", NUMBER(limit), .type = OPTION_IS_LIMIT, .in_bytes = true,
 		.fallback = UINT64_MAX, .unlimited = "none",
@@ -105,6 +122,15 @@ const struct option pool_options[OPTIONS] = {
 	},
 	[OPTION_SCRUB] = {
 		"VPMM_SCRUB", NUMBER(scrub), .type = OPTION_IS_WORD, .words = scrub_words,
+	},
+	[OPTION_EXPORT] = {
+		"VPMM_EXPORT", NUMBER(export_as), .type = OPTION_IS_WORD, .words = export_words,
+	},
+	[OPTION_RDMA] = {
+		"VPMM_RDMA", NUMBER(rdma), .type = OPTION_IS_WORD, .words = rdma_words,
+	},
+	[OPTION_PEERS] = {
+		"VPMM_PEERS", NUMBER(peers), .type = OPTION_IS_DEVICES, .unlimited = "all", .nothing = "none",
 	},
 	[OPTION_LOG] = {
 		"VPMM_LOG", NUMBER(log_level), .type = OPTION_IS_WORD, .words = log_words,
@@ -138,7 +164,7 @@ uint64_t option_from_info(const struct option *option, const struct vpmm_info *i
 
 	if (option->size == sizeof(small)) {
 		memcpy(&small, at, sizeof(small));
-		return small;
+		return option->unlimited && small == UINT_MAX ? UINT64_MAX : small;
 	}
 	memcpy(&number, at, sizeof(number));
 	return number;

@@ -27,9 +27,13 @@ enum option_id {
 	OPTION_SMALL,
 	OPTION_FRAG_RATIO,
 	OPTION_OVERHEAD,
+	OPTION_OVERLAP,
 	OPTION_LIMIT,
 	OPTION_KEEP,
 	OPTION_SCRUB,
+	OPTION_EXPORT,
+	OPTION_RDMA,
+	OPTION_PEERS,
 	OPTION_LOG,
 	OPTION_TRACE,
 	/* Without a variable: callbacks, and options that share another option's variable. */
@@ -55,8 +59,9 @@ enum option_type {
 	OPTION_IS_PERCENT,	/* int: from @least to @most */
 	OPTION_IS_WORD,		/* int: the value of one of @words */
 	OPTION_IS_NAME,		/* const char *: one of @words */
-	OPTION_IS_LIMIT,	/* size_t: as bytes; or a percentage of the device, which goes to OPTION_LIMIT_PERCENT */
+	OPTION_IS_LIMIT,	/* size_t: as bytes; or a percentage, which goes to OPTION_LIMIT_PERCENT */
 	OPTION_IS_KEEP,		/* size_t: bytes, or the words of @unlimited and @nothing */
+	OPTION_IS_DEVICES,	/* uint64_t: bits by ordinal; the words of @unlimited and @nothing, or a list */
 	OPTION_IS_FILE,		/* const char *: the name of one */
 	OPTION_IS_ORDINAL,	/* const int *: from 0 */
 	OPTION_IS_POINTER,	/* anything */
@@ -90,7 +95,7 @@ struct option_word {
  * @info: where it is in struct vpmm_info; 0: nowhere
  * @size: bytes of the field in struct vpmm_opts and struct settings; 0: it is in neither
  * @in_bytes: the number in struct vpmm_info is one of bytes
- * @unlimited: the word for UINT64_MAX in struct vpmm_info; NULL: it has no such value
+ * @unlimited: the word for UINT64_MAX in struct vpmm_info, or for -1 of a percentage; NULL: it has no such value
  * @nothing: the word for 0 there; NULL: none
  */
 struct option {

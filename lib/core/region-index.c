@@ -133,7 +133,8 @@ void region_index(struct region_map *map, struct region *region)
 	set_key(region);
 	switch (region->kind) {
 	case REGION_UNMAPPED:
-		g_tree_insert(map->unmapped, region, region);
+		if (!region->reserved)
+			g_tree_insert(map->unmapped, region, region);
 		break;
 	case REGION_MALLOC:
 		g_hash_table_insert(map->mallocs, &region->addr, region);
@@ -160,7 +161,8 @@ void region_unindex(struct region_map *map, struct region *region)
 {
 	switch (region->kind) {
 	case REGION_UNMAPPED:
-		g_tree_remove(map->unmapped, region);
+		if (!region->reserved)
+			g_tree_remove(map->unmapped, region);
 		break;
 	case REGION_MALLOC:
 		g_hash_table_remove(map->mallocs, &region->addr);

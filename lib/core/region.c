@@ -30,6 +30,7 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 
 	upper->fresh = region->fresh;
 	upper->stray = region->stray;
+	upper->reserved = region->reserved;
 	region_set_stream(upper, region->stream);
 	upper->id = region->id;
 	region_guard(upper, region->event);
@@ -75,6 +76,14 @@ static void region_swallow(struct region_map *map, struct region *lower, struct 
 	region_delete(map, upper);
 }
 
+void region_join(struct region_map *map, struct region *region, struct region *upper)
+{
+	region_unindex(map, upper);
+	region_unindex(map, region);
+	region_swallow(map, region, upper);
+	region_index(map, region);
+}
+
 struct region *region_set_unmapped(struct region_map *map, struct region *region)
 {
 	struct region *prev = region->prev, *next = region->next;
@@ -84,11 +93,11 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	region_set_stream(region, NULL);
 	region->stray = false;
 	region_become(map, region, REGION_UNMAPPED);
-	if (next && next->kind == REGION_UNMAPPED) {
+	if (next && next->kind == REGION_UNMAPPED && next->reserved == region->reserved) {
 		region_leave(map, next);
 		region_swallow(map, region, next);
 	}
-	if (prev && prev->kind == REGION_UNMAPPED) {
+	if (prev && prev->kind == REGION_UNMAPPED && prev->reserved == region->reserved) {
 		region_leave(map, prev);
 		region_swallow(map, prev, region);
 		region = prev;
@@ -114,9 +123,12 @@ static bool events_merge(const struct event *a, const struct event *b)
 	return event_covers(a, b) || event_covers(b, a);
 }
 
-bool region_merges(const struct region *region, const struct stream *stream, const struct event *event)
+bool region_merges(const struct region_map *map, const struct region *region, const struct stream *stream,
+		   const struct event *event)
 {
 	if (region->stream != stream)
+		return false;
+	if (map->ages && region->event != event && event_pending(region->event) && event_pending(event))
 		return false;
 	return !event || !event->count || events_merge(region->event, event);
 }
@@ -130,7 +142,7 @@ static bool region_is_free_for(const struct region_map *map, const struct region
 {
 	if (!region || region->kind != REGION_FREE)
 		return false;
-	return region_merges(region, stream, event) ||
+	return region_merges(map, region, stream, event) ||
 	       (map->keeps && map->streams->sole && (!region->stream || !stream));
 }
 
@@ -217,6 +229,7 @@ static struct region *set_free_once(struct region_map *map, struct region *regio
 	}
 	event_ref(event);
 	region_leave(map, region);
+	region->reserved = false;
 	region_unguard(region);
 	prev = region_is_free_for(map, region->prev, stream, event) ? region->prev : NULL;
 	if (prev && !stream)
@@ -356,15 +369,21 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 }
 
 /* Without events, adjacent zombies do not differ. */
+static bool is_alike(const struct region *region, const struct region *other)
+{
+	return other && other->kind == REGION_ZOMBIE && !other->event && !other->stray &&
+	       other->reserved == region->reserved;
+}
+
 static struct region *region_merge_zombies(struct region_map *map, struct region *region)
 {
 	struct region *prev = region->prev, *next = region->next;
 
-	if (next && next->kind == REGION_ZOMBIE && !next->event && !next->stray) {
+	if (is_alike(region, next)) {
 		region_leave(map, next);
 		region_swallow(map, region, next);
 	}
-	if (prev && prev->kind == REGION_ZOMBIE && !prev->event && !prev->stray) {
+	if (is_alike(region, prev)) {
 		region_leave(map, prev);
 		region_swallow(map, prev, region);
 		region = prev;
@@ -395,6 +414,59 @@ void region_set_begin(struct region *region, struct event *event)
 {
 	region_unguard(region);
 	region_guard(region, event);
+}
+
+void region_reserve(struct region_map *map, struct region *hole)
+{
+	region_unindex(map, hole);
+	hole->reserved = true;
+	region_index(map, hole);
+	map->growables++;
+}
+
+/* Returns the region, merged with what it does not differ from any more. */
+static struct region *unreserve_one(struct region_map *map, struct region *region)
+{
+	region_unindex(map, region);
+	region->reserved = false;
+	if (map->keeps && region->kind == REGION_ZOMBIE && !region->event && !region->stray)
+		region = region_merge_zombies(map, region);
+	region_index(map, region);
+	return region->kind == REGION_UNMAPPED ? region_set_unmapped(map, region) : region;
+}
+
+void region_unreserve(struct region_map *map, struct region *region)
+{
+	while (region && region->reserved)
+		region = unreserve_one(map, region)->next;
+	map->growables--;
+}
+
+void region_hand(struct region *region, struct stream *stream, struct event *event)
+{
+	event_ref(event);
+	region_unguard(region);
+	region_set_stream(region, stream);
+	if (event_pending(event))
+		region_guard(region, event);
+	event_unref(event);
+}
+
+void region_set_lost(struct region_map *map, struct region *region, struct stream *stream, struct event *event)
+{
+	region_hand(region, stream, event);
+	region->reserved = true;
+	region_set_zombie(map, region);
+}
+
+void region_extend(struct region_map *map, struct region *region, size_t more)
+{
+	struct region *part = region_isolate(map, region->addr + region->size, more);
+
+	region_leave(map, part);
+	region_unindex(map, region);
+	region_swallow(map, region, part);
+	region_index(map, region);
 }
 
 /* The event no longer links the region; drop the reference. */

@@ -32,6 +32,7 @@ enum region_kind {
  * @size: bytes of it
  * @kind: see enum region_kind
  * @fresh: free: was created for the latest malloc
+ * @reserved: unmapped, zombie: address space of the growable block below it
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
  * @stream: free, zombie: the stream that freed it, malloc: the one that allocated it; the map's @joined: several had it
@@ -47,6 +48,7 @@ enum region_kind {
  * @map_age: its link in all free memory, by age
  * @block: malloc: its block in its stream's cache; NULL: none
  * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
+ * @max: malloc: bytes that a growable block may reach, as requested; 0: the block is not growable
  * @key_addr: @addr, as the indices by size have it; see @moved of struct region_map
  * @key_size: @size, likewise
  */
@@ -57,6 +59,7 @@ struct region {
 	enum region_kind kind;
 	bool fresh;
 	bool stray;
+	bool reserved;
 	bool held;
 	struct region *prev;
 	struct region *next;
@@ -70,6 +73,7 @@ struct region {
 	GList guarded;
 	struct block *block;
 	size_t requested;
+	size_t max;
 	uint64_t key_addr;
 	size_t key_size;
 };
@@ -103,12 +107,13 @@ struct free_set {
  * @streams: the streams of the pool
  * @set: index of this map in a stream's free sets
  * @keeps: old mappings stay as zombies for reuse, and free memory whose event has passed belongs to no stream
+ * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
  * @chunks: of struct chunk, by address
  * @by_addr: all regions that are not allocated, by address
  * @last: where the next lookup by address is likely to hit; or NULL
  * @mallocs: address to region, for those that are allocated
- * @unmapped: holes, by size and address
+ * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
  * @moved: the free region whose range has changed since it was put into the tree of its stream by size; NULL: none. A
  *	free that makes it larger is most often followed by a malloc that makes it smaller, and then its place in the
@@ -123,11 +128,13 @@ struct free_set {
  * @bytes: bytes of each kind
  * @count: number of regions
  * @newest: the last id that was given
+ * @growables: number of ranges that are reserved for growable blocks
  */
 struct region_map {
 	struct stream_map *streams;
 	unsigned int set;
 	bool keeps;
+	bool ages;
 	bool alone;
 	GPtrArray *chunks;
 	GTree *by_addr;
@@ -146,6 +153,7 @@ struct region_map {
 	uint64_t bytes[REGION_KINDS];
 	uint64_t count;
 	uint64_t newest;
+	uint64_t growables;
 };
 
 /**
@@ -367,6 +375,14 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 struct region *region_cut(struct region_map *map, struct region *region, size_t size);
 
 /**
+ * region_join() - undo region_split() of an allocated region
+ * @map: the map
+ * @region: the region, which keeps its stream and event
+ * @upper: the allocated region directly behind it, gone afterwards
+ */
+void region_join(struct region_map *map, struct region *region, struct region *upper);
+
+/**
  * region_set_unmapped() - make a region a hole, after its memory was unmapped
  * @map: the map
  * @region: the region
@@ -427,14 +443,56 @@ void region_set_begin(struct region *region, struct event *event);
 void region_set_stray(struct region_map *map, struct region *region);
 
 /**
+ * region_reserve() - keep a hole for a growable block
+ * @map: the map
+ * @hole: the hole: nothing else is mapped there before region_unreserve()
+ */
+void region_reserve(struct region_map *map, struct region *hole);
+
+/**
+ * region_unreserve() - give up the address space that is reserved for one growable block
+ * @map: the map
+ * @region: the lowest reserved region; all that follow it without a gap are given up with it. NULL, or a region that is
+ *	not reserved: the block takes up all of its address space
+ */
+void region_unreserve(struct region_map *map, struct region *region);
+
+/**
+ * region_hand() - give an allocated region to another stream
+ * @region: the region
+ * @stream: the stream, which is ordered after all uses of the region
+ * @event: a point in that stream behind those; NULL: no stream has to wait
+ */
+void region_hand(struct region *region, struct stream *stream, struct event *event);
+
+/**
+ * region_set_lost() - make the end of a growable block a zombie that is reserved for the block
+ * @map: the map
+ * @region: the end, split off
+ * @stream: the stream that frees it
+ * @event: the point in the stream after which it can be unmapped
+ */
+void region_set_lost(struct region_map *map, struct region *region, struct stream *stream, struct event *event);
+
+/**
+ * region_extend() - have an allocated region take in what is free behind it
+ * @map: the map
+ * @region: the region
+ * @more: bytes, all free
+ */
+void region_extend(struct region_map *map, struct region *region, size_t more);
+
+/**
  * region_merges() - whether a free region may merge with a free neighbour
+ * @map: their map
  * @region: the region
  * @stream: the stream of the neighbour; NULL: none
  * @event: the event of the neighbour; NULL: none
  *
  * Memory that several streams used merges only where they are the same streams, and one event covers the other.
  */
-bool region_merges(const struct region *region, const struct stream *stream, const struct event *event);
+bool region_merges(const struct region_map *map, const struct region *region, const struct stream *stream,
+		   const struct event *event);
 
 /**
  * region_pass() - the event of a region has passed; the callback of stream_map_init()

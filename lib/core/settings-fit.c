@@ -57,7 +57,8 @@ static void fit_limit(struct settings *settings, uint64_t total)
 static int fit_driver(struct settings *settings)
 {
 	if (settings->pages)
-		return refuse(OPTION_PAGES, settings->pages, ": expected 0 with a page size that leaves all to the driver");
+		return refuse(OPTION_PAGES, settings->pages,
+			      ": expected 0 with a page size that leaves all to the driver");
 	settings->paged = true;
 	settings->cache = false;
 	settings->small = VPMM_SMALL_DRIVER;
@@ -68,7 +69,8 @@ static int fit_driver(struct settings *settings)
 static int fit_page_size(const struct settings *settings, size_t granularity)
 {
 	if (settings->page_size % granularity)
-		return refuse(OPTION_PAGE_SIZE, settings->page_size, ": expected a multiple of the granularity, %zu, or %zu "
+		return refuse(OPTION_PAGE_SIZE, settings->page_size,
+			      ": expected a multiple of the granularity, %zu, or %zu "
 			      "for a pool that leaves all to the driver", granularity, SIZE_MAX);
 	if (settings->page_size > BYTES_MOST)
 		return refuse(OPTION_PAGE_SIZE, settings->page_size, ": more than a device can address");
@@ -100,7 +102,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 	int err;
 
 	if (!granularity || granularity > BYTES_MOST)
-		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it", granularity);
+		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it",
+				 granularity);
 	fit_limit(settings, info->memory_total);
 	if (!settings->page_size)
 		settings->page_size = round_up(pool_options[OPTION_PAGE_SIZE].fallback, granularity);

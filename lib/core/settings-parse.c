@@ -17,6 +17,9 @@
 /* An error lists the constants up to this number of them. */
 #define CONSTANTS_LISTED 3
 
+/* As many as a set has bits. */
+#define DEVICES_MOST 64
+
 static void store(void *structure, size_t offset, uint64_t value, size_t size)
 {
 	unsigned int small = (unsigned int)value;
@@ -87,14 +90,19 @@ static int parse_count(enum option_id id, const char *text, struct vpmm_opts *op
 static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
 	const struct option *option = &pool_options[id];
+	const char *automatic = option->unlimited ? option->unlimited : "", *or = *automatic ? ", or " : "";
 	uint64_t number;
 	const char *end;
 
+	if (option->unlimited && !strcmp(text, option->unlimited)) {
+		set(opts, id, UINT64_MAX);
+		return 0;
+	}
 	if (number_parse(text, &end, &number) || *end)
-		return error_set(-EINVAL, "%s=%s: expected a number", option->variable, text);
+		return error_set(-EINVAL, "%s=%s: expected a number%s%s", option->variable, text, or, automatic);
 	if (number < (uint64_t)option->least || number > (uint64_t)option->most)
-		return error_set(-EINVAL, "%s=%s: expected a percentage, %d to %d", option->variable, text,
-				 option->least, option->most);
+		return error_set(-EINVAL, "%s=%s: expected a percentage, %d to %d%s%s", option->variable, text,
+				 option->least, option->most, or, automatic);
 	set(opts, id, number);
 	return 0;
 }
@@ -142,9 +150,38 @@ static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opt
 	if (!strcmp(text, option->nothing))
 		number = VPMM_KEEP_NONE;
 	else if (strcmp(text, option->unlimited) && number_parse_scaled(text, &number))
-		return error_set(-EINVAL, "%s=%s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
+		return error_set(-EINVAL,
+				 "%s=%s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
 				 "or T", option->variable, text, option->unlimited, option->nothing);
 	set(opts, id, number);
+	return 0;
+}
+
+static int parse_devices(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option *option = &pool_options[id];
+	uint64_t number, devices = 0;
+	const char *at = text;
+
+	if (!strcmp(text, option->nothing) || !strcmp(text, option->unlimited)) {
+		set(opts, id, !strcmp(text, option->nothing) ? 0 : UINT64_MAX);
+		return 0;
+	}
+	for (;; at++) {
+		if (number_parse(at, &at, &number) || (*at && *at != ','))
+			return error_set(-EINVAL, "%s=%s: expected %s, %s, or ordinals of devices with commas between",
+					 option->variable, text, option->nothing, option->unlimited);
+		if (number >= DEVICES_MOST)
+			return error_set(-EINVAL, "%s=%s: device %" PRIu64 ": expected ordinals up to %d",
+					 option->variable, text, number, DEVICES_MOST - 1);
+		if (devices >> number & 1)
+			return error_set(-EINVAL, "%s=%s: device %" PRIu64 " is there twice", option->variable, text,
+					 number);
+		devices |= UINT64_C(1) << number;
+		if (!*at)
+			break;
+	}
+	set(opts, id, devices);
 	return 0;
 }
 
@@ -165,10 +202,11 @@ static int check_percent(const struct option *option, const void *field)
 {
 	int value = *(const int *)field;
 
-	if (!value || (value >= option->least && value <= option->most))
+	if (!value || (option->unlimited && value == -1) || (value >= option->least && value <= option->most))
 		return 0;
-	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected a percentage, %d to %d%s", option->field, value,
-			 option->least, option->most, option->least ? ", or 0" : "");
+	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected a percentage, %d to %d%s%s", option->field, value,
+			 option->least, option->most, option->least ? ", or 0" : "",
+			 option->unlimited ? ", or VPMM_OVERLAP_AUTO" : "");
 }
 
 static int constant_error(const struct option *option, int value)
@@ -239,6 +277,7 @@ static const struct {
 	[OPTION_IS_NAME] = { parse_name, check_name },
 	[OPTION_IS_LIMIT] = { parse_limit, NULL },
 	[OPTION_IS_KEEP] = { parse_keep, NULL },
+	[OPTION_IS_DEVICES] = { parse_devices, NULL },
 	[OPTION_IS_FILE] = { parse_file, check_file },
 	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
 	[OPTION_IS_POINTER] = { NULL, NULL },

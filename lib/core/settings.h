@@ -23,7 +23,11 @@ struct settings {
 	size_t extent_max;
 	unsigned int frag_ratio;	/* percent */
 	unsigned int overhead;		/* percent */
+	int overlap;			/* percent, or VPMM_OVERLAP_AUTO */
 	enum vpmm_scrub scrub;
+	enum vpmm_export export_as;
+	enum vpmm_rdma rdma;
+	uint64_t peers;			/* as bits by ordinal; once the pool exists, those in force */
 	enum vpmm_log_level log_level;
 	vpmm_log_fn log;
 	void *log_data;

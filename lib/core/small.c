@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Requests below a page that the driver's stream-ordered allocator serves. */
+/* Blocks outside of the region maps. */
 #include "core/account.h"
 #include "core/core.h"
+#include "core/shareable.h"
 #include "core/small.h"
+#include "util/address.h"
 
-void small_add(struct core *core, uint64_t addr, size_t size)
+static void small_delete(gpointer data)
+{
+	struct small *small = data;
+
+	g_free(small->shareable);
+	g_free(small);
+}
+
+GHashTable *small_table_new(void)
+{
+	return address_table_new(small_delete);
+}
+
+static struct small *add(struct core *core, uint64_t addr, size_t size)
 {
 	struct small *small = g_new0(struct small, 1);
 
@@ -12,9 +27,20 @@ void small_add(struct core *core, uint64_t addr, size_t size)
 	small->addr = addr;
 	small->size = size;
 	g_hash_table_insert(core->small, &small->addr, small);
-	core->small_live += size;
-	core->extents.apart = core->small_live;
 	account_enter(&core->account, 0, size);
+	return small;
+}
+
+void small_add(struct core *core, uint64_t addr, size_t size)
+{
+	add(core, addr, size);
+	core->small_live += size;
+	core_count_apart(core);
+}
+
+void small_add_shareable(struct core *core, struct shareable *shareable, size_t size)
+{
+	add(core, shareable->addr, size)->shareable = shareable;
 }
 
 struct small *small_find(struct core *core, uint64_t addr)
@@ -25,11 +51,20 @@ struct small *small_find(struct core *core, uint64_t addr)
 	return small && !small->held ? small : NULL;
 }
 
+int small_release(struct core *core, struct small *small, struct CUstream_st *handle)
+{
+	lock_assert_held(&core->lock);
+	if (small->shareable)
+		return shareable_release(core, small->shareable);
+	return core->backend->ops->small_free(core->backend, small->addr, handle);
+}
+
 void small_forget(struct core *core, const struct small *small)
 {
 	lock_assert_held(&core->lock);
-	core->small_live -= small->size;
-	core->extents.apart = core->small_live;
+	if (!small->shareable)
+		core->small_live -= small->size;
+	core_count_apart(core);
 	account_leave(&core->account, 0, small->size);
 	g_hash_table_remove(core->small, &small->addr);
 }

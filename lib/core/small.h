@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Requests that the driver's stream-ordered allocator serves. */
+/* Blocks outside of the region maps: those that the driver's stream-ordered allocator serves, and shareable ones. */
 #ifndef SMALL_H
 #define SMALL_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct CUstream_st;
 struct core;
+struct shareable;
 
 /**
  * struct small - one such allocation
  * @addr: its address
  * @size: bytes, as requested
  * @held: it was freed, and the free is deferred; see pending/deferred-free.h
+ * @shareable: its memory; NULL: the driver's allocator serves it
  */
 struct small {
 	uint64_t addr;
 	size_t size;
 	bool held;
+	struct shareable *shareable;
 };
+
+/**
+ * small_table_new() - make the table of such allocations
+ *
+ * Return: the table: struct small by address.
+ */
+GHashTable *small_table_new(void);
 
 /**
  * small_add() - note an allocation that the driver's allocator has made
@@ -28,6 +40,14 @@ struct small {
  * @size: bytes
  */
 void small_add(struct core *core, uint64_t addr, size_t size);
+
+/**
+ * small_add_shareable() - note a block with memory of its own
+ * @core: the pool's core
+ * @shareable: the memory, which belongs to the table from now on
+ * @size: bytes, as requested
+ */
+void small_add_shareable(struct core *core, struct shareable *shareable, size_t size);
 
 /**
  * small_find() - the allocation at an address
@@ -39,7 +59,17 @@ void small_add(struct core *core, uint64_t addr, size_t size);
 struct small *small_find(struct core *core, uint64_t addr);
 
 /**
- * small_forget() - note that the driver's allocator has it back
+ * small_release() - give the memory of an allocation back, which stays in the table
+ * @core: the pool's core, its backend entered
+ * @small: the allocation; no work is pending on it if it is shareable
+ * @handle: the stream in whose order it is freed otherwise
+ *
+ * Return: 0, or an error of the backend.
+ */
+int small_release(struct core *core, struct small *small, struct CUstream_st *handle);
+
+/**
+ * small_forget() - note that the memory of an allocation was given back
  * @core: the pool's core
  * @small: the allocation, which is destroyed
  */

@@ -19,8 +19,9 @@ static void stall_drop(struct stall *stall, struct backend *be)
 		be->ops->event_destroy(be, stall->end);
 }
 
-static struct backend_event *record(struct backend *be, struct CUstream_st *handle)
+struct backend_event *stall_mark(struct stream_map *map, struct CUstream_st *handle)
 {
+	struct backend *be = map->backend;
 	struct backend_event *event;
 
 	if (be->ops->event_create_timed(be, &event))
@@ -32,8 +33,8 @@ static struct backend_event *record(struct backend *be, struct CUstream_st *hand
 }
 
 /*
- * How many waits pass before the next sample: drawn at random, or a program that has the same waits in each of its steps
- * might have one of them measured each time. All pools draw the same numbers, so that a run can be repeated.
+ * How many waits pass before the next sample: drawn at random, or a program that has the same waits in each of its
+ * steps might have one of them measured each time. All pools draw the same numbers, so that a run can be repeated.
  */
 static guint next_skip(struct stalls *stalls)
 {
@@ -57,7 +58,7 @@ struct stall stall_begin(struct stream_map *map, struct CUstream_st *handle)
 	if (stalls->count == STALLS_PENDING)
 		return stall;
 	error_keep(&kept);
-	stall.start = record(map->backend, handle);
+	stall.start = stall_mark(map, handle);
 	error_restore(&kept);
 	return stall;
 }
@@ -71,7 +72,7 @@ void stall_end(struct stream_map *map, struct CUstream_st *handle, struct stall 
 		return;
 	error_keep(&kept);
 	stall->waits = waits;
-	stall->end = waits ? record(map->backend, handle) : NULL;
+	stall->end = waits ? stall_mark(map, handle) : NULL;
 	if (stall->end)
 		stalls->pending[stalls->count++] = *stall;
 	else

@@ -90,7 +90,7 @@ struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUs
 {
 	struct stream *stream = g_hash_table_lookup(map->by_id, &id);
 
-	return stream ? stream : stream_new(map, id, handle == STREAM_NULL || handle == STREAM_LEGACY, false);
+	return stream ? stream : stream_new(map, id, stream_is_legacy(handle), false);
 }
 
 int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream **stream)
@@ -105,9 +105,24 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 	return 0;
 }
 
+static struct stream *get_own(struct stream_map *map, uint64_t id)
+{
+	struct stream *stream = stream_find(map, id);
+
+	return stream ? stream : stream_new(map, id, false, true);
+}
+
+struct stream *stream_get_any(struct stream_map *map)
+{
+	return get_own(map, STREAM_ANY_ID);
+}
+
+struct stream *stream_get_idle(struct stream_map *map)
+{
+	return get_own(map, STREAM_IDLE_ID);
+}
+
 struct stream *stream_get_captured(struct stream_map *map, uint64_t id)
 {
-	struct stream *stream = stream_find(map, id | CAPTURED);
-
-	return stream ? stream : stream_new(map, id | CAPTURED, false, true);
+	return get_own(map, id | CAPTURED);
 }

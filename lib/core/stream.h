@@ -24,11 +24,22 @@ struct free_set;
 #define STREAM_NULL ((struct CUstream_st *)0)
 #define STREAM_LEGACY ((struct CUstream_st *)0x1)
 #define STREAM_PER_THREAD ((struct CUstream_st *)0x2)
+/* No driver's ids of streams or captures, nor CACHE_NOBODY. */
+#define STREAM_ANY_ID (UINT64_MAX - 1)
+#define STREAM_IDLE_ID (UINT64_MAX - 2)
+/* Stands for the legacy default stream while a capture keeps the driver from telling its id. */
+#define STREAM_LATER_ID (UINT64_MAX - 3)
 
 /* Whether a handle was created by the program, so that it means one stream in all threads and contexts. */
 static inline bool stream_is_created(const struct CUstream_st *handle)
 {
 	return (uintptr_t)handle > (uintptr_t)STREAM_PER_THREAD;
+}
+
+/* Whether a handle means the legacy default stream of the context that is current. */
+static inline bool stream_is_legacy(const struct CUstream_st *handle)
+{
+	return handle == STREAM_NULL || handle == STREAM_LEGACY;
 }
 
 /**
@@ -49,6 +60,7 @@ struct join {
  * @handle: the driver's event; joined: NULL
  * @refs: references
  * @seq: its number among its stream's events; larger is later
+ * @stamp: its number among the events of all streams, in the order in which the pool learnt of them; joined: 0
  * @passed: whether it is known to be complete; joined: all of its parts
  * @guarded: the regions that wait for it, while it is pending
  * @joins: of struct join: the joined events that it is part of, while it is pending
@@ -62,6 +74,7 @@ struct event {
 	struct backend_event *handle;
 	unsigned int refs;
 	uint64_t seq;
+	uint64_t stamp;
 	bool passed;
 	GQueue guarded;
 	GQueue joins;
@@ -112,6 +125,7 @@ struct stream {
  * @all: the same streams in the order in which they were met, so that nothing depends on their ids
  * @sole: the only stream, as long as just one was ever met; caches read it under their own locks
  * @met: streams that were met
+ * @stamps: events that the pool has learnt of
  * @busy: streams with pending events
  * @joined: has the memory that several streams used last, and the joined events; not in @by_id or @busy
  * @stalls: how long streams stood where they had to wait for others
@@ -130,6 +144,7 @@ struct stream_map {
 	GQueue all;
 	struct stream *_Atomic sole;
 	uint64_t met;
+	uint64_t stamps;
 	GQueue busy;
 	struct stream *joined;
 	struct stalls stalls;
@@ -200,6 +215,40 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 struct stream *stream_get_captured(struct stream_map *map, uint64_t id);
 
 /**
+ * stream_get_any() - the stream that stands for all work of the context
+ * @map: the map
+ *
+ * It has the memory that was freed after all work so far (VPMM_STREAM_ANY), and the events of stream_record_all(). No
+ * request is for it.
+ *
+ * Return: the stream, which counts as captured.
+ */
+struct stream *stream_get_any(struct stream_map *map);
+
+/**
+ * stream_get_idle() - the stream that requests for idle memory are for
+ * @map: the map
+ *
+ * It has no work and no free memory, and nothing can be ordered after other streams for it but by a wait on the host.
+ * The policies give it what is complete, or new, and the rest only to a request that is frugal.
+ *
+ * Return: the stream, which counts as captured.
+ */
+struct stream *stream_get_idle(struct stream_map *map);
+
+/* Whether it is that one. */
+static inline bool stream_is_idle(const struct stream *stream)
+{
+	return stream->id == STREAM_IDLE_ID;
+}
+
+/* Whether it is that of stream_get_any(). */
+static inline bool stream_is_any(const struct stream *stream)
+{
+	return stream->id == STREAM_ANY_ID;
+}
+
+/**
  * stream_forget() - forget a stream that nothing refers to any more
  * @map: the map
  * @stream: the stream: without regions and events, with an empty cache and no free sets
@@ -224,6 +273,15 @@ struct stream *stream_find(struct stream_map *map, uint64_t id);
  * Return: 0, or what the backend's event_create and event_record return.
  */
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event);
+
+/**
+ * stream_record_all() - record an event behind all work of the context so far
+ * @any: the stream of stream_get_any()
+ * @event: receives the event, with one reference
+ *
+ * Return: 0, or what the backend's event_create and event_record_all return.
+ */
+int stream_record_all(struct stream *any, struct event **event);
 
 /**
  * stream_adopt() - make an event of a record that was made elsewhere
@@ -290,6 +348,15 @@ struct event *event_join(struct stream_map *map, GPtrArray *events);
  * Return: the last part of a joined event that is pending; NULL: all of its parts have passed; otherwise @event.
  */
 struct event *event_left(struct event *event);
+
+/**
+ * event_stamp() - the latest point that a stream has to wait for
+ * @event: the event; joined: each of its parts; NULL: none
+ * @stream: the stream that would wait
+ *
+ * Return: the stamp of the latest event of another stream that is pending; 0: the stream does not have to wait.
+ */
+uint64_t event_stamp(const struct event *event, const struct stream *stream);
 
 /**
  * event_covers() - whether an event has passed only if another has

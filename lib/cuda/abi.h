@@ -6,7 +6,7 @@
  * with drv_ or DRV_, so that cuda.h can stand beside this header: check.c, compiled where there is a Toolkit,
  * compares every line of the lists below with it.
  *
- * The newest calls are of CUDA 12.0 (driver 525), where cuStreamGetId appeared.
+ * What is required is in CUDA 12.0 (driver 525), where cuStreamGetId appeared.
  */
 #ifndef CUDA_ABI_H
 #define CUDA_ABI_H
@@ -32,6 +32,7 @@ typedef int drv_granularity;
 typedef int drv_capture_status;
 typedef int drv_capture_mode;
 typedef int drv_pool_attribute;
+typedef int drv_handle_type;
 typedef int drv_device;
 typedef uint64_t drv_deviceptr;
 typedef uint64_t drv_handle;		/* CUmemGenericAllocationHandle */
@@ -45,6 +46,10 @@ typedef struct CUgraph_st *drv_graph;
 typedef struct CUgraphNode_st *drv_graph_node;
 typedef struct CUgraphExec_st *drv_graph_exec;
 typedef struct CUmemPoolHandle_st *drv_mem_pool;
+
+typedef struct {
+	char bytes[16];
+} drv_uuid;
 
 typedef struct {
 	drv_enum type;
@@ -93,6 +98,7 @@ typedef struct {
 	X(ERROR_ALREADY_MAPPED, 208) \
 	X(ERROR_NOT_MAPPED, 211) \
 	X(ERROR_ECC_UNCORRECTABLE, 214) \
+	X(ERROR_PEER_ACCESS_UNSUPPORTED, 217) \
 	X(ERROR_INVALID_HANDLE, 400) \
 	X(ERROR_NOT_FOUND, 500) \
 	X(ERROR_NOT_READY, 600) \
@@ -100,6 +106,7 @@ typedef struct {
 	X(ERROR_LAUNCH_TIMEOUT, 702) \
 	X(ERROR_CONTEXT_IS_DESTROYED, 709) \
 	X(ERROR_ASSERT, 710) \
+	X(ERROR_TOO_MANY_PEERS, 711) \
 	X(ERROR_HARDWARE_STACK_ERROR, 714) \
 	X(ERROR_LAUNCH_FAILED, 719) \
 	X(ERROR_NOT_PERMITTED, 800) \
@@ -129,7 +136,9 @@ typedef struct {
 	X(DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115) \
 	X(MEM_ALLOCATION_TYPE_PINNED, 1) \
 	X(MEM_HANDLE_TYPE_NONE, 0) \
+	X(MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) \
 	X(MEM_LOCATION_TYPE_DEVICE, 1) \
+	X(MEM_ACCESS_FLAGS_PROT_NONE, 0) \
 	X(MEM_ACCESS_FLAGS_PROT_READWRITE, 3) \
 	X(MEM_ALLOC_GRANULARITY_MINIMUM, 0) \
 	X(MEM_ALLOC_GRANULARITY_RECOMMENDED, 1) \
@@ -148,10 +157,16 @@ typedef struct {
 	X(EVENT_DEFAULT, 0) \
 	X(EVENT_DISABLE_TIMING, 2)
 
+/* The same, of CUDA 12.4. */
+#define DRV_CONSTANTS_NEW(X) \
+	X(DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128) \
+	X(MEM_HANDLE_TYPE_FABRIC, 8)
+
 enum {
 #define X(name, value) DRV_##name = value,
 	DRV_RESULTS(X)
 	DRV_CONSTANTS(X)
+	DRV_CONSTANTS_NEW(X)
 #undef X
 };
 
@@ -166,7 +181,7 @@ enum {
  * First what the library cannot do without, and of that first what most of its calls call.
  */
 #define DRV_CALLS_REQUIRED(X) \
-	X(cuCtxGetCurrent,, (drv_context *context)) \
+	X(cuCtxGetId,, (drv_context context, drv_u64 *id)) \
 	X(cuStreamIsCapturing,, (drv_stream stream, drv_capture_status *status)) \
 	X(cuStreamGetId,, (drv_stream stream, drv_u64 *id)) \
 	X(cuEventRecord,, (drv_event event, drv_stream stream)) \
@@ -176,9 +191,11 @@ enum {
 	X(cuDeviceGet,, (drv_device *device, int ordinal)) \
 	X(cuDeviceGetName,, (char *name, int size, drv_device device)) \
 	X(cuDeviceGetAttribute,, (int *value, drv_device_attribute attribute, drv_device device)) \
+	X(cuDeviceCanAccessPeer,, (int *can, drv_device device, drv_device peer)) \
 	X(cuDevicePrimaryCtxRetain,, (drv_context *context, drv_device device)) \
 	X(cuDevicePrimaryCtxRelease, _v2, (drv_device device)) \
 	X(cuDevicePrimaryCtxGetState,, (drv_device device, unsigned int *flags, int *active)) \
+	X(cuCtxGetCurrent,, (drv_context *context)) \
 	X(cuCtxGetDevice,, (drv_device *device)) \
 	X(cuCtxPushCurrent, _v2, (drv_context context)) \
 	X(cuCtxPopCurrent, _v2, (drv_context *context)) \
@@ -205,17 +222,28 @@ enum {
 	X(cuEventSynchronize,, (drv_event event)) \
 	X(cuEventElapsedTime,, (float *ms, drv_event start, drv_event end))
 
-/* Without these, the library does less: it allocates nothing smaller than a page, and calls errors by number. */
+/*
+ * Without these, the library does less: it allocates nothing smaller than a page, shares no memory with other
+ * processes, and calls errors by number.
+ */
 #define DRV_CALLS_OPTIONAL(X) \
 	X(cuGetErrorName,, (drv_result error, const char **name)) \
 	X(cuGetErrorString,, (drv_result error, const char **text)) \
+	X(cuDeviceGetUuid, _v2, (drv_uuid *uuid, drv_device device)) \
+	X(cuMemExportToShareableHandle,, (void *out, drv_handle handle, drv_handle_type type, drv_u64 flags)) \
+	X(cuMemImportFromShareableHandle,, (drv_handle *handle, void *in, drv_handle_type type)) \
 	X(cuMemPoolCreate,, (drv_mem_pool *pool, const drv_mem_pool_props *props)) \
 	X(cuMemPoolDestroy,, (drv_mem_pool pool)) \
 	X(cuMemPoolSetAttribute,, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
 	X(cuMemPoolGetAttribute,, (drv_mem_pool pool, drv_pool_attribute attribute, void *value)) \
 	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
+	X(cuMemPoolSetAccess,, (drv_mem_pool pool, const drv_access_desc *descs, size_t count)) \
 	X(cuMemAllocFromPoolAsync,, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
 	X(cuMemFreeAsync,, (drv_deviceptr va, drv_stream stream))
+
+/* The same, of CUDA 12.5: there is no program that needs it. */
+#define DRV_CALLS_NEW(X) \
+	X(cuCtxRecordEvent,, (drv_context context, drv_event event))
 
 /* What programs that stand on the library need besides: the tools and the tests. */
 #define DRV_CALLS_PROGRAMS(X) \
@@ -235,6 +263,7 @@ enum {
 	X(cuStreamSynchronize,, (drv_stream stream)) \
 	X(cuMemAlloc, _v2, (drv_deviceptr *va, size_t size)) \
 	X(cuMemFree, _v2, (drv_deviceptr va)) \
+	X(cuMemGetAccess,, (drv_u64 *flags, const drv_location *location, drv_deviceptr va)) \
 	X(cuMemAllocAsync,, (drv_deviceptr *va, size_t size, drv_stream stream)) \
 	X(cuMemcpyDtoH, _v2, (void *to, drv_deviceptr from, size_t size)) \
 	X(cuMemcpyHtoD, _v2, (drv_deviceptr to, const void *from, size_t size)) \
@@ -253,6 +282,7 @@ enum {
 struct drv_library {
 	DRV_CALLS_REQUIRED(DRV_MEMBER)
 	DRV_CALLS_OPTIONAL(DRV_MEMBER)
+	DRV_CALLS_NEW(DRV_MEMBER)
 };
 
 struct drv_program {
@@ -298,6 +328,7 @@ static inline const char *drv_load_library(void *handle, struct drv_library *cal
 	static const struct drv_symbol symbols[] = {
 		DRV_CALLS_REQUIRED(DRV_REQUIRED)
 		DRV_CALLS_OPTIONAL(DRV_OPTIONAL)
+		DRV_CALLS_NEW(DRV_OPTIONAL)
 	};
 #undef DRV_REQUIRED
 #undef DRV_OPTIONAL

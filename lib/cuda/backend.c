@@ -101,8 +101,11 @@ static void cuda_close(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
 
-	/* At exit the driver may have shut down before us, and has taken the memory pool and the events with it. */
-	if (!cuda_enter(be)) {
+	/*
+	 * At exit the driver may have shut down before us, and has taken the memory pool and the events with it. So has
+	 * a reset.
+	 */
+	if (!cuda->abandoned && !cuda_enter(be)) {
 		cuda_relax();
 		if (cuda->pool)
 			drv.cuMemPoolDestroy(cuda->pool);
@@ -115,19 +118,10 @@ static void cuda_close(struct backend *be)
 	cuda_delete(cuda);
 }
 
-static drv_allocation_prop allocation_prop(const struct cuda *cuda)
-{
-	return (drv_allocation_prop){
-		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
-		.handle_types = DRV_MEM_HANDLE_TYPE_NONE,
-		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, cuda->device },
-	};
-}
-
 static int cuda_info(struct backend *be, struct backend_info *info)
 {
 	struct cuda *cuda = cuda_of(be);
-	drv_allocation_prop prop = allocation_prop(cuda);
+	drv_allocation_prop prop = cuda_prop(cuda);
 	struct backend_info got = { .name = "cuda", .device = cuda->ordinal };
 	size_t free, total;
 	drv_result result;
@@ -151,6 +145,7 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	got.memory_total = total;
 	/* There is a limit, but no call that tells it. */
 	got.mapping_limit = 0;
+	cuda_tell_uuid(cuda, got.uuid);
 	*info = got;
 	return 0;
 }
@@ -190,7 +185,7 @@ static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 
 static int cuda_create(struct backend *be, size_t size, uint64_t *handle)
 {
-	drv_allocation_prop prop = allocation_prop(cuda_of(be));
+	drv_allocation_prop prop = cuda_prop(cuda_of(be));
 	drv_result result;
 	drv_handle got;
 
@@ -224,14 +219,14 @@ static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handl
 
 static int cuda_access(struct backend *be, uint64_t va, size_t size)
 {
-	const drv_access_desc desc = {
-		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, cuda_of(be)->device },
-		.flags = DRV_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
+	drv_access_desc descs[1 + BACKEND_PEERS_MOST];
 	drv_result result;
+	size_t count;
 
+	descs[0] = cuda_desc(cuda_of(be)->device, true);
+	count = 1 + cuda_descs(cuda_of(be)->peers, true, descs + 1);
 	cuda_relax();
-	result = drv.cuMemSetAccess(va, size, &desc, 1);
+	result = drv.cuMemSetAccess(va, size, descs, count);
 	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
 }
 
@@ -256,11 +251,20 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.close = cuda_close,
 	.enter = cuda_enter,
 	.leave = cuda_leave,
+	.configure = cuda_configure,
+	.peer_check = cuda_peer_check,
+	.peers = cuda_peers,
+	.deny = cuda_deny,
+	.gone = cuda_gone,
+	.abandon = cuda_abandon,
 	.info = cuda_info,
 	.now = cuda_now,
 	.reserve = cuda_reserve,
 	.unreserve = cuda_unreserve,
 	.create = cuda_create,
+	.create_export = cuda_create,
+	.export = cuda_export,
+	.import = cuda_import,
 	.release = cuda_release,
 	.map = cuda_map,
 	.access = cuda_access,
@@ -272,6 +276,7 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.event_create_timed = cuda_event_create_timed,
 	.event_destroy = cuda_event_destroy,
 	.event_record = cuda_event_record,
+	.event_record_all = cuda_event_record_all,
 	.event_query = cuda_event_query,
 	.event_sync = cuda_event_sync,
 	.event_elapsed = cuda_event_elapsed,

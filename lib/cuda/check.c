@@ -40,6 +40,9 @@ SAME_SIZE(drv_handle, CUmemGenericAllocationHandle);
 SAME_SIZE(drv_u64, unsigned long long);
 SAME_SIZE(drv_u64, cuuint64_t);
 
+SAME_SIZE(drv_handle_type, CUmemAllocationHandleType);
+SAME_SIZE(drv_uuid, CUuuid);
+
 SAME_SIZE(drv_location, CUmemLocation);
 SAME_MEMBER(drv_location, type, CUmemLocation, type);
 SAME_MEMBER(drv_location, id, CUmemLocation, id);
@@ -71,6 +74,9 @@ DRV_RESULTS(X)
 
 #define X(name, value) _Static_assert(DRV_##name == (int)CU_##name, "DRV_" #name " is not CU_" #name);
 DRV_CONSTANTS(X)
+#if CUDA_VERSION >= 12040
+DRV_CONSTANTS_NEW(X)
+#endif
 #undef X
 
 /*
@@ -86,6 +92,8 @@ DRV_CONSTANTS(X)
 #define drv_graph_node CUgraphNode
 #define drv_graph_exec CUgraphExec
 #define drv_pool_attribute CUmemPool_attribute
+#define drv_handle_type CUmemAllocationHandleType
+#define drv_uuid CUuuid
 #define drv_device CUdevice
 #define drv_deviceptr CUdeviceptr
 #define drv_handle CUmemGenericAllocationHandle
@@ -96,6 +104,7 @@ DRV_CONSTANTS(X)
 #define drv_module CUmodule
 #define drv_function CUfunction
 #define drv_mem_pool CUmemoryPool
+#define drv_location CUmemLocation
 #define drv_allocation_prop CUmemAllocationProp
 #define drv_access_desc CUmemAccessDesc
 #define drv_mem_pool_props CUmemPoolProps
@@ -106,6 +115,9 @@ DRV_CONSTANTS(X)
 DRV_CALLS_REQUIRED(X)
 DRV_CALLS_OPTIONAL(X)
 DRV_CALLS_PROGRAMS(X)
+#if CUDA_VERSION >= 12050
+DRV_CALLS_NEW(X)
+#endif
 #undef X
 
 /* With integers for the streams' type, the casts of these constants leave what _Static_assert can compare. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The context of a device, entered and left, and what a thread may do beside captures. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "cuda/device.h"
@@ -14,15 +15,40 @@ static _Thread_local uint64_t pushed;
 static _Thread_local unsigned int depth;
 #define DEPTH_MAX 64
 
+/* Above this ordinal a device has no default pool either. */
+#define DEVICES_KNOWN 64
+
 /* What the thread's calls may do beside captures, as it was before the library changed it, if it did. */
 static _Thread_local drv_capture_mode capture_mode;
 static _Thread_local bool relaxed;
 
+/* The primary context of each device that was opened in it. A reset leaves the handles as they are. */
+static drv_context _Atomic primaries[DEVICES_KNOWN];
+
+/* The id, not the handle: that of a primary context is the same after a reset, and others are used again. */
 const void *cuda_current(void)
 {
-	drv_context context;
+	drv_u64 id;
 
-	return drv.cuCtxGetCurrent(&context) ? NULL : context;
+	return drv.cuCtxGetId(NULL, &id) ? NULL : (const void *)(uintptr_t)id;
+}
+
+/* What calls answer where no context is current, or one that was reset or destroyed. */
+static bool lacks_context(drv_result result)
+{
+	return result == DRV_ERROR_INVALID_CONTEXT || result == DRV_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* A context that was reset does not tell its device until it is used again. */
+static bool find_primary(drv_context context, int *device)
+{
+	for (int i = 0; i < DEVICES_KNOWN; i++) {
+		if (primaries[i] == context) {
+			*device = i;
+			return true;
+		}
+	}
+	return false;
 }
 
 int cuda_current_device(int *device)
@@ -43,6 +69,8 @@ int cuda_current_device(int *device)
 		return 0;
 	}
 	result = drv.cuCtxGetDevice(&current);
+	if (lacks_context(result) && find_primary(context, device))
+		return 0;
 	if (result)
 		return cuda_fail(result, "", "cuCtxGetDevice");
 	*device = current;
@@ -73,39 +101,185 @@ static void capture_restore(void)
 	relaxed = false;
 }
 
+/* Whether the context, which need not be current, is another one by now, or none. */
+static bool is_gone(const struct cuda *cuda)
+{
+	unsigned int flags;
+	drv_result result;
+	int active;
+	drv_u64 id;
+
+	/*
+	 * The handle of any but a primary context may be dangling, so the driver is not asked about it. @retained does
+	 * not tell: another thread may be giving the context up.
+	 */
+	if (!cuda->base.place)
+		return false;
+	if (!drv.cuDevicePrimaryCtxGetState(cuda->device, &flags, &active) && !active)
+		return true;
+	result = drv.cuCtxGetId(cuda->context, &id);
+	return result ? lacks_context(result) : id != cuda->context_id;
+}
+
+bool cuda_gone(struct backend *be)
+{
+	struct cuda *cuda = cuda_of(be);
+	drv_u64 id;
+
+	if (cuda->abandoned)
+		return true;
+	return (drv.cuCtxGetId(NULL, &id) || id != cuda->context_id) && is_gone(cuda);
+}
+
+static int fail_gone(const struct cuda *cuda)
+{
+	return error_set(-ESTALE, "the context of device %d in which the pool was created was reset or destroyed",
+			 cuda->ordinal);
+}
+
+static int push_own(const struct cuda *cuda)
+{
+	drv_context popped;
+	drv_result result;
+	drv_u64 id;
+
+	if (is_gone(cuda))
+		return fail_gone(cuda);
+	result = drv.cuCtxPushCurrent(cuda->context);
+	if (lacks_context(result))
+		return fail_gone(cuda);
+	if (result)
+		return cuda_fail(result, "", "cuCtxPushCurrent of a context of device %d", cuda->ordinal);
+	result = drv.cuCtxGetId(NULL, &id);
+	if (!result && id == cuda->context_id)
+		return 0;
+	drv.cuCtxPopCurrent(&popped);
+	return result && !lacks_context(result) ? cuda_fail(result, "", "cuCtxGetId") : fail_gone(cuda);
+}
+
+/* Memory and addresses belong to no context, but the driver wants one to be current. */
+static int push_any(const struct cuda *cuda)
+{
+	drv_context context;
+	drv_result result;
+
+	result = drv.cuDevicePrimaryCtxRetain(&context, cuda->device);
+	if (result)
+		return cuda_fail(result, "", "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
+	result = drv.cuCtxPushCurrent(context);
+	if (!result)
+		return 0;
+	drv.cuDevicePrimaryCtxRelease(cuda->device);
+	return cuda_fail(result, "", "cuCtxPushCurrent of the primary context of device %d", cuda->ordinal);
+}
+
+static void note_push(int push)
+{
+	pushed = pushed << 1 | (unsigned int)push;
+	depth++;
+}
+
 int cuda_enter(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
-	drv_context current;
 	drv_result result;
-	int push;
+	drv_u64 id = 0;
+	int push, err;
 
 	if (depth == DEPTH_MAX)
 		return error_set(-EBUSY, "a thread cannot enter devices %d deep", DEPTH_MAX);
-	result = drv.cuCtxGetCurrent(&current);
-	if (result)
-		return cuda_fail(result, "", "cuCtxGetCurrent");
-	push = current != cuda->context;
+	result = drv.cuCtxGetId(NULL, &id);
+	if (result && !lacks_context(result))
+		return cuda_fail(result, "", "cuCtxGetId");
+	if (cuda->abandoned)
+		return fail_gone(cuda);
+	push = result || id != cuda->context_id;
 	if (push) {
-		result = drv.cuCtxPushCurrent(cuda->context);
-		if (result)
-			return cuda_fail(result, "", "cuCtxPushCurrent of a context of device %d", cuda->ordinal);
+		err = push_own(cuda);
+		if (err)
+			return err;
 	}
-	pushed = pushed << 1 | (unsigned int)push;
-	depth++;
+	note_push(push);
 	return 0;
+}
+
+/* A reset does not undo the retain, and the program may count on the last release to destroy the context. */
+int cuda_abandon(struct backend *be)
+{
+	struct cuda *cuda = cuda_of(be);
+	drv_u64 id;
+	int push, err = 0;
+
+	cuda->abandoned = true;
+	push = drv.cuCtxGetId(NULL, &id) != DRV_SUCCESS;
+	if (push)
+		err = push_any(cuda);
+	if (!err)
+		note_push(push);
+	cuda_context_put(cuda);
+	return err;
 }
 
 void cuda_leave(struct backend *be)
 {
+	struct cuda *cuda = cuda_of(be);
 	drv_context context;
 
-	(void)be;
-	if (pushed & 1)
+	if (pushed & 1) {
 		drv.cuCtxPopCurrent(&context);
+		if (cuda->abandoned)
+			drv.cuDevicePrimaryCtxRelease(cuda->device);
+	}
 	pushed >>= 1;
 	depth--;
 	capture_restore();
+}
+
+/* NULL: none is current, or none of the device that can be used. */
+static int current_context(const struct cuda *cuda, drv_context *current)
+{
+	drv_result result;
+	drv_device device;
+
+	result = drv.cuCtxGetCurrent(current);
+	if (result)
+		return cuda_fail(result, "", "cuCtxGetCurrent");
+	if (!*current)
+		return 0;
+	result = drv.cuCtxGetDevice(&device);
+	if (result && !lacks_context(result))
+		return cuda_fail(result, "", "cuCtxGetDevice");
+	if (result || device != cuda->device)
+		*current = NULL;
+	return 0;
+}
+
+static int know_context(struct cuda *cuda, drv_context context)
+{
+	drv_result result;
+
+	result = drv.cuCtxGetId(context, &cuda->context_id);
+	if (result)
+		return cuda_fail(result, "", "cuCtxGetId of a context of device %d", cuda->ordinal);
+	cuda->context = context;
+	return 0;
+}
+
+static int know_primary(struct cuda *cuda, drv_context primary)
+{
+	int err;
+
+	err = know_context(cuda, primary);
+	if (err) {
+		drv.cuDevicePrimaryCtxRelease(cuda->device);
+		return err;
+	}
+	cuda->retained = 1;
+	/* The program can destroy any other context while streams of it are in use. */
+	cuda->base.place = (const void *)(uintptr_t)cuda->context_id;
+	if (cuda->ordinal < DEVICES_KNOWN)
+		primaries[cuda->ordinal] = primary;
+	return 0;
 }
 
 /*
@@ -117,19 +291,12 @@ int cuda_context_take(struct cuda *cuda)
 	drv_context current, primary;
 	unsigned int flags;
 	drv_result result;
-	drv_device device;
 	int active = 1;
+	int err;
 
-	result = drv.cuCtxGetCurrent(&current);
-	if (result)
-		return cuda_fail(result, "", "cuCtxGetCurrent");
-	if (current) {
-		result = drv.cuCtxGetDevice(&device);
-		if (result)
-			return cuda_fail(result, "", "cuCtxGetDevice");
-		if (device != cuda->device)
-			current = NULL;
-	}
+	err = current_context(cuda, &current);
+	if (err)
+		return err;
 	/* A primary context that is not active is not to be made for nothing: it takes device memory. */
 	if (current && drv.cuDevicePrimaryCtxGetState(cuda->device, &flags, &active))
 		active = 0;
@@ -137,21 +304,16 @@ int cuda_context_take(struct cuda *cuda)
 		result = drv.cuDevicePrimaryCtxRetain(&primary, cuda->device);
 		if (result)
 			return cuda_fail(result, "", "cuDevicePrimaryCtxRetain of device %d", cuda->ordinal);
-		if (!current || current == primary) {
-			cuda->context = primary;
-			cuda->retained = 1;
-			/* The program can destroy any other context, and get its handle again for another one. */
-			cuda->base.place = primary;
-			return 0;
-		}
+		if (!current || current == primary)
+			return know_primary(cuda, primary);
 		drv.cuDevicePrimaryCtxRelease(cuda->device);
 	}
-	cuda->context = current;
-	return 0;
+	return know_context(cuda, current);
 }
 
 void cuda_context_put(struct cuda *cuda)
 {
 	if (cuda->retained)
 		drv.cuDevicePrimaryCtxRelease(cuda->device);
+	cuda->retained = 0;
 }

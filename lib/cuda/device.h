@@ -4,6 +4,7 @@
 #define CUDA_DEVICE_H
 
 #include <glib.h>
+#include <stdbool.h>
 
 #include "backend/backend.h"
 #include "cuda/driver.h"
@@ -16,7 +17,12 @@ struct cuda {
 	int ordinal;
 	drv_device device;
 	drv_context context;
+	drv_u64 context_id;		/* a reset changes it, and never the handle of a primary context */
 	int retained;			/* the primary context, to be released */
+	_Atomic bool abandoned;		/* the context is gone: nothing of it is touched any more */
+	bool rdma;
+	enum backend_handles handles;	/* that memory is created for */
+	uint64_t peers;			/* as bits by ordinal */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
 	_Atomic uint64_t legacy_id;	/* of the legacy default stream; LEGACY_UNKNOWN: not asked for yet */
 	char apart[128];		/* keeps what every call reads off the cache lines that some calls write */
@@ -62,11 +68,67 @@ void cuda_relax(void);
  */
 int cuda_small_open(struct cuda *cuda);
 
-/* Operations of backend.h: context.c, */
+/**
+ * cuda_prop() - what memory is created as
+ * @cuda: the device
+ *
+ * Return: the properties.
+ */
+drv_allocation_prop cuda_prop(const struct cuda *cuda);
+
+/**
+ * cuda_tell_uuid() - the identity of a device, the same in all processes
+ * @cuda: the device
+ * @uuid: receives it; stays as it is where the driver does not tell
+ */
+void cuda_tell_uuid(const struct cuda *cuda, unsigned char *uuid);
+
+/* Lets a device read and write, or do neither. */
+static inline drv_access_desc cuda_desc(drv_device device, bool access)
+{
+	return (drv_access_desc){
+		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, device },
+		.flags = access ? DRV_MEM_ACCESS_FLAGS_PROT_READWRITE : DRV_MEM_ACCESS_FLAGS_PROT_NONE,
+	};
+}
+
+/**
+ * cuda_descs() - describe the access of devices
+ * @devices: as bits by ordinal
+ * @access: whether they can read and write
+ * @descs: receives a description of each, at most BACKEND_PEERS_MOST
+ *
+ * Return: how many there are.
+ */
+size_t cuda_descs(uint64_t devices, bool access, drv_access_desc *descs);
+
+/**
+ * cuda_small_access() - set which devices can access small allocations, past and future
+ * @cuda: the device, entered
+ * @descs: a description of each device; others keep what they have
+ * @count: how many
+ *
+ * Return: 0, -ENOTSUP where the driver cannot, or an error of the driver.
+ */
+int cuda_small_access(struct cuda *cuda, const drv_access_desc *descs, size_t count);
+
+/* Operations of backend.h: peers.c, */
+int cuda_peer_check(struct backend *be, int device);
+int cuda_peers(struct backend *be, uint64_t devices);
+int cuda_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices);
+
+/* export.c, */
+int cuda_configure(struct backend *be, enum backend_handles handles, bool rdma);
+int cuda_export(struct backend *be, uint64_t handle, struct backend_export *export);
+int cuda_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle);
+
+/* context.c, */
 const void *cuda_current(void);
 int cuda_current_device(int *device);
 int cuda_enter(struct backend *be);
 void cuda_leave(struct backend *be);
+bool cuda_gone(struct backend *be);
+int cuda_abandon(struct backend *be);
 
 /* streams.c, */
 int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id);
@@ -76,6 +138,7 @@ int cuda_event_create(struct backend *be, struct backend_event **event);
 int cuda_event_create_timed(struct backend *be, struct backend_event **event);
 void cuda_event_destroy(struct backend *be, struct backend_event *event);
 int cuda_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream);
+int cuda_event_record_all(struct backend *be, struct backend_event *event);
 int cuda_event_query(struct backend *be, struct backend_event *event, int *complete);
 int cuda_event_sync(struct backend *be, struct backend_event *event);
 int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns);

@@ -40,6 +40,20 @@ int cuda_small_open(struct cuda *cuda)
 	return 0;
 }
 
+int cuda_small_access(struct cuda *cuda, const drv_access_desc *descs, size_t count)
+{
+	drv_result result;
+
+	if (!cuda->pool || !count)
+		return 0;
+	if (!drv.cuMemPoolSetAccess)
+		return error_set(-ENOTSUP, "the driver of CUDA device %d lets no other device access its memory pools",
+				 cuda->ordinal);
+	cuda_relax();
+	result = drv.cuMemPoolSetAccess(cuda->pool, descs, count);
+	return result ? cuda_fail(result, "", "cuMemPoolSetAccess of %zu devices", count) : 0;
+}
+
 int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	struct cuda *cuda = cuda_of(be);
@@ -90,7 +104,9 @@ int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 	return 0;
 }
 
-/* The memory pool is this backend's own, so nothing is taken from what the program keeps in the device's default one. */
+/*
+ * The memory pool is this backend's own, so nothing is taken from what the program keeps in the device's default one.
+ */
 int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
 	drv_mem_pool pool = cuda_of(be)->pool;

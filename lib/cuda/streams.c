@@ -161,6 +161,24 @@ int cuda_event_record(struct backend *be, struct backend_event *event, struct CU
 	return result ? cuda_fail(result, "", "cuEventRecord on stream %p", (void *)stream) : 0;
 }
 
+/*
+ * While a stream is captured, the driver fails to record the context, and invalidates that capture. Of a blocking
+ * stream that can be known beforehand: the legacy default stream is not to be used then.
+ */
+int cuda_event_record_all(struct backend *be, struct backend_event *event)
+{
+	drv_capture_status status;
+	drv_result result;
+
+	if (!drv.cuCtxRecordEvent)
+		return error_set(-ENOTSUP, "the driver has no cuCtxRecordEvent, which is of CUDA 12.5");
+	result = drv.cuStreamIsCapturing(DRV_STREAM_LEGACY, &status);
+	if (result)
+		return cuda_fail(result, "", "cuStreamIsCapturing of the legacy default stream");
+	result = drv.cuCtxRecordEvent(cuda_of(be)->context, event_of(event));
+	return result ? cuda_fail(result, "", "cuCtxRecordEvent") : 0;
+}
+
 int cuda_event_query(struct backend *be, struct backend_event *event, int *complete)
 {
 	drv_result result;
@@ -206,7 +224,8 @@ int cuda_event_elapsed(struct backend *be, struct backend_event *start, struct b
 
 /*
  * To give pinned memory back waits for all that any stream of the context is at, and lets captures go on, which
- * cuCtxSynchronize() invalidates. Nor does it take memory of the device, of which there may be none when this is called.
+ * cuCtxSynchronize() invalidates. Nor does it take memory of the device, of which there may be none when this is
+ * called.
  */
 int cuda_sync(struct backend *be)
 {

@@ -2,6 +2,7 @@
 /* The exported calls of vpmm-host.h. */
 #include <errno.h>
 
+#include "host/backend.h"
 #include "host/device.h"
 #include "host/graphs.h"
 #include "host/streams.h"
@@ -21,6 +22,33 @@ int vpmm_host_set_device(int device)
 				 device, count);
 	host_device_set_current(device);
 	return 0;
+}
+
+int vpmm_host_reset(void)
+{
+	int cancel = cancel_hold(), ret = backend_host_reset(host_device_current());
+
+	cancel_release(cancel);
+	return ret ? error_add(ret, "vpmm_host_reset") : 0;
+}
+
+int vpmm_host_check_access(int device, const void *addr, size_t size)
+{
+	int count, cancel, ret;
+
+	ret = host_device_count(&count);
+	if (ret)
+		return error_add(ret, "vpmm_host_check_access");
+	if (device < 0 || device >= count)
+		return error_set(-EINVAL,
+				 "vpmm_host_check_access: there is no device %d, VPMM_HOST_DEVICES makes it %d",
+				 device, count);
+	if (!size)
+		return error_set(-EINVAL, "vpmm_host_check_access: size is 0");
+	cancel = cancel_hold();
+	ret = backend_host_check_access(device, (uintptr_t)addr, size);
+	cancel_release(cancel);
+	return ret ? error_add(ret, "vpmm_host_check_access") : 0;
 }
 
 int vpmm_host_stream_create(struct CUstream_st **stream)

@@ -15,6 +15,7 @@
 #include "host/space.h"
 #include "host/streams.h"
 #include "util/error.h"
+#include "util/lock.h"
 
 #define ENTER_DEPTH 64
 
@@ -23,6 +24,10 @@ struct host_backend {
 	struct host_device *dev;
 	struct host_space *space;
 	struct host_small *small;
+	enum backend_handles handles;
+	_Atomic uint64_t peers;	/* as bits by ordinal */
+	_Atomic bool gone;	/* the device was reset since */
+	GList link;		/* in open_backends */
 };
 
 /* Which backends the thread is between enter and leave of, the innermost last. */
@@ -34,6 +39,10 @@ static _Thread_local struct {
 static _Atomic uint64_t open_count;
 static _Atomic uint64_t small_count;
 static _Atomic uint64_t abandoned_count;
+static _Atomic uint64_t touched_count;
+
+static struct lock open_lock = LOCK_INIT(LOCK_HOST_OPENS);
+static GQueue open_backends GUARDED_BY(open_lock) = G_QUEUE_INIT;
 
 static struct host_backend *host_backend(struct backend *be)
 {
@@ -49,9 +58,20 @@ static int check_entered(struct backend *be, const char *call)
 			 host_device_ordinal(host_backend(be)->dev));
 }
 
-static int check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device)
+/* The same for what is lost in a reset. */
+static int check_there(struct backend *be, const char *call)
 {
 	int ret = check_entered(be, call);
+
+	if (ret || !host_backend(be)->gone)
+		return ret;
+	touched_count++;
+	return error_set(-ESTALE, "%s: host device %d was reset", call, host_device_ordinal(host_backend(be)->dev));
+}
+
+static int check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device)
+{
+	int ret = check_there(be, call);
 
 	if (ret)
 		return ret;
@@ -80,6 +100,10 @@ static int host_open(int device, struct backend **be)
 	host->dev = dev;
 	host->space = host_space_new(dev);
 	host->small = host_small_new(dev);
+	host->link.data = host;
+	lock_acquire(&open_lock);
+	g_queue_push_tail_link(&open_backends, &host->link);
+	lock_release(&open_lock);
 	open_count++;
 	*be = &host->base;
 	return 0;
@@ -88,10 +112,15 @@ static int host_open(int device, struct backend **be)
 static void host_close(struct backend *be)
 {
 	struct host_backend *host = host_backend(be);
-	uint64_t small = host_small_destroy(host->small);
+	uint64_t small;
 
+	lock_acquire(&open_lock);
+	g_queue_unlink(&open_backends, &host->link);
+	lock_release(&open_lock);
+	small = host_small_destroy(host->small);
 	small_count -= small;
-	abandoned_count += small + host_space_destroy(host->space);
+	/* The stream-ordered allocator's memory goes with the reset. */
+	abandoned_count += (host->gone ? 0 : small) + host_space_destroy(host->space);
 	host_device_close(host->dev);
 	open_count--;
 	g_free(host);
@@ -101,7 +130,48 @@ static int host_enter(struct backend *be)
 {
 	if (entered.depth == ENTER_DEPTH)
 		return error_set(-EINVAL, "enter: backends are entered %d deep", ENTER_DEPTH);
+	if (host_backend(be)->gone)
+		return error_set(-ESTALE, "host device %d, on which the pool was created, was reset since",
+				 host_device_ordinal(host_backend(be)->dev));
 	entered.be[entered.depth++] = host_backend(be);
+	return 0;
+}
+
+static bool host_gone(struct backend *be)
+{
+	return host_backend(be)->gone;
+}
+
+/* The stream-ordered allocator's memory goes with the context, and not only when the backend is closed. */
+static void drop_small(struct host_backend *host)
+{
+	small_count -= host_small_destroy(host->small);
+	host->small = host_small_new(host->dev);
+}
+
+static int host_abandon(struct backend *be)
+{
+	if (entered.depth == ENTER_DEPTH)
+		return error_set(-EINVAL, "abandon: backends are entered %d deep", ENTER_DEPTH);
+	drop_small(host_backend(be));
+	entered.be[entered.depth++] = host_backend(be);
+	return 0;
+}
+
+int backend_host_reset(int device)
+{
+	int ret;
+
+	ret = host_stream_reset(device);
+	if (ret)
+		return ret;
+	lock_acquire(&open_lock);
+	for (GList *link = open_backends.head; link; link = link->next) {
+		struct host_backend *host = link->data;
+
+		host->gone = host->gone || host_device_ordinal(host->dev) == device;
+	}
+	lock_release(&open_lock);
 	return 0;
 }
 
@@ -111,11 +181,57 @@ static void host_leave(struct backend *be)
 		entered.depth--;
 }
 
+static int host_configure(struct backend *be, enum backend_handles handles, bool rdma)
+{
+	int ret = check_there(be, "configure");
+
+	(void)rdma;
+	if (!ret && handles != BACKEND_HANDLES_NONE && handles != BACKEND_HANDLES_FD)
+		ret = error_set(-ENOTSUP, "host device %d can export memory as file descriptors only",
+				host_device_ordinal(host_backend(be)->dev));
+	if (!ret)
+		host_backend(be)->handles = handles;
+	return ret;
+}
+
+static int host_peer_check(struct backend *be, int device)
+{
+	int own, count, ret = check_there(be, "peer_check");
+
+	own = host_device_ordinal(host_backend(be)->dev);
+	if (!ret && device == own)
+		ret = error_set(-EINVAL, "peer_check: host device %d is the backend's own", device);
+	if (!ret)
+		ret = host_device_count(&count);
+	if (!ret && (device < 0 || device >= count))
+		ret = error_set(-ENODEV, "there is no host device %d, VPMM_HOST_DEVICES makes it %d", device, count);
+	return ret;
+}
+
+static int host_peers(struct backend *be, uint64_t devices)
+{
+	int ret = check_there(be, "peers");
+
+	for (int device = 0; device < BACKEND_PEERS_MOST && !ret; device++) {
+		if (devices >> device & 1)
+			ret = host_peer_check(be, device);
+	}
+	if (!ret)
+		host_backend(be)->peers = devices;
+	return ret;
+}
+
+/* Devices of one number are one device to all processes. */
+static void tell_uuid(int ordinal, unsigned char *uuid)
+{
+	snprintf((char *)uuid, BACKEND_UUID_SIZE, "host device %d", ordinal);
+}
+
 static int host_info(struct backend *be, struct backend_info *info)
 {
 	struct host_backend *host = host_backend(be);
 	uint64_t used;
-	int ret = check_entered(be, "info");
+	int ret = check_there(be, "info");
 
 	if (ret)
 		return ret;
@@ -123,6 +239,7 @@ static int host_info(struct backend *be, struct backend_info *info)
 	info->name = backend_host.name;
 	info->device = host_device_ordinal(host->dev);
 	snprintf(info->device_name, sizeof(info->device_name), "libvpmm host device %d", info->device);
+	tell_uuid(info->device, info->uuid);
 	info->granularity = HOST_GRANULARITY;
 	host_device_usage(host->dev, &info->memory_total, &used, &info->mapping_limit);
 	info->memory_free = info->memory_total - used;
@@ -140,7 +257,7 @@ static uint64_t host_now(struct backend *be)
 
 static int host_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
-	int ret = check_entered(be, "reserve");
+	int ret = check_there(be, "reserve");
 
 	return ret ? ret : host_space_reserve(host_backend(be)->space, size, align, va);
 }
@@ -154,9 +271,34 @@ static int host_unreserve(struct backend *be, uint64_t va, size_t size)
 
 static int host_create(struct backend *be, size_t size, uint64_t *handle)
 {
-	int ret = check_entered(be, "create");
+	int ret = check_there(be, "create");
 
 	return ret ? ret : host_space_create(host_backend(be)->space, size, handle);
+}
+
+static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
+{
+	int ret = check_there(be, "create_export");
+
+	if (!ret && host_backend(be)->handles == BACKEND_HANDLES_NONE)
+		ret = error_set(-EINVAL, "create_export: no type of handles was configured");
+	return ret ? ret : host_space_create_export(host_backend(be)->space, size, handle);
+}
+
+static int host_export(struct backend *be, uint64_t handle, struct backend_export *export)
+{
+	int ret = check_there(be, "export");
+
+	return ret ? ret : host_space_export(host_backend(be)->space, handle, export);
+}
+
+static int host_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
+{
+	int ret = check_there(be, "import");
+
+	if (!ret && export->type != BACKEND_HANDLES_FD)
+		ret = error_set(-ENOTSUP, "import: the host backend exports memory as file descriptors only");
+	return ret ? ret : host_space_import(host_backend(be)->space, export, size, handle);
 }
 
 static int host_release(struct backend *be, uint64_t handle)
@@ -168,16 +310,36 @@ static int host_release(struct backend *be, uint64_t handle)
 
 static int host_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
 {
-	int ret = check_entered(be, "map");
+	int ret = check_there(be, "map");
 
 	return ret ? ret : host_space_map(host_backend(be)->space, va, size, handle);
 }
 
+/* Those that can access memory of the backend: its own and its peers. */
+static uint64_t devices_of(struct host_backend *host)
+{
+	return host->peers | UINT64_C(1) << host_device_ordinal(host->dev);
+}
+
+int backend_host_access(struct backend *be, uint64_t va, size_t size, uint64_t devices)
+{
+	int ret = check_there(be, "access");
+
+	return ret ? ret : host_space_access(host_backend(be)->space, va, size, devices);
+}
+
 static int host_access(struct backend *be, uint64_t va, size_t size)
 {
-	int ret = check_entered(be, "access");
+	return backend_host_access(be, va, size, devices_of(host_backend(be)));
+}
 
-	return ret ? ret : host_space_access(host_backend(be)->space, va, size);
+static int host_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
+{
+	int ret = check_there(be, "deny");
+
+	if (!ret && (!devices || devices >> host_device_ordinal(host_backend(be)->dev) & 1))
+		ret = error_set(-EINVAL, "deny: the devices are none, or the backend's own is one of them");
+	return ret ? ret : host_space_deny(host_backend(be)->space, va, size, devices);
 }
 
 static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
@@ -210,7 +372,7 @@ static int host_wait(struct backend *be, struct CUstream_st *stream, struct back
 
 static int host_new_event(struct backend *be, struct backend_event **event)
 {
-	int ret = check_entered(be, "event_create");
+	int ret = check_there(be, "event_create");
 
 	if (!ret)
 		*event = host_event_create();
@@ -219,7 +381,7 @@ static int host_new_event(struct backend *be, struct backend_event **event)
 
 static int host_new_event_timed(struct backend *be, struct backend_event **event)
 {
-	int ret = check_entered(be, "event_create_timed");
+	int ret = check_there(be, "event_create_timed");
 
 	if (!ret)
 		*event = host_event_create_timed();
@@ -239,30 +401,37 @@ static int host_record(struct backend *be, struct backend_event *event, struct C
 	return ret ? ret : host_event_record(device, event, stream);
 }
 
+static int host_record_all(struct backend *be, struct backend_event *event)
+{
+	int ret = check_there(be, "event_record_all");
+
+	return ret ? ret : host_event_record_all(host_device_ordinal(host_backend(be)->dev), event);
+}
+
 static int host_query(struct backend *be, struct backend_event *event, int *complete)
 {
-	int ret = check_entered(be, "event_query");
+	int ret = check_there(be, "event_query");
 
 	return ret ? ret : host_event_query(event, complete);
 }
 
 static int host_sync(struct backend *be, struct backend_event *event)
 {
-	int ret = check_entered(be, "event_sync");
+	int ret = check_there(be, "event_sync");
 
 	return ret ? ret : host_event_sync(event);
 }
 
 static int host_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
 {
-	int ret = check_entered(be, "event_elapsed");
+	int ret = check_there(be, "event_elapsed");
 
 	return ret ? ret : host_event_elapsed(start, end, ns);
 }
 
 static int host_sync_all(struct backend *be)
 {
-	int ret = check_entered(be, "sync");
+	int ret = check_there(be, "sync");
 
 	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
 }
@@ -270,9 +439,36 @@ static int host_sync_all(struct backend *be)
 /* Whether a range can be read and written: one that is mapped, or of the stream-ordered allocator. */
 static int check_reachable(struct backend *be, const char *call, uint64_t va, size_t size)
 {
-	if (host_small_has(host_backend(be)->small, va, size))
+	struct host_backend *host = host_backend(be);
+
+	if (host_small_has(host->small, va, size))
 		return 0;
-	return host_space_reachable(host_backend(be)->space, call, va, size);
+	return host_space_reachable(host->space, host_device_ordinal(host->dev), call, va, size);
+}
+
+/* Memory of the stream-ordered allocator is its device's and its peers', and no part of the space. */
+static bool can_access(struct host_backend *host, int device, uint64_t va, size_t size)
+{
+	if (host_small_has(host->small, va, size))
+		return devices_of(host) >> device & 1;
+	return !host_space_reachable(host->space, device, "access", va, size);
+}
+
+int backend_host_check_access(int device, uint64_t va, size_t size)
+{
+	struct error_kept kept;
+	bool can = false;
+
+	error_keep(&kept);
+	lock_acquire(&open_lock);
+	for (GList *link = open_backends.head; link && !can; link = link->next)
+		can = can_access(link->data, device, va, size);
+	lock_release(&open_lock);
+	error_restore(&kept);
+	if (can)
+		return 0;
+	return error_set(-EACCES, "host device %d cannot access all of the %zu bytes at 0x%" G_GINT64_MODIFIER "x",
+			 device, size, va);
 }
 
 static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
@@ -322,7 +518,7 @@ static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream
 
 static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 {
-	int ret = check_entered(be, "small_held");
+	int ret = check_there(be, "small_held");
 
 	if (!ret)
 		host_small_held(host_backend(be)->small, bytes, peak);
@@ -331,7 +527,7 @@ static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 
 static int host_trim(struct backend *be, uint64_t keep, bool *pending)
 {
-	int ret = check_entered(be, "small_trim");
+	int ret = check_there(be, "small_trim");
 
 	if (!ret)
 		*pending = host_small_trim(host_backend(be)->small, keep);
@@ -345,6 +541,7 @@ void backend_host_left(struct host_left *left)
 	left->events = host_event_count();
 	left->small = small_count;
 	left->abandoned = abandoned_count;
+	left->touched = touched_count;
 }
 
 const struct backend_ops backend_host = {
@@ -354,11 +551,20 @@ const struct backend_ops backend_host = {
 	.close = host_close,
 	.enter = host_enter,
 	.leave = host_leave,
+	.configure = host_configure,
+	.peer_check = host_peer_check,
+	.peers = host_peers,
+	.deny = host_deny,
+	.gone = host_gone,
+	.abandon = host_abandon,
 	.info = host_info,
 	.now = host_now,
 	.reserve = host_reserve,
 	.unreserve = host_unreserve,
 	.create = host_create,
+	.create_export = host_create_export,
+	.export = host_export,
+	.import = host_import,
 	.release = host_release,
 	.map = host_map,
 	.access = host_access,
@@ -370,6 +576,7 @@ const struct backend_ops backend_host = {
 	.event_create_timed = host_new_event_timed,
 	.event_destroy = host_event_destroy,
 	.event_record = host_record,
+	.event_record_all = host_record_all,
 	.event_query = host_query,
 	.event_sync = host_sync,
 	.event_elapsed = host_elapsed,

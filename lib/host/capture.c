@@ -188,6 +188,20 @@ int host_capture_refuse(struct CUstream_st *stream, const char *what)
 	return -EBUSY;
 }
 
+int host_capture_refuse_all(int device, const char *what)
+{
+	char *why;
+
+	lock_assert_held(&host_streams_lock);
+	if (!captures[device])
+		return 0;
+	why = g_strdup_printf("%s cannot be captured", what);
+	invalidate_device(device, why);
+	error_set(-EBUSY, "%s", why);
+	g_free(why);
+	return -EBUSY;
+}
+
 void host_capture_leave(struct CUstream_st *stream)
 {
 	struct host_capture *capture = stream->capture;

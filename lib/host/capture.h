@@ -91,6 +91,15 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other) REQ
 int host_capture_refuse(struct CUstream_st *stream, const char *what) REQUIRES(host_streams_lock);
 
 /**
+ * host_capture_refuse_all() - check for captures before a call that is for all streams of a device
+ * @device: ordinal
+ * @what: the call
+ *
+ * Return: 0 if no stream of the device is under capture, or -EBUSY; the captures are then invalid.
+ */
+int host_capture_refuse_all(int device, const char *what) REQUIRES(host_streams_lock);
+
+/**
  * host_capture_leave() - a stream is destroyed: drop it from its capture
  * @stream: the stream
  */

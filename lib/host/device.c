@@ -20,7 +20,7 @@
 #include "util/lock.h"
 
 #define DEFAULT_CAPACITY ((uint64_t)80 << 30)
-#define DEFAULT_MAPPINGS 524090
+#define MOST_MAPPINGS 524090	/* as many as CUDA's driver */
 
 struct host_device {
 	int ordinal;
@@ -62,6 +62,21 @@ void host_device_set_current(int ordinal)
 	current = ordinal;
 }
 
+/*
+ * Each mapping may be one of the kernel's, which bounds them for the whole process: a sixteenth is left for the rest.
+ */
+static uint64_t default_mappings(void)
+{
+	uint64_t limit = MOST_MAPPINGS;
+	char *text;
+
+	if (!g_file_get_contents("/proc/sys/vm/max_map_count", &text, NULL, NULL))
+		return limit;
+	limit = g_ascii_strtoull(text, NULL, 10);
+	g_free(text);
+	return CLAMP(limit - limit / 16, 1, MOST_MAPPINGS);
+}
+
 static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 {
 	int ret = env_number("VPMM_HOST_CAPACITY", "bytes", DEFAULT_CAPACITY, capacity);
@@ -71,7 +86,7 @@ static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
 		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" G_GUINT64_FORMAT " bytes, but must be from %zu to %"
 				 G_GINT64_FORMAT, *capacity, HOST_GRANULARITY, INT64_MAX);
-	ret = env_number("VPMM_HOST_MAPPINGS", "mappings", DEFAULT_MAPPINGS, mapping_limit);
+	ret = env_number("VPMM_HOST_MAPPINGS", "mappings", default_mappings(), mapping_limit);
 	if (ret)
 		return ret;
 	if (!*mapping_limit)
@@ -178,9 +193,11 @@ static int check_file_limit(const struct host_device *dev, uint64_t size)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || dev->file_size + size <= limit.rlim_cur)
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	    dev->file_size + size <= limit.rlim_cur)
 		return 0;
-	return error_set(-ENOMEM, "file size: the memory of host device %d is a file of %" G_GUINT64_FORMAT " bytes, and"
+	return error_set(-ENOMEM,
+			 "file size: the memory of host device %d is a file of %" G_GUINT64_FORMAT " bytes, and"
 			 " %" G_GUINT64_FORMAT " more would exceed the file size limit, RLIMIT_FSIZE, of %"
 			 G_GUINT64_FORMAT, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
 }

@@ -32,6 +32,12 @@ struct CUstream_st *host_queue_new(int device)
 	return stream;
 }
 
+void host_queue_renumber(struct CUstream_st *stream)
+{
+	lock_assert_held(&host_streams_lock);
+	stream->id = ++last_id;
+}
+
 REQUIRES(host_streams_lock)
 static void stream_settle(struct CUstream_st *stream)
 {
@@ -246,6 +252,21 @@ struct CUstream_st *host_queue_holder(struct CUstream_st *stream)
 	while (stream->head->kind == ITEM_WAIT)
 		stream = stream->head->event->stream;
 	return stream;
+}
+
+struct CUstream_st *host_queue_busy(int device)
+{
+	struct CUstream_st *stream = host_streams;
+
+	lock_assert_held(&host_streams_lock);
+	while (stream && ((device != HOST_ANY_DEVICE && stream->device != device) || !stream->head))
+		stream = stream->older;
+	return stream;
+}
+
+int host_queue_not_in_work(const char *call)
+{
+	return host_queue_in_work ? error_set(-EBUSY, "a piece of work must not %s", call) : 0;
 }
 
 void host_queue_wait_for_work(void)

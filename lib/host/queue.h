@@ -30,7 +30,7 @@ struct backend_event {
 struct host_task {
 	bool clear;			/* set @size bytes at @data to zero */
 	const void *from;		/* copy @size bytes from here to @data; NULL, and not @clear: a piece of work */
-	bool timed;			/* work of @ns nanoseconds for an engine; otherwise it ends when it is told to */
+	bool timed;			/* work of @ns for an engine; otherwise it ends when it is told to */
 	enum vpmm_host_engine engine;
 	uint64_t ns;
 	vpmm_host_fn fn;		/* called by the piece of work; NULL: nothing */
@@ -104,6 +104,12 @@ extern _Thread_local bool host_queue_in_work;
 struct CUstream_st *host_queue_new(int device) REQUIRES(host_streams_lock);
 
 /**
+ * host_queue_renumber() - make a stream another one to those who know it by its number
+ * @stream: the stream
+ */
+void host_queue_renumber(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+/**
  * host_queue_unref() - drop a reference; the stream is freed without references and with an empty queue
  * @stream: the stream
  */
@@ -146,6 +152,24 @@ bool host_queue_step(uint64_t limit) REQUIRES(host_streams_lock);
  * Return: the stream, whose head is a piece of work; @stream itself, if it waits for no other.
  */
 struct CUstream_st *host_queue_holder(struct CUstream_st *stream) REQUIRES(host_streams_lock);
+
+#define HOST_ANY_DEVICE (-1)
+
+/**
+ * host_queue_busy() - find a stream with something in its queue
+ * @device: ordinal of its device, or HOST_ANY_DEVICE
+ *
+ * Return: the stream; NULL: there is none.
+ */
+struct CUstream_st *host_queue_busy(int device) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_not_in_work() - refuse a call that would wait for the piece of work that makes it
+ * @call: what it is to do, for the error's sentence
+ *
+ * Return: 0, or -EBUSY in the function of a piece of work.
+ */
+int host_queue_not_in_work(const char *call);
 
 /**
  * host_queue_run_orphans() - complete the work of streams without handles, as far as it waits for nothing

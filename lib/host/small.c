@@ -526,14 +526,31 @@ unlock:
 	return ret;
 }
 
+/* The block that an address is in. */
+static const struct block *block_around(struct host_small *small, uint64_t va)
+{
+	const struct block *block = g_hash_table_lookup(small->live, &va);
+	const struct segment *segment = small->segments;
+
+	lock_assert_held(&small->lock);
+	if (block)
+		return block;
+	while (segment && va - segment->va >= segment->size)
+		segment = segment->next;
+	block = segment ? segment->first : NULL;
+	while (block && va - block->va >= block->size)
+		block = block->next;
+	return block;
+}
+
 bool host_small_has(struct host_small *small, uint64_t va, size_t size)
 {
 	const struct block *block;
 	bool has;
 
 	lock_acquire(&small->lock);
-	block = g_hash_table_lookup(small->live, &va);
-	has = block && size <= block->size;
+	block = block_around(small, va);
+	has = block && block->live && size <= block->size - (va - block->va);
 	lock_release(&small->lock);
 	return has;
 }

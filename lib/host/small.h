@@ -57,7 +57,7 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 /**
  * host_small_has() - whether bytes lie in one allocation
  * @small: the allocator
- * @va: the address of the allocation
+ * @va: the address
  * @size: bytes from there
  *
  * Context: any thread.

@@ -10,7 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
+#include "host/ballast.h"
 #include "host/device.h"
+#include "host/file.h"
 #include "host/space.h"
 #include "host/streams.h"
 #include "util/error.h"
@@ -18,7 +21,6 @@
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
 #define U64 "%" G_GUINT64_FORMAT
-#define BALLAST_PAGES 16
 
 /* Addresses, the first member of what a tree by address holds. */
 struct span {
@@ -34,6 +36,8 @@ struct reservation {
 struct memory {
 	uint64_t handle;
 	uint64_t offset;
+	int fd;				/* of a file of its own, which can be exported; -1: in the device's */
+	bool imported;
 	uint64_t size;
 	uint64_t mappings;
 	bool released;
@@ -42,7 +46,7 @@ struct memory {
 struct mapping {
 	struct span span;
 	struct memory *memory;
-	bool accessible;
+	uint64_t devices;		/* that can access it, as bits by ordinal; 0: nothing can */
 };
 
 struct host_space {
@@ -51,7 +55,7 @@ struct host_space {
 	GTree *reservations;
 	GTree *mappings;
 	GHashTable *handles;		/* memory that is not released, by handle */
-	char *ballast;			/* kernel mappings to be had back when there are no others */
+	char *ballast;			/* see ballast.h */
 };
 
 static _Atomic uint64_t last_handle;
@@ -121,39 +125,6 @@ static void *at(uint64_t va)
 	return (void *)(uintptr_t)va;
 }
 
-/*
- * At the kernel's limit of mappings nothing could be unmapped either, as what an unmap leaves behind is a mapping to
- * the kernel. So some are kept in reserve from the first map on: pages of alternating protection, one mapping each.
- */
-static bool ballast_load(struct host_space *space)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
-	char *pages;
-
-	if (space->ballast)
-		return true;
-	pages = mmap(NULL, BALLAST_PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (pages == MAP_FAILED)
-		return false;
-	for (i = 0; i < BALLAST_PAGES; i += 2) {
-		if (mprotect(pages + i * page, page, PROT_READ)) {
-			munmap(pages, BALLAST_PAGES * page);
-			errno = ENOMEM;
-			return false;
-		}
-	}
-	space->ballast = pages;
-	return true;
-}
-
-static bool ballast_drop(struct host_space *space)
-{
-	if (!space->ballast || munmap(space->ballast, BALLAST_PAGES * (size_t)sysconf(_SC_PAGESIZE)))
-		return false;
-	space->ballast = NULL;
-	return true;
-}
-
 int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va)
 {
 	struct reservation *reservation;
@@ -214,7 +185,7 @@ int host_space_unreserve(struct host_space *space, uint64_t va, size_t size)
 		ret = error_set(-EINVAL, "unreserve: something is mapped in the %zu bytes at " HEX, size, va);
 		goto unlock;
 	}
-	if (munmap(at(va), size) && !(errno == ENOMEM && ballast_drop(space) && !munmap(at(va), size))) {
+	if (munmap(at(va), size) && !(errno == ENOMEM && ballast_drop(&space->ballast) && !munmap(at(va), size))) {
 		ret = kernel_refused("munmap", size, va);
 		goto unlock;
 	}
@@ -225,35 +196,76 @@ unlock:
 	return ret;
 }
 
-int host_space_create(struct host_space *space, size_t size, uint64_t *handle)
+static int check_size(const char *call, size_t size)
 {
-	struct memory *memory;
-	uint64_t offset;
-	int ret;
-
 	if (!size || size % HOST_GRANULARITY)
-		return error_set(-EINVAL, "create: %zu bytes are not a multiple of the granularity of %zu bytes", size,
-				 HOST_GRANULARITY);
-	ret = host_device_alloc(space->dev, size, &offset);
-	if (ret)
-		return ret;
-	memory = g_new0(struct memory, 1);
-	memory->handle = ++last_handle;
-	memory->offset = offset;
-	memory->size = size;
-	*handle = memory->handle;
+		return error_set(-EINVAL, "%s: %zu bytes are not a multiple of the granularity of %zu bytes", call,
+				 size, HOST_GRANULARITY);
+	return 0;
+}
+
+static uint64_t memory_enter(struct host_space *space, const struct memory *like)
+{
+	struct memory *memory = g_memdup2(like, sizeof(*like));
+	uint64_t handle = ++last_handle;
+
+	memory->handle = handle;
 	lock_acquire(&space->lock);
 	g_hash_table_insert(space->handles, &memory->handle, memory);
 	lock_release(&space->lock);
 	memory_count++;
-	return 0;
+	return handle;
 }
 
+int host_space_create(struct host_space *space, size_t size, uint64_t *handle)
+{
+	struct memory memory = { .fd = -1, .size = size };
+	int ret = check_size("create", size);
+
+	if (!ret)
+		ret = host_device_alloc(space->dev, size, &memory.offset);
+	if (!ret)
+		*handle = memory_enter(space, &memory);
+	return ret;
+}
+
+int host_space_create_export(struct host_space *space, size_t size, uint64_t *handle)
+{
+	struct memory memory = { .size = size };
+	int ret = check_size("create_export", size);
+
+	if (!ret)
+		ret = host_file_create(space->dev, size, &memory.fd);
+	if (!ret)
+		*handle = memory_enter(space, &memory);
+	return ret;
+}
+
+int host_space_import(struct host_space *space, const struct backend_export *export, size_t size, uint64_t *handle)
+{
+	struct memory memory = { .size = size, .imported = true };
+	int ret = check_size("import", size);
+
+	if (!ret)
+		ret = host_file_check(export->fd, size);
+	if (!ret)
+		ret = host_file_dup(export->fd, &memory.fd);
+	if (!ret)
+		*handle = memory_enter(space, &memory);
+	return ret;
+}
+
+/* What was imported is memory of another process's device. */
 static void memory_free_if_unused(struct host_space *space, struct memory *memory)
 {
 	if (memory->mappings || !memory->released)
 		return;
-	host_device_free(space->dev, memory->offset, memory->size);
+	if (memory->imported)
+		close(memory->fd);
+	else if (memory->fd >= 0)
+		host_file_free(space->dev, memory->size, memory->fd);
+	else
+		host_device_free(space->dev, memory->offset, memory->size);
 	g_free(memory);
 	memory_count--;
 }
@@ -266,6 +278,24 @@ static struct memory *memory_of(struct host_space *space, const char *call, uint
 	if (!memory)
 		error_set(-EINVAL, "%s: " U64 " is not a handle", call, handle);
 	return memory;
+}
+
+int host_space_export(struct host_space *space, uint64_t handle, struct backend_export *export)
+{
+	struct backend_export made = { .type = BACKEND_HANDLES_FD };
+	struct memory *memory;
+	int ret = -EINVAL;
+
+	lock_acquire(&space->lock);
+	memory = memory_of(space, "export", handle);
+	if (memory && (memory->fd < 0 || memory->imported))
+		error_set(-EINVAL, "export: " U64 " was not created by create_export", handle);
+	else if (memory)
+		ret = host_file_dup(memory->fd, &made.fd);
+	lock_release(&space->lock);
+	if (!ret)
+		*export = made;
+	return ret;
 }
 
 int host_space_release(struct host_space *space, uint64_t handle)
@@ -319,9 +349,9 @@ int host_space_map(struct host_space *space, uint64_t va, size_t size, uint64_t 
 	if (ret)
 		goto unlock;
 	memory = g_hash_table_lookup(space->handles, &handle);
-	if (!ballast_load(space) ||
-	    mmap(at(va), size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_device_fd(space->dev),
-		 (off_t)memory->offset) == MAP_FAILED) {
+	if (!ballast_load(&space->ballast) ||
+	    mmap(at(va), size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+		 memory->fd < 0 ? host_device_fd(space->dev) : memory->fd, (off_t)memory->offset) == MAP_FAILED) {
 		ret = kernel_refused("mmap", size, va);
 		goto unlock;
 	}
@@ -339,12 +369,12 @@ unlock:
 }
 
 /* Whether mappings cover a range and end where it does; tells whether one is without access. */
-static int check_access(struct host_space *space, uint64_t va, size_t size, bool *news)
+static int check_access(struct host_space *space, const char *call, uint64_t va, size_t size, bool *news)
 {
 	GTreeNode *node = first_from(space->mappings, va);
 	uint64_t end = va + size, covered = va;
 	struct mapping *mapping;
-	int ret = check_range("access", va, size);
+	int ret = check_reserved(space, call, va, size);
 
 	lock_assert_held(&space->lock);
 	if (ret)
@@ -355,17 +385,17 @@ static int check_access(struct host_space *space, uint64_t va, size_t size, bool
 		if (mapping->span.va != covered)
 			break;
 		covered += mapping->span.size;
-		*news = *news || !mapping->accessible;
+		*news = *news || !mapping->devices;
 	}
 	if (covered < end)
-		return error_set(-EINVAL, "access: no mapping starts at " HEX " in the %zu bytes at " HEX, covered,
+		return error_set(-EINVAL, "%s: no mapping starts at " HEX " in the %zu bytes at " HEX, call, covered,
 				 size, va);
 	if (covered > end)
-		return error_set(-EINVAL, "access: %zu bytes at " HEX " end inside a mapping", size, va);
+		return error_set(-EINVAL, "%s: %zu bytes at " HEX " end inside a mapping", call, size, va);
 	return 0;
 }
 
-int host_space_access(struct host_space *space, uint64_t va, size_t size)
+int host_space_access(struct host_space *space, uint64_t va, size_t size, uint64_t devices)
 {
 	struct mapping *mapping;
 	GTreeNode *node;
@@ -373,12 +403,12 @@ int host_space_access(struct host_space *space, uint64_t va, size_t size)
 	int ret;
 
 	lock_acquire(&space->lock);
-	ret = check_access(space, va, size, &news);
+	ret = check_access(space, "access", va, size, &news);
 	if (!ret && news)
 		ret = host_device_may_access(space->dev);
-	if (ret || !news)
+	if (ret)
 		goto unlock;
-	refused = mprotect(at(va), size, PROT_READ | PROT_WRITE);
+	refused = news && mprotect(at(va), size, PROT_READ | PROT_WRITE);
 	if (refused)
 		ret = kernel_refused("mprotect", size, va);
 	for (node = first_from(space->mappings, va); node; node = g_tree_node_next(node)) {
@@ -386,17 +416,38 @@ int host_space_access(struct host_space *space, uint64_t va, size_t size)
 		if (mapping->span.va >= va + size)
 			break;
 		/* The kernel may have stopped half way. */
-		if (refused && !mapping->accessible)
+		if (refused && !mapping->devices)
 			mprotect(at(mapping->span.va), mapping->span.size, PROT_NONE);
-		else
-			mapping->accessible = true;
+		else if (!refused)
+			mapping->devices |= devices;
 	}
 unlock:
 	lock_release(&space->lock);
 	return ret;
 }
 
-int host_space_reachable(struct host_space *space, const char *call, uint64_t va, size_t size)
+int host_space_deny(struct host_space *space, uint64_t va, size_t size, uint64_t devices)
+{
+	struct mapping *mapping;
+	GTreeNode *node;
+	bool news;
+	int ret;
+
+	lock_acquire(&space->lock);
+	ret = check_access(space, "deny", va, size, &news);
+	if (!ret && news)
+		ret = error_set(-EINVAL, "deny: part of the %zu bytes at " HEX " was never accessible", size, va);
+	for (node = first_from(space->mappings, va); node && !ret; node = g_tree_node_next(node)) {
+		mapping = g_tree_node_value(node);
+		if (mapping->span.va >= va + size)
+			break;
+		mapping->devices &= ~devices;
+	}
+	lock_release(&space->lock);
+	return ret;
+}
+
+int host_space_reachable(struct host_space *space, int device, const char *call, uint64_t va, size_t size)
 {
 	uint64_t end = va + size, covered = va;
 	struct mapping *mapping;
@@ -405,7 +456,8 @@ int host_space_reachable(struct host_space *space, const char *call, uint64_t va
 	lock_acquire(&space->lock);
 	while (covered < end) {
 		mapping = last_before(space->mappings, covered + 1);
-		if (!mapping || mapping->span.va + mapping->span.size <= covered || !mapping->accessible)
+		if (!mapping || mapping->span.va + mapping->span.size <= covered ||
+		    !(mapping->devices >> device & 1))
 			break;
 		covered = mapping->span.va + mapping->span.size;
 	}
@@ -484,7 +536,7 @@ int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct 
 	ret = check_unmap(space, va, size);
 	if (ret)
 		goto unlock;
-	if (!make_hole(va, size) && !(errno == ENOMEM && ballast_drop(space) && make_hole(va, size))) {
+	if (!make_hole(va, size) && !(errno == ENOMEM && ballast_drop(&space->ballast) && make_hole(va, size))) {
 		ret = kernel_refused("mmap", size, va);
 		goto unlock;
 	}
@@ -526,7 +578,7 @@ uint64_t host_space_destroy(struct host_space *space)
 		forget_mappings(space, span->va, span->size);
 		reservation_count--;
 	}
-	ballast_drop(space);
+	ballast_drop(&space->ballast);
 	g_hash_table_destroy(space->handles);
 	g_tree_unref(space->mappings);
 	g_tree_unref(space->reservations);

@@ -12,8 +12,6 @@
 #include "util/env.h"
 #include "util/error.h"
 
-#define ANY_DEVICE (-1)
-
 /* The per-thread streams of one thread. */
 struct own_streams {
 	struct CUstream_st *of_device[HOST_DEVICES_MAX];
@@ -59,11 +57,6 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 	return NULL;
 }
 
-static int not_in_work(const char *call)
-{
-	return host_queue_in_work ? error_set(-EBUSY, "a piece of work must not %s", call) : 0;
-}
-
 static void own_streams_free(void *data)
 {
 	struct own_streams *own = data;
@@ -101,7 +94,7 @@ struct CUstream_st *host_stream_create(int device)
 
 int host_stream_destroy(struct CUstream_st *stream)
 {
-	int ret = not_in_work("destroy a stream");
+	int ret = host_queue_not_in_work("destroy a stream");
 
 	if (ret)
 		return ret;
@@ -245,7 +238,7 @@ int host_stream_copy(int device, struct CUstream_st *stream, uint64_t to, uint64
 int host_stream_complete(int device, struct CUstream_st *stream, unsigned int n)
 {
 	struct CUstream_st *found;
-	int ret = not_in_work("complete work");
+	int ret = host_queue_not_in_work("complete work");
 
 	if (ret)
 		return ret;
@@ -367,6 +360,55 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	return ret;
 }
 
+/* Where a device's streams meet for host_event_record_all(). Each has nothing in its queue but records and waits. */
+static struct CUstream_st *meetings[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
+
+REQUIRES(host_streams_lock)
+static struct CUstream_st *meeting_of(int device)
+{
+	if (!meetings[device])
+		meetings[device] = host_queue_new(device);
+	return meetings[device];
+}
+
+/* Streams without anything to do need not be waited for. */
+REQUIRES(host_streams_lock)
+static void meet_all(struct CUstream_st *meeting)
+{
+	struct CUstream_st *stream, *next;
+
+	for (stream = host_streams; stream; stream = next) {
+		struct backend_event *event;
+
+		next = stream->older;
+		if (stream == meeting || stream->device != meeting->device || !stream->head)
+			continue;
+		event = g_new0(struct backend_event, 1);
+		event->refs = 1;
+		host_event_total++;
+		record(stream, event);
+		wait_for(meeting, event);
+		host_event_drop(event);
+	}
+}
+
+int host_event_record_all(int device, struct backend_event *event)
+{
+	int ret;
+
+	lock_acquire(&host_streams_lock);
+	if (event->waits)
+		ret = error_set(-EINVAL, "an event that is waited for cannot be recorded again");
+	else
+		ret = host_capture_refuse_all(device, "an event of all streams");
+	if (!ret) {
+		meet_all(meeting_of(device));
+		record(meeting_of(device), event);
+	}
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
 int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_st *other)
 {
 	struct backend_event *event = host_event_create();
@@ -401,7 +443,7 @@ int host_event_query(struct backend_event *event, int *complete)
 
 int host_event_sync(struct backend_event *event)
 {
-	int ret = not_in_work("wait for an event");
+	int ret = host_queue_not_in_work("wait for an event");
 
 	if (ret)
 		return ret;
@@ -452,90 +494,50 @@ int host_event_elapsed(struct backend_event *start, struct backend_event *end, i
 	return ret;
 }
 
-/* A stream with something in its queue; of any device, if @device is ANY_DEVICE. */
-REQUIRES(host_streams_lock)
-static struct CUstream_st *busy_stream(int device)
-{
-	struct CUstream_st *stream = host_streams;
-
-	while (stream && ((device != ANY_DEVICE && stream->device != device) || !stream->head))
-		stream = stream->older;
-	return stream;
-}
-
 int host_stream_sync_all(int device)
 {
 	struct CUstream_st *stream;
-	int ret = not_in_work("wait for a device");
+	int ret = host_queue_not_in_work("wait for a device");
 
 	if (ret)
 		return ret;
 	lock_acquire(&host_streams_lock);
-	while ((stream = busy_stream(device)))
+	while ((stream = host_queue_busy(device)))
 		host_queue_get_on(stream);
 	host_queue_run_orphans();
 	lock_release(&host_streams_lock);
 	return 0;
 }
 
-uint64_t host_time(void)
-{
-	uint64_t time;
-
-	lock_acquire(&host_streams_lock);
-	time = host_clock_now();
-	lock_release(&host_streams_lock);
-	return time;
-}
-
-int host_time_pass(uint64_t ns)
-{
-	uint64_t target;
-	int ret = not_in_work("let time pass");
-
-	if (ret)
-		return ret;
-	lock_acquire(&host_streams_lock);
-	ret = host_clock_room(ns);
-	if (ret)
-		goto unlock;
-	target = host_clock_now() + ns;
-	while (host_queue_step(target))
-		;
-	host_clock_reach(target);
-unlock:
-	lock_release(&host_streams_lock);
-	return ret;
-}
-
-/* Nothing completes by the clock any more: what is left has to be told. */
+/* The stream may be gone afterwards. */
 REQUIRES(host_streams_lock)
-static int refuse_untimed(struct CUstream_st *stream)
+static void reset_stream(struct CUstream_st *stream)
 {
-	return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " has work that is pending until a call completes it; "
-			 "pieces: %" G_GUINT64_FORMAT, stream->id, stream->submitted - stream->completed);
+	host_capture_leave(stream);
+	if (!created || !g_hash_table_remove(created, stream)) {
+		host_queue_renumber(stream);
+		return;
+	}
+	stream->orphan = true;
+	host_queue_unref(stream);
 }
 
-int host_time_finish(void)
+int host_stream_reset(int device)
 {
-	struct CUstream_st *stream;
-	int ret = not_in_work("let time pass");
+	struct CUstream_st *stream, *next;
+	int ret;
 
+	ret = host_stream_sync_all(device);
 	if (ret)
 		return ret;
 	lock_acquire(&host_streams_lock);
-	do {
-		while (host_queue_step(UINT64_MAX))
-			;
-		stream = busy_stream(ANY_DEVICE);
-		stream = stream ? host_queue_holder(stream) : NULL;
-		if (stream && stream->running)
-			host_queue_wait_for_work();
-		else if (stream && stream->head->kind == ITEM_WORK)
-			ret = refuse_untimed(stream);
-	} while (stream && !ret);
+	for (stream = host_streams; stream; stream = next) {
+		next = stream->older;
+		if (stream->device == device)
+			reset_stream(stream);
+	}
 	lock_release(&host_streams_lock);
-	return ret;
+	return 0;
 }
 
 uint64_t host_event_count(void)

@@ -173,6 +173,16 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 int host_stream_sync_all(int device);
 
 /**
+ * host_stream_reset() - complete the work of all streams of a device, and destroy those of host_stream_create()
+ * @device: ordinal
+ *
+ * The default stream and those of threads are other streams from then on. Captures are given up.
+ *
+ * Return: 0, or -EBUSY if called by a piece of work.
+ */
+int host_stream_reset(int device);
+
+/**
  * host_event_create() - create an event
  *
  * Return: the event, not yet recorded, with one reference.
@@ -201,6 +211,15 @@ void host_event_unref(struct backend_event *event);
  * Return: 0, -EINVAL, or -EBUSY if a capture is in the way.
  */
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream);
+
+/**
+ * host_event_record_all() - record an event: it now stands for all work submitted to all streams of a device so far
+ * @device: ordinal
+ * @event: the event, which no stream waits for; an earlier record no longer counts
+ *
+ * Return: 0, -EINVAL, or -EBUSY if a stream of the device is being captured; its capture is invalid then.
+ */
+int host_event_record_all(int device, struct backend_event *event);
 
 /**
  * host_event_query() - whether the work that an event stands for has completed

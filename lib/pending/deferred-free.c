@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Deferred frees: how they begin, what ends them, and their check. */
+/* Deferred frees: where they wait, what ends them, and their check. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -7,7 +7,9 @@
 #include "core/cache.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
+#include "pending/flush.h"
 #include "pending/graph.h"
+#include "pending/group.h"
 #include "pending/pending.h"
 #include "pending/users.h"
 #include "util/address.h"
@@ -15,105 +17,6 @@
 
 /* Holds that one call polls: each may take a query of the driver. */
 #define POLL_SOME 8
-
-static size_t hold_size(const struct hold *hold)
-{
-	return hold->region ? hold->region->size : hold->small->size;
-}
-
-void hold_delete(struct hold *hold)
-{
-	order_clear(&hold->order);
-	g_array_free(hold->silent, TRUE);
-	g_array_free(hold->graphs, TRUE);
-	g_free(hold);
-}
-
-/* Whether a handle still means the stream of an id, and can be recorded. */
-static bool user_is_there(struct pending *pending, const struct user *user)
-{
-	struct backend *be = pending->core->backend;
-	struct error_kept kept;
-	uint64_t id;
-	bool there;
-
-	error_keep(&kept);
-	there = !be->ops->stream_id(be, user->handle, &id) && id == user->id;
-	if (!there)
-		error_restore(&kept);
-	return there;
-}
-
-int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle)
-{
-	struct event *event;
-	int err;
-
-	err = stream_record(stream, handle, &event);
-	if (err)
-		return err;
-	order_add_event(&hold->order, event);
-	event_unref(event);
-	return 0;
-}
-
-static int hold_await(struct pending *pending, struct hold *hold, const struct user *user)
-{
-	struct stream *stream;
-	int err;
-
-	if (user->event) {
-		order_add_event(&hold->order, user->event);
-		return 0;
-	}
-	if (!user_is_there(pending, user)) {
-		g_array_append_val(hold->silent, user->id);
-		return 0;
-	}
-	err = stream_get(&pending->core->streams, user->handle, &stream);
-	return err ? err : hold_record(hold, stream, user->handle);
-}
-
-static struct hold *hold_make(struct region *region, struct small *small)
-{
-	struct hold *hold = g_new0(struct hold, 1);
-
-	hold->region = region;
-	hold->small = small;
-	hold->told = true;
-	order_init(&hold->order, NULL);
-	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	hold->link.data = hold;
-	return hold;
-}
-
-int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
-	     uint64_t graph, struct hold **hold)
-{
-	struct hold *made = hold_make(region, small);
-	int err = 0;
-
-	lock_assert_held(&pending->core->lock);
-	if (graph)
-		g_array_append_val(made->graphs, graph);
-	for (guint i = 0; use && i < use->graphs->len; i++) {
-		if (g_array_index(use->graphs, uint64_t, i) != graph)
-			g_array_append_val(made->graphs, g_array_index(use->graphs, uint64_t, i));
-	}
-	for (guint i = 0; use && i < use->users->len && !err; i++) {
-		const struct user *user = &g_array_index(use->users, struct user, i);
-
-		if (user->id != own)
-			err = hold_await(pending, made, user);
-	}
-	if (err) {
-		hold_delete(made);
-		return err;
-	}
-	*hold = made;
-	return 0;
-}
 
 /* A silent stream, and the number of holds that wait for it. */
 struct silence {
@@ -214,6 +117,7 @@ void hold_drop(struct pending *pending, struct hold *hold)
 {
 	lock_assert_held(&pending->core->lock);
 	set_held(hold, false);
+	group_remove_hold(hold);
 	g_queue_unlink(queue_of(pending, hold), &hold->link);
 	pending->held_bytes -= hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
@@ -265,6 +169,7 @@ static void hold_link(struct pending *pending, struct hold *hold)
 {
 	set_held(hold, true);
 	queue_add(pending, hold);
+	group_add_hold(pending, hold);
 	pending->held_bytes += hold_size(hold);
 	for (guint i = 0; i < hold->silent->len; i++)
 		silence_add(pending, g_array_index(hold->silent, uint64_t, i));
@@ -291,24 +196,28 @@ void hold_keep(struct pending *pending, struct hold *hold)
 void hold_unheard(struct pending *pending, struct region *region)
 {
 	const struct use *use = use_find(pending, region->addr);
-	struct hold *hold = hold_make(region, NULL);
+	struct hold *hold = hold_make(region, NULL, use);
 
-	/* A capture's stream never calls, so wait for the graphs instead. */
-	if (region->stream->captured)
+	/*
+	 * A capture's stream never calls, so wait for the graphs instead. Idle memory that belongs to no stream has
+	 * none.
+	 */
+	if (region->stream->captured && use)
 		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
-	else
+	else if (!region->stream->captured)
 		g_array_append_val(hold->silent, region->stream->id);
 	hold_keep(pending, hold);
 }
 
-/* The driver's allocator frees it on whatever stream is at hand, so the host has to see all events complete. */
+/*
+ * The driver's allocator frees it on whatever stream is at hand, and what is shareable is unmapped, so the host has to
+ * see all events complete.
+ */
 static void hold_end_small(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
-	struct backend *be = pending->core->backend;
-
-	if (captured || order_poll(&hold->order) || !order_is_met(&hold->order))
+	if ((captured && !hold->small->shareable) || order_poll(&hold->order) || !order_is_met(&hold->order))
 		return;
-	if (be->ops->small_free(be, hold->small->addr, handle))
+	if (small_release(pending->core, hold->small, handle))
 		return;
 	hold_drop(pending, hold);
 	small_forget(pending->core, hold->small);
@@ -333,10 +242,8 @@ static void hold_try(struct pending *pending, struct hold *hold, struct CUstream
 	error_restore(&kept);
 }
 
-void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured)
+static void poll_first(struct pending *pending, guint count, struct CUstream_st *handle, bool captured)
 {
-	guint count = MIN(pending->holds.length, POLL_SOME);
-
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < count && pending->holds.head; i++) {
 		struct hold *hold = pending->holds.head->data;
@@ -347,39 +254,73 @@ void hold_poll(struct pending *pending, struct CUstream_st *handle, bool capture
 	}
 }
 
-static bool hear(struct pending *pending, struct hold *hold, const struct stream *stream, struct event *event)
+void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
-	int i = ids_find(hold->silent, stream->id);
+	poll_first(pending, MIN(pending->holds.length, POLL_SOME), handle, captured);
+}
+
+void hold_poll_shareable(struct pending *pending)
+{
+	poll_first(pending, pending->holds.length, STREAM_NULL, true);
+}
+
+static bool hear(struct pending *pending, struct hold *hold, uint64_t id, struct event *event)
+{
+	int i = ids_find(hold->silent, id);
 
 	if (i < 0)
 		return false;
 	g_array_remove_index_fast(hold->silent, (guint)i);
-	silence_sub(pending, stream->id);
+	silence_sub(pending, id);
 	order_add_event(&hold->order, event);
 	return true;
+}
+
+/* @id: what the holds know the stream by. */
+static int hear_as(struct pending *pending, uint64_t id, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	GPtrArray *holds;
+	int err;
+
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	holds = all_holds(pending);
+	for (guint i = 0; i < holds->len; i++) {
+		if (hear(pending, holds->pdata[i], id, event))
+			hold_try(pending, holds->pdata[i], handle, false);
+	}
+	g_ptr_array_free(holds, TRUE);
+	event_unref(event);
+	return 0;
 }
 
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
 {
 	struct error_kept kept;
-	struct event *event;
-	GPtrArray *holds;
 
 	lock_assert_held(&pending->core->lock);
 	if (!g_hash_table_contains(pending->silent, &stream->id))
 		return;
 	error_keep(&kept);
-	if (stream_record(stream, handle, &event)) {
+	if (hear_as(pending, stream->id, stream, handle))
 		error_restore(&kept);
+}
+
+void hold_hear_legacy(struct pending *pending)
+{
+	const uint64_t later = STREAM_LATER_ID;
+	struct error_kept kept;
+	struct stream *stream;
+
+	lock_assert_held(&pending->core->lock);
+	if (!g_hash_table_contains(pending->silent, &later))
 		return;
-	}
-	holds = all_holds(pending);
-	for (guint i = 0; i < holds->len; i++) {
-		if (hear(pending, holds->pdata[i], stream, event))
-			hold_try(pending, holds->pdata[i], handle, false);
-	}
-	g_ptr_array_free(holds, TRUE);
-	event_unref(event);
+	error_keep(&kept);
+	if (stream_get(&pending->core->streams, STREAM_LEGACY, &stream) ||
+	    hear_as(pending, later, stream, STREAM_LEGACY))
+		error_restore(&kept);
 }
 
 uint64_t hold_pending(const struct pending *pending)
@@ -431,9 +372,11 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 
 static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct event *event)
 {
+	group_remove_hold(hold);
 	g_queue_unlink(queue_of(pending, hold), &hold->link);
 	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
 	queue_add(pending, hold);
+	group_add_hold(pending, hold);
 	order_add_event(&hold->order, event);
 	hold->ordered = true;
 }
@@ -525,6 +468,7 @@ int hold_check(struct pending *pending)
 	while (g_hash_table_iter_next(&iter, NULL, &silence))
 		kept += ((struct silence *)silence)->holds;
 	if (silent != kept)
-		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %" PRIu64 " is kept", silent, kept);
+		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %" PRIu64 " is kept", silent,
+				 kept);
 	return 0;
 }

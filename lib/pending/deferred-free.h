@@ -13,46 +13,15 @@
 #define DEFERRED_FREE_H
 
 #include <glib.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/wait-set.h"
+#include "pending/hold.h"
 
 struct CUstream_st;
 struct region;
-struct small;
 struct stream;
-struct use;
 struct pending;
-
-/**
- * struct hold - a deferred free
- * @region: the region; NULL: it is @small
- * @small: the allocation of the driver's allocator; NULL: it is @region
- * @order: the events of those who used it, as far as they could be recorded
- * @ordered: whether a stream in @order freed it; false: that was under capture, and the first to retire a graph counts
- *	as the stream that freed it
- * @told: whether that stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
- *	cache.h
- * @silent: of uint64_t: the ids of silent streams that it waits for
- * @graphs: of uint64_t: the ids of the captures of graphs that it waits for
- * @handle: the handle of the stream that freed it under capture
- * @thread: the thread that freed it under capture
- * @link: its link in the pool's holds, or in a graph's
- */
-struct hold {
-	struct region *region;
-	struct small *small;
-	struct order order;
-	bool ordered;
-	bool told;
-	GArray *silent;
-	GArray *graphs;
-	struct CUstream_st *handle;
-	pthread_t thread;
-	GList link;
-};
 
 /**
  * hold_silent_new() - make the table of silent streams
@@ -60,37 +29,6 @@ struct hold {
  * Return: the table: the number of holds that wait, by stream id.
  */
 GHashTable *hold_silent_new(void);
-
-/**
- * hold_new() - begin a deferred free
- * @pending: what the pool has pending, its backend entered
- * @region: the region, after cache_take(); NULL: it is @small
- * @small: the allocation of the driver's allocator
- * @use: its users; NULL: none
- * @own: the id of the stream that frees it, which need not be waited for
- * @graph: the id of the capture that this stream is under; 0: none
- * @hold: receives the hold, which is not linked yet
- *
- * Return: 0, or an error of the backend; nothing has changed then.
- */
-int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
-	     uint64_t graph, struct hold **hold);
-
-/**
- * hold_delete() - destroy a hold
- * @hold: the hold, not linked
- */
-void hold_delete(struct hold *hold);
-
-/**
- * hold_record() - have a hold wait for what a stream has submitted so far
- * @hold: the hold, not linked
- * @stream: the stream
- * @handle: a handle of it
- *
- * Return: 0, or what the backend's event_create and event_record return.
- */
-int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle);
 
 /**
  * hold_keep() - the free has succeeded: make the memory free, or keep it as long as events do not tell when it is
@@ -141,12 +79,25 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
 void hold_poll(struct pending *pending, struct CUstream_st *handle, bool captured);
 
 /**
+ * hold_poll_shareable() - free all held shareable blocks whose events are complete
+ * @pending: what the pool has pending, its backend entered
+ */
+void hold_poll_shareable(struct pending *pending);
+
+/**
  * hold_hear() - a stream has called: record it for the holds that wait for it as a silent stream
  * @pending: what the pool has pending
  * @stream: the stream
  * @handle: a handle of it
  */
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle);
+
+/**
+ * hold_hear_legacy() - record the legacy default stream for the holds that wait for it, unless a capture still is in
+ * the way
+ * @pending: what the pool has pending, its backend entered
+ */
+void hold_hear_legacy(struct pending *pending);
 
 /**
  * hold_pending() - the bytes of the holds that a wait for the whole device would end

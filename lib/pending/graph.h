@@ -9,6 +9,7 @@
 #include <glib.h>
 #include <stdint.h>
 
+struct group;
 struct pending;
 
 /**
@@ -17,12 +18,16 @@ struct pending;
  * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
  * @holds: of struct hold: those that wait for this graph only
  * @uses: of struct use: allocations that this graph uses, and no other
+ * @group: the captures that share memory with it, which then have what is freed instead of @freed; NULL: none
+ * @turn: when it joined @group; larger is later
  */
 struct graph {
 	uint64_t id;
 	GTree *freed;
 	GQueue holds;
 	GQueue uses;
+	struct group *group;
+	uint64_t turn;
 };
 
 /**
@@ -37,7 +42,7 @@ GHashTable *graph_table_new(void);
  * @pending: what the pool has pending
  * @id: the id of its capture
  *
- * Return: the graph; NULL: it has neither holds nor uses.
+ * Return: the graph; NULL: it has neither holds nor uses, and is in no group.
  */
 struct graph *graph_find(const struct pending *pending, uint64_t id);
 
@@ -53,7 +58,7 @@ struct graph *graph_get(struct pending *pending, uint64_t id);
 /**
  * graph_forget() - remove a graph that was retired
  * @pending: what the pool has pending
- * @id: the id of its capture; its lists are empty
+ * @id: the id of its capture; its lists are empty, and it has left its group
  */
 void graph_forget(struct pending *pending, uint64_t id);
 

@@ -2,6 +2,7 @@
 /* The life of what a pool has pending. */
 #include "pending/deferred-free.h"
 #include "pending/graph.h"
+#include "pending/group.h"
 #include "pending/pending-life.h"
 #include "pending/pending.h"
 #include "pending/users.h"
@@ -11,6 +12,7 @@ void pending_init(struct pending *pending, struct core *core)
 	pending->core = core;
 	pending->uses = use_table_new();
 	pending->graphs = graph_table_new();
+	pending->groups = group_table_new();
 	pending->silent = hold_silent_new();
 	g_queue_init(&pending->holds);
 	g_queue_init(&pending->shared_holds);
@@ -22,5 +24,6 @@ void pending_clear(struct pending *pending)
 	hold_clear(pending);
 	g_hash_table_destroy(pending->silent);
 	g_hash_table_destroy(pending->graphs);
+	g_hash_table_destroy(pending->groups);
 	g_hash_table_destroy(pending->uses);
 }

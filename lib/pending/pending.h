@@ -24,6 +24,7 @@
  * @uses: address to struct use: allocations with users besides their own streams
  * @shared_uses: of struct use: those used by several graphs
  * @graphs: id of a capture to struct graph
+ * @groups: id of a group of captures to struct group, see group.h
  *
  * Streams, see idle.h:
  *
@@ -38,6 +39,7 @@ struct pending {
 	GHashTable *uses;
 	GQueue shared_uses;
 	GHashTable *graphs;
+	GHashTable *groups;
 	guint idle_looked;
 };
 

@@ -135,18 +135,20 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 	use_link(pending, use);
 }
 
-void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle)
+void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture)
 {
 	struct use *use = use_get(pending, addr);
 
 	lock_assert_held(&pending->core->lock);
 	use->home = handle;
 	use->thread = pthread_self();
+	if (handle)
+		use->maker = capture;
 }
 
-bool use_is_home(const struct use *use, struct CUstream_st *handle)
+bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture)
 {
-	if (!use || !use->home || use->home != handle || use->users->len || use->graphs->len > 1)
+	if (!use || !use->home || use->home != handle || use->maker != capture || use->users->len)
 		return false;
 	/* The per-thread handle means a different stream in each thread. */
 	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());

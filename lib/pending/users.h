@@ -37,6 +37,7 @@ struct user {
  * @home: the handle of the stream under capture that allocated it; NULL: not allocated under capture, or used by
  *	others too
  * @thread: the thread that allocated it under capture
+ * @maker: the id of the capture that it was allocated under; 0: none
  * @link: its link in its graph's uses, or in @shared_uses
  */
 struct use {
@@ -45,6 +46,7 @@ struct use {
 	GArray *graphs;
 	struct CUstream_st *home;
 	pthread_t thread;
+	uint64_t maker;
 	GList link;
 };
 
@@ -85,16 +87,18 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
  * use_set_home() - note the stream under capture that made an allocation
  * @pending: what the pool has pending
  * @addr: address of the allocation, which the graph uses
- * @handle: the stream
+ * @handle: the stream; NULL: others use it too
+ * @capture: the id of the capture, unless @handle is NULL
  */
-void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle);
+void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture);
 
 /**
- * use_is_home() - whether a stream under capture made an allocation and is its only user
+ * use_is_home() - whether a stream made an allocation under a capture, and is its only user since
  * @use: the users; NULL: none
  * @handle: the stream
+ * @capture: the id of the capture
  */
-bool use_is_home(const struct use *use, struct CUstream_st *handle);
+bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture);
 
 /**
  * use_remove() - forget the users of an allocation

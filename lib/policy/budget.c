@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How much device memory a pool may create: it holds no more than the peak of live bytes. */
 #include "core/core.h"
+#include "policy/allowance.h"
 #include "policy/budget.h"
 #include "policy/state.h"
 
@@ -12,14 +13,34 @@ static uint64_t most_held(struct core *core)
 	return peak > core->packed->budget.past ? peak : core->packed->budget.held;
 }
 
-size_t budget_room(struct core *core, size_t size)
+/* Bytes, whole pages. */
+static size_t room_for(struct core *core, size_t size, bool overlap)
 {
 	uint64_t mapped = core_mapped(core), limit = MAX(most_held(core), core_live(core) + size), room;
 
+	if (overlap)
+		limit += allowance_bytes(core, limit);
 	/* Do not create what VPMM_KEEP would release at once, or plan with what the limit forbids. */
 	limit = MIN(limit, core->settings.keep);
 	room = limit > mapped ? MIN(limit - mapped, extent_room(&core->extents)) : 0;
 	return room / core->settings.page_size * core->settings.page_size;
+}
+
+uint64_t budget_most(struct core *core)
+{
+	uint64_t most = MAX(most_held(core), core_live(core));
+
+	return most + allowance_bytes(core, most);
+}
+
+size_t budget_room(struct core *core, size_t size)
+{
+	return room_for(core, size, false);
+}
+
+size_t budget_room_overlap(struct core *core, size_t size)
+{
+	return room_for(core, size, true);
 }
 
 void budget_note_trim(struct core *core)

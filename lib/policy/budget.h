@@ -28,6 +28,23 @@ struct budget {
 size_t budget_room(struct core *core, size_t size);
 
 /**
+ * budget_room_overlap() - how much more memory the pool may create rather than wait for another stream
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the request
+ *
+ * Return: bytes, whole pages; no less than budget_room().
+ */
+size_t budget_room_overlap(struct core *core, size_t size);
+
+/**
+ * budget_most() - how much memory the pool may hold, so that no stream need wait
+ * @core: the pool's core; its lock is held
+ *
+ * Return: bytes.
+ */
+uint64_t budget_most(struct core *core);
+
+/**
  * budget_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory
  * @core: the pool's core; its lock is held
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The policy of requests that the driver's stream-ordered allocator serves. */
+/* The policies of requests that are served outside of the region maps: by the driver's allocator, or shareable. */
 #include "core/core.h"
+#include "core/shareable.h"
 #include "core/small.h"
 #include "policy/policy.h"
 #include "policy/trim.h"
@@ -47,4 +48,24 @@ const struct policy policy_driver = {
 	.forecast = driver_forecast,
 	.largest = driver_largest,
 	.trim = driver_trim,
+};
+
+static int shareable_malloc(struct core *core, const struct request *request, uint64_t *addr)
+{
+	struct shareable *made;
+	int err;
+
+	/* It can have only memory that the pool does not hold. */
+	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
+	if (!err)
+		err = shareable_create(core, request->size, &made);
+	if (err)
+		return err;
+	small_add_shareable(core, made, request->requested);
+	*addr = made->addr;
+	return 0;
+}
+
+const struct policy policy_shareable = {
+	.malloc = shareable_malloc,
 };

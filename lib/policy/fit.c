@@ -14,6 +14,7 @@ struct fit {
 	size_t size;
 	uint64_t addr;
 	uint64_t cost;
+	uint64_t stamp;
 	struct region *region;
 };
 
@@ -47,8 +48,16 @@ static uint64_t taken_whole(struct core *core, uint64_t addr, size_t size)
 	return last->extent->live ? bytes - (end - last->addr) : bytes;
 }
 
-/* Of equal costs the lowest address, so that the choice does not depend on which events are known to have passed. */
-static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
+/*
+ * Of equal costs what was freed last, if ages are known: others wait less for what is older. Otherwise the lowest
+ * address, so that the choice does not depend on which events are known to have passed.
+ */
+static bool comes_first(const struct fit *fit, uint64_t addr, uint64_t stamp)
+{
+	return stamp == fit->stamp ? addr < fit->addr : stamp > fit->stamp;
+}
+
+static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left, uint64_t stamp)
 {
 	uint64_t cost = left + broken_before(fit->core, addr);
 
@@ -57,24 +66,26 @@ static void fit_try_at(struct fit *fit, uint64_t addr, uint64_t left)
 		return;
 	cost += broken_behind(fit->core, addr + fit->size);
 	cost += taken_whole(fit->core, addr, fit->size) / (uint64_t)tuning_taken_whole;
-	if (cost < fit->cost || (cost == fit->cost && addr < fit->addr)) {
+	if (cost < fit->cost || (cost == fit->cost && comes_first(fit, addr, stamp))) {
 		fit->cost = cost;
+		fit->stamp = stamp;
 		fit->addr = addr;
 	}
 }
 
-static void fit_try(struct fit *fit, uint64_t addr, size_t room)
+static void fit_try(struct fit *fit, uint64_t addr, size_t room, uint64_t stamp)
 {
 	size_t left = room - fit->size;
 
-	fit_try_at(fit, addr, left / (uint64_t)tuning_left_over);
+	fit_try_at(fit, addr, left / (uint64_t)tuning_left_over, stamp);
 	if (left)
-		fit_try_at(fit, addr + left, left / (uint64_t)tuning_left_over);
+		fit_try_at(fit, addr + left, left / (uint64_t)tuning_left_over, stamp);
 }
 
 static void fit_try_set(struct fit *fit, const struct free_set *set)
 {
 	GTreeNode *node = set ? region_first_fit(&fit->core->regions, set, fit->size) : NULL;
+	bool ages = fit->core->regions.ages;
 
 	for (int i = 0; node && i < tuning_candidates; i++, node = g_tree_node_next(node)) {
 		struct region *region = g_tree_node_key(node);
@@ -83,12 +94,40 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 		/* Larger regions leave even more over. */
 		if ((region->size - fit->size) / (uint64_t)tuning_left_over > fit->cost)
 			break;
-		fit_try(fit, region->addr, region->size);
+		fit_try(fit, region->addr, region->size, ages ? event_stamp(region->event, NULL) : 0);
 		if (fit->addr != best)
 			fit->region = region;
 		/* An exact fit leaves no remainder too small for the next request. */
-		if (region->size == fit->size)
+		if (region->size == fit->size && !ages)
 			break;
+	}
+}
+
+static bool is_ready(const struct region *region, const struct stream *stream)
+{
+	return region && region->kind == REGION_FREE && (!region->stream || region->stream == stream);
+}
+
+/*
+ * Where pending neighbours do not merge, a block may span several: rows of regions, each of them smaller than the
+ * block.
+ */
+static void fit_try_rows(struct fit *fit, const struct free_set *set, const struct stream *stream)
+{
+	GTreeNode *node = set ? region_last_below(&fit->core->regions, set, fit->size) : NULL;
+	int looks = tuning_looks;
+
+	for (; node && looks > 0; node = g_tree_node_previous(node), looks--) {
+		struct region *first = g_tree_node_key(node), *last = first;
+		size_t room;
+
+		while (is_ready(first->prev, stream) && --looks > 0)
+			first = first->prev;
+		while (is_ready(last->next, stream) && --looks > 0)
+			last = last->next;
+		room = last->addr + last->size - first->addr;
+		if (room >= fit->size)
+			fit_try(fit, first->addr, room, 0);
 	}
 }
 
@@ -98,9 +137,14 @@ bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *a
 
 	fit_try_set(&fit, stream->free[core->regions.set]);
 	fit_try_set(&fit, &core->regions.unused);
+	if (core->regions.ages) {
+		fit_try_rows(&fit, stream->free[core->regions.set], stream);
+		fit_try_rows(&fit, &core->regions.unused, stream);
+	}
 	if (fit.cost == UINT64_MAX)
 		return false;
-	region_expect(&core->regions, fit.region);
+	if (fit.region)
+		region_expect(&core->regions, fit.region);
 	*addr = fit.addr;
 	return true;
 }
@@ -109,6 +153,6 @@ uint64_t fit_within(struct core *core, uint64_t addr, size_t room, size_t size)
 {
 	struct fit fit = { .core = core, .size = size, .cost = UINT64_MAX };
 
-	fit_try(&fit, addr, room);
+	fit_try(&fit, addr, room, 0);
 	return fit.addr;
 }

@@ -3,15 +3,25 @@
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "policy/budget.h"
+#include "policy/allowance.h"
 #include "policy/gather-plan.h"
+#include "policy/overlap.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
 
-static size_t page_up(const struct gathering *g, size_t size)
+/* Whether a request for idle memory leaves a range out, as work is pending on it. */
+static bool is_left_out(const struct gathering *g, uint64_t addr, size_t size)
 {
-	size_t page = g->core->settings.page_size;
+	struct order order;
+	bool pending;
 
-	return (size + page - 1) / page * page;
+	if (g->frugal || !stream_is_idle(g->stream))
+		return false;
+	order_init(&order, g->stream);
+	order_add_range(&order, &g->core->regions, addr, size);
+	pending = !order_is_met(&order);
+	order_clear(&order);
+	return pending;
 }
 
 /* The row of free regions that ends at a hole. *@looks loses a look for each. Return: its bytes; 0: it has too many. */
@@ -56,7 +66,8 @@ static void find_base(struct gathering *g, bool stuck)
 		uint64_t addr = 0;
 		size_t size = row_below(hole, &looks, &addr), bytes;
 
-		if (!size || size >= g->size || hole->size < page_up(g, g->size - size))
+		if (!size || size >= g->size || hole->size < core_page_up(g->core, g->size - size) ||
+		    is_left_out(g, addr, size))
 			continue;
 		bytes = stuck ? row_stuck(g, addr, size) : size;
 		if (bytes <= most)
@@ -73,7 +84,8 @@ static bool extent_in_base(const struct gathering *g, const struct extent *exten
 	if (!g->base_size)
 		return false;
 	for (const struct place *place = extent->places; place; place = place->next) {
-		if (place->addr - g->base < g->base_size)
+		/* The first may begin before the base. */
+		if (place->addr < g->base + g->base_size && place->addr + extent->size > g->base)
 			return true;
 	}
 	return false;
@@ -157,7 +169,8 @@ static bool region_is_part(const struct gathering *g, const struct region *regio
 		return false;
 	if (extent == search->without)
 		search->met = true;
-	return extent != search->without && !extent_in_base(g, extent);
+	return extent != search->without && !extent_in_base(g, extent) &&
+	       !is_left_out(g, region->addr, region->size);
 }
 
 /* The first in the order of the search is the best of a set; what comes after the best of another is not looked at. */
@@ -228,14 +241,14 @@ static size_t bytes_short(struct gathering *g)
 {
 	uint64_t donors = donor_bytes(g);
 
-	g->need = page_up(g, g->size - lead_size(g) - head_size(g));
+	g->need = core_page_up(g->core, g->size - lead_size(g) - head_size(g));
 	return g->need > donors ? g->need - donors : 0;
 }
 
 /*
- * The lead, with its head, that leaves the least to be created; the largest base where they are equal, as it moves less.
- * A larger part never leaves more. So the largest tail is all there is to try, and a second one where a head of the
- * same extent was left out; and, before a request fails, the base with the most that is stuck.
+ * The lead, with its head, that leaves the least to be created; the largest base where they are equal, as it moves
+ * less. A larger part never leaves more. So the largest tail is all there is to try, and a second one where a head of
+ * the same extent was left out; and, before a request fails, the base with the most that is stuck.
  */
 static void choose_parts(struct gathering *g)
 {
@@ -276,13 +289,27 @@ static void choose_parts(struct gathering *g)
 /* Whether a whole extent may be moved for the block: the base stays where it is. */
 static bool is_donor(const struct gathering *g, const struct extent *extent)
 {
-	return extent->stamp != g->core->extents.stamp && !extent_in_base(g, extent);
+	return extent->stamp != g->core->extents.stamp && !extent_in_base(g, extent) &&
+	       !is_left_out(g, extent->home->addr, extent->size);
 }
 
 static void take_donor(struct gathering *g, struct extent *donor)
 {
 	donor->stamp = g->core->extents.stamp;
 	g_ptr_array_add(g->donors, donor);
+}
+
+static size_t take_preferred(struct gathering *g, size_t left)
+{
+	for (guint i = 0; i < g->preferred->len && left; i++) {
+		struct extent *extent = g->preferred->pdata[i];
+
+		if (extent->size < g->least || extent->size > left || !is_donor(g, extent))
+			continue;
+		take_donor(g, extent);
+		left -= extent->size;
+	}
+	return left;
 }
 
 /* Takes the largest that fit into what is left, one after the other. Return: what is left then. */
@@ -331,10 +358,10 @@ static void choose_donors(struct gathering *g)
 	g->least = g->frugal ? 0 : (size_t)((double)left * g->core->settings.frag_ratio / 100);
 
 	g->core->extents.stamp++;
-	left = take_donors(g, left);
+	left = g->preferred ? take_preferred(g, left) : take_donors(g, left);
 	if (!left)
 		return;
-	donor = find_larger_donor(g, left);
+	donor = g->exact ? NULL : find_larger_donor(g, left);
 	if (!donor) {
 		g->create += left;
 		return;
@@ -345,8 +372,21 @@ static void choose_donors(struct gathering *g)
 	g->create -= less;
 	over -= less;
 	/* Otherwise the block ends earlier in the head: a smaller part of that is used. */
-	if (g->head.extent && over >= page_up(g, head_size(g)))
+	if (g->head.extent && over >= core_page_up(g->core, head_size(g)))
 		g->head = (struct part){ 0 };
+}
+
+/* Up to VPMM_OVERLAP, new memory comes before memory that the stream would have to wait for. */
+static void gather_overlap(struct gathering *g)
+{
+	size_t ready, more;
+
+	g->preferred = g_ptr_array_new();
+	ready = overlap_extents(g->core, g->stream, g->preferred);
+	if (g->create >= g->need || ready >= g->need - g->create)
+		return;
+	more = budget_room_overlap(g->core, g->size);
+	g->create = MIN(MAX(g->create, more), g->need - ready);
 }
 
 static void gather_plan(struct gathering *g)
@@ -359,13 +399,28 @@ static void gather_plan(struct gathering *g)
 		missing = bytes_short(g);
 	}
 	g->create = MAX(missing, MIN(room, g->need));
+	if (!g->frugal && overlap_matters(g->core))
+		gather_overlap(g);
 	choose_donors(g);
 }
 
-/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
-static double target_extents(const struct core *core)
+/*
+ * Memory that may be taken rather than wait is remapped often: a part of it goes to larger extents, which take fewer
+ * calls.
+ */
+static uint64_t overhead_percent(struct core *core)
 {
-	uint64_t bytes = core->extents.bytes, overhead = (uint64_t)core->settings.overhead;
+	uint64_t percent = (uint64_t)core->settings.overhead;
+
+	if (overlap_matters(core))
+		percent += allowance_percent(core) / (uint64_t)tuning_overlap_extents;
+	return percent;
+}
+
+/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
+static double target_extents(struct core *core)
+{
+	uint64_t bytes = core->extents.bytes, overhead = overhead_percent(core);
 	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
 	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
 	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
@@ -380,7 +435,7 @@ size_t gather_extent_size(const struct gathering *g)
 	const struct settings *settings = &g->core->settings;
 	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->target);
 
-	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), page_up(g, g->size));
+	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), core_page_up(g->core, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 
@@ -418,8 +473,16 @@ static struct gathering gather_start(struct core *core, struct order *order, siz
 				   .frugal = frugal, .target = target_extents(core), .donors = g_ptr_array_new() };
 }
 
+void gather_clear(struct gathering *g)
+{
+	if (g->donors)
+		g_ptr_array_free(g->donors, TRUE);
+	if (g->preferred)
+		g_ptr_array_free(g->preferred, TRUE);
+}
+
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
-			  size_t free, struct region *hole, bool frugal)
+			  size_t free, struct region *hole, bool frugal, bool exact)
 {
 	size_t room;
 
@@ -428,9 +491,12 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 	g->base_size = free;
 	g->hole = hole;
 	g->fixed = true;
+	g->exact = exact;
 	room = frugal ? 0 : budget_room(core, size);
 	g->create = bytes_short(g);
 	g->create = MAX(g->create, MIN(room, g->need));
+	if (!frugal && overlap_matters(core))
+		gather_overlap(g);
 	choose_donors(g);
 	return hole->size >= gather_bytes(g);
 }
@@ -440,7 +506,9 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 	const struct gathering start = gather_start(core, order, size, frugal);
 
 	*g = start;
-	find_base(g, false);
+	/* The largest base has what was freed last. */
+	if (!overlap_matters(core))
+		find_base(g, false);
 	gather_plan(g);
 	/* The hole behind the base may be too small for all that follows. */
 	if (g->base_size && g->hole->size < gather_bytes(g)) {

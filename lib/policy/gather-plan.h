@@ -31,6 +31,7 @@ struct part {
  * @base: where the row of free regions starts that the block begins with
  * @base_size: bytes of it; 0: there is none
  * @hole: the hole behind it
+ * @exact: what is mapped ends with the block
  * @fixed: what is mapped begins where @hole does, with a base or without
  * @tail: what it begins with otherwise, up to the end of its extent
  * @head: what it ends with, from the start of its extent
@@ -38,6 +39,7 @@ struct part {
  * @create: bytes of them that are to be created
  * @target: number of extents that the pool should consist of; rises with fragmentation
  * @least: bytes that an extent must have to be worth its mapping
+ * @preferred: whole extents in the order in which they are to be taken; NULL: the largest that fit first
  * @donors: of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
  */
@@ -47,6 +49,7 @@ struct gathering {
 	struct order *order;
 	size_t size;
 	bool frugal;
+	bool exact;
 	uint64_t base;
 	size_t base_size;
 	struct region *hole;
@@ -57,6 +60,7 @@ struct gathering {
 	size_t create;
 	double target;
 	size_t least;
+	GPtrArray *preferred;
 	GPtrArray *donors;
 	uint64_t addr;
 };
@@ -68,7 +72,7 @@ static inline size_t part_size(const struct part *part)
 
 /**
  * gather_decide() - choose what a block is to be made of
- * @g: receives the choice; its donors are the caller's to free
+ * @g: receives the choice; to be cleared with gather_clear()
  * @core: the pool's core; its lock is held
  * @order: of the stream that wants it
  * @size: bytes
@@ -78,7 +82,7 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 
 /**
  * gather_decide_behind() - choose what is to follow an address
- * @g: receives the choice; its donors are the caller's to free
+ * @g: receives the choice; to be cleared with gather_clear()
  * @core: the pool's core; its lock is held
  * @order: of the stream that wants it
  * @size: bytes that are wanted from there on
@@ -86,11 +90,18 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
  * @free: bytes that are free there, fewer than @size
  * @hole: the hole behind them
  * @frugal: take no more than there must be
+ * @exact: what is mapped must end with the @size bytes, which are whole pages
  *
  * Return: whether it fits into the hole.
  */
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
-			  size_t free, struct region *hole, bool frugal);
+			  size_t free, struct region *hole, bool frugal, bool exact);
+
+/**
+ * gather_clear() - free what a choice holds
+ * @g: the choice
+ */
+void gather_clear(struct gathering *g);
 
 /**
  * gather_extent_size() - bytes of an extent that is created now

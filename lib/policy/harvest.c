@@ -27,9 +27,11 @@ struct source {
  * @extents: of struct extent: what is mapped into the hole, first remapped ones, then new ones
  * @moved: bytes that are remapped
  * @created: bytes that are created
+ * @fixed: @hole was given, and the stream has waited
  * @hole: the unmapped region that they go to
  * @base: the free region in front of the hole, which stays in place; or NULL
  * @order: what the stream waits for
+ * @idle: take nothing that work is pending on
  */
 struct harvest {
 	struct core *core;
@@ -40,15 +42,19 @@ struct harvest {
 	GPtrArray *extents;
 	size_t moved;
 	size_t created;
+	bool fixed;
 	struct region *hole;
 	struct region *base;
 	struct order order;
+	bool idle;
 };
 
 static size_t harvest_take(struct harvest *harvest, struct region *region, size_t wanted)
 {
 	struct source source = { .region = region, .take = MIN(wanted, region->size) };
 
+	if (harvest->idle && event_pending(region->event))
+		return wanted;
 	g_array_append_val(harvest->sources, source);
 	return wanted - source.take;
 }
@@ -85,6 +91,9 @@ static int harvest_place(struct harvest *harvest, struct chunk **added)
 {
 	int err;
 
+	*added = NULL;
+	if (harvest->fixed)
+		return 0;
 	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &harvest->hole,
 			 added);
 	if (err)
@@ -204,7 +213,7 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	err = harvest_memory(harvest);
 	if (err)
 		goto err_drop;
-	err = harvest_wait(harvest);
+	err = harvest->fixed ? 0 : harvest_wait(harvest);
 	if (err)
 		goto err_release;
 	err = chunk_map(harvest->core, regions, harvest->hole->addr, harvest->extents);
@@ -240,10 +249,22 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 	return 0;
 }
 
+static uint64_t idle_bytes(const struct core *core)
+{
+	uint64_t bytes = 0;
+
+	for (const GList *link = core->regions.by_age.head; link; link = link->next) {
+		const struct region *region = link->data;
+
+		bytes += event_pending(region->event) ? 0 : region->size;
+	}
+	return bytes;
+}
+
 /* Plans what goes into the block, and how much is created. */
 static void harvest_begin(struct harvest *harvest)
 {
-	uint64_t available = harvest->core->regions.bytes[REGION_FREE];
+	uint64_t available = harvest->idle ? idle_bytes(harvest->core) : harvest->core->regions.bytes[REGION_FREE];
 
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
 	harvest->sources = g_array_new(FALSE, FALSE, sizeof(struct source));
@@ -278,6 +299,7 @@ int harvest_block(struct core *core, const struct request *request, struct regio
 		.size = request->size,
 		.stream = request->stream,
 		.handle = request->handle,
+		.idle = stream_is_idle(request->stream) && !request->frugal,
 	};
 	int err;
 
@@ -288,6 +310,37 @@ int harvest_block(struct core *core, const struct request *request, struct regio
 	else
 		err = harvest_gather(&harvest, region);
 
+	order_clear(&harvest.order);
+	g_ptr_array_free(harvest.extents, TRUE);
+	g_array_free(harvest.sources, TRUE);
+	return err;
+}
+
+int harvest_into(struct core *core, const struct request *request, struct region *hole, struct event *behind,
+		 struct event **event)
+{
+	struct harvest harvest = {
+		.core = core,
+		.size = request->size,
+		.stream = request->stream,
+		.handle = request->handle,
+		.fixed = true,
+		.hole = hole,
+	};
+	struct region *region;
+	int err;
+
+	harvest_begin(&harvest);
+	harvest.extents = g_ptr_array_new();
+	order_add_event(&harvest.order, behind);
+	err = harvest_wait(&harvest);
+	if (!err)
+		err = stream_record(request->stream, request->handle, event);
+	if (!err) {
+		err = harvest_gather(&harvest, &region);
+		if (err)
+			event_unref(*event);
+	}
 	order_clear(&harvest.order);
 	g_ptr_array_free(harvest.extents, TRUE);
 	g_array_free(harvest.sources, TRUE);

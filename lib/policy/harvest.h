@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct core;
+struct event;
 struct region;
 struct request;
 struct stream;
@@ -26,6 +27,19 @@ struct stream;
  * Return: 0, or an error of the backend; nothing has changed then.
  */
 int harvest_block(struct core *core, const struct request *request, struct region **region);
+
+/**
+ * harvest_into() - the same, at a given address, whatever is free elsewhere
+ * @core: the pool's core; its lock is held, its backend entered
+ * @request: the request
+ * @hole: where the pages are mapped, from its start
+ * @behind: what else the stream is to be ordered after; NULL: nothing
+ * @event: receives a point in the stream behind all of that, with a reference
+ *
+ * Return: 0, or an error of the backend; nothing has changed then.
+ */
+int harvest_into(struct core *core, const struct request *request, struct region *hole, struct event *behind,
+		 struct event **event);
 
 /**
  * struct harvest_cost - the price of a harvest

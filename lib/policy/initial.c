@@ -12,7 +12,8 @@ static size_t initial_extent_size(const struct core *core, size_t size)
 {
 	size_t page_size = core->settings.page_size;
 
-	return CLAMP(size / (size_t)tuning_initial_extents / page_size * page_size, page_size, core->settings.extent_max);
+	return CLAMP(size / (size_t)tuning_initial_extents / page_size * page_size, page_size,
+		     core->settings.extent_max);
 }
 
 static int create_pages(struct core *core, struct region *hole, size_t size)

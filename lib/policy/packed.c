@@ -7,11 +7,14 @@
 #include "core/core.h"
 #include "core/wait-set.h"
 #include "pending/flush.h"
+#include "policy/allowance.h"
 #include "policy/gather.h"
 #include "policy/largest.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
+#include "policy/recent.h"
 #include "policy/span.h"
+#include "policy/surplus.h"
 #include "policy/trim.h"
 
 /* Orders a stream after the earlier uses of a range, and allocates it. */
@@ -58,6 +61,7 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 		alias_claim(core, *addr, request->size);
 	if (*addr != plan->known)
 		memo_put(&core->memo, request->size, *addr);
+	recent_note(core, *addr, request->size);
 	err = take_range(core, &core->regions, request, *addr);
 	core->counts.reuses += !err;
 	return err;
@@ -72,6 +76,7 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	if (err)
 		return err;
 	memo_put(&core->memo, request->size, *addr);
+	recent_note(core, *addr, request->size);
 	live_enter(core, region_take(&core->regions, *addr, request->size, request->stream, plan->order.own),
 		   request->requested);
 	return 0;
@@ -98,12 +103,15 @@ typedef int (*plan_fn)(struct core *core, struct plan *plan);
 static int serve(struct core *core, const struct request *request, plan_fn make_plan, uint64_t *addr)
 {
 	struct plan plan = { .request = request };
+	uint64_t waits = core->counts.waits;
 	int err;
 
 	err = make_plan(core, &plan);
 	if (!err)
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
+	if (!err && allowance_is_sought(core))
+		allowance_note(core, request, core->counts.waits > waits);
 	return err;
 }
 
@@ -121,8 +129,11 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 {
 	int err = -ENOMEM;
 
-	if (!request->frugal)
+	if (!request->frugal) {
 		begin_phase(core, request);
+		if (allowance_is_sought(core))
+			surplus_fit(core);
+	}
 	if (request->size < core_small_size(core) && !request->frugal)
 		err = serve(core, request, plan_small, addr);
 	/* Without memory for a slab, a small request is served from the large ones' memory. */

@@ -63,7 +63,7 @@ static int paged_find(struct core *core, size_t size, struct stream *stream, str
 		return err;
 	if (!*found)
 		atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
-	if (!*found && core->settings.reuse == VPMM_REUSE_BLOCK) {
+	if (!*found && core->settings.reuse == VPMM_REUSE_BLOCK && !stream_is_idle(stream)) {
 		err = paged_wait_oldest(core, size, found);
 		if (err)
 			return err;

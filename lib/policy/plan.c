@@ -8,8 +8,10 @@
 #include "policy/budget.h"
 #include "policy/fit.h"
 #include "policy/gather.h"
+#include "policy/overlap.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
+#include "policy/recent.h"
 #include "policy/span.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
@@ -124,6 +126,9 @@ static int step_slab_waiting(struct core *core, struct plan *plan)
 {
 	uint64_t addr = 0;
 
+	/* The wait would be on the host. */
+	if (stream_is_idle(plan->request->stream))
+		return 0;
 	if (!budget_room(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
 		found(plan, PLAN_SLAB, addr);
 	return 0;
@@ -209,6 +214,62 @@ static int step_gather(struct core *core, struct plan *plan)
 	return 0;
 }
 
+/* While old mappings wait for their events, they cannot be unmapped: the host may run far ahead of the device. */
+static bool may_remap(const struct core *core, const struct plan *plan)
+{
+	return !plan->gathering.donors->len || core->extents.places <= core->packed->most_places;
+}
+
+/* An address that a block of this size had lately needs no driver call. */
+static int step_recent(struct core *core, struct plan *plan)
+{
+	uint64_t addr, stamp;
+
+	if (recent_find(core, plan->request->stream, plan->request->size, &addr, &stamp) && !stamp)
+		found(plan, PLAN_RECALL, addr);
+	return 0;
+}
+
+/* What needs no driver call, and has to be waited for the least. Return: false if there is nothing. */
+static bool find_waiting(struct core *core, struct plan *plan, uint64_t *stamp)
+{
+	const struct request *request = plan->request;
+	uint64_t start = 0, addr = 0, other = 0;
+	size_t row = overlap_find(core, request->stream, request->size, &start, stamp);
+	bool recent = recent_find(core, request->stream, request->size, &addr, &other);
+
+	if (recent && (!row || other < *stamp)) {
+		*stamp = other;
+		found(plan, PLAN_RECALL, addr);
+	} else if (row) {
+		found(plan, PLAN_FIT, fit_within(core, start, row, request->size));
+	}
+	return recent || row;
+}
+
+/*
+ * Memory that the stream can have at once, new memory included; or what it has to wait for the least. Remapping may
+ * reach older memory than is free in one place.
+ */
+static int step_overlap(struct core *core, struct plan *plan)
+{
+	struct plan waiting = { .request = plan->request };
+	uint64_t stamp = 0;
+	int err;
+
+	if (!may_wait(core, plan))
+		return 0;
+	err = step_gather(core, plan);
+	if (err || (order_is_met(&plan->order) && may_remap(core, plan)))
+		return err;
+	if (!find_waiting(core, &waiting, &stamp) ||
+	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp)))
+		return 0;
+	plan_clear(plan);
+	found(plan, waiting.way, waiting.addr);
+	return 0;
+}
+
 static int take_steps(struct core *core, struct plan *plan, const plan_step *steps)
 {
 	int err = 0;
@@ -239,16 +300,22 @@ int plan_block(struct core *core, struct plan *plan)
 		step_flush_others, step_fit_again,
 		step_recall_waiting, step_fit_waiting, step_gather, NULL
 	};
+	static const plan_step overlapping[] = {
+		step_flush_own, step_poll, step_recall, step_fit,
+		step_flush_others, step_fit_again,
+		step_recent, step_overlap, step_gather, NULL
+	};
+	bool overlap = overlap_matters(core) && !plan->request->frugal;
 
 	lock_assert_held(&core->lock);
-	return take_steps(core, plan, steps);
+	return take_steps(core, plan, overlap ? overlapping : steps);
 }
 
 void plan_clear(struct plan *plan)
 {
 	if (plan->way != PLAN_GATHER)
 		return;
-	g_ptr_array_free(plan->gathering.donors, TRUE);
+	gather_clear(&plan->gathering);
 	order_clear(&plan->order);
 }
 

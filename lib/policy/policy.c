@@ -2,6 +2,7 @@
 /* Which policy a pool has. */
 #include "core/core.h"
 #include "policy/policy.h"
+#include "policy/recent.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
 
@@ -12,11 +13,17 @@ void policy_init(struct core *core, struct packed *packed, const struct backend_
 {
 	packed->most_places = (info->mapping_limit ? info->mapping_limit : MAPPINGS) / tuning_mappings_part;
 	packed->trim_places = packed->most_places;
+	allowance_init(&packed->allowance);
 	core->packed = packed;
 	if (core->settings.page_size == SIZE_MAX)
 		core->policy = &policy_driver;
 	else
 		core->policy = core->settings.paged ? &policy_paged : &policy_packed;
+}
+
+void policy_clear(struct packed *packed)
+{
+	recent_clear(packed);
 }
 
 const struct policy *policy_of(const struct core *core, size_t bytes)

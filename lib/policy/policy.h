@@ -6,6 +6,10 @@
  * packed: requests share pages and extents, and blocks are gathered from extents of many sizes;
  * paged: each extent is a page, and requests are whole pages;
  * driver: the driver's stream-ordered allocator serves the requests.
+ *
+ * And one for single requests of any pool, which has @malloc alone:
+ *
+ * shareable: each block has memory of its own, which other processes can map.
  */
 #ifndef POLICY_H
 #define POLICY_H
@@ -27,7 +31,9 @@ struct vpmm_forecast;
  * @requested: bytes that the program asked for
  * @stream: the stream that it is for
  * @handle: a handle of it
- * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed
+ * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed, and for the
+ *	stream of stream_get_idle() wait on the host
+ * @apart: it takes memory that the pool does not hold
  */
 struct request {
 	size_t size;
@@ -35,6 +41,7 @@ struct request {
 	struct stream *stream;
 	struct CUstream_st *handle;
 	bool frugal;
+	bool apart;
 };
 
 /**
@@ -59,6 +66,7 @@ struct policy {
 extern const struct policy policy_packed;
 extern const struct policy policy_paged;
 extern const struct policy policy_driver;
+extern const struct policy policy_shareable;
 
 /**
  * policy_init() - choose the policy of a new pool
@@ -67,6 +75,12 @@ extern const struct policy policy_driver;
  * @info: what the backend says of the device
  */
 void policy_init(struct core *core, struct packed *packed, const struct backend_info *info);
+
+/**
+ * policy_clear() - give back what the policy of a pool remembers
+ * @packed: the state
+ */
+void policy_clear(struct packed *packed);
 
 /**
  * policy_of() - the policy that serves a request

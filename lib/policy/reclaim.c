@@ -71,7 +71,7 @@ static bool withholds(const struct core *core, const struct stream *stream)
 }
 
 /* Whether memory or mappings would become available when pending work completes; @bytes of free memory would. */
-static bool is_pending(struct core *core, uint64_t bytes)
+static bool is_pending(struct core *core, const struct request *request, uint64_t bytes)
 {
 	if (bytes)
 		return true;
@@ -79,7 +79,7 @@ static bool is_pending(struct core *core, uint64_t bytes)
 		return true;
 	for (const GList *link = core->streams.busy.head; link; link = link->next) {
 		/* The driver's allocator needs unmapped memory, and unmapping waits for the events. */
-		if (core->settings.small == VPMM_SMALL_DRIVER || withholds(core, link->data))
+		if (core->settings.small == VPMM_SMALL_DRIVER || request->apart || withholds(core, link->data))
 			return true;
 	}
 	return false;
@@ -127,7 +127,7 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
 	int err;
 
-	if (!is_pending(core, cached + deferred + small))
+	if (!is_pending(core, request, cached + deferred + small))
 		return -ENOMEM;
 	err = judge_request(core, request->size, cached + deferred, small);
 	if (err)

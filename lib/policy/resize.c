@@ -83,8 +83,7 @@ static int claim_behind(struct core *core, const struct region *region, const st
 	return err;
 }
 
-/* Blocks in caches count as allocated, and may be what follows. */
-static int flush_caches(struct core *core, const struct request *request)
+int resize_flush(struct core *core, const struct request *request)
 {
 	if (!core->settings.cache)
 		return 0;
@@ -111,12 +110,13 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	if (!hole || hole->kind != REGION_UNMAPPED || run >= more || has_twice(core, region, run))
 		return 0;
 	order_init(&order, request->stream);
-	if (gather_decide_behind(&g, core, &order, more, region->addr + region->size, run, hole, request->frugal)) {
+	if (gather_decide_behind(&g, core, &order, more, region->addr + region->size, run, hole, request->frugal,
+				 false)) {
 		gather_order(&g);
 		err = gather_carry_out(&g, request->handle, &addr);
 		*fits = !err;
 	}
-	g_ptr_array_free(g.donors, TRUE);
+	gather_clear(&g);
 	order_clear(&order);
 	/* Without memory for that, there may be free memory to copy the block to. */
 	return err == -ENOMEM ? 0 : err;
@@ -130,7 +130,8 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	err = claim_behind(core, region, request, fits);
 	if (err || *fits)
 		return err;
-	err = flush_caches(core, request);
+	/* Blocks in caches count as allocated, and may be what follows. */
+	err = resize_flush(core, request);
 	if (!err)
 		err = claim_behind(core, region, request, fits);
 	if (err || *fits || !is_packed(core, region->chunk->map))

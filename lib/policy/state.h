@@ -3,9 +3,11 @@
 #ifndef STATE_H
 #define STATE_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdint.h>
 
+#include "policy/allowance.h"
 #include "policy/budget.h"
 
 /**
@@ -25,6 +27,11 @@
  *
  * @thread: the thread that took the slow path of a malloc last
  * @crowded: assume that several threads do until counts.mallocs reaches this
+ *
+ * Streams that overlap, see recent.c:
+ *
+ * @recent: of struct recent, by the size; NULL: none yet
+ * @allowance: what VPMM_OVERLAP=auto knows, see allowance.c
  */
 struct packed {
 	uint64_t most_places;
@@ -33,6 +40,8 @@ struct packed {
 	struct budget budget;
 	pthread_t thread;
 	uint64_t crowded;
+	GHashTable *recent;
+	struct allowance allowance;
 };
 
 #endif /* STATE_H */

@@ -94,7 +94,6 @@ static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uin
 	return err;
 }
 
-/* The longest free come first. An extent that cannot be released yet goes to the end of the queue. */
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
 	GQueue *whole = &core->extents.whole;
@@ -102,6 +101,7 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	int err = 0;
 
 	lock_assert_held(&core->lock);
+	/* An extent that cannot be released yet goes to the end of the queue. */
 	for (looks = MIN(looks, whole->length); looks && dropped < most && !err; looks--) {
 		GList *link = g_queue_pop_head_link(whole);
 

@@ -118,5 +118,75 @@ TUNING(few_streams, 16, 0)
  */
 TUNING(crowded, 1024, 0)
 
+/* Blocks that grow at another address: remap.c */
+
+/*
+ * MiB of a block in extents of its own, and MiB of each of those on average, from which on the block is mapped once
+ * more instead of copied. On an H200 a mapping and its end take 34 us, and a copy of 64 MiB takes 38 us; but a copy
+ * needs memory for both blocks. Off: always copied.
+ */
+TUNING(remap_least, 64, INT64_MAX >> 20)
+TUNING(remap_extent, 8, INT64_MAX >> 20)
+
+/*
+ * Streams that overlap: overlap.c, recent.c, gather-plan.c. What stands behind "off" is what `VPMM_OVERLAP=50
+ * VPMM_HOST_MAPPINGS=61435 make tune TUNE_FLAGS=--seeds=2` says of these programs: makespan over that with memory
+ * without a bound, mean and worst, and the price of driver calls over the makespan. With all rules it is 1.012, 1.135
+ * and 0.204; with as many mappings as a GPU has, 1.012, 1.136 and 0.112.
+ */
+
+/*
+ * How many times as old the events of memory that is to be remapped must be, as those of memory that needs no driver
+ * call, for a stream that has to wait for either. Off: 1.122, 1.639 and 0.203.
+ */
+TUNING(older, 2, 1 << 30)
+
+/* Addresses, 8 at most, that are remembered for each size that a program uses. Off: 1.010, 1.094 and 0.311. */
+TUNING(recent, 8, 0)
+
+/*
+ * The part of VPMM_OVERLAP, as 1/n, that goes to larger extents. 8: 1.008, 1.071 and 0.293; an H200 then takes longer
+ * for the calls than for the work. Off: 1.015, 1.090 and 0.416.
+ */
+TUNING(overlap_extents, 4, 1 << 20)
+
+/*
+ * VPMM_OVERLAP=auto: allowance.c, windows.c. Evidence is the families that overlap with VPMM_OVERLAP=auto and
+ * --seeds=2, fifth pass: the time over that with memory without a bound and what was taken over what was live, mean and
+ * worst. With all rules 1.018, 1.11 and 1.52, 2.15.
+ */
+
+/* Requests in a window, at least; whole periods of a program that has them. */
+TUNING(auto_requests, 8, 8)
+
+/* Peaks of what is live that are requested in a window, at least, if the program has no period. */
+TUNING(auto_turns, 2, 2)
+
+/* Windows that say how fast a program gets on: at least, at most where they differ. 4: 1.026, 1.19 and 1.54, 2.16. */
+TUNING(auto_windows, 3, 3)
+TUNING(auto_windows_most, 16, 16)
+
+/* Per mille of the time that more memory has to save, and that less memory may cost. A gain of 20: 1.55, 2.16. */
+TUNING(auto_gain, 40, 1000)
+TUNING(auto_loss, 10, 10)
+
+/* Per mille of the time that streams have to stand for more memory to be tried. Off: 1.020, 1.11 and 1.55, 2.53. */
+TUNING(auto_stood, 60, 0)
+
+/* Windows to pause after a trial that was no gain: at first, and at most, as the pauses double. */
+TUNING(auto_patience, 8, 8)
+TUNING(auto_patience_most, 256, 256)
+
+/* Per mille of the time that trials of less memory may cost. Off: 1.164, 1.61 and 1.40, 1.77. */
+TUNING(auto_price, 10, 1000000)
+
+/*
+ * Per mille by which two windows have to differ from those before for the program to count as another. No program of
+ * the families changes, and without the rule they take more: 0.972, 1.07 and 1.58, 2.24. Those of
+ * tests/host/test-overlap-auto change.
+ */
+TUNING(auto_odd, 100, 1000000)
+
+
 #undef TUNING
 #endif

@@ -55,12 +55,16 @@ size_t format_head(char *text)
 static char *put_stream(struct format *format, char *at, uint64_t stream)
 {
 	gpointer key = GSIZE_TO_POINTER(stream);
-	guint known = GPOINTER_TO_UINT(g_hash_table_lookup(format->streams, key));
+	guint known = format->last_number;
 
+	if (!known || stream != format->last)
+		known = GPOINTER_TO_UINT(g_hash_table_lookup(format->streams, key));
 	if (!known) {
 		known = g_hash_table_size(format->streams) + 1;
 		g_hash_table_insert(format->streams, key, GUINT_TO_POINTER(known));
 	}
+	format->last = stream;
+	format->last_number = known;
 	return put_field(at, known - 1);
 }
 
@@ -77,13 +81,21 @@ static char *put_fields(struct format *format, const struct record *record, char
 		return put_field(at, record->pool);
 	case RECORD_MALLOC:
 		return put_stream(format, put_field(put_address(at, record->addr), record->bytes), record->stream);
+	case RECORD_REALLOC:
+		at = put_field(put_address(put_address(at, record->addr), record->to), record->bytes);
+		return put_stream(format, at, record->stream);
 	case RECORD_FREE:
+		if (record->flags & RECORD_ANY)
+			return put_text(put_address(at, record->addr), " any");
+		/* fall through */
 	case RECORD_USE:
 		return put_stream(format, put_address(at, record->addr), record->stream);
 	case RECORD_EXHAUSTED:
 		return put_stream(format, put_field(at, record->bytes), record->stream);
 	case RECORD_STREAM_RETIRE:
 		return put_stream(format, at, record->stream);
+	case RECORD_CAPTURE_GROUP:
+		return put_field(put_field(at, record->capture), record->addr);
 	case RECORD_GRAPH_RETIRE:
 		return put_stream(format, put_field(at, record->capture), record->stream);
 	default:
@@ -93,29 +105,37 @@ static char *put_fields(struct format *format, const struct record *record, char
 
 static char *put_attributes(const struct record *record, char *at)
 {
-	if (record->zero)
+	if (record->flags & RECORD_ZERO)
 		at = put_text(at, " zero");
-	if (record->capture && record->op != RECORD_GRAPH_RETIRE)
+	if (record->flags & RECORD_IDLE)
+		at = put_text(at, " idle");
+	if (record->flags & RECORD_COPIED)
+		at = put_text(at, " copied");
+	if (record->op == RECORD_MALLOC && record->max)
+		at = put_number(put_text(at, " max="), record->max, 10);
+	if (record->capture && record->op != RECORD_GRAPH_RETIRE && record->op != RECORD_CAPTURE_GROUP)
 		at = put_number(put_text(at, " capture="), record->capture, 10);
 	if (record->pool != 1)
 		at = put_number(put_text(at, " pool="), record->pool, 10);
 	return at;
 }
 
-size_t format_record(struct format *format, const struct record *record, char *text)
+size_t format_record(struct format *format, const struct record *record, uint64_t ns, char *text)
 {
 	static const char letters[RECORD_OPS] = {
 		[RECORD_POOL] = 'p',
 		[RECORD_END] = 'e',
 		[RECORD_MALLOC] = 'a',
 		[RECORD_FREE] = 'f',
+		[RECORD_REALLOC] = 'm',
 		[RECORD_USE] = 'u',
 		[RECORD_EXHAUSTED] = 'x',
 		[RECORD_STREAM_RETIRE] = 'r',
+		[RECORD_CAPTURE_GROUP] = 'c',
 		[RECORD_GRAPH_RETIRE] = 'g',
 		[RECORD_TRIM] = 't',
 	};
-	uint64_t us = record->ns > format->start ? (record->ns - format->start) / 1000 : 0;
+	uint64_t us = ns > format->start ? (ns - format->start) / 1000 : 0;
 	char *at = text;
 
 	/* A thread may have looked at the clock before another that has a smaller number. */

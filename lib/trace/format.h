@@ -17,11 +17,15 @@
  * @start: nanoseconds; the time of a line counts from here
  * @us: the time of the last line
  * @streams: struct record's @stream to the number in the file + 1
+ * @last: the stream of the line before, as @streams has it
+ * @last_number: its number in the file + 1; 0: there is none
  */
 struct format {
 	uint64_t start;
 	uint64_t us;
 	GHashTable *streams;
+	uint64_t last;
+	guint last_number;
 };
 
 /**
@@ -49,10 +53,11 @@ size_t format_head(char *text);
  * format_record() - write a record
  * @format: the state
  * @record: the record
+ * @ns: its time, in nanoseconds
  * @text: receives the line, up to FORMAT_MOST bytes, without a null byte
  *
  * Return: its length.
  */
-size_t format_record(struct format *format, const struct record *record, char *text);
+size_t format_record(struct format *format, const struct record *record, uint64_t ns, char *text);
 
 #endif /* FORMAT_H */

@@ -10,38 +10,52 @@ enum record_op {
 	RECORD_END,		/* and ends */
 	RECORD_MALLOC,
 	RECORD_FREE,
+	RECORD_REALLOC,
 	RECORD_USE,
-	RECORD_EXHAUSTED,	/* a malloc fails for want of memory */
+	RECORD_EXHAUSTED,	/* a request fails for want of memory */
 	RECORD_STREAM_RETIRE,
+	RECORD_CAPTURE_GROUP,
 	RECORD_GRAPH_RETIRE,
 	RECORD_TRIM,
 	RECORD_OPS
 };
 
+enum record_flag {
+	RECORD_ZERO = 1,	/* RECORD_MALLOC: with VPMM_ZERO */
+	RECORD_IDLE = 2,	/* RECORD_MALLOC: with VPMM_IDLE */
+	RECORD_ANY = 4,		/* RECORD_FREE: on VPMM_STREAM_ANY; there is no stream */
+	RECORD_COPIED = 8,	/* RECORD_REALLOC: by a copy, during which both blocks were allocated */
+};
+
 /**
  * struct record - a call
- * @addr: RECORD_MALLOC, RECORD_FREE, RECORD_USE: of the block; RECORD_POOL: the device
- * @bytes: RECORD_MALLOC, RECORD_EXHAUSTED: as requested; RECORD_TRIM: to keep; RECORD_POOL: of a page
+ * @addr: RECORD_MALLOC, RECORD_FREE, RECORD_REALLOC, RECORD_USE: of the block; RECORD_POOL: the device;
+ *	RECORD_CAPTURE_GROUP: the group
+ * @bytes: RECORD_MALLOC, RECORD_REALLOC, RECORD_EXHAUSTED: as requested; RECORD_TRIM: to keep; RECORD_POOL: of a page
  * @stream: what tells the stream from others
  * @capture: the driver's id of the capture, or of the graph; 0: none
+ * @max: RECORD_MALLOC: of a growable block, how many bytes it may grow to; 0: it is none
+ * @to: RECORD_REALLOC: the new address
  * @text: RECORD_POOL: the backend, a string that lasts
- * @ns: when; recorder_add() sets it
+ * @time: when, by ticks_read(); recorder_add() sets it
  * @pool: the pool's number, from 1
  * @op: one of enum record_op
- * @zero: RECORD_MALLOC: with VPMM_ZERO
+ * @flags: of enum record_flag
  */
 struct record {
 	uint64_t addr;
 	uint64_t bytes;
+	uint64_t stream;
+	uint64_t capture;
 	union {
-		uint64_t stream;
+		uint64_t max;
+		uint64_t to;
 		const char *text;
 	};
-	uint64_t capture;
-	uint64_t ns;
+	uint64_t time;
 	uint32_t pool;
 	uint8_t op;
-	uint8_t zero;
+	uint8_t flags;
 };
 
 #endif /* RECORD_H */

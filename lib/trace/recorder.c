@@ -16,6 +16,7 @@
 #include "trace/output.h"
 #include "trace/recorder.h"
 #include "trace/ring.h"
+#include "trace/ticks.h"
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/lock.h"
@@ -53,6 +54,7 @@
  * All but @name and @next under recorders_lock. Of the thread alone:
  *
  * @format: what earlier lines have said
+ * @ticks: translates the times of records
  * @text: lines to be written
  * @length: bytes of them
  * @begun: a record was not of a pool that begins or ends, before which a file stays as it is
@@ -85,6 +87,7 @@ struct recorder {
 	pthread_t thread;
 
 	struct format format;
+	struct ticks ticks;
 	char *text;
 	size_t length;
 	bool begun;
@@ -111,19 +114,11 @@ static struct lock recorders_lock = LOCK_INIT(LOCK_RECORDERS);
 /* The process is a forked child, or is about to end. */
 static _Atomic bool forked, ending;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* Whether the time was up. */
 static bool wait_ms(struct recorder *r, pthread_cond_t *condition, uint64_t ms) REQUIRES(r->lock);
 static bool wait_ms(struct recorder *r, pthread_cond_t *condition, uint64_t ms)
 {
-	uint64_t until = now_ns() + ms * NS_PER_MS;
+	uint64_t until = ticks_clock() + ms * NS_PER_MS;
 	struct timespec at = { (time_t)(until / NS_PER_S), (long)(until % NS_PER_S) };
 
 	return lock_wait_until(&r->lock, condition, &at) == ETIMEDOUT;
@@ -172,12 +167,13 @@ static void drain(struct recorder *r)
 {
 	const struct record *record;
 
+	ticks_go_on(&r->ticks);
 	while (!atomic_load(&r->ended) && (record = ring_next(&r->ring))) {
 		if (r->length + FORMAT_MOST > TEXT_SIZE)
 			write_text(r);
 		if (record->op != RECORD_POOL && record->op != RECORD_END)
 			r->begun = true;
-		r->length += format_record(&r->format, record, r->text + r->length);
+		r->length += format_record(&r->format, record, ticks_ns(&r->ticks, record->time), r->text + r->length);
 		r->ring.taken++;
 		if (r->ring.taken % ROOM_EACH == 0)
 			make_room(r);
@@ -261,38 +257,80 @@ static void wake_writer(struct recorder *r)
 	lock_release(&r->lock);
 }
 
-void recorder_add(struct recorder *r, const struct record *record)
+/* The record to be filled in; NULL: nothing is recorded any more. */
+static inline struct record *reserve(struct recorder *r, uint64_t *number)
 {
-	struct record timed = *record;
-	uint64_t number;
-
 	if (G_UNLIKELY(atomic_load_explicit(&r->ended, memory_order_relaxed)))
-		return;
-	number = ring_reserve(&r->ring);
-	if (G_UNLIKELY(!ring_has_room(&r->ring, number)) && !wait_for_room(r, number))
-		return;
-	timed.ns = now_ns();
-	ring_fill(&r->ring, number, &timed);
+		return NULL;
+	*number = ring_reserve(&r->ring);
+	if (G_UNLIKELY(!ring_has_room(&r->ring, *number)) && !wait_for_room(r, *number))
+		return NULL;
+	return ring_record(&r->ring, *number);
+}
+
+static inline void publish(struct recorder *r, uint64_t number)
+{
+	ring_publish(&r->ring, number);
 	if (G_UNLIKELY(number % WAKE_EACH == WAKE_EACH - 1))
 		wake_writer(r);
 	if (G_UNLIKELY(atomic_load_explicit(&ending, memory_order_relaxed)))
 		recorder_flush(r);
 }
 
-/* A thread whose signal handler ends the process may have taken a number that it will never fill: do not wait for ever. */
+void recorder_add(struct recorder *r, const struct record *record)
+{
+	struct record *slot;
+	uint64_t number;
+
+	slot = reserve(r, &number);
+	if (!slot)
+		return;
+	*slot = *record;
+	slot->time = ticks_read();
+	publish(r, number);
+}
+
+/*
+ * Without a structure of the caller's: the processor stalls where that is copied in larger parts than it was written
+ * in.
+ */
+void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, uint64_t addr, uint64_t bytes,
+			 uint64_t stream)
+{
+	struct record *slot;
+	uint64_t number;
+
+	slot = reserve(r, &number);
+	if (!slot)
+		return;
+	slot->addr = addr;
+	slot->bytes = bytes;
+	slot->stream = stream;
+	slot->capture = 0;
+	slot->max = 0;
+	slot->time = ticks_read();
+	slot->pool = pool;
+	slot->op = (uint8_t)op;
+	slot->flags = 0;
+	publish(r, number);
+}
+
+/*
+ * A thread whose signal handler ends the process may have taken a number that it will never fill: do not wait for ever.
+ */
 void recorder_flush(struct recorder *r)
 {
-	uint64_t head = atomic_load(&r->ring.head), patience = now_ns() + STALLED_MS * NS_PER_MS, done;
+	uint64_t head = atomic_load(&r->ring.head), patience = ticks_clock() + STALLED_MS * NS_PER_MS, done;
 	int cancel = cancel_hold();
 
 	lock_acquire(&r->lock);
 	r->asked = MAX(r->asked, head);
-	while (r->done < head && !atomic_load(&r->ended) && atomic_load(&r->running) && now_ns() < patience) {
+	while (r->done < head && !atomic_load(&r->ended) && atomic_load(&r->running) && ticks_clock() < patience) {
 		done = r->done;
 		kick(r);
 		wait_moved(r);
 		if (r->done != done)
-			patience = now_ns() + STALLED_MS * NS_PER_MS;
+			patience = ticks_clock() + STALLED_MS * NS_PER_MS;
 	}
 	lock_release(&r->lock);
 	cancel_release(cancel);
@@ -354,7 +392,7 @@ static void begin_file(struct recorder *r, const struct output *out)
 	}
 	if (r->format.streams)
 		format_clear(&r->format);
-	format_init(&r->format, now_ns());
+	format_init(&r->format, ticks_clock());
 	r->length = format_head(r->text);
 	r->begun = r->written = false;
 	r->pools = 0;
@@ -375,6 +413,7 @@ static int start(struct recorder *r)
 	if (err)
 		goto err_close;
 	r->text = g_malloc(TEXT_SIZE);
+	ticks_begin(&r->ticks);
 	begin_file(r, &out);
 	err = start_thread(r);
 	if (err)

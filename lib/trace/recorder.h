@@ -7,9 +7,9 @@
  * when the ring fills. So a call waits for the file only while the ring is full; and what is in the file survives
  * whatever becomes of the process, compressed or not, as each write is whole in itself.
  *
- * The thread and the ring last as long as one of the pools. A pool that names the file later continues it, as this is the
- * same process. Pools that still exist when the process exits have their records written by a destructor of the library,
- * which runs after those of whoever uses it; records that come even later are written one by one.
+ * The thread and the ring last as long as one of the pools. A pool that names the file later continues it, as this is
+ * the same process. Pools that still exist when the process exits have their records written by a destructor of the
+ * library, which runs after those of whoever uses it; records that come even later are written one by one.
  */
 #ifndef RECORDER_H
 #define RECORDER_H
@@ -43,12 +43,26 @@ void recorder_leave(struct recorder *recorder, uint32_t pool);
 /**
  * recorder_add() - record a call
  * @recorder: the recorder
- * @record: the call; its @ns is set here
+ * @record: the call; its @time is set here
  *
  * Context: any lock may be held. If the call makes memory available to others, it must not have let go of the lock that
  *	still prevents that. Waits only while the ring is full.
  */
 void recorder_add(struct recorder *recorder, const struct record *record);
+
+/**
+ * recorder_add_cached() - record a malloc or a free that a cache has served, with no flags
+ * @recorder: the recorder
+ * @pool: the pool's number
+ * @op: RECORD_MALLOC or RECORD_FREE
+ * @addr: of the block
+ * @bytes: as struct record has it
+ * @stream: the same
+ *
+ * Context: as recorder_add().
+ */
+void recorder_add_cached(struct recorder *recorder, uint32_t pool, enum record_op op, uint64_t addr, uint64_t bytes,
+			 uint64_t stream);
 
 /**
  * recorder_flush() - wait until what was recorded so far is written

@@ -69,13 +69,16 @@ static inline bool ring_has_room(struct ring *ring, uint64_t number)
 	return number - atomic_load(&ring->tail) < RING_SIZE;
 }
 
-/* Fills the slot of a number that was reserved and has room. */
-static inline void ring_fill(struct ring *ring, uint64_t number, const struct record *record)
+/* The record to be filled in for a number that was reserved and has room. */
+static inline struct record *ring_record(struct ring *ring, uint64_t number)
 {
-	struct ring_slot *slot = &ring->slots[number % RING_SIZE];
+	return &ring->slots[number % RING_SIZE].record;
+}
 
-	slot->record = *record;
-	atomic_store_explicit(&slot->turn, number + 1, memory_order_release);
+/* All of the record is there. */
+static inline void ring_publish(struct ring *ring, uint64_t number)
+{
+	atomic_store_explicit(&ring->slots[number % RING_SIZE].turn, number + 1, memory_order_release);
 }
 
 /* The next record; NULL: it is not there yet. */

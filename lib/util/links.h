@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What GLib does with the links of a GQueue, inline. The slow path moves some links in each call, and the calls into
- * another library, with the jumps there and the checks, were a twentieth of its instructions. The links are the caller's
- * own: nothing is allocated. For all else a queue is GLib's.
+ * another library, with the jumps there and the checks, were a twentieth of its instructions. The links are the
+ * caller's own: nothing is allocated. For all else a queue is GLib's.
  */
 #ifndef LINKS_H
 #define LINKS_H

@@ -47,6 +47,7 @@ static const char *const names[LOCK_RANKS] = {
 	[LOCK_DRIVER] = "drv_lock",
 	[LOCK_CUDA] = "cuda.lock",
 	[LOCK_CUDA_FREES] = "frees.lock",
+	[LOCK_HOST_OPENS] = "open_lock",
 	[LOCK_HOST_SMALL] = "small.lock",
 	[LOCK_HOST_SPACE] = "space.lock",
 	[LOCK_HOST_STREAMS] = "host_streams_lock",

@@ -16,6 +16,7 @@
  *	drv_lock		cuda: the driver, while it is loaded
  *	cuda.lock		cuda: events to be used again
  *	frees.lock		cuda: the latest free of each stream
+ *	open_lock		host: which backends are open
  *	small.lock		host: the stream-ordered allocator of a device
  *	space.lock		host: the address space of a device
  *	host_streams_lock	host: all streams
@@ -63,6 +64,7 @@ enum lock_rank {
 	LOCK_DRIVER,
 	LOCK_CUDA,
 	LOCK_CUDA_FREES,
+	LOCK_HOST_OPENS,
 	LOCK_HOST_SMALL,
 	LOCK_HOST_SPACE,
 	LOCK_HOST_STREAMS,

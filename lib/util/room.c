@@ -83,9 +83,10 @@ int room_check(uint64_t size, bool small)
 
 	if (!room_read(&room) || size <= room_left(&room, small ? PART_SMALL : PART_LARGE))
 		return 0;
-	return error_set(-ENOMEM, "address space: %" PRIu64 " bytes of the %" PRIu64 " that RLIMIT_AS allows are in use,"
-			 " and %" PRIu64 " more would leave too little to the rest of the process", room.used, room.limit,
-			 size);
+	return error_set(-ENOMEM,
+			 "address space: %" PRIu64 " bytes of the %" PRIu64 " that RLIMIT_AS allows are in use,"
+			 " and %" PRIu64 " more would leave too little to the rest of the process", room.used,
+			 room.limit, size);
 }
 
 void room_add(uint64_t size)

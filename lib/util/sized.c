@@ -16,9 +16,10 @@
  * One entry for each release that made a structure larger. An entry never changes once it is released: programs that
  * were built with that header pass this size.
  */
-#define OPTS_0_1 SIZE_TO(vpmm_opts, trace)
-#define INFO_0_1 SIZE_TO(vpmm_info, trace)
-#define STATS_0_1 SIZE_TO(vpmm_stats, peak_requested)
+#define OPTS_0_1 SIZE_TO(vpmm_opts, peers)
+#define INFO_0_1 SIZE_TO(vpmm_info, peers)
+#define STATS_0_1 SIZE_TO(vpmm_stats, imported)
+#define STATS_0_1 SIZE_TO(vpmm_stats, imported)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 

@@ -47,5 +47,7 @@ void cuda_capture_tests(void);
 void cuda_context_tests(void);
 void cuda_driver_tests(void);
 void cuda_error_tests(void);
+void cuda_peers_tests(void);
+void cuda_reset_tests(void);
 
 #endif /* CUDA_FIXTURE_H */

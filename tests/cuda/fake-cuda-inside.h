@@ -3,22 +3,32 @@
 #ifndef FAKE_CUDA_INSIDE_H
 #define FAKE_CUDA_INSIDE_H
 
+#include <stdbool.h>
+
 #include "backend/backend.h"
 #include "cuda/fake-cuda.h"
+#include "host/device.h"
 
 /* What the driver exports, so that what is defined agrees with what is looked up. */
 #define X(name, version, args) drv_result name##version args;
 DRV_CALLS_REQUIRED(X)
 DRV_CALLS_OPTIONAL(X)
 DRV_CALLS_PROGRAMS(X)
+DRV_CALLS_NEW(X)
 #undef X
 #define X(type, name, args) type fake_cuda_##name args;
 FAKE_CUDA_CALLS(X)
 #undef X
+/* What programs call beside. */
+drv_result cuDeviceGetDefaultMemPool(drv_mem_pool *pool, drv_device device);
+drv_result cuDeviceGetMemPool(drv_mem_pool *pool, drv_device device);
+drv_result cuDeviceSetMemPool(drv_device device, drv_mem_pool pool);
 
 struct CUctx_st {
 	int device;
 	int references;
+	bool reset;			/* since it was last retained */
+	uint64_t id;			/* another one after a reset */
 	struct backend *be;		/* NULL: destroyed */
 };
 
@@ -46,6 +56,16 @@ drv_result begin_in(const char *name, struct CUctx_st **context);
 
 drv_result result_of(int err);
 
+static inline bool device_exists(int device)
+{
+	int count;
+
+	return !host_device_count(&count) && device >= 0 && device < count;
+}
+
+/* Reads descriptions of access into bits by ordinal; false: one is none that the library makes. */
+bool read_descs(const drv_access_desc *descs, size_t count, uint64_t *allow, uint64_t *deny);
+
 /* What the host backend is busy with is a capture. */
 static inline drv_result capture_result(drv_result result)
 {
@@ -54,6 +74,13 @@ static inline drv_result capture_result(drv_result result)
 
 drv_result host_enter(struct backend *be);
 drv_result host_leave(struct backend *be, int err);
+/* Of a context that is reset: its streams, events and memory pools. Whoever uses one of them later aborts the test. */
+void streams_reset(struct CUctx_st *context);
+void pools_reset(int device);
+void stream_check(const char *call, drv_stream stream);
+
+/* A call that is not allowed on any thread while one captures in the usual mode, but for those that relaxed theirs. */
+drv_result unsafe(struct CUctx_st *context, const char *call);
 drv_result stream_sync(struct CUctx_st *context, drv_stream stream);
 
 #endif /* FAKE_CUDA_INSIDE_H */

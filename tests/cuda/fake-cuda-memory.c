@@ -38,25 +38,32 @@ static void __attribute__((destructor)) tear_down(void)
 #ifndef FAKE_CUDA_BARE
 struct CUmemPoolHandle_st {
 	struct backend *be;
+	int device;
 	unsigned int live;
 	bool destroyed;
+	bool dead;			/* its device was reset */
 	uint64_t threshold;
+	uint64_t peers;			/* as bits by ordinal */
 };
 
 static GHashTable *pool_of;		/* memory pool by address */
 static GHashTable *pools;		/* set of those that cuMemPoolCreate() gave */
+static GPtrArray *dead_pools;		/* of devices that were reset */
 static struct CUmemPoolHandle_st default_pool[HOST_DEVICES_MAX];
+static struct CUmemPoolHandle_st *current_pool[HOST_DEVICES_MAX];	/* NULL: the default one */
 
 static void __attribute__((constructor)) prepare_pools(void)
 {
 	pool_of = g_hash_table_new(NULL, NULL);
 	pools = g_hash_table_new(NULL, NULL);
+	dead_pools = g_ptr_array_new_with_free_func(g_free);
 }
 
 static void __attribute__((destructor)) tear_down_pools(void)
 {
 	g_hash_table_unref(pool_of);
 	g_hash_table_unref(pools);
+	g_ptr_array_unref(dead_pools);
 }
 
 /* Called with the lock held. */
@@ -85,6 +92,45 @@ void fake_cuda_drop_pools(void)
 	g_list_free(all);
 }
 
+static gboolean free_of_pool(gpointer va, gpointer of, gpointer pool)
+{
+	return of == pool && !HOST((drv_mem_pool)of, small_free, (drv_deviceptr)va, NULL);
+}
+
+/* The structure stays, so that no other memory pool gets its address. */
+static void pool_bury(struct CUmemPoolHandle_st *pool)
+{
+	g_hash_table_foreach_remove(pool_of, free_of_pool, pool);
+	backend_host.close(pool->be);
+	pool->dead = true;
+	g_ptr_array_add(dead_pools, pool);
+}
+
+/* Whether memory pools survive a reset has not been seen, so nobody is to rely on either. */
+void pools_reset(int device)
+{
+	GHashTableIter iter;
+	gpointer key;
+
+	pthread_mutex_lock(&lock);
+	g_hash_table_iter_init(&iter, pools);
+	while (g_hash_table_iter_next(&iter, &key, NULL)) {
+		struct CUmemPoolHandle_st *pool = key;
+
+		if (pool->device != device)
+			continue;
+		pool_bury(pool);
+		g_hash_table_iter_remove(&iter);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void pool_check(const char *call, drv_mem_pool pool)
+{
+	if (pool->dead)
+		g_error("%s: memory pool %p is of a device that was reset", call, (void *)pool);
+}
+
 drv_result cuMemPoolCreate(drv_mem_pool *pool, const drv_mem_pool_props *props)
 {
 	const drv_mem_pool_props want = {
@@ -102,6 +148,7 @@ drv_result cuMemPoolCreate(drv_mem_pool *pool, const drv_mem_pool_props *props)
 		return result_of(err);
 	*pool = g_new0(struct CUmemPoolHandle_st, 1);
 	(*pool)->be = be;
+	(*pool)->device = props->location.id;
 	pthread_mutex_lock(&lock);
 	g_hash_table_add(pools, *pool);
 	pthread_mutex_unlock(&lock);
@@ -112,6 +159,7 @@ drv_result cuMemPoolCreate(drv_mem_pool *pool, const drv_mem_pool_props *props)
 drv_result cuMemPoolDestroy(drv_mem_pool pool)
 {
 	BEGIN(cuMemPoolDestroy);
+	pool_check("cuMemPoolDestroy", pool);
 	pthread_mutex_lock(&lock);
 	pool->destroyed = true;
 	pool_close_unused(pool);
@@ -122,6 +170,9 @@ drv_result cuMemPoolDestroy(drv_mem_pool pool)
 drv_result cuMemPoolSetAttribute(drv_mem_pool pool, drv_pool_attribute attribute, void *value)
 {
 	BEGIN(cuMemPoolSetAttribute);
+	pool_check("cuMemPoolSetAttribute", pool);
+	if (attribute == DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == DRV_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return *(uint64_t *)value ? DRV_ERROR_INVALID_VALUE : DRV_SUCCESS;
 	if (attribute != DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD)
 		return DRV_ERROR_NOT_SUPPORTED;
 	pool->threshold = *(uint64_t *)value;
@@ -134,6 +185,7 @@ drv_result cuMemPoolGetAttribute(drv_mem_pool pool, drv_pool_attribute attribute
 	drv_result result;
 
 	BEGIN(cuMemPoolGetAttribute);
+	pool_check("cuMemPoolGetAttribute", pool);
 	result = HOST(pool, small_held, &held, &peak);
 	if (result)
 		return result;
@@ -145,11 +197,31 @@ drv_result cuMemPoolGetAttribute(drv_mem_pool pool, drv_pool_attribute attribute
 		*(uint64_t *)value = held;
 		return DRV_SUCCESS;
 	case DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+	case DRV_MEMPOOL_ATTR_USED_MEM_HIGH:
 		*(uint64_t *)value = peak;
+		return DRV_SUCCESS;
+	case DRV_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		*(uint64_t *)value = pool->live ? held : 0;
 		return DRV_SUCCESS;
 	default:
 		return DRV_ERROR_NOT_SUPPORTED;
 	}
+}
+
+/* A pool is always its own device's. */
+drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, size_t count)
+{
+	uint64_t own = UINT64_C(1) << pool->device, allow, deny;
+	drv_result result;
+
+	BEGIN(cuMemPoolSetAccess);
+	pool_check("cuMemPoolSetAccess", pool);
+	if (!read_descs(descs, count, &allow, &deny) || (allow | deny) & own)
+		return DRV_ERROR_INVALID_VALUE;
+	result = HOST(pool, peers, (pool->peers & ~deny) | allow);
+	if (!result)
+		pool->peers = (pool->peers & ~deny) | allow;
+	return result;
 }
 
 static drv_result pool_alloc(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
@@ -165,11 +237,66 @@ static drv_result pool_alloc(drv_deviceptr *va, size_t size, drv_mem_pool pool, 
 	return DRV_SUCCESS;
 }
 
+/* The default pool of a device is there for good once it was used. */
+static drv_result pool_open(struct CUmemPoolHandle_st *pool, int device)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!pool->be)
+		err = backend_host.open(device, &pool->be);
+	if (!err)
+		pool->device = device;
+	pthread_mutex_unlock(&lock);
+	return result_of(err);
+}
+
 /* A pool of a program's own gives memory back at every synchronisation, unless it was told to keep it. */
 drv_result cuMemAllocFromPoolAsync(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
 {
+	drv_result result;
+
 	BEGIN_IN(cuMemAllocFromPoolAsync, context);
-	return pool->threshold == UINT64_MAX ? pool_alloc(va, size, pool, stream) : DRV_ERROR_NOT_SUPPORTED;
+	stream_check("cuMemAllocFromPoolAsync", stream);
+	if (pool != &default_pool[context->device] && pool->threshold != UINT64_MAX)
+		return DRV_ERROR_NOT_SUPPORTED;
+	result = pool_open(pool, context->device);
+	return result ? result : pool_alloc(va, size, pool, stream);
+}
+
+drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
+{
+	struct CUmemPoolHandle_st *pool;
+	drv_result result;
+
+	BEGIN_IN(cuMemAllocAsync, context);
+	stream_check("cuMemAllocAsync", stream);
+	pool = current_pool[context->device];
+	if (!pool)
+		pool = &default_pool[context->device];
+	result = pool_open(pool, context->device);
+	return result ? result : pool_alloc(va, size, pool, stream);
+}
+
+drv_result cuDeviceGetDefaultMemPool(drv_mem_pool *pool, drv_device device)
+{
+	BEGIN(cuDeviceGetDefaultMemPool);
+	*pool = &default_pool[device];
+	return pool_open(*pool, device);
+}
+
+drv_result cuDeviceGetMemPool(drv_mem_pool *pool, drv_device device)
+{
+	BEGIN(cuDeviceGetMemPool);
+	*pool = current_pool[device] ? current_pool[device] : &default_pool[device];
+	return pool_open(*pool, device);
+}
+
+drv_result cuDeviceSetMemPool(drv_device device, drv_mem_pool pool)
+{
+	BEGIN(cuDeviceSetMemPool);
+	current_pool[device] = pool;
+	return DRV_SUCCESS;
 }
 
 drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
@@ -178,6 +305,7 @@ drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
 	drv_result result;
 
 	BEGIN_IN(cuMemFreeAsync, context);
+	stream_check("cuMemFreeAsync", stream);
 	pthread_mutex_lock(&lock);
 	pool = g_hash_table_lookup(pool_of, (gpointer)va);
 	/* Once it is free, another thread may be given the same address. */
@@ -198,31 +326,22 @@ drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
 	return DRV_SUCCESS;
 }
 
-/* The default pool of a device is there for good once it was used. */
-drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
-{
-	struct CUmemPoolHandle_st *pool;
-	int err = 0;
-
-	BEGIN_IN(cuMemAllocAsync, context);
-	pool = &default_pool[context->device];
-	pthread_mutex_lock(&lock);
-	if (!pool->be)
-		err = backend_host.open(context->device, &pool->be);
-	pthread_mutex_unlock(&lock);
-	return err ? result_of(err) : pool_alloc(va, size, pool, stream);
-}
-
 drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
 {
 	bool pending;
 
 	BEGIN(cuMemPoolTrimTo);
+	pool_check("cuMemPoolTrimTo", pool);
 	return pool->be ? HOST(pool, small_trim, keep, &pending) : DRV_SUCCESS;
 }
 #else
 void fake_cuda_drop_pools(void)
 {
+}
+
+void pools_reset(int device)
+{
+	(void)device;
 }
 #endif /* FAKE_CUDA_BARE */
 
@@ -245,6 +364,9 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
 	BEGIN_IN(cuMemAlloc, context);
 	if (!size)
 		return DRV_ERROR_INVALID_VALUE;
+	result = unsafe(context, "cuMemAlloc");
+	if (result)
+		return result;
 	plain = g_new0(struct plain, 1);
 	plain->be = context->be;
 	plain->size = (size + HOST_GRANULARITY - 1) / HOST_GRANULARITY * HOST_GRANULARITY;
@@ -277,14 +399,19 @@ free_plain:
 	return result;
 }
 
+/* It waits for all work of the device. */
 drv_result cuMemFree_v2(drv_deviceptr va)
 {
-	drv_result result = DRV_ERROR_INVALID_VALUE;
 	struct plain *plain;
+	drv_result result;
 
 	BEGIN_IN(cuMemFree, context);
 	if (!va)
 		return DRV_SUCCESS;
+	result = unsafe(context, "cuMemFree") ?: result_of(host_stream_sync_all(context->device));
+	if (result)
+		return result;
+	result = DRV_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	plain = g_hash_table_lookup(plain_of, (gpointer)va);
 	if (plain)
@@ -363,6 +490,7 @@ drv_result cuMemcpyDtoHAsync_v2(void *to, drv_deviceptr from, size_t size, drv_s
 	const struct transfer transfer = { .to = to, .from = (const void *)from, .size = size };
 
 	BEGIN_IN(cuMemcpyDtoHAsync, context);
+	stream_check("cuMemcpyDtoHAsync", stream);
 	return transfer_submit(context, stream, &transfer);
 }
 
@@ -371,12 +499,14 @@ drv_result cuMemcpyHtoDAsync_v2(drv_deviceptr to, const void *from, size_t size,
 	const struct transfer transfer = { .to = (void *)to, .from = from, .size = size };
 
 	BEGIN_IN(cuMemcpyHtoDAsync, context);
+	stream_check("cuMemcpyHtoDAsync", stream);
 	return transfer_submit(context, stream, &transfer);
 }
 
 drv_result cuMemcpyDtoDAsync_v2(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
 {
 	BEGIN_IN(cuMemcpyDtoDAsync, context);
+	stream_check("cuMemcpyDtoDAsync", stream);
 	/* What the library copies is not for a test to complete. */
 	return capture_result(result_of(host_stream_copy(context->device, stream, to, from, size)));
 }
@@ -386,6 +516,7 @@ drv_result cuMemsetD8Async(drv_deviceptr va, unsigned char value, size_t size, d
 	const struct transfer transfer = { .to = (void *)va, .value = value, .size = size };
 
 	BEGIN_IN(cuMemsetD8Async, context);
+	stream_check("cuMemsetD8Async", stream);
 	/* What the library clears is not for a test to complete. */
 	if (!value)
 		return capture_result(result_of(host_stream_clear(context->device, stream, va, size)));

@@ -15,11 +15,15 @@ struct CUevent_st {
 	bool timed;
 	struct backend_event *point;	/* NULL before it is recorded, and where it was captured */
 	drv_stream captured;		/* the stream that it was captured on */
+	bool dead;			/* its context was reset */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static GHashTable *global;		/* streams whose capture was begun in the usual mode; under the lock */
 static GHashTable *homes;		/* stream to the context that it was created in; under the lock */
+static GHashTable *events;		/* those that exist; under the lock */
+static GHashTable *dead_streams;	/* of contexts that were reset; under the lock */
+static GPtrArray *dead_events;		/* likewise */
 
 /* What the driver lets the thread do while another one captures. */
 static _Thread_local drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_GLOBAL;
@@ -28,12 +32,66 @@ static void __attribute__((constructor)) prepare(void)
 {
 	global = g_hash_table_new(NULL, NULL);
 	homes = g_hash_table_new(NULL, NULL);
+	events = g_hash_table_new(NULL, NULL);
+	dead_streams = g_hash_table_new(NULL, NULL);
+	dead_events = g_ptr_array_new_with_free_func(g_free);
 }
 
 static void __attribute__((destructor)) tear_down(void)
 {
 	g_hash_table_unref(global);
 	g_hash_table_unref(homes);
+	g_hash_table_unref(events);
+	g_hash_table_unref(dead_streams);
+	g_ptr_array_unref(dead_events);
+}
+
+/* The structure stays, so that no other event gets its address. */
+static gboolean event_die(gpointer key, gpointer value, gpointer context)
+{
+	struct CUevent_st *event = key;
+
+	(void)value;
+	if (event->context != context)
+		return FALSE;
+	host_event_unref(event->point);
+	event->point = NULL;
+	event->dead = true;
+	g_ptr_array_add(dead_events, event);
+	return TRUE;
+}
+
+static gboolean stream_die(gpointer stream, gpointer home, gpointer context)
+{
+	return home == context && g_hash_table_add(dead_streams, stream);
+}
+
+void streams_reset(struct CUctx_st *context)
+{
+	pthread_mutex_lock(&lock);
+	g_hash_table_foreach_remove(events, event_die, context);
+	g_hash_table_foreach_remove(homes, stream_die, context);
+	g_hash_table_remove_all(global);
+	pthread_mutex_unlock(&lock);
+	if (host_stream_reset(context->device))
+		g_error("cuDevicePrimaryCtxReset: the streams of device %d cannot be reset", context->device);
+}
+
+void stream_check(const char *call, drv_stream stream)
+{
+	bool dead;
+
+	pthread_mutex_lock(&lock);
+	dead = g_hash_table_contains(dead_streams, stream);
+	pthread_mutex_unlock(&lock);
+	if (dead)
+		g_error("%s: stream %p is of a context that was reset", call, (void *)stream);
+}
+
+static void event_check(const char *call, drv_event event)
+{
+	if (event && event->dead)
+		g_error("%s: event %p is of a context that was reset", call, (void *)event);
 }
 
 static bool is_capturing(struct CUctx_st *context, drv_stream stream)
@@ -43,8 +101,7 @@ static bool is_capturing(struct CUctx_st *context, drv_stream stream)
 	return !host_stream_capture(context->device, stream, &id) && id;
 }
 
-/* A call that is not allowed on any thread while one captures in the usual mode, but for those that relaxed theirs. */
-static drv_result unsafe(struct CUctx_st *context, const char *call)
+drv_result unsafe(struct CUctx_st *context, const char *call)
 {
 	GHashTableIter iter;
 	gpointer stream;
@@ -66,6 +123,7 @@ static drv_result unsafe(struct CUctx_st *context, const char *call)
 drv_result cuStreamGetId(drv_stream stream, drv_u64 *id)
 {
 	BEGIN_IN(cuStreamGetId, context);
+	stream_check("cuStreamGetId", stream);
 	if (is_capturing(context, stream)) {
 		host_capture_invalidate(context->device, stream, "cuStreamGetId");
 		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -99,6 +157,7 @@ drv_result cuStreamIsCapturing(drv_stream stream, drv_capture_status *status)
 	uint64_t id;
 
 	BEGIN_IN(cuStreamIsCapturing, context);
+	stream_check("cuStreamIsCapturing", stream);
 	return capture_info(context, stream, status, &id);
 }
 
@@ -106,6 +165,7 @@ drv_result cuStreamGetCaptureInfo_v2(drv_stream stream, drv_capture_status *stat
 				     const drv_graph_node **dependencies, size_t *count)
 {
 	BEGIN_IN(cuStreamGetCaptureInfo, context);
+	stream_check("cuStreamGetCaptureInfo", stream);
 	if (graph || dependencies || count)
 		return DRV_ERROR_NOT_SUPPORTED;
 	return capture_info(context, stream, status, id);
@@ -126,6 +186,7 @@ drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode capture_m
 	int err;
 
 	BEGIN_IN(cuStreamBeginCapture, context);
+	stream_check("cuStreamBeginCapture", stream);
 	err = host_capture_begin(context->device, stream);
 	if (err)
 		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -142,6 +203,7 @@ drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
 	int err;
 
 	BEGIN_IN(cuStreamEndCapture, context);
+	stream_check("cuStreamEndCapture", stream);
 	if (!is_capturing(context, stream))
 		return DRV_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
@@ -166,6 +228,7 @@ drv_result cuGraphInstantiateWithFlags(drv_graph_exec *exec, drv_graph graph, dr
 drv_result cuGraphLaunch(drv_graph_exec exec, drv_stream stream)
 {
 	BEGIN_IN(cuGraphLaunch, context);
+	stream_check("cuGraphLaunch", stream);
 	return capture_result(result_of(host_graph_launch((struct vpmm_host_graph *)exec, context->device, stream)));
 }
 
@@ -189,6 +252,8 @@ drv_result cuGraphDestroy(drv_graph graph)
 drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int flags)
 {
 	BEGIN_IN(cuStreamWaitEvent, context);
+	event_check("cuStreamWaitEvent", event);
+	stream_check("cuStreamWaitEvent", stream);
 	if (flags)
 		return DRV_ERROR_INVALID_VALUE;
 	if (event->captured)
@@ -209,15 +274,22 @@ drv_result cuEventCreate(drv_event *event, unsigned int flags)
 	*event = g_new0(struct CUevent_st, 1);
 	(*event)->context = context;
 	(*event)->timed = flags == DRV_EVENT_DEFAULT;
+	pthread_mutex_lock(&lock);
+	g_hash_table_add(events, *event);
+	pthread_mutex_unlock(&lock);
 	return DRV_SUCCESS;
 }
 
 drv_result cuEventDestroy_v2(drv_event event)
 {
 	BEGIN_IN(cuEventDestroy, context);
+	event_check("cuEventDestroy", event);
 	(void)context;
 	if (!event)
 		return DRV_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&lock);
+	g_hash_table_remove(events, event);
+	pthread_mutex_unlock(&lock);
 	host_event_unref(event->point);
 	g_free(event);
 	return DRV_SUCCESS;
@@ -240,6 +312,8 @@ drv_result cuEventRecord(drv_event event, drv_stream stream)
 	drv_result result;
 
 	BEGIN_IN(cuEventRecord, context);
+	event_check("cuEventRecord", event);
+	stream_check("cuEventRecord", stream);
 	if (!is_of_stream(event, stream))
 		return DRV_ERROR_INVALID_HANDLE;
 	if (is_capturing(context, stream)) {
@@ -260,12 +334,37 @@ drv_result cuEventRecord(drv_event event, drv_stream stream)
 	return DRV_SUCCESS;
 }
 
+/* Captures are in the way, and invalid afterwards, whatever their mode and the thread's. */
+#ifndef FAKE_CUDA_BARE
+drv_result cuCtxRecordEvent(drv_context of, drv_event event)
+{
+	struct backend_event *point;
+	drv_result result;
+
+	BEGIN_IN(cuCtxRecordEvent, context);
+	event_check("cuCtxRecordEvent", event);
+	if (of != context || event->context != context)
+		return DRV_ERROR_INVALID_HANDLE;
+	point = host_event_create();
+	result = capture_result(HOST(context, event_record_all, point));
+	if (result) {
+		host_event_unref(point);
+		return result;
+	}
+	host_event_unref(event->point);
+	event->point = point;
+	event->captured = NULL;
+	return DRV_SUCCESS;
+}
+#endif
+
 drv_result cuEventQuery(drv_event event)
 {
 	int complete = 0;
 	drv_result result;
 
 	BEGIN_IN(cuEventQuery, context);
+	event_check("cuEventQuery", event);
 	result = unsafe(context, "cuEventQuery");
 	if (result)
 		return result;
@@ -284,6 +383,7 @@ drv_result cuEventSynchronize(drv_event event)
 	drv_result result;
 
 	BEGIN_IN(cuEventSynchronize, context);
+	event_check("cuEventSynchronize", event);
 	result = unsafe(context, "cuEventSynchronize");
 	if (result)
 		return result;
@@ -296,6 +396,8 @@ drv_result cuEventElapsedTime(float *ms, drv_event start, drv_event end)
 	drv_result result;
 
 	BEGIN_IN(cuEventElapsedTime, context);
+	event_check("cuEventElapsedTime", start);
+	event_check("cuEventElapsedTime", end);
 	result = unsafe(context, "cuEventElapsedTime");
 	if (result)
 		return result;
@@ -316,6 +418,7 @@ drv_result cuStreamCreate(drv_stream *stream, unsigned int flags)
 	*stream = host_stream_create(context->device);
 	pthread_mutex_lock(&lock);
 	g_hash_table_insert(homes, *stream, context);
+	g_hash_table_remove(dead_streams, *stream);
 	pthread_mutex_unlock(&lock);
 	return DRV_SUCCESS;
 }
@@ -338,6 +441,7 @@ drv_result cuStreamDestroy_v2(drv_stream stream)
 	drv_result result;
 
 	BEGIN_IN(cuStreamDestroy, context);
+	stream_check("cuStreamDestroy", stream);
 	result = stream_sync(context, stream);
 	return result ? result : result_of(host_stream_destroy(stream));
 }
@@ -348,6 +452,7 @@ drv_result cuStreamQuery(drv_stream stream)
 	int err;
 
 	BEGIN_IN(cuStreamQuery, context);
+	stream_check("cuStreamQuery", stream);
 	err = host_stream_pending(context->device, stream, &pending);
 	if (err)
 		return DRV_ERROR_INVALID_HANDLE;
@@ -357,6 +462,7 @@ drv_result cuStreamQuery(drv_stream stream)
 drv_result cuStreamSynchronize(drv_stream stream)
 {
 	BEGIN_IN(cuStreamSynchronize, context);
+	stream_check("cuStreamSynchronize", stream);
 	return stream_sync(context, stream);
 }
 

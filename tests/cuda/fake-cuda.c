@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * A libcuda.so.1 that stands on the host backend, and is strict: it answers what breaks a rule of the driver, and what
- * libvpmm has no reason to ask for, with an error. It contains a copy of its own of the host backend.
+ * libvpmm has no reason to ask for, with an error; what a driver dies of, such as an event of a context that was reset,
+ * aborts the test. It contains a copy of its own of the host backend.
  *
  * FAKE_CUDA_OLD makes a driver from before CUDA 12.0, FAKE_CUDA_BARE one without the optional calls.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -34,6 +37,7 @@ static GHashTable *rules;
 static GHashTable *attributes;
 static struct CUctx_st primary[HOST_DEVICES_MAX];
 static pid_t owner;			/* the process that called cuInit() */
+static uint64_t contexts;		/* how many there ever were */
 
 static _Thread_local struct CUctx_st *stack[STACK_MAX];
 static _Thread_local unsigned int depth;
@@ -118,7 +122,7 @@ drv_result begin_in(const char *name, struct CUctx_st **context)
 	if (!depth || !stack[depth - 1])
 		return DRV_ERROR_INVALID_CONTEXT;
 	*context = stack[depth - 1];
-	return (*context)->be ? DRV_SUCCESS : DRV_ERROR_CONTEXT_IS_DESTROYED;
+	return (*context)->be && !(*context)->reset ? DRV_SUCCESS : DRV_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 drv_result host_enter(struct backend *be)
@@ -130,13 +134,6 @@ drv_result host_leave(struct backend *be, int err)
 {
 	be->ops->leave(be);
 	return result_of(err);
-}
-
-static bool device_exists(int device)
-{
-	int count;
-
-	return !host_device_count(&count) && device >= 0 && device < count;
 }
 
 drv_result cuInit(unsigned int flags)
@@ -209,6 +206,8 @@ drv_result cuDeviceGetAttribute(int *value, drv_device_attribute attribute, drv_
 		*value = GPOINTER_TO_INT(set);
 	else
 		*value = attribute == DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+			 attribute == DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED ||
+			 attribute == DRV_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED ||
 			 attribute == DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
 	return DRV_SUCCESS;
 }
@@ -241,6 +240,10 @@ drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
 	pthread_mutex_lock(&lock);
 	if (!ctx->references)
 		err = backend_host.open(device, &ctx->be);
+	if (!err && (!ctx->references || ctx->reset)) {
+		ctx->reset = false;
+		ctx->id = ++contexts;
+	}
 	if (!err) {
 		ctx->device = device;
 		ctx->references++;
@@ -276,12 +279,24 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 	return DRV_SUCCESS;
 }
 
-/* What was in the context would have to go with it. */
+/*
+ * As seen on driver 580: streams and events go, mappings, their memory and their addresses stay, and the context has
+ * the same handle and another id. Retains stay, too.
+ */
 drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
 {
-	(void)device;
+	struct CUctx_st *ctx;
+
 	BEGIN(cuDevicePrimaryCtxReset);
-	return DRV_ERROR_NOT_SUPPORTED;
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	ctx = &primary[device];
+	if (!ctx->references || ctx->reset)
+		return DRV_SUCCESS;
+	streams_reset(ctx);
+	pools_reset(device);
+	ctx->reset = true;
+	return DRV_SUCCESS;
 }
 
 drv_result cuDevicePrimaryCtxGetState(drv_device device, unsigned int *flags, int *active)
@@ -291,7 +306,7 @@ drv_result cuDevicePrimaryCtxGetState(drv_device device, unsigned int *flags, in
 		return DRV_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	*flags = 0;
-	*active = primary[device].references > 0;
+	*active = primary[device].references > 0 && !primary[device].reset;
 	pthread_mutex_unlock(&lock);
 	return DRV_SUCCESS;
 }
@@ -302,6 +317,21 @@ drv_result cuCtxGetCurrent(drv_context *context)
 	*context = depth ? stack[depth - 1] : NULL;
 	return DRV_SUCCESS;
 }
+
+#ifndef FAKE_CUDA_OLD
+drv_result cuCtxGetId(drv_context context, drv_u64 *id)
+{
+	BEGIN(cuCtxGetId);
+	if (!context)
+		context = depth ? stack[depth - 1] : NULL;
+	if (!context)
+		return DRV_ERROR_INVALID_CONTEXT;
+	if (!context->be || context->reset)
+		return DRV_ERROR_CONTEXT_IS_DESTROYED;
+	*id = context->id;
+	return DRV_SUCCESS;
+}
+#endif
 
 drv_result cuCtxSetCurrent(drv_context context)
 {
@@ -349,8 +379,10 @@ drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 	result = HOST(context, info, &info);
 	if (result)
 		return result;
-	*free = info.memory_free;
-	*total = info.memory_total;
+	if (free)
+		*free = info.memory_free;
+	if (total)
+		*total = info.memory_total;
 	return DRV_SUCCESS;
 }
 
@@ -359,10 +391,15 @@ static bool prop_valid(const drv_allocation_prop *prop)
 {
 	const drv_allocation_prop want = {
 		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.handle_types = prop->handle_types,
 		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, prop->location.id },
+		.flags.gpu_direct_rdma = prop->flags.gpu_direct_rdma,
 	};
 
-	return device_exists(prop->location.id) && !memcmp(prop, &want, sizeof(want));
+	return device_exists(prop->location.id) && !memcmp(prop, &want, sizeof(want)) &&
+	       prop->flags.gpu_direct_rdma <= 1 &&
+	       (prop->handle_types == DRV_MEM_HANDLE_TYPE_NONE ||
+		prop->handle_types == DRV_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
 drv_result cuMemGetAllocationGranularity(size_t *granularity, const drv_allocation_prop *prop, drv_granularity which)
@@ -394,7 +431,9 @@ drv_result cuMemCreate(drv_handle *handle, size_t size, const drv_allocation_pro
 	BEGIN_IN(cuMemCreate, context);
 	if (!prop_valid(prop) || prop->location.id != context->device || flags)
 		return DRV_ERROR_INVALID_VALUE;
-	return HOST(context, create, size, handle);
+	if (prop->handle_types == DRV_MEM_HANDLE_TYPE_NONE)
+		return HOST(context, create, size, handle);
+	return HOST(context, configure, BACKEND_HANDLES_FD, false) ?: HOST(context, create_export, size, handle);
 }
 
 drv_result cuMemRelease(drv_handle handle)
@@ -413,15 +452,6 @@ drv_result cuMemMap(drv_deviceptr va, size_t size, size_t offset, drv_handle han
 	return HOST(context, map, va, size, handle);
 }
 
-drv_result cuMemSetAccess(drv_deviceptr va, size_t size, const drv_access_desc *desc, size_t count)
-{
-	BEGIN_IN(cuMemSetAccess, context);
-	if (count != 1 || desc->location.type != DRV_MEM_LOCATION_TYPE_DEVICE ||
-	    desc->location.id != context->device || desc->flags != DRV_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		return DRV_ERROR_INVALID_VALUE;
-	return HOST(context, access, va, size);
-}
-
 /* The driver knows of no guard. */
 drv_result cuMemUnmap(drv_deviceptr va, size_t size)
 {
@@ -430,6 +460,46 @@ drv_result cuMemUnmap(drv_deviceptr va, size_t size)
 }
 
 #ifndef FAKE_CUDA_BARE
+/* Of the fake driver's own, so that nobody mistakes it for the host backend's. */
+drv_result cuDeviceGetUuid_v2(drv_uuid *uuid, drv_device device)
+{
+	BEGIN(cuDeviceGetUuid);
+	if (!device_exists(device))
+		return DRV_ERROR_INVALID_DEVICE;
+	*uuid = (drv_uuid){ "fake driver   " };
+	uuid->bytes[sizeof(uuid->bytes) - 1] = (char)device;
+	return DRV_SUCCESS;
+}
+
+/* Inheritable, as the driver's are. */
+drv_result cuMemExportToShareableHandle(void *out, drv_handle handle, drv_handle_type type, drv_u64 flags)
+{
+	struct backend_export export;
+	drv_result result;
+
+	BEGIN_IN(cuMemExportToShareableHandle, context);
+	if (flags || type != DRV_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return DRV_ERROR_INVALID_VALUE;
+	result = HOST(context, export, handle, &export);
+	if (result)
+		return result;
+	fcntl(export.fd, F_SETFD, 0);
+	*(int *)out = export.fd;
+	return DRV_SUCCESS;
+}
+
+/* The size is known to the file alone; the driver finds a wrong one when it is to be mapped. */
+drv_result cuMemImportFromShareableHandle(drv_handle *handle, void *in, drv_handle_type type)
+{
+	struct backend_export export = { .type = BACKEND_HANDLES_FD, .fd = (int)(intptr_t)in };
+	struct stat stat;
+
+	BEGIN_IN(cuMemImportFromShareableHandle, context);
+	if (type != DRV_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fstat(export.fd, &stat))
+		return DRV_ERROR_INVALID_VALUE;
+	return HOST(context, import, &export, (size_t)stat.st_size, handle);
+}
+
 drv_result cuGetErrorName(drv_result error, const char **name)
 {
 	switch (error) {
@@ -496,6 +566,7 @@ drv_result fake_cuda_context_create(drv_context *context, int device)
 	*context = g_new0(struct CUctx_st, 1);
 	(*context)->device = device;
 	(*context)->be = be;
+	(*context)->id = ++contexts;
 	return DRV_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cuda/abi.h"
@@ -16,6 +17,8 @@ struct host_left;
  * fail: after @skip more calls of the driver's call @name, the next @count return @result and do nothing.
  * calls: how often the driver's call @name was called.
  * attribute: make an attribute of all devices have a value.
+ * part: these devices, as bits by ordinal, can access no other device's memory.
+ * check_access: whether a device can access memory: 0 or -EACCES.
  * context_create: create a context that is not the device's primary one, and is not made current.
  * context_destroy: destroy it.
  * retained: how often a device's primary context was retained and not released.
@@ -29,6 +32,8 @@ struct host_left;
 	X(void, fail, (const char *name, unsigned int skip, unsigned int count, drv_result result)) \
 	X(uint64_t, calls, (const char *name)) \
 	X(void, attribute, (drv_device_attribute attribute, int value)) \
+	X(void, part, (uint64_t devices)) \
+	X(int, check_access, (int device, uint64_t va, size_t size)) \
 	X(drv_result, context_create, (drv_context *context, int device)) \
 	X(void, context_destroy, (drv_context context)) \
 	X(int, retained, (int device)) \

@@ -31,9 +31,9 @@ static void pairs(struct vpmm_pool *pool, int count, struct CUstream_st *stream)
 static void test_calls(void)
 {
 	static const char *const names[] = {
-		"cuCtxGetCurrent", "cuStreamGetId", "cuStreamIsCapturing", "cuCtxPushCurrent", "cuCtxPopCurrent",
-		"cuCtxGetDevice", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent", "cuMemMap",
-		"cuMemGetInfo", "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode",
+		"cuCtxGetId", "cuStreamGetId", "cuStreamIsCapturing", "cuCtxPushCurrent", "cuCtxPopCurrent",
+		"cuCtxGetCurrent", "cuCtxGetDevice", "cuEventCreate", "cuEventRecord", "cuEventQuery",
+		"cuStreamWaitEvent", "cuMemMap", "cuMemGetInfo", "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode",
 	};
 	/* Of the first three, on each stream; the others are not called. */
 	struct {
@@ -172,10 +172,56 @@ static void test_capture(void)
 	assert_nothing_left();
 }
 
+static uint64_t live_now(void)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_pool_stats(NULL, &stats));
+	return stats.live;
+}
+
+/* The cache of the current device's pool is asked first, and does not have it. */
+static void free_of_another_device(void)
+{
+	drv_context first, second, popped;
+	void *ptr, *other;
+
+	assert_ok(cu.cuInit(0));
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&first, 0));
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&second, 1));
+	assert_ok(cu.cuCtxPushCurrent(first));
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	assert_ok(cu.cuCtxPushCurrent(second));
+	assert_ok(vpmm_malloc(NULL, &other, PAGE, NULL));
+
+	assert_ok(vpmm_free(NULL, ptr, NULL));
+
+	g_assert_cmpuint(live_now(), ==, PAGE);
+	assert_error(vpmm_free(NULL, ptr, NULL), EINVAL, "no allocation");
+	assert_ok(cu.cuCtxPopCurrent(&popped));
+	g_assert_true(popped == second);
+	g_assert_cmpuint(live_now(), ==, 0);
+}
+
+/* Default pools live as long as the process. */
+static void test_free_of_another_device(void)
+{
+	if (!use_fake())
+		return;
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, G_TEST_SUBPROCESS_INHERIT_STDERR);
+		g_test_trap_assert_passed();
+		return;
+	}
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	free_of_another_device();
+}
+
 void cuda_cache_tests(void)
 {
 	g_test_add_func("/cuda/cache/calls", test_calls);
 	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
 	g_test_add_func("/cuda/cache/foreign-default-stream", test_foreign_default_stream);
+	g_test_add_func("/cuda/cache/free-of-another-device", test_free_of_another_device);
 	g_test_add_func("/cuda/cache/capture", test_capture);
 }

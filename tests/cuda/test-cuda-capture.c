@@ -110,8 +110,37 @@ static void test_invalidated(void)
 	assert_nothing_left();
 }
 
+/* The driver would fail and invalidate the capture; the default stream tells beforehand. */
+static void test_record_all(void)
+{
+	struct backend_event *event;
+	drv_stream stream;
+	struct backend *be;
+	drv_graph graph;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+	assert_ok(be->ops->event_create(be, &event));
+	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED));
+
+	assert_error(be->ops->event_record_all(be, event), EBUSY, "default stream");
+
+	assert_ok(cu.cuStreamEndCapture(stream, &graph));
+	assert_ok(cu.cuGraphDestroy(graph));
+	assert_ok(be->ops->event_record_all(be, event));
+	fake.fail("cuCtxRecordEvent", 0, 1, DRV_ERROR_LAUNCH_FAILED);
+	assert_error(be->ops->event_record_all(be, event), EIO, "cuCtxRecordEvent: CUDA_ERROR_LAUNCH_FAILED (719)");
+	be->ops->event_destroy(be, event);
+	assert_ok(cu.cuStreamDestroy(stream));
+	leave_close(be);
+	assert_nothing_left();
+}
+
 void cuda_capture_tests(void)
 {
+	g_test_add_func("/cuda/capture/record-all", test_record_all);
 	g_test_add_func("/cuda/capture/refused", test_refused);
 	g_test_add_func("/cuda/capture/mode", test_mode);
 	g_test_add_func("/cuda/capture/mode-fails", test_mode_fails);

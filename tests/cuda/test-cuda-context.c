@@ -208,10 +208,16 @@ static void test_enter_fails(void)
 		return;
 	assert_ok(backend_cuda.open(0, &be));
 
-	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
-	assert_error(be->ops->enter(be), EIO, "cuCtxGetCurrent: CUDA_ERROR_DEINITIALIZED (4)");
+	fake.fail("cuCtxGetId", 0, 1, DRV_ERROR_DEINITIALIZED);
+	assert_error(be->ops->enter(be), EIO, "cuCtxGetId: CUDA_ERROR_DEINITIALIZED (4)");
+	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_ECC_UNCORRECTABLE);
+	assert_error(be->ops->enter(be), EIO, "device 0: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
 	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_INVALID_CONTEXT);
-	assert_error(be->ops->enter(be), EINVAL, "device 0: CUDA_ERROR_INVALID_CONTEXT (201)");
+	assert_error(be->ops->enter(be), ESTALE, "device 0");
+	/* The first tells what is current, the second that the context is still there, the third what was pushed. */
+	fake.fail("cuCtxGetId", 2, 1, DRV_ERROR_ECC_UNCORRECTABLE);
+	assert_error(be->ops->enter(be), EIO, "cuCtxGetId: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
+	g_assert_cmpuint(fake.depth(), ==, 0);
 	assert_ok(be->ops->enter(be));
 	g_assert_cmpuint(fake.depth(), ==, 1);
 
@@ -227,7 +233,7 @@ static void test_close_after_shutdown(void)
 	if (!use_fake())
 		return;
 	assert_ok(backend_cuda.open(0, &be));
-	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuCtxGetId", 0, 1, DRV_ERROR_DEINITIALIZED);
 	fake.fail("cuDevicePrimaryCtxRelease", 0, 1, DRV_ERROR_DEINITIALIZED);
 
 	be->ops->close(be);

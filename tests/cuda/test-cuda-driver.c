@@ -30,8 +30,8 @@ static void test_driver_old_alone(void)
 
 	if (!driver_open("fake-old"))
 		return;
-	assert_error(backend_cuda.open(0, &be), ENOTSUP, "no cuStreamGetId: it is of version 11.8, and 12.0 is needed");
-	assert_error(backend_cuda.current_device(&ordinal), ENOTSUP, "cuStreamGetId");
+	assert_error(backend_cuda.open(0, &be), ENOTSUP, "no cuCtxGetId: it is of version 11.8, and 12.0 is needed");
+	assert_error(backend_cuda.current_device(&ordinal), ENOTSUP, "cuCtxGetId");
 	g_assert_null(be);
 	g_assert_cmpint(ordinal, ==, 77);
 }
@@ -43,6 +43,7 @@ static void test_driver_old(void)
 
 static void test_driver_bare_alone(void)
 {
+	struct backend_event *event;
 	struct backend *be;
 	uint64_t handle;
 
@@ -50,6 +51,10 @@ static void test_driver_bare_alone(void)
 		return;
 	be = open_entered(0);
 	assert_no_small(be);
+	assert_ok(be->ops->event_create(be, &event));
+	assert_error(be->ops->event_record_all(be, event), ENOTSUP, "CUDA 12.5");
+	be->ops->event_destroy(be, event);
+	assert_error(be->ops->configure(be, BACKEND_HANDLES_FD, false), ENOTSUP, "share memory between processes");
 	assert_error(be->ops->create(be, 1, &handle), EINVAL, "cuMemCreate of 1 bytes: CUDA error (1)");
 	assert_ok(be->ops->create(be, PAGE, &handle));
 	assert_ok(be->ops->release(be, handle));
@@ -195,9 +200,9 @@ static void test_default_pools_alone(void)
 	assert_ok(cu.cuCtxPushCurrent(context));
 
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), ENODEV, "the default pools are of the cuda backend");
-	fake.fail("cuCtxGetCurrent", 0, 2, DRV_ERROR_ILLEGAL_ADDRESS);
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
-	fake.fail("cuCtxGetCurrent", 2, 1, DRV_ERROR_ILLEGAL_ADDRESS);
+	fake.fail("cuCtxGetCurrent", 1, 1, DRV_ERROR_ILLEGAL_ADDRESS);
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), EIO, "cuCtxGetCurrent");
 
 	g_assert_null(ptr);
@@ -214,7 +219,7 @@ static void test_default_pools(void)
 
 static void count_calls(uint64_t counts[3])
 {
-	counts[0] = fake.calls("cuCtxGetCurrent");
+	counts[0] = fake.calls("cuCtxGetId");
 	counts[1] = fake.calls("cuCtxGetDevice");
 	counts[2] = fake.calls("cuStreamGetId");
 }

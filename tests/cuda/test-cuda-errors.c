@@ -13,6 +13,7 @@ struct call {
 	struct backend *be;
 	struct backend_info info;
 	struct backend_event *event;
+	struct backend_export export;
 	uint64_t out;
 	uint64_t more;
 	int64_t ns;
@@ -29,6 +30,10 @@ OPERATION(info, &c->info)
 OPERATION(reserve, PAGE, PAGE, &c->out)
 OPERATION(unreserve, PAGE, PAGE)
 OPERATION(create, PAGE, &c->out)
+OPERATION(configure, BACKEND_HANDLES_FD, true)
+OPERATION(create_export, PAGE, &c->out)
+OPERATION(export, 77, &c->export)
+OPERATION(import, &(struct backend_export){ .type = BACKEND_HANDLES_FD }, PAGE, &c->out)
 OPERATION(release, 77)
 OPERATION(map, PAGE, PAGE, 77)
 OPERATION(access, PAGE, PAGE)
@@ -61,6 +66,10 @@ static const struct {
 	{ "cuMemAddressReserve", call_reserve },
 	{ "cuMemAddressFree", call_unreserve },
 	{ "cuMemCreate", call_create },
+	{ "cuDeviceGetAttribute", call_configure },
+	{ "cuMemCreate", call_create_export },
+	{ "cuMemExportToShareableHandle", call_export },
+	{ "cuMemImportFromShareableHandle", call_import },
 	{ "cuMemRelease", call_release },
 	{ "cuMemMap", call_map },
 	{ "cuMemSetAccess", call_access },
@@ -141,9 +150,10 @@ static void test_errors_map(void)
 	} cases[] = {
 		{ 1, EINVAL }, { 2, ENOMEM }, { 3, EBUSY }, { 4, EIO }, { 34, ENODEV }, { 46, ENODEV }, { 100, ENODEV },
 		{ 101, ENODEV }, { 201, EINVAL }, { 208, EINVAL }, { 211, EINVAL }, { 214, EIO }, { 400, EINVAL },
-		{ 500, EINVAL }, { 600, EBUSY }, { 700, EIO }, { 702, EIO }, { 709, EIO }, { 710, EIO }, { 714, EIO }, { 719, EIO },
-		{ 800, ENOTSUP }, { 801, ENOTSUP }, { 802, ENODEV }, { 803, ENODEV }, { 804, ENODEV }, { 900, EBUSY },
-		{ 901, EBUSY }, { 902, EBUSY }, { 903, EBUSY }, { 904, EBUSY }, { 905, EBUSY }, { 906, EBUSY },
+		{ 500, EINVAL }, { 600, EBUSY }, { 700, EIO }, { 702, EIO }, { 709, ESTALE }, { 710, EIO }, { 714, EIO },
+		{ 719, EIO }, { 800, ENOTSUP }, { 801, ENOTSUP }, { 802, ENODEV }, { 803, ENODEV }, { 804, ENODEV },
+		{ 217, ENOTSUP }, { 711, ENOTSUP },
+		{ 900, EBUSY }, { 901, EBUSY }, { 902, EBUSY }, { 903, EBUSY }, { 904, EBUSY }, { 905, EBUSY }, { 906, EBUSY },
 		{ 907, EBUSY }, { 908, EBUSY }, { 999, EIO }, { 31337, EIO },
 	};
 	struct backend *be;
@@ -214,8 +224,46 @@ static void test_out_of_mappings(void)
 	assert_nothing_left();
 }
 
+/* What a device cannot do is said when it is asked for, and changes nothing. */
+static void test_cannot_export(void)
+{
+	static const struct {
+		drv_device_attribute attribute;
+		enum backend_handles handles;
+		bool rdma;
+		const char *word;
+	} cases[] = {
+		{ DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, BACKEND_HANDLES_FD, false,
+		  "device 0 cannot export memory as file descriptors" },
+		{ DRV_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, BACKEND_HANDLES_FABRIC, false,
+		  "device 0 cannot export memory as fabric handles" },
+		{ DRV_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, BACKEND_HANDLES_NONE, true,
+		  "GPUDirect RDMA" },
+	};
+	struct backend *be;
+	uint64_t handle;
+
+	if (!use_fake())
+		return;
+	be = open_entered(0);
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		fake.attribute(cases[i].attribute, 0);
+		assert_error(be->ops->configure(be, cases[i].handles, cases[i].rdma), ENOTSUP, cases[i].word);
+		fake.attribute(cases[i].attribute, cases[i].handles != BACKEND_HANDLES_FABRIC);
+	}
+	assert_ok(be->ops->create(be, PAGE, &handle));
+	assert_ok(be->ops->release(be, handle));
+	assert_ok(be->ops->configure(be, BACKEND_HANDLES_FD, true));
+	assert_ok(be->ops->create(be, PAGE, &handle));
+	assert_ok(be->ops->release(be, handle));
+	leave_close(be);
+	assert_nothing_left();
+}
+
 void cuda_error_tests(void)
 {
+	g_test_add_func("/cuda/errors/cannot-export", test_cannot_export);
+
 	g_test_add_func("/cuda/errors/arrive", test_errors_arrive);
 	g_test_add_func("/cuda/errors/current-device", test_current_device_fails);
 	g_test_add_func("/cuda/errors/map", test_errors_map);

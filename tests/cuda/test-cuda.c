@@ -196,7 +196,7 @@ static void test_open_fails(void)
 {
 	static const char *const steps[] = {
 		"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuCtxGetCurrent",
-		"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemPoolCreate", "cuMemPoolSetAttribute",
+		"cuDevicePrimaryCtxRetain", "cuCtxGetId", "cuCtxPushCurrent", "cuMemPoolCreate", "cuMemPoolSetAttribute",
 	};
 	struct backend *be = NULL;
 	size_t i;
@@ -396,5 +396,7 @@ int main(int argc, char **argv)
 	cuda_context_tests();
 	cuda_driver_tests();
 	cuda_error_tests();
+	cuda_peers_tests();
+	cuda_reset_tests();
 	return g_test_run();
 }

@@ -21,7 +21,9 @@
 #define CLOSELY 80
 #define SELDOM 16
 
-/* What the first byte of an operation says: the row of the table, the pool, and whether another thread makes the call. */
+/*
+ * What the first byte of an operation says: the row of the table, the pool, and whether another thread makes the call.
+ */
 #define WHAT_ROW 0x1f
 #define WHAT_POOL 0x60
 #define WHAT_ELSEWHERE 0x80
@@ -92,6 +94,7 @@ static void configure(struct program *p, uint8_t pool, uint8_t rest)
 		p->m[i].capture = &p->capture;
 	}
 	g_setenv("VPMM_HOST_CAPACITY", p->m[0].capacity ? rest & 0x80 ? "192M" : "48M" : "80G", TRUE);
+	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(MODEL_DEVICES), TRUE);
 	g_setenv("VPMM_HOST_MAPPINGS", p->m[0].few_mappings ? rest & 0x80 ? "160" : "40" : "524090", TRUE);
 }
 
@@ -105,6 +108,7 @@ void program_open_pool(struct program *p, struct model *m)
 static void open_all(struct program *p)
 {
 	p->capture.works = g_ptr_array_new_with_free_func(g_free);
+	p->capture.groups = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 	for (unsigned int i = 0; i < p->n_streams; i++) {
 		if (p->defaults && i == p->n_streams - 1)
 			p->streams[i] = VPMM_HOST_STREAM_PER_THREAD;
@@ -135,6 +139,7 @@ static void close_all(struct program *p)
 	for (unsigned int i = 0; i < p->pools; i++)
 		model_close(&p->m[i]);
 	g_ptr_array_free(p->capture.works, TRUE);
+	g_hash_table_destroy(p->capture.groups);
 	for (unsigned int i = 0; i < p->n_streams - (p->defaults ? 2 : 0); i++)
 		assert_ok(vpmm_host_stream_destroy(p->streams[i]));
 	fixture_assert_nothing_left();
@@ -204,9 +209,21 @@ static void create(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	if (err)
 		g_assert_true(err == fault->err || (err == -ENOMEM && (m->capacity || m->few_mappings)));
 	else
-		pool_delete(pool);
+		pool_delete(pool, POOL_END_WAIT);
 	be->ops->leave(be);
 	be->ops->close(be);
+}
+
+static void look_closely(struct model *m, uint8_t a, uint8_t b)
+{
+	if (a % 3 == 1 && m->live->len)
+		model_lookup(m, live_of(m, b));
+	else if (a % 3 == 2)
+		model_reset_peaks(m);
+	else if (b & 0x80)
+		model_set_peers(m, (uint64_t)b << 1 & ((1 << MODEL_DEVICES) - 1));
+	else
+		model_may_fail(m, vpmm_pool_check(m->f.pool));
 }
 
 static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -233,8 +250,28 @@ static void look(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		model_query(m, (size_t)a * 100000, program_stream(p, a));
 		break;
 	default:
-		model_may_fail(m, vpmm_pool_check(m->f.pool));
+		look_closely(m, a / 6, b);
 	}
+}
+
+static void misuse_realloc(struct model *m, const struct model_allocation *live, uint8_t a, struct CUstream_st *stream)
+{
+	void *ptr = live->ptr + 1 + a, *given = ptr;
+
+	switch (a % 4) {
+	case 0:
+		assert_error(vpmm_malloc(m->f.pool, NULL, PAGE, stream), EINVAL, "ptr");
+		break;
+	case 1:
+		assert_error(vpmm_realloc(m->f.pool, NULL, PAGE, stream), EINVAL, "ptr");
+		break;
+	case 2:
+		assert_error(vpmm_realloc(m->f.pool, &ptr, PAGE, stream), EINVAL, "no allocation");
+		break;
+	default:
+		assert_error(vpmm_realloc(m->f.pool, &ptr, 0, stream), EINVAL, "no allocation");
+	}
+	g_assert_true(ptr == given);
 }
 
 /* Calls that are none of the caller's right. */
@@ -283,7 +320,8 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		assert_error(vpmm_free(m->f.pool, freed, stream), EINVAL, "no allocation");
 		break;
 	default:
-		assert_error(vpmm_malloc(m->f.pool, NULL, PAGE, stream), EINVAL, "ptr");
+		if (live)
+			misuse_realloc(m, live, a / 9, stream);
 	}
 }
 
@@ -343,7 +381,9 @@ static void verify(struct program *p, struct model *m, uint8_t a, uint8_t b)
 
 static void give_back(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	if (m->live->len)
+	if (m->live->len && b >= 0xc0 && !p->capture.stream)
+		model_free_any(m, live_of(m, a), program_stream(p, b));
+	else if (m->live->len)
 		model_free(m, live_of(m, a));
 }
 
@@ -367,9 +407,13 @@ static void complete(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	model_complete(m, program_stream(p, b), 1 + a % 8);
 }
 
+/* A submission needs a stream and no more, so that the second byte is free to ask for a growable block instead. */
 static void submit(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
-	assert_ok(vpmm_host_stream_submit(program_stream(p, b)));
+	if (a & 0x80)
+		fuzz_growable(p, m, a, b);
+	else
+		assert_ok(vpmm_host_stream_submit(program_stream(p, b)));
 }
 
 static void wait_for(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -407,7 +451,7 @@ static void (*const operations[WHAT_ROW + 1])(struct program *p, struct model *m
 	[9] = complete,
 	[10] = submit,
 	[11] = arm,
-	[12] = arm,
+	[12] = fuzz_realloc,
 	[13] = look,
 	[14] = misuse,
 	[15] = seldom,

@@ -147,8 +147,12 @@ static void assert_settings(const struct settings *settings)
 	g_assert_cmpuint(settings->frag_ratio, <=, 100);
 	g_assert_cmpuint(settings->overhead, >=, 1);
 	g_assert_cmpuint(settings->overhead, <=, 25);
+	g_assert_cmpint(settings->overlap, >=, VPMM_OVERLAP_AUTO);
+	g_assert_cmpint(settings->overlap, <=, 1000);
 	g_assert_cmpint(settings->scrub, >=, VPMM_SCRUB_NONE);
 	g_assert_cmpint(settings->scrub, <=, VPMM_SCRUB_ALWAYS);
+	g_assert_cmpint(settings->export_as, <=, VPMM_EXPORT_FABRIC);
+	g_assert_cmpint(settings->rdma, <=, VPMM_RDMA_ON);
 	g_assert_cmpint(settings->limit_percent, >=, 0);
 	g_assert_cmpint(settings->limit_percent, <=, 100);
 	g_assert_cmpuint(settings->limit, >, 0);
@@ -164,6 +168,7 @@ static void try_env(struct input *in)
 		"VPMM_PAGE_SIZE", "VPMM_VA_SIZE", "VPMM_PAGES", "VPMM_REUSE", "VPMM_LOG", "VPMM_BACKEND",
 		"VPMM_EXTENT_MAX", "VPMM_SMALL", "VPMM_FRAG_RATIO", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB",
 		"VPMM_OVERHEAD",
+		"VPMM_OVERLAP",
 	};
 	size_t size = sizeof(struct vpmm_opts) + take_number(in) % sizeof(struct vpmm_opts);
 	struct vpmm_opts *opts = g_malloc(size);

@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <glib.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,10 +44,40 @@ static bool progress(void *data, uint64_t done, uint64_t total)
 	return true;
 }
 
+/* @live: the latest operation that allocated or resized each slot; NULL: it is free. */
+static void assert_kind(const struct trace *trace, const struct trace_op *op, const struct trace_op **live)
+{
+	const struct trace_op *birth = op->kind <= TRACE_USE ? live[op->slot] : NULL;
+
+	switch (op->kind) {
+	case TRACE_ALLOC:
+		g_assert_null(birth);
+		g_assert_true(!op->max || op->max >= op->bytes);
+		live[op->slot] = op;
+		break;
+	case TRACE_RESIZE:
+		g_assert_nonnull(birth);
+		g_assert_cmpuint(op->bytes, >, 0);
+		live[op->slot] = op;
+		break;
+	case TRACE_FREE:
+	case TRACE_USE:
+		g_assert_true(birth && birth->bytes == op->bytes);
+		if (op->kind == TRACE_FREE)
+			live[op->slot] = NULL;
+		break;
+	case TRACE_GROUP:
+	case TRACE_RETIRE_GRAPH:
+		g_assert_cmpuint(op->capture, >, 0);
+		break;
+	default:
+		g_assert_cmpuint(op->kind, <=, TRACE_RETIRE_STREAM);
+	}
+	g_assert_cmpuint(op->capture, <=, trace->captures);
+}
+
 static void assert_op(const struct trace *trace, const struct trace_op *op, const struct trace_op **live)
 {
-	const struct trace_op *birth = live[op->slot];
-
 	g_assert_cmpuint(op->slot, <, trace->slots);
 	g_assert_cmpuint(op->stream, <, trace->streams);
 	g_assert_cmpuint(op->bytes, <=, PTRDIFF_MAX);
@@ -54,14 +85,27 @@ static void assert_op(const struct trace *trace, const struct trace_op *op, cons
 		g_assert_cmpuint(op->us, >=, op[-1].us);
 		g_assert_cmpuint(op->line, >, op[-1].line);
 	}
-	if (op->alloc) {
-		g_assert_null(birth);
-		live[op->slot] = op;
-	} else {
-		g_assert_nonnull(birth);
-		g_assert_cmpuint(birth->bytes, ==, op->bytes);
-		live[op->slot] = NULL;
+	assert_kind(trace, op, live);
+}
+
+/* Each capture is begun, ends once, and is named by nothing but its end behind that. */
+static void assert_captures(const struct trace *trace)
+{
+	bool *ended = g_new0(bool, trace->captures + 1);
+	size_t ends = 0;
+
+	for (size_t i = 0; i < trace->n_ops; i++) {
+		const struct trace_op *op = &trace->ops[i];
+
+		if (!op->capture)
+			continue;
+		if (op->kind != TRACE_GROUP)
+			g_assert_true(ended[op->capture] == (op->kind == TRACE_RETIRE_GRAPH));
+		ended[op->capture] |= op->flags & TRACE_LAST;
+		ends += op->flags & TRACE_LAST ? 1 : 0;
 	}
+	g_assert_cmpuint(ends, ==, trace->captures);
+	g_free(ended);
 }
 
 static void assert_trace(const struct trace *trace)
@@ -69,30 +113,69 @@ static void assert_trace(const struct trace *trace)
 	const struct trace_op **live = g_new0(const struct trace_op *, trace->slots + 1);
 	size_t allocs = 0, alive = 0, most = 0;
 
-	g_assert_cmpuint(trace->n_ops, >, 0);
+	g_assert_cmpuint(trace->allocs, >, 0);
 	g_assert_cmpuint(trace->streams, >, 0);
 	for (size_t i = 0; i < trace->n_ops; i++) {
 		assert_op(trace, &trace->ops[i], live);
-		allocs += trace->ops[i].alloc;
-		alive += trace->ops[i].alloc ? 1 : (size_t)-1;
+		allocs += trace->ops[i].kind == TRACE_ALLOC;
+		alive += trace->ops[i].kind == TRACE_ALLOC;
+		alive -= trace->ops[i].kind == TRACE_FREE;
 		most = MAX(most, alive);
 	}
 	g_assert_cmpuint(allocs, ==, trace->allocs);
 	g_assert_cmpuint(most, ==, trace->slots);
 	g_free(live);
+	assert_captures(trace);
 }
 
-/* Names an allocation by its slot, and lines by their order. */
+static void write_attributes(GString *text, const struct trace_op *op)
+{
+	if (op->flags & TRACE_ZERO)
+		g_string_append(text, " zero");
+	if (op->flags & TRACE_IDLE)
+		g_string_append(text, " idle");
+	if (op->flags & TRACE_COPIED)
+		g_string_append(text, " copied");
+	if (op->max && op->kind == TRACE_ALLOC)
+		g_string_append_printf(text, " max=%zu", op->max);
+	if (op->capture && op->kind < TRACE_TRIM)
+		g_string_append_printf(text, " capture=%u", op->capture);
+	g_string_append_c(text, '\n');
+}
+
+static void write_op(GString *text, const struct trace_op *op)
+{
+	static const char letters[] = "famutrcg";
+
+	g_string_append_printf(text, "%" G_GUINT64_FORMAT " %c", (guint64)op->us, letters[op->kind]);
+	if (op->kind <= TRACE_USE)
+		g_string_append_printf(text, " %u", op->slot);
+	if (op->kind == TRACE_RESIZE)
+		g_string_append_printf(text, " %u", op->slot);
+	if (op->kind == TRACE_ALLOC || op->kind == TRACE_RESIZE || op->kind == TRACE_TRIM)
+		g_string_append_printf(text, " %zu", op->bytes);
+	if (op->kind == TRACE_RETIRE_GRAPH || op->kind == TRACE_GROUP)
+		g_string_append_printf(text, " %u", op->capture);
+	if (op->kind == TRACE_GROUP)
+		g_string_append_printf(text, " %zu", op->max);
+	if (op->flags & TRACE_ON_ANY)
+		g_string_append(text, " any");
+	else if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP)
+		g_string_append_printf(text, " %u", op->stream);
+	write_attributes(text, op);
+}
+
+/* What write_trace() puts before the operations. */
+#define HEAD "# vpmm-trace 2\n0 p 1 host 0 4096\n"
+#define HEAD_LINES 2
+
+/* Names an allocation by its slot, a capture by its number, and lines by their order. */
 static GString *write_trace(const struct trace *trace)
 {
-	GString *text = g_string_new(NULL);
+	GString *text = g_string_new(HEAD);
 
-	for (size_t i = 0; i < trace->n_ops; i++) {
-		const struct trace_op *op = &trace->ops[i];
-
-		g_string_append_printf(text, "%" G_GUINT64_FORMAT " %c %u %zu %u\n", (guint64)op->us,
-				       op->alloc ? 'a' : 'f', op->slot, op->bytes, op->stream);
-	}
+	for (size_t i = 0; i < trace->n_ops; i++)
+		write_op(text, &trace->ops[i]);
 	return text;
 }
 
@@ -102,13 +185,17 @@ static void assert_same(const struct trace *a, const struct trace *b)
 	g_assert_cmpuint(a->allocs, ==, b->allocs);
 	g_assert_cmpuint(a->slots, ==, b->slots);
 	g_assert_cmpuint(a->streams, ==, b->streams);
+	g_assert_cmpuint(a->captures, ==, b->captures);
 	for (size_t i = 0; i < a->n_ops; i++) {
 		g_assert_cmpuint(a->ops[i].us, ==, b->ops[i].us);
 		g_assert_cmpuint(a->ops[i].bytes, ==, b->ops[i].bytes);
+		g_assert_cmpuint(a->ops[i].max, ==, b->ops[i].max);
 		g_assert_cmpuint(a->ops[i].slot, ==, b->ops[i].slot);
 		g_assert_cmpuint(a->ops[i].stream, ==, b->ops[i].stream);
-		g_assert_true(a->ops[i].alloc == b->ops[i].alloc);
-		g_assert_cmpuint(b->ops[i].line, ==, i + 1);
+		g_assert_cmpuint(a->ops[i].capture, ==, b->ops[i].capture);
+		g_assert_cmpuint(a->ops[i].kind, ==, b->ops[i].kind);
+		g_assert_cmpuint(a->ops[i].flags, ==, b->ops[i].flags);
+		g_assert_cmpuint(b->ops[i].line, ==, i + 1 + HEAD_LINES);
 	}
 }
 

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "calls/pool.h"
+#include "policy/tuning.h"
 #include "program.h"
 
 #define MOST_CLEARED (3 * PAGE)
+#define MOST_COPIED (2 * PAGE)
 
 void fuzz_use(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
@@ -71,8 +73,79 @@ static size_t size_of(uint8_t a)
 
 void fuzz_zeroed(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
+	static const unsigned int flags[] = { VPMM_ZERO, VPMM_ZERO, VPMM_IDLE, VPMM_IDLE | VPMM_ZERO };
+	bool idle = b & 0x80 && !p->capture.stream && m->page_size != SIZE_MAX;
+
 	if (m->live->len < MOST_LIVE)
-		model_malloc_flags(m, size_of(a), program_stream(p, b), VPMM_ZERO);
+		model_malloc_flags(m, size_of(a), program_stream(p, b), flags[idle ? b >> 5 & 3 : 0]);
+}
+
+/* Up to 16 pages at first, and up to 60 at last. */
+void fuzz_growable(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	static const size_t times[] = { 1, 2, 4, 60 };
+	size_t size = program_size(m, (a & 15) * PAGE + (a & 0x10 ? 8 : PAGE / 2));
+
+	if (m->live->len < MOST_LIVE)
+		model_malloc_growable(m, size, MIN(times[a >> 5 & 3] * size, 60 * PAGE), program_stream(p, b));
+}
+
+/* By a little or by a lot, to what others are served by, and to what there may be none of. */
+static size_t resized(size_t size, uint8_t way)
+{
+	switch (way % 16) {
+	case 0: return 8;
+	case 1: return size / 2 + 1;
+	case 2: return size > 8 ? size - 1 : size;
+	case 3: return size;
+	case 4: return size + 1;
+	case 5: return size + 512;
+	case 6: return size + size / 2;
+	case 7: return 2 * size;
+	case 8: return PAGE;
+	case 9: return PAGE / 2;
+	case 10: return 3 * PAGE;
+	case 11: return size + PAGE;
+	case 12: return 12 * PAGE;
+	case 13: return 4096;
+	case 14: return size > PAGE ? size - PAGE : size / 4 + 1;
+	default: return 60 * PAGE;
+	}
+}
+
+/*
+ * Blocks of so many MiB are mapped at another address rather than copied, where their extents have so many each. Only
+ * the library that run.sh builds can be told: others copy.
+ */
+static void set_remap(int least, int extent)
+{
+#ifdef POLICY_TUNABLE
+	tuning_remap_least = least;
+	tuning_remap_extent = extent;
+#else
+	(void)least;
+	(void)extent;
+#endif
+}
+
+/* Mostly on the stream that has it. What is copied takes memory of the host's, to the last byte. */
+void fuzz_realloc(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	const struct model_allocation *block;
+	size_t size;
+
+	if (!m->live->len)
+		return;
+	block = m->live->pdata[a % m->live->len];
+	size = program_size(m, resized(block->size, b >> 4));
+	if (!block->max && MIN(size, block->size) > MOST_COPIED)
+		size = MOST_COPIED;
+	/* Half of a pattern that was cleared is no pattern. */
+	if (block->max && m->f.pool->core.settings.scrub)
+		size = (size + 7) / 8 * 8;
+	set_remap((b & 15) == 15 ? 2 : 64, (b & 15) == 15 ? 2 : 8);
+	model_realloc(m, a % m->live->len, size, b & 8 ? block->stream : program_stream(p, b & 7));
+	set_remap(64, 8);
 }
 
 void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -89,7 +162,9 @@ static bool can_foresee(const struct model *m, size_t size)
 	       (settings->small == VPMM_SMALL_POOL || size >= settings->page_size);
 }
 
-/* What the pool says is what it does, if nothing else is done before; but it does not foresee the end of what is held. */
+/*
+ * What the pool says is what it does, if nothing else is done before; but it does not foresee the end of what is held.
+ */
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct CUstream_st *stream = program_stream(p, b);
@@ -146,6 +221,9 @@ void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	opts->pressure = a & 0x40 ? give : NULL;
 	opts->exhausted = a & 0x80 ? hear : NULL;
 	opts->pressure_data = m;
+	opts->overlap = a & 0x20 ? b * 1000 / UINT8_MAX : 0;
+	if (opts->overlap == 1000)
+		opts->overlap = VPMM_OVERLAP_AUTO;
 	program_complete(p);
 	program_drop_graphs(p, m);
 	model_close(m);

@@ -5,6 +5,7 @@
  * would see to it; other work may come beside it.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "program.h"
 
@@ -43,7 +44,7 @@ static void hand_over(struct model *m, const struct graph *graph)
 	}
 }
 
-static void launch(struct program *p, struct graph *graph, struct CUstream_st *stream)
+static void launch_one(struct program *p, struct graph *graph, struct CUstream_st *stream)
 {
 	come_after_all(p, stream);
 	assert_ok(vpmm_host_graph_launch(graph->graph, stream));
@@ -52,8 +53,68 @@ static void launch(struct program *p, struct graph *graph, struct CUstream_st *s
 		hand_over(&p->m[i], graph);
 }
 
+static bool is_there(const struct program *p, uint64_t id)
+{
+	bool found = p->capture.stream && p->capture.id == id;
+
+	for (unsigned int i = 0; i < p->n_graphs; i++)
+		found |= p->graphs[i].id == id;
+	return found;
+}
+
+/*
+ * A graph may overwrite what one has left that joined its group after it. If that is gone and not launched any more,
+ * the program writes it again: for graphs after it, or in the end for all.
+ */
+static void restore(struct program *p, const struct graph *graph, struct CUstream_st *stream, bool all)
+{
+	come_after_all(p, stream);
+	for (unsigned int i = 0; i < p->pools; i++) {
+		struct model *m = &p->m[i];
+
+		for (guint j = 0; j < m->live->len; j++) {
+			const struct model_allocation *a = m->live->pdata[j];
+
+			if (model_has_graph(a, graph->id) && a->maker && (all || a->maker < graph->id) &&
+			    !is_there(p, a->maker))
+				model_restore(m, a, stream);
+		}
+		if (all)
+			hand_over(m, graph);
+	}
+}
+
+/* Graphs of a group overwrite what the others have left, so all are launched, in the order in which they joined. */
+static void launch_group(struct program *p, uint64_t group, struct CUstream_st *stream)
+{
+	for (unsigned int i = 0; i < p->n_graphs; i++) {
+		if (p->graphs[i].group != group)
+			continue;
+		restore(p, &p->graphs[i], stream, false);
+		launch_one(p, &p->graphs[i], stream);
+	}
+	for (unsigned int i = 0; i < p->n_graphs; i++) {
+		if (p->graphs[i].group == group)
+			restore(p, &p->graphs[i], stream, true);
+	}
+}
+
+static void launch(struct program *p, struct graph *graph, struct CUstream_st *stream)
+{
+	if (graph->group)
+		launch_group(p, graph->group, stream);
+	else
+		launch_one(p, graph, stream);
+}
+
+static void join(struct program *p)
+{
+	for (unsigned int i = 0; i < p->pools; i++)
+		model_join_group(&p->m[i], p->group);
+}
+
 /* What the stream has to do yet, nobody can be told to wait for until the capture ends, and launches have to. */
-static void begin(struct program *p, struct model *m, struct CUstream_st *stream)
+static void begin(struct program *p, struct model *m, uint8_t a, struct CUstream_st *stream)
 {
 	uint64_t id = 0;
 
@@ -66,6 +127,9 @@ static void begin(struct program *p, struct model *m, struct CUstream_st *stream
 	g_assert_cmpuint(id, !=, 0);
 	p->capture.stream = stream;
 	p->capture.id = id;
+	p->group = (a & 7) < 3 ? 0 : a & 1 ? 1 : 2;
+	if (a & 8)
+		join(p);
 }
 
 /* What it has allocated is there from the first launch on. */
@@ -74,10 +138,13 @@ static void end(struct program *p)
 	struct CUstream_st *stream = p->capture.stream;
 	struct graph *graph = &p->graphs[p->n_graphs++];
 
+	/* Nothing happens if it has joined already. */
+	join(p);
 	graph->id = p->capture.id;
+	graph->group = p->group;
 	assert_ok(vpmm_host_capture_end(stream, &graph->graph));
 	p->capture.stream = NULL;
-	launch(p, graph, stream);
+	launch_one(p, graph, stream);
 }
 
 /* The default streams are in the way of captures. */
@@ -87,7 +154,7 @@ void fuzz_capture(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	if (p->capture.stream)
 		end(p);
 	else if (!p->defaults && p->n_graphs < MOST_GRAPHS)
-		begin(p, m, program_stream(p, b));
+		begin(p, m, a, program_stream(p, b));
 }
 
 void fuzz_captured(struct program *p, struct model *m, uint8_t a, uint8_t b)
@@ -121,26 +188,47 @@ void fuzz_launch(struct program *p, struct model *m, uint8_t a, uint8_t b)
 static void destroy(struct program *p, unsigned int index)
 {
 	assert_ok(vpmm_host_graph_destroy(p->graphs[index].graph));
-	p->graphs[index] = p->graphs[--p->n_graphs];
+	memmove(&p->graphs[index], &p->graphs[index + 1], (--p->n_graphs - index) * sizeof(*p->graphs));
+}
+
+static void retire(struct program *p, unsigned int index, struct CUstream_st *stream)
+{
+	struct graph *graph = &p->graphs[index];
+
+	if (stream != graph->last)
+		assert_ok(vpmm_host_stream_wait(stream, graph->last));
+	for (unsigned int i = 0; i < p->pools; i++) {
+		model_retire_graph(&p->m[i], graph->id, stream);
+		model_check(&p->m[i]);
+	}
+	destroy(p, index);
+}
+
+/* What a graph has read that was freed since, nobody writes again once it is gone; so those of groups go with it. */
+static unsigned int last_to_retire(const struct program *p, unsigned int index)
+{
+	unsigned int last = p->n_graphs - 1;
+
+	while (last > index && !p->graphs[index].group && !p->graphs[last].group)
+		last--;
+	return last;
 }
 
 void fuzz_retire_graph(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct CUstream_st *stream;
-	struct graph *graph;
+	unsigned int index, count;
 
 	if (!p->n_graphs || !program_stream_outside(p, b, &stream))
 		return;
-	graph = &p->graphs[a % p->n_graphs];
-	if (stream != graph->last && !model_is_captured(m, graph->last))
-		assert_ok(vpmm_host_stream_wait(stream, graph->last));
-	else
-		stream = graph->last;
-	if (model_is_captured(m, stream))
-		return;
-	for (unsigned int i = 0; i < p->pools; i++)
-		model_retire_graph(&p->m[i], graph->id, stream);
-	destroy(p, a % p->n_graphs);
+	index = a % p->n_graphs;
+	count = last_to_retire(p, index) - index + 1;
+	for (unsigned int i = index; i < index + count; i++) {
+		if (model_is_captured(m, p->graphs[i].last))
+			return;
+	}
+	while (count--)
+		retire(p, index, stream);
 }
 
 void program_drop_graphs(struct program *p, const struct model *but)

@@ -18,6 +18,7 @@
 struct graph {
 	struct vpmm_host_graph *graph;
 	uint64_t id;
+	uint64_t group;			/* 0: none */
 	struct CUstream_st *last;	/* where it was launched last */
 };
 
@@ -36,7 +37,8 @@ struct graph {
  * @defaults: the last two are the default streams
  * @dump: a file
  * @capture: what is being captured
- * @graphs: what was, and is not retired yet
+ * @group: the group that it is to join; 0: none
+ * @graphs: what was, and is not retired yet, in the order of the captures
  * @n_graphs: how many they are
  */
 struct program {
@@ -53,6 +55,7 @@ struct program {
 	bool defaults;
 	FILE *dump;
 	struct model_capture capture;
+	uint64_t group;
 	struct graph graphs[MOST_GRAPHS];
 	unsigned int n_graphs;
 };
@@ -115,7 +118,9 @@ void fuzz_launch(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_retire_graph(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_use(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_retire_stream(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_realloc(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_zeroed(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_growable(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b);

@@ -59,7 +59,7 @@ static GHashTable *word_of;		/* number of the word, plus one, by stream id */
 	"	ret;\n" \
 	"}\n"
 
-static const char kernels[] =
+const char gpu_kernels[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
 	".visible .entry fill(.param .u64 p0, .param .u64 p1, .param .u64 p2)\n{\n"
 	PATTERN_LOOP("	st.global.u64 [%word], %want;\n")
@@ -109,7 +109,7 @@ static void open_kernels(void)
 {
 	void *bytes;
 
-	gpu_ok(cu.cuModuleLoadData(&module, kernels));
+	gpu_ok(cu.cuModuleLoadData(&module, gpu_kernels));
 	gpu_ok(cu.cuModuleGetFunction(&fill, module, "fill"));
 	gpu_ok(cu.cuModuleGetFunction(&check, module, "check"));
 	gpu_ok(cu.cuModuleGetFunction(&mix, module, "mix"));

@@ -13,6 +13,9 @@
 /* The driver; after gpu_ready(). */
 extern struct drv_program cu;
 
+/* The kernels of this file, for cuModuleLoadData() in another context. */
+extern const char gpu_kernels[];
+
 /*
  * gpu_missing() - why there is no GPU to test with; NULL if there is one. Opens it, and makes device 0's primary
  * context current on the calling thread, at the first call.
@@ -69,6 +72,7 @@ int gpu_read(uint64_t va, void *bytes, size_t size);
 size_t gpu_memory_free(void);
 
 /* The tests of the other files of this program. */
+void gpu_peers_tests(void);
 void gpu_pool_tests(void);
 void gpu_bounds_tests(bool errors);
 void gpu_capture_tests(void);

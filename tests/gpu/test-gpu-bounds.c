@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Where a pool on a real GPU begins and ends: small requests, other pools and devices, wrong calls, all of the memory. */
+/*
+ * Where a pool on a real GPU begins and ends: small requests, other pools and devices, wrong calls, all of the memory.
+ */
 #include <errno.h>
 #include <string.h>
 

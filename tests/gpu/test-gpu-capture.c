@@ -110,7 +110,8 @@ static void *join(struct chain *chain, void *from, void *other, drv_stream strea
 	return to;
 }
 
-static void chain_capture(struct chain *chain, struct bench *b, size_t size)
+/* @group: 0: in none */
+static void chain_capture_in(struct chain *chain, struct bench *b, size_t size, uint64_t group)
 {
 	drv_event forked = event_new(), joined = event_new();
 	void *at, *other;
@@ -120,6 +121,8 @@ static void chain_capture(struct chain *chain, struct bench *b, size_t size)
 	gpu_ok(cu.cuStreamBeginCapture(b->s[0], DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	assert_ok(vpmm_capture_id(b->f.pool, b->s[0], &chain->id));
 	g_assert_cmpuint(chain->id, !=, 0);
+	if (group)
+		assert_ok(vpmm_capture_group(b->f.pool, chain->id, group));
 	at = step(chain, chain->in, 1, b->s[0]);
 	follow(b->s[1], b->s[0], forked);
 	other = branch(chain, b->s[1]);
@@ -133,6 +136,11 @@ static void chain_capture(struct chain *chain, struct bench *b, size_t size)
 	gpu_ok(cu.cuGraphInstantiateWithFlags(&chain->exec, chain->graph, 0));
 	gpu_ok(cu.cuEventDestroy(forked));
 	gpu_ok(cu.cuEventDestroy(joined));
+}
+
+static void chain_capture(struct chain *chain, struct bench *b, size_t size)
+{
+	chain_capture_in(chain, b, size, 0);
 }
 
 /* Has an input of a seed of its own made, and the output of that checked. */
@@ -225,6 +233,48 @@ static void assert_nothing_held(struct bench *b)
 	for (i = 1; i <= 32 && stats_of(b->f.pool).held; i++)
 		assert_ok(vpmm_free(b->f.pool, get(b, i * PAGE, b->s[3]), b->s[3]));
 	g_assert_cmpuint(stats_of(b->f.pool).held, ==, 0);
+}
+
+static size_t pages(size_t size)
+{
+	return (size + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Two graphs of a group, launched in turn beside others, take what one takes, and what the second reads and leaves. */
+static void test_group(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct chain chains[2];
+	struct traffic traffic;
+	uint64_t mapped;
+	drv_event turn;
+	struct bench b;
+	int i;
+
+	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
+		return;
+	turn = event_new();
+	chain_capture_in(&chains[0], &b, kind->size, 1);
+	mapped = stats_of(b.f.pool).mapped;
+	chain_capture_in(&chains[1], &b, kind->size, 1);
+	g_assert_cmpuint(stats_of(b.f.pool).mapped, <=, mapped + 2 * pages(kind->size));
+	traffic_start(&traffic, &b, 2, kind->size, true);
+	for (i = 0; i < LAUNCHES; i++) {
+		follow(b.s[i % 2], b.s[(i + 1) % 2], turn);
+		chain_launch(&chains[i % 2], (uint64_t)i * 0x2545f4914f6cdd1du, b.s[i % 2]);
+	}
+	traffic_stop(&traffic);
+	gpu_ok(cu.cuCtxSynchronize());
+	for (i = 0; i < 2; i++) {
+		g_assert_cmpuint(stats_of(b.f.pool).held, >=, kind->size);
+		assert_ok(vpmm_free(b.f.pool, chains[i].in, b.s[0]));
+		assert_ok(vpmm_free(b.f.pool, chains[i].out, b.s[0]));
+		assert_ok(vpmm_graph_retire(b.f.pool, chains[i].id, b.s[0]));
+		chain_destroy(&chains[i]);
+	}
+	gpu_ok(cu.cuEventDestroy(turn));
+	assert_nothing_held(&b);
+	close_bench(&b);
 }
 
 /* Launched on one stream and another in turn, beside others and between allocations on the same streams. */
@@ -351,19 +401,6 @@ static void test_from_before(gconstpointer data)
 	close_bench(&b);
 }
 
-static void dump(struct vpmm_pool *pool)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	g_assert_nonnull(out);
-	assert_ok(vpmm_pool_dump(pool, out));
-	fclose(out);
-	g_assert_cmpuint(size, >, 0);
-	free(text);
-}
-
 /* Everything that the thread which captures can ask of the pool, on the captured stream and on another. */
 static void ask_everything(struct bench *b, uint64_t id, void *before)
 {
@@ -371,6 +408,7 @@ static void ask_everything(struct bench *b, uint64_t id, void *before)
 	uint64_t again = 0, none = 1;
 	struct slot outside;
 	void *large, *ptr;
+	char *text;
 	int i;
 
 	large = get(b, stats.mapped + 64 * PAGE, b->s[0]);
@@ -390,7 +428,9 @@ static void ask_everything(struct bench *b, uint64_t id, void *before)
 	g_assert_cmpuint(again, ==, id);
 	assert_ok(vpmm_capture_id(b->f.pool, b->s[1], &none));
 	g_assert_cmpuint(none, ==, 0);
-	dump(b->f.pool);
+	text = fixture_dump(&b->f);
+	g_assert_cmpstr(text, !=, "");
+	free(text);
 	assert_error(vpmm_stream_retire(b->f.pool, b->s[0]), EBUSY, "vpmm_stream_retire");
 	assert_ok(vpmm_stream_retire(b->f.pool, b->s[1]));
 	assert_ok(vpmm_free(b->f.pool, large, b->s[0]));
@@ -487,6 +527,8 @@ void gpu_capture_tests(void)
 		/* What a graph has is no small memory where the driver serves that. */
 		if (kinds[i].size >= PAGE)
 			add("retired-while-running", i, test_retired_while_running);
+		if (kinds[i].size >= PAGE)
+			add("group", i, test_group);
 	}
 	for (i = 0; i < G_N_ELEMENTS(modes); i++) {
 		char *path = g_strdup_printf("/gpu/capture/goes-on/%s", modes[i].name);

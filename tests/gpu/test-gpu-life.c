@@ -77,20 +77,21 @@ static void test_destroyed_late(void)
 	exit(EXIT_SUCCESS);
 }
 
-/* The context goes, and all streams with it: calls fail and say so, and the pool can be destroyed. */
+/* The context goes, and all streams with it: calls fail and say so, and the pool gives its memory back. */
 static void test_context_reset(void)
 {
 	struct slot kept, freed;
+	drv_context context;
 	void *ptr = NULL;
 	struct bench b;
-	int err;
+	size_t before;
 
 	if (!g_test_subprocess()) {
 		run_child();
 		return;
 	}
 	g_assert_true(open_bench(&b, (struct vpmm_opts){ 0 }));
-	kept = take(b.f.pool, 8 * PAGE, b.s[0]);
+	kept = take(b.f.pool, 2048 * MIB, b.s[0]);
 	freed = take(b.f.pool, 4 * PAGE, b.s[1]);
 	give(b.f.pool, &freed);
 	freed = take(b.f.pool, 3000, b.s[2]);
@@ -98,14 +99,73 @@ static void test_context_reset(void)
 	gpu_ok(cu.cuCtxSynchronize());
 	gpu_ok(cu.cuDevicePrimaryCtxReset(0));
 
-	err = vpmm_malloc(b.f.pool, &ptr, 512 * MIB, NULL);
-	g_printerr("# malloc without the context: %d, %s\n", err, vpmm_last_error());
-	g_assert_cmpint(err, <, 0);
-	g_assert_cmpint(err, !=, -ENOMEM);
+	assert_error(vpmm_malloc(b.f.pool, &ptr, 512 * MIB, NULL), ESTALE, "");
+	gpu_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	gpu_ok(cu.cuCtxSetCurrent(context));
+	assert_error(vpmm_malloc(b.f.pool, &ptr, 512 * MIB, NULL), ESTALE, "was reset");
+	assert_error(vpmm_free(b.f.pool, kept.ptr, NULL), ESTALE, "was reset");
+	assert_error(vpmm_pool_check(b.f.pool), ESTALE, "was reset");
 	g_assert_null(ptr);
-	g_assert_nonnull(kept.ptr);
-	assert_ok(vpmm_pool_check(b.f.pool));
+	before = gpu_memory_free();
 	vpmm_pool_destroy(b.f.pool);
+	g_assert_cmpuint(gpu_memory_free(), >=, before + 2048 * MIB);
+	exit(EXIT_SUCCESS);
+}
+
+/* What is in use of the default pool when the device is reset: caches, and frees that have events. */
+static void use_default(void)
+{
+	drv_stream stream = gpu_stream();
+	void *ptr;
+
+	assert_ok(vpmm_malloc(NULL, &ptr, 4096 * MIB, NULL));
+	for (int i = 1; i < 20; i++) {
+		struct CUstream_st *handle = i % 2 ? stream : NULL;
+
+		assert_ok(vpmm_malloc(NULL, &ptr, (size_t)i * PAGE, handle));
+		gpu_ok(cu.cuMemsetD8Async((drv_deviceptr)ptr, 1, (size_t)i * PAGE, handle));
+		assert_ok(vpmm_free(NULL, ptr, handle));
+	}
+	gpu_ok(cu.cuCtxSynchronize());
+}
+
+/* A program resets its device, again and again, and goes on with the default pool: with or without a call before. */
+static void test_default_after_reset(void)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	size_t first = 0, now;
+	unsigned char byte;
+	drv_context context;
+	void *ptr;
+
+	if (!g_test_subprocess()) {
+		run_child();
+		return;
+	}
+	g_assert_null(gpu_missing());
+	g_setenv("VPMM_BACKEND", "cuda", TRUE);
+	for (int i = 0; i < 6; i++) {
+		use_default();
+		gpu_ok(cu.cuDevicePrimaryCtxReset(0));
+		if (i % 2) {
+			gpu_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+			gpu_ok(cu.cuCtxSetCurrent(context));
+		}
+
+		assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+
+		gpu_ok(cu.cuMemsetD8Async((drv_deviceptr)ptr, 7, PAGE, NULL));
+		gpu_ok(cu.cuMemcpyDtoH(&byte, (drv_deviceptr)ptr, 1));
+		g_assert_cmpuint(byte, ==, 7);
+		assert_ok(vpmm_pool_stats(NULL, &stats));
+		g_assert_cmpuint(stats.mallocs, ==, 1);
+		now = gpu_memory_free();
+		first = first ? first : now;
+		g_assert_cmpuint(now + 1024 * MIB, >, first);
+		assert_ok(vpmm_free(NULL, ptr, NULL));
+		assert_ok(vpmm_pool_check(NULL));
+	}
+	assert_ok(vpmm_pool_abandon(NULL));
 	exit(EXIT_SUCCESS);
 }
 
@@ -186,6 +246,7 @@ static void test_fork(void)
 
 void gpu_life_tests(bool errors)
 {
+	g_test_add_func("/gpu/life/default-after-reset", test_default_after_reset);
 	/* Processes of their own, which end while work is pending, are not for a checker to wait for. */
 	if (!errors)
 		return;

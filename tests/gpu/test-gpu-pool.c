@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "gpu/gpu-bench.h"
 
@@ -355,6 +357,38 @@ static void test_block(void)
 	close_bench(&b);
 }
 
+/* A block goes through a socket to another pool, which has what was written when the first has freed it. */
+static void test_export(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "cuda" };
+	void *here = NULL, *there = NULL;
+	struct vpmm_pool *other;
+	int sockets[2];
+	struct bench b;
+	size_t size;
+
+	if (!open_bench(&b, (struct vpmm_opts){ .export_as = VPMM_EXPORT_FD }))
+		return;
+	assert_ok(vpmm_pool_create(&other, &opts));
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), ==, 0);
+	assert_ok(vpmm_malloc_flags(b.f.pool, &here, 3 * PAGE, b.s[0], VPMM_SHAREABLE));
+	gpu_fill(here, 3 * PAGE, 7, b.s[0]);
+	gpu_sync(b.s[0]);
+	assert_ok(vpmm_send(b.f.pool, here, sockets[0]));
+	assert_ok(vpmm_receive(other, &there, &size, sockets[1]));
+	assert_ok(vpmm_free(b.f.pool, here, b.s[0]));
+
+	g_assert_cmpuint(size, ==, 3 * PAGE);
+	gpu_check(there, 3 * PAGE, 7, b.s[1]);
+	g_assert_cmpuint(gpu_wrong(), ==, 0);
+	g_assert_cmpuint(stats_of(b.f.pool).shareable, ==, 0);
+	assert_ok(vpmm_free(other, there, b.s[1]));
+	vpmm_pool_destroy(other);
+	close(sockets[0]);
+	close(sockets[1]);
+	close_bench(&b);
+}
+
 void gpu_pool_tests(void)
 {
 	size_t i;
@@ -375,4 +409,5 @@ void gpu_pool_tests(void)
 	g_test_add_func("/gpu/pool/thread-without-context", test_thread_without_context);
 	g_test_add_func("/gpu/pool/default-streams", test_default_streams);
 	g_test_add_func("/gpu/pool/block", test_block);
+	g_test_add_func("/gpu/pool/export", test_export);
 }

@@ -22,6 +22,7 @@ static const char *const refusals[] = {
 	"/gpu/conformance/map-bad",
 	"/gpu/conformance/access-hole",
 	"/gpu/conformance/small-too-much",
+	"/gpu/conformance/elapsed-pending",
 };
 
 /* A kernel that touches what it must not is the end of the context, so nothing tells what is reachable. */
@@ -165,6 +166,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/gpu/info", test_info);
 	g_test_add_func("/gpu/kernels", test_kernels);
 	g_test_add_func("/gpu/thread-without-context", test_thread_without_context);
+	gpu_peers_tests();
 	gpu_pool_tests();
 	gpu_bounds_tests(errors);
 	gpu_capture_tests();

@@ -6,8 +6,8 @@
 #include "support/fixture.h"
 
 /*
- * The 5 MiB that a stream may free without a record on a device of 80 GiB are two pages; the 40 MiB of one that is alone,
- * 20.
+ * On a device of 80 GiB, the 5 MiB that a stream may free without a record are two pages, and the 40 MiB of one that is
+ * alone are 20.
  */
 #define LIMIT_PAGES 2
 #define SOLE_PAGES 20

@@ -3,21 +3,7 @@
 #ifndef CAPTURE_FIXTURE_H
 #define CAPTURE_FIXTURE_H
 
-#include "support/fixture.h"
-
-/* A kind of pool, and a size that it serves in a way of its own. */
-struct kind {
-	const char *name;
-	struct vpmm_opts opts;
-	size_t size;
-};
-
-#define CAPTURE_KINDS { \
-	{ "packed", { FIXTURE_PACKED }, 3 * PAGE }, \
-	{ "span", { FIXTURE_PACKED }, 1000 }, \
-	{ "paged", { FIXTURE_OPTS }, 3 * PAGE }, \
-	{ "less-than-a-page", { FIXTURE_OPTS }, 1000 }, \
-}
+#include "support/kinds.h"
 
 /* Begins to capture a stream. Returns the id of the capture. */
 static inline uint64_t begin(struct fixture *f, struct CUstream_st *stream)
@@ -37,6 +23,12 @@ static inline struct vpmm_host_graph *end(struct CUstream_st *stream)
 
 	assert_ok(vpmm_host_capture_end(stream, &graph));
 	return graph;
+}
+
+/* Ends it, and destroys its graph. */
+static inline void finish(struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_graph_destroy(end(stream)));
 }
 
 #endif /* CAPTURE_FIXTURE_H */

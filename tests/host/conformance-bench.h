@@ -211,6 +211,8 @@ struct check {
 
 extern const struct check checks_of_clearing[];
 extern const struct check checks_of_captures[];
+extern const struct check checks_of_exports[];
+extern const struct check checks_of_peers[];
 extern const struct check checks_of_memory[];
 extern const struct check checks_of_streams[];
 extern const struct check checks_of_small[];

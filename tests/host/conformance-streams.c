@@ -243,19 +243,32 @@ static void check_timed_event_follows_work(struct bench *b)
 	stream_end(b, other);
 }
 
+static void check_elapsed_pending(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	struct backend_event *start = record_timed(b, stream), *end;
+	int64_t ns = INT64_MIN;
+
+	assert_ok(b->device->hold(stream));
+	end = record_timed(b, stream);
+	assert_refused(b->ops->event_elapsed(b->be, start, end, &ns), -EBUSY);
+	assert_refused(b->ops->event_elapsed(b->be, end, start, &ns), -EBUSY);
+	g_assert_cmpint(ns, ==, INT64_MIN);
+	assert_ok(b->device->finish(stream));
+	b->ops->event_destroy(b->be, start);
+	b->ops->event_destroy(b->be, end);
+	stream_end(b, stream);
+}
+
 static void check_elapsed(struct bench *b)
 {
 	struct CUstream_st *first = stream_new(b), *second = stream_new(b);
 	struct backend_event *start = record_timed(b, first), *end, *behind;
-	int64_t ns = INT64_MIN;
 
 	assert_ok(b->device->hold(first));
 	end = record_timed(b, first);
 	assert_ok(b->ops->stream_wait(b->be, second, end));
 	behind = record_timed(b, second);
-	assert_refused(b->ops->event_elapsed(b->be, start, end, &ns), -EBUSY);
-	assert_refused(b->ops->event_elapsed(b->be, behind, start, &ns), -EBUSY);
-	g_assert_cmpint(ns, ==, INT64_MIN);
 	assert_ok(b->device->finish(first));
 	assert_ok(b->ops->event_sync(b->be, behind));
 
@@ -394,6 +407,72 @@ static void check_wait_for_complete(struct bench *b)
 	stream_end(b, second);
 }
 
+static struct backend_event *record_all(struct bench *b)
+{
+	struct backend_event *event;
+	int err;
+
+	assert_ok(b->ops->event_create(b->be, &event));
+	err = b->ops->event_record_all(b->be, event);
+	if (!err)
+		return event;
+	g_assert_cmpint(err, ==, -ENOTSUP);
+	b->ops->event_destroy(b->be, event);
+	g_test_skip("the driver has no events of all work");
+	return NULL;
+}
+
+/* Of streams of every kind, and not of what is submitted later. */
+static void check_record_all(struct bench *b)
+{
+	struct CUstream_st *const streams[] = { stream_new(b), stream_new(b), NULL, STREAM_PER_THREAD };
+	struct CUstream_st *later = stream_new(b);
+	struct backend_event *event;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(streams); i++)
+		assert_ok(b->device->hold(streams[i]));
+	event = record_all(b);
+	assert_ok(b->device->hold(later));
+	for (size_t i = 0; i < G_N_ELEMENTS(streams); i++) {
+		g_assert_false(event && is_complete(b, event));
+		assert_ok(b->device->finish(streams[i]));
+	}
+	if (event) {
+		assert_completes(b, event);
+		b->ops->event_destroy(b->be, event);
+	}
+	assert_ok(b->device->finish(later));
+	stream_end(b, streams[0]);
+	stream_end(b, streams[1]);
+	stream_end(b, later);
+}
+
+/* A stream can wait for it, and it can be recorded again, either way. */
+static void check_record_all_again(struct bench *b)
+{
+	struct CUstream_st *first = stream_new(b), *second = stream_new(b);
+	struct backend_event *event = record_all(b), *behind;
+
+	if (!event)
+		goto out;
+	assert_completes(b, event);
+	assert_ok(b->device->hold(first));
+	assert_ok(b->ops->event_record_all(b->be, event));
+	assert_ok(b->ops->stream_wait(b->be, second, event));
+	behind = record(b, second);
+	g_assert_false(is_complete(b, behind));
+	assert_ok(b->device->finish(first));
+	assert_completes(b, behind);
+	assert_completes(b, event);
+	assert_ok(b->ops->event_record(b->be, event, first));
+	assert_completes(b, event);
+	b->ops->event_destroy(b->be, behind);
+	b->ops->event_destroy(b->be, event);
+out:
+	stream_end(b, first);
+	stream_end(b, second);
+}
+
 const struct check checks_of_streams[] = {
 	{ "stream-ids", false, check_stream_ids },
 	{ "stream-ids-not-reused", false, check_stream_ids_not_reused },
@@ -406,8 +485,11 @@ const struct check checks_of_streams[] = {
 	{ "event-destroyed-pending", false, check_event_destroyed_pending },
 	{ "event-bad", true, check_event_bad },
 	{ "event-recorded-again", false, check_event_recorded_again },
+	{ "record-all", false, check_record_all },
+	{ "record-all-again", false, check_record_all_again },
 	{ "timed-event-follows-work", false, check_timed_event_follows_work },
 	{ "elapsed", false, check_elapsed },
+	{ "elapsed-pending", false, check_elapsed_pending },
 	{ "elapsed-after-others", false, check_elapsed_after_others },
 	{ "elapsed-bad", true, check_elapsed_bad },
 	{ "sync", false, check_sync },

@@ -171,6 +171,7 @@ static void add(const char *prefix, const struct conformance_device *device, con
 {
 	static const struct check *const tables[] = {
 		checks, checks_of_memory, checks_of_streams, checks_of_small, checks_of_clearing, checks_of_captures,
+		checks_of_exports, checks_of_peers,
 	};
 	const struct check *check;
 	size_t i;

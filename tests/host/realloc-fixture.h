@@ -3,6 +3,8 @@
 #ifndef REALLOC_FIXTURE_H
 #define REALLOC_FIXTURE_H
 
+#include <string.h>
+
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "support/fixture.h"
@@ -19,35 +21,42 @@ static inline uint64_t copies(struct fixture *f)
 	return backend_fault_calls(f->pool->core.backend, BACKEND_OP_copy);
 }
 
-/* A block whose bytes tell where they belong; written and looked at by work of a stream. */
+/* A block whose contents tell where they belong; written and looked at by work of a stream. */
 struct text {
-	unsigned char *ptr;
+	char *ptr;
 	size_t size;
 	unsigned char seed;
 	bool right;
 };
 
-static inline unsigned char letter(const struct text *text, size_t i)
+/* Eight bytes at a time, as some blocks are large and sanitizers slow. The low ones are to tell the seed as well. */
+static inline uint64_t text_word(const struct text *text, size_t i)
 {
-	return (unsigned char)(text->seed + i + (i >> 8) * 31 + (i >> 16) * 7);
+	uint64_t word = ((uint64_t)text->seed << 48 | (i + 1)) * UINT64_C(0x9E3779B97F4A7C15);
+
+	return word ^ word >> 32 ^ word >> 48;
 }
 
 static inline void text_write(void *data)
 {
 	const struct text *text = data;
+	size_t rest = text->size % sizeof(uint64_t), words = text->size - rest;
+	uint64_t word = text_word(text, words);
 
-	for (size_t i = 0; i < text->size; i++)
-		text->ptr[i] = letter(text, i);
+	for (size_t i = 0; i < words; i += sizeof(word))
+		*(uint64_t *)(text->ptr + i) = text_word(text, i);
+	memcpy(text->ptr + words, &word, rest);
 }
 
 static inline void text_check(void *data)
 {
 	struct text *text = data;
-	size_t i = 0;
+	size_t rest = text->size % sizeof(uint64_t), words = text->size - rest, i = 0;
+	uint64_t word = text_word(text, words);
 
-	while (i < text->size && text->ptr[i] == letter(text, i))
-		i++;
-	text->right = i == text->size;
+	while (i < words && *(uint64_t *)(text->ptr + i) == text_word(text, i))
+		i += sizeof(word);
+	text->right = i == words && !memcmp(text->ptr + words, &word, rest);
 }
 
 static inline struct text write_on(struct CUstream_st *stream, void *ptr, size_t size, struct text *text)
@@ -65,6 +74,19 @@ static inline void check_on(struct CUstream_st *stream, void *ptr, size_t size, 
 {
 	*text = (struct text){ .ptr = ptr, .size = size, .seed = seed };
 	assert_ok(vpmm_host_stream_launch(stream, text_check, text));
+}
+
+/* A block that grows has what it had and nothing of a stranger, and nobody gets anything of it that it loses. */
+static inline void assert_scrubbed(struct fixture *f, char *ptr, size_t size)
+{
+	memset(ptr, FIXTURE_SECRET, size);
+	ptr = resize(f, ptr, 6 * PAGE, f->streams[0]);
+	g_assert_true(ptr[0] == FIXTURE_SECRET && !memcmp(ptr, ptr + 1, size - 1));
+	g_assert_true(fixture_is_clear(ptr + size, 6 * PAGE - size));
+
+	memset(ptr, FIXTURE_SECRET, 6 * PAGE);
+	resize(f, ptr, PAGE, f->streams[0]);
+	g_assert_true(fixture_is_clear(fixture_malloc(f, 5, f->streams[1]), 5 * PAGE));
 }
 
 #endif /* REALLOC_FIXTURE_H */

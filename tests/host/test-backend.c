@@ -7,7 +7,7 @@
 
 static int host_open(struct backend **be)
 {
-	set("80G", "1", G_STRINGIFY(MAPPINGS));
+	set("80G", "2", G_STRINGIFY(MAPPINGS));
 	return ops->open(0, be);
 }
 

@@ -386,7 +386,9 @@ static void test_known_at_one_place(void)
 	assert_ok(vpmm_host_stream_destroy(other));
 }
 
-/* What a stream had at least since the maps changed is no more than it has, even if a call of others flushes it then. */
+/*
+ * What a stream had at least since the maps changed is no more than it has, even if a call of others flushes it then.
+ */
 static void test_flushed_in_a_period(void)
 {
 	struct fixture f;

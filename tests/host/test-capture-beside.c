@@ -7,7 +7,7 @@
 #include "calls/pool.h"
 #include "host/capture-fixture.h"
 
-static const struct kind kinds[] = CAPTURE_KINDS;
+static const struct kind kinds[] = { KINDS_EACH };
 
 /* Memory that other streams still work on is not for a graph: it is launched whenever, and waits for nobody. */
 static void test_takes_nothing_pending(gconstpointer data)
@@ -26,7 +26,7 @@ static void test_takes_nothing_pending(gconstpointer data)
 	begin(&f, f.streams[0]);
 	for (int i = 0; i < 4; i++)
 		fixture_malloc_bytes(&f, kind->size, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_close(&f);
 }
 
@@ -57,7 +57,7 @@ static void test_goes_on(gconstpointer data)
 	assert_error(vpmm_graph_retire(f.pool, id, f.streams[0]), EBUSY, "vpmm_graph_retire");
 	for (int i = 0; i < 8; i++)
 		fixture_free(&f, ptrs[i], f.streams[i % 3]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);
@@ -77,13 +77,13 @@ static void test_used_outside_too(void)
 	assert_ok(vpmm_host_stream_submit(f.streams[1]));
 	id = begin(&f, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[0], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[0], 1));
 	fixture_close(&f);
@@ -111,14 +111,14 @@ static void test_used_before_joining(gconstpointer data)
 	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, retired ? 0 : PAGE);
 	assert_ok(vpmm_pool_query(f.pool, 1, f.streams[1], &forecast));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) == a);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
 	fixture_close(&f);
@@ -140,7 +140,7 @@ static void test_not_reused_beside_user(void)
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) != a);
 	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);
@@ -163,7 +163,7 @@ static void test_not_reused_after_branch(void)
 	fixture_free(&f, a, f.streams[1]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
 	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);
@@ -189,7 +189,7 @@ static void test_exhausted_beside(void)
 	b = fixture_malloc_bytes(&f, ((size_t)1 << 30) - PAGE, f.streams[3]);
 	a = fixture_malloc_bytes(&f, PAGE, f.streams[3]);
 	g_assert_true(a && b);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[2])));
+	finish(f.streams[2]);
 	fixture_close(&f);
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }

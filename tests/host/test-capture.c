@@ -6,7 +6,7 @@
 #include "calls/pool.h"
 #include "host/capture-fixture.h"
 
-static const struct kind kinds[] = CAPTURE_KINDS;
+static const struct kind kinds[] = { KINDS_EACH };
 
 static void test_id(void)
 {
@@ -17,9 +17,9 @@ static void test_id(void)
 	assert_ok(vpmm_capture_id(f.pool, f.streams[0], &id));
 	g_assert_cmpuint(id, ==, 0);
 	first = begin(&f, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	g_assert_cmpuint(begin(&f, f.streams[0]), !=, first);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_error(vpmm_capture_id(f.pool, f.streams[0], NULL), EINVAL, "id is NULL");
 	assert_error(vpmm_capture_id(f.pool, (struct CUstream_st *)0x1234, &id), EINVAL, "vpmm_capture_id");
 	fixture_close(&f);
@@ -79,7 +79,7 @@ static void test_reused_in_capture(gconstpointer data)
 	assert_error(vpmm_free(f.pool, a + 1, f.streams[0]), EINVAL, "no allocation");
 	fixture_free(&f, b, f.streams[0]);
 	assert_error(vpmm_free(f.pool, b, f.streams[0]), EINVAL, "no allocation");
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	fixture_close(&f);
 }
@@ -102,7 +102,7 @@ static void test_not_reused_on_branch(void)
 	g_assert_true(a != b);
 	fixture_free(&f, b, f.streams[1]);
 	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	fixture_close(&f);
@@ -119,7 +119,7 @@ static void test_freed_after_capture(gconstpointer data)
 	fixture_open(&f, kind->opts);
 	id = begin(&f, f.streams[0]);
 	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_free(&f, a, f.streams[1]);
 	assert_error(vpmm_free(f.pool, a, f.streams[1]), EINVAL, "no allocation");
 	g_assert_true(fixture_malloc_bytes(&f, kind->size, f.streams[1]) != a);
@@ -140,7 +140,7 @@ static void test_freed_after_graph(gconstpointer data)
 	fixture_open(&f, kind->opts);
 	id = begin(&f, f.streams[0]);
 	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
@@ -163,7 +163,7 @@ static void test_from_before(gconstpointer data)
 	id = begin(&f, f.streams[0]);
 	fixture_free(&f, freed, f.streams[0]);
 	assert_ok(vpmm_use(f.pool, used, f.streams[0]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_free(&f, used, f.streams[0]);
 	for (int i = 0; i < 3; i++) {
 		b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
@@ -193,7 +193,7 @@ static void test_freed_while_running(void)
 	fixture_free(&f, a, f.streams[2]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) == a);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
 	assert_ok(vpmm_host_graph_destroy(graph));
@@ -211,10 +211,10 @@ static void test_of_two_graphs(void)
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	first = begin(&f, f.streams[0]);
 	assert_ok(vpmm_use(f.pool, a, f.streams[0]));
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	second = begin(&f, f.streams[1]);
 	fixture_free(&f, a, f.streams[1]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[1])));
+	finish(f.streams[1]);
 	assert_ok(vpmm_graph_retire(f.pool, second, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, PAGE);
 	assert_ok(vpmm_graph_retire(f.pool, first, f.streams[0]));
@@ -237,7 +237,7 @@ static void test_used_by_two_graphs(void)
 		ids[i] = begin(&f, f.streams[0]);
 		assert_ok(vpmm_use(f.pool, i < 2 ? a : b, f.streams[0]));
 		assert_ok(vpmm_use(f.pool, b, f.streams[0]));
-		assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+		finish(f.streams[0]);
 		assert_ok(vpmm_pool_check(f.pool));
 	}
 	assert_ok(vpmm_graph_retire(f.pool, ids[1], f.streams[0]));
@@ -272,7 +272,7 @@ static void test_retired_while_running(void)
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
 	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) == a);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
 	assert_ok(vpmm_host_graph_destroy(graph));
@@ -288,7 +288,7 @@ static void test_no_regions(void)
 					     .page_size = SIZE_MAX });
 	begin(&f, f.streams[0]);
 	assert_error(vpmm_malloc(f.pool, &ptr, 100, f.streams[0]), ENOTSUP, "captured");
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_close(&f);
 }
 
@@ -300,7 +300,7 @@ static void test_too_large(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	begin(&f, f.streams[0]);
 	assert_error(vpmm_malloc(f.pool, &ptr, SIZE_MAX / 2, f.streams[0]), ENOMEM, "address");
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_close(&f);
 }
 
@@ -314,7 +314,7 @@ static void test_destroy(gconstpointer data)
 	begin(&f, f.streams[0]);
 	fixture_free(&f, fixture_malloc_bytes(&f, kind->size, f.streams[0]), f.streams[0]);
 	fixture_malloc_bytes(&f, 2 * kind->size, f.streams[0]);
-	assert_ok(vpmm_host_graph_destroy(end(f.streams[0])));
+	finish(f.streams[0]);
 	fixture_close(&f);
 }
 

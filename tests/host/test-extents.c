@@ -194,7 +194,8 @@ static void test_no_gaps(void)
 static void test_extents_are_bounded(void)
 {
 	struct vpmm_pool *pool = g_aligned_alloc0(1, sizeof(*pool), _Alignof(struct vpmm_pool));
-	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE, .target = tuning_extents_most };
+	struct gathering g = { .core = &pool->core, .size = 1000 * PAGE, .create = PAGE,
+			       .target = tuning_extents_most };
 
 	pool->core.settings.page_size = PAGE;
 	pool->core.settings.overhead = 1;

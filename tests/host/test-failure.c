@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What fails has changed nothing: where memory runs out, and where undoing fails too. tests/sweep/sweep.c has the rest. */
+/*
+ * What fails has changed nothing: where memory runs out, and where undoing fails too. tests/sweep/sweep.c has the
+ * rest.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -7,15 +10,9 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
-#include "support/fixture.h"
+#include "support/kinds.h"
 
-static const struct kind {
-	const char *name;
-	struct vpmm_opts opts;
-} kinds[] = {
-	{ "packed", { FIXTURE_PACKED } },
-	{ "paged", { FIXTURE_OPTS } },
-};
+static const struct kind kinds[] = { KIND_PACKED, KIND_PAGED };
 
 /* Two pages and a bit are more than what is left; the two pages are not. */
 static void test_exhausted(gconstpointer data)
@@ -76,7 +73,9 @@ static void test_last_page_of_small(void)
 	fixture_close(&f);
 }
 
-/* A pool that asks the device for more than it has, and another one that asks at each of the driver's calls for that. */
+/*
+ * A pool that asks the device for more than it has, and another one that asks at each of the driver's calls for that.
+ */
 static struct {
 	struct fixture greedy, modest;
 	const struct backend_ops *ops;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
 #include "host/backend.h"
@@ -49,6 +50,9 @@ struct state {
 	struct backend *be;
 	uint64_t va;
 	uint64_t handle;
+	uint64_t exported;
+	uint64_t imported;
+	struct backend_export export;
 	uint64_t small;
 	struct backend_event *event;
 	struct backend_event *timed;
@@ -80,6 +84,42 @@ static int call_create(struct state *s)
 	return s->be->ops->create(s->be, PAGE, &s->handle);
 }
 
+static int call_configure(struct state *s)
+{
+	return s->be->ops->configure(s->be, BACKEND_HANDLES_FD, false);
+}
+
+static int call_peer_check(struct state *s)
+{
+	return s->be->ops->peer_check(s->be, 1);
+}
+
+static int call_peers(struct state *s)
+{
+	return s->be->ops->peers(s->be, 2);
+}
+
+static int call_create_export(struct state *s)
+{
+	return s->be->ops->create_export(s->be, PAGE, &s->exported);
+}
+
+static int call_export(struct state *s)
+{
+	return s->be->ops->export(s->be, s->exported, &s->export);
+}
+
+/* What was exported is not needed any more. */
+static int call_import(struct state *s)
+{
+	int err = s->be->ops->import(s->be, &s->export, PAGE, &s->imported);
+
+	if (err)
+		return err;
+	close(s->export.fd);
+	return s->be->ops->release(s->be, s->imported) ?: s->be->ops->release(s->be, s->exported);
+}
+
 static int call_map(struct state *s)
 {
 	return s->be->ops->map(s->be, s->va, PAGE, s->handle);
@@ -88,6 +128,11 @@ static int call_map(struct state *s)
 static int call_access(struct state *s)
 {
 	return s->be->ops->access(s->be, s->va, PAGE);
+}
+
+static int call_deny(struct state *s)
+{
+	return s->be->ops->deny(s->be, s->va, PAGE, 2);
 }
 
 static int call_stream_id(struct state *s)
@@ -122,6 +167,11 @@ static int call_event_create(struct state *s)
 static int call_event_record(struct state *s)
 {
 	return s->be->ops->event_record(s->be, s->event, NULL);
+}
+
+static int call_event_record_all(struct state *s)
+{
+	return s->be->ops->event_record_all(s->be, s->event);
 }
 
 static int call_event_query(struct state *s)
@@ -206,10 +256,13 @@ static const struct {
 	int (*call)(struct state *s);
 } calls[] = {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
-	CALL(enter), CALL(info), CALL(reserve), CALL(create), CALL(map), CALL(access), CALL(stream_id),
+	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(create_export),
+		CALL(export), CALL(import), CALL(create), CALL(map), CALL(access), CALL(deny), CALL(stream_id),
 	CALL(stream_capture), CALL(clear), CALL(copy),
-	CALL(event_create), CALL(event_record), CALL(event_query), CALL(event_sync), CALL(stream_wait),
-	CALL(event_create_timed), CALL(event_elapsed), CALL(sync), CALL(small_alloc), CALL(small_held), CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
+	CALL(event_create), CALL(event_record), CALL(event_record_all), CALL(event_query), CALL(event_sync),
+	CALL(stream_wait),
+	CALL(event_create_timed), CALL(event_elapsed), CALL(sync), CALL(small_alloc), CALL(small_held),
+		CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
 	CALL(unreserve),
 #undef CALL
 };
@@ -392,6 +445,7 @@ static void test_threads(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
 	g_test_add_func("/fault/passes-on", test_passes_on);
 	g_test_add_func("/fault/data-arrives", test_data_arrives);
 	g_test_add_func("/fault/fails-once", test_fails_once);

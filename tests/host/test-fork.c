@@ -33,6 +33,8 @@ static int be_a_child(struct vpmm_pool *pool, void *live)
 		return 40;
 	if (vpmm_pool_create(&made, NULL) != -EBUSY || made)
 		return 41;
+	if (vpmm_pool_abandon(pool) != -EBUSY || vpmm_pool_abandon(NULL) != -EBUSY)
+		return 42;
 	vpmm_pool_destroy(pool);
 	return 0;
 }

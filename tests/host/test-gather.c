@@ -6,6 +6,7 @@
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "support/setting.h"
 
 #define MOST 64
 
@@ -16,9 +17,7 @@ static void open_pages(struct fixture *f)
 
 static void assert_filled(const char *ptr, size_t size, char value)
 {
-	g_assert_cmpint(ptr[0], ==, value);
-	/* All of them are what the one before is. */
-	g_assert_true(size == 1 || !memcmp(ptr, ptr + 1, size - 1));
+	g_assert_true(fixture_is_filled(ptr, size, value));
 }
 
 /* A block from every second page of a full pool: those in between keep their bytes, and nothing is created. */
@@ -42,6 +41,35 @@ static void test_keeps_neighbours(void)
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 16 * PAGE);
 	g_assert_cmpuint(fixture_stats(&f).creates, ==, 16);
 	g_assert_cmpuint(fixture_stats(&f).defrags, >=, 1);
+	fixture_close(&f);
+}
+
+/*
+ * A block begins with the free end of an extent, and could end with the free head of the same extent. Once the rest of
+ * it is free, a change of size would find all of the extent at one of the two.
+ */
+static void test_no_extent_is_in_a_block_twice(void)
+{
+	const size_t head = 3 * PAGE / 8, end = PAGE / 8;
+	struct fixture f;
+	char *first, *middle, *last;
+	void *block;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 1 });
+	fixture_uncache(&f);
+	first = fixture_malloc_bytes(&f, head, f.streams[0]);
+	middle = fixture_malloc_bytes(&f, PAGE / 2, f.streams[0]);
+	last = fixture_malloc_bytes(&f, end, f.streams[0]);
+	fixture_free(&f, first, f.streams[0]);
+	fixture_free(&f, last, f.streams[0]);
+	block = fixture_malloc_bytes(&f, end + PAGE + head, f.streams[0]);
+	g_assert_true(block == last);
+	fixture_free(&f, middle, f.streams[0]);
+
+	assert_ok(vpmm_use(f.pool, block, f.streams[1]));
+	assert_ok(vpmm_realloc(f.pool, &block, end + PAGE + head, f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, block, f.streams[0]);
 	fixture_close(&f);
 }
 
@@ -238,26 +266,26 @@ static void settles(struct vpmm_opts opts, guint32 seed, int streams, size_t mos
 
 static void test_settles(void)
 {
-	for (guint32 seed = 1; seed <= 6; seed++)
+	for (guint32 seed = 1; seed < 1 + setting_at_most("VPMM_TEST_SEEDS", 6); seed++)
 		settles((struct vpmm_opts){ FIXTURE_PACKED }, seed, 1, 8 * PAGE, false);
 }
 
 static void test_settles_with_pages(void)
 {
-	for (guint32 seed = 11; seed <= 14; seed++)
+	for (guint32 seed = 11; seed < 11 + setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		settles((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, seed, 1, 8 * PAGE, false);
 }
 
 static void test_settles_with_streams(void)
 {
-	for (guint32 seed = 21; seed <= 26; seed++)
+	for (guint32 seed = 21; seed < 21 + setting_at_most("VPMM_TEST_SEEDS", 6); seed++)
 		settles_after((struct vpmm_opts){ FIXTURE_PACKED }, seed, STREAMS, 8 * PAGE, false, 4);
 }
 
 /* One stream is in order with itself, however late its work is. */
 static void test_settles_late(void)
 {
-	for (guint32 seed = 31; seed <= 34; seed++)
+	for (guint32 seed = 31; seed < 31 + setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		settles((struct vpmm_opts){ FIXTURE_PACKED }, seed, 1, 8 * PAGE, true);
 }
 
@@ -411,6 +439,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/gather/keeps-neighbours", test_keeps_neighbours);
+	g_test_add_func("/gather/no-extent-twice", test_no_extent_is_in_a_block_twice);
 	g_test_add_data_func("/gather/every-byte/1", GSIZE_TO_POINTER(1), test_every_byte);
 	g_test_add_data_func("/gather/every-byte/3", GSIZE_TO_POINTER(3), test_every_byte);
 	g_test_add_data_func("/gather/every-byte/512", GSIZE_TO_POINTER(512), test_every_byte);

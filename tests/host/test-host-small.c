@@ -225,6 +225,28 @@ static void test_small_at_random(void)
 	close_left(be);
 }
 
+/* With the context, while the device stays open: a default pool's does as long as the process lives. */
+static void test_small_goes_with_a_reset(void)
+{
+	struct backend *be, *after;
+	struct backend_info info;
+
+	set("64M", "1", "7");
+	be = open_entered(0);
+	small(be, 512, NULL);
+	ops->leave(be);
+	assert_ok(vpmm_host_reset());
+
+	assert_ok(ops->abandon(be));
+	ops->leave(be);
+
+	after = open_entered(0);
+	assert_ok(ops->info(after, &info));
+	g_assert_cmpuint(info.memory_free, ==, 64 * MIB);
+	ops->close(be);
+	close_left(after);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -235,6 +257,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-small/joins-pieces-when-full", test_small_joins_pieces_when_full);
 	g_test_add_func("/host-small/gives-back-when-full", test_small_gives_back_when_full);
 	g_test_add_func("/host-small/gives-back-what-is-unused", test_small_gives_back_what_is_unused);
+	g_test_add_func("/host-small/goes-with-a-reset", test_small_goes_with_a_reset);
 	g_test_add_func("/host-small/at-random", test_small_at_random);
 	return g_test_run();
 }

@@ -396,7 +396,8 @@ static void test_devices(void)
 	complete(NULL, 1);
 	complete(VPMM_HOST_STREAM_PER_THREAD, 1);
 	setenv("VPMM_HOST_DEVICES", "many", 1);
-	assert_refused(vpmm_host_set_device(0), -EINVAL, "vpmm_host_set_device: VPMM_HOST_DEVICES=many: expected a number of devices");
+	assert_refused(vpmm_host_set_device(0), -EINVAL,
+		       "vpmm_host_set_device: VPMM_HOST_DEVICES=many: expected a number of devices");
 	unsetenv("VPMM_HOST_DEVICES");
 	assert_refused(vpmm_host_set_device(1), -EINVAL, "1");
 	assert_ok(vpmm_host_set_device(0));

@@ -4,40 +4,14 @@
  * and the host waits for nobody.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "calls/pool.h"
-#include "support/fixture.h"
+#include "host/host-streams.h"
+#include "support/kinds.h"
 
-/* Each kind of pool that has the memory itself, and each way of it to serve a request. */
-static const struct kind {
-	const char *name;
-	struct vpmm_opts opts;
-	size_t size;
-} kinds[] = {
-	{ "packed", { FIXTURE_PACKED }, 3 * PAGE },
-	{ "span", { FIXTURE_PACKED }, 1000 },
-	{ "paged", { FIXTURE_OPTS }, 3 * PAGE },
-};
-
-/* An allocation for the first stream that the second uses too, with work pending that writes to it. */
-static char *used_by_two(struct fixture *f, size_t size)
-{
-	char *ptr = fixture_malloc_bytes(f, size, f->streams[0]);
-
-	assert_ok(vpmm_use(f->pool, ptr, f->streams[1]));
-	assert_ok(vpmm_host_stream_submit(f->streams[1]));
-	return ptr;
-}
-
-static unsigned int pending(struct CUstream_st *stream)
-{
-	unsigned int n;
-
-	assert_ok(vpmm_host_stream_pending(stream, &n));
-	return n;
-}
+/* Those that have the memory themselves. */
+static const struct kind kinds[] = { KIND_PACKED, KIND_SLAB, KIND_PAGED };
 
 /* Work on a stream cannot run before that of another. */
 static void assert_behind(struct CUstream_st *stream, struct CUstream_st *other)
@@ -56,7 +30,7 @@ static void test_free_behind_user(gconstpointer data)
 	char *a, *b;
 
 	fixture_open(&f, kind->opts);
-	a = used_by_two(&f, kind->size);
+	a = fixture_malloc_used(&f, kind->size);
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
@@ -77,15 +51,15 @@ static void test_behind_several(gconstpointer data)
 	char *a;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = used_by_two(&f, 3 * PAGE);
+	a = fixture_malloc_used(&f, 3 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_true(fixture_malloc(&f, 3, f.streams[2]) == a);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[first]);
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[last]);
 	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
 	fixture_close(&f);
@@ -100,7 +74,7 @@ static void test_left_to_one(gconstpointer data)
 	char *a;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = used_by_two(&f, 3 * PAGE);
+	a = fixture_malloc_used(&f, 3 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	assert_ok(vpmm_pool_query(f.pool, 3 * PAGE, f.streams[2], &forecast));
@@ -125,8 +99,8 @@ static void test_neighbours(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	a = fixture_malloc(&f, 6, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
-	a = used_by_two(&f, 3 * PAGE);
-	b = used_by_two(&f, 3 * PAGE);
+	a = fixture_malloc_used(&f, 3 * PAGE);
+	b = fixture_malloc_used(&f, 3 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	fixture_free(&f, b, f.streams[0]);
@@ -250,7 +224,7 @@ static void test_streams_stay(void)
 	char *a;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = used_by_two(&f, 3 * PAGE);
+	a = fixture_malloc_used(&f, 3 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	for (int i = 0; i < 300; i++) {
@@ -272,17 +246,6 @@ static void test_streams_stay(void)
 	fixture_close(&f);
 }
 
-static char *dump(struct fixture *f)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	assert_ok(vpmm_pool_dump(f->pool, out));
-	fclose(out);
-	return text;
-}
-
 /* A dump names the streams that are waited for, and only those. */
 static void test_dump(void)
 {
@@ -290,22 +253,22 @@ static void test_dump(void)
 	char *a, *text;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = used_by_two(&f, 3 * PAGE);
+	a = fixture_malloc_used(&f, 3 * PAGE);
 	assert_ok(vpmm_use(f.pool, a, f.streams[2]));
 	for (int i = 0; i < 3; i++)
 		assert_ok(vpmm_host_stream_submit(f.streams[i]));
 	fixture_free(&f, a, f.streams[0]);
-	text = dump(&f);
+	text = fixture_dump(&f);
 	g_assert_true(g_regex_match_simple(" free stream [0-9]+,[0-9]+,[0-9]+ pending\n", text, 0, 0));
 	free(text);
 	fixture_complete(f.streams[0]);
 	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
-	text = dump(&f);
+	text = fixture_dump(&f);
 	g_assert_true(g_regex_match_simple(" free stream [0-9]+,[0-9]+ pending\n", text, 0, 0));
 	free(text);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
-	text = dump(&f);
+	text = fixture_dump(&f);
 	g_assert_true(g_regex_match_simple(" free stream [0-9]+ pending\n", text, 0, 0));
 	free(text);
 	fixture_complete(f.streams[2]);
@@ -320,7 +283,7 @@ static void test_check(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, used_by_two(&f, PAGE), f.streams[0]);
+	fixture_free(&f, fixture_malloc_used(&f, PAGE), f.streams[0]);
 	joined = f.pool->core.streams.joined->pending.head->data;
 	joined->left++;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "pending parts of a joined event");

@@ -27,11 +27,18 @@ static const struct sample {
 	{ "VPMM_SMALL", "driver", IN_OPTS(small), VPMM_SMALL_DRIVER, IN_INFO(small), VPMM_SMALL_DRIVER },
 	{ "VPMM_FRAG_RATIO", "100", IN_OPTS(frag_ratio), 100, IN_INFO(frag_ratio), 100 },
 	{ "VPMM_OVERHEAD", "25", IN_OPTS(overhead), 25, IN_INFO(overhead), 25 },
+	{ "VPMM_OVERLAP", "150", IN_OPTS(overlap), 150, IN_INFO(overlap), 150 },
+	{ "VPMM_OVERLAP", "auto", IN_OPTS(overlap), (uint64_t)VPMM_OVERLAP_AUTO, IN_INFO(overlap),
+	  (uint64_t)VPMM_OVERLAP_AUTO },
 	{ "VPMM_LIMIT", "3G", IN_OPTS(limit), (uint64_t)3 << 30, IN_INFO(limit), (uint64_t)3 << 30 },
 	{ "VPMM_LIMIT", "50%", IN_OPTS(limit_percent), 50, IN_INFO(limit), (uint64_t)4 << 30 },
 	{ "VPMM_KEEP", "1G", IN_OPTS(keep), 1 << 30, IN_INFO(keep), 1 << 30 },
 	{ "VPMM_KEEP", "none", IN_OPTS(keep), VPMM_KEEP_NONE, IN_INFO(keep), 0 },
 	{ "VPMM_SCRUB", "always", IN_OPTS(scrub), VPMM_SCRUB_ALWAYS, IN_INFO(scrub), VPMM_SCRUB_ALWAYS },
+	{ "VPMM_EXPORT", "fd", IN_OPTS(export_as), VPMM_EXPORT_FD, IN_INFO(export_as), VPMM_EXPORT_FD },
+	{ "VPMM_RDMA", "on", IN_OPTS(rdma), VPMM_RDMA_ON, IN_INFO(rdma), VPMM_RDMA_ON },
+	{ "VPMM_PEERS", "1,3", IN_OPTS(peers), 0xa, IN_INFO(peers), 0xa },
+	{ "VPMM_PEERS", "all", IN_OPTS(peers), VPMM_PEERS_ALL, IN_INFO(peers), 0xe },
 	{ "VPMM_LOG", "error", IN_OPTS(log_level), VPMM_LOG_ERROR, IN_INFO(log_level), VPMM_LOG_ERROR },
 };
 
@@ -75,6 +82,7 @@ static void begin(void)
 			g_unsetenv(option->variable);
 	}
 	g_setenv("VPMM_HOST_CAPACITY", "8G", TRUE);
+	g_setenv("VPMM_HOST_DEVICES", "4", TRUE);
 }
 
 static void test_environment(void)

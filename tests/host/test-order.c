@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Who has to wait for whom, where the pool does not keep to pages: nobody has memory that another still works on. What
- * streams keep to themselves of what they free is another matter, and left out here.
+ * Who has to wait for whom: nobody has memory that another still works on. Most of it is about pools that do not keep
+ * to pages; test-pool.c has the others. What streams keep in their caches is left out.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -31,11 +30,6 @@ static void write_late(void *data)
 static void write_new(void *data)
 {
 	**(char **)data = 'n';
-}
-
-static void assert_held_up(struct CUstream_st *stream)
-{
-	g_assert_cmpint(vpmm_host_stream_complete(stream, 1), ==, -EBUSY);
 }
 
 static void test_own_memory_at_once(gconstpointer data)
@@ -87,7 +81,7 @@ static void test_waits_on_device(void)
 	assert_ok(vpmm_host_stream_launch(f.streams[1], write_new, &b));
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
-	assert_held_up(f.streams[1]);
+	fixture_assert_waits(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	g_assert_cmpint(*b, ==, 'n');
@@ -106,7 +100,7 @@ static void test_gathers_others(void)
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 7 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
 	fixture_complete(f.streams[0]);
-	assert_held_up(f.streams[2]);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
@@ -129,13 +123,24 @@ static void test_leftover_of_a_wait(void)
 	g_assert_true(b != c);
 	assert_ok(vpmm_host_stream_submit(f.streams[1]));
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	assert_held_up(f.streams[1]);
-	assert_held_up(f.streams[2]);
+	fixture_assert_waits(f.streams[1]);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
 }
+
+static const struct takeover {
+	const char *name;
+	struct vpmm_opts opts;
+	int second;
+} takeovers[] = {
+	{ "own", { FIXTURE_PACKED }, 0 },
+	{ "other", { FIXTURE_PACKED }, 1 },
+	{ "paged-own", { FIXTURE_OPTS }, 0 },
+	{ "paged-other", { FIXTURE_OPTS }, 1 },
+};
 
 /*
  * Memory whose first owner is still at work goes to a second stream, which never uses it and has it freed on a third,
@@ -143,20 +148,21 @@ static void test_leftover_of_a_wait(void)
  */
 static void test_unused_and_freed_elsewhere(gconstpointer data)
 {
-	int second = GPOINTER_TO_INT(data);
+	const struct takeover *takeover = data;
 	struct fixture f;
 	char *p, *q, *r;
 
-	open_packed(&f);
+	fixture_open(&f, takeover->opts);
+	fixture_uncache(&f);
 	p = fixture_malloc(&f, 1, f.streams[0]);
 	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &p));
 	fixture_free(&f, p, f.streams[0]);
-	q = fixture_malloc(&f, 1, f.streams[second]);
+	q = fixture_malloc(&f, 1, f.streams[takeover->second]);
 	fixture_free(&f, q, f.streams[2]);
 	r = fixture_malloc(&f, 1, f.streams[3]);
 	g_assert_true(p == q && q == r);
 	assert_ok(vpmm_host_stream_launch(f.streams[3], write_new, &r));
-	assert_held_up(f.streams[3]);
+	fixture_assert_waits(f.streams[3]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[3]);
 	g_assert_cmpint(*r, ==, 'n');
@@ -184,7 +190,7 @@ static void test_unused_and_gathered(gconstpointer data)
 	r = fixture_malloc(&f, 2, f.streams[3]);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
 	assert_ok(vpmm_host_stream_launch(f.streams[3], write_new, &r));
-	assert_held_up(f.streams[3]);
+	fixture_assert_waits(f.streams[3]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[3]);
 	g_assert_cmpint(*r, ==, 'n');
@@ -241,7 +247,7 @@ static void test_claimed_back(void)
 	}
 	g_assert_nonnull(again);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 4 * PAGE);
-	assert_held_up(f.streams[2]);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
@@ -267,9 +273,9 @@ static void test_row_of_two(void)
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 3 * PAGE);
 	g_assert_true(both == parts[0] || both == parts[1]);
-	assert_held_up(f.streams[2]);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[0]);
-	assert_held_up(f.streams[2]);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
@@ -326,7 +332,7 @@ static void test_small_and_pending(void)
 	assert_ok(vpmm_host_stream_launch(f.streams[1], write_new, &late));
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, mapped);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
-	assert_held_up(f.streams[1]);
+	fixture_assert_waits(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	g_assert_cmpint(*late, ==, 'n');
@@ -356,7 +362,7 @@ static void test_small_freed_elsewhere(void)
 	g_assert_true(r == p);
 	g_assert_cmpuint(fixture_stats(&f).spans, ==, PAGE);
 	assert_ok(vpmm_host_stream_launch(f.streams[3], write_new, &r));
-	assert_held_up(f.streams[3]);
+	fixture_assert_waits(f.streams[3]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[3]);
 	g_assert_cmpint(*r, ==, 'n');
@@ -411,9 +417,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/order/waits-on-device", test_waits_on_device);
 	g_test_add_func("/order/gathers-others", test_gathers_others);
 	g_test_add_func("/order/leftover-of-a-wait", test_leftover_of_a_wait);
-	g_test_add_data_func("/order/unused-and-freed-elsewhere/own", GINT_TO_POINTER(0), test_unused_and_freed_elsewhere);
-	g_test_add_data_func("/order/unused-and-freed-elsewhere/other", GINT_TO_POINTER(1),
-			     test_unused_and_freed_elsewhere);
+	fixture_add_rows("/order/unused-and-freed-elsewhere", takeovers, test_unused_and_freed_elsewhere);
 	g_test_add_data_func("/order/unused-and-gathered/own", GINT_TO_POINTER(0), test_unused_and_gathered);
 	g_test_add_data_func("/order/unused-and-gathered/other", GINT_TO_POINTER(1), test_unused_and_gathered);
 	g_test_add_func("/order/old-addresses-work", test_old_addresses_work);

@@ -88,7 +88,8 @@ static void test_rounds_to_pieces(void)
 		size_t taken;
 	} cases[] = {
 		{ 1, PIECE }, { PIECE, PIECE }, { PIECE + 1, 2 * PIECE }, { PAGE / 2 - 1, PAGE / 2 },
-		{ PAGE - 1, PAGE }, { PAGE, PAGE }, { PAGE + 1, PAGE + PIECE }, { 3 * PAGE + 1000, 3 * PAGE + 2 * PIECE },
+		{ PAGE - 1, PAGE }, { PAGE, PAGE }, { PAGE + 1, PAGE + PIECE },
+		{ 3 * PAGE + 1000, 3 * PAGE + 2 * PIECE },
 	};
 	struct fixture f;
 	uint64_t live = 0;

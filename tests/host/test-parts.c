@@ -38,7 +38,7 @@ static struct base base_from(const struct region *region, size_t size)
 static bool is_in(const struct extent *extent, const struct base *base)
 {
 	for (const struct place *place = extent->places; place; place = place->next) {
-		if (place->addr - base->addr < base->size)
+		if (place->addr < base->addr + base->size && place->addr + extent->size > base->addr)
 			return true;
 	}
 	return false;

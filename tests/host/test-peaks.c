@@ -85,7 +85,8 @@ static struct CUstream_st *any_stream(struct program *p)
 /* Of one of a few sizes as rounded, and any size as requested. */
 static size_t any_size(struct program *p)
 {
-	return p->sizes[g_rand_int_range(p->rand, 0, G_N_ELEMENTS(p->sizes))] - (size_t)g_rand_int_range(p->rand, 0, PIECE);
+	return p->sizes[g_rand_int_range(p->rand, 0, G_N_ELEMENTS(p->sizes))] -
+	       (size_t)g_rand_int_range(p->rand, 0, PIECE);
 }
 
 static void take(struct program *p, struct held *h)

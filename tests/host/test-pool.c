@@ -168,7 +168,7 @@ static void test_waits_on_device(void)
 	assert_ok(vpmm_host_stream_launch(f.streams[1], in_order, &taker));
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
 	g_assert_cmpuint(fixture_stats(&f).remapped, ==, 0);
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[1], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	g_assert_cmpint(next, ==, 2);
@@ -189,7 +189,7 @@ static void test_harvests_others(void)
 
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
 	fixture_complete(f.streams[0]);
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
@@ -448,7 +448,7 @@ static void test_leftover_of_a_wait(void)
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
 	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);
@@ -459,38 +459,7 @@ static void write_late(void *data)
 	**(char **)data = 'l';
 }
 
-static void write_new(void *data)
-{
-	**(char **)data = 'n';
-}
-
-/*
- * Memory whose first owner is still at work goes to a second stream, which never uses it and has it freed on a third,
- * that knows nothing of either: a fourth has it only after the first.
- */
-static void test_unused_and_freed_elsewhere(gconstpointer data)
-{
-	int second = GPOINTER_TO_INT(data);
-	struct fixture f;
-	char *p, *q, *r;
-
-	open_default(&f);
-	p = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &p));
-	fixture_free(&f, p, f.streams[0]);
-	q = fixture_malloc(&f, 1, f.streams[second]);
-	fixture_free(&f, q, f.streams[2]);
-	r = fixture_malloc(&f, 1, f.streams[3]);
-	g_assert_true(p == q && q == r);
-	assert_ok(vpmm_host_stream_launch(f.streams[3], write_new, &r));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[3], 1), ==, -EBUSY);
-	fixture_complete(f.streams[0]);
-	fixture_complete(f.streams[3]);
-	g_assert_cmpint(*r, ==, 'n');
-	fixture_close(&f);
-}
-
-/* The same where the memory moves on: its old address stays mapped until the first owner is done with it. */
+/* Memory of an owner at work moves on, unused by the next: its old address stays mapped until that owner is done. */
 static void test_unused_and_moved(void)
 {
 	struct fixture f;
@@ -536,9 +505,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/pool/two-devices", test_two_devices);
 	g_test_add_func("/pool/address-space-halved", test_address_space_halved);
 	g_test_add_func("/pool/leftover-of-a-wait", test_leftover_of_a_wait);
-	g_test_add_data_func("/pool/unused-and-freed-elsewhere/own", GINT_TO_POINTER(0), test_unused_and_freed_elsewhere);
-	g_test_add_data_func("/pool/unused-and-freed-elsewhere/other", GINT_TO_POINTER(1),
-			     test_unused_and_freed_elsewhere);
 	g_test_add_func("/pool/unused-and-moved", test_unused_and_moved);
 	return g_test_run();
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "support/fixture.h"
+#include "support/setting.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -29,13 +30,6 @@ struct run {
 	struct CUstream_st *stream;
 	void *held[SLOTS];
 };
-
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-	const char *text = g_getenv(name);
-
-	return text ? g_ascii_strtoull(text, NULL, 10) : otherwise;
-}
 
 /* Between two sizes, as many between 1 and 2 KiB as between 1 and 2 MiB, to the byte. */
 static size_t random_size(GRand *rand, size_t least, size_t most)
@@ -414,11 +408,6 @@ int main(int argc, char **argv)
 		for (size_t j = 0; j < G_N_ELEMENTS(kinds); j++)
 			add_had(&promises[i], &kinds[j]);
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(loads); i++) {
-		char *path = g_strdup_printf("/properties/settles/%s", loads[i].name);
-
-		g_test_add_data_func(path, &loads[i], test_settles);
-		g_free(path);
-	}
+	fixture_add_rows("/properties/settles", loads, test_settles);
 	return g_test_run();
 }

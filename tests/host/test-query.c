@@ -2,11 +2,13 @@
 /* What a query says, a malloc right after it does. */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "support/setting.h"
 
 static struct vpmm_forecast query(struct fixture *f, size_t size, struct CUstream_st *stream)
 {
@@ -146,31 +148,31 @@ static void each_as_forecast(struct vpmm_opts opts, int streams, bool scarce, ui
 
 static void test_packed(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED }, 1, false, seed);
 }
 
 static void test_packed_streams(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED }, STREAMS, false, seed);
 }
 
 static void test_packed_short(void)
 {
-	for (uint32_t seed = 1; seed <= 12; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 12); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, 1, true, seed);
 }
 
 static void test_packed_streams_short(void)
 {
-	for (uint32_t seed = 1; seed <= 8; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 8); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 4 * PAGE }, STREAMS, true, seed);
 }
 
 static void test_blocking(void)
 {
-	for (uint32_t seed = 1; seed <= 2; seed++) {
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 2); seed++) {
 		each_as_forecast((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, STREAMS, false, seed);
 		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, STREAMS, false, seed);
 	}
@@ -178,19 +180,19 @@ static void test_blocking(void)
 
 static void test_paged(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, 1, false, seed);
 }
 
 static void test_paged_streams(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, STREAMS, false, seed);
 }
 
 static void test_paged_short(void)
 {
-	for (uint32_t seed = 1; seed <= 4; seed++)
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 4); seed++)
 		each_as_forecast((struct vpmm_opts){ FIXTURE_OPTS }, STREAMS, true, seed);
 }
 
@@ -233,7 +235,7 @@ static void largest_succeeds(struct vpmm_opts opts, uint32_t seed)
 
 static void test_largest(void)
 {
-	for (uint32_t seed = 1; seed <= 12; seed++) {
+	for (uint32_t seed = 1; seed <= setting_at_most("VPMM_TEST_SEEDS", 12); seed++) {
 		largest_succeeds((struct vpmm_opts){ FIXTURE_PACKED }, seed);
 		largest_succeeds((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE }, seed);
 		largest_succeeds((struct vpmm_opts){ FIXTURE_OPTS }, seed);

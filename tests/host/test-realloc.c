@@ -9,22 +9,15 @@
 #define KIB ((size_t)1024)
 
 /* Each kind of pool. */
-static const struct kind kinds[] = {
-	{ "packed", { FIXTURE_PACKED }, 0 },
-	{ "paged", { FIXTURE_OPTS }, 0 },
-	{ "scrub", { FIXTURE_PACKED, .scrub = VPMM_SCRUB_STREAM }, 0 },
-	{ "scrub-always", { FIXTURE_PACKED, .scrub = VPMM_SCRUB_ALWAYS }, 0 },
-	{ "scrub-paged", { FIXTURE_OPTS, .scrub = VPMM_SCRUB_STREAM }, 0 },
-	{ "block", { FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 0 },
-};
+static const struct kind kinds[] = { KINDS_SETTINGS };
 
 /* Sizes that a block is given one after another: within a slab, out of it, through pages, and back. */
-static const size_t sizes[] = { 1000, 3000, 700, 100 * 1024, 300 * 1024, PAGE - 512, PAGE + 512, 5 * PAGE, 5 * PAGE - 100,
-				3 * PAGE, 7 * PAGE, PAGE, 200 * 1024, 1000, 4 * PAGE };
+static const size_t sizes[] = { 1000, 3000, 700, 100 * 1024, 300 * 1024, PAGE - 512, PAGE + 512, 5 * PAGE,
+				5 * PAGE - 100, 3 * PAGE, 7 * PAGE, PAGE, 200 * 1024, 1000, 4 * PAGE };
 
 /*
- * All work is pending until the end: what was written before each change is there after it, whether neighbours are in the
- * way or not.
+ * All work is pending until the end: what was written before each change is there after it, whether neighbours are in
+ * the way or not.
  */
 static void contents(const struct kind *kind, bool crowded, bool uncached)
 {
@@ -202,8 +195,8 @@ static void test_changes_hands(gconstpointer kind)
 }
 
 /*
- * The stream of the block had freed it without an event before it got it back. No other stream can be ordered after that,
- * so what it resizes goes elsewhere, and the memory to nobody before the first one is past it.
+ * The stream of the block had freed it without an event before it got it back. No other stream can be ordered after
+ * that, so what it resizes goes elsewhere, and the memory to nobody before the first one is past it.
  */
 static void test_uncovered(void)
 {
@@ -396,20 +389,34 @@ static void test_scrubbed(gconstpointer data)
 {
 	const struct kind *kind = data;
 	struct fixture f;
-	char *ptr, *next;
 
 	if (!kind->opts.scrub)
 		return g_test_skip("the pool does not clear");
 	fixture_open_faulty(&f, kind->opts);
 	fixture_leave_secret(&f, 8 * PAGE, f.streams[1]);
-	ptr = fixture_malloc(&f, 2, f.streams[0]);
-	memset(ptr, FIXTURE_SECRET, 2 * PAGE);
-	ptr = resize(&f, ptr, 6 * PAGE, f.streams[0]);
-	g_assert_true(fixture_is_clear(ptr + 2 * PAGE, 4 * PAGE));
-	memset(ptr, FIXTURE_SECRET, 6 * PAGE);
-	resize(&f, ptr, PAGE, f.streams[0]);
-	next = fixture_malloc(&f, 5, f.streams[1]);
-	g_assert_true(fixture_is_clear(next, 5 * PAGE));
+	assert_scrubbed(&f, fixture_malloc(&f, 2, f.streams[0]), 2 * PAGE);
+	fixture_close(&f);
+}
+
+/* What a block had before it became smaller is gone when it becomes larger again, wherever it is then. */
+static void test_scrubbed_behind(void)
+{
+	static const size_t ends[] = { 5000, 4700, 2 * PAGE, 3 * PAGE };
+	struct fixture f;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .scrub = VPMM_SCRUB_ALWAYS });
+	for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
+		for (size_t j = 0; j < G_N_ELEMENTS(ends); j++) {
+			ptr = fixture_malloc_bytes(&f, ends[i], f.streams[0]);
+			memset(ptr, FIXTURE_SECRET, ends[i]);
+			ptr = resize(&f, ptr, ends[i] - 200, f.streams[0]);
+			ptr = resize(&f, ptr, ends[j], f.streams[j % 2]);
+			g_assert_true(ends[j] <= ends[i] - 200 ||
+				      fixture_is_clear(ptr + ends[i] - 200, ends[j] - (ends[i] - 200)));
+			fixture_free(&f, ptr, f.streams[0]);
+		}
+	}
 	fixture_close(&f);
 }
 
@@ -536,6 +543,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/realloc/asks", test_asks);
 	g_test_add_func("/realloc/shrinks-without-memory", test_shrinks_without_memory);
 	g_test_add_func("/realloc/not-scrubbed", test_not_scrubbed);
+	g_test_add_func("/realloc/scrubbed-behind", test_scrubbed_behind);
 	fixture_add_rows("/realloc/contents", kinds, test_contents);
 	fixture_add_rows("/realloc/contents-crowded", kinds, test_contents_crowded);
 	fixture_add_rows("/realloc/contents-uncached", kinds, test_contents_uncached);

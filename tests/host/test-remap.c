@@ -79,7 +79,9 @@ static void test_odd(void)
 	fixture_close(&f);
 }
 
-/* What follows is another mapping of the extent that the block begins in, and free there: that is not for this block. */
+/*
+ * What follows is another mapping of the extent that the block begins in, and free there: that is not for this block.
+ */
 static void test_twice(void)
 {
 	struct fixture f;

@@ -156,7 +156,8 @@ static void test_file_size(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	held = memset(fixture_malloc(&f, 3, f.streams[0]), 1, 3 * PAGE);
 
-	assert_error(vpmm_malloc(f.pool, &none, 2 * PAGE, f.streams[0]), ENOMEM, "file size limit, RLIMIT_FSIZE, of 8388608");
+	assert_error(vpmm_malloc(f.pool, &none, 2 * PAGE, f.streams[0]), ENOMEM,
+		     "file size limit, RLIMIT_FSIZE, of 8388608");
 
 	g_assert_null(none);
 	assert_ok(vpmm_pool_check(f.pool));

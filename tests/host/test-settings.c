@@ -70,6 +70,7 @@ static void test_env_unset(void)
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_POOL);
 	g_assert_cmpint(opts.frag_ratio, ==, 0);
 	g_assert_cmpint(opts.overhead, ==, 0);
+	g_assert_cmpint(opts.overlap, ==, 0);
 	g_assert_cmpuint(opts.limit, ==, 0);
 	g_assert_cmpint(opts.limit_percent, ==, 0);
 	g_assert_cmpuint(opts.keep, ==, 0);
@@ -92,6 +93,7 @@ static void test_env_set(void)
 	g_setenv("VPMM_SMALL", "driver", TRUE);
 	g_setenv("VPMM_FRAG_RATIO", "100", TRUE);
 	g_setenv("VPMM_OVERHEAD", "25", TRUE);
+	g_setenv("VPMM_OVERLAP", "1000", TRUE);
 	g_setenv("VPMM_LIMIT", "3G", TRUE);
 	g_setenv("VPMM_KEEP", "512M", TRUE);
 	g_setenv("VPMM_SCRUB", "always", TRUE);
@@ -106,6 +108,7 @@ static void test_env_set(void)
 	g_assert_cmpint(opts.small, ==, VPMM_SMALL_DRIVER);
 	g_assert_cmpint(opts.frag_ratio, ==, 100);
 	g_assert_cmpint(opts.overhead, ==, 25);
+	g_assert_cmpint(opts.overlap, ==, 1000);
 	g_assert_cmpuint(opts.limit, ==, (size_t)3 << 30);
 	g_assert_cmpint(opts.limit_percent, ==, 0);
 	g_assert_cmpuint(opts.keep, ==, 512 << 20);
@@ -209,6 +212,11 @@ static void test_env_bad(void)
 		{ "VPMM_OVERHEAD", "0" },
 		{ "VPMM_OVERHEAD", "26" },
 		{ "VPMM_OVERHEAD", "2.5" },
+		{ "VPMM_OVERLAP", "1001" },
+		{ "VPMM_OVERLAP", "-1" },
+		{ "VPMM_OVERLAP", "automatic" },
+		{ "VPMM_OVERLAP", "25%" },
+		{ "VPMM_OVERLAP", "much" },
 		{ "VPMM_LIMIT", "0" },
 		{ "VPMM_LIMIT", "half" },
 		{ "VPMM_LIMIT", "-1" },
@@ -219,6 +227,16 @@ static void test_env_bad(void)
 		{ "VPMM_LIMIT", "5G%" },
 		{ "VPMM_LIMIT", "5%%" },
 		{ "VPMM_LIMIT", "18446744073709551617%" },
+		{ "VPMM_PEERS", "some" },
+		{ "VPMM_PEERS", "1,,2" },
+		{ "VPMM_PEERS", "1," },
+		{ "VPMM_PEERS", ",1" },
+		{ "VPMM_PEERS", "1 2" },
+		{ "VPMM_PEERS", "-1" },
+		{ "VPMM_PEERS", "2,3,2" },
+		{ "VPMM_PEERS", "64" },
+		{ "VPMM_PEERS", "18446744073709551616" },
+		{ "VPMM_PEERS", "all,1" },
 		{ "VPMM_KEEP", "some" },
 		{ "VPMM_KEEP", "5%" },
 		{ "VPMM_KEEP", "-1" },
@@ -250,7 +268,7 @@ static void count_unknown(void *data, const char *name)
 	g_ptr_array_add(data, g_strdup(name));
 }
 
-/* A variable that looks like the library's and is none is found, but for those of the test suite. */
+/* A variable that looks like the library's and is none is found, but for those of the tests and the preload object. */
 static void test_unknown(void)
 {
 	GPtrArray *found = g_ptr_array_new_with_free_func(g_free);
@@ -263,6 +281,7 @@ static void test_unknown(void)
 		}
 	}
 	g_setenv("VPMM_TEST_SOMETHING", "1", TRUE);
+	g_setenv("VPMM_PRELOAD_FREE", "sync", TRUE);
 	g_setenv("MY_VPMM_PAGES", "1", TRUE);
 	variables_each_unknown(count_unknown, found);
 	g_assert_cmpuint(found->len, ==, 0);
@@ -272,6 +291,7 @@ static void test_unknown(void)
 	g_assert_cmpstr(found->pdata[0], ==, "VPMM_PAGESIZE");
 	g_unsetenv("VPMM_PAGESIZE");
 	g_unsetenv("VPMM_TEST_SOMETHING");
+	g_unsetenv("VPMM_PRELOAD_FREE");
 	g_unsetenv("MY_VPMM_PAGES");
 	clear_env();
 	g_ptr_array_free(found, TRUE);
@@ -356,6 +376,9 @@ static void test_opts_bad(void)
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 26 }, EINVAL,
 			"overhead is 26: expected a percentage, 1 to 25, or 0");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = -1 }, EINVAL, "overhead is -1");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overlap = 1001 }, EINVAL,
+			"overlap is 1001: expected a percentage, 0 to 1000, or VPMM_OVERLAP_AUTO");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overlap = -2 }, EINVAL, "overlap is -2");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = 101 }, EINVAL, "limit_percent is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = -1 }, EINVAL, "limit_percent is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");

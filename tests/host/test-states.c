@@ -68,7 +68,8 @@ static const enum state next[STATES][EVENTS] = {
 
 static const char *const state_names[] = {
 	[LIVE] = "live", [USED] = "used", [GRAPH] = "graph", [CACHED] = "cached", [FREED] = "freed",
-	[JOINED] = "joined", [HELD] = "held", [KEPT] = "kept", [FREE] = "free", [GONE] = "gone", [RETURNED] = "returned",
+	[JOINED] = "joined", [HELD] = "held", [KEPT] = "kept", [FREE] = "free", [GONE] = "gone",
+	[RETURNED] = "returned",
 };
 
 static const char *const event_names[] = {
@@ -207,13 +208,9 @@ static void make(struct block *b, enum state state)
 static bool look_up(struct block *b, char kind[16])
 {
 	uintptr_t at = (uintptr_t)b->ptr;
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	char *text = fixture_dump(&b->f);
 	bool pending = false;
 
-	assert_ok(vpmm_pool_dump(b->f.pool, out));
-	fclose(out);
 	kind[0] = '\0';
 	for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		unsigned long long addr;

@@ -8,44 +8,24 @@
 #include "pending/deferred-free.h"
 #include "pending/graph.h"
 #include "pending/users.h"
-#include "support/fixture.h"
+#include "support/kinds.h"
 
-/* Each kind of pool, and each way of it to serve a request. */
-static const struct kind {
-	const char *name;
-	struct vpmm_opts opts;
-	size_t size;
-} kinds[] = {
-	{ "packed", { FIXTURE_PACKED }, 3 * PAGE },
-	{ "span", { FIXTURE_PACKED }, 1000 },
-	{ "paged", { FIXTURE_OPTS }, 3 * PAGE },
-	{ "driver", { FIXTURE_OPTS }, 1000 },
-};
+static const struct kind kinds[] = { KINDS_EACH };
 
 static void open_kind(struct fixture *f, const struct kind *kind)
 {
 	fixture_open(f, kind->opts);
 }
 
-/* An allocation for the first stream that the second uses too, with work pending that writes to it. */
-static char *used_by_two(struct fixture *f, size_t size)
-{
-	char *ptr = fixture_malloc_bytes(f, size, f->streams[0]);
-
-	assert_ok(vpmm_use(f->pool, ptr, f->streams[1]));
-	assert_ok(vpmm_host_stream_submit(f->streams[1]));
-	return ptr;
-}
-
 /* What the driver's allocator has is held until the host sees the users done. */
 static void test_driver_waits_for_user(void)
 {
-	const struct kind *kind = &kinds[3];
+	static const struct kind driver = KIND_DRIVER, *kind = &driver;
 	struct fixture f;
 	char *a, *b, *c;
 
 	open_kind(&f, kind);
-	a = used_by_two(&f, kind->size);
+	a = fixture_malloc_used(&f, kind->size);
 	fixture_free(&f, a, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).held, ==, kind->size);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
@@ -66,7 +46,7 @@ static void test_waits_for_freer(gconstpointer data)
 	char *a, *b;
 
 	open_kind(&f, kind);
-	a = used_by_two(&f, kind->size);
+	a = fixture_malloc_used(&f, kind->size);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
 	fixture_complete(f.streams[1]);
@@ -74,7 +54,7 @@ static void test_waits_for_freer(gconstpointer data)
 	g_assert_true(a != b || vpmm_host_stream_complete(f.streams[2], 0) == 0);
 	if (a == b) {
 		assert_ok(vpmm_host_stream_submit(f.streams[2]));
-		g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], 1), ==, -EBUSY);
+		fixture_assert_waits(f.streams[2]);
 	}
 	fixture_close(&f);
 }
@@ -104,7 +84,7 @@ static void test_freed_twice(gconstpointer data)
 	char *a;
 
 	open_kind(&f, kind);
-	a = used_by_two(&f, kind->size);
+	a = fixture_malloc_used(&f, kind->size);
 	fixture_free(&f, a, f.streams[0]);
 	assert_error(vpmm_free(f.pool, a, f.streams[0]), EINVAL, "no allocation");
 	assert_error(vpmm_free(f.pool, a, f.streams[1]), EINVAL, "no allocation");
@@ -119,7 +99,7 @@ static void test_destroy_while_held(gconstpointer data)
 	struct fixture f;
 
 	open_kind(&f, kind);
-	fixture_free(&f, used_by_two(&f, kind->size), f.streams[0]);
+	fixture_free(&f, fixture_malloc_used(&f, kind->size), f.streams[0]);
 	fixture_close(&f);
 }
 
@@ -129,7 +109,7 @@ static void test_destroy_while_used(gconstpointer data)
 	struct fixture f;
 
 	open_kind(&f, kind);
-	used_by_two(&f, kind->size);
+	fixture_malloc_used(&f, kind->size);
 	fixture_complete(f.streams[1]);
 	fixture_close(&f);
 }
@@ -331,7 +311,7 @@ static void test_exhausted(gconstpointer data)
 
 	g_setenv("VPMM_HOST_CAPACITY", "16M", TRUE);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .reuse = reuse });
-	a = used_by_two(&f, 6 * PAGE);
+	a = fixture_malloc_used(&f, 6 * PAGE);
 	fixture_free(&f, a, f.streams[0]);
 	b = fixture_malloc(&f, 7, f.streams[2]);
 	g_assert_nonnull(b);
@@ -348,7 +328,7 @@ static void test_cached_again_later(void)
 	char *a, *b;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	a = used_by_two(&f, PAGE);
+	a = fixture_malloc_used(&f, PAGE);
 	fixture_free(&f, a, f.streams[0]);
 	fixture_complete(f.streams[1]);
 	b = fixture_malloc(&f, 1, f.streams[0]);

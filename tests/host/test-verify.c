@@ -331,8 +331,8 @@ static const struct allocator_ops stopping_ops = {
 
 /* A trace of three operations, of which the second allocates what none of them frees. */
 static struct trace_op three_ops[] = {
-	{ .us = 1, .bytes = 100, .slot = 0, .alloc = true },
-	{ .us = 2, .bytes = 100, .slot = 1, .alloc = true },
+	{ .us = 1, .bytes = 100, .slot = 0, .kind = TRACE_ALLOC },
+	{ .us = 2, .bytes = 100, .slot = 1, .kind = TRACE_ALLOC },
 	{ .us = 3, .bytes = 100, .slot = 0 },
 };
 
@@ -440,9 +440,9 @@ static void run_on_one_block(struct trace_op *ops, size_t n_ops, struct replay_r
 static void test_replay_one_after_another(void)
 {
 	struct trace_op ops[] = {
-		{ .us = 1, .bytes = 100, .slot = 0, .alloc = true },
+		{ .us = 1, .bytes = 100, .slot = 0, .kind = TRACE_ALLOC },
 		{ .us = 2, .bytes = 100, .slot = 0, .stream = 1 },
-		{ .us = 3, .bytes = 3 * MIB, .slot = 0, .alloc = true },
+		{ .us = 3, .bytes = 3 * MIB, .slot = 0, .kind = TRACE_ALLOC },
 		{ .us = 5, .bytes = 3 * MIB, .slot = 0 },
 	};
 	struct replay_result result;
@@ -463,8 +463,8 @@ static void test_replay_one_after_another(void)
 static void test_replay_two_at_once(void)
 {
 	struct trace_op ops[] = {
-		{ .us = 1, .bytes = 100, .slot = 0, .alloc = true },
-		{ .us = 2, .bytes = 100, .slot = 1, .alloc = true },
+		{ .us = 1, .bytes = 100, .slot = 0, .kind = TRACE_ALLOC },
+		{ .us = 2, .bytes = 100, .slot = 1, .kind = TRACE_ALLOC },
 		{ .us = 3, .bytes = 100, .slot = 0 },
 	};
 	struct replay_result result;
@@ -479,8 +479,8 @@ static void test_replay_two_at_once(void)
 static void test_replay_goes_on_after_a_failure(void)
 {
 	struct trace_op ops[] = {
-		{ .us = 1, .bytes = 5 * MIB, .slot = 0, .alloc = true },
-		{ .us = 2, .bytes = 100, .slot = 1, .alloc = true },
+		{ .us = 1, .bytes = 5 * MIB, .slot = 0, .kind = TRACE_ALLOC },
+		{ .us = 2, .bytes = 100, .slot = 1, .kind = TRACE_ALLOC },
 		{ .us = 3, .bytes = 5 * MIB, .slot = 0 },
 		{ .us = 3, .bytes = 100, .slot = 1 },
 	};

@@ -73,7 +73,7 @@ static void test_zero_bad(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	assert_error(vpmm_malloc_flags(f.pool, NULL, PAGE, NULL, VPMM_ZERO), EINVAL, "ptr is NULL");
-	assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, NULL, 0x6), EINVAL, "flags are 0x6");
+	assert_error(vpmm_malloc_flags(f.pool, &ptr, PAGE, NULL, 0xa), EINVAL, "flags are 0xa");
 	assert_error(vpmm_malloc_flags(f.pool, &ptr, SIZE_MAX / 2, NULL, VPMM_ZERO), ENOMEM, "vpmm_malloc_flags: ");
 	g_assert_true(ptr == &f);
 	g_assert_cmpuint(fixture_stats(&f).mallocs, ==, 0);

@@ -50,16 +50,24 @@ static bool fail_expected(const struct worker *w, int err, const struct stream *
 	return (err == -ENOMEM && w->run->limited) || (err == -ENOTSUP && s->captured && opts->page_size == SIZE_MAX);
 }
 
-static void *allocate(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+static int call_malloc(struct worker *w, unsigned int pool, void **ptr, size_t size, size_t max, struct stream *s,
+		       unsigned int flags)
+{
+	struct vpmm_pool *of = w->run->pools[pool];
+
+	if (max)
+		return vpmm_malloc_growable(of, ptr, size, max, s->handle);
+	return flags || contents_one_in(w, 8) ? vpmm_malloc_flags(of, ptr, size, s->handle, flags) :
+	       vpmm_malloc(of, ptr, size, s->handle);
+}
+
+static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t max, struct stream *s, bool zero)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
-	unsigned int flags = zero ? VPMM_ZERO : 0;
 	void *ptr = NULL;
 	int err;
 
-	err = flags || contents_one_in(w, 8) ?
-	      vpmm_malloc_flags(w->run->pools[pool], &ptr, size, s->handle, flags) :
-	      vpmm_malloc(w->run->pools[pool], &ptr, size, s->handle);
+	err = call_malloc(w, pool, &ptr, size, max, s, zero ? VPMM_ZERO : 0);
 	if (err && !fail_expected(w, err, s, opts))
 		contents_fail(w->run, "worker %u, step %u: %zu bytes: %d, %s", w->index, w->step, size, err,
 			      vpmm_last_error());
@@ -98,38 +106,49 @@ static void see_fresh(struct worker *w, struct block *b, struct stream *s, bool 
 		block_access(w, b, s, true);
 }
 
-static struct block *add_block(struct worker *w, unsigned int pool, void *ptr, size_t size, struct stream *s)
+static struct block *add_block(struct worker *w, unsigned int pool, void *ptr, size_t size, size_t max,
+			       struct stream *s)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 	struct block *b = g_new0(struct block, 1);
 
 	b->pool = pool;
+	b->max = max;
 	b->shadow = work_shadow(w, ptr, size);
 	b->first = s->captured ? NULL : s;
 	b->born = s->captured ? 0 : stream_next(s);
 	b->records = g_array_new(FALSE, TRUE, sizeof(struct record));
 	b->graphs = g_ptr_array_new();
 	b->of_driver = opts->page_size == SIZE_MAX ||
-		       (opts->small == VPMM_SMALL_DRIVER && !s->captured && size < page_size_of(opts));
+		       (!max && opts->small == VPMM_SMALL_DRIVER && !s->captured && size < page_size_of(opts));
 	g_ptr_array_add(w->blocks, b);
 	g_ptr_array_add(w->live, b);
 	w->bytes += size;
 	return b;
 }
 
+/* What a block can grow to; 0: it cannot. */
+static size_t any_max(struct worker *w, const struct vpmm_opts *opts, size_t size, const struct stream *s)
+{
+	if (s->captured || opts->page_size == SIZE_MAX || !contents_one_in(w, 8))
+		return 0;
+	return size * (size_t)g_rand_int_range(w->rand, 1, 9);
+}
+
 static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
+	size_t max = zero ? 0 : any_max(w, opts, size, s);
 	struct block *b;
 	void *ptr;
 
 	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
 		return NULL;
-	ptr = allocate(w, pool, size, s, zero);
+	ptr = allocate(w, pool, size, max, s, zero);
 	if (!ptr)
 		return NULL;
-	b = add_block(w, pool, ptr, size, s);
-	work_note(w, b, s, zero ? "allocate cleared" : "allocate");
+	b = add_block(w, pool, ptr, size, max, s);
+	work_note(w, b, s, zero ? "allocate cleared" : max ? "allocate growable" : "allocate");
 	see_fresh(w, b, s, is_cleared(opts, zero));
 	return b;
 }
@@ -281,8 +300,19 @@ static void make_own(struct shadow *shadow, const struct stream *s)
 		g_atomic_int_set(&shadow->own, (gint)s->index + 1);
 }
 
+/* Behind all that any stream was given to do. Captures that the pool does not know of would not survive that. */
+static bool release_any(struct worker *w, struct block *b, struct stream *s)
+{
+	work_note(w, b, s, "free on any");
+	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, VPMM_STREAM_ANY));
+	block_released(w, b);
+	return true;
+}
+
 bool block_release(struct worker *w, struct block *b, struct stream *s)
 {
+	if (!w->run->captures && contents_one_in(w, 16))
+		return release_any(w, b, s);
 	if (!may_release(w, b, s))
 		return false;
 	if (b->first == s && !b->shared && !b->of_driver)
@@ -293,52 +323,114 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	return true;
 }
 
-/* A stream that was named may be one that cannot be waited for. */
+/*
+ * A stream that was named may be one that cannot be waited for. To a capture that is any: also one that was retired,
+ * and one that a graph of the block was retired on.
+ */
 static bool refusal_expected(struct worker *w, int err, const struct block *b, const struct stream *s)
 {
-	bool named = false;
+	bool named = s->captured && b->shared;
 
 	for (guint i = 0; i < b->records->len; i++)
 		named |= g_array_index(b->records, struct record, i).named;
 	return fail_expected(w, err, s, &w->run->opts[b->pool]) || (named && (err == -EBUSY || err == -EINVAL));
 }
 
-/* What comes of it is another block to the program, with the contents of this one. */
-void block_resize(struct worker *w, struct block *b, struct stream *s)
+/* Behind all that writes it, where graphs do: what they leave there is what is copied. */
+static bool may_resize(struct worker *w, struct block *b, size_t size, struct stream *s)
 {
-	size_t size = any_size(w, &w->run->opts[b->pool], false);
+	if (b->max && (size > b->max || b->graphs->len || b->graphed || !behind_uses(b, s, true)))
+		return false;
+	if (b->unborn || w->bytes + size > MOST_BYTES / w->run->n_workers || !may_release(w, b, s))
+		return false;
+	/* A stream may see what is in a block that it was given, whoever left that there. */
+	if (w->run->opts[b->pool].scrub == VPMM_SCRUB_STREAM && b->first != s)
+		return false;
+	if ((b->graphs->len || b->graphed) && !behind_uses(b, s, false))
+		return false;
+	/* Whoever is behind a write is behind the allocation; the library's own zeros are only there behind that. */
+	return !b->written || b->key || !b->first || b->first == s || stream_behind(s, b->first, b->born);
+}
+
+/* Streams stay named, and have to be retired before they go. */
+static void keep_names(struct block *now, const struct block *before)
+{
+	for (guint i = 0; before->max && i < before->records->len; i++) {
+		const struct record *r = &g_array_index(before->records, struct record, i);
+		struct record *kept;
+
+		if (!r->named)
+			continue;
+		g_atomic_int_inc(&r->stream->named);
+		kept = block_record(now, r->stream);
+		kept->named = true;
+		kept->epoch = r->epoch;
+	}
+}
+
+struct block *block_replace(struct worker *w, struct block *b, struct stream *s, size_t size)
+{
 	void *ptr = b->shadow->ptr;
 	struct block *now;
 	int err;
 
-	if (b->graphs->len || b->graphed || w->bytes + size > MOST_BYTES / w->run->n_workers || !may_release(w, b, s))
-		return;
-	/* A stream may see what is in a block that it was given, whoever left that there. */
-	if (w->run->opts[b->pool].scrub == VPMM_SCRUB_STREAM && b->first != s)
-		return;
-	/* Whoever is behind a write is behind the allocation; the library's own zeros are only there behind that. */
-	if (b->written && !b->key && b->first && b->first != s && !stream_behind(s, b->first, b->born))
-		return;
 	work_note(w, b, s, "resize");
 	/* What is asked for memory meanwhile must not free it. */
 	g_ptr_array_remove_fast(w->live, b);
 	err = vpmm_realloc(w->run->pools[b->pool], &ptr, size, s->handle);
 	g_ptr_array_add(w->live, b);
 	if (err && refusal_expected(w, err, b, s))
-		return;
+		return NULL;
 	if (err)
 		contents_fail(w->run, "worker %u, step %u: %zu bytes to %zu: %d, %s", w->index, w->step,
 			      b->shadow->size, size, err, vpmm_last_error());
+	if (b->max && ptr != b->shadow->ptr)
+		contents_fail(w->run, "worker %u, step %u: a growable block moves", w->index, w->step);
+	now = add_block(w, b->pool, ptr, size, b->max, s);
+	keep_names(now, b);
 	block_released(w, b);
 	__atomic_fetch_add(&w->run->mallocs[b->pool], 1, __ATOMIC_RELAXED);
-	now = add_block(w, b->pool, ptr, size, s);
 	now->shadow->before = b->shadow;
 	now->key = b->key;
+	now->graphed = b->graphed;
+	now->shared = b->max && b->shared;
+	return now;
+}
+
+/* What was copied is looked for before any graph writes the old block again. */
+static void see_kept(struct worker *w, struct block *before, struct block *now, struct stream *s)
+{
+	uint64_t position = work_submit(w, now, s, KEPT);
+
+	block_record(now, s)->last = position;
+	block_record(before, s)->last = position;
+}
+
+static struct block *resize(struct worker *w, struct block *b, struct stream *s, size_t size)
+{
+	struct block *now;
+
+	if (!may_resize(w, b, size, s))
+		return NULL;
+	now = block_replace(w, b, s, size);
+	if (!now)
+		return NULL;
+	/* It may be the same memory: who frees it has to be behind what the stream is behind. */
+	if (b->records->len && !s->captured)
+		block_record(now, s)->last = now->born;
 	make_own(now->shadow, s);
 	if (b->written)
-		block_record(now, s)->last = work_submit(w, now, s, KEPT);
+		see_kept(w, b, now, s);
 	now->key = 0;
-	if (!contents_one_in(w, 3))
+	now->graphed = false;
+	return now;
+}
+
+void block_resize(struct worker *w, struct block *b, struct stream *s)
+{
+	struct block *now = resize(w, b, s, any_size(w, &w->run->opts[b->pool], false));
+
+	if (now && !contents_one_in(w, 3))
 		block_access(w, now, s, true);
 }
 
@@ -361,13 +453,16 @@ void block_burst(struct worker *w, struct stream *s)
 		new_of_size(w, pool, size, other, false);
 }
 
-/* Nobody has touched it, so any stream may free it; what clears it may be pending all the same. */
+/* Nobody has touched it, so any stream may free it; what clears it, or copies it, may be pending all the same. */
 void block_unused(struct worker *w, struct stream *s)
 {
 	unsigned int pool = any_pool(w);
 	size_t size = any_size(w, &w->run->opts[pool], true);
-	struct block *b = new_of_size(w, pool, size, s, true);
+	bool copied = contents_one_in(w, 2);
+	struct block *b = new_of_size(w, pool, copied ? (size / 2 + 8) & ~(size_t)7 : size, s, !copied), *now;
 
+	now = b && copied ? resize(w, b, s, size) : NULL;
+	b = now ? now : b;
 	if (!b || !block_release(w, b, stream_any(w)) || contents_one_in(w, 3))
 		return;
 	b = new_of_size(w, pool, size, stream_any(w), false);

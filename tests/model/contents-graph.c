@@ -94,17 +94,22 @@ static struct stream *captured_stream(struct worker *w)
 	return w->capture.joined && contents_one_in(w, 2) ? w->capture.joined : w->capture.origin;
 }
 
+/* It is there from the first launch on. */
+static void adopt(struct worker *w, struct block *b, struct stream *s)
+{
+	add(w->capture.graph, b);
+	b->made_by = w->capture.graph;
+	b->node_last = s;
+	b->unborn = true;
+}
+
 static void allocate(struct worker *w)
 {
 	struct stream *s = captured_stream(w);
 	struct block *b = block_new(w, s, contents_one_in(w, 4));
 
-	if (!b)
-		return;
-	add(w->capture.graph, b);
-	b->made_by = w->capture.graph;
-	b->node_last = s;
-	b->unborn = true;
+	if (b)
+		adopt(w, b, s);
 }
 
 /* Whether the capture may touch it at all, and if so behind what it has done with it already. */
@@ -145,6 +150,25 @@ static void release(struct worker *w)
 	add(w->capture.graph, b);
 	b->freed_by = w->capture.graph;
 	block_released(w, b);
+}
+
+/* Each launch makes the copy; the old block is the graph's from then on. */
+static void resize(struct worker *w)
+{
+	struct stream *s = captured_stream(w);
+	struct block *b = block_any(w), *now;
+
+	if (!b || b->of_driver || b->max || !reach(w, b, s))
+		return;
+	now = block_replace(w, b, s, b->shadow->size / 2 + (size_t)g_rand_int_range(w->rand, 1, (gint32)PAGE));
+	if (!now)
+		return;
+	add(w->capture.graph, b);
+	b->freed_by = w->capture.graph;
+	adopt(w, now, s);
+	now->graphed = true;
+	work_capture(w, now, s, KEPT);
+	work_capture(w, now, s, WRITE);
 }
 
 static bool behind_records(struct block *b, struct stream *s, bool covered_too)
@@ -283,8 +307,11 @@ static void capture_step(struct worker *w)
 			return;
 		graph_end(w);
 		break;
-	case 1: case 2: case 3:
+	case 1: case 2:
 		release(w);
+		break;
+	case 3:
+		resize(w);
 		break;
 	case 4: case 5: case 6: case 7:
 		allocate(w);

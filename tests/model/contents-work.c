@@ -154,14 +154,15 @@ static void verify_own(struct work *work)
 static void verify_kept(struct work *work)
 {
 	const struct shadow *s = work->shadow;
+	uint32_t key = work->key == ANY ? s->before->key : work->key;
 	size_t size = MIN(s->size, s->before->size);
 	uint64_t words = 0;
 
 	for (size_t at = 0; at + 8 <= size; at = next_spot(s->before, at), words++) {
 		uint64_t found = *(uint64_t *)spot(s, at);
 
-		if (found != pattern(work->key, at))
-			wrong(work, at, found, pattern(work->key, at));
+		if (found != pattern(key, at))
+			wrong(work, at, found, pattern(key, at));
 	}
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
 }
@@ -230,7 +231,7 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 			work->key = b->key = take_key(w->run, b->shadow);
 		else if (kind == ZEROED)
 			b->key = 0;
-		else if (kind == KEPT || (kind == VERIFY && !b->graphed))
+		else if ((kind == KEPT || kind == VERIFY) && !b->graphed)
 			work->key = b->key;
 	}
 	contents_ok(w->run, vpmm_host_stream_launch(s->handle, run_work, work));

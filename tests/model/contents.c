@@ -83,6 +83,7 @@ static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
 		opts->limit_percent = g_rand_int_range(rand, 60, 101);
 	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
 	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 26) : 0;
+	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, -1, 201) : 0;
 }
 
 static void choose_options(struct vpmm_opts *opts, GRand *rand)
@@ -100,11 +101,11 @@ static void choose_options(struct vpmm_opts *opts, GRand *rand)
 static void describe(struct run *run, const struct vpmm_opts *opts)
 {
 	g_string_append_printf(run->text, "; pool: page_size %zu extent_max %zu small %d va_size %zu pages %zu "
-			       "reuse %d scrub %d keep %zu limit %zu limit_percent %d frag_ratio %d overhead %d "
+			       "reuse %d scrub %d keep %zu limit %zu limit_percent %d frag_ratio %d overhead %d overlap %d "
 			       "pressure %d",
 			       opts->page_size, opts->extent_max, opts->small, opts->va_size, opts->pages, opts->reuse,
 			       opts->scrub, opts->keep, opts->limit, opts->limit_percent, opts->frag_ratio,
-			       opts->overhead, opts->pressure != NULL);
+			       opts->overhead, opts->overlap, opts->pressure != NULL);
 }
 
 /* Of the device, which has as little as some options ask for, or more than a run can use. */

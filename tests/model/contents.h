@@ -94,6 +94,7 @@ struct shadow {
  * struct block - an allocation
  * @shadow: its memory
  * @pool: index of its pool
+ * @max: the most bytes that it can have where it is; 0: it is not growable
  * @first: the stream that it was allocated for; NULL: one under capture, whose memory nobody has to wait for
  * @born: the position of that in the stream
  * @records: of struct record
@@ -111,6 +112,7 @@ struct shadow {
 struct block {
 	struct shadow *shadow;
 	unsigned int pool;
+	size_t max;
 	struct stream *first;
 	uint64_t born;
 	GArray *records;
@@ -349,7 +351,7 @@ enum kind {
 	VERIFY,		/* the pattern is there */
 	ZEROED,		/* zeros are there, and are what there is from now on */
 	OWN,		/* nothing is there but zeros and what the stream alone has had */
-	KEPT,		/* the pattern of the block before its size changed is there, as far as both go */
+	KEPT,		/* what the block held before its size changed is there, as far as both go */
 	TICK		/* nothing; that it was run is known */
 };
 
@@ -463,9 +465,20 @@ void block_name(struct worker *w, struct block *b, struct stream *s);
 bool block_release(struct worker *w, struct block *b, struct stream *s);
 
 /**
- * block_resize() - change the size of a block on a stream that block_release() could free it on
+ * block_replace() - change the size of a block: to the program, what comes of that is another block
  * @w: the worker
- * @b: the block, which no graph has
+ * @b: the block
+ * @s: the stream, under capture or not, which may free it
+ * @size: bytes
+ *
+ * Return: the other block, with nothing looked at; NULL where memory has run out, or a stream cannot be waited for.
+ */
+struct block *block_replace(struct worker *w, struct block *b, struct stream *s, size_t size);
+
+/**
+ * block_resize() - change the size of a block on a stream that could free it, and look at what is kept
+ * @w: the worker
+ * @b: the block
  * @s: the stream, not under capture
  */
 void block_resize(struct worker *w, struct block *b, struct stream *s);

@@ -31,9 +31,14 @@ void model_check(struct model *m)
 	assert_ok(vpmm_pool_check(m->f.pool));
 	check_held(m, &stats);
 	/* What is held is in it as well. */
-	g_assert_cmpuint(stats.peak_live, >=, m->peak);
-	if (!m->holds)
-		g_assert_cmpuint(stats.peak_live, <=, m->peak);
+	g_assert_cmpuint(stats.peak_live, >=, m->peak_shown);
+	g_assert_cmpuint(stats.requested, >=, m->requested);
+	g_assert_cmpuint(stats.peak_requested, >=, m->peak_requested);
+	if (!m->holds) {
+		g_assert_cmpuint(stats.peak_live, <=, m->peak_shown);
+		g_assert_cmpuint(stats.requested, ==, m->requested);
+		g_assert_cmpuint(stats.peak_requested, <=, m->peak_requested);
+	}
 	g_assert_cmpuint(stats.mapped + stats.small_live, <=, m->f.pool->core.settings.limit);
 	if (m->f.pool->core.settings.paged && !stats.given_back && !m->holds)
 		g_assert_cmpuint(stats.mapped, ==, MAX(m->initial, m->peak));

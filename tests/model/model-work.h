@@ -11,9 +11,13 @@ static inline gpointer model_work_key(uint64_t pattern)
 	return GUINT_TO_POINTER((guint)(pattern >> 32));
 }
 
-/* Write its pattern; find it there; find zeros; find nothing but what the stream itself has written, and zeros. */
+/*
+ * Write its pattern; find it there; find it as far as the block goes, which was larger when it was written; find zeros;
+ * find nothing but what the stream itself has written, and zeros.
+ */
 void model_work_fill(void *data);
 void model_work_verify(void *data);
+void model_work_verify_part(void *data);
 void model_work_verify_zero(void *data);
 void model_work_verify_own(void *data);
 

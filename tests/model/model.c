@@ -6,7 +6,9 @@
 
 #include "calls/pool.h"
 #include "core/allocation.h"
+#include "model/model-inside.h"
 #include "model/model-work.h"
+#include "policy/allowance.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)
@@ -21,12 +23,17 @@ static void launch(struct model *m, const struct model_allocation *a, vpmm_host_
 	model_work_launch(m, a, a->stream, fn, NULL);
 }
 
+void model_restore(struct model *m, const struct model_allocation *a, struct CUstream_st *stream)
+{
+	model_work_launch(m, a, stream, model_work_fill, NULL);
+}
+
 static void allocation_free(gpointer data)
 {
 	struct model_allocation *a = data;
 
 	g_ptr_array_free(a->users, TRUE);
-	g_array_free(a->graphs, TRUE);
+	g_array_unref(a->graphs);
 	g_free(a);
 }
 
@@ -34,7 +41,7 @@ static void held_free(gpointer data)
 {
 	struct model_held *held = data;
 
-	g_array_free(held->graphs, TRUE);
+	g_array_unref(held->graphs);
 	g_free(held);
 }
 
@@ -53,14 +60,6 @@ static void add_graph(GArray *graphs, uint64_t id)
 		g_array_append_val(graphs, id);
 }
 
-static void remove_graph(GArray *graphs, uint64_t id)
-{
-	for (guint i = graphs->len; i > 0; i--) {
-		if (g_array_index(graphs, uint64_t, i - 1) == id)
-			g_array_remove_index_fast(graphs, i - 1);
-	}
-}
-
 bool model_has_graph(const struct model_allocation *a, uint64_t id)
 {
 	return has_graph(a->graphs, id);
@@ -75,13 +74,15 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->page_size = m->f.pool->core.settings.page_size;
 	m->faulty = faulty;
 	m->armed = m->seldom = false;
+	m->peers = 0;
 	m->errors = 0;
 	m->live = g_ptr_array_new_with_free_func(allocation_free);
 	m->held = g_ptr_array_new_with_free_func(held_free);
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
 	m->told = 0;
-	m->bytes = m->small_bytes = m->peak = m->mallocs = m->frees = 0;
+	m->bytes = m->small_bytes = m->requested = m->mallocs = m->frees = 0;
+	m->peak = m->peak_shown = m->peak_requested = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
 	m->given_back = 0;
 	model_check(m);
@@ -108,6 +109,12 @@ void model_arm(struct model *m, enum backend_op op, unsigned int skip, unsigned 
 	m->errors |= UINT64_C(1) << -err;
 }
 
+/* Whether the backend may fail so. Not all errors are below 64. */
+static bool is_injected(const struct model *m, int number)
+{
+	return number < 64 && m->errors >> number & 1;
+}
+
 void model_disarm(struct model *m)
 {
 	for (int op = 0; m->armed && op < BACKEND_OP_COUNT; op++)
@@ -121,7 +128,7 @@ bool model_may_fail(struct model *m, int err)
 	int number = errno;
 
 	if (err) {
-		g_assert_true(m->errors >> -err & 1);
+		g_assert_true(is_injected(m, -err));
 		g_assert_cmpint(number, ==, -err);
 		g_assert_cmpstr(vpmm_last_error(), !=, "");
 	}
@@ -129,8 +136,7 @@ bool model_may_fail(struct model *m, int err)
 	return err != 0;
 }
 
-/* What an allocation takes of the pool's own memory. */
-static uint64_t rounded(const struct model *m, size_t size)
+uint64_t model_rounded(const struct model *m, size_t size)
 {
 	const struct settings *settings = &m->f.pool->core.settings;
 	uint64_t piece = settings->paged ? m->page_size : CORE_PIECE;
@@ -143,7 +149,7 @@ static uint64_t rounded(const struct model *m, size_t size)
 /* Whether a request is more than is left of something that so much is taken of, be it served in the best way. */
 static bool exceeds(struct model *m, size_t size, uint64_t taken, uint64_t most)
 {
-	if (!rounded(m, size))
+	if (!model_rounded(m, size))
 		return taken + size > most;
 	/* Memory comes in pages, and only what is in whole extents can be put together with others. */
 	size = (size + m->page_size - 1) / m->page_size * m->page_size;
@@ -152,8 +158,7 @@ static bool exceeds(struct model *m, size_t size, uint64_t taken, uint64_t most)
 	return taken + size - fixture_stats(&m->f).free > most;
 }
 
-/* Whether there is too little of something for this allocation. */
-static bool lacks(struct model *m, size_t size)
+bool model_lacks(struct model *m, size_t size)
 {
 	struct vpmm_stats stats = fixture_stats(&m->f);
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -166,22 +171,40 @@ static bool lacks(struct model *m, size_t size)
 		return false;
 	/* By whatever pool. */
 	assert_ok(vpmm_pool_info(m->f.pool, &info));
-	return exceeds(m, rounded(m, size) ? size : MAX(SMALL_SEGMENT, size), info.memory_total - info.memory_free,
+	return exceeds(m, model_rounded(m, size) ? size : MAX(SMALL_SEGMENT, size), info.memory_total - info.memory_free,
 		       m->capacity);
 }
 
-static bool is_limited(const struct model *m)
+bool model_is_limited(const struct model *m)
 {
 	return m->capacity || m->few_mappings || m->f.pool->core.settings.limit != UINT64_MAX;
 }
 
-static int call_malloc(struct model *m, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags)
+/* A stream without an id is as one beside a capture: it gets what is idle, which no driver's allocator has. */
+static bool is_beside_capture(const struct model *m)
+{
+	return m->armed && is_injected(m, EBUSY);
+}
+
+bool model_is_expected(const struct model *m, int err)
+{
+	return is_injected(m, -err) || (err == -ENOMEM && model_is_limited(m)) ||
+	       (err == -ENOTSUP && m->page_size == SIZE_MAX && is_beside_capture(m));
+}
+
+/* @max: 0, or of a growable block. */
+static int call_malloc(struct model *m, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
+		       unsigned int flags)
 {
 	unsigned int told = m->told;
 	int err, number;
 
-	err = flags ? vpmm_malloc_flags(m->f.pool, ptr, size, stream, flags) :
-		      vpmm_malloc(m->f.pool, ptr, size, stream);
+	if (max)
+		err = vpmm_malloc_growable(m->f.pool, ptr, size, max, stream);
+	else if (flags)
+		err = vpmm_malloc_flags(m->f.pool, ptr, size, stream, flags);
+	else
+		err = vpmm_malloc(m->f.pool, ptr, size, stream);
 	number = errno;
 	if (err) {
 		g_assert_null(*ptr);
@@ -193,7 +216,7 @@ static int call_malloc(struct model *m, void **ptr, size_t size, struct CUstream
 }
 
 /* What could not be cleared was allocated for a while. */
-static void adopt(struct model *m)
+void model_adopt(struct model *m)
 {
 	struct vpmm_stats stats = fixture_stats(&m->f);
 
@@ -201,33 +224,35 @@ static void adopt(struct model *m)
 	m->mallocs = stats.mallocs;
 	m->frees = stats.frees;
 	m->peak = MAX(m->peak, stats.peak_live);
+	m->peak_shown = MAX(m->peak_shown, stats.peak_live);
+	m->peak_requested = MAX(m->peak_requested, stats.peak_requested);
 	m->mapped = m->f.pool->core.extents.bytes;
 	m->given_back = m->f.pool->core.extents.given_back;
 }
 
 /* NULL where it failed for lack of something. */
-static void *try_malloc(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
+static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstream_st *stream, unsigned int flags)
 {
 	bool armed = m->armed;
 	void *ptr = NULL;
 	int err;
 
-	err = call_malloc(m, &ptr, size, stream, flags);
-	if (err && !(m->errors >> -err & 1) && (err != -ENOMEM || !is_limited(m)))
+	err = call_malloc(m, &ptr, size, max, stream, flags);
+	if (err && !model_is_expected(m, err))
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_disarm(m);
 	if (err && armed) {
 		if (flags || m->f.pool->core.settings.scrub) {
 			/* Memory whose clear may be pending is held until its stream calls. */
 			m->holds = true;
-			adopt(m);
+			model_adopt(m);
 		}
 		model_check(m);
-		err = call_malloc(m, &ptr, size, stream, flags);
+		err = call_malloc(m, &ptr, size, max, stream, flags);
 	}
 	if (!err)
 		return ptr;
-	if (err != -ENOMEM || !lacks(m, size))
+	if (err != -ENOMEM || !model_lacks(m, max ? MAX(size, m->page_size) : size))
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_check(m);
 	return NULL;
@@ -250,8 +275,10 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 {
 	const struct vpmm_pool *pool = m->f.pool;
 	/* What it was left with when it last gave memory back counts as well. */
-	uint64_t budget = MAX(m->peak, pool->packed.budget.held) + m->page_size;
+	uint64_t budget = MAX(m->peak, pool->packed.budget.held);
 
+	/* So much more it may take rather than wait. */
+	budget += allowance_bytes(&pool->core, budget) + m->page_size;
 	if (pool->core.extents.bytes > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
 		g_assert_cmpuint(pool->core.extents.whole_bytes, ==, 0);
@@ -269,7 +296,7 @@ static void verify_fresh(struct model *m, const struct model_allocation *a, unsi
 {
 	enum vpmm_scrub scrub = m->f.pool->core.settings.scrub;
 
-	if (flags || scrub == VPMM_SCRUB_ALWAYS)
+	if (flags & VPMM_ZERO || scrub == VPMM_SCRUB_ALWAYS)
 		launch(m, a, model_work_verify_zero);
 	/* What a graph has is what its last launch has left there. */
 	else if (scrub == VPMM_SCRUB_STREAM && !model_is_captured(m, a->stream))
@@ -287,7 +314,60 @@ static size_t size_of_block(struct model *m, const struct model_allocation *a)
 	return region ? region->size : 0;
 }
 
-/* A capture may have what it has freed, and that may leave a little of it. */
+static uint64_t group_of(const struct model *m, uint64_t graph)
+{
+	const uint64_t *group = g_hash_table_lookup(m->capture->groups, &graph);
+
+	return group ? *group : 0;
+}
+
+/* A capture may have what it has freed, or what its group has. */
+static bool may_take(const struct model *m, const struct model_held *held)
+{
+	uint64_t group = group_of(m, m->capture->id);
+
+	for (guint i = 0; group && i < held->graphs->len; i++) {
+		if (group_of(m, g_array_index(held->graphs, uint64_t, i)) != group)
+			return false;
+	}
+	return group || has_graph(held->graphs, m->capture->id);
+}
+
+static void keep_part(struct model *m, const struct model_held *held, char *ptr, const char *end)
+{
+	struct model_held *part;
+
+	if (ptr >= end)
+		return;
+	part = g_new0(struct model_held, 1);
+	part->ptr = ptr;
+	part->bytes = (uint64_t)(end - ptr);
+	part->graphs = g_array_copy(held->graphs);
+	g_ptr_array_add(m->held, part);
+}
+
+static bool overlaps(const struct model_allocation *a, const struct model_held *held)
+{
+	size_t size = MAX(a->size, a->bytes);
+
+	return held->graphs->len && held->bytes && a->ptr < held->ptr + held->bytes && held->ptr < a->ptr + size;
+}
+
+/* The graphs that had it have the allocation now. The rest stays with them. */
+static void take_held(struct model *m, struct model_allocation *a, guint index)
+{
+	struct model_held *held = m->held->pdata[index];
+
+	g_assert_true(may_take(m, held));
+	g_assert_cmpuint(held->pending, ==, 0);
+	for (guint i = 0; i < held->graphs->len; i++)
+		add_graph(a->graphs, g_array_index(held->graphs, uint64_t, i));
+	keep_part(m, held, held->ptr, MIN(a->ptr, held->ptr + held->bytes));
+	keep_part(m, held, MAX(held->ptr, a->ptr + a->bytes), held->ptr + held->bytes);
+	g_ptr_array_remove_index_fast(m->held, index);
+}
+
+/* What a capture has freed may leave a little more than it asks for. */
 static void take_captured(struct model *m, struct model_allocation *a)
 {
 	size_t size = size_of_block(m, a);
@@ -297,18 +377,19 @@ static void take_captured(struct model *m, struct model_allocation *a)
 		g_assert_cmpuint(size, <=, a->bytes + size / 8);
 	a->bytes = size;
 	m->holds = true;
+	a->maker = m->capture->id;
 	add_graph(a->graphs, m->capture->id);
 	for (guint i = m->held->len; i > 0; i--) {
-		struct model_held *held = m->held->pdata[i - 1];
-
-		if (held->ptr != a->ptr || !held->graphs->len)
-			continue;
-		g_assert_true(has_graph(held->graphs, m->capture->id));
-		for (guint j = 0; j < held->graphs->len; j++)
-			add_graph(a->graphs, g_array_index(held->graphs, uint64_t, j));
-		g_assert_cmpuint(held->pending, ==, 0);
-		g_ptr_array_remove_index_fast(m->held, i - 1);
+		if (overlaps(a, m->held->pdata[i - 1]))
+			take_held(m, a, i - 1);
 	}
+}
+
+/* What belongs to graphs, nobody else gets. */
+static void assert_not_held(const struct model *m, const struct model_allocation *a)
+{
+	for (guint i = 0; i < m->held->len; i++)
+		g_assert_false(overlaps(a, m->held->pdata[i]));
 }
 
 /* A block has the size that was asked for, rounded up, and no more. */
@@ -317,46 +398,127 @@ static void assert_size(struct model *m, const struct model_allocation *a)
 	g_assert_cmpuint(size_of_block(m, a), ==, a->bytes);
 }
 
-bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
+/* Whole pages; and after it has become smaller, those that cannot be taken from it apart. */
+static void take_growable(struct model *m, struct model_allocation *a)
 {
-	bool captured = model_is_captured(m, stream);
-	struct model_allocation *a;
-	void *ptr = NULL;
+	uint64_t pages = (a->size + m->page_size - 1) / m->page_size * m->page_size, had = a->bytes;
 
-	if (captured && m->page_size == SIZE_MAX) {
-		model_disarm(m);
-		assert_error(vpmm_malloc(m->f.pool, &ptr, size, stream), ENOTSUP, "captured");
-		return false;
-	}
-	ptr = try_malloc(m, size, stream, flags);
-	if (!ptr)
-		return false;
-	a = g_new0(struct model_allocation, 1);
-	a->ptr = ptr;
-	a->size = size;
-	a->stream = a->first = stream;
-	a->pattern = ++m->patterns << 32;
-	a->bytes = rounded(m, size);
-	a->users = g_ptr_array_new();
-	a->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	if (captured)
+	a->bytes = size_of_block(m, a);
+	g_assert_cmpuint(a->bytes, >=, pages);
+	g_assert_cmpuint(a->bytes, <=, MAX(pages, had));
+	g_assert_cmpuint(a->bytes % m->page_size, ==, 0);
+}
+
+void model_settle(struct model *m, struct model_allocation *a)
+{
+	if (model_is_captured(m, a->stream))
 		take_captured(m, a);
+	else if (a->max)
+		take_growable(m, a);
 	else if (a->bytes)
 		assert_size(m, a);
-	g_assert_cmpuint((uintptr_t)ptr % alignment(m, a), ==, 0);
+	g_assert_cmpuint((uintptr_t)a->ptr % alignment(m, a), ==, 0);
 	assert_apart(m, a);
-	verify_fresh(m, a, flags);
-	launch(m, a, model_work_fill);
+	assert_not_held(m, a);
+}
+
+static void note_peaks(struct model *m)
+{
+	m->peak = MAX(m->peak, m->bytes);
+	m->peak_shown = MAX(m->peak_shown, m->bytes);
+	m->peak_requested = MAX(m->peak_requested, m->requested);
+}
+
+void model_add(struct model *m, struct model_allocation *a)
+{
+	a->first = a->stream;
+	a->pattern = ++m->patterns << 32;
+	a->users = g_ptr_array_new();
+	a->retired = false;
 	g_ptr_array_add(m->live, a);
-	m->mallocs++;
 	m->small_bytes += a->bytes ? 0 : a->size;
 	m->bytes += a->bytes;
-	m->peak = MAX(m->peak, m->bytes);
-	/* What streams keep to themselves, nobody else can put together. */
+	m->requested += a->size;
+	note_peaks(m);
+}
+
+void model_remove(struct model *m, const struct model_allocation *a)
+{
+	m->small_bytes -= a->bytes ? 0 : a->size;
+	m->bytes -= a->bytes;
+	m->requested -= a->size;
+}
+
+/* What streams keep to themselves, nobody else can put together. */
+void model_judge_growth(struct model *m, const struct model_allocation *a)
+{
 	if (!m->f.pool->core.settings.paged && !m->f.pool->core.settings.cache)
 		assert_grown_for_need(m, a);
 	m->mapped = m->f.pool->core.extents.bytes;
 	m->given_back = m->f.pool->core.extents.given_back;
+}
+
+static struct model_allocation *new_allocation(char *ptr, size_t size, struct CUstream_st *stream)
+{
+	struct model_allocation *a = g_new0(struct model_allocation, 1);
+
+	a->ptr = ptr;
+	a->size = size;
+	a->stream = stream;
+	a->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	return a;
+}
+
+static void receive(struct model *m, struct model_allocation *a, unsigned int flags)
+{
+	model_settle(m, a);
+	model_add(m, a);
+	m->mallocs++;
+	verify_fresh(m, a, flags);
+	launch(m, a, model_work_fill);
+	model_judge_growth(m, a);
+}
+
+bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
+{
+	bool idle = flags & VPMM_IDLE || is_beside_capture(m);
+	struct model_allocation *a;
+	void *ptr = NULL;
+
+	/* It may be new although there is memory that is not idle, and never is the driver's allocator's. */
+	m->holds |= idle;
+	if (model_is_captured(m, stream) && m->page_size == SIZE_MAX) {
+		model_disarm(m);
+		assert_error(vpmm_malloc(m->f.pool, &ptr, size, stream), ENOTSUP, "captured");
+		return false;
+	}
+	ptr = try_malloc(m, size, 0, stream, flags);
+	if (!ptr)
+		return false;
+	a = new_allocation(ptr, size, stream);
+	a->bytes = idle ? size_of_block(m, a) : model_rounded(m, size);
+	receive(m, a, flags);
+	return true;
+}
+
+bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUstream_st *stream)
+{
+	struct model_allocation *a;
+	void *ptr = NULL;
+
+	if (model_is_captured(m, stream) || m->page_size == SIZE_MAX) {
+		model_disarm(m);
+		g_assert_cmpint(vpmm_malloc_growable(m->f.pool, &ptr, size, max, stream), ==,
+				m->page_size == SIZE_MAX ? -ENOTSUP : -EBUSY);
+		g_assert_null(ptr);
+		return false;
+	}
+	ptr = try_malloc(m, size, max, stream, 0);
+	if (!ptr)
+		return false;
+	a = new_allocation(ptr, size, stream);
+	a->max = max;
+	receive(m, a, 0);
 	return true;
 }
 
@@ -410,14 +572,14 @@ void model_verify(struct model *m, guint index)
 	launch(m, a, model_work_verify);
 }
 
-/* Its users look for its bytes once more; nobody may have touched them by then. It is held for those under capture. */
-static struct model_held *hold(struct model *m, struct model_allocation *a)
+/* Nobody may have touched its bytes by then. It is held for those under capture. */
+struct model_held *model_hold(struct model *m, const struct model_allocation *a)
 {
 	struct model_held *held = g_new0(struct model_held, 1);
 
 	held->ptr = a->ptr;
 	held->bytes = a->bytes ? a->bytes : a->size;
-	held->graphs = g_array_ref(a->graphs);
+	held->graphs = g_array_copy(a->graphs);
 	if (model_is_captured(m, a->stream))
 		add_graph(held->graphs, m->capture->id);
 	for (guint i = 0; i < a->users->len; i++) {
@@ -433,128 +595,61 @@ static struct model_held *hold(struct model *m, struct model_allocation *a)
 	return held;
 }
 
+/* One in a few goes by way of a size of zero. */
+static int call_free(struct model *m, const struct model_allocation *a)
+{
+	void *ptr = a->ptr;
+	int err;
+
+	if (m->frees % 16 != 15)
+		return vpmm_free(m->f.pool, ptr, a->stream);
+	err = vpmm_realloc(m->f.pool, &ptr, 0, a->stream);
+	g_assert_true(ptr == (err ? a->ptr : NULL));
+	return err;
+}
+
+/* It is free, or held. */
+static void forget(struct model *m, guint index, struct model_held *held)
+{
+	struct model_allocation *a = m->live->pdata[index];
+
+	g_ptr_array_add(m->held, held);
+	if (a->first == a->stream)
+		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
+	m->frees++;
+	model_remove(m, a);
+	g_ptr_array_remove_index_fast(m->live, index);
+}
+
 void model_free(struct model *m, guint index)
 {
 	struct model_allocation *a = m->live->pdata[index];
 	struct model_held *held;
 
 	launch(m, a, model_work_verify);
-	held = hold(m, a);
-	if (model_may_fail(m, vpmm_free(m->f.pool, a->ptr, a->stream))) {
+	held = model_hold(m, a);
+	if (model_may_fail(m, call_free(m, a))) {
 		model_check(m);
-		assert_ok(vpmm_free(m->f.pool, a->ptr, a->stream));
+		assert_ok(call_free(m, a));
 	}
-	g_ptr_array_add(m->held, held);
-	if (a->first == a->stream)
-		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
-	m->frees++;
-	m->small_bytes -= a->bytes ? 0 : a->size;
-	m->bytes -= a->bytes;
-	g_ptr_array_remove_index_fast(m->live, index);
+	forget(m, index, held);
 }
 
-void model_retire_stream(struct model *m, struct CUstream_st *stream)
+void model_free_any(struct model *m, guint index, struct CUstream_st *stream)
 {
-	if (model_is_captured(m, stream)) {
-		model_disarm(m);
-		assert_error(vpmm_stream_retire(m->f.pool, stream), EBUSY, "vpmm_stream_retire");
-		return;
+	struct model_allocation *a = m->live->pdata[index];
+	struct model_held *held;
+
+	launch(m, a, model_work_verify);
+	if (stream != a->stream) {
+		assert_ok(vpmm_host_stream_wait(stream, a->stream));
+		model_work_launch(m, a, stream, model_work_verify, NULL);
 	}
-	if (model_may_fail(m, vpmm_stream_retire(m->f.pool, stream))) {
+	held = model_hold(m, a);
+	m->holds = true;
+	if (model_may_fail(m, vpmm_free(m->f.pool, a->ptr, VPMM_STREAM_ANY))) {
 		model_check(m);
-		assert_ok(vpmm_stream_retire(m->f.pool, stream));
+		assert_ok(vpmm_free(m->f.pool, a->ptr, VPMM_STREAM_ANY));
 	}
-	for (guint i = 0; i < m->live->len; i++) {
-		struct model_allocation *a = m->live->pdata[i];
-
-		a->retired |= g_ptr_array_remove(a->users, stream);
-	}
-}
-
-static gboolean is_of(gpointer pattern, gpointer stream, gpointer old)
-{
-	return stream == old;
-}
-
-void model_replace_stream(struct model *m, struct CUstream_st *old, struct CUstream_st *stream)
-{
-	for (guint i = 0; i < m->live->len; i++) {
-		struct model_allocation *a = m->live->pdata[i];
-
-		if (a->stream == old)
-			a->stream = stream;
-		if (a->first == old)
-			a->first = NULL;
-	}
-	g_hash_table_foreach_remove(m->had, is_of, old);
-}
-
-void model_retire_graph(struct model *m, uint64_t id, struct CUstream_st *stream)
-{
-	if (model_may_fail(m, vpmm_graph_retire(m->f.pool, id, stream))) {
-		model_check(m);
-		assert_ok(vpmm_graph_retire(m->f.pool, id, stream));
-	}
-	for (guint i = 0; i < m->live->len; i++)
-		remove_graph(((struct model_allocation *)m->live->pdata[i])->graphs, id);
-	for (guint i = 0; i < m->held->len; i++)
-		remove_graph(((struct model_held *)m->held->pdata[i])->graphs, id);
-}
-
-int model_query(struct model *m, size_t size, struct CUstream_st *stream)
-{
-	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
-
-	if (model_is_captured(m, stream)) {
-		model_disarm(m);
-		assert_error(vpmm_pool_query(m->f.pool, size, stream, &forecast), EBUSY, "vpmm_pool_query");
-		return VPMM_WAY_NONE;
-	}
-	if (model_may_fail(m, vpmm_pool_query(m->f.pool, size, stream, &forecast))) {
-		model_check(m);
-		assert_ok(vpmm_pool_query(m->f.pool, size, stream, &forecast));
-	}
-	g_assert_cmpint(forecast.way, >=, VPMM_WAY_NONE);
-	g_assert_cmpint(forecast.way, <=, VPMM_WAY_GROW);
-	g_assert_true(forecast.way != VPMM_WAY_NONE || is_limited(m) || size > ((size_t)1 << 30));
-	return forecast.way;
-}
-
-void model_trim(struct model *m, size_t keep)
-{
-	uint64_t before = m->f.pool->core.extents.bytes, after;
-	size_t released;
-	int err;
-
-	err = vpmm_pool_trim(m->f.pool, keep, &released);
-	if (model_may_fail(m, err)) {
-		model_check(m);
-		before = m->f.pool->core.extents.bytes;
-		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
-	}
-	after = m->f.pool->core.extents.bytes;
-	g_assert_cmpuint(released, >=, before - after);
-	/* The rest is what the driver's allocator gave back. */
-	g_assert_true(released == before - after || m->f.pool->core.settings.small == VPMM_SMALL_DRIVER);
-	g_assert_cmpuint(after, >=, MIN(before, keep));
-}
-
-void model_complete(struct model *m, struct CUstream_st *stream, unsigned int n)
-{
-	int err = vpmm_host_stream_complete(stream, n);
-
-	(void)m;
-	/* What waits for another stream does not complete now; that is an outcome like others. */
-	g_assert_true(err == 0 || err == -EBUSY);
-}
-
-void model_complete_all(struct model *m)
-{
-	bool busy = true;
-
-	while (busy) {
-		busy = false;
-		for (int i = 0; i < STREAMS; i++)
-			busy |= vpmm_host_stream_complete(m->f.streams[i], UINT_MAX) == -EBUSY;
-	}
+	forget(m, index, held);
 }

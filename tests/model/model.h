@@ -13,9 +13,13 @@
 #include "backend/backend.h"
 #include "support/fixture.h"
 
+/* Devices of the host backend. The pools of a model are on the first. */
+#define MODEL_DEVICES 3
+
 struct model_allocation {
 	char *ptr;
 	size_t size;
+	size_t max;			/* the most bytes that a growable one may have; 0: it is not growable */
 	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves */
 	struct CUstream_st *stream;	/* whose work uses it */
 	struct CUstream_st *first;	/* the one that it was allocated for */
@@ -23,6 +27,7 @@ struct model_allocation {
 	GPtrArray *users;		/* streams that vpmm_use() has named, and that were not retired since */
 	bool retired;			/* a stream among them was */
 	GArray *graphs;			/* of uint64_t: the captures that it is part of */
+	uint64_t maker;			/* the capture that it was allocated under; 0: none */
 };
 
 /* What was freed and has users, until they are past it, or is part of graphs, until those are retired. */
@@ -39,6 +44,7 @@ struct model_capture {
 	struct CUstream_st *stream;	/* NULL: none is */
 	uint64_t id;
 	GPtrArray *works;
+	GHashTable *groups;		/* of uint64_t: the group of a capture, by its id */
 };
 
 /**
@@ -53,6 +59,7 @@ struct model_capture {
  * @armed: whether the next call may fail
  * @errors: bit -err for each error that it may fail with
  * @capture: what is being captured; NULL: nothing ever is
+ * @peers: of the pool, as bits by ordinal
  * @live: of struct model_allocation
  * @held: of struct model_held
  * @holds: whether anything ever was held, or captured
@@ -61,7 +68,10 @@ struct model_capture {
  * @patterns: how many were allocated
  * @bytes: live, of what the pool serves itself
  * @small_bytes: live, of what the driver serves
+ * @requested: live, as requested
  * @peak: the most that @bytes has been
+ * @peak_shown: the same since the statistics' peaks were reset
+ * @peak_requested: the most that @requested has been since then
  * @initial: bytes mapped at the start
  * @mapped: bytes mapped when last looked at
  * @given_back: bytes given back to the device by then
@@ -79,6 +89,7 @@ struct model {
 	bool armed;
 	uint64_t errors;
 	struct model_capture *capture;
+	uint64_t peers;
 	GPtrArray *live;
 	GPtrArray *held;
 	bool holds;
@@ -87,7 +98,10 @@ struct model {
 	uint64_t patterns;
 	uint64_t bytes;
 	uint64_t small_bytes;
+	uint64_t requested;
 	uint64_t peak;
+	uint64_t peak_shown;
+	uint64_t peak_requested;
 	uint64_t initial;
 	uint64_t mapped;
 	uint64_t given_back;
@@ -147,11 +161,22 @@ void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
  * @m: the model
  * @size: bytes
  * @stream: whose work uses it
- * @flags: 0 or VPMM_ZERO
+ * @flags: of vpmm_malloc_flags(); VPMM_IDLE only where nothing is captured
  *
  * Return: whether there was memory.
  */
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags);
+
+/**
+ * model_malloc_growable() - the same with vpmm_malloc_growable()
+ * @m: the model
+ * @size: bytes, not 0
+ * @max: the most bytes that it may have
+ * @stream: whose work uses it
+ *
+ * Return: whether there was memory.
+ */
+bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUstream_st *stream);
 
 /**
  * model_use() - let another stream look for the bytes of an allocation as well, whoever frees it
@@ -177,6 +202,13 @@ void model_retire_stream(struct model *m, struct CUstream_st *stream);
 void model_replace_stream(struct model *m, struct CUstream_st *old, struct CUstream_st *stream);
 
 /**
+ * model_join_group() - let the capture that is under way share memory with others
+ * @m: the model
+ * @group: with those that joined this group; 0: with none
+ */
+void model_join_group(struct model *m, uint64_t group);
+
+/**
  * model_retire_graph() - let a graph have nothing any more
  * @m: the model
  * @id: of its capture
@@ -194,6 +226,14 @@ void model_retire_graph(struct model *m, uint64_t id, struct CUstream_st *stream
 bool model_has_graph(const struct model_allocation *a, uint64_t id);
 
 /**
+ * model_restore() - write to an allocation what it had before a graph was launched that may have overwritten it
+ * @m: the model
+ * @a: the allocation
+ * @stream: the stream of the launch
+ */
+void model_restore(struct model *m, const struct model_allocation *a, struct CUstream_st *stream);
+
+/**
  * model_is_captured() - whether work on a stream becomes part of a graph
  * @m: the model
  * @stream: the stream
@@ -201,6 +241,13 @@ bool model_has_graph(const struct model_allocation *a, uint64_t id);
  * Return: whether it does.
  */
 bool model_is_captured(const struct model *m, const struct CUstream_st *stream);
+
+/**
+ * model_set_peers() - let other devices than before access the pool's memory, and see which do before and after
+ * @m: the model; the host backend has MODEL_DEVICES devices
+ * @peers: which, as bits by ordinal; not the first
+ */
+void model_set_peers(struct model *m, uint64_t peers);
 
 /**
  * model_trim() - give memory back; what failed by a fault has to succeed without it
@@ -245,6 +292,38 @@ void model_verify(struct model *m, guint index);
  * @index: in @m->live
  */
 void model_free(struct model *m, guint index);
+
+/**
+ * model_free_any() - free on VPMM_STREAM_ANY, while a stream that the pool was not told of reads the allocation
+ * @m: the model; nothing is captured
+ * @index: in @m->live
+ * @stream: the stream
+ */
+void model_free_any(struct model *m, guint index, struct CUstream_st *stream);
+
+/**
+ * model_realloc() - change the size on a stream, which comes behind all uses; find what is to be kept, and fill anew
+ * @m: the model
+ * @index: in @m->live; the allocation is the last of them afterwards
+ * @size: bytes, not 0
+ * @stream: the stream
+ *
+ * What failed by a fault has to succeed without it. Where the allocation cannot be had, all is as before.
+ */
+void model_realloc(struct model *m, guint index, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_lookup() - find an allocation by addresses in it, and none behind it
+ * @m: the model
+ * @index: in @m->live
+ */
+void model_lookup(struct model *m, guint index);
+
+/**
+ * model_reset_peaks() - let the statistics' peaks begin anew
+ * @m: the model
+ */
+void model_reset_peaks(struct model *m);
 
 /**
  * model_complete() - complete some of a stream's work, as far as it waits for nobody

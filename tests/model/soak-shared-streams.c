@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Many operations by several threads on streams that they all share: soak [OPERATIONS [SEED]], on a pool in whole pages,
- * on one with extents, and some of them on one that waits on the host.
+ * Many operations by several threads on streams that they all share: soak [OPERATIONS [SEED]], on a pool in whole
+ * pages, on one with extents, and some of them on one that waits on the host.
  *
  * Most are pairs, as a program's loop has them: what a thread allocates on a stream, it frees there at once. The others
  * take slots at random from a table that all threads share: an empty one is allocated and filled on a stream, a full
@@ -428,7 +428,9 @@ static void complete_all(struct soak *soak)
 	}
 }
 
-/* As all work is done, what an old stream had is a new one's without a wait. Those that were named have to be retired. */
+/*
+ * As all work is done, what an old stream had is a new one's without a wait. Those that were named have to be retired.
+ */
 static void renew_streams(struct soak *soak, unsigned int phase)
 {
 	complete_all(soak);

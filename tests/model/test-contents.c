@@ -6,21 +6,10 @@
 #include <stdlib.h>
 
 #include "model/contents.h"
+#include "support/setting.h"
 
 #define SEEDS 16
 #define STEPS 1500
-
-static unsigned int setting(const char *name, unsigned int otherwise)
-{
-	const char *text = g_getenv(name);
-	guint64 value;
-
-	if (!text)
-		return otherwise;
-	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32 / 2, &value, NULL))
-		g_error("%s is \"%s\", and has to be a number, 1 or more", name, text);
-	return (unsigned int)value;
-}
 
 static void report(const struct contents_counts *counts)
 {

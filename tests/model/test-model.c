@@ -9,24 +9,21 @@
 
 #include "calls/pool.h"
 #include "model/model.h"
+#include "support/setting.h"
 
 #define STEPS 4000
 #define MOST_LIVE 60
 #define MOST_PAGES 12
 
-/* VPMM_TEST_STEPS: for tools under which all takes forty times as long. */
-static int steps_of_walk(void)
-{
-	const char *text = g_getenv("VPMM_TEST_STEPS");
-
-	return text ? atoi(text) : STEPS;
-}
+/* What the host has to copy when a block moves takes time. */
+#define MOST_COPIED PAGE
 
 struct walk {
 	struct model m;
 	GRand *rand;
 	bool odd;
 	bool trims;
+	bool uses;
 };
 
 static struct CUstream_st *any_stream(struct walk *w)
@@ -47,6 +44,7 @@ static void arm(struct walk *w)
 		{ BACKEND_OP_event_create, -EIO }, { BACKEND_OP_event_record, -EIO }, { BACKEND_OP_event_query, -EIO },
 		{ BACKEND_OP_event_sync, -EIO }, { BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_free, -EIO },
 		{ BACKEND_OP_event_create_timed, -ENOMEM }, { BACKEND_OP_event_elapsed, -EIO },
+		{ BACKEND_OP_peers, -ENOMEM }, { BACKEND_OP_deny, -ENOMEM },
 	};
 	int i = g_rand_int_range(w->rand, 0, G_N_ELEMENTS(faults));
 
@@ -55,7 +53,7 @@ static void arm(struct walk *w)
 }
 
 /* Pages and no more or less, as some programs have it; any size, so that nothing fits; and small ones. */
-static void step_malloc(struct walk *w)
+static size_t any_size(struct walk *w)
 {
 	size_t size;
 
@@ -67,13 +65,51 @@ static void step_malloc(struct walk *w)
 	} else {
 		size = (size_t)g_rand_int_range(w->rand, 8, 65536);
 	}
+	return size;
+}
+
+static void step_malloc(struct walk *w)
+{
+	size_t size = any_size(w);
+
 	arm(w);
 	model_malloc(&w->m, size, any_stream(w));
 }
 
+static guint any_block(struct walk *w)
+{
+	return (guint)g_rand_int_range(w->rand, 0, (gint)w->m.live->len);
+}
+
+/* A block becomes larger or smaller by a little, or as large as any; mostly on the stream that has it. */
+static void step_realloc(struct walk *w)
+{
+	guint index = any_block(w);
+	const struct model_allocation *a = w->m.live->pdata[index];
+	struct CUstream_st *stream = g_rand_int_range(w->rand, 0, 3) ? a->stream : any_stream(w);
+	size_t size = any_size(w);
+
+	if (g_rand_boolean(w->rand))
+		size = a->size / 2 + size % a->size + 1;
+	if (MIN(size, a->size) > MOST_COPIED)
+		size = size % MOST_COPIED + 1;
+	arm(w);
+	model_realloc(&w->m, index, size, stream);
+}
+
+/* Two streams look at a block at once; whoever frees it need not know. */
+static void step_use(struct walk *w)
+{
+	guint index = any_block(w);
+
+	arm(w);
+	model_use(&w->m, index, any_stream(w));
+	model_lookup(&w->m, index);
+}
+
 static void step_free(struct walk *w)
 {
-	guint index = (guint)g_rand_int_range(w->rand, 0, (gint)w->m.live->len);
+	guint index = any_block(w);
 
 	/* Now and then another stream has the last use, after waiting for the first. */
 	if (!g_rand_int_range(w->rand, 0, 4))
@@ -89,6 +125,15 @@ static void step_trim(struct walk *w)
 	model_check(&w->m);
 }
 
+/* Other devices come and go. */
+static void step_peers(struct walk *w)
+{
+	uint64_t peers = (uint64_t)g_rand_int_range(w->rand, 0, 1 << (MODEL_DEVICES - 1)) << 1;
+
+	arm(w);
+	model_set_peers(&w->m, peers);
+}
+
 /* Whether streams keep what they free to themselves for a while. */
 enum caching {
 	AS_USUAL,
@@ -96,31 +141,47 @@ enum caching {
 	UNCACHED
 };
 
+static void step(struct walk *w)
+{
+	int what = g_rand_int_range(w->rand, 0, 12);
+
+	if (w->trims && !g_rand_int_range(w->rand, 0, 16))
+		step_trim(w);
+	if (!g_rand_int_range(w->rand, 0, 40))
+		step_peers(w);
+	if (w->uses && w->m.live->len && g_rand_boolean(w->rand))
+		step_use(w);
+	if (what < 2)
+		model_complete(&w->m, any_stream(w), (unsigned int)g_rand_int_range(w->rand, 1, 6));
+	else if (w->m.live->len && what < 4)
+		step_realloc(w);
+	else if (w->m.live->len && (what < 8 || w->m.live->len == MOST_LIVE))
+		step_free(w);
+	else
+		step_malloc(w);
+	model_check(&w->m);
+}
+
+static void walk(struct walk *w, struct vpmm_opts opts, bool faulty, enum caching caching)
+{
+	w->odd = opts.extent_max != PAGE;
+	w->trims = opts.keep;
+	model_open(&w->m, opts, faulty);
+	if (caching != AS_USUAL)
+		w->m.f.pool->core.settings.cache = caching != UNCACHED;
+	for (guint i = setting("VPMM_TEST_STEPS", STEPS) / (w->uses ? 2 : 1); i > 0; i--)
+		step(w);
+	while (w->m.live->len)
+		step_free(w);
+	model_close(&w->m);
+	g_rand_free(w->rand);
+}
+
 static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(seed), .odd = opts.extent_max != PAGE,
-			  .trims = opts.keep };
+	struct walk w = { .rand = g_rand_new_with_seed(seed) };
 
-	model_open(&w.m, opts, faulty);
-	if (caching != AS_USUAL)
-		w.m.f.pool->core.settings.cache = caching != UNCACHED;
-	for (int step = 0; step < steps_of_walk(); step++) {
-		int what = g_rand_int_range(w.rand, 0, 10);
-
-		if (w.trims && !g_rand_int_range(w.rand, 0, 16))
-			step_trim(&w);
-		if (what < 2)
-			model_complete(&w.m, any_stream(&w), (unsigned int)g_rand_int_range(w.rand, 1, 6));
-		else if (w.m.live->len && (what < 6 || w.m.live->len == MOST_LIVE))
-			step_free(&w);
-		else
-			step_malloc(&w);
-		model_check(&w.m);
-	}
-	while (w.m.live->len)
-		step_free(&w);
-	model_close(&w.m);
-	g_rand_free(w.rand);
+	walk(&w, opts, faulty, caching);
 }
 
 static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
@@ -289,9 +350,52 @@ static void test_kept(void)
 	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 150 * PAGE }, 43, true, AS_USUAL);
 }
 
+/* Blocks have users on all streams, wherever they are and whatever size they become. */
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+} kinds[] = {
+	{ "packed", { FIXTURE_PACKED } },
+	{ "pages", { FIXTURE_PACKED, .extent_max = PAGE } },
+	{ "paged", { FIXTURE_OPTS } },
+	{ "driver", { FIXTURE_PACKED, .page_size = SIZE_MAX } },
+	{ "small", { FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER } },
+	{ "block", { FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK } },
+	{ "chunks", { .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE } },
+	{ "kept", { FIXTURE_PACKED, .keep = 1 } },
+	{ "overlap", { FIXTURE_PACKED, .overlap = 50 } },
+	{ "overlap-auto", { FIXTURE_PACKED, .overlap = VPMM_OVERLAP_AUTO } },
+	{ "overlap-pages", { FIXTURE_PACKED, .overlap = 200, .extent_max = PAGE } },
+};
+
+static void test_used(gconstpointer kind)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(44), .uses = true };
+
+	walk(&w, ((const struct kind *)kind)->opts, false, AS_USUAL);
+}
+
+static void test_used_uncached(gconstpointer kind)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(45), .uses = true };
+
+	walk(&w, ((const struct kind *)kind)->opts, false, UNCACHED);
+}
+
+static void test_used_faults(gconstpointer kind)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(46), .uses = true };
+
+	walk(&w, ((const struct kind *)kind)->opts, true, AS_USUAL);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(MODEL_DEVICES), TRUE);
+	fixture_add_rows("/model/used", kinds, test_used);
+	fixture_add_rows("/model/used-uncached", kinds, test_used_uncached);
+	fixture_add_rows("/model/used-faults", kinds, test_used_faults);
 	g_test_add_data_func("/model/async/1", GUINT_TO_POINTER(1), test_async);
 	g_test_add_data_func("/model/async/2", GUINT_TO_POINTER(2), test_async);
 	g_test_add_data_func("/model/async/3", GUINT_TO_POINTER(3), test_async);

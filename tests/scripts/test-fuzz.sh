@@ -5,11 +5,16 @@ set -u
 
 . "$top_srcdir/tests/support/tap.sh"
 
+# VPMM_TEST_STEPS is for who wants tests to be short.
+times=10
+[ -z "${VPMM_TEST_STEPS-}" ] || times=1
+
 for target in pool settings trace; do
 	for file in "$top_srcdir"/tests/fuzz/corpus-$target/*; do
 		verdict "$target $(basename "$file")" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" "$file")"
 	done
-	verdict "$target changed" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" -10 "$top_srcdir"/tests/fuzz/corpus-$target/*)"
+	verdict "$target changed" \
+		"$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" -$times "$top_srcdir"/tests/fuzz/corpus-$target/*)"
 done
 # refuses NAME SENTENCE: what run.sh says before it builds anything
 refuses()

@@ -29,6 +29,11 @@ refuses()
 	verdict "$name" "$(info 2 "$@"; says err "vpmm-info: $sentence"; silent out)"
 }
 
+# As many mappings as CUDA's driver has, or what the kernel allows the process less a sixteenth.
+mappings=$(cat /proc/sys/vm/max_map_count)
+mappings=$((mappings - mappings / 16))
+[ "$mappings" -le 524090 ] || mappings=524090
+
 verdict "--help names every option" "$(info 0 --help
 	for option in backend json version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(info 0 --version; says out "vpmm-info "; silent err)"
@@ -42,7 +47,7 @@ refuses "argument" 'unexpected argument "x"' x
 refuses "unknown backend" '--backend: "gpu" is none, expected cuda, host or auto' --backend=gpu
 
 for bad in PAGE_SIZE=x PAGE_SIZE=1000 VA_SIZE=-1 PAGES=2.5 PAGES=999999999999999999 REUSE=never BACKEND=gpu LOG=loud EXTENT_MAX=0 \
-		EXTENT_MAX=1000 SMALL=none SCRUB=all FRAG_RATIO=101 FRAG_RATIO=5% OVERHEAD=0 LIMIT=101% LIMIT=0 KEEP=-1 \
+		EXTENT_MAX=1000 SMALL=none SCRUB=all PEERS=1,1 FRAG_RATIO=101 FRAG_RATIO=5% OVERHEAD=0 OVERLAP=1001 EXPORT=file RDMA=2 LIMIT=101% LIMIT=0 KEEP=-1 \
 		HOST_CAPACITY=lots HOST_DEVICES=0 HOST_MAPPINGS=many; do
 	verdict "bad VPMM_$bad" "$(export "VPMM_$bad"
 		[ "${bad%%=*}" = BACKEND ] || export VPMM_BACKEND=host
@@ -63,20 +68,21 @@ verdict "host" "$(small_va; info 0 --backend=host; silent err; says out "host (-
 verdict "defaults" "$(small_va; info 0 --backend=host; shows VPMM_BACKEND host option
 	shows VPMM_PAGE_SIZE "2097152 \(2.00 MiB\)" default; shows VPMM_PAGES 0 default; shows VPMM_REUSE async default
 	shows VPMM_EXTENT_MAX "1073741824 \(1.00 GiB\)" default; shows VPMM_SMALL pool default
-	shows VPMM_FRAG_RATIO 0 default; shows VPMM_OVERHEAD 1 default; shows VPMM_SCRUB none default
-	shows VPMM_LOG none default; shows VPMM_LIMIT none default; shows VPMM_KEEP all default
+	shows VPMM_FRAG_RATIO 0 default; shows VPMM_OVERHEAD 1 default; shows VPMM_OVERLAP 0 default; shows VPMM_SCRUB none default
+	shows VPMM_EXPORT none default; shows VPMM_RDMA off default
+	shows VPMM_LOG none default; shows VPMM_LIMIT none default; shows VPMM_KEEP all default; shows VPMM_PEERS none default
 	shows VPMM_HOST_CAPACITY "85899345920 \(80.0 GiB\)" default
-	shows VPMM_HOST_DEVICES 1 default; shows VPMM_HOST_MAPPINGS 524090 default)"
+	shows VPMM_HOST_DEVICES 1 default; shows VPMM_HOST_MAPPINGS "$mappings" default)"
 verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE=32G VPMM_PAGES=3 VPMM_REUSE=block \
 		VPMM_EXTENT_MAX=64M VPMM_SMALL=driver VPMM_FRAG_RATIO=5 VPMM_OVERHEAD=3 VPMM_SCRUB=stream VPMM_LOG=error \
-		VPMM_HOST_CAPACITY=1G VPMM_HOST_DEVICES=3 VPMM_HOST_MAPPINGS=77
+		VPMM_HOST_CAPACITY=1G VPMM_HOST_DEVICES=3 VPMM_HOST_MAPPINGS=77 VPMM_PEERS=2,0,1
 	info 0; says out "host (VPMM_BACKEND says so)"; shows VPMM_BACKEND host environment
 	shows VPMM_PAGE_SIZE "4194304 \(4.00 MiB\)" environment; shows VPMM_VA_SIZE "34359738368 \(32.0 GiB\)" environment
 	shows VPMM_PAGES 3 environment; shows VPMM_REUSE block environment; shows VPMM_LOG error environment
 	shows VPMM_HOST_CAPACITY "1073741824 \(1.00 GiB\)" environment; shows VPMM_HOST_DEVICES 3 environment
 	shows VPMM_EXTENT_MAX "67108864 \(64.0 MiB\)" environment; shows VPMM_SMALL driver environment
 	shows VPMM_FRAG_RATIO 5 environment; shows VPMM_OVERHEAD 3 environment
-	shows VPMM_SCRUB stream environment
+	shows VPMM_SCRUB stream environment; shows VPMM_PEERS 1,2 environment
 	shows VPMM_HOST_MAPPINGS 77 environment)"
 verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=none; info 0 --backend=host
 	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP none environment
@@ -102,7 +108,7 @@ verdict "JSON" "$(small_va; VPMM_PAGES=2 info 0 --backend=host --json; silent er
 	[ "$(wc -l <"$work/out")" -eq 1 ] || cat "$work/out"
 	for text in '"backend": "host"' '"backend_reason": "--backend says so"' '"device": 0' '"device_name": "' \
 			'"driver_version": 0' '"memory_total": 85899345920' '"memory_free": ' '"granularity": 2097152' \
-			'"mapping_limit": 524090' '"virtual_memory": true' \
+			"\"mapping_limit\": $mappings" '"virtual_memory": true' \
 			'"VPMM_PAGES": {"value": 2, "source": "environment"}' \
 			'"VPMM_REUSE": {"value": "async", "source": "default"}' \
 			'"VPMM_EXTENT_MAX": {"value": 1073741824, "source": "default"}' \

@@ -58,8 +58,8 @@ reload()
 
 verdict "a program that does not use it has nothing of it" "$(idle)"
 verdict "whatever the environment says" "$(
-	for name in BACKEND PAGE_SIZE VA_SIZE PAGES REUSE LOG EXTENT_MAX SMALL FRAG_RATIO OVERHEAD LIMIT KEEP SCRUB \
-			TRACE HOST_CAPACITY HOST_DEVICES HOST_MAPPINGS; do
+	for name in BACKEND PAGE_SIZE VA_SIZE PAGES REUSE LOG EXTENT_MAX SMALL FRAG_RATIO OVERHEAD OVERLAP LIMIT KEEP \
+			SCRUB EXPORT RDMA TRACE HOST_CAPACITY HOST_DEVICES HOST_MAPPINGS; do
 		export "VPMM_$name=?"
 	done
 	idle)"

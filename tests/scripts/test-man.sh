@@ -60,7 +60,9 @@ done >"$work/named"
 none_left "every setting that the guides name exists" "$work/named"
 
 # A string can also be a constant of the headers, in a message.
-grep -rho --include='*.[ch]' '"VPMM_[A-Z_]*[A-Z]"' "$top_srcdir/lib" | tr -d '"' | sort -u | while read -r variable; do
+# Those of the preload object are none of a pool's.
+grep -rho --include='*.[ch]' --exclude-dir=preload '"VPMM_[A-Z_]*[A-Z]"' "$top_srcdir/lib" | tr -d '"' | sort -u |
+	grep -vx VPMM_PRELOAD | while read -r variable; do
 	! grep -qw "$variable" "$top_srcdir"/include/*.h || continue
 	echo "$(present grep -w "$variable" "$man/vpmm-tuning.7") $variable"
 done >"$work/tuned"

@@ -101,13 +101,16 @@ refuses "variable that the device cannot have" "vpmm_pool_create: page_size (VPM
 unset VPMM_PAGE_SIZE
 
 # Damaged traces
-damaged "empty trace" '' "1: the trace ends before its first operation"
+damaged "empty trace" '' "1: the trace ends before its first allocation"
 damaged "unknown op" '1 a 1 8 0\n2 x 1 8 0\n' '2: the op is "x"'
 damaged "missing field" '1 a 1 8 0\n2 f 1 8\n' "2: the stream is missing"
 damaged "extra field" '#\n1 a 1 8 0 0\n' '2: "0" after the last field'
 damaged "number too large" '1 a 1 99999999999999999999 0\n' "1: the size is 99999999999999999999"
 damaged "id allocated twice" '1 a 1 8 0\n2 a 1 8 0\n' "2: allocates 1, which line 1 did"
 damaged "id not allocated" '1 f 1 8 0\n' "1: frees 1, which is not allocated"
+pool='# vpmm-trace 2\n0 p 1 host 0 2097152\n'
+damaged "a move onto another allocation" "${pool}1 a 1 8 0\n2 a 2 8 0\n3 m 1 2 9 0\n" "5: moves 1 to 2, which line 4 allocated"
+damaged "an attribute of another record" "${pool}1 a 1 8 0 copied\n" '3: "copied" after the last field'
 damaged "time going back" '2 a 1 8 0\n1 f 1 8 0\n' "2: the time goes back"
 head -c 20000 "$traces/pipeline_streams.trace.gz" >"$work/cut.trace.gz"
 verdict "compressed trace cut short" "$(replay 2 "$work/cut.trace.gz"
@@ -119,7 +122,7 @@ verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" 
 	is trace "$work/two.trace"; says err "vpmm-replay: $work/bad.trace:2:")"
 
 # What is reported
-keys="trace version backend device device_name driver_version allocator settings verify pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken
+keys="trace version backend device device_name driver_version allocator settings verify pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken peak_requested requested
 	wall_s trace_s driver_s op_us_p50 op_us_p99 op_us_max reserved mapped live free holes zombies small_live
 	small_mapped mallocs frees reuses steals defrags grows waits creates maps accesses unmaps releases grown remapped
 	given_back scrubbed chunks regions extents stuck spans mappings held driver_ns

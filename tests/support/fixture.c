@@ -59,6 +59,7 @@ void fixture_assert_nothing_left(void)
 	g_assert_cmpuint(left.events, ==, 0);
 	g_assert_cmpuint(left.small, ==, 0);
 	g_assert_cmpuint(left.abandoned, ==, 0);
+	g_assert_cmpuint(left.touched, ==, 0);
 }
 
 void fixture_close_beside(struct fixture *f)
@@ -98,6 +99,15 @@ void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)
 	assert_ok(vpmm_pool_check(f->pool));
 }
 
+char *fixture_malloc_used(struct fixture *f, size_t size)
+{
+	char *ptr = fixture_malloc_bytes(f, size, f->streams[0]);
+
+	assert_ok(vpmm_use(f->pool, ptr, f->streams[1]));
+	assert_ok(vpmm_host_stream_submit(f->streams[1]));
+	return ptr;
+}
+
 void fixture_leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream)
 {
 	char *ptr = fixture_malloc_bytes(f, size, stream);
@@ -106,9 +116,24 @@ void fixture_leave_secret(struct fixture *f, size_t size, struct CUstream_st *st
 	fixture_free(f, ptr, stream);
 }
 
+/* By words, as some blocks are large and valgrind slow. */
+bool fixture_is_filled(const char *ptr, size_t size, char value)
+{
+	uint64_t word, wanted;
+	size_t i;
+
+	memset(&wanted, value, sizeof(wanted));
+	for (i = 0; size - i >= sizeof(word); i += sizeof(word)) {
+		memcpy(&word, ptr + i, sizeof(word));
+		if (word != wanted)
+			return false;
+	}
+	return !memcmp(ptr + i, &wanted, size - i);
+}
+
 bool fixture_is_clear(const char *ptr, size_t size)
 {
-	return !ptr[0] && !memcmp(ptr, ptr + 1, size - 1);
+	return fixture_is_filled(ptr, size, 0);
 }
 
 void fixture_free_apart(struct fixture *f)
@@ -131,6 +156,11 @@ void fixture_complete(struct CUstream_st *stream)
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
 }
 
+void fixture_assert_waits(struct CUstream_st *stream)
+{
+	g_assert_cmpint(vpmm_host_stream_complete(stream, 1), ==, -EBUSY);
+}
+
 struct vpmm_stats fixture_stats(struct fixture *f)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
@@ -139,15 +169,22 @@ struct vpmm_stats fixture_stats(struct fixture *f)
 	return stats;
 }
 
-char *fixture_layout(struct fixture *f)
+char *fixture_dump(struct fixture *f)
 {
-	char *text = NULL, *line, *hole, *layout;
+	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	g_assert_nonnull(out);
 	assert_ok(vpmm_pool_dump(f->pool, out));
 	fclose(out);
+	return text;
+}
+
+char *fixture_layout(struct fixture *f)
+{
+	char *text = fixture_dump(f), *line, *hole, *layout;
+
 	line = strstr(text, "\nchunk ");
 	g_assert_nonnull(line);
 	line = strchr(line, '[');

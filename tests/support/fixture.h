@@ -54,6 +54,9 @@ void *fixture_malloc(struct fixture *f, size_t pages, struct CUstream_st *stream
 /* The same for bytes. */
 char *fixture_malloc_bytes(struct fixture *f, size_t size, struct CUstream_st *stream);
 
+/* Allocates for the first stream what the second uses too, with work pending that writes to it. */
+char *fixture_malloc_used(struct fixture *f, size_t size);
+
 /* Frees, which must succeed, and checks the pool. */
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 
@@ -63,7 +66,8 @@ void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 /* Allocates, writes to it and frees it, all on one stream, which is past it then. */
 void fixture_leave_secret(struct fixture *f, size_t size, struct CUstream_st *stream);
 
-/* Whether all bytes, one at least, are zero. */
+/* Whether all bytes have a value; whether all are zero. */
+bool fixture_is_filled(const char *ptr, size_t size, char value);
 bool fixture_is_clear(const char *ptr, size_t size);
 
 /* Streams 0 and 1 free blocks of 2, 2 and 1 pages that lie apart, with work of both pending. */
@@ -72,8 +76,14 @@ void fixture_free_apart(struct fixture *f);
 /* Completes all work of a stream. */
 void fixture_complete(struct CUstream_st *stream);
 
+/* Fails the test unless a stream's next work, which is submitted, waits for another stream's. */
+void fixture_assert_waits(struct CUstream_st *stream);
+
 /* The statistics. */
 struct vpmm_stats fixture_stats(struct fixture *f);
+
+/* What a dump writes; freed with free(). */
+char *fixture_dump(struct fixture *f);
 
 /* The layout of the first chunk as a dump has it, without the hole at the end. */
 char *fixture_layout(struct fixture *f);

@@ -101,6 +101,12 @@ static int call_trim(struct vpmm_pool *pool, void *live)
 	return err && released != 1 ? 1 : err;
 }
 
+static int call_set_peers(struct vpmm_pool *pool, void *live)
+{
+	(void)live;
+	return vpmm_pool_set_peers(pool, NULL, 0);
+}
+
 static int call_query(struct vpmm_pool *pool, void *live)
 {
 	struct vpmm_forecast forecast = { .size = sizeof(forecast), .way = -1 };
@@ -119,6 +125,7 @@ static const struct {
 	{ "vpmm_pool_check", call_check }, { "vpmm_malloc", call_malloc_flags }, { "vpmm_use", call_use },
 	{ "vpmm_stream_retire", call_stream_retire }, { "vpmm_capture_id", call_capture_id },
 	{ "vpmm_graph_retire", call_graph_retire }, { "vpmm_pool_trim", call_trim }, { "vpmm_pool_query", call_query },
+	{ "vpmm_pool_set_peers", call_set_peers },
 };
 
 int all_fail(struct vpmm_pool *pool, void *live, int err)

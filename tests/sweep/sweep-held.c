@@ -47,6 +47,28 @@ static int act_zero(struct sweep *s)
 	return sweep_zero(s, s->number, 0);
 }
 
+static int act_idle(struct sweep *s)
+{
+	return sweep_idle(s, s->number, 0, 0);
+}
+
+static int act_idle_zero(struct sweep *s)
+{
+	return sweep_idle(s, s->number, 0, VPMM_ZERO);
+}
+
+/* On the default stream, which cannot be recorded beside a capture */
+
+static int act_free_default(struct sweep *s)
+{
+	return sweep_free(s, s->ptr, SWEEP_DEFAULT);
+}
+
+static int act_use_default(struct sweep *s)
+{
+	return vpmm_use(s->pool, s->ptr, NULL);
+}
+
 /* What another stream uses */
 
 static void use(struct sweep *s, void *ptr, int stream)
@@ -168,14 +190,8 @@ static void stage_user_goes(struct sweep *s)
 /* Two streams' memory, of which one is done, and the other has some that the first had before. */
 static void stage_stranded_goes(struct sweep *s)
 {
-	void *a;
+	void *a = sweep_reuse(s);
 
-	calm(s, 0);
-	s->pool->packed.crowded = UINT64_MAX;
-	a = sweep_have(s, PAGE, 0);
-	sweep_busy(s, 0);
-	sweep_drop(s, a, 0);
-	g_assert_true(sweep_have(s, PAGE, 0) == a);
 	sweep_drop(s, a, 1);
 }
 
@@ -252,6 +268,37 @@ static void stage_capture_freed(struct sweep *s)
 	sweep_capture(s, 0);
 	sweep_drop(s, sweep_have(s, 2 * PAGE, 0), 0);
 	s->number = 2 * PAGE;
+}
+
+static int act_capture_group(struct sweep *s)
+{
+	return vpmm_capture_group(s->pool, s->graph, 1);
+}
+
+/* An earlier graph of the group has freed two adjacent blocks. The one that is being captured needs parts of both. */
+static void stage_capture_shared(struct sweep *s)
+{
+	void *a, *b;
+
+	sweep_capture(s, 0);
+	assert_ok(act_capture_group(s));
+	a = sweep_have(s, 2 * PAGE, 0);
+	b = sweep_have(s, 3 * PAGE, 0);
+	sweep_drop(s, a, 0);
+	sweep_drop(s, b, 0);
+	sweep_end(s, 0);
+	sweep_capture(s, 0);
+	assert_ok(act_capture_group(s));
+	s->number = 4 * PAGE;
+}
+
+/* The graph that is retired has had a part of what another of its group has freed, and still has some. */
+static void stage_graph_shared(struct sweep *s)
+{
+	stage_capture_shared(s);
+	sweep_drop(s, sweep_have(s, 4 * PAGE, 0), 0);
+	s->ptr = sweep_have(s, PAGE, 0);
+	sweep_end(s, 0);
 }
 
 static void stage_capture_own(struct sweep *s)
@@ -374,6 +421,36 @@ static void stage_clear_captured_first(struct sweep *s)
 {
 	sweep_capture(s, 0);
 	s->number = 2 * PAGE;
+}
+
+/* A capture beside the default stream */
+
+static void stage_beside(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 1);
+	s->number = 2 * PAGE;
+	sweep_capture(s, 0);
+}
+
+static void stage_beside_small(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 1000, 1);
+	sweep_capture(s, 0);
+}
+
+static void stage_beside_used(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE, 1);
+	use(s, s->ptr, 2);
+	sweep_capture(s, 0);
+}
+
+/* The capture has ended, so the free can be done. */
+static void stage_beside_over(struct sweep *s)
+{
+	stage_beside(s);
+	sweep_drop(s, s->ptr, SWEEP_DEFAULT);
+	sweep_end(s, 0);
 }
 
 /* Blocks that change their size */
@@ -511,6 +588,9 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "used-busy", ALL, OP(event_query), stage_used_busy, act_free },
 	{ "used-retired", ALL, OP(event_record), stage_user_retired, act_free },
 	{ "used-silent", ALL, OP(event_record), stage_user_silent, act_free },
+	{ "used-any", ALL, OP(event_record_all), stage_used_busy, act_free_any, .waits = true },
+	{ "used-any-small", ALL, OP(event_record_all), stage_used_small, act_free_any, .waits = true },
+	{ "graph-any", ALL, OP(sync), stage_captured, act_free_any, .waits = true },
 	{ "held", ALL, OP(event_query), stage_held, act_malloc },
 	{ "held-small", PAGED, OP(event_query), stage_held_small, act_malloc },
 	{ "held-driver", PAGED, OP(small_free), stage_held_small, act_malloc },
@@ -528,9 +608,17 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "capture-small", ALL, OP(stream_capture), stage_capture_small, act_malloc },
 	{ "capture-pieces", ALL, OP(stream_capture), stage_capture_pieces, act_malloc, .waits = true },
 	{ "capture-reuse", ALL, OP(stream_capture), stage_capture_freed, act_malloc },
+	{ "capture-group", ALL, OP(enter), stage_capture_freed, act_capture_group },
+	{ "capture-shared", ALL, OP(stream_capture), stage_capture_shared, act_malloc },
+	{ "capture-shared-scrub", ALL, OP(clear), stage_capture_shared, act_malloc, SCRUB_STREAM },
 	{ "capture-held", ALL, OP(event_sync), stage_capture_held, act_malloc, LIMIT, .waits = true },
 	{ "capture-held-silent", ALL, OP(sync), stage_capture_held_silent, act_malloc, LIMIT,
 	  .waits = true },
+	{ "beside-free", ALL, OP(stream_capture), stage_beside, act_free_default },
+	{ "beside-free-small", ALL, OP(stream_capture), stage_beside_small, act_free_default },
+	{ "beside-free-used", ALL, OP(event_record), stage_beside_used, act_free_default },
+	{ "beside-use", ALL, OP(stream_capture), stage_beside, act_use_default },
+	{ "beside-done", ALL, OP(event_record), stage_beside_over, act_malloc },
 	{ "capture-free", ALL, OP(stream_capture), stage_capture, act_free },
 	{ "capture-free-own", ALL, OP(stream_capture), stage_capture_own, act_free },
 	{ "capture-free-small", ALL, OP(stream_capture), stage_capture_small, act_free },
@@ -542,6 +630,7 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "captured-free-small", ALL, OP(event_record), stage_captured_small, act_free },
 	{ "graph", ALL, OP(event_record), stage_graph, act_retire_graph },
 	{ "graph-behind", UNCACHED, OP(stream_wait), stage_graph_behind, act_retire_graph_aside },
+	{ "graph-shared", ALL, OP(event_record), stage_graph_shared, act_retire_graph },
 	{ "graph-live", ALL, OP(stream_id), stage_captured, act_retire_graph },
 	{ "graph-captured", ALL, OP(stream_id), stage_capture_freed, act_retire_graph_captured, .result = -EBUSY },
 	{ "resize-shrink", ALL, OP(event_record), stage_shrink, act_realloc },
@@ -563,6 +652,14 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "zero-small", ALL, OP(clear), stage_clear_small, act_zero, .keeps = true },
 	{ "zero-cached", CACHED, OP(clear), stage_clear_cached, act_zero, .keeps = true },
 	{ "zero-captured", ALL, OP(clear), stage_clear_captured_first, act_zero, .keeps = true },
+	{ "idle", ALL, OP(create), stage_clear_large, act_idle },
+	{ "idle-small", ALL, OP(stream_id), stage_clear_small, act_idle },
+	{ "idle-beside-pending", ALL, OP(create), stage_held_all, act_idle },
+	{ "idle-waits", ALL, OP(event_sync), stage_held_all, act_idle, LIMIT, .waits = true },
+	{ "idle-captured", ALL, OP(create), stage_clear_captured_first, act_idle },
+	{ "idle-zero", ALL, OP(event_sync), stage_clear_large, act_idle_zero, .keeps = true, .waits = true },
+	{ "idle-zero-small", ALL, OP(event_sync), stage_clear_small, act_idle_zero, .keeps = true, .waits = true },
+	{ "idle-scrub", ALL, OP(event_sync), stage_clear_cached, act_idle, SCRUB_ALWAYS, .waits = true },
 	{ "scrub-new", ALL, OP(clear), stage_clear_large, act_malloc, SCRUB_STREAM },
 	{ "scrub-small", ALL, OP(clear), stage_clear_small, act_malloc, SCRUB_STREAM },
 	{ "scrub-passed", ALL, OP(clear), stage_clear_passed, act_malloc, SCRUB_STREAM },

@@ -85,12 +85,27 @@ static int act_create(struct sweep *s)
 	return sweep_create(s);
 }
 
-static int act_destroy(struct sweep *s)
+static int end(struct sweep *s, enum pool_end how)
 {
-	pool_delete(s->pool);
+	pool_delete(s->pool, how);
 	s->pool = NULL;
 	g_array_set_size(s->blocks, 0);
 	return 0;
+}
+
+static int act_destroy(struct sweep *s)
+{
+	return end(s, POOL_END_WAIT);
+}
+
+static int act_abandon(struct sweep *s)
+{
+	return end(s, POOL_END_NOW);
+}
+
+static int act_abandon_gone(struct sweep *s)
+{
+	return end(s, POOL_END_GONE);
 }
 
 /* Situations */
@@ -238,14 +253,8 @@ static void stage_live(struct sweep *s)
 /* A stream was said to be done with memory, and the one that had it is asked last. */
 static void stage_stranded(struct sweep *s)
 {
-	void *a;
+	void *a = sweep_reuse(s);
 
-	calm(s, 0);
-	s->pool->packed.crowded = UINT64_MAX;
-	a = sweep_have(s, PAGE, 0);
-	sweep_busy(s, 0);
-	sweep_drop(s, a, 0);
-	g_assert_true(sweep_have(s, PAGE, 0) == a);
 	sweep_busy(s, 1);
 	sweep_drop(s, a, 1);
 	s->number = 2 * PAGE;
@@ -431,6 +440,9 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "free", ALL, OP(stream_id), stage_live, act_free },
 	{ "free-elsewhere", ALL, OP(event_record), stage_live, act_free_elsewhere },
 	{ "free-stolen", UNCACHED, OP(stream_wait), stage_stolen, act_free_elsewhere },
+	{ "free-any", ALL, OP(event_record_all), stage_live, act_free_any, .waits = true },
+	{ "free-any-small", ALL, OP(event_record_all), stage_small, act_free_any, .waits = true },
+	{ "free-any-stolen", UNCACHED, OP(event_record_all), stage_stolen, act_free_any, .waits = true },
 	{ "free-small", ALL, OP(stream_id), stage_small, act_free },
 	{ "free-small-elsewhere", PACKED, OP(event_record), stage_small, act_free_elsewhere },
 	{ "cached-own", CACHED, OP(stream_id), stage_cached_own, act_malloc },
@@ -457,9 +469,14 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "query-all", ALL, OP(info), stage_all, act_query },
 	{ "create", ALL, OP(reserve), NULL, act_create, .makes = true },
 	{ "create-pages", ALL, OP(access), NULL, act_create, .opts = { .pages = 30 }, .makes = true },
-	{ "create-chunk", ALL, OP(access), NULL, act_create, .opts = { .pages = 3, .va_size = 3 * PAGE }, .makes = true },
+	{ "create-chunk", ALL, OP(access), NULL, act_create, .opts = { .pages = 3, .va_size = 3 * PAGE },
+	  .makes = true },
 	{ "destroy", ALL, OP(unreserve), stage_all, act_destroy, .unmakes = true, .waits = true },
 	{ "destroy-stranded", CACHED, OP(unreserve), stage_stranded, act_destroy, .unmakes = true, .waits = true },
 	{ "destroy-cached", CACHED, OP(unreserve), stage_cached, act_destroy, .unmakes = true, .waits = true },
+	{ "abandon", ALL, OP(unreserve), stage_all, act_abandon, .unmakes = true },
+	{ "abandon-stranded", CACHED, OP(unreserve), stage_stranded, act_abandon, .unmakes = true },
+	{ "abandon-gone", PACKED, OP(unreserve), stage_all, act_abandon_gone, .unmakes = true },
+	{ "abandon-gone-stranded", CACHED, OP(unreserve), stage_stranded, act_abandon_gone, .unmakes = true },
 };
 const size_t sweep_scene_count = G_N_ELEMENTS(sweep_scenes);

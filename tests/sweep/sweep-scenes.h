@@ -3,6 +3,7 @@
 #ifndef SWEEP_SCENES_H
 #define SWEEP_SCENES_H
 
+#include "calls/pool.h"
 #include "core/cache.h"
 #include "sweep/sweep.h"
 
@@ -26,6 +27,11 @@ static inline int act_free(struct sweep *s)
 	return sweep_free(s, s->ptr, 0);
 }
 
+static inline int act_free_any(struct sweep *s)
+{
+	return sweep_free(s, s->ptr, SWEEP_ANY);
+}
+
 static inline int act_trim(struct sweep *s)
 {
 	return vpmm_pool_trim(s->pool, 0, NULL);
@@ -43,6 +49,20 @@ static inline void calm(struct sweep *s, int stream)
 {
 	for (int i = 0; i <= CACHE_NERVOUS; i++)
 		sweep_drop(s, sweep_have(s, PAGE, stream), stream);
+}
+
+/* A page that the first stream has freed at work and got back, with no event between. */
+static inline void *sweep_reuse(struct sweep *s)
+{
+	void *ptr;
+
+	calm(s, 0);
+	s->pool->packed.crowded = UINT64_MAX;
+	ptr = sweep_have(s, PAGE, 0);
+	sweep_busy(s, 0);
+	sweep_drop(s, ptr, 0);
+	g_assert_true(sweep_have(s, PAGE, 0) == ptr);
+	return ptr;
 }
 
 #endif /* SWEEP_SCENES_H */

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "calls/lookup.h"
 #include "calls/pool.h"
 #include "sweep/sweep.h"
 
@@ -11,19 +12,20 @@
 /* Each call looks at some of what is held, and nothing holds as much as so many see. */
 #define HELD_CALLS 4
 
-struct sweep_block {
-	void *ptr;
-	size_t size;
-	uint64_t seed;
-};
-
 /* Which errors an operation can give, but -EIO, which all can. */
 static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
 	[BACKEND_OP_enter] = { -EBUSY },
 	[BACKEND_OP_reserve] = { -ENOMEM },
+	[BACKEND_OP_configure] = { -ENOTSUP },
+	[BACKEND_OP_peer_check] = { -ENOTSUP },
+	[BACKEND_OP_peers] = { -ENOTSUP },
 	[BACKEND_OP_create] = { -ENOMEM },
+	[BACKEND_OP_create_export] = { -ENOMEM, -ENOTSUP },
+	[BACKEND_OP_export] = { -EMFILE },
+	[BACKEND_OP_import] = { -EMFILE },
 	[BACKEND_OP_map] = { -ENOMEM },
 	[BACKEND_OP_access] = { -ENOMEM },
+	[BACKEND_OP_deny] = { -ENOMEM },
 	[BACKEND_OP_unmap] = { -EBUSY },
 	[BACKEND_OP_stream_id] = { -EINVAL, -EBUSY },
 	[BACKEND_OP_stream_capture] = { -EBUSY },
@@ -31,6 +33,7 @@ static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
 	[BACKEND_OP_event_create] = { -ENOMEM },
 	[BACKEND_OP_event_create_timed] = { -ENOMEM },
 	[BACKEND_OP_event_record] = { -EINVAL },
+	[BACKEND_OP_event_record_all] = { -EBUSY, -ENOTSUP },
 	[BACKEND_OP_event_elapsed] = { -EBUSY },
 	[BACKEND_OP_small_alloc] = { -ENOMEM, -ENOTSUP },
 	[BACKEND_OP_small_free] = { -EINVAL },
@@ -102,151 +105,16 @@ bool sweep_is_full(void)
 	return !g_strcmp0(g_getenv("VPMM_TEST_SWEEP"), "full");
 }
 
-/* Situations and actions */
-
-static uint64_t next_seed(void)
-{
-	static uint64_t seed;
-
-	return ++seed * UINT64_C(0xD1342543DE82EF95);
-}
-
-static int allocate(struct sweep *s, size_t size, int stream, unsigned int flags)
-{
-	struct sweep_block block = { .size = size, .seed = next_seed() };
-	int err;
-
-	err = vpmm_malloc_flags(s->pool, &block.ptr, size, s->streams[stream], flags);
-	if (err)
-		return err;
-	if (s->on->settle && !s->held && !(s->captured & 1u << stream))
-		s->on->settle(s->streams[stream]);
-	s->on->fill(block.ptr, size, block.seed);
-	g_array_append_val(s->blocks, block);
-	return 0;
-}
-
-int sweep_malloc(struct sweep *s, size_t size, int stream)
-{
-	return allocate(s, size, stream, 0);
-}
-
-int sweep_zero(struct sweep *s, size_t size, int stream)
-{
-	return allocate(s, size, stream, VPMM_ZERO);
-}
-
-int sweep_free(struct sweep *s, void *ptr, int stream)
-{
-	int err;
-
-	err = vpmm_free(s->pool, ptr, s->streams[stream]);
-	for (guint i = 0; i < s->blocks->len && !err; i++) {
-		if (g_array_index(s->blocks, struct sweep_block, i).ptr == ptr)
-			g_array_remove_index_fast(s->blocks, i--);
-	}
-	return err;
-}
-
-static guint find_block(struct sweep *s, const void *ptr)
-{
-	guint i = 0;
-
-	while (g_array_index(s->blocks, struct sweep_block, i).ptr != ptr) {
-		i++;
-		g_assert_cmpuint(i, <, s->blocks->len);
-	}
-	return i;
-}
-
-/* The contents may be copied behind what is pending. */
-static void settle_all(struct sweep *s, int stream)
-{
-	for (int i = 0; i < STREAMS; i++) {
-		if (s->held & 1u << i)
-			sweep_finish(s, i);
-	}
-	if (s->on->settle)
-		s->on->settle(s->streams[stream]);
-}
-
-int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream)
-{
-	guint i = find_block(s, *ptr);
-	struct sweep_block *block = &g_array_index(s->blocks, struct sweep_block, i);
-	size_t kept = MIN(block->size, size);
-	int err;
-
-	/* The last word that is kept is one that is looked at. */
-	if (!s->captured)
-		s->on->fill(*ptr, kept, block->seed);
-	err = vpmm_realloc(s->pool, ptr, size, s->streams[stream]);
-	if (err)
-		return err;
-	/* A capture copies nothing before the launch of its graph. */
-	if (s->captured & 1u << stream) {
-		g_array_remove_index_fast(s->blocks, i);
-		return 0;
-	}
-	settle_all(s, stream);
-	block->ptr = *ptr;
-	block->size = kept;
-	return 0;
-}
-
-void *sweep_have(struct sweep *s, size_t size, int stream)
-{
-	assert_ok(sweep_malloc(s, size, stream));
-	return g_array_index(s->blocks, struct sweep_block, s->blocks->len - 1).ptr;
-}
-
-void sweep_drop(struct sweep *s, void *ptr, int stream)
-{
-	assert_ok(sweep_free(s, ptr, stream));
-}
-
-void sweep_busy(struct sweep *s, int stream)
-{
-	if (s->idle)
-		return;
-	assert_ok(s->on->device->hold(s->streams[stream]));
-	s->held |= 1u << stream;
-}
-
-void sweep_finish(struct sweep *s, int stream)
-{
-	assert_ok(s->on->device->finish(s->streams[stream]));
-	s->held &= ~(1u << stream);
-}
-
-void sweep_capture(struct sweep *s, int stream)
-{
-	assert_ok(s->on->device->capture_begin(s->streams[stream]));
-	s->captured |= 1u << stream;
-	assert_ok(vpmm_capture_id(s->pool, s->streams[stream], &s->graph));
-	g_assert_cmpuint(s->graph, !=, 0);
-}
-
-void sweep_end(struct sweep *s, int stream)
-{
-	assert_ok(s->on->device->capture_end(s->streams[stream]));
-	s->captured &= ~(1u << stream);
-}
-
-int sweep_create(struct sweep *s)
-{
-	struct settings settings;
-	int err;
-
-	assert_ok(settings_from_opts(&settings, &s->opts));
-	err = pool_new(&s->pool, s->be, &settings);
-	/* What a cache serves is not cleared. */
-	if (!err)
-		s->pool->core.settings.cache = s->cache && s->opts.scrub != VPMM_SCRUB_ALWAYS;
-	return err;
-}
-
 /* One trial */
+
+/*
+ * Whether the host may wait for what streams do. Who is short of memory waits before it fails; and a stream that has no
+ * id, as beside a capture, gets idle memory, which no stream can wait for in place of the host.
+ */
+static bool may_wait(const struct trial *t)
+{
+	return t->scene->waits || t->err == -ENOMEM || (t->op == BACKEND_OP_stream_id && t->err == -EBUSY);
+}
 
 static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
 {
@@ -261,6 +129,8 @@ static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
 	opts->limit_percent = with->limit_percent;
 	opts->keep = with->keep;
 	opts->scrub = with->scrub;
+	opts->export_as = with->export_as;
+	opts->peers = with->peers;
 }
 
 static void trial_open(struct trial *t, struct sweep *s)
@@ -268,8 +138,7 @@ static void trial_open(struct trial *t, struct sweep *s)
 	struct backend *inner;
 
 	*s = (struct sweep){ .on = t->on, .opts = t->mode->opts, .cache = t->mode->cache };
-	/* What finds no memory waits for what is pending before it fails. */
-	s->idle = (t->scene->waits || t->err == -ENOMEM) && !t->on->completes;
+	s->idle = may_wait(t) && !t->on->completes;
 	s->blocks = g_array_new(FALSE, FALSE, sizeof(struct sweep_block));
 	override(&s->opts, &t->scene->opts);
 	if (t->scene->capacity)
@@ -286,9 +155,36 @@ static void trial_open(struct trial *t, struct sweep *s)
 		t->scene->prepare(s);
 }
 
+/* An address of a block leads to it, whatever has failed. */
+static bool is_found(struct sweep *s, const struct sweep_block *block)
+{
+	struct vpmm_allocation found = { .size = sizeof(found) };
+	bool any;
+
+	lock_acquire(&s->pool->core.lock);
+	any = lookup_pool(s->pool, (uintptr_t)block->ptr + block->requested - 1, &found);
+	lock_release(&s->pool->core.lock);
+	return any && found.base == block->ptr && found.bytes == block->requested;
+}
+
+/* The devices that are to access a block can, and no other. */
+static bool is_reached(const struct trial *t, const struct sweep *s, const struct sweep_block *block)
+{
+	uint64_t devices = s->pool->core.settings.peers | UINT64_C(1) << s->pool->core.device;
+
+	for (int device = 0; device < (int)t->on->devices && t->on->reaches; device++) {
+		if (t->on->reaches(device, block->ptr, block->size) != (devices >> device & 1))
+			return false;
+	}
+	return true;
+}
+
 static void trial_check(struct trial *t, struct sweep *s, const char *when)
 {
-	if (s->pool && vpmm_pool_check(s->pool))
+	/* Without one there are no blocks. */
+	if (!s->pool)
+		return;
+	if (vpmm_pool_check(s->pool))
 		trial_fail(t, "%s: %s", when, vpmm_last_error());
 	for (guint i = 0; i < s->blocks->len; i++) {
 		const struct sweep_block *block = &g_array_index(s->blocks, struct sweep_block, i);
@@ -296,6 +192,15 @@ static void trial_check(struct trial *t, struct sweep *s, const char *when)
 		if (!t->on->intact(block->ptr, block->size, block->seed))
 			trial_fail(t, "%s: the block of %zu bytes at %p is not what it was", when, block->size,
 				   block->ptr);
+		if (!is_found(s, block))
+			trial_fail(t, "%s: the last byte of %zu at %p is not found", when, block->requested,
+				   block->ptr);
+		/* Nobody could undo what was done. */
+		if (t->scene->devices && t->count == UINT_MAX && t->err && !s->again)
+			continue;
+		if (!is_reached(t, s, block))
+			trial_fail(t, "%s: the block of %zu bytes at %p is accessible to other devices than"
+				   " the pool says", when, block->size, block->ptr);
 	}
 }
 
@@ -326,6 +231,11 @@ static void trial_compare_memory(struct trial *t, const struct vpmm_stats *befor
 	AT_MOST(live);
 	AT_MOST(small_live);
 	AT_MOST(held);
+	/* What could not be given back either is tried again. */
+	if (t->count == 1) {
+		AT_MOST(shareable);
+		AT_MOST(imported);
+	}
 	AT_MOST(mapped);
 	AT_MOST(extents);
 	AT_MOST(mallocs);
@@ -340,19 +250,24 @@ static void trial_compare_memory(struct trial *t, const struct vpmm_stats *befor
 /* What the program has, without what it has freed. */
 static uint64_t in_use(const struct vpmm_stats *stats)
 {
-	return stats->live + stats->small_live - stats->held;
+	return stats->live + stats->small_live + stats->shareable + stats->imported - stats->held;
 }
 
 /* Memory may have been given back; none may have come, and what is allocated is as it was. */
 static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_stats *before)
 {
 	struct vpmm_stats after = trial_stats(s);
-	/* What the driver's allocator has to take back as the rest of the action fails stays where that fails as well. */
-	bool lost = t->scene->keeps && t->count > 1 && after.small_live > before->small_live;
+	/*
+	 * What the driver's allocator has to take back as the rest of the action fails stays where that fails as well.
+	 */
+	bool lost = t->count > 1 && ((t->scene->keeps && after.small_live > before->small_live) ||
+				     after.shareable > before->shareable || after.imported > before->imported);
+	/* So does what a block has gained. */
+	bool grown = t->scene->grows && t->count > 1 && after.requested == before->requested;
 
 	if (!t->scene->keeps)
 		trial_compare_memory(t, before, after);
-	if (!lost && (in_use(&after) > in_use(before) ||
+	if (!lost && !grown && (in_use(&after) > in_use(before) ||
 		      after.mallocs - after.frees > before->mallocs - before->frees))
 		trial_fail(t, "something is allocated");
 	if (in_use(&after) < in_use(before) || (!t->scene->keeps && after.frees != before->frees))
@@ -360,6 +275,35 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 	/* Only who is short of memory gives some back. */
 	if (t->err != -ENOMEM && !t->scene->capacity && !t->scene->gives && after.mapped < before->mapped)
 		trial_fail(t, "%" G_GUINT64_FORMAT " bytes were given back", before->mapped - after.mapped);
+}
+
+static uint64_t count_host_waits(struct sweep *s)
+{
+	return backend_fault_calls(s->be, BACKEND_OP_event_sync) + backend_fault_calls(s->be, BACKEND_OP_sync);
+}
+
+static int trial_act_once(struct trial *t, struct sweep *s, bool waits)
+{
+	uint64_t before = count_host_waits(s);
+	unsigned int held = s->held;
+	int err = t->scene->act(s);
+
+	if (held && !waits && count_host_waits(s) > before)
+		trial_fail(t, "the host waits, with streams 0x%x at work", held);
+	return err;
+}
+
+/* Held work that does not complete when it is waited for has to end first. */
+static int trial_act_again(struct trial *t, struct sweep *s)
+{
+	bool waits = t->scene->waits_again || may_wait(t);
+
+	s->again = true;
+	for (int i = 0; i < STREAMS && waits && !t->on->completes; i++) {
+		if (s->held & 1u << i)
+			sweep_finish(s, i);
+	}
+	return trial_act_once(t, s, waits);
 }
 
 /* The action, with its fault, and the same once more if it fails. */
@@ -371,7 +315,7 @@ static void trial_act(struct trial *t, struct sweep *s)
 
 	trial_count(t, s, false);
 	backend_fault_arm(s->be, t->op, t->skip, t->err ? t->count : 0, t->err);
-	err = t->scene->act(s);
+	err = trial_act_once(t, s, may_wait(t));
 	backend_fault_arm(s->be, t->op, 0, 0, 0);
 	trial_count(t, s, true);
 	if (err != t->scene->result && (err != t->err || t->calls[t->op] <= t->skip))
@@ -381,16 +325,18 @@ static void trial_act(struct trial *t, struct sweep *s)
 	trial_check(t, s, "after the fault");
 	if (err && was)
 		trial_compare(t, s, &before);
-	if (err != t->scene->result && t->scene->act(s) != t->scene->result)
+	if (err != t->scene->result && trial_act_again(t, s) != t->scene->result)
 		trial_fail(t, "the second time, it fails as well: %s", vpmm_last_error());
 	trial_check(t, s, "after the action");
 }
 
-/* Frees all that is allocated, and lets go of the graph. */
+/* Frees all that is allocated, and lets go of the graphs. */
 static void trial_free(struct sweep *s)
 {
 	for (int i = 0; s->blocks->len; i++)
 		sweep_drop(s, g_array_index(s->blocks, struct sweep_block, 0).ptr, i % STREAMS);
+	if (s->before)
+		assert_ok(vpmm_graph_retire(s->pool, s->before, s->streams[2]));
 	if (s->graph)
 		assert_ok(vpmm_graph_retire(s->pool, s->graph, s->streams[1]));
 }
@@ -439,7 +385,7 @@ static void trial_close(struct trial *t, struct sweep *s)
 	if (s->pool) {
 		trial_free(s);
 		trial_serve(t, s);
-		pool_delete(s->pool);
+		pool_delete(s->pool, POOL_END_WAIT);
 	}
 	trial_left(t, s);
 	for (int i = 0; i < STREAMS; i++)
@@ -557,6 +503,10 @@ static void sweep_test(gconstpointer data)
 		g_test_skip("nobody says how much memory the device has");
 		return;
 	}
+	if (plan.scene->devices > MAX(plan.on->devices, 1)) {
+		g_test_skip("there is no other device");
+		return;
+	}
 	for (int i = 0; i < SWEEP_MODES; i++) {
 		if (plan.scene->modes & 1u << i)
 			plan_mode(&plan, &modes[i]);
@@ -572,8 +522,9 @@ static void total_test(void)
 		return;
 	}
 	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
-		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count, totals.calls, totals.runs,
-		       totals.left_out);
+		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count +
+		       sweep_growable_scene_count + sweep_export_scene_count + sweep_peer_scene_count,
+		       totals.calls, totals.runs, totals.left_out);
 	totals.calls = totals.runs = totals.left_out = 0;
 }
 
@@ -596,6 +547,9 @@ void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(
 
 	add_scenes(prefix, &plan, sweep_scenes, sweep_scene_count);
 	add_scenes(prefix, &plan, sweep_held_scenes, sweep_held_scene_count);
+	add_scenes(prefix, &plan, sweep_growable_scenes, sweep_growable_scene_count);
+	add_scenes(prefix, &plan, sweep_export_scenes, sweep_export_scene_count);
+	add_scenes(prefix, &plan, sweep_peer_scenes, sweep_peer_scene_count);
 	g_test_add_func(path, total_test);
 	g_free(path);
 }

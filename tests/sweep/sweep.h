@@ -4,8 +4,9 @@
  * one of the backend's calls in it fails. A row of a table is all that one more action takes.
  *
  * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written;
- * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; and
- * when the pool is destroyed the backend has everything back.
+ * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; the
+ * host has waited for no stream at work where that is not part of the action; and when the pool is destroyed the
+ * backend has everything back.
  */
 #ifndef SWEEP_H
 #define SWEEP_H
@@ -22,10 +23,12 @@
  * @device: how to open the backend, and to give streams work
  * @completes: who waits for held work completes it; otherwise nothing is held where the action waits on the host
  * @capacity: VPMM_HOST_CAPACITY says how much memory a device has that is opened
+ * @devices: how many devices the backend has; 0: perhaps one
  * @each: leave out all runs but each of so many, unless the environment says otherwise; 0: none
  *
  * @fill: write a pattern of the seed's own into memory, ordered with nothing.
  * @intact: whether all of it is there.
+ * @reaches: whether a device can access memory; NULL: nobody tells.
  * @settle: wait until the work of a stream is done while nothing is held on any; NULL: it is done at once.
  */
 struct sweep_device {
@@ -33,10 +36,12 @@ struct sweep_device {
 	const struct conformance_device *device;
 	bool completes;
 	bool capacity;
+	unsigned int devices;
 	unsigned int each;
 
 	void (*fill)(void *ptr, size_t size, uint64_t seed);
 	bool (*intact)(void *ptr, size_t size, uint64_t seed);
+	bool (*reaches)(int device, void *ptr, size_t size);
 	void (*settle)(struct CUstream_st *stream);
 };
 
@@ -48,6 +53,20 @@ static inline uint64_t sweep_word(uint64_t seed, uint64_t i)
 
 /* Whether every word is to be looked at. */
 bool sweep_is_full(void);
+
+/**
+ * struct sweep_block - what is allocated
+ * @ptr: where
+ * @size: bytes that hold something
+ * @requested: bytes
+ * @seed: of what they hold
+ */
+struct sweep_block {
+	void *ptr;
+	size_t size;
+	size_t requested;
+	uint64_t seed;
+};
 
 /* The kinds of pool that an action is taken with, as bits. */
 #define SWEEP_PACKED 0x1u
@@ -65,10 +84,12 @@ bool sweep_is_full(void);
  * @cache: whether its streams keep what they free
  * @streams: some streams
  * @blocks: of struct sweep_block: what is allocated
+ * @again: the action is taken once more, with nothing that fails
  * @idle: nothing is to be held
  * @held: streams on which something is, as bits
  * @captured: streams that are being captured, as bits
  * @graph: the id of the latest capture; 0: there was none
+ * @before: the id of the capture before; 0: there was none
  * @ptr: what the action is about
  * @number: likewise
  */
@@ -80,10 +101,12 @@ struct sweep {
 	bool cache;
 	struct CUstream_st *streams[STREAMS];
 	GArray *blocks;
+	bool again;
 	bool idle;
 	unsigned int held;
 	unsigned int captured;
 	uint64_t graph;
+	uint64_t before;
 	void *ptr;
 	uint64_t number;
 };
@@ -100,9 +123,12 @@ struct sweep {
  * @makes: the action creates the pool
  * @unmakes: the action destroys it
  * @waits: the action waits on the host for what streams do
+ * @waits_again: the action does once it has failed, even if it would not have before
  * @gives: the action may give memory back before it fails
  * @keeps: the pool may keep what the action has created, and nobody has it, when it fails after that
+ * @grows: a block may keep what it has gained when more than one call fails
  * @capacity: of the device; NULL: as usual
+ * @devices: it needs so many; 0: one
  */
 struct sweep_scene {
 	const char *name;
@@ -115,33 +141,56 @@ struct sweep_scene {
 	bool makes;
 	bool unmakes;
 	bool waits;
+	bool waits_again;
 	bool gives;
 	bool keeps;
+	bool grows;
 	const char *capacity;
+	unsigned int devices;
 };
 
-/* The tables: of requests, of what is freed, and of pools; and of what is held, kept apart, or captured. */
+/*
+ * The tables: of requests, of what is freed, and of pools; of what is held, kept apart, or captured; of blocks
+ * that can grow; of blocks that other processes can map; and of other devices.
+ */
 extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
 extern const struct sweep_scene sweep_held_scenes[];
 extern const size_t sweep_held_scene_count;
+extern const struct sweep_scene sweep_growable_scenes[];
+extern const size_t sweep_growable_scene_count;
+extern const struct sweep_scene sweep_export_scenes[];
+extern const size_t sweep_export_scene_count;
+extern const struct sweep_scene sweep_peer_scenes[];
+extern const size_t sweep_peer_scene_count;
 
 /*
  * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
- * sweep_busy(): give a stream work that goes on. sweep_finish(): end it. sweep_create(): create the pool.
- * sweep_capture(): begin to capture a stream. sweep_end(): end it; nothing may have invalidated the capture.
+ * sweep_last(): what was allocated last. sweep_busy(): give a stream work that goes on. sweep_finish(): end it.
+ * sweep_create(): create the pool. sweep_capture(): begin to capture a stream. sweep_end(): end it; nothing may have
+ * invalidated the capture.
  */
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);
+void *sweep_last(struct sweep *s);
 void sweep_busy(struct sweep *s, int stream);
 void sweep_finish(struct sweep *s, int stream);
 int sweep_create(struct sweep *s);
 void sweep_capture(struct sweep *s, int stream);
 void sweep_end(struct sweep *s, int stream);
 
-/* For actions: the same, which may fail. sweep_zero(): allocate cleared memory. */
+/* In place of a stream's number: VPMM_STREAM_ANY, and the default stream. */
+#define SWEEP_ANY (-1)
+#define SWEEP_DEFAULT (-2)
+
+/*
+ * For actions: the same, which may fail; of sweep_free() also on one of the two. sweep_zero(): allocate
+ * cleared memory. sweep_growable(): allocate a growable block. sweep_idle(): idle memory, with other flags.
+ */
 int sweep_malloc(struct sweep *s, size_t size, int stream);
 int sweep_zero(struct sweep *s, size_t size, int stream);
+int sweep_growable(struct sweep *s, size_t size, size_t max, int stream);
+int sweep_idle(struct sweep *s, size_t size, int stream, unsigned int flags);
 int sweep_free(struct sweep *s, void *ptr, int stream);
 int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream);
 

@@ -72,15 +72,22 @@ static const struct conformance_device host = {
 	.finish = host_finish,
 };
 
+static bool host_reaches(int device, void *ptr, size_t size)
+{
+	return !vpmm_host_check_access(device, ptr, size);
+}
+
 /* All of them take longer than the rest of the suite. */
 static const struct sweep_device on_host = {
 	.name = "the host backend",
 	.each = 3,
+	.devices = DEVICES,
 	.device = &host,
 	.completes = true,
 	.capacity = true,
 	.fill = fill,
 	.intact = intact,
+	.reaches = host_reaches,
 };
 
 static bool always(void)
@@ -101,6 +108,11 @@ static int cuda_finish(struct CUstream_st *stream)
 	return 0;
 }
 
+static bool cuda_reaches(int device, void *ptr, size_t size)
+{
+	return !fake.check_access(device, (uintptr_t)ptr, size);
+}
+
 static const struct conformance_device cuda = {
 	.open = driver_open_backend,
 	.stream_create = driver_stream_create,
@@ -115,16 +127,19 @@ static const struct conformance_device cuda = {
 static const struct sweep_device on_cuda = {
 	.name = "the cuda backend",
 	.each = 7,
+	.devices = DEVICES,
 	.device = &cuda,
 	.completes = true,
 	.capacity = true,
 	.fill = fill,
 	.intact = intact,
+	.reaches = cuda_reaches,
 };
 
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(DEVICES), TRUE);
 	sweep_add("/sweep/host", &on_host, always, fixture_assert_nothing_left);
 	sweep_add("/sweep/cuda", &on_cuda, use_fake, assert_nothing_left);
 	return g_test_run();

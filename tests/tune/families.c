@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Families of programs that a generator writes: the shapes that allocators meet, with sizes and order drawn at random. */
+/*
+ * Families of programs that a generator writes: the shapes that allocators meet, with sizes and order drawn at random.
+ */
 #include <glib.h>
 #include <math.h>
 

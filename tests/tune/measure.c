@@ -9,8 +9,8 @@
 #include "vpmm.h"
 
 /*
- * Milliseconds of the driver, measured on an H200: an extent created, mapped and made accessible, one that is mapped once
- * more, a mapping that is removed, and an extent that is given back. README, "Measured".
+ * Milliseconds of the driver, measured on an H200: an extent created, mapped and made accessible, one that is mapped
+ * once more, a mapping that is removed, and an extent that is given back. README, "Measured".
  */
 #define CREATED_MS 0.040
 #define MOVED_MS 0.025
@@ -53,6 +53,15 @@ static void run_free(struct run *run, uint32_t slot, uint32_t stream)
 	run->live -= run->sizes[slot];
 }
 
+double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *after)
+{
+	uint64_t created = after->creates - before->creates, mapped = after->maps - before->maps;
+
+	return (double)created * CREATED_MS + (double)(mapped - created) * MOVED_MS +
+	       (double)(after->unmaps - before->unmaps) * UNMAPPED_MS +
+	       (double)(after->releases - before->releases) * RELEASED_MS;
+}
+
 static void run_pass(struct run *run, unsigned int pass)
 {
 	struct vpmm_stats before = { .size = sizeof(before) }, after = { .size = sizeof(after) };
@@ -64,7 +73,7 @@ static void run_pass(struct run *run, unsigned int pass)
 	for (size_t i = 0; i < run->trace->n_ops; i++) {
 		const struct trace_op *op = &run->trace->ops[i];
 
-		if (op->alloc)
+		if (op->kind == TRACE_ALLOC)
 			run_malloc(run, op);
 		else
 			run_free(run, op->slot, op->stream);
@@ -81,9 +90,7 @@ static void run_pass(struct run *run, unsigned int pass)
 	moved = after.maps - before.maps - created;
 	result->created[pass] = created;
 	result->moved[pass] = moved;
-	result->ms[pass] = (double)created * CREATED_MS + (double)moved * MOVED_MS +
-			   (double)(after.unmaps - before.unmaps) * UNMAPPED_MS +
-			   (double)(after.releases - before.releases) * RELEASED_MS;
+	result->ms[pass] = measure_calls(&before, &after);
 	result->taken = after.peak_taken;
 }
 

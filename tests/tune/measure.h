@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "trace.h"
+#include "vpmm.h"
 
 #define MEASURE_PASSES 3
 
@@ -27,6 +28,15 @@ struct measured {
 	uint64_t moved[MEASURE_PASSES];
 	double ms[MEASURE_PASSES];
 };
+
+/**
+ * measure_calls() - the price of driver calls between two moments, at their price on an H200
+ * @before: statistics of the pool at the first
+ * @after: at the second
+ *
+ * Return: milliseconds.
+ */
+double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *after);
 
 /**
  * measure() - run a program on a pool of its own, several times over

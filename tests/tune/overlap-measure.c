@@ -3,6 +3,7 @@
 #include <glib.h>
 #include <stdio.h>
 
+#include "measure.h"
 #include "overlap.h"
 #include "vpmm.h"
 
@@ -50,15 +51,17 @@ static void pool_free(void *data, const struct overlap_run *run, uint32_t block)
 static void run_passes(struct pool_run *run)
 {
 	static const struct overlap_memory memory = { .malloc = pool_malloc, .use = pool_use, .free = pool_free };
-	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct vpmm_stats before = { .size = sizeof(before) }, after = { .size = sizeof(after) };
 	struct overlap_measured *result = run->result;
 
 	for (int pass = 0; pass < OVERLAP_PASSES && !result->failed; pass++) {
+		check(run, "statistics", vpmm_pool_stats(run->pool, &before));
 		result->ns[pass] = overlap_run(run->program, &memory, run);
 		check(run, "check", vpmm_pool_check(run->pool));
 	}
-	check(run, "statistics", vpmm_pool_stats(run->pool, &stats));
-	result->taken = stats.peak_taken;
+	check(run, "statistics", vpmm_pool_stats(run->pool, &after));
+	result->taken = after.peak_taken;
+	result->calls = measure_calls(&before, &after);
 }
 
 void overlap_measure(const struct overlap *p, int overhead, struct overlap_measured *result)

@@ -6,7 +6,7 @@
 
 #include "overlap.h"
 
-enum figure { COLD, WARM, TAKEN, LEAST, FIGURES };
+enum figure { COLD, WARM, TAKEN, LEAST, CALLS, FIGURES };
 
 static double figure(const struct overlap_measured *result, enum figure which)
 {
@@ -17,6 +17,8 @@ static double figure(const struct overlap_measured *result, enum figure which)
 		return (double)result->ns[OVERLAP_PASSES - 1] / (double)result->ideal;
 	case TAKEN:
 		return (double)result->taken / (double)result->live;
+	case CALLS:
+		return result->calls * 1e6 / (double)result->ideal;
 	default:
 		return (double)result->least / (double)result->live;
 	}
@@ -24,13 +26,14 @@ static double figure(const struct overlap_measured *result, enum figure which)
 
 void overlap_print_each(const GPtrArray *programs, const struct overlap_measured *results)
 {
-	printf("%-30s %8s %8s %8s %8s %9s %9s\n", "streams that overlap", "time", "first", "taken", "least", "live MB",
-	       "ideal ms");
+	printf("%-30s %8s %8s %8s %8s %8s %9s %9s\n", "streams that overlap", "time", "first", "taken", "least", "calls",
+	       "live MB", "ideal ms");
 	for (guint i = 0; i < programs->len; i++) {
 		const struct overlap *p = programs->pdata[i];
 
-		printf("%-30s %8.4f %8.4f %8.4f %8.4f %9.1f %9.1f%s\n", p->name, figure(&results[i], WARM),
+		printf("%-30s %8.4f %8.4f %8.4f %8.4f %8.4f %9.1f %9.1f%s\n", p->name, figure(&results[i], WARM),
 		       figure(&results[i], COLD), figure(&results[i], TAKEN), figure(&results[i], LEAST),
+		       figure(&results[i], CALLS),
 		       (double)results[i].live / 1e6, (double)results[i].ideal / 1e6, results[i].failed ? "  FAILED" : "");
 	}
 }
@@ -66,8 +69,8 @@ void overlap_print_families(const GPtrArray *programs, const struct overlap_meas
 
 	if (!programs->len)
 		return;
-	printf("%-30s %4s  %7s %7s  %7s %7s  %7s %7s  %7s %7s\n", "streams that overlap", "", "first", "worst", "time",
-	       "worst", "taken", "worst", "least", "worst");
+	printf("%-30s %4s  %7s %7s  %7s %7s  %7s %7s  %7s %7s  %7s %7s\n", "streams that overlap", "", "first", "worst",
+	       "time", "worst", "taken", "worst", "least", "worst", "calls", "worst");
 	for (from = 0; from < programs->len; from = to) {
 		family = family_of(programs, from);
 		for (to = from + 1; to < programs->len && !strcmp(family_of(programs, to), family); to++)

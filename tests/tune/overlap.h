@@ -3,9 +3,9 @@
  * Programs whose streams overlap: one copies while another computes. They run on the virtual clock of the host backend,
  * so that waiting can be weighed against memory, and the figures are the same each time.
  *
- * The host of such a program runs ahead of the device, as far as a driver lets it. It frees a block as soon as it has submitted
- * the last work that uses it, and names the other streams that use it to the pool. Whether the next block waits for
- * that work or takes other memory is up to the allocator.
+ * The host of such a program runs ahead of the device, as far as a driver lets it. It frees a block as soon as it has
+ * submitted the last work that uses it, and names the other streams that use it to the pool. Whether the next block
+ * waits for that work or takes other memory is up to the allocator.
  */
 #ifndef OVERLAP_H
 #define OVERLAP_H
@@ -224,7 +224,7 @@ void overlap_ideal_clear(struct overlap_ideal *ideal);
  */
 uint64_t overlap_least(const struct overlap *p, const struct overlap_ideal *ideal, double slower);
 
-#define OVERLAP_PASSES 3
+#define OVERLAP_PASSES 5
 
 /**
  * struct overlap_measured - what a program took on a pool
@@ -234,6 +234,7 @@ uint64_t overlap_least(const struct overlap *p, const struct overlap_ideal *idea
  * @least: bytes; see overlap_least()
  * @ideal: nanoseconds with memory without a bound
  * @ns: nanoseconds of each pass
+ * @calls: milliseconds of driver calls in the last pass
  */
 struct overlap_measured {
 	bool failed;
@@ -242,6 +243,7 @@ struct overlap_measured {
 	uint64_t least;
 	uint64_t ideal;
 	uint64_t ns[OVERLAP_PASSES];
+	double calls;
 };
 
 /**

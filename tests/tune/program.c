@@ -42,7 +42,7 @@ static void add_op(struct program *p, const struct allocation *a, uint32_t strea
 		.slot = a->slot,
 		.stream = stream,
 		.line = p->ops->len + 1,
-		.alloc = alloc,
+		.kind = alloc ? TRACE_ALLOC : TRACE_FREE,
 	};
 
 	g_array_append_val(p->ops, op);
@@ -136,7 +136,7 @@ static struct moved *move_frees(const struct trace *trace, uint32_t seed)
 		double shift;
 
 		moved[i] = (struct moved){ .when = (double)i, .index = i, .partner = i };
-		if (op->alloc) {
+		if (op->kind == TRACE_ALLOC) {
 			born[op->slot] = i;
 			continue;
 		}
@@ -160,7 +160,7 @@ struct trace *copy_lifetimes(const struct trace *trace, uint32_t seed)
 	for (size_t i = 0; i < trace->n_ops; i++) {
 		const struct trace_op *op = &trace->ops[moved[i].index];
 
-		if (op->alloc)
+		if (op->kind == TRACE_ALLOC)
 			allocs[moved[i].index] = program_malloc(p, op->bytes, op->stream);
 		else
 			program_free(p, allocs[moved[i].partner], op->stream);

@@ -35,7 +35,7 @@ static bool write_ops(gzFile out, const struct trace *trace)
 		const struct trace_op *op = &trace->ops[i];
 
 		if (gzprintf(out, "%" G_GUINT64_FORMAT " %c %" G_GUINT32_FORMAT " %zu %" G_GUINT32_FORMAT "\n",
-			     (guint64)op->us, op->alloc ? 'a' : 'f', op->slot, op->bytes, op->stream) <= 0)
+			     (guint64)op->us, op->kind == TRACE_ALLOC ? 'a' : 'f', op->slot, op->bytes, op->stream) <= 0)
 			return false;
 	}
 	return true;

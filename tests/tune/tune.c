@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The evidence for the policy: what programs that nobody tuned for take in memory and in driver calls. All of it runs on
- * the host backend and gives the same figures each time, so anyone can repeat it.
+ * The evidence for the policy: what programs that nobody tuned for take in memory and in driver calls. All of it runs
+ * on the host backend and gives the same figures each time, so anyone can repeat it.
  */
 #include <glib.h>
 #include <stdio.h>
@@ -89,6 +89,12 @@ static void add_trace(GArray *entries, const char *file)
 
 	if (trace_load(file, NULL, NULL, &trace)) {
 		fprintf(stderr, "tune: %s\n", fail_text());
+		exit(2);
+	}
+	for (size_t i = 0; i < trace->n_ops; i++) {
+		if (trace->ops[i].kind == TRACE_ALLOC || trace->ops[i].kind == TRACE_FREE)
+			continue;
+		fprintf(stderr, "tune: %s:%u: only allocations and frees can be varied\n", file, trace->ops[i].line);
 		exit(2);
 	}
 	g_free(trace->name);
@@ -355,6 +361,8 @@ int main(int argc, char **argv)
 
 	if (!parse(argc, argv))
 		return 2;
+	/* As many as a GPU has: with what the kernel allows a process, programs of many phases do not settle. */
+	g_setenv("VPMM_HOST_MAPPINGS", "524090", FALSE);
 	programs.entries = make_entries();
 	programs.overlaps = make_overlaps();
 	status = options.write ? write_entries(programs.entries) : measure_programs(&programs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A debug build ends the program where a lock is not held that should be, or is acquired out of order. The lock of our own
- * keeps threads apart, and wakes those that wait.
+ * A debug build ends the program where a lock is not held that should be, or is acquired out of order. The lock of our
+ * own keeps threads apart, and wakes those that wait.
  */
 #include <pthread.h>
 #include <stdbool.h>

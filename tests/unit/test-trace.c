@@ -12,53 +12,8 @@
 #include "fail.h"
 #include "progress.h"
 #include "trace.h"
+#include "unit/trace-fixture.h"
 #include "units.h"
-
-/* A file of one test, and what reading it gave. */
-struct fixture {
-	char *path;
-	struct trace *trace;
-	int err;
-};
-
-static void set_up(struct fixture *f, gconstpointer data)
-{
-	int fd = g_file_open_tmp("vpmm-trace-XXXXXX", &f->path, NULL);
-
-	(void)data;
-	g_assert_cmpint(fd, >=, 0);
-	close(fd);
-}
-
-static void tear_down(struct fixture *f, gconstpointer data)
-{
-	(void)data;
-	trace_free(f->trace);
-	g_unlink(f->path);
-	g_free(f->path);
-}
-
-static void read_bytes(struct fixture *f, const char *bytes, size_t length)
-{
-	g_assert_true(g_file_set_contents(f->path, bytes, (gssize)length, NULL));
-	f->err = trace_load(f->path, NULL, NULL, &f->trace);
-}
-
-static void read_text(struct fixture *f, const char *text)
-{
-	read_bytes(f, text, strlen(text));
-}
-
-/* @complaint begins with the number of the line. */
-static void expect_damage(struct fixture *f, const char *complaint)
-{
-	char *expected = g_strdup_printf("%s:%s", f->path, complaint);
-
-	g_assert_cmpint(f->err, ==, -EBADMSG);
-	g_assert_null(f->trace);
-	g_assert_cmpstr(fail_text(), ==, expected);
-	g_free(expected);
-}
 
 static char *compress_text(struct fixture *f, const char *text, size_t *length)
 {
@@ -90,12 +45,12 @@ static void test_fields(struct fixture *f, gconstpointer data)
 	g_assert_cmpuint(f->trace->n_ops, ==, 2);
 	g_assert_cmpuint(f->trace->allocs, ==, 1);
 	g_assert_cmpuint(f->trace->streams, ==, 2);
-	g_assert_true(f->trace->ops[0].alloc);
+	g_assert_true(f->trace->ops[0].kind == TRACE_ALLOC);
 	g_assert_cmpuint(f->trace->ops[0].us, ==, 7);
 	g_assert_cmpuint(f->trace->ops[0].bytes, ==, 512);
 	g_assert_cmpuint(f->trace->ops[0].stream, ==, 0);
 	g_assert_cmpuint(f->trace->ops[0].line, ==, 2);
-	g_assert_false(f->trace->ops[1].alloc);
+	g_assert_false(f->trace->ops[1].kind == TRACE_ALLOC);
 	g_assert_cmpuint(f->trace->ops[1].us, ==, 9);
 	g_assert_cmpuint(f->trace->ops[1].stream, ==, 1);
 	g_assert_cmpuint(f->trace->ops[1].line, ==, 3);
@@ -223,8 +178,8 @@ static void test_absent(struct fixture *f, gconstpointer data)
 
 /* Text, and the complaint with the number of its line. */
 static const char *const damages[][2] = {
-	{ "", "1: the trace ends before its first operation" },
-	{ "# nothing\n", "2: the trace ends before its first operation" },
+	{ "", "1: the trace ends before its first allocation" },
+	{ "# nothing\n", "2: the trace ends before its first allocation" },
 	{ "\n", "1: the time is missing (microseconds op id bytes stream)" },
 	{ "1 a 1 8 0\n\n", "2: the time is missing (microseconds op id bytes stream)" },
 	{ "1\n", "1: the op is missing (microseconds op id bytes stream)" },
@@ -253,104 +208,6 @@ static const char *const damages[][2] = {
 	{ "1 a 1 8 0\n2 f 1 8 0\n3 f 1 8 0\n", "3: frees 1, which is not allocated" },
 	{ "1 a 1 8 0\n2 f 1 9 0\n", "2: frees 9 bytes of 1, for which line 1 allocated 8" },
 	{ "1 a 1 8 0\n2 a 2 8 0", "2: the last line has no newline: the trace is cut short" },
-};
-
-static void test_damage(struct fixture *f, gconstpointer data)
-{
-	const char *const *damage = data;
-
-	read_text(f, damage[0]);
-
-	expect_damage(f, damage[1]);
-}
-
-#define SECOND "# vpmm-trace 2\n0 p 1 host 0 2097152\n"
-
-static void test_second_version(struct fixture *f, gconstpointer data)
-{
-	(void)data;
-	read_text(f, SECOND "7 a 0x7f00 100 5 zero capture=9\n8 u 0x7f00 6\n9 f 0x7f00 3 capture=9\n9 x 7777 1\n10 r 5\n"
-		  "11 g 9 3\n12 t 0\n13 e 1\n");
-
-	g_assert_cmpint(f->err, ==, 0);
-	g_assert_cmpstr(f->trace->name, ==, f->path);
-	g_assert_cmpuint(f->trace->n_ops, ==, 2);
-	g_assert_cmpuint(f->trace->allocs, ==, 1);
-	g_assert_cmpuint(f->trace->streams, ==, 2);
-	g_assert_cmpuint(f->trace->pool, ==, 1);
-	g_assert_true(f->trace->ops[0].alloc);
-	g_assert_cmpuint(f->trace->ops[0].bytes, ==, 100);
-	g_assert_cmpuint(f->trace->ops[0].line, ==, 3);
-	g_assert_false(f->trace->ops[1].alloc);
-	g_assert_cmpuint(f->trace->ops[1].bytes, ==, 100);
-	g_assert_cmpuint(f->trace->ops[1].us, ==, 9);
-	g_assert_cmpuint(f->trace->ops[1].line, ==, 5);
-	g_assert_null(f->trace->next);
-}
-
-static void test_version_with_words(struct fixture *f, gconstpointer data)
-{
-	(void)data;
-	read_text(f, "# vpmm-trace 1 source=x workload=y\n1 a 1 8 0\n");
-	g_assert_cmpint(f->err, ==, 0);
-	trace_free(f->trace);
-	f->trace = NULL;
-	read_text(f, "# vpmm-trace 2 source=x\n0 p 1 host 0 4096\n1 a 1 8 0\n");
-
-	g_assert_cmpint(f->err, ==, 0);
-}
-
-/* The same id in two pools at once, and one pool of which nothing was asked. */
-static void test_several_pools(struct fixture *f, gconstpointer data)
-{
-	char *first = g_strdup_printf("%s#1", f->path), *third = g_strdup_printf("%s#3", f->path);
-
-	(void)data;
-	read_text(f, SECOND "1 p 2 host 1 4096\n2 e 2\n3 p 3 cuda 2 4096\n4 a 0x10 8 0\n5 a 0x10 9 1 pool=3\n"
-		  "6 e 1\n7 f 0x10 2 pool=3\n");
-
-	g_assert_cmpint(f->err, ==, 0);
-	g_assert_cmpstr(f->trace->name, ==, first);
-	g_assert_cmpuint(f->trace->n_ops, ==, 1);
-	g_assert_cmpuint(f->trace->ops[0].bytes, ==, 8);
-	g_assert_cmpstr(f->trace->next->name, ==, third);
-	g_assert_cmpuint(f->trace->next->n_ops, ==, 2);
-	g_assert_cmpuint(f->trace->next->streams, ==, 2);
-	g_assert_cmpuint(f->trace->next->ops[1].bytes, ==, 9);
-	g_assert_null(f->trace->next->next);
-	g_free(first);
-	g_free(third);
-}
-
-static const char *const second_damages[][2] = {
-	{ "# vpmm-trace 3\n1 a 1 8 0\n", "1: the trace is of version \"3\", and this program reads 1 and 2" },
-	{ "# vpmm-trace 22\n1 a 1 8 0\n", "1: the trace is of version \"22\", and this program reads 1 and 2" },
-	{ "# vpmm-trace 2\n", "2: the trace ends before its first operation" },
-	{ SECOND "1 e 1\n", "4: the trace ends before its first operation" },
-	{ SECOND "1 q 1\n", "3: the op is \"q\", which is no record of version 2" },
-	{ SECOND "1\n", "3: the op is missing (microseconds op ...)" },
-	{ SECOND "1 a 1 8\n", "3: the stream is missing (microseconds a id bytes stream)" },
-	{ SECOND "1 f 1 8 0\n", "3: \"0\" after the last field (microseconds f id stream)" },
-	{ SECOND "1 a 1 8 0 later\n", "3: \"later\" after the last field (microseconds a id bytes stream)" },
-	{ SECOND "1 a 1 8 0 pool=\n", "3: the pool is \"\", which is no number" },
-	{ SECOND "1 a 0x 8 0\n", "3: the id is \"0x\", which is no number" },
-	{ SECOND "1 a 0xg 8 0\n", "3: the id is \"0xg\", which is no number" },
-	{ SECOND "1 a 0x10000000000000000 8 0\n",
-	  "3: the id is 0x10000000000000000, more than the 18446744073709551615 there can be" },
-	{ SECOND "1 a 1 8 0 pool=2\n", "3: pool 2 has not begun" },
-	{ SECOND "1 a 1 8 0 pool=0\n", "3: pool 0 has not begun" },
-	{ SECOND "1 p 3 host 0 4096\n", "3: pool 3 begins, where the next is 2" },
-	{ SECOND "1 p 2\n", "3: the backend is missing (microseconds p pool backend device bytes)" },
-	{ SECOND "1 e 1\n2 a 1 8 0\n", "4: pool 1 was destroyed before" },
-	{ SECOND "1 u 1 0\n", "3: uses 1, which is not allocated" },
-	{ SECOND "1 f 1 0\n", "3: frees 1, which is not allocated" },
-	{ SECOND "1 a 1 8 0\n0 f 1 0\n", "4: the time goes back from 1 to 0" },
-	/* What is no record of the first version. */
-	{ "1 u 1 0\n", "1: the op is \"u\", neither a (allocate) nor f (free)" },
-	{ "1 a 1 8 0 zero\n", "1: \"zero\" after the last field (microseconds op id bytes stream)" },
-	{ "1 a 0x1 8 0\n", "1: the id is \"0x1\", which is no number" },
-	/* Only the first line says which version it is. */
-	{ "#\n# vpmm-trace 2\n1 p 1 host 0 4096\n", "3: the op is \"p\", neither a (allocate) nor f (free)" },
 };
 
 static void test_null_byte(struct fixture *f, gconstpointer data)
@@ -564,19 +421,11 @@ static void test_time_left(void)
 	expect_bar(7, 0, 60, " 7");
 }
 
-static void add(const char *path, gconstpointer data, void (*test)(struct fixture *, gconstpointer))
-{
-	g_test_add(path, struct fixture, data, set_up, test, tear_down);
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/progress/time-left", test_time_left);
 	add("/trace/fields", NULL, test_fields);
-	add("/trace/second-version", NULL, test_second_version);
-	add("/trace/version-with-words", NULL, test_version_with_words);
-	add("/trace/several-pools", NULL, test_several_pools);
 	add("/trace/blanks", NULL, test_blanks);
 	add("/trace/largest-numbers", NULL, test_largest_numbers);
 	add("/trace/slots-are-used-again", NULL, test_slots_are_used_again);
@@ -585,18 +434,7 @@ int main(int argc, char **argv)
 	add("/trace/progress", NULL, test_progress);
 	add("/trace/interrupted", NULL, test_interrupted);
 	add("/trace/absent", NULL, test_absent);
-	for (unsigned int i = 0; i < G_N_ELEMENTS(damages); i++) {
-		char *path = g_strdup_printf("/trace/damage/%u", i);
-
-		add(path, damages[i], test_damage);
-		g_free(path);
-	}
-	for (unsigned int i = 0; i < G_N_ELEMENTS(second_damages); i++) {
-		char *path = g_strdup_printf("/trace/second-version/damage/%u", i);
-
-		add(path, second_damages[i], test_damage);
-		g_free(path);
-	}
+	add_damages("/trace/damage", damages, G_N_ELEMENTS(damages));
 	add("/trace/damage/null-byte", NULL, test_null_byte);
 	add("/trace/damage/endless-line", NULL, test_endless_line);
 	add("/trace/damage/compressed-cut-short", NULL, test_compressed_cut_short);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls that hand blocks to other processes. No lock is held while they wait for a socket. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "calls/export.h"
+#include "calls/message.h"
+#include "calls/note.h"
+#include "util/cancel.h"
+#include "util/error.h"
+
+static int begin_send(struct vpmm_pool **pool, const void *ptr, struct message *message, int *fd)
+{
+	int err;
+
+	err = api_resolve_owner(pool, ptr, "vpmm_send");
+	if (err)
+		return err;
+	err = api_begin(pool, "vpmm_send");
+	if (err)
+		return err;
+	err = export_block(*pool, (uintptr_t)ptr, message, fd);
+	if (err)
+		error_add(err, "%p", ptr);
+	return api_end(*pool, "vpmm_send", err);
+}
+
+int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket)
+{
+	struct message message;
+	int fd = -1, err, cancel;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_send: ptr is NULL");
+	cancel = cancel_hold();
+	err = begin_send(&pool, ptr, &message, &fd);
+	if (!err) {
+		err = message_send(socket, &message, fd);
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			err = api_fail(pool, error_add(err, "vpmm_send: %p", ptr));
+	}
+	cancel_release(cancel);
+	return err;
+}
+
+static int map_received(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+{
+	int err;
+
+	err = api_begin(&pool, "vpmm_receive");
+	if (err)
+		return err;
+	err = import_block(pool, message, fd, addr);
+	if (!err)
+		note(pool, STREAM_NULL, .op = RECORD_MALLOC, .addr = *addr, .bytes = message->size,
+		     .flags = RECORD_IDLE);
+	return api_end(pool, "vpmm_receive", err);
+}
+
+/* -EAGAIN: there was nothing. */
+static int receive(struct vpmm_pool *pool, int socket, uint64_t *addr, size_t *size)
+{
+	struct message message;
+	int fd, err;
+
+	err = message_receive(socket, &message, &fd);
+	if (err == -EAGAIN)
+		return err;
+	if (err)
+		return api_fail(pool, error_add(err, "vpmm_receive"));
+	err = map_received(pool, &message, fd, addr);
+	if (fd >= 0)
+		close(fd);
+	if (!err)
+		*size = message.size;
+	return err;
+}
+
+/* What is wrong with the pool is to be known before a block is taken from the socket, which would be lost. */
+static int try_pool(struct vpmm_pool **pool)
+{
+	int err;
+
+	err = api_begin(pool, "vpmm_receive");
+	if (err)
+		return err;
+	return api_end(*pool, "vpmm_receive", 0);
+}
+
+/* Another thread may take the block that woke this one. It may also have ended the default pool by a reset. */
+static int await_and_receive(struct vpmm_pool *given, struct vpmm_pool *pool, int socket, uint64_t *addr, size_t *size)
+{
+	struct message_wait wait;
+	int err, cancel;
+
+	err = message_begin(socket, &wait);
+	if (err)
+		goto err_log;
+	do {
+		err = message_await(socket, &wait);
+		if (err)
+			goto err_log;
+		pool = given;
+		err = try_pool(&pool);
+		if (err)
+			return err;
+		cancel = cancel_hold();
+		err = receive(pool, socket, addr, size);
+		cancel_release(cancel);
+	} while (err == -EAGAIN);
+	return err;
+
+err_log:
+	return api_fail(pool, error_add(err, "vpmm_receive"));
+}
+
+int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket)
+{
+	struct vpmm_pool *given = pool;
+	uint64_t addr = 0;
+	size_t bytes = 0;
+	int err;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_receive: ptr is NULL");
+	err = try_pool(&pool);
+	if (!err)
+		err = await_and_receive(given, pool, socket, &addr, &bytes);
+	if (err)
+		return err;
+	*ptr = (void *)(uintptr_t)addr;
+	if (size)
+		*size = bytes;
+	return 0;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_malloc_growable(), and the growth and the shrinking of such blocks. */
+#include <errno.h>
+
+#include "calls/clear.h"
+#include "calls/enter.h"
+#include "calls/growable.h"
+#include "calls/pool.h"
+#include "core/allocation.h"
+#include "core/core.h"
+#include "pending/deferred-free.h"
+#include "pending/owner.h"
+#include "pending/users.h"
+#include "policy/growable.h"
+#include "policy/policy.h"
+#include "policy/reclaim.h"
+#include "policy/trim.h"
+#include "util/error.h"
+
+static int reserve(struct vpmm_pool *pool, size_t max, const struct request *request, uint64_t *addr,
+		   struct chunk **added)
+{
+	int err;
+
+	err = growable_reserve(&pool->core, max, addr, added);
+	for (int round = 0; err == -ENOMEM && round < RECLAIM_ROUNDS; round++) {
+		err = reclaim(&pool->pending, request, round);
+		if (!err)
+			err = growable_reserve(&pool->core, max, addr, added);
+	}
+	return err;
+}
+
+/* What is free may be in extents that are larger than what is missing, and none of them may be mapped in part. */
+static int release_some(struct core *core, size_t bytes)
+{
+	uint64_t before = core->extents.given_back, last;
+	int err;
+
+	do {
+		last = core->extents.given_back;
+		err = core->policy->trim(core, 0, UINT64_MAX, 1);
+	} while (!err && core->extents.given_back != last && core->extents.given_back - before < bytes);
+	return err;
+}
+
+static int map(struct vpmm_pool *pool, uint64_t addr, struct request *request, struct event *behind,
+	       struct event **event)
+{
+	int err, last;
+
+	err = growable_map(&pool->core, addr, request, behind, event);
+	for (int round = 0; err == -ENOMEM && round <= RECLAIM_ROUNDS; round++) {
+		request->frugal = true;
+		last = round < RECLAIM_ROUNDS ? reclaim(&pool->pending, request, round) :
+		       release_some(&pool->core, request->size);
+		/* What cannot be waited for is no reason not to release what is free. */
+		if (last && last != -ENOMEM)
+			return last;
+		err = growable_map(&pool->core, addr, request, behind, event);
+	}
+	return err;
+}
+
+static int allocate(struct vpmm_pool *pool, uint64_t addr, size_t max, struct request *request)
+{
+	struct core *core = &pool->core;
+	struct region *region;
+	struct event *event;
+	int err;
+
+	err = map(pool, addr, request, NULL, &event);
+	if (err)
+		return err;
+	region = region_take(&core->regions, addr, request->size, request->stream, event);
+	event_unref(event);
+	region->max = max;
+	live_enter(core, region, request->requested);
+	return 0;
+}
+
+int pool_malloc_growable(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t max, struct CUstream_st *handle)
+{
+	struct core *core = &pool->core;
+	struct request request = { .requested = size, .handle = handle };
+	struct chunk *added;
+	uint64_t start;
+	int err;
+
+	lock_assert_held(&core->lock);
+	if (core->settings.page_size == SIZE_MAX)
+		return error_set(-ENOTSUP, "the pool leaves every request to the driver, whose blocks cannot grow");
+	if (max > SIZE_MAX / 4)
+		return error_set(-ENOMEM, "more than a device can address");
+	err = stream_get(&core->streams, handle, &request.stream);
+	if (err == -EBUSY)
+		return error_add(err, "a growable block cannot be part of a capture");
+	if (err)
+		return err;
+	enter_stream(pool, request.stream, handle);
+	request.size = core_page_up(&pool->core, size);
+	err = reserve(pool, core_page_up(&pool->core, max), &request, &start, &added);
+	if (err)
+		return err;
+	err = allocate(pool, start, max, &request);
+	if (err) {
+		growable_abandon(core, start, added);
+		return err;
+	}
+	if (core->settings.scrub)
+		err = scrub_malloc(pool, start, request.stream, handle);
+	if (err)
+		return err;
+	core->counts.mallocs++;
+	*addr = start;
+	if (core_mapped(core) > core->settings.keep)
+		trim_some(core);
+	return 0;
+}
+
+/* The block is another stream's from now on; that has waited for what the block was ordered after. */
+static int hand_over(struct vpmm_pool *pool, struct region *region, struct stream *stream, struct CUstream_st *handle,
+		     struct event **event)
+{
+	bool told;
+	int err;
+
+	err = hold_free_behind(&pool->pending, region, stream, handle, &told);
+	if (!err)
+		err = stream_record(stream, handle, event);
+	if (!err)
+		region_hand(region, stream, *event);
+	return err;
+}
+
+/* Gives back what it can. If that cannot be mapped elsewhere the block keeps it, which is no error. */
+static int shrink(struct vpmm_pool *pool, struct region *region, size_t least, struct stream *stream,
+		  struct CUstream_st *handle)
+{
+	struct core *core = &pool->core;
+	const struct region lost = { .addr = region->addr + least, .size = region->size - least,
+				     .stream = region->stream };
+	struct error_kept kept;
+	struct event *event;
+	int err;
+
+	err = hand_over(pool, region, stream, handle, &event);
+	if (err)
+		return err;
+	error_keep(&kept);
+	if (!lost.size)
+		goto out;
+	owner_note(core, &lost, stream);
+	if (growable_cut(core, region, least, stream, event))
+		error_restore(&kept);
+out:
+	event_unref(event);
+	return 0;
+}
+
+/* Clears what the block gains: from its end as requested on, as what it had before it became smaller is behind that. */
+static int scrub_gain(struct vpmm_pool *pool, struct region *region, struct CUstream_st *handle)
+{
+	struct core *core = &pool->core;
+	size_t from = live_requested(region);
+	const struct region gain = { .addr = region->addr + from, .size = region->size - from };
+	int err;
+
+	if (!core->settings.scrub || !gain.size)
+		return 0;
+	if (core->settings.scrub == VPMM_SCRUB_STREAM && owner_take(core, &gain, region->stream))
+		return 0;
+	err = scrub_clear(pool, gain.addr, gain.size, handle);
+	return err ? err : scrub_mark(region, handle);
+}
+
+/* A clear may be under way with no event behind it. If there can be none, the stream uses what stays in the block. */
+static void undo_growth(struct vpmm_pool *pool, struct region *region, size_t had, const struct request *request)
+{
+	bool undone = false;
+	struct error_kept kept;
+	struct event *event;
+
+	error_keep(&kept);
+	if (region->size > had && !stream_record(request->stream, request->handle, &event)) {
+		undone = !growable_cut(&pool->core, region, had, request->stream, event);
+		event_unref(event);
+	}
+	if (!undone)
+		use_add_stream(&pool->pending, region->addr, request->stream->id, request->handle);
+	error_restore(&kept);
+}
+
+static int grow(struct vpmm_pool *pool, struct region *region, struct request *request)
+{
+	struct event *behind = event_ref(region->event), *event;
+	size_t had = region->size;
+	int err;
+
+	err = map(pool, region->addr + had, request, behind, &event);
+	event_unref(behind);
+	if (err)
+		return err;
+	growable_extend(&pool->core, region, request->size);
+	region_hand(region, request->stream, event);
+	event_unref(event);
+	err = scrub_gain(pool, region, request->handle);
+	if (err)
+		undo_growth(pool, region, had, request);
+	return err;
+}
+
+bool growable_loses(struct vpmm_pool *pool, const struct region *region, size_t size)
+{
+	return growable_least(&pool->core, region, size) < region->size;
+}
+
+int growable_resize(struct vpmm_pool *pool, struct region *region, size_t size, bool keeps, struct stream *stream,
+		    struct CUstream_st *handle)
+{
+	struct core *core = &pool->core;
+	struct request request = { .requested = size, .stream = stream, .handle = handle };
+	size_t bytes = core_page_up(&pool->core, size);
+	int err;
+
+	lock_assert_held(&core->lock);
+	if (bytes > region->size) {
+		request.size = bytes - region->size;
+		err = grow(pool, region, &request);
+	} else {
+		err = shrink(pool, region, keeps ? region->size : growable_least(core, region, size), stream, handle);
+		if (!err && size > live_requested(region)) {
+			err = scrub_gain(pool, region, handle);
+			if (err)
+				undo_growth(pool, region, region->size, &request);
+		}
+	}
+	if (!err)
+		live_request(core, region, size);
+	return err;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Serves requests for idle memory, and for shareable blocks, which are idle too as they are new. */
+#include <errno.h>
+
+#include "calls/clear.h"
+#include "calls/enter.h"
+#include "calls/idle.h"
+#include "calls/pool.h"
+#include "calls/serve.h"
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "core/region-index.h"
+#include "core/small.h"
+#include "pending/flush.h"
+#include "policy/policy.h"
+#include "policy/trim.h"
+#include "util/assume.h"
+#include "util/error.h"
+
+/* NULL: no event can be recorded on it now. */
+static int find_stream(struct vpmm_pool *pool, struct CUstream_st *handle, bool clears, struct stream **stream)
+{
+	struct error_kept kept;
+	int err;
+
+	*stream = NULL;
+	error_keep(&kept);
+	err = stream_get(&pool->core.streams, handle, stream);
+	if (err != -EBUSY)
+		return err;
+	if (clears || pool->core.settings.scrub)
+		return error_add(err, "memory cannot be cleared now");
+	error_restore(&kept);
+	return 0;
+}
+
+static int judge(const struct vpmm_pool *pool, size_t size, bool shareable)
+{
+	if (shareable && pool->core.settings.export_as == VPMM_EXPORT_NONE)
+		return error_set(-ENOTSUP,
+				 "VPMM_SHAREABLE is for pools with VPMM_EXPORT (export_as in struct vpmm_opts)");
+	if (!shareable && pool->core.settings.page_size == SIZE_MAX)
+		return error_set(-ENOTSUP, "the pool leaves every request to the driver, which orders it on a stream");
+	return size > SIZE_MAX / 4 ? error_set(-ENOMEM, "more than a device can address") : 0;
+}
+
+/* What the stream has freed without an event, nobody else knows to be complete. */
+static void enter(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+{
+	struct stream *idle = stream_get_idle(&pool->core.streams);
+
+	if (!stream) {
+		enter_stream(pool, idle, STREAM_NULL);
+		return;
+	}
+	enter_stream(pool, stream, handle);
+	if (pool->core.settings.cache)
+		cache_flush(&pool->core, stream, handle, 0);
+}
+
+static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool shareable)
+{
+	struct request request = { .size = size, .requested = size, .handle = STREAM_NULL, .apart = shareable };
+	int err;
+
+	/* Some events that are complete are not known to be. */
+	err = stream_poll_busy(&pool->core.streams, false);
+	if (err)
+		return err;
+	request.stream = stream_get_idle(&pool->core.streams);
+	if (shareable)
+		return serve_request(pool, &policy_shareable, &request, addr);
+	request.size = serve_round(pool, size);
+	return serve_request(pool, pool->core.policy, &request, addr);
+}
+
+/* From now on the block is the stream's, whose cache can take it back. */
+static void give_to(struct vpmm_pool *pool, struct region *region, struct stream *stream)
+{
+	bool lent = region->block && region->block->lent;
+
+	region_set_stream(region, stream);
+	if (!pool->core.settings.cache)
+		return;
+	cache_drop(region);
+	cache_add(region, lent);
+}
+
+static int wait_for(struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	int err;
+
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	err = event_sync(event);
+	event_unref(event);
+	return err;
+}
+
+/* Where the clear has no event, only the whole device can tell when it is done. */
+static void drop_shareable(struct vpmm_pool *pool, uint64_t addr)
+{
+	struct small *small = small_find(&pool->core, addr);
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (!pool->core.backend->ops->sync(pool->core.backend) && !small_release(&pool->core, small, STREAM_NULL))
+		small_forget(&pool->core, small);
+	else
+		small->held = true;
+	error_restore(&kept);
+}
+
+/* @region: NULL: the block is shareable. */
+static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, struct stream *stream,
+		 struct CUstream_st *handle)
+{
+	int err;
+
+	err = scrub_malloc(pool, addr, stream, handle);
+	if (err)
+		return err;
+	err = wait_for(stream, handle);
+	if (err && region)
+		scrub_set_aside(pool, region);
+	else if (err)
+		drop_shareable(pool, addr);
+	return err;
+}
+
+int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, unsigned int flags)
+{
+	bool shareable = flags & VPMM_SHAREABLE;
+	struct region *region;
+	struct stream *stream;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = judge(pool, size, shareable);
+	if (!err)
+		err = find_stream(pool, handle, flags & VPMM_ZERO, &stream);
+	if (err)
+		return err;
+	enter(pool, stream, handle);
+	err = serve(pool, addr, size, shareable);
+	if (err)
+		return err;
+	/* What the driver's allocator does not serve is in the region maps, unless it is shareable. */
+	region = live_find(&pool->core, *addr);
+	assume(region || shareable);
+	if (stream && region)
+		give_to(pool, region, stream);
+	if (pool->core.settings.scrub)
+		err = scrub(pool, *addr, region, stream, handle);
+	if (err)
+		return err;
+	pool->core.counts.mallocs++;
+	if (core_mapped(&pool->core) > pool->core.settings.keep)
+		trim_some(&pool->core);
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Driver calls on memory and mappings, counted and timed for the statistics. */
+#ifndef TIMED_H
+#define TIMED_H
+
+#include "backend/backend.h"
+#include "core/extent.h"
+
+/* Performs one operation of the backend of an extent map. */
+#define TIMED(map, counter, op, ...) \
+	({ \
+		const struct backend_ops *ops_ = (map)->backend->ops; \
+		uint64_t start_ = ops_->now((map)->backend); \
+		int err_ = ops_->op((map)->backend, __VA_ARGS__); \
+		(map)->calls.ns += ops_->now((map)->backend) - start_; \
+		(map)->calls.counter++; \
+		err_; \
+	})
+
+#endif /* TIMED_H */

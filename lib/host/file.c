@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Memory that is a sealed memfd, to be shared with other processes. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "host/device.h"
+#include "host/file.h"
+#include "util/descriptor.h"
+#include "util/error.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS_READ_ONLY (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
+
+/* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
+static int check_file_limit(size_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur)
+		return 0;
+	return error_set(-ENOMEM,
+			 "file size: memory to export is a file, and %zu bytes would exceed the file size limit,"
+			 " RLIMIT_FSIZE, of %" G_GUINT64_FORMAT, size, (uint64_t)limit.rlim_cur);
+}
+
+static int make_file(size_t size, int *fd)
+{
+	int made = descriptor_raise(memfd_create("vpmm-export", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+
+	if (made < 0)
+		return error_set(-ENOMEM, "memfd_create for memory to export: %s", g_strerror(errno));
+	if (ftruncate(made, (off_t)size) || fcntl(made, F_ADD_SEALS, SEALS)) {
+		error_set(-ENOMEM, "a file of %zu bytes for memory to export: %s", size, g_strerror(errno));
+		close(made);
+		return -ENOMEM;
+	}
+	*fd = made;
+	return 0;
+}
+
+int host_file_create(struct host_device *dev, size_t size, int *fd)
+{
+	int ret = check_file_limit(size);
+
+	if (!ret)
+		ret = host_device_take(dev, size);
+	if (ret)
+		return ret;
+	ret = make_file(size, fd);
+	if (ret)
+		host_device_give(dev, size);
+	return ret;
+}
+
+void host_file_free(struct host_device *dev, size_t size, int fd)
+{
+	close(fd);
+	host_device_give(dev, size);
+}
+
+int host_file_dup(int fd, int *dup)
+{
+	int made = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	if (made < 0)
+		return error_set(-EMFILE, "another descriptor of memory: %s (RLIMIT_NOFILE)", g_strerror(errno));
+	*dup = made;
+	return 0;
+}
+
+/* Huge pages are refused, as an access is a SIGBUS where the system has none to spare. */
+static bool is_exported(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
+	struct statfs system;
+
+	return seals >= 0 && (seals & (SEALS | SEALS_READ_ONLY)) == SEALS &&
+	       flags >= 0 && (flags & O_ACCMODE) == O_RDWR &&
+	       !fstatfs(fd, &system) && system.f_type == TMPFS_MAGIC;
+}
+
+int host_file_check(int fd, size_t size)
+{
+	struct stat stat;
+
+	if (!is_exported(fd) || fstat(fd, &stat))
+		return error_set(-EINVAL, "import: the descriptor is not of memory that the host backend has exported");
+	if ((uint64_t)stat.st_size != size)
+		return error_set(-EINVAL, "import: %zu bytes of memory that has %" G_GINT64_FORMAT, size,
+				 (int64_t)stat.st_size);
+	return 0;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Groups of captures, and what they have freed. */
+#include <errno.h>
+
+#include "pending/deferred-free.h"
+#include "pending/graph.h"
+#include "pending/group.h"
+#include "pending/pending.h"
+#include "util/address.h"
+#include "util/error.h"
+
+static void group_delete(gpointer data)
+{
+	struct group *group = data;
+
+	g_tree_destroy(group->freed);
+	g_hash_table_destroy(group->joined);
+	g_free(group);
+}
+
+GHashTable *group_table_new(void)
+{
+	return address_table_new(group_delete);
+}
+
+static int compare_freed(gconstpointer a, gconstpointer b)
+{
+	const struct region *x = ((const struct hold *)a)->region, *y = ((const struct hold *)b)->region;
+
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static struct group *group_get(struct pending *pending, uint64_t id)
+{
+	struct group *group = g_hash_table_lookup(pending->groups, &id);
+
+	if (group)
+		return group;
+	group = g_new0(struct group, 1);
+	group->id = id;
+	group->freed = g_tree_new(compare_freed);
+	group->joined = address_table_new(g_free);
+	g_hash_table_insert(pending->groups, &group->id, group);
+	return group;
+}
+
+static void add_holds(const struct pending *pending, const GQueue *holds)
+{
+	for (const GList *link = holds->head; link; link = link->next)
+		group_add_hold(pending, link->data);
+}
+
+void group_join(struct pending *pending, struct graph *graph, uint64_t id)
+{
+	lock_assert_held(&pending->core->lock);
+	graph->group = group_get(pending, id);
+	graph->group->graphs++;
+	g_hash_table_add(graph->group->joined, g_memdup2(&graph->id, sizeof(graph->id)));
+	graph->turn = ++graph->group->turns;
+	add_holds(pending, &graph->holds);
+	add_holds(pending, &pending->shared_holds);
+}
+
+void group_leave(struct pending *pending, uint64_t id)
+{
+	struct graph *graph = graph_find(pending, id);
+	struct group *group = graph ? graph->group : NULL;
+
+	lock_assert_held(&pending->core->lock);
+	if (!group)
+		return;
+	graph->group = NULL;
+	if (!--group->graphs)
+		g_hash_table_remove(pending->groups, &group->id);
+}
+
+/* The group that all graphs of a hold are in; NULL: there is no such group. */
+static struct group *group_of(const struct pending *pending, const struct hold *hold)
+{
+	struct group *group = NULL;
+
+	for (guint i = 0; i < hold->graphs->len; i++) {
+		const struct graph *graph = graph_find(pending, g_array_index(hold->graphs, uint64_t, i));
+
+		if (!graph || !graph->group || (group && graph->group != group))
+			return NULL;
+		group = graph->group;
+	}
+	return group;
+}
+
+void group_add_hold(const struct pending *pending, struct hold *hold)
+{
+	struct group *group = group_of(pending, hold);
+
+	/* Memory from before a capture is as the program left it there, and its stream may be at work on it yet. */
+	if (hold->group || !hold->region || !group || !g_hash_table_contains(group->joined, &hold->maker))
+		return;
+	hold->group = group;
+	g_tree_insert(group->freed, hold, hold);
+}
+
+void group_remove_hold(struct hold *hold)
+{
+	if (!hold->group)
+		return;
+	g_tree_remove(hold->group->freed, hold);
+	hold->group = NULL;
+}
+
+struct freed_check {
+	const struct group *group;
+	bool good;
+};
+
+/* Stops at the first that is wrong. */
+static gboolean check_freed(gpointer key, gpointer value, gpointer data)
+{
+	const struct hold *hold = value;
+	struct freed_check *check = data;
+
+	(void)key;
+	check->good = hold->group == check->group && hold->region->held && hold->graphs->len;
+	return !check->good;
+}
+
+int group_check(const struct pending *pending)
+{
+	GHashTableIter iter;
+	gpointer value;
+	guint graphs = 0;
+
+	lock_assert_held(&pending->core->lock);
+	g_hash_table_iter_init(&iter, pending->graphs);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		graphs += ((struct graph *)value)->group != NULL;
+	g_hash_table_iter_init(&iter, pending->groups);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		struct freed_check check = { .group = value, .good = true };
+
+		graphs -= check.group->graphs;
+		g_tree_foreach(check.group->freed, check_freed, &check);
+		if (!check.good)
+			return error_set(-EUCLEAN, "a group of captures has what was not freed, or is another group's");
+	}
+	return graphs ? error_set(-EUCLEAN, "groups do not have as many graphs as are in groups") : 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Groups of captures, whose graphs never run at the same time, and what they have freed for each other. All of it is
+ * under core.lock.
+ */
+#ifndef GROUP_H
+#define GROUP_H
+
+#include <glib.h>
+#include <stdint.h>
+
+struct graph;
+struct hold;
+struct pending;
+
+/**
+ * struct group - captures that share memory
+ * @id: of it, as the program names it
+ * @graphs: how many of its graphs are not retired; the last one takes the group along
+ * @turns: how often a capture has joined it
+ * @joined: of uint64_t: the ids of all captures that have ever joined it
+ * @freed: of struct hold: what they have freed, by size and address
+ */
+struct group {
+	uint64_t id;
+	guint graphs;
+	uint64_t turns;
+	GHashTable *joined;
+	GTree *freed;
+};
+
+/**
+ * group_table_new() - a table of groups
+ *
+ * Return: the table, of struct group by id.
+ */
+GHashTable *group_table_new(void);
+
+/**
+ * group_join() - add a capture to a group
+ * @pending: what the pool has pending
+ * @graph: its graph, which is in no group
+ * @id: of the group
+ */
+void group_join(struct pending *pending, struct graph *graph, uint64_t id);
+
+/**
+ * group_leave() - a graph was retired
+ * @pending: what the pool has pending
+ * @id: the id of its capture; no hold waits for it
+ */
+void group_leave(struct pending *pending, uint64_t id);
+
+/**
+ * group_add_hold() - offer what is freed to a group, if all graphs that have it are of that
+ * @pending: what the pool has pending
+ * @hold: the hold, linked
+ */
+void group_add_hold(const struct pending *pending, struct hold *hold);
+
+/**
+ * group_remove_hold() - undo group_add_hold(), before the hold changes
+ * @hold: the hold, in a group or not
+ */
+void group_remove_hold(struct hold *hold);
+
+/**
+ * group_check() - check the groups against the graphs and the holds
+ * @pending: what the pool has pending
+ *
+ * Return: 0, or -EUCLEAN.
+ */
+int group_check(const struct pending *pending);
+
+#endif /* GROUP_H */

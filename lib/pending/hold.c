@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Makes deferred frees, and tells what they wait for. */
+#include <errno.h>
+
+#include "core/allocation.h"
+#include "core/cache.h"
+#include "core/small.h"
+#include "pending/flush.h"
+#include "pending/graph.h"
+#include "pending/hold.h"
+#include "pending/pending.h"
+#include "pending/users.h"
+#include "util/error.h"
+
+size_t hold_size(const struct hold *hold)
+{
+	return hold->region ? hold->region->size : hold->small->size;
+}
+
+void hold_delete(struct hold *hold)
+{
+	order_clear(&hold->order);
+	g_array_free(hold->silent, TRUE);
+	g_array_free(hold->graphs, TRUE);
+	g_free(hold);
+}
+
+/* Whether a handle still means the stream of an id, and can be recorded. */
+static bool user_is_there(struct pending *pending, const struct user *user)
+{
+	struct backend *be = pending->core->backend;
+	struct error_kept kept;
+	uint64_t id;
+	bool there;
+
+	error_keep(&kept);
+	there = !be->ops->stream_id(be, user->handle, &id) && id == user->id;
+	if (!there)
+		error_restore(&kept);
+	return there;
+}
+
+int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle)
+{
+	struct event *event;
+	int err;
+
+	err = stream_record(stream, handle, &event);
+	if (err)
+		return err;
+	order_add_event(&hold->order, event);
+	event_unref(event);
+	return 0;
+}
+
+static int hold_await(struct pending *pending, struct hold *hold, const struct user *user)
+{
+	struct stream *stream;
+	int err;
+
+	if (user->event) {
+		order_add_event(&hold->order, user->event);
+		return 0;
+	}
+	if (!user_is_there(pending, user)) {
+		g_array_append_val(hold->silent, user->id);
+		return 0;
+	}
+	err = stream_get(&pending->core->streams, user->handle, &stream);
+	return err ? err : hold_record(hold, stream, user->handle);
+}
+
+struct hold *hold_make(struct region *region, struct small *small, const struct use *use)
+{
+	struct hold *hold = g_new0(struct hold, 1);
+
+	hold->region = region;
+	hold->small = small;
+	hold->told = true;
+	hold->maker = use ? use->maker : 0;
+	order_init(&hold->order, NULL);
+	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	hold->link.data = hold;
+	return hold;
+}
+
+int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
+	     uint64_t graph, struct hold **hold)
+{
+	struct hold *made = hold_make(region, small, use);
+	int err = 0;
+
+	lock_assert_held(&pending->core->lock);
+	if (graph)
+		g_array_append_val(made->graphs, graph);
+	for (guint i = 0; use && i < use->graphs->len; i++) {
+		if (g_array_index(use->graphs, uint64_t, i) != graph)
+			g_array_append_val(made->graphs, g_array_index(use->graphs, uint64_t, i));
+	}
+	for (guint i = 0; use && i < use->users->len && !err; i++) {
+		const struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->id != own)
+			err = hold_await(pending, made, user);
+	}
+	if (err) {
+		hold_delete(made);
+		return err;
+	}
+	*hold = made;
+	return 0;
+}
+
+/* What of its users is no work of the context's streams: graphs, and streams that were retired, and may be gone. */
+static void hold_add_use(struct hold *hold, const struct use *use)
+{
+	for (guint i = 0; i < use->graphs->len; i++)
+		g_array_append_val(hold->graphs, g_array_index(use->graphs, uint64_t, i));
+	for (guint i = 0; i < use->users->len; i++)
+		order_add_event(&hold->order, g_array_index(use->users, struct user, i).event);
+}
+
+/* The hold waits for all work so far, or the host does. */
+static int hold_record_all(struct pending *pending, struct hold *hold)
+{
+	struct core *core = pending->core;
+	struct error_kept kept;
+	struct event *event;
+	int err = -EBUSY;
+
+	error_keep(&kept);
+	if (!g_hash_table_size(pending->graphs))
+		err = stream_record_all(stream_get_any(&core->streams), &event);
+	if (!err) {
+		order_add_event(&hold->order, event);
+		event_unref(event);
+		return 0;
+	}
+	if (err != -EBUSY && err != -ENOTSUP)
+		return err;
+	error_restore(&kept);
+	err = cache_settle_all(core);
+	core->counts.waits += !err;
+	return err;
+}
+
+int hold_new_any(struct pending *pending, struct region *region, struct small *small, const struct use *use,
+		 struct hold **hold)
+{
+	struct hold *made = hold_make(region, small, use);
+	int err;
+
+	lock_assert_held(&pending->core->lock);
+	err = hold_record_all(pending, made);
+	if (err) {
+		hold_delete(made);
+		return err;
+	}
+	if (use)
+		hold_add_use(made, use);
+	made->ordered = true;
+	*hold = made;
+	return 0;
+}
+
+int hold_new_later(struct pending *pending, struct region *region, struct small *small, const struct use *use,
+		   struct hold **hold)
+{
+	const uint64_t later = STREAM_LATER_ID;
+	struct event *behind = NULL;
+	int err;
+
+	lock_assert_held(&pending->core->lock);
+	err = hold_new(pending, region, small, use, later, 0, hold);
+	if (err)
+		return err;
+	g_array_append_val((*hold)->silent, later);
+	(*hold)->ordered = true;
+	/* The stream cannot be made to wait for the owner's earlier free, so whoever gets the memory does. */
+	if (region && !region->stream->cache->legacy)
+		(*hold)->told = cache_behind(region, &behind);
+	order_add_event(&(*hold)->order, behind);
+	return 0;
+}
+
+struct hold *hold_new_part(const struct hold *hold, struct region *region)
+{
+	struct hold *part = hold_make(region, NULL, NULL);
+
+	g_array_append_vals(part->graphs, hold->graphs->data, hold->graphs->len);
+	part->ordered = hold->ordered;
+	part->handle = hold->handle;
+	part->thread = hold->thread;
+	part->maker = hold->maker;
+	part->capture = hold->capture;
+	part->home = hold->home;
+	return part;
+}

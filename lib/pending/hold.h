@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A deferred free, and what it waits for. See deferred-free.h. */
+#ifndef HOLD_H
+#define HOLD_H
+
+#include <glib.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/wait-set.h"
+
+struct CUstream_st;
+struct group;
+struct pending;
+struct region;
+struct small;
+struct stream;
+struct use;
+
+/**
+ * struct hold - a deferred free
+ * @region: the region; NULL: it is @small
+ * @small: the allocation of the driver's allocator; NULL: it is @region
+ * @order: the events of those who used it, as far as they could be recorded
+ * @ordered: whether a stream in @order freed it; false: that was under capture, and the first to retire a graph counts
+ *	as the stream that freed it
+ * @told: whether that stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
+ *	cache.h
+ * @silent: of uint64_t: the ids of silent streams that it waits for
+ * @graphs: of uint64_t: the ids of the captures of graphs that it waits for
+ * @handle: the handle of the stream that freed it under capture
+ * @thread: the thread that freed it under capture
+ * @maker: the id of the capture that it was allocated under; 0: none
+ * @capture: the id of the capture that it was freed under; 0: none
+ * @home: that is the same capture, and the same stream, and no other stream has used it
+ * @group: the captures that may have it again, see group.h; NULL: none
+ * @link: its link in the pool's holds, or in a graph's
+ */
+struct hold {
+	struct region *region;
+	struct small *small;
+	struct order order;
+	bool ordered;
+	bool told;
+	GArray *silent;
+	GArray *graphs;
+	struct CUstream_st *handle;
+	pthread_t thread;
+	uint64_t maker;
+	uint64_t capture;
+	bool home;
+	struct group *group;
+	GList link;
+};
+
+/**
+ * hold_make() - a deferred free that waits for nothing yet
+ * @region: the region; NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @use: has the capture that it was allocated under; NULL: none
+ *
+ * Return: the hold, which is not linked yet.
+ */
+struct hold *hold_make(struct region *region, struct small *small, const struct use *use);
+
+/**
+ * hold_size() - the bytes that a hold keeps from being free
+ * @hold: the hold
+ *
+ * Return: bytes.
+ */
+size_t hold_size(const struct hold *hold);
+
+/**
+ * hold_new() - begin a deferred free
+ * @pending: what the pool has pending, its backend entered
+ * @region: the region, after cache_take(); NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @use: its users; NULL: none
+ * @own: the id of the stream that frees it, which need not be waited for
+ * @graph: the id of the capture that this stream is under; 0: none
+ * @hold: receives the hold, which is not linked yet
+ *
+ * Return: 0, or an error of the backend; nothing has changed then.
+ */
+int hold_new(struct pending *pending, struct region *region, struct small *small, const struct use *use, uint64_t own,
+	     uint64_t graph, struct hold **hold);
+
+/**
+ * hold_new_any() - begin the free of an allocation behind all work of the context so far
+ * @pending: what the pool has pending, its backend entered
+ * @region: the region, after cache_take(); NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @use: its users; NULL: none
+ * @hold: receives the hold, which is not linked yet
+ *
+ * The host waits for the device where the driver cannot record all work, and while the pool has graphs, any of which
+ * may still be being captured: to record would invalidate that.
+ *
+ * Return: 0, or an error of the backend; nothing has changed then.
+ */
+int hold_new_any(struct pending *pending, struct region *region, struct small *small, const struct use *use,
+		 struct hold **hold);
+
+/**
+ * hold_new_later() - begin a free on the legacy default stream, beside a capture that keeps it from being recorded
+ * @pending: what the pool has pending, its backend entered
+ * @region: the region, after cache_take(); NULL: it is @small
+ * @small: the allocation of the driver's allocator
+ * @use: its users; NULL: none
+ * @hold: receives the hold, which is not linked yet
+ *
+ * The stream counts as silent. It always exists, so any later call can record it, see hold_hear_legacy().
+ *
+ * Return: 0, or an error of the backend; nothing has changed then.
+ */
+int hold_new_later(struct pending *pending, struct region *region, struct small *small, const struct use *use,
+		   struct hold **hold);
+
+/**
+ * hold_new_part() - begin the deferred free of a part of what is held
+ * @hold: the hold, which waits for graphs only, and not any more for events
+ * @region: the part, split off by live_split()
+ *
+ * Return: the hold, which is not linked yet; freed by the same stream and for the same graphs.
+ */
+struct hold *hold_new_part(const struct hold *hold, struct region *region);
+
+/**
+ * hold_delete() - destroy a hold
+ * @hold: the hold, not linked
+ */
+void hold_delete(struct hold *hold);
+
+/**
+ * hold_record() - have a hold wait for what a stream has submitted so far
+ * @hold: the hold, not linked
+ * @stream: the stream
+ * @handle: a handle of it
+ *
+ * Return: 0, or what the backend's event_create and event_record return.
+ */
+int hold_record(struct hold *hold, struct stream *stream, struct CUstream_st *handle);
+
+#endif /* HOLD_H */

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_OVERLAP=auto: tries how much memory streams need so that waiting for each other costs them no time. */
+#include <math.h>
+
+#include "core/core.h"
+#include "policy/allowance.h"
+#include "policy/policy.h"
+#include "policy/state.h"
+#include "policy/tuning.h"
+
+#define PER_MILLE(number) ((double)(number) / 1000)
+
+/* What was tried before says nothing. */
+static void start_anew(struct allowance *a)
+{
+	for (int kind = 0; kind < TRIAL_KINDS; kind++)
+		a->trials[kind] = (struct allowance_trials){ .patience = (guint)tuning_auto_patience };
+	a->now = (struct pace){ 0 };
+	a->best = (struct pace){ 0 };
+	a->odd = 0;
+	a->debt = 0;
+}
+
+void allowance_init(struct allowance *allowance)
+{
+	*allowance = (struct allowance){ 0 };
+	start_anew(allowance);
+}
+
+bool allowance_falls(const struct core *core)
+{
+	const struct allowance *a = &core->packed->allowance;
+
+	return a->surplus && a->bytes < a->settled;
+}
+
+uint64_t allowance_bytes(const struct core *core, uint64_t most)
+{
+	unsigned int percent = (unsigned int)core->settings.overlap;
+
+	if (core->settings.overlap == VPMM_OVERLAP_AUTO)
+		return core->packed->allowance.bytes;
+	return most / 100 * percent + most % 100 * percent / 100;
+}
+
+uint64_t allowance_percent(struct core *core)
+{
+	uint64_t most = account_most(&core->account);
+
+	if (core->settings.overlap != VPMM_OVERLAP_AUTO)
+		return (uint64_t)core->settings.overlap;
+	return most ? core->packed->allowance.bytes * 100 / most : 0;
+}
+
+static double pace_mean(const struct pace *pace)
+{
+	return pace->sum / pace->windows;
+}
+
+/* The standard deviation of one window, over the mean. */
+static double pace_deviation(const struct pace *pace)
+{
+	double n = pace->windows, mean = pace_mean(pace);
+
+	return sqrt(MAX(pace->squares / n - mean * mean, 0) * n / (n - 1)) / mean;
+}
+
+/* The standard error of the mean, over the mean. */
+static double pace_error(const struct pace *pace)
+{
+	return pace_deviation(pace) / sqrt(pace->windows);
+}
+
+static void pace_add(struct pace *pace, const struct window *window)
+{
+	pace->windows++;
+	pace->sum += window->pace;
+	pace->squares += window->pace * window->pace;
+	pace->stood += window->stood;
+}
+
+static void set_bytes(struct allowance *a, uint64_t bytes)
+{
+	if (bytes < a->bytes)
+		a->surplus += a->bytes - bytes;
+	else
+		a->surplus -= MIN(a->surplus, bytes - a->bytes);
+	a->bytes = bytes;
+	a->now = (struct pace){ 0 };
+	a->tried = 0;
+	windows_restart(&a->windows);
+}
+
+static void try_bytes(struct core *core, uint64_t bytes, enum allowance_trial kind)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	log_add(&core->log, VPMM_LOG_INFO, "overlap: streams stand for %.0f %% of the time, tries %" G_GUINT64_FORMAT
+		" bytes over the peak instead of %" G_GUINT64_FORMAT, 100 * a->best.stood / a->best.windows, bytes,
+		a->settled);
+	a->latest = kind;
+	set_bytes(a, bytes);
+}
+
+static void pause_trials(struct allowance *a, enum allowance_trial kind, double windows)
+{
+	a->trials[kind].pause = MAX(a->trials[kind].pause, (guint)windows);
+}
+
+/* Each trial that was no gain doubles the pause before the next. */
+static void be_patient(struct allowance *a, enum allowance_trial kind)
+{
+	struct allowance_trials *trials = &a->trials[kind];
+
+	pause_trials(a, kind, trials->patience);
+	trials->patience = MIN(2 * trials->patience, (guint)tuning_auto_patience_most);
+}
+
+static bool can_try_less(const struct allowance *a)
+{
+	return a->settled && !a->trials[TRIAL_LESS].pause && !a->debt;
+}
+
+static void try_less(struct core *core)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	try_bytes(core, a->settled - MIN(a->settled, a->block), TRIAL_LESS);
+}
+
+/* Where both can be tried, they take turns. */
+static void try_next(struct core *core)
+{
+	struct allowance *a = &core->packed->allowance;
+	bool stands = a->now.stood > PER_MILLE(tuning_auto_stood) * a->now.windows;
+	bool more = !a->trials[TRIAL_MORE].pause && a->block && stands;
+
+	a->best = a->now;
+	a->now = (struct pace){ 0 };
+	if (more && (a->latest == TRIAL_LESS || !can_try_less(a)))
+		try_bytes(core, a->settled + a->block, TRIAL_MORE);
+	else if (can_try_less(a))
+		try_less(core);
+	else
+		pause_trials(a, TRIAL_MORE, tuning_auto_patience);
+}
+
+static void keep(struct core *core, double gain)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	log_add(&core->log, VPMM_LOG_INFO, "overlap: keeps %" G_GUINT64_FORMAT " bytes over the peak, %.1f %% faster",
+		a->bytes, 100 * gain);
+	a->settled = a->bytes;
+	a->trials[a->latest].patience = (guint)tuning_auto_patience;
+	/* To try less again would cost what was gained; to try more again would gain what was lost. */
+	if (a->latest == TRIAL_MORE)
+		pause_trials(a, TRIAL_LESS, gain * a->tried / PER_MILLE(tuning_auto_price));
+	else
+		pause_trials(a, TRIAL_MORE, tuning_auto_patience);
+	try_next(core);
+}
+
+static void go_back(struct core *core, double gain)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	log_add(&core->log, VPMM_LOG_INFO,
+		"overlap: goes back to %" G_GUINT64_FORMAT " bytes over the peak: the others made"
+		" the program %.1f %% faster", a->settled, 100 * gain);
+	be_patient(a, a->latest);
+	/* What was tried is given back sooner that way. */
+	if (a->latest == TRIAL_MORE && can_try_less(a))
+		try_less(core);
+	else
+		set_bytes(a, a->settled);
+}
+
+/* Work is pending on all that could be given back, or a part of each extent is in use. */
+static void give_up(struct core *core)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	log_add(&core->log, VPMM_LOG_INFO, "overlap: goes back to %" G_GUINT64_FORMAT
+		" bytes over the peak: the pool could not give %" G_GUINT64_FORMAT " bytes back", a->settled, a->surplus);
+	be_patient(a, TRIAL_LESS);
+	set_bytes(a, a->settled);
+}
+
+/* More windows are measured while the gain may be to either side of what is asked for, by twice the standard error. */
+static void judge(struct core *core)
+{
+	struct allowance *a = &core->packed->allowance;
+	double gain = 1 - pace_mean(&a->now) / pace_mean(&a->best);
+	bool less = a->latest == TRIAL_LESS;
+	double least = less ? -PER_MILLE(tuning_auto_loss) : PER_MILLE(tuning_auto_gain);
+	double error = hypot(pace_error(&a->now), pace_error(&a->best));
+
+	if (fabs(gain - least) < 2 * error && a->now.windows < (guint)tuning_auto_windows_most)
+		return;
+	if (gain >= least && (less || gain > error))
+		keep(core, gain);
+	else
+		go_back(core, gain);
+}
+
+/* Whether the program is another now. */
+static bool has_changed(struct allowance *a, const struct window *window)
+{
+	double most;
+
+	if (a->best.windows < 2)
+		return false;
+	most = MAX(PER_MILLE(tuning_auto_odd), 3 * pace_deviation(&a->best));
+	a->odd = fabs(window->pace / pace_mean(&a->best) - 1) > most ? a->odd + 1 : 0;
+	return a->odd >= 2;
+}
+
+/* Whether there is nothing to try for some time. */
+static bool is_at_rest(const struct allowance *a)
+{
+	return a->bytes == a->settled && a->trials[TRIAL_MORE].pause && !can_try_less(a);
+}
+
+/*
+ * What trials cost is to be a small part of the time. A window that took more than twice as long as usual was one in
+ * which the program did something else.
+ */
+static void pay(struct allowance *a, const struct window *window)
+{
+	if (a->best.windows && (a->bytes != a->settled || a->surplus || !window->current))
+		a->debt += CLAMP(window->pace / pace_mean(&a->best) - 1, 0, 1);
+	a->debt = MAX(a->debt - PER_MILLE(tuning_auto_price), 0);
+	for (int kind = 0; kind < TRIAL_KINDS; kind++)
+		a->trials[kind].pause -= MIN(a->trials[kind].pause, 1);
+}
+
+static void take_window(struct core *core, const struct window *window)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	a->tried++;
+	pay(a, window);
+	if (allowance_falls(core) && a->tried > (guint)tuning_auto_windows_most)
+		give_up(core);
+	if (!window->current || (a->surplus && a->tried <= (guint)tuning_auto_windows_most))
+		return;
+	if (a->bytes == a->settled && has_changed(a, window)) {
+		start_anew(a);
+		return;
+	}
+	if (is_at_rest(a))
+		return;
+	pace_add(&a->now, window);
+	if (a->now.windows < (guint)tuning_auto_windows)
+		return;
+	if (a->bytes != a->settled)
+		judge(core);
+	else if (pace_error(&a->now) < PER_MILLE(tuning_auto_loss) ||
+		 a->now.windows >= (guint)tuning_auto_windows_most)
+		try_next(core);
+}
+
+void allowance_note(struct core *core, const struct request *request, bool waited)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	lock_assert_held(&core->lock);
+	if (request->stream->captured)
+		return;
+	/* With a page for what its first and last share with others. */
+	if (waited)
+		a->block = MAX(a->block, core_page_up(core, request->size) + core->settings.page_size);
+	windows_note(core, &a->windows, request, take_window);
+}
+
+void allowance_clear(struct core *core)
+{
+	if (core->packed)
+		windows_clear(core, &core->packed->allowance.windows);
+}

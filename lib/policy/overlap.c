@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_OVERLAP: which memory a stream takes while other streams' work is pending. */
+#include "core/alias.h"
+#include "core/core.h"
+#include "core/wait-set.h"
+#include "policy/allowance.h"
+#include "policy/overlap.h"
+#include "policy/tuning.h"
+#include "util/assume.h"
+
+bool overlap_matters(const struct core *core)
+{
+	/* What is to be given back only falls idle if streams take what they freed themselves. */
+	return !core->streams.sole && core->settings.overlap && allowance_bytes(core, 100) && !allowance_falls(core);
+}
+
+enum readiness { OWN, COMPLETE, PENDING };
+
+static enum readiness extent_readiness(struct core *core, const struct stream *stream, const struct extent *extent)
+{
+	enum readiness readiness;
+	struct order order;
+
+	order_init(&order, (struct stream *)stream);
+	order_add_range(&order, &core->regions, extent->home->addr, extent->size);
+	readiness = order_is_met(&order) ? COMPLETE : PENDING;
+	if (readiness == COMPLETE && event_pending(order.own))
+		readiness = OWN;
+	order_clear(&order);
+	return readiness;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct extent *first = *(struct extent *const *)a, *second = *(struct extent *const *)b;
+
+	return (first->size < second->size) - (first->size > second->size);
+}
+
+size_t overlap_extents(struct core *core, const struct stream *stream, GPtrArray *extents)
+{
+	GPtrArray *complete = g_ptr_array_new(), *pending = g_ptr_array_new();
+	size_t ready = 0;
+
+	/* The last freed first. */
+	for (GList *link = core->extents.whole.tail; link; link = link->prev) {
+		struct extent *extent = link->data;
+		enum readiness readiness = extent_readiness(core, stream, extent);
+
+		g_ptr_array_add(readiness == OWN ? extents : readiness == COMPLETE ? complete : pending, extent);
+		ready += readiness == PENDING ? 0 : extent->size;
+	}
+	for (guint i = complete->len; i-- > 0;)
+		g_ptr_array_add(extents, complete->pdata[i]);
+	/* Fewer extents are fewer driver calls. */
+	g_ptr_array_sort(extents, larger_first);
+	for (guint i = pending->len; i-- > 0;)
+		g_ptr_array_add(extents, pending->pdata[i]);
+	g_ptr_array_free(complete, TRUE);
+	g_ptr_array_free(pending, TRUE);
+	return ready;
+}
+
+/* Free regions in a row. */
+struct row {
+	const struct region *first;
+	const struct region *last;
+	size_t size;
+	uint64_t stamp;
+};
+
+static const struct region *free_neighbour(const struct region *neighbour)
+{
+	return neighbour && neighbour->kind == REGION_FREE ? neighbour : NULL;
+}
+
+/* Adds the neighbour that is waited for the least. Return: false if there is none. */
+static bool row_extend(struct row *row, const struct stream *stream)
+{
+	const struct region *below = free_neighbour(row->first->prev), *above = free_neighbour(row->last->next);
+	uint64_t early = below ? event_stamp(below->event, stream) : UINT64_MAX;
+	uint64_t late = above ? event_stamp(above->event, stream) : UINT64_MAX;
+
+	if (!below && !above)
+		return false;
+	if (below && (!above || early < late)) {
+		row->first = below;
+		row->size += below->size;
+	} else {
+		row->last = above;
+		row->size += above->size;
+	}
+	row->stamp = MAX(row->stamp, MIN(early, late));
+	return true;
+}
+
+size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp)
+{
+	GList *link = core->regions.by_age.head;
+	size_t best = 0;
+
+	*stamp = 0;
+	for (int looks = tuning_looks; link && looks > 0; link = link->next, looks--) {
+		const struct region *region = link->data;
+		struct row row;
+
+		assume(region);
+		row = (struct row){ .first = region, .last = region, .size = region->size,
+				    .stamp = event_stamp(region->event, stream) };
+		while (row.size < size && --looks > 0 && row_extend(&row, stream))
+			;
+		if (row.size < size || (best && (row.stamp > *stamp || (row.stamp == *stamp && row.size >= best))))
+			continue;
+		best = row.size;
+		*addr = row.first->addr;
+		*stamp = row.stamp;
+	}
+	return best;
+}
+
+uint64_t overlap_latest(const struct order *order)
+{
+	uint64_t latest = 0;
+
+	for (guint i = 0; i < order_waits(order); i++)
+		latest = MAX(latest, event_stamp(order->others->pdata[i], order->stream));
+	return latest;
+}
+
+bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp)
+{
+	uint64_t now = core->streams.stamps, latest = overlap_latest(order);
+
+	return now - latest > (uint64_t)tuning_older * (now - stamp);
+}

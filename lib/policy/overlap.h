@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * VPMM_OVERLAP: which memory a stream takes while other streams' work is pending, so that it stands as little as
+ * possible.
+ *
+ * In this order: what the stream itself freed, the last first, which leaves older memory to others; what is complete;
+ * new memory, as far as VPMM_OVERLAP allows; and then what other streams freed, the oldest first.
+ */
+#ifndef OVERLAP_H
+#define OVERLAP_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct core;
+struct order;
+struct stream;
+
+/**
+ * overlap_matters() - whether another stream's work could be pending on free memory, and more may be taken than wait
+ * @core: the pool's core; its lock is held
+ */
+bool overlap_matters(const struct core *core);
+
+/**
+ * overlap_extents() - all whole extents in the order in which a stream should take them
+ * @core: the pool's core; its lock is held
+ * @stream: the stream
+ * @extents: receives the extents
+ *
+ * Return: bytes of those that the stream does not have to wait for; they come first.
+ */
+size_t overlap_extents(struct core *core, const struct stream *stream, GPtrArray *extents);
+
+/**
+ * overlap_find() - the free range that a stream has to wait for the least, as far as events tell
+ * @core: the pool's core; its lock is held
+ * @stream: the stream
+ * @size: bytes
+ * @addr: receives its address
+ * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it
+ *
+ * Return: its bytes, of one or more free regions in a row; 0: there is none.
+ */
+size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp);
+
+/**
+ * overlap_latest() - the latest event of a wait set
+ * @order: the wait set
+ *
+ * Return: its stamp, as event_stamp() has it; 0: there is nothing to wait for.
+ */
+uint64_t overlap_latest(const struct order *order);
+
+/**
+ * overlap_prefers() - whether remapping other memory is worth its driver calls
+ * @core: the pool's core; its lock is held
+ * @order: what the stream would have to wait for then
+ * @stamp: of the latest event it would have to wait for otherwise
+ */
+bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp);
+
+#endif /* OVERLAP_H */

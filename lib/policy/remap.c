@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Maps a block that is to grow at another address, where there is room behind it. */
+#include <errno.h>
+
+#include "core/alias.h"
+#include "core/allocation.h"
+#include "core/chunk.h"
+#include "core/core.h"
+#include "core/wait-set.h"
+#include "policy/gather-plan.h"
+#include "policy/gather.h"
+#include "policy/policy.h"
+#include "policy/remap.h"
+#include "policy/tuning.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* Finds out which extents are the block's alone. */
+static void collect(struct core *core, const struct region *region, struct remap *remap, GPtrArray *extents)
+{
+	uint64_t addr = region->addr, end = addr + region->size;
+	const struct place *place = extent_place_mapped(&core->extents, addr);
+
+	*remap = (struct remap){ 0 };
+	if (place->addr < addr)
+		remap->head = MIN(place->addr + place->extent->size, end) - addr;
+	for (addr += remap->head; addr < end; addr += place->extent->size) {
+		place = extent_place_mapped(&core->extents, addr);
+		if (place->extent->size > end - addr)
+			break;
+		g_ptr_array_add(extents, place->extent);
+		remap->moved += place->extent->size;
+	}
+	remap->tail = region->size - remap->head - remap->moved;
+}
+
+/* A mapping takes as long as the copy of so many bytes, and a copy needs memory for both blocks. */
+static bool is_worthwhile(const struct remap *remap, const GPtrArray *extents)
+{
+	return remap->moved >= (size_t)tuning_remap_least * MIB &&
+	       remap->moved / extents->len >= (size_t)tuning_remap_extent * MIB;
+}
+
+static int find_hole(struct core *core, size_t size, struct region **hole, struct chunk **added)
+{
+	*added = NULL;
+	*hole = region_find_largest_unmapped(&core->regions);
+	return *hole && (*hole)->size >= size ? 0 : chunk_find(core, &core->regions, size, hole, added);
+}
+
+/* Maps the block's own extents. Until the block moves there that is one more old mapping of them. */
+static int map_own(struct core *core, uint64_t addr, size_t size, GPtrArray *extents)
+{
+	int err;
+
+	err = chunk_map(core, &core->regions, addr, extents);
+	if (!err)
+		region_set_zombie(&core->regions, region_isolate(&core->regions, addr, size));
+	return err;
+}
+
+/*
+ * Maps free and new extents at an address, whole pages. What is in front may not be used for that: the @front bytes
+ * from @base on are as good as taken.
+ */
+static int map_more(struct core *core, const struct request *request, uint64_t addr, size_t size, uint64_t base,
+		    size_t front)
+{
+	struct gathering g;
+	struct order order;
+	uint64_t start;
+	int err;
+
+	order_init(&order, request->stream);
+	gather_decide_behind(&g, core, &order, front + size, base, front, region_at(&core->regions, addr),
+			     request->frugal, true);
+	gather_order(&g);
+	err = gather_carry_out(&g, request->handle, &start);
+	gather_clear(&g);
+	order_clear(&order);
+	return err;
+}
+
+static int map_all(struct core *core, const struct request *request, struct remap *remap, GPtrArray *extents)
+{
+	size_t front = core_page_up(core, remap->head);
+	size_t back = core_page_up(core, request->size - remap->head - remap->moved);
+	struct region *hole;
+	struct chunk *added;
+	uint64_t addr;
+	int err;
+
+	err = find_hole(core, front + remap->moved + back, &hole, &added);
+	if (err)
+		return err;
+	addr = hole->addr;
+	remap->to = addr + front - remap->head;
+	err = map_own(core, addr + front, remap->moved, extents);
+	if (err) {
+		chunk_drop(core, added);
+		return err;
+	}
+	if (front)
+		err = map_more(core, request, addr, front, addr, 0);
+	if (!err)
+		err = map_more(core, request, addr + front + remap->moved, back, addr, front);
+	if (err)
+		return err;
+	core->counts.defrags++;
+	core->counts.remapped += remap->moved;
+	return 0;
+}
+
+int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
+	      bool *worthwhile)
+{
+	GPtrArray *extents;
+	int err = 0;
+
+	lock_assert_held(&core->lock);
+	*worthwhile = false;
+	if (region->chunk->map != &core->regions || !core->regions.keeps ||
+	    region->size < (size_t)tuning_remap_least * MIB)
+		return 0;
+	extents = g_ptr_array_new();
+	collect(core, region, remap, extents);
+	if (is_worthwhile(remap, extents)) {
+		err = gather_prepare(core);
+		if (!err)
+			err = map_all(core, request, remap, extents);
+		*worthwhile = !err;
+	}
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+
+struct region *remap_commit(struct core *core, struct region *region, const struct remap *remap, size_t size,
+			    size_t requested, struct stream *stream, struct event *event)
+{
+	lock_assert_held(&core->lock);
+	/* No one else can come between. */
+	live_end(core, region, stream, event, true);
+	alias_claim(core, remap->to + remap->head, remap->moved);
+	region = region_take(&core->regions, remap->to, size, stream, event);
+	live_enter(core, region, requested);
+	return region;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* How fast a program gets on, measured on the device. */
+#include <string.h>
+
+#include "backend/backend.h"
+#include "core/core.h"
+#include "policy/policy.h"
+#include "policy/tuning.h"
+#include "policy/windows.h"
+#include "util/error.h"
+
+/* Live bytes of one kind, as a part of the peak: what is live tells where in its step a program is. */
+#define LIVE_PARTS 16
+
+/* Waits to a sample of struct stalls, at most, when a window begins. */
+#define WAITS_SAMPLED 4
+
+/* Requests between searches for a period: one search takes as long as several requests. */
+#define SEARCHED_EACH 64
+
+/* On a stream that makes fewer requests than others, a window may be so many times as long. */
+#define LONGER 4
+
+static void drop(struct backend *be, struct mark *mark)
+{
+	if (mark->event)
+		be->ops->event_destroy(be, mark->event);
+	mark->event = NULL;
+}
+
+static void sample_stalls(struct core *core, struct windows *windows)
+{
+	const struct stalls *stalls = &core->streams.stalls;
+
+	stall_collect(&core->streams);
+	if (stalls->sampled > windows->sampled)
+		windows->stall = (double)(stalls->ns - windows->sampled_ns) /
+				 (double)(stalls->sampled - windows->sampled);
+	windows->sampled = stalls->sampled;
+	windows->sampled_ns = stalls->ns;
+}
+
+/* Whether the device has come to a mark. If so, @window is what lies before it; a pace of 0: that is not measured. */
+static bool read_mark(struct core *core, struct windows *windows, const struct mark *mark, struct window *window)
+{
+	struct backend *be = core->backend;
+	struct mark *last = &windows->read;
+	int complete = 0;
+	int64_t ns = 0;
+
+	*window = (struct window){ 0 };
+	if (be->ops->event_query(be, mark->event, &complete) || !complete)
+		return false;
+	if (mark->counts && last->event && mark->bytes > last->bytes &&
+	    !be->ops->event_elapsed(be, last->event, mark->event, &ns) && ns > 0) {
+		window->current = mark->round == windows->round;
+		window->pace = (double)ns / (double)(mark->bytes - last->bytes);
+		window->stood = windows->stall * (double)(mark->waits - last->waits) / (double)ns;
+	}
+	drop(be, last);
+	*last = *mark;
+	return true;
+}
+
+static void read_marks(struct core *core, struct windows *windows,
+		       void (*take)(struct core *core, const struct window *window))
+{
+	struct window window;
+
+	sample_stalls(core, windows);
+	while (windows->count && read_mark(core, windows, &windows->pending[0], &window)) {
+		windows->count--;
+		memmove(&windows->pending[0], &windows->pending[1], windows->count * sizeof(windows->pending[0]));
+		if (window.pace > 0)
+			take(core, &window);
+	}
+}
+
+static void mark(struct core *core, struct windows *windows, const struct request *request)
+{
+	struct mark *mark = &windows->pending[windows->count];
+	bool same = windows->stream == request->stream->id && !windows->changed;
+
+	windows->requests = 0;
+	if (windows->count == WINDOWS_PENDING)
+		return;
+	*mark = (struct mark){ .bytes = windows->bytes, .waits = core->counts.waits, .counts = same };
+	/* The first window behind a change begins with what was before it. */
+	mark->round = windows_are_new(windows) ? UINT_MAX : windows->round;
+	mark->event = stall_mark(&core->streams, request->handle);
+	if (!mark->event)
+		return;
+	windows->count++;
+	windows->marks++;
+	windows->stream = request->stream->id;
+	windows->changed = false;
+	core->streams.stalls.gap = MIN(core->streams.stalls.gap, WAITS_SAMPLED);
+}
+
+/* What a request was, for the period. */
+static uint32_t key_of(struct core *core, const struct request *request)
+{
+	uint64_t part = account_most(&core->account) / LIVE_PARTS + 1;
+	uint64_t key = request->size * UINT64_C(0x9e3779b97f4a7c15) + request->stream->id * 31 + core_live(core) / part;
+
+	return (uint32_t)(key ^ key >> 32);
+}
+
+static void note_key(struct windows *windows, uint32_t key)
+{
+	guint length;
+
+	period_note(&windows->period, key);
+	if (windows->period.count % SEARCHED_EACH)
+		return;
+	length = period_find(&windows->period);
+	windows->changed = windows->changed || length != windows->length;
+	windows->length = length;
+}
+
+static bool is_full(struct core *core, const struct windows *windows, const struct request *request)
+{
+	const struct mark *last = windows->count ? &windows->pending[windows->count - 1] : &windows->read;
+	guint requests = (guint)tuning_auto_requests;
+
+	if (windows->length)
+		requests = (requests + windows->length - 1) / windows->length * windows->length;
+	if (windows->requests < requests)
+		return false;
+	if (!windows->length &&
+	    windows->bytes - last->bytes < (uint64_t)tuning_auto_turns * account_most(&core->account))
+		return false;
+	return windows->stream == request->stream->id || windows->requests > LONGER * requests;
+}
+
+void windows_note(struct core *core, struct windows *windows, const struct request *request,
+		  void (*take)(struct core *core, const struct window *window))
+{
+	struct error_kept kept;
+
+	lock_assert_held(&core->lock);
+	windows->bytes += request->size;
+	windows->requests++;
+	note_key(windows, key_of(core, request));
+	if (!is_full(core, windows, request))
+		return;
+	error_keep(&kept);
+	read_marks(core, windows, take);
+	mark(core, windows, request);
+	error_restore(&kept);
+}
+
+void windows_restart(struct windows *windows)
+{
+	windows->round++;
+	windows->marks = 0;
+}
+
+void windows_clear(struct core *core, struct windows *windows)
+{
+	lock_assert_held(&core->lock);
+	for (guint i = 0; i < windows->count; i++)
+		drop(core->backend, &windows->pending[i]);
+	windows->count = 0;
+	drop(core->backend, &windows->read);
+}

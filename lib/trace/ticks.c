@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#include <time.h>
+
+#include "trace/ticks.h"
+
+/* cpuid: whether the time stamp counter runs at one rate, whatever the processor's clock does or sleeps. */
+#define CPUID_POWER 0x80000007
+#define CPUID_INVARIANT (1u << 8)
+
+_Atomic bool ticks_steady;
+
+uint64_t ticks_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static bool is_steady(void)
+{
+#ifdef __x86_64__
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(CPUID_POWER, &a, &b, &c, &d) && d & CPUID_INVARIANT;
+#else
+	return false;
+#endif
+}
+
+void ticks_begin(struct ticks *ticks)
+{
+	atomic_store_explicit(&ticks_steady, is_steady(), memory_order_relaxed);
+	*ticks = (struct ticks){ .to = ticks_read(), .to_ns = ticks_clock() };
+}
+
+void ticks_go_on(struct ticks *ticks)
+{
+	ticks->from = ticks->to;
+	ticks->from_ns = ticks->to_ns;
+	ticks->to = ticks_read();
+	ticks->to_ns = ticks_clock();
+	/* A counter that stands still, or was set back, takes all calls to the first point. */
+	ticks->rate = ticks->to > ticks->from ?
+		      (double)(ticks->to_ns - ticks->from_ns) / (double)(ticks->to - ticks->from) : 0;
+}
+
+uint64_t ticks_ns(const struct ticks *ticks, uint64_t time)
+{
+	return ticks->from_ns + (uint64_t)(int64_t)((double)(int64_t)(time - ticks->from) * ticks->rate);
+}

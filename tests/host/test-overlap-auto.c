@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_OVERLAP=auto: as little memory as it takes for waiting to cost no time. Times are those of the virtual clock. */
+#include "backend/backend.h"
+#include "calls/pool.h"
+#include "support/fixture.h"
+#include "support/setting.h"
+
+#define MS 1000000
+#define BLOCK (4 * PAGE)
+
+/* The host of a program is this many pieces of work ahead of its device. */
+#define AHEAD 8
+
+enum { IN, COMPUTE };
+
+/* How long a batch is copied, and computed with. */
+struct shape {
+	uint64_t copy;
+	uint64_t compute;
+};
+
+static const struct shape prefetch = { .copy = 10, .compute = 10 };
+/* A copy that waits is early anyway: what that costs is half a percent. */
+static const struct shape ahead = { .copy = 1, .compute = 200 };
+
+static void open_auto(struct fixture *f)
+{
+	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_AUTO });
+}
+
+static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ms)
+{
+	unsigned int pending;
+
+	assert_ok(vpmm_host_stream_pending(stream, &pending));
+	if (pending >= AHEAD)
+		assert_ok(vpmm_host_stream_complete(stream, pending - AHEAD + 1));
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, ms * MS));
+}
+
+/* One stream copies a batch, another computes with it. */
+static void run(struct fixture *f, const struct shape *shape, guint batches)
+{
+	struct CUstream_st *in = f->streams[IN], *compute = f->streams[COMPUTE];
+
+	while (batches--) {
+		void *block = fixture_malloc(f, BLOCK / PAGE, in);
+
+		work(in, VPMM_HOST_COPY_IN, shape->copy);
+		assert_ok(vpmm_host_stream_wait(compute, in));
+		assert_ok(vpmm_use(f->pool, block, compute));
+		work(compute, VPMM_HOST_COMPUTE, shape->compute);
+		fixture_free(f, block, in);
+	}
+}
+
+static uint64_t ms_of(struct fixture *f, const struct shape *shape, guint batches)
+{
+	uint64_t start;
+
+	assert_ok(vpmm_host_time_finish());
+	start = vpmm_host_time();
+	run(f, shape, batches);
+	assert_ok(vpmm_host_time_finish());
+	return (vpmm_host_time() - start) / MS;
+}
+
+/* A batch more lets the copy of one and the computing with another take place at once. */
+static void test_finds_what_it_takes(void)
+{
+	struct fixture f;
+
+	open_auto(&f);
+	g_assert_cmpuint(ms_of(&f, &prefetch, 20), >=, 20 * 20);
+	run(&f, &prefetch, 400);
+	g_assert_cmpuint(ms_of(&f, &prefetch, 100), <, 101 * 10 * 105 / 100);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, <=, 3 * BLOCK);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* A program that repeats itself is measured however much it has allocated for good. */
+static void test_beside_large_blocks(void)
+{
+	const size_t pages = 400;
+	struct fixture f;
+	void *large;
+
+	open_auto(&f);
+	large = fixture_malloc(&f, pages, f.streams[IN]);
+	run(&f, &prefetch, 200);
+	g_assert_cmpuint(ms_of(&f, &prefetch, 100), <, 101 * 10 * 105 / 100);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, <=, pages * PAGE + 3 * BLOCK);
+	fixture_free(&f, large, f.streams[IN]);
+	fixture_close(&f);
+}
+
+/* Streams that stand, but lose no time by it, are given no memory for long. */
+static void test_gives_back_what_is_no_gain(void)
+{
+	struct fixture f;
+
+	open_auto(&f);
+	run(&f, &ahead, 1000);
+	g_assert_cmpuint(fixture_stats(&f).wait_ns, >, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, BLOCK);
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
+static void test_follows_the_program(void)
+{
+	struct fixture f;
+
+	open_auto(&f);
+	for (guint turn = 0; turn < 3; turn++) {
+		run(&f, &ahead, 600);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, BLOCK);
+		run(&f, &prefetch, 600);
+		g_assert_cmpuint(ms_of(&f, &prefetch, 100), <, 101 * 10 * 105 / 100);
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* Wherever the pool was in its trials when the program changed. */
+static void test_follows_at_any_time(void)
+{
+	for (guint batches = 0; batches < 200; batches += 200 / setting_at_most("VPMM_TEST_SEEDS", 25)) {
+		struct fixture f;
+
+		open_auto(&f);
+		run(&f, &ahead, 400 + batches);
+		run(&f, &prefetch, 600);
+		run(&f, &ahead, 600);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, BLOCK);
+		assert_ok(vpmm_host_time_finish());
+		fixture_close(&f);
+	}
+}
+
+/* A program that does nothing for an hour, at any time, gets what it needs all the same. */
+static void test_outlasts_a_break(void)
+{
+	for (guint batches = 0; batches < 200; batches += 200 / setting_at_most("VPMM_TEST_SEEDS", 25)) {
+		struct fixture f;
+
+		open_auto(&f);
+		run(&f, &prefetch, batches);
+		assert_ok(vpmm_host_time_finish());
+		assert_ok(vpmm_host_time_pass((uint64_t)3600 * 1000 * MS));
+		run(&f, &prefetch, 4000);
+		g_assert_cmpuint(ms_of(&f, &prefetch, 100), <, 101 * 10 * 105 / 100);
+		fixture_close(&f);
+	}
+}
+
+/* Leaves a small block in each page of a slab and frees the others, so that the pool holds more than its peak. */
+static void pin(struct fixture *f, void **kept, guint pages)
+{
+	const size_t part = 32;
+	char **blocks = g_new(char *, pages * part);
+
+	for (size_t i = 0; i < pages * part; i++)
+		blocks[i] = fixture_malloc_bytes(f, PAGE / part, f->streams[IN]);
+	for (size_t i = 0; i < pages * part; i++) {
+		if (i % part)
+			assert_ok(vpmm_free(f->pool, blocks[i], f->streams[IN]));
+		else
+			kept[i / part] = blocks[i];
+	}
+	g_free(blocks);
+}
+
+/* A trial gives back what it has taken, and nothing that each request would create again. */
+static void test_gives_back_once(void)
+{
+	const size_t pages = 16;
+	void *kept[16], *large[14];
+	uint64_t maps;
+	struct fixture f;
+
+	open_auto(&f);
+	pin(&f, kept, pages);
+	for (size_t i = 0; i < G_N_ELEMENTS(large); i++)
+		large[i] = fixture_malloc(&f, 1, f.streams[IN]);
+	run(&f, &ahead, 400);
+	assert_ok(vpmm_host_time_finish());
+	maps = fixture_stats(&f).maps;
+	for (guint i = 0; i < 100; i++) {
+		run(&f, &ahead, 1);
+		assert_ok(vpmm_host_time_finish());
+	}
+	g_assert_cmpuint(fixture_stats(&f).maps - maps, <, 100);
+	for (size_t i = 0; i < G_N_ELEMENTS(large); i++)
+		fixture_free(&f, large[i], f.streams[IN]);
+	for (size_t i = 0; i < pages; i++)
+		fixture_free(&f, kept[i], f.streams[IN]);
+	fixture_close(&f);
+}
+
+static void test_one_stream_takes_no_more(void)
+{
+	struct fixture f;
+
+	open_auto(&f);
+	for (guint i = 0; i < 400; i++) {
+		void *block = fixture_malloc(&f, BLOCK / PAGE, f.streams[IN]);
+
+		work(f.streams[IN], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&f, block, f.streams[IN]);
+	}
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, BLOCK);
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
+/* A device that cannot tell the time: nothing is tried, and nothing fails. */
+static void test_without_time(gconstpointer data)
+{
+	struct fixture f;
+
+	open_auto(&f);
+	backend_fault_arm(f.pool->core.backend, (enum backend_op)GPOINTER_TO_INT(data), 0, UINT_MAX, -EIO);
+	run(&f, &prefetch, 200);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, BLOCK);
+	backend_fault_arm(f.pool->core.backend, (enum backend_op)GPOINTER_TO_INT(data), 0, 0, 0);
+	assert_ok(vpmm_host_time_finish());
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/overlap-auto/finds", test_finds_what_it_takes);
+	g_test_add_func("/overlap-auto/beside-large", test_beside_large_blocks);
+	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
+	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
+	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
+	g_test_add_func("/overlap-auto/break", test_outlasts_a_break);
+	g_test_add_func("/overlap-auto/gives-back-once", test_gives_back_once);
+	g_test_add_func("/overlap-auto/one-stream", test_one_stream_takes_no_more);
+	g_test_add_data_func("/overlap-auto/no-event", GINT_TO_POINTER(BACKEND_OP_event_create_timed), test_without_time);
+	g_test_add_data_func("/overlap-auto/no-time", GINT_TO_POINTER(BACKEND_OP_event_elapsed), test_without_time);
+	return g_test_run();
+}

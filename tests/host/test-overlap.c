@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_OVERLAP: more memory instead of waiting, and what streams wait for. Times are those of the virtual clock. */
+#include <stdlib.h>
+
+#include "host/cache-fixture.h"
+#include "support/fixture.h"
+#include "support/setting.h"
+
+#define MS 1000000
+
+static void open_uncached(struct fixture *f, int overlap)
+{
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = overlap });
+	fixture_uncache(f);
+}
+
+static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ms)
+{
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, ms * MS));
+}
+
+/* One stream computes with a block and frees it; another asks for one of the same size, and copies into it. */
+static uint64_t copy_behind_kernel(struct fixture *f, size_t pages)
+{
+	uint64_t start = vpmm_host_time();
+	void *block;
+
+	block = fixture_malloc(f, pages, f->streams[0]);
+	work(f->streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(f, block, f->streams[0]);
+	block = fixture_malloc(f, pages, f->streams[1]);
+	work(f->streams[1], VPMM_HOST_COPY_IN, 10);
+	assert_ok(vpmm_host_time_finish());
+	fixture_free(f, block, f->streams[1]);
+	return (vpmm_host_time() - start) / MS;
+}
+
+static void test_waits_by_default(void)
+{
+	struct fixture f;
+
+	open_uncached(&f, 0);
+	g_assert_cmpuint(copy_behind_kernel(&f, 4), ==, 20);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, 4 * PAGE);
+	fixture_close(&f);
+}
+
+static void test_takes_more_instead(void)
+{
+	struct fixture f;
+
+	open_uncached(&f, 100);
+	g_assert_cmpuint(copy_behind_kernel(&f, 4), ==, 10);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, 8 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
+	fixture_close(&f);
+}
+
+static void test_one_stream_takes_no_more(void)
+{
+	struct fixture f;
+
+	open_uncached(&f, 100);
+	for (int i = 0; i < 10; i++) {
+		void *block = fixture_malloc(&f, 4, f.streams[0]);
+
+		work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&f, block, f.streams[0]);
+	}
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, 4 * PAGE);
+	fixture_close(&f);
+}
+
+/* What is complete comes before new memory. */
+static void test_complete_memory_is_taken_first(void)
+{
+	struct fixture f;
+	void *block;
+
+	open_uncached(&f, 100);
+	block = fixture_malloc(&f, 4, f.streams[0]);
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, block, f.streams[0]);
+	assert_ok(vpmm_host_time_finish());
+	fixture_malloc(&f, 4, f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, 4 * PAGE);
+	fixture_close(&f);
+}
+
+/* Two blocks of two pages, one behind the other. */
+static void malloc_neighbours(struct fixture *f, char **low, char **high)
+{
+	void *both = fixture_malloc(f, 4, f->streams[0]);
+
+	fixture_free(f, both, f->streams[0]);
+	*low = fixture_malloc(f, 2, f->streams[0]);
+	*high = fixture_malloc(f, 2, f->streams[0]);
+	g_assert_true(*low == both && *high == *low + 2 * PAGE);
+}
+
+/* They are freed one after the other, with a kernel between. No more may be created than there is. */
+static void test_waits_for_the_oldest(void)
+{
+	struct fixture f;
+	char *early, *late;
+
+	open_uncached(&f, 1);
+	malloc_neighbours(&f, &early, &late);
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, early, f.streams[0]);
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, late, f.streams[0]);
+	fixture_malloc(&f, 2, f.streams[1]);
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
+	g_assert_cmpuint(fixture_stats(&f).wait_ns, ==, 10 * MS);
+	fixture_close(&f);
+}
+
+/* Their own stream does not wait for either, and needs no driver call to have both. */
+static void test_neighbours_serve_one_block(void)
+{
+	struct fixture f;
+	char *early, *late;
+	uint64_t maps;
+
+	open_uncached(&f, 1);
+	fixture_malloc(&f, 1, f.streams[1]);
+	malloc_neighbours(&f, &early, &late);
+	maps = fixture_stats(&f).maps;
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, early, f.streams[0]);
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, late, f.streams[0]);
+	g_assert_true(fixture_malloc(&f, 4, f.streams[0]) == early);
+	g_assert_cmpuint(fixture_stats(&f).maps, ==, maps);
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
+	fixture_close(&f);
+}
+
+/* A block of old pieces that lie apart, rather than what was freed just now in one piece. */
+static void test_remaps_what_is_older(void)
+{
+	void *apart[4], *last, *churn;
+	struct fixture f;
+
+	open_uncached(&f, 1);
+	for (int i = 0; i < 4; i++)
+		apart[i] = fixture_malloc(&f, 1, f.streams[0]);
+	last = fixture_malloc(&f, 2, f.streams[0]);
+	churn = fixture_malloc(&f, 1, f.streams[0]);
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, apart[0], f.streams[0]);
+	fixture_free(&f, apart[2], f.streams[0]);
+	for (int i = 0; i < 10; i++) {
+		work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&f, churn, f.streams[0]);
+		churn = fixture_malloc(&f, 1, f.streams[0]);
+	}
+	fixture_free(&f, last, f.streams[0]);
+	fixture_malloc(&f, 2, f.streams[1]);
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint(fixture_stats(&f).wait_ns, ==, 10 * MS);
+	fixture_close(&f);
+}
+
+/* Bytes that a random program of four streams has live at most, and what the pool held at most. */
+static void run_random(struct fixture *f, GRand *rand, unsigned int steps)
+{
+	void *blocks[32] = { NULL };
+	int owners[32];
+
+	for (unsigned int i = 0; i < steps; i++) {
+		int slot = g_rand_int_range(rand, 0, 32), s = g_rand_int_range(rand, 0, STREAMS);
+
+		if (blocks[slot]) {
+			fixture_free(f, blocks[slot], f->streams[owners[slot]]);
+			blocks[slot] = NULL;
+			continue;
+		}
+		blocks[slot] = fixture_malloc(f, (size_t)g_rand_int_range(rand, 1, 12), f->streams[s]);
+		owners[slot] = s;
+		work(f->streams[s], g_rand_boolean(rand) ? VPMM_HOST_COMPUTE : VPMM_HOST_COPY_IN, 1);
+		if (!g_rand_int_range(rand, 0, 50))
+			assert_ok(vpmm_host_time_pass(20 * MS));
+	}
+}
+
+/* All blocks are of whole pages, so nothing but VPMM_OVERLAP has the pool hold more than its peak. */
+static void test_holds_no_more_than_it_may(gconstpointer data)
+{
+	int overlap = GPOINTER_TO_INT(data);
+
+	for (guint32 seed = 0; seed < setting_at_most("VPMM_TEST_SEEDS", 20); seed++) {
+		GRand *rand = g_rand_new_with_seed(seed);
+		struct vpmm_stats stats;
+		struct fixture f;
+
+		open_uncached(&f, overlap);
+		run_random(&f, rand, 400);
+		stats = fixture_stats(&f);
+		g_test_message("seed %u: live %zu, held %zu", seed, (size_t)stats.peak_live, (size_t)stats.peak_mapped);
+		g_assert_cmpuint(stats.peak_mapped, <=, stats.peak_live / 100 * (100 + (uint64_t)overlap) + PAGE);
+		fixture_close(&f);
+		g_rand_free(rand);
+	}
+}
+
+/* Other streams' work is pending on what is free: a growable block takes more memory, too, and nothing is lost. */
+static void test_growable(void)
+{
+	struct fixture f;
+	void *ptr, *pending;
+
+	open_uncached(&f, 100);
+	pending = fixture_malloc(&f, 4, f.streams[1]);
+	assert_ok(vpmm_malloc_growable(f.pool, &ptr, PAGE, 8 * PAGE, f.streams[0]));
+	work(f.streams[1], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, pending, f.streams[1]);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 5 * PAGE, f.streams[0]));
+	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 9 * PAGE);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_free(&f, ptr, f.streams[0]);
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/overlap/waits-by-default", test_waits_by_default);
+	g_test_add_func("/overlap/takes-more", test_takes_more_instead);
+	g_test_add_func("/overlap/one-stream", test_one_stream_takes_no_more);
+	g_test_add_func("/overlap/complete-first", test_complete_memory_is_taken_first);
+	g_test_add_func("/overlap/oldest", test_waits_for_the_oldest);
+	g_test_add_func("/overlap/neighbours", test_neighbours_serve_one_block);
+	g_test_add_func("/overlap/remaps", test_remaps_what_is_older);
+	g_test_add_func("/overlap/growable", test_growable);
+	g_test_add_data_func("/overlap/bound/1", GINT_TO_POINTER(1), test_holds_no_more_than_it_may);
+	g_test_add_data_func("/overlap/bound/50", GINT_TO_POINTER(50), test_holds_no_more_than_it_may);
+	g_test_add_data_func("/overlap/bound/1000", GINT_TO_POINTER(1000), test_holds_no_more_than_it_may);
+	return g_test_run();
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_realloc() of large blocks that cannot grow where they are: mapped once more at another address. */
+#include <errno.h>
+#include <string.h>
+
+#include "host/capture-fixture.h"
+#include "host/realloc-fixture.h"
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * KIB)
+#define HAD (96 * MIB + 5 * KIB)
+#define WANTED (150 * MIB + 7 * KIB)
+
+/* Extents are large from the start on. */
+#define LARGE FIXTURE_PACKED, .overhead = 25
+
+static const struct kind kinds[] = { { "packed", { LARGE }, HAD }, KINDS_SCRUB(LARGE), KIND_BLOCK(LARGE) };
+
+/* A block that shares its first and its last extent with neighbours, which are in the way. */
+struct wedged {
+	struct fixture f;
+	char *ptr;
+	char *next[2];
+	struct text written;
+	struct text beside[2];
+};
+
+static void wedge(struct wedged *w, const struct kind *kind)
+{
+	fixture_open_faulty(&w->f, kind->opts);
+	fixture_free(&w->f, fixture_malloc(&w->f, 60, w->f.streams[0]), w->f.streams[0]);
+	assert_ok(vpmm_pool_trim(w->f.pool, SIZE_MAX, NULL));
+	w->next[0] = fixture_malloc_bytes(&w->f, 300 * KIB, w->f.streams[0]);
+	w->ptr = fixture_malloc_bytes(&w->f, HAD, w->f.streams[0]);
+	w->next[1] = fixture_malloc_bytes(&w->f, 300 * KIB, w->f.streams[0]);
+	g_assert_true(w->ptr == w->next[1] + 300 * KIB);
+	g_assert_true(w->next[0] == w->ptr + HAD);
+	write_on(w->f.streams[0], w->ptr, HAD, &w->written);
+	write_on(w->f.streams[0], w->next[0], 300 * KIB, &w->beside[0]);
+	write_on(w->f.streams[0], w->next[1], 300 * KIB, &w->beside[1]);
+}
+
+/* The block, wherever it is now, and its neighbours hold what was written, as a stream finds. */
+static void assert_contents(struct wedged *w, void *ptr, struct CUstream_st *stream)
+{
+	struct text read[3];
+
+	check_on(stream, ptr, HAD, &read[0], w->written.seed);
+	check_on(w->f.streams[0], w->next[0], 300 * KIB, &read[1], w->beside[0].seed);
+	check_on(w->f.streams[0], w->next[1], 300 * KIB, &read[2], w->beside[1].seed);
+	vpmm_host_stream_complete(w->f.streams[1], UINT_MAX);
+	fixture_complete(w->f.streams[0]);
+	fixture_complete(stream);
+	for (int i = 0; i < 3; i++)
+		g_assert_true(read[i].right);
+}
+
+/* It takes no memory for a second block, and copies no more than what is shared. */
+static void test_moves(gconstpointer kind)
+{
+	struct vpmm_stats before, after;
+	struct wedged w;
+	char *ptr;
+
+	wedge(&w, kind);
+	before = fixture_stats(&w.f);
+	ptr = resize(&w.f, w.ptr, WANTED, w.f.streams[0]);
+	after = fixture_stats(&w.f);
+	g_assert_true(ptr != w.ptr);
+	g_assert_cmpuint(after.remapped - before.remapped, >=, HAD / 2);
+	g_assert_cmpuint(copies(&w.f), <=, 2);
+	g_assert_cmpuint(after.live - before.live, ==, WANTED - HAD);
+	g_assert_cmpuint(after.peak_mapped, <, WANTED + HAD / 2);
+	assert_contents(&w, ptr, w.f.streams[0]);
+	fixture_free(&w.f, ptr, w.f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&w.f).live, ==, 600 * KIB);
+	fixture_close(&w.f);
+}
+
+/* What it shared is free behind the stream, and so are its old addresses. */
+static void test_frees_behind(gconstpointer data)
+{
+	struct text foreign[120];
+	struct wedged w;
+	char *ptr;
+
+	wedge(&w, data);
+	ptr = resize(&w.f, w.ptr, WANTED, w.f.streams[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(foreign); i++)
+		write_on(w.f.streams[1], fixture_malloc_bytes(&w.f, 400 * KIB, w.f.streams[1]), 400 * KIB, &foreign[i]);
+	vpmm_host_stream_complete(w.f.streams[1], UINT_MAX);
+	assert_contents(&w, ptr, w.f.streams[0]);
+	fixture_complete(w.f.streams[1]);
+	for (size_t i = 0; i < G_N_ELEMENTS(foreign); i++)
+		check_on(w.f.streams[1], foreign[i].ptr, foreign[i].size, &foreign[i], foreign[i].seed);
+	fixture_complete(w.f.streams[1]);
+	for (size_t i = 0; i < G_N_ELEMENTS(foreign); i++)
+		g_assert_true(foreign[i].right);
+	assert_ok(vpmm_pool_trim(w.f.pool, 0, NULL));
+	assert_ok(vpmm_pool_check(w.f.pool));
+	assert_contents(&w, ptr, w.f.streams[0]);
+	fixture_close(&w.f);
+}
+
+/* Another stream's work comes first, and the block is the stream's that has resized it. */
+static void test_used(gconstpointer kind)
+{
+	struct wedged w;
+	char *ptr;
+
+	wedge(&w, kind);
+	assert_ok(vpmm_use(w.f.pool, w.ptr, w.f.streams[2]));
+	assert_ok(vpmm_host_stream_wait(w.f.streams[2], w.f.streams[0]));
+	write_on(w.f.streams[2], w.ptr, HAD, &w.written);
+	assert_ok(vpmm_host_stream_wait(w.f.streams[1], w.f.streams[0]));
+	ptr = resize(&w.f, w.ptr, WANTED, w.f.streams[1]);
+	g_assert_true(ptr != w.ptr);
+	g_assert_cmpuint(fixture_stats(&w.f).remapped, >=, HAD / 2);
+	assert_ok(vpmm_host_stream_submit(w.f.streams[1]));
+	g_assert_cmpint(vpmm_host_stream_complete(w.f.streams[1], UINT_MAX), ==, -EBUSY);
+	fixture_complete(w.f.streams[0]);
+	fixture_complete(w.f.streams[2]);
+	assert_contents(&w, ptr, w.f.streams[1]);
+	fixture_free(&w.f, ptr, w.f.streams[1]);
+	fixture_close(&w.f);
+}
+
+/* Grown again and again, with neighbours in the way each time, it never takes memory for two. */
+static void test_again(gconstpointer kind)
+{
+	struct wedged w;
+	size_t size = HAD;
+	char *ptr;
+
+	wedge(&w, kind);
+	ptr = w.ptr;
+	for (int i = 0; i < 4; i++) {
+		size += size / 4;
+		ptr = resize(&w.f, ptr, size, w.f.streams[0]);
+		fixture_malloc_bytes(&w.f, 700 * KIB, w.f.streams[0]);
+	}
+	g_assert_cmpuint(fixture_stats(&w.f).peak_mapped, <, size + size / 2);
+	assert_contents(&w, ptr, w.f.streams[0]);
+	fixture_close(&w.f);
+}
+
+/* The limit leaves room for the larger block, and not for both. */
+static void test_limit(gconstpointer data)
+{
+	struct kind kind = *(const struct kind *)data;
+	struct wedged w;
+	void *ptr;
+
+	kind.opts.limit = WANTED / PAGE * PAGE + 40 * PAGE;
+	wedge(&w, &kind);
+	ptr = resize(&w.f, w.ptr, WANTED, w.f.streams[0]);
+	assert_contents(&w, ptr, w.f.streams[0]);
+	fixture_close(&w.f);
+}
+
+/* Nothing of a stranger is in what the block gains. */
+static void test_scrubbed(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct wedged w;
+	char *ptr;
+
+	if (!kind->opts.scrub)
+		return g_test_skip("the pool does not clear");
+	wedge(&w, kind);
+	fixture_leave_secret(&w.f, 60 * MIB, w.f.streams[1]);
+	assert_ok(vpmm_pool_trim(w.f.pool, SIZE_MAX, NULL));
+	ptr = resize(&w.f, w.ptr, WANTED, w.f.streams[0]);
+	fixture_complete(w.f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&w.f).remapped, >=, HAD / 2);
+	g_assert_true(fixture_is_clear(ptr + HAD, WANTED - HAD));
+	fixture_close(&w.f);
+}
+
+/* Whichever call of the driver fails, the block is where it was, with its contents, or where it is to be. */
+static void test_fails(gconstpointer kind)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access,
+					       BACKEND_OP_copy, BACKEND_OP_clear, BACKEND_OP_event_record };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		for (unsigned int skip = 0; skip < 2; skip++) {
+			struct wedged w;
+			void *given;
+
+			wedge(&w, kind);
+			given = w.ptr;
+			backend_fault_arm(w.f.pool->core.backend, ops[i], skip, 1, -EIO);
+			if (vpmm_realloc(w.f.pool, &given, WANTED, w.f.streams[0]))
+				g_assert_true(given == w.ptr);
+			backend_fault_arm(w.f.pool->core.backend, ops[i], 0, 0, 0);
+			assert_ok(vpmm_pool_check(w.f.pool));
+			assert_contents(&w, given, w.f.streams[0]);
+			fixture_free(&w.f, given, w.f.streams[0]);
+			fixture_close(&w.f);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	fixture_add_rows("/realloc-large/moves", kinds, test_moves);
+	fixture_add_rows("/realloc-large/frees-behind", kinds, test_frees_behind);
+	fixture_add_rows("/realloc-large/used", kinds, test_used);
+	fixture_add_rows("/realloc-large/again", kinds, test_again);
+	fixture_add_rows("/realloc-large/limit", kinds, test_limit);
+	fixture_add_rows("/realloc-large/scrubbed", kinds, test_scrubbed);
+	g_test_add_data_func("/realloc-large/fails/packed", &kinds[0], test_fails);
+	g_test_add_data_func("/realloc-large/fails/scrub", &kinds[1], test_fails);
+	return g_test_run();
+}

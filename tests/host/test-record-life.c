@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_TRACE: what is in the file however a process ends, and that each process has its own. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/record-fixture.h"
+#include "support/fixture.h"
+#include "support/life-fixture.h"
+#include "support/rlimit.h"
+
+static int wait_for(pid_t child)
+{
+	int status;
+
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	return status;
+}
+
+/* Runs before the first pool is created, so that exit() calls @late after what the library may have registered. */
+static struct vpmm_pool *late_pool;
+
+static void call_late(void)
+{
+	void *ptr;
+
+	assert_ok(vpmm_malloc(late_pool, &ptr, PAGE, NULL));
+}
+
+/* A process that never destroys its pool, and allocates once more while it exits. */
+static void test_exit(void)
+{
+	char *name = new_name(".gz");
+	struct trace *trace;
+	pid_t child = fork();
+	void *ptr;
+
+	if (!child) {
+		atexit(call_late);
+		assert_ok(vpmm_pool_create(&late_pool, &(struct vpmm_opts){ RECORDED(name) }));
+		assert_ok(vpmm_malloc(late_pool, &ptr, PAGE, NULL));
+		exit(0);
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+	trace = load(name);
+
+	g_assert_cmpuint(trace->allocs, ==, 2);
+	trace_free(trace);
+	remove_name(name);
+}
+
+enum end {
+	KILLED,
+	ABORTED,
+	MID_CALL,
+	ENDS
+};
+
+/* Makes calls, and ends more than a second after a hundred of them. */
+static void crash(const char *name, enum end end)
+{
+	gint64 until = g_get_monotonic_time() + 3 * G_USEC_PER_SEC;
+	void *ptr;
+
+	assert_ok(vpmm_pool_create(&late_pool, &(struct vpmm_opts){ RECORDED(name) }));
+	for (int i = 0; i < 100; i++)
+		assert_ok(vpmm_malloc(late_pool, &ptr, 512, NULL));
+	while (end == MID_CALL && g_get_monotonic_time() < until) {
+		assert_ok(vpmm_free(late_pool, ptr, NULL));
+		assert_ok(vpmm_malloc(late_pool, &ptr, 512, NULL));
+		g_usleep(1000);
+	}
+	if (end != MID_CALL)
+		sleep(2);
+	if (end == ABORTED) {
+		rlimit_set(RLIMIT_CORE, 0);
+		abort();
+	}
+	kill(getpid(), SIGKILL);
+}
+
+/* All that was older than a second is there, however the process was ended, and each record is whole. */
+static void assert_crashed(const char *name, enum end end)
+{
+	struct trace *trace = load(name);
+	const struct trace_op *last = &trace->ops[trace->n_ops - 1];
+
+	if (end == MID_CALL)
+		g_assert_cmpuint(last->us, >=, G_USEC_PER_SEC);
+	else
+		g_assert_cmpuint(trace->n_ops, ==, 100);
+	trace_free(trace);
+}
+
+static void test_crash(void)
+{
+	static const char *const suffixes[] = { "", ".gz" };
+	char *names[ENDS][2];
+	pid_t children[ENDS][2];
+
+	for (int end = 0; end < ENDS; end++) {
+		for (int i = 0; i < 2; i++) {
+			names[end][i] = new_name(suffixes[i]);
+			children[end][i] = fork();
+			if (!children[end][i])
+				crash(names[end][i], (enum end)end);
+		}
+	}
+	for (int end = 0; end < ENDS; end++) {
+		for (int i = 0; i < 2; i++) {
+			g_assert_true(WIFSIGNALED(wait_for(children[end][i])));
+			assert_crashed(names[end][i], (enum end)end);
+			remove_name(names[end][i]);
+		}
+	}
+}
+
+/* A child leaves its parent's file alone, however it ends, and cannot have it as another process either. */
+static void test_fork(void)
+{
+	char *name = new_name("");
+	struct trace *trace;
+	struct fixture f;
+	pid_t child;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
+	assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
+	child = fork();
+	if (!child) {
+		if (vpmm_malloc(f.pool, &ptr, PAGE, NULL) != -EBUSY)
+			_exit(1);
+		exit(0);
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+	assert_ok(vpmm_free(f.pool, ptr, NULL));
+	fixture_close(&f);
+	trace = load(name);
+
+	g_assert_cmpuint(trace->n_ops, ==, 2);
+	trace_free(trace);
+	remove_name(name);
+}
+
+/* Another process writes the file: it is refused, and stays whole. */
+static void test_other_process(void)
+{
+	char *name = new_name(""), byte = 0;
+	int ready[2], done[2];
+	struct vpmm_pool *pool;
+	pid_t child;
+	void *ptr;
+
+	g_assert_cmpint(pipe(ready), ==, 0);
+	g_assert_cmpint(pipe(done), ==, 0);
+	child = fork();
+	if (!child) {
+		close(done[1]);
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ RECORDED(name) }));
+		assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+		if (write(ready[1], &byte, 1) != 1 || read(done[0], &byte, 1) != 1)
+			_exit(1);
+		vpmm_pool_destroy(pool);
+		_exit(0);
+	}
+	g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
+	assert_error(vpmm_pool_create(&pool, &(struct vpmm_opts){ RECORDED(name) }), EINVAL, "another process writes it");
+	g_assert_cmpint(write(done[1], &byte, 1), ==, 1);
+	g_assert_cmpint(wait_for(child), ==, 0);
+	trace_free(load(name));
+	remove_name(name);
+}
+
+/* What a process records in the file of its own that %p makes of a name. */
+static void record_own(const char *pattern, int calls)
+{
+	struct vpmm_pool *pool;
+	void *ptr;
+
+	assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ RECORDED(pattern) }));
+	for (int i = 0; i < calls; i++)
+		assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	vpmm_pool_destroy(pool);
+}
+
+static void assert_own(const char *directory, pid_t process, size_t calls)
+{
+	char *name = g_strdup_printf("%s/%ld.trace", directory, (long)process);
+	struct trace *trace = load(name);
+
+	g_assert_cmpuint(trace->n_ops, ==, calls);
+	g_assert_null(trace->next);
+	trace_free(trace);
+	remove_name(name);
+}
+
+#define OWN_CALLS "VPMM_TEST_OWN_CALLS"
+
+/* The link is read, as valgrind answers that with the name of this program, but would be executed itself. */
+static void execute_own(void)
+{
+	char *program = g_file_read_link("/proc/self/exe", NULL);
+
+	execl(program, "test-record-life", (char *)NULL);
+	g_free(program);
+}
+
+/* Forked before either has a pool, and one more that executes this program once more: three files. */
+static void test_two_files(void)
+{
+	char *directory = g_dir_make_tmp("vpmm-record-XXXXXX", NULL);
+	char *pattern = g_strdup_printf("%s/%%p.trace", directory);
+	pid_t forked, executed;
+
+	forked = fork();
+	if (!forked) {
+		record_own(pattern, 2);
+		_exit(0);
+	}
+	executed = fork();
+	if (!executed) {
+		g_setenv(OWN_CALLS, pattern, TRUE);
+		execute_own();
+		_exit(1);
+	}
+	record_own(pattern, 1);
+	g_assert_cmpint(wait_for(forked), ==, 0);
+	g_assert_cmpint(wait_for(executed), ==, 0);
+
+	assert_own(directory, getpid(), 1);
+	assert_own(directory, forked, 2);
+	assert_own(directory, executed, 3);
+	g_assert_cmpint(g_rmdir(directory), ==, 0);
+	g_free(pattern);
+	g_free(directory);
+}
+
+/* A parent that records goes on with its own file, while a child executes a program that has one as well. */
+static void test_execute_beside(void)
+{
+	char *directory = g_dir_make_tmp("vpmm-record-XXXXXX", NULL);
+	char *pattern = g_strdup_printf("%s/%%p.trace", directory);
+	struct fixture f;
+	pid_t child;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ RECORDED(pattern) });
+	assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
+	child = fork();
+	if (!child) {
+		g_setenv(OWN_CALLS, pattern, TRUE);
+		execute_own();
+		_exit(1);
+	}
+	g_assert_cmpint(wait_for(child), ==, 0);
+	assert_ok(vpmm_free(f.pool, ptr, NULL));
+	fixture_close(&f);
+
+	assert_own(directory, getpid(), 2);
+	assert_own(directory, child, 3);
+	g_assert_cmpint(g_rmdir(directory), ==, 0);
+	g_free(pattern);
+	g_free(directory);
+}
+
+int main(int argc, char **argv)
+{
+	if (g_getenv(OWN_CALLS)) {
+		record_own(g_getenv(OWN_CALLS), 3);
+		return 0;
+	}
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/record-life/fork", test_fork);
+	add_alone("/record-life/exit", test_exit);
+	add_alone("/record-life/crash", test_crash);
+	add_alone("/record-life/other-process", test_other_process);
+	add_alone("/record-life/two-files", test_two_files);
+	add_alone("/record-life/execute-beside", test_execute_beside);
+	return g_test_run();
+}

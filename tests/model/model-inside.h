@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the files of the model share. */
+#ifndef MODEL_INSIDE_H
+#define MODEL_INSIDE_H
+
+#include "model/model.h"
+
+/**
+ * model_rounded() - what an allocation takes of the pool's own memory
+ * @m: the model
+ * @size: bytes
+ *
+ * Return: bytes; 0: the driver serves it.
+ */
+uint64_t model_rounded(const struct model *m, size_t size);
+
+/**
+ * model_is_limited() - whether a pool may lack anything
+ * @m: the model
+ *
+ * Return: whether it may.
+ */
+bool model_is_limited(const struct model *m);
+
+/**
+ * model_is_expected() - whether a call may fail as it did, for a fault or for lack of something
+ * @m: the model, still armed
+ * @err: the error
+ *
+ * Return: whether it may.
+ */
+bool model_is_expected(const struct model *m, int err);
+
+/**
+ * model_lacks() - whether there is too little of something for an allocation
+ * @m: the model
+ * @size: bytes
+ *
+ * Return: whether there is.
+ */
+bool model_lacks(struct model *m, size_t size);
+
+/**
+ * model_adopt() - take over what a call that failed has counted
+ * @m: the model
+ */
+void model_adopt(struct model *m);
+
+/**
+ * model_settle() - judge where the pool has put an allocation, and what it takes
+ * @m: the model
+ * @a: the allocation, not among those that are live; its @bytes may become more under capture
+ */
+void model_settle(struct model *m, struct model_allocation *a);
+
+/**
+ * model_add() - let an allocation be live
+ * @m: the model
+ * @a: the allocation; all but @ptr, @size and @stream are set
+ */
+void model_add(struct model *m, struct model_allocation *a);
+
+/**
+ * model_remove() - let an allocation be live no more, and keep what it was
+ * @m: the model
+ * @a: the allocation
+ */
+void model_remove(struct model *m, const struct model_allocation *a);
+
+/**
+ * model_judge_growth() - judge the memory that was created for an allocation
+ * @m: the model
+ * @a: the allocation, live
+ */
+void model_judge_growth(struct model *m, const struct model_allocation *a);
+
+/**
+ * model_hold() - have the users of an allocation look at it once more
+ * @m: the model
+ * @a: the allocation
+ *
+ * Return: what is held from its free on.
+ */
+struct model_held *model_hold(struct model *m, const struct model_allocation *a);
+
+#endif /* MODEL_INSIDE_H */

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Calls of the model that are about no one block: streams and graphs that go, forecasts, and memory that is given
+ * back.
+ */
+#include <errno.h>
+
+#include "calls/pool.h"
+#include "model/model-inside.h"
+
+static bool remove_graph(GArray *graphs, uint64_t id)
+{
+	guint had = graphs->len;
+
+	for (guint i = graphs->len; i > 0; i--) {
+		if (g_array_index(graphs, uint64_t, i - 1) == id)
+			g_array_remove_index_fast(graphs, i - 1);
+	}
+	return graphs->len < had;
+}
+
+void model_retire_stream(struct model *m, struct CUstream_st *stream)
+{
+	if (model_is_captured(m, stream)) {
+		model_disarm(m);
+		assert_error(vpmm_stream_retire(m->f.pool, stream), EBUSY, "vpmm_stream_retire");
+		return;
+	}
+	if (model_may_fail(m, vpmm_stream_retire(m->f.pool, stream))) {
+		model_check(m);
+		assert_ok(vpmm_stream_retire(m->f.pool, stream));
+	}
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		a->retired |= g_ptr_array_remove(a->users, stream);
+	}
+}
+
+static gboolean is_of(gpointer pattern, gpointer stream, gpointer old)
+{
+	return stream == old;
+}
+
+void model_replace_stream(struct model *m, struct CUstream_st *old, struct CUstream_st *stream)
+{
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		if (a->stream == old)
+			a->stream = stream;
+		if (a->first == old)
+			a->first = NULL;
+	}
+	g_hash_table_foreach_remove(m->had, is_of, old);
+}
+
+static void note_group(struct model *m, uint64_t group)
+{
+	uint64_t *ids = g_new(uint64_t, 2);
+
+	ids[0] = m->capture->id;
+	ids[1] = group;
+	g_hash_table_replace(m->capture->groups, ids, ids + 1);
+}
+
+void model_join_group(struct model *m, uint64_t group)
+{
+	model_disarm(m);
+	assert_error(vpmm_capture_group(m->f.pool, m->capture->id, 0), EINVAL, "group is 0");
+	if (!group)
+		return;
+	/* There is nothing that could fail. */
+	assert_ok(vpmm_capture_group(m->f.pool, m->capture->id, group));
+	assert_error(vpmm_capture_group(m->f.pool, m->capture->id, group + 1), EINVAL, "cannot join");
+	m->holds = true;
+	note_group(m, group);
+}
+
+void model_retire_graph(struct model *m, uint64_t id, struct CUstream_st *stream)
+{
+	if (model_may_fail(m, vpmm_graph_retire(m->f.pool, id, stream))) {
+		model_check(m);
+		assert_ok(vpmm_graph_retire(m->f.pool, id, stream));
+	}
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		/* The stream behind its last launch is a user that is retired. */
+		a->retired |= remove_graph(a->graphs, id);
+	}
+	for (guint i = 0; i < m->held->len; i++)
+		remove_graph(((struct model_held *)m->held->pdata[i])->graphs, id);
+}
+
+int model_query(struct model *m, size_t size, struct CUstream_st *stream)
+{
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
+
+	if (model_is_captured(m, stream)) {
+		model_disarm(m);
+		assert_error(vpmm_pool_query(m->f.pool, size, stream, &forecast), EBUSY, "vpmm_pool_query");
+		return VPMM_WAY_NONE;
+	}
+	if (model_may_fail(m, vpmm_pool_query(m->f.pool, size, stream, &forecast))) {
+		model_check(m);
+		assert_ok(vpmm_pool_query(m->f.pool, size, stream, &forecast));
+	}
+	g_assert_cmpint(forecast.way, >=, VPMM_WAY_NONE);
+	g_assert_cmpint(forecast.way, <=, VPMM_WAY_GROW);
+	g_assert_true(forecast.way != VPMM_WAY_NONE || model_is_limited(m) || size > ((size_t)1 << 30));
+	return forecast.way;
+}
+
+void model_trim(struct model *m, size_t keep)
+{
+	uint64_t before = m->f.pool->core.extents.bytes, after;
+	size_t released;
+	int err;
+
+	err = vpmm_pool_trim(m->f.pool, keep, &released);
+	if (model_may_fail(m, err)) {
+		model_check(m);
+		before = m->f.pool->core.extents.bytes;
+		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
+	}
+	after = m->f.pool->core.extents.bytes;
+	g_assert_cmpuint(released, >=, before - after);
+	/* The rest is what the driver's allocator gave back. */
+	g_assert_true(released == before - after || m->f.pool->core.settings.small == VPMM_SMALL_DRIVER);
+	g_assert_cmpuint(after, >=, MIN(before, keep));
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "support/setting.h"
+
+guint setting(const char *name, guint otherwise)
+{
+	const char *text = g_getenv(name);
+	guint64 value;
+
+	if (!text)
+		return otherwise;
+	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32 / 2, &value, NULL))
+		g_error("%s is \"%s\", and has to be a number, 1 or more", name, text);
+	return (guint)value;
+}
+
+guint setting_at_most(const char *name, guint usual)
+{
+	return MIN(setting(name, usual), usual);
+}
