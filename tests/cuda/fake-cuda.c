@@ -46,6 +46,8 @@ static void __attribute__((constructor)) prepare(void)
 {
 	rules = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 	attributes = g_hash_table_new(NULL, NULL);
+	for (int i = 0; i < HOST_DEVICES_MAX; i++)
+		primary[i].device = i;
 }
 
 static void __attribute__((destructor)) tear_down(void)
@@ -244,10 +246,8 @@ drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
 		ctx->reset = false;
 		ctx->id = ++contexts;
 	}
-	if (!err) {
-		ctx->device = device;
+	if (!err)
 		ctx->references++;
-	}
 	pthread_mutex_unlock(&lock);
 	if (err)
 		return result_of(err);
