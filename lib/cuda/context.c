@@ -25,18 +25,44 @@ static _Thread_local bool relaxed;
 /* The primary context of each device that was opened in it. A reset leaves the handles as they are. */
 static drv_context _Atomic primaries[DEVICES_KNOWN];
 
-/* The id, not the handle: that of a primary context is the same after a reset, and others are used again. */
-const void *cuda_current(void)
-{
-	drv_u64 id;
-
-	return drv.cuCtxGetId(NULL, &id) ? NULL : (const void *)(uintptr_t)id;
-}
-
 /* What calls answer where no context is current, or one that was reset or destroyed. */
 static bool lacks_context(drv_result result)
 {
 	return result == DRV_ERROR_INVALID_CONTEXT || result == DRV_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/*
+ * Tells the id of the current context, 0 where there is none: not the handle, as that of a primary context is the same
+ * after a reset, and others are used again. Tools such as compute-sanitizer report each call of the driver that fails,
+ * so a thread without a context finds that out by one that does not.
+ */
+static int know_current(drv_u64 *id)
+{
+	static _Thread_local bool had_context;
+	drv_context current;
+	drv_result result;
+
+	*id = 0;
+	if (!had_context) {
+		result = drv.cuCtxGetCurrent(&current);
+		if (result)
+			return cuda_fail(result, "", "cuCtxGetCurrent");
+		if (!current)
+			return 0;
+	}
+	result = drv.cuCtxGetId(NULL, id);
+	had_context = !result;
+	if (!result)
+		return 0;
+	*id = 0;
+	return lacks_context(result) ? 0 : cuda_fail(result, "", "cuCtxGetId");
+}
+
+const void *cuda_current(void)
+{
+	drv_u64 id;
+
+	return know_current(&id) ? NULL : (const void *)(uintptr_t)id;
 }
 
 /* A context that was reset does not tell its device until it is used again. */
@@ -128,7 +154,7 @@ bool cuda_gone(struct backend *be)
 
 	if (cuda->abandoned)
 		return true;
-	return (drv.cuCtxGetId(NULL, &id) || id != cuda->context_id) && is_gone(cuda);
+	return (know_current(&id) || id != cuda->context_id) && is_gone(cuda);
 }
 
 static int fail_gone(const struct cuda *cuda)
@@ -182,18 +208,17 @@ static void note_push(int push)
 int cuda_enter(struct backend *be)
 {
 	struct cuda *cuda = cuda_of(be);
-	drv_result result;
-	drv_u64 id = 0;
+	drv_u64 id;
 	int push, err;
 
 	if (depth == DEPTH_MAX)
 		return error_set(-EBUSY, "a thread cannot enter devices %d deep", DEPTH_MAX);
-	result = drv.cuCtxGetId(NULL, &id);
-	if (result && !lacks_context(result))
-		return cuda_fail(result, "", "cuCtxGetId");
+	err = know_current(&id);
+	if (err)
+		return err;
 	if (cuda->abandoned)
 		return fail_gone(cuda);
-	push = result || id != cuda->context_id;
+	push = id != cuda->context_id;
 	if (push) {
 		err = push_own(cuda);
 		if (err)
@@ -211,7 +236,7 @@ int cuda_abandon(struct backend *be)
 	int push, err = 0;
 
 	cuda->abandoned = true;
-	push = drv.cuCtxGetId(NULL, &id) != DRV_SUCCESS;
+	push = know_current(&id) || !id;
 	if (push)
 		err = push_any(cuda);
 	if (!err)

@@ -208,18 +208,22 @@ static void test_enter_fails(void)
 		return;
 	assert_ok(backend_cuda.open(0, &be));
 
-	fake.fail("cuCtxGetId", 0, 1, DRV_ERROR_DEINITIALIZED);
-	assert_error(be->ops->enter(be), EIO, "cuCtxGetId: CUDA_ERROR_DEINITIALIZED (4)");
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
+	assert_error(be->ops->enter(be), EIO, "cuCtxGetCurrent: CUDA_ERROR_DEINITIALIZED (4)");
 	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_ECC_UNCORRECTABLE);
 	assert_error(be->ops->enter(be), EIO, "device 0: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
 	fake.fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_INVALID_CONTEXT);
 	assert_error(be->ops->enter(be), ESTALE, "device 0");
-	/* The first tells what is current, the second that the context is still there, the third what was pushed. */
-	fake.fail("cuCtxGetId", 2, 1, DRV_ERROR_ECC_UNCORRECTABLE);
+	/* The first tells that the context is still there, the second what was pushed. */
+	fake.fail("cuCtxGetId", 1, 1, DRV_ERROR_ECC_UNCORRECTABLE);
 	assert_error(be->ops->enter(be), EIO, "cuCtxGetId: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
 	g_assert_cmpuint(fake.depth(), ==, 0);
 	assert_ok(be->ops->enter(be));
 	g_assert_cmpuint(fake.depth(), ==, 1);
+	assert_ok(be->ops->enter(be));
+	fake.fail("cuCtxGetId", 0, 1, DRV_ERROR_ECC_UNCORRECTABLE);
+	assert_error(be->ops->enter(be), EIO, "cuCtxGetId: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
+	be->ops->leave(be);
 
 	leave_close(be);
 	assert_nothing_left();
@@ -233,7 +237,7 @@ static void test_close_after_shutdown(void)
 	if (!use_fake())
 		return;
 	assert_ok(backend_cuda.open(0, &be));
-	fake.fail("cuCtxGetId", 0, 1, DRV_ERROR_DEINITIALIZED);
+	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
 	fake.fail("cuDevicePrimaryCtxRelease", 0, 1, DRV_ERROR_DEINITIALIZED);
 
 	be->ops->close(be);
@@ -241,6 +245,35 @@ static void test_close_after_shutdown(void)
 	g_assert_cmpint(fake.retained(0), ==, 1);
 	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
 	fake.drop_pools();
+	assert_nothing_left();
+}
+
+/* Checkers of programs report each call of the driver that fails. */
+static gpointer enter_without_context(gpointer be)
+{
+	uint64_t before;
+
+	before = fake.calls("cuCtxGetId");
+	assert_ok(((struct backend *)be)->ops->enter(be));
+	/* That the context is still there, and what was pushed. */
+	g_assert_cmpuint(fake.calls("cuCtxGetId") - before, ==, 2);
+	((struct backend *)be)->ops->leave(be);
+	return NULL;
+}
+
+static void test_no_failed_call(void)
+{
+	struct backend *be;
+
+	if (!use_fake())
+		return;
+	assert_ok(backend_cuda.open(0, &be));
+
+	/* A thread without a context enters twice. */
+	for (int i = 0; i < 2; i++)
+		g_thread_join(g_thread_new("enter", enter_without_context, be));
+
+	be->ops->close(be);
 	assert_nothing_left();
 }
 
@@ -256,5 +289,6 @@ void cuda_context_tests(void)
 	g_test_add_func("/cuda/context/nesting", test_nesting);
 	g_test_add_func("/cuda/context/nesting-too-deep", test_nesting_too_deep);
 	g_test_add_func("/cuda/context/enter-fails", test_enter_fails);
+	g_test_add_func("/cuda/context/no-failed-call", test_no_failed_call);
 	g_test_add_func("/cuda/context/close-after-shutdown", test_close_after_shutdown);
 }

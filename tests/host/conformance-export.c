@@ -139,8 +139,7 @@ static void check_export_bad(struct bench *b)
 		return;
 	handle = create(b, 1);
 	assert_refused(b->ops->export(b->be, UNTOUCHED, &made), -EINVAL);
-	if (b->device->strict)
-		assert_refused(b->ops->export(b->be, handle, &made), -EINVAL);
+	assert_refused(b->ops->export(b->be, handle, &made), -EINVAL);
 	g_assert_cmpint(made.fd, ==, 77);
 	release(b, handle);
 }
@@ -187,7 +186,7 @@ const struct check checks_of_exports[] = {
 	{ "export-counts", true, check_export_counts },
 	{ "export-private", false, check_export_private },
 	{ "create-export-bad", true, check_create_export_bad },
-	{ "export-bad", false, check_export_bad },
+	{ "export-bad", true, check_export_bad },
 	{ "import-bad", false, check_import_bad },
 	{ .name = NULL }
 };
