@@ -75,6 +75,7 @@ size_t gpu_memory_free(void);
 void gpu_peers_tests(void);
 void gpu_pool_tests(void);
 void gpu_bounds_tests(bool errors);
+void gpu_export_tests(void);
 void gpu_capture_tests(void);
 void gpu_stream_tests(void);
 void gpu_life_tests(bool errors);
@@ -82,5 +83,8 @@ void gpu_full_tests(void);
 
 /* What the program does instead when it is started as another process that takes memory, see test-gpu-full.c. */
 int gpu_take_half(void);
+
+/* And as one that sends blocks back, see test-gpu-export.c. */
+int gpu_answer(int socket);
 
 #endif /* GPU_FIXTURE_H */

@@ -8,6 +8,7 @@
  * driver's calls take a refusal for a mistake of the program.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
@@ -155,6 +156,8 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "--take-half"))
 		return gpu_take_half();
+	if (argc == 3 && !strcmp(argv[1], "--answer"))
+		return gpu_answer(atoi(argv[2]));
 	if (!errors)
 		all = arguments(argc, argv, &argc);
 	g_test_init(&argc, &all, NULL);
@@ -169,6 +172,7 @@ int main(int argc, char **argv)
 	gpu_peers_tests();
 	gpu_pool_tests();
 	gpu_bounds_tests(errors);
+	gpu_export_tests();
 	gpu_capture_tests();
 	gpu_stream_tests();
 	gpu_life_tests(errors);
