@@ -26,6 +26,11 @@ static int vpmm_give_back(struct allocator *a, void *ptr, struct CUstream_st *st
 	return vpmm_free(pool_of(a), ptr, stream);
 }
 
+static int vpmm_resize(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream)
+{
+	return vpmm_realloc(pool_of(a), ptr, size, stream);
+}
+
 static int vpmm_stats_read(struct allocator *a, struct vpmm_stats *stats)
 {
 	stats->size = sizeof(*stats);
@@ -46,6 +51,7 @@ static void vpmm_destroy(struct allocator *a)
 static const struct allocator_ops vpmm_ops = {
 	.alloc = vpmm_alloc,
 	.free = vpmm_give_back,
+	.resize = vpmm_resize,
 	.stats = vpmm_stats_read,
 	.dump = vpmm_dump,
 	.error = vpmm_last_error,

@@ -14,6 +14,7 @@ struct allocator;
  * struct allocator_ops - what an allocator does
  * @alloc: allocate @size bytes for use on @stream; 0 bytes are a null pointer
  * @free: free, in the order of @stream; a null pointer is nothing
+ * @resize: change the size of an allocation, with its contents kept, in the order of @stream; NULL: it has no such call
  * @stats: what it holds and has done; what it cannot tell is 0
  * @dump: write its regions in the format of vpmm_pool_dump(); NULL: it has none to tell
  * @error: the sentence of the last of these calls that failed
@@ -22,6 +23,7 @@ struct allocator;
 struct allocator_ops {
 	int (*alloc)(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream);
 	int (*free)(struct allocator *a, void *ptr, struct CUstream_st *stream);
+	int (*resize)(struct allocator *a, void **ptr, size_t size, struct CUstream_st *stream);
 	int (*stats)(struct allocator *a, struct vpmm_stats *stats);
 	int (*dump)(struct allocator *a, FILE *out);
 	const char *(*error)(void);

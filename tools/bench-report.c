@@ -327,7 +327,7 @@ void bench_print_setup(const struct bench *b)
 	puts("max      the slowest single allocation of all rounds");
 	putchar('\n');
 	units_print_wrapped(stdout, 0, "Figures are medians over rounds in which they take turns: %u, and %u in grow, "
-			    "harvest and replay.", b->rounds, b->heavy_rounds);
+			    "harvest, resize and replay.", b->rounds, b->heavy_rounds);
 	if (b->cold)
 		units_print_wrapped(stdout, 0,
 				    "Before each call of pair, live, small and regions, other work takes the "

@@ -168,6 +168,7 @@ void bench_small(struct bench *b);
 void bench_threads(struct bench *b);
 void bench_grow(struct bench *b);
 void bench_harvest(struct bench *b);
+void bench_resize(struct bench *b);
 void bench_replay(struct bench *b);
 void bench_regions(struct bench *b);
 

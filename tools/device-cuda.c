@@ -155,6 +155,16 @@ static int cuda_wait(struct device *base, uint32_t stream, uint32_t other)
 	return 0;
 }
 
+static int cuda_copy(struct device *base, void *to, const void *from, size_t size)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result;
+
+	result = dev->drv->cuMemcpyDtoDAsync((drv_deviceptr)(uintptr_t)to, (drv_deviceptr)(uintptr_t)from, size,
+					     base->streams[0]);
+	return result ? driver_fail(dev->drv, result, "cuMemcpyDtoDAsync") : 0;
+}
+
 /* The pool may ask the driver for memory meanwhile. */
 static int cuda_capture_begin(struct device *base, uint32_t stream)
 {
@@ -416,6 +426,7 @@ const struct device_ops device_cuda = {
 	.wait = cuda_wait,
 	.born = cuda_born,
 	.dying = cuda_dying,
+	.copy = cuda_copy,
 	.capture_begin = cuda_capture_begin,
 	.capture_end = cuda_capture_end,
 	.graph_destroy = cuda_graph_destroy,

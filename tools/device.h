@@ -60,6 +60,7 @@ struct device_work {
  * @wait: make what is submitted to @stream from now on wait for what was submitted to @other so far
  * @born: submit the work that an allocation is made for: it writes the pattern, or nothing without verify
  * @dying: submit the last work on an allocation: it finds the pattern intact, or notes the mark as damaged
+ * @copy: copy @size bytes from @from to @to, in the order of the first stream; NULL: it has no memory to copy
  * @capture_begin: begin to capture @stream; a stream that is made to wait for it comes under the capture, too
  * @capture_end: end that, once the stream waits for those; @graph receives the graph, for @graph_destroy
  * @graph_destroy: destroy a graph
@@ -77,6 +78,7 @@ struct device_ops {
 	int (*wait)(struct device *dev, uint32_t stream, uint32_t other);
 	int (*born)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*dying)(struct device *dev, uint32_t stream, const struct device_work *work);
+	int (*copy)(struct device *dev, void *to, const void *from, size_t size);
 	int (*capture_begin)(struct device *dev, uint32_t stream);
 	int (*capture_end)(struct device *dev, uint32_t stream, void **graph);
 	int (*graph_destroy)(struct device *dev, void *graph);

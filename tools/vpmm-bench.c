@@ -42,6 +42,7 @@ static const struct {
 	{ "threads", bench_threads },
 	{ "grow", bench_grow },
 	{ "harvest", bench_harvest },
+	{ "resize", bench_resize },
 	{ "regions", bench_regions },
 	{ "replay", bench_replay },
 };
@@ -86,9 +87,9 @@ static const GOptionEntry entries[] = {
 static const struct cli cli = {
 	.summary = "- measure what allocations cost, beside the driver's allocators",
 	.description =
-		"Benchmarks: pair, live, small, threads, grow, harvest, regions, replay, or all (the\n"
-		"default). The words after replay are traces. Exit status: 0, 1 if there were errors,\n"
-		"2 if an option, a trace or a setting was refused, or the output could not be\n"
+		"Benchmarks: pair, live, small, threads, grow, harvest, resize, regions, replay, or\n"
+		"all (the default). The words after replay are traces. Exit status: 0, 1 if there were\n"
+		"errors, 2 if an option, a trace or a setting was refused, or the output could not be\n"
 		"written.\n",
 	.entries = entries,
 };
@@ -105,8 +106,8 @@ static int choose_benchmark(const char *name)
 	}
 	if (found)
 		return 0;
-	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, regions and "
-		 "replay", name);
+	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, resize, regions "
+		 "and replay", name);
 	return cli_refuse(fail_text());
 }
 

@@ -54,6 +54,14 @@ static void *make_block(struct bench *b, size_t size, uint64_t seed)
 	return ptr;
 }
 
+/* Once the work on it is done, what was received goes back at the next call. */
+static void assert_nothing_shared(struct bench *b)
+{
+	g_assert_cmpuint(gpu_wrong(), ==, 0);
+	assert_ok(vpmm_pool_trim(b->f.pool, 0, NULL));
+	g_assert_cmpuint(stats_of(b->f.pool).imported + stats_of(b->f.pool).shareable, ==, 0);
+}
+
 /* Checks what it receives, and sends a block of its own with the next pattern back. */
 int gpu_answer(int socket)
 {
@@ -76,7 +84,7 @@ int gpu_answer(int socket)
 			break;
 	}
 	g_assert_true(err == -EPIPE);
-	g_assert_cmpuint(stats_of(b.f.pool).imported + stats_of(b.f.pool).shareable, ==, 0);
+	assert_nothing_shared(&b);
 	close_bench(&b);
 	gpu_close();
 	return 0;
@@ -118,12 +126,6 @@ static int exchange(struct bench *b, int blocks, int last)
 	return done;
 }
 
-static void assert_nothing_shared(struct bench *b)
-{
-	g_assert_cmpuint(gpu_wrong(), ==, 0);
-	g_assert_cmpuint(stats_of(b->f.pool).imported + stats_of(b->f.pool).shareable, ==, 0);
-}
-
 static void test_round_trips(void)
 {
 	struct bench b;
@@ -156,7 +158,6 @@ static void test_killed(void)
 		exchange(&b, BLOCKS, g_test_rand_int_range(0, 300));
 
 	assert_nothing_shared(&b);
-	assert_ok(vpmm_pool_trim(b.f.pool, 0, NULL));
 	/* The driver takes a moment to clear up after a process. */
 	for (int i = 0; (after = gpu_memory_free()) < before && i < 100; i++)
 		g_usleep(20000);

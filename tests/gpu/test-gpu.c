@@ -24,6 +24,7 @@ static const char *const refusals[] = {
 	"/gpu/conformance/access-hole",
 	"/gpu/conformance/small-too-much",
 	"/gpu/conformance/elapsed-pending",
+	"/gpu/conformance/import-bad",
 };
 
 /* A kernel that touches what it must not is the end of the context, so nothing tells what is reachable. */

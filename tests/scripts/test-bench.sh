@@ -113,6 +113,11 @@ verdict "harvest remaps, and takes no more than a hundredth in excess" "$(bench 
 		measured "of $size" remapped vpmm
 		median "of $size" "taken / live" vpmm | awk '!($1 >= 1 && $1 <= 1.01) { print "taken / live is " $1 }'
 	done)"
+verdict "resize takes no more than the block" "$(bench 0 --json --limit=6G resize; silent err
+	for case in "1.5 to 3 GiB" "from 2 MiB by half" "growable by 1 GiB" "growable by 64 MiB"; do
+		measured "$case" "a GiB" vpmm
+		median "$case" "taken / size" vpmm | awk '!($1 >= 1 && $1 <= 1.05) { print "taken / size is " $1 }'
+	done)"
 verdict "regions" "$(bench 0 --json --regions=2000 regions; silent err
 	measured "1,000 live" pair vpmm async; measured "2,000 live" pair vpmm async
 	measured "2,000 live" "many / thousand" vpmm async)"
@@ -144,7 +149,7 @@ verdict "ratio is vpmm to async" "$(bench 0 --json --rounds=1 live
 			if (r == "" || r < (v - h) / (a + h) - h || r > (v + h) / (a - h) + h)
 				print "ratio " r ", not " v " / " a }')"
 verdict "table" "$(bench 0 --rounds=1 all replay "$work/two.trace"; silent err
-	for name in pair live small threads grow harvest regions replay; do says out "$name: "; done
+	for name in pair live small threads grow harvest resize regions replay; do says out "$name: "; done
 	says out "It is no driver"; says out "two #2"
 	awk 'length > 79 { print "too wide: " $0 }' "$work/out")"
 verdict "a newcomer is told of the model" "$(bench 0 --rounds=1 live; says out "   vpmm     model   ratio"
@@ -155,7 +160,7 @@ verdict "no trace" "$(bench 0 replay; says out "skipped: no trace was named"; si
 verdict "too little memory" "$(bench 0 --json --limit=1G pair live
 	says out '"skipped": "needs up to 4.00 GiB, and --limit is 1.00 GiB"'
 	measured "2 MiB" 'pair"' vpmm async)"
-verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 harvest regions
+verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 harvest resize regions
 	says out "skipped: the pool is switched off by its page size"; silent err)"
 verdict "too few regions fit" "$(VPMM_HOST_CAPACITY=1G bench 0 regions
 	says out "skipped: there is room for "; silent err)"
