@@ -199,6 +199,17 @@ static int push_any(const struct cuda *cuda)
 	return cuda_fail(result, "", "cuCtxPushCurrent of the primary context of device %d", cuda->ordinal);
 }
 
+/*
+ * By the handle: after a kernel's error the driver tells no ids any more. What needs the driver then fails by itself, and
+ * what does not need it goes on.
+ */
+static bool is_current(const struct cuda *cuda)
+{
+	drv_context context;
+
+	return !drv.cuCtxGetCurrent(&context) && context == cuda->context;
+}
+
 static void note_push(int push)
 {
 	pushed = pushed << 1 | (unsigned int)push;
@@ -214,11 +225,11 @@ int cuda_enter(struct backend *be)
 	if (depth == DEPTH_MAX)
 		return error_set(-EBUSY, "a thread cannot enter devices %d deep", DEPTH_MAX);
 	err = know_current(&id);
-	if (err)
+	if (err && !is_current(cuda))
 		return err;
 	if (cuda->abandoned)
 		return fail_gone(cuda);
-	push = id != cuda->context_id;
+	push = !err && id != cuda->context_id;
 	if (push) {
 		err = push_own(cuda);
 		if (err)

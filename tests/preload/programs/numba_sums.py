@@ -3,6 +3,10 @@
 import hashlib
 
 import numpy as np
+
+# Some releases of Numba ask for it, and NumPy 2 has it no more.
+if not hasattr(np, "row_stack"):
+    np.row_stack = np.vstack
 from numba import cuda
 
 

@@ -163,11 +163,17 @@ static void loop(word *total)
 			OK(cudaMallocAsync(&memory, bytes, 0));
 		allocations++;
 		use(memory, bytes, i, total, 0);
-		/* What is freed in the order of the stream may be either kind. */
-		if (i % 2)
+		/*
+		 * What is freed in the order of the stream may be either kind. cudaFree() of stream-ordered memory
+		 * does not wait, so it comes after the work.
+		 */
+		if (i % 2) {
 			OK(cudaFreeAsync(memory, 0));
-		else
+		} else {
+			if (!(i % 3))
+				OK(cudaStreamSynchronize(0));
 			OK(cudaFree(memory));
+		}
 		frees++;
 	}
 	add(total);
