@@ -42,6 +42,21 @@ bool is_of(const void *address, const char *object)
 	return address && dladdr(address, &info) && strstr(info.dli_fname, object);
 }
 
+/* As it was when the process of a test began. */
+static char *inherited;
+
+void preload_again(void)
+{
+	g_setenv("LD_PRELOAD", inherited, TRUE);
+}
+
+/* What a test starts, such as the symbolizer of a sanitizer, is not meant, and may not work under it. */
+static void end_inheritance(void)
+{
+	inherited = g_strdup(g_getenv("LD_PRELOAD"));
+	g_unsetenv("LD_PRELOAD");
+}
+
 static void set_preload(const struct preload_test *test)
 {
 	char *list = g_strdup_printf("%s%s%s %s", test->before ? test->before : "", test->before ? " " : "",
@@ -98,7 +113,9 @@ int preload_main(int argc, char **argv, const struct preload_test *tests, size_t
 
 	for (i = 0; scene && i < count; i++) {
 		if (!strcmp(scene, tests[i].name)) {
+			end_inheritance();
 			tests[i].run();
+			g_free(inherited);
 			return 0;
 		}
 	}

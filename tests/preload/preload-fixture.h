@@ -23,6 +23,9 @@ struct preload_test {
 /* The main() of such a program. */
 int preload_main(int argc, char **argv, const struct preload_test *tests, size_t count);
 
+/* A test starts nothing under the preload object; from here on it does. */
+void preload_again(void);
+
 /* Makes the primary context of a device the current one. */
 drv_context use_primary(int device);
 

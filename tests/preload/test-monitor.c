@@ -168,6 +168,7 @@ static void report(void)
 	/* Another process does that, with a report of its own. */
 	pid = fork();
 	if (!pid) {
+		preload_again();
 		g_setenv("VPMM_TEST_SCENE", "/monitor/reported", TRUE);
 		execl(program, program, (char *)NULL);
 		_exit(127);
