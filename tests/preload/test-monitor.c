@@ -203,6 +203,29 @@ static void no_file(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
+static void unknown_percent(void)
+{
+	drv_deviceptr va;
+	char *name, *said;
+	int fd;
+
+	/* The name of the trace has a % that stands for nothing known. */
+	use_primary(0);
+	fd = g_file_open_tmp(NULL, &name, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_nonnull(freopen(name, "w", stderr));
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+
+	/* That is said. */
+	fflush(stderr);
+	g_assert_true(g_file_get_contents(name, &said, NULL, NULL));
+	g_assert_cmpint(remove(name), ==, 0);
+	g_assert_cmpstr(said, ==, "libvpmm-preload: VPMM_TRACE=/tmp/%q: what \"%q\" stands for is not known: "
+				  "expected %p or %%\n");
+	g_free(said);
+	g_free(name);
+}
+
 int main(int argc, char **argv)
 {
 	char *name = g_strdup_printf("VPMM_TRACE=%s/vpmm-test-%%p.trace", g_get_tmp_dir());
@@ -214,6 +237,7 @@ int main(int argc, char **argv)
 		{ "/monitor/reported", reported },
 		{ "/monitor/no-name", no_file, { "VPMM_PRELOAD_MONITOR=1" } },
 		{ "/monitor/no-directory", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/nowhere/x" } },
+		{ "/monitor/unknown-percent", unknown_percent, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/tmp/%q" } },
 		{ "/monitor/compressed", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/tmp/x.gz" } },
 	};
 	int status = preload_main(argc, argv, tests, G_N_ELEMENTS(tests));

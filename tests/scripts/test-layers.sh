@@ -26,6 +26,9 @@ cat >"$work/allowed" <<'END'
 backend/backend.c backend_cuda
 backend/backend.c backend_host
 cuda/driver.c dlsym
+preload/file.c util/name.h
+preload/file.c name_expand
+preload/file.c name_unknown
 preload/settings.c util/number.h
 preload/settings.c number_parse_scaled
 END
