@@ -63,10 +63,14 @@ static drv_result wait_before_free(int device)
 		return DRV_SUCCESS;
 	if (!capture_is_running())
 		return primary_synchronize(device);
+	result = primary_push(device);
+	if (result)
+		return result;
 	result = FORWARD(cuMemAlloc_v2, &probe, 1);
-	if (result == DRV_ERROR_OUT_OF_MEMORY)
-		return DRV_SUCCESS;
-	return result ? result : FORWARD(cuMemFree_v2, probe);
+	if (!result)
+		result = FORWARD(cuMemFree_v2, probe);
+	primary_pop();
+	return result == DRV_ERROR_OUT_OF_MEMORY ? DRV_SUCCESS : result;
 }
 
 drv_result cuMemFree_v2(drv_deviceptr va)

@@ -224,6 +224,54 @@ static void free_beside_capture(void)
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
 }
 
+static void end_of_other_capture(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va;
+
+	/* A stream is under capture, and a program ends the captures of streams that it has not begun on. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	fake_cuda_fail("cuStreamEndCapture", 0, 2, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+	g_assert_cmpint(cuStreamEndCapture(new_stream(), &graph), ==, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+
+	/* The capture is still running, and a free does not wait beside it. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 0);
+
+	/* Once it has ended, also as an invalid one, a free waits. */
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+}
+
+static void free_beside_capture_elsewhere(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va;
+
+	/* A stream is under a relaxed capture when the program frees with no current context. */
+	drv_context context = use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+
+	/* That works as it does beside no capture. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(fake_cuda_depth(), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(context), ==, 0);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+}
+
 static void free_memory_is_told(void)
 {
 	drv_deviceptr va;
@@ -400,6 +448,8 @@ int main(int argc, char **argv)
 		{ "/memory/other-pools", other_pools },
 		{ "/memory/captured", captured },
 		{ "/memory/free-beside-capture", free_beside_capture },
+		{ "/memory/end-of-other-capture", end_of_other_capture },
+		{ "/memory/free-beside-capture-elsewhere", free_beside_capture_elsewhere },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
 		{ "/memory/exhausted", exhausted },
