@@ -224,6 +224,33 @@ static void pool_access(void)
 	g_assert_false(reaches(1, va));
 }
 
+static void peers_of_settings(void)
+{
+	drv_context owner;
+	drv_deviceptr va;
+
+	/* With VPMM_PEERS=1, a program lets devices 1 and 2 access the memory of device 0, and takes both back. */
+	owner = use_primary(0);
+	va = alloc();
+	for (int device = 1; device <= 2; device++) {
+		use_primary(device);
+		g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+		g_assert_true(reaches(device, va));
+		g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	}
+
+	/* Device 1 keeps access. */
+	g_assert_true(reaches(1, va));
+	g_assert_false(reaches(2, va));
+
+	/* It does after a reset of its own, too. */
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(1), ==, 0);
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_true(reaches(1, va));
+}
+
 static void peers_refused(void)
 {
 	drv_context owner;
@@ -276,6 +303,7 @@ int main(int argc, char **argv)
 		{ "/attributes/pool", pool_attributes },
 		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
 	};
