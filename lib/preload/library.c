@@ -56,44 +56,49 @@ static void *open_library(void)
 	return library ? library : dlopen(LIBVPMM, RTLD_NOW | RTLD_LOCAL);
 }
 
-static bool load_calls(void)
+static bool load_calls(struct preload_library *found, char *why, size_t room)
 {
-	static const struct {
-		const char *name;
-		void **to;
-	} calls[] = {
-#define X(name) { #name, (void **)&vpmm.name },
-		PRELOAD_LIBRARY(X)
-#undef X
-	};
 	void *library = open_library();
-	const char *why;
-	size_t i;
+	const char *error;
 
 	if (!library) {
-		why = dlerror();
-		fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why ? why : "no " LIBVPMM);
+		error = dlerror();
+		snprintf(why, room, "%s", error ? error : "no " LIBVPMM);
 		return false;
 	}
-	for (i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
-		*calls[i].to = real_dlsym(library, calls[i].name);
-		if (!*calls[i].to) {
-			fprintf(stderr, "libvpmm-preload: " LIBVPMM " has no %s; all calls go to the driver\n",
-				calls[i].name);
-			return false;
-		}
+#define X(name) \
+	*(void **)&found->name = real_dlsym(library, #name); \
+	if (!found->name) { \
+		snprintf(why, room, LIBVPMM " has no " #name); \
+		return false; \
 	}
+	PRELOAD_LIBRARY(X)
+#undef X
 	return true;
 }
 
+/*
+ * Threads that come first at the same time all open it, and find the same. With the lock held meanwhile, one would wait
+ * for that of the dynamic linker, which another may hold in a constructor that allocates, and wait for ours.
+ */
 static bool library_load(void)
 {
+	struct preload_library found;
+	char why[4096];
+	bool good;
+
+	if (state != UNKNOWN)
+		return state == USED;
+	good = load_calls(&found, why, sizeof(why));
+	pthread_mutex_lock(&lock);
 	if (state == UNKNOWN) {
-		pthread_mutex_lock(&lock);
-		if (state == UNKNOWN)
-			state = load_calls() ? USED : UNUSABLE;
-		pthread_mutex_unlock(&lock);
+		if (good)
+			vpmm = found;
+		else
+			fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why);
+		state = good ? USED : UNUSABLE;
 	}
+	pthread_mutex_unlock(&lock);
 	return state == USED;
 }
 

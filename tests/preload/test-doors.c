@@ -229,6 +229,43 @@ static void threads(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
+static gpointer call_at_once(gpointer unused)
+{
+	int start = 1;
+
+	(void)unused;
+	return first_call(&start);
+}
+
+/* Runs in a constructor. The other thread gets as far as it can without the dynamic linker's lock. */
+static GThread *beside;
+static void constructed(void)
+{
+	drv_deviceptr va;
+
+	beside = g_thread_new("beside", call_at_once, NULL);
+	g_usleep(200000);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
+static void in_constructor(void)
+{
+	char *address = g_strdup_printf("%" G_GINTPTR_MODIFIER "x", (guintptr)constructed);
+
+	/* A constructor of an object that is being opened, and another thread, make the first call at once. */
+	use_primary(0);
+	g_setenv("VPMM_TEST_CONSTRUCTOR", address, TRUE);
+	alarm(20);
+	g_assert_nonnull(dlopen(SECOND_OBJECT, RTLD_NOW | RTLD_LOCAL));
+	g_thread_join(beside);
+	alarm(0);
+
+	/* Neither waits for the other, and both were served. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	g_free(address);
+}
+
 static void forked(void)
 {
 	drv_deviceptr va, other;
@@ -265,6 +302,7 @@ int main(int argc, char **argv)
 		{ "/doors/second-behind", second_behind, { NULL }, NULL, SECOND_OBJECT },
 		{ "/doors/dlerror", errors_of_lookups },
 		{ "/doors/threads", threads },
+		{ "/doors/constructor", in_constructor },
 		{ "/doors/fork", forked },
 	};
 
