@@ -34,30 +34,38 @@ drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
 	return result;
 }
 
-/* Another thread that retains it meanwhile gets a new pool when it allocates. */
-static void before_release(drv_device device)
+/*
+ * The release counts before the driver is asked: of threads that release at once one is the last, and nobody is served
+ * in a context that goes. A thread that retains it meanwhile gets a new pool when it allocates.
+ */
+static int before_release(drv_device device)
 {
-	if (primary_retains(device) == 1)
+	int retains = primary_released(device);
+
+	if (retains == 1)
 		give_up_pool(device);
+	return retains;
 }
 
-static drv_result after_release(drv_device device, drv_result result)
+static drv_result after_release(drv_device device, int retains, drv_result result)
 {
-	if (!result)
-		primary_released(device);
+	if (result && retains)
+		primary_release_failed(device);
 	return result;
 }
 
 drv_result cuDevicePrimaryCtxRelease(drv_device device)
 {
-	before_release(device);
-	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease, device));
+	int retains = before_release(device);
+
+	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease, device));
 }
 
 drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 {
-	before_release(device);
-	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
+	int retains = before_release(device);
+
+	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
 }
 
 drv_result cuDevicePrimaryCtxReset(drv_device device)

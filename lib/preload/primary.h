@@ -25,7 +25,7 @@ bool primary_device(int *device);
  * @device: receives its ordinal
  *
  * Context: any thread.
- * Return: false if it is another kind of context.
+ * Return: false if it is another kind of context, or the program has released it as often as it has retained it.
  */
 bool primary_of(drv_context context, int *device);
 
@@ -69,9 +69,14 @@ int primary_retains(int device);
 void primary_retained(int device, drv_context context);
 
 /**
- * primary_released() - the program has released it once
+ * primary_released() - the program is about to release it once
  * @device: its ordinal
+ *
+ * Where the driver refuses that, primary_release_failed() has to follow.
+ *
+ * Return: how often it was retained until now, so 1 for the last release.
  */
-void primary_released(int device);
+int primary_released(int device);
+void primary_release_failed(int device);
 
 #endif /* PRELOAD_PRIMARY_H */

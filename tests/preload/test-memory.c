@@ -407,6 +407,7 @@ static void reset(void)
 static void last_release(void)
 {
 	drv_context context;
+	drv_deviceptr va;
 
 	/* A program retains the context twice, allocates, and releases it as often. */
 	use_primary(0);
@@ -416,8 +417,30 @@ static void last_release(void)
 	g_assert_cmpint(fake_cuda_retained(0), >, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease(0), ==, 0);
 
-	/* Nobody holds it any more. */
+	/* Nobody holds it any more, and there is no memory in it. */
 	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, DRV_ERROR_CONTEXT_IS_DESTROYED);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, DRV_ERROR_CONTEXT_IS_DESTROYED);
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+
+	/* Until it is retained again. */
+	use_primary(0);
+	alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
+static void failed_release(void)
+{
+	/* A program's last release fails. */
+	use_primary(0);
+	alloc(SIZE);
+	fake_cuda_fail("cuDevicePrimaryCtxRelease", 1, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, DRV_ERROR_UNKNOWN);
+
+	/* The context is there, and served. */
+	g_assert_cmpint(fake_cuda_retained(0), ==, 1);
+	alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
 static void stream_destroyed(void)
@@ -461,6 +484,7 @@ int main(int argc, char **argv)
 		{ "/memory/bad-size", bad_setting, { "VPMM_PRELOAD_MAX=4X" } },
 		{ "/memory/reset", reset },
 		{ "/memory/last-release", last_release },
+		{ "/memory/failed-release", failed_release },
 		{ "/memory/stream-destroyed", stream_destroyed },
 	};
 
