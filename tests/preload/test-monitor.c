@@ -91,6 +91,36 @@ static void each_kind(void)
 				     (unsigned long long)other, (unsigned long long)plain));
 }
 
+static void devices(void)
+{
+	drv_deviceptr va[2][3];
+	char *text, *end;
+
+	/* A program allocates on two devices, and resets one. */
+	start();
+	for (int device = 0; device < 2; device++) {
+		use_primary(device);
+		for (size_t i = 0; i < G_N_ELEMENTS(va[device]); i++)
+			g_assert_cmpint(cuMemAlloc_v2(&va[device][i], SIZE), ==, 0);
+	}
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va[1][1]), ==, 0);
+	use_primary(0);
+	cuMemFree_v2(va[0][1]);
+
+	/* Each has a pool; what the reset device had is gone, and the other's is not. */
+	text = trace();
+	end = g_strdup_printf("^[0-9]+ p 1 cuda 0 2097152\n([0-9]+ a .* pool=1 idle\n){3}"
+			      "[0-9]+ p 2 cuda 1 2097152\n([0-9]+ a .* pool=2 idle\n){3}"
+			      "[0-9]+ e 1\n[0-9]+ f %#llx any pool=2\n$", (unsigned long long)va[1][1]);
+	if (!g_regex_match_simple(end, strchr(text, '\n') + 1, 0, 0))
+		g_error("%s", text);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(end);
+	g_free(text);
+	g_free(path);
+}
+
 static gpointer churn(gpointer unused)
 {
 	drv_context context;
@@ -233,6 +263,7 @@ int main(int argc, char **argv)
 	const struct preload_test tests[] = {
 		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
 		{ "/monitor/threads", threads, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/devices", devices, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_HOST_DEVICES=2" } },
 		{ "/monitor/report", report, { file } },
 		{ "/monitor/reported", reported },
 		{ "/monitor/no-name", no_file, { "VPMM_PRELOAD_MONITOR=1" } },
