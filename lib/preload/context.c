@@ -7,6 +7,7 @@
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/peers.h"
+#include "preload/pools.h"
 #include "preload/primary.h"
 #include "preload/report.h"
 
@@ -51,6 +52,8 @@ static drv_result after_release(drv_device device, int retains, drv_result resul
 {
 	if (result && retains)
 		primary_release_failed(device);
+	if (!result && retains == 1)
+		pools_forget(device);
 	return result;
 }
 
@@ -68,22 +71,30 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
 }
 
+static drv_result after_reset(drv_device device, drv_result result)
+{
+	pools_forget(device);
+	return result;
+}
+
 drv_result cuDevicePrimaryCtxReset(drv_device device)
 {
 	give_up_pool(device);
-	return FORWARD(cuDevicePrimaryCtxReset, device);
+	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset, device));
 }
 
 drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
 {
 	give_up_pool(device);
-	return FORWARD(cuDevicePrimaryCtxReset_v2, device);
+	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset_v2, device));
 }
 
 /* What the stream has freed would be out of others' reach for good. */
 static void retire(drv_stream stream)
 {
-	if (stream && library_used() && primary_is_current())
+	int device;
+
+	if (stream && library_used() && primary_device(&device))
 		LIBRARY(vpmm_stream_retire, NULL, stream);
 }
 

@@ -102,9 +102,19 @@ static bool library_load(void)
 	return state == USED;
 }
 
-bool library_serves(void)
+bool library_wants(int *device)
 {
-	return settings()->on && !settings()->monitor && !library_inside && primary_is_current() && library_load();
+	return settings()->on && !library_inside && primary_device(device);
+}
+
+bool library_serves(int *device)
+{
+	return !settings()->monitor && library_wants(device) && library_load();
+}
+
+bool library_ready(void)
+{
+	return settings()->on && !settings()->monitor && !library_inside && library_load();
 }
 
 bool library_used(void)

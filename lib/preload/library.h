@@ -43,14 +43,32 @@ extern _Thread_local bool library_inside;
 	})
 
 /**
- * library_serves() - whether the library is to answer the calling thread's request for memory
+ * library_wants() - whether the calling thread's requests for memory are of the kind that the library answers
+ * @device: receives the device whose primary context is current
  *
- * It is if it is switched on and can be opened, and the current context is a primary one. In a child after a fork it
- * answers -EBUSY, so the driver is asked.
+ * They are if the object is switched on, and the current context is a primary one.
  *
  * Context: any thread.
  */
-bool library_serves(void);
+bool library_wants(int *device);
+
+/**
+ * library_serves() - whether the library is to answer the calling thread's request for memory
+ * @device: as for library_wants()
+ *
+ * It is if it wants to, can be opened, and the program is not only to be watched. In a child after a fork it answers
+ * -EBUSY, so the driver is asked.
+ *
+ * Context: any thread.
+ */
+bool library_serves(int *device);
+
+/**
+ * library_ready() - the same for a call that does not concern the current context
+ *
+ * Context: any thread.
+ */
+bool library_ready(void);
 
 /**
  * library_used() - whether there may be blocks of the library

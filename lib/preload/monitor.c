@@ -141,22 +141,21 @@ static bool find(drv_deviceptr va, int *device)
 	return false;
 }
 
-drv_result monitor_allocated(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream)
+void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream stream)
 {
 	const bool any = stream == MONITOR_ANY;
 	unsigned int pool;
 	uint64_t time;
-	int device, owner;
+	int owner;
 
-	if (!settings()->monitor || result || !va || !*va || !primary_device(&device) || !begin(&time))
-		return result;
-	if (!find(*va, &owner) && tsearch(key(*va), &devices[device].blocks, compare)) {
+	if (!begin(&time))
+		return;
+	if (!find(va, &owner) && tsearch(key(va), &devices[device].blocks, compare)) {
 		pool = pool_of(device, time);
-		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)*va,
+		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)va,
 			size, any ? 0 : (unsigned long long)(uintptr_t)stream, pool, any ? " idle" : "");
 	}
 	end(time);
-	return result;
 }
 
 void monitor_free(drv_deviceptr va, drv_stream stream)

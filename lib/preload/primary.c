@@ -36,13 +36,6 @@ bool primary_device(int *device)
 	return !FORWARD(cuCtxGetCurrent, &current) && primary_of(current, device);
 }
 
-bool primary_is_current(void)
-{
-	int device;
-
-	return primary_device(&device);
-}
-
 drv_result primary_push(int device)
 {
 	drv_context context = is_known(device) ? primaries[device].context : NULL;

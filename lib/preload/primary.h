@@ -30,13 +30,6 @@ bool primary_device(int *device);
 bool primary_of(drv_context context, int *device);
 
 /**
- * primary_is_current() - whether the current context is a primary one
- *
- * Context: any thread.
- */
-bool primary_is_current(void);
-
-/**
  * primary_push() - make the primary context of a device current, until primary_pop()
  * @device: its ordinal
  *

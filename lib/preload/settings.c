@@ -58,6 +58,7 @@ static void read_environment(void)
 	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);
 	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
 	values.on = valid && !off;
+	values.monitor = values.monitor && values.on;
 }
 
 const struct preload_settings *settings(void)

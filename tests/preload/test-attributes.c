@@ -224,6 +224,23 @@ static void pool_access(void)
 	g_assert_false(reaches(1, va));
 }
 
+static void pool_access_elsewhere(void)
+{
+	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	drv_mem_pool preset;
+	drv_deviceptr va;
+
+	/* A program with no current context lets device 1 access the default pool of device 0. */
+	use_primary(0);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	va = alloc();
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
+
+	/* It can access the memory. */
+	g_assert_true(reaches(1, va));
+}
+
 static void peers_of_settings(void)
 {
 	drv_context owner;
@@ -303,6 +320,7 @@ int main(int argc, char **argv)
 		{ "/attributes/pool", pool_attributes },
 		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
 		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },

@@ -91,6 +91,65 @@ static void each_kind(void)
 				     (unsigned long long)other, (unsigned long long)plain));
 }
 
+static void not_served(void)
+{
+	const drv_mem_pool_props props = {
+		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, 0 },
+	};
+	uint64_t all = UINT64_MAX;
+	drv_deviceptr va, large;
+	drv_mem_pool pool;
+
+	/* With VPMM_PRELOAD_MIN=1M a program makes requests below that, and some of a pool of its own. */
+	start();
+	g_assert_cmpint(cuMemPoolCreate(&pool, &props), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, 1000), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemAllocFromPoolAsync(&va, SIZE, pool, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&large, SIZE, NULL), ==, 0);
+	g_assert_cmpint(cuDeviceSetMemPool(0, pool), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+
+	/* The trace has what would have been served. */
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1\n", (unsigned long long)large, SIZE));
+}
+
+static void half_left_to_driver(void)
+{
+	drv_deviceptr plain, ordered;
+	bool async = g_getenv("VPMM_PRELOAD_ASYNC");
+
+	/* With VPMM_PRELOAD_ASYNC=driver or VPMM_PRELOAD_IPC=driver, a program allocates in both ways. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&plain, SIZE), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&ordered, SIZE, NULL), ==, 0);
+
+	/* The trace has the one that would have been served. */
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1%s\n",
+				     (unsigned long long)(async ? plain : ordered), SIZE, async ? " idle" : ""));
+}
+
+static void switched_off(void)
+{
+	drv_deviceptr va;
+
+	/* With VPMM_PRELOAD=0 a program allocates and frees. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* Nothing is recorded. */
+	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
+	g_free(path);
+}
+
 static void devices(void)
 {
 	drv_deviceptr va[2][3];
@@ -263,6 +322,12 @@ int main(int argc, char **argv)
 	const struct preload_test tests[] = {
 		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
 		{ "/monitor/threads", threads, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/not-served", not_served, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_MIN=1M" } },
+		{ "/monitor/async-driver", half_left_to_driver,
+		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_ASYNC=driver" } },
+		{ "/monitor/ipc-driver", half_left_to_driver,
+		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_IPC=driver" } },
+		{ "/monitor/off", switched_off, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD=0" } },
 		{ "/monitor/devices", devices, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_HOST_DEVICES=2" } },
 		{ "/monitor/report", report, { file } },
 		{ "/monitor/reported", reported },
