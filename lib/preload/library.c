@@ -135,6 +135,16 @@ static bool has_limit(void)
 	return !LIBRARY(vpmm_pool_info, NULL, &info) && info.limit != UINT64_MAX;
 }
 
+/* Without a pool, nothing is as the user has set it, such as a limit. A bad stream is for the driver to report. */
+static void report_no_pool(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	if (LIBRARY(vpmm_pool_info, NULL, &info) && !atomic_flag_test_and_set(&said))
+		fprintf(stderr, "libvpmm-preload: %s; the driver serves instead\n", vpmm.vpmm_last_error());
+}
+
 bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
 {
 	if (!err) {
@@ -142,6 +152,8 @@ bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
 		*result = DRV_SUCCESS;
 		return true;
 	}
+	if (err != -ENOMEM && err != -EBUSY)
+		report_no_pool();
 	if (err != -ENOMEM)
 		return false;
 	if (has_limit()) {

@@ -10,6 +10,7 @@
 
 #define PRELOAD_LIBRARY(X) \
 	X(vpmm_free) \
+	X(vpmm_last_error) \
 	X(vpmm_lookup) \
 	X(vpmm_malloc) \
 	X(vpmm_malloc_flags) \
@@ -95,7 +96,8 @@ bool library_find(drv_deviceptr va, struct vpmm_allocation *block);
  * @result: receives the answer
  *
  * Where the library has no memory, its free memory is given back, so that the driver can serve the request; unless the
- * user has set a limit, which holds for the whole of it.
+ * user has set a limit, which holds for the whole of it. Where it cannot make a pool, as with a bad setting, it says
+ * why on standard error, once.
  *
  * Return: false if the driver is to be asked instead.
  */

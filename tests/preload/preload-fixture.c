@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <glib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +34,22 @@ void *driver_handle(void)
 	if (!library)
 		g_error("%s", dlerror());
 	return library;
+}
+
+char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va)
+{
+	char *name, *text;
+	int fd;
+
+	fd = g_file_open_tmp(NULL, &name, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_nonnull(freopen(name, "w", stderr));
+	act(va);
+	fflush(stderr);
+	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
+	g_assert_cmpint(remove(name), ==, 0);
+	g_free(name);
+	return text;
 }
 
 bool is_of(const void *address, const char *object)

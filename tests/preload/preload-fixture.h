@@ -35,6 +35,9 @@ uint64_t driver_calls(const char *name);
 /* dlopen() of the driver. */
 void *driver_handle(void);
 
+/* Calls @act with @va. What is written to standard error meanwhile is for g_free(). */
+char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va);
+
 /* Whether an address is in an object of this name. */
 bool is_of(const void *address, const char *object);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a program is told of memory that it was served, and of the pool that it thinks it is from. */
 #include <glib.h>
-#include <stdio.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -88,23 +87,6 @@ static void sync_memops(void)
 	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
 	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
 	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, 77), ==, DRV_ERROR_NOT_SUPPORTED);
-}
-
-/* What is written to standard error meanwhile. */
-static char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va)
-{
-	char *name, *text;
-	int fd;
-
-	fd = g_file_open_tmp(NULL, &name, NULL);
-	g_assert_cmpint(fd, >=, 0);
-	g_assert_nonnull(freopen(name, "w", stderr));
-	act(va);
-	fflush(stderr);
-	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
-	g_assert_cmpint(remove(name), ==, 0);
-	g_free(name);
-	return text;
 }
 
 static void share_twice(drv_deviceptr va)

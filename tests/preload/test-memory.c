@@ -5,6 +5,7 @@
 #endif
 #include <dlfcn.h>
 #include <glib.h>
+#include <string.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -389,6 +390,29 @@ static void bad_setting(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
+static void alloc_twice(drv_deviceptr va)
+{
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+}
+
+static void no_pool(void)
+{
+	char *said;
+
+	/* A setting of the pools cannot be understood, so there is none. */
+	use_primary(0);
+	said = said_by(alloc_twice, 0);
+
+	/* The driver serves everything, and one line says why. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+	g_assert_true(g_str_has_prefix(said, "libvpmm-preload: "));
+	g_assert_nonnull(strstr(said, "VPMM_LIMIT=64X"));
+	g_assert_cmpint(g_strstr_len(said, -1, "\n")[1], ==, '\0');
+	g_free(said);
+}
+
 static void reset(void)
 {
 	size_t before;
@@ -588,6 +612,7 @@ int main(int argc, char **argv)
 		{ "/memory/sizes", sizes, { "VPMM_PRELOAD_MIN=1M", "VPMM_PRELOAD_MAX=4M" } },
 		{ "/memory/bad-word", bad_setting, { "VPMM_PRELOAD_FREE=never" } },
 		{ "/memory/bad-size", bad_setting, { "VPMM_PRELOAD_MAX=4X" } },
+		{ "/memory/no-pool", no_pool, { "VPMM_LIMIT=64X" } },
 		{ "/memory/reset", reset },
 		{ "/memory/last-release", last_release },
 		{ "/memory/failed-release", failed_release },
