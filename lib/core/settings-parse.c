@@ -7,10 +7,10 @@
 #include "core/options.h"
 #include "core/settings.h"
 #include "core/variables.h"
-#include "trace/name.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/log.h"
+#include "util/name.h"
 #include "util/number.h"
 #include "util/sized.h"
 

@@ -241,8 +241,11 @@ static void take_window(struct core *core, const struct window *window)
 
 	a->tried++;
 	pay(a, window);
-	if (allowance_falls(core) && a->tried > (guint)tuning_auto_windows_most)
+	/* What the window measured was not yet what is settled. */
+	if (allowance_falls(core) && a->tried > (guint)tuning_auto_windows_most) {
 		give_up(core);
+		return;
+	}
 	if (!window->current || (a->surplus && a->tried <= (guint)tuning_auto_windows_most))
 		return;
 	if (a->bytes == a->settled && has_changed(a, window)) {

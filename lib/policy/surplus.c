@@ -3,7 +3,6 @@
 #include "core/core.h"
 #include "policy/allowance.h"
 #include "policy/budget.h"
-#include "policy/gather-plan.h"
 #include "policy/state.h"
 #include "policy/surplus.h"
 #include "policy/trim.h"

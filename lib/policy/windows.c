@@ -76,6 +76,12 @@ static void read_marks(struct core *core, struct windows *windows,
 	}
 }
 
+/* Whether the window that ends now is wholly behind the latest windows_restart(). */
+static bool is_behind_restart(const struct windows *windows)
+{
+	return windows->marks >= 2;
+}
+
 static void mark(struct core *core, struct windows *windows, const struct request *request)
 {
 	struct mark *mark = &windows->pending[windows->count];
@@ -86,7 +92,7 @@ static void mark(struct core *core, struct windows *windows, const struct reques
 		return;
 	*mark = (struct mark){ .bytes = windows->bytes, .waits = core->counts.waits, .counts = same };
 	/* The first window behind a change begins with what was before it. */
-	mark->round = windows_are_new(windows) ? UINT_MAX : windows->round;
+	mark->round = is_behind_restart(windows) ? windows->round : UINT_MAX;
 	mark->event = stall_mark(&core->streams, request->handle);
 	if (!mark->event)
 		return;

@@ -102,15 +102,6 @@ void windows_note(struct core *core, struct windows *windows, const struct reque
 void windows_restart(struct windows *windows);
 
 /**
- * windows_are_new() - whether no window can be current yet
- * @windows: the measurements
- */
-static inline bool windows_are_new(const struct windows *windows)
-{
-	return windows->marks < 2;
-}
-
-/**
  * windows_clear() - drop the marks
  * @core: the pool's core, its backend entered
  * @windows: the measurements

@@ -12,7 +12,7 @@ static drv_result change_by_context(drv_context peer, bool allow)
 	int device, owner;
 	uint64_t bit;
 
-	if (!library_serves() || !primary_device(&device) || !primary_of(peer, &owner))
+	if (!library_serves(&device) || !primary_of(peer, &owner))
 		return DRV_SUCCESS;
 	bit = UINT64_C(1) << device;
 	return peers_change(owner, PEERS_BY_CONTEXT, allow ? bit : 0, allow ? 0 : bit);
@@ -44,7 +44,7 @@ drv_result cuMemPoolSetAccess(drv_mem_pool pool, const drv_access_desc *descs, s
 	int owner;
 	size_t i;
 
-	if (result || !library_serves() || !pools_is_default(pool, &owner))
+	if (result || !pools_is_default(pool, &owner) || !library_ready())
 		return result;
 	for (i = 0; i < count; i++) {
 		if (descs[i].location.type != DRV_MEM_LOCATION_TYPE_DEVICE || descs[i].location.id < 0 ||

@@ -8,7 +8,7 @@
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
-#include "preload/primary.h"
+#include "preload/pools.h"
 #include "preload/settings.h"
 
 /* An error is for the driver to report. */
@@ -19,29 +19,39 @@ static bool is_captured(drv_stream stream)
 	return FORWARD(cuStreamIsCapturing, stream, &status) || status != DRV_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The pool of the request, or the device's current one, is the default one, which is what the library stands for. */
-static bool is_default_pool(drv_mem_pool pool, bool named)
-{
-	drv_mem_pool preset, current = pool;
-	int device;
+/* What a request says; @pool: that of the program, or if not @named, the device's current one. */
+struct ordered {
+	size_t size;
+	drv_mem_pool pool;
+	bool named;
+	drv_stream stream;
+};
 
-	if (!primary_device(&device) || FORWARD(cuDeviceGetDefaultMemPool, &preset, device))
-		return false;
-	if (!named && FORWARD(cuDeviceGetMemPool, &current, device))
-		return false;
-	return current == preset;
+static bool is_left(const struct ordered *request)
+{
+	return !request->size || request->size < settings()->min || request->size > settings()->max ||
+	       settings()->async_driver;
 }
 
-static bool serve_ordered(drv_deviceptr *va, size_t size, drv_mem_pool pool, bool named, drv_stream stream,
-			  drv_result *result)
+/* The library stands for the default pool. */
+static bool is_for_default(const struct ordered *request, int device)
+{
+	drv_mem_pool pool = request->pool;
+
+	if (!request->named && FORWARD(cuDeviceGetMemPool, &pool, device))
+		return false;
+	return pool && pool == pools_default(device);
+}
+
+static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_result *result)
 {
 	void *ptr = NULL;
-	int err;
+	int device, err;
 
-	if (!va || !size || size < settings()->min || size > settings()->max || settings()->async_driver ||
-	    !library_serves() || is_captured(stream) || !is_default_pool(pool, named))
+	if (!va || is_left(request) || !library_serves(&device) || is_captured(request->stream) ||
+	    !is_for_default(request, device))
 		return false;
-	err = LIBRARY(vpmm_malloc, NULL, &ptr, size, stream);
+	err = LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream);
 	return library_answer(err, ptr, va, result);
 }
 
@@ -58,11 +68,14 @@ static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result
 }
 
 /* What is captured is none of the process's allocations yet. */
-static drv_result note_ordered(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream)
+static drv_result note_ordered(drv_result result, const drv_deviceptr *va, const struct ordered *request)
 {
-	if (!settings()->monitor || result || is_captured(stream))
-		return result;
-	return monitor_allocated(result, va, size, stream);
+	int device;
+
+	if (settings()->monitor && !result && !is_left(request) && library_wants(&device) &&
+	    !is_captured(request->stream) && is_for_default(request, device))
+		monitor_allocated(device, *va, request->size, request->stream);
+	return result;
 }
 
 static void note_free(drv_deviceptr va, drv_stream stream)
@@ -78,39 +91,42 @@ static drv_stream per_thread(drv_stream stream)
 
 drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
 {
+	const struct ordered request = { size, NULL, false, stream };
 	drv_result result;
 
-	if (serve_ordered(va, size, NULL, false, stream, &result))
+	if (serve_ordered(va, &request, &result))
 		return result;
-	return note_ordered(FORWARD(cuMemAllocAsync, va, size, stream), va, size, stream);
+	return note_ordered(FORWARD(cuMemAllocAsync, va, size, stream), va, &request);
 }
 
 drv_result cuMemAllocAsync_ptsz(drv_deviceptr *va, size_t size, drv_stream stream)
 {
+	const struct ordered request = { size, NULL, false, per_thread(stream) };
 	drv_result result;
 
-	if (serve_ordered(va, size, NULL, false, per_thread(stream), &result))
+	if (serve_ordered(va, &request, &result))
 		return result;
-	return note_ordered(FORWARD(cuMemAllocAsync_ptsz, va, size, stream), va, size, per_thread(stream));
+	return note_ordered(FORWARD(cuMemAllocAsync_ptsz, va, size, stream), va, &request);
 }
 
 drv_result cuMemAllocFromPoolAsync(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
 {
+	const struct ordered request = { size, pool, true, stream };
 	drv_result result;
 
-	if (serve_ordered(va, size, pool, true, stream, &result))
+	if (serve_ordered(va, &request, &result))
 		return result;
-	return note_ordered(FORWARD(cuMemAllocFromPoolAsync, va, size, pool, stream), va, size, stream);
+	return note_ordered(FORWARD(cuMemAllocFromPoolAsync, va, size, pool, stream), va, &request);
 }
 
 drv_result cuMemAllocFromPoolAsync_ptsz(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
 {
+	const struct ordered request = { size, pool, true, per_thread(stream) };
 	drv_result result;
 
-	if (serve_ordered(va, size, pool, true, per_thread(stream), &result))
+	if (serve_ordered(va, &request, &result))
 		return result;
-	result = FORWARD(cuMemAllocFromPoolAsync_ptsz, va, size, pool, stream);
-	return note_ordered(result, va, size, per_thread(stream));
+	return note_ordered(FORWARD(cuMemAllocFromPoolAsync_ptsz, va, size, pool, stream), va, &request);
 }
 
 drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)

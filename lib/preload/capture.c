@@ -19,11 +19,20 @@ static drv_result begun(drv_result result)
 	return result;
 }
 
-/* An invalid capture ends with an error. One that another thread has to end does not. */
-static drv_result ended(drv_result result)
+static bool is_captured(drv_stream stream)
 {
-	if (!result ||
-	    (result >= DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED && result < DRV_ERROR_STREAM_CAPTURE_WRONG_THREAD))
+	drv_capture_status status;
+
+	return !FORWARD(cuStreamIsCapturing, stream, &status) && status != DRV_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/*
+ * An invalid capture ends with an error. One that another stream or another thread has to end stays, and may have been
+ * made invalid.
+ */
+static drv_result ended(drv_stream stream, bool captured, drv_result result)
+{
+	if (!result || (captured && !is_captured(stream)))
 		running--;
 	return result;
 }
@@ -62,10 +71,15 @@ drv_result cuStreamBeginCaptureToGraph_ptsz(drv_stream stream, drv_graph graph, 
 
 drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
 {
-	return ended(FORWARD(cuStreamEndCapture, stream, graph));
+	bool captured = is_captured(stream);
+
+	return ended(stream, captured, FORWARD(cuStreamEndCapture, stream, graph));
 }
 
 drv_result cuStreamEndCapture_ptsz(drv_stream stream, drv_graph *graph)
 {
-	return ended(FORWARD(cuStreamEndCapture_ptsz, stream, graph));
+	const drv_stream meant = stream ? stream : DRV_STREAM_PER_THREAD;
+	bool captured = is_captured(meant);
+
+	return ended(meant, captured, FORWARD(cuStreamEndCapture_ptsz, stream, graph));
 }

@@ -7,6 +7,7 @@
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/peers.h"
+#include "preload/pools.h"
 #include "preload/primary.h"
 #include "preload/report.h"
 
@@ -34,48 +35,66 @@ drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)
 	return result;
 }
 
-/* Another thread that retains it meanwhile gets a new pool when it allocates. */
-static void before_release(drv_device device)
+/*
+ * The release counts before the driver is asked: of threads that release at once one is the last, and nobody is served
+ * in a context that goes. A thread that retains it meanwhile gets a new pool when it allocates.
+ */
+static int before_release(drv_device device)
 {
-	if (primary_retains(device) == 1)
+	int retains = primary_released(device);
+
+	if (retains == 1)
 		give_up_pool(device);
+	return retains;
 }
 
-static drv_result after_release(drv_device device, drv_result result)
+static drv_result after_release(drv_device device, int retains, drv_result result)
 {
-	if (!result)
-		primary_released(device);
+	if (result && retains)
+		primary_release_failed(device);
+	if (!result && retains == 1)
+		pools_forget(device);
 	return result;
 }
 
 drv_result cuDevicePrimaryCtxRelease(drv_device device)
 {
-	before_release(device);
-	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease, device));
+	int retains = before_release(device);
+
+	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease, device));
 }
 
 drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 {
-	before_release(device);
-	return after_release(device, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
+	int retains = before_release(device);
+
+	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
+}
+
+static drv_result after_reset(drv_device device, drv_result result)
+{
+	pools_forget(device);
+	return result;
 }
 
 drv_result cuDevicePrimaryCtxReset(drv_device device)
 {
 	give_up_pool(device);
-	return FORWARD(cuDevicePrimaryCtxReset, device);
+	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset, device));
 }
 
 drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
 {
 	give_up_pool(device);
-	return FORWARD(cuDevicePrimaryCtxReset_v2, device);
+	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset_v2, device));
 }
 
 /* What the stream has freed would be out of others' reach for good. */
 static void retire(drv_stream stream)
 {
-	if (stream && library_used() && primary_is_current())
+	int device;
+
+	if (stream && library_used() && primary_device(&device))
 		LIBRARY(vpmm_stream_retire, NULL, stream);
 }
 

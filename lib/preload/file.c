@@ -1,38 +1,25 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <stdbool.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "preload/file.h"
-
-static bool expand(const char *name, char *to, size_t room)
-{
-	size_t used = 0;
-	int n;
-
-	for (; *name && used < room; name++) {
-		if (*name != '%')
-			n = snprintf(to + used, room - used, "%c", *name);
-		else if (*++name == 'p')
-			n = snprintf(to + used, room - used, "%ld", (long)getpid());
-		else if (*name == '%')
-			n = snprintf(to + used, room - used, "%%");
-		else
-			return false;
-		used += (size_t)n;
-	}
-	return used < room;
-}
+#include "util/name.h"
 
 FILE *file_open(const char *variable, const char *mode)
 {
-	const char *name = getenv(variable);
-	char path[4096] = "";
+	const char *name = getenv(variable), *unknown;
+	char path[4096];
 	FILE *file;
 
-	if (!name || !expand(name, path, sizeof(path))) {
-		fprintf(stderr, "libvpmm-preload: %s=%s: not a name; behind a percent sign there can be p or another\n",
-			variable, name ? name : "");
+	if (!name)
+		return NULL;
+	unknown = name_unknown(name);
+	if (unknown) {
+		fprintf(stderr, "libvpmm-preload: %s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%\n",
+			variable, name, unknown);
+		return NULL;
+	}
+	if (name_expand(name, path, sizeof(path)) >= sizeof(path)) {
+		fprintf(stderr, "libvpmm-preload: %s=%s: the name is too long\n", variable, name);
 		return NULL;
 	}
 	file = fopen(path, mode);

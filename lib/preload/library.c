@@ -56,50 +56,65 @@ static void *open_library(void)
 	return library ? library : dlopen(LIBVPMM, RTLD_NOW | RTLD_LOCAL);
 }
 
-static bool load_calls(void)
+static bool load_calls(struct preload_library *found, char *why, size_t room)
 {
-	static const struct {
-		const char *name;
-		void **to;
-	} calls[] = {
-#define X(name) { #name, (void **)&vpmm.name },
-		PRELOAD_LIBRARY(X)
-#undef X
-	};
 	void *library = open_library();
-	const char *why;
-	size_t i;
+	const char *error;
 
 	if (!library) {
-		why = dlerror();
-		fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why ? why : "no " LIBVPMM);
+		error = dlerror();
+		snprintf(why, room, "%s", error ? error : "no " LIBVPMM);
 		return false;
 	}
-	for (i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
-		*calls[i].to = real_dlsym(library, calls[i].name);
-		if (!*calls[i].to) {
-			fprintf(stderr, "libvpmm-preload: " LIBVPMM " has no %s; all calls go to the driver\n",
-				calls[i].name);
-			return false;
-		}
+#define X(name) \
+	*(void **)&found->name = real_dlsym(library, #name); \
+	if (!found->name) { \
+		snprintf(why, room, LIBVPMM " has no " #name); \
+		return false; \
 	}
+	PRELOAD_LIBRARY(X)
+#undef X
 	return true;
 }
 
+/*
+ * Threads that come first at the same time all open it, and find the same. With the lock held meanwhile, one would wait
+ * for that of the dynamic linker, which another may hold in a constructor that allocates, and wait for ours.
+ */
 static bool library_load(void)
 {
+	struct preload_library found;
+	char why[4096];
+	bool good;
+
+	if (state != UNKNOWN)
+		return state == USED;
+	good = load_calls(&found, why, sizeof(why));
+	pthread_mutex_lock(&lock);
 	if (state == UNKNOWN) {
-		pthread_mutex_lock(&lock);
-		if (state == UNKNOWN)
-			state = load_calls() ? USED : UNUSABLE;
-		pthread_mutex_unlock(&lock);
+		if (good)
+			vpmm = found;
+		else
+			fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why);
+		state = good ? USED : UNUSABLE;
 	}
+	pthread_mutex_unlock(&lock);
 	return state == USED;
 }
 
-bool library_serves(void)
+bool library_wants(int *device)
 {
-	return settings()->on && !settings()->monitor && !library_inside && primary_is_current() && library_load();
+	return settings()->on && !library_inside && primary_device(device);
+}
+
+bool library_serves(int *device)
+{
+	return !settings()->monitor && library_wants(device) && library_load();
+}
+
+bool library_ready(void)
+{
+	return settings()->on && !settings()->monitor && !library_inside && library_load();
 }
 
 bool library_used(void)
@@ -120,6 +135,16 @@ static bool has_limit(void)
 	return !LIBRARY(vpmm_pool_info, NULL, &info) && info.limit != UINT64_MAX;
 }
 
+/* Without a pool, nothing is as the user has set it, such as a limit. A bad stream is for the driver to report. */
+static void report_no_pool(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	if (LIBRARY(vpmm_pool_info, NULL, &info) && !atomic_flag_test_and_set(&said))
+		fprintf(stderr, "libvpmm-preload: %s; the driver serves instead\n", vpmm.vpmm_last_error());
+}
+
 bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
 {
 	if (!err) {
@@ -127,6 +152,8 @@ bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
 		*result = DRV_SUCCESS;
 		return true;
 	}
+	if (err != -ENOMEM && err != -EBUSY)
+		report_no_pool();
 	if (err != -ENOMEM)
 		return false;
 	if (has_limit()) {

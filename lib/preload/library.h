@@ -10,6 +10,7 @@
 
 #define PRELOAD_LIBRARY(X) \
 	X(vpmm_free) \
+	X(vpmm_last_error) \
 	X(vpmm_lookup) \
 	X(vpmm_malloc) \
 	X(vpmm_malloc_flags) \
@@ -43,14 +44,32 @@ extern _Thread_local bool library_inside;
 	})
 
 /**
- * library_serves() - whether the library is to answer the calling thread's request for memory
+ * library_wants() - whether the calling thread's requests for memory are of the kind that the library answers
+ * @device: receives the device whose primary context is current
  *
- * It is if it is switched on and can be opened, and the current context is a primary one. In a child after a fork it
- * answers -EBUSY, so the driver is asked.
+ * They are if the object is switched on, and the current context is a primary one.
  *
  * Context: any thread.
  */
-bool library_serves(void);
+bool library_wants(int *device);
+
+/**
+ * library_serves() - whether the library is to answer the calling thread's request for memory
+ * @device: as for library_wants()
+ *
+ * It is if it wants to, can be opened, and the program is not only to be watched. In a child after a fork it answers
+ * -EBUSY, so the driver is asked.
+ *
+ * Context: any thread.
+ */
+bool library_serves(int *device);
+
+/**
+ * library_ready() - the same for a call that does not concern the current context
+ *
+ * Context: any thread.
+ */
+bool library_ready(void);
 
 /**
  * library_used() - whether there may be blocks of the library
@@ -77,7 +96,8 @@ bool library_find(drv_deviceptr va, struct vpmm_allocation *block);
  * @result: receives the answer
  *
  * Where the library has no memory, its free memory is given back, so that the driver can serve the request; unless the
- * user has set a limit, which holds for the whole of it.
+ * user has set a limit, which holds for the whole of it. Where it cannot make a pool, as with a bad setting, it says
+ * why on standard error, once.
  *
  * Return: false if the driver is to be asked instead.
  */

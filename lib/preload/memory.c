@@ -9,15 +9,28 @@
 #include "preload/primary.h"
 #include "preload/settings.h"
 
+static bool is_left(size_t size)
+{
+	return !size || size < settings()->min || size > settings()->max || settings()->ipc_driver;
+}
+
 static bool serve_idle(drv_deviceptr *va, size_t size, drv_result *result)
 {
 	void *ptr = NULL;
-	int err;
+	int device, err;
 
-	if (!size || size < settings()->min || size > settings()->max || settings()->ipc_driver || !library_serves())
+	if (is_left(size) || !library_serves(&device))
 		return false;
 	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, NULL, VPMM_IDLE);
 	return library_answer(err, ptr, va, result);
+}
+
+static void note_idle(drv_deviceptr va, size_t size)
+{
+	int device;
+
+	if (settings()->monitor && !is_left(size) && library_wants(&device))
+		monitor_allocated(device, va, size, MONITOR_ANY);
 }
 
 drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
@@ -26,7 +39,10 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
 
 	if (va && serve_idle(va, size, &result))
 		return result;
-	return monitor_allocated(FORWARD(cuMemAlloc_v2, va, size), va, size, MONITOR_ANY);
+	result = FORWARD(cuMemAlloc_v2, va, size);
+	if (!result)
+		note_idle(*va, size);
+	return result;
 }
 
 /* As the driver does: rows begin at multiples of 512 bytes. */
@@ -47,7 +63,9 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 		}
 	}
 	result = FORWARD(cuMemAllocPitch_v2, va, pitch, width, height, element);
-	return monitor_allocated(result, va, pitch ? *pitch * height : 0, MONITOR_ANY);
+	if (!result)
+		note_idle(*va, *pitch * height);
+	return result;
 }
 
 /*
@@ -63,10 +81,14 @@ static drv_result wait_before_free(int device)
 		return DRV_SUCCESS;
 	if (!capture_is_running())
 		return primary_synchronize(device);
+	result = primary_push(device);
+	if (result)
+		return result;
 	result = FORWARD(cuMemAlloc_v2, &probe, 1);
-	if (result == DRV_ERROR_OUT_OF_MEMORY)
-		return DRV_SUCCESS;
-	return result ? result : FORWARD(cuMemFree_v2, probe);
+	if (!result)
+		result = FORWARD(cuMemFree_v2, probe);
+	primary_pop();
+	return result == DRV_ERROR_OUT_OF_MEMORY ? DRV_SUCCESS : result;
 }
 
 drv_result cuMemFree_v2(drv_deviceptr va)
@@ -114,8 +136,9 @@ static void add_free(size_t *free)
 drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	drv_result result = FORWARD(cuMemGetInfo_v2, free, total);
+	int device;
 
-	if (!result && free && library_serves())
+	if (!result && free && library_serves(&device))
 		add_free(free);
 	return result;
 }

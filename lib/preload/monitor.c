@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <search.h>
 #include <stdbool.h>
@@ -18,25 +21,31 @@
 /* What a reader takes for the unit of the allocator; the driver tells none. */
 #define PAGE (2 << 20)
 
-struct block {
-	drv_deviceptr va;
-	int device;
-};
-
 /* Of all that follows. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { CLOSED, OPEN, FAILED } state;
 static FILE *file;
-static void *blocks;			/* tree of struct block, by address */
-static unsigned int pools[DEVICES_KNOWN];	/* number of each device's in the file; 0: none yet */
+static struct {
+	void *blocks;			/* tree of addresses */
+	unsigned int pool;		/* its number in the file; 0: none yet */
+} devices[DEVICES_KNOWN];
 static unsigned int last_pool;
 static uint64_t started, flushed;
 
+/* The addresses are the keys themselves. */
+static const void *key(drv_deviceptr va)
+{
+	return (const void *)(uintptr_t)va;
+}
+
 static int compare(const void *a, const void *b)
 {
-	const struct block *one = a, *other = b;
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
 
-	return (one->va > other->va) - (one->va < other->va);
+static void free_key(void *unused)
+{
+	(void)unused;
 }
 
 static uint64_t now(void)
@@ -111,76 +120,61 @@ static void end(uint64_t time)
 
 static unsigned int pool_of(int device, uint64_t time)
 {
-	if (!pools[device]) {
-		pools[device] = ++last_pool;
+	if (!devices[device].pool) {
+		devices[device].pool = ++last_pool;
 		fprintf(file, "%llu p %u cuda %d %d\n", (unsigned long long)time, last_pool, device, PAGE);
 	}
-	return pools[device];
+	return devices[device].pool;
 }
 
-static void add(drv_deviceptr va, int device)
+/* Addresses are one space for all devices. */
+static bool find(drv_deviceptr va, int *device)
 {
-	struct block *block = malloc(sizeof(*block));
+	int i;
 
-	if (!block)
-		return;
-	*block = (struct block){ va, device };
-	if (!tsearch(block, &blocks, compare))
-		free(block);
+	for (i = 0; i < DEVICES_KNOWN; i++) {
+		if (tfind(key(va), &devices[i].blocks, compare)) {
+			*device = i;
+			return true;
+		}
+	}
+	return false;
 }
 
-drv_result monitor_allocated(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream)
+void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream stream)
 {
 	const bool any = stream == MONITOR_ANY;
 	unsigned int pool;
 	uint64_t time;
-	int device;
+	int owner;
 
-	if (!settings()->monitor || result || !va || !*va || !primary_device(&device) || !begin(&time))
-		return result;
-	if (!tfind(&(struct block){ *va, 0 }, &blocks, compare)) {
+	if (!begin(&time))
+		return;
+	if (!find(va, &owner) && tsearch(key(va), &devices[device].blocks, compare)) {
 		pool = pool_of(device, time);
-		add(*va, device);
-		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)*va,
+		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)va,
 			size, any ? 0 : (unsigned long long)(uintptr_t)stream, pool, any ? " idle" : "");
 	}
 	end(time);
-	return result;
 }
 
 void monitor_free(drv_deviceptr va, drv_stream stream)
 {
-	struct block **at, *block;
 	uint64_t time;
+	int device;
 
 	if (!va || !begin(&time))
 		return;
-	at = tfind(&(struct block){ va, 0 }, &blocks, compare);
-	if (at) {
-		block = *at;
-		tdelete(block, &blocks, compare);
+	if (find(va, &device)) {
+		tdelete(key(va), &devices[device].blocks, compare);
 		if (stream == MONITOR_ANY)
 			fprintf(file, "%llu f %#llx any pool=%u\n", (unsigned long long)time, (unsigned long long)va,
-				pools[block->device]);
+				devices[device].pool);
 		else
 			fprintf(file, "%llu f %#llx %#llx pool=%u\n", (unsigned long long)time, (unsigned long long)va,
-				(unsigned long long)(uintptr_t)stream, pools[block->device]);
-		free(block);
+				(unsigned long long)(uintptr_t)stream, devices[device].pool);
 	}
 	end(time);
-}
-
-/* A tree cannot be changed while it is walked, so one block of the device is taken out at a time. */
-static _Thread_local struct block *found;
-static _Thread_local int wanted;
-
-static void look(const void *node, VISIT visit, int depth)
-{
-	struct block *block = *(struct block *const *)node;
-
-	(void)depth;
-	if ((visit == preorder || visit == leaf) && block->device == wanted)
-		found = block;
 }
 
 void monitor_reset(int device)
@@ -189,17 +183,10 @@ void monitor_reset(int device)
 
 	if (device < 0 || device >= DEVICES_KNOWN || !begin(&time))
 		return;
-	wanted = device;
-	do {
-		found = NULL;
-		twalk(blocks, look);
-		if (found) {
-			tdelete(found, &blocks, compare);
-			free(found);
-		}
-	} while (found);
-	if (pools[device])
-		fprintf(file, "%llu e %u\n", (unsigned long long)time, pools[device]);
-	pools[device] = 0;
+	tdestroy(devices[device].blocks, free_key);
+	devices[device].blocks = NULL;
+	if (devices[device].pool)
+		fprintf(file, "%llu e %u\n", (unsigned long long)time, devices[device].pool);
+	devices[device].pool = 0;
 	end(time);
 }

@@ -12,16 +12,15 @@
 #define MONITOR_ANY ((drv_stream)UINTPTR_MAX)
 
 /**
- * monitor_allocated() - the driver has answered a request for memory
- * @result: its answer
- * @va: receives, or has received, the address; may be NULL
+ * monitor_allocated() - the driver has served a request that the library would have served
+ * @device: the device, below DEVICES_KNOWN
+ * @va: the address
  * @size: bytes requested
  * @stream: in whose order; MONITOR_ANY: any may use it at once
  *
  * Context: any thread.
- * Return: @result.
  */
-drv_result monitor_allocated(drv_result result, const drv_deviceptr *va, size_t size, drv_stream stream);
+void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream stream);
 
 /**
  * monitor_free() - the driver is about to be asked to free an address

@@ -1,17 +1,39 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Default memory pools: what the driver says of one, and does to it, and what the library's pool has to add. */
+#include <stdatomic.h>
+
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/pools.h"
 #include "preload/primary.h"
 
+/* By device; NULL: not asked for yet. */
+static drv_mem_pool _Atomic presets[DEVICES_KNOWN];
+
+drv_mem_pool pools_default(int device)
+{
+	drv_mem_pool preset = atomic_load_explicit(&presets[device], memory_order_relaxed);
+
+	if (preset)
+		return preset;
+	if (FORWARD(cuDeviceGetDefaultMemPool, &preset, device))
+		return NULL;
+	atomic_store_explicit(&presets[device], preset, memory_order_relaxed);
+	return preset;
+}
+
+void pools_forget(int device)
+{
+	if (device >= 0 && device < DEVICES_KNOWN)
+		atomic_store_explicit(&presets[device], NULL, memory_order_relaxed);
+}
+
 bool pools_is_default(drv_mem_pool pool, int *device)
 {
-	drv_mem_pool preset = NULL;
 	int i;
 
 	for (i = 0; pool && i < DEVICES_KNOWN; i++) {
-		if (primary_retains(i) && !FORWARD(cuDeviceGetDefaultMemPool, &preset, i) && pool == preset) {
+		if (primary_retains(i) && pool == pools_default(i)) {
 			*device = i;
 			return true;
 		}

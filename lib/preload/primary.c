@@ -20,7 +20,8 @@ bool primary_of(drv_context context, int *device)
 	int i;
 
 	for (i = 0; context && i < DEVICES_KNOWN; i++) {
-		if (atomic_load_explicit(&primaries[i].context, memory_order_relaxed) == context) {
+		if (atomic_load_explicit(&primaries[i].context, memory_order_relaxed) == context &&
+		    primary_retains(i)) {
 			*device = i;
 			return true;
 		}
@@ -33,13 +34,6 @@ bool primary_device(int *device)
 	drv_context current = NULL;
 
 	return !FORWARD(cuCtxGetCurrent, &current) && primary_of(current, device);
-}
-
-bool primary_is_current(void)
-{
-	int device;
-
-	return primary_device(&device);
 }
 
 drv_result primary_push(int device)
@@ -80,8 +74,17 @@ int primary_retains(int device)
 	return is_known(device) ? primaries[device].retains : 0;
 }
 
-void primary_released(int device)
+int primary_released(int device)
 {
-	if (primary_retains(device) > 0)
-		primaries[device].retains--;
+	int retains = primary_retains(device);
+
+	while (retains > 0 && !atomic_compare_exchange_weak(&primaries[device].retains, &retains, retains - 1))
+		;
+	return retains;
+}
+
+void primary_release_failed(int device)
+{
+	if (is_known(device))
+		primaries[device].retains++;
 }

@@ -25,16 +25,9 @@ bool primary_device(int *device);
  * @device: receives its ordinal
  *
  * Context: any thread.
- * Return: false if it is another kind of context.
+ * Return: false if it is another kind of context, or the program has released it as often as it has retained it.
  */
 bool primary_of(drv_context context, int *device);
-
-/**
- * primary_is_current() - whether the current context is a primary one
- *
- * Context: any thread.
- */
-bool primary_is_current(void);
 
 /**
  * primary_push() - make the primary context of a device current, until primary_pop()
@@ -69,9 +62,14 @@ int primary_retains(int device);
 void primary_retained(int device, drv_context context);
 
 /**
- * primary_released() - the program has released it once
+ * primary_released() - the program is about to release it once
  * @device: its ordinal
+ *
+ * Where the driver refuses that, primary_release_failed() has to follow.
+ *
+ * Return: how often it was retained until now, so 1 for the last release.
  */
-void primary_released(int device);
+int primary_released(int device);
+void primary_release_failed(int device);
 
 #endif /* PRELOAD_PRIMARY_H */

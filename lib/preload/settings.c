@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <ctype.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,6 +6,7 @@
 #include <string.h>
 
 #include "preload/settings.h"
+#include "util/number.h"
 
 static struct preload_settings values;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -27,35 +26,14 @@ static bool read_word(const char *variable, const char *first, const char *secon
 	return false;
 }
 
-/* Bytes, or with a suffix of k, M, G or T, as the library's own variables. */
-static bool parse_size(const char *text, size_t *size)
-{
-	static const char suffixes[] = "kmgt";
-	unsigned long long number;
-	const char *suffix;
-	unsigned int shift = 0;
-	char *end;
-
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno || !isdigit((unsigned char)*text))
-		return false;
-	if (*end) {
-		suffix = strchr(suffixes, tolower((unsigned char)*end));
-		if (!suffix || end[1])
-			return false;
-		shift = 10 * (unsigned int)(suffix - suffixes + 1);
-	}
-	*size = (size_t)number << shift;
-	return *size >> shift == number;
-}
-
 static size_t read_size(const char *variable, size_t unset, bool *valid)
 {
 	const char *value = getenv(variable);
-	size_t size = unset;
+	uint64_t size;
 
-	if (!value || !*value || parse_size(value, &size))
+	if (!value || !*value)
+		return unset;
+	if (!number_parse_scaled(value, &size))
 		return size;
 	fprintf(stderr, "libvpmm-preload: %s=%s is not a size such as 4096 or 2M; all calls go to the driver\n",
 		variable, value);
@@ -80,6 +58,7 @@ static void read_environment(void)
 	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);
 	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
 	values.on = valid && !off;
+	values.monitor = values.monitor && values.on;
 }
 
 const struct preload_settings *settings(void)

@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "trace/format.h"
-#include "trace/name.h"
 #include "trace/output.h"
 #include "trace/recorder.h"
 #include "trace/ring.h"
@@ -20,6 +19,7 @@
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/lock.h"
+#include "util/name.h"
 
 /* Text is written when there is so much of it. */
 #define TEXT_SIZE (256 * 1024)
@@ -487,11 +487,13 @@ static struct recorder *make(char *name)
 
 int recorder_join(const char *name, const struct record *begin, struct recorder **recorder, uint32_t *pool)
 {
-	char *expanded = name_expand(name);
+	size_t room = name_expand(name, NULL, 0) + 1;
+	char *expanded = g_malloc(room);
 	struct record record = *begin;
 	struct recorder *r;
 	int err = 0;
 
+	name_expand(name, expanded, room);
 	lock_acquire(&recorders_lock);
 	r = find(expanded);
 	if (r)

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <glib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,11 +36,42 @@ void *driver_handle(void)
 	return library;
 }
 
+char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va)
+{
+	char *name, *text;
+	int fd;
+
+	fd = g_file_open_tmp(NULL, &name, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_nonnull(freopen(name, "w", stderr));
+	act(va);
+	fflush(stderr);
+	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
+	g_assert_cmpint(remove(name), ==, 0);
+	g_free(name);
+	return text;
+}
+
 bool is_of(const void *address, const char *object)
 {
 	Dl_info info;
 
 	return address && dladdr(address, &info) && strstr(info.dli_fname, object);
+}
+
+/* As it was when the process of a test began. */
+static char *inherited;
+
+void preload_again(void)
+{
+	g_setenv("LD_PRELOAD", inherited, TRUE);
+}
+
+/* What a test starts, such as the symbolizer of a sanitizer, is not meant, and may not work under it. */
+static void end_inheritance(void)
+{
+	inherited = g_strdup(g_getenv("LD_PRELOAD"));
+	g_unsetenv("LD_PRELOAD");
 }
 
 static void set_preload(const struct preload_test *test)
@@ -98,7 +130,9 @@ int preload_main(int argc, char **argv, const struct preload_test *tests, size_t
 
 	for (i = 0; scene && i < count; i++) {
 		if (!strcmp(scene, tests[i].name)) {
+			end_inheritance();
 			tests[i].run();
+			g_free(inherited);
 			return 0;
 		}
 	}

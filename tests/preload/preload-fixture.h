@@ -23,6 +23,9 @@ struct preload_test {
 /* The main() of such a program. */
 int preload_main(int argc, char **argv, const struct preload_test *tests, size_t count);
 
+/* A test starts nothing under the preload object; from here on it does. */
+void preload_again(void);
+
 /* Makes the primary context of a device the current one. */
 drv_context use_primary(int device);
 
@@ -31,6 +34,9 @@ uint64_t driver_calls(const char *name);
 
 /* dlopen() of the driver. */
 void *driver_handle(void);
+
+/* Calls @act with @va. What is written to standard error meanwhile is for g_free(). */
+char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va);
 
 /* Whether an address is in an object of this name. */
 bool is_of(const void *address, const char *object);

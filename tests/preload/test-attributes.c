@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a program is told of memory that it was served, and of the pool that it thinks it is from. */
 #include <glib.h>
-#include <stdio.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -88,23 +87,6 @@ static void sync_memops(void)
 	g_assert_cmpint(cuCtxGetFlags(&flags), ==, 0);
 	g_assert_cmphex(flags, ==, CTX_SYNC_MEMOPS);
 	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, 77), ==, DRV_ERROR_NOT_SUPPORTED);
-}
-
-/* What is written to standard error meanwhile. */
-static char *said_by(void (*act)(drv_deviceptr va), drv_deviceptr va)
-{
-	char *name, *text;
-	int fd;
-
-	fd = g_file_open_tmp(NULL, &name, NULL);
-	g_assert_cmpint(fd, >=, 0);
-	g_assert_nonnull(freopen(name, "w", stderr));
-	act(va);
-	fflush(stderr);
-	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
-	g_assert_cmpint(remove(name), ==, 0);
-	g_free(name);
-	return text;
 }
 
 static void share_twice(drv_deviceptr va)
@@ -224,6 +206,50 @@ static void pool_access(void)
 	g_assert_false(reaches(1, va));
 }
 
+static void pool_access_elsewhere(void)
+{
+	const drv_access_desc in = { { DRV_MEM_LOCATION_TYPE_DEVICE, 1 }, DRV_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	drv_mem_pool preset;
+	drv_deviceptr va;
+
+	/* A program with no current context lets device 1 access the default pool of device 0. */
+	use_primary(0);
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	va = alloc();
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
+
+	/* It can access the memory. */
+	g_assert_true(reaches(1, va));
+}
+
+static void peers_of_settings(void)
+{
+	drv_context owner;
+	drv_deviceptr va;
+
+	/* With VPMM_PEERS=1, a program lets devices 1 and 2 access the memory of device 0, and takes both back. */
+	owner = use_primary(0);
+	va = alloc();
+	for (int device = 1; device <= 2; device++) {
+		use_primary(device);
+		g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+		g_assert_true(reaches(device, va));
+		g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	}
+
+	/* Device 1 keeps access. */
+	g_assert_true(reaches(1, va));
+	g_assert_false(reaches(2, va));
+
+	/* It does after a reset of its own, too. */
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(1), ==, 0);
+	use_primary(1);
+	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
+	g_assert_cmpint(cuCtxDisablePeerAccess(owner), ==, 0);
+	g_assert_true(reaches(1, va));
+}
+
 static void peers_refused(void)
 {
 	drv_context owner;
@@ -276,6 +302,8 @@ int main(int argc, char **argv)
 		{ "/attributes/pool", pool_attributes },
 		{ "/attributes/peers", peers, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/pool-access", pool_access, { "VPMM_HOST_DEVICES=3" } },
+		{ "/attributes/pool-access-elsewhere", pool_access_elsewhere, { "VPMM_HOST_DEVICES=2" } },
+		{ "/attributes/peers-of-settings", peers_of_settings, { "VPMM_HOST_DEVICES=3", "VPMM_PEERS=1" } },
 		{ "/attributes/peers-refused", peers_refused, { "VPMM_HOST_DEVICES=3" } },
 		{ "/attributes/peers-after-reset", peers_after_reset, { "VPMM_HOST_DEVICES=3" } },
 	};

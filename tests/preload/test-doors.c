@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* By whatever door a program comes to the driver's calls, it gets ours where there is one, else the driver's. */
+/*
+ * By whatever door a program comes to the driver's calls, it gets ours where there is one, else the driver's; and what
+ * ours ask the driver then.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,6 +14,7 @@
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
+#include "vpmm.h"
 
 #define OURS "libvpmm-preload"
 #define DRIVER "libcuda"
@@ -229,6 +233,43 @@ static void threads(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
+static gpointer call_at_once(gpointer unused)
+{
+	int start = 1;
+
+	(void)unused;
+	return first_call(&start);
+}
+
+/* Runs in a constructor. The other thread gets as far as it can without the dynamic linker's lock. */
+static GThread *beside;
+static void constructed(void)
+{
+	drv_deviceptr va;
+
+	beside = g_thread_new("beside", call_at_once, NULL);
+	g_usleep(200000);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
+static void in_constructor(void)
+{
+	char *address = g_strdup_printf("%" G_GINTPTR_MODIFIER "x", (guintptr)constructed);
+
+	/* A constructor of an object that is being opened, and another thread, make the first call at once. */
+	use_primary(0);
+	g_setenv("VPMM_TEST_CONSTRUCTOR", address, TRUE);
+	alarm(20);
+	g_assert_nonnull(dlopen(SECOND_OBJECT, RTLD_NOW | RTLD_LOCAL));
+	g_thread_join(beside);
+	alarm(0);
+
+	/* Neither waits for the other, and both were served. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	g_free(address);
+}
+
 static void forked(void)
 {
 	drv_deviceptr va, other;
@@ -252,6 +293,111 @@ static void forked(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 }
 
+/* All calls that the driver's side has answered so far. */
+static uint64_t all_calls(void)
+{
+	uint64_t sum = driver_calls("cuDeviceGetDefaultMemPool") + driver_calls("cuDeviceGetMemPool");
+
+#define X(name, version, args) sum += driver_calls(#name);
+	DRV_CALLS_REQUIRED(X)
+	DRV_CALLS_OPTIONAL(X)
+	DRV_CALLS_PROGRAMS(X)
+	DRV_CALLS_NEW(X)
+#undef X
+	return sum;
+}
+
+/* The library, as the object has opened it. */
+static void *library_call(const char *name)
+{
+	void *library = dlopen("libvpmm.so.0", RTLD_NOW | RTLD_NOLOAD), *found;
+
+	g_assert_nonnull(library);
+	found = dlsym(library, name);
+	g_assert_nonnull(found);
+	dlclose(library);
+	return found;
+}
+
+static void pair_of_library(drv_stream stream)
+{
+	__typeof__(&vpmm_malloc) malloc_fn = (__typeof__(&vpmm_malloc))library_call("vpmm_malloc");
+	__typeof__(&vpmm_free) free_fn = (__typeof__(&vpmm_free))library_call("vpmm_free");
+	void *ptr;
+
+	g_assert_cmpint(malloc_fn(NULL, &ptr, SIZE, stream), ==, 0);
+	g_assert_cmpint(free_fn(NULL, ptr, stream), ==, 0);
+}
+
+static void pair_of_default(drv_stream stream)
+{
+	drv_deviceptr va;
+
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+}
+
+static void pair_of_named(drv_stream stream)
+{
+	drv_mem_pool preset;
+	drv_deviceptr va;
+
+	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
+	g_assert_cmpint(cuMemAllocFromPoolAsync(&va, SIZE, preset, stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
+}
+
+/* Driver calls of one pair, behind others of its kind. */
+static uint64_t calls_of(void (*pair)(drv_stream stream), drv_stream stream)
+{
+	uint64_t before = 0;
+
+	for (int i = 0; i < 4; i++) {
+		before = all_calls();
+		pair(stream);
+	}
+	return all_calls() - before;
+}
+
+static void calls(void)
+{
+	drv_stream stream;
+	uint64_t own;
+
+	/* A program allocates and frees on a stream, over and over. */
+	use_primary(0);
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	pair_of_default(stream);
+	own = calls_of(pair_of_library, stream);
+
+	/*
+	 * Beside what the library calls, the driver tells the context, whether the stream is under capture and the
+	 * device's pool, and at the free about a capture again. Where a pool is named, the program has asked for it.
+	 */
+	g_assert_cmpuint(calls_of(pair_of_default, stream), <=, own + 4);
+	g_assert_cmpuint(calls_of(pair_of_named, stream), <=, own + 4);
+}
+
+static void calls_of_pools(void)
+{
+	drv_mem_pool preset[3];
+	uint64_t asked, used;
+	drv_deviceptr va;
+
+	/* A program on three devices asks for attributes of their default pools. */
+	for (int device = 0; device < 3; device++) {
+		use_primary(device);
+		g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset[device], device), ==, 0);
+		g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	}
+	asked = driver_calls("cuDeviceGetDefaultMemPool");
+	for (int i = 0; i < 30; i++)
+		g_assert_cmpint(cuMemPoolGetAttribute(preset[i % 3], DRV_MEMPOOL_ATTR_USED_MEM_CURRENT, &used), ==, 0);
+
+	/* The driver tells each pool once. */
+	g_assert_cmpuint(driver_calls("cuDeviceGetDefaultMemPool") - asked, <=, 3);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct preload_test tests[] = {
@@ -265,7 +411,10 @@ int main(int argc, char **argv)
 		{ "/doors/second-behind", second_behind, { NULL }, NULL, SECOND_OBJECT },
 		{ "/doors/dlerror", errors_of_lookups },
 		{ "/doors/threads", threads },
+		{ "/doors/constructor", in_constructor },
 		{ "/doors/fork", forked },
+		{ "/doors/calls", calls },
+		{ "/doors/calls-of-pools", calls_of_pools, { "VPMM_HOST_DEVICES=3" } },
 	};
 
 	return preload_main(argc, argv, tests, G_N_ELEMENTS(tests));

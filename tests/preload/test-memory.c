@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a program's calls for memory do under the preload object: who serves them, and with which answers and waits. */
 #include <glib.h>
+#include <string.h>
 
 #include "cuda/fake-cuda-inside.h"
 #include "preload/preload-fixture.h"
@@ -224,6 +225,54 @@ static void free_beside_capture(void)
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
 }
 
+static void end_of_other_capture(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va;
+
+	/* A stream is under capture, and a program ends the captures of streams that it has not begun on. */
+	use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	fake_cuda_fail("cuStreamEndCapture", 0, 2, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+	g_assert_cmpint(cuStreamEndCapture(new_stream(), &graph), ==, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
+
+	/* The capture is still running, and a free does not wait beside it. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 0);
+
+	/* Once it has ended, also as an invalid one, a free waits. */
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+}
+
+static void free_beside_capture_elsewhere(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va;
+
+	/* A stream is under a relaxed capture when the program frees with no current context. */
+	drv_context context = use_primary(0);
+	stream = new_stream();
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
+
+	/* That works as it does beside no capture. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(fake_cuda_depth(), ==, 0);
+	g_assert_cmpint(cuCtxSetCurrent(context), ==, 0);
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+}
+
 static void free_memory_is_told(void)
 {
 	drv_deviceptr va;
@@ -336,6 +385,29 @@ static void bad_setting(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
+static void alloc_twice(drv_deviceptr va)
+{
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+}
+
+static void no_pool(void)
+{
+	char *said;
+
+	/* A setting of the pools cannot be understood, so there is none. */
+	use_primary(0);
+	said = said_by(alloc_twice, 0);
+
+	/* The driver serves everything, and one line says why. */
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
+	g_assert_true(g_str_has_prefix(said, "libvpmm-preload: "));
+	g_assert_nonnull(strstr(said, "VPMM_LIMIT=64X"));
+	g_assert_cmpint(g_strstr_len(said, -1, "\n")[1], ==, '\0');
+	g_free(said);
+}
+
 static void reset(void)
 {
 	size_t before;
@@ -359,6 +431,7 @@ static void reset(void)
 static void last_release(void)
 {
 	drv_context context;
+	drv_deviceptr va;
 
 	/* A program retains the context twice, allocates, and releases it as often. */
 	use_primary(0);
@@ -368,8 +441,30 @@ static void last_release(void)
 	g_assert_cmpint(fake_cuda_retained(0), >, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease(0), ==, 0);
 
-	/* Nobody holds it any more. */
+	/* Nobody holds it any more, and there is no memory in it. */
 	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, DRV_ERROR_CONTEXT_IS_DESTROYED);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, DRV_ERROR_CONTEXT_IS_DESTROYED);
+	g_assert_cmpint(fake_cuda_retained(0), ==, 0);
+
+	/* Until it is retained again. */
+	use_primary(0);
+	alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
+static void failed_release(void)
+{
+	/* A program's last release fails. */
+	use_primary(0);
+	alloc(SIZE);
+	fake_cuda_fail("cuDevicePrimaryCtxRelease", 1, 1, DRV_ERROR_UNKNOWN);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, DRV_ERROR_UNKNOWN);
+
+	/* The context is there, and served. */
+	g_assert_cmpint(fake_cuda_retained(0), ==, 1);
+	alloc(SIZE);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
 static void stream_destroyed(void)
@@ -400,6 +495,8 @@ int main(int argc, char **argv)
 		{ "/memory/other-pools", other_pools },
 		{ "/memory/captured", captured },
 		{ "/memory/free-beside-capture", free_beside_capture },
+		{ "/memory/end-of-other-capture", end_of_other_capture },
+		{ "/memory/free-beside-capture-elsewhere", free_beside_capture_elsewhere },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
 		{ "/memory/exhausted", exhausted },
@@ -409,8 +506,10 @@ int main(int argc, char **argv)
 		{ "/memory/sizes", sizes, { "VPMM_PRELOAD_MIN=1M", "VPMM_PRELOAD_MAX=4M" } },
 		{ "/memory/bad-word", bad_setting, { "VPMM_PRELOAD_FREE=never" } },
 		{ "/memory/bad-size", bad_setting, { "VPMM_PRELOAD_MAX=4X" } },
+		{ "/memory/no-pool", no_pool, { "VPMM_LIMIT=64X" } },
 		{ "/memory/reset", reset },
 		{ "/memory/last-release", last_release },
+		{ "/memory/failed-release", failed_release },
 		{ "/memory/stream-destroyed", stream_destroyed },
 	};
 

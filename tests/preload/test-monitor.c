@@ -91,6 +91,95 @@ static void each_kind(void)
 				     (unsigned long long)other, (unsigned long long)plain));
 }
 
+static void not_served(void)
+{
+	const drv_mem_pool_props props = {
+		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { DRV_MEM_LOCATION_TYPE_DEVICE, 0 },
+	};
+	uint64_t all = UINT64_MAX;
+	drv_deviceptr va, large;
+	drv_mem_pool pool;
+
+	/* With VPMM_PRELOAD_MIN=1M a program makes requests below that, and some of a pool of its own. */
+	start();
+	g_assert_cmpint(cuMemPoolCreate(&pool, &props), ==, 0);
+	g_assert_cmpint(cuMemPoolSetAttribute(pool, DRV_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all), ==, 0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, 1000), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemAllocFromPoolAsync(&va, SIZE, pool, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&large, SIZE, NULL), ==, 0);
+	g_assert_cmpint(cuDeviceSetMemPool(0, pool), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, NULL), ==, 0);
+
+	/* The trace has what would have been served. */
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1\n", (unsigned long long)large, SIZE));
+}
+
+static void half_left_to_driver(void)
+{
+	drv_deviceptr plain, ordered;
+	bool async = g_getenv("VPMM_PRELOAD_ASYNC");
+
+	/* With VPMM_PRELOAD_ASYNC=driver or VPMM_PRELOAD_IPC=driver, a program allocates in both ways. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&plain, SIZE), ==, 0);
+	g_assert_cmpint(cuMemAllocAsync(&ordered, SIZE, NULL), ==, 0);
+
+	/* The trace has the one that would have been served. */
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1%s\n",
+				     (unsigned long long)(async ? plain : ordered), SIZE, async ? " idle" : ""));
+}
+
+static void switched_off(void)
+{
+	drv_deviceptr va;
+
+	/* With VPMM_PRELOAD=0 a program allocates and frees. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+
+	/* Nothing is recorded. */
+	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
+	g_free(path);
+}
+
+static void devices(void)
+{
+	drv_deviceptr va[2][3];
+	char *text, *end;
+
+	/* A program allocates on two devices, and resets one. */
+	start();
+	for (int device = 0; device < 2; device++) {
+		use_primary(device);
+		for (size_t i = 0; i < G_N_ELEMENTS(va[device]); i++)
+			g_assert_cmpint(cuMemAlloc_v2(&va[device][i], SIZE), ==, 0);
+	}
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va[1][1]), ==, 0);
+	use_primary(0);
+	cuMemFree_v2(va[0][1]);
+
+	/* Each has a pool; what the reset device had is gone, and the other's is not. */
+	text = trace();
+	end = g_strdup_printf("^[0-9]+ p 1 cuda 0 2097152\n([0-9]+ a .* pool=1 idle\n){3}"
+			      "[0-9]+ p 2 cuda 1 2097152\n([0-9]+ a .* pool=2 idle\n){3}"
+			      "[0-9]+ e 1\n[0-9]+ f %#llx any pool=2\n$", (unsigned long long)va[1][1]);
+	if (!g_regex_match_simple(end, strchr(text, '\n') + 1, 0, 0))
+		g_error("%s", text);
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(end);
+	g_free(text);
+	g_free(path);
+}
+
 static gpointer churn(gpointer unused)
 {
 	drv_context context;
@@ -168,6 +257,7 @@ static void report(void)
 	/* Another process does that, with a report of its own. */
 	pid = fork();
 	if (!pid) {
+		preload_again();
 		g_setenv("VPMM_TEST_SCENE", "/monitor/reported", TRUE);
 		execl(program, program, (char *)NULL);
 		_exit(127);
@@ -202,6 +292,25 @@ static void no_file(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
+static void alloc_one(drv_deviceptr va)
+{
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+}
+
+static void unknown_percent(void)
+{
+	char *said;
+
+	/* The name of the trace has a % that stands for nothing known. */
+	use_primary(0);
+	said = said_by(alloc_one, 0);
+
+	/* That is said. */
+	g_assert_cmpstr(said, ==, "libvpmm-preload: VPMM_TRACE=/tmp/%q: what \"%q\" stands for is not known: "
+				  "expected %p or %%\n");
+	g_free(said);
+}
+
 int main(int argc, char **argv)
 {
 	char *name = g_strdup_printf("VPMM_TRACE=%s/vpmm-test-%%p.trace", g_get_tmp_dir());
@@ -209,10 +318,18 @@ int main(int argc, char **argv)
 	const struct preload_test tests[] = {
 		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
 		{ "/monitor/threads", threads, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/not-served", not_served, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_MIN=1M" } },
+		{ "/monitor/async-driver", half_left_to_driver,
+		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_ASYNC=driver" } },
+		{ "/monitor/ipc-driver", half_left_to_driver,
+		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_IPC=driver" } },
+		{ "/monitor/off", switched_off, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD=0" } },
+		{ "/monitor/devices", devices, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_HOST_DEVICES=2" } },
 		{ "/monitor/report", report, { file } },
 		{ "/monitor/reported", reported },
 		{ "/monitor/no-name", no_file, { "VPMM_PRELOAD_MONITOR=1" } },
 		{ "/monitor/no-directory", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/nowhere/x" } },
+		{ "/monitor/unknown-percent", unknown_percent, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/tmp/%q" } },
 		{ "/monitor/compressed", no_file, { "VPMM_PRELOAD_MONITOR=1", "VPMM_TRACE=/tmp/x.gz" } },
 	};
 	int status = preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
