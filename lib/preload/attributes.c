@@ -74,11 +74,16 @@ static bool synchronize_memops(int device)
 drv_result cuPointerSetAttribute(const void *value, drv_enum attribute, drv_deviceptr va)
 {
 	struct vpmm_allocation block;
+	drv_result result;
 
 	if (attribute == POINTER_SYNC_MEMOPS && value && *(const int *)value && library_find(va, &block) &&
 	    synchronize_memops(block.device))
 		return DRV_SUCCESS;
-	return FORWARD(cuPointerSetAttribute, value, attribute, va);
+	result = FORWARD(cuPointerSetAttribute, value, attribute, va);
+	/* Of mapped memory the driver says so of any attribute, also of those that cannot be set. */
+	if (result == DRV_ERROR_NOT_SUPPORTED && attribute != POINTER_SYNC_MEMOPS && library_find(va, &block))
+		result = DRV_ERROR_INVALID_VALUE;
+	return result;
 }
 
 /* Of a block of several extents the driver tells the range of one. Some walk from one to the next by that. */

@@ -4,6 +4,7 @@
 
 #include "preload/capture.h"
 #include "preload/driver.h"
+#include "preload/kept.h"
 
 static atomic_int running;
 
@@ -34,6 +35,8 @@ static drv_result ended(drv_stream stream, bool captured, drv_result result)
 {
 	if (!result || (captured && !is_captured(stream)))
 		running--;
+	if (!capture_is_running())
+		kept_release();
 	return result;
 }
 

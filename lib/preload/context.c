@@ -4,6 +4,7 @@
  * the program's last release would not be the last.
  */
 #include "preload/driver.h"
+#include "preload/kept.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/peers.h"
@@ -22,6 +23,7 @@ static void give_up_pool(drv_device device)
 	LIBRARY(vpmm_pool_abandon, NULL);
 	primary_pop();
 	peers_forget(device);
+	kept_forget(device);
 }
 
 drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)

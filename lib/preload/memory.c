@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
-#include <errno.h>
-
 #include "preload/capture.h"
 #include "preload/driver.h"
+#include "preload/kept.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
@@ -104,17 +103,10 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	result = wait_before_free(block.device);
 	if (result)
 		return result;
-	switch (LIBRARY(vpmm_free, block.pool, block.base, VPMM_STREAM_ANY)) {
-	case 0:
-		return DRV_SUCCESS;
-	case -ENOMEM:
-		return DRV_ERROR_OUT_OF_MEMORY;
-	case -EINVAL:
-		/* Another thread was faster. */
-		return DRV_ERROR_INVALID_VALUE;
-	default:
-		return DRV_ERROR_UNKNOWN;
-	}
+	if (capture_is_running())
+		return kept_add(&block);
+	kept_release();
+	return kept_free(block.base);
 }
 
 /* What could be had: the driver's free memory, and the library's. */

@@ -206,6 +206,7 @@ compare_rows()
 		sentence=$("$work/rows" --differ | sed -n "s/^$row	//p")
 		case $sentence in
 		*" wait"*) may='s/ waited=[a-z]*//g' ;;
+		*free*) may='s/:.*//' ;;
 		?*) may='s/ free=/ free:/g; s/ sync=/ sync:/g; s/ [a-z-]*=[^ ]*//g' ;;
 		*) may= ;;
 		esac

@@ -207,16 +207,16 @@ static void free_while_busy(int mode)
 static const struct row rows[] = {
 	MODES("info", info, NULL, NULL),
 	MODES("attributes", attributes, NULL, NULL),
-	MODES("alloc", alloc, NULL, NULL),
+	MODES("alloc", alloc, DIFFERS_BESIDE, NULL),
 	MODES("free", free_plain, NULL, NULL),
 	MODES("free-of-async", free_of_async, NULL, "frees memory by the call of its kind only"),
 	MODES("async", async_inside, NULL, NULL),
 	MODES("async-free-of-outside", async_free_outside, NULL, "answers captured frees in another way"),
 	MODES("async-free-of-plain", plain_free_async, NULL, NULL),
-	MODES("async-elsewhere", async_elsewhere, NULL, NULL),
-	MODES("async-free-elsewhere", async_free_elsewhere, NULL, NULL),
+	MODES("async-elsewhere", async_elsewhere, DIFFERS_BESIDE, NULL),
+	MODES("async-free-elsewhere", async_free_elsewhere, DIFFERS_BESIDE, NULL),
 	MODES("trim", trim, NULL, NULL),
-	MODES("free-while-busy", free_while_busy, DIFFERS_CAPTURE, NULL),
+	MODES("free-while-busy", free_while_busy, NULL, NULL),
 };
 
 const struct rows rows_captures = ROWS("captures", rows);

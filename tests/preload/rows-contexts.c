@@ -241,7 +241,7 @@ static const struct row rows[] = {
 	{ "reset", reset, 0, .lacks = KEEPS },
 	{ "reset-unsuffixed", reset, 1, .lacks = KEEPS },
 	{ "reset-often", reset_often },
-	{ "reset-free", reset_free, .lacks = KEEPS },
+	{ "reset-free", reset_free, .differs = DIFFERS_AFTER, .lacks = KEEPS },
 	{ "release-after-reset", release },
 	{ "reset-waits", reset_waits, 0, DIFFERS_RESET, .lacks = "has no kernels" },
 	{ "reset-unretained", reset_unretained, .lacks = "has no use for a context that was reset" },

@@ -115,12 +115,14 @@ _Noreturn void row_lacks(const char *name);
 /*
  * What the preload object changes, in the words of vpmm-preload(7), joined and without markup. A row whose @differs is
  * one of these may have another line under the object; every other row may not. Where the sentence is of waits, only
- * what waited may be another; elsewhere, all but the codes of frees and synchronisations.
+ * what waited may be another; where it is of frees, all may; elsewhere, all but the codes of frees and
+ * synchronisations.
  */
 #define DIFFERS_TRUTH "What the driver says of an address is the truth about mapped memory"
 #define DIFFERS_RANGE "cuMemGetAddressRange tells the range of one mapping, of which a block can have several"
 #define DIFFERS_WAIT "Without the object it does not wait for memory of cudaMallocAsync; with it, it does."
-#define DIFFERS_CAPTURE "it fails where the driver's would, and does not wait where that succeeds"
+#define DIFFERS_BESIDE "Beside a capture, memory is allocated and freed in every mode"
+#define DIFFERS_AFTER "After a reset, a free of memory that was allocated before it fails"
 #define DIFFERS_IPC "Memory of libvpmm cannot be shared by cudaIpcGetMemHandle"
 #define DIFFERS_RESET "Before a primary context is reset, or released for the last time, the object waits for its work"
 

@@ -225,6 +225,50 @@ static void free_beside_capture(void)
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
 }
 
+static void kept_beside_capture(void)
+{
+	drv_stream stream;
+	drv_graph graph;
+	drv_deviceptr va, again;
+
+	/* A non-blocking stream is under a relaxed capture: nothing but the calls that begin captures tells. */
+	use_primary(0);
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+
+	/* A free works beside it, once. */
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_INVALID_VALUE);
+	again = alloc(SIZE);
+	g_assert_cmphex(again, !=, va);
+
+	/* The capture lives, and what was freed is there for others after it. */
+	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+	g_assert_cmphex(alloc(SIZE), ==, va);
+}
+
+static void kept_at_reset(void)
+{
+	drv_stream stream;
+	drv_deviceptr va;
+
+	/* The device is reset while a free waits for the end of a capture. */
+	use_primary(0);
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	va = alloc(SIZE);
+	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
+
+	/* What is allocated afterwards, at whatever address, stays. */
+	use_primary(0);
+	va = alloc(SIZE);
+	g_assert_cmphex(alloc(SIZE), !=, va);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+}
+
 static void end_of_other_capture(void)
 {
 	drv_stream stream;
@@ -495,6 +539,8 @@ int main(int argc, char **argv)
 		{ "/memory/other-pools", other_pools },
 		{ "/memory/captured", captured },
 		{ "/memory/free-beside-capture", free_beside_capture },
+		{ "/memory/kept-beside-capture", kept_beside_capture },
+		{ "/memory/kept-at-reset", kept_at_reset },
 		{ "/memory/end-of-other-capture", end_of_other_capture },
 		{ "/memory/free-beside-capture-elsewhere", free_beside_capture_elsewhere },
 		{ "/memory/info", free_memory_is_told },
