@@ -3,7 +3,9 @@
 # The Python package, on the host backend and with a PyTorch of our own. Each test of unittest is a line of TAP.
 set -u
 
+# configure has a colon where it has found none.
 python=${PYTHON:-python3}
+[ "$python" != : ] || python=python3
 if ! "$python" -c 'import sys, ctypes, unittest; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
 	echo "1..0 # SKIP there is no Python of 3.9 or later ($python)"
 	exit 0
