@@ -118,6 +118,15 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 	return ptr;
 }
 
+/* As graphs_note(), of a device that need not be current. */
+static void note(int ordinal, struct CUstream_st *stream)
+{
+	bool entered = device_enter(ordinal);
+
+	graphs_note(ordinal, stream);
+	device_leave(entered);
+}
+
 void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *stream)
 {
 	struct device *device = device_of(ordinal);
@@ -125,7 +134,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 	if (!ptr)
 		return;
 	if (graphs_begun())
-		graphs_note(ordinal, stream);
+		note(ordinal, stream);
 	kept_free(ptr, stream);
 	if (!device)
 		return;
@@ -184,7 +193,7 @@ void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream)
 	if (!ptr)
 		return;
 	if (graphs_begun() && !vpmm_lookup(ptr, &block))
-		graphs_note(block.device, stream);
+		note(block.device, stream);
 	err = vpmm_use(NULL, ptr, stream);
 	if (err)
 		kept_failed(err);
