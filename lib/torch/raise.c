@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "torch/raise.h"
 #include "vpmm.h"
@@ -17,6 +18,12 @@
 /* The exception has a copy of the text. */
 #define TEXT 2048
 
+/* c10::Error::Error(c10::SourceLocation, std::string), its destructor, and the type that is torch.OutOfMemoryError */
+#define ERROR_NEW "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+#define ERROR_END "_ZN3c105ErrorD1Ev"
+#define ERROR_TYPE "_ZTIN3c1016OutOfMemoryErrorE"
+/* More than it has members. */
+#define ERROR_ROOM 1024
 /* c10::detail::torchCheckFail(char const *, char const *, unsigned int, char const *) */
 #define CHECK_FAIL "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"
 /* c10::cuda::c10_cuda_check_implementation(int, char const *, char const *, unsigned int, bool) */
@@ -36,19 +43,75 @@ static void *find(const char *object, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* @line: of this file, which PyTorch shows where TORCH_SHOW_CPP_STACKTRACES=1 */
-static void throw_text(const char *text, unsigned int line, bool exhausted)
+/* c10::SourceLocation, which PyTorch shows where TORCH_SHOW_CPP_STACKTRACES=1. */
+struct location {
+	const char *function;
+	const char *file;
+	uint32_t line;
+};
+
+/* std::string of libstdc++, since its version of 2015. */
+struct string {
+	char *text;
+	size_t length;
+	union {
+		char local[16];
+		size_t room;
+	};
+};
+
+/*
+ * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: a c10::Error, as that has no members of its
+ * own, thrown as one of that type. Each part is named with its types, so a PyTorch where they are others has no such part.
+ */
+static void throw_exhausted(const char *text, struct location where)
 {
+	void (*construct)(void *error, struct location where, struct string *text);
+	void (*throw)(void *error, void *type, void (*end)(void *error));
+	void *(*allocate)(size_t size), *(*new)(size_t size);
+	void (*end)(void *error), (*delete)(void *memory);
+	size_t length = strlen(text);
+	struct string message;
+	void *type, *error;
+
+	*(void **)&construct = find("libc10.so", ERROR_NEW);
+	*(void **)&end = find("libc10.so", ERROR_END);
+	type = find("libc10_cuda.so", ERROR_TYPE);
+	if (!type)
+		type = find("libc10.so", ERROR_TYPE);
+	*(void **)&allocate = find("libstdc++.so.6", "__cxa_allocate_exception");
+	*(void **)&throw = find("libstdc++.so.6", "__cxa_throw");
+	*(void **)&new = find("libstdc++.so.6", "_Znwm");
+	*(void **)&delete = find("libstdc++.so.6", "_ZdlPv");
+	if (!construct || !end || !type || !allocate || !throw || !new || !delete)
+		return;
+	/* The exception takes the text over, and leaves an empty one behind, or a copy that is given back. */
+	message.text = new(length + 1);
+	memcpy(message.text, text, length + 1);
+	message.length = length;
+	message.room = length;
+	error = allocate(ERROR_ROOM);
+	construct(error, where, &message);
+	if (message.text != message.local)
+		delete(message.text);
+	throw(error, type, end);
+}
+
+static void throw_text(const char *text, uint32_t line, bool exhausted)
+{
+	struct location where = { .function = "vpmm_torch_alloc", .file = "lib/torch/raise.c", .line = line };
 	void (*check_fail)(const char *function, const char *file, uint32_t line, const char *message);
 	void (*cuda_check)(int error, const char *file, const char *function, uint32_t line, bool sync);
 	void (*bad_alloc)(void);
 
+	if (exhausted)
+		throw_exhausted(text, where);
 	*(void **)&check_fail = find("libc10.so", CHECK_FAIL);
 	if (check_fail)
-		check_fail("vpmm_torch_alloc", "lib/torch/raise.c", line, text);
+		check_fail(where.function, where.file, where.line, text);
 	*(void **)&cuda_check = exhausted ? find("libc10_cuda.so", CUDA_CHECK) : NULL;
 	if (cuda_check)
-		cuda_check(CUDA_ERROR_MEMORY, "lib/torch/raise.c", "vpmm_torch_alloc", line, false);
+		cuda_check(CUDA_ERROR_MEMORY, where.file, where.function, where.line, false);
 	*(void **)&bad_alloc = find("libstdc++.so.6", BAD_ALLOC);
 	if (bad_alloc)
 		bad_alloc();

@@ -27,8 +27,9 @@ struct torch_pool_id {
  * @device: ordinal
  * @stream: the stream of that device whose later work uses the memory
  *
- * Return: the address. Where there is no memory, throws c10::Error with a text that begins with "CUDA out of memory.",
- *	and after any other failure one that begins with "libvpmm-torch: ". NULL only if the process has no PyTorch.
+ * Return: the address. Where there is no memory, throws c10::OutOfMemoryError, or c10::Error where PyTorch has that in
+ *	another form, with a text that begins with "CUDA out of memory."; after any other failure c10::Error with one
+ *	that begins with "libvpmm-torch: ". NULL only if the process has nothing that throws.
  */
 void *vpmm_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
 

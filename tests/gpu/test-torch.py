@@ -40,6 +40,8 @@ def compare(rows):
     same = native.get("losses") and native.get("losses") == vpmm.get("losses")
     failed += not same
     print(f"{'ok' if same else 'FAIL'} - both: losses are equal to the bit ({len(native.get('losses', []))} steps)")
+    for mode in rows:
+        print(f"# {mode}: {rows[mode].get('oom_type')}: {rows[mode].get('oom_text')!r}")
     for name in ("first_s", "warm_s", "graph_replay_us", "alloc_us", "peak_allocated_mib", "peak_reserved_mib",
                  "steps_s", "total_s"):
         if name in native or name in vpmm:
@@ -339,6 +341,18 @@ def test_exhausted():
     torch.use_deterministic_algorithms(False)
     check(again == row["losses"][:2], "what comes after is not the same")
     torch.cuda.empty_cache()
+
+
+def test_exhausted_type():
+    """It is PyTorch's own error for it."""
+    if not hasattr(torch, "OutOfMemoryError"):
+        return "this PyTorch has none of its own"
+    for _ in range(100):
+        try:
+            torch.empty(1 << 45, dtype=torch.uint8, device=device)
+        except torch.OutOfMemoryError as error:
+            check("CUDA out of memory." in str(error), str(error))
+    return None
 
 
 def test_fraction():

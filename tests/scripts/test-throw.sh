@@ -15,8 +15,8 @@ fi
 
 . "$top_srcdir/tests/support/tap.sh"
 
-# A program that asks for more than there is. WITH_TORCH: as in a process that has PyTorch; WITH_CUDA: with its part
-# for CUDA alone; otherwise there is only the language's own library.
+# A program that asks for more than there is. WITH_TYPE, WITH_TORCH, WITH_CUDA: as in a process that has PyTorch's error
+# for that, its usual one, or what its part for CUDA throws; otherwise there is only the language's own library.
 cat >"$work/catch.cc" <<'END'
 #include <cstdint>
 #include <cstdio>
@@ -32,6 +32,37 @@ struct released {
 	~released() { *flag = true; }
 };
 
+#ifdef WITH_TYPE
+namespace c10 {
+struct SourceLocation {
+	const char *function, *file;
+	uint32_t line;
+};
+
+class Error : public std::exception {
+	std::string text, what_;
+	void *context[6];
+public:
+	static int count;
+	Error(SourceLocation where, std::string text);
+	Error(const Error &other);
+	~Error() override;
+	const char *what() const noexcept override;
+};
+int Error::count;
+Error::Error(SourceLocation where, std::string given) : text(std::move(given)), context()
+{
+	count++;
+	what_ = std::string("type: ") + where.function + " " + where.file + ": " + text;
+}
+Error::~Error() { count--; }
+const char *Error::what() const noexcept { return what_.c_str(); }
+
+class OutOfMemoryError : public Error {
+	using Error::Error;
+};
+}
+#endif
 #ifdef WITH_TORCH
 namespace c10 { namespace detail {
 void torchCheckFail(const char *function, const char *, uint32_t, const char *text);
@@ -65,12 +96,21 @@ int main(int, char **argv)
 		released here{&unwound};
 		alloc(atoll(argv[2]), 0, nullptr);
 		puts("nothing was thrown");
+#ifdef WITH_TYPE
+	} catch (const c10::OutOfMemoryError &error) {
+		puts(error.what());
+	} catch (const c10::Error &) {
+		puts("another error");
+#endif
 	} catch (const std::bad_alloc &) {
 		puts("bad_alloc");
 	} catch (const std::runtime_error &error) {
 		puts(error.what());
 	}
 	puts(unwound ? "unwound" : "not unwound");
+#ifdef WITH_TYPE
+	puts(c10::Error::count ? "the exception is left" : "the exception is gone");
+#endif
 	void *ptr = alloc(1000, 0, nullptr);
 	release(ptr, 1000, 0, nullptr);
 	puts(ptr ? "works on" : "does not work on");
@@ -110,7 +150,10 @@ if [ -z "${CXX-}" ]; then
 	count=$((count + 1))
 	echo "ok $count - a program in C++ # SKIP there is no C++ compiler"
 else
-	catches "PyTorch's error, with the reason" -DWITH_TORCH \
+	catches "PyTorch's error for it, with the reason" "-DWITH_TYPE -DWITH_TORCH" \
+		"type: vpmm_torch_alloc lib/torch/raise.c: CUDA out of memory. Tried to allocate 1.00 TiB on GPU 0. " \
+		"try this: ask for less than the device has" unwound "the exception is gone" "works on"
+	catches "PyTorch's usual error" -DWITH_TORCH \
 		"c10: vpmm_torch_alloc: CUDA out of memory. Tried to allocate 1.00 TiB on GPU 0. vpmm_malloc: 1048576 MiB wanted" \
 		"try this: ask for less than the device has" unwound "works on"
 	catches "that of PyTorch's part for CUDA" -DWITH_CUDA "cuda: 2" unwound "works on"
