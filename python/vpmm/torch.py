@@ -18,6 +18,7 @@ import torch
 
 from . import _library
 from ._library import CStats, Stats, check, written_by
+from ._snapshot import segments
 
 __all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
 
@@ -216,6 +217,13 @@ def _reset_accumulated(device: int) -> None:
     _baselines[device] = _sums(device, stats(device), counts(device))
 
 
+def _memory_snapshot(*_which: Any) -> Dict[str, Any]:
+    """Of all devices. There is no history, and all memory is in one pool."""
+    devices = range(torch.cuda.device_count())
+    return {"segments": [segment for device in devices for segment in segments(device, dump(device))],
+            "device_traces": [[] for _ in devices], "allocator_settings": {}, "external_annotations": []}
+
+
 def _memory_fraction(device: int) -> float:
     limit = counts(device).limit
     return limit / torch.cuda.get_device_properties(device).total_memory if limit else 1.0
@@ -265,6 +273,7 @@ def _replace_statistics() -> None:
     _replace("_cuda_resetPeakMemoryStats", _reset_peaks)
     _replace("_cuda_resetAccumulatedMemoryStats", _reset_accumulated)
     _replace("_cuda_getMemoryFraction", _memory_fraction)
+    _replace("_cuda_memorySnapshot", _memory_snapshot)
     # torch.accelerator has its own way to the same, which answers 0 under another allocator.
     _replace("_accelerator_isAllocatorInitialized", torch.cuda.is_initialized)
     _replace("_accelerator_getDeviceStats", _memory_stats)

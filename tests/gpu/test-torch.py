@@ -184,6 +184,21 @@ def test_statistics():
     del b
 
 
+def test_snapshot():
+    """Segments and blocks, and a picture of them."""
+    kept = [torch.empty(size * MIB, dtype=torch.uint8, device=device) for size in (3, 7, 1)]
+    segments = torch.cuda.memory_snapshot()
+    blocks = {block["address"]: block for segment in segments for block in segment["blocks"]}
+    for tensor in kept:
+        block = blocks[tensor.data_ptr()]
+        check(block["state"] == "active_allocated" and block["size"] >= tensor.numel(), f"{block}")
+    total = sum(segment["total_size"] for segment in segments)
+    check(total == torch.cuda.memory_reserved(), f"{total}, and {torch.cuda.memory_reserved()} are reserved")
+    from torch.cuda import _memory_viz
+
+    check("<script" in _memory_viz.segment_plot(torch.cuda.memory._snapshot()), "no picture")
+
+
 def test_empty_cache():
     a = torch.empty(512 * MIB, dtype=torch.uint8, device=device)
     del a

@@ -100,6 +100,28 @@ class TorchTest(unittest.TestCase):
             assert vpmm.torch.trim() >= 2 * MIB
         """, VPMM_HOST_DEVICES="2")
 
+    def test_snapshot(self):
+        # Segments are what is reserved, blocks what they are divided into, with what was asked for.
+        self.program("""
+            vpmm.torch.enable()
+            a, b, c, d = Tensor(3 * MIB + 5), Tensor(5 * MIB), Tensor(1000), Tensor(10)
+            del a
+            segments = torch.cuda.memory_snapshot()
+            assert sum(segment["total_size"] for segment in segments) == torch.cuda.memory_reserved()
+            assert sum(segment["allocated_size"] for segment in segments) == torch.cuda.memory_allocated()
+            assert sum(segment["requested_size"] for segment in segments) == 5 * MIB + 1010
+            for segment in segments:
+                address = segment["address"]
+                for block in segment["blocks"]:
+                    assert block["address"] == address and block["state"] in ("active_allocated", "inactive")
+                    assert (block["requested_size"] == 0) == (block["state"] == "inactive")
+                    address += block["size"]
+                assert address == segment["address"] + segment["total_size"] and segment["device"] == 0
+            held = {block["address"] for segment in segments for block in segment["blocks"]}
+            assert {b.address, c.address, d.address} <= held
+            assert torch._C._cuda_memorySnapshot(None)["device_traces"] == [[], []]
+        """, VPMM_HOST_DEVICES="2")
+
     def test_late(self):
         self.program("""
             torch._C.initialized = True

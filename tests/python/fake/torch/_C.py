@@ -19,6 +19,7 @@ _cuda_memoryStats = _refuse("getDeviceStats")
 _cuda_resetPeakMemoryStats = _refuse("resetPeakStats")
 _cuda_resetAccumulatedMemoryStats = _refuse("resetAccumulatedStats")
 _cuda_getMemoryFraction = _refuse("getMemoryFraction")
+_cuda_memorySnapshot = _refuse("snapshot")
 _cuda_record_memory_history = _refuse("recordHistory")
 _accelerator_getDeviceStats = _refuse("getDeviceStats")
 

@@ -16,6 +16,14 @@ def current_device():
     return 0
 
 
+def device_count():
+    return 2
+
+
+def memory_snapshot():
+    return _C._cuda_memorySnapshot((0, 0, True))["segments"]
+
+
 def get_device_properties(_device):
     return types.SimpleNamespace(total_memory=64 << 20)
 
