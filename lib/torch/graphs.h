@@ -12,7 +12,7 @@
 
 #include "torch/torch.h"
 
-/* Allocations for a pool begin and end. In between a stream may be captured, or not, as with torch.cuda.use_mem_pool(). */
+/* Allocations for a pool begin and end. In between a stream is captured, or none, as with torch.cuda.use_mem_pool(). */
 void graphs_begin(int device, struct torch_pool_id id);
 void graphs_end(int device, struct torch_pool_id id);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Frees that cannot be done yet: on a stream whose capture was invalidated, until that ends, and where the driver has no
- * memory for an event. The legacy default stream beside a capture is the library's own matter.
+ * Frees that cannot be done yet: on a stream whose capture was invalidated, until that ends, and where the driver has
+ * no memory for an event. The legacy default stream beside a capture is the library's own matter.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Throws from C, by a function that throws. The file is compiled with -fexceptions, and so is every other that can be on
- * the stack then: what they hold, they give up before.
+ * Throws from C, by a function that throws. The file is compiled with -fexceptions, and so is every other that can be
+ * on the stack then: what they hold, they give up before.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -62,7 +62,8 @@ struct string {
 
 /*
  * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: a c10::Error, as that has no members of its
- * own, thrown as one of that type. Each part is named with its types, so a PyTorch where they are others has no such part.
+ * own, thrown as one of that type. Each part is named with its types, so a PyTorch where they are others has no such
+ * part.
  */
 static void throw_exhausted(const char *text, struct location where)
 {

@@ -58,7 +58,8 @@ class Structures(unittest.TestCase):
     def test_numbers(self):
         with open(HEADER, encoding="utf-8") as header:
             text = header.read()
-        for name, value in (("VPMM_ZERO", _pool._ZERO), ("VPMM_IDLE", _pool._IDLE), ("VPMM_SHAREABLE", _pool._SHAREABLE)):
+        for name, value in (("VPMM_ZERO", _pool._ZERO), ("VPMM_IDLE", _pool._IDLE),
+                            ("VPMM_SHAREABLE", _pool._SHAREABLE)):
             self.assertEqual(int(re.search(r"#define %s (0x\d)u" % name, text).group(1), 16), value)
         for prefix, name in (("REUSE", "reuse"), ("LOG", "log_level"), ("SMALL", "small"), ("SCRUB", "scrub"),
                              ("EXPORT", "export_as"), ("RDMA", "rdma")):

@@ -122,6 +122,29 @@ class TorchTest(unittest.TestCase):
             assert torch._C._cuda_memorySnapshot(None)["device_traces"] == [[], []]
         """, VPMM_HOST_DEVICES="2")
 
+    def test_graph(self):
+        # What a capture has freed is the graph's: not allocated any more, but not free for others.
+        self.program("""
+            import ctypes
+            from vpmm._library import lib
+            vpmm.torch.enable()
+            torch.cuda.init()
+            stream, graph, id = ctypes.c_void_p(), ctypes.c_void_p(), torch._C.PoolId(1, 0)
+            assert lib.vpmm_host_stream_create(ctypes.byref(stream)) == 0
+            hooks = torch._C.current
+            hooks.begin(0, id, None)
+            assert lib.vpmm_host_capture_begin(stream) == 0
+            hooks.free(hooks.alloc(4 * MIB, 0, stream), 4 * MIB, 0, stream)
+            assert lib.vpmm_host_capture_end(stream, ctypes.byref(graph)) == 0
+            hooks.end(0, id)
+            stats = torch.cuda.memory_stats()
+            assert torch.cuda.memory_allocated() == 0 and stats["active_bytes.all.current"] == 4 * MIB
+            assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (1, 1)
+            hooks.release(0, id)
+            assert torch.cuda.memory_stats()["active_bytes.all.current"] == 0
+            assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (0, 0)
+        """)
+
     def test_late(self):
         self.program("""
             torch._C.initialized = True

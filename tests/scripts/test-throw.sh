@@ -154,7 +154,7 @@ else
 		"type: vpmm_torch_alloc lib/torch/raise.c: CUDA out of memory. Tried to allocate 1.00 TiB on GPU 0. " \
 		"try this: ask for less than the device has" unwound "the exception is gone" "works on"
 	catches "PyTorch's usual error" -DWITH_TORCH \
-		"c10: vpmm_torch_alloc: CUDA out of memory. Tried to allocate 1.00 TiB on GPU 0. vpmm_malloc: 1048576 MiB wanted" \
+		"c10: vpmm_torch_alloc: CUDA out of memory. Tried to allocate 1.00 TiB on GPU 0. vpmm_malloc: 1048576 MiB" \
 		"try this: ask for less than the device has" unwound "works on"
 	catches "that of PyTorch's part for CUDA" -DWITH_CUDA "cuda: 2" unwound "works on"
 	catches "that of C++" "" bad_alloc unwound "works on"
