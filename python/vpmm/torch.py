@@ -24,6 +24,9 @@ __all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
 
 OBJECT = "libvpmm-torch.so"
 
+# Those of which the object knows.
+_DEVICES = 64
+
 # Methods of PyTorch's allocator object, some of which a version may not have, and what each is given.
 _HOOKS = {
     "set_init_fn": "vpmm_torch_init",
@@ -117,12 +120,14 @@ def _find_plugin() -> str:
 
 def _device(device: Any) -> int:
     """The ordinal of a device as PyTorch's functions take it."""
-    if isinstance(device, int) and not isinstance(device, bool):
-        return device
     if device is None:
         return int(torch.cuda.current_device()) if torch.cuda.is_initialized() else 0
-    index = torch.device(device).index
-    return int(torch.cuda.current_device()) if index is None else int(index)
+    if not isinstance(device, int):
+        index = torch.device(device).index
+        device = torch.cuda.current_device() if index is None else index
+    if not 0 <= device < _DEVICES:
+        raise ValueError(f"there is no device {device}")
+    return int(device)
 
 
 def stats(device: Any = None) -> Stats:

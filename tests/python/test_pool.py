@@ -8,7 +8,7 @@ import re
 import unittest
 
 import vpmm
-from vpmm import _library, _pool
+from vpmm import _library, _pool, _snapshot
 
 HEADER = os.path.join(os.environ["top_srcdir"], "include", "vpmm.h")
 MIB = 1 << 20
@@ -212,6 +212,44 @@ class Options(unittest.TestCase):
         pool.close()
         with open(written, encoding="ascii") as trace:
             self.assertIn(" a ", trace.read())
+
+
+# As vpmm_pool_dump(3) explains it.
+DUMP = """page_size: 2097152
+chunk 0x7fb0f1800000: [~1][~1][*7][1.5][+5][-0.5][*496]
+  0x7fb0f1800000 2097152 zombie stream 1 pending
+  0x7fb0f1a00000 2097152 zombie stream 1 pending
+  0x7fb0f1c00000 14680064 unmapped
+  0x7fb0f2a00000 3145728 malloc stream 1 passed
+  0x7fb0f2d00000 10485760 malloc stream 3,4 pending
+  0x7fb0f3700000 1048576 free stream any pending
+  0x7fb0f3800000 1040187392 unmapped
+chunk 0x7fb100000000: [-1][*1][1][-1]
+  0x7fb100000000 2097152 free unused
+  0x7fb100200000 2097152 unmapped
+  0x7fb100400000 2097152 malloc stream 2 passed
+  0x7fb100600000 2097152 free stream 2 passed
+shareable 0x7fb200000000 2097152
+"""
+
+
+class Snapshot(unittest.TestCase):
+    def test_segments(self):
+        segments = _snapshot.segments(5, DUMP)
+        self.assertEqual([(segment["address"], segment["total_size"], segment["allocated_size"], segment["stream"])
+                          for segment in segments],
+                         [(0x7fb0f2a00000, 7 << 21, 13 << 20, 1), (0x7fb100000000, 1 << 21, 0, 0),
+                          (0x7fb100400000, 2 << 21, 1 << 21, 2)])
+        self.assertEqual([len(segment["blocks"]) for segment in segments], [3, 1, 2])
+        # These blocks are none of this process, so what was asked for is not known.
+        self.assertEqual(segments[0]["requested_size"], 13 << 20)
+        self.assertEqual({segment["device"] for segment in segments}, {5})
+
+
+class Written(unittest.TestCase):
+    def test_failure(self):
+        with self.assertRaises(vpmm.Error):
+            _library.written_by(lambda out: -errno.EIO)
 
 
 class Stream:

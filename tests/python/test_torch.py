@@ -61,6 +61,11 @@ class TorchTest(unittest.TestCase):
             torch.cuda.reset_accumulated_memory_stats()
             stats = torch.cuda.memory_stats()
             assert stats["allocation.all.freed"] == 0 and stats["allocation.all.current"] == 1
+            del b
+            b = Tensor(5)
+            assert torch.cuda.memory_stats()["allocation.all.freed"] == 1
+            torch.cuda.reset_accumulated_memory_stats()
+            assert torch.cuda.memory_stats()["allocation.all.freed"] == 0
             reserved = torch.cuda.memory_reserved()
             del b
             torch.cuda.empty_cache()
@@ -98,6 +103,13 @@ class TorchTest(unittest.TestCase):
             assert "[+" in vpmm.torch.dump() and vpmm.torch.dump(1) == ""
             del a
             assert vpmm.torch.trim() >= 2 * MIB
+            for device in (-1, 64):
+                try:
+                    vpmm.torch.stats(device)
+                except ValueError as error:
+                    assert f"no device {device}" in str(error)
+                else:
+                    raise AssertionError(device)
         """, VPMM_HOST_DEVICES="2")
 
     def test_snapshot(self):
