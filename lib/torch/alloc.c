@@ -145,6 +145,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 void vpmm_torch_init(int device_count)
 {
 	device_set_count(device_count);
+	kept_begin();
 }
 
 /* torch.cuda.empty_cache(). PyTorch calls it before each capture as well. */

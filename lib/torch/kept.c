@@ -23,8 +23,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *first;
 static atomic_uint_least64_t waiting, unknown, lost;
 
-/* The process whose frees are kept; 0: none yet. */
+/* The process whose frees are kept; 0: nobody has said. */
 static _Atomic pid_t owner;
+
+void kept_begin(void)
+{
+	owner = getpid();
+}
 
 void kept_failed(int err)
 {
@@ -57,9 +62,7 @@ static struct kept *take_all(void)
 /* A forked child cannot free anything ever, and another thread may have had the lock when it was forked. */
 static bool is_child(void)
 {
-	pid_t none = 0, self = getpid();
-
-	return !atomic_compare_exchange_strong(&owner, &none, self) && none != self;
+	return owner && owner != getpid();
 }
 
 static bool can_come(int err)

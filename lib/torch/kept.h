@@ -7,6 +7,9 @@
 
 struct CUstream_st;
 
+/* The calling process is the one that uses the devices; its children will not. */
+void kept_begin(void);
+
 /**
  * kept_free() - free a block now, or later if it cannot be now
  * @ptr: the block

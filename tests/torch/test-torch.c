@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "torch/torch-fixture.h"
 
@@ -132,6 +134,38 @@ static void test_kept(void)
 	g_assert_cmpuint(torch_counts(0).kept, ==, 0);
 	torch.vpmm_torch_free(a, MIB, 0, NULL);
 	g_assert_cmpuint(torch_counts(0).unknown, ==, before.unknown);
+}
+
+/* What the child sees is its exit status. */
+static int free_in_child(char *a, char *b)
+{
+	struct vpmm_torch_counts before = torch_counts(0), after;
+	void *ptr = NULL;
+	const char *text;
+
+	torch.vpmm_torch_free(a, MIB, 0, NULL);
+	torch.vpmm_torch_free(b, MIB, 0, NULL);
+	torch.vpmm_torch_reset();
+	text = torch_try(&ptr, MIB, 0, NULL);
+	after = torch_counts(0);
+	return after.failed == before.failed + 2 && !after.kept && text && strstr(text, "forked") ? 0 : 1;
+}
+
+static void test_fork(void)
+{
+	char *a = torch_new(MIB, 0, NULL), *b = torch_new(MIB, 0, NULL);
+	int status;
+	pid_t child;
+
+	/* A worker of a DataLoader lets tensors go that it has inherited: nothing happens to them. */
+	child = fork();
+	if (!child)
+		_exit(free_in_child(a, b));
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	torch.vpmm_torch_free(a, MIB, 0, NULL);
+	torch.vpmm_torch_free(b, MIB, 0, NULL);
+	g_assert_cmpuint(torch_stats(0).requested, ==, 0);
 }
 
 static void test_record_stream(void)
@@ -326,6 +360,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/alloc", test_alloc);
 	g_test_add_func("/torch/unknown", test_unknown);
 	g_test_add_func("/torch/kept", test_kept);
+	g_test_add_func("/torch/fork", test_fork);
 	g_test_add_func("/torch/record-stream", test_record_stream);
 	g_test_add_func("/torch/exhausted", test_exhausted);
 	g_test_add_func("/torch/pressure", test_pressure);

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "torch/torch-fixture.h"
 
@@ -40,6 +42,10 @@ void torch_open(void)
 {
 	void *object = dlopen("lib/.libs/libvpmm-torch.so", RTLD_NOW | RTLD_LOCAL);
 
+	if (!object && !g_file_test("lib/.libs/libvpmm-torch.so", G_FILE_TEST_EXISTS)) {
+		puts("1..0 # SKIP built without a shared object");
+		exit(0);
+	}
 	if (!object)
 		g_error("%s", dlerror());
 #define X(name) \
