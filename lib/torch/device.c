@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Makes devices current, by the driver that PyTorch has loaded or on the host backend; and peers of them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "cuda/abi.h"
+#include "torch/device.h"
+#include "vpmm-host.h"
+#include "vpmm.h"
+
+static struct device devices[DEVICES];
+static atomic_int count;
+
+static struct {
+	drv_result (*get_device)(drv_device *device);
+	drv_result (*device_get)(drv_device *device, int ordinal);
+	drv_result (*retain)(drv_context *context, drv_device device);
+	drv_result (*push)(drv_context context);
+	drv_result (*pop)(drv_context *context);
+	drv_result (*synchronize)(void);
+} driver;
+static bool has_driver;
+
+/* Retained for good, as the CUDA runtime does. */
+static drv_context _Atomic primaries[DEVICES];
+
+struct device *device_of(int ordinal)
+{
+	return ordinal >= 0 && ordinal < DEVICES ? &devices[ordinal] : NULL;
+}
+
+void device_set_count(int n)
+{
+	count = n;
+}
+
+static void find_driver(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!library)
+		return;
+	*(void **)&driver.get_device = dlsym(library, "cuCtxGetDevice");
+	*(void **)&driver.device_get = dlsym(library, "cuDeviceGet");
+	*(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+	*(void **)&driver.push = dlsym(library, "cuCtxPushCurrent_v2");
+	*(void **)&driver.pop = dlsym(library, "cuCtxPopCurrent_v2");
+	*(void **)&driver.synchronize = dlsym(library, "cuCtxSynchronize");
+	has_driver = driver.get_device && driver.device_get && driver.retain && driver.push && driver.pop &&
+		     driver.synchronize;
+}
+
+/* Whoever allocates device memory has loaded the driver by then. */
+static bool on_gpu(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_driver);
+	return has_driver;
+}
+
+static drv_context primary_of(int ordinal)
+{
+	drv_context context = primaries[ordinal];
+	drv_device device;
+
+	/* Threads that come first together retain it twice, which does no harm. */
+	if (!context && !driver.device_get(&device, ordinal) && !driver.retain(&context, device))
+		primaries[ordinal] = context;
+	return context;
+}
+
+bool device_enter(int ordinal)
+{
+	drv_context context;
+	drv_device current;
+
+	if (!device_of(ordinal) || count == 1)
+		return false;
+	if (!on_gpu()) {
+		/* Which device is current the host backend does not tell, so it stays that one. */
+		vpmm_host_set_device(ordinal);
+		return false;
+	}
+	if (!driver.get_device(&current) && current == ordinal)
+		return false;
+	context = primary_of(ordinal);
+	return context && !driver.push(context);
+}
+
+void device_leave(bool entered)
+{
+	drv_context context;
+
+	if (entered)
+		driver.pop(&context);
+}
+
+void device_wait(void)
+{
+	if (on_gpu())
+		driver.synchronize();
+}
+
+/* Lets @peer access the memory of the current device. Fails where it cannot, and then copies go another way. */
+static void let_in(int peer)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+	int list[DEVICES];
+	size_t n = 0;
+	int i;
+
+	if (vpmm_pool_info(NULL, &info) || info.peers >> peer & 1)
+		return;
+	for (i = 0; i < DEVICES; i++)
+		if (i == peer || info.peers >> i & 1)
+			list[n++] = i;
+	vpmm_pool_set_peers(NULL, list, n);
+}
+
+void device_use(int ordinal)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool entered;
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < DEVICES && !devices[ordinal].used; i++) {
+		if (!devices[i].used)
+			continue;
+		let_in(i);
+		entered = device_enter(i);
+		let_in(ordinal);
+		device_leave(entered);
+		if (!entered)
+			device_enter(ordinal);
+	}
+	devices[ordinal].used = true;
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Devices: which one is current, and what is known of each. */
+#ifndef TORCH_DEVICE_H
+#define TORCH_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Devices above have no default pool either. */
+#define DEVICES 64
+
+/* What PyTorch has done with a device. */
+struct device {
+	atomic_bool used;		/* has a pool that PyTorch has allocated from */
+	_Atomic uint64_t allocs;
+	_Atomic uint64_t frees;
+	_Atomic uint64_t alloc_bytes;
+	_Atomic uint64_t free_bytes;
+	_Atomic uint64_t peak_blocks;
+	_Atomic uint64_t retries;
+	_Atomic uint64_t ooms;
+	_Atomic uint64_t limit;		/* bytes that may be allocated; 0: all */
+};
+
+/**
+ * device_of() - what is known of a device
+ * @ordinal: any number
+ *
+ * Return: NULL if it is none of DEVICES.
+ */
+struct device *device_of(int ordinal);
+
+/* How many devices PyTorch has; 0 as long as it has not said. */
+void device_set_count(int count);
+
+/**
+ * device_enter() - make a device current, until device_leave()
+ * @ordinal: the device
+ *
+ * PyTorch allocates for the device that it takes for the current one. The driver may have another, as PyTorch puts off
+ * to make a device current that has no context yet.
+ *
+ * Return: for device_leave().
+ */
+bool device_enter(int ordinal);
+void device_leave(bool entered);
+
+/**
+ * device_wait() - wait for all work of the current device
+ *
+ * Invalidates captures. The host backend has nothing of the kind: streams there run when they are told to.
+ */
+void device_wait(void);
+
+/**
+ * device_use() - PyTorch has allocated from a device
+ * @ordinal: the device, which is current
+ *
+ * PyTorch copies between devices by letting the one access the memory of the other, which for mapped memory is the
+ * pool's matter. So the first allocation lets in all devices that are used already, and the device at theirs, where
+ * the devices can.
+ */
+void device_use(int ordinal);
+
+#endif /* TORCH_DEVICE_H */

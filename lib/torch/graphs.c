@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "torch/device.h"
+#include "torch/graphs.h"
+#include "torch/kept.h"
+
+struct capture {
+	struct capture *next;
+	uint64_t id;
+	int device;		/* whose pool has memory of it; a capture can be in those of several */
+	struct CUstream_st *stream;	/* that was captured when it came up */
+	bool open;		/* PyTorch has not said that it has ended */
+};
+
+struct pool {
+	struct pool *next;	/* the pool that was begun last is first */
+	struct torch_pool_id id;
+	int device;
+	uint64_t group;
+	unsigned int uses;	/* begins without a release */
+	unsigned int open;	/* begins without an end */
+	pthread_t thread;	/* of the last begin */
+	struct capture *captures;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *pools;
+static struct capture *due;	/* to be retired */
+static atomic_bool is_due;
+static atomic_uint open_count;
+
+/* The place of the pointer to it. */
+static struct pool **find(int device, struct torch_pool_id id)
+{
+	struct pool **place = &pools;
+
+	while (*place && ((*place)->device != device || (*place)->id.a != id.a || (*place)->id.b != id.b))
+		place = &(*place)->next;
+	return place;
+}
+
+static struct pool *take(int device, struct torch_pool_id id)
+{
+	static uint64_t groups;
+	struct pool **place = find(device, id), *pool = *place;
+
+	if (pool) {
+		*place = pool->next;
+		return pool;
+	}
+	pool = calloc(1, sizeof(*pool));
+	if (pool) {
+		pool->id = id;
+		pool->device = device;
+		pool->group = ++groups;
+	}
+	return pool;
+}
+
+void graphs_begin(int device, struct torch_pool_id id)
+{
+	struct pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = take(device, id);
+	if (pool) {
+		pool->next = pools;
+		pools = pool;
+		pool->uses++;
+		pool->open++;
+		pool->thread = pthread_self();
+		open_count++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void graphs_end(int device, struct torch_pool_id id)
+{
+	struct capture *capture;
+	struct pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = *find(device, id);
+	if (pool && pool->open) {
+		pool->open--;
+		open_count--;
+	}
+	for (capture = pool && !pool->open ? pool->captures : NULL; capture; capture = capture->next)
+		capture->open = false;
+	pthread_mutex_unlock(&lock);
+	kept_retry();
+	graphs_retry();
+}
+
+static struct capture *find_capture(struct capture *list, int device, uint64_t id)
+{
+	while (list && (list->id != id || list->device != device))
+		list = list->next;
+	return list;
+}
+
+/*
+ * Nobody tells for which pool a capture is. One that is known stays where it is; so does its other memory. Otherwise it
+ * is that of this thread, or, on a thread of autograd's, the one that was begun last.
+ */
+static struct pool *pool_of(int device, uint64_t id)
+{
+	struct pool *pool, *best = NULL;
+
+	for (pool = pools; pool; pool = pool->next) {
+		if (find_capture(pool->captures, pool->device, id) || find_capture(pool->captures, device, id))
+			return pool;
+		if (!pool->open || (best && (pthread_equal(best->thread, pthread_self()) ||
+					     !pthread_equal(pool->thread, pthread_self()))))
+			continue;
+		best = pool;
+	}
+	return best;
+}
+
+/* Returns the group that the capture is to join; 0: it is in one already, or has none. */
+static uint64_t add(int device, uint64_t id, struct CUstream_st *stream)
+{
+	struct pool *pool = pool_of(device, id);
+	struct capture *capture;
+
+	if (!pool || find_capture(pool->captures, device, id))
+		return 0;
+	capture = malloc(sizeof(*capture));
+	if (!capture)
+		return 0;
+	capture->id = id;
+	capture->device = device;
+	capture->stream = stream;
+	capture->open = pool->open;
+	capture->next = pool->captures;
+	pool->captures = capture;
+	return pool->group;
+}
+
+void graphs_note(int device, struct CUstream_st *stream)
+{
+	uint64_t id, group;
+
+	/* That the legacy stream cannot be asked beside a capture means that it is in none. */
+	if (vpmm_capture_id(NULL, stream, &id) || !id)
+		return;
+	pthread_mutex_lock(&lock);
+	group = add(device, id, stream);
+	pthread_mutex_unlock(&lock);
+	if (group)
+		vpmm_capture_group(NULL, id, group);
+}
+
+bool graphs_begun(void)
+{
+	return atomic_load_explicit(&open_count, memory_order_relaxed);
+}
+
+static void append(struct capture **list, struct capture *captures)
+{
+	while (*list)
+		list = &(*list)->next;
+	*list = captures;
+}
+
+/* Takes back so many begins. With the last, the pool at this place goes, and its graphs are to be retired. */
+static bool release(struct pool **place, unsigned int uses)
+{
+	struct pool *pool = *place;
+
+	pool->uses -= uses;
+	if (pool->uses)
+		return false;
+	*place = pool->next;
+	open_count -= pool->open;
+	append(&due, pool->captures);
+	is_due = due;
+	free(pool);
+	return true;
+}
+
+void graphs_release(int device, struct torch_pool_id id)
+{
+	struct pool **place;
+
+	pthread_mutex_lock(&lock);
+	place = find(device, id);
+	if (*place)
+		release(place, 1);
+	pthread_mutex_unlock(&lock);
+	graphs_retry();
+}
+
+/* Whether the captures of an open pool are over: PyTorch does not tell where one has failed, and never releases it. */
+static bool has_failed(const struct pool *pool)
+{
+	const struct capture *capture;
+	bool any = false;
+	uint64_t id;
+
+	for (capture = pool->captures; capture; capture = capture->next) {
+		if (!capture->open)
+			continue;
+		if (vpmm_capture_id(NULL, capture->stream, &id) || id == capture->id)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+static void close_failed(void)
+{
+	struct pool **place, *pool;
+	struct capture *capture;
+	unsigned int open;
+
+	pthread_mutex_lock(&lock);
+	place = &pools;
+	while (*place) {
+		pool = *place;
+		if (!has_failed(pool)) {
+			place = &pool->next;
+			continue;
+		}
+		for (capture = pool->captures; capture; capture = capture->next)
+			capture->open = false;
+		open = pool->open;
+		open_count -= open;
+		pool->open = 0;
+		if (!release(place, open))
+			place = &pool->next;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Those of one device, which is current. Returns those that cannot be retired yet. */
+static struct capture *retire(struct capture *captures, int device)
+{
+	struct capture *left = NULL, *next;
+	int err;
+
+	/* PyTorch does not tell where a graph was launched. */
+	device_wait();
+	for (; captures; captures = next) {
+		next = captures->next;
+		err = captures->device == device ? vpmm_graph_retire(NULL, captures->id, NULL) : -EBUSY;
+		if (err == -EBUSY || err == -ENOMEM) {
+			captures->next = left;
+			left = captures;
+			continue;
+		}
+		free(captures);
+	}
+	return left;
+}
+
+bool graphs_retry(void)
+{
+	struct capture *captures;
+	bool entered;
+	int i;
+
+	if (graphs_begun())
+		close_failed();
+	/* To wait for a device breaks captures. */
+	if (!is_due || graphs_begun())
+		return false;
+	pthread_mutex_lock(&lock);
+	captures = due;
+	due = NULL;
+	is_due = false;
+	pthread_mutex_unlock(&lock);
+	for (i = 0; i < DEVICES && captures; i++) {
+		struct capture *capture = captures;
+
+		while (capture && capture->device != i)
+			capture = capture->next;
+		if (!capture)
+			continue;
+		entered = device_enter(i);
+		captures = retire(captures, i);
+		device_leave(entered);
+	}
+	if (!captures)
+		return true;
+	pthread_mutex_lock(&lock);
+	append(&due, captures);
+	is_due = true;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+static uint64_t length(const struct capture *captures)
+{
+	uint64_t n = 0;
+
+	for (; captures; captures = captures->next)
+		n++;
+	return n;
+}
+
+void graphs_count(uint64_t *pools_count, uint64_t *captures)
+{
+	const struct pool *pool;
+
+	pthread_mutex_lock(&lock);
+	*pools_count = 0;
+	*captures = length(due);
+	for (pool = pools; pool; pool = pool->next) {
+		++*pools_count;
+		*captures += length(pool->captures);
+	}
+	pthread_mutex_unlock(&lock);
+}

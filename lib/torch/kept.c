@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Frees that cannot be done yet: on a stream whose capture was invalidated, until that ends, and where the driver has
+ * no memory for an event. The legacy default stream beside a capture is the library's own matter.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "torch/kept.h"
+#include "vpmm.h"
+
+struct kept {
+	struct kept *next;
+	void *ptr;
+	struct CUstream_st *stream;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *first;
+static atomic_uint_least64_t waiting, unknown, lost;
+
+/* The process whose frees are kept; 0: nobody has said. */
+static _Atomic pid_t owner;
+
+void kept_begin(void)
+{
+	owner = getpid();
+}
+
+void kept_failed(int err)
+{
+	if (err == -EINVAL)
+		unknown++;
+	else
+		lost++;
+}
+
+static void push(struct kept *kept)
+{
+	pthread_mutex_lock(&lock);
+	kept->next = first;
+	first = kept;
+	waiting++;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct kept *take_all(void)
+{
+	struct kept *all;
+
+	pthread_mutex_lock(&lock);
+	all = first;
+	first = NULL;
+	pthread_mutex_unlock(&lock);
+	return all;
+}
+
+/* A forked child cannot free anything ever, and another thread may have had the lock when it was forked. */
+static bool is_child(void)
+{
+	return owner && owner != getpid();
+}
+
+static bool can_come(int err)
+{
+	return err == -EBUSY || err == -ENOMEM;
+}
+
+void kept_free(void *ptr, struct CUstream_st *stream)
+{
+	int err = vpmm_free(NULL, ptr, stream);
+	struct kept *kept;
+
+	if (!err)
+		return;
+	kept = can_come(err) && !is_child() ? malloc(sizeof(*kept)) : NULL;
+	if (!kept) {
+		kept_failed(err);
+		return;
+	}
+	kept->ptr = ptr;
+	kept->stream = stream;
+	push(kept);
+}
+
+void kept_retry(void)
+{
+	struct kept *kept, *next;
+	int err;
+
+	if (!waiting || is_child())
+		return;
+	for (kept = take_all(); kept; kept = next) {
+		next = kept->next;
+		waiting--;
+		err = vpmm_free(NULL, kept->ptr, kept->stream);
+		if (can_come(err)) {
+			push(kept);
+			continue;
+		}
+		if (err)
+			kept_failed(err);
+		free(kept);
+	}
+}
+
+uint64_t kept_count(void)
+{
+	return waiting;
+}
+
+uint64_t kept_unknown(void)
+{
+	return unknown;
+}
+
+uint64_t kept_lost(void)
+{
+	return lost;
+}

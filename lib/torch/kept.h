@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Frees, and those that have to wait. PyTorch takes every free for done. */
+#ifndef TORCH_KEPT_H
+#define TORCH_KEPT_H
+
+#include <stdint.h>
+
+struct CUstream_st;
+
+/* The calling process is the one that uses the devices; its children will not. */
+void kept_begin(void);
+
+/**
+ * kept_free() - free a block now, or later if it cannot be now
+ * @ptr: the block
+ * @stream: the stream
+ */
+void kept_free(void *ptr, struct CUstream_st *stream);
+
+/**
+ * kept_failed() - count a free or use that failed for good
+ * @err: the error of the call
+ */
+void kept_failed(int err);
+
+/**
+ * kept_retry() - do the frees that wait, as far as they can be done now
+ *
+ * Costs nothing where there are none.
+ */
+void kept_retry(void);
+
+/* How many wait; how many were of addresses that no pool has; and how many failed for good. */
+uint64_t kept_count(void);
+uint64_t kept_unknown(void);
+uint64_t kept_lost(void);
+
+#endif /* TORCH_KEPT_H */

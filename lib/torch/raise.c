@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Throws from C, by a function that throws. The file is compiled with -fexceptions, and so is every other that can be
+ * on the stack then: what they hold, they give up before.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "torch/raise.h"
+#include "vpmm.h"
+
+/* The exception has a copy of the text. */
+#define TEXT 2048
+
+/* c10::Error::Error(c10::SourceLocation, std::string), its destructor, and the type that is torch.OutOfMemoryError */
+#define ERROR_NEW "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+#define ERROR_END "_ZN3c105ErrorD1Ev"
+#define ERROR_TYPE "_ZTIN3c1016OutOfMemoryErrorE"
+/* More than it has members. */
+#define ERROR_ROOM 1024
+/* c10::detail::torchCheckFail(char const *, char const *, unsigned int, char const *) */
+#define CHECK_FAIL "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"
+/* c10::cuda::c10_cuda_check_implementation(int, char const *, char const *, unsigned int, bool) */
+#define CUDA_CHECK "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb"
+#define CUDA_ERROR_MEMORY 2
+/* std::__throw_bad_alloc() */
+#define BAD_ALLOC "_ZSt17__throw_bad_allocv"
+
+/* Python loads PyTorch's objects out of reach of a search in all of them, so each is asked for by its name. */
+static void *find(const char *object, const char *name)
+{
+	void *found = dlsym(RTLD_DEFAULT, name), *library;
+
+	if (found)
+		return found;
+	library = dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
+	return library ? dlsym(library, name) : NULL;
+}
+
+/* c10::SourceLocation, which PyTorch shows where TORCH_SHOW_CPP_STACKTRACES=1. */
+struct location {
+	const char *function;
+	const char *file;
+	uint32_t line;
+};
+
+/* std::string of libstdc++, since its version of 2015. */
+struct string {
+	char *text;
+	size_t length;
+	union {
+		char local[16];
+		size_t room;
+	};
+};
+
+/*
+ * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: a c10::Error, as that has no members of its
+ * own, thrown as one of that type. Each part is named with its types, so a PyTorch where they are others has no such
+ * part.
+ */
+static void throw_exhausted(const char *text, struct location where)
+{
+	void (*construct)(void *error, struct location where, struct string *text);
+	void (*throw)(void *error, void *type, void (*end)(void *error));
+	void *(*allocate)(size_t size), *(*new)(size_t size);
+	void (*end)(void *error), (*delete)(void *memory);
+	size_t length = strlen(text);
+	struct string message;
+	void *type, *error;
+
+	*(void **)&construct = find("libc10.so", ERROR_NEW);
+	*(void **)&end = find("libc10.so", ERROR_END);
+	type = find("libc10_cuda.so", ERROR_TYPE);
+	if (!type)
+		type = find("libc10.so", ERROR_TYPE);
+	*(void **)&allocate = find("libstdc++.so.6", "__cxa_allocate_exception");
+	*(void **)&throw = find("libstdc++.so.6", "__cxa_throw");
+	*(void **)&new = find("libstdc++.so.6", "_Znwm");
+	*(void **)&delete = find("libstdc++.so.6", "_ZdlPv");
+	if (!construct || !end || !type || !allocate || !throw || !new || !delete)
+		return;
+	/* The exception takes the text over, and leaves an empty one behind, or a copy that is given back. */
+	message.text = new(length + 1);
+	memcpy(message.text, text, length + 1);
+	message.length = length;
+	message.room = length;
+	error = allocate(ERROR_ROOM);
+	construct(error, where, &message);
+	if (message.text != message.local)
+		delete(message.text);
+	throw(error, type, end);
+}
+
+static void throw_text(const char *text, uint32_t line, bool exhausted)
+{
+	struct location where = { .function = "vpmm_torch_alloc", .file = "lib/torch/raise.c", .line = line };
+	void (*check_fail)(const char *function, const char *file, uint32_t line, const char *message);
+	void (*cuda_check)(int error, const char *file, const char *function, uint32_t line, bool sync);
+	void (*bad_alloc)(void);
+
+	if (exhausted)
+		throw_exhausted(text, where);
+	*(void **)&check_fail = find("libc10.so", CHECK_FAIL);
+	if (check_fail)
+		check_fail(where.function, where.file, where.line, text);
+	*(void **)&cuda_check = exhausted ? find("libc10_cuda.so", CUDA_CHECK) : NULL;
+	if (cuda_check)
+		cuda_check(CUDA_ERROR_MEMORY, where.file, where.function, where.line, false);
+	*(void **)&bad_alloc = find("libstdc++.so.6", BAD_ALLOC);
+	if (bad_alloc)
+		bad_alloc();
+}
+
+/* As PyTorch's own message has it. */
+static const char *amount(char *text, size_t room, size_t bytes)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit < sizeof(units) / sizeof(*units) - 1) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, room, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+	return text;
+}
+
+void raise_exhausted(size_t size, int device)
+{
+	char text[TEXT], wanted[32];
+
+	snprintf(text, sizeof(text), "CUDA out of memory. Tried to allocate %s on GPU %d. %s",
+		 amount(wanted, sizeof(wanted), size), device, vpmm_last_error());
+	throw_text(text, __LINE__, true);
+}
+
+void raise_limited(size_t size, int device, size_t live, size_t limit)
+{
+	char text[TEXT], wanted[32], is_live[32], is_limit[32];
+
+	snprintf(text, sizeof(text),
+		 "CUDA out of memory. Tried to allocate %s on GPU %d, of which set_per_process_memory_fraction() "
+		 "allows %s, and %s are allocated.\ntry this: free some of that, or ask for less",
+		 amount(wanted, sizeof(wanted), size), device, amount(is_limit, sizeof(is_limit), limit),
+		 amount(is_live, sizeof(is_live), live));
+	throw_text(text, __LINE__, true);
+}
+
+void raise_failed(size_t size, int device)
+{
+	char text[TEXT];
+
+	snprintf(text, sizeof(text), "libvpmm-torch: %zu bytes on GPU %d: %s", size, device, vpmm_last_error());
+	throw_text(text, __LINE__, false);
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the Python module asks. A device that PyTorch has not used has no pool, and gets none by the question. */
+#include <errno.h>
+#include <string.h>
+
+#include "torch/device.h"
+#include "torch/graphs.h"
+#include "torch/kept.h"
+#include "torch/torch.h"
+
+int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
+{
+	struct device *device = device_of(ordinal);
+
+	if (!device || !counts || counts->size != sizeof(*counts))
+		return -EINVAL;
+	counts->allocs = device->allocs;
+	counts->frees = device->frees;
+	counts->alloc_bytes = device->alloc_bytes;
+	counts->free_bytes = device->free_bytes;
+	counts->peak_blocks = device->peak_blocks;
+	counts->retries = device->retries;
+	counts->ooms = device->ooms;
+	counts->limit = device->limit;
+	counts->kept = kept_count();
+	counts->unknown = kept_unknown();
+	counts->failed = kept_lost();
+	graphs_count(&counts->pools, &counts->graphs);
+	return 0;
+}
+
+/* Whether it has a pool; makes it current then, until device_leave(). */
+static bool enter_used(int ordinal, bool *entered)
+{
+	struct device *device = device_of(ordinal);
+
+	if (!device || !device->used)
+		return false;
+	*entered = device_enter(ordinal);
+	return true;
+}
+
+int vpmm_torch_stats(int ordinal, struct vpmm_stats *stats)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal) || !stats || stats->size != sizeof(*stats))
+		return -EINVAL;
+	if (!enter_used(ordinal, &entered)) {
+		memset(stats, 0, sizeof(*stats));
+		stats->size = sizeof(*stats);
+		return 0;
+	}
+	err = vpmm_pool_stats(NULL, stats);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_reset_peaks(int ordinal)
+{
+	struct device *device = device_of(ordinal);
+	bool entered;
+	int err;
+
+	if (!device)
+		return -EINVAL;
+	device->peak_blocks = device->allocs - device->frees;
+	if (!enter_used(ordinal, &entered))
+		return 0;
+	err = vpmm_pool_reset_peaks(NULL);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_trim(int ordinal, size_t *released)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	if (released)
+		*released = 0;
+	if (!enter_used(ordinal, &entered))
+		return 0;
+	err = vpmm_pool_trim(NULL, 0, released);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_dump(int ordinal, FILE *out)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal) || !out)
+		return -EINVAL;
+	if (!enter_used(ordinal, &entered))
+		return 0;
+	err = vpmm_pool_dump(NULL, out);
+	device_leave(entered);
+	return err;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * libvpmm-torch.so: PyTorch's memory from the default pool of each device. It is the object of a
+ * torch.cuda.memory.CUDAPluggableAllocator; the Python module vpmm.torch gives it to PyTorch, with the addresses of the
+ * hooks, and calls the rest. The header is not installed: object and module are of one version.
+ *
+ * No call prints. Those that PyTorch makes throw a C++ exception where an allocation fails, through functions that the
+ * process has by then, as PyTorch takes a null pointer for memory.
+ */
+#ifndef VPMM_TORCH_H
+#define VPMM_TORCH_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "vpmm.h"
+
+/* c10::MempoolId_t, a pair of numbers: (n, 0) of a graph's own, (0, n) of graph_pool_handle() and MemPool. */
+struct torch_pool_id {
+	uint64_t a;
+	uint64_t b;
+};
+
+/**
+ * vpmm_torch_alloc() - allocate memory
+ * @size: bytes; 0 gives NULL, which is no error
+ * @device: ordinal
+ * @stream: the stream of that device whose later work uses the memory
+ *
+ * Return: the address. Where there is no memory, throws c10::OutOfMemoryError, or c10::Error where PyTorch has that in
+ *	another form, with a text that begins with "CUDA out of memory."; after any other failure c10::Error with one
+ *	that begins with "libvpmm-torch: ". NULL only if the process has nothing that throws.
+ */
+void *vpmm_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
+
+/**
+ * vpmm_torch_free() - free memory, in the order of a stream
+ * @ptr: the address; one that no pool has is counted and left alone
+ * @size: bytes, as allocated
+ * @device: that of the allocation
+ * @stream: that of the allocation
+ *
+ * A free that cannot be done now is done later. Never throws: destructors call it.
+ */
+void vpmm_torch_free(void *ptr, size_t size, int device, struct CUstream_st *stream);
+
+/* The hooks. Those that PyTorch gives a std::function pass its address, which is not needed. */
+void vpmm_torch_init(int device_count);
+void vpmm_torch_reset(void);
+void vpmm_torch_memory_fraction(double fraction, int device);
+void *vpmm_torch_base(void *ptr, size_t *size);
+void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream);
+void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter);
+void vpmm_torch_end(int device, struct torch_pool_id id);
+void vpmm_torch_release(int device, struct torch_pool_id id);
+
+/**
+ * struct vpmm_torch_counts - what PyTorch has asked for, and what became of it
+ * @size: sizeof(struct vpmm_torch_counts), set by the caller
+ * @allocs: allocations of the device
+ * @frees: frees of the device
+ * @alloc_bytes: bytes of @allocs, as requested
+ * @free_bytes: bytes of @frees
+ * @peak_blocks: the most blocks that there were at once since vpmm_torch_reset_peaks()
+ * @retries: allocations of the device for which other memory had to be given back first
+ * @ooms: those that failed for want of memory
+ * @limit: the most bytes that the device's pool may have allocated, by set_per_process_memory_fraction(); 0: no limit
+ * @kept: frees of all devices that cannot be done yet
+ * @unknown: frees and uses of addresses that no pool has
+ * @failed: frees and uses that failed otherwise, as after the driver is gone; their memory stays allocated
+ * @pools: pools of graphs that PyTorch has not released
+ * @graphs: captures that are not retired yet
+ */
+struct vpmm_torch_counts {
+	size_t size;
+	uint64_t allocs;
+	uint64_t frees;
+	uint64_t alloc_bytes;
+	uint64_t free_bytes;
+	uint64_t peak_blocks;
+	uint64_t retries;
+	uint64_t ooms;
+	uint64_t limit;
+	uint64_t kept;
+	uint64_t unknown;
+	uint64_t failed;
+	uint64_t pools;
+	uint64_t graphs;
+};
+
+/* For vpmm.torch: 0, or a negative errno value; -EINVAL for a structure of another size or a device out of range. */
+int vpmm_torch_counts(int device, struct vpmm_torch_counts *counts);
+
+/* The default pool of a device. One that PyTorch has not allocated from has nothing, and is not created by asking. */
+int vpmm_torch_stats(int device, struct vpmm_stats *stats);
+int vpmm_torch_reset_peaks(int device);
+int vpmm_torch_trim(int device, size_t *released);
+int vpmm_torch_dump(int device, FILE *out);
+
+/**
+ * vpmm_torch_set_pressure() - have a function called before an allocation fails for want of memory
+ * @fn: returns whether it has given something back, so that the allocation is tried once more; NULL: none
+ *
+ * Called with no lock held. It may free, and an allocation that fails in there does not call it again.
+ */
+void vpmm_torch_set_pressure(int (*fn)(int device, size_t size));
+
+#endif /* VPMM_TORCH_H */

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+libvpmm, a GPU memory pool that undoes fragmentation by remapping free memory.
+
+The functions of this module are those of the default pool of the current device, which PyTorch has after
+vpmm.torch.enable(). A Pool is one of its own.
+"""
+
+import os
+from typing import Union
+
+from ._library import Allocation, Error, Info, OutOfMemoryError, Stats, lib
+from ._pool import STREAM_ANY, Calls, Pool, Size, lookup
+
+__all__ = [
+    "Allocation", "Error", "Info", "OutOfMemoryError", "Pool", "STREAM_ANY", "Stats", "__version__", "default_pool",
+    "dump", "info", "lookup", "reset_peaks", "stats", "trace", "trim",
+]
+
+# Of the library in use.
+__version__: str = lib.vpmm_version().decode()
+
+_default = Calls(None)
+
+
+def default_pool() -> Calls:
+    """The default pool of the current device, whichever that is when it is used. It is created at the first use."""
+    return _default
+
+
+def stats() -> Stats:
+    """What the default pool of the current device holds and has done."""
+    return _default.stats()
+
+
+def info() -> Info:
+    """The current device, and the settings of its default pool."""
+    return _default.info()
+
+
+def dump() -> str:
+    """The layout of the default pool of the current device, as vpmm_pool_dump(3) has it."""
+    return _default.dump()
+
+
+def trim(keep: Size = 0) -> int:
+    """Gives free memory of the default pool of the current device back, and returns how much that was."""
+    return _default.trim(keep)
+
+
+def reset_peaks() -> None:
+    """Lets the peaks in the statistics of the default pool of the current device begin anew."""
+    _default.reset_peaks()
+
+
+def trace(name: Union[str, "os.PathLike[str]"]) -> None:
+    """
+    Has the calls on default pools recorded in a file, which vpmm-replay(1) reads; %p in its name is the process id.
+    It is VPMM_TRACE, so it is for pools that do not exist yet: call it before the first allocation. info().trace tells
+    the file that is written.
+    """
+    os.environ["VPMM_TRACE"] = os.fspath(name)

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+PyTorch's CUDA memory from libvpmm, instead of from its own caching allocator:
+
+    import vpmm.torch
+    vpmm.torch.enable()
+
+before anything is done on a GPU. vpmm-torch(7) says what works then and what does not.
+"""
+
+import ctypes
+import os
+import threading
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+
+import torch
+
+from . import _library
+from ._library import CStats, Stats, check, written_by
+from ._snapshot import segments
+
+__all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
+
+OBJECT = "libvpmm-torch.so"
+
+# Those of which the object knows.
+_DEVICES = 64
+
+# Methods of PyTorch's allocator object, some of which a version may not have, and what each is given.
+_HOOKS = {
+    "set_init_fn": "vpmm_torch_init",
+    "set_reset_fn": "vpmm_torch_reset",
+    "set_memory_fraction_fn": "vpmm_torch_memory_fraction",
+    "set_base_alloc_fn": "vpmm_torch_base",
+    "set_record_stream_fn": "vpmm_torch_record_stream",
+    "set_begin_allocate_to_pool": "vpmm_torch_begin",
+    "set_end_allocate_to_pool_fn": "vpmm_torch_end",
+    "set_release_pool": "vpmm_torch_release",
+}
+
+
+class Counts(NamedTuple):
+    """What PyTorch has asked for on a device; kept and what follows are of all devices together."""
+
+    allocs: int
+    frees: int
+    alloc_bytes: int
+    free_bytes: int
+    peak_blocks: int
+    retries: int
+    ooms: int
+    limit: int
+    kept: int
+    unknown: int
+    failed: int
+    pools: int
+    graphs: int
+
+
+class _CCounts(ctypes.Structure):
+    _fields_ = [("size", c_size_t)] + [(name, c_uint64) for name in Counts._fields]
+
+
+_PressureFn = ctypes.CFUNCTYPE(c_int, c_int, c_size_t)
+
+
+class _Plugin:
+    """libvpmm-torch.so."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lib = ctypes.CDLL(path)
+        for name, arguments in {
+            "vpmm_torch_counts": [c_int, POINTER(_CCounts)],
+            "vpmm_torch_stats": [c_int, POINTER(CStats)],
+            "vpmm_torch_reset_peaks": [c_int],
+            "vpmm_torch_trim": [c_int, POINTER(c_size_t)],
+            "vpmm_torch_dump": [c_int, c_void_p],
+            "vpmm_torch_set_pressure": [_PressureFn],
+        }.items():
+            call = getattr(self.lib, name)
+            call.argtypes = arguments
+            call.restype = c_int
+        self.lib.vpmm_torch_set_pressure.restype = None
+        # As long as the object, or PyTorch, can call it.
+        self.pressure: Any = None
+        self.allocator: Any = None
+
+    def address(self, name: str) -> int:
+        return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
+
+    def ask_on_pressure(self, fn: Callable[[int, int], bool]) -> None:
+        self.pressure = _PressureFn(lambda device, size: int(bool(fn(device, size))))
+        self.lib.vpmm_torch_set_pressure(self.pressure)
+
+
+_plugin: Optional[_Plugin] = None
+_lock = threading.Lock()
+
+# What the accumulated statistics of each device were when they were last reset.
+_baselines: Dict[int, Dict[str, int]] = {}
+
+
+def _need() -> _Plugin:
+    if _plugin is None:
+        raise RuntimeError("vpmm.torch is not enabled: call vpmm.torch.enable() first")
+    return _plugin
+
+
+def _find_plugin() -> str:
+    directory = _library.directory()
+    places = [os.path.join(directory, "vpmm", OBJECT), os.path.join(directory, OBJECT)]
+    for place in places:
+        if os.path.exists(place):
+            return place
+    raise RuntimeError(f"there is no {OBJECT} beside {_library.SONAME}, at {' or '.join(places)}; "
+                       "say where it is by vpmm.torch.enable(library=...)")
+
+
+def _device(device: Any) -> int:
+    """The ordinal of a device as PyTorch's functions take it."""
+    if device is None:
+        return int(torch.cuda.current_device()) if torch.cuda.is_initialized() else 0
+    if not isinstance(device, int):
+        index = torch.device(device).index
+        device = torch.cuda.current_device() if index is None else index
+    if not 0 <= device < _DEVICES:
+        raise ValueError(f"there is no device {device}")
+    return int(device)
+
+
+def stats(device: Any = None) -> Stats:
+    """What the pool of a device holds and has done, as vpmm.stats(); all 0 before PyTorch has used the device."""
+    found = CStats(size=ctypes.sizeof(CStats))
+    check(_need().lib.vpmm_torch_stats(_device(device), byref(found)))
+    return Stats(*(getattr(found, name) for name in Stats._fields))
+
+
+def counts(device: Any = None) -> Counts:
+    """What PyTorch has asked for on a device."""
+    found = _CCounts(size=ctypes.sizeof(_CCounts))
+    check(_need().lib.vpmm_torch_counts(_device(device), byref(found)))
+    return Counts(*(getattr(found, name) for name in Counts._fields))
+
+
+def trim(device: Any = None) -> int:
+    """Gives free memory of a device's pool back, and returns how much that was."""
+    released = c_size_t()
+    check(_need().lib.vpmm_torch_trim(_device(device), byref(released)))
+    return released.value
+
+
+def dump(device: Any = None) -> str:
+    """The layout of a device's pool, as vpmm_pool_dump(3) has it."""
+    plugin, ordinal = _need(), _device(device)
+    return written_by(lambda out: plugin.lib.vpmm_torch_dump(ordinal, out))
+
+
+def is_enabled() -> bool:
+    """Whether PyTorch's memory comes from libvpmm."""
+    return _plugin is not None
+
+
+# What torch.cuda.memory_stats() has of each: what is there now, the most that was, and the sums of what came and went.
+def _stat(current: int, peak: int, allocated: int, freed: int) -> Dict[str, Dict[str, int]]:
+    """The library does not divide memory into small and large, so all of it is in the pool for large."""
+    row = {"current": current, "peak": max(peak, current), "allocated": allocated, "freed": freed}
+    return {"all": row, "small_pool": dict.fromkeys(row, 0), "large_pool": dict(row)}
+
+
+def _sums(device: int, held: Stats, asked: Counts) -> Dict[str, int]:
+    """The accumulated statistics since they were last reset."""
+    sums = {
+        "allocs": asked.allocs, "frees": asked.frees, "alloc_bytes": asked.alloc_bytes,
+        "free_bytes": asked.free_bytes, "retries": asked.retries, "ooms": asked.ooms, "creates": held.creates,
+        "releases": held.releases, "grown": held.grown, "given_back": held.given_back,
+    }
+    baseline = _baselines.get(device, {})
+    return {name: value - baseline.get(name, 0) for name, value in sums.items()}
+
+
+def _memory_stats(device: int) -> Dict[str, Any]:
+    """In place of torch._C._cuda_memoryStats, which torch.cuda.memory_allocated() and all of its kin stand on."""
+    held, asked = stats(device), counts(device)
+    sums = _sums(device, held, asked)
+    active = held.live + held.small_live + held.shareable
+    allocated = active - held.held
+    blocks = asked.allocs - asked.frees
+    taken = held.mapped + held.small_mapped + held.shareable
+    by_bytes = (sums["alloc_bytes"], sums["free_bytes"])
+    by_blocks = (sums["allocs"], sums["frees"])
+    by_extents = (sums["creates"], sums["releases"])
+    none = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    return {
+        "num_alloc_retries": sums["retries"],
+        "num_ooms": sums["ooms"],
+        "max_split_size": -1,
+        "num_sync_all_streams": 0,
+        "num_device_alloc": sums["creates"],
+        "num_device_free": sums["releases"],
+        "allocation": _stat(blocks, asked.peak_blocks, *by_blocks),
+        "active": _stat(blocks, asked.peak_blocks, *by_blocks),
+        "segment": _stat(held.extents, held.extents, *by_extents),
+        "inactive_split": _stat(0, 0, 0, 0),
+        "allocated_bytes": _stat(allocated, held.peak_live + held.small_live, *by_bytes),
+        "reserved_bytes": _stat(taken, held.peak_taken, sums["grown"], sums["given_back"]),
+        "active_bytes": _stat(active, held.peak_live + held.small_live, *by_bytes),
+        "inactive_split_bytes": _stat(held.stuck, held.stuck, 0, 0),
+        "requested_bytes": _stat(held.requested, held.peak_requested, *by_bytes),
+        "oversize_allocations": dict(none),
+        "oversize_segments": dict(none),
+    }
+
+
+def _reset_peaks(device: int) -> None:
+    check(_need().lib.vpmm_torch_reset_peaks(device))
+
+
+def _reset_accumulated(device: int) -> None:
+    _baselines.pop(device, None)
+    _baselines[device] = _sums(device, stats(device), counts(device))
+
+
+def _memory_snapshot(*_which: Any) -> Dict[str, Any]:
+    """Of all devices. There is no history, and all memory is in one pool."""
+    devices = range(torch.cuda.device_count())
+    return {"segments": [segment for device in devices for segment in segments(device, dump(device))],
+            "device_traces": [[] for _ in devices], "allocator_settings": {}, "external_annotations": []}
+
+
+def _memory_fraction(device: int) -> float:
+    limit = counts(device).limit
+    return limit / torch.cuda.get_device_properties(device).total_memory if limit else 1.0
+
+
+def _refuse_benchmark() -> None:
+    raise RuntimeError("torch.backends.cudnn.benchmark = True does not work with memory of libvpmm: to try algorithms, "
+                       "cuDNN's part of PyTorch asks for the largest free block of PyTorch's own allocator. Leave it "
+                       "False, or do without vpmm.torch.enable()")
+
+
+def _refuse_sharing(*_arguments: Any, **_words: Any) -> None:
+    raise RuntimeError("a CUDA tensor in memory of libvpmm cannot be shared with another process by CUDA IPC, as "
+                       "torch.multiprocessing does: that shares memory of cudaMalloc() alone. Send a copy in host "
+                       "memory (tensor.cpu()), or do without vpmm.torch.enable()")
+
+
+def _refuse_history(enabled: Any = "all", *_arguments: Any, **_words: Any) -> None:
+    if enabled is not None:
+        raise RuntimeError("PyTorch's memory history is that of its own allocator. vpmm.trace(FILE), before the first "
+                           "allocation, records what libvpmm is asked for, and vpmm-replay(1) draws it")
+
+
+class _WithoutBenchmark:
+    """torch.backends.cudnn.benchmark, but that it cannot become True."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+
+    def __get__(self, module: Any, kind: Any) -> Any:
+        return self.before.__get__(module, kind)
+
+    def __set__(self, module: Any, value: Any) -> None:
+        if value:
+            _refuse_benchmark()
+        self.before.__set__(module, value)
+
+
+def _replace(name: str, function: Any) -> None:
+    """Puts a function into torch._C, if this version of PyTorch has one of that name there."""
+    if hasattr(torch._C, name):
+        setattr(torch._C, name, function)
+
+
+def _replace_statistics() -> None:
+    _replace("_cuda_memoryStats", _memory_stats)
+    _replace("_cuda_resetPeakMemoryStats", _reset_peaks)
+    _replace("_cuda_resetAccumulatedMemoryStats", _reset_accumulated)
+    _replace("_cuda_getMemoryFraction", _memory_fraction)
+    _replace("_cuda_memorySnapshot", _memory_snapshot)
+    # torch.accelerator has its own way to the same, which answers 0 under another allocator.
+    _replace("_accelerator_isAllocatorInitialized", torch.cuda.is_initialized)
+    _replace("_accelerator_getDeviceStats", _memory_stats)
+    _replace("_accelerator_resetPeakStats", _reset_peaks)
+    _replace("_accelerator_resetAccumulatedStats", _reset_accumulated)
+
+
+def _refuse_the_rest() -> None:
+    _replace("_cuda_record_memory_history", _refuse_history)
+    torch.UntypedStorage._share_cuda_ = _refuse_sharing
+    set_benchmark = torch._C._set_cudnn_benchmark
+
+    def set_or_refuse(value: bool) -> None:
+        if value:
+            _refuse_benchmark()
+        set_benchmark(value)
+
+    torch._C._set_cudnn_benchmark = set_or_refuse
+    kind = type(torch.backends.cudnn)
+    before = vars(kind).get("benchmark")
+    if before is not None:
+        kind.benchmark = _WithoutBenchmark(before)
+
+
+def _check_time() -> None:
+    if torch.version.cuda is None:
+        raise RuntimeError(f"PyTorch {torch.__version__} is built without CUDA, so it has no memory for vpmm.torch to "
+                           "serve")
+    if torch.cuda.is_initialized():
+        raise RuntimeError("vpmm.torch.enable() comes too late: PyTorch has initialised CUDA, and cannot change its "
+                           "allocator any more. Call it right after the imports, before anything is done on a GPU")
+    if torch._C._get_cudnn_benchmark():
+        _refuse_benchmark()
+
+
+def _give_hooks(allocator: Any, plugin: _Plugin) -> None:
+    missing = [method for method in _HOOKS if not hasattr(allocator, method)]
+    if missing:
+        raise RuntimeError(f"PyTorch {torch.__version__} has no {', '.join(missing)} for another allocator's graphs "
+                           "and streams: vpmm.torch needs 2.2 or later")
+    for method, function in _HOOKS.items():
+        getattr(allocator, method)(plugin.address(function))
+
+
+def enable(library: Union[str, "os.PathLike[str]", None] = None,
+           on_pressure: Optional[Callable[[int, int], bool]] = None) -> None:
+    """
+    Has PyTorch take its CUDA memory from the default pools of libvpmm, for the rest of the process. It has to be
+    called before PyTorch initialises CUDA; a second call only changes on_pressure.
+
+    library is libvpmm-torch.so, where that is not beside libvpmm. on_pressure is called with a device and a size
+    before an allocation fails for want of memory, on the thread of that; it may free tensors, and returns whether the
+    allocation is worth another try.
+    """
+    global _plugin
+    with _lock:
+        if _plugin is None:
+            _check_time()
+            plugin = _Plugin(os.fspath(library) if library is not None else _find_plugin())
+            allocator = torch.cuda.memory.CUDAPluggableAllocator(plugin.path, "vpmm_torch_alloc", "vpmm_torch_free")
+            _give_hooks(allocator.allocator(), plugin)
+            torch.cuda.memory.change_current_allocator(allocator)
+            plugin.allocator = allocator
+            _replace_statistics()
+            _refuse_the_rest()
+            _plugin = plugin
+        if on_pressure is not None:
+            _plugin.ask_on_pressure(on_pressure)

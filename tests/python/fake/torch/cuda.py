@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+import ctypes
+import sys
+import types
+
+import torch
+
+from . import _C
+
+
+def is_initialized():
+    return _C.initialized
+
+
+def current_device():
+    return 0
+
+
+def device_count():
+    return 2
+
+
+def memory_snapshot():
+    return _C._cuda_memorySnapshot((0, 0, True))["segments"]
+
+
+def get_device_properties(_device):
+    return types.SimpleNamespace(total_memory=64 << 20)
+
+
+class CUDAPluggableAllocator:
+    def __init__(self, path, alloc, free):
+        library = ctypes.CDLL(path)
+        self._allocator = _C.Allocator(*(ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+                                         for name in (alloc, free)))
+
+    def allocator(self):
+        return self._allocator
+
+
+def change_current_allocator(allocator):
+    if _C.initialized:
+        raise RuntimeError("Can't swap an already initialized allocator")
+    _C.current = allocator.allocator()
+
+
+def init():
+    _C.initialized = True
+    _C.current.init(1)
+
+
+def memory_stats_as_nested_dict(device=None):
+    return _C._cuda_memoryStats(0 if device is None else device) if _C.initialized else {}
+
+
+def memory_stats(device=None):
+    flat = {}
+
+    def add(prefix, value):
+        if not isinstance(value, dict):
+            flat[prefix] = value
+            return
+        for key, inner in value.items():
+            add(f"{prefix}.{key}" if prefix else key, inner)
+
+    add("", memory_stats_as_nested_dict(device))
+    return flat
+
+
+def memory_allocated(device=None):
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device=None):
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device=None):
+    return memory_stats(device).get("reserved_bytes.all.current", 0)
+
+
+def max_memory_reserved(device=None):
+    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+
+
+def reset_peak_memory_stats(device=None):
+    _C._cuda_resetPeakMemoryStats(0 if device is None else device)
+
+
+def reset_accumulated_memory_stats(device=None):
+    _C._cuda_resetAccumulatedMemoryStats(0 if device is None else device)
+
+
+def set_per_process_memory_fraction(fraction, device=0):
+    _C.current.fraction(fraction, device)
+
+
+def get_per_process_memory_fraction(device=0):
+    return _C._cuda_getMemoryFraction(device)
+
+
+def empty_cache():
+    if _C.initialized:
+        _C.current.reset()
+
+
+class Tensor:
+    """Memory of the default stream, freed as it goes."""
+
+    def __init__(self, size):
+        if not _C.initialized:
+            init()
+        self.size = size
+        self.address = _C.current.alloc(size, 0, None)
+
+    def __del__(self):
+        if self.address:
+            _C.current.free(self.address, self.size, 0, None)
+
+
+# The names of torch.cuda.memory are those of torch.cuda as well.
+memory = types.ModuleType("torch.cuda.memory")
+for _name, _value in list(globals().items()):
+    if not _name.startswith("_"):
+        setattr(memory, _name, _value)
+sys.modules["torch.cuda.memory"] = memory
+assert torch

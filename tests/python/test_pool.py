@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The package without a framework, on the host backend."""
+
+import ctypes
+import errno
+import os
+import re
+import unittest
+
+import vpmm
+from vpmm import _library, _pool, _snapshot
+
+HEADER = os.path.join(os.environ["top_srcdir"], "include", "vpmm.h")
+MIB = 1 << 20
+
+C_TYPES = {
+    "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "int": ctypes.c_int,
+}
+
+
+def fields(struct):
+    """The fields of a structure of the header, as (name, type, length of an array or 0, pointer)."""
+    with open(HEADER, encoding="utf-8") as header:
+        body = re.search(r"^struct %s \{\n(.*?)^\};" % struct, header.read(), re.M | re.S).group(1)
+    return [(name, kind, int(length or 0), bool(star)) for kind, star, name, length in
+            re.findall(r"^\t(?:const )?(?:struct )?(\w+) (\*?)(\w+)(?:\[(\d+)\])?;$", body, re.M)]
+
+
+class Structures(unittest.TestCase):
+    """What the package knows of vpmm.h is what the header says."""
+
+    def compare(self, struct, mine):
+        theirs = fields(struct)
+        self.assertGreater(len(theirs), 3)
+        self.assertEqual([field[0] for field in theirs], [field[0] for field in mine._fields_])
+        for (name, kind, length, pointer), (_, got) in zip(theirs, mine._fields_):
+            if pointer or kind.endswith("_fn"):
+                wanted = ctypes.sizeof(ctypes.c_void_p)
+            elif length:
+                wanted = length
+            else:
+                wanted = ctypes.sizeof(C_TYPES[kind])
+            self.assertEqual(ctypes.sizeof(got), wanted, f"{struct}.{name}")
+
+    def test_stats(self):
+        self.compare("vpmm_stats", _library.CStats)
+
+    def test_info(self):
+        self.compare("vpmm_info", _library.CInfo)
+        self.assertEqual([name for name, _ in _library.CInfo._fields_[1:]], list(vpmm.Info._fields))
+
+    def test_opts(self):
+        self.compare("vpmm_opts", _library.COpts)
+
+    def test_allocation(self):
+        self.compare("vpmm_allocation", _library.CAllocation)
+
+    def test_numbers(self):
+        with open(HEADER, encoding="utf-8") as header:
+            text = header.read()
+        for name, value in (("VPMM_ZERO", _pool._ZERO), ("VPMM_IDLE", _pool._IDLE),
+                            ("VPMM_SHAREABLE", _pool._SHAREABLE)):
+            self.assertEqual(int(re.search(r"#define %s (0x\d)u" % name, text).group(1), 16), value)
+        for prefix, name in (("REUSE", "reuse"), ("LOG", "log_level"), ("SMALL", "small"), ("SCRUB", "scrub"),
+                             ("EXPORT", "export_as"), ("RDMA", "rdma")):
+            words = re.findall(r"^\tVPMM_%s_(\w+) = (\d+)" % prefix, text, re.M)
+            self.assertEqual([(word.lower(), int(number)) for word, number in words],
+                             [(word, i) for i, word in enumerate(_pool._WORDS[name])])
+
+
+class PoolTest(unittest.TestCase):
+    def setUp(self):
+        self.pool = vpmm.Pool(backend="host", va_size="1G")
+        self.addCleanup(self.pool.close)
+
+    def test_malloc(self):
+        # A block can be written, found and freed.
+        a = self.pool.malloc(3 * MIB + 5)
+        ctypes.memset(a, 1, 3 * MIB + 5)
+        self.assertEqual(vpmm.lookup(a + 100), vpmm.Allocation(device=0, base=a, bytes=3 * MIB + 5))
+        self.assertEqual(self.pool.stats().requested, 3 * MIB + 5)
+        self.pool.check()
+        self.pool.free(a)
+        self.assertEqual(self.pool.stats().requested, 0)
+        with self.assertRaises(vpmm.Error) as caught:
+            vpmm.lookup(a)
+        self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+    def test_nothing(self):
+        self.assertEqual(self.pool.malloc(0), 0)
+        self.pool.free(0)
+        with self.assertRaises(ValueError):
+            self.pool.malloc(-1)
+        with self.assertRaises(TypeError):
+            self.pool.malloc("1M")
+
+    def test_zero(self):
+        a = self.pool.malloc(MIB)
+        ctypes.memset(a, 0x5A, MIB)
+        self.pool.free(a)
+        b = self.pool.malloc(MIB, zero=True)
+        self.assertEqual(b, a)
+        self.assertEqual(ctypes.string_at(b, MIB), bytes(MIB))
+
+    def test_realloc(self):
+        a = self.pool.malloc(MIB)
+        ctypes.memset(a, 7, MIB)
+        b = self.pool.realloc(a, 40 * MIB)
+        self.assertEqual(ctypes.string_at(b, MIB), b"\7" * MIB)
+        self.assertEqual(vpmm.lookup(b).bytes, 40 * MIB)
+        self.pool.free(b, vpmm.STREAM_ANY)
+
+    def test_errors(self):
+        # The number, the text of the library, and a kind of its own for want of memory.
+        with self.assertRaises(vpmm.Error) as caught:
+            self.pool.free(4096)
+        self.assertEqual(caught.exception.errno, errno.EINVAL)
+        self.assertIn("vpmm_free: ", str(caught.exception))
+        self.assertNotIsInstance(caught.exception, MemoryError)
+        with self.assertRaises(vpmm.OutOfMemoryError) as caught:
+            self.pool.malloc(1 << 50)
+        self.assertIsInstance(caught.exception, MemoryError)
+        self.assertIn("try this", str(caught.exception))
+
+    def test_trim(self):
+        self.pool.free(self.pool.malloc(8 * MIB))
+        self.assertGreaterEqual(self.pool.stats().mapped, 8 * MIB)
+        self.assertGreaterEqual(self.pool.trim("4M"), 2 * MIB)
+        self.pool.trim()
+        self.assertEqual(self.pool.stats().mapped, 0)
+        self.assertGreaterEqual(self.pool.stats().peak_taken, 8 * MIB)
+        self.pool.reset_peaks()
+        self.assertEqual(self.pool.stats().peak_taken, 0)
+
+    def test_dump(self):
+        a = self.pool.malloc(2 * MIB)
+        self.assertIn("backend: host\n", self.pool.dump())
+        self.assertIn("[+", self.pool.dump())
+        self.pool.free(a)
+
+    def test_closed(self):
+        self.pool.close()
+        self.pool.close()
+        with self.assertRaisesRegex(vpmm.Error, "closed"):
+            self.pool.malloc(1)
+
+
+class Options(unittest.TestCase):
+    def open(self, **options):
+        pool = vpmm.Pool(backend="host", va_size="1G", **options)
+        self.addCleanup(pool.close)
+        return pool
+
+    def test_given(self):
+        info = self.open(page_size="4M", limit=64 * MIB, keep="none", reuse="block", scrub="always", overlap="auto",
+                         overhead=3, small="driver", log_level="warning", device=0).info()
+        self.assertEqual((info.backend, info.page_size, info.limit, info.keep), ("host", 4 * MIB, 64 * MIB, 0))
+        self.assertEqual((info.reuse, info.scrub, info.overhead, info.small, info.log_level), (1, 2, 3, 1, 2))
+        self.assertEqual(info.va_size, 1 << 30)
+
+    def test_environment(self):
+        # What is not given is as the environment has it.
+        os.environ["VPMM_LIMIT"] = "32M"
+        self.addCleanup(os.environ.pop, "VPMM_LIMIT")
+        self.assertEqual(self.open().info().limit, 32 * MIB)
+        self.assertEqual(self.open(limit="16M").info().limit, 16 * MIB)
+
+    def test_bad(self):
+        for error, options in (
+                (ValueError, {"page_size": "2X"}), (ValueError, {"page_size": "M"}), (TypeError, {"limit": 1.5}),
+                (ValueError, {"reuse": "never"}), (ValueError, {"overhead": -1}), (TypeError, {"colour": "red"}),
+                (ValueError, {"peers": [64]}), (vpmm.Error, {"page_size": 3}), (vpmm.Error, {"device": 99})):
+            with self.assertRaises(error, msg=str(options)) as caught:
+                self.open(**options)
+            self.assertRegex(str(caught.exception), "|".join(options))
+
+    def test_log(self):
+        lines = []
+        pool = vpmm.Pool(backend="host", va_size="1G", log_level="info",
+                         log=lambda level, line: lines.append((level, line)))
+        pool.close()
+        self.assertIn("pool destroyed after 0 allocations", lines[-1][1])
+        self.assertEqual(lines[-1][0], 3)
+
+    def test_pressure(self):
+        asked, told = [], []
+        blocks = []
+
+        def give(size):
+            asked.append(size)
+            if blocks:
+                pool.free(blocks.pop())
+                return True
+            return False
+
+        pool = self.open(limit="16M", pressure=give, exhausted=lambda size, text: told.append((size, text)))
+        blocks.append(pool.malloc(12 * MIB))
+        pool.malloc(12 * MIB)
+        self.assertEqual((asked, told), ([12 * MIB], []))
+        with self.assertRaises(vpmm.OutOfMemoryError):
+            pool.malloc(8 * MIB)
+        self.assertEqual(asked, [12 * MIB, 8 * MIB])
+        self.assertEqual(told[0][0], 8 * MIB)
+        self.assertIn("limit", told[0][1])
+
+    def test_trace(self):
+        name = os.path.join(os.environ["work"], "pool-%p.trace")
+        pool = self.open(trace=name)
+        pool.free(pool.malloc(MIB))
+        written = pool.info().trace
+        self.assertEqual(written, name.replace("%p", str(os.getpid())))
+        pool.close()
+        with open(written, encoding="ascii") as trace:
+            self.assertIn(" a ", trace.read())
+
+
+# As vpmm_pool_dump(3) explains it.
+DUMP = """page_size: 2097152
+chunk 0x7fb0f1800000: [~1][~1][*7][1.5][+5][-0.5][*496]
+  0x7fb0f1800000 2097152 zombie stream 1 pending
+  0x7fb0f1a00000 2097152 zombie stream 1 pending
+  0x7fb0f1c00000 14680064 unmapped
+  0x7fb0f2a00000 3145728 malloc stream 1 passed
+  0x7fb0f2d00000 10485760 malloc stream 3,4 pending
+  0x7fb0f3700000 1048576 free stream any pending
+  0x7fb0f3800000 1040187392 unmapped
+chunk 0x7fb100000000: [-1][*1][1][-1]
+  0x7fb100000000 2097152 free unused
+  0x7fb100200000 2097152 unmapped
+  0x7fb100400000 2097152 malloc stream 2 passed
+  0x7fb100600000 2097152 free stream 2 passed
+shareable 0x7fb200000000 2097152
+"""
+
+
+class Snapshot(unittest.TestCase):
+    def test_segments(self):
+        segments = _snapshot.segments(5, DUMP)
+        self.assertEqual([(segment["address"], segment["total_size"], segment["allocated_size"], segment["stream"])
+                          for segment in segments],
+                         [(0x7fb0f2a00000, 7 << 21, 13 << 20, 1), (0x7fb100000000, 1 << 21, 0, 0),
+                          (0x7fb100400000, 2 << 21, 1 << 21, 2)])
+        self.assertEqual([len(segment["blocks"]) for segment in segments], [3, 1, 2])
+        # These blocks are none of this process, so what was asked for is not known.
+        self.assertEqual(segments[0]["requested_size"], 13 << 20)
+        self.assertEqual({segment["device"] for segment in segments}, {5})
+
+
+class Written(unittest.TestCase):
+    def test_failure(self):
+        with self.assertRaises(vpmm.Error):
+            _library.written_by(lambda out: -errno.EIO)
+
+
+class Stream:
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+class Streams(unittest.TestCase):
+    def test_kinds(self):
+        class Protocol:
+            def __cuda_stream__(self):
+                return (0, 77)
+
+        for stream in (77, Stream(cuda_stream=77), Stream(ptr=77), Protocol(), Stream(handle=ctypes.c_void_p(77))):
+            self.assertEqual(_library.stream_handle(stream), 77)
+        self.assertEqual(_library.stream_handle(None), 0)
+        self.assertEqual(_library.stream_handle(Stream(handle=ctypes.c_void_p(None))), 0)
+        with self.assertRaisesRegex(TypeError, "is no stream"):
+            _library.stream_handle("main")
+
+
+class Default(unittest.TestCase):
+    def test_default(self):
+        self.assertEqual(vpmm.info().backend, "host")
+        a = vpmm.default_pool().malloc(MIB)
+        self.assertEqual(vpmm.stats().requested, MIB)
+        self.assertIn("requested: 1048576", vpmm.dump())
+        vpmm.default_pool().free(a)
+        self.assertGreater(vpmm.trim(), 0)
+        vpmm.reset_peaks()
+        self.assertEqual(vpmm.stats().peak_live, 0)
+
+    def test_version(self):
+        self.assertRegex(vpmm.__version__, r"^\d+\.\d+\.\d+$")
+        for name in vpmm.__all__:
+            self.assertTrue(hasattr(vpmm, name), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

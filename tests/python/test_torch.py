@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""vpmm.torch with a PyTorch of our own, each in a process that has not used it yet."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+START = """
+import torch, vpmm, vpmm.torch
+from torch.cuda import Tensor
+MIB = 1 << 20
+def raises(text, call, *arguments):
+    try:
+        call(*arguments)
+    except RuntimeError as error:
+        assert text in str(error), error
+        return
+    raise AssertionError(f"no error with {text!r}")
+"""
+
+
+class TorchTest(unittest.TestCase):
+    def program(self, text, **environment):
+        """Runs a program, which fails by an exception."""
+        path = os.pathsep.join([os.path.join(HERE, "fake"), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run([sys.executable, "-c", START + textwrap.dedent(text)], capture_output=True, text=True,
+                              check=False, env={**os.environ, "PYTHONPATH": path, "VPMM_HOST_CAPACITY": "64M",
+                                                **environment})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stderr)
+        return done.stdout
+
+    def test_memory(self):
+        # What torch.cuda tells of memory, as a program allocates and frees.
+        self.program("""
+            assert not vpmm.torch.is_enabled()
+            vpmm.torch.enable()
+            vpmm.torch.enable()
+            assert vpmm.torch.is_enabled()
+            assert torch.cuda.memory_allocated() == 0 and torch.cuda.memory_stats() == {}
+            a, b = Tensor(3 * MIB), Tensor(5)
+            assert torch.cuda.memory_allocated() == 3 * MIB + 512, torch.cuda.memory_allocated()
+            assert torch.cuda.memory.memory_allocated() == torch.cuda.memory_allocated()
+            assert torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+            stats = torch.cuda.memory_stats()
+            assert stats["requested_bytes.all.current"] == 3 * MIB + 5
+            assert stats["allocation.all.current"] == stats["allocation.all.allocated"] == 2
+            assert stats["segment.all.current"] >= 1 and stats["num_device_alloc"] >= 1
+            del a
+            assert torch.cuda.memory_allocated() == 512
+            assert torch.cuda.max_memory_allocated() == 3 * MIB + 512
+            stats = torch.cuda.memory_stats()
+            assert stats["allocation.all.freed"] == 1 and stats["requested_bytes.all.freed"] == 3 * MIB
+            assert stats["allocation.all.peak"] == 2
+            torch.cuda.reset_peak_memory_stats()
+            assert torch.cuda.max_memory_allocated() == 512
+            assert torch.cuda.memory_stats()["allocation.all.peak"] == 1
+            torch.cuda.reset_accumulated_memory_stats()
+            stats = torch.cuda.memory_stats()
+            assert stats["allocation.all.freed"] == 0 and stats["allocation.all.current"] == 1
+            del b
+            b = Tensor(5)
+            assert torch.cuda.memory_stats()["allocation.all.freed"] == 1
+            torch.cuda.reset_accumulated_memory_stats()
+            assert torch.cuda.memory_stats()["allocation.all.freed"] == 0
+            reserved = torch.cuda.memory_reserved()
+            del b
+            torch.cuda.empty_cache()
+            assert torch.cuda.memory_allocated() == 0 and torch.cuda.memory_reserved() < reserved
+            assert torch.cuda.max_memory_reserved() == reserved
+        """)
+
+    def test_keys(self):
+        # Each key that torch.cuda.memory_summary() reads.
+        self.program("""
+            vpmm.torch.enable()
+            Tensor(MIB)
+            stats = torch.cuda.memory_stats()
+            for metric in ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes",
+                           "inactive_split_bytes", "allocation", "active", "segment", "inactive_split"):
+                for pool in ("all", "small_pool", "large_pool"):
+                    for kind in ("current", "peak", "allocated", "freed"):
+                        assert stats[f"{metric}.{pool}.{kind}"] >= 0
+            for metric in ("oversize_allocations", "oversize_segments"):
+                for kind in ("current", "peak", "allocated", "freed"):
+                    assert stats[f"{metric}.{kind}"] == 0
+            assert stats["num_ooms"] == stats["num_alloc_retries"] == 0
+        """)
+
+    def test_stats(self):
+        self.program("""
+            raises("not enabled", vpmm.torch.stats)
+            vpmm.torch.enable()
+            assert vpmm.torch.stats().mapped == vpmm.torch.stats(1).mapped == 0
+            a = Tensor(2 * MIB)
+            assert vpmm.torch.stats().requested == vpmm.torch.stats("cuda:0").requested == 2 * MIB
+            assert vpmm.torch.stats(torch.device("cuda")) == vpmm.torch.stats(0)
+            assert vpmm.torch.counts().allocs == 1 and vpmm.torch.counts(1).allocs == 0
+            assert vpmm.stats().requested == 2 * MIB
+            assert "[+" in vpmm.torch.dump() and vpmm.torch.dump(1) == ""
+            del a
+            assert vpmm.torch.trim() >= 2 * MIB
+            for device in (-1, 64):
+                try:
+                    vpmm.torch.stats(device)
+                except ValueError as error:
+                    assert f"no device {device}" in str(error)
+                else:
+                    raise AssertionError(device)
+        """, VPMM_HOST_DEVICES="2")
+
+    def test_snapshot(self):
+        # Segments are what is reserved, blocks what they are divided into, with what was asked for.
+        self.program("""
+            vpmm.torch.enable()
+            a, b, c, d = Tensor(3 * MIB + 5), Tensor(5 * MIB), Tensor(1000), Tensor(10)
+            del a
+            segments = torch.cuda.memory_snapshot()
+            assert sum(segment["total_size"] for segment in segments) == torch.cuda.memory_reserved()
+            assert sum(segment["allocated_size"] for segment in segments) == torch.cuda.memory_allocated()
+            assert sum(segment["requested_size"] for segment in segments) == 5 * MIB + 1010
+            for segment in segments:
+                address = segment["address"]
+                for block in segment["blocks"]:
+                    assert block["address"] == address and block["state"] in ("active_allocated", "inactive")
+                    assert (block["requested_size"] == 0) == (block["state"] == "inactive")
+                    address += block["size"]
+                assert address == segment["address"] + segment["total_size"] and segment["device"] == 0
+            held = {block["address"] for segment in segments for block in segment["blocks"]}
+            assert {b.address, c.address, d.address} <= held
+            assert torch._C._cuda_memorySnapshot(None)["device_traces"] == [[], []]
+        """, VPMM_HOST_DEVICES="2")
+
+    def test_graph(self):
+        # What a capture has freed is the graph's: not allocated any more, but not free for others.
+        self.program("""
+            import ctypes
+            from vpmm._library import lib
+            vpmm.torch.enable()
+            torch.cuda.init()
+            stream, graph, id = ctypes.c_void_p(), ctypes.c_void_p(), torch._C.PoolId(1, 0)
+            assert lib.vpmm_host_stream_create(ctypes.byref(stream)) == 0
+            hooks = torch._C.current
+            hooks.begin(0, id, None)
+            assert lib.vpmm_host_capture_begin(stream) == 0
+            hooks.free(hooks.alloc(4 * MIB, 0, stream), 4 * MIB, 0, stream)
+            assert lib.vpmm_host_capture_end(stream, ctypes.byref(graph)) == 0
+            hooks.end(0, id)
+            stats = torch.cuda.memory_stats()
+            assert torch.cuda.memory_allocated() == 0 and stats["active_bytes.all.current"] == 4 * MIB
+            assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (1, 1)
+            hooks.release(0, id)
+            assert torch.cuda.memory_stats()["active_bytes.all.current"] == 0
+            assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (0, 0)
+        """)
+
+    def test_late(self):
+        self.program("""
+            torch._C.initialized = True
+            raises("comes too late", vpmm.torch.enable)
+            assert not vpmm.torch.is_enabled() and torch._C.current is None
+            torch._C.initialized = False
+            torch.version.cuda = None
+            raises("without CUDA", vpmm.torch.enable)
+        """)
+
+    def test_old(self):
+        self.program("""
+            del torch._C.Allocator.set_release_pool
+            raises("2.2 or later", vpmm.torch.enable)
+            assert not vpmm.torch.is_enabled() and torch._C.current is None
+        """)
+
+    def test_library(self):
+        self.program("""
+            try:
+                vpmm.torch.enable(library="/nowhere/libvpmm-torch.so")
+            except OSError as error:
+                assert "/nowhere/libvpmm-torch.so" in str(error)
+            else:
+                raise AssertionError
+            assert not vpmm.torch.is_enabled()
+        """)
+
+    def test_refusals(self):
+        self.program("""
+            torch.backends.cudnn.benchmark = True
+            raises("benchmark = True does not work", vpmm.torch.enable)
+            torch.backends.cudnn.benchmark = False
+            vpmm.torch.enable()
+            raises("benchmark = True does not work", setattr, torch.backends.cudnn, "benchmark", True)
+            raises("benchmark = True does not work", torch.backends.cudnn.set_flags, True)
+            torch.backends.cudnn.benchmark = False
+            torch.backends.cudnn.set_flags(False)
+            assert torch.backends.cudnn.benchmark is False
+            raises("cannot be shared", torch.UntypedStorage()._share_cuda_)
+            raises("vpmm.trace", torch._C._cuda_record_memory_history, "all", None)
+            torch._C._cuda_record_memory_history(None, "all")
+        """)
+
+    def test_accelerator(self):
+        self.program("""
+            vpmm.torch.enable()
+            a = Tensor(MIB)
+            assert torch._C._accelerator_getDeviceStats(0)["allocated_bytes"]["all"]["current"] == MIB
+            assert not hasattr(torch._C, "_accelerator_resetPeakStats")
+        """)
+
+    def test_exhausted(self):
+        # Without PyTorch nothing can be thrown, so a null address comes of it; the count and the question are the same.
+        self.program("""
+            kept = []
+            def give(device, size):
+                asked.append((device, size))
+                return bool(kept) and kept.pop() is not None
+            asked = []
+            vpmm.torch.enable(on_pressure=give)
+            kept.append(Tensor(40 * MIB))
+            a = Tensor(30 * MIB)
+            assert a.address and asked == [(0, 30 * MIB)], asked
+            assert torch.cuda.memory_stats()["num_alloc_retries"] == 1
+            assert torch.cuda.memory_stats()["num_ooms"] == 0
+        """)
+
+    def test_fraction(self):
+        self.program("""
+            vpmm.torch.enable()
+            torch.cuda.init()
+            assert torch.cuda.get_per_process_memory_fraction() == 1.0
+            torch.cuda.set_per_process_memory_fraction(0.25)
+            assert torch.cuda.get_per_process_memory_fraction() == 0.25
+            assert vpmm.torch.counts().limit == 16 * MIB
+        """)
+
+    def test_trace(self):
+        name = os.path.join(os.environ["work"], "torch.trace")
+        self.program(f"""
+            vpmm.trace({name!r})
+            vpmm.torch.enable()
+            Tensor(MIB)
+            assert vpmm.info().trace == {name!r}
+        """)
+        with open(name, encoding="ascii") as trace:
+            self.assertIn(f" {1 << 20} ", trace.read())
+
+
+if __name__ == "__main__":
+    unittest.main()

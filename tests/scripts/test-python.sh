@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The Python package, on the host backend and with a PyTorch of our own. Each test of unittest is a line of TAP.
+set -u
+
+# configure has a colon where it has found none.
+python=${PYTHON:-python3}
+[ "$python" != : ] || python=python3
+if ! "$python" -c 'import sys, ctypes, unittest; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+	echo "1..0 # SKIP there is no Python of 3.9 or later ($python)"
+	exit 0
+fi
+if [ ! -e "$top_builddir/lib/.libs/libvpmm-torch.so" ]; then
+	echo "1..0 # SKIP built without a shared object"
+	exit 0
+fi
+case ${SANITIZE_CFLAGS-} in
+?*)
+	echo "1..0 # SKIP the runtime of a sanitizer has to come first, and Python was built without it"
+	exit 0
+	;;
+esac
+
+. "$top_srcdir/tests/support/tap.sh"
+
+VPMM_BACKEND=host
+VPMM_VA_SIZE=1G
+LD_LIBRARY_PATH=$(cd "$top_builddir/lib/.libs" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+PYTHONPATH=$top_srcdir/python
+PYTHONDONTWRITEBYTECODE=1
+export VPMM_BACKEND VPMM_VA_SIZE LD_LIBRARY_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE work
+
+for file in "$top_srcdir"/tests/python/test_*.py; do
+	module=$(basename "$file" .py)
+	"$python" -m unittest discover -v -s "$top_srcdir/tests/python" -p "$module.py" >"$work/out" 2>&1
+	status=$?
+	grep -E '^test_[a-z_]+ .* \.\.\. ' "$work/out" >"$work/tests"
+	while read -r name class rest; do
+		case $rest in
+		*'... ok'*) verdict "$module: $class $name" "" ;;
+		*) verdict "$module: $class $name" "$(cat "$work/out")" ;;
+		esac
+	done <"$work/tests"
+	[ -s "$work/tests" ] || verdict "$module runs" "$(cat "$work/out")"
+	[ $status -eq 0 ] || verdict "$module ends well" "$(cat "$work/out")"
+done
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")
+verdict "the package has the library's version" "$(PYTHONPATH=$PYTHONPATH "$python" -c \
+	"import sys, vpmm; sys.exit(vpmm.__version__ != '$version' and vpmm.__version__ + ' and not $version')" 2>&1)"
+echo "1..$count"
