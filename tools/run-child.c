@@ -92,20 +92,32 @@ static pid_t start(const struct child *child, const struct signals *signals)
 }
 
 /* Meanwhile the program goes on, and may end. */
-static pid_t answer(const struct child *child, const struct signals *signals)
+static void answer(const struct child *child, const struct signals *signals, GArray *answering)
 {
 	pid_t pid = fork();
 
+	if (pid > 0)
+		g_array_append_val(answering, pid);
 	if (pid)
-		return pid;
+		return;
 	release_signals(signals);
 	child->asked(child, child->data);
 	fflush(stderr);
 	_exit(0);
 }
 
-/* Whether the program has ended. */
-static bool reap(const struct child *child, unsigned int *answering, int *status)
+static void forget(GArray *answering, pid_t pid)
+{
+	for (guint i = 0; i < answering->len; i++) {
+		if (g_array_index(answering, pid_t, i) == pid) {
+			g_array_remove_index_fast(answering, i);
+			return;
+		}
+	}
+}
+
+/* Whether the program has ended. There may be children of whoever this process was before. */
+static bool reap(const struct child *child, GArray *answering, int *status)
 {
 	bool ended = false;
 	int one;
@@ -115,8 +127,8 @@ static bool reap(const struct child *child, unsigned int *answering, int *status
 		if (pid == child->pid) {
 			*status = one;
 			ended = true;
-		} else if (*answering) {
-			--*answering;
+		} else {
+			forget(answering, pid);
 		}
 	}
 	return ended;
@@ -129,12 +141,29 @@ static void pass(const struct child *child, const siginfo_t *info)
 		kill(child->pid, info->si_signo);
 }
 
-int child_run(struct child *child, int *status)
+static void wait_for(const struct child *child, const struct signals *signals, GArray *answering, int *status)
 {
-	unsigned int answering = 0;
-	struct signals signals;
 	bool ended = false;
 	siginfo_t info;
+
+	while (!ended || answering->len) {
+		if (sigwaitinfo(&signals->waited, &info) < 0)
+			continue;
+		if (info.si_signo == SIGCHLD)
+			ended |= reap(child, answering, status);
+		else if (info.si_signo == SIGUSR1 && child->asked)
+			answer(child, signals, answering);
+		else if (!ended)
+			pass(child, &info);
+		else
+			break;
+	}
+}
+
+int child_run(struct child *child, int *status)
+{
+	struct signals signals;
+	GArray *answering;
 	int err;
 
 	hold_signals(&signals);
@@ -144,18 +173,9 @@ int child_run(struct child *child, int *status)
 		release_signals(&signals);
 		return fail_set(err, "no process for %s: %s", child->path, g_strerror(-err));
 	}
-	while (!ended || answering) {
-		if (sigwaitinfo(&signals.waited, &info) < 0)
-			continue;
-		if (info.si_signo == SIGCHLD)
-			ended |= reap(child, &answering, status);
-		else if (info.si_signo == SIGUSR1 && child->asked)
-			answering += answer(child, &signals) > 0;
-		else if (!ended)
-			pass(child, &info);
-		else
-			break;
-	}
+	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
+	wait_for(child, &signals, answering, status);
+	g_array_free(answering, TRUE);
 	release_signals(&signals);
 	return 0;
 }

@@ -25,9 +25,9 @@ static const char *const kind_names[USE_KINDS] = { "  by cudaMalloc", "  by cuda
 
 /* What the allocators would have taken. */
 struct outcome {
-	uint64_t own;
 	uint64_t plain;
 	uint64_t ordered;
+	uint64_t both;			/* each call on its own */
 	struct replay_result vpmm;
 	bool limited;
 };
@@ -84,17 +84,17 @@ close:
 	return err;
 }
 
+/* The host may have too little memory for a model. */
 static int peak_with(const struct trace *trace, const struct choice *choice, create_fn create, uint64_t *peak)
 {
 	struct replay_result result;
 	int err = replay(trace, choice, create, &result);
 
 	if (!err)
-		*peak = result.stats.peak_taken;
+		*peak = result.errors ? TABLE_UNKNOWN : result.stats.peak_taken;
 	return err;
 }
 
-/* Where all is of one kind, the program's own use is the one model's. */
 static int replay_driver(const struct trace *trace, const struct use *use, const struct choice *choice,
 			 struct outcome *outcome)
 {
@@ -103,14 +103,8 @@ static int replay_driver(const struct trace *trace, const struct use *use, const
 	err = peak_with(trace, choice, create_plain, &outcome->plain);
 	if (!err)
 		err = peak_with(trace, choice, create_ordered, &outcome->ordered);
-	if (err)
-		return err;
-	if (!use->kinds[USE_ORDERED].allocs)
-		outcome->own = outcome->plain;
-	else if (!use->kinds[USE_PLAIN].allocs)
-		outcome->own = outcome->ordered;
-	else
-		err = peak_with(trace, choice, own_create, &outcome->own);
+	if (!err && use->kinds[USE_PLAIN].allocs && use->kinds[USE_ORDERED].allocs)
+		err = peak_with(trace, choice, own_create, &outcome->both);
 	return err;
 }
 
@@ -182,7 +176,7 @@ static void tell_memory(FILE *out, const struct use *use, const struct outcome *
 	table_memory(out, "requested by the program", use->peak, 0);
 	table_memory(out, "in pages of the driver", use->pages, use->peak);
 	if (plain && ordered)
-		table_memory(out, "model: the driver for both", outcome->own, use->peak);
+		table_memory(out, "model: the driver for both", outcome->both, use->peak);
 	table_memory(out, plain ? "model: cudaMalloc" : "model: cudaMalloc instead", outcome->plain, use->peak);
 	table_memory(out, ordered ? "model: cudaMallocAsync" : "model: cudaMallocAsync instead", outcome->ordered,
 		     use->peak);

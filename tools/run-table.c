@@ -3,6 +3,7 @@
 
 #include <glib.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include "units.h"
 
@@ -46,11 +47,13 @@ void table_memory_begin(FILE *out)
 
 void table_memory(FILE *out, const char *label, uint64_t bytes, uint64_t requested)
 {
-	char size[UNITS_TEXT];
+	char size[UNITS_TEXT] = "-";
+	const bool known = bytes != TABLE_UNKNOWN;
 
-	units_format_bytes(size, bytes);
+	if (known)
+		units_format_bytes(size, bytes);
 	fprintf(out, "  %-*s %12s", LABEL, label, size);
-	if (requested)
+	if (requested && known)
 		fprintf(out, " %7.3f", (double)bytes / (double)requested);
 	fputc('\n', out);
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#define TABLE_UNKNOWN UINT64_MAX
+
 /**
  * struct table_process - whom a table is about
  * @program: the name of what vpmm-run has started
@@ -41,6 +43,7 @@ void table_memory_begin(FILE *out);
 
 /**
  * table_memory() - the most bytes there were at once
+ * @bytes: TABLE_UNKNOWN: nobody knows
  * @requested: of which this many were requested; 0: no ratio is shown
  */
 void table_memory(FILE *out, const char *label, uint64_t bytes, uint64_t requested);

@@ -13,6 +13,7 @@
  *	line		reads a line from standard input
  *	say=TEXT	prints it
  *	env=NAME	prints a variable
+ *	parent		prints the process id of its parent
  *	signal		prints the name of the next signal
  *	kill=N		ends by a signal
  *	exit=N		exits with a status
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda/fake-cuda-inside.h"
 
@@ -187,6 +189,8 @@ static void act(const char *action, const sigset_t *signals)
 		free_blocks(2);
 	else if (value(action, "free"))
 		free_blocks(1);
+	else if (value(action, "parent"))
+		printf("parent %ld\n", (long)getppid());
 	else if (value(action, "signal"))
 		wait_for_signal(signals);
 	else if (value(action, "second"))
@@ -204,7 +208,9 @@ int main(int argc, char **argv)
 	sigset_t signals;
 
 	sigemptyset(&signals);
-	for (int i = 1; i < argc && strcmp(argv[i], "signal") == 0; i++) {
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "signal") != 0)
+			continue;
 		sigaddset(&signals, SIGHUP);
 		sigaddset(&signals, SIGINT);
 		sigaddset(&signals, SIGQUIT);
