@@ -52,7 +52,8 @@ static int interrupted(const struct trace *trace)
 }
 
 /* A pass on an allocator of its own, with a device to itself. */
-static int replay(const struct trace *trace, const struct choice *choice, create_fn create, struct replay_result *result)
+static int replay(const struct trace *trace, const struct choice *choice, create_fn create,
+		  struct replay_result *result)
 {
 	const struct device_opts opts = { .streams = trace->streams, .marks = trace->allocs };
 	struct progress progress;
@@ -292,7 +293,8 @@ int monitor_tell(const struct monitor *monitor)
 	if (told)
 		tell_words(monitor->out);
 	else if (!err)
-		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded\n", g_get_prgname(), monitor->program);
+		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded\n", g_get_prgname(),
+			monitor->program);
 	g_array_unref(files);
 	return err;
 }

@@ -83,8 +83,8 @@ static int check_rights(int fd, const char *path)
 	if (fstat(fd, &st))
 		return 0;
 	if ((st.st_mode & S_ISUID && st.st_uid != getuid()) || ((st.st_mode & group) == group && st.st_gid != getgid()))
-		return fail_set(-EINVAL, "%s is a set-%s-ID program, for which the dynamic linker ignores LD_PRELOAD", path,
-				st.st_mode & S_ISUID ? "user" : "group");
+		return fail_set(-EINVAL, "%s is a set-%s-ID program, for which the dynamic linker ignores LD_PRELOAD",
+				path, st.st_mode & S_ISUID ? "user" : "group");
 	return 0;
 }
 

@@ -162,7 +162,7 @@ static void tell(const struct child *child, const struct traces *traces)
 static int watch(struct child *child)
 {
 	const char *variable = options.monitor ? "VPMM_TRACE" : "VPMM_PRELOAD_REPORT";
-	struct traces traces;
+	static struct traces traces;
 	int status, err;
 
 	err = traces_begin(&traces, options.monitor ? options.trace_pattern : NULL,

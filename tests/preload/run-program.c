@@ -137,6 +137,15 @@ static void say(const char *text)
 	fflush(stdout);
 }
 
+static void read_line(void)
+{
+	int c;
+
+	do
+		c = getchar();
+	while (c != EOF && c != '\n');
+}
+
 /* main() has blocked them. */
 static void wait_for_signal(const sigset_t *signals)
 {
@@ -167,7 +176,6 @@ static const char *value(const char *action, const char *name)
 static void act(const char *action, const sigset_t *signals)
 {
 	const char *what;
-	char line[256];
 
 	if ((what = value(action, "device=")))
 		use_device(atoi(what));
@@ -196,7 +204,7 @@ static void act(const char *action, const sigset_t *signals)
 	else if (value(action, "second"))
 		g_usleep(11 * G_USEC_PER_SEC / 10);
 	else if (value(action, "line"))
-		what = fgets(line, sizeof(line), stdin);
+		read_line();
 	else if (value(action, "reset"))
 		reset();
 	else

@@ -114,7 +114,8 @@ verdict "the object comes behind what is there" "$(LD_PRELOAD=${before:+$before:
 	export LD_PRELOAD
 	for option in --limit=1G --report --monitor; do
 		vrun 0 $option "$program" env=LD_PRELOAD
-		grep -qE "^${before:+[^:]*:}tests/preload/.libs/second.so:[^:]*libvpmm-preload.so\$" "$work/out" || cat "$work/out"
+		grep -qE "^${before:+[^:]*:}tests/preload/.libs/second.so:[^:]*libvpmm-preload.so\$" "$work/out" ||
+			cat "$work/out"
 	done)"
 closed()
 {
@@ -153,8 +154,8 @@ done
 # What cannot work
 verdict "no object" "$(VPMM_PRELOAD_OBJECT=$work/none.so; export VPMM_PRELOAD_OBJECT; vrun 2 ls
 	says err "vpmm-run: the object to preload, $work/none.so: No such file"; silent out)"
-verdict "an object with a space in its name" "$(VPMM_PRELOAD_OBJECT="$work/a b.so"; export VPMM_PRELOAD_OBJECT; vrun 2 ls
-	says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
+verdict "an object with a space in its name" "$(VPMM_PRELOAD_OBJECT="$work/a b.so"; export VPMM_PRELOAD_OBJECT
+	vrun 2 ls; says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
 if [ -n "$space" ]; then
 	verdict "it says so from a directory with a space" "$(unset VPMM_PRELOAD_OBJECT; vrun 2 ls
 		says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
@@ -216,8 +217,8 @@ verdict "processes have tables of their own" "$(
 	vrun 0 --monitor sh -c '"$0" plain=1x2 & "$0" plain=2x2; wait; ls / >&2' "$program"; tables err 2
 	says err " of sh, device 0"; row err allocations 1; row err allocations 2
 	[ "$(grep -c ratio "$work/err")" -eq 3 ] || cat "$work/err")"
-verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /; says err "vpmm-run: ls: no allocation of device memory was recorded"
-	tables err 0)"
+verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /
+	says err "vpmm-run: ls: no allocation of device memory was recorded"; tables err 0)"
 verdict "a program that is killed" "$(vrun 137 --monitor "$program" plain=500x1 kill=9; tables err 1
 	row err allocations "[34][0-9][0-9]")"
 verdict "a limit" "$(vrun 0 --monitor --limit=100M "$program" plain=60x2
@@ -241,7 +242,8 @@ verdict "so does the variable, for each process" "$(VPMM_TRACE=$work/other/%p.x;
 	done)"
 verdict "each process has a trace of its own" "$(mkdir "$work/own"
 	for name in a '%%b'; do
-		vrun 0 --monitor --trace="$work/own/$name" sh -c '"$0" plain=1x2; "$0" plain=2x2' "$program"; tables err 2
+		vrun 0 --monitor --trace="$work/own/$name" sh -c '"$0" plain=1x2; "$0" plain=2x2' "$program"
+		tables err 2
 		for trace in "$work/own/${name#%}".[1-9]*; do
 			run 0 vpmm-replay --backend=host "$trace"
 		done
