@@ -89,6 +89,7 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 	g_option_context_add_main_entries(context, cli->entries, NULL);
 	g_option_context_add_main_entries(context, common, NULL);
 	g_option_context_set_description(context, cli->description);
+	g_option_context_set_strict_posix(context, cli->command);
 	parsed = g_option_context_parse(context, argc, argv, &error);
 	if (!parsed)
 		*status = cli_refuse(error->message);

@@ -13,11 +13,13 @@ enum { CLI_ERRORS = 1, CLI_REFUSED = 2 };
  * @summary: what the tool does, for --help
  * @description: what --help says below the options
  * @entries: the options, without --help and --version
+ * @command: whether a command follows, whose own options are left alone
  */
 struct cli {
 	const char *summary;
 	const char *description;
 	const GOptionEntry *entries;
+	bool command;
 };
 
 /**

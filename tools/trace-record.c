@@ -178,8 +178,14 @@ static int parse_word(const struct trace_place *p, struct cursor *c, const char 
 	return next_field(c, &length) ? 0 : missing(p, what);
 }
 
-/* A number, or "any". */
+/* A small number, or in the second version what the driver calls the stream. */
 static int parse_stream(const struct trace_place *p, struct cursor *c, uint64_t *stream)
+{
+	return parse_number(p, c, "stream", p->version == 1 ? UINT32_MAX : TRACE_ANY - 1, stream);
+}
+
+/* A stream, or "any". */
+static int parse_any_stream(const struct trace_place *p, struct cursor *c, uint64_t *stream)
 {
 	struct cursor ahead = *c;
 	const char *field;
@@ -187,7 +193,7 @@ static int parse_stream(const struct trace_place *p, struct cursor *c, uint64_t 
 
 	field = next_field(&ahead, &length);
 	if (!field || length != strlen("any") || memcmp(field, "any", length) != 0)
-		return parse_number(p, c, "stream", UINT32_MAX, stream);
+		return parse_stream(p, c, stream);
 	*c = ahead;
 	*stream = TRACE_ANY;
 	return 0;
@@ -203,9 +209,9 @@ static int parse_field(const struct trace_place *p, struct cursor *c, char lette
 	case 'b':
 		return parse_number(p, c, "size", PTRDIFF_MAX, &record->bytes);
 	case 's':
-		return parse_number(p, c, "stream", UINT32_MAX, &record->stream);
-	case 'S':
 		return parse_stream(p, c, &record->stream);
+	case 'S':
+		return parse_any_stream(p, c, &record->stream);
 	case 'p':
 		return parse_number(p, c, "pool", UINT32_MAX, &record->pool);
 	case 'c':

@@ -22,6 +22,7 @@ struct pool {
 	GArray *spare_slots;		/* of uint32_t */
 	uint32_t slots;
 	size_t allocs;
+	unsigned int device;
 	bool over;			/* it was destroyed */
 };
 
@@ -31,6 +32,7 @@ struct reader {
 	struct input *input;
 	trace_progress_fn progress;
 	void *progress_data;
+	bool so_far;			/* more of it may follow */
 
 	GPtrArray *pools;		/* of struct pool; that with the number 1 comes first */
 	uint64_t us;			/* of the line before */
@@ -98,8 +100,8 @@ static void add_op(struct pool *p, struct trace_op *op, const struct trace_recor
 static int apply_alloc(struct reader *r, struct pool *p, const struct trace_record *record)
 {
 	const struct trace_op *birth = find_birth(p, record->id);
-	struct trace_op op = { .bytes = (size_t)record->bytes, .max = (size_t)record->max, .line = r->place.line,
-			       .kind = TRACE_ALLOC, .flags = (uint8_t)record->flags };
+	struct trace_op op = { .bytes = (size_t)record->bytes, .id = record->id, .max = (size_t)record->max,
+			       .line = r->place.line, .kind = TRACE_ALLOC, .flags = (uint8_t)record->flags };
 
 	if (birth)
 		return trace_damaged(&r->place, "allocates %" G_GUINT64_FORMAT ", which line %" G_GUINT32_FORMAT
@@ -236,6 +238,7 @@ static int apply_begin(struct reader *r, const struct trace_record *record)
 				     (guint64)record->pool,
 			       r->pools->len + 1);
 	begin_pool(r);
+	((struct pool *)r->pools->pdata[r->pools->len - 1])->device = (unsigned int)record->other;
 	return 0;
 }
 
@@ -382,13 +385,13 @@ static int read_all(struct reader *r, char *buffer)
 		}
 	}
 	r->place.line++;
-	if (held)
+	if (held && !r->so_far)
 		return trace_damaged(&r->place, "the last line has no newline: the trace is cut short");
 	for (guint i = 0; i < r->pools->len; i++) {
 		if (((struct pool *)r->pools->pdata[i])->allocs)
 			return 0;
 	}
-	return trace_damaged(&r->place, "the trace ends before its first allocation");
+	return r->so_far ? 0 : trace_damaged(&r->place, "the trace ends before its first allocation");
 }
 
 /* What was read of a pool, which keeps nothing of it. */
@@ -422,6 +425,7 @@ static struct trace *traces_of(const struct reader *r, const char *name)
 			continue;
 		*next = trace_of(p);
 		(*next)->pool = i + 1;
+		(*next)->device = p->device;
 		next = &(*next)->next;
 	}
 	for (struct trace *trace = first; trace; trace = trace->next)
@@ -429,12 +433,13 @@ static struct trace *traces_of(const struct reader *r, const char *name)
 	return first;
 }
 
-int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace)
+static int load(const char *name, bool so_far, trace_progress_fn progress, void *data, struct trace **trace)
 {
 	struct reader r = {
 		.place.name = strcmp(name, "-") ? name : "standard input",
 		.progress = progress,
 		.progress_data = data,
+		.so_far = so_far,
 	};
 	char *buffer;
 	int err;
@@ -451,6 +456,16 @@ int trace_load(const char *name, trace_progress_fn progress, void *data, struct 
 	g_free(buffer);
 	input_close(r.input);
 	return err;
+}
+
+int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace)
+{
+	return load(name, false, progress, data, trace);
+}
+
+int trace_load_so_far(const char *name, trace_progress_fn progress, void *data, struct trace **trace)
+{
+	return load(name, true, progress, data, trace);
 }
 
 void trace_free(struct trace *trace)

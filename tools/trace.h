@@ -34,6 +34,7 @@ enum trace_flag {
  * struct trace_op - one operation
  * @us: microseconds, on the trace's own clock
  * @bytes: of the allocation, also where it is freed, or used, and once it is resized; TRACE_TRIM: to be kept
+ * @id: TRACE_ALLOC: what the file calls the allocation: in the second version, mostly, its address
  * @max: TRACE_ALLOC: how far it may grow; 0: it is no growable one; TRACE_GROUP: the group
  * @slot: the number of the allocation among those that live, below slots of struct trace; used again after the free
  * @stream: the number of the stream in order of first appearance, below streams of struct trace; where it is any
@@ -47,6 +48,7 @@ enum trace_flag {
 struct trace_op {
 	uint64_t us;
 	size_t bytes;
+	uint64_t id;
 	size_t max;
 	uint32_t slot;
 	uint32_t stream;
@@ -66,6 +68,7 @@ struct trace_op {
  * @streams: how many streams there are
  * @captures: how many captures there are
  * @pool: the number of the pool in the file, from 1
+ * @device: the number of its device; 0 in the first version
  * @next: of the next pool in the same file; NULL: there is none
  */
 struct trace {
@@ -77,6 +80,7 @@ struct trace {
 	uint32_t streams;
 	uint32_t captures;
 	unsigned int pool;
+	unsigned int device;
 	struct trace *next;
 };
 
@@ -108,6 +112,14 @@ typedef bool (*trace_progress_fn)(void *data, uint64_t done, uint64_t total);
  *	another negative errno value: it cannot be read.
  */
 int trace_load(const char *name, trace_progress_fn progress, void *data, struct trace **trace);
+
+/**
+ * trace_load_so_far() - read a trace that is still being written, or whose program was killed
+ *
+ * As trace_load(), but the last line need not be whole, and is left out then, and without an allocation @trace receives
+ * NULL.
+ */
+int trace_load_so_far(const char *name, trace_progress_fn progress, void *data, struct trace **trace);
 
 /**
  * trace_free() - free a trace, and those behind it

@@ -139,6 +139,42 @@ static void test_several_pools(struct fixture *f, gconstpointer data)
 	g_free(third);
 }
 
+/* As the preload object writes them: handles of streams, and ids that are addresses. */
+static void test_handles(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	read_text(f, "# vpmm-trace 2\n0 p 1 cuda 3 4096\n1 a 0x7f0000000000 8 0x564bd5845390 pool=1\n"
+		  "2 a 0x7f0000001000 8 0xfffffffffffffffe pool=1\n3 f 0x7f0000000000 0x564bd5845390 pool=1\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+	g_assert_cmpuint(f->trace->device, ==, 3);
+	g_assert_cmpuint(f->trace->streams, ==, 2);
+	g_assert_cmpuint(f->trace->ops[0].id, ==, 0x7f0000000000);
+	g_assert_cmpuint(f->trace->ops[2].stream, ==, f->trace->ops[0].stream);
+}
+
+/* Of a trace that is still being written. */
+static void test_so_far(struct fixture *f, gconstpointer data)
+{
+	static const char *const nothing[] = { "", "# vpmm-tr", SECOND, SECOND "1 a 1 8 0" };
+
+	(void)data;
+	g_assert_true(g_file_set_contents(f->path, SECOND "1 a 1 8 0\n2 a 2 8", -1, NULL));
+	g_assert_cmpint(trace_load_so_far(f->path, NULL, NULL, &f->trace), ==, 0);
+	g_assert_cmpuint(f->trace->n_ops, ==, 1);
+	trace_free(f->trace);
+	for (size_t i = 0; i < G_N_ELEMENTS(nothing); i++) {
+		g_assert_true(g_file_set_contents(f->path, nothing[i], -1, NULL));
+		g_assert_cmpint(trace_load_so_far(f->path, NULL, NULL, &f->trace), ==, 0);
+		g_assert_null(f->trace);
+	}
+
+	/* What is whole has to be right all the same. */
+	g_assert_true(g_file_set_contents(f->path, SECOND "1 a 1 8\n2 a", -1, NULL));
+	f->err = trace_load_so_far(f->path, NULL, NULL, &f->trace);
+	expect_damage(f, "3: the stream is missing (microseconds a id bytes stream)");
+}
+
 static const char *const second_damages[][2] = {
 	{ "# vpmm-trace 3\n1 a 1 8 0\n", "1: the trace is of version \"3\", and this program reads 1 and 2" },
 	{ "# vpmm-trace 22\n1 a 1 8 0\n", "1: the trace is of version \"22\", and this program reads 1 and 2" },
@@ -197,6 +233,8 @@ int main(int argc, char **argv)
 	add("/trace/second-version/groups", NULL, test_groups);
 	add("/trace/version-with-words", NULL, test_version_with_words);
 	add("/trace/several-pools", NULL, test_several_pools);
+	add("/trace/handles", NULL, test_handles);
+	add("/trace/so-far", NULL, test_so_far);
 	add_damages("/trace/second-version/damage", second_damages, G_N_ELEMENTS(second_damages));
 	return g_test_run();
 }

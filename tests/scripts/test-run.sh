@@ -1,0 +1,422 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# vpmm-run, as a user meets it: options, how programs are started and end, and the tables of programs that are known.
+set -u
+
+object=lib/.libs/libvpmm-preload.so
+if [ ! -e "$object" ]; then
+	echo "1..0 # SKIP built without a shared object"
+	exit 0
+fi
+
+# The runtime of AddressSanitizer has to come first, and would find leaks in other people's programs.
+before=
+case ${SANITIZE_CFLAGS-} in
+*thread*)
+	echo "1..0 # SKIP ThreadSanitizer cannot be preloaded into programs that were built without it"
+	exit 0
+	;;
+*address*)
+	before=$($CC -print-file-name=libasan.so)
+	ASAN_OPTIONS=detect_leaks=0
+	export ASAN_OPTIONS
+	;;
+esac
+[ -z "$before" ] || { LD_PRELOAD=$before; export LD_PRELOAD; }
+
+. "$top_srcdir/tests/support/tap.sh"
+traces=$top_srcdir/tests/traces
+program=tests/preload/run-program
+mkdir "$work/tmp" "$work/other"
+TMPDIR=$work/tmp
+export TMPDIR
+
+# From a directory with a space in its name the object has to be named; relative to where tests run, it has none.
+here=$(pwd)
+space=
+case $here in
+*' '*)
+	space=yes
+	VPMM_PRELOAD_OBJECT=$object
+	export VPMM_PRELOAD_OBJECT
+	;;
+esac
+
+# vrun STATUS ARGUMENTS: runs it, and complains if it does not exit with this status, or leaves anything behind
+vrun()
+{
+	expected=$1
+	shift
+	run "$expected" vpmm-run "$@"
+	ls "$work/tmp"
+}
+
+# refuses NAME SENTENCE ARGUMENTS
+refuses()
+{
+	name=$1 sentence=$2
+	shift 2
+	verdict "$name" "$(vrun 2 "$@"; says err "vpmm-run: $sentence"; silent out)"
+}
+
+# row FILE LABEL COUNT: complains unless the line with the label has this number
+row()
+{
+	grep -qE "^  $2 +$3( |\$)" "$work/$1" || {
+		echo "expected in $1: $2 $3"
+		cat "$work/$1"
+	}
+}
+
+# tables FILE COUNT
+tables()
+{
+	[ "$(grep -c ': served by' "$work/$1")" -eq "$2" ] || {
+		echo "expected $2 tables in $1"
+		cat "$work/$1"
+	}
+}
+
+skip()
+{
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+# Options
+verdict "--help names every option" "$(vrun 0 --help
+	for option in monitor report trace limit version help; do says out "--$option"; done; silent err)"
+verdict "--version" "$(vrun 0 --version; says out "vpmm-run "; silent err)"
+refuses "no program" "no program given"
+refuses "no program behind --" "no program given" --
+refuses "unknown option" "Unknown option --fast" --fast ls
+refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB ls
+refuses "no limit" '--limit: expected at least one byte' --limit=0 ls
+refuses "report of what is not served" '--report: with --monitor' --monitor --report ls
+refuses "compressed trace of what is not served" '--trace: x.gz: with --monitor' --monitor --trace=x.gz ls
+refuses "bad name of a trace" '--trace: x%d: behind a percent sign' --trace=x%d ls
+refuses "trace without a name" '--trace: expected the name' --trace= ls
+refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
+refuses "no folder for the report" "--report: $work/none/x: No such file" --report="$work/none/x" ls
+verdict "bad setting" "$(VPMM_OVERHEAD=x; export VPMM_OVERHEAD; vrun 2 ls
+	says err "vpmm-run: vpmm_opts_from_env: VPMM_OVERHEAD=x"; silent out)"
+
+# What the program is given
+verdict "options of the program are left to it" "$(vrun 0 sh -c 'echo "$0 $@"' --monitor --report -x --
+	says out "--monitor --report -x --"; silent err)"
+verdict "-- ends the options" "$(vrun 0 -- "$program" say=hello; says out hello; silent err)"
+verdict "--report takes no argument of its own" "$(vrun 0 --report "$program" say=hello; says out hello
+	says err "served nothing")"
+verdict "--limit" "$(vrun 0 --limit=3G "$program" env=VPMM_LIMIT; says out 3221225472)"
+verdict "--trace" "$(ln -s "$here/$object" "$work/object.so"; [ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
+	cd "$work" || exit; vrun 0 --trace=a%p sh -c 'echo $VPMM_TRACE'; says out "$work/a%p")"
+verdict "the object comes behind what is there" "$(LD_PRELOAD=${before:+$before:}tests/preload/.libs/second.so
+	export LD_PRELOAD
+	for option in --limit=1G --report --monitor; do
+		vrun 0 $option "$program" env=LD_PRELOAD
+		grep -qE "^${before:+[^:]*:}tests/preload/.libs/second.so:[^:]*libvpmm-preload.so\$" "$work/out" ||
+			cat "$work/out"
+	done)"
+closed()
+{
+	for option in --limit=1G --report; do
+		vrun 0 $option sh -c 'ls /proc/$$/fd' <&-
+		! grep -qx 0 "$work/out" || echo "$option: descriptor 0 is open"
+	done
+}
+verdict "what was closed is closed" "$(closed)"
+verdict "what was ignored is ignored" "$(trap '' HUP; for option in --limit=1G --report --monitor; do
+		vrun 0 $option sh -c 'kill -s HUP $$; echo alive'; says out alive
+	done)"
+verdict "and nothing else" "$(grep '^SigIgn' /proc/self/status >"$work/wanted"
+	for option in --limit=1G --report --monitor; do
+		vrun 0 $option grep '^Sig[BI][lg][kn]' /proc/self/status
+		grep -qx "$(cat "$work/wanted")" "$work/out" && grep -q 'SigBlk:.0*$' "$work/out" || cat "$work/out"
+	done)"
+
+# How it ends
+for option in --limit=1G --report --monitor; do
+	verdict "exit status, $option" "$(vrun 3 $option "$program" plain=1x1 exit=3; vrun 0 $option "$program"
+		vrun 255 $option "$program" exit=255)"
+	verdict "signals that end it, $option" "$(vrun 137 $option "$program" plain=1x1 kill=9
+		vrun 143 $option "$program" kill=15
+		sh -c 'vpmm-run $0 $1 kill=9; :' $option "$program" >"$work/out" 2>"$work/err"; says err Killed)"
+	verdict "not found, $option" "$(vrun 127 $option none-of-this-name
+		says err "vpmm-run: none-of-this-name: No such file"; vrun 127 $option "$work/none")"
+	verdict "not executable, $option" "$(echo true >"$work/plain"; vrun 126 $option "$work/plain"
+		says err "vpmm-run: $work/plain: Permission denied"; vrun 126 $option "$work"
+		says err "vpmm-run: $work: Is a directory"
+		PATH=$work:$PATH; vrun 126 $option plain; says err "vpmm-run: plain: Permission denied")"
+	verdict "a script without a first line, $option" "$(printf 'echo "$1"\nexit 4\n' >"$work/script"
+		chmod +x "$work/script"; vrun 4 $option "$work/script" hello; says out hello)"
+done
+
+# What cannot work
+verdict "no object" "$(VPMM_PRELOAD_OBJECT=$work/none.so; export VPMM_PRELOAD_OBJECT; vrun 2 ls
+	says err "vpmm-run: the object to preload, $work/none.so: No such file"; silent out)"
+verdict "an object with a space in its name" "$(VPMM_PRELOAD_OBJECT="$work/a b.so"; export VPMM_PRELOAD_OBJECT
+	vrun 2 ls; says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
+if [ -n "$space" ]; then
+	verdict "it says so from a directory with a space" "$(unset VPMM_PRELOAD_OBJECT; vrun 2 ls
+		says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
+fi
+echo 'void _start(void) { __builtin_trap(); }' >"$work/static.c"
+if $CC -static -nostdlib -o "$work/static" "$work/static.c" 2>/dev/null; then
+	refuses "a program that is linked statically" "$work/static is linked statically" "$work/static"
+	case $work in
+	*' '*) ;;
+	*)
+		printf '#! %s -x\n' "$work/static" >"$work/interpreted"
+		chmod +x "$work/interpreted"
+		refuses "a script of one" "$work/static is linked statically" "$work/interpreted"
+		;;
+	esac
+else
+	skip "a program that is linked statically" "none can be linked"
+fi
+cp /bin/sh "$work/set-id"
+if chown 12345:12345 "$work/set-id" 2>/dev/null && chmod 4755 "$work/set-id"; then
+	refuses "a set-user-ID program" "$work/set-id is a set-user-ID program" "$work/set-id" -c 'exit 0'
+	chmod 2755 "$work/set-id"
+	refuses "a set-group-ID program" "$work/set-id is a set-group-ID program" "$work/set-id" -c 'exit 0'
+else
+	skip "a set-user-ID program" "only root can make one"
+fi
+
+# --monitor
+verdict "what a program allocates" "$(vrun 0 --monitor "$program" plain=64x4 odd async=5x8 say=done; says out done
+	tables err 1; says err "run-program, process "; says err "device 0: served by the"
+	row err allocations 69; row err "  by cudaMalloc" 64; row err "  by cudaMallocAsync" 5; row err frees 32
+	says err "256 MiB in all, the largest 4.00 MiB"; says err "40.0 MiB in all, the largest 8.00 MiB"
+	says err "168 MiB not freed"
+	row err "requested by the program" "256 MiB"; row err "in pages of the driver" "256 MiB +1.000"
+	row err "model: the driver for both" "256 MiB +1.000"; row err "model: cudaMalloc" "256 MiB +1.000"
+	row err libvpmm "256 MiB +1.000"; says err "as much as the pages in use"
+	awk 'length > 75 { print "too wide: " $0 }' "$work/err")"
+verdict "pages that small blocks are in" "$(vrun 0 --monitor "$program" plain=3x3
+	row err "in pages of the driver" "12.0 MiB +1.333"; says err "2.00 MiB (16.7 %) less than the pages")"
+verdict "calls of both kinds" "$(vrun 0 --monitor "$program" plain=3x3 async=1x1
+	row err "model: the driver for both" "44.0 MiB +4.400"; row err "model: cudaMalloc" "14.0 MiB +1.400"
+	row err "model: cudaMallocAsync" "32.0 MiB +3.200")"
+verdict "a real program, and vpmm-replay says the same" "$(
+	gzip -dc "$traces/pipeline_streams.trace.gz" >"$work/trace"
+	for kind in plain async; do
+		vrun 0 --monitor "$program" replay=$kind <"$work/trace"
+		row err allocations 4,729; row err "requested by the program" "931 MiB"
+		mv "$work/err" "$work/told"
+		run 0 vpmm-replay --backend=host "$work/trace"
+		row told libvpmm "$(sed -n 's/^trace .* \([0-9.]* MiB\)  *\([0-9.]*\)$/\1 +\2/p' "$work/out")"
+		run 0 vpmm-replay --backend=host --allocator=async "$work/trace"
+		row told "model: cudaMallocAsync( instead)?" \
+			"$(sed -n 's/^trace .* \([0-9.]* GiB\)  *\([0-9.]*\)$/\1 +\2/p' "$work/out")"
+	done)"
+verdict "devices and resets have tables of their own" "$(VPMM_HOST_DEVICES=2; export VPMM_HOST_DEVICES
+	vrun 0 --monitor "$program" plain=1x2 reset plain=2x2 device=1 async=3x2; tables err 3
+	says err "device 1: served"; says err reset; row err allocations 3; row err allocations 2)"
+verdict "processes have tables of their own" "$(
+	vrun 0 --monitor sh -c '"$0" plain=1x2 & "$0" plain=2x2; wait; ls / >&2' "$program"; tables err 2
+	says err " of sh, device 0"; row err allocations 1; row err allocations 2
+	[ "$(grep -c ratio "$work/err")" -eq 3 ] || cat "$work/err")"
+verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /
+	says err "vpmm-run: ls: no allocation of device memory was recorded"; tables err 0)"
+verdict "a program that is killed" "$(vrun 137 --monitor "$program" plain=500x1 kill=9; tables err 1
+	row err allocations "[34][0-9][0-9]")"
+verdict "a limit" "$(vrun 0 --monitor --limit=100M "$program" plain=60x2
+	says err "With libvpmm, 10 requests would have failed by VPMM_LIMIT")"
+verdict "more memory than the model's device has by itself" "$(export VPMM_HOST_CAPACITY=200G
+	vrun 0 --monitor sh -c 'VPMM_HOST_CAPACITY=200G "$0" plain=100x1024' "$program"
+	row err libvpmm "100 GiB +1.000"; unset VPMM_HOST_CAPACITY
+	vrun 0 --monitor sh -c 'VPMM_HOST_CAPACITY=200G "$0" plain=100x1024' "$program"
+	row err libvpmm "100 GiB +1.000")"
+verdict "a device that is too small" "$(export VPMM_HOST_CAPACITY=100M
+	vrun 0 --monitor sh -c 'VPMM_HOST_CAPACITY=1G "$0" plain=60x2' "$program"
+	row err "model: cudaMalloc" -; says err "With libvpmm, 10 requests would have failed; with --trace")"
+verdict "--trace keeps the trace" "$(vrun 0 --monitor --trace="$work/kept" "$program" plain=3x2 odd; tables err 1
+	run 0 vpmm-replay --backend=host --json "$work/kept"; says out '"operations": 5')"
+verdict "so does the variable, for each process" "$(VPMM_TRACE=$work/other/%p.x; export VPMM_TRACE
+	echo nonsense >"$work/other/1.x"; echo nonsense >"$work/other/a.x"
+	vrun 0 --monitor sh -c '"$0" plain=1x2; "$0" plain=2x2' "$program"; tables err 2
+	! grep other/1.x "$work/err"
+	for trace in "$work/other"/*.x; do
+		case $trace in */[1a].x) ;; *) run 0 vpmm-replay --backend=host "$trace" ;; esac
+	done)"
+verdict "each process has a trace of its own" "$(mkdir "$work/own"
+	for name in a '%%b'; do
+		vrun 0 --monitor --trace="$work/own/$name" sh -c '"$0" plain=1x2; "$0" plain=2x2' "$program"
+		tables err 2
+		for trace in "$work/own/${name#%}".[1-9]*; do
+			run 0 vpmm-replay --backend=host "$trace"
+		done
+		[ ! -e "$work/own/${name#%}" ] || echo "there is one of all"
+	done
+	[ "$(ls "$work/own" | wc -l)" -eq 4 ] || ls "$work/own")"
+verdict "a folder for temporary files with odd letters" "$(mkdir "$work/a %p b"; TMPDIR="$work/a %p b"; export TMPDIR
+	vrun 0 --monitor "$program" plain=1x2; tables err 1; ls "$TMPDIR")"
+verdict "no folder for temporary files" "$(TMPDIR=$work/none; export TMPDIR; run 2 vpmm-run --monitor ls
+	says err "vpmm-run: a folder for what is recorded: "; silent out)"
+
+# --report
+verdict "what libvpmm did" "$(vrun 0 --report "$program" plain=64x4 odd async=5x8 say=done; says out done; tables err 1
+	says err "run-program, process "; says err "device 0: served by libvpmm"
+	row err allocations 69; row err frees 32; row err "requested by the program" "256 MiB"
+	row err "taken from the device" "256 MiB +1.000"
+	awk 'length > 75 { print "too wide: " $0 }' "$work/err")"
+verdict "it adds up" "$(vrun 0 --report "$program" replay=async <"$work/trace"
+	value() { sed -n "s/^ *$1  *\([0-9,]*\).*/\1/p" "$work/err" | tr -d ,; }
+	[ "$(value allocations)" -eq 4729 ] && [ "$(value frees)" -eq 4726 ] &&
+		[ $(($(value reused) + $(value remapped) + $(value grown))) -ge 4729 ] || cat "$work/err"
+	row err "taken from the device" "9[34][0-9] MiB +1.0[01][0-9]")"
+verdict "in a file" "$(vrun 0 --report="$work/report" "$program" plain=1x2; silent err; tables report 1)"
+verdict "of each process and pool" "$(
+	vrun 0 --report sh -c '"$0" plain=1x2 reset plain=2x2; "$0" plain=3x2; ls /' "$program"; tables err 3
+	says err reset; row err allocations 1; row err allocations 2; row err allocations 3)"
+verdict "with a limit" "$(vrun 1 --report --limit=100M "$program" plain=60x2; says err "cuMemAlloc: error 2"
+	row err allocations 50; row err "taken from the device" "100 MiB +1.000")"
+verdict "whatever the environment says" "$(VPMM_PRELOAD_MONITOR=1; export VPMM_PRELOAD_MONITOR
+	vrun 0 --report "$program" plain=1x2; tables err 1)"
+verdict "--trace of a served program" "$(vrun 0 --report --trace="$work/served.gz" "$program" plain=3x2; tables err 1
+	run 0 vpmm-replay --backend=host --json "$work/served.gz"; says out '"mallocs": 3')"
+
+# Signals
+# meanwhile ACTION ARGUMENTS...: runs it in the background, and does the action once it has said something, with its
+# process id as an argument. Its standard input is descriptor 3. The status is that of vpmm-run.
+meanwhile()
+{
+	action=$1
+	shift
+	rm -f "$work/input"
+	mkfifo "$work/input"
+	: >"$work/out"
+	env --default-signal=INT,QUIT vpmm-run "$@" <"$work/input" >"$work/out" 2>"$work/err" &
+	running=$!
+	exec 3>"$work/input"
+	while ! [ -s "$work/out" ] && kill -0 $running; do
+		sleep 0.05
+	done
+	$action $running
+	wait $running
+	status=$?
+	exec 3>&-
+}
+
+send()
+{
+	kill -s "$signal" "$1"
+}
+
+passes()
+{
+	for option in --report --monitor; do
+		for signal in HUP INT QUIT TERM USR2; do
+			meanwhile send $option "$program" signal plain=1x2 exit=5
+			[ $status -eq 5 ] || echo "$option, $signal: exit status $status"
+			[ "$(wc -l <"$work/out")" -eq 2 ] || cat "$work/out"
+			tables err 1
+		done
+	done
+	signal=USR1
+	meanwhile send --report "$program" signal plain=1x2 exit=5
+	[ $status -eq 5 ] || echo "$option, $signal: exit status $status"
+	says out "User defined signal 1"
+}
+
+ends()
+{
+	for option in --report --monitor; do
+		for signal in INT TERM; do
+			meanwhile send $option "$program" plain=1x2 second plain=1x2 say=ready line
+			[ "$(kill -l $status)" = $signal ] || echo "$option: exit status $status after $signal"
+			ls "$work/tmp"
+		done
+	done
+	row err allocations "[12]"
+}
+
+# Asks, and waits until the table is there.
+ask()
+{
+	for told in 1 2; do
+		kill -s USR1 "$1"
+		while [ "$(grep -c '^  ratio' "$work/err")" -lt $told ] && kill -0 "$1"; do
+			sleep 0.05
+		done
+	done
+	cp "$work/err" "$work/told"
+	exec 3>&-
+}
+
+asked()
+{
+	meanwhile ask --monitor "$program" plain=20x4 second plain=1x1 say=ready line plain=7x4
+	[ $status -eq 0 ] || echo "exit status $status"
+	tables told 2
+	row told allocations 21
+	tables err 3
+	row err allocations 28
+	ls "$work/tmp"
+}
+
+asked_early()
+{
+	meanwhile ask_once --monitor "$program" say=ready line plain=7x4
+	says told "no allocation of device memory was recorded"
+	tables err 1
+}
+
+ask_once()
+{
+	kill -s USR1 "$1"
+	while ! [ -s "$work/err" ] && kill -0 "$1"; do
+		sleep 0.05
+	done
+	cp "$work/err" "$work/told"
+	exec 3>&-
+}
+
+# occurs NUMBER TEXT: waits until the terminal has it so often, or the program has ended
+occurs()
+{
+	while [ "$(grep -c "$2" "$work/out")" -lt "$1" ] && kill -0 $running 2>/dev/null; do
+		sleep 0.05
+	done
+}
+
+# What a terminal sends reaches the program by itself. Descriptor 3 is the terminal's keyboard; vpmm-run stands still
+# until the program has seen the key.
+typed()
+{
+	mkfifo "$work/keys"
+	: >"$work/out"
+	env --default-signal=INT,QUIT script -qec "vpmm-run --report '$program' parent signal signal exit=5; exit \$?" \
+		/dev/null <"$work/keys" >"$work/out" &
+	running=$!
+	exec 3>"$work/keys"
+	occurs 1 waiting
+	parent=$(sed -n 's/^parent \([0-9]*\).*/\1/p' "$work/out")
+	kill -s STOP "$parent"
+	printf '\003' >&3
+	occurs 2 waiting
+	kill -s CONT "$parent"
+	sleep 0.3
+	[ "$(grep -c Interrupt "$work/out")" -eq 1 ] || cat "$work/out"
+	printf '\003' >&3
+	wait $running
+	status=$?
+	[ $status -eq 5 ] || echo "exit status $status"
+	exec 3>&-
+}
+
+if env --default-signal=INT true 2>/dev/null; then
+	verdict "signals are passed on" "$(passes)"
+	verdict "a program that they end" "$(ends)"
+	verdict "SIGUSR1 asks what there is so far" "$(asked)"
+	verdict "before anything was allocated, too" "$(asked_early)"
+	if command -v script >/dev/null && script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+		verdict "a key of the terminal counts once" "$(typed)"
+	else
+		skip "a key of the terminal counts once" "there is no script(1)"
+	fi
+else
+	skip "signals" "env has no --default-signal"
+fi
+echo "1..$count"

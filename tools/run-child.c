@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "run-child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "run-target.h"
+
+/* What others may send to vpmm-run, and mean the program. */
+static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+
+/* The signals of the process before child_run(). */
+struct signals {
+	sigset_t mask;
+	sigset_t waited;
+	struct sigaction of_children;
+};
+
+static bool is_ignored(int signal)
+{
+	struct sigaction action;
+
+	return !sigaction(signal, NULL, &action) && action.sa_handler == SIG_IGN;
+}
+
+void child_look(struct child_before *before)
+{
+	for (int fd = 0; fd < (int)G_N_ELEMENTS(before->closed); fd++)
+		before->closed[fd] = fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+	before->file_size_ignored = is_ignored(SIGXFSZ);
+}
+
+int child_exec(const struct child *child)
+{
+	int err;
+
+	for (int fd = 0; fd < (int)G_N_ELEMENTS(child->before.closed); fd++) {
+		if (child->before.closed[fd])
+			close(fd);
+	}
+	signal(SIGXFSZ, child->before.file_size_ignored ? SIG_IGN : SIG_DFL);
+	/* As a shell does, and execve() does not, it runs a script without "#!". */
+	execvp(child->path, child->argv);
+	err = errno;
+	fail_set(-err, "%s: %s", child->path, g_strerror(err));
+	return err == ENOENT ? TARGET_NOT_FOUND : TARGET_NOT_EXECUTABLE;
+}
+
+/*
+ * They are waited for instead of handled, so that none comes at the wrong moment. What is to be ignored stays so, for
+ * the program as well; but whoever ignores SIGCHLD cannot wait for it.
+ */
+static void hold_signals(struct signals *signals)
+{
+	sigemptyset(&signals->waited);
+	for (unsigned int i = 0; i < G_N_ELEMENTS(passed); i++) {
+		if (!is_ignored(passed[i]))
+			sigaddset(&signals->waited, passed[i]);
+	}
+	sigaddset(&signals->waited, SIGCHLD);
+	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, &signals->of_children);
+	sigprocmask(SIG_BLOCK, &signals->waited, &signals->mask);
+}
+
+static void release_signals(const struct signals *signals)
+{
+	sigaction(SIGCHLD, &signals->of_children, NULL);
+	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+static pid_t start(const struct child *child, const struct signals *signals)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid)
+		return pid;
+	release_signals(signals);
+	status = child_exec(child);
+	fprintf(stderr, "%s: %s\n", g_get_prgname(), fail_text());
+	_exit(status);
+}
+
+/* Meanwhile the program goes on, and may end. */
+static void answer(const struct child *child, const struct signals *signals, GArray *answering)
+{
+	pid_t pid = fork();
+
+	if (pid > 0)
+		g_array_append_val(answering, pid);
+	if (pid)
+		return;
+	release_signals(signals);
+	child->asked(child, child->data);
+	fflush(stderr);
+	_exit(0);
+}
+
+static void forget(GArray *answering, pid_t pid)
+{
+	for (guint i = 0; i < answering->len; i++) {
+		if (g_array_index(answering, pid_t, i) == pid) {
+			g_array_remove_index_fast(answering, i);
+			return;
+		}
+	}
+}
+
+/* Whether the program has ended. There may be children of whoever this process was before. */
+static bool reap(const struct child *child, GArray *answering, int *status)
+{
+	bool ended = false;
+	int one;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &one, WNOHANG)) > 0) {
+		if (pid == child->pid) {
+			*status = one;
+			ended = true;
+		} else {
+			forget(answering, pid);
+		}
+	}
+	return ended;
+}
+
+/* What the terminal sends comes from the kernel, and goes to the program as well. */
+static void pass(const struct child *child, const siginfo_t *info)
+{
+	if (info->si_code != SI_KERNEL)
+		kill(child->pid, info->si_signo);
+}
+
+static void wait_for(const struct child *child, const struct signals *signals, GArray *answering, int *status)
+{
+	bool ended = false;
+	siginfo_t info;
+
+	while (!ended || answering->len) {
+		if (sigwaitinfo(&signals->waited, &info) < 0)
+			continue;
+		if (info.si_signo == SIGCHLD)
+			ended |= reap(child, answering, status);
+		else if (info.si_signo == SIGUSR1 && child->asked)
+			answer(child, signals, answering);
+		else if (!ended)
+			pass(child, &info);
+		else
+			break;
+	}
+}
+
+int child_run(struct child *child, int *status)
+{
+	struct signals signals;
+	GArray *answering;
+	int err;
+
+	hold_signals(&signals);
+	child->pid = start(child, &signals);
+	if (child->pid < 0) {
+		err = -errno;
+		release_signals(&signals);
+		return fail_set(err, "no process for %s: %s", child->path, g_strerror(-err));
+	}
+	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
+	wait_for(child, &signals, answering, status);
+	g_array_free(answering, TRUE);
+	release_signals(&signals);
+	return 0;
+}
+
+int child_end_like(int status)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	/* The program has left a core where there is to be one. */
+	prctl(PR_SET_DUMPABLE, 0);
+	signal(WTERMSIG(status), SIG_DFL);
+	raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}

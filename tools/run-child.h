@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The program under vpmm-run: how it is started, what reaches it, and how it ends. */
+#ifndef RUN_CHILD_H
+#define RUN_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/**
+ * struct child_before - what the program is to find as vpmm-run found it
+ * @closed: which of the standard descriptors were closed
+ * @file_size_ignored: whether SIGXFSZ was ignored
+ */
+struct child_before {
+	bool closed[3];
+	bool file_size_ignored;
+};
+
+/**
+ * struct child - the program
+ * @path: its file
+ * @argv: its arguments, from its name on
+ * @before: what it is to find
+ * @asked: called in a process of its own whenever SIGUSR1 comes; NULL: that is the program's, too
+ * @data: for @asked
+ * @pid: the program's, once it runs
+ */
+struct child {
+	const char *path;
+	char **argv;
+	struct child_before before;
+	void (*asked)(const struct child *child, void *data);
+	void *data;
+	pid_t pid;
+};
+
+/**
+ * child_look() - see what vpmm-run found, before anything changes it
+ */
+void child_look(struct child_before *before);
+
+/**
+ * child_exec() - become the program
+ *
+ * Return: the exit status, explained by fail_set(), if it could not be started.
+ */
+int child_exec(const struct child *child);
+
+/**
+ * child_run() - start the program, wait until it and all that @asked has to say have ended
+ * @child: the program
+ * @status: receives how it ended, as waitpid() has it
+ *
+ * It is in the process group of vpmm-run, so that what the terminal sends reaches it; what others send to vpmm-run is
+ * passed on.
+ *
+ * Return: 0, or a negative errno value explained by fail_set(): there is no process to be had.
+ */
+int child_run(struct child *child, int *status);
+
+/**
+ * child_end_like() - end as the program did
+ * @status: as waitpid() has it
+ *
+ * Return: the exit status. Does not return if a signal ended the program: that ends this process as well.
+ */
+int child_end_like(int status);
+
+#endif /* RUN_CHILD_H */

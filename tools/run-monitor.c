@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "run-monitor.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdbool.h>
+
+#include "choose.h"
+#include "device.h"
+#include "fail.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "replay.h"
+#include "run-own.h"
+#include "run-table.h"
+#include "run-use.h"
+#include "trace.h"
+#include "units.h"
+
+/* What the host backend's device has at least, and in relation to what the program had at once. */
+#define CAPACITY ((uint64_t)80 << 30)
+#define CAPACITY_FACTOR 4
+
+static const char *const kind_names[USE_KINDS] = { "  by cudaMalloc", "  by cudaMallocAsync" };
+
+/* What the allocators would have taken. */
+struct outcome {
+	uint64_t plain;
+	uint64_t ordered;
+	uint64_t both;			/* each call on its own */
+	struct replay_result vpmm;
+	bool limited;
+};
+
+typedef int (*create_fn)(struct device *dev, const struct trace *trace, struct allocator **allocator);
+
+static int create_plain(struct device *dev, const struct trace *trace, struct allocator **allocator)
+{
+	(void)trace;
+	return dev->ops->malloc(dev, allocator);
+}
+
+static int create_ordered(struct device *dev, const struct trace *trace, struct allocator **allocator)
+{
+	(void)trace;
+	return dev->ops->async(dev, allocator);
+}
+
+static int interrupted(const struct trace *trace)
+{
+	return fail_set(-EINTR, "%s: interrupted in its replay", trace->name);
+}
+
+/* A pass on an allocator of its own, with a device to itself. */
+static int replay(const struct trace *trace, const struct choice *choice, create_fn create,
+		  struct replay_result *result)
+{
+	const struct device_opts opts = { .streams = trace->streams, .marks = trace->allocs };
+	struct progress progress;
+	struct replay_setup setup = {
+		.trace = trace,
+		.page_size = choice->info.page_size,
+		.passes = 1,
+		.progress = &progress,
+		.quiet = true,
+		.stop = &interrupt_signal,
+	};
+	bool whole;
+	int err;
+
+	err = device_host.open(&opts, &setup.dev);
+	if (err)
+		return err;
+	err = create ? create(setup.dev, trace, &setup.allocator) :
+		       allocator_vpmm_create(&choice->opts, &setup.allocator);
+	if (err)
+		goto close;
+	progress_begin(&progress, "replaying");
+	whole = replay_pass(&setup, 1, result);
+	progress_end(&progress);
+	setup.allocator->ops->destroy(setup.allocator);
+	err = whole ? 0 : interrupted(trace);
+close:
+	setup.dev->ops->close(setup.dev);
+	return err;
+}
+
+/* The host may have too little memory for a model. */
+static int peak_with(const struct trace *trace, const struct choice *choice, create_fn create, uint64_t *peak)
+{
+	struct replay_result result;
+	int err = replay(trace, choice, create, &result);
+
+	if (!err)
+		*peak = result.errors ? TABLE_UNKNOWN : result.stats.peak_taken;
+	return err;
+}
+
+static int replay_driver(const struct trace *trace, const struct use *use, const struct choice *choice,
+			 struct outcome *outcome)
+{
+	int err;
+
+	err = peak_with(trace, choice, create_plain, &outcome->plain);
+	if (!err)
+		err = peak_with(trace, choice, create_ordered, &outcome->ordered);
+	if (!err && use->kinds[USE_PLAIN].allocs && use->kinds[USE_ORDERED].allocs)
+		err = peak_with(trace, choice, own_create, &outcome->both);
+	return err;
+}
+
+/* A device that the trace fits on, whatever of it is lost, unless the user has said how large it is. */
+static bool set_capacity(uint64_t peak)
+{
+	uint64_t capacity = MAX(CAPACITY, peak < G_MAXINT64 / CAPACITY_FACTOR ? peak * CAPACITY_FACTOR : peak);
+	char number[UNITS_TEXT];
+
+	g_snprintf(number, sizeof(number), "%" G_GUINT64_FORMAT, (guint64)capacity);
+	return !g_getenv("VPMM_HOST_CAPACITY") && g_setenv("VPMM_HOST_CAPACITY", number, TRUE);
+}
+
+static int replay_on(const struct choice *choice, const struct trace *trace, const struct use *use,
+		     struct outcome *outcome)
+{
+	int err;
+
+	outcome->limited = choice->info.limit != UINT64_MAX;
+	err = replay(trace, choice, NULL, &outcome->vpmm);
+	return err ? err : replay_driver(trace, use, choice, outcome);
+}
+
+static int replay_all(const struct trace *trace, const struct use *use, struct outcome *outcome)
+{
+	bool set = set_capacity(use->peak);
+	struct choice choice;
+	int err;
+
+	err = choose_backend("host", &choice);
+	if (!err) {
+		/* What VPMM_TRACE names is the program's. */
+		choice.opts.trace = NULL;
+		err = replay_on(&choice, trace, use, outcome);
+		g_free(choice.why);
+	}
+	if (set)
+		g_unsetenv("VPMM_HOST_CAPACITY");
+	return err;
+}
+
+static void tell_use(FILE *out, const struct trace *trace, const struct use *use)
+{
+	char bytes[UNITS_TEXT], largest[UNITS_TEXT], seconds[UNITS_TEXT];
+	uint64_t allocs = use->kinds[USE_PLAIN].allocs + use->kinds[USE_ORDERED].allocs;
+
+	units_format_seconds(seconds, (double)(trace->ops[trace->n_ops - 1].us - trace->ops[0].us) / 1e6);
+	table_count(out, "allocations", allocs, "%s from the first call to the last", seconds);
+	for (int kind = 0; kind < USE_KINDS; kind++) {
+		if (!use->kinds[kind].allocs)
+			continue;
+		units_format_bytes(bytes, use->kinds[kind].bytes);
+		units_format_bytes(largest, use->kinds[kind].largest);
+		table_count(out, kind_names[kind], use->kinds[kind].allocs, "%s in all, the largest %s", bytes,
+			    largest);
+	}
+	units_format_bytes(bytes, use->live);
+	if (use->live)
+		table_count(out, "frees", use->frees, "%s not freed", bytes);
+	else
+		table_count(out, "frees", use->frees, "%s", "");
+}
+
+static void tell_memory(FILE *out, const struct use *use, const struct outcome *outcome)
+{
+	const bool plain = use->kinds[USE_PLAIN].allocs, ordered = use->kinds[USE_ORDERED].allocs;
+
+	table_memory_begin(out);
+	table_memory(out, "requested by the program", use->peak, 0);
+	table_memory(out, "in pages of the driver", use->pages, use->peak);
+	if (plain && ordered)
+		table_memory(out, "model: the driver for both", outcome->both, use->peak);
+	table_memory(out, plain ? "model: cudaMalloc" : "model: cudaMalloc instead", outcome->plain, use->peak);
+	table_memory(out, ordered ? "model: cudaMallocAsync" : "model: cudaMallocAsync instead", outcome->ordered,
+		     use->peak);
+	table_memory(out, "libvpmm", outcome->vpmm.stats.peak_taken, use->peak);
+	fputc('\n', out);
+}
+
+static void tell_failures(FILE *out, const struct outcome *outcome)
+{
+	char count[UNITS_TEXT];
+
+	units_format_count(count, outcome->vpmm.errors);
+	fprintf(out, "  With libvpmm, %s requests would have failed%s.\n", count,
+		outcome->limited ? " by VPMM_LIMIT" : "; with --trace, vpmm-replay tells why");
+}
+
+/* The driver holds the pages that blocks are in, and may hold more: with cudaMallocAsync(), what was freed. */
+static void tell_difference(FILE *out, const struct use *use, const struct outcome *outcome)
+{
+	uint64_t vpmm = outcome->vpmm.stats.peak_taken;
+	uint64_t difference = use->pages > vpmm ? use->pages - vpmm : vpmm - use->pages;
+	char bytes[UNITS_TEXT];
+
+	if (outcome->vpmm.errors) {
+		tell_failures(out, outcome);
+		return;
+	}
+	units_format_bytes(bytes, difference);
+	if (difference * 1000 < use->pages)
+		fputs("  libvpmm would have taken as much as the pages in use.\n", out);
+	else
+		fprintf(out, "  libvpmm would have taken %s (%.1f %%) %s than the pages in use.\n", bytes,
+			100.0 * (double)difference / (double)use->pages, use->pages > vpmm ? "less" : "more");
+}
+
+/* One pool of a trace: a device until its reset. */
+static int tell_pool(const struct monitor *monitor, pid_t pid, const struct trace *trace, bool again)
+{
+	struct outcome outcome = { 0 };
+	struct use use = use_count(trace);
+	int err;
+
+	err = replay_all(trace, &use, &outcome);
+	if (err)
+		return err;
+	table_begin(monitor->out, &(struct table_process){ monitor->program, monitor->main, pid, trace->device },
+		    again ? "served by the driver, after a reset" : "served by the driver");
+	tell_use(monitor->out, trace, &use);
+	tell_memory(monitor->out, &use, &outcome);
+	tell_difference(monitor->out, &use, &outcome);
+	fputc('\n', monitor->out);
+	return 0;
+}
+
+static bool was_before(const struct trace *first, const struct trace *trace)
+{
+	for (; first != trace; first = first->next) {
+		if (first->device == trace->device)
+			return true;
+	}
+	return false;
+}
+
+static bool show_reading(void *data, uint64_t done, uint64_t total)
+{
+	progress_show(data, done, total);
+	return !interrupt_signal;
+}
+
+static int tell_file(const struct monitor *monitor, const struct traces_file *file, unsigned int *told)
+{
+	struct trace *trace = NULL;
+	struct progress progress;
+	int err;
+
+	progress_begin(&progress, "reading");
+	err = trace_load_so_far(file->name, show_reading, &progress, &trace);
+	progress_end(&progress);
+	if (err)
+		return err;
+	for (const struct trace *pool = trace; pool && !err; pool = pool->next) {
+		err = tell_pool(monitor, file->pid, pool, was_before(trace, pool));
+		*told += !err;
+	}
+	trace_free(trace);
+	return err;
+}
+
+static void tell_words(FILE *out)
+{
+	fputs("  pages    of 2 MiB with blocks in them: the driver took these, and with\n"
+	      "           cudaMallocAsync perhaps others, which it kept for later\n"
+	      "  model    of the driver's allocators; a GPU's driver may take less\n"
+	      "  libvpmm  in a replay without a GPU, all work complete at once\n"
+	      "  ratio    to what was requested: 1 is perfect, what is above it is lost\n", out);
+}
+
+int monitor_tell(const struct monitor *monitor)
+{
+	GArray *files = traces_list(monitor->traces);
+	unsigned int told = 0;
+	int err = 0;
+
+	for (guint i = 0; i < files->len && err != -EINTR; i++) {
+		int wrong = tell_file(monitor, &g_array_index(files, struct traces_file, i), &told);
+
+		if (!wrong)
+			continue;
+		fprintf(stderr, "%s: %s\n", g_get_prgname(), fail_text());
+		if (!err || wrong == -EINTR)
+			err = wrong;
+	}
+	if (told)
+		tell_words(monitor->out);
+	else if (!err)
+		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded\n", g_get_prgname(),
+			monitor->program);
+	g_array_unref(files);
+	return err;
+}

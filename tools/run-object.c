@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "run-object.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fail.h"
+
+#define OBJECT "libvpmm-preload.so"
+#define VARIABLE "VPMM_PRELOAD_OBJECT"
+
+/* What was built is in .libs, both this program and the object. NULL: this is no build tree. */
+static char *find_built(void)
+{
+	char *self = g_file_read_link("/proc/self/exe", NULL), *object = NULL, *slash;
+
+	slash = self ? strrchr(self, '/') : NULL;
+	if (slash) {
+		*slash = '\0';
+		if (g_str_has_suffix(self, "/tools/.libs")) {
+			self[strlen(self) - strlen("/tools/.libs")] = '\0';
+			object = g_build_filename(self, "lib", ".libs", OBJECT, NULL);
+		}
+	}
+	g_free(self);
+	return object;
+}
+
+static char *find(void)
+{
+	const char *named = g_getenv(VARIABLE);
+	char *object;
+
+	if (named && *named)
+		return g_strdup(named);
+	object = find_built();
+	return object ? object : g_build_filename(PRELOAD_DIR, OBJECT, NULL);
+}
+
+static int check(const char *object)
+{
+	if (strpbrk(object, " \t\n:"))
+		return fail_set(-EINVAL, "LD_PRELOAD cannot have a name with a space or a colon: %s; " VARIABLE
+				" can name it in another way", object);
+	if (access(object, R_OK)) {
+		int err = errno;
+
+		return fail_set(-err, "the object to preload, %s: %s", object, g_strerror(err));
+	}
+	return 0;
+}
+
+int object_preload(void)
+{
+	const char *before = g_getenv("LD_PRELOAD");
+	char *object = find(), *list;
+	int err = check(object);
+
+	if (!err) {
+		list = before && *before ? g_strconcat(before, ":", object, NULL) : g_strdup(object);
+		g_setenv("LD_PRELOAD", list, TRUE);
+		g_free(list);
+	}
+	g_free(object);
+	return err;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "run-target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+
+/* How much of a script's first line the kernel reads, and how many interpreters it follows. */
+#define LINE 256
+#define INTERPRETERS 5
+
+/* 0, or why it is no program that can be run. */
+static int judge(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return errno;
+	if (S_ISDIR(st.st_mode))
+		return EISDIR;
+	return access(path, X_OK) ? errno : 0;
+}
+
+static bool is_absent(int err)
+{
+	return err == ENOENT || err == ENOTDIR;
+}
+
+/* Where none is good, what is wrong with one that is there counts, as for execvp(). */
+static int find_in_path(const char *name, char **path)
+{
+	const char *variable = g_getenv("PATH");
+	char **folders = g_strsplit(variable ? variable : "/bin:/usr/bin", ":", -1);
+	int err = ENOENT;
+
+	for (char **folder = folders; *folder; folder++) {
+		char *file = g_build_filename(**folder ? *folder : ".", name, NULL);
+		int wrong = judge(file);
+
+		if (!wrong) {
+			*path = file;
+			err = 0;
+			break;
+		}
+		g_free(file);
+		if (!is_absent(wrong))
+			err = wrong;
+	}
+	g_strfreev(folders);
+	return err;
+}
+
+int target_find(const char *name, char **path)
+{
+	int err;
+
+	if (strchr(name, '/')) {
+		err = judge(name);
+		if (!err)
+			*path = g_strdup(name);
+	} else {
+		err = *name ? find_in_path(name, path) : ENOENT;
+	}
+	if (!err)
+		return 0;
+	fail_set(-err, "%s: %s", name, g_strerror(err));
+	return is_absent(err) ? TARGET_NOT_FOUND : TARGET_NOT_EXECUTABLE;
+}
+
+/* With the rights of another user or group the linker trusts the environment no more. */
+static int check_rights(int fd, const char *path)
+{
+	const mode_t group = S_ISGID | S_IXGRP;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return 0;
+	if ((st.st_mode & S_ISUID && st.st_uid != getuid()) || ((st.st_mode & group) == group && st.st_gid != getgid()))
+		return fail_set(-EINVAL, "%s is a set-%s-ID program, for which the dynamic linker ignores LD_PRELOAD",
+				path, st.st_mode & S_ISUID ? "user" : "group");
+	return 0;
+}
+
+static bool read_at(int fd, void *to, size_t size, off_t at)
+{
+	return pread(fd, to, size, at) == (ssize_t)size;
+}
+
+static int check_elf(int fd, const char *path)
+{
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+
+	if (!read_at(fd, &header, sizeof(header), 0))
+		return 0;
+	if (header.e_ident[EI_CLASS] != ELFCLASS64)
+		return fail_set(-EINVAL, "%s is a 32-bit program, and libvpmm is for 64 bits", path);
+	for (unsigned int i = 0; i < header.e_phnum; i++) {
+		if (!read_at(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))))
+			return 0;
+		if (segment.p_type == PT_INTERP)
+			return 0;
+	}
+	return fail_set(-EINVAL, "%s is linked statically: there is no dynamic linker to preload libvpmm", path);
+}
+
+/* What "#!" names; NULL: nothing. */
+static char *interpreter(const char *line)
+{
+	const char *name = line + 2 + strspn(line + 2, " \t");
+	size_t length = strcspn(name, " \t\n");
+
+	return length ? g_strndup(name, length) : NULL;
+}
+
+static int check(const char *path, unsigned int depth);
+
+static int check_contents(int fd, const char *path, unsigned int depth)
+{
+	char line[LINE] = "", *name;
+	int err;
+
+	if (pread(fd, line, sizeof(line) - 1, 0) < 2)
+		return 0;
+	if (memcmp(line, ELFMAG, SELFMAG) == 0)
+		return check_elf(fd, path);
+	if (strncmp(line, "#!", 2) != 0 || depth == INTERPRETERS)
+		return 0;
+	name = interpreter(line);
+	err = name ? check(name, depth + 1) : 0;
+	g_free(name);
+	return err;
+}
+
+/* The kernel ignores the bits of a script. */
+static int check(const char *path, unsigned int depth)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	char magic[2] = "";
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, magic, sizeof(magic), 0) == 2 && memcmp(magic, "#!", 2) == 0)
+		err = 0;
+	else
+		err = check_rights(fd, path);
+	if (!err)
+		err = check_contents(fd, path, depth);
+	close(fd);
+	return err;
+}
+
+int target_check(const char *path)
+{
+	return check(path, 0);
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Runs a CUDA program on libvpmm, unchanged; or on the driver, and tells what libvpmm would have taken. */
+#include <errno.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "fail.h"
+#include "interrupt.h"
+#include "run-child.h"
+#include "run-monitor.h"
+#include "run-object.h"
+#include "run-served.h"
+#include "run-target.h"
+#include "run-traces.h"
+#include "units.h"
+#include "vpmm.h"
+
+#define PROGRAM "vpmm-run"
+
+struct options {
+	gboolean monitor;
+	char *report;			/* "": on standard error */
+	char *trace;
+	char *limit;
+	char *trace_pattern;
+	FILE *out;			/* of the report */
+};
+
+static struct options options;
+
+static const GOptionEntry entries[] = {
+	{ "monitor", 0, 0, G_OPTION_ARG_NONE, &options.monitor,
+	  "Leave all to the driver; tell what libvpmm would take", NULL },
+	{ "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
+	  "Tell what libvpmm did, in FILE or on standard error", "[FILE]" },
+	{ "trace", 0, 0, G_OPTION_ARG_FILENAME, &options.trace,
+	  "Record allocations and frees, for vpmm-replay", "FILE" },
+	{ "limit", 0, 0, G_OPTION_ARG_STRING, &options.limit,
+	  "Let libvpmm take no more than SIZE: 512M, 8G", "SIZE" },
+	G_OPTION_ENTRY_NULL
+};
+
+static const struct cli cli = {
+	.summary = "[--] PROGRAM [ARGUMENT...] - run a CUDA program on libvpmm, unchanged",
+	.description =
+		"The variables of vpmm(7) and vpmm-preload(7) apply. SIGUSR1 has --monitor tell what\n"
+		"there is so far. Exit status: that of the program; 2 if an option, a setting or the\n"
+		"program was refused, 126 if it cannot be run, 127 if it is not found.\n",
+	.entries = entries,
+	.command = true,
+};
+
+/* GLib would take the next argument for the value of an option that can do without. */
+static void complete_report(int argc, char **argv)
+{
+	static char complete[] = "--report=";
+
+	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--report") == 0)
+			argv[i] = complete;
+		else if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--limit") == 0)
+			i++;
+	}
+}
+
+static void set_bytes(const char *variable, uint64_t bytes)
+{
+	char *text = g_strdup_printf("%" G_GUINT64_FORMAT, (guint64)bytes);
+
+	g_setenv(variable, text, TRUE);
+	g_free(text);
+}
+
+static int check_limit(void)
+{
+	uint64_t bytes;
+
+	if (!options.limit)
+		return 0;
+	if (units_parse_bytes("--limit", options.limit, &bytes))
+		return -EINVAL;
+	if (!bytes)
+		return fail_set(-EINVAL, "--limit: expected at least one byte");
+	set_bytes("VPMM_LIMIT", bytes);
+	return 0;
+}
+
+/* What --monitor records is not compressed, so that it can be read before it is complete. */
+static int check_trace(void)
+{
+	const char *variable = g_getenv("VPMM_TRACE");
+	const char *name = options.trace ? options.trace : options.monitor && variable && *variable ? variable : NULL;
+	int err;
+
+	if (!name)
+		return 0;
+	if (options.monitor && g_str_has_suffix(name, ".gz"))
+		return fail_set(-EINVAL, "--trace: %s: with --monitor a trace cannot be compressed", name);
+	err = traces_absolute("--trace", name, &options.trace_pattern);
+	if (!err)
+		g_setenv("VPMM_TRACE", options.trace_pattern, TRUE);
+	return err;
+}
+
+static int check_report(void)
+{
+	options.out = stderr;
+	if (!options.report || !*options.report)
+		return 0;
+	options.out = fopen(options.report, "we");
+	if (!options.out) {
+		int err = errno;
+
+		return fail_set(-err, "--report: %s: %s", options.report, g_strerror(err));
+	}
+	return 0;
+}
+
+/* Better now than by a program that finds no memory. */
+static int check_settings(void)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+	int err = vpmm_opts_from_env(&opts);
+
+	return err ? fail_set(err, "%s", vpmm_last_error()) : 0;
+}
+
+static int check_options(void)
+{
+	int err;
+
+	if (options.monitor && options.report)
+		return fail_set(-EINVAL, "--report: with --monitor there is nothing that libvpmm does");
+	err = check_limit();
+	if (!err)
+		err = check_trace();
+	if (!err)
+		err = check_settings();
+	return err ? err : check_report();
+}
+
+static void tell_so_far(const struct child *child, void *data)
+{
+	monitor_tell(&(struct monitor){ child->argv[0], child->pid, data, stderr });
+}
+
+static void tell(const struct child *child, const struct traces *traces)
+{
+	interrupt_catch(false);
+	if (options.monitor)
+		monitor_tell(&(struct monitor){ child->argv[0], child->pid, traces, stderr });
+	else
+		served_tell(&(struct served){ child->argv[0], child->pid, traces, options.out });
+	if (options.out != stderr && fflush(options.out))
+		fprintf(stderr, "%s: --report: %s: %s\n", PROGRAM, options.report, g_strerror(errno));
+}
+
+/* Stays until the program has ended. */
+static int watch(struct child *child)
+{
+	const char *variable = options.monitor ? "VPMM_TRACE" : "VPMM_PRELOAD_REPORT";
+	static struct traces traces;
+	int status, err;
+
+	err = traces_begin(&traces, options.monitor ? options.trace_pattern : NULL,
+			   options.monitor ? ".trace" : ".report");
+	if (err)
+		return cli_refuse(fail_text());
+	g_setenv(variable, traces.pattern, TRUE);
+	g_setenv("VPMM_PRELOAD_MONITOR", options.monitor ? "1" : "0", TRUE);
+	if (options.monitor) {
+		child->asked = tell_so_far;
+		child->data = &traces;
+	}
+	err = child_run(child, &status);
+	if (!err)
+		tell(child, &traces);
+	traces_end(&traces);
+	if (err)
+		return cli_refuse(fail_text());
+	interrupt_end();
+	return child_end_like(status);
+}
+
+static int say(int status)
+{
+	fprintf(stderr, "%s: %s\n", PROGRAM, fail_text());
+	return status;
+}
+
+static int run(struct child *child)
+{
+	char *path;
+	int status;
+
+	status = target_find(child->argv[0], &path);
+	if (status)
+		return say(status);
+	child->path = path;
+	if (target_check(path) || object_preload())
+		status = cli_refuse(fail_text());
+	else if (options.monitor || options.report)
+		status = watch(child);
+	else
+		status = say(child_exec(child));
+	g_free(path);
+	return status;
+}
+
+static void free_options(void)
+{
+	if (options.out && options.out != stderr)
+		fclose(options.out);
+	g_free(options.report);
+	g_free(options.trace);
+	g_free(options.limit);
+	g_free(options.trace_pattern);
+}
+
+int main(int argc, char **argv)
+{
+	struct child child = { 0 };
+	int status = 0;
+
+	g_set_prgname(PROGRAM);
+	child_look(&child.before);
+	complete_report(argc, argv);
+	if (!cli_parse(&cli, &argc, &argv, &status))
+		return status;
+	child.argv = argv + 1;
+	if (*child.argv && strcmp(*child.argv, "--") == 0)
+		child.argv++;
+	if (!*child.argv)
+		status = cli_refuse("no program given; see " PROGRAM " --help");
+	else if (check_options())
+		status = cli_refuse(fail_text());
+	else
+		status = run(&child);
+	free_options();
+	return status;
+}
