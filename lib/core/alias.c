@@ -4,9 +4,22 @@
 #include "core/core.h"
 #include "core/wait-set.h"
 
+/* What a stream has to wait for before it can have a part of a whole extent. */
+static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
+{
+	/* The only stream is ordered after all of its own events. */
+	if (!core->streams.sole)
+		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
+}
+
 bool alias_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	lock_assert_held(&core->lock);
+	/* With one lookup: a program that remaps for long has each extent at hundreds of addresses. */
+	if (extent_is_whole(extent)) {
+		home_order(core, extent, from, to, order);
+		return true;
+	}
 	for (const struct place *place = extent->places; place; place = place->next) {
 		struct region *region = region_at(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
@@ -38,14 +51,6 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 	return true;
 }
 
-/* What a stream has to wait for before it can have a part of a whole extent. */
-static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
-{
-	/* The only stream is ordered after all of its own events. */
-	if (!core->streams.sole)
-		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
-}
-
 /* Whether an address is among those that a growable block may grow into. */
 static bool is_reserved(struct core *core, uint64_t addr)
 {
@@ -72,10 +77,8 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 			return false;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		if (extent_is_whole(extent))
-			home_order(core, extent, addr - place->addr, stop - place->addr, order);
-		else if (!is_free_here(core, addr, stop, order) &&
-			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
+		if ((extent_is_whole(extent) || !is_free_here(core, addr, stop, order)) &&
+		    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
 			return false;
 		addr = stop;
 	}
