@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 
 #include "preload/capture.h"
+#include "preload/deferred.h"
 #include "preload/driver.h"
-#include "preload/kept.h"
 
 static atomic_int running;
 
@@ -36,7 +36,7 @@ static drv_result ended(drv_stream stream, bool captured, drv_result result)
 	if (!result || (captured && !is_captured(stream)))
 		running--;
 	if (!capture_is_running())
-		kept_release();
+		deferred_release();
 	return result;
 }
 

@@ -3,8 +3,8 @@
  * What the library has to hear before a context or a stream goes. Its pool retains the primary context, so without this
  * the program's last release would not be the last.
  */
+#include "preload/deferred.h"
 #include "preload/driver.h"
-#include "preload/kept.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/peers.h"
@@ -23,7 +23,7 @@ static void give_up_pool(drv_device device)
 	LIBRARY(vpmm_pool_abandon, NULL);
 	primary_pop();
 	peers_forget(device);
-	kept_forget(device);
+	deferred_forget(device);
 }
 
 drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)

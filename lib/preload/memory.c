@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
 #include "preload/capture.h"
+#include "preload/deferred.h"
 #include "preload/driver.h"
-#include "preload/kept.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
@@ -104,9 +104,9 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	if (result)
 		return result;
 	if (capture_is_running())
-		return kept_add(&block);
-	kept_release();
-	return kept_free(block.base);
+		return deferred_add(&block);
+	deferred_release();
+	return free_behind_all(block.base);
 }
 
 /* What could be had: the driver's free memory, and the library's. */

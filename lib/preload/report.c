@@ -14,7 +14,7 @@
 #define REPORTED(X) \
 	X(mallocs) X(frees) X(reuses) X(steals) X(defrags) X(grows) X(waits) \
 	X(peak_requested) X(peak_live) X(peak_taken) X(live) X(mapped) \
-	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(driver_ns) X(grown) X(remapped)
+	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(driver_ns) X(grown) X(remapped) X(waits_sampled) X(wait_ns)
 
 /* Opened and closed for each line, which is written at once: several processes can have one file. */
 void report_pool(int device)

@@ -18,10 +18,14 @@
 /* The exception has a copy of the text. */
 #define TEXT 2048
 
-/* c10::Error::Error(c10::SourceLocation, std::string), its destructor, and the type that is torch.OutOfMemoryError */
+/*
+ * c10::Error::Error(c10::SourceLocation, std::string), and the type that is torch.OutOfMemoryError. Its destructor, which
+ * need not have a name of its own, is the first of its virtual functions, behind two words.
+ */
 #define ERROR_NEW "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-#define ERROR_END "_ZN3c105ErrorD1Ev"
 #define ERROR_TYPE "_ZTIN3c1016OutOfMemoryErrorE"
+#define ERROR_TABLE "_ZTVN3c1016OutOfMemoryErrorE"
+#define TABLE_HEAD 2
 /* More than it has members. */
 #define ERROR_ROOM 1024
 /* c10::detail::torchCheckFail(char const *, char const *, unsigned int, char const *) */
@@ -61,8 +65,8 @@ struct string {
 };
 
 /*
- * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: a c10::Error, as that has no members of its
- * own, thrown as one of that type. Each part is named with its types, so a PyTorch where they are others has no such
+ * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: made as a c10::Error, as that has no members
+ * of its own, with the virtual functions of its type. Each part is named with its types, so a PyTorch where they are others has no such
  * part.
  */
 static void throw_exhausted(const char *text, struct location where)
@@ -70,21 +74,20 @@ static void throw_exhausted(const char *text, struct location where)
 	void (*construct)(void *error, struct location where, struct string *text);
 	void (*throw)(void *error, void *type, void (*end)(void *error));
 	void *(*allocate)(size_t size), *(*new)(size_t size);
-	void (*end)(void *error), (*delete)(void *memory);
+	void (*delete)(void *memory);
+	void **table;
 	size_t length = strlen(text);
 	struct string message;
 	void *type, *error;
 
 	*(void **)&construct = find("libc10.so", ERROR_NEW);
-	*(void **)&end = find("libc10.so", ERROR_END);
 	type = find("libc10_cuda.so", ERROR_TYPE);
-	if (!type)
-		type = find("libc10.so", ERROR_TYPE);
+	table = find("libc10_cuda.so", ERROR_TABLE);
 	*(void **)&allocate = find("libstdc++.so.6", "__cxa_allocate_exception");
 	*(void **)&throw = find("libstdc++.so.6", "__cxa_throw");
 	*(void **)&new = find("libstdc++.so.6", "_Znwm");
 	*(void **)&delete = find("libstdc++.so.6", "_ZdlPv");
-	if (!construct || !end || !type || !allocate || !throw || !new || !delete)
+	if (!construct || !type || !table || !allocate || !throw || !new || !delete)
 		return;
 	/* The exception takes the text over, and leaves an empty one behind, or a copy that is given back. */
 	message.text = new(length + 1);
@@ -95,7 +98,9 @@ static void throw_exhausted(const char *text, struct location where)
 	construct(error, where, &message);
 	if (message.text != message.local)
 		delete(message.text);
-	throw(error, type, end);
+	table += TABLE_HEAD;
+	*(void ***)error = table;
+	throw(error, type, *(void (**)(void *))table);
 }
 
 static void throw_text(const char *text, uint32_t line, bool exhausted)

@@ -61,6 +61,9 @@ const char *Error::what() const noexcept { return what_.c_str(); }
 class OutOfMemoryError : public Error {
 	using Error::Error;
 };
+/* As somewhere in PyTorch. */
+void exhausted();
+void exhausted() { throw OutOfMemoryError(SourceLocation(), ""); }
 }
 #endif
 #ifdef WITH_TORCH

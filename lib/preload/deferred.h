@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Blocks that the program has freed beside a capture. */
-#ifndef PRELOAD_KEPT_H
-#define PRELOAD_KEPT_H
+#ifndef PRELOAD_DEFERRED_H
+#define PRELOAD_DEFERRED_H
 
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 #include "vpmm.h"
 
 /**
- * kept_add() - keep a block until no capture is running
+ * deferred_add() - keep a block until no capture is running
  * @block: the block, which the program has freed
  *
  * To free it behind all work of its context takes an event that would invalidate the capture.
@@ -18,29 +18,29 @@
  * Return: what cuMemFree() answers: CUDA_ERROR_INVALID_VALUE if it was freed before, CUDA_ERROR_OUT_OF_MEMORY if
  * there is no memory for the note.
  */
-drv_result kept_add(const struct vpmm_allocation *block);
+drv_result deferred_add(const struct vpmm_allocation *block);
 
 /**
- * kept_free() - free a block behind all work of its context, without a wait
+ * free_behind_all() - free a block behind all work of its context, without a wait
  * @base: where it begins
  *
  * Context: any thread; no capture is running.
  * Return: what cuMemFree() answers.
  */
-drv_result kept_free(void *base);
+drv_result free_behind_all(void *base);
 
 /**
- * kept_release() - free all that was kept
+ * deferred_release() - free all that was kept
  *
  * Context: any thread; no capture is running.
  */
-void kept_release(void);
+void deferred_release(void);
 
 /**
- * kept_forget() - forget what was kept of a device, whose pool ends
+ * deferred_forget() - forget what was kept of a device, whose pool ends
  *
  * Context: any thread.
  */
-void kept_forget(int device);
+void deferred_forget(int device);
 
-#endif /* PRELOAD_KEPT_H */
+#endif /* PRELOAD_DEFERRED_H */
