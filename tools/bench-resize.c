@@ -143,7 +143,7 @@ static void resize_rounds(struct resize_rows *rows)
 
 	bench_row_detail(&rows->taken, &rows->time, "taken / size", BENCH_FACTOR);
 	/* Who copies has both blocks at once. */
-	if (!bench_fits(b, &rows->time, rows->c.to + rows->c.to / 3 * 2))
+	if (!bench_fits(b, &rows->time, MAX(rows->c.to, rows->c.from + rows->c.step) / 3 * 5))
 		return;
 	for (unsigned int who = 0; who < b->contenders; who++)
 		in[who] = takes_part(b, &rows->c, who);

@@ -179,7 +179,8 @@ on_fake()
 {
 	LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH
-	bench 0 --json --backend=auto --rounds=1 --limit=16G --regions=1200 --threads=1 all replay "$work/two.trace"
+	bench 0 --json --backend=auto --rounds=1 --limit=16G --regions=1200 --threads=1 \
+		pair live small threads grow harvest regions replay "$work/two.trace"
 	silent err
 	says out '"backend": "cuda"'
 	measured "2 MiB" 'pair"' vpmm async malloc
@@ -190,6 +191,12 @@ on_fake()
 	measured "of 16 MiB" "a GiB" vpmm async malloc
 	measured "1,200 live" pair vpmm async malloc
 	measured "two #1" wall vpmm async malloc
+	# What is copied is in this machine's memory.
+	bench 0 --json --backend=cuda --rounds=1 --limit=512M resize
+	measured "from 2 MiB by half" "a GiB" vpmm async malloc
+	measured "from 2 MiB by half" "taken / size" vpmm async
+	says out '"case": "growable by 1 GiB"'
+	says out '"skipped": "needs up to'
 	bench 0 --backend=cuda --rounds=1 live
 	says out "   vpmm     async    malloc   ratio"
 }

@@ -387,7 +387,9 @@ typed()
 {
 	mkfifo "$work/keys"
 	: >"$work/out"
-	env --default-signal=INT,QUIT script -qec "vpmm-run --report '$program' parent signal signal exit=5; exit \$?" \
+	# Some shells die of the key, unless they have a trap.
+	env --default-signal=INT,QUIT timeout --foreground 60 script -qec \
+		"trap : INT; vpmm-run --report '$program' parent signal signal exit=5; exit \$?" \
 		/dev/null <"$work/keys" >"$work/out" &
 	running=$!
 	exec 3>"$work/keys"
