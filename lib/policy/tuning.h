@@ -153,7 +153,7 @@ TUNING(overlap_extents, 4, 1 << 20)
 /*
  * VPMM_OVERLAP=auto: allowance.c, windows.c. Evidence is the families that overlap with VPMM_OVERLAP=auto and
  * --seeds=2, fifth pass: the time over that with memory without a bound and what was taken over what was live, mean and
- * worst. With all rules 1.018, 1.11 and 1.52, 2.15.
+ * worst. With all rules 1.020, 1.10 and 1.54, 2.15.
  */
 
 /* Requests in a window, at least; whole periods of a program that has them. */
