@@ -193,7 +193,7 @@ static int say(int status)
 
 static int run(struct child *child)
 {
-	char *path;
+	char *path = NULL;
 	int status;
 
 	status = target_find(child->argv[0], &path);

@@ -51,7 +51,7 @@ static void attribute_of(int attribute, address va)
 {
 	unsigned long long value = 0;
 
-	if (!said("get", CU(cuPointerGetAttribute)(&value, attribute, va)))
+	if (!said("get", CU(cuPointerGetAttribute, &value, attribute, va)))
 		say_value(attribute, va, value);
 }
 
@@ -60,17 +60,17 @@ static void of_plain(int attribute)
 	address va = get(SIZE);
 
 	attribute_of(attribute, va);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void of_async(int attribute)
 {
 	address va = get_async(SIZE, NULL);
 
-	CU(cuCtxSynchronize)();
+	CU(cuCtxSynchronize);
 	attribute_of(attribute, va);
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 }
 
 static void of_freed(int arg)
@@ -79,9 +79,9 @@ static void of_freed(int arg)
 	unsigned long long value;
 
 	(void)arg;
-	said("free", CU(cuMemFree_v2)(va));
-	said("context", CU(cuPointerGetAttribute)(&value, CONTEXT, va));
-	said("range", CU(cuMemGetAddressRange_v2)(NULL, NULL, va));
+	said("free", CU(cuMemFree_v2, va));
+	said("context", CU(cuPointerGetAttribute, &value, CONTEXT, va));
+	said("range", CU(cuMemGetAddressRange_v2, NULL, NULL, va));
 }
 
 static void of_unknown(int arg)
@@ -89,11 +89,11 @@ static void of_unknown(int arg)
 	unsigned long long value;
 
 	(void)arg;
-	said("context", CU(cuPointerGetAttribute)(&value, CONTEXT, 0x1234));
-	said("size", CU(cuPointerGetAttribute)(&value, RANGE_SIZE, 0x1234));
-	said("null", CU(cuPointerGetAttribute)(&value, RANGE_SIZE, 0));
-	said("range", CU(cuMemGetAddressRange_v2)(NULL, NULL, 0x1234));
-	said("ipc", CU(cuIpcGetMemHandle)(&(char[64]){ 0 }, 0x1234));
+	said("context", CU(cuPointerGetAttribute, &value, CONTEXT, 0x1234));
+	said("size", CU(cuPointerGetAttribute, &value, RANGE_SIZE, 0x1234));
+	said("null", CU(cuPointerGetAttribute, &value, RANGE_SIZE, 0));
+	said("range", CU(cuMemGetAddressRange_v2, NULL, NULL, 0x1234));
+	said("ipc", CU(cuIpcGetMemHandle, &(char[64]){ 0 }, 0x1234));
 }
 
 static void no_such(int arg)
@@ -102,10 +102,10 @@ static void no_such(int arg)
 	address va = get(SIZE);
 
 	(void)arg;
-	said("get", CU(cuPointerGetAttribute)(&value, 999, va));
-	said("set", CU(cuPointerSetAttribute)(&value, 999, va));
-	said("set-range", CU(cuPointerSetAttribute)(&value, RANGE_SIZE, va));
-	said("free", CU(cuMemFree_v2)(va));
+	said("get", CU(cuPointerGetAttribute, &value, 999, va));
+	said("set", CU(cuPointerSetAttribute, &value, 999, va));
+	said("set-range", CU(cuPointerSetAttribute, &value, RANGE_SIZE, va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void to_nowhere(int arg)
@@ -113,10 +113,10 @@ static void to_nowhere(int arg)
 	address va = get(SIZE);
 
 	(void)arg;
-	said("get", CU(cuPointerGetAttribute)(NULL, RANGE_SIZE, va));
-	said("set", CU(cuPointerSetAttribute)(NULL, SYNC_MEMOPS, va));
-	said("range", CU(cuMemGetAddressRange_v2)(NULL, NULL, va));
-	said("free", CU(cuMemFree_v2)(va));
+	said("get", CU(cuPointerGetAttribute, NULL, RANGE_SIZE, va));
+	said("set", CU(cuPointerSetAttribute, NULL, SYNC_MEMOPS, va));
+	said("range", CU(cuMemGetAddressRange_v2, NULL, NULL, va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 /* Inside a block the range is the block's, too. */
@@ -128,20 +128,20 @@ static void several(int async)
 	void *values[5];
 	size_t i;
 
-	CU(cuCtxSynchronize)();
+	CU(cuCtxSynchronize);
 	for (i = 0; i < 5; i++)
 		values[i] = &value[i];
-	said("get", CU(cuPointerGetAttributes)(5, wanted, values, va + 4096));
+	said("get", CU(cuPointerGetAttributes, 5, wanted, values, va + 4096));
 	number("type", (long long)(value[0] & 0xffffffff));
 	number("managed", (long long)(value[1] & 0xff));
 	fact("same", value[2] == va + 4096);
 	fact("start", value[3] == va);
 	fact("size", value[4] == LARGE);
 	memset(value, 0xff, sizeof(value));
-	said("unknown", CU(cuPointerGetAttributes)(5, wanted, values, 0x1234));
+	said("unknown", CU(cuPointerGetAttributes, 5, wanted, values, 0x1234));
 	fact("start-zero", !value[3]);
 	fact("size-zero", !value[4]);
-	said("free", async ? CU(cuMemFreeAsync)(va, NULL) : CU(cuMemFree_v2)(va));
+	said("free", async ? CU(cuMemFreeAsync, va, NULL) : CU(cuMemFree_v2, va));
 }
 
 static void buffer_ids(int arg)
@@ -150,12 +150,12 @@ static void buffer_ids(int arg)
 	address va = get(LARGE), other = get(LARGE);
 
 	(void)arg;
-	CU(cuPointerGetAttribute)(&first, BUFFER_ID, va);
-	CU(cuPointerGetAttribute)(&inside, BUFFER_ID, va + 4096);
-	CU(cuPointerGetAttribute)(&second, BUFFER_ID, other);
+	CU(cuPointerGetAttribute, &first, BUFFER_ID, va);
+	CU(cuPointerGetAttribute, &inside, BUFFER_ID, va + 4096);
+	CU(cuPointerGetAttribute, &second, BUFFER_ID, other);
 	fact("one-a-block", first == inside && first != second);
-	said("free", CU(cuMemFree_v2)(va));
-	said("free", CU(cuMemFree_v2)(other));
+	said("free", CU(cuMemFree_v2, va));
+	said("free", CU(cuMemFree_v2, other));
 }
 
 static void sync_memops(int arg)
@@ -164,8 +164,8 @@ static void sync_memops(int arg)
 	address va = get(LARGE);
 
 	(void)arg;
-	said("set", CU(cuPointerSetAttribute)(&on, SYNC_MEMOPS, va));
-	said("free", CU(cuMemFree_v2)(va));
+	said("set", CU(cuPointerSetAttribute, &on, SYNC_MEMOPS, va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void range(int async)
@@ -173,13 +173,13 @@ static void range(int async)
 	address va = async ? get_async(SIZE, NULL) : get(SIZE), base = 0;
 	size_t size = 0;
 
-	CU(cuCtxSynchronize)();
-	said("range", CU(cuMemGetAddressRange_v2)(&base, &size, va + 1));
+	CU(cuCtxSynchronize);
+	said("range", CU(cuMemGetAddressRange_v2, &base, &size, va + 1));
 	fact("base", base == va);
 	fact("size", size == SIZE);
-	said("no-base", CU(cuMemGetAddressRange_v2)(NULL, &size, va));
-	said("no-size", CU(cuMemGetAddressRange_v2)(&base, NULL, va));
-	said("free", async ? CU(cuMemFreeAsync)(va, NULL) : CU(cuMemFree_v2)(va));
+	said("no-base", CU(cuMemGetAddressRange_v2, NULL, &size, va));
+	said("no-size", CU(cuMemGetAddressRange_v2, &base, NULL, va));
+	said("free", async ? CU(cuMemFreeAsync, va, NULL) : CU(cuMemFree_v2, va));
 }
 
 static void ipc(int async)
@@ -187,9 +187,9 @@ static void ipc(int async)
 	address va = async ? get_async(LARGE, NULL) : get(LARGE);
 	char handle[64];
 
-	CU(cuCtxSynchronize)();
-	said("handle", CU(cuIpcGetMemHandle)(handle, va));
-	said("free", async ? CU(cuMemFreeAsync)(va, NULL) : CU(cuMemFree_v2)(va));
+	CU(cuCtxSynchronize);
+	said("handle", CU(cuIpcGetMemHandle, handle, va));
+	said("free", async ? CU(cuMemFreeAsync, va, NULL) : CU(cuMemFree_v2, va));
 }
 
 static void retain(int async)
@@ -197,10 +197,10 @@ static void retain(int async)
 	address va = async ? get_async(LARGE, NULL) : get(LARGE);
 	unsigned long long handle = 0;
 
-	CU(cuCtxSynchronize)();
-	if (!said("retain", CU(cuMemRetainAllocationHandle)(&handle, (void *)va)))
-		said("release", CU(cuMemRelease)(handle));
-	said("free", async ? CU(cuMemFreeAsync)(va, NULL) : CU(cuMemFree_v2)(va));
+	CU(cuCtxSynchronize);
+	if (!said("retain", CU(cuMemRetainAllocationHandle, &handle, (void *)va)))
+		said("release", CU(cuMemRelease, handle));
+	said("free", async ? CU(cuMemFreeAsync, va, NULL) : CU(cuMemFree_v2, va));
 }
 
 static void dmabuf(int async)
@@ -208,10 +208,10 @@ static void dmabuf(int async)
 	address va = async ? get_async(LARGE, NULL) : get(LARGE);
 	int fd = -1;
 
-	CU(cuCtxSynchronize)();
-	if (!said("export", CU(cuMemGetHandleForAddressRange)(&fd, va, LARGE, 1, 0)))
+	CU(cuCtxSynchronize);
+	if (!said("export", CU(cuMemGetHandleForAddressRange, &fd, va, LARGE, 1, 0)))
 		close(fd);
-	said("free", async ? CU(cuMemFreeAsync)(va, NULL) : CU(cuMemFree_v2)(va));
+	said("free", async ? CU(cuMemFreeAsync, va, NULL) : CU(cuMemFree_v2, va));
 }
 
 #define NO_BLOCKS "knows no blocks of its own"

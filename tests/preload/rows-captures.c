@@ -10,15 +10,15 @@ static void begin(int mode)
 {
 	stream = new_stream();
 	other = new_stream();
-	said("sync", CU(cuCtxSynchronize)());
-	said("begin", CU(cuStreamBeginCapture_v2)(stream, mode));
+	said("sync", CU(cuCtxSynchronize));
+	said("begin", CU(cuStreamBeginCapture_v2, stream, mode));
 }
 
 static void *end(void)
 {
 	void *graph = NULL;
 
-	said("end", CU(cuStreamEndCapture)(stream, &graph));
+	said("end", CU(cuStreamEndCapture, stream, &graph));
 	fact("graph", graph);
 	return graph;
 }
@@ -28,21 +28,21 @@ static void launch(void *graph)
 {
 	void *exec = NULL;
 
-	if (graph && !said("instantiate", CU(cuGraphInstantiateWithFlags)(&exec, graph, 0))) {
-		said("launch", CU(cuGraphLaunch)(exec, stream));
-		said("launch", CU(cuGraphLaunch)(exec, stream));
-		said("sync", CU(cuStreamSynchronize)(stream));
-		said("exec-destroy", CU(cuGraphExecDestroy)(exec));
+	if (graph && !said("instantiate", CU(cuGraphInstantiateWithFlags, &exec, graph, 0))) {
+		said("launch", CU(cuGraphLaunch, exec, stream));
+		said("launch", CU(cuGraphLaunch, exec, stream));
+		said("sync", CU(cuStreamSynchronize, stream));
+		said("exec-destroy", CU(cuGraphExecDestroy, exec));
 	}
 	if (graph)
-		said("graph-destroy", CU(cuGraphDestroy)(graph));
+		said("graph-destroy", CU(cuGraphDestroy, graph));
 }
 
 static void finish(void)
 {
-	said("sync", CU(cuCtxSynchronize)());
-	said("destroy", CU(cuStreamDestroy_v2)(stream));
-	said("destroy", CU(cuStreamDestroy_v2)(other));
+	said("sync", CU(cuCtxSynchronize));
+	said("destroy", CU(cuStreamDestroy_v2, stream));
+	said("destroy", CU(cuStreamDestroy_v2, other));
 }
 
 static void alloc(int mode)
@@ -51,10 +51,10 @@ static void alloc(int mode)
 	result code;
 
 	begin(mode);
-	code = said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
+	code = said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
 	launch(end());
 	if (!code)
-		said("free", CU(cuMemFree_v2)(va));
+		said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 
@@ -63,10 +63,10 @@ static void free_plain(int mode)
 	address va = get(SIZE);
 
 	begin(mode);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	launch(end());
 	/* It is still there, or gone. */
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 
@@ -75,9 +75,9 @@ static void free_of_async(int mode)
 	address va = get_async(SIZE, NULL);
 
 	begin(mode);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	launch(end());
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 
@@ -86,7 +86,7 @@ static void info(int mode)
 	size_t free, total;
 
 	begin(mode);
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
 	launch(end());
 	finish();
 }
@@ -96,9 +96,9 @@ static void async_inside(int mode)
 	address va = 0;
 
 	begin(mode);
-	if (!said("alloc", CU(cuMemAllocAsync)(&va, SIZE, stream))) {
-		said("fill", CU(cuMemsetD8Async)(va, 0, SIZE, stream));
-		said("free", CU(cuMemFreeAsync)(va, stream));
+	if (!said("alloc", CU(cuMemAllocAsync, &va, SIZE, stream))) {
+		said("fill", CU(cuMemsetD8Async, va, 0, SIZE, stream));
+		said("free", CU(cuMemFreeAsync, va, stream));
 	}
 	launch(end());
 	finish();
@@ -109,9 +109,9 @@ static void async_free_outside(int mode)
 	address va = get_async(SIZE, NULL);
 
 	begin(mode);
-	said("free", CU(cuMemFreeAsync)(va, stream));
+	said("free", CU(cuMemFreeAsync, va, stream));
 	launch(end());
-	said("free", CU(cuMemFreeAsync)(va, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
 	finish();
 }
 
@@ -120,9 +120,9 @@ static void plain_free_async(int mode)
 	address va = get(SIZE);
 
 	begin(mode);
-	said("free", CU(cuMemFreeAsync)(va, stream));
+	said("free", CU(cuMemFreeAsync, va, stream));
 	launch(end());
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 
@@ -132,10 +132,10 @@ static void async_elsewhere(int mode)
 	result code;
 
 	begin(mode);
-	code = said("alloc", CU(cuMemAllocAsync)(&va, SIZE, other));
+	code = said("alloc", CU(cuMemAllocAsync, &va, SIZE, other));
 	launch(end());
 	if (!code)
-		said("free", CU(cuMemFreeAsync)(va, other));
+		said("free", CU(cuMemFreeAsync, va, other));
 	finish();
 }
 
@@ -146,9 +146,9 @@ static void async_free_elsewhere(int mode)
 	begin(mode);
 	launch(end());
 	va = get_async(SIZE, other);
-	said("sync", CU(cuCtxSynchronize)());
-	said("begin", CU(cuStreamBeginCapture_v2)(stream, mode));
-	said("free", CU(cuMemFreeAsync)(va, other));
+	said("sync", CU(cuCtxSynchronize));
+	said("begin", CU(cuStreamBeginCapture_v2, stream, mode));
+	said("free", CU(cuMemFreeAsync, va, other));
 	launch(end());
 	finish();
 }
@@ -161,12 +161,12 @@ static void attributes(int mode)
 	void *pool;
 
 	begin(mode);
-	said("attribute", CU(cuPointerGetAttribute)(&value, 12, va));
-	said("range", CU(cuMemGetAddressRange_v2)(&base, &size, va));
-	said("pool", CU(cuDeviceGetDefaultMemPool)(&pool, device));
-	said("used", CU(cuMemPoolGetAttribute)(pool, 7, &value));
+	said("attribute", CU(cuPointerGetAttribute, &value, 12, va));
+	said("range", CU(cuMemGetAddressRange_v2, &base, &size, va));
+	said("pool", CU(cuDeviceGetDefaultMemPool, &pool, device));
+	said("used", CU(cuMemPoolGetAttribute, pool, 7, &value));
 	launch(end());
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 
@@ -175,8 +175,8 @@ static void trim(int mode)
 	void *pool;
 
 	begin(mode);
-	said("pool", CU(cuDeviceGetDefaultMemPool)(&pool, device));
-	said("trim", CU(cuMemPoolTrimTo)(pool, 0));
+	said("pool", CU(cuDeviceGetDefaultMemPool, &pool, device));
+	said("trim", CU(cuMemPoolTrimTo, pool, 0));
 	launch(end());
 	finish();
 }
@@ -190,12 +190,12 @@ static void free_while_busy(int mode)
 	begin(mode);
 	launch(end());
 	busy(other);
-	said("begin", CU(cuStreamBeginCapture_v2)(stream, mode));
-	said("free", CU(cuMemFree_v2)(va));
+	said("begin", CU(cuStreamBeginCapture_v2, stream, mode));
+	said("free", CU(cuMemFree_v2, va));
 	graph = end();
 	waited();
 	launch(graph);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	finish();
 }
 

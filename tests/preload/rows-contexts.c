@@ -18,15 +18,15 @@ static void without(int arg)
 	unsigned long long value;
 
 	(void)arg;
-	said("sync", CU(cuCtxSynchronize)());
-	said("none", CU(cuCtxSetCurrent)(NULL));
-	said("alloc", CU(cuMemAlloc_v2)(&got, SIZE));
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
-	said("attribute", CU(cuPointerGetAttribute)(&value, 11, va));
-	said("free", CU(cuMemFree_v2)(va));
-	said("free-of-async", CU(cuMemFree_v2)(async));
-	said("back", CU(cuCtxSetCurrent)(primary));
-	said("gone", CU(cuMemFree_v2)(va));
+	said("sync", CU(cuCtxSynchronize));
+	said("none", CU(cuCtxSetCurrent, NULL));
+	said("alloc", CU(cuMemAlloc_v2, &got, SIZE));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
+	said("attribute", CU(cuPointerGetAttribute, &value, 11, va));
+	said("free", CU(cuMemFree_v2, va));
+	said("free-of-async", CU(cuMemFree_v2, async));
+	said("back", CU(cuCtxSetCurrent, primary));
+	said("gone", CU(cuMemFree_v2, va));
 }
 
 static void without_async(int arg)
@@ -34,13 +34,13 @@ static void without_async(int arg)
 	address va = get_async(SIZE, NULL), got = 0;
 
 	(void)arg;
-	said("sync", CU(cuCtxSynchronize)());
-	said("none", CU(cuCtxSetCurrent)(NULL));
-	said("alloc", CU(cuMemAllocAsync)(&got, SIZE, NULL));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("back", CU(cuCtxSetCurrent)(primary));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("sync", CU(cuCtxSynchronize));
+	said("none", CU(cuCtxSetCurrent, NULL));
+	said("alloc", CU(cuMemAllocAsync, &got, SIZE, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("back", CU(cuCtxSetCurrent, primary));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 }
 
 static void other_context(int arg)
@@ -50,19 +50,19 @@ static void other_context(int arg)
 	size_t free, total;
 
 	(void)arg;
-	said("create", CU(cuCtxCreate_v2)(&context, 0, device));
-	said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
-	said("attribute", CU(cuPointerGetAttribute)(&at, 1, va));
+	said("create", CU(cuCtxCreate_v2, &context, 0, device));
+	said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
+	said("attribute", CU(cuPointerGetAttribute, &at, 1, va));
 	fact("its", at == context);
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
-	said("async", CU(cuMemAllocAsync)(&async, SIZE, NULL));
-	said("async-free", CU(cuMemFreeAsync)(async, NULL));
-	said("free-of-primary", CU(cuMemFree_v2)(mine));
-	said("primary", CU(cuCtxSetCurrent)(primary));
-	said("free-of-other", CU(cuMemFree_v2)(va));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
+	said("async", CU(cuMemAllocAsync, &async, SIZE, NULL));
+	said("async-free", CU(cuMemFreeAsync, async, NULL));
+	said("free-of-primary", CU(cuMemFree_v2, mine));
+	said("primary", CU(cuCtxSetCurrent, primary));
+	said("free-of-other", CU(cuMemFree_v2, va));
 	mine = get(SIZE);
-	said("destroy", CU(cuCtxDestroy_v2)(context));
-	said("free", CU(cuMemFree_v2)(mine));
+	said("destroy", CU(cuCtxDestroy_v2, context));
+	said("free", CU(cuMemFree_v2, mine));
 }
 
 /* Only the work of the memory's own context is waited for. */
@@ -72,19 +72,19 @@ static void wait_for_owner(int arg)
 	address va = 0, mine = get(SIZE);
 
 	(void)arg;
-	said("create", CU(cuCtxCreate_v2)(&context, 0, device));
-	said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
-	said("primary", CU(cuCtxSetCurrent)(primary));
+	said("create", CU(cuCtxCreate_v2, &context, 0, device));
+	said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
+	said("primary", CU(cuCtxSetCurrent, primary));
 	busy(stream);
-	said("free-of-other", CU(cuMemFree_v2)(va));
+	said("free-of-other", CU(cuMemFree_v2, va));
 	waited();
 	busy(stream);
-	said("other", CU(cuCtxSetCurrent)(context));
-	said("free-of-primary", CU(cuMemFree_v2)(mine));
-	said("primary", CU(cuCtxSetCurrent)(primary));
+	said("other", CU(cuCtxSetCurrent, context));
+	said("free-of-primary", CU(cuMemFree_v2, mine));
+	said("primary", CU(cuCtxSetCurrent, primary));
 	waited();
-	said("stream-destroy", CU(cuStreamDestroy_v2)(stream));
-	said("destroy", CU(cuCtxDestroy_v2)(context));
+	said("stream-destroy", CU(cuStreamDestroy_v2, stream));
+	said("destroy", CU(cuCtxDestroy_v2, context));
 }
 
 static void use(void)
@@ -93,15 +93,15 @@ static void use(void)
 	address va = 0;
 
 	memset(out, 0x5a, sizeof(out));
-	said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
-	said("write", CU(cuMemcpyHtoD_v2)(va, out, sizeof(out)));
-	said("read", CU(cuMemcpyDtoH_v2)(in, va, sizeof(in)));
+	said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
+	said("write", CU(cuMemcpyHtoD_v2, va, out, sizeof(out)));
+	said("read", CU(cuMemcpyDtoH_v2, in, va, sizeof(in)));
 	fact("equal", !memcmp(in, out, sizeof(in)));
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	va = 0;
-	said("async", CU(cuMemAllocAsync)(&va, SIZE, NULL));
-	said("async-free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("async", CU(cuMemAllocAsync, &va, SIZE, NULL));
+	said("async-free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 }
 
 /* After a reset, or the last release. */
@@ -110,11 +110,11 @@ static void renew(void)
 	void *again = NULL;
 
 	kernels_lost = true;
-	said("retain", CU(cuDevicePrimaryCtxRetain)(&again, device));
+	said("retain", CU(cuDevicePrimaryCtxRetain, &again, device));
 	fact("same", again == primary);
 	if (again)
 		primary = again;
-	said("current", CU(cuCtxSetCurrent)(primary));
+	said("current", CU(cuCtxSetCurrent, primary));
 }
 
 /* Blocks, streams and work that the program leaves behind. */
@@ -125,7 +125,7 @@ static void leave(void)
 	get(512 * MIB);
 	get(1000);
 	get_async(64 * MIB, stream);
-	said("async-free", CU(cuMemFreeAsync)(get_async(SIZE, stream), stream));
+	said("async-free", CU(cuMemFreeAsync, get_async(SIZE, stream), stream));
 	spin(stream, 300);
 }
 
@@ -136,9 +136,9 @@ static void reset(int unsuffixed)
 
 	leave();
 	if (unsuffixed)
-		said("reset", CU(cuDevicePrimaryCtxReset)(device));
+		said("reset", CU(cuDevicePrimaryCtxReset, device));
 	else
-		said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
+		said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
 	renew();
 	use();
 	fact("given-back", memory_free() + 256 * MIB >= before);
@@ -150,12 +150,12 @@ static void reset_free(int arg)
 	address va = get(SIZE), async = get_async(SIZE, NULL);
 
 	(void)arg;
-	said("sync", CU(cuCtxSynchronize)());
-	said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
+	said("sync", CU(cuCtxSynchronize));
+	said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
 	renew();
-	said("sync", CU(cuCtxSynchronize)());
-	said("free", CU(cuMemFree_v2)(va));
-	said("free-of-async", CU(cuMemFree_v2)(async));
+	said("sync", CU(cuCtxSynchronize));
+	said("free", CU(cuMemFree_v2, va));
+	said("free-of-async", CU(cuMemFree_v2, async));
 	use();
 }
 
@@ -165,7 +165,7 @@ static void reset_often(int arg)
 
 	(void)arg;
 	for (i = 0; i < 3; i++) {
-		said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
+		said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
 		renew();
 		use();
 	}
@@ -180,7 +180,7 @@ static void reset_waits(int arg)
 	(void)va;
 	spin(NULL, 2000);
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
+	said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	fact("waited", (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000 > 1500);
 	renew();
@@ -195,12 +195,12 @@ static void release(int arg)
 
 	(void)arg;
 	leave();
-	said("release", CU(cuDevicePrimaryCtxRelease_v2)(device));
-	said("state", CU(cuDevicePrimaryCtxGetState)(device, &flags, &active));
+	said("release", CU(cuDevicePrimaryCtxRelease_v2, device));
+	said("state", CU(cuDevicePrimaryCtxGetState, device, &flags, &active));
 	number("active", active);
-	said("release", CU(cuDevicePrimaryCtxRelease_v2)(device));
+	said("release", CU(cuDevicePrimaryCtxRelease_v2, device));
 	renew();
-	said("state", CU(cuDevicePrimaryCtxGetState)(device, &flags, &active));
+	said("state", CU(cuDevicePrimaryCtxGetState, device, &flags, &active));
 	number("active", active);
 	use();
 	fact("given-back", memory_free() + 256 * MIB >= before);
@@ -210,8 +210,8 @@ static void release(int arg)
 static void reset_unretained(int arg)
 {
 	(void)arg;
-	said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
-	said("current", CU(cuCtxSetCurrent)(primary));
+	said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
+	said("current", CU(cuCtxSetCurrent, primary));
 	use();
 	renew();
 	use();
@@ -223,10 +223,10 @@ static void release_counted(int arg)
 	void *again = NULL;
 
 	(void)arg;
-	said("retain", CU(cuDevicePrimaryCtxRetain)(&again, device));
-	said("release", CU(cuDevicePrimaryCtxRelease_v2)(device));
-	said("still", CU(cuMemsetD8Async)(va, 0, SIZE, NULL));
-	said("free", CU(cuMemFree_v2)(va));
+	said("retain", CU(cuDevicePrimaryCtxRetain, &again, device));
+	said("release", CU(cuDevicePrimaryCtxRelease_v2, device));
+	said("still", CU(cuMemsetD8Async, va, 0, SIZE, NULL));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 #define KEEPS "keeps what cuMemAlloc() gave at a reset"
@@ -255,16 +255,16 @@ static void after_fault(int arg)
 	size_t free, total;
 
 	(void)arg;
-	said("free-before", CU(cuMemFree_v2)(get(SIZE)));
+	said("free-before", CU(cuMemFree_v2, get(SIZE)));
 	fault();
-	said("free", CU(cuMemFree_v2)(va));
-	said("free", CU(cuMemFree_v2)(va));
-	said("async-free", CU(cuMemFreeAsync)(async, NULL));
-	said("alloc", CU(cuMemAlloc_v2)(&got, SIZE));
-	said("async", CU(cuMemAllocAsync)(&got, SIZE, NULL));
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
-	said("sync", CU(cuCtxSynchronize)());
-	said("reset", CU(cuDevicePrimaryCtxReset_v2)(device));
+	said("free", CU(cuMemFree_v2, va));
+	said("free", CU(cuMemFree_v2, va));
+	said("async-free", CU(cuMemFreeAsync, async, NULL));
+	said("alloc", CU(cuMemAlloc_v2, &got, SIZE));
+	said("async", CU(cuMemAllocAsync, &got, SIZE, NULL));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
+	said("sync", CU(cuCtxSynchronize));
+	said("reset", CU(cuDevicePrimaryCtxReset_v2, device));
 	renew();
 	use();
 }

@@ -24,11 +24,11 @@ static void alloc_sizes(int arg)
 	(void)arg;
 	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		va[i] = 0;
-		said("alloc", CU(cuMemAlloc_v2)(&va[i], sizes[i]));
+		said("alloc", CU(cuMemAlloc_v2, &va[i], sizes[i]));
 		fact("aligned", !(va[i] % 512));
 	}
 	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-		said("free", CU(cuMemFree_v2)(va[i]));
+		said("free", CU(cuMemFree_v2, va[i]));
 }
 
 static void alloc_nothing(int arg)
@@ -36,15 +36,15 @@ static void alloc_nothing(int arg)
 	address va = 1;
 
 	(void)arg;
-	said("alloc", CU(cuMemAlloc_v2)(&va, 0));
+	said("alloc", CU(cuMemAlloc_v2, &va, 0));
 	fact("untouched", va == 1);
 }
 
 static void alloc_nowhere(int arg)
 {
 	(void)arg;
-	said("alloc", CU(cuMemAlloc_v2)(NULL, 1000));
-	said("of-nothing", CU(cuMemAlloc_v2)(NULL, 0));
+	said("alloc", CU(cuMemAlloc_v2, NULL, 1000));
+	said("of-nothing", CU(cuMemAlloc_v2, NULL, 0));
 }
 
 static void alloc_too_much(int arg)
@@ -52,10 +52,10 @@ static void alloc_too_much(int arg)
 	address va = 1;
 
 	(void)arg;
-	said("petabyte", CU(cuMemAlloc_v2)(&va, (size_t)1 << 50));
-	said("all", CU(cuMemAlloc_v2)(&va, SIZE_MAX));
+	said("petabyte", CU(cuMemAlloc_v2, &va, (size_t)1 << 50));
+	said("all", CU(cuMemAlloc_v2, &va, SIZE_MAX));
 	va = get(MIB);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void pitch(int arg)
@@ -68,14 +68,14 @@ static void pitch(int arg)
 	(void)arg;
 	for (i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
 		got = 0;
-		if (!said("width", CU(cuMemAllocPitch_v2)(&va, &got, widths[i], 100, 4)))
-			said("free", CU(cuMemFree_v2)(va));
+		if (!said("width", CU(cuMemAllocPitch_v2, &va, &got, widths[i], 100, 4)))
+			said("free", CU(cuMemFree_v2, va));
 		number("pitch", (long long)got);
 	}
 	for (i = 0; i < sizeof(elements) / sizeof(*elements); i++)
-		if (!said("element", CU(cuMemAllocPitch_v2)(&va, &got, 1000, 10, elements[i])))
-			said("free", CU(cuMemFree_v2)(va));
-	said("too-wide", CU(cuMemAllocPitch_v2)(&va, &got, SIZE_MAX - 1000, 100, 4));
+		if (!said("element", CU(cuMemAllocPitch_v2, &va, &got, 1000, 10, elements[i])))
+			said("free", CU(cuMemFree_v2, va));
+	said("too-wide", CU(cuMemAllocPitch_v2, &va, &got, SIZE_MAX - 1000, 100, 4));
 }
 
 static void pitch_nothing(int arg)
@@ -84,13 +84,13 @@ static void pitch_nothing(int arg)
 	address va = 0;
 
 	(void)arg;
-	if (!said("width-0", CU(cuMemAllocPitch_v2)(&va, &got, 0, 10, 4)))
-		said("free", CU(cuMemFree_v2)(va));
+	if (!said("width-0", CU(cuMemAllocPitch_v2, &va, &got, 0, 10, 4)))
+		said("free", CU(cuMemFree_v2, va));
 	va = 0;
-	if (!said("height-0", CU(cuMemAllocPitch_v2)(&va, &got, 1000, 0, 4)))
-		said("free", CU(cuMemFree_v2)(va));
-	said("no-address", CU(cuMemAllocPitch_v2)(NULL, &got, 1000, 10, 4));
-	said("no-pitch", CU(cuMemAllocPitch_v2)(&va, NULL, 1000, 10, 4));
+	if (!said("height-0", CU(cuMemAllocPitch_v2, &va, &got, 1000, 0, 4)))
+		said("free", CU(cuMemFree_v2, va));
+	said("no-address", CU(cuMemAllocPitch_v2, NULL, &got, 1000, 10, 4));
+	said("no-pitch", CU(cuMemAllocPitch_v2, &va, NULL, 1000, 10, 4));
 }
 
 static void free_answers(int arg)
@@ -98,14 +98,14 @@ static void free_answers(int arg)
 	address va = get(3000000), small = get(1000);
 
 	(void)arg;
-	said("null", CU(cuMemFree_v2)(0));
-	said("interior", CU(cuMemFree_v2)(va + 512));
-	said("interior-of-small", CU(cuMemFree_v2)(small + 256));
-	said("unknown", CU(cuMemFree_v2)(0x1234));
-	said("free", CU(cuMemFree_v2)(va));
-	said("twice", CU(cuMemFree_v2)(va));
-	said("free-small", CU(cuMemFree_v2)(small));
-	said("small-twice", CU(cuMemFree_v2)(small));
+	said("null", CU(cuMemFree_v2, 0));
+	said("interior", CU(cuMemFree_v2, va + 512));
+	said("interior-of-small", CU(cuMemFree_v2, small + 256));
+	said("unknown", CU(cuMemFree_v2, 0x1234));
+	said("free", CU(cuMemFree_v2, va));
+	said("twice", CU(cuMemFree_v2, va));
+	said("free-small", CU(cuMemFree_v2, small));
+	said("small-twice", CU(cuMemFree_v2, small));
 }
 
 static void free_host(int arg)
@@ -114,20 +114,10 @@ static void free_host(int arg)
 	int here = 0;
 
 	(void)arg;
-	said("alloc", CU(cuMemAllocHost_v2)(&host, 100000));
-	said("as-device", CU(cuMemFree_v2)((address)host));
-	said("of-program", CU(cuMemFree_v2)((address)&here));
-	said("free", CU(cuMemFreeHost)(host));
-}
-
-static void managed(int arg)
-{
-	address va = 0;
-
-	(void)arg;
-	said("alloc", CU(cuMemAllocManaged)(&va, MIB, 1));
-	memset((void *)va, 1, MIB);
-	said("free", CU(cuMemFree_v2)(va));
+	said("alloc", CU(cuMemAllocHost_v2, &host, 100000));
+	said("as-device", CU(cuMemFree_v2, (address)host));
+	said("of-program", CU(cuMemFree_v2, (address)&here));
+	said("free", CU(cuMemFreeHost, host));
 }
 
 static void contents(int arg)
@@ -138,10 +128,10 @@ static void contents(int arg)
 	(void)arg;
 	memset(out, 0x5a, sizeof(out));
 	memset(in, 0, sizeof(in));
-	said("write", CU(cuMemcpyHtoD_v2)(va, out, sizeof(out)));
-	said("read", CU(cuMemcpyDtoH_v2)(in, va, sizeof(in)));
+	said("write", CU(cuMemcpyHtoD_v2, va, out, sizeof(out)));
+	said("read", CU(cuMemcpyDtoH_v2, in, va, sizeof(in)));
 	fact("equal", !memcmp(out, in, sizeof(in)));
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void info(int arg)
@@ -150,13 +140,13 @@ static void info(int arg)
 	address va;
 
 	(void)arg;
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
 	fact("within", free && free <= total);
 	va = get(256 * MIB);
 	fact("less", memory_free() + 256 * MIB <= before);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	fact("back", memory_free() + 4 * MIB >= before);
-	said("total", CU(cuDeviceTotalMem_v2)(&device_total, device));
+	said("total", CU(cuDeviceTotalMem_v2, &device_total, device));
 	fact("total-is", device_total == total);
 }
 
@@ -165,9 +155,9 @@ static void info_nulls(int arg)
 	size_t value;
 
 	(void)arg;
-	said("no-free", CU(cuMemGetInfo_v2)(NULL, &value));
-	said("no-total", CU(cuMemGetInfo_v2)(&value, NULL));
-	said("neither", CU(cuMemGetInfo_v2)(NULL, NULL));
+	said("no-free", CU(cuMemGetInfo_v2, NULL, &value));
+	said("no-total", CU(cuMemGetInfo_v2, &value, NULL));
+	said("neither", CU(cuMemGetInfo_v2, NULL, NULL));
 }
 
 static void async_nothing(int arg)
@@ -175,15 +165,15 @@ static void async_nothing(int arg)
 	address va = 1;
 
 	(void)arg;
-	said("alloc", CU(cuMemAllocAsync)(&va, 0, NULL));
+	said("alloc", CU(cuMemAllocAsync, &va, 0, NULL));
 	fact("null", !va);
-	said("free", CU(cuMemFreeAsync)(0, NULL));
+	said("free", CU(cuMemFreeAsync, 0, NULL));
 }
 
 static void async_nowhere(int arg)
 {
 	(void)arg;
-	said("alloc", CU(cuMemAllocAsync)(NULL, 1000, NULL));
+	said("alloc", CU(cuMemAllocAsync, NULL, 1000, NULL));
 }
 
 static void async_streams(int arg)
@@ -195,17 +185,17 @@ static void async_streams(int arg)
 
 	(void)arg;
 	for (i = 0; i < sizeof(streams) / sizeof(*streams); i++) {
-		said("alloc", CU(cuMemAllocAsync)(&va, 3000000, streams[i]));
+		said("alloc", CU(cuMemAllocAsync, &va, 3000000, streams[i]));
 		fact("aligned", !(va % 512));
-		said("fill", CU(cuMemsetD8Async)(va, 1, 3000000, streams[i]));
-		said("free", CU(cuMemFreeAsync)(va, streams[i]));
-		said("alloc", CU(cuMemAllocAsync)(&va, 1000, streams[i]));
-		said("sync", CU(cuStreamSynchronize)(streams[i]));
-		said("free-elsewhere", CU(cuMemFreeAsync)(va, other));
+		said("fill", CU(cuMemsetD8Async, va, 1, 3000000, streams[i]));
+		said("free", CU(cuMemFreeAsync, va, streams[i]));
+		said("alloc", CU(cuMemAllocAsync, &va, 1000, streams[i]));
+		said("sync", CU(cuStreamSynchronize, streams[i]));
+		said("free-elsewhere", CU(cuMemFreeAsync, va, other));
 	}
-	said("sync", CU(cuCtxSynchronize)());
-	said("destroy", CU(cuStreamDestroy_v2)(stream));
-	said("destroy", CU(cuStreamDestroy_v2)(other));
+	said("sync", CU(cuCtxSynchronize));
+	said("destroy", CU(cuStreamDestroy_v2, stream));
+	said("destroy", CU(cuStreamDestroy_v2, other));
 }
 
 static void async_per_thread(int arg)
@@ -213,9 +203,9 @@ static void async_per_thread(int arg)
 	address va = 0;
 
 	(void)arg;
-	said("alloc", CU(cuMemAllocAsync_ptsz)(&va, 3000000, NULL));
-	said("free", CU(cuMemFreeAsync_ptsz)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("alloc", CU(cuMemAllocAsync_ptsz, &va, 3000000, NULL));
+	said("free", CU(cuMemFreeAsync_ptsz, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 }
 
 static void async_mixed(int arg)
@@ -223,11 +213,11 @@ static void async_mixed(int arg)
 	address va = get(3000000), async = get_async(3000000, NULL);
 
 	(void)arg;
-	said("async-free-of-alloc", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
-	said("gone", CU(cuMemFree_v2)(va));
-	said("free-of-async", CU(cuMemFree_v2)(async));
-	said("gone", CU(cuMemFree_v2)(async));
+	said("async-free-of-alloc", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
+	said("gone", CU(cuMemFree_v2, va));
+	said("free-of-async", CU(cuMemFree_v2, async));
+	said("gone", CU(cuMemFree_v2, async));
 }
 
 static void async_wrong(int arg)
@@ -235,12 +225,12 @@ static void async_wrong(int arg)
 	address va = get_async(3000000, NULL);
 
 	(void)arg;
-	said("sync", CU(cuCtxSynchronize)());
-	said("interior", CU(cuMemFreeAsync)(va + 512, NULL));
-	said("unknown", CU(cuMemFreeAsync)(0x1234, NULL));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
-	said("too-much", CU(cuMemAllocAsync)(&va, (size_t)1 << 50, NULL));
+	said("sync", CU(cuCtxSynchronize));
+	said("interior", CU(cuMemFreeAsync, va + 512, NULL));
+	said("unknown", CU(cuMemFreeAsync, 0x1234, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
+	said("too-much", CU(cuMemAllocAsync, &va, (size_t)1 << 50, NULL));
 }
 
 static void async_twice(int arg)
@@ -248,9 +238,9 @@ static void async_twice(int arg)
 	address va = get_async(3000000, NULL);
 
 	(void)arg;
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
-	said("twice", CU(cuMemFreeAsync)(va, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
+	said("twice", CU(cuMemFreeAsync, va, NULL));
 }
 
 static void stream_destroyed(int arg)
@@ -259,20 +249,20 @@ static void stream_destroyed(int arg)
 	address kept = get_async(3000000, stream), freed = get_async(3000000, stream), va = 0;
 
 	(void)arg;
-	said("free", CU(cuMemFreeAsync)(freed, stream));
-	said("destroy", CU(cuStreamDestroy_v2)(stream));
-	said("alloc", CU(cuMemAllocAsync)(&va, 3000000, other));
-	said("free-elsewhere", CU(cuMemFreeAsync)(kept, other));
-	said("free", CU(cuMemFreeAsync)(va, other));
-	said("sync", CU(cuCtxSynchronize)());
-	said("destroy", CU(cuStreamDestroy_v2)(other));
+	said("free", CU(cuMemFreeAsync, freed, stream));
+	said("destroy", CU(cuStreamDestroy_v2, stream));
+	said("alloc", CU(cuMemAllocAsync, &va, 3000000, other));
+	said("free-elsewhere", CU(cuMemFreeAsync, kept, other));
+	said("free", CU(cuMemFreeAsync, va, other));
+	said("sync", CU(cuCtxSynchronize));
+	said("destroy", CU(cuStreamDestroy_v2, other));
 }
 
 static void *default_pool(void)
 {
 	void *pool = NULL;
 
-	said("default", CU(cuDeviceGetDefaultMemPool)(&pool, device));
+	said("default", CU(cuDeviceGetDefaultMemPool, &pool, device));
 	return pool;
 }
 
@@ -280,7 +270,7 @@ static unsigned long long pool_value(void *pool, int attribute)
 {
 	unsigned long long value = 0;
 
-	said("get", CU(cuMemPoolGetAttribute)(pool, attribute, &value));
+	said("get", CU(cuMemPoolGetAttribute, pool, attribute, &value));
 	return value;
 }
 
@@ -290,11 +280,11 @@ static void from_pool(int arg)
 	address va = 0;
 
 	(void)arg;
-	said("current", CU(cuDeviceGetMemPool)(&current, device));
+	said("current", CU(cuDeviceGetMemPool, &current, device));
 	fact("same", current == pool);
-	said("alloc", CU(cuMemAllocFromPoolAsync)(&va, 3000000, pool, NULL));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("alloc", CU(cuMemAllocFromPoolAsync, &va, 3000000, pool, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 }
 
 static void own_pool(int arg)
@@ -305,22 +295,22 @@ static void own_pool(int arg)
 	address va = 0;
 
 	(void)arg;
-	said("create", CU(cuMemPoolCreate)(&pool, &props));
-	said("keep", CU(cuMemPoolSetAttribute)(pool, POOL_RELEASE_THRESHOLD, &keep));
-	said("alloc", CU(cuMemAllocFromPoolAsync)(&va, 3000000, pool, NULL));
+	said("create", CU(cuMemPoolCreate, &pool, &props));
+	said("keep", CU(cuMemPoolSetAttribute, pool, POOL_RELEASE_THRESHOLD, &keep));
+	said("alloc", CU(cuMemAllocFromPoolAsync, &va, 3000000, pool, NULL));
 	fact("used", pool_value(pool, POOL_USED) >= 3000000);
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("set-current", CU(cuDeviceSetMemPool)(device, pool));
-	said("current", CU(cuDeviceGetMemPool)(&current, device));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("set-current", CU(cuDeviceSetMemPool, device, pool));
+	said("current", CU(cuDeviceGetMemPool, &current, device));
 	fact("is", current == pool);
-	said("alloc", CU(cuMemAllocAsync)(&va, 3000000, NULL));
+	said("alloc", CU(cuMemAllocAsync, &va, 3000000, NULL));
 	fact("used", pool_value(pool, POOL_USED) >= 3000000);
-	said("back", CU(cuDeviceSetMemPool)(device, preset));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
-	said("trim", CU(cuMemPoolTrimTo)(pool, 0));
+	said("back", CU(cuDeviceSetMemPool, device, preset));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
+	said("trim", CU(cuMemPoolTrimTo, pool, 0));
 	fact("empty", !pool_value(pool, POOL_RESERVED));
-	said("destroy", CU(cuMemPoolDestroy)(pool));
+	said("destroy", CU(cuMemPoolDestroy, pool));
 }
 
 static void pool_settings(int arg)
@@ -331,16 +321,16 @@ static void pool_settings(int arg)
 
 	(void)arg;
 	number("threshold", (long long)pool_value(pool, POOL_RELEASE_THRESHOLD));
-	said("set", CU(cuMemPoolSetAttribute)(pool, POOL_RELEASE_THRESHOLD, &value));
+	said("set", CU(cuMemPoolSetAttribute, pool, POOL_RELEASE_THRESHOLD, &value));
 	number("threshold", (long long)pool_value(pool, POOL_RELEASE_THRESHOLD));
 	value = 0;
-	said("set", CU(cuMemPoolSetAttribute)(pool, POOL_RELEASE_THRESHOLD, &value));
+	said("set", CU(cuMemPoolSetAttribute, pool, POOL_RELEASE_THRESHOLD, &value));
 	for (i = 1; i <= 3; i++) {
-		said("get-reuse", CU(cuMemPoolGetAttribute)(pool, i, &flag));
+		said("get-reuse", CU(cuMemPoolGetAttribute, pool, i, &flag));
 		number("is", flag);
-		said("set-reuse", CU(cuMemPoolSetAttribute)(pool, i, &flag));
+		said("set-reuse", CU(cuMemPoolSetAttribute, pool, i, &flag));
 	}
-	said("no-such", CU(cuMemPoolGetAttribute)(pool, 99, &value));
+	said("no-such", CU(cuMemPoolGetAttribute, pool, 99, &value));
 }
 
 static void pool_counts(int arg)
@@ -350,23 +340,23 @@ static void pool_counts(int arg)
 	address va;
 
 	(void)arg;
-	CU(cuCtxSynchronize)();
-	CU(cuMemPoolTrimTo)(pool, 0);
+	CU(cuCtxSynchronize);
+	CU(cuMemPoolTrimTo, pool, 0);
 	used = pool_value(pool, POOL_USED);
 	va = get_async(64 * MIB, NULL);
 	fact("used", pool_value(pool, POOL_USED) >= used + 64 * MIB);
 	fact("used-high", pool_value(pool, POOL_USED_HIGH) >= pool_value(pool, POOL_USED));
 	fact("reserved-high", pool_value(pool, POOL_RESERVED_HIGH) >= pool_value(pool, POOL_RESERVED));
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	CU(cuCtxSynchronize)();
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	CU(cuCtxSynchronize);
 	fact("unused", pool_value(pool, POOL_USED) == used);
 	value = 0;
-	said("clear", CU(cuMemPoolSetAttribute)(pool, POOL_USED_HIGH, &value));
-	said("clear", CU(cuMemPoolSetAttribute)(pool, POOL_RESERVED_HIGH, &value));
+	said("clear", CU(cuMemPoolSetAttribute, pool, POOL_USED_HIGH, &value));
+	said("clear", CU(cuMemPoolSetAttribute, pool, POOL_RESERVED_HIGH, &value));
 	fact("cleared", pool_value(pool, POOL_USED_HIGH) < used + 64 * MIB);
 	value = 1;
-	said("to-1", CU(cuMemPoolSetAttribute)(pool, POOL_USED_HIGH, &value));
-	said("set-used", CU(cuMemPoolSetAttribute)(pool, POOL_USED, &value));
+	said("to-1", CU(cuMemPoolSetAttribute, pool, POOL_USED_HIGH, &value));
+	said("set-used", CU(cuMemPoolSetAttribute, pool, POOL_USED, &value));
 }
 
 static void trim(int arg)
@@ -377,22 +367,22 @@ static void trim(int arg)
 	address va;
 
 	(void)arg;
-	CU(cuCtxSynchronize)();
-	said("trim", CU(cuMemPoolTrimTo)(pool, 0));
+	CU(cuCtxSynchronize);
+	said("trim", CU(cuMemPoolTrimTo, pool, 0));
 	reserved = pool_value(pool, POOL_RESERVED);
 	before = memory_free();
-	said("keep", CU(cuMemPoolSetAttribute)(pool, POOL_RELEASE_THRESHOLD, &keep));
+	said("keep", CU(cuMemPoolSetAttribute, pool, POOL_RELEASE_THRESHOLD, &keep));
 	va = get_async(256 * MIB, NULL);
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("sync", CU(cuCtxSynchronize)());
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("sync", CU(cuCtxSynchronize));
 	fact("kept", pool_value(pool, POOL_RESERVED) >= reserved + 256 * MIB);
-	said("trim", CU(cuMemPoolTrimTo)(pool, (size_t)1 << 40));
+	said("trim", CU(cuMemPoolTrimTo, pool, (size_t)1 << 40));
 	fact("kept", pool_value(pool, POOL_RESERVED) >= reserved + 256 * MIB);
-	said("trim", CU(cuMemPoolTrimTo)(pool, 0));
+	said("trim", CU(cuMemPoolTrimTo, pool, 0));
 	fact("given-back", pool_value(pool, POOL_RESERVED) <= reserved);
 	fact("free-again", memory_free() + 4 * MIB >= before);
 	keep = 0;
-	said("threshold", CU(cuMemPoolSetAttribute)(pool, POOL_RELEASE_THRESHOLD, &keep));
+	said("threshold", CU(cuMemPoolSetAttribute, pool, POOL_RELEASE_THRESHOLD, &keep));
 }
 
 static void pool_access(int arg)
@@ -403,14 +393,14 @@ static void pool_access(int arg)
 	int flags = -1;
 
 	(void)arg;
-	said("get", CU(cuMemPoolGetAccess)(&flags, pool, location));
+	said("get", CU(cuMemPoolGetAccess, &flags, pool, location));
 	number("flags", flags);
-	said("set", CU(cuMemPoolSetAccess)(pool, &access, 1));
+	said("set", CU(cuMemPoolSetAccess, pool, &access, 1));
 	access.flags = 0;
-	said("none", CU(cuMemPoolSetAccess)(pool, &access, 1));
+	said("none", CU(cuMemPoolSetAccess, pool, &access, 1));
 	access.location_id = 1000;
-	said("no-such-device", CU(cuMemPoolSetAccess)(pool, &access, 1));
-	said("nothing", CU(cuMemPoolSetAccess)(pool, NULL, 0));
+	said("no-such-device", CU(cuMemPoolSetAccess, pool, &access, 1));
+	said("nothing", CU(cuMemPoolSetAccess, pool, NULL, 0));
 }
 
 static void resolver(int arg)
@@ -427,15 +417,15 @@ static void resolver(int arg)
 	(void)arg;
 	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		call = NULL;
-		said(names[i], CU(cuGetProcAddress_v2)(names[i], &call, 12000, 0, &status));
+		said(names[i], CU(cuGetProcAddress_v2, names[i], &call, 12000, 0, &status));
 		fact("found", call);
 		number("status", status);
-		said("without-status", CU(cuGetProcAddress_v2)(names[i], &call, 12000, 2, NULL));
+		said("without-status", CU(cuGetProcAddress_v2, names[i], &call, 12000, 2, NULL));
 	}
-	said("alloc", CU(cuGetProcAddress_v2)("cuMemAlloc", &call, 3020, 0, &status));
+	said("alloc", CU(cuGetProcAddress_v2, "cuMemAlloc", &call, 3020, 0, &status));
 	*(void **)&alloc = call;
 	said("call", alloc(&va, 3000000));
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 /* Those that a driver might not survive come last. */
@@ -446,7 +436,6 @@ static const struct row rows[] = {
 	{ "pitch", pitch },
 	{ "free-answers", free_answers },
 	{ "free-host", free_host },
-	{ "managed", managed },
 	{ "contents", contents },
 	{ "info", info },
 	{ "info-nulls", info_nulls },

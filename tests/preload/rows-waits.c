@@ -23,7 +23,7 @@ static void done(void)
 {
 	waited();
 	if (own)
-		said("destroy", CU(cuStreamDestroy_v2)(own));
+		said("destroy", CU(cuStreamDestroy_v2, own));
 }
 
 static void free_large(int which)
@@ -32,7 +32,7 @@ static void free_large(int which)
 	address va = get(SIZE);
 
 	busy(stream);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	done();
 }
 
@@ -42,7 +42,7 @@ static void free_small(int which)
 	address va = get(1000);
 
 	busy(stream);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	done();
 }
 
@@ -52,7 +52,7 @@ static void free_async_memory(int which)
 	address va = get_async(SIZE, stream);
 
 	busy(stream);
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 	done();
 }
 
@@ -62,7 +62,7 @@ static void free_in_order(int which)
 	address va = get_async(SIZE, stream);
 
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(va, stream));
+	said("free", CU(cuMemFreeAsync, va, stream));
 	done();
 }
 
@@ -72,14 +72,14 @@ static void free_plain_in_order(int which)
 	address va = get(SIZE);
 
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(va, stream));
+	said("free", CU(cuMemFreeAsync, va, stream));
 	done();
 }
 
 static void free_nothing(int which)
 {
 	busy(stream_of(which));
-	said("free", CU(cuMemFree_v2)(0));
+	said("free", CU(cuMemFree_v2, 0));
 	done();
 }
 
@@ -88,9 +88,9 @@ static void free_wrong(int which)
 	address va = get(SIZE);
 
 	busy(stream_of(which));
-	said("free", CU(cuMemFree_v2)(va + 512));
+	said("free", CU(cuMemFree_v2, va + 512));
 	done();
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void free_without_context(int which)
@@ -98,9 +98,9 @@ static void free_without_context(int which)
 	address va = get(SIZE);
 
 	busy(stream_of(which));
-	said("none", CU(cuCtxSetCurrent)(NULL));
-	said("free", CU(cuMemFree_v2)(va));
-	said("back", CU(cuCtxSetCurrent)(primary));
+	said("none", CU(cuCtxSetCurrent, NULL));
+	said("free", CU(cuMemFree_v2, va));
+	said("back", CU(cuCtxSetCurrent, primary));
 	done();
 }
 
@@ -108,9 +108,9 @@ static void free_of_host(int which)
 {
 	void *host = NULL;
 
-	said("alloc", CU(cuMemAllocHost_v2)(&host, 100000));
+	said("alloc", CU(cuMemAllocHost_v2, &host, 100000));
 	busy(stream_of(which));
-	said("free", CU(cuMemFreeHost)(host));
+	said("free", CU(cuMemFreeHost, host));
 	done();
 }
 
@@ -119,9 +119,9 @@ static void alloc(int which)
 	address va = 0;
 
 	busy(stream_of(which));
-	said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
+	said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
 	done();
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 /* What the kernel still uses is for no other stream to write to. */
@@ -131,11 +131,11 @@ static void alloc_beside_pending(int which)
 	address pending = get_async(SIZE, stream), va = 0;
 
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(pending, stream));
-	said("alloc", CU(cuMemAlloc_v2)(&va, SIZE));
+	said("free", CU(cuMemFreeAsync, pending, stream));
+	said("alloc", CU(cuMemAlloc_v2, &va, SIZE));
 	fact("other", va != pending);
 	done();
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void alloc_async(int which)
@@ -144,9 +144,9 @@ static void alloc_async(int which)
 	address va = 0;
 
 	busy(stream);
-	said("alloc", CU(cuMemAllocAsync)(&va, SIZE, stream));
+	said("alloc", CU(cuMemAllocAsync, &va, SIZE, stream));
 	done();
-	said("free", CU(cuMemFreeAsync)(va, NULL));
+	said("free", CU(cuMemFreeAsync, va, NULL));
 }
 
 static void alloc_async_elsewhere(int which)
@@ -155,11 +155,11 @@ static void alloc_async_elsewhere(int which)
 	address pending = get_async(SIZE, stream), va = 0;
 
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(pending, stream));
-	said("alloc", CU(cuMemAllocAsync)(&va, SIZE, other));
+	said("free", CU(cuMemFreeAsync, pending, stream));
+	said("alloc", CU(cuMemAllocAsync, &va, SIZE, other));
 	done();
-	said("free", CU(cuMemFreeAsync)(va, NULL));
-	said("destroy", CU(cuStreamDestroy_v2)(other));
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	said("destroy", CU(cuStreamDestroy_v2, other));
 }
 
 static void alloc_pitch(int which)
@@ -168,9 +168,9 @@ static void alloc_pitch(int which)
 	address va = 0;
 
 	busy(stream_of(which));
-	said("alloc", CU(cuMemAllocPitch_v2)(&va, &pitch, 1000, 1000, 4));
+	said("alloc", CU(cuMemAllocPitch_v2, &va, &pitch, 1000, 1000, 4));
 	done();
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void info(int which)
@@ -178,7 +178,7 @@ static void info(int which)
 	size_t free, total;
 
 	busy(stream_of(which));
-	said("info", CU(cuMemGetInfo_v2)(&free, &total));
+	said("info", CU(cuMemGetInfo_v2, &free, &total));
 	done();
 }
 
@@ -189,10 +189,10 @@ static void attributes(int which)
 	size_t size;
 
 	busy(stream_of(which));
-	said("attribute", CU(cuPointerGetAttribute)(&value, 11, va));
-	said("range", CU(cuMemGetAddressRange_v2)(&base, &size, va));
+	said("attribute", CU(cuPointerGetAttribute, &value, 11, va));
+	said("range", CU(cuMemGetAddressRange_v2, &base, &size, va));
 	done();
-	said("free", CU(cuMemFree_v2)(va));
+	said("free", CU(cuMemFree_v2, va));
 }
 
 static void pool_trim(int which)
@@ -201,11 +201,11 @@ static void pool_trim(int which)
 	address va = get_async(SIZE, stream);
 	unsigned long long used;
 
-	said("pool", CU(cuDeviceGetDefaultMemPool)(&pool, device));
+	said("pool", CU(cuDeviceGetDefaultMemPool, &pool, device));
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(va, stream));
-	said("used", CU(cuMemPoolGetAttribute)(pool, 7, &used));
-	said("trim", CU(cuMemPoolTrimTo)(pool, 0));
+	said("free", CU(cuMemFreeAsync, va, stream));
+	said("used", CU(cuMemPoolGetAttribute, pool, 7, &used));
+	said("trim", CU(cuMemPoolTrimTo, pool, 0));
 	done();
 }
 
@@ -215,9 +215,9 @@ static void destroy(int which)
 	address va = get_async(SIZE, stream);
 
 	busy(stream);
-	said("free", CU(cuMemFreeAsync)(va, stream));
+	said("free", CU(cuMemFreeAsync, va, stream));
 	own = NULL;
-	said("destroy", CU(cuStreamDestroy_v2)(stream));
+	said("destroy", CU(cuStreamDestroy_v2, stream));
 	done();
 }
 

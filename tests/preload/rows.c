@@ -106,7 +106,7 @@ address get(size_t size)
 {
 	address va = 0;
 
-	must("cuMemAlloc", CU(cuMemAlloc_v2)(&va, size));
+	must("cuMemAlloc", CU(cuMemAlloc_v2, &va, size));
 	return va;
 }
 
@@ -114,7 +114,7 @@ address get_async(size_t size, void *stream)
 {
 	address va = 0;
 
-	must("cuMemAllocAsync", CU(cuMemAllocAsync)(&va, size, stream));
+	must("cuMemAllocAsync", CU(cuMemAllocAsync, &va, size, stream));
 	return va;
 }
 
@@ -122,7 +122,7 @@ void *new_stream(void)
 {
 	void *stream = NULL;
 
-	must("cuStreamCreate", CU(cuStreamCreate)(&stream, 1));
+	must("cuStreamCreate", CU(cuStreamCreate, &stream, 1));
 	return stream;
 }
 
@@ -130,7 +130,7 @@ size_t memory_free(void)
 {
 	size_t free = 0, total = 0;
 
-	must("cuMemGetInfo", CU(cuMemGetInfo_v2)(&free, &total));
+	must("cuMemGetInfo", CU(cuMemGetInfo_v2, &free, &total));
 	return free;
 }
 
@@ -140,12 +140,12 @@ static void load_kernels(void)
 	void *params[] = { &none };
 	void *module;
 
-	must("cuModuleLoadData", CU(cuModuleLoadData)(&module, kernels));
-	must("cuModuleGetFunction", CU(cuModuleGetFunction)(&hold, module, "hold"));
-	must("cuModuleGetFunction", CU(cuModuleGetFunction)(&bad, module, "bad"));
+	must("cuModuleLoadData", CU(cuModuleLoadData, &module, kernels));
+	must("cuModuleGetFunction", CU(cuModuleGetFunction, &hold, module, "hold"));
+	must("cuModuleGetFunction", CU(cuModuleGetFunction, &bad, module, "bad"));
 	/* A kernel is loaded at its first launch, which waits for what is running. */
-	must("cuLaunchKernel", CU(cuLaunchKernel)(hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-	must("cuCtxSynchronize", CU(cuCtxSynchronize)());
+	must("cuLaunchKernel", CU(cuLaunchKernel, hold, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	must("cuCtxSynchronize", CU(cuCtxSynchronize));
 }
 
 void spin(void *stream, unsigned int ms)
@@ -156,7 +156,7 @@ void spin(void *stream, unsigned int ms)
 	if (fake_submit)
 		must("fake_cuda_submit", fake_submit(stream));
 	else
-		must("cuLaunchKernel", CU(cuLaunchKernel)(hold, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+		must("cuLaunchKernel", CU(cuLaunchKernel, hold, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
 
 void fault(void)
@@ -166,26 +166,26 @@ void fault(void)
 
 	if (!bad)
 		row_lacks("kernels");
-	must("cuLaunchKernel", CU(cuLaunchKernel)(bad, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	must("cuLaunchKernel", CU(cuLaunchKernel, bad, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
 }
 
 void busy(void *stream)
 {
-	must("cuCtxSynchronize", CU(cuCtxSynchronize)());
-	must("cuEventCreate", CU(cuEventCreate)(&under_way, 2));
+	must("cuCtxSynchronize", CU(cuCtxSynchronize));
+	must("cuEventCreate", CU(cuEventCreate, &under_way, 2));
 	spin(stream, 300);
-	must("cuEventRecord", CU(cuEventRecord)(under_way, stream));
+	must("cuEventRecord", CU(cuEventRecord, under_way, stream));
 }
 
 void waited(void)
 {
-	result code = CU(cuEventQuery)(under_way);
+	result code = CU(cuEventQuery, under_way);
 
 	if (code && code != 600)
 		said("cuEventQuery", code);
 	fact("waited", !code);
-	must("cuCtxSynchronize", CU(cuCtxSynchronize)());
-	CU(cuEventDestroy_v2)(under_way);
+	must("cuCtxSynchronize", CU(cuCtxSynchronize));
+	CU(cuEventDestroy_v2, under_way);
 }
 
 static void load_calls(void)
@@ -205,7 +205,7 @@ static void load_calls(void)
 /* A row before may have left another context, or none. */
 static void prepare(void)
 {
-	must("cuCtxSetCurrent", CU(cuCtxSetCurrent)(primary));
+	must("cuCtxSetCurrent", CU(cuCtxSetCurrent, primary));
 	if (!fake_submit && kernels_lost)
 		load_kernels();
 	kernels_lost = false;
@@ -241,9 +241,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rows:%.*s\n", (int)length, line);
 		return 77;
 	}
-	must("cuInit", CU(cuInit)(0));
-	must("cuDeviceGet", CU(cuDeviceGet)(&device, 0));
-	must("cuDevicePrimaryCtxRetain", CU(cuDevicePrimaryCtxRetain)(&primary, device));
+	must("cuInit", CU(cuInit, 0));
+	must("cuDeviceGet", CU(cuDeviceGet, &device, 0));
+	must("cuDevicePrimaryCtxRetain", CU(cuDevicePrimaryCtxRetain, &primary, device));
 	for (i = 0; i < sizeof(groups) / sizeof(*groups); i++)
 		for (j = 0; j < groups[i]->count; j++)
 			if (only ? !strcmp(only, groups[i]->group) : groups[i] != &rows_faults)

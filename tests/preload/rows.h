@@ -56,7 +56,6 @@ struct pool_access {
 	X(cuMemFree_v2, (address va)) \
 	X(cuMemAllocHost_v2, (void **to, size_t size)) \
 	X(cuMemFreeHost, (void *from)) \
-	X(cuMemAllocManaged, (address *va, size_t size, unsigned int flags)) \
 	X(cuMemAllocAsync, (address *va, size_t size, void *stream)) \
 	X(cuMemAllocAsync_ptsz, (address *va, size_t size, void *stream)) \
 	X(cuMemAllocFromPoolAsync, (address *va, size_t size, void *pool, void *stream)) \
@@ -108,7 +107,7 @@ struct rows_calls {
 extern struct rows_calls cu_calls;
 
 /* A call of the driver. Where it has none of this name, the row ends, and its line says so. */
-#define CU(name) (cu_calls.name ? cu_calls.name : (row_lacks(#name), cu_calls.name))
+#define CU(name, ...) (cu_calls.name ? cu_calls.name(__VA_ARGS__) : (row_lacks(#name), 0))
 
 _Noreturn void row_lacks(const char *name);
 

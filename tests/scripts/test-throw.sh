@@ -15,6 +15,10 @@ fi
 
 . "$top_srcdir/tests/support/tap.sh"
 
+# Installed, it finds the library in the usual places.
+LD_LIBRARY_PATH=$(cd "$top_builddir/lib/.libs" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+
 # A program that asks for more than there is. WITH_TYPE, WITH_TORCH, WITH_CUDA: as in a process that has PyTorch's error
 # for that, its usual one, or what its part for CUDA throws; otherwise there is only the language's own library.
 cat >"$work/catch.cc" <<'END'
