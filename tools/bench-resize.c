@@ -139,7 +139,7 @@ static bool takes_part(const struct bench *b, const struct resize_case *c, enum 
 static void resize_rounds(struct resize_rows *rows)
 {
 	struct bench *b = rows->b;
-	bool in[BENCH_CONTENDERS];
+	bool in[BENCH_CONTENDERS] = { false };
 
 	bench_row_detail(&rows->taken, &rows->time, "taken / size", BENCH_FACTOR);
 	/* Who copies has both blocks at once. */

@@ -22,7 +22,7 @@ static drv_result begun(drv_result result)
 
 static bool is_captured(drv_stream stream)
 {
-	drv_capture_status status;
+	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
 
 	return !FORWARD(cuStreamIsCapturing, stream, &status) && status != DRV_STREAM_CAPTURE_STATUS_NONE;
 }

@@ -39,7 +39,7 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
 	if (va && serve_idle(va, size, &result))
 		return result;
 	result = FORWARD(cuMemAlloc_v2, va, size);
-	if (!result)
+	if (!result && va)
 		note_idle(*va, size);
 	return result;
 }
@@ -62,7 +62,7 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 		}
 	}
 	result = FORWARD(cuMemAllocPitch_v2, va, pitch, width, height, element);
-	if (!result)
+	if (!result && va && pitch)
 		note_idle(*va, *pitch * height);
 	return result;
 }

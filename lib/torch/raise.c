@@ -73,7 +73,8 @@ static void throw_exhausted(const char *text, struct location where)
 {
 	void (*construct)(void *error, struct location where, struct string *text);
 	void (*throw)(void *error, void *type, void (*end)(void *error));
-	void *(*allocate)(size_t size), *(*new)(size_t size);
+	void *(*allocate)(size_t size);
+	void *(*new)(size_t size);
 	void (*delete)(void *memory);
 	void **table;
 	size_t length = strlen(text);
