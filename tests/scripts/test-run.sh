@@ -221,6 +221,9 @@ verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /
 	says err "vpmm-run: ls: no allocation of device memory was recorded"; tables err 0)"
 verdict "a program that is killed" "$(vrun 137 --monitor "$program" plain=500x1 kill=9; tables err 1
 	row err allocations 500)"
+verdict "tables that nobody reads" "$(
+	{ vpmm-run --monitor "$program" plain=1x2 exit=5; echo $? >"$work/status"; } 2>&1 >/dev/null | :
+	ls "$work/tmp"; grep -vx 5 "$work/status")"
 verdict "a limit" "$(vrun 0 --monitor --limit=100M "$program" plain=60x2
 	says err "With libvpmm, 10 requests would have failed by VPMM_LIMIT")"
 verdict "more memory than the model's device has by itself" "$(export VPMM_HOST_CAPACITY=200G
