@@ -100,6 +100,8 @@ static void answer(const struct child *child, const struct signals *signals, GAr
 		g_array_append_val(answering, pid);
 	if (pid)
 		return;
+	/* Who asks once more asks all processes of that name. */
+	signal(SIGUSR1, SIG_IGN);
 	release_signals(signals);
 	child->asked(child, child->data);
 	fflush(stderr);
@@ -176,6 +178,9 @@ int child_run(struct child *child, int *status)
 	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
 	wait_for(child, &signals, answering, status);
 	g_array_free(answering, TRUE);
+	/* Who asks now has come late, and is about to be told. */
+	if (child->asked)
+		signal(SIGUSR1, SIG_IGN);
 	release_signals(&signals);
 	return 0;
 }

@@ -49,7 +49,7 @@ static void tell_waits(FILE *out, const struct line *line)
 	units_format_seconds(time, line->waits_sampled ? (double)line->wait_ns / 1e9 / (double)line->waits_sampled *
 							 (double)line->waits : 0);
 	if (line->waits_sampled)
-		table_count(out, "waits", line->waits, "of a stream for another, %s in all, about", time);
+		table_count(out, "waits", line->waits, "of a stream for another, about %s in all", time);
 	else
 		table_count(out, "waits", line->waits, "of a stream for another, on the GPU");
 }

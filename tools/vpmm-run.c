@@ -2,6 +2,7 @@
 /* Runs a CUDA program on libvpmm, unchanged; or on the driver, and tells what libvpmm would have taken. */
 #include <errno.h>
 #include <glib.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +151,8 @@ static void tell_so_far(const struct child *child, void *data)
 static void tell(const struct child *child, const struct traces *traces)
 {
 	interrupt_catch(false);
+	/* Whoever reads the tables may have seen enough; there are records to remove, and a status to end with. */
+	signal(SIGPIPE, SIG_IGN);
 	if (options.monitor)
 		monitor_tell(&(struct monitor){ child->argv[0], child->pid, traces, stderr });
 	else

@@ -1,23 +1,104 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Counts the captures that begin and end. */
+/* Keeps the captures that are running, and what they are lost with: their streams, and the contexts of these. */
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "preload/capture.h"
 #include "preload/deferred.h"
 #include "preload/driver.h"
+#include "preload/primary.h"
 
-static atomic_int running;
+struct capture {
+	struct capture *next;
+	drv_stream stream;		/* that of a thread by default: any of those */
+	int device;			/* -1: of no primary context */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct capture *all;
+static atomic_uint running;
 
 bool capture_is_running(void)
 {
-	return running > 0;
+	return running;
 }
 
-static drv_result begun(drv_result result)
+/* Before it begins: a wait of another thread would invalidate it as soon as it has. */
+static bool note(drv_stream stream)
 {
-	if (!result)
-		running++;
+	struct capture *capture = malloc(sizeof(*capture));
+
+	if (!capture)
+		return false;
+	capture->stream = stream;
+	if (!primary_device(&capture->device))
+		capture->device = -1;
+	pthread_mutex_lock(&lock);
+	capture->next = all;
+	all = capture;
+	running++;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+/* Takes one out; called with the lock held. */
+static void drop(struct capture **at)
+{
+	struct capture *capture = *at;
+
+	*at = capture->next;
+	running--;
+	free(capture);
+}
+
+static void release_if_last(void)
+{
+	if (!capture_is_running())
+		deferred_release();
+}
+
+void capture_forget(drv_stream stream)
+{
+	struct capture **at = &all;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->stream != stream)
+		at = &(*at)->next;
+	if (*at)
+		drop(at);
+	pthread_mutex_unlock(&lock);
+	release_if_last();
+}
+
+void capture_forget_all(int device)
+{
+	struct capture **at = &all;
+
+	pthread_mutex_lock(&lock);
+	while (*at) {
+		if ((*at)->device == device)
+			drop(at);
+		else
+			at = &(*at)->next;
+	}
+	pthread_mutex_unlock(&lock);
+	release_if_last();
+}
+
+static drv_result begun(drv_stream stream, drv_result result)
+{
+	if (result)
+		capture_forget(stream);
 	return result;
+}
+
+#define BEGIN(meant, name, ...) \
+	(note(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
+
+static drv_stream per_thread(drv_stream stream)
+{
+	return stream ? stream : DRV_STREAM_PER_THREAD;
 }
 
 static bool is_captured(drv_stream stream)
@@ -34,42 +115,41 @@ static bool is_captured(drv_stream stream)
 static drv_result ended(drv_stream stream, bool captured, drv_result result)
 {
 	if (!result || (captured && !is_captured(stream)))
-		running--;
-	if (!capture_is_running())
-		deferred_release();
+		capture_forget(stream);
 	return result;
 }
 
 drv_result cuStreamBeginCapture(drv_stream stream)
 {
-	return begun(FORWARD(cuStreamBeginCapture, stream));
+	return BEGIN(stream, cuStreamBeginCapture, stream);
 }
 
 drv_result cuStreamBeginCapture_ptsz(drv_stream stream)
 {
-	return begun(FORWARD(cuStreamBeginCapture_ptsz, stream));
+	return BEGIN(per_thread(stream), cuStreamBeginCapture_ptsz, stream);
 }
 
 drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode mode)
 {
-	return begun(FORWARD(cuStreamBeginCapture_v2, stream, mode));
+	return BEGIN(stream, cuStreamBeginCapture_v2, stream, mode);
 }
 
 drv_result cuStreamBeginCapture_v2_ptsz(drv_stream stream, drv_capture_mode mode)
 {
-	return begun(FORWARD(cuStreamBeginCapture_v2_ptsz, stream, mode));
+	return BEGIN(per_thread(stream), cuStreamBeginCapture_v2_ptsz, stream, mode);
 }
 
 drv_result cuStreamBeginCaptureToGraph(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
 				       const void *edges, size_t count, drv_capture_mode mode)
 {
-	return begun(FORWARD(cuStreamBeginCaptureToGraph, stream, graph, nodes, edges, count, mode));
+	return BEGIN(stream, cuStreamBeginCaptureToGraph, stream, graph, nodes, edges, count, mode);
 }
 
 drv_result cuStreamBeginCaptureToGraph_ptsz(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
 					    const void *edges, size_t count, drv_capture_mode mode)
 {
-	return begun(FORWARD(cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count, mode));
+	return BEGIN(per_thread(stream), cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count,
+		     mode);
 }
 
 drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
@@ -81,7 +161,7 @@ drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
 
 drv_result cuStreamEndCapture_ptsz(drv_stream stream, drv_graph *graph)
 {
-	const drv_stream meant = stream ? stream : DRV_STREAM_PER_THREAD;
+	const drv_stream meant = per_thread(stream);
 	bool captured = is_captured(meant);
 
 	return ended(meant, captured, FORWARD(cuStreamEndCapture_ptsz, stream, graph));

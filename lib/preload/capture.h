@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "preload/hooks.h"
+
 /**
  * capture_is_running() - whether any stream of the process is under capture
  *
@@ -13,5 +15,21 @@
  * Context: any thread.
  */
 bool capture_is_running(void);
+
+/**
+ * capture_forget() - a stream has been destroyed, or its capture has ended
+ * @stream: the stream, which may have been under none
+ *
+ * Context: any thread.
+ */
+void capture_forget(drv_stream stream);
+
+/**
+ * capture_forget_all() - the primary context of a device is gone, and its streams with it
+ * @device: its ordinal
+ *
+ * Context: any thread.
+ */
+void capture_forget_all(int device);
 
 #endif /* PRELOAD_CAPTURE_H */

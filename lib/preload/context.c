@@ -3,6 +3,7 @@
  * What the library has to hear before a context or a stream goes. Its pool retains the primary context, so without this
  * the program's last release would not be the last.
  */
+#include "preload/capture.h"
 #include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
@@ -54,8 +55,10 @@ static drv_result after_release(drv_device device, int retains, drv_result resul
 {
 	if (result && retains)
 		primary_release_failed(device);
-	if (!result && retains == 1)
+	if (!result && retains == 1) {
 		pools_forget(device);
+		capture_forget_all(device);
+	}
 	return result;
 }
 
@@ -76,6 +79,7 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 static drv_result after_reset(drv_device device, drv_result result)
 {
 	pools_forget(device);
+	capture_forget_all(device);
 	return result;
 }
 
@@ -100,14 +104,22 @@ static void retire(drv_stream stream)
 		LIBRARY(vpmm_stream_retire, NULL, stream);
 }
 
+/* A stream that goes under capture takes that with it. */
+static drv_result destroyed(drv_stream stream, drv_result result)
+{
+	if (!result && capture_is_running())
+		capture_forget(stream);
+	return result;
+}
+
 drv_result cuStreamDestroy(drv_stream stream)
 {
 	retire(stream);
-	return FORWARD(cuStreamDestroy, stream);
+	return destroyed(stream, FORWARD(cuStreamDestroy, stream));
 }
 
 drv_result cuStreamDestroy_v2(drv_stream stream)
 {
 	retire(stream);
-	return FORWARD(cuStreamDestroy_v2, stream);
+	return destroyed(stream, FORWARD(cuStreamDestroy_v2, stream));
 }

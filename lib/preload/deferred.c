@@ -87,16 +87,30 @@ static struct deferred *take(int device)
 	return taken;
 }
 
+static void put_back(struct deferred *deferred)
+{
+	pthread_mutex_lock(&lock);
+	deferred->next = all;
+	all = deferred;
+	count++;
+	pthread_mutex_unlock(&lock);
+}
+
 void deferred_release(void)
 {
 	struct deferred *deferred, *next;
+	drv_result result;
 
 	if (!count)
 		return;
 	for (deferred = take(-1); deferred; deferred = next) {
 		next = deferred->next;
-		free_behind_all(deferred->base);
-		free(deferred);
+		result = free_behind_all(deferred->base);
+		/* Another capture may have begun meanwhile. */
+		if (result && result != DRV_ERROR_INVALID_VALUE)
+			put_back(deferred);
+		else
+			free(deferred);
 	}
 }
 

@@ -32,6 +32,8 @@ drv_result free_behind_all(void *base);
 /**
  * deferred_release() - free all that was kept
  *
+ * What cannot be freed, as a capture has begun meanwhile, is kept on.
+ *
  * Context: any thread; no capture is running.
  */
 void deferred_release(void);

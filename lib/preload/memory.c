@@ -103,10 +103,15 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	result = wait_before_free(block.device);
 	if (result)
 		return result;
-	if (capture_is_running())
-		return deferred_add(&block);
-	deferred_release();
-	return free_behind_all(block.base);
+	if (!capture_is_running()) {
+		deferred_release();
+		return free_behind_all(block.base);
+	}
+	result = deferred_add(&block);
+	/* Its end may have come before the note, and found nothing to release. */
+	if (!capture_is_running())
+		deferred_release();
+	return result;
 }
 
 /* What could be had: the driver's free memory, and the library's. */

@@ -15,8 +15,12 @@
 #include "preload/primary.h"
 #include "preload/settings.h"
 
-/* How long a record may stay in memory: as long as libvpmm's own. */
+/*
+ * So many records of a second are written at once, so that of a program that allocates and then computes nothing is
+ * missing. What follows in that second stays in memory until there is a buffer of it, or the first record of another.
+ */
 #define FLUSH_US UINT64_C(1000000)
+#define FLUSH_RECORDS 1000
 
 /* What a reader takes for the unit of the allocator; the driver tells none. */
 #define PAGE (2 << 20)
@@ -30,7 +34,8 @@ static struct {
 	unsigned int pool;		/* its number in the file; 0: none yet */
 } devices[DEVICES_KNOWN];
 static unsigned int last_pool;
-static uint64_t started, flushed;
+static uint64_t started, second;	/* when the second began that @flushes are of */
+static unsigned int flushes;
 
 /* The addresses are the keys themselves. */
 static const void *key(drv_deviceptr va)
@@ -88,7 +93,7 @@ static void open_file(void)
 	file = file_open("VPMM_TRACE", "we");
 	if (!file || pthread_atfork(before_fork, parent_of_fork, child_of_fork))
 		return;
-	started = flushed = now();
+	started = second = now();
 	fputs("# vpmm-trace 2 source=vpmm-preload\n", file);
 	state = OPEN;
 }
@@ -111,9 +116,13 @@ static bool begin(uint64_t *time)
 
 static void end(uint64_t time)
 {
-	if (time + started - flushed >= FLUSH_US) {
+	if (time + started - second >= FLUSH_US) {
+		second = time + started;
+		flushes = 0;
+	}
+	if (flushes < FLUSH_RECORDS) {
 		fflush(file);
-		flushed = time + started;
+		flushes++;
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -253,6 +253,7 @@ static void kept_at_reset(void)
 {
 	drv_stream stream;
 	drv_deviceptr va;
+	uint64_t waits;
 
 	/* The device is reset while a free waits for the end of a capture. */
 	use_primary(0);
@@ -266,7 +267,12 @@ static void kept_at_reset(void)
 	use_primary(0);
 	va = alloc(SIZE);
 	g_assert_cmphex(alloc(SIZE), !=, va);
+
+	/* The capture is gone, so a free waits again, and what it frees is there for others. */
+	waits = driver_calls("cuCtxSynchronize");
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, waits + 1);
+	g_assert_cmphex(alloc(SIZE), ==, va);
 }
 
 static void end_of_other_capture(void)
