@@ -86,6 +86,7 @@ began = time.time()
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+import torch.utils.data  # noqa: E402
 from torch import nn  # noqa: E402
 
 is_vpmm = options.mode == "vpmm"
