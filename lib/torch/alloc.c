@@ -66,8 +66,13 @@ static void count_alloc(struct device *device, size_t size)
 static uint64_t allocated(void)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
+	uint64_t all;
 
-	return vpmm_pool_stats(NULL, &stats) ? 0 : stats.live + stats.small_live - stats.held;
+	if (vpmm_pool_stats(NULL, &stats))
+		return 0;
+	/* What is held can be another process's, which counts for nothing else. */
+	all = stats.live + stats.small_live + stats.shareable;
+	return all > stats.held ? all - stats.held : 0;
 }
 
 /* The limit is on what is allocated; what the pool keeps beyond it goes back. */
@@ -89,7 +94,11 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 
 	if (!size)
 		return NULL;
-	entered = device_enter(ordinal);
+	/* Memory of another device would be taken for this one's. */
+	if (!device_try(ordinal, &entered)) {
+		raise_failed((size_t)size, ordinal, "the device's primary context cannot be made current");
+		return NULL;
+	}
 	kept_retry();
 	if (graphs_begun())
 		graphs_note(ordinal, stream);
@@ -114,7 +123,7 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 	else if (err == -ENOMEM)
 		raise_exhausted((size_t)size, ordinal);
 	else if (err)
-		raise_failed((size_t)size, ordinal);
+		raise_failed((size_t)size, ordinal, vpmm_last_error());
 	return ptr;
 }
 

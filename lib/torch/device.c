@@ -73,22 +73,32 @@ static drv_context primary_of(int ordinal)
 	return context;
 }
 
-bool device_enter(int ordinal)
+bool device_try(int ordinal, bool *entered)
 {
 	drv_context context;
 	drv_device current;
 
+	*entered = false;
 	if (!device_of(ordinal) || count == 1)
-		return false;
+		return true;
 	if (!on_gpu()) {
 		/* Which device is current the host backend does not tell, so it stays that one. */
 		vpmm_host_set_device(ordinal);
-		return false;
+		return true;
 	}
 	if (!driver.get_device(&current) && current == ordinal)
-		return false;
+		return true;
 	context = primary_of(ordinal);
-	return context && !driver.push(context);
+	*entered = context && !driver.push(context);
+	return *entered;
+}
+
+bool device_enter(int ordinal)
+{
+	bool entered;
+
+	device_try(ordinal, &entered);
+	return entered;
 }
 
 void device_leave(bool entered)
@@ -99,10 +109,22 @@ void device_leave(bool entered)
 		driver.pop(&context);
 }
 
-void device_wait(void)
+bool device_wait(int ordinal)
 {
-	if (on_gpu())
-		driver.synchronize();
+	drv_context context = NULL;
+	drv_device current;
+	drv_result result;
+	bool entered;
+
+	if (!on_gpu())
+		return true;
+	/* None is current on a thread that has never used one; device_enter() leaves it so where there is one only. */
+	if (driver.get_device(&current))
+		context = primary_of(ordinal);
+	entered = context && !driver.push(context);
+	result = driver.synchronize();
+	device_leave(entered);
+	return !result;
 }
 
 /* Lets @peer access the memory of the current device. Fails where it cannot, and then copies go another way. */

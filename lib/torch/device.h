@@ -45,14 +45,21 @@ void device_set_count(int count);
  * Return: for device_leave().
  */
 bool device_enter(int ordinal);
+
+/* The same for those who must not go on with another device: returns whether it is current. */
+bool device_try(int ordinal, bool *entered);
 void device_leave(bool entered);
 
 /**
- * device_wait() - wait for all work of the current device
+ * device_wait() - wait for all work of a device
+ * @ordinal: the device, between device_enter() and device_leave()
  *
- * Invalidates captures. The host backend has nothing of the kind: streams there run when they are told to.
+ * Invalidates captures, and fails then. The host backend has nothing of the kind: streams there run when they are told
+ * to.
+ *
+ * Return: whether all work is done.
  */
-void device_wait(void);
+bool device_wait(int ordinal);
 
 /**
  * device_use() - PyTorch has allocated from a device

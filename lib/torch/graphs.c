@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "torch/device.h"
 #include "torch/graphs.h"
@@ -25,7 +26,11 @@ struct pool {
 	unsigned int open;	/* begins without an end */
 	pthread_t thread;	/* of the last begin */
 	struct capture *captures;
+	time_t over_since;	/* seconds; when another thread has found its captures over; 0: none has */
 };
+
+/* How long it can take PyTorch, once it has ended a capture, to say so. */
+#define GRACE_S 10
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools;
@@ -188,6 +193,9 @@ void graphs_release(int device, struct torch_pool_id id)
 {
 	struct pool **place;
 
+	/* The graphs that a forked child has inherited end with it, and nobody else has them. */
+	if (kept_in_child())
+		return;
 	pthread_mutex_lock(&lock);
 	place = find(device, id);
 	if (*place)
@@ -200,17 +208,40 @@ void graphs_release(int device, struct torch_pool_id id)
 static bool has_failed(const struct pool *pool)
 {
 	const struct capture *capture;
-	bool any = false;
+	bool any = false, entered, over;
 	uint64_t id;
 
 	for (capture = pool->captures; capture; capture = capture->next) {
 		if (!capture->open)
 			continue;
-		if (vpmm_capture_id(NULL, capture->stream, &id) || id == capture->id)
+		entered = device_enter(capture->device);
+		over = !vpmm_capture_id(NULL, capture->stream, &id) && id != capture->id;
+		device_leave(entered);
+		if (!over)
 			return false;
 		any = true;
 	}
 	return any;
+}
+
+/*
+ * Whether that is for sure. PyTorch ends a capture first and says so then. In between it looks like one that has
+ * failed, but not to the thread that does both.
+ */
+static bool has_failed_for_sure(struct pool *pool)
+{
+	struct timespec now;
+
+	if (!has_failed(pool)) {
+		pool->over_since = 0;
+		return false;
+	}
+	if (pthread_equal(pool->thread, pthread_self()))
+		return true;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!pool->over_since)
+		pool->over_since = now.tv_sec;
+	return now.tv_sec - pool->over_since >= GRACE_S;
 }
 
 static void close_failed(void)
@@ -223,7 +254,7 @@ static void close_failed(void)
 	place = &pools;
 	while (*place) {
 		pool = *place;
-		if (!has_failed(pool)) {
+		if (!has_failed_for_sure(pool)) {
 			place = &pool->next;
 			continue;
 		}
@@ -245,7 +276,8 @@ static struct capture *retire(struct capture *captures, int device)
 	int err;
 
 	/* PyTorch does not tell where a graph was launched. */
-	device_wait();
+	if (!device_wait(device))
+		return captures;
 	for (; captures; captures = next) {
 		next = captures->next;
 		err = captures->device == device ? vpmm_graph_retire(NULL, captures->id, NULL) : -EBUSY;
@@ -265,6 +297,8 @@ bool graphs_retry(void)
 	bool entered;
 	int i;
 
+	if (kept_in_child())
+		return false;
 	if (graphs_begun())
 		close_failed();
 	/* To wait for a device breaks captures. */

@@ -60,7 +60,7 @@ static struct kept *take_all(void)
 }
 
 /* A forked child cannot free anything ever, and another thread may have had the lock when it was forked. */
-static bool is_child(void)
+bool kept_in_child(void)
 {
 	return owner && owner != getpid();
 }
@@ -77,7 +77,7 @@ void kept_free(void *ptr, struct CUstream_st *stream)
 
 	if (!err)
 		return;
-	kept = can_come(err) && !is_child() ? malloc(sizeof(*kept)) : NULL;
+	kept = can_come(err) && !kept_in_child() ? malloc(sizeof(*kept)) : NULL;
 	if (!kept) {
 		kept_failed(err);
 		return;
@@ -92,7 +92,7 @@ void kept_retry(void)
 	struct kept *kept, *next;
 	int err;
 
-	if (!waiting || is_child())
+	if (!waiting || kept_in_child())
 		return;
 	for (kept = take_all(); kept; kept = next) {
 		next = kept->next;

@@ -3,12 +3,16 @@
 #ifndef TORCH_KEPT_H
 #define TORCH_KEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct CUstream_st;
 
 /* The calling process is the one that uses the devices; its children will not. */
 void kept_begin(void);
+
+/* Whether the calling process is such a child. What it has inherited stays as it is, locks included. */
+bool kept_in_child(void);
 
 /**
  * kept_free() - free a block now, or later if it cannot be now

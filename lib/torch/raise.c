@@ -19,8 +19,8 @@
 #define TEXT 2048
 
 /*
- * c10::Error::Error(c10::SourceLocation, std::string), and the type that is torch.OutOfMemoryError. Its destructor, which
- * need not have a name of its own, is the first of its virtual functions, behind two words.
+ * c10::Error::Error(c10::SourceLocation, std::string), and the type that is torch.OutOfMemoryError. Its destructor,
+ * which need not have a name of its own, is the first of its virtual functions, behind two words.
  */
 #define ERROR_NEW "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 #define ERROR_TYPE "_ZTIN3c1016OutOfMemoryErrorE"
@@ -66,8 +66,8 @@ struct string {
 
 /*
  * Throws c10::OutOfMemoryError, which nothing in PyTorch throws on demand: made as a c10::Error, as that has no members
- * of its own, with the virtual functions of its type. Each part is named with its types, so a PyTorch where they are others has no such
- * part.
+ * of its own, with the virtual functions of its type. Each part is named with its types, so a PyTorch where they are
+ * others has no such part.
  */
 static void throw_exhausted(const char *text, struct location where)
 {
@@ -160,10 +160,10 @@ void raise_limited(size_t size, int device, size_t live, size_t limit)
 	throw_text(text, __LINE__, true);
 }
 
-void raise_failed(size_t size, int device)
+void raise_failed(size_t size, int device, const char *reason)
 {
 	char text[TEXT];
 
-	snprintf(text, sizeof(text), "libvpmm-torch: %zu bytes on GPU %d: %s", size, device, vpmm_last_error());
+	snprintf(text, sizeof(text), "libvpmm-torch: %zu bytes on GPU %d: %s", size, device, reason);
 	throw_text(text, __LINE__, false);
 }

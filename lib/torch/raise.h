@@ -15,8 +15,8 @@
  */
 void raise_exhausted(size_t size, int device);
 
-/* The same for a limit of set_per_process_memory_fraction(), and for any other failure of the call before. */
+/* The same for a limit of set_per_process_memory_fraction(), and for any other failure. */
 void raise_limited(size_t size, int device, size_t live, size_t limit);
-void raise_failed(size_t size, int device);
+void raise_failed(size_t size, int device, const char *reason);
 
 #endif /* TORCH_RAISE_H */

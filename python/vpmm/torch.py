@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 from ctypes import POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import torch
 
@@ -83,16 +83,17 @@ class _Plugin:
             call.argtypes = arguments
             call.restype = c_int
         self.lib.vpmm_torch_set_pressure.restype = None
-        # As long as the object, or PyTorch, can call it.
-        self.pressure: Any = None
+        # For good: another thread may be on its way into one that has been replaced.
+        self.pressures: List[Any] = []
+        # As long as PyTorch can call it.
         self.allocator: Any = None
 
     def address(self, name: str) -> int:
         return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
 
     def ask_on_pressure(self, fn: Callable[[int, int], bool]) -> None:
-        self.pressure = _PressureFn(lambda device, size: int(bool(fn(device, size))))
-        self.lib.vpmm_torch_set_pressure(self.pressure)
+        self.pressures.append(_PressureFn(lambda device, size: int(bool(fn(device, size)))))
+        self.lib.vpmm_torch_set_pressure(self.pressures[-1])
 
 
 _plugin: Optional[_Plugin] = None
@@ -185,7 +186,8 @@ def _memory_stats(device: int) -> Dict[str, Any]:
     held, asked = stats(device), counts(device)
     sums = _sums(device, held, asked)
     active = held.live + held.small_live + held.shareable
-    allocated = active - held.held
+    # What is held can be another process's, which counts for nothing else.
+    allocated = max(active - held.held, 0)
     blocks = asked.allocs - asked.frees
     taken = held.mapped + held.small_mapped + held.shareable
     by_bytes = (sums["alloc_bytes"], sums["free_bytes"])

@@ -121,6 +121,47 @@ static void test_waits(void)
 	torch.vpmm_torch_release(1, (struct torch_pool_id){ .a = 2 });
 }
 
+static void test_wait_fails(void)
+{
+	static const struct torch_pool_id id = { .a = 3 };
+	drv_stream captured;
+	char *a;
+
+	/* As beside a capture that is not PyTorch's. The graph may be running still, so its memory stays. */
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	captured = new_stream();
+	torch.vpmm_torch_begin(0, id, NULL);
+	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+	a = torch_new(4 * MIB, 0, captured);
+	torch.vpmm_torch_free(a, 4 * MIB, 0, captured);
+	end_capture(captured);
+	torch.vpmm_torch_end(0, id);
+	fake_cuda_fail("cuCtxSynchronize", 0, 1, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	torch.vpmm_torch_release(0, id);
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 1);
+	g_assert_cmpuint(torch_stats(0).held, ==, 4 * MIB);
+
+	/* The next wait works. */
+	torch.vpmm_torch_reset();
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 0);
+	g_assert_cmpuint(torch_stats(0).held, ==, 0);
+}
+
+static void test_not_current(void)
+{
+	const char *text;
+	void *ptr = NULL;
+
+	/* A device that cannot be made current has no memory, and that of another is no substitute. */
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	fake_cuda_fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
+	text = torch_try(&ptr, MIB, 1, NULL);
+	g_assert_nonnull(text);
+	g_assert_true(g_str_has_prefix(text, "libvpmm-torch: 1048576 bytes on GPU 1: the device's primary context "));
+	g_assert_null(ptr);
+	g_assert_cmpuint(torch_stats(0).requested, ==, 0);
+}
+
 static void test_gone(void)
 {
 	struct vpmm_torch_counts before;
@@ -154,6 +195,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/cuda/current", test_current);
 	g_test_add_func("/torch/cuda/peers", test_peers);
 	g_test_add_func("/torch/cuda/waits", test_waits);
+	g_test_add_func("/torch/cuda/wait-fails", test_wait_fails);
+	g_test_add_func("/torch/cuda/not-current", test_not_current);
 	g_test_add_func("/torch/cuda/gone", test_gone);
 	return g_test_run();
 }
