@@ -99,6 +99,19 @@ int vpmm_host_reset(void);
 int vpmm_host_check_access(int device, const void *addr, size_t size);
 
 /**
+ * vpmm_host_view() - where device work sees an address of a shared range
+ * @addr: the address, anywhere in a range of vpmm_shared_alloc()
+ *
+ * A GPU has tables of its own for the same addresses. The host backend has other addresses for that, and a function of
+ * vpmm_host_stream_launch() uses these. It must not touch the range itself.
+ *
+ * Context: any thread, also in a piece of work.
+ * Return: the address, valid as long as the range; NULL if @addr is in no range.
+ * Since: 0.1
+ */
+void *vpmm_host_view(const void *addr);
+
+/**
  * vpmm_host_stream_create() - create a stream on the current device
  * @stream: receives the stream
  *

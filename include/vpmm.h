@@ -160,7 +160,8 @@ typedef void (*vpmm_log_fn)(void *data, int level, const char *message);
  * @size: bytes of the allocation
  *
  * It may free blocks of this pool or another, trim other pools, or release device memory by other means. It is not
- * called for a request that is larger than the limit or than the device's memory.
+ * called for a request that is larger than the limit or than the device's memory. vpmm_receive() calls it for want of
+ * mappings or address space, with the bytes of the mapping, which the limit does not count.
  *
  * Context: called on the thread whose allocation would fail, with no lock held, so it may call the library; an
  *	allocation that fails in there does not call it again.
@@ -183,8 +184,9 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
 /* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
 #define VPMM_KEEP_NONE ((size_t)1)
 
-/* For the overlap of struct vpmm_opts: the pool finds out how much. */
+/* For the overlap of struct vpmm_opts: the pool finds out how much, which is the default; or none. */
 #define VPMM_OVERLAP_AUTO (-1)
+#define VPMM_OVERLAP_NONE (-2)
 
 /* For the peers of struct vpmm_opts: all devices that can. */
 #define VPMM_PEERS_ALL UINT64_MAX
@@ -221,8 +223,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @trace: the name of a file in which the calls on the pool are recorded, see vpmm-trace(5); %p in it is the process
  *	id, %% a percent sign, and .gz at its end has it compressed; NULL: none
  * @overlap: percent, up to 1000; how much more memory than the peak of what is allocated the pool may create rather
- *	than make a stream wait for another stream's work; 0: none; VPMM_OVERLAP_AUTO: as little as it takes for waiting
- *	to cost the program no time, which the pool measures on the device
+ *	than make a stream wait for another stream's work; VPMM_OVERLAP_NONE: none; VPMM_OVERLAP_AUTO: as little as it
+ *	takes for waiting to cost the program no time, which the pool measures on the device; 0: VPMM_OVERLAP_AUTO
  * @export_as: one of enum vpmm_export; VPMM_SHAREABLE needs another than VPMM_EXPORT_NONE
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
@@ -286,7 +288,7 @@ struct vpmm_opts {
  * @limit: bytes; UINT64_MAX: none
  * @keep: bytes; UINT64_MAX: everything
  * @trace: the name of the file in which calls are recorded, with %p replaced, valid as long as the process; NULL: none
- * @overlap: percent
+ * @overlap: percent, 0 for none, or VPMM_OVERLAP_AUTO; 0 is not that in struct vpmm_opts
  * @export_as: one of enum vpmm_export
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices that can access the pool's memory now, as bits by ordinal
@@ -715,7 +717,7 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
  * -ESTALE and -EBUSY the message, or a part of one, is gone from the socket.
  *
  * Context: any thread, several for one socket, too; waits for a message, unless the socket is non-blocking; the thread
- *	can be cancelled meanwhile.
+ *	can be cancelled meanwhile. Waits for pending work if the block could not be mapped otherwise.
  * Return: 0, or
  *	-EINVAL @ptr is NULL, or @socket is no Unix socket,
  *	-EAGAIN the socket is non-blocking, or its SO_RCVTIMEO is over, and there is no message,

@@ -7,6 +7,7 @@
 #include "calls/export.h"
 #include "calls/message.h"
 #include "calls/note.h"
+#include "calls/oom-report.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -46,18 +47,35 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket)
 	return err;
 }
 
-static int map_received(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+static int try_map(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
 {
 	int err;
 
-	err = api_begin(&pool, "vpmm_receive");
-	if (err)
-		return err;
 	err = import_block(pool, message, fd, addr);
 	if (!err)
 		note(pool, STREAM_NULL, .op = RECORD_MALLOC, .addr = *addr, .bytes = message->size,
 		     .flags = RECORD_IDLE);
-	return api_end(pool, "vpmm_receive", err);
+	else if (err == -ENOMEM)
+		note(pool, STREAM_NULL, .op = RECORD_EXHAUSTED, .bytes = message->size);
+	if (err == -ENOMEM)
+		explain_exhausted(pool, message->bytes, STREAM_NULL, false);
+	return err;
+}
+
+/* The message is lost if it fails, so the program is asked for what the pool cannot reclaim. */
+static int map_received(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+{
+	int err;
+
+	do {
+		err = api_begin(&pool, "vpmm_receive");
+		if (err)
+			return err;
+		err = api_part(pool, "vpmm_receive", try_map(pool, message, fd, addr));
+	} while (err == -ENOMEM && api_ask_for_memory(pool, message->bytes));
+	if (err == -ENOMEM)
+		api_tell_exhausted(pool, message->bytes);
+	return err ? api_fail(pool, err) : 0;
 }
 
 /* -EAGAIN: there was nothing. */

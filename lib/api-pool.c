@@ -9,6 +9,7 @@
 #include "calls/lookup.h"
 #include "calls/note.h"
 #include "calls/pool.h"
+#include "calls/shared.h"
 #include "core/settings.h"
 #include "trace/recorder.h"
 #include "util/cancel.h"
@@ -149,7 +150,7 @@ static void announce_end(struct vpmm_pool *pool)
 {
 	GList *messages;
 
-	pool->going = true;
+	g_atomic_int_set(&pool->end, POOL_GOING);
 	lock_acquire(&pool->core.lock);
 	pool_announce_end(pool);
 	messages = log_take(&pool->core.log);
@@ -200,7 +201,8 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	int cancel;
 
 	/* In a forked child there is nothing to free, and the driver does not work. */
-	if (!pool || pool->core.generation != api_defaults.generation || pool->going || is_default(pool))
+	if (!pool || pool->core.generation != api_defaults.generation ||
+	    g_atomic_int_get(&pool->end) != POOL_USABLE || is_default(pool))
 		return;
 	cancel = cancel_hold();
 	take_down_and_close(pool, POOL_END_WAIT);
@@ -218,6 +220,8 @@ static bool forget_default(struct vpmm_pool *pool)
 	lock_acquire(&api_defaults.lock);
 	for (unsigned int i = 0; i < API_DEFAULT_POOLS; i++) {
 		if (api_defaults.pools[i] == pool) {
+			/* First, as nobody else may end it once it is no default pool. */
+			g_atomic_int_set(&pool->end, POOL_GOING);
 			g_atomic_pointer_set(&api_defaults.pools[i], NULL);
 			was = true;
 		}
@@ -265,7 +269,7 @@ static int find_default(struct vpmm_pool **pool)
 
 int vpmm_pool_abandon(struct vpmm_pool *pool)
 {
-	int err, cancel;
+	int err, cancel, end;
 
 	if (api_defaults.generation)
 		return error_set(-EBUSY,
@@ -274,9 +278,10 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 	if (err || !pool)
 		return err ? error_add(err, "vpmm_pool_abandon") : 0;
 	/* A default pool that has ended has nothing left. */
-	if (pool->core.generation == POOL_GONE)
+	end = g_atomic_int_get(&pool->end);
+	if (end == POOL_GONE)
 		return 0;
-	if (pool->going)
+	if (end != POOL_USABLE)
 		return error_set(-EBUSY, "vpmm_pool_abandon: the pool is being destroyed");
 	cancel = cancel_hold();
 	forget_default(pool);
@@ -336,7 +341,7 @@ static bool find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
 		lock_release(&pool->core.lock);
 	}
 	lock_release(&pools_lock);
-	return found;
+	return found || pool_shared_lookup(addr, allocation);
 }
 
 int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)

@@ -8,6 +8,7 @@
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/retire.h"
+#include "calls/shared.h"
 #include "pending/deferred-free.h"
 #include "policy/trim.h"
 #include "util/error.h"
@@ -19,6 +20,8 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (!ptr)
 		return 0;
 	err = api_check_stream(stream, "vpmm_use");
+	if (!err && !api_defaults.generation && pool_shared_use(ptr, stream, &err))
+		return err ? error_add(err, "vpmm_use: %p", ptr) : 0;
 	if (!err)
 		err = api_resolve_owner(&pool, ptr, "vpmm_use");
 	if (err)
@@ -47,7 +50,10 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	err = retire_stream(pool, stream);
 	if (!err)
 		note(pool, stream, .op = RECORD_STREAM_RETIRE);
-	return api_end(pool, "vpmm_stream_retire", err);
+	err = api_end(pool, "vpmm_stream_retire", err);
+	if (!err)
+		pool_shared_retire(pool, stream);
+	return err;
 }
 
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)
@@ -112,7 +118,11 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);
 	if (!err)
 		note(pool, NULL, .op = RECORD_TRIM, .bytes = keep);
-	if (!err && released)
+	err = api_end(pool, "vpmm_pool_trim", err);
+	if (err)
+		return err;
+	shareable += pool_shared_trim(pool, !keep);
+	if (released)
 		*released = bytes + shareable;
-	return api_end(pool, "vpmm_pool_trim", err);
+	return 0;
 }

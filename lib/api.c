@@ -18,18 +18,16 @@
 #include "util/cancel.h"
 #include "util/error.h"
 
-static int refuse_generation(const struct vpmm_pool *pool) __attribute__((cold));
-static int refuse_generation(const struct vpmm_pool *pool)
+static int refuse_generation(void) __attribute__((cold));
+static int refuse_generation(void)
 {
-	if (pool->core.generation == POOL_GONE)
-		return error_set(-ESTALE, "the context in which the default pool was created was reset or destroyed");
 	return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
 }
 
 static int pool_enter(struct vpmm_pool *pool)
 {
 	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
-		return refuse_generation(pool);
+		return refuse_generation();
 	return pool->core.backend->ops->enter(pool->core.backend);
 }
 
@@ -114,6 +112,13 @@ int api_begin(struct vpmm_pool **pool, const char *call)
 	return err;
 }
 
+int api_part(struct vpmm_pool *pool, const char *call, int err)
+{
+	if (err)
+		error_add(err, "%s", call);
+	return pool_part(pool, err);
+}
+
 int api_end(struct vpmm_pool *pool, const char *call, int err)
 {
 	if (err)
@@ -121,39 +126,10 @@ int api_end(struct vpmm_pool *pool, const char *call, int err)
 	return pool_leave(pool, err);
 }
 
-/* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
-static _Thread_local bool asking;
-
-/* Asks the program for memory, with no lock held, unless all of it would not do. Returns whether it gave any. */
+/* Whether the program gave memory, for a request that all of it could serve. */
 static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 {
-	const struct settings *settings = &pool->core.settings;
-	struct error_kept kept;
-	bool given;
-
-	if (!settings->pressure || asking || size > settings->most)
-		return false;
-	error_keep(&kept);
-	asking = true;
-	given = settings->pressure(settings->pressure_data, pool, size);
-	asking = false;
-	error_restore(&kept);
-	return given;
-}
-
-/* Calls the program's callback for exhausted memory. */
-static void tell_exhausted(struct vpmm_pool *pool, size_t size)
-{
-	const struct settings *settings = &pool->core.settings;
-	struct error_kept kept;
-
-	if (!settings->exhausted || asking)
-		return;
-	error_keep(&kept);
-	asking = true;
-	settings->exhausted(settings->pressure_data, pool, size, kept.sentence);
-	asking = false;
-	error_restore(&kept);
+	return size <= pool->core.settings.most && api_ask_for_memory(pool, size);
 }
 
 /* Flags of memory that any stream may use at once. */
@@ -184,7 +160,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	if (err == -ENOMEM)
-		explain_exhausted(pool, size, stream);
+		explain_exhausted(pool, size, stream, true);
 	else if (err)
 		error_add(err, "%zu bytes", size);
 	if (err)
@@ -290,7 +266,7 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)
-		tell_exhausted(pool, size);
+		api_tell_exhausted(pool, size);
 	return api_fail(pool, err);
 }
 
@@ -519,7 +495,7 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	if (err == -ENOMEM)
-		explain_exhausted(pool, size, stream);
+		explain_exhausted(pool, size, stream, true);
 	if (err && before)
 		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", before, size);
 	if (err)
@@ -541,7 +517,7 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 		return 0;
 	}
 	if (err == -ENOMEM)
-		tell_exhausted(pool, size);
+		api_tell_exhausted(pool, size);
 	return api_fail(pool, err);
 }
 

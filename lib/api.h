@@ -7,6 +7,8 @@
 #define API_H
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "calls/pool.h"
 #include "util/line.h"
@@ -123,6 +125,16 @@ int api_begin(struct vpmm_pool **pool, const char *call) TRY_ACQUIRE(0, (*pool)-
 int api_end(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->core.lock) G_GNUC_INTERNAL;
 
 /**
+ * api_part() - end a call as api_end() does, but leave its failure to api_fail(), as it may be tried again
+ * @pool: the pool
+ * @call: the name of the call
+ * @err: its result
+ *
+ * Return: @err, with errno set to match.
+ */
+int api_part(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->core.lock) G_GNUC_INTERNAL;
+
+/**
  * api_fail() - log the failure of a call that holds no lock any more
  * @pool: the pool
  * @err: the error
@@ -130,5 +142,24 @@ int api_end(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->cor
  * Return: @err, with errno set to match.
  */
 int api_fail(struct vpmm_pool *pool, int err) G_GNUC_INTERNAL __attribute__((cold));
+
+/**
+ * api_ask_for_memory() - have shared ranges give memory, or ask the program's callback for it
+ * @pool: the pool, whose request has failed for want of memory
+ * @size: bytes of the request
+ *
+ * Context: no lock held. The error's text stays.
+ * Return: whether one gave any, so that the request is to be tried again.
+ */
+bool api_ask_for_memory(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
+
+/**
+ * api_tell_exhausted() - tell the program's callback that a request fails for want of memory
+ * @pool: the pool
+ * @size: bytes of the request
+ *
+ * Context: no lock held. The error's text stays.
+ */
+void api_tell_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 
 #endif /* API_H */

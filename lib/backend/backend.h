@@ -31,6 +31,9 @@ struct backend;
 /* One event of the driver; each backend has its own inside. */
 struct backend_event;
 
+/* Streams that are stopped; each backend has its own inside. */
+struct backend_gate;
+
 /* How memory is shared with other processes; the values are in messages between processes. */
 enum backend_handles {
 	BACKEND_HANDLES_NONE = 0,
@@ -151,6 +154,26 @@ struct backend_info {
  * @small_held: bytes that this memory pool holds, now and at most so far.
  * @small_trim: release unused memory of this memory pool, as long as it still holds @keep bytes. Does not wait: memory
  *	freed behind pending work stays, and *@pending says whether there is any.
+ *
+ * For addresses that the CPU and the device have in common:
+ *
+ * @host_create: create @size bytes of host memory, cleared, that the device can access; release gives it back. -ENOTSUP
+ *	where the driver cannot. Precondition: @size is a multiple of the granularity.
+ * @host_access: as access, and for the CPU too. Precondition: that of access, and the memory is of host_create.
+ * @access_read: as access, but to read only.
+ * @room: *@at is where the CPU sees the addresses that the device has at @va: the same addresses, or as many others
+ *	where the device's are the CPU's already. Preconditions: exactly what reserve gave, nothing mapped in it.
+ * @room_end: undo room, whatever the CPU has there by now. Preconditions: the values of room.
+ * @show: let the CPU have at @at, in a room, what it has at @from, in one step for all threads. It may have
+ *	nothing at @from after that. 1: done, but another thread got the CPU's addresses at @from, which must not be
+ *	unmapped or unreserved any more; the device has there what it had. Precondition: host_access was called for
+ *	@from, which is a whole mapping, and no show since.
+ * @stream_create: create a stream that waits for no other.
+ * @stream_destroy: destroy it. Precondition: it has no pending work.
+ * @gate: wait until all that was submitted to @streams so far has completed, and hold back what is submitted later.
+ *	-ENOTSUP where the driver cannot. Preconditions: none of them is under capture, and no gate of this backend is
+ *	closed.
+ * @gate_open: let the streams of a gate go on. Never fails.
  */
 struct backend_ops {
 	const char *name;
@@ -204,6 +227,17 @@ struct backend_ops {
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);
 	int (*small_held)(struct backend *be, uint64_t *bytes, uint64_t *peak);
 	int (*small_trim)(struct backend *be, uint64_t keep, bool *pending);
+
+	int (*host_create)(struct backend *be, size_t size, uint64_t *handle);
+	int (*host_access)(struct backend *be, uint64_t va, size_t size);
+	int (*access_read)(struct backend *be, uint64_t va, size_t size);
+	int (*room)(struct backend *be, uint64_t va, size_t size, uint64_t *at);
+	void (*room_end)(struct backend *be, uint64_t va, size_t size, uint64_t at);
+	int (*show)(struct backend *be, uint64_t at, uint64_t from, size_t size);
+	int (*stream_create)(struct backend *be, struct CUstream_st **stream);
+	void (*stream_destroy)(struct backend *be, struct CUstream_st *stream);
+	int (*gate)(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate);
+	void (*gate_open)(struct backend *be, struct backend_gate *gate);
 };
 
 /**
@@ -236,7 +270,8 @@ int backend_open(const char *name, const int *device, struct backend **be);
 	X(export) X(import) X(release) X(map) X(access) X(deny) X(unmap) X(stream_id) \
 	X(stream_capture) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) \
 	X(event_record_all) X(event_query) X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \
-	X(small_alloc) X(small_free) X(small_held) X(small_trim)
+	X(small_alloc) X(small_free) X(small_held) X(small_trim) \
+	X(host_create) X(host_access) X(access_read) X(room) X(show) X(stream_create) X(gate)
 
 enum backend_op {
 #define X(name) BACKEND_OP_##name,
@@ -244,6 +279,9 @@ enum backend_op {
 #undef X
 	BACKEND_OP_COUNT
 };
+
+/* How many streams one gate can hold back. */
+#define BACKEND_GATE_STREAMS 4096
 
 /**
  * backend_fault_wrap() - wrap a backend, to let operations fail on demand

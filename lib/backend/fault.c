@@ -440,6 +440,74 @@ static int fault_small_trim(struct backend *be, uint64_t keep, bool *pending)
 	return err ? err : inner_of(be)->ops->small_trim(inner_of(be), keep, pending);
 }
 
+static int fault_host_create(struct backend *be, size_t size, uint64_t *handle)
+{
+	int err = check(be, BACKEND_OP_host_create);
+
+	if (!err)
+		err = inner_of(be)->ops->host_create(inner_of(be), size, handle);
+	if (!err)
+		count(be, &fault_of(be)->left.handles, 1);
+	return err;
+}
+
+static int fault_host_access(struct backend *be, uint64_t va, size_t size)
+{
+	int err = check(be, BACKEND_OP_host_access);
+
+	return err ? err : inner_of(be)->ops->host_access(inner_of(be), va, size);
+}
+
+static int fault_access_read(struct backend *be, uint64_t va, size_t size)
+{
+	int err = check(be, BACKEND_OP_access_read);
+
+	return err ? err : inner_of(be)->ops->access_read(inner_of(be), va, size);
+}
+
+static int fault_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
+{
+	int err = check(be, BACKEND_OP_room);
+
+	return err ? err : inner_of(be)->ops->room(inner_of(be), va, size, at);
+}
+
+static void fault_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)
+{
+	inner_of(be)->ops->room_end(inner_of(be), va, size, at);
+}
+
+static int fault_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
+{
+	int err = check(be, BACKEND_OP_show);
+
+	return err ? err : inner_of(be)->ops->show(inner_of(be), at, from, size);
+}
+
+static int fault_stream_create(struct backend *be, struct CUstream_st **stream)
+{
+	int err = check(be, BACKEND_OP_stream_create);
+
+	return err ? err : inner_of(be)->ops->stream_create(inner_of(be), stream);
+}
+
+static void fault_stream_destroy(struct backend *be, struct CUstream_st *stream)
+{
+	inner_of(be)->ops->stream_destroy(inner_of(be), stream);
+}
+
+static int fault_gate(struct backend *be, struct CUstream_st *const *streams, size_t many, struct backend_gate **gate)
+{
+	int err = check(be, BACKEND_OP_gate);
+
+	return err ? err : inner_of(be)->ops->gate(inner_of(be), streams, many, gate);
+}
+
+static void fault_gate_open(struct backend *be, struct backend_gate *gate)
+{
+	inner_of(be)->ops->gate_open(inner_of(be), gate);
+}
+
 static const struct backend_ops backend_fault = {
 	.name = "fault",
 	.current_device = fault_current_device,
@@ -450,6 +518,9 @@ static const struct backend_ops backend_fault = {
 	.abandon = fault_abandon,
 	.now = fault_now,
 	.event_destroy = fault_event_destroy,
+	.room_end = fault_room_end,
+	.stream_destroy = fault_stream_destroy,
+	.gate_open = fault_gate_open,
 #define X(op) .op = fault_##op,
 	BACKEND_FAULT_OPS(X)
 #undef X

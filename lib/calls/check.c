@@ -11,6 +11,7 @@
 #include "pending/deferred-free.h"
 #include "pending/group.h"
 #include "pending/users.h"
+#include "shared/check.h"
 #include "util/error.h"
 
 /* What a walk over all regions has counted, to be compared with the indices and sums. */
@@ -537,7 +538,8 @@ static int check_small(const struct core *core)
 		err = expect(own, core->shareable, "bytes of shareable blocks");
 	if (!err)
 		err = expect(imported, core->imported, "bytes of other processes");
-	return err ? err : expect(bytes + own, core->extents.apart, "bytes elsewhere that count for the limit");
+	return err ? err : expect(bytes + own + core->shared, core->extents.apart,
+				  "bytes elsewhere that count for the limit");
 }
 
 int check_pool(struct vpmm_pool *pool)
@@ -565,6 +567,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = group_check(&pool->pending);
 	if (!err)
 		err = cache_check(pool);
+	if (!err && pool->shared)
+		err = shared_check(pool->shared);
 	g_hash_table_destroy(census.extents);
 	return err;
 }

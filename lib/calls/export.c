@@ -8,9 +8,11 @@
 #include "calls/free.h"
 #include "calls/message.h"
 #include "calls/pool.h"
+#include "calls/serve.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
+#include "policy/policy.h"
 #include "util/error.h"
 
 static int find_block(struct vpmm_pool *pool, uint64_t addr, const struct small **small)
@@ -82,7 +84,8 @@ static int judge_device(const struct vpmm_pool *pool, const struct message *mess
 int import_block(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
 {
 	struct backend_export export = { .type = message->type, .fd = fd };
-	struct shareable *made;
+	struct request request = { .size = message->bytes, .requested = message->size, .handle = STREAM_NULL,
+				   .apart = true, .import = &export };
 	int err;
 
 	lock_assert_held(&pool->core.lock);
@@ -91,14 +94,12 @@ int import_block(struct vpmm_pool *pool, const struct message *message, int fd, 
 	if (err)
 		return err;
 	memcpy(export.fabric, message->fabric, sizeof(export.fabric));
-	err = shareable_import(&pool->core, &export, message->bytes, &made);
+	request.stream = stream_get_idle(&pool->core.streams);
+	err = serve_request(pool, &policy_shareable, &request, addr);
 	/* It is no argument of the caller's that is wrong. */
 	if (err == -EINVAL)
 		err = error_add(-EPROTO, "what came is not %" PRIu64 " bytes of memory", message->bytes);
-	if (err)
-		return err;
-	small_add_shareable(&pool->core, made, message->size);
-	pool->core.counts.mallocs++;
-	*addr = made->addr;
-	return 0;
+	if (!err)
+		pool->core.counts.mallocs++;
+	return err;
 }

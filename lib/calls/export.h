@@ -29,6 +29,8 @@ int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message,
  * @fd: what came with it, which stays the caller's
  * @addr: receives the address
  *
+ * Waits on the host if only that gives the mappings or addresses which it takes.
+ *
  * Return: 0, -EXDEV for memory of another device or backend, -EPROTO for memory that is not as the message says,
  * -ENOMEM, or another error of the backend.
  */

@@ -31,6 +31,7 @@ int note_begin(struct vpmm_pool *pool, const char *name)
 	struct core *core = &pool->core;
 	struct record begin = { .op = RECORD_POOL, .addr = (uint64_t)core->device, .bytes = core->settings.page_size,
 				.text = core->ops->name };
+	const char *why;
 	int err;
 
 	if (!name)
@@ -40,6 +41,10 @@ int note_begin(struct vpmm_pool *pool, const char *name)
 		return err;
 	core->direct = false;
 	core->settings.trace = recorder_name(core->recorder);
+	why = recorder_ended(core->recorder);
+	if (why)
+		log_add(&core->log, VPMM_LOG_WARNING, "the trace %s (VPMM_TRACE) lacks this pool, as it has ended: %s",
+			core->settings.trace, why);
 	return 0;
 }
 
@@ -73,5 +78,4 @@ void note_end(struct vpmm_pool *pool)
 		return;
 	recorder_leave(pool->core.recorder, pool->core.recorded_as);
 	add_news(pool);
-	pool->core.recorder = NULL;
 }

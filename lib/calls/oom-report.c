@@ -136,7 +136,8 @@ static bool is_more_than_all(struct vpmm_pool *pool, size_t size)
 }
 
 /* What helps here, the cheapest first. */
-static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others)
+static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others,
+			 bool chosen)
 {
 	say_awaited(pool, text);
 	if (pool->pending.held_bytes)
@@ -152,11 +153,14 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	else if (pool->core.extents.stuck_bytes)
 		g_string_append_printf(text, "let extents be smaller (VPMM_EXTENT_MAX), as %s free are stuck beside "
 				       "something live; ", amount(pool->core.extents.stuck_bytes).text);
-	g_string_append(text, live || pool->core.small_live ? "free some of what is live, or ask for less" :
-			"ask for less");
+	if (!chosen)
+		g_string_append(text, "free some of what is live, here or in other pools of the process");
+	else
+		g_string_append(text, live || pool->core.small_live ? "free some of what is live, or ask for less" :
+				"ask for less");
 }
 
-int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle)
+int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, bool chosen)
 {
 	GString *text = g_string_new(error_get());
 	enum lack lack = lack_of(text->str);
@@ -173,7 +177,7 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 	if (is_more_than_all(pool, size))
 		g_string_append(text, "ask for less than the device has");
 	else
-		say_remedies(pool, text, lack, live, others);
+		say_remedies(pool, text, lack, live, others, chosen);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%s wanted", amount(size).text);

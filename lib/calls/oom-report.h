@@ -3,6 +3,7 @@
 #ifndef OOM_REPORT_H
 #define OOM_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct CUstream_st;
@@ -13,11 +14,12 @@ struct vpmm_pool;
  * @pool: the pool, its backend entered
  * @size: bytes of the request
  * @handle: the stream
+ * @chosen: the caller chose the size, and can ask for less
  *
  * The error's text so far says which of device memory, limit, address space and mappings ran out. It stays.
  *
  * Return: -ENOMEM.
  */
-int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle);
+int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, bool chosen);
 
 #endif /* OOM_REPORT_H */

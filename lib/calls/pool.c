@@ -11,6 +11,7 @@
 #include "policy/allowance.h"
 #include "policy/initial.h"
 #include "policy/policy.h"
+#include "shared/shared.h"
 #include "util/error.h"
 
 /* Everything but the backend. */
@@ -106,6 +107,9 @@ static void free_small(struct vpmm_pool *pool, bool gone)
 
 static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 {
+	if (pool->shared)
+		shared_delete(pool->shared, end == POOL_END_WAIT);
+	pool->shared = NULL;
 	lock_acquire(&pool->core.lock);
 	if (end == POOL_END_WAIT)
 		pool_drain(pool);
@@ -126,17 +130,15 @@ void pool_empty(struct vpmm_pool *pool, enum pool_end end)
 {
 	GList *messages;
 
-	pool->core.direct = false;
-	pool->core.settings.cache = false;
 	/* Calls that cannot enter any more may log their failure at any time, so the lock and the log stay good. */
 	lock_acquire(&pool->core.lock);
+	stream_map_end(&pool->core.streams);
 	messages = log_take(&pool->core.log);
 	pool->core.log.level = VPMM_LOG_NONE;
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 	pool_finish(pool, end);
-	pool->core.recorder = NULL;
-	pool->core.generation = POOL_GONE;
+	g_atomic_int_set(&pool->end, POOL_GONE);
 }
 
 void pool_announce_end(struct vpmm_pool *pool)

@@ -3,28 +3,38 @@
 #ifndef POOL_H
 #define POOL_H
 
-#include <limits.h>
-#include <stdbool.h>
+#include <glib.h>
 
 #include "core/core.h"
 #include "pending/pending.h"
 #include "policy/state.h"
 #include "vpmm.h"
 
+struct shared;
+
 /**
  * struct vpmm_pool - a pool
  * @core: memory, addresses and streams; the first member, as caches need nothing else
  * @pending: deferred frees and users of blocks; under core.lock
  * @packed: state of the packed policy; under core.lock
+ * @shared: its shared ranges; NULL: it never had one
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
- * @going: the pool is being destroyed; written only by the thread that does so
+ * @end: of enum pool_state; written only by the thread that ends the pool, and read by any
  */
 struct vpmm_pool {
 	struct core core;
 	struct pending pending;
 	struct packed packed;
+	struct shared *shared;
 	int cancel;
-	bool going;
+	gint end;
+};
+
+/* Whether a pool can be used. */
+enum pool_state {
+	POOL_USABLE,
+	POOL_GOING,		/* it is being destroyed */
+	POOL_GONE		/* pool_empty() has ended it */
 };
 
 /**
@@ -62,12 +72,9 @@ void pool_delete(struct vpmm_pool *pool, enum pool_end end);
  * @pool: the pool, as above; no enter of its backend succeeds any more
  * @end: how
  *
- * The backend stays, too. The pool is of the generation POOL_GONE then, and has nothing else that can be used but a
- * lock and a log that keeps nothing.
+ * The backend stays, too. Threads that have the pointer read the pool without its lock before they try to enter the
+ * backend, so what they read stays as it is: caches, which have no stream any more, a lock, and a log that keeps nothing.
  */
 void pool_empty(struct vpmm_pool *pool, enum pool_end end);
-
-/* Not the generation of any process. */
-#define POOL_GONE UINT_MAX
 
 #endif /* POOL_H */

@@ -40,7 +40,7 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 
 	/* Without the lock, another thread may forget the stream; its cache stays. */
 	lock_acquire(&core->lock);
-	stream = stream_find(&core->streams, id);
+	stream = core->streams.ended ? NULL : stream_find(&core->streams, id);
 	if (stream) {
 		cache_remember(core, stream);
 		cache = stream->cache;

@@ -98,7 +98,14 @@ static void blocks_free(struct block *block)
 	}
 }
 
-void cache_delete(struct cache *cache, struct backend *be)
+void cache_end(struct cache *cache)
+{
+	brief_acquire(&cache->lock);
+	cache->id = CACHE_NOBODY;
+	brief_release(&cache->lock);
+}
+
+void cache_clear(struct cache *cache, struct backend *be)
 {
 	blocks_free(cache->spare);
 	blocks_free(cache->stranded);
@@ -109,6 +116,11 @@ void cache_delete(struct cache *cache, struct backend *be)
 	event_unref(cache->adopted);
 	if (cache->mark)
 		be->ops->event_destroy(be, cache->mark);
+}
+
+void cache_delete(struct cache *cache, struct backend *be)
+{
+	cache_clear(cache, be);
 	g_aligned_free(cache);
 }
 

@@ -260,6 +260,19 @@ bool cache_is_empty(struct cache *cache);
 void cache_retire(struct cache *cache);
 
 /**
+ * cache_end() - let no call find it as that of a stream any more
+ * @cache: the cache; a call that uses it ends first
+ */
+void cache_end(struct cache *cache);
+
+/**
+ * cache_clear() - free all that a cache has
+ * @cache: the cache, which stays good to be locked
+ * @be: the device, entered if possible
+ */
+void cache_clear(struct cache *cache, struct backend *be);
+
+/**
  * cache_delete() - free a cache and all of its blocks
  * @cache: the cache
  * @be: the device, entered if possible

@@ -85,6 +85,7 @@ struct counts {
  * @small_live: bytes of the former
  * @shareable: bytes of device memory of blocks that can be exported
  * @imported: bytes of device memory of blocks that came from other processes
+ * @shared: bytes of device memory of shared ranges
  * @strays: of struct shareable: what the driver did not take back when an allocation failed
  * @small_cleared: the pool has submitted clears of such memory that the program does not know of
  * @peak_mapped: peak of the device memory that the pool held, since the peaks were last reset
@@ -125,6 +126,7 @@ struct core {
 	uint64_t small_live;
 	uint64_t shareable;
 	uint64_t imported;
+	uint64_t shared;
 	GPtrArray *strays;
 	bool small_cleared;
 	uint64_t peak_mapped;
@@ -178,7 +180,7 @@ static inline size_t core_small_size(const struct core *core)
 /* What is outside of the region maps has changed: it counts towards the limit, but for other processes' memory. */
 static inline void core_count_apart(struct core *core)
 {
-	core->extents.apart = core->small_live + core->shareable;
+	core->extents.apart = core->small_live + core->shareable + core->shared;
 }
 
 /* Device memory that the pool holds, in bytes. */

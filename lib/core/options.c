@@ -110,7 +110,8 @@ const struct option pool_options[OPTIONS] = {
 		"VPMM_OVERHEAD", NUMBER(overhead), .type = OPTION_IS_PERCENT, .least = 1, .most = 25, .fallback = 1,
 	},
 	[OPTION_OVERLAP] = {
-		"VPMM_OVERLAP", NUMBER(overlap), .type = OPTION_IS_PERCENT, .most = 1000, .unlimited = "auto",
+		"VPMM_OVERLAP", NUMBER(overlap), .type = OPTION_IS_PERCENT, .most = 1000,
+		.fallback = (uint64_t)VPMM_OVERLAP_AUTO, .unlimited = "auto",
 	},
 	[OPTION_LIMIT] = {
 		"VPMM_LIMIT", NUMBER(limit), .type = OPTION_IS_LIMIT, .in_bytes = true,

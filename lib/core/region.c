@@ -128,7 +128,8 @@ bool region_merges(const struct region_map *map, const struct region *region, co
 {
 	if (region->stream != stream)
 		return false;
-	if (map->ages && region->event != event && event_pending(region->event) && event_pending(event))
+	if (region_map_ages(map) && region->event != event && event_pending(region->event) &&
+	    event_pending(event))
 		return false;
 	return !event || !event->count || events_merge(region->event, event);
 }

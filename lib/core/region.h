@@ -107,7 +107,8 @@ struct free_set {
  * @streams: the streams of the pool
  * @set: index of this map in a stream's free sets
  * @keeps: old mappings stay as zombies for reuse, and free memory whose event has passed belongs to no stream
- * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known
+ * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known, once there
+ *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
  * @chunks: of struct chunk, by address
  * @by_addr: all regions that are not allocated, by address
@@ -155,6 +156,15 @@ struct region_map {
 	uint64_t newest;
 	uint64_t growables;
 };
+
+/**
+ * region_map_ages() - whether it is to be known how old each part of free memory is
+ * @map: the map
+ */
+static inline bool region_map_ages(const struct region_map *map)
+{
+	return map->ages && !map->streams->sole;
+}
 
 /**
  * region_map_init() - set up an empty map

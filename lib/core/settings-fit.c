@@ -109,6 +109,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		settings->page_size = round_up(pool_options[OPTION_PAGE_SIZE].fallback, granularity);
 	if (settings->keep < settings->page_size)
 		settings->keep = 0;
+	if (settings->overlap == VPMM_OVERLAP_NONE)
+		settings->overlap = 0;
 	if (settings->page_size == SIZE_MAX)
 		return fit_driver(settings);
 	err = fit_page_size(settings, granularity);

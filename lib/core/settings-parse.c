@@ -103,7 +103,8 @@ static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *
 	if (number < (uint64_t)option->least || number > (uint64_t)option->most)
 		return error_set(-EINVAL, "%s=%s: expected a percentage, %d to %d%s%s", option->variable, text,
 				 option->least, option->most, or, automatic);
-	set(opts, id, number);
+	/* 0 means the default in struct vpmm_opts, here it does not. */
+	set(opts, id, id == OPTION_OVERLAP && !number ? (uint64_t)VPMM_OVERLAP_NONE : number);
 	return 0;
 }
 
@@ -202,11 +203,13 @@ static int check_percent(const struct option *option, const void *field)
 {
 	int value = *(const int *)field;
 
-	if (!value || (option->unlimited && value == -1) || (value >= option->least && value <= option->most))
+	if (!value || (value >= option->least && value <= option->most))
+		return 0;
+	if (option->unlimited && (value == VPMM_OVERLAP_AUTO || value == VPMM_OVERLAP_NONE))
 		return 0;
 	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected a percentage, %d to %d%s%s", option->field, value,
 			 option->least, option->most, option->least ? ", or 0" : "",
-			 option->unlimited ? ", or VPMM_OVERLAP_AUTO" : "");
+			 option->unlimited ? ", VPMM_OVERLAP_AUTO or VPMM_OVERLAP_NONE" : "");
 }
 
 static int constant_error(const struct option *option, int value)

@@ -23,7 +23,7 @@ struct settings {
 	size_t extent_max;
 	unsigned int frag_ratio;	/* percent */
 	unsigned int overhead;		/* percent */
-	int overlap;			/* percent, or VPMM_OVERLAP_AUTO */
+	int overlap;			/* percent, 0 for none, or VPMM_OVERLAP_AUTO */
 	enum vpmm_scrub scrub;
 	enum vpmm_export export_as;
 	enum vpmm_rdma rdma;

@@ -56,7 +56,7 @@ int shareable_release(struct core *core, struct shareable *it)
 		return err;
 	if (it->created) {
 		count(core, it, false);
-		core->extents.given_back += it->imported ? 0 : it->bytes;
+		core->extents.given_back += it->grown ? it->bytes : 0;
 	}
 	it->created = false;
 	if (it->reserved)
@@ -150,6 +150,7 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 	if (err)
 		return err;
 	*made = it;
+	it->grown = true;
 	core->counts.grows++;
 	core->counts.grown += bytes;
 	account_note_taken(core);

@@ -26,6 +26,7 @@ struct core;
  * @created: there is a handle
  * @reserved: there is a reservation
  * @mapped: the one is mapped at the other
+ * @grown: the pool has grown by it, and gives it back; otherwise it is imported, or its allocation has failed
  */
 struct shareable {
 	uint64_t addr;
@@ -35,6 +36,7 @@ struct shareable {
 	bool created;
 	bool reserved;
 	bool mapped;
+	bool grown;
 };
 
 /**

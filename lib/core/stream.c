@@ -28,15 +28,27 @@ void stream_map_init(struct stream_map *map, struct backend *backend, struct acc
 	map->joined->map = map;
 }
 
+void stream_map_end(struct stream_map *map)
+{
+	map->ended = true;
+	for_each_stream(stream, map)
+		cache_end(stream->cache);
+}
+
 void stream_map_clear(struct stream_map *map)
 {
 	stall_clear(map);
 	/* Caches first: they hold references to events. */
 	for_each_stream(stream, map)
-		cache_delete(stream->cache, map->backend);
-	for (guint i = 0; i < map->caches->len; i++)
-		cache_delete(map->caches->pdata[i], map->backend);
-	g_ptr_array_free(map->caches, TRUE);
+		g_ptr_array_add(map->caches, stream->cache);
+	for (guint i = 0; i < map->caches->len; i++) {
+		if (map->ended)
+			cache_clear(map->caches->pdata[i], map->backend);
+		else
+			cache_delete(map->caches->pdata[i], map->backend);
+	}
+	if (!map->ended)
+		g_ptr_array_free(map->caches, TRUE);
 	g_hash_table_destroy(map->by_id);
 	g_free(map->joined);
 }

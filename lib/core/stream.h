@@ -130,6 +130,7 @@ struct stream {
  * @joined: has the memory that several streams used last, and the joined events; not in @by_id or @busy
  * @stalls: how long streams stood where they had to wait for others
  * @caches: caches of forgotten streams, for new ones; of struct cache
+ * @ended: no cache serves anybody any more, and all stay, for threads that look for one without the lock
  * @mallocs: hits of forgotten streams
  * @frees: frees into caches of forgotten streams
  */
@@ -149,6 +150,7 @@ struct stream_map {
 	struct stream *joined;
 	struct stalls stalls;
 	GPtrArray *caches;
+	bool ended;
 	uint64_t mallocs;
 	uint64_t frees;
 };
@@ -173,6 +175,12 @@ static inline struct stream *stream_of(const GList *link)
  */
 void stream_map_init(struct stream_map *map, struct backend *backend, struct account *account, uint64_t unmarked,
 		     void (*passed)(void *guarded));
+
+/**
+ * stream_map_end() - let no call find a cache any more, though it may look for one until the process ends
+ * @map: the map, under core.lock; stream_map_clear() follows
+ */
+void stream_map_end(struct stream_map *map);
 
 /**
  * stream_map_clear() - forget all streams

@@ -74,6 +74,19 @@ typedef struct {
 	drv_enum flags;
 } drv_access_desc;
 
+/* One of cuStreamBatchMemOp(). */
+typedef union {
+	drv_enum operation;
+	struct {
+		drv_enum operation;
+		drv_deviceptr address;
+		uint64_t value;		/* of 32 bits in the lower half */
+		unsigned int flags;
+		drv_deviceptr alias;
+	} value;
+	uint64_t pad[6];
+} drv_batch_op;
+
 /* Later versions name some of what is reserved here; zero means the default to all of them. */
 typedef struct {
 	drv_enum type;
@@ -139,6 +152,7 @@ typedef struct {
 	X(MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) \
 	X(MEM_LOCATION_TYPE_DEVICE, 1) \
 	X(MEM_ACCESS_FLAGS_PROT_NONE, 0) \
+	X(MEM_ACCESS_FLAGS_PROT_READ, 1) \
 	X(MEM_ACCESS_FLAGS_PROT_READWRITE, 3) \
 	X(MEM_ALLOC_GRANULARITY_MINIMUM, 0) \
 	X(MEM_ALLOC_GRANULARITY_RECOMMENDED, 1) \
@@ -148,6 +162,9 @@ typedef struct {
 	X(MEMPOOL_ATTR_USED_MEM_CURRENT, 7) \
 	X(MEMPOOL_ATTR_USED_MEM_HIGH, 8) \
 	X(STREAM_NON_BLOCKING, 1) \
+	X(STREAM_MEM_OP_WAIT_VALUE_32, 1) \
+	X(STREAM_MEM_OP_WRITE_VALUE_32, 2) \
+	X(STREAM_WAIT_VALUE_GEQ, 0) \
 	X(STREAM_CAPTURE_STATUS_NONE, 0) \
 	X(STREAM_CAPTURE_STATUS_ACTIVE, 1) \
 	X(STREAM_CAPTURE_STATUS_INVALIDATED, 2) \
@@ -155,11 +172,14 @@ typedef struct {
 	X(STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) \
 	X(STREAM_CAPTURE_MODE_RELAXED, 2) \
 	X(EVENT_DEFAULT, 0) \
+	X(EVENT_BLOCKING_SYNC, 1) \
 	X(EVENT_DISABLE_TIMING, 2)
 
 /* The same, of CUDA 12.4. */
 #define DRV_CONSTANTS_NEW(X) \
 	X(DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128) \
+	X(DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134) \
+	X(MEM_LOCATION_TYPE_HOST_NUMA, 3) \
 	X(MEM_HANDLE_TYPE_FABRIC, 8)
 
 enum {
@@ -239,11 +259,15 @@ enum {
 	X(cuMemPoolTrimTo,, (drv_mem_pool pool, size_t keep)) \
 	X(cuMemPoolSetAccess,, (drv_mem_pool pool, const drv_access_desc *descs, size_t count)) \
 	X(cuMemAllocFromPoolAsync,, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
-	X(cuMemFreeAsync,, (drv_deviceptr va, drv_stream stream))
+	X(cuMemFreeAsync,, (drv_deviceptr va, drv_stream stream)) \
+	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
+	X(cuStreamDestroy, _v2, (drv_stream stream))
 
 /* The same, of CUDA 12.5: there is no program that needs it. */
 #define DRV_CALLS_NEW(X) \
-	X(cuCtxRecordEvent,, (drv_context context, drv_event event))
+	X(cuCtxRecordEvent,, (drv_context context, drv_event event)) \
+	X(cuStreamGetFlags,, (drv_stream stream, unsigned int *flags)) \
+	X(cuStreamBatchMemOp, _v2, (drv_stream stream, unsigned int count, drv_batch_op *ops, unsigned int flags))
 
 /* What programs that stand on the library need besides: the tools and the tests. */
 #define DRV_CALLS_PROGRAMS(X) \
@@ -251,8 +275,6 @@ enum {
 	X(cuCtxSynchronize,, (void)) \
 	X(cuDeviceTotalMem, _v2, (size_t *bytes, drv_device device)) \
 	X(cuDevicePrimaryCtxReset, _v2, (drv_device device)) \
-	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
-	X(cuStreamDestroy, _v2, (drv_stream stream)) \
 	X(cuStreamQuery,, (drv_stream stream)) \
 	X(cuStreamBeginCapture, _v2, (drv_stream stream, drv_capture_mode mode)) \
 	X(cuStreamEndCapture,, (drv_stream stream, drv_graph *graph)) \

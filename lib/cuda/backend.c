@@ -112,6 +112,7 @@ static void cuda_close(struct backend *be)
 		spare_drop(cuda->spare);
 		spare_drop(cuda->spare_timed);
 		cuda_frees_drop(&cuda->frees);
+		cuda_gates_drop(cuda);
 		cuda_leave(be);
 	}
 	cuda_context_put(cuda);
@@ -220,14 +221,9 @@ static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handl
 static int cuda_access(struct backend *be, uint64_t va, size_t size)
 {
 	drv_access_desc descs[1 + BACKEND_PEERS_MOST];
-	drv_result result;
-	size_t count;
 
 	descs[0] = cuda_desc(cuda_of(be)->device, true);
-	count = 1 + cuda_descs(cuda_of(be)->peers, true, descs + 1);
-	cuda_relax();
-	result = drv.cuMemSetAccess(va, size, descs, count);
-	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
+	return cuda_set_access(va, size, descs, 1 + cuda_descs(cuda_of(be)->peers, true, descs + 1));
 }
 
 /* That the guard is complete is for the caller to see to; the host backend catches the caller who does not. */
@@ -287,4 +283,14 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.small_free = cuda_small_free,
 	.small_held = cuda_small_held,
 	.small_trim = cuda_small_trim,
+	.host_create = cuda_host_create,
+	.host_access = cuda_host_access,
+	.access_read = cuda_access_read,
+	.room = cuda_room,
+	.room_end = cuda_room_end,
+	.show = cuda_show,
+	.stream_create = cuda_stream_create,
+	.stream_destroy = cuda_stream_destroy,
+	.gate = cuda_gate,
+	.gate_open = cuda_gate_open,
 };

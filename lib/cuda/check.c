@@ -62,6 +62,12 @@ SAME_SIZE(drv_access_desc, CUmemAccessDesc);
 SAME_MEMBER(drv_access_desc, location, CUmemAccessDesc, location);
 SAME_MEMBER(drv_access_desc, flags, CUmemAccessDesc, flags);
 
+SAME_SIZE(drv_batch_op, CUstreamBatchMemOpParams);
+SAME_MEMBER(drv_batch_op, operation, CUstreamBatchMemOpParams, operation);
+SAME_MEMBER(drv_batch_op, value.address, CUstreamBatchMemOpParams, waitValue.address);
+SAME_MEMBER(drv_batch_op, value.value, CUstreamBatchMemOpParams, waitValue.value64);
+SAME_MEMBER(drv_batch_op, value.flags, CUstreamBatchMemOpParams, waitValue.flags);
+
 SAME_SIZE(drv_mem_pool_props, CUmemPoolProps);
 SAME_MEMBER(drv_mem_pool_props, type, CUmemPoolProps, allocType);
 SAME_MEMBER(drv_mem_pool_props, handle_types, CUmemPoolProps, handleTypes);
@@ -108,6 +114,7 @@ DRV_CONSTANTS_NEW(X)
 #define drv_allocation_prop CUmemAllocationProp
 #define drv_access_desc CUmemAccessDesc
 #define drv_mem_pool_props CUmemPoolProps
+#define drv_batch_op CUstreamBatchMemOpParams
 
 #define X(name, version, args) \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(&name##version), drv_result (*) args), \

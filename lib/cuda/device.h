@@ -25,6 +25,8 @@ struct cuda {
 	uint64_t peers;			/* as bits by ordinal */
 	drv_mem_pool pool;		/* of small allocations; NULL: the device has none */
 	_Atomic uint64_t legacy_id;	/* of the legacy default stream; LEGACY_UNKNOWN: not asked for yet */
+	void *gates;			/* the words that streams of a gate write and wait for; NULL: none yet */
+	uint32_t gate;			/* the number of the latest */
 	char apart[128];		/* keeps what every call reads off the cache lines that some calls write */
 	struct lock lock;		/* guards the rest */
 	GPtrArray *spare;		/* unused events, of drv_event */
@@ -103,6 +105,17 @@ static inline drv_access_desc cuda_desc(drv_device device, bool access)
 size_t cuda_descs(uint64_t devices, bool access, drv_access_desc *descs);
 
 /**
+ * cuda_set_access() - set which devices can access mapped memory
+ * @va: its address
+ * @size: bytes
+ * @descs: a description of each device; others keep what they have
+ * @count: how many
+ *
+ * Return: 0 or a negative error.
+ */
+int cuda_set_access(uint64_t va, size_t size, const drv_access_desc *descs, size_t count);
+
+/**
  * cuda_small_access() - set which devices can access small allocations, past and future
  * @cuda: the device, entered
  * @descs: a description of each device; others keep what they have
@@ -146,10 +159,28 @@ int cuda_sync(struct backend *be);
 int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
 
-/* and small.c. */
+/* small.c, */
 int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream);
 int cuda_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak);
 int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending);
+
+/* and shared.c. */
+int cuda_host_create(struct backend *be, size_t size, uint64_t *handle);
+int cuda_host_access(struct backend *be, uint64_t va, size_t size);
+int cuda_access_read(struct backend *be, uint64_t va, size_t size);
+int cuda_room(struct backend *be, uint64_t va, size_t size, uint64_t *at);
+void cuda_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at);
+int cuda_show(struct backend *be, uint64_t at, uint64_t from, size_t size);
+int cuda_stream_create(struct backend *be, struct CUstream_st **stream);
+void cuda_stream_destroy(struct backend *be, struct CUstream_st *stream);
+int cuda_gate(struct backend *be, struct CUstream_st *const *streams, size_t count, struct backend_gate **gate);
+void cuda_gate_open(struct backend *be, struct backend_gate *gate);
+
+/**
+ * cuda_gates_drop() - give back what gates need
+ * @cuda: the device, entered
+ */
+void cuda_gates_drop(struct cuda *cuda);
 
 #endif /* CUDA_DEVICE_H */

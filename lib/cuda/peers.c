@@ -56,13 +56,19 @@ int cuda_peers(struct backend *be, uint64_t devices)
 	return err;
 }
 
+int cuda_set_access(uint64_t va, size_t size, const drv_access_desc *descs, size_t count)
+{
+	drv_result result;
+
+	cuda_relax();
+	result = drv.cuMemSetAccess(va, size, descs, count);
+	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
+}
+
 int cuda_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
 {
 	drv_access_desc descs[BACKEND_PEERS_MOST];
-	drv_result result;
 
 	(void)be;
-	cuda_relax();
-	result = drv.cuMemSetAccess(va, size, descs, cuda_descs(devices, false, descs));
-	return result ? cuda_fail_mapping(result, "cuMemSetAccess", size, va) : 0;
+	return cuda_set_access(va, size, descs, cuda_descs(devices, false, descs));
 }

@@ -11,78 +11,25 @@
 #include "backend/backend.h"
 #include "host/backend.h"
 #include "host/device.h"
+#include "host/opened.h"
+#include "host/shared.h"
 #include "host/small.h"
 #include "host/space.h"
 #include "host/streams.h"
 #include "util/error.h"
 #include "util/lock.h"
 
-#define ENTER_DEPTH 64
-
-struct host_backend {
-	struct backend base;
-	struct host_device *dev;
-	struct host_space *space;
-	struct host_small *small;
-	enum backend_handles handles;
-	_Atomic uint64_t peers;	/* as bits by ordinal */
-	_Atomic bool gone;	/* the device was reset since */
-	GList link;		/* in open_backends */
-};
-
-/* Which backends the thread is between enter and leave of, the innermost last. */
-static _Thread_local struct {
-	struct host_backend *be[ENTER_DEPTH];
-	int depth;
-} entered;
-
 static _Atomic uint64_t open_count;
 static _Atomic uint64_t small_count;
 static _Atomic uint64_t abandoned_count;
-static _Atomic uint64_t touched_count;
 
 static struct lock open_lock = LOCK_INIT(LOCK_HOST_OPENS);
 static GQueue open_backends GUARDED_BY(open_lock) = G_QUEUE_INIT;
 
-static struct host_backend *host_backend(struct backend *be)
-{
-	return (struct host_backend *)be;
-}
-
-/* A driver needs a context of the device for every call; where it is forgotten, it shows here. */
-static int check_entered(struct backend *be, const char *call)
-{
-	if (entered.depth && entered.be[entered.depth - 1] == host_backend(be))
-		return 0;
-	return error_set(-EINVAL, "%s: the thread has not entered this backend of host device %d", call,
-			 host_device_ordinal(host_backend(be)->dev));
-}
-
-/* The same for what is lost in a reset. */
-static int check_there(struct backend *be, const char *call)
-{
-	int ret = check_entered(be, call);
-
-	if (ret || !host_backend(be)->gone)
-		return ret;
-	touched_count++;
-	return error_set(-ESTALE, "%s: host device %d was reset", call, host_device_ordinal(host_backend(be)->dev));
-}
-
-static int check_stream(struct backend *be, const char *call, struct CUstream_st *stream, int *device)
-{
-	int ret = check_there(be, call);
-
-	if (ret)
-		return ret;
-	*device = host_device_ordinal(host_backend(be)->dev);
-	ret = host_stream_check(*device, stream);
-	return ret ? error_add(ret, "%s", call) : 0;
-}
-
 static int host_current_device(int *device)
 {
-	*device = entered.depth ? host_device_ordinal(entered.be[entered.depth - 1]->dev) : host_device_current();
+	*device = host_entered.depth ? host_device_ordinal(host_entered.be[host_entered.depth - 1]->dev) :
+		  host_device_current();
 	return 0;
 }
 
@@ -128,12 +75,12 @@ static void host_close(struct backend *be)
 
 static int host_enter(struct backend *be)
 {
-	if (entered.depth == ENTER_DEPTH)
-		return error_set(-EINVAL, "enter: backends are entered %d deep", ENTER_DEPTH);
+	if (host_entered.depth == HOST_ENTER_DEPTH)
+		return error_set(-EINVAL, "enter: backends are entered %d deep", HOST_ENTER_DEPTH);
 	if (host_backend(be)->gone)
 		return error_set(-ESTALE, "host device %d, on which the pool was created, was reset since",
 				 host_device_ordinal(host_backend(be)->dev));
-	entered.be[entered.depth++] = host_backend(be);
+	host_entered.be[host_entered.depth++] = host_backend(be);
 	return 0;
 }
 
@@ -151,10 +98,10 @@ static void drop_small(struct host_backend *host)
 
 static int host_abandon(struct backend *be)
 {
-	if (entered.depth == ENTER_DEPTH)
-		return error_set(-EINVAL, "abandon: backends are entered %d deep", ENTER_DEPTH);
+	if (host_entered.depth == HOST_ENTER_DEPTH)
+		return error_set(-EINVAL, "abandon: backends are entered %d deep", HOST_ENTER_DEPTH);
 	drop_small(host_backend(be));
-	entered.be[entered.depth++] = host_backend(be);
+	host_entered.be[host_entered.depth++] = host_backend(be);
 	return 0;
 }
 
@@ -177,13 +124,13 @@ int backend_host_reset(int device)
 
 static void host_leave(struct backend *be)
 {
-	if (entered.depth && entered.be[entered.depth - 1] == host_backend(be))
-		entered.depth--;
+	if (host_entered.depth && host_entered.be[host_entered.depth - 1] == host_backend(be))
+		host_entered.depth--;
 }
 
 static int host_configure(struct backend *be, enum backend_handles handles, bool rdma)
 {
-	int ret = check_there(be, "configure");
+	int ret = host_check_there(be, "configure");
 
 	(void)rdma;
 	if (!ret && handles != BACKEND_HANDLES_NONE && handles != BACKEND_HANDLES_FD)
@@ -196,7 +143,7 @@ static int host_configure(struct backend *be, enum backend_handles handles, bool
 
 static int host_peer_check(struct backend *be, int device)
 {
-	int own, count, ret = check_there(be, "peer_check");
+	int own, count, ret = host_check_there(be, "peer_check");
 
 	own = host_device_ordinal(host_backend(be)->dev);
 	if (!ret && device == own)
@@ -210,7 +157,7 @@ static int host_peer_check(struct backend *be, int device)
 
 static int host_peers(struct backend *be, uint64_t devices)
 {
-	int ret = check_there(be, "peers");
+	int ret = host_check_there(be, "peers");
 
 	for (int device = 0; device < BACKEND_PEERS_MOST && !ret; device++) {
 		if (devices >> device & 1)
@@ -231,7 +178,7 @@ static int host_info(struct backend *be, struct backend_info *info)
 {
 	struct host_backend *host = host_backend(be);
 	uint64_t used;
-	int ret = check_there(be, "info");
+	int ret = host_check_there(be, "info");
 
 	if (ret)
 		return ret;
@@ -257,28 +204,28 @@ static uint64_t host_now(struct backend *be)
 
 static int host_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
-	int ret = check_there(be, "reserve");
+	int ret = host_check_there(be, "reserve");
 
 	return ret ? ret : host_space_reserve(host_backend(be)->space, size, align, va);
 }
 
 static int host_unreserve(struct backend *be, uint64_t va, size_t size)
 {
-	int ret = check_entered(be, "unreserve");
+	int ret = host_check_entered(be, "unreserve");
 
 	return ret ? ret : host_space_unreserve(host_backend(be)->space, va, size);
 }
 
 static int host_create(struct backend *be, size_t size, uint64_t *handle)
 {
-	int ret = check_there(be, "create");
+	int ret = host_check_there(be, "create");
 
 	return ret ? ret : host_space_create(host_backend(be)->space, size, handle);
 }
 
 static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
 {
-	int ret = check_there(be, "create_export");
+	int ret = host_check_there(be, "create_export");
 
 	if (!ret && host_backend(be)->handles == BACKEND_HANDLES_NONE)
 		ret = error_set(-EINVAL, "create_export: no type of handles was configured");
@@ -287,14 +234,14 @@ static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
 
 static int host_export(struct backend *be, uint64_t handle, struct backend_export *export)
 {
-	int ret = check_there(be, "export");
+	int ret = host_check_there(be, "export");
 
 	return ret ? ret : host_space_export(host_backend(be)->space, handle, export);
 }
 
 static int host_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
 {
-	int ret = check_there(be, "import");
+	int ret = host_check_there(be, "import");
 
 	if (!ret && export->type != BACKEND_HANDLES_FD)
 		ret = error_set(-ENOTSUP, "import: the host backend exports memory as file descriptors only");
@@ -303,14 +250,14 @@ static int host_import(struct backend *be, const struct backend_export *export, 
 
 static int host_release(struct backend *be, uint64_t handle)
 {
-	int ret = check_entered(be, "release");
+	int ret = host_check_entered(be, "release");
 
 	return ret ? ret : host_space_release(host_backend(be)->space, handle);
 }
 
 static int host_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
 {
-	int ret = check_there(be, "map");
+	int ret = host_check_there(be, "map");
 
 	return ret ? ret : host_space_map(host_backend(be)->space, va, size, handle);
 }
@@ -323,7 +270,7 @@ static uint64_t devices_of(struct host_backend *host)
 
 int backend_host_access(struct backend *be, uint64_t va, size_t size, uint64_t devices)
 {
-	int ret = check_there(be, "access");
+	int ret = host_check_there(be, "access");
 
 	return ret ? ret : host_space_access(host_backend(be)->space, va, size, devices);
 }
@@ -333,9 +280,17 @@ static int host_access(struct backend *be, uint64_t va, size_t size)
 	return backend_host_access(be, va, size, devices_of(host_backend(be)));
 }
 
+/* The CPU does the work of the device, and has what the device has. */
+static int host_access_read(struct backend *be, uint64_t va, size_t size)
+{
+	int ret = host_access(be, va, size);
+
+	return ret ? ret : host_shared_protect(be, va, size);
+}
+
 static int host_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
 {
-	int ret = check_there(be, "deny");
+	int ret = host_check_there(be, "deny");
 
 	if (!ret && (!devices || devices >> host_device_ordinal(host_backend(be)->dev) & 1))
 		ret = error_set(-EINVAL, "deny: the devices are none, or the backend's own is one of them");
@@ -344,35 +299,35 @@ static int host_deny(struct backend *be, uint64_t va, size_t size, uint64_t devi
 
 static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
-	int ret = check_entered(be, "unmap");
+	int ret = host_check_entered(be, "unmap");
 
 	return ret ? ret : host_space_unmap(host_backend(be)->space, va, size, guard);
 }
 
 static int host_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
-	int device, ret = check_stream(be, "stream_id", stream, &device);
+	int device, ret = host_check_stream(be, "stream_id", stream, &device);
 
 	return ret ? ret : host_stream_id(device, stream, id);
 }
 
 static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
-	int device, ret = check_stream(be, "stream_capture", stream, &device);
+	int device, ret = host_check_stream(be, "stream_capture", stream, &device);
 
 	return ret ? ret : host_stream_capture(device, stream, id);
 }
 
 static int host_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
-	int device, ret = check_stream(be, "stream_wait", stream, &device);
+	int device, ret = host_check_stream(be, "stream_wait", stream, &device);
 
 	return ret ? ret : host_stream_wait(device, stream, event);
 }
 
 static int host_new_event(struct backend *be, struct backend_event **event)
 {
-	int ret = check_there(be, "event_create");
+	int ret = host_check_there(be, "event_create");
 
 	if (!ret)
 		*event = host_event_create();
@@ -381,7 +336,7 @@ static int host_new_event(struct backend *be, struct backend_event **event)
 
 static int host_new_event_timed(struct backend *be, struct backend_event **event)
 {
-	int ret = check_there(be, "event_create_timed");
+	int ret = host_check_there(be, "event_create_timed");
 
 	if (!ret)
 		*event = host_event_create_timed();
@@ -396,42 +351,42 @@ static void host_event_destroy(struct backend *be, struct backend_event *event)
 
 static int host_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
 {
-	int device, ret = check_stream(be, "event_record", stream, &device);
+	int device, ret = host_check_stream(be, "event_record", stream, &device);
 
 	return ret ? ret : host_event_record(device, event, stream);
 }
 
 static int host_record_all(struct backend *be, struct backend_event *event)
 {
-	int ret = check_there(be, "event_record_all");
+	int ret = host_check_there(be, "event_record_all");
 
 	return ret ? ret : host_event_record_all(host_device_ordinal(host_backend(be)->dev), event);
 }
 
 static int host_query(struct backend *be, struct backend_event *event, int *complete)
 {
-	int ret = check_there(be, "event_query");
+	int ret = host_check_there(be, "event_query");
 
 	return ret ? ret : host_event_query(event, complete);
 }
 
 static int host_sync(struct backend *be, struct backend_event *event)
 {
-	int ret = check_there(be, "event_sync");
+	int ret = host_check_there(be, "event_sync");
 
 	return ret ? ret : host_event_sync(event);
 }
 
 static int host_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
 {
-	int ret = check_there(be, "event_elapsed");
+	int ret = host_check_there(be, "event_elapsed");
 
 	return ret ? ret : host_event_elapsed(start, end, ns);
 }
 
 static int host_sync_all(struct backend *be)
 {
-	int ret = check_there(be, "sync");
+	int ret = host_check_there(be, "sync");
 
 	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
 }
@@ -473,7 +428,7 @@ int backend_host_check_access(int device, uint64_t va, size_t size)
 
 static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
-	int device, ret = check_stream(be, "clear", stream, &device);
+	int device, ret = host_check_stream(be, "clear", stream, &device);
 
 	if (!ret)
 		ret = check_reachable(be, "clear", va, size);
@@ -482,7 +437,7 @@ static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstr
 
 static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
 {
-	int device, ret = check_stream(be, "copy", stream, &device);
+	int device, ret = host_check_stream(be, "copy", stream, &device);
 
 	if (!ret)
 		ret = check_reachable(be, "copy", from, size);
@@ -496,7 +451,7 @@ static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size
 
 static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
-	int device, ret = check_stream(be, "small_alloc", stream, &device);
+	int device, ret = host_check_stream(be, "small_alloc", stream, &device);
 
 	if (!ret)
 		ret = host_small_alloc(host_backend(be)->small, size, stream, va);
@@ -507,7 +462,7 @@ static int host_alloc(struct backend *be, size_t size, struct CUstream_st *strea
 
 static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
 {
-	int device, ret = check_stream(be, "small_free", stream, &device);
+	int device, ret = host_check_stream(be, "small_free", stream, &device);
 
 	if (!ret)
 		ret = host_small_free(host_backend(be)->small, va, stream);
@@ -518,7 +473,7 @@ static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream
 
 static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 {
-	int ret = check_there(be, "small_held");
+	int ret = host_check_there(be, "small_held");
 
 	if (!ret)
 		host_small_held(host_backend(be)->small, bytes, peak);
@@ -527,7 +482,7 @@ static int host_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 
 static int host_trim(struct backend *be, uint64_t keep, bool *pending)
 {
-	int ret = check_there(be, "small_trim");
+	int ret = host_check_there(be, "small_trim");
 
 	if (!ret)
 		*pending = host_small_trim(host_backend(be)->small, keep);
@@ -541,7 +496,7 @@ void backend_host_left(struct host_left *left)
 	left->events = host_event_count();
 	left->small = small_count;
 	left->abandoned = abandoned_count;
-	left->touched = touched_count;
+	left->touched = host_touched;
 }
 
 const struct backend_ops backend_host = {
@@ -587,4 +542,14 @@ const struct backend_ops backend_host = {
 	.small_free = host_free,
 	.small_held = host_held,
 	.small_trim = host_trim,
+	.host_create = host_shared_create,
+	.host_access = host_access,
+	.access_read = host_access_read,
+	.room = host_shared_room,
+	.room_end = host_shared_room_end,
+	.show = host_shared_show,
+	.stream_create = host_shared_stream,
+	.stream_destroy = host_shared_stream_end,
+	.gate = host_shared_gate,
+	.gate_open = host_shared_gate_open,
 };

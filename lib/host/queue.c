@@ -15,6 +15,7 @@ static struct CUstream_st *ready_orphans GUARDED_BY(host_streams_lock);
 static uint64_t last_id GUARDED_BY(host_streams_lock);
 uint64_t host_event_total;
 _Thread_local bool host_queue_in_work;
+static unsigned int held GUARDED_BY(host_streams_lock);
 
 struct CUstream_st *host_queue_new(int device)
 {
@@ -235,11 +236,11 @@ void host_queue_run_orphans(void)
 	struct CUstream_st *stream;
 
 	lock_assert_held(&host_streams_lock);
-	while ((stream = ready_orphans)) {
+	while (!held && (stream = ready_orphans)) {
 		ready_orphans = stream->next_ready;
 		stream->ready = false;
 		stream->refs++;
-		while (!stream->running && stream->head && stream->head->kind == ITEM_WORK)
+		while (!held && !stream->running && stream->head && stream->head->kind == ITEM_WORK)
 			run_head(stream);
 		host_queue_unref(stream);
 	}
@@ -275,6 +276,30 @@ void host_queue_wait_for_work(void)
 	lock_wait(&host_streams_lock, &work_done);
 }
 
+void host_queue_hold(void)
+{
+	const struct CUstream_st *stream = host_streams;
+
+	lock_assert_held(&host_streams_lock);
+	held++;
+	while (stream) {
+		if (stream->running) {
+			host_queue_wait_for_work();
+			stream = host_streams;
+		} else {
+			stream = stream->older;
+		}
+	}
+}
+
+void host_queue_unhold(void)
+{
+	lock_assert_held(&host_streams_lock);
+	held--;
+	pthread_cond_broadcast(&work_done);
+	host_queue_run_orphans();
+}
+
 bool host_queue_step(uint64_t limit)
 {
 	struct CUstream_st *stream;
@@ -295,7 +320,7 @@ int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last, b
 
 	lock_assert_held(&host_streams_lock);
 	while (n && stream->completed < MIN(last, stream->submitted)) {
-		if (stream->running) {
+		if (stream->running || held) {
 			host_queue_wait_for_work();
 		} else if (host_queue_holder(stream)->head->kind == ITEM_TIMED) {
 			if (!timed)
@@ -319,7 +344,7 @@ void host_queue_get_on(struct CUstream_st *stream)
 {
 	lock_assert_held(&host_streams_lock);
 	stream = host_queue_holder(stream);
-	if (stream->running) {
+	if (stream->running || held) {
 		host_queue_wait_for_work();
 		return;
 	}

@@ -208,6 +208,18 @@ void host_event_drop(struct backend_event *event) REQUIRES(host_streams_lock);
 void host_queue_wait_for_work(void) REQUIRES(host_streams_lock);
 
 /**
+ * host_queue_hold() - let no stream begin a piece of work, and wait for those that have begun one
+ *
+ * Copies, clears and events go on.
+ */
+void host_queue_hold(void) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_unhold() - undo one host_queue_hold()
+ */
+void host_queue_unhold(void) REQUIRES(host_streams_lock);
+
+/**
  * host_stream_push() - submit a task, without regard to captures
  * @stream: the stream
  * @task: the task

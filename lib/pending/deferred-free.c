@@ -5,6 +5,7 @@
 
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/flush.h"
@@ -323,13 +324,23 @@ void hold_hear_legacy(struct pending *pending)
 		error_restore(&kept);
 }
 
+/* Bytes of device memory that come back with it, which the pool can have then. */
+static uint64_t hold_returns(const struct hold *hold)
+{
+	const struct shareable *apart = hold->small ? hold->small->shareable : NULL;
+
+	if (!apart)
+		return hold_size(hold);
+	return apart->imported ? 0 : apart->bytes;
+}
+
 uint64_t hold_pending(const struct pending *pending)
 {
 	uint64_t bytes = 0;
 
 	lock_assert_held(&pending->core->lock);
 	for (const GList *link = pending->holds.head; link; link = link->next)
-		bytes += hold_size(link->data);
+		bytes += hold_returns(link->data);
 	return bytes;
 }
 

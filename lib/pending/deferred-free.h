@@ -100,7 +100,7 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 void hold_hear_legacy(struct pending *pending);
 
 /**
- * hold_pending() - the bytes of the holds that a wait for the whole device would end
+ * hold_pending() - the bytes of device memory that the pool could have after a wait for the whole device ended holds
  * @pending: what the pool has pending
  *
  * Return: bytes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_OVERLAP=auto: tries how much memory streams need so that waiting for each other costs them no time. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/core.h"
 #include "policy/allowance.h"
@@ -18,7 +19,6 @@ static void start_anew(struct allowance *a)
 	a->now = (struct pace){ 0 };
 	a->best = (struct pace){ 0 };
 	a->odd = 0;
-	a->debt = 0;
 }
 
 void allowance_init(struct allowance *allowance)
@@ -34,12 +34,18 @@ bool allowance_falls(const struct core *core)
 	return a->surplus && a->bytes < a->settled;
 }
 
+/* The most that is ever taken over so many bytes; room for one block always is. */
+static uint64_t allowance_most(const struct core *core, uint64_t most)
+{
+	return MAX(most / 100 * (uint64_t)tuning_auto_most, core->packed->allowance.block);
+}
+
 uint64_t allowance_bytes(const struct core *core, uint64_t most)
 {
 	unsigned int percent = (unsigned int)core->settings.overlap;
 
 	if (core->settings.overlap == VPMM_OVERLAP_AUTO)
-		return core->packed->allowance.bytes;
+		return MIN(core->packed->allowance.bytes, allowance_most(core, most));
 	return most / 100 * percent + most % 100 * percent / 100;
 }
 
@@ -79,14 +85,32 @@ static void pace_add(struct pace *pace, const struct window *window)
 	pace->stood += window->stood;
 }
 
+/* Of windows that are many, the latest count most. */
+static void pace_follow(struct pace *pace, const struct window *window)
+{
+	const guint most = (guint)tuning_auto_windows_most;
+
+	pace_add(pace, window);
+	if (pace->windows <= most)
+		return;
+	pace->sum *= (double)most / pace->windows;
+	pace->squares *= (double)most / pace->windows;
+	pace->stood *= (double)most / pace->windows;
+	pace->windows = most;
+}
+
 static void set_bytes(struct allowance *a, uint64_t bytes)
 {
+	bool plain = a->bytes == a->settled;
+
 	if (bytes < a->bytes)
 		a->surplus += a->bytes - bytes;
 	else
 		a->surplus -= MIN(a->surplus, bytes - a->bytes);
 	a->bytes = bytes;
 	a->now = (struct pace){ 0 };
+	a->began = a->windows.ended;
+	a->plain = plain;
 	a->tried = 0;
 	windows_restart(&a->windows);
 }
@@ -107,13 +131,14 @@ static void pause_trials(struct allowance *a, enum allowance_trial kind, double 
 	a->trials[kind].pause = MAX(a->trials[kind].pause, (guint)windows);
 }
 
-/* Each trial that was no gain doubles the pause before the next. */
+/* With each trial that was no gain the pause before the next is several times as long. */
 static void be_patient(struct allowance *a, enum allowance_trial kind)
 {
 	struct allowance_trials *trials = &a->trials[kind];
 
+	trials->failed++;
 	pause_trials(a, kind, trials->patience);
-	trials->patience = MIN(2 * trials->patience, (guint)tuning_auto_patience_most);
+	trials->patience = MIN((guint)tuning_auto_growth * trials->patience, (guint)tuning_auto_patience_most);
 }
 
 static bool can_try_less(const struct allowance *a)
@@ -128,17 +153,31 @@ static void try_less(struct core *core)
 	try_bytes(core, a->settled - MIN(a->settled, a->block), TRIAL_LESS);
 }
 
+/* What is tried next: one block more, or more of them where that was no gain, as far as the pool may go. */
+static uint64_t more_bytes(struct core *core)
+{
+	const struct allowance *a = &core->packed->allowance;
+	uint64_t most = allowance_most(core, account_most(&core->account));
+	guint blocks = 1 + MIN(a->trials[TRIAL_MORE].failed, (guint)tuning_auto_blocks - 1);
+
+	while (blocks && a->settled + blocks * a->block > most)
+		blocks--;
+	return a->settled + blocks * a->block;
+}
+
 /* Where both can be tried, they take turns. */
 static void try_next(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
 	bool stands = a->now.stood > PER_MILLE(tuning_auto_stood) * a->now.windows;
 	bool more = !a->trials[TRIAL_MORE].pause && a->block && stands;
+	uint64_t bytes = more_bytes(core);
 
 	a->best = a->now;
 	a->now = (struct pace){ 0 };
-	if (more && (a->latest == TRIAL_LESS || !can_try_less(a)))
-		try_bytes(core, a->settled + a->block, TRIAL_MORE);
+	a->odd = 0;
+	if (more && bytes > a->settled && (a->latest == TRIAL_LESS || !can_try_less(a)))
+		try_bytes(core, bytes, TRIAL_MORE);
 	else if (can_try_less(a))
 		try_less(core);
 	else
@@ -153,6 +192,7 @@ static void keep(struct core *core, double gain)
 		a->bytes, 100 * gain);
 	a->settled = a->bytes;
 	a->trials[a->latest].patience = (guint)tuning_auto_patience;
+	a->trials[a->latest].failed = 0;
 	/* To try less again would cost what was gained; to try more again would gain what was lost. */
 	if (a->latest == TRIAL_MORE)
 		pause_trials(a, TRIAL_LESS, gain * a->tried / PER_MILLE(tuning_auto_price));
@@ -187,6 +227,17 @@ static void give_up(struct core *core)
 	set_bytes(a, a->settled);
 }
 
+/* What was measured before was another program. */
+static void change(struct core *core)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	log_add(&core->log, VPMM_LOG_INFO, "overlap: the program has changed");
+	start_anew(a);
+	if (a->bytes != a->settled)
+		set_bytes(a, a->settled);
+}
+
 /* More windows are measured while the gain may be to either side of what is asked for, by twice the standard error. */
 static void judge(struct core *core)
 {
@@ -198,22 +249,40 @@ static void judge(struct core *core)
 
 	if (fabs(gain - least) < 2 * error && a->now.windows < (guint)tuning_auto_windows_most)
 		return;
+	/* Less memory makes hardly any program faster: it is more likely another one now. */
+	if (less && gain > PER_MILLE(tuning_auto_odd) && !a->doubted) {
+		change(core);
+		a->doubted = true;
+		return;
+	}
+	a->doubted = false;
 	if (gain >= least && (less || gain > error))
 		keep(core, gain);
 	else
 		go_back(core, gain);
 }
 
+/* Counts windows in a row that are far from the best, on the same side of it. */
+static void count_odd(struct allowance *a, const struct window *window)
+{
+	double far = window->pace / pace_mean(&a->best) - 1;
+	double least = MAX(PER_MILLE(tuning_auto_odd), 3 * pace_deviation(&a->best));
+	int side = far > 0 ? 1 : -1;
+
+	/* Few windows tell less of what is usual. */
+	if (fabs(far) <= least * MAX((double)tuning_auto_known / a->best.windows, 1))
+		a->odd = 0;
+	else
+		a->odd = a->odd * side > 0 ? a->odd + side : side;
+}
+
 /* Whether the program is another now. */
 static bool has_changed(struct allowance *a, const struct window *window)
 {
-	double most;
-
 	if (a->best.windows < 2)
 		return false;
-	most = MAX(PER_MILLE(tuning_auto_odd), 3 * pace_deviation(&a->best));
-	a->odd = fabs(window->pace / pace_mean(&a->best) - 1) > most ? a->odd + 1 : 0;
-	return a->odd >= 2;
+	count_odd(a, window);
+	return abs(a->odd) >= 2;
 }
 
 /* Whether there is nothing to try for some time. */
@@ -222,25 +291,52 @@ static bool is_at_rest(const struct allowance *a)
 	return a->bytes == a->settled && a->trials[TRIAL_MORE].pause && !can_try_less(a);
 }
 
+/* Whether a window had ended when the allowance was changed. */
+static bool is_before(const struct allowance *a, const struct window *window)
+{
+	return (int)(window->ended - a->began) <= 0;
+}
+
 /*
  * What trials cost is to be a small part of the time. A window that took more than twice as long as usual was one in
  * which the program did something else.
  */
 static void pay(struct allowance *a, const struct window *window)
 {
-	if (a->best.windows && (a->bytes != a->settled || a->surplus || !window->current))
-		a->debt += CLAMP(window->pace / pace_mean(&a->best) - 1, 0, 1);
-	a->debt = MAX(a->debt - PER_MILLE(tuning_auto_price), 0);
+	guint ended = a->windows.ended - a->ended;
+
+	if (a->best.windows && a->tried <= (guint)tuning_auto_windows_most && !(is_before(a, window) && a->plain) &&
+	    (a->bytes != a->settled || a->surplus || !window->current))
+		a->debt += CLAMP(window->pace / pace_mean(&a->best) - 1, 0, 1) * window->length;
+	a->debt = MAX(a->debt - PER_MILLE(tuning_auto_price) * ended, 0);
 	for (int kind = 0; kind < TRIAL_KINDS; kind++)
-		a->trials[kind].pause -= MIN(a->trials[kind].pause, 1);
+		a->trials[kind].pause -= MIN(a->trials[kind].pause, ended);
+	a->ended = a->windows.ended;
+}
+
+/* A window with what is settled: it may tell that the program changed before the trial did anything. */
+static void take_before(struct core *core, const struct window *window)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	if (!a->plain || !a->best.windows)
+		return;
+	if (has_changed(a, window))
+		change(core);
+	else if (!a->odd)
+		pace_follow(&a->best, window);
 }
 
 static void take_window(struct core *core, const struct window *window)
 {
 	struct allowance *a = &core->packed->allowance;
 
-	a->tried++;
 	pay(a, window);
+	if (is_before(a, window)) {
+		take_before(core, window);
+		return;
+	}
+	a->tried++;
 	/* What the window measured was not yet what is settled. */
 	if (allowance_falls(core) && a->tried > (guint)tuning_auto_windows_most) {
 		give_up(core);
@@ -249,11 +345,14 @@ static void take_window(struct core *core, const struct window *window)
 	if (!window->current || (a->surplus && a->tried <= (guint)tuning_auto_windows_most))
 		return;
 	if (a->bytes == a->settled && has_changed(a, window)) {
-		start_anew(a);
+		change(core);
 		return;
 	}
-	if (is_at_rest(a))
+	if (is_at_rest(a)) {
+		if (!a->odd)
+			pace_follow(&a->best, window);
 		return;
+	}
 	pace_add(&a->now, window);
 	if (a->now.windows < (guint)tuning_auto_windows)
 		return;
@@ -274,6 +373,9 @@ void allowance_note(struct core *core, const struct request *request, bool waite
 	/* With a page for what its first and last share with others. */
 	if (waited)
 		a->block = MAX(a->block, core_page_up(core, request->size) + core->settings.page_size);
+	/* Until a stream has to wait, there is nothing to be gained. */
+	if (!a->block)
+		return;
 	windows_note(core, &a->windows, request, take_window);
 }
 

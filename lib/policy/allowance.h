@@ -4,8 +4,8 @@
  *
  * VPMM_OVERLAP is a percentage, or "auto". That finds the allowance by trying, as only the device's time tells what
  * waiting costs: a stream that is ahead of the others waits whatever it is given, and loses nothing. While streams
- * stand, one block more is tried, and kept if the program gets on faster by it. While they do not, or where that was
- * no gain, one block less is tried, and kept if the program gets on no slower.
+ * stand, one block more is tried, or two where one was no gain, and kept if the program gets on faster by it. While
+ * they do not, or where that was no gain, one block less is tried, and kept if the program gets on no slower.
  */
 #ifndef ALLOWANCE_H
 #define ALLOWANCE_H
@@ -40,10 +40,12 @@ enum allowance_trial { TRIAL_MORE, TRIAL_LESS, TRIAL_KINDS };
  * struct allowance_trials - when one of a kind is next
  * @pause: windows until then
  * @patience: windows to pause for after the next that is no gain
+ * @failed: how many in a row were none
  */
 struct allowance_trials {
 	guint pause;
 	guint patience;
+	guint failed;
 };
 
 /**
@@ -57,9 +59,13 @@ struct allowance_trials {
  * @best: the pace with @settled
  * @trials: for each kind
  * @latest: the kind that was tried last
- * @tried: windows since the allowance was changed
+ * @began: windows that had ended when the allowance was changed
+ * @plain: those were with what is settled
+ * @doubted: a trial of less seemed to make the program faster
+ * @tried: windows behind those that were measured
+ * @ended: windows that had ended when trials were last paid for
  * @debt: windows that trials have cost, and that are not made up for yet
- * @odd: windows in a row whose pace was far from @best
+ * @odd: windows in a row whose pace was far from @best: above 0 if they were slower, below if they were faster
  */
 struct allowance {
 	uint64_t bytes;
@@ -71,9 +77,13 @@ struct allowance {
 	struct pace best;
 	struct allowance_trials trials[TRIAL_KINDS];
 	enum allowance_trial latest;
+	guint began;
+	bool plain;
+	bool doubted;
 	guint tried;
+	guint ended;
 	double debt;
-	guint odd;
+	int odd;
 };
 
 /**
@@ -88,7 +98,7 @@ void allowance_init(struct allowance *allowance);
  */
 static inline bool allowance_is_sought(const struct core *core)
 {
-	return G_UNLIKELY(core->settings.overlap == VPMM_OVERLAP_AUTO) && !core->streams.sole;
+	return core->settings.overlap == VPMM_OVERLAP_AUTO && !core->streams.sole;
 }
 
 /**

@@ -46,5 +46,6 @@ size_t budget_room_overlap(struct core *core, size_t size)
 void budget_note_trim(struct core *core)
 {
 	core->packed->budget.past = account_most(&core->account);
-	core->packed->budget.held = core_mapped(core);
+	/* What was taken over the peak is bounded by itself. */
+	core->packed->budget.held = MIN(core_mapped(core), core->packed->budget.past);
 }

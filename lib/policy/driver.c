@@ -55,10 +55,11 @@ static int shareable_malloc(struct core *core, const struct request *request, ui
 	struct shareable *made;
 	int err;
 
-	/* It can have only memory that the pool does not hold. */
+	/* It can have only memory, mappings and addresses that the pool does not hold. */
 	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
 	if (!err)
-		err = shareable_create(core, request->size, &made);
+		err = request->import ? shareable_import(core, request->import, request->size, &made) :
+		      shareable_create(core, request->size, &made);
 	if (err)
 		return err;
 	small_add_shareable(core, made, request->requested);

@@ -85,7 +85,7 @@ static void fit_try(struct fit *fit, uint64_t addr, size_t room, uint64_t stamp)
 static void fit_try_set(struct fit *fit, const struct free_set *set)
 {
 	GTreeNode *node = set ? region_first_fit(&fit->core->regions, set, fit->size) : NULL;
-	bool ages = fit->core->regions.ages;
+	bool ages = region_map_ages(&fit->core->regions);
 
 	for (int i = 0; node && i < tuning_candidates; i++, node = g_tree_node_next(node)) {
 		struct region *region = g_tree_node_key(node);
@@ -137,7 +137,7 @@ bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *a
 
 	fit_try_set(&fit, stream->free[core->regions.set]);
 	fit_try_set(&fit, &core->regions.unused);
-	if (core->regions.ages) {
+	if (region_map_ages(&core->regions)) {
 		fit_try_rows(&fit, stream->free[core->regions.set], stream);
 		fit_try_rows(&fit, &core->regions.unused, stream);
 	}

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct CUstream_st;
+struct backend_export;
 struct backend_info;
 struct core;
 struct packed;
@@ -34,6 +35,7 @@ struct vpmm_forecast;
  * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed, and for the
  *	stream of stream_get_idle() wait on the host
  * @apart: it takes memory that the pool does not hold
+ * @import: it is memory of another process, and takes none of the device; NULL: it is not
  */
 struct request {
 	size_t size;
@@ -42,6 +44,7 @@ struct request {
 	struct CUstream_st *handle;
 	bool frugal;
 	bool apart;
+	const struct backend_export *import;
 };
 
 /**

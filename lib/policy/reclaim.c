@@ -71,9 +71,12 @@ static bool withholds(const struct core *core, const struct stream *stream)
 }
 
 /* Whether memory or mappings would become available when pending work completes; @bytes of free memory would. */
-static bool is_pending(struct core *core, const struct request *request, uint64_t bytes)
+static bool is_pending(struct pending *pending, const struct request *request, uint64_t bytes)
 {
-	if (bytes)
+	struct core *core = pending->core;
+
+	/* What another process has gives no memory back, but a mapping. */
+	if (bytes || pending->holds.head)
 		return true;
 	if (withholds(core, core->streams.joined))
 		return true;
@@ -89,17 +92,19 @@ static bool is_pending(struct core *core, const struct request *request, uint64_
  * Whether free memory, pending memory and the device together could serve a request; @back is what the driver's
  * allocator might release. -ENOMEM: they could not.
  */
-static int judge_request(struct core *core, size_t size, uint64_t pending, uint64_t back)
+static int judge_request(struct core *core, const struct request *request, uint64_t pending, uint64_t back)
 {
 	struct backend_info info;
 	uint64_t room;
 	int err;
 
+	if (request->import)
+		return 0;
 	err = core->backend->ops->info(core->backend, &info);
 	if (err)
 		return err;
 	room = MIN(info.memory_free + back, extent_room(&core->extents));
-	return core_mapped(core) - core_live(core) + pending + room < size ? -ENOMEM : 0;
+	return core_mapped(core) - core_live(core) + pending + room < request->size ? -ENOMEM : 0;
 }
 
 /*
@@ -127,9 +132,9 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
 	int err;
 
-	if (!is_pending(core, request, cached + deferred + small))
+	if (!is_pending(pending, request, cached + small))
 		return -ENOMEM;
-	err = judge_request(core, request->size, cached + deferred, small);
+	err = judge_request(core, request, cached + deferred, small);
 	if (err)
 		return err;
 	log_add(&core->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise",

@@ -54,6 +54,8 @@ static bool read_mark(struct core *core, struct windows *windows, const struct m
 	if (mark->counts && last->event && mark->bytes > last->bytes &&
 	    !be->ops->event_elapsed(be, last->event, mark->event, &ns) && ns > 0) {
 		window->current = mark->round == windows->round;
+		window->length = mark->ended - last->ended;
+		window->ended = mark->ended;
 		window->pace = (double)ns / (double)(mark->bytes - last->bytes);
 		window->stood = windows->stall * (double)(mark->waits - last->waits) / (double)ns;
 	}
@@ -88,9 +90,11 @@ static void mark(struct core *core, struct windows *windows, const struct reques
 	bool same = windows->stream == request->stream->id && !windows->changed;
 
 	windows->requests = 0;
+	windows->ended++;
 	if (windows->count == WINDOWS_PENDING)
 		return;
-	*mark = (struct mark){ .bytes = windows->bytes, .waits = core->counts.waits, .counts = same };
+	*mark = (struct mark){ .bytes = windows->bytes, .waits = core->counts.waits, .ended = windows->ended,
+			       .counts = same };
 	/* The first window behind a change begins with what was before it. */
 	mark->round = is_behind_restart(windows) ? windows->round : UINT_MAX;
 	mark->event = stall_mark(&core->streams, request->handle);

@@ -18,18 +18,25 @@ struct backend_event;
 struct core;
 struct request;
 
-/* Windows that the device may not have come to the end of; while there are so many, no other begins. */
-#define WINDOWS_PENDING 16
+/*
+ * Windows that the device may not have come to the end of; while there are so many, no other begins. The host may be a
+ * thousand launches ahead.
+ */
+#define WINDOWS_PENDING 64
 
 /**
  * struct window - one that was measured
  * @pace: nanoseconds for a byte of requests
  * @stood: the time that streams stood for others, over the window's; more than 1 if several did at once
+ * @length: how many windows it stands for: more than 1 where some before it could not be measured
+ * @ended: windows that had ended with it
  * @current: none of it was before the latest windows_restart()
  */
 struct window {
 	double pace;
 	double stood;
+	guint length;
+	guint ended;
 	bool current;
 };
 
@@ -38,6 +45,7 @@ struct window {
  * @event: keeps time
  * @bytes: of requests so far
  * @waits: streams that had to be waited for so far
+ * @ended: windows that have ended so far
  * @counts: whether the window is to be measured
  * @round: how often windows_restart() was called before the window; UINT_MAX: and during it
  */
@@ -45,6 +53,7 @@ struct mark {
 	struct backend_event *event;
 	uint64_t bytes;
 	uint64_t waits;
+	guint ended;
 	bool counts;
 	guint round;
 };
@@ -56,6 +65,7 @@ struct mark {
  * @changed: since the latest mark @length has changed
  * @bytes: of requests so far
  * @requests: since a mark was last due
+ * @ended: windows so far, measured or not; begins anew at 0 after four billion
  * @stream: the id of the stream on which the latest mark is
  * @round: how often windows_restart() was called
  * @marks: that were made since then; of no interest above 2
@@ -72,6 +82,7 @@ struct windows {
 	bool changed;
 	uint64_t bytes;
 	guint requests;
+	guint ended;
 	uint64_t stream;
 	guint round;
 	guint marks;

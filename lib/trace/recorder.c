@@ -348,9 +348,16 @@ bool recorder_has_news(const struct recorder *r)
 
 const char *recorder_news(struct recorder *r)
 {
+	if (!recorder_has_news(r) || atomic_exchange(&r->told, true))
+		return NULL;
+	return recorder_ended(r);
+}
+
+const char *recorder_ended(struct recorder *r)
+{
 	const char *why;
 
-	if (!recorder_has_news(r) || atomic_exchange(&r->told, true))
+	if (!atomic_load(&r->ended))
 		return NULL;
 	lock_acquire(&r->lock);
 	why = r->why;

@@ -93,6 +93,14 @@ const char *recorder_news(struct recorder *recorder);
 bool recorder_has_news(const struct recorder *recorder);
 
 /**
+ * recorder_ended() - whether nothing is recorded any more, whoever knows it
+ * @recorder: the recorder
+ *
+ * Return: the reason, valid as long as the process; NULL: what is added is recorded, as far as is known.
+ */
+const char *recorder_ended(struct recorder *recorder);
+
+/**
  * recorder_forked() - this process is a child: the parent's files are none of its business
  */
 void recorder_forked(void);

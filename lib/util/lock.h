@@ -12,6 +12,8 @@
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
+ *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held
+ *	shared_lock		shared/: all ranges and the state of their pages, never held across a driver call
  *	fault.lock		the backend that fails on demand
  *	drv_lock		cuda: the driver, while it is loaded
  *	cuda.lock		cuda: events to be used again
@@ -60,6 +62,8 @@ enum lock_rank {
 	LOCK_CORE,
 	LOCK_ACCOUNT,
 	LOCK_CACHE,
+	LOCK_MOVER,
+	LOCK_SHARED,
 	LOCK_FAULT,
 	LOCK_DRIVER,
 	LOCK_CUDA,

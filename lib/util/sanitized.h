@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether a sanitizer is in use that tracks memory; each compiler has a macro of its own. */
+/* Whether a sanitizer is in use that tracks memory, or threads; each compiler has a macro of its own. */
 #ifndef SANITIZED_H
 #define SANITIZED_H
 
@@ -12,6 +12,17 @@
 #endif
 #ifndef SANITIZED
 #define SANITIZED 0
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define SANITIZED_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SANITIZED_THREADS 1
+#endif
+#endif
+#ifndef SANITIZED_THREADS
+#define SANITIZED_THREADS 0
 #endif
 
 #endif /* SANITIZED_H */

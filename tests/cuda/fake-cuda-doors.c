@@ -38,6 +38,48 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 	return cuMemAlloc_v2(va, *pitch * height);
 }
 
+drv_result cuMemcpyDtoDAsync_v2_ptsz(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
+{
+	return cuMemcpyDtoDAsync_v2(to, from, size, per_thread(stream));
+}
+
+drv_result cuMemcpyAsync(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
+{
+	return cuMemcpyDtoDAsync_v2(to, from, size, stream);
+}
+
+drv_result cuMemcpyAsync_ptsz(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
+{
+	return cuMemcpyAsync(to, from, size, per_thread(stream));
+}
+
+static drv_result copy_now(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)
+{
+	drv_result result = cuMemcpyAsync(to, from, size, stream);
+
+	return result ? result : cuStreamSynchronize(stream);
+}
+
+drv_result cuMemcpy(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return copy_now(to, from, size, NULL);
+}
+
+drv_result cuMemcpy_ptds(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return copy_now(to, from, size, DRV_STREAM_PER_THREAD);
+}
+
+drv_result cuMemcpyDtoD_v2(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return copy_now(to, from, size, NULL);
+}
+
+drv_result cuMemcpyDtoD_v2_ptds(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return copy_now(to, from, size, DRV_STREAM_PER_THREAD);
+}
+
 drv_result cuDevicePrimaryCtxRelease(drv_device device)
 {
 	return cuDevicePrimaryCtxRelease_v2(device);
@@ -94,6 +136,9 @@ static const struct {
 	BOTH(cuMemAllocAsync, cuMemAllocAsync, 11020),
 	BOTH(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020),
 	BOTH(cuMemFreeAsync, cuMemFreeAsync, 11020),
+	BOTH(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, 3020),
+	BOTH(cuMemcpyAsync, cuMemcpyAsync, 4000),
+	ONE(cuLaunchKernel, cuLaunchKernel, 4000),
 	ONE(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000),
 	ONE(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000),
 	ONE(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000),

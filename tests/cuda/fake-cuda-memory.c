@@ -553,12 +553,11 @@ drv_result cuLaunchKernel(drv_function function, unsigned int grid_x, unsigned i
 			  drv_stream stream, void **params, void **extra)
 {
 	(void)function;
-	(void)grid_x, (void)grid_y, (void)grid_z;
-	(void)block_x, (void)block_y, (void)block_z;
-	(void)shared_bytes;
-	(void)stream;
 	(void)params;
-	(void)extra;
 	BEGIN(cuLaunchKernel);
+	/* Whoever passes extra options is told what came with them. */
+	if (extra)
+		g_snprintf(extra[0], 256, "%u %u %u %u %u %u %u %p", grid_x, grid_y, grid_z, block_x, block_y, block_z,
+			   shared_bytes, (void *)stream);
 	return DRV_ERROR_INVALID_HANDLE;
 }

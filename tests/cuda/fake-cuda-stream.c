@@ -466,12 +466,20 @@ drv_result cuStreamSynchronize(drv_stream stream)
 	return stream_sync(context, stream);
 }
 
+/* Captures are in the way of this, too, and invalid afterwards, whatever their mode and the thread's. */
 drv_result cuCtxSynchronize(void)
 {
+	struct backend_event *point;
 	drv_result result;
 
 	BEGIN_IN(cuCtxSynchronize, context);
 	result = unsafe(context, "cuCtxSynchronize");
+	if (result)
+		return result;
+	point = host_event_create();
+	if (HOST(context, event_record_all, point))
+		result = DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	host_event_unref(point);
 	return result ? result : result_of(host_stream_sync_all(context->device));
 }
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "core/cache.h"
 #include "cuda/cuda-fixture.h"
 #include "host/backend.h"
 
@@ -47,6 +48,9 @@ static void leave_primary(int device)
 	assert_ok(cu.cuDevicePrimaryCtxRelease(device));
 }
 
+/* The stream that use_all() leaves under capture. */
+static drv_stream captured;
+
 /* Something of everything: caches, pending frees on several streams, remapped blocks, a graph, other users, samples. */
 static void use_all(struct vpmm_pool *pool)
 {
@@ -68,7 +72,8 @@ static void use_all(struct vpmm_pool *pool)
 	assert_ok(vpmm_malloc(pool, &big, 9 * PAGE, streams[2]));
 	assert_ok(vpmm_malloc(pool, &big, PAGE, NULL));
 	assert_ok(vpmm_free(pool, big, NULL));
-	assert_ok(cu.cuStreamBeginCapture(streams[2], DRV_STREAM_CAPTURE_MODE_RELAXED));
+	captured = streams[2];
+	assert_ok(cu.cuStreamBeginCapture(captured, DRV_STREAM_CAPTURE_MODE_RELAXED));
 	assert_ok(vpmm_malloc(pool, &big, PAGE, streams[2]));
 	assert_ok(vpmm_free(pool, big, streams[2]));
 }
@@ -225,6 +230,7 @@ static void test_own_context(void)
 	struct vpmm_opts opts = { FIXTURE_PACKED };
 	drv_context context, popped;
 	struct vpmm_pool *pool;
+	drv_graph graph;
 
 	if (!use_fake())
 		return;
@@ -234,6 +240,9 @@ static void test_own_context(void)
 	assert_ok(cu.cuCtxPushCurrent(context));
 	assert_ok(vpmm_pool_create(&pool, &opts));
 	use_all(pool);
+	/* The driver does not wait while a stream is under capture. */
+	assert_ok(cu.cuStreamEndCapture(captured, &graph));
+	assert_ok(cu.cuGraphDestroy(graph));
 	assert_ok(cu.cuCtxSynchronize());
 
 	assert_ok(vpmm_pool_abandon(pool));
@@ -350,6 +359,35 @@ static void test_default_old_pointer(void)
 	assert_handles(0);
 }
 
+/* Later streams look for their caches in the old pool without entering it, wherever there is one of an old stream. */
+static void test_default_old_pool(void)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+	drv_stream stream;
+	void *ptr, *none = NULL;
+
+	if (!is_child())
+		return;
+	enter_primary(0);
+	for (int i = 0; i < CACHE_KNOWN; i++) {
+		assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+		assert_ok(vpmm_malloc(NULL, &ptr, 1000, stream));
+	}
+	assert_ok(vpmm_lookup(ptr, &allocation));
+	assert_ok(cu.cuDevicePrimaryCtxReset(0));
+	enter_primary(0);
+	assert_ok(vpmm_pool_check(NULL));
+
+	for (int i = 0; i < CACHE_KNOWN; i++) {
+		assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
+		assert_error(vpmm_malloc(allocation.pool, &none, 1000, stream), ESTALE, "vpmm_malloc");
+		assert_error(vpmm_free(allocation.pool, ptr, stream), ESTALE, "vpmm_free");
+	}
+
+	g_assert_null(none);
+	assert_handles(0);
+}
+
 void cuda_reset_tests(void)
 {
 	fixture_add_rows("/cuda/reset/destroy", states, test_destroy);
@@ -363,4 +401,5 @@ void cuda_reset_tests(void)
 	g_test_add_data_func("/cuda/reset/default/again", GINT_TO_POINTER(THEN_AGAIN), test_default);
 	g_test_add_data_func("/cuda/reset/default/at-once", GINT_TO_POINTER(THEN_NOTHING), test_default);
 	g_test_add_func("/cuda/reset/default-old-pointer", test_default_old_pointer);
+	g_test_add_func("/cuda/reset/default-old-pool", test_default_old_pool);
 }

@@ -62,7 +62,7 @@ static void configure_extents(struct vpmm_opts *opts, unsigned int which)
 
 static void configure_pool(struct vpmm_opts *opts, uint8_t bits)
 {
-	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore };
+	*opts = (struct vpmm_opts){ FIXTURE_PACKED, .log = ignore, .export_as = VPMM_EXPORT_FD };
 	if (bits & 1)
 		opts->reuse = VPMM_REUSE_BLOCK;
 	if (bits & 2)
@@ -105,10 +105,8 @@ void program_open_pool(struct program *p, struct model *m)
 		m->f.pool->core.settings.cache = p->caching == 1 && m->f.pool->core.settings.scrub != VPMM_SCRUB_ALWAYS;
 }
 
-static void open_all(struct program *p)
+void program_create_streams(struct program *p)
 {
-	p->capture.works = g_ptr_array_new_with_free_func(g_free);
-	p->capture.groups = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 	for (unsigned int i = 0; i < p->n_streams; i++) {
 		if (p->defaults && i == p->n_streams - 1)
 			p->streams[i] = VPMM_HOST_STREAM_PER_THREAD;
@@ -117,6 +115,13 @@ static void open_all(struct program *p)
 		else
 			assert_ok(vpmm_host_stream_create(&p->streams[i]));
 	}
+}
+
+static void open_all(struct program *p)
+{
+	p->capture.works = g_ptr_array_new_with_free_func(g_free);
+	p->capture.groups = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	program_create_streams(p);
 	for (unsigned int i = 0; i < p->pools; i++)
 		program_open_pool(p, &p->m[i]);
 }
@@ -326,11 +331,18 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 }
 
 /* What is still allocated goes with the pool. */
-static void start_anew(struct program *p, struct model *m)
+static void start_anew(struct program *p, struct model *m, uint8_t b)
 {
+	if (b >= 0xc0) {
+		program_reset(p, b);
+		return;
+	}
 	program_complete(p);
 	program_drop_graphs(p, m);
-	model_close(m);
+	if (b & 0x40)
+		model_abandon(m);
+	else
+		model_close(m);
 	program_open_pool(p, m);
 }
 
@@ -407,11 +419,13 @@ static void complete(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	model_complete(m, program_stream(p, b), 1 + a % 8);
 }
 
-/* A submission needs a stream and no more, so that the second byte is free to ask for a growable block instead. */
+/* A submission needs a stream and no more, so that the second byte is free to ask for other things instead. */
 static void submit(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	if (a & 0x80)
 		fuzz_growable(p, m, a, b);
+	else if (a & 0x40)
+		fuzz_share(p, m, a, b);
 	else
 		assert_ok(vpmm_host_stream_submit(program_stream(p, b)));
 }
@@ -426,7 +440,7 @@ static void wait_for(struct program *p, struct model *m, uint8_t a, uint8_t b)
 static void seldom(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	if (a < 0x20)
-		start_anew(p, m);
+		start_anew(p, m, b);
 	else if (a < 0x40)
 		program_complete(p);
 	else if (a >= 0x80)

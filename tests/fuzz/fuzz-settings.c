@@ -147,7 +147,7 @@ static void assert_settings(const struct settings *settings)
 	g_assert_cmpuint(settings->frag_ratio, <=, 100);
 	g_assert_cmpuint(settings->overhead, >=, 1);
 	g_assert_cmpuint(settings->overhead, <=, 25);
-	g_assert_cmpint(settings->overlap, >=, VPMM_OVERLAP_AUTO);
+	g_assert_cmpint(settings->overlap, >=, VPMM_OVERLAP_NONE);
 	g_assert_cmpint(settings->overlap, <=, 1000);
 	g_assert_cmpint(settings->scrub, >=, VPMM_SCRUB_NONE);
 	g_assert_cmpint(settings->scrub, <=, VPMM_SCRUB_ALWAYS);

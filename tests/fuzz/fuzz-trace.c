@@ -136,6 +136,10 @@ static void write_attributes(GString *text, const struct trace_op *op)
 		g_string_append(text, " idle");
 	if (op->flags & TRACE_COPIED)
 		g_string_append(text, " copied");
+	if (op->flags & TRACE_USED)
+		g_string_append(text, " used");
+	if (op->max && op->kind == TRACE_FREE)
+		g_string_append_printf(text, " moved=%zu", op->max);
 	if (op->max && op->kind == TRACE_ALLOC)
 		g_string_append_printf(text, " max=%zu", op->max);
 	if (op->capture && op->kind < TRACE_TRIM)

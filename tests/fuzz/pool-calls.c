@@ -221,7 +221,7 @@ void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	opts->pressure = a & 0x40 ? give : NULL;
 	opts->exhausted = a & 0x80 ? hear : NULL;
 	opts->pressure_data = m;
-	opts->overlap = a & 0x20 ? b * 1000 / UINT8_MAX : 0;
+	opts->overlap = a & 0x20 ? b * 1000 / UINT8_MAX : VPMM_OVERLAP_NONE;
 	if (opts->overlap == 1000)
 		opts->overlap = VPMM_OVERLAP_AUTO;
 	program_complete(p);

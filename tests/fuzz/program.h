@@ -120,11 +120,25 @@ void fuzz_use(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_retire_stream(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_realloc(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_zeroed(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_share(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_growable(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_arm(struct program *p, struct model *m, uint8_t a, uint8_t b);
+
+/**
+ * program_create_streams() - create the streams that are not the default ones
+ * @p: the program
+ */
+void program_create_streams(struct program *p);
+
+/**
+ * program_reset() - reset the device, which ends all pools and streams, and begin anew
+ * @p: the program
+ * @b: a bit for each pool: whether it is abandoned, not destroyed
+ */
+void program_reset(struct program *p, uint8_t b);
 
 /**
  * program_renew_stream() - destroy a stream and create another

@@ -97,13 +97,13 @@ build()
 	done >"$out/list"
 	{
 		for name in support/fixture model/model model/model-check model/model-peers model/model-pool \
-			model/model-realloc model/model-work; do
+			model/model-realloc model/model-share model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done
 		for name in trace trace-record fail input; do
 			to_compile "$name" "$top_srcdir/tools/$name.c"
 		done
-		for name in start $main fuzz-pool fuzz-settings fuzz-trace pool-calls pool-graphs; do
+		for name in start $main fuzz-pool fuzz-settings fuzz-trace pool-calls pool-graphs pool-share; do
 			to_compile "$name" "$tests/fuzz/$name.c"
 		done
 	} >>"$out/list"
@@ -179,8 +179,8 @@ $found"
 
 # Lines of each file that are reached by what is kept, and by what either fuzzer has left. Backends are not the pool's.
 # What records and reports, makes and ends pools, or lets other devices at them, is not the policy either; nor is what
-# other processes send, or what goes by the time of a device, which no input has: test-export and test-overlap-auto are
-# for these.
+# goes through sockets, or by the time of a device, which no input has: test-export-socket and test-overlap-auto are for
+# these.
 report_coverage()
 {
 	rm -f "$out"/*.profraw
@@ -203,7 +203,7 @@ report_coverage()
 		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
 		     !/\.c / { next }
 		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
-		     $1 !~ /^(.*\/)?(api|allowance|api-export|api-pool|api-report|api-stream|cache-check|calls\/export|calls\/pool|check|descriptor|dump|env|error|format|layout|lock|log|message|name|note|number|options|output|peer|recorder|ring|room|settings-fit|settings-parse|shareable|sized|stats|surplus|ticks|variables|windows)\.c$/ {
+		     $1 !~ /^(.*\/)?(api|allowance|api-pool|api-report|api-stream|cache-check|calls\/pool|check|descriptor|dump|env|error|format|layout|lock|log|message|name|note|number|options|output|peer|recorder|ring|room|settings-fit|settings-parse|sized|stats|surplus|ticks|variables|windows)\.c$/ {
 				policy += $(NF - 5); policy_missed += $(NF - 4)
 		     }
 		     END { row(policy, policy_missed, "the pool'"'"'s policy"); row(all, all_missed, "all of these") }'

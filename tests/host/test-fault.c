@@ -56,6 +56,8 @@ struct state {
 	uint64_t small;
 	struct backend_event *event;
 	struct backend_event *timed;
+	uint64_t host;
+	uint64_t room;
 };
 
 static int call_enter(struct state *s)
@@ -249,6 +251,61 @@ static int call_unreserve(struct state *s)
 	return s->be->ops->unreserve(s->be, s->va, SIZE);
 }
 
+static int call_room(struct state *s)
+{
+	return s->be->ops->room(s->be, s->va, SIZE, &s->room);
+}
+
+static int call_host_create(struct state *s)
+{
+	int err = s->be->ops->host_create(s->be, PAGE, &s->host);
+
+	/* Beside the other memory. */
+	return err ?: s->be->ops->map(s->be, s->va + PAGE, PAGE, s->host);
+}
+
+static int call_host_access(struct state *s)
+{
+	return s->be->ops->host_access(s->be, s->va + PAGE, PAGE);
+}
+
+static int call_access_read(struct state *s)
+{
+	return s->be->ops->access_read(s->be, s->va + PAGE, PAGE);
+}
+
+/* After that nothing of it is needed any more. */
+static int call_show(struct state *s)
+{
+	int err = s->be->ops->show(s->be, s->room, s->va + PAGE, PAGE);
+
+	if (err)
+		return err;
+	s->be->ops->room_end(s->be, s->va, SIZE, s->room);
+	return s->be->ops->unmap(s->be, s->va + PAGE, PAGE, NULL) ?: s->be->ops->release(s->be, s->host);
+}
+
+static int call_stream_create(struct state *s)
+{
+	struct CUstream_st *stream;
+	int err = s->be->ops->stream_create(s->be, &stream);
+
+	if (!err)
+		s->be->ops->stream_destroy(s->be, stream);
+	return err;
+}
+
+static int call_gate(struct state *s)
+{
+	struct CUstream_st *none = NULL;
+	struct backend_gate *gate;
+	int err = s->be->ops->gate(s->be, &none, 1, &gate);
+
+	if (!err)
+		s->be->ops->gate_open(s->be, gate);
+	return err;
+}
+
 /* In an order in which each can succeed. */
 static const struct {
 	const char *name;
@@ -256,13 +313,15 @@ static const struct {
 	int (*call)(struct state *s);
 } calls[] = {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
-	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(create_export),
+	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(room),
+		CALL(create_export),
 		CALL(export), CALL(import), CALL(create), CALL(map), CALL(access), CALL(deny), CALL(stream_id),
 	CALL(stream_capture), CALL(clear), CALL(copy),
 	CALL(event_create), CALL(event_record), CALL(event_record_all), CALL(event_query), CALL(event_sync),
 	CALL(stream_wait),
 	CALL(event_create_timed), CALL(event_elapsed), CALL(sync), CALL(small_alloc), CALL(small_held),
-		CALL(small_free), CALL(small_trim), CALL(unmap), CALL(release),
+		CALL(small_free), CALL(small_trim), CALL(host_create), CALL(host_access), CALL(access_read), CALL(show),
+	CALL(stream_create), CALL(gate), CALL(unmap), CALL(release),
 	CALL(unreserve),
 #undef CALL
 };

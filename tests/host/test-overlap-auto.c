@@ -155,6 +155,26 @@ static void test_outlasts_a_break(void)
 	}
 }
 
+/* A program that changes its pace now and then, by chance together with trials, makes the pool climb no further. */
+static void test_takes_no_more_than_twice(void)
+{
+	struct fixture f;
+	void *block;
+
+	open_auto(&f);
+	block = fixture_malloc(&f, BLOCK / PAGE, f.streams[IN]);
+	for (guint phase = 0; phase < 200; phase++) {
+		const struct shape shape = { .copy = 10, .compute = phase % 2 ? 10 : 30 };
+
+		run(&f, &shape, (guint)g_test_rand_int_range(10, 100));
+	}
+	g_assert_cmpuint(fixture_stats(&f).peak_taken, >, fixture_stats(&f).peak_live);
+	g_assert_cmpuint(fixture_stats(&f).peak_taken, <=, 2 * fixture_stats(&f).peak_live);
+	fixture_free(&f, block, f.streams[IN]);
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
 /* Leaves a small block in each page of a slab and frees the others, so that the pool holds more than its peak. */
 static void pin(struct fixture *f, void **kept, guint pages)
 {
@@ -240,6 +260,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
 	g_test_add_func("/overlap-auto/break", test_outlasts_a_break);
 	g_test_add_func("/overlap-auto/gives-back-once", test_gives_back_once);
+	g_test_add_func("/overlap-auto/twice", test_takes_no_more_than_twice);
 	g_test_add_func("/overlap-auto/one-stream", test_one_stream_takes_no_more);
 	g_test_add_data_func("/overlap-auto/no-event", GINT_TO_POINTER(BACKEND_OP_event_create_timed), test_without_time);
 	g_test_add_data_func("/overlap-auto/no-time", GINT_TO_POINTER(BACKEND_OP_event_elapsed), test_without_time);

@@ -376,6 +376,20 @@ static void test_bad_values(void)
 	fixture_assert_nothing_left();
 }
 
+/* A pool that is created afterwards is not recorded, and says so, whoever has said that the trace ends. */
+static void expect_lack(const char *name, const char *why)
+{
+	char *line = g_strdup_printf("the trace %s (VPMM_TRACE) lacks this pool, as it has ended: %s", name, why);
+	struct fixture late;
+
+	for (int i = 0; i < 2; i++) {
+		fixture_open(&late, (struct vpmm_opts){ RECORDED(name), .log_level = VPMM_LOG_WARNING });
+		g_assert_nonnull(strstr(late.log->str, line));
+		fixture_close_beside(&late);
+	}
+	g_free(line);
+}
+
 /* Makes calls until the trace has ended, of which the log is to speak once. */
 static void expect_end(const char *name, const char *why)
 {
@@ -384,6 +398,7 @@ static void expect_end(const char *name, const char *why)
 	struct fixture f;
 
 	fixture_open(&f, (struct vpmm_opts){ RECORDED(name), .log_level = VPMM_LOG_WARNING });
+	g_assert_null(strstr(f.log->str, "lacks"));
 	while (!strstr(f.log->str, "VPMM_TRACE")) {
 		assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, NULL));
 		assert_ok(vpmm_free(f.pool, ptr, NULL));
@@ -395,6 +410,7 @@ static void expect_end(const char *name, const char *why)
 	first = strstr(f.log->str, line);
 	g_assert_nonnull(first);
 	g_assert_null(strstr(first + strlen(line), "VPMM_TRACE) ends"));
+	expect_lack(name, why);
 	fixture_close(&f);
 	g_free(line);
 }

@@ -550,6 +550,54 @@ static void test_default_threads(void)
 	}
 }
 
+/* All that a thread can ask of a pool that another ends at that moment. */
+static gpointer use_old(gpointer old)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+	struct CUstream_st *streams[] = { NULL, VPMM_HOST_STREAM_PER_THREAD, NULL };
+	void *ptr = NULL;
+
+	assert_ok(vpmm_host_stream_create(&streams[2]));
+	for (int i = 0; i < 200; i++) {
+		struct CUstream_st *stream = streams[i % 3];
+
+		assert_error(vpmm_malloc(old, &ptr, PAGE, stream), ESTALE, "reset");
+		assert_error(vpmm_malloc_flags(old, &ptr, 1000, stream, VPMM_IDLE), ESTALE, "reset");
+		assert_error(vpmm_realloc(old, &(void *){ &stats }, PAGE, stream), ESTALE, "reset");
+		assert_error(vpmm_free(old, &stats, stream), ESTALE, "reset");
+		assert_error(vpmm_pool_stats(old, &stats), ESTALE, "reset");
+		vpmm_pool_destroy(old);
+	}
+	g_assert_null(ptr);
+	assert_ok(vpmm_host_stream_destroy(streams[2]));
+	return NULL;
+}
+
+/* The old pool's pointer stays good for an answer, at whatever point of its end. */
+static void test_default_old_pool_threads(gconstpointer trace)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+	GThread *threads[6];
+	void *ptr;
+
+	if (!is_child())
+		return;
+	if (trace)
+		g_setenv("VPMM_TRACE", trace, TRUE);
+	for (int i = 0; i < 20; i++) {
+		assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+		assert_ok(vpmm_lookup(ptr, &allocation));
+		assert_ok(vpmm_host_reset());
+
+		for (guint t = 0; t < G_N_ELEMENTS(threads); t++)
+			threads[t] = g_thread_new("old", t % 3 ? use_old : allocate, allocation.pool);
+		for (guint t = 0; t < G_N_ELEMENTS(threads); t++)
+			g_thread_join(threads[t]);
+
+		assert_ok(vpmm_pool_check(NULL));
+	}
+}
+
 /* Abandoned where nothing was reset: the next call begins anew. */
 static void test_default_abandon(void)
 {
@@ -589,6 +637,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/reset/default-old-pool", test_default_old_pool);
 	g_test_add_func("/reset/default-destroy", test_default_destroy);
 	g_test_add_func("/reset/default-threads", test_default_threads);
+	g_test_add_data_func("/reset/default-old-pool-threads", NULL, test_default_old_pool_threads);
+	g_test_add_data_func("/reset/default-old-pool-recorded", "/dev/null", test_default_old_pool_threads);
 	g_test_add_func("/reset/default-abandon", test_default_abandon);
 	return g_test_run();
 }

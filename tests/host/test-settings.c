@@ -116,6 +116,35 @@ static void test_env_set(void)
 	clear_env();
 }
 
+/* 0 in struct vpmm_opts is the default; the variable says 0 for none. */
+static void test_env_overlap(void)
+{
+	static const struct {
+		const char *text;
+		int opts, info;
+	} samples[] = {
+		{ "auto", VPMM_OVERLAP_AUTO, VPMM_OVERLAP_AUTO }, { "0", VPMM_OVERLAP_NONE, 0 }, { "1", 1, 1 },
+		{ "", 0, VPMM_OVERLAP_AUTO },
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(samples); i++) {
+		struct vpmm_opts opts = { .size = sizeof(opts) };
+		struct vpmm_info info = { .size = sizeof(info) };
+		struct vpmm_pool *pool;
+
+		clear_env();
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv("VPMM_OVERLAP", samples[i].text, TRUE);
+		assert_ok(vpmm_opts_from_env(&opts));
+		g_assert_cmpint(opts.overlap, ==, samples[i].opts);
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		assert_ok(vpmm_pool_info(pool, &info));
+		g_assert_cmpint(info.overlap, ==, samples[i].info);
+		vpmm_pool_destroy(pool);
+	}
+	clear_env();
+}
+
 /* A limit can be a part of the device. */
 static void test_env_limits(void)
 {
@@ -377,8 +406,8 @@ static void test_opts_bad(void)
 			"overhead is 26: expected a percentage, 1 to 25, or 0");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overhead = -1 }, EINVAL, "overhead is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overlap = 1001 }, EINVAL,
-			"overlap is 1001: expected a percentage, 0 to 1000, or VPMM_OVERLAP_AUTO");
-	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overlap = -2 }, EINVAL, "overlap is -2");
+			"overlap is 1001: expected a percentage, 0 to 1000, VPMM_OVERLAP_AUTO or VPMM_OVERLAP_NONE");
+	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .overlap = -3 }, EINVAL, "overlap is -3");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = 101 }, EINVAL, "limit_percent is 101");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_PACKED, .limit_percent = -1 }, EINVAL, "limit_percent is -1");
 	assert_opts_bad((struct vpmm_opts){ FIXTURE_OPTS, .pages = SIZE_MAX / 2 }, EINVAL, "pages");
@@ -473,6 +502,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/sizes", test_sizes);
 	g_test_add_func("/settings/env-unset", test_env_unset);
 	g_test_add_func("/settings/env-set", test_env_set);
+	g_test_add_func("/settings/env-overlap", test_env_overlap);
 	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
 	g_test_add_func("/settings/keep", test_keep);

@@ -21,7 +21,7 @@ static void open_uncached(struct fixture *f, struct vpmm_opts opts)
 
 static void open_faulty(struct fixture *f)
 {
-	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	fixture_uncache(f);
 }
 
@@ -95,7 +95,7 @@ static void test_stands_until_the_last_of_several(void)
 	struct fixture f;
 	void *a, *b;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE, .extent_max = PAGE });
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	b = fixture_malloc(&f, 1, f.streams[1]);
 	work(f.streams[0], VPMM_HOST_COMPUTE, 10 * MS);
@@ -114,7 +114,7 @@ static void test_free_on_another_stream(void)
 	struct fixture f;
 	void *a;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	fixture_malloc(&f, 1, f.streams[1]);
 	a = fixture_malloc(&f, 2, f.streams[0]);
 	work(f.streams[0], VPMM_HOST_COMPUTE, 10 * MS);
@@ -150,7 +150,7 @@ static void test_is_not_known_before_the_stream_goes_on(void)
 {
 	struct fixture f;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	hand_over(&f, f.streams[0], f.streams[1], 10 * MS);
 	assert_ok(vpmm_host_time_pass(10 * MS - 1));
 	assert_stood(&f, 1, 0, 0);
@@ -164,7 +164,7 @@ static void test_work_that_is_told_takes_no_time(void)
 	struct fixture f;
 	void *a;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
@@ -195,7 +195,7 @@ static void test_wait_under_capture_is_not_measured(void)
 	uint64_t id, timed;
 	void *a;
 
-	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE });
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE, .limit = 2 * PAGE });
 	fixture_uncache(&f);
 	a = fixture_malloc(&f, 2, f.streams[0]);
 	work(f.streams[0], VPMM_HOST_COMPUTE, 10 * MS);
@@ -229,7 +229,7 @@ static void test_samples_are_fair(gconstpointer data)
 	struct fixture f;
 	double mean;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	for (unsigned int i = 0; i < 20000; i++)
 		step(&f, i % period ? 0 : MS);
 	stats = fixture_stats(&f);
@@ -246,7 +246,7 @@ static void test_samples_get_rare(void)
 	struct vpmm_stats before, after;
 	struct fixture f;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	for (int i = 0; i < 40000; i++)
 		step(&f, 1);
 	before = fixture_stats(&f);
@@ -353,7 +353,7 @@ static void test_pool_is_destroyed_with_samples_pending(void)
 {
 	struct fixture f;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	hand_over(&f, f.streams[0], f.streams[1], 10 * MS);
 	fixture_close(&f);
 }
@@ -363,7 +363,7 @@ static void test_dump_has_them(void)
 	struct fixture f;
 	char *text;
 
-	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	hand_over(&f, f.streams[0], f.streams[1], 10 * MS);
 	assert_ok(vpmm_host_time_finish());
 	text = fixture_dump(&f);

@@ -83,7 +83,7 @@ static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
 		opts->limit_percent = g_rand_int_range(rand, 60, 101);
 	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
 	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 26) : 0;
-	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, -1, 201) : 0;
+	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, VPMM_OVERLAP_NONE, 201) : 0;
 }
 
 static void choose_options(struct vpmm_opts *opts, GRand *rand)

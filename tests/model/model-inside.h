@@ -41,6 +41,31 @@ bool model_is_expected(const struct model *m, int err);
 bool model_lacks(struct model *m, size_t size);
 
 /**
+ * model_taken() - the device memory that a pool has taken, without what the driver's allocator holds,
+ * or has not taken back of an allocation that failed
+ * @m: the model
+ *
+ * Return: bytes.
+ */
+uint64_t model_taken(const struct model *m);
+
+/**
+ * model_new_allocation() - make an allocation that is not live yet
+ * @ptr: where it is
+ * @size: bytes
+ * @stream: whose work uses it
+ *
+ * Return: the allocation.
+ */
+struct model_allocation *model_new_allocation(char *ptr, size_t size, struct CUstream_st *stream);
+
+/**
+ * model_clear() - give back what the model itself has, once its pool is gone
+ * @m: the model
+ */
+void model_clear(struct model *m);
+
+/**
  * model_adopt() - take over what a call that failed has counted
  * @m: the model
  */

@@ -114,7 +114,7 @@ int model_query(struct model *m, size_t size, struct CUstream_st *stream)
 
 void model_trim(struct model *m, size_t keep)
 {
-	uint64_t before = m->f.pool->core.extents.bytes, after;
+	uint64_t before = m->f.pool->core.extents.bytes, taken = model_taken(m), after;
 	size_t released;
 	int err;
 
@@ -122,11 +122,51 @@ void model_trim(struct model *m, size_t keep)
 	if (model_may_fail(m, err)) {
 		model_check(m);
 		before = m->f.pool->core.extents.bytes;
+		taken = model_taken(m);
 		assert_ok(vpmm_pool_trim(m->f.pool, keep, &released));
 	}
 	after = m->f.pool->core.extents.bytes;
-	g_assert_cmpuint(released, >=, before - after);
+	taken -= model_taken(m);
+	g_assert_cmpuint(released, >=, taken);
 	/* The rest is what the driver's allocator gave back. */
-	g_assert_true(released == before - after || m->f.pool->core.settings.small == VPMM_SMALL_DRIVER);
+	g_assert_true(released == taken || m->f.pool->core.settings.small == VPMM_SMALL_DRIVER);
 	g_assert_cmpuint(after, >=, MIN(before, keep));
+}
+
+/* The context is there still, so all work has to be complete. */
+void model_abandon(struct model *m)
+{
+	model_disarm(m);
+	model_complete_all(m);
+	model_check(m);
+	assert_ok(vpmm_pool_abandon(m->f.pool));
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_destroy(m->f.streams[i]));
+	g_string_free(m->f.log, TRUE);
+	if (!m->beside)
+		fixture_assert_nothing_left();
+	model_clear(m);
+}
+
+void model_end(struct model *m, bool abandon)
+{
+	void *ptr = NULL;
+
+	model_disarm(m);
+	assert_error(vpmm_malloc(m->f.pool, &ptr, PAGE, NULL), ESTALE, "reset");
+	assert_error(vpmm_receive(m->f.pool, &ptr, NULL, m->sockets[0]), ESTALE, "reset");
+	for (guint i = 0; i < m->live->len; i++) {
+		const struct model_allocation *a = m->live->pdata[i];
+
+		assert_error(vpmm_free(m->f.pool, a->ptr, NULL), ESTALE, "reset");
+		if (a->apart)
+			assert_error(vpmm_send(m->f.pool, a->ptr, m->sockets[0]), ESTALE, "reset");
+	}
+	g_assert_null(ptr);
+	if (abandon)
+		assert_ok(vpmm_pool_abandon(m->f.pool));
+	else
+		vpmm_pool_destroy(m->f.pool);
+	g_string_free(m->f.log, TRUE);
+	model_clear(m);
 }

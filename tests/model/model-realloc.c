@@ -201,7 +201,7 @@ static void change(struct model *m, struct model_allocation *a, char *ptr, size_
 	/* What the block has left, if it has moved, was not to be had. */
 	if (a->bytes > before.bytes && !moved)
 		model_judge_growth(m, a);
-	m->mapped = m->f.pool->core.extents.bytes;
+	m->mapped = model_taken(m);
 	m->given_back = m->f.pool->core.extents.given_back;
 }
 
@@ -223,6 +223,10 @@ void model_realloc(struct model *m, guint index, size_t size, struct CUstream_st
 	void *ptr;
 	int err;
 
+	if (a->apart) {
+		refuse(m, a, size, size == a->size ? 0 : -ENOTSUP);
+		return;
+	}
 	if (is_unclear(m, a, stream))
 		return;
 	model_move(m, index, stream);

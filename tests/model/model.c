@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "calls/pool.h"
 #include "core/allocation.h"
+#include "core/shareable.h"
 #include "model/model-inside.h"
 #include "model/model-work.h"
 #include "policy/allowance.h"
@@ -81,10 +84,11 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
 	m->told = 0;
-	m->bytes = m->small_bytes = m->requested = m->mallocs = m->frees = 0;
+	m->bytes = m->small_bytes = m->shareable = m->imported = m->requested = m->mallocs = m->frees = 0;
 	m->peak = m->peak_shown = m->peak_requested = 0;
 	m->initial = m->mapped = opts.pages * m->page_size;
 	m->given_back = 0;
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, m->sockets), ==, 0);
 	model_check(m);
 }
 
@@ -97,6 +101,13 @@ void model_close(struct model *m)
 		fixture_close_beside(&m->f);
 	else
 		fixture_close(&m->f);
+	model_clear(m);
+}
+
+void model_clear(struct model *m)
+{
+	for (int i = 0; i < 2; i++)
+		close(m->sockets[i]);
 	g_ptr_array_free(m->live, TRUE);
 	g_ptr_array_free(m->held, TRUE);
 	g_hash_table_destroy(m->had);
@@ -136,6 +147,19 @@ bool model_may_fail(struct model *m, int err)
 	return err != 0;
 }
 
+uint64_t model_taken(const struct model *m)
+{
+	const struct core *core = &m->f.pool->core;
+	uint64_t bytes = core->extents.bytes + core->shareable;
+
+	for (guint i = 0; i < core->strays->len; i++) {
+		const struct shareable *stray = core->strays->pdata[i];
+
+		bytes -= stray->created && !stray->imported ? stray->bytes : 0;
+	}
+	return bytes;
+}
+
 uint64_t model_rounded(const struct model *m, size_t size)
 {
 	const struct settings *settings = &m->f.pool->core.settings;
@@ -165,7 +189,8 @@ bool model_lacks(struct model *m, size_t size)
 
 	if (m->few_mappings)
 		return true;
-	if (exceeds(m, size, m->f.pool->core.extents.held + stats.small_live, m->f.pool->core.settings.limit))
+	if (exceeds(m, size, m->f.pool->core.extents.held + stats.small_live + stats.shareable,
+		    m->f.pool->core.settings.limit))
 		return true;
 	if (!m->capacity)
 		return false;
@@ -173,6 +198,31 @@ bool model_lacks(struct model *m, size_t size)
 	assert_ok(vpmm_pool_info(m->f.pool, &info));
 	return exceeds(m, model_rounded(m, size) ? size : MAX(SMALL_SEGMENT, size), info.memory_total - info.memory_free,
 		       m->capacity);
+}
+
+static uint64_t apart_of(const struct model *m, size_t size)
+{
+	size_t granularity = m->f.pool->core.granularity;
+
+	return (size + granularity - 1) / granularity * granularity;
+}
+
+/* The same for memory apart, for which the pool has given back all that is whole. */
+static bool lacks_apart(struct model *m, size_t size)
+{
+	const struct core *core = &m->f.pool->core;
+	struct vpmm_stats stats = fixture_stats(&m->f);
+	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t bytes = apart_of(m, size);
+	uint64_t whole = core->settings.paged ? stats.free : core->extents.whole_bytes;
+
+	if (m->few_mappings ||
+	    core->extents.held + stats.small_live + stats.shareable + bytes - whole > core->settings.limit)
+		return true;
+	if (!m->capacity)
+		return false;
+	assert_ok(vpmm_pool_info(m->f.pool, &info));
+	return info.memory_total - info.memory_free + bytes - whole > m->capacity;
 }
 
 bool model_is_limited(const struct model *m)
@@ -226,14 +276,14 @@ void model_adopt(struct model *m)
 	m->peak = MAX(m->peak, stats.peak_live);
 	m->peak_shown = MAX(m->peak_shown, stats.peak_live);
 	m->peak_requested = MAX(m->peak_requested, stats.peak_requested);
-	m->mapped = m->f.pool->core.extents.bytes;
+	m->mapped = model_taken(m);
 	m->given_back = m->f.pool->core.extents.given_back;
 }
 
 /* NULL where it failed for lack of something. */
 static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstream_st *stream, unsigned int flags)
 {
-	bool armed = m->armed;
+	bool armed = m->armed, lacks;
 	void *ptr = NULL;
 	int err;
 
@@ -252,7 +302,9 @@ static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstrea
 	}
 	if (!err)
 		return ptr;
-	if (err != -ENOMEM || !model_lacks(m, max ? MAX(size, m->page_size) : size))
+	lacks = err != -ENOMEM ? false : flags & VPMM_SHAREABLE ? lacks_apart(m, size) :
+		model_lacks(m, max ? MAX(size, m->page_size) : size);
+	if (!lacks)
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_check(m);
 	return NULL;
@@ -279,13 +331,15 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 
 	/* So much more it may take rather than wait. */
 	budget += allowance_bytes(&pool->core, budget) + m->page_size;
-	if (pool->core.extents.bytes > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
+	if (model_taken(m) > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
 		g_assert_cmpuint(pool->core.extents.whole_bytes, ==, 0);
 }
 
 static size_t alignment(const struct model *m, const struct model_allocation *a)
 {
+	if (a->apart)
+		return m->f.pool->core.granularity;
 	if (!a->bytes)
 		return 256;
 	return m->f.pool->core.settings.paged ? m->page_size & -m->page_size : CORE_PIECE;
@@ -429,6 +483,14 @@ static void note_peaks(struct model *m)
 	m->peak_requested = MAX(m->peak_requested, m->requested);
 }
 
+/* What counts it. */
+static uint64_t *sum_of(struct model *m, const struct model_allocation *a)
+{
+	if (a->apart)
+		return a->imported ? &m->imported : &m->shareable;
+	return a->bytes ? &m->bytes : &m->small_bytes;
+}
+
 void model_add(struct model *m, struct model_allocation *a)
 {
 	a->first = a->stream;
@@ -436,16 +498,14 @@ void model_add(struct model *m, struct model_allocation *a)
 	a->users = g_ptr_array_new();
 	a->retired = false;
 	g_ptr_array_add(m->live, a);
-	m->small_bytes += a->bytes ? 0 : a->size;
-	m->bytes += a->bytes;
+	*sum_of(m, a) += a->apart ? a->apart : a->bytes ? a->bytes : a->size;
 	m->requested += a->size;
 	note_peaks(m);
 }
 
 void model_remove(struct model *m, const struct model_allocation *a)
 {
-	m->small_bytes -= a->bytes ? 0 : a->size;
-	m->bytes -= a->bytes;
+	*sum_of(m, a) -= a->apart ? a->apart : a->bytes ? a->bytes : a->size;
 	m->requested -= a->size;
 }
 
@@ -454,11 +514,11 @@ void model_judge_growth(struct model *m, const struct model_allocation *a)
 {
 	if (!m->f.pool->core.settings.paged && !m->f.pool->core.settings.cache)
 		assert_grown_for_need(m, a);
-	m->mapped = m->f.pool->core.extents.bytes;
+	m->mapped = model_taken(m);
 	m->given_back = m->f.pool->core.extents.given_back;
 }
 
-static struct model_allocation *new_allocation(char *ptr, size_t size, struct CUstream_st *stream)
+struct model_allocation *model_new_allocation(char *ptr, size_t size, struct CUstream_st *stream)
 {
 	struct model_allocation *a = g_new0(struct model_allocation, 1);
 
@@ -481,12 +541,17 @@ static void receive(struct model *m, struct model_allocation *a, unsigned int fl
 
 bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream, unsigned int flags)
 {
-	bool idle = flags & VPMM_IDLE || is_beside_capture(m);
+	bool shareable = flags & VPMM_SHAREABLE, idle = flags & VPMM_IDLE || is_beside_capture(m);
 	struct model_allocation *a;
 	void *ptr = NULL;
 
 	/* It may be new although there is memory that is not idle, and never is the driver's allocator's. */
-	m->holds |= idle;
+	m->holds |= idle || shareable;
+	/* It is no part of the graph, which alone could use it. */
+	if (shareable && model_is_captured(m, stream)) {
+		model_disarm(m);
+		return false;
+	}
 	if (model_is_captured(m, stream) && m->page_size == SIZE_MAX) {
 		model_disarm(m);
 		assert_error(vpmm_malloc(m->f.pool, &ptr, size, stream), ENOTSUP, "captured");
@@ -495,8 +560,11 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 	ptr = try_malloc(m, size, 0, stream, flags);
 	if (!ptr)
 		return false;
-	a = new_allocation(ptr, size, stream);
-	a->bytes = idle ? size_of_block(m, a) : model_rounded(m, size);
+	a = model_new_allocation(ptr, size, stream);
+	if (shareable)
+		a->apart = apart_of(m, size);
+	else
+		a->bytes = idle ? size_of_block(m, a) : model_rounded(m, size);
 	receive(m, a, flags);
 	return true;
 }
@@ -516,7 +584,7 @@ bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUst
 	ptr = try_malloc(m, size, max, stream, 0);
 	if (!ptr)
 		return false;
-	a = new_allocation(ptr, size, stream);
+	a = model_new_allocation(ptr, size, stream);
 	a->max = max;
 	receive(m, a, 0);
 	return true;
@@ -591,7 +659,7 @@ struct model_held *model_hold(struct model *m, const struct model_allocation *a)
 			model_work_launch(m, a, user, model_work_verify, held);
 	}
 	held->small = !a->bytes;
-	m->holds |= m->armed || held->graphs->len || (held->small && (a->users->len || a->retired));
+	m->holds |= m->armed || a->apart || held->graphs->len || (held->small && (a->users->len || a->retired));
 	return held;
 }
 
@@ -614,7 +682,8 @@ static void forget(struct model *m, guint index, struct model_held *held)
 	struct model_allocation *a = m->live->pdata[index];
 
 	g_ptr_array_add(m->held, held);
-	if (a->first == a->stream)
+	/* Memory apart nobody gets again. */
+	if (a->first == a->stream && !a->apart)
 		g_hash_table_insert(m->had, model_work_key(a->pattern), a->stream);
 	m->frees++;
 	model_remove(m, a);

@@ -20,7 +20,9 @@ struct model_allocation {
 	char *ptr;
 	size_t size;
 	size_t max;			/* the most bytes that a growable one may have; 0: it is not growable */
-	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves */
+	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves, or @apart */
+	uint64_t apart;			/* bytes of its own memory, which others can map; 0: it has none */
+	bool imported;			/* that is another's, whose bytes it has */
 	struct CUstream_st *stream;	/* whose work uses it */
 	struct CUstream_st *first;	/* the one that it was allocated for */
 	uint64_t pattern;
@@ -68,15 +70,18 @@ struct model_capture {
  * @patterns: how many were allocated
  * @bytes: live, of what the pool serves itself
  * @small_bytes: live, of what the driver serves
+ * @shareable: live, of memory that others can map
+ * @imported: live, of memory of others
  * @requested: live, as requested
  * @peak: the most that @bytes has been
  * @peak_shown: the same since the statistics' peaks were reset
  * @peak_requested: the most that @requested has been since then
  * @initial: bytes mapped at the start
- * @mapped: bytes mapped when last looked at
+ * @mapped: bytes mapped when last looked at, with the memory that others can map
  * @given_back: bytes given back to the device by then
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
+ * @sockets: the ends through which blocks come to the pool
  */
 struct model {
 	struct fixture f;
@@ -98,6 +103,8 @@ struct model {
 	uint64_t patterns;
 	uint64_t bytes;
 	uint64_t small_bytes;
+	uint64_t shareable;
+	uint64_t imported;
 	uint64_t requested;
 	uint64_t peak;
 	uint64_t peak_shown;
@@ -107,6 +114,7 @@ struct model {
 	uint64_t given_back;
 	uint64_t mallocs;
 	uint64_t frees;
+	int sockets[2];
 };
 
 /**
@@ -122,6 +130,19 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty);
  * @m: the model; work on streams that are not the fixture's is complete
  */
 void model_close(struct model *m);
+
+/**
+ * model_abandon() - the same with vpmm_pool_abandon()
+ * @m: the model; work on streams that are not the fixture's is complete
+ */
+void model_abandon(struct model *m);
+
+/**
+ * model_end() - find that nothing can be done with the pool any more, and end it
+ * @m: the model, whose device was reset when all work was complete
+ * @abandon: by vpmm_pool_abandon(); otherwise by vpmm_pool_destroy()
+ */
+void model_end(struct model *m, bool abandon);
 
 /**
  * model_arm() - make calls of the driver fail, during the next call of the pool
@@ -161,7 +182,7 @@ void model_malloc(struct model *m, size_t size, struct CUstream_st *stream);
  * @m: the model
  * @size: bytes
  * @stream: whose work uses it
- * @flags: of vpmm_malloc_flags(); VPMM_IDLE only where nothing is captured
+ * @flags: of vpmm_malloc_flags(); VPMM_IDLE only where nothing is captured; VPMM_SHAREABLE only in a pool that exports
  *
  * Return: whether there was memory.
  */
@@ -177,6 +198,17 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
  * Return: whether there was memory.
  */
 bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUstream_st *stream);
+
+/**
+ * model_share() - send an allocation, and have a pool receive it; both have its bytes from then on
+ * @m: the model
+ * @index: in @m->live, of one with memory of its own that was not received; it is the last of them afterwards
+ * @to: the model of the receiver, which can be @m, and alone can be armed
+ * @stream: whose work uses what was received, after what was submitted to the allocation's stream
+ *
+ * What failed by a fault has to succeed without it.
+ */
+void model_share(struct model *m, guint index, struct model *to, struct CUstream_st *stream);
 
 /**
  * model_use() - let another stream look for the bytes of an allocation as well, whoever frees it

@@ -24,6 +24,7 @@ struct walk {
 	bool odd;
 	bool trims;
 	bool uses;
+	bool shares;
 };
 
 static struct CUstream_st *any_stream(struct walk *w)
@@ -45,6 +46,7 @@ static void arm(struct walk *w)
 		{ BACKEND_OP_event_sync, -EIO }, { BACKEND_OP_small_alloc, -ENOMEM }, { BACKEND_OP_small_free, -EIO },
 		{ BACKEND_OP_event_create_timed, -ENOMEM }, { BACKEND_OP_event_elapsed, -EIO },
 		{ BACKEND_OP_peers, -ENOMEM }, { BACKEND_OP_deny, -ENOMEM },
+		{ BACKEND_OP_create_export, -ENOMEM }, { BACKEND_OP_export, -EIO }, { BACKEND_OP_import, -ENOMEM },
 	};
 	int i = g_rand_int_range(w->rand, 0, G_N_ELEMENTS(faults));
 
@@ -134,6 +136,20 @@ static void step_peers(struct walk *w)
 	model_set_peers(&w->m, peers);
 }
 
+/* A block of its own memory, or one that others have is received once more. */
+static void step_share(struct walk *w)
+{
+	guint index = w->m.live->len ? any_block(w) : 0;
+	const struct model_allocation *a = w->m.live->len ? w->m.live->pdata[index] : NULL;
+	size_t size = any_size(w);
+
+	arm(w);
+	if (a && a->apart && !a->imported)
+		model_share(&w->m, index, &w->m, any_stream(w));
+	else
+		model_malloc_flags(&w->m, size, any_stream(w), VPMM_SHAREABLE);
+}
+
 /* Whether streams keep what they free to themselves for a while. */
 enum caching {
 	AS_USUAL,
@@ -149,6 +165,8 @@ static void step(struct walk *w)
 		step_trim(w);
 	if (!g_rand_int_range(w->rand, 0, 40))
 		step_peers(w);
+	if (w->shares && w->m.live->len < MOST_LIVE && !g_rand_int_range(w->rand, 0, 6))
+		step_share(w);
 	if (w->uses && w->m.live->len && g_rand_boolean(w->rand))
 		step_use(w);
 	if (what < 2)
@@ -389,6 +407,25 @@ static void test_used_faults(gconstpointer kind)
 	walk(&w, ((const struct kind *)kind)->opts, true, AS_USUAL);
 }
 
+/* Blocks of memory apart come and go among the others, and are received once more. */
+static void test_shared(gconstpointer kind)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(47), .uses = true, .shares = true };
+	struct vpmm_opts opts = ((const struct kind *)kind)->opts;
+
+	opts.export_as = VPMM_EXPORT_FD;
+	walk(&w, opts, false, AS_USUAL);
+}
+
+static void test_shared_faults(gconstpointer kind)
+{
+	struct walk w = { .rand = g_rand_new_with_seed(48), .uses = true, .shares = true };
+	struct vpmm_opts opts = ((const struct kind *)kind)->opts;
+
+	opts.export_as = VPMM_EXPORT_FD;
+	walk(&w, opts, true, AS_USUAL);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -396,6 +433,8 @@ int main(int argc, char **argv)
 	fixture_add_rows("/model/used", kinds, test_used);
 	fixture_add_rows("/model/used-uncached", kinds, test_used_uncached);
 	fixture_add_rows("/model/used-faults", kinds, test_used_faults);
+	fixture_add_rows("/model/shared", kinds, test_shared);
+	fixture_add_rows("/model/shared-faults", kinds, test_shared_faults);
 	g_test_add_data_func("/model/async/1", GUINT_TO_POINTER(1), test_async);
 	g_test_add_data_func("/model/async/2", GUINT_TO_POINTER(2), test_async);
 	g_test_add_data_func("/model/async/3", GUINT_TO_POINTER(3), test_async);

@@ -43,7 +43,7 @@ static void test_random_before(void)
 	struct period period = { .count = 0 };
 
 	note_repeated(&period, PERIOD_KEYS, PERIOD_KEYS, 0);
-	note_repeated(&period, 100, 200, 0);
+	note_repeated(&period, 100, 100 + PERIOD_COMPARED, 0);
 	g_assert_cmpuint(period_find(&period), ==, 100);
 }
 
@@ -55,6 +55,37 @@ static void test_too_few(void)
 	g_assert_cmpuint(period_find(&period), ==, 0);
 	note_repeated(&period, 40, 79, 0);
 	g_assert_cmpuint(period_find(&period), ==, 0);
+	period = (struct period){ .count = 0 };
+	note_repeated(&period, 4, 4 + PERIOD_COMPARED_LEAST - 1, 0);
+	g_assert_cmpuint(period_find(&period), ==, 0);
+}
+
+/* Nor later than that. */
+static void test_enough(void)
+{
+	struct period period = { .count = 0 };
+
+	note_repeated(&period, 40, 80, 0);
+	g_assert_cmpuint(period_find(&period), ==, 40);
+}
+
+/* A step of 64 requests, all but four of which alternate between two. */
+static void test_loop_within(void)
+{
+	struct period period = { .count = 0 };
+
+	for (guint i = 0; i < 3 * PERIOD_KEYS; i++)
+		period_note(&period, i % 64 < 60 ? i % 2 : i % 64);
+	g_assert_cmpuint(period_find(&period), ==, 64);
+}
+
+/* A whole step apart is as good as two, although by chance one request more may differ. */
+static void test_shortest(void)
+{
+	struct period period = { .count = 0 };
+
+	note_repeated(&period, 32, 3 * PERIOD_KEYS, 61);
+	g_assert_cmpuint(period_find(&period), ==, 32);
 }
 
 /* A request that differs is compared twice: with the one before it, and with the one behind. */
@@ -93,6 +124,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/period/random", test_random);
 	g_test_add_func("/period/random-before", test_random_before);
 	g_test_add_func("/period/too-few", test_too_few);
+	g_test_add_func("/period/enough", test_enough);
+	g_test_add_func("/period/loop-within", test_loop_within);
+	g_test_add_func("/period/shortest", test_shortest);
 	g_test_add_func("/period/some-differ", test_some_differ);
 	g_test_add_func("/period/too-many-differ", test_too_many_differ);
 	g_test_add_func("/period/count-overflows", test_count_overflows);

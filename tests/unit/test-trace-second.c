@@ -95,6 +95,20 @@ static void test_groups(struct fixture *f, gconstpointer data)
 	g_assert_cmpuint(f->trace->ops[4].capture, ==, 2);
 }
 
+/* What became of a block before its free. */
+static void test_moved(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	read_text(f, SECOND "1 a 1 8 5\n2 a 2 8 5\n3 a 3 8 5\n4 f 1 5 moved=7\n5 f 2 any used moved=8 pool=1\n6 f 3 5\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+	g_assert_cmpuint(f->trace->ops[3].max, ==, 7);
+	g_assert_cmpuint(f->trace->ops[3].flags, ==, 0);
+	g_assert_cmpuint(f->trace->ops[4].max, ==, 8);
+	g_assert_cmpuint(f->trace->ops[4].flags, ==, TRACE_USED | TRACE_ON_ANY);
+	g_assert_cmpuint(f->trace->ops[5].max, ==, 0);
+}
+
 static void test_free_on_any_stream(struct fixture *f, gconstpointer data)
 {
 	(void)data;
@@ -207,6 +221,9 @@ static const char *const second_damages[][2] = {
 	{ SECOND "1 a 1 8 0 max=7\n", "3: the maximum is 7, less than the size" },
 	{ SECOND "1 a 1 8 0 max=x\n", "3: the maximum is \"x\", which is no number" },
 	{ SECOND "1 a 1 8 0 copied\n", "3: \"copied\" after the last field (microseconds a id bytes stream)" },
+	{ SECOND "1 a 1 8 0 moved=8\n", "3: \"moved=8\" after the last field (microseconds a id bytes stream)" },
+	{ SECOND "1 a 1 8 0\n2 f 1 0 moved=9\n", "4: moved 9 bytes of 8" },
+	{ SECOND "1 a 1 8 0\n2 f 1 0 moved=\n", "4: the size is \"\", which is no number" },
 	{ SECOND "1 a 1 8 0\n2 f 1 0 zero\n", "4: \"zero\" after the last field (microseconds f id stream)" },
 	{ SECOND "1 a 1 8 0\n2 m 1 1 9 0 max=9\n",
 	  "4: \"max=9\" after the last field (microseconds m id new-id bytes stream)" },
@@ -227,6 +244,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	add("/trace/second-version", NULL, test_second_version);
+	add("/trace/second-version/moved", NULL, test_moved);
 	add("/trace/second-version/free-on-any-stream", NULL, test_free_on_any_stream);
 	add("/trace/second-version/resize", NULL, test_resize);
 	add("/trace/second-version/captures", NULL, test_captures);

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The exported calls of vpmm-shared.h, and what other calls have to do with shared ranges. */
+#include <errno.h>
+#include <pthread.h>
+
+#include "api.h"
+#include "shared/migrate.h"
+#include "shared/mirror.h"
+#include "shared/range.h"
+#include "util/cancel.h"
+#include "util/error.h"
+#include "util/sized.h"
+#include "vpmm-host.h"
+
+/* Held while a range is made. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+/* Another thread may have held a lock when this process was forked. */
+static int refuse_fork(void)
+{
+	if (api_defaults.generation)
+		return error_set(-EBUSY, "the process was forked from one that had used the library");
+	return 0;
+}
+
+static struct vpmm_pool *pool_of(const struct range *range)
+{
+	return (struct vpmm_pool *)range->shared->core;
+}
+
+static int no_range(const void *addr)
+{
+	return error_set(-EINVAL, "%p is in no shared range", addr);
+}
+
+/* The pool that a call on an address means. */
+static int find_pool(struct vpmm_pool **pool, const void *addr)
+{
+	const struct range *range;
+
+	if (*pool)
+		return (*pool)->shared ? 0 : error_set(-EINVAL, "%p: the pool has no shared ranges", addr);
+	lock_acquire(&shared_lock);
+	range = shared_find((uintptr_t)addr);
+	if (range)
+		*pool = pool_of(range);
+	lock_release(&shared_lock);
+	return range ? 0 : no_range(addr);
+}
+
+static int enter(struct vpmm_pool *pool)
+{
+	if (pool->core.generation != api_defaults.generation)
+		return error_set(-ESTALE, "the context in which the pool was created was reset or destroyed");
+	return pool->core.backend->ops->enter(pool->core.backend);
+}
+
+static int begin(struct vpmm_pool **pool, const void *addr)
+{
+	int err;
+
+	err = refuse_fork();
+	if (!err)
+		err = find_pool(pool, addr);
+	return err ? err : enter(*pool);
+}
+
+static void leave(struct vpmm_pool *pool)
+{
+	pool->core.backend->ops->leave(pool->core.backend);
+}
+
+static int end(struct vpmm_pool *pool, const char *call, int err)
+{
+	leave(pool);
+	if (err >= 0)
+		return err;
+	error_add(err, "%s", call);
+	return api_fail(pool, err);
+}
+
+static int begin_shared(struct vpmm_pool **pool, const char *call)
+{
+	struct shared *made;
+	int err;
+
+	err = refuse_fork();
+	if (!err)
+		err = api_resolve(pool, call);
+	if (!err)
+		err = enter(*pool);
+	if (err)
+		return err;
+	pthread_mutex_lock(&making);
+	if (!(*pool)->shared) {
+		err = shared_new(&(*pool)->core, &made);
+		if (!err)
+			g_atomic_pointer_set(&(*pool)->shared, made);
+	}
+	pthread_mutex_unlock(&making);
+	if (err)
+		leave(*pool);
+	return err;
+}
+
+static int make(struct vpmm_pool *pool, size_t size, unsigned int flags, uint64_t *at)
+{
+	int err;
+
+	pthread_mutex_lock(&making);
+	err = range_new(pool->shared, size, flags & VPMM_SHARED_FINE, at);
+	pthread_mutex_unlock(&making);
+	return err;
+}
+
+int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned int flags)
+{
+	int err, cancel;
+	uint64_t at;
+
+	if (!addr || !size || flags & ~VPMM_SHARED_FINE)
+		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
+				 "flags has an unknown bit");
+	cancel = cancel_hold();
+	err = begin_shared(&pool, "vpmm_shared_alloc");
+	if (err)
+		error_add(err, "vpmm_shared_alloc");
+	else
+		err = end(pool, "vpmm_shared_alloc", make(pool, size, flags, &at));
+	cancel_release(cancel);
+	if (!err)
+		*addr = (void *)(uintptr_t)at;
+	return err;
+}
+
+int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *stream)
+{
+	int err, cancel;
+
+	if (!addr)
+		return 0;
+	cancel = cancel_hold();
+	err = begin(&pool, addr);
+	if (err)
+		error_add(err, "vpmm_shared_free");
+	else
+		err = end(pool, "vpmm_shared_free", range_free(pool->shared, (uintptr_t)addr, stream));
+	cancel_release(cancel);
+	return err;
+}
+
+static int move(struct vpmm_pool *pool, const struct migration *want, const char *call)
+{
+	int err, cancel = cancel_hold();
+
+	err = begin(&pool, (void *)(uintptr_t)want->addr);
+	if (err)
+		error_add(err, "%s", call);
+	else
+		err = end(pool, call, migrate_pages(pool->shared, want));
+	cancel_release(cancel);
+	return err;
+}
+
+static int check_place(const char *call, enum vpmm_location to)
+{
+	if (to == VPMM_HOST || to == VPMM_DEVICE)
+		return 0;
+	return error_set(-EINVAL, "%s: %d is no location", call, (int)to);
+}
+
+int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, struct CUstream_st *stream,
+		 const struct vpmm_migrate_ops *ops, void *data)
+{
+	const struct migration want = { (uintptr_t)addr, size, to, stream, true, false, ops, data };
+	int err;
+
+	err = check_place("vpmm_migrate", to);
+	if (!err)
+		err = api_check_stream(stream, "vpmm_migrate");
+	if (!err && ops && ops->size < sizeof(*ops))
+		err = error_set(-EINVAL, "vpmm_migrate: ops.size is %zu: expected %zu", ops->size, sizeof(*ops));
+	return err ? err : move(pool, &want, "vpmm_migrate");
+}
+
+int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags)
+{
+	const struct migration want = { (uintptr_t)addr, size, to, NULL, false, true, NULL, NULL };
+	int err;
+
+	err = check_place("vpmm_fault", to);
+	if (!err && flags)
+		err = error_set(-EINVAL, "vpmm_fault: flags has an unknown bit");
+	return err ? err : move(pool, &want, "vpmm_fault");
+}
+
+/* The caller's array may be in a shared range, so it is written with no lock held. */
+int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vpmm_page *pages)
+{
+	struct vpmm_page *found = NULL;
+	int count;
+
+	count = refuse_fork();
+	if (!count)
+		count = find_pool(&pool, addr);
+	if (!count)
+		count = migrate_locate(pool->shared, (uintptr_t)addr, size, pages ? &found : NULL);
+	if (count < 0)
+		return error_add(count, "vpmm_locate");
+	for (int i = 0; i < count && found; i++)
+		pages[i] = found[i];
+	g_free(found);
+	return count;
+}
+
+int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advice advice)
+{
+	int err;
+
+	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE)
+		return error_set(-EINVAL, "vpmm_advise: there is no advice %d", (int)advice);
+	err = refuse_fork();
+	if (!err)
+		err = find_pool(&pool, addr);
+	if (!err)
+		err = migrate_advise(pool->shared, (uintptr_t)addr, size, advice);
+	return err ? error_add(err, "vpmm_advise") : 0;
+}
+
+int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
+{
+	struct vpmm_shared_stats known = { 0 };
+	struct shared *shared;
+	int err;
+
+	if (!stats || stats->size != sizeof(*stats))
+		return error_set(-EINVAL, "vpmm_shared_stats: %s", stats ? "stats.size is no size of the structure" :
+				 "stats is NULL");
+	err = refuse_fork();
+	if (!err)
+		err = api_resolve(&pool, "vpmm_shared_stats");
+	if (err)
+		return error_add(err, "vpmm_shared_stats");
+	shared = g_atomic_pointer_get(&pool->shared);
+	if (shared) {
+		lock_acquire(&shared_lock);
+		known = shared->stats;
+		lock_release(&shared_lock);
+	}
+	known.size = sizeof(known);
+	*stats = known;
+	return 0;
+}
+
+int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, const struct vpmm_mirror_ops *ops,
+			 void *data)
+{
+	struct vpmm_mirror *made = NULL;
+	int err, cancel;
+
+	if (!mirror || !ops || !ops->update || ops->size < sizeof(*ops))
+		return error_set(-EINVAL, "vpmm_mirror_register: mirror, ops or its update is NULL, or its size is "
+				 "too small");
+	cancel = cancel_hold();
+	err = begin_shared(&pool, "vpmm_mirror_register");
+	if (!err) {
+		mirror_add(pool->shared, &made, ops, data);
+		leave(pool);
+	}
+	cancel_release(cancel);
+	if (err)
+		return error_add(err, "vpmm_mirror_register");
+	*mirror = made;
+	return 0;
+}
+
+void vpmm_mirror_unregister(struct vpmm_mirror *mirror)
+{
+	int cancel = cancel_hold();
+
+	if (mirror && !refuse_fork())
+		mirror_remove(mirror);
+	cancel_release(cancel);
+}
+
+void *vpmm_host_view(const void *addr)
+{
+	const struct range *range;
+	uint64_t view = 0;
+
+	if (refuse_fork())
+		return NULL;
+	lock_acquire(&shared_lock);
+	range = shared_find((uintptr_t)addr);
+	if (range)
+		view = range->va + ((uintptr_t)addr - range->at);
+	lock_release(&shared_lock);
+	if (!view)
+		no_range(addr);
+	return (void *)(uintptr_t)view;
+}

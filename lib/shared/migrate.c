@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), and what goes when memory runs out. */
+#include <errno.h>
+
+#include "shared/gates.h"
+#include "shared/migrate.h"
+#include "shared/move.h"
+#include "shared/piece.h"
+#include "util/error.h"
+
+/* The pages of one call. */
+struct span {
+	struct range *range;
+	size_t first;
+	size_t end;
+};
+
+static int find_span(struct shared *shared, uint64_t addr, size_t size, struct span *span)
+{
+	struct range *range;
+
+	lock_assert_held(&shared_lock);
+	range = shared_find(addr);
+	if (!range || range->shared != shared || range->going || !size || size > range->size - (addr - range->at))
+		return error_set(-EINVAL, "%zu bytes at %#" G_GINT64_MODIFIER "x are not in one shared range of the"
+				 " pool", size, addr);
+	span->range = range;
+	span->first = (addr - range->at) / range->page_size;
+	span->end = (addr - range->at + size - 1) / range->page_size + 1;
+	return 0;
+}
+
+/* Whether a page can go; @there: it is there already. */
+static bool can_go(const struct page *page, const struct migration *want, bool *there)
+{
+	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST);
+	if (*there || (page->state == PAGE_EMPTY && !want->fill))
+		return false;
+	return want->to != VPMM_DEVICE || page->advice != VPMM_ADVISE_PREFER_HOST;
+}
+
+/* The next pages that can go. The range stays while the call that uses it is under way. */
+static void choose(struct batch *batch, const struct migration *want, size_t *next, size_t end, uint64_t *skipped)
+{
+	size_t most = batch_most(batch->range);
+	bool there;
+
+	batch->count = 0;
+	lock_acquire(&shared_lock);
+	for (; *next < end && batch->count < most; ++*next) {
+		if (can_go(&batch->range->pages[*next], want, &there))
+			batch->index[batch->count++] = *next;
+		else
+			*skipped += !there;
+	}
+	lock_release(&shared_lock);
+}
+
+static void keep_all(struct shared *shared, struct piece *pieces)
+{
+	while (pieces) {
+		struct piece *next = pieces->next;
+
+		piece_keep(shared, pieces);
+		pieces = next;
+	}
+}
+
+/* Memory for the batch: what cannot be had otherwise, pages of other calls give. */
+static int take_device(struct batch *batch, struct piece **list)
+{
+	struct shared *shared = batch->range->shared;
+	size_t size = batch->range->page_size, wanted = batch->count;
+	struct piece *more;
+	int err;
+
+	*list = NULL;
+	do {
+		err = piece_take_device(shared, size, wanted, &more);
+		while (more) {
+			struct piece *next = more->next;
+
+			more->next = *list;
+			*list = more;
+			more = next;
+			wanted--;
+		}
+	} while (err == -ENOMEM && migrate_evict(shared, wanted * size, batch->call) >= size);
+	return err;
+}
+
+static int take_host(struct batch *batch, struct piece **list)
+{
+	struct piece *piece;
+	int err = 0;
+
+	*list = NULL;
+	for (size_t i = 0; i < batch->count && !err; i++) {
+		err = piece_take_host(batch->range->shared, batch->range->page_size, &piece);
+		if (err)
+			break;
+		piece->next = *list;
+		*list = piece;
+	}
+	return err;
+}
+
+/* What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any. */
+static void hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *skipped)
+{
+	size_t left = 0;
+	bool there;
+
+	for (size_t i = 0; i < batch->count; i++) {
+		if (!can_go(&batch->range->pages[batch->index[i]], want, &there))
+			continue;
+		if (!*list) {
+			++*skipped;
+			continue;
+		}
+		batch->index[left] = batch->index[i];
+		batch->pieces[left] = *list;
+		*list = (*list)->next;
+		batch->pieces[left++]->next = NULL;
+	}
+	batch->count = left;
+}
+
+static int move_batch(struct batch *batch, const struct migration *want, uint64_t *skipped)
+{
+	struct shared *shared = batch->range->shared;
+	struct piece *list;
+	int lack, err = 0;
+
+	lack = want->to == VPMM_DEVICE ? take_device(batch, &list) : take_host(batch, &list);
+	batch->moved = 0;
+	lock_acquire(&shared->mover);
+	if ((!lack || lack == -ENOMEM) && list)
+		hand_out(batch, want, &list, skipped);
+	else
+		batch->count = 0;
+	if (batch->count) {
+		err = batch_move(batch);
+		*skipped += err ? 0 : batch->count - batch->moved;
+	}
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->pieces[i])
+			piece_keep(shared, batch->pieces[i]);
+	}
+	lock_release(&shared->mover);
+	keep_all(shared, list);
+	return err ? err : lack;
+}
+
+/* A range that is used by a call is not freed; that is for the program to see to. */
+static int begin(struct shared *shared, const struct migration *want, struct span *span)
+{
+	bool add;
+	int err;
+
+	lock_acquire(&shared_lock);
+	err = find_span(shared, want->addr, want->size, span);
+	add = !err && want->streamed && !gates_have(span->range, want->stream);
+	lock_release(&shared_lock);
+	if (!add)
+		return err;
+	/* While pages move the gate is closed without this stream, and no page of the call may make it wait. */
+	lock_acquire(&shared->mover);
+	lock_acquire(&shared_lock);
+	err = gates_add(span->range, want->stream);
+	lock_release(&shared_lock);
+	lock_release(&shared->mover);
+	return err;
+}
+
+int migrate_pages(struct shared *shared, const struct migration *want)
+{
+	/* The caller's may be on a page that moves, and with the mover held nobody would serve its touch. */
+	struct vpmm_migrate_ops ops = want->ops ? *want->ops : (struct vpmm_migrate_ops){ 0 };
+	struct batch batch = { .to = want->to, .ops = want->ops ? &ops : NULL, .data = want->data };
+	struct backend *be = shared->core->backend;
+	uint64_t begun = be->ops->now(be), skipped = 0;
+	size_t moved = 0, next;
+	struct span span;
+	int err;
+
+	err = begin(shared, want, &span);
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	batch.call = ++shared->calls;
+	lock_release(&shared_lock);
+	batch.range = span.range;
+	next = span.first;
+	do {
+		choose(&batch, want, &next, span.end, &skipped);
+		if (batch.count)
+			err = move_batch(&batch, want, &skipped);
+		moved += batch.count ? batch.moved : 0;
+		/* Without memory for some, there is none for the rest: that is no error of a migration. */
+		if (err == -ENOMEM && !want->fill) {
+			skipped += span.end - next;
+			next = span.end;
+			err = 0;
+		}
+	} while (!err && next < span.end);
+	if (want->to == VPMM_DEVICE)
+		piece_trim_host(shared, shared->host_keep);
+	lock_acquire(&shared_lock);
+	shared->stats.skipped += skipped;
+	shared->stats.migrate_ns += be->ops->now(be) - begun;
+	lock_release(&shared_lock);
+	return err ? err : (int)MIN(moved, INT_MAX);
+}
+
+/* Whether the clock takes a page when it comes by for the @round-th time. */
+static bool is_cold(struct page *page, int round, uint64_t call)
+{
+	bool was = page->recent;
+
+	if (page->state != PAGE_DEVICE || (call && page->call == call))
+		return false;
+	page->recent = false;
+	if (page->advice == VPMM_ADVISE_PREFER_DEVICE && round < 2)
+		return false;
+	return !was;
+}
+
+/* The clock goes over all pages, at most three times round: pages that are called recent, those that are preferred. */
+static bool choose_cold(struct shared *shared, struct batch *batch, uint64_t bytes, uint64_t call)
+{
+	struct range *range;
+	size_t most;
+
+	batch->range = NULL;
+	batch->count = 0;
+	lock_acquire(&shared_lock);
+	for (guint looked = 0; looked <= shared->ranges->len * 3 && shared->ranges->len; looked++) {
+		shared->clock_range %= shared->ranges->len;
+		range = shared->ranges->pdata[shared->clock_range];
+		most = MIN(batch_most(range), (bytes + range->page_size - 1) / range->page_size);
+		for (; shared->clock_page < range->count && batch->count < most; shared->clock_page++) {
+			if (is_cold(&range->pages[shared->clock_page], (int)(looked / shared->ranges->len), call))
+				batch->index[batch->count++] = shared->clock_page;
+		}
+		if (batch->count) {
+			batch->range = range;
+			break;
+		}
+		shared->clock_page = 0;
+		shared->clock_range++;
+	}
+	lock_release(&shared_lock);
+	return batch->count;
+}
+
+uint64_t migrate_evict(struct shared *shared, uint64_t bytes, uint64_t call)
+{
+	struct batch batch = { .to = VPMM_HOST };
+	struct error_kept kept;
+	uint64_t freed = 0;
+	bool going = true;
+
+	error_keep(&kept);
+	while (going && freed < bytes) {
+		struct piece *list;
+
+		lock_acquire(&shared->mover);
+		going = choose_cold(shared, &batch, bytes - freed, call);
+		if (going && take_host(&batch, &list) && !list)
+			going = false;
+		if (going) {
+			for (size_t i = 0; i < batch.count && list; i++) {
+				batch.pieces[i] = list;
+				list = list->next;
+				batch.pieces[i]->next = NULL;
+				if (!list)
+					batch.count = i + 1;
+			}
+			going = !batch_move(&batch);
+			for (size_t i = 0; i < batch.count; i++) {
+				if (batch.pieces[i])
+					piece_keep(shared, batch.pieces[i]);
+				batch.pieces[i] = NULL;
+			}
+			freed += batch.moved * batch.range->page_size;
+			lock_acquire(&shared_lock);
+			shared->stats.evicted += batch.moved;
+			lock_release(&shared_lock);
+		}
+		lock_release(&shared->mover);
+	}
+	error_restore(&kept);
+	return freed;
+}
+
+int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpmm_page **pages)
+{
+	struct span span;
+	int count;
+
+	lock_acquire(&shared_lock);
+	count = find_span(shared, addr, size, &span);
+	if (!count)
+		count = (int)MIN(span.end - span.first, INT_MAX);
+	if (count > 0 && pages)
+		*pages = g_new0(struct vpmm_page, count);
+	for (int i = 0; i < count && pages; i++) {
+		const struct page *page = &span.range->pages[span.first + (size_t)i];
+
+		(*pages)[i] = (struct vpmm_page){
+			.addr = (void *)(uintptr_t)page_at(span.range, span.first + (size_t)i),
+			.size = span.range->page_size,
+			.location = page->state == PAGE_DEVICE ? VPMM_DEVICE : VPMM_HOST,
+			.flags = (page->state == PAGE_EMPTY ? VPMM_PAGE_EMPTY : 0) |
+				 (page->advice == VPMM_ADVISE_PREFER_HOST ? VPMM_PAGE_PREFER_HOST : 0) |
+				 (page->advice == VPMM_ADVISE_PREFER_DEVICE ? VPMM_PAGE_PREFER_DEVICE : 0),
+			.sequence = page->sequence,
+		};
+	}
+	lock_release(&shared_lock);
+	return count;
+}
+
+int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_advice advice)
+{
+	struct span span = { 0 };
+	int err;
+
+	lock_acquire(&shared_lock);
+	err = find_span(shared, addr, size, &span);
+	for (size_t i = span.first; !err && i < span.end; i++) {
+		span.range->pages[i].advice = (uint8_t)advice;
+		span.range->pages[i].recent = true;
+	}
+	lock_release(&shared_lock);
+	return err;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Mirrors. */
+#include "shared/mirror.h"
+
+struct vpmm_mirror {
+	struct shared *shared;		/* under shared_lock; NULL: its pool is gone */
+	struct vpmm_mirror_ops ops;
+	void *data;
+};
+
+static void tell(const struct range *range, uint64_t start, uint64_t end, enum vpmm_mirror_action action)
+{
+	const GPtrArray *mirrors = range->shared->mirrors;
+
+	for (guint i = 0; i < mirrors->len; i++) {
+		struct vpmm_mirror *mirror = mirrors->pdata[i];
+
+		mirror->ops.update(mirror, mirror->data, action, (void *)(uintptr_t)start, (void *)(uintptr_t)end);
+	}
+}
+
+/* Pages that follow one another are one range. */
+void mirror_tell(const struct range *range, const size_t *index, size_t count)
+{
+	size_t first = 0;
+
+	lock_assert_held(&range->shared->mover);
+	if (!range->shared->mirrors->len)
+		return;
+	for (size_t i = 1; i <= count; i++) {
+		if (i < count && index[i] == index[i - 1] + 1)
+			continue;
+		tell(range, page_at(range, index[first]), page_at(range, index[i - 1] + 1), VPMM_MIRROR_MOVE);
+		first = i;
+	}
+}
+
+void mirror_tell_range(const struct range *range)
+{
+	lock_assert_held(&range->shared->mover);
+	tell(range, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
+}
+
+void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct vpmm_mirror_ops *ops, void *data)
+{
+	struct vpmm_mirror *mirror = g_new0(struct vpmm_mirror, 1);
+
+	mirror->shared = shared;
+	mirror->ops = *ops;
+	mirror->data = data;
+	lock_acquire(&shared->mover);
+	g_ptr_array_add(shared->mirrors, mirror);
+	lock_release(&shared->mover);
+	*made = mirror;
+}
+
+void mirror_remove(struct vpmm_mirror *mirror)
+{
+	struct shared *shared;
+
+	lock_acquire(&shared_lock);
+	shared = mirror->shared;
+	lock_release(&shared_lock);
+	if (shared) {
+		lock_acquire(&shared->mover);
+		g_ptr_array_remove(shared->mirrors, mirror);
+		lock_release(&shared->mover);
+	}
+	g_free(mirror);
+}
+
+void mirror_leave_all(struct shared *shared)
+{
+	lock_acquire(&shared_lock);
+	for (guint i = 0; i < shared->mirrors->len; i++)
+		((struct vpmm_mirror *)shared->mirrors->pdata[i])->shared = NULL;
+	lock_release(&shared_lock);
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * How a page moves. Streams that use the range stand still, and the CPU's touch sleeps, from before the copy until
+ * the page is where it goes: nobody writes to what is copied, and nobody reads what has not been.
+ *
+ *	to the device	cover it for the CPU, copy, map the device memory in place of the host's
+ *	to the host	copy, map the host memory in place of the device's, show it to the CPU
+ *
+ * The copies of a batch go through one stream, and while one page is copied the page before is mapped.
+ */
+#include <errno.h>
+
+#include "shared/gates.h"
+#include "shared/mirror.h"
+#include "shared/move.h"
+#include "shared/piece.h"
+#include "shared/touch.h"
+#include "util/error.h"
+
+/* What is known of each page while its batch moves. */
+struct step {
+	struct backend_event *event;	/* the copy is done; NULL: there is none */
+	bool covered;			/* the CPU had it */
+	bool left;			/* it stays */
+};
+
+static struct page *page_of(const struct batch *batch, size_t i)
+{
+	return &batch->range->pages[batch->index[i]];
+}
+
+static const struct backend_ops *ops_of(const struct range *range)
+{
+	return range->shared->core->backend->ops;
+}
+
+static struct backend *be_of(const struct range *range)
+{
+	return range->shared->core->backend;
+}
+
+size_t batch_most(const struct range *range)
+{
+	return CLAMP(SHARED_BATCH_BYTES / range->page_size, 1, SHARED_BATCH);
+}
+
+static int take_event(struct range *range, struct backend_event **event)
+{
+	GPtrArray *events = range->shared->events;
+
+	if (!events->len)
+		return ops_of(range)->event_create(be_of(range), event);
+	*event = g_ptr_array_remove_index_fast(events, events->len - 1);
+	return 0;
+}
+
+static void put_event(struct range *range, struct step *step)
+{
+	if (step->event)
+		g_ptr_array_add(range->shared->events, step->event);
+	step->event = NULL;
+}
+
+int move_show(struct range *range, size_t index)
+{
+	struct page *page = &range->pages[index];
+	struct piece *piece = page->piece;
+	int err;
+
+	err = piece_renew(range->shared, piece);
+	if (!err)
+		err = piece_show(range->shared, piece, page_at(range, index));
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	page->hidden = false;
+	lock_release(&shared_lock);
+	touch_wake(page_at(range, index), range->page_size);
+	return 0;
+}
+
+/* A page that stays after all. A touch tries again what fails here. */
+static void uncover(struct range *range, size_t index)
+{
+	struct error_kept kept;
+
+	lock_acquire(&shared_lock);
+	range->pages[index].hidden = true;
+	lock_release(&shared_lock);
+	error_keep(&kept);
+	if (move_show(range, index))
+		touch_wake(page_at(range, index), range->page_size);
+	error_restore(&kept);
+}
+
+static int map_there(struct range *range, size_t index, const struct piece *piece)
+{
+	const struct piece *memory = piece ? piece : range->zero;
+	uint64_t va = page_va(range, index);
+	int err;
+
+	err = ops_of(range)->map(be_of(range), va, range->page_size, memory->handle);
+	if (err)
+		return err;
+	err = piece ? ops_of(range)->access(be_of(range), va, range->page_size) :
+	      ops_of(range)->access_read(be_of(range), va, range->page_size);
+	if (err && ops_of(range)->unmap(be_of(range), va, range->page_size, NULL))
+		ops_of(range)->unmap(be_of(range), va, range->page_size, NULL);
+	return err;
+}
+
+/* Gives the device other memory at the addresses of a page. */
+static int remap(struct range *range, size_t index, const struct piece *piece)
+{
+	struct page *page = &range->pages[index];
+	struct error_kept kept;
+	int err = 0;
+
+	if (!page->unmapped)
+		err = ops_of(range)->unmap(be_of(range), page_va(range, index), range->page_size, NULL);
+	if (err)
+		return err;
+	page->unmapped = true;
+	err = map_there(range, index, piece);
+	if (!err) {
+		page->unmapped = false;
+		return 0;
+	}
+	error_keep(&kept);
+	if (!map_there(range, index, page->piece) || !map_there(range, index, page->piece))
+		page->unmapped = false;
+	error_restore(&kept);
+	return err;
+}
+
+static int submit_copy(struct batch *batch, size_t i, unsigned int flags)
+{
+	struct range *range = batch->range;
+	const struct page *page = page_of(batch, i);
+	const struct piece *piece = batch->pieces[i];
+
+	if (flags & VPMM_MOVE_COPIED)
+		return 0;
+	if (page->piece)
+		return ops_of(range)->copy(be_of(range), piece->alias, page->piece->alias, range->page_size,
+					   range->shared->stream);
+	return piece->fresh ? 0 : ops_of(range)->clear(be_of(range), piece->alias, range->page_size,
+						       range->shared->stream);
+}
+
+static int submit(struct batch *batch, size_t i, struct step *step, unsigned int flags)
+{
+	struct range *range = batch->range;
+	int err;
+
+	err = take_event(range, &step->event);
+	if (!err)
+		err = submit_copy(batch, i, flags);
+	if (!err)
+		err = ops_of(range)->event_record(be_of(range), step->event, range->shared->stream);
+	return err;
+}
+
+/*
+ * All copies that were submitted have to be over before their memory is anybody else's: those with an event, and the
+ * last one, whose event may not have been had or recorded.
+ */
+static void wait_for_copies(struct range *range, const struct step *steps, size_t count)
+{
+	struct step last = { NULL, false, false };
+
+	if (take_event(range, &last.event)) {
+		if (ops_of(range)->sync(be_of(range))) {
+			for (size_t i = 0; i < count; i++) {
+				if (steps[i].event)
+					ops_of(range)->event_sync(be_of(range), steps[i].event);
+			}
+		}
+		return;
+	}
+	if (ops_of(range)->event_record(be_of(range), last.event, range->shared->stream) ||
+	    ops_of(range)->event_sync(be_of(range), last.event))
+		ops_of(range)->sync(be_of(range));
+	put_event(range, &last);
+}
+
+static int cover(struct batch *batch, size_t i, struct step *step)
+{
+	const struct page *page = page_of(batch, i);
+	int err;
+
+	if (batch->to != VPMM_DEVICE || page->state != PAGE_HOST || page->hidden)
+		return 0;
+	err = touch_cover(page_at(batch->range, batch->index[i]), batch->range->page_size);
+	step->covered = !err;
+	return err;
+}
+
+static void commit(struct batch *batch, size_t i)
+{
+	struct vpmm_shared_stats *stats = &batch->range->shared->stats;
+	struct page *page = page_of(batch, i);
+	struct piece *old = page->piece;
+	bool device = batch->to == VPMM_DEVICE;
+
+	lock_acquire(&shared_lock);
+	page->piece = batch->pieces[i];
+	page->piece->fresh = false;
+	page->state = device ? PAGE_DEVICE : PAGE_HOST;
+	page->recent = true;
+	page->hidden = false;
+	page->given_up = false;
+	page->call = batch->call;
+	page->sequence++;
+	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
+	if (old)
+		*(device ? &stats->to_device : &stats->to_host) += batch->range->page_size;
+	lock_release(&shared_lock);
+	batch->pieces[i] = NULL;
+	batch->moved++;
+	if (old)
+		piece_keep(batch->range->shared, old);
+}
+
+/* It counts as the host's before the CPU can tell that it is. Whoever touches it has a view that fails tried again. */
+static int show_there(struct batch *batch, size_t i)
+{
+	struct range *range = batch->range;
+	struct page *page = page_of(batch, i);
+	int err;
+
+	err = piece_show(range->shared, page->piece, page_at(range, batch->index[i]));
+	if (!err)
+		return 0;
+	lock_acquire(&shared_lock);
+	page->hidden = true;
+	lock_release(&shared_lock);
+	return err;
+}
+
+static int finish(struct batch *batch, size_t i, struct step *step)
+{
+	struct range *range = batch->range;
+	int err;
+
+	err = ops_of(range)->event_sync(be_of(range), step->event);
+	if (!err)
+		err = remap(range, batch->index[i], batch->pieces[i]);
+	if (err)
+		return err;
+	commit(batch, i);
+	step->covered = false;
+	if (batch->to == VPMM_HOST)
+		err = show_there(batch, i);
+	touch_wake(page_at(range, batch->index[i]), range->page_size);
+	return err;
+}
+
+static void ask(struct batch *batch, struct vpmm_move *moves)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct page *page = page_of(batch, i);
+
+		moves[i] = (struct vpmm_move){
+			.addr = (void *)(uintptr_t)page_at(batch->range, batch->index[i]),
+			.size = batch->range->page_size,
+			.from = page->piece ? (void *)(uintptr_t)page->piece->alias : NULL,
+			.to = (void *)(uintptr_t)batch->pieces[i]->alias,
+		};
+	}
+	if (batch->ops && batch->ops->alloc_and_copy)
+		batch->ops->alloc_and_copy(batch->data, moves, batch->count, batch->range->shared->stream);
+}
+
+static void tell(struct batch *batch, struct vpmm_move *moves)
+{
+	if (!batch->ops || !batch->ops->finalize_and_map)
+		return;
+	for (size_t i = 0; i < batch->count; i++) {
+		if (!batch->pieces[i])
+			moves[i].flags |= VPMM_MOVE_DONE;
+	}
+	batch->ops->finalize_and_map(batch->data, moves, batch->count);
+}
+
+/* With the streams stopped. */
+static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_move *moves)
+{
+	bool asks = batch->ops && batch->ops->alloc_and_copy;
+	size_t submitted = 0;
+	int err = 0;
+
+	/* Who copies gets pages that nobody writes to; otherwise one is covered while the one before is copied. */
+	for (size_t i = 0; i < batch->count && !err && asks; i++)
+		err = cover(batch, i, &steps[i]);
+	if (!err)
+		ask(batch, moves);
+	for (; submitted < batch->count && !err; submitted++) {
+		if (!asks)
+			err = cover(batch, submitted, &steps[submitted]);
+		steps[submitted].left = moves[submitted].flags & VPMM_MOVE_SKIP;
+		if (!err && !steps[submitted].left)
+			err = submit(batch, submitted, &steps[submitted], moves[submitted].flags);
+	}
+	for (size_t i = 0; i < submitted && !err; i++) {
+		if (!steps[i].left)
+			err = finish(batch, i, &steps[i]);
+	}
+	if (err)
+		wait_for_copies(batch->range, steps, batch->count);
+	for (size_t i = 0; i < batch->count; i++) {
+		put_event(batch->range, &steps[i]);
+		if (steps[i].covered)
+			uncover(batch->range, batch->index[i]);
+	}
+	return err;
+}
+
+int batch_move(struct batch *batch)
+{
+	struct step steps[SHARED_BATCH] = { 0 };
+	struct vpmm_move moves[SHARED_BATCH] = { 0 };
+	struct backend_gate *gate;
+	struct error_kept kept;
+	int err;
+
+	lock_assert_held(&batch->range->shared->mover);
+	batch->moved = 0;
+	mirror_tell(batch->range, batch->index, batch->count);
+	err = gates_close(batch->range, &gate);
+	if (err)
+		return err;
+	err = move_stopped(batch, steps, moves);
+	error_keep(&kept);
+	gates_open(batch->range, gate);
+	tell(batch, moves);
+	if (batch->to == VPMM_DEVICE && batch->moved)
+		touch_nudge();
+	error_restore(&kept);
+	return err;
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Memory for pages of shared ranges. */
+#include <errno.h>
+
+#include "policy/reclaim.h"
+#include "policy/trim.h"
+#include "shared/piece.h"
+#include "util/error.h"
+
+static const struct backend_ops *ops_of(const struct shared *shared)
+{
+	return shared->core->backend->ops;
+}
+
+static struct backend *be_of(const struct shared *shared)
+{
+	return shared->core->backend;
+}
+
+static uint64_t *bytes_of(struct shared *shared, const struct piece *piece, bool unused)
+{
+	if (piece->host)
+		return unused ? &shared->stats.host_unused : &shared->stats.host;
+	return unused ? &shared->stats.device_unused : &shared->stats.device;
+}
+
+static void count(struct shared *shared, const struct piece *piece, bool more)
+{
+	uint64_t *bytes = bytes_of(shared, piece, false);
+
+	lock_acquire(&shared_lock);
+	*bytes = more ? *bytes + piece->size : *bytes - piece->size;
+	lock_release(&shared_lock);
+}
+
+/* Device memory counts towards the pool's limit. */
+static void count_apart(struct core *core, int64_t change)
+{
+	lock_acquire(&core->lock);
+	core->shared += (uint64_t)change;
+	core_count_apart(core);
+	lock_release(&core->lock);
+}
+
+static int map_alias(struct shared *shared, struct piece *piece)
+{
+	const struct backend_ops *ops = ops_of(shared);
+	int err;
+
+	err = ops->map(be_of(shared), piece->alias, piece->size, piece->handle);
+	if (err)
+		return err;
+	piece->mapped = true;
+	return piece->host ? ops->host_access(be_of(shared), piece->alias, piece->size) :
+	       ops->access(be_of(shared), piece->alias, piece->size);
+}
+
+/* Of a piece that may be incomplete. What the driver does not take back is tried once more, and then lost. */
+static void drop(struct shared *shared, struct piece *piece)
+{
+	const struct backend_ops *ops = ops_of(shared);
+	struct backend *be = be_of(shared);
+	struct error_kept kept;
+
+	error_keep(&kept);
+	piece->mapped = piece->mapped && !piece->lost;
+	if (piece->lost)
+		piece->alias = 0;
+	if (piece->mapped && ops->unmap(be, piece->alias, piece->size, NULL))
+		ops->unmap(be, piece->alias, piece->size, NULL);
+	if (piece->handle && ops->release(be, piece->handle))
+		ops->release(be, piece->handle);
+	if (piece->alias && ops->unreserve(be, piece->alias, piece->size))
+		ops->unreserve(be, piece->alias, piece->size);
+	error_restore(&kept);
+	g_free(piece);
+}
+
+static int make(struct shared *shared, size_t size, bool host, struct piece **made)
+{
+	const struct backend_ops *ops = ops_of(shared);
+	struct piece *piece = g_new0(struct piece, 1);
+	struct backend *be = be_of(shared);
+	int err;
+
+	piece->size = size;
+	piece->host = host;
+	piece->fresh = host;
+	err = host ? ops->host_create(be, size, &piece->handle) : ops->create(be, size, &piece->handle);
+	if (!err)
+		err = ops->reserve(be, size, shared->core->granularity, &piece->alias);
+	if (!err)
+		err = map_alias(shared, piece);
+	if (err) {
+		drop(shared, piece);
+		return err;
+	}
+	*made = piece;
+	return 0;
+}
+
+/* Host memory with a view before one without. */
+static struct piece *take_kept(struct shared *shared, size_t size, bool host)
+{
+	struct piece **link, **best = NULL, *piece = NULL;
+
+	lock_acquire(&shared_lock);
+	for (link = &shared->kept[!host]; *link; link = &(*link)->next) {
+		if ((*link)->size == size && (!best || (*best)->viewless))
+			best = link;
+		if (best && !(*best)->viewless)
+			break;
+	}
+	if (best) {
+		piece = *best;
+		*best = piece->next;
+		piece->next = NULL;
+		*bytes_of(shared, piece, true) -= size;
+	}
+	lock_release(&shared_lock);
+	return piece;
+}
+
+void piece_keep(struct shared *shared, struct piece *piece)
+{
+	lock_acquire(&shared_lock);
+	piece->fresh = false;
+	piece->next = shared->kept[!piece->host];
+	shared->kept[!piece->host] = piece;
+	*bytes_of(shared, piece, true) += piece->size;
+	lock_release(&shared_lock);
+}
+
+int piece_show(struct shared *shared, struct piece *piece, uint64_t at)
+{
+	int err;
+
+	err = ops_of(shared)->show(be_of(shared), at, piece->alias, piece->size);
+	if (err < 0)
+		return err;
+	piece->viewless = true;
+	piece->lost = err;
+	return 0;
+}
+
+int piece_renew(struct shared *shared, struct piece *piece)
+{
+	int err;
+
+	if (!piece->viewless)
+		return 0;
+	/* Addresses that another thread has got are left to it. */
+	if (piece->lost) {
+		err = ops_of(shared)->reserve(be_of(shared), piece->size, shared->core->granularity, &piece->alias);
+		if (err)
+			return err;
+		piece->lost = piece->mapped = false;
+	}
+	if (piece->mapped) {
+		err = ops_of(shared)->unmap(be_of(shared), piece->alias, piece->size, NULL);
+		if (err)
+			return err;
+		piece->mapped = false;
+	}
+	err = map_alias(shared, piece);
+	if (!err)
+		piece->viewless = false;
+	return err;
+}
+
+bool piece_renew_kept(struct shared *shared)
+{
+	struct piece **link, *piece;
+	struct error_kept kept;
+	int err;
+
+	lock_acquire(&shared_lock);
+	for (link = &shared->kept[VPMM_HOST]; *link && !(*link)->viewless; link = &(*link)->next)
+		;
+	piece = *link;
+	if (piece) {
+		*link = piece->next;
+		shared->renewing++;
+	}
+	lock_release(&shared_lock);
+	if (!piece)
+		return false;
+	error_keep(&kept);
+	err = piece_renew(shared, piece);
+	error_restore(&kept);
+	lock_acquire(&shared_lock);
+	piece->next = shared->kept[VPMM_HOST];
+	shared->kept[VPMM_HOST] = piece;
+	shared->renewing--;
+	lock_release(&shared_lock);
+	return !err;
+}
+
+int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
+{
+	struct piece *got = take_kept(shared, size, true);
+	int err;
+
+	if (got) {
+		err = piece_renew(shared, got);
+		if (err)
+			piece_keep(shared, got);
+	} else {
+		err = make(shared, size, true, &got);
+		if (!err)
+			count(shared, got, true);
+	}
+	if (!err)
+		*piece = got;
+	return err;
+}
+
+/* What the pool has free goes back to the device, if there is no other memory. */
+static int make_room(struct core *core, size_t size)
+{
+	uint64_t mapped;
+	int err;
+
+	err = reclaim_unused(core);
+	if (err)
+		return err;
+	mapped = core_mapped(core);
+	return trim_pool(core, mapped > size ? mapped - size : 0, NULL);
+}
+
+static int create_device(struct shared *shared, size_t size, struct piece **piece)
+{
+	struct core *core = shared->core;
+	struct error_kept kept;
+	int err;
+
+	lock_acquire(&core->lock);
+	err = extent_judge(&core->extents, size, size);
+	if (!err)
+		err = make(shared, size, false, piece);
+	if (err == -ENOMEM) {
+		error_keep(&kept);
+		err = make_room(core, size);
+		error_restore(&kept);
+		if (!err)
+			err = extent_judge(&core->extents, size, size);
+		if (!err)
+			err = make(shared, size, false, piece);
+	}
+	if (!err) {
+		core->shared += size;
+		core_count_apart(core);
+	}
+	lock_release(&core->lock);
+	if (!err)
+		count(shared, *piece, true);
+	return err;
+}
+
+static struct piece *pop_kept(struct shared *shared, enum vpmm_location where, uint64_t keep)
+{
+	const uint64_t *unused = where == VPMM_HOST ? &shared->stats.host_unused : &shared->stats.device_unused;
+	struct piece *piece = NULL;
+
+	lock_acquire(&shared_lock);
+	if (*unused > keep)
+		piece = shared->kept[where];
+	if (piece) {
+		shared->kept[where] = piece->next;
+		*bytes_of(shared, piece, true) -= piece->size;
+		*bytes_of(shared, piece, false) -= piece->size;
+	}
+	lock_release(&shared_lock);
+	return piece;
+}
+
+/* Those that get a view are kept again in a moment, and would be missed. */
+static void wait_for_renewals(struct shared *shared)
+{
+	bool busy = true;
+
+	while (busy) {
+		lock_acquire(&shared_lock);
+		busy = shared->renewing;
+		lock_release(&shared_lock);
+		if (busy)
+			g_usleep(20);
+	}
+}
+
+void piece_trim_host(struct shared *shared, uint64_t keep)
+{
+	struct piece *piece;
+
+	if (keep == UINT64_MAX)
+		return;
+	wait_for_renewals(shared);
+	while ((piece = pop_kept(shared, VPMM_HOST, keep)))
+		drop(shared, piece);
+}
+
+uint64_t piece_trim_device(struct shared *shared)
+{
+	struct piece *piece;
+	uint64_t bytes = 0;
+
+	while ((piece = pop_kept(shared, VPMM_DEVICE, 0))) {
+		bytes += piece->size;
+		drop(shared, piece);
+	}
+	if (bytes)
+		count_apart(shared->core, -(int64_t)bytes);
+	return bytes;
+}
+
+int piece_take_device(struct shared *shared, size_t size, size_t wanted, struct piece **pieces)
+{
+	struct piece *piece;
+	int err = 0;
+
+	*pieces = NULL;
+	while (wanted) {
+		piece = take_kept(shared, size, false);
+		if (!piece)
+			err = create_device(shared, size, &piece);
+		/* What is unused has pages of other sizes. */
+		if (err == -ENOMEM && piece_trim_device(shared))
+			err = create_device(shared, size, &piece);
+		if (err)
+			return err;
+		piece->next = *pieces;
+		*pieces = piece;
+		wanted--;
+	}
+	return 0;
+}
+
+static int clear_now(struct shared *shared, const struct piece *piece)
+{
+	const struct backend_ops *ops = ops_of(shared);
+	struct backend *be = be_of(shared);
+	struct backend_event *event;
+	int err;
+
+	err = ops->event_create(be, &event);
+	if (err)
+		return err;
+	err = ops->clear(be, piece->alias, piece->size, shared->stream);
+	if (!err)
+		err = ops->event_record(be, event, shared->stream);
+	if (!err)
+		err = ops->event_sync(be, event);
+	ops->event_destroy(be, event);
+	return err;
+}
+
+int piece_zero(struct shared *shared, size_t size, struct piece **zero)
+{
+	struct piece *piece;
+	int err;
+
+	for (guint i = 0; i < shared->zeros->len; i++) {
+		*zero = shared->zeros->pdata[i];
+		if ((*zero)->size == size)
+			return 0;
+	}
+	err = piece_take_device(shared, size, 1, &piece);
+	if (err)
+		return err;
+	err = clear_now(shared, piece);
+	if (err) {
+		piece_keep(shared, piece);
+		return err;
+	}
+	g_ptr_array_add(shared->zeros, piece);
+	*zero = piece;
+	return 0;
+}
+
+void piece_clear(struct shared *shared)
+{
+	for (guint i = 0; i < shared->zeros->len; i++)
+		piece_keep(shared, shared->zeros->pdata[i]);
+	g_ptr_array_set_size(shared->zeros, 0);
+	piece_trim_host(shared, 0);
+	piece_trim_device(shared);
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Shared ranges, and what those of a pool have in common. */
+#include <errno.h>
+
+#include "shared/gates.h"
+#include "shared/mirror.h"
+#include "shared/piece.h"
+#include "shared/range.h"
+#include "shared/serve.h"
+#include "shared/touch.h"
+#include "util/env.h"
+#include "util/error.h"
+#include "util/room.h"
+
+int shared_new(struct core *core, struct shared **made)
+{
+	struct shared *shared;
+	uint64_t keep;
+	int err;
+
+	err = env_number("VPMM_HOST_KEEP", "bytes", UINT64_MAX, &keep);
+	if (err)
+		return err;
+	shared = g_new0(struct shared, 1);
+	shared->core = core;
+	err = core->backend->ops->stream_create(core->backend, &shared->stream);
+	if (err) {
+		g_free(shared);
+		return err;
+	}
+	lock_init(&shared->mover, LOCK_MOVER);
+	shared->ranges = g_ptr_array_new();
+	shared->zeros = g_ptr_array_new();
+	shared->events = g_ptr_array_new();
+	shared->mirrors = g_ptr_array_new();
+	shared->host_keep = keep;
+	*made = shared;
+	return 0;
+}
+
+static size_t choose_page(const struct shared *shared, size_t size, bool fine)
+{
+	size_t page = shared->core->granularity;
+
+	while (!fine && page * 2 <= SHARED_PAGE_MOST && page * 2 <= size / SHARED_PAGES)
+		page *= 2;
+	return page;
+}
+
+static int map_zero(struct range *range)
+{
+	const struct backend_ops *ops = range->shared->core->backend->ops;
+	struct backend *be = range->shared->core->backend;
+	int err = 0;
+
+	for (size_t i = 0; i < range->count && !err; i++)
+		err = ops->map(be, page_va(range, i), range->page_size, range->zero->handle);
+	return err ? err : ops->access_read(be, range->va, range->size);
+}
+
+/* Whether the driver takes back the addresses and what is mapped there. */
+static int unmap_all(struct range *range)
+{
+	const struct backend_ops *ops = range->shared->core->backend->ops;
+	struct backend *be = range->shared->core->backend;
+	int err;
+
+	err = ops->unmap(be, range->va, range->size, NULL);
+	if (err)
+		err = ops->unmap(be, range->va, range->size, NULL);
+	return err;
+}
+
+static int reserve(struct range *range)
+{
+	const struct backend_ops *ops = range->shared->core->backend->ops;
+	struct backend *be = range->shared->core->backend;
+	int err;
+
+	err = room_check(range->size, false);
+	if (!err)
+		err = ops->reserve(be, range->size, range->page_size, &range->va);
+	if (err)
+		return err;
+	err = ops->room(be, range->va, range->size, &range->at);
+	if (err)
+		ops->unreserve(be, range->va, range->size);
+	else
+		room_add(range->size);
+	return err;
+}
+
+static void unreserve(struct range *range)
+{
+	const struct backend_ops *ops = range->shared->core->backend->ops;
+	struct backend *be = range->shared->core->backend;
+
+	ops->room_end(be, range->va, range->size, range->at);
+	if (ops->unreserve(be, range->va, range->size))
+		ops->unreserve(be, range->va, range->size);
+	room_sub(range->size);
+}
+
+static void delete_range(struct range *range)
+{
+	g_ptr_array_free(range->users, TRUE);
+	g_free(range->pages);
+	g_free(range);
+}
+
+static void enter(struct range *range)
+{
+	struct shared *shared = range->shared;
+
+	lock_acquire(&shared_lock);
+	if (!shared_ranges)
+		shared_ranges = g_ptr_array_new();
+	g_ptr_array_add(shared_ranges, range);
+	g_ptr_array_add(shared->ranges, range);
+	shared->stats.ranges++;
+	g_atomic_int_set(&shared_exist, 1);
+	lock_release(&shared_lock);
+}
+
+static void leave(struct range *range)
+{
+	struct shared *shared = range->shared;
+
+	lock_acquire(&shared_lock);
+	range->going = true;
+	g_ptr_array_remove(shared_ranges, range);
+	g_ptr_array_remove(shared->ranges, range);
+	if (!shared_ranges->len) {
+		g_ptr_array_free(shared_ranges, TRUE);
+		shared_ranges = NULL;
+		g_atomic_int_set(&shared_exist, 0);
+	}
+	shared->stats.ranges--;
+	lock_release(&shared_lock);
+}
+
+static struct range *make(struct shared *shared, size_t size, bool fine)
+{
+	struct range *range = g_new0(struct range, 1);
+
+	range->shared = shared;
+	range->page_size = choose_page(shared, size, fine);
+	range->count = (size + range->page_size - 1) / range->page_size;
+	range->size = range->count * range->page_size;
+	range->pages = g_try_new0(struct page, range->count);
+	range->users = g_ptr_array_new();
+	return range;
+}
+
+int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
+{
+	struct error_kept kept;
+	struct range *range;
+	int err;
+
+	if (size > SIZE_MAX / 4)
+		return error_set(-ENOMEM, "%zu bytes are more than there are addresses", size);
+	range = make(shared, size, fine);
+	if (!range->pages) {
+		err = error_set(-ENOMEM, "no memory for a table of %zu pages", range->count);
+		goto err_delete;
+	}
+	err = touch_begin(serve_touches, serve_idle);
+	if (err)
+		goto err_delete;
+	err = piece_zero(shared, range->page_size, &range->zero);
+	if (err)
+		goto err_end;
+	err = reserve(range);
+	if (err)
+		goto err_end;
+	err = map_zero(range);
+	if (!err)
+		err = touch_watch(range->at, range->size);
+	if (err)
+		goto err_unmap;
+	/* From here on a touch finds the range. */
+	enter(range);
+	err = touch_cover(range->at, range->size);
+	if (!err) {
+		*at = range->at;
+		return 0;
+	}
+	leave(range);
+	touch_unwatch(range->at);
+err_unmap:
+	error_keep(&kept);
+	unmap_all(range);
+	unreserve(range);
+	error_restore(&kept);
+err_end:
+	touch_end();
+err_delete:
+	delete_range(range);
+	return err;
+}
+
+static struct range *find_start(const struct shared *shared, uint64_t at)
+{
+	struct range *range;
+
+	lock_acquire(&shared_lock);
+	range = shared_find(at);
+	if (range && (range->at != at || range->shared != shared || range->going))
+		range = NULL;
+	lock_release(&shared_lock);
+	return range;
+}
+
+/* Nobody serves a touch of any range of the pool. The mover is not held, as who serves takes it. */
+static void wait_for_servers(struct shared *shared)
+{
+	bool busy = true;
+
+	while (busy) {
+		lock_acquire(&shared_lock);
+		busy = shared->serving;
+		lock_release(&shared_lock);
+		if (busy)
+			g_usleep(50);
+	}
+}
+
+/* Everything the range has goes; nothing can fail any more. */
+static void take_down(struct range *range)
+{
+	const struct backend_ops *ops = range->shared->core->backend->ops;
+	struct backend *be = range->shared->core->backend;
+
+	ops->room_end(be, range->va, range->size, range->at);
+	for (size_t i = 0; i < range->count; i++) {
+		if (range->pages[i].piece)
+			piece_keep(range->shared, range->pages[i].piece);
+	}
+	if (ops->unreserve(be, range->va, range->size))
+		ops->unreserve(be, range->va, range->size);
+	room_sub(range->size);
+	touch_unwatch(range->at);
+	delete_range(range);
+	touch_end();
+}
+
+int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
+{
+	struct backend_gate *gate = NULL;
+	struct range *range = find_start(shared, at);
+	int err = 0;
+
+	if (!range)
+		return error_set(-EINVAL, "no shared range of the pool starts at %#" G_GINT64_MODIFIER "x", at);
+	lock_acquire(&shared->mover);
+	lock_acquire(&shared_lock);
+	if (stream != VPMM_STREAM_ANY)
+		err = gates_add(range, stream);
+	lock_release(&shared_lock);
+	if (!err && stream == VPMM_STREAM_ANY)
+		err = shared->core->backend->ops->sync(shared->core->backend);
+	mirror_tell_range(range);
+	if (!err)
+		err = gates_close(range, &gate);
+	if (!err)
+		err = unmap_all(range);
+	if (gate)
+		gates_open(range, gate);
+	if (!err)
+		leave(range);
+	lock_release(&shared->mover);
+	if (err)
+		return err;
+	wait_for_servers(shared);
+	take_down(range);
+	piece_trim_host(shared, shared->host_keep);
+	return 0;
+}
+
+void shared_delete(struct shared *shared, bool wait)
+{
+	const struct backend_ops *ops = shared->core->backend->ops;
+	struct backend *be = shared->core->backend;
+
+	if (wait)
+		ops->sync(be);
+	while (shared->ranges->len) {
+		struct range *range = shared->ranges->pdata[0];
+
+		lock_acquire(&shared->mover);
+		mirror_tell_range(range);
+		unmap_all(range);
+		leave(range);
+		lock_release(&shared->mover);
+		wait_for_servers(shared);
+		take_down(range);
+	}
+	mirror_leave_all(shared);
+	piece_clear(shared);
+	for (guint i = 0; i < shared->events->len; i++)
+		ops->event_destroy(be, shared->events->pdata[i]);
+	ops->stream_destroy(be, shared->stream);
+	g_ptr_array_free(shared->ranges, TRUE);
+	g_ptr_array_free(shared->zeros, TRUE);
+	g_ptr_array_free(shared->events, TRUE);
+	g_ptr_array_free(shared->mirrors, TRUE);
+	lock_destroy(&shared->mover);
+	g_free(shared);
+}

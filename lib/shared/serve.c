@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Brings pages back that the CPU has touched. Touches of one range that wait at the same time are one batch, so that
+ * many threads are served side by side; and where touches run in one direction, pages ahead come with them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shared/move.h"
+#include "shared/piece.h"
+#include "shared/serve.h"
+#include "shared/touch.h"
+#include "util/error.h"
+
+/* How many pages come back ahead at most, and how many bytes: the streams stand still meanwhile. */
+#define AHEAD_MOST 16
+#define AHEAD_BYTES ((size_t)256 << 20)
+
+static bool is_in(const struct batch *batch, size_t index)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->index[i] == index)
+			return true;
+	}
+	return false;
+}
+
+/* Takes those of one range out of the list. NULL: the first is in none, and was dropped. */
+static struct range *take_touches(GArray *touched, struct batch *batch)
+{
+	struct range *range;
+	uint64_t first;
+
+	lock_acquire(&shared_lock);
+	first = g_array_index(touched, uint64_t, 0);
+	range = shared_find(first);
+	if (range)
+		range->shared->serving++;
+	batch->range = range;
+	batch->count = 0;
+	for (guint i = 0; i < touched->len;) {
+		uint64_t addr = g_array_index(touched, uint64_t, i);
+		size_t index;
+
+		if (!range ? addr != first : addr - range->at >= range->size) {
+			i++;
+			continue;
+		}
+		index = range ? (addr - range->at) / range->page_size : 0;
+		if (range && !is_in(batch, index)) {
+			if (batch->count == batch_most(range))
+				break;
+			batch->index[batch->count++] = index;
+		}
+		g_array_remove_index(touched, i);
+	}
+	lock_release(&shared_lock);
+	if (!range)
+		touch_wake(first & ~UINT64_C(4095), 4096);
+	return range;
+}
+
+static void put_back(GArray *touched, const struct batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		uint64_t addr = page_at(batch->range, batch->index[i]);
+
+		g_array_append_val(touched, addr);
+	}
+}
+
+/* Those that the CPU has by now go on, and those that it only has to be shown. Leaves the others. */
+static int sort_out(struct batch *batch)
+{
+	struct range *range = batch->range;
+	size_t left = 0;
+	int err = 0, shown;
+
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct page *page = &range->pages[batch->index[i]];
+
+		if (page->state != PAGE_HOST) {
+			batch->index[left++] = batch->index[i];
+		} else if (!page->hidden) {
+			touch_wake(page_at(range, batch->index[i]), range->page_size);
+		} else {
+			shown = move_show(range, batch->index[i]);
+			err = err ? err : shown;
+		}
+	}
+	batch->count = left;
+	return err;
+}
+
+/* As the kernel reads files: twice as far each time that the guess was right, and half as far when it was wrong. */
+static size_t guess_ahead(struct batch *batch)
+{
+	struct range *range = batch->range;
+	size_t most = CLAMP(AHEAD_BYTES / range->page_size, 1, AHEAD_MOST), asked = batch->count, last;
+
+	if (!asked)
+		return 0;
+	last = batch->index[asked - 1];
+	if (is_in(batch, range->next))
+		range->ahead = MIN(MAX(range->ahead * 2, 1), most);
+	else
+		range->ahead /= 2;
+	for (size_t i = 1; i <= range->ahead && batch->count < batch_most(range) && last + i < range->count; i++) {
+		if (range->pages[last + i].state != PAGE_DEVICE)
+			break;
+		if (!is_in(batch, last + i))
+			batch->index[batch->count++] = last + i;
+	}
+	range->next = MAX(last, batch->index[batch->count - 1]) + 1;
+	return batch->count - asked;
+}
+
+static int take_memory(struct batch *batch)
+{
+	struct shared *shared = batch->range->shared;
+	size_t got = 0;
+	int err = 0;
+
+	while (got < batch->count && !err) {
+		err = piece_take_host(shared, batch->range->page_size, &batch->pieces[got]);
+		got += !err;
+	}
+	/* What there is memory for can go on. */
+	batch->count = got;
+	return got ? 0 : err;
+}
+
+static void give_memory(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->pieces[i])
+			piece_keep(batch->range->shared, batch->pieces[i]);
+	}
+}
+
+static int serve_batch(struct batch *batch)
+{
+	struct shared *shared = batch->range->shared;
+	struct backend *be = shared->core->backend;
+	uint64_t begin = be->ops->now(be);
+	size_t ahead, needed;
+	int err;
+
+	lock_acquire(&shared->mover);
+	if (batch->range->going) {
+		lock_release(&shared->mover);
+		return 0;
+	}
+	err = sort_out(batch);
+	needed = batch->count;
+	if (!err && needed) {
+		ahead = guess_ahead(batch);
+		err = take_memory(batch);
+		if (!err) {
+			err = batch_move(batch);
+			give_memory(batch);
+		}
+		if (!err && batch->count < needed)
+			err = -ENOMEM;
+		lock_acquire(&shared_lock);
+		shared->stats.read_ahead += MIN(ahead, batch->moved);
+		lock_release(&shared_lock);
+	}
+	lock_release(&shared->mover);
+	lock_acquire(&shared_lock);
+	shared->stats.faults += needed;
+	shared->stats.fault_ns += be->ops->now(be) - begin;
+	lock_release(&shared_lock);
+	return err;
+}
+
+/* Leaves the pages that the CPU still waits for: what it has must not be mapped over. */
+static void leave_waiting(struct batch *batch)
+{
+	struct range *range = batch->range;
+	size_t left = 0;
+
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < batch->count && !range->going; i++) {
+		const struct page *page = &range->pages[batch->index[i]];
+
+		if (page->given_up || (page->state == PAGE_HOST && !page->hidden))
+			touch_wake(page_at(range, batch->index[i]), range->page_size);
+		else
+			batch->index[left++] = batch->index[i];
+	}
+	lock_release(&shared_lock);
+	batch->count = left;
+}
+
+/* After a reset nobody can tell what the device had, and of a device that has failed nobody gets it. */
+static void give_up(struct batch *batch, bool zeros)
+{
+	struct range *range = batch->range;
+
+	lock_acquire(&range->shared->mover);
+	leave_waiting(batch);
+	for (size_t i = 0; i < batch->count; i++) {
+		touch_give_up(page_at(range, batch->index[i]), range->page_size, zeros);
+		lock_acquire(&shared_lock);
+		range->pages[batch->index[i]].given_up = true;
+		lock_release(&shared_lock);
+	}
+	lock_release(&range->shared->mover);
+}
+
+/* Failures in a row after which a device does not recover; a touch waits for about a second then. */
+#define FAILURES_MOST 500
+
+static void note_result(struct shared *shared, int err)
+{
+	lock_acquire(&shared_lock);
+	shared->serving--;
+	shared->stats.retries += !!err;
+	shared->failures = err == -EIO ? shared->failures + 1 : 0;
+	lock_release(&shared_lock);
+}
+
+void serve_touches(GArray *touched)
+{
+	struct batch batch = { .to = VPMM_HOST };
+	GArray *later = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+
+	while (touched->len) {
+		struct range *range = take_touches(touched, &batch);
+		struct batch all = batch;
+		struct backend *be;
+		int err;
+
+		if (!range)
+			continue;
+		be = range->shared->core->backend;
+		err = be->ops->enter(be);
+		if (!err) {
+			err = serve_batch(&batch);
+			be->ops->leave(be);
+		}
+		if (err == -ESTALE || (err == -EIO && range->shared->failures > FAILURES_MOST)) {
+			give_up(&all, err == -ESTALE);
+		} else if (err) {
+			leave_waiting(&all);
+			put_back(later, &all);
+		}
+		note_result(range->shared, err);
+	}
+	g_array_append_vals(touched, later->data, later->len);
+	g_array_free(later, TRUE);
+}
+
+static struct shared *find_idle(void)
+{
+	struct shared *found = NULL;
+
+	lock_acquire(&shared_lock);
+	for (guint i = 0; shared_ranges && i < shared_ranges->len && !found; i++) {
+		struct shared *shared = ((struct range *)shared_ranges->pdata[i])->shared;
+
+		for (struct piece *piece = shared->kept[VPMM_HOST]; piece && !found; piece = piece->next)
+			found = piece->viewless ? shared : NULL;
+	}
+	if (found)
+		found->serving++;
+	lock_release(&shared_lock);
+	return found;
+}
+
+bool serve_idle(void)
+{
+	struct shared *shared = find_idle();
+	struct backend *be;
+	bool more = false;
+
+	if (!shared)
+		return false;
+	be = shared->core->backend;
+	if (!be->ops->enter(be)) {
+		more = piece_renew_kept(shared);
+		be->ops->leave(be);
+	}
+	lock_acquire(&shared_lock);
+	shared->serving--;
+	lock_release(&shared_lock);
+	return more;
+}

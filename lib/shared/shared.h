@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Ranges of addresses that the CPU and a device share: the state of each page, and who may change it.
+ *
+ * Two locks. shared->mover is held by whoever moves pages of a pool's ranges, across driver calls and copies; a page
+ * changes under it alone. shared_lock, of the process, is held for a few instructions at a time by whoever reads or
+ * writes what is here; a page changes under both. The thread that serves touches takes both and never core.lock,
+ * since a thread that holds that may touch a page; so nobody waits for core.lock with the mover held.
+ */
+#ifndef SHARED_H
+#define SHARED_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "util/lock.h"
+#include "vpmm-shared.h"
+
+/* The largest page of a range, and into how many pages one is cut if they lie between this and the smallest. */
+#define SHARED_PAGE_MOST ((size_t)32 << 20)
+#define SHARED_PAGES 128
+
+/* Pages that move together: streams stand still for so long. */
+#define SHARED_BATCH 64
+#define SHARED_BATCH_BYTES ((size_t)512 << 20)
+
+/**
+ * struct piece - memory for one page, on the device or on the host
+ * @size: bytes
+ * @host: where it is
+ * @fresh: nobody has written to it, and it is cleared
+ * @viewless: the CPU's view of host memory is no longer at @alias
+ * @mapped: it is mapped at @alias
+ * @lost: @alias is the device's alone, for good
+ * @handle: of the backend
+ * @alias: addresses of its own, for copies
+ * @next: in a list
+ */
+struct piece {
+	size_t size;
+	bool host;
+	bool fresh;
+	bool viewless;
+	bool mapped;
+	bool lost;
+	uint64_t handle;
+	uint64_t alias;
+	struct piece *next;
+};
+
+/* Where a page is. */
+enum page_state {
+	PAGE_EMPTY,			/* the device reads zeros, the CPU's touch is waited for */
+	PAGE_HOST,			/* the CPU has it, the device reaches it */
+	PAGE_DEVICE			/* the device has it, the CPU's touch is waited for */
+};
+
+/**
+ * struct page - a page of a range
+ * @state: where it is
+ * @advice: enum vpmm_advice
+ * @recent: it has moved or was advised since the clock came by
+ * @hidden: it is on the host, but the CPU's touch has to bring back the view
+ * @given_up: the CPU has zeros or a SIGBUS there, as what the device had is lost
+ * @unmapped: the device has nothing there, as undoing a move has failed
+ * @call: the number of the call that brought it to the device
+ * @sequence: how often it has moved
+ * @piece: its memory; NULL: it is empty
+ */
+struct page {
+	uint8_t state;
+	uint8_t advice;
+	bool recent;
+	bool hidden;
+	bool given_up;
+	bool unmapped;
+	uint64_t call;
+	uint64_t sequence;
+	struct piece *piece;
+};
+
+/**
+ * struct range - a shared range
+ * @shared: of its pool
+ * @at: where the program has it, and the CPU
+ * @va: where the device has it, which is the same on a GPU
+ * @size: bytes
+ * @page_size: bytes of a page
+ * @count: pages
+ * @pages: the pages
+ * @zero: what empty pages read
+ * @users: handles of the streams that use it
+ * @next: the page that a touch in one direction would be of next
+ * @ahead: how many pages come back with that
+ * @going: it is being freed
+ */
+struct range {
+	struct shared *shared;
+	uint64_t at;
+	uint64_t va;
+	size_t size;
+	size_t page_size;
+	size_t count;
+	struct page *pages;
+	struct piece *zero;
+	GPtrArray *users;
+	size_t next;
+	size_t ahead;
+	bool going;
+};
+
+/**
+ * struct shared - the shared ranges of a pool
+ * @core: the pool's core
+ * @mover: held by whoever moves pages
+ * @stream: the stream of the copies
+ * @ranges: of struct range
+ * @kept: unused memory, by enum vpmm_location
+ * @zeros: of struct piece, one for each size of page
+ * @events: unused events, of struct backend_event
+ * @mirrors: of struct vpmm_mirror
+ * @host_keep: bytes of unused host memory to keep
+ * @serving: how many threads that serve touches are at it
+ * @renewing: pieces that are neither kept nor a page's, as they get a view
+ * @failures: how many times in a row the device has failed when touches were served
+ * @clock_range: where the clock is: an index of @ranges
+ * @clock_page: and of a page there
+ * @calls: how many calls have moved pages
+ * @stats: as vpmm_shared_stats() tells them
+ */
+struct shared {
+	struct core *core;
+	struct lock mover;
+	struct CUstream_st *stream;
+	GPtrArray *ranges;
+	struct piece *kept[2];
+	GPtrArray *zeros;
+	GPtrArray *events;
+	GPtrArray *mirrors;
+	uint64_t host_keep;
+	unsigned int serving;
+	unsigned int renewing;
+	unsigned int failures;
+	size_t clock_range;
+	size_t clock_page;
+	uint64_t calls;
+	struct vpmm_shared_stats stats;
+};
+
+extern struct lock shared_lock;
+
+/* Whether there are any, read without the lock. */
+extern gint shared_exist;
+
+/* All ranges of the process, of struct range. */
+extern GPtrArray *shared_ranges GUARDED_BY(shared_lock);
+
+/**
+ * shared_new() - what a pool's first range needs
+ * @core: the pool's core, its backend entered
+ * @shared: receives it
+ *
+ * Return: 0, -EINVAL for a bad VPMM_HOST_KEEP, or an error of the backend.
+ */
+int shared_new(struct core *core, struct shared **shared);
+
+/**
+ * shared_delete() - free all ranges and what belongs to them
+ * @shared: of a pool, its backend entered or abandoned; no lock held
+ * @wait: whether pending work is to be waited for
+ */
+void shared_delete(struct shared *shared, bool wait);
+
+/**
+ * shared_find() - the range that an address is in
+ * @addr: the address
+ *
+ * Return: the range; NULL: none.
+ */
+struct range *shared_find(uint64_t addr) REQUIRES(shared_lock);
+
+/* Where a page starts, for the CPU and for the device. */
+static inline uint64_t page_at(const struct range *range, size_t index)
+{
+	return range->at + index * range->page_size;
+}
+
+static inline uint64_t page_va(const struct range *range, size_t index)
+{
+	return range->va + index * range->page_size;
+}
+
+#endif /* SHARED_H */

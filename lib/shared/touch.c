@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* userfaultfd and SIGSEGV, and the threads behind them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/touch.h"
+#include "util/descriptor.h"
+#include "util/error.h"
+#include "util/lock.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define HUGE ((size_t)2 << 20)
+#define MESSAGES 64
+#define WATCHED 1024
+
+/* The ranges, and the threads. */
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int ranges;
+static pthread_t reader, server;
+static bool stopping;
+static int uffd = -1, news[2] = { -1, -1 }, stop[2] = { -1, -1 };
+static touch_fn serve;
+static touch_idle_fn idle;
+
+/* What there is to serve. */
+static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t queued = PTHREAD_COND_INITIALIZER;
+static GArray *touched;
+static bool nudged;
+
+/* Of the handler. */
+static struct {
+	_Atomic uint64_t at;
+	_Atomic uint64_t size;
+} watched[WATCHED];
+static _Atomic uint32_t wakes;
+static struct sigaction before;
+static bool handling;
+
+static void push(const uint64_t *addrs, guint count)
+{
+	pthread_mutex_lock(&queue);
+	g_array_append_vals(touched, addrs, count);
+	pthread_cond_signal(&queued);
+	pthread_mutex_unlock(&queue);
+}
+
+static guint read_faults(uint64_t *addrs)
+{
+	struct uffd_msg messages[MESSAGES];
+	ssize_t got = read(uffd, messages, sizeof(messages));
+	guint count = 0;
+
+	/* A remap is told so that the thread which makes it can go on. */
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(*messages); i++) {
+		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
+			addrs[count++] = messages[i].arg.pagefault.address;
+	}
+	return count;
+}
+
+static guint read_news(uint64_t *addrs)
+{
+	ssize_t got = read(news[0], addrs, MESSAGES * sizeof(*addrs));
+
+	return got > 0 ? (guint)((size_t)got / sizeof(*addrs)) : 0;
+}
+
+static void *read_all(void *data)
+{
+	struct pollfd files[] = { { uffd >= 0 ? uffd : news[0], POLLIN, 0 }, { stop[0], POLLIN, 0 } };
+	uint64_t addrs[MESSAGES];
+	guint count;
+
+	(void)data;
+	while (poll(files, G_N_ELEMENTS(files), -1) < 0 || !files[1].revents) {
+		count = uffd >= 0 ? read_faults(addrs) : read_news(addrs);
+		if (count)
+			push(addrs, count);
+	}
+	return NULL;
+}
+
+/* Nobody tells the library when there is room again for what could not be served. */
+#define AGAIN_NS 2000000
+
+static void wait_for_work(bool later)
+{
+	struct timespec until;
+
+	if (!later) {
+		pthread_cond_wait(&queued, &queue);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += AGAIN_NS;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&queued, &queue, &until);
+}
+
+static void *serve_all(void *data)
+{
+	GArray *mine = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	bool more = false, done = false;
+
+	(void)data;
+	while (!done) {
+		pthread_mutex_lock(&queue);
+		if (!touched->len && !stopping && !nudged && !more)
+			wait_for_work(mine->len);
+		done = stopping;
+		more = more || nudged;
+		nudged = false;
+		g_array_append_vals(mine, touched->data, touched->len);
+		g_array_set_size(touched, 0);
+		pthread_mutex_unlock(&queue);
+		if (mine->len)
+			serve(mine);
+		else if (more && !done)
+			more = idle();
+	}
+	g_array_free(mine, TRUE);
+	return NULL;
+}
+
+void touch_nudge(void)
+{
+	pthread_mutex_lock(&queue);
+	nudged = true;
+	pthread_cond_signal(&queued);
+	pthread_mutex_unlock(&queue);
+}
+
+static bool is_watched(uint64_t addr)
+{
+	for (unsigned int i = 0; i < WATCHED; i++) {
+		uint64_t at = atomic_load(&watched[i].at);
+
+		if (at && addr - at < atomic_load(&watched[i].size))
+			return true;
+	}
+	return false;
+}
+
+int touch_watch(uint64_t at, size_t size)
+{
+	if (uffd >= 0)
+		return 0;
+	for (unsigned int i = 0; i < WATCHED; i++) {
+		if (watched[i].at)
+			continue;
+		atomic_store(&watched[i].size, size);
+		atomic_store(&watched[i].at, at);
+		return 0;
+	}
+	return error_set(-ENOMEM, "without userfaultfd a process can have %d shared ranges, and has them", WATCHED);
+}
+
+void touch_unwatch(uint64_t at)
+{
+	for (unsigned int i = 0; i < WATCHED; i++) {
+		if (watched[i].at == at)
+			atomic_store(&watched[i].at, 0);
+	}
+}
+
+/* Somebody else's fault is the business of who had the signal before, or ends the program as it would have. */
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+	if (before.sa_flags & SA_SIGINFO)
+		before.sa_sigaction(number, info, context);
+	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+		before.sa_handler(number);
+	else
+		signal(number, SIG_DFL);
+}
+
+/* Tells the address, sleeps until anything has moved, and has the touch tried again. */
+static void handle(int number, siginfo_t *info, void *context)
+{
+	const struct timespec while_moving = { .tv_nsec = 1000000 };
+	uint32_t seen = atomic_load(&wakes);
+	uint64_t addr = (uintptr_t)info->si_addr;
+	int saved = errno;
+
+	if (info->si_code != SEGV_ACCERR || !is_watched(addr)) {
+		pass_on(number, info, context);
+		return;
+	}
+	if (write(news[1], &addr, sizeof(addr)) == (ssize_t)sizeof(addr))
+		syscall(SYS_futex, &wakes, FUTEX_WAIT_PRIVATE, seen, &while_moving, NULL, 0);
+	errno = saved;
+}
+
+static int open_uffd(int flags)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP };
+	int fd = descriptor_raise((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags));
+
+	if (fd < 0)
+		return -1;
+	if (!ioctl(fd, UFFDIO_API, &api))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool is_refused(const char *name)
+{
+	const char *refused = getenv("VPMM_SHARED_TOUCH");
+
+	return refused && strcmp(refused, name);
+}
+
+/* With system calls, without them, or by the signal. */
+static int choose_way(void)
+{
+	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
+
+	if (!is_refused("userfaultfd"))
+		uffd = open_uffd(0);
+	if (uffd < 0 && !is_refused("user"))
+		uffd = open_uffd(UFFD_USER_MODE_ONLY);
+	if (uffd >= 0)
+		return 0;
+	if (is_refused("signal"))
+		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: VPMM_SHARED_TOUCH is "
+				 "%s, and the kernel does not allow it here", getenv("VPMM_SHARED_TOUCH"));
+	if (pipe2(news, O_CLOEXEC))
+		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
+				 "userfaultfd, and no pipe: %s", g_strerror(errno));
+	fcntl(news[0], F_SETFL, O_NONBLOCK);
+	sigemptyset(&action.sa_mask);
+	if (!handling && sigaction(SIGSEGV, &action, &before))
+		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
+				 "userfaultfd, and no handler: %s", g_strerror(errno));
+	handling = true;
+	return 0;
+}
+
+static void close_all(void)
+{
+	int *files[] = { &uffd, &news[0], &news[1], &stop[0], &stop[1] };
+
+	for (unsigned int i = 0; i < G_N_ELEMENTS(files); i++) {
+		if (*files[i] >= 0)
+			close(*files[i]);
+		*files[i] = -1;
+	}
+}
+
+/* The handler stays where a later one of the program would call it, and passes everything on. */
+static void leave_way(void)
+{
+	struct sigaction now;
+
+	if (handling && !sigaction(SIGSEGV, NULL, &now) && now.sa_sigaction == handle) {
+		sigaction(SIGSEGV, &before, NULL);
+		handling = false;
+	}
+	close_all();
+}
+
+/* No signal of the program is for these threads. */
+static int start(pthread_t *thread, void *(*run)(void *data))
+{
+	sigset_t all, was;
+	int err;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &all, &was);
+	err = pthread_create(thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return err ? error_set(-ENOMEM, "pthread_create for shared ranges: %s", g_strerror(err)) : 0;
+}
+
+static void end_reader(void)
+{
+	while (write(stop[1], "", 1) < 0 && errno == EINTR)
+		;
+	pthread_join(reader, NULL);
+}
+
+static int begin(void)
+{
+	int err;
+
+	err = choose_way();
+	if (err)
+		goto err_close;
+	if (pipe2(stop, O_CLOEXEC)) {
+		err = error_set(-ENOMEM, "pipe for shared ranges: %s", g_strerror(errno));
+		goto err_close;
+	}
+	pthread_mutex_lock(&queue);
+	touched = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	stopping = nudged = false;
+	pthread_mutex_unlock(&queue);
+	err = start(&reader, read_all);
+	if (err)
+		goto err_free;
+	err = start(&server, serve_all);
+	if (!err)
+		return 0;
+	end_reader();
+err_free:
+	g_array_free(touched, TRUE);
+err_close:
+	leave_way();
+	return err;
+}
+
+int touch_begin(touch_fn serves, touch_idle_fn idles)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&life);
+	if (!ranges) {
+		serve = serves;
+		idle = idles;
+		err = begin();
+	}
+	ranges += !err;
+	pthread_mutex_unlock(&life);
+	return err;
+}
+
+void touch_end(void)
+{
+	pthread_mutex_lock(&life);
+	if (!--ranges) {
+		pthread_mutex_lock(&queue);
+		stopping = true;
+		pthread_cond_signal(&queued);
+		pthread_mutex_unlock(&queue);
+		pthread_join(server, NULL);
+		end_reader();
+		g_array_free(touched, TRUE);
+		leave_way();
+	}
+	pthread_mutex_unlock(&life);
+}
+
+static int fail_cover(const char *call, size_t size)
+{
+	return error_set(-ENOMEM, "%s of %zu bytes for a shared range: %s%s", call, size, g_strerror(errno),
+			 errno == ENOMEM ? " (the sysctl vm.max_map_count bounds the mappings of a process)" : "");
+}
+
+/*
+ * Watched memory is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
+ * makes for a system call, finds something else.
+ */
+int touch_cover(uint64_t at, size_t size)
+{
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	void *cover;
+	int err;
+
+	if (uffd < 0)
+		return mmap((void *)(uintptr_t)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+			    MAP_NORESERVE, -1, 0) == MAP_FAILED ? fail_cover("mmap", size) : 0;
+	cover = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (cover == MAP_FAILED)
+		return fail_cover("mmap", size);
+	range.range.start = (uintptr_t)cover;
+	range.range.len = size;
+	/* A child would find zeros. */
+	if (madvise(cover, size, MADV_DONTFORK) || ioctl(uffd, UFFDIO_REGISTER, &range)) {
+		err = fail_cover("userfaultfd", size);
+	} else if (mremap(cover, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
+		err = fail_cover("mremap", size);
+	} else {
+		return 0;
+	}
+	munmap(cover, size);
+	return err;
+}
+
+/* A file without a byte has nothing to give. */
+void touch_give_up(uint64_t at, size_t size, bool zeros)
+{
+	int empty = zeros ? -1 : memfd_create("vpmm-lost", MFD_CLOEXEC);
+	void *last;
+
+	last = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_NORESERVE |
+		    (empty < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), empty, 0);
+	if (last != MAP_FAILED)
+		madvise(last, size, MADV_DONTFORK);
+	if (empty >= 0)
+		close(empty);
+	touch_wake(at, size);
+}
+
+void touch_wake(uint64_t at, size_t size)
+{
+	struct uffdio_range range = { at, size };
+
+	if (uffd >= 0) {
+		ioctl(uffd, UFFDIO_WAKE, &range);
+		return;
+	}
+	atomic_fetch_add(&wakes, 1);
+	syscall(SYS_futex, &wakes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Each call of the backend fails once in the life of shared ranges: the call of the program that meets it says so or
+ * does without, can be made again, and no byte is lost. Touches are answered in any case.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "calls/pool.h"
+#include "support/fixture.h"
+#include "vpmm-shared.h"
+
+#define PAGES 2
+
+/* So many calls of the program have failed; only one may for each failure of the backend, and each is made again. */
+static unsigned int failed;
+
+#define AGAIN(call) \
+	({ \
+		int ret_ = (call); \
+		if (ret_ < 0) { \
+			failed++; \
+			ret_ = (call); \
+		} \
+		if (ret_ < 0) \
+			g_error("%s:%d: %s: %d, %s", __FILE__, __LINE__, #call, ret_, vpmm_last_error()); \
+		ret_; \
+	})
+
+static void add_one(void *data)
+{
+	++*(unsigned char *)data;
+}
+
+static void expect(const unsigned char *at, const unsigned char *values)
+{
+	for (size_t i = 0; i < PAGES; i++) {
+		g_assert_cmpuint(at[i * PAGE], ==, values[i]);
+		g_assert_cmpuint(at[i * PAGE + PAGE - 1], ==, values[i]);
+	}
+}
+
+static void put(unsigned char *at, const unsigned char *values)
+{
+	for (size_t i = 0; i < PAGES; i++)
+		at[i * PAGE] = at[i * PAGE + PAGE - 1] = values[i];
+}
+
+static bool all_on_device(struct fixture *f, const void *at)
+{
+	struct vpmm_page pages[PAGES];
+	bool all = true;
+
+	g_assert_cmpint(vpmm_locate(f->pool, at, PAGES * PAGE, pages), ==, PAGES);
+	for (int i = 0; i < PAGES; i++)
+		all = all && pages[i].location == VPMM_DEVICE;
+	return all;
+}
+
+static void live(struct fixture *f)
+{
+	static const unsigned char first[PAGES] = { 1, 2 }, second[PAGES] = { 9, 8 };
+	static const unsigned char changed[PAGES] = { 2, 2 };
+	void *at, *other, *block;
+
+	AGAIN(vpmm_shared_alloc(f->pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
+	AGAIN(vpmm_shared_alloc(f->pool, &other, PAGES * PAGE, VPMM_SHARED_FINE));
+	put(at, first);
+	put(other, second);
+	AGAIN(vpmm_use(f->pool, at, f->streams[1]));
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	/* What failed half way goes on with the next. */
+	AGAIN(vpmm_fault(f->pool, at, PAGES * PAGE, VPMM_DEVICE, 0));
+	g_assert_true(all_on_device(f, at));
+	for (size_t i = 0; i < PAGES; i++)
+		g_assert_cmpuint(*(unsigned char *)vpmm_host_view((char *)at + i * PAGE), ==, first[i]);
+	/* Both do not fit. */
+	AGAIN(vpmm_fault(f->pool, other, PAGES * PAGE, VPMM_DEVICE, 0));
+	for (size_t i = 0; i < PAGES; i++)
+		g_assert_cmpuint(*(unsigned char *)vpmm_host_view((char *)at + i * PAGE), ==, first[i]);
+	assert_ok(vpmm_host_stream_launch(f->streams[1], add_one, vpmm_host_view(at)));
+	assert_ok(vpmm_host_stream_launch(f->streams[1], add_one, vpmm_host_view((char *)at + PAGE - 1)));
+	fixture_complete(f->streams[1]);
+	expect(at, changed);
+	expect(other, second);
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	AGAIN(vpmm_malloc(f->pool, &block, 3 * PAGE, f->streams[0]));
+	memset(block, 0x77, 3 * PAGE);
+	expect(at, changed);
+	expect(other, second);
+	AGAIN(vpmm_free(f->pool, block, f->streams[0]));
+	AGAIN(vpmm_pool_check(f->pool));
+	AGAIN(vpmm_shared_free(f->pool, at, f->streams[0]));
+	AGAIN(vpmm_pool_trim(f->pool, 0, NULL));
+	AGAIN(vpmm_shared_free(f->pool, other, f->streams[0]));
+}
+
+static void test_sweep(gconstpointer data)
+{
+	int err = GPOINTER_TO_INT(data);
+	uint64_t calls = 1, skip;
+	struct fixture f;
+
+	for (skip = 0; skip < calls; skip++) {
+		struct backend *be;
+
+		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+		be = f.pool->core.backend;
+		calls = backend_fault_calls(be, BACKEND_OP_COUNT);
+		failed = 0;
+		backend_fault_arm(be, BACKEND_OP_COUNT, (unsigned int)skip, 1, err);
+		live(&f);
+		backend_fault_arm(be, BACKEND_OP_COUNT, 0, 0, 0);
+		g_assert_cmpuint(failed, <=, 1);
+		calls = backend_fault_calls(be, BACKEND_OP_COUNT) - calls;
+		fixture_close(&f);
+	}
+	g_test_message("%" G_GUINT64_FORMAT " calls", calls);
+	g_assert_cmpuint(calls, >, 100);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_data_func("/shared-sweep/io", GINT_TO_POINTER(-EIO), test_sweep);
+	g_test_add_data_func("/shared-sweep/memory", GINT_TO_POINTER(-ENOMEM), test_sweep);
+	return g_test_run();
+}

@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# vpmm.hpp: it compiles without a warning by every C++ compiler that is there, in the dialects that it promises, and
+# does on the host backend what each framework expects. CCCL and Thrust are those of the CUDA Toolkit, where there is
+# one, and of the others, or without it, tests/cpp/stubs has the interface.
+set -u
+
+if [ -z "${CXX-}" ]; then
+	echo "1..0 # SKIP there is no C++ compiler"
+	exit 0
+fi
+
+. "$top_srcdir/tests/support/tap.sh"
+
+cpp=$top_srcdir/tests/cpp
+strict="-Wall -Wextra -Wpedantic -Wshadow -Wundef -Wnon-virtual-dtor -Werror"
+VPMM_BACKEND=host
+VPMM_VA_SIZE=${VPMM_VA_SIZE-1G}
+VPMM_HOST_CAPACITY=64M
+VPMM_HOST_DEVICES=2
+export VPMM_BACKEND VPMM_VA_SIZE VPMM_HOST_CAPACITY VPMM_HOST_DEVICES
+
+# Both, where both are there; the second only compiles.
+other=
+for compiler in g++ clang++; do
+	case $CXX in
+	*"$compiler"*) ;;
+	*) command -v $compiler >/dev/null && other=$compiler ;;
+	esac
+done
+# One that cannot make programs, such as one without its standard library, is none.
+echo '#include <system_error>' >"$work/probe.cc"
+[ -z "$other" ] || $other -std=c++17 -fsyntax-only "$work/probe.cc" 2>/dev/null || other=
+
+# compiles SOURCE FLAGS...: complains of every compiler and dialect that does not take it
+compiles()
+{
+	source=$1
+	shift
+	for compiler in "$CXX" $other; do
+		for std in c++17 c++20; do
+			# shellcheck disable=SC2086
+			$compiler -std=$std $strict -I"$top_srcdir/include" -I"$cpp" -fsyntax-only "$@" "$source" \
+				>"$work/log" 2>&1 || {
+				echo "$compiler -std=$std $*"
+				head -n 20 "$work/log"
+			}
+		done
+	done
+}
+
+# links OUTPUT SOURCE FLAGS...: libtool takes no library and no source by a name that has a space
+links()
+{
+	output=$1
+	source=$2
+	shift 2
+	# shellcheck disable=SC2086
+	$CXX -std=c++17 -g $strict ${SANITIZE_CFLAGS-} -I"$top_srcdir/include" -I"$cpp" "$@" -c -o "$output.o" "$source" \
+		>"$work/log" 2>&1 &&
+		(cd "$top_builddir" && ./libtool --silent --tag=CC --mode=link $CXX ${SANITIZE_CFLAGS-} -o "$output" \
+			"$output.o" lib/libvpmm.la) >>"$work/log" 2>&1
+}
+
+# holds NAME SOURCE FLAGS...: it compiles everywhere, and what it checks holds
+holds()
+{
+	name=$1
+	source=$2
+	shift 2
+	verdict "$name compiles" "$(compiles "$source" "$@")"
+	if links "$work/program" "$source" "$@"; then
+		verdict "$name works" "$(run 0 "$work/program")"
+	else
+		verdict "$name works" "$(cat "$work/log")"
+	fi
+}
+
+holds "what needs no framework" "$cpp/test-core.cc"
+holds "the resource of CCCL from 3.1 on" "$cpp/test-cccl.cc" -isystem "$cpp/stubs/cccl"
+holds "the resource of RMM before 26.06" "$cpp/test-rmm.cc" -isystem "$cpp/stubs/rmm-class" -isystem "$cpp/stubs/rmm"
+holds "the resource of RMM from 26.06 on" "$cpp/test-cccl.cc" -DTEST_RMM -isystem "$cpp/stubs/rmm" \
+	-isystem "$cpp/stubs/cccl"
+holds "the resource of Thrust" "$cpp/test-thrust.cc" -isystem "$cpp/stubs/thrust"
+holds "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/tensorrt"
+holds "the allocator of OpenCV" "$cpp/test-opencv.cc" -isystem "$cpp/stubs/opencv"
+holds "the resources of faiss" "$cpp/test-faiss.cc" -isystem "$cpp/stubs/faiss"
+
+# The Toolkit's own; from CUDA 13 on they have a folder.
+toolkit=
+for dir in ${CUDA_HOME-} /usr/local/cuda /usr/local/cuda-*; do
+	if [ -e "$dir/include/cuda/memory_resource" ] || [ -e "$dir/include/cccl/cuda/memory_resource" ]; then
+		toolkit=$dir/include
+		break
+	fi
+done
+if [ -n "$toolkit" ]; then
+	holds "the Toolkit's CCCL" "$cpp/test-cccl.cc" -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
+		-isystem "$toolkit/cccl" -isystem "$toolkit"
+	holds "the Toolkit's Thrust" "$cpp/test-thrust.cc" -isystem "$toolkit/cccl" -isystem "$toolkit"
+else
+	for name in CCCL Thrust; do
+		count=$((count + 1))
+		echo "ok $count - the Toolkit's $name # SKIP there is no CUDA Toolkit"
+	done
+fi
+
+# refuses TEXT FLAGS...: complains if it compiles
+refuses()
+{
+	printf '%s\n' "$1" >"$work/refused.cc"
+	shift
+	! $CXX "$@" -I"$top_srcdir/include" -fsyntax-only "$work/refused.cc" 2>"$work/err" || echo "it compiles: $1"
+}
+verdict "C++14 is refused" "$(refuses '#include <vpmm.hpp>' -std=c++14; says err "needs C++17")"
+echo '#define CCCL_VERSION 3000001' >"$work/version"
+mkdir -p "$work/old/cuda/std" && mv "$work/version" "$work/old/cuda/std"
+verdict "CCCL before 3.1 without its macro is refused" "$(
+	refuses '#define VPMM_WITH_CCCL
+#include <vpmm.hpp>' -std=c++17 -isystem "$work/old"
+	says err "LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE")"
+echo '#define NV_TENSORRT_MAJOR 8' >"$work/old/NvInferRuntime.h"
+verdict "TensorRT before 10 is refused" "$(
+	refuses '#define VPMM_WITH_TENSORRT
+#include <vpmm.hpp>' -std=c++17 -isystem "$work/old"
+	says err "TensorRT 10")"
+
+# What the header has is in its page, and the other way round.
+header=$top_srcdir/include/vpmm.hpp
+page=$top_srcdir/man/vpmm.hpp.3
+{
+	sed -n 's/^class \([a-z_]*\).*/vpmm::\1/p; s/^using \([a-z_]*\) = .*/vpmm::\1/p' "$header" |
+		grep -vx vpmm::basic_resource
+	grep -o '\bVPMM_WITH_[A-Z]*' "$header"
+} | sort -u >"$work/declared"
+grep -oE '\bvpmm::[a-z_]+|\bVPMM_WITH_[A-Z]+' "$page" | sort -u >"$work/described"
+verdict "vpmm.hpp(3) has what the header has" "$(diff "$work/declared" "$work/described")"
+echo "1..$count"
