@@ -224,3 +224,13 @@ void vpmm_torch_release(int device, struct torch_pool_id id)
 {
 	graphs_release(device, id);
 }
+
+unsigned int vpmm_torch_begun(void)
+{
+	return graphs_begun_here();
+}
+
+void vpmm_torch_capture_failed(unsigned int begun)
+{
+	graphs_failed(begun);
+}

@@ -83,19 +83,27 @@ void graphs_begin(int device, struct torch_pool_id id)
 	pthread_mutex_unlock(&lock);
 }
 
-void graphs_end(int device, struct torch_pool_id id)
+/* Takes back one begin without an end. */
+static void end_one(struct pool *pool)
 {
 	struct capture *capture;
+
+	if (pool->open) {
+		pool->open--;
+		open_count--;
+	}
+	for (capture = pool->open ? NULL : pool->captures; capture; capture = capture->next)
+		capture->open = false;
+}
+
+void graphs_end(int device, struct torch_pool_id id)
+{
 	struct pool *pool;
 
 	pthread_mutex_lock(&lock);
 	pool = *find(device, id);
-	if (pool && pool->open) {
-		pool->open--;
-		open_count--;
-	}
-	for (capture = pool && !pool->open ? pool->captures : NULL; capture; capture = capture->next)
-		capture->open = false;
+	if (pool)
+		end_one(pool);
 	pthread_mutex_unlock(&lock);
 	kept_retry();
 	graphs_retry();
@@ -242,6 +250,66 @@ static bool has_failed_for_sure(struct pool *pool)
 	if (!pool->over_since)
 		pool->over_since = now.tv_sec;
 	return now.tv_sec - pool->over_since >= GRACE_S;
+}
+
+/* The pool that this thread has begun last, of those without an end. */
+static struct pool **begun_here(void)
+{
+	struct pool **place = &pools;
+
+	while (*place && (!(*place)->open || !pthread_equal((*place)->thread, pthread_self())))
+		place = &(*place)->next;
+	return place;
+}
+
+static unsigned int count_here(void)
+{
+	const struct pool *pool;
+	unsigned int n = 0;
+
+	for (pool = pools; pool; pool = pool->next)
+		if (pthread_equal(pool->thread, pthread_self()))
+			n += pool->open;
+	return n;
+}
+
+unsigned int graphs_begun_here(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&lock);
+	n = count_here();
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static bool has_open_capture(const struct pool *pool)
+{
+	const struct capture *capture = pool->captures;
+
+	while (capture && !capture->open)
+		capture = capture->next;
+	return capture;
+}
+
+void graphs_failed(unsigned int left)
+{
+	struct pool **place;
+
+	if (kept_in_child())
+		return;
+	pthread_mutex_lock(&lock);
+	while (count_here() > left) {
+		place = begun_here();
+		/* It may go on: PyTorch refuses to end a capture on a stream other than its own. */
+		if (!*place || (has_open_capture(*place) && !has_failed(*place)))
+			break;
+		end_one(*place);
+		release(place, 1);
+	}
+	pthread_mutex_unlock(&lock);
+	kept_retry();
+	graphs_retry();
 }
 
 static void close_failed(void)

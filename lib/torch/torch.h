@@ -55,6 +55,22 @@ void vpmm_torch_end(int device, struct torch_pool_id id);
 void vpmm_torch_release(int device, struct torch_pool_id id);
 
 /**
+ * vpmm_torch_begun() - count the calling thread's captures that are under way, as far as PyTorch has told
+ *
+ * Return: how many calls of vpmm_torch_begin() there were without one of vpmm_torch_end().
+ */
+unsigned int vpmm_torch_begun(void);
+
+/**
+ * vpmm_torch_capture_failed() - tell what PyTorch's hooks do not: that a capture of this thread has failed
+ * @begun: what vpmm_torch_begun() was before that capture began
+ *
+ * Does nothing if the hooks have told, or the capture is still under way. Otherwise the memory of the capture serves
+ * everything else once the device is waited for, and memory of other graphs need not wait for the capture any more.
+ */
+void vpmm_torch_capture_failed(unsigned int begun);
+
+/**
  * struct vpmm_torch_counts - what PyTorch has asked for, and what became of it
  * @size: sizeof(struct vpmm_torch_counts), set by the caller
  * @allocs: allocations of the device

@@ -26,7 +26,7 @@ _WORDS = {
 }
 _SIZES = ("page_size", "va_size", "extent_max", "limit", "keep")
 _NUMBERS = ("pages", "frag_ratio", "limit_percent", "overhead", "overlap")
-_SPECIAL = {("keep", "none"): 1, ("overlap", "auto"): -1}
+_SPECIAL = {("keep", "none"): 1, ("overlap", "auto"): -1, ("overlap", "none"): -2}
 _SUFFIXES = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 Size = Union[int, str]
@@ -66,6 +66,8 @@ def _setting(name: str, value: Any) -> Any:
     """The value of a field of struct vpmm_opts."""
     if isinstance(value, str) and (name, value) in _SPECIAL:
         return _SPECIAL[name, value]
+    if name == "overlap" and _number(name, value) == 0:
+        return _SPECIAL["overlap", "none"]
     if name in _WORDS:
         if value not in _WORDS[name]:
             raise ValueError(f"{name}={value!r} is none of {', '.join(_WORDS[name])}")

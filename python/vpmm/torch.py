@@ -9,9 +9,10 @@ before anything is done on a GPU. vpmm-torch(7) says what works then and what do
 """
 
 import ctypes
+import functools
 import os
 import threading
-from ctypes import POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import torch
@@ -83,6 +84,10 @@ class _Plugin:
             call.argtypes = arguments
             call.restype = c_int
         self.lib.vpmm_torch_set_pressure.restype = None
+        self.lib.vpmm_torch_begun.argtypes = []
+        self.lib.vpmm_torch_begun.restype = c_uint
+        self.lib.vpmm_torch_capture_failed.argtypes = [c_uint]
+        self.lib.vpmm_torch_capture_failed.restype = None
         # For good: another thread may be on its way into one that has been replaced.
         self.pressures: List[Any] = []
         # As long as PyTorch can call it.
@@ -305,6 +310,28 @@ def _refuse_the_rest() -> None:
         kind.benchmark = _WithoutBenchmark(before)
 
 
+def _tell_failed_captures(plugin: _Plugin) -> None:
+    """PyTorch tells its allocator of no capture that fails to begin, and only some versions of one that fails to end."""
+    kind = getattr(torch.cuda, "CUDAGraph", None)
+    if kind is None:
+        return
+
+    def telling(before: Any, begins: int) -> Any:
+        @functools.wraps(before)
+        def call(*arguments: Any, **words: Any) -> Any:
+            begun = plugin.lib.vpmm_torch_begun()
+            try:
+                return before(*arguments, **words)
+            except BaseException:
+                plugin.lib.vpmm_torch_capture_failed(max(begun - begins, 0))
+                raise
+
+        return call
+
+    kind.capture_begin = telling(kind.capture_begin, 0)
+    kind.capture_end = telling(kind.capture_end, 1)
+
+
 def _check_time() -> None:
     if torch.version.cuda is None:
         raise RuntimeError(f"PyTorch {torch.__version__} is built without CUDA, so it has no memory for vpmm.torch to "
@@ -346,6 +373,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
             plugin.allocator = allocator
             _replace_statistics()
             _refuse_the_rest()
+            _tell_failed_captures(plugin)
             _plugin = plugin
         if on_pressure is not None:
             _plugin.ask_on_pressure(on_pressure)

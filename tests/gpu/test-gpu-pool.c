@@ -156,14 +156,17 @@ static void test_scattered(void)
 	close_bench(&b);
 }
 
-/* Buffers that go from a stream to the next take no more memory than one buffer, however far the host runs ahead. */
+/*
+ * Buffers that go from a stream to the next take no more memory than one buffer, however far the host runs ahead, if
+ * nothing may be taken rather than wait.
+ */
 static void test_pipeline(void)
 {
 	drv_event ready;
 	struct bench b;
 	int i;
 
-	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
+	if (!open_bench(&b, (struct vpmm_opts){ .overlap = VPMM_OVERLAP_NONE }))
 		return;
 	for (i = 0; i < 200; i++) {
 		struct slot slot = take(b.f.pool, 16 * PAGE, b.s[0]);

@@ -5,15 +5,25 @@
 #	PRELOAD=.../libvpmm-preload.so LD_LIBRARY_PATH=... bash test-preload-programs.sh
 #
 # The files of tests/preload/programs and tests/preload/rows* are beside this script, or where they are in the sources.
-# RUNS=N runs each N times in turn and tells median times; ONLY=PATTERN runs the programs whose name matches; ARCH is
-# nvcc's; WITHIN=SECONDS ends it all, LIMIT=SECONDS one run. ROWS=PROGRAM is rows, built already.
+#
+#	PROGRAMS="A B ..."	those of these names only, which may be patterns of the shell: "rows-* torch-* memcheck-*"
+#	RUNS=N			each so many times without and with, in turn; the table at the end has the medians
+#	MONITOR=1		each once, under VPMM_PRELOAD_MONITOR=1; the table has what it allocated, and the resizes
+#				by a copy
+#	EXTRA=FILE		further programs: on each line a name, and a command for the shell
+#	WORKLOADS=FILE		a Python program that takes the name of a workload, native or async, and a folder
+#	WITHIN=SECONDS		for all, LIMIT=SECONDS for a run
+#	ARCH=ARCH		for nvcc; ROWS=PROGRAM is rows, built already
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 RUNS=${RUNS-1}
-ONLY=${ONLY-.}
+PROGRAMS=${PROGRAMS-*}
+MONITOR=${MONITOR-}
+EXTRA=${EXTRA-}
+WORKLOADS=${WORKLOADS-}
 ARCH=${ARCH-native}
-WITHIN=${WITHIN-290}
+WITHIN=${WITHIN-580}
 LIMIT=${LIMIT-60}
 PRELOAD=${PRELOAD-}
 case $PRELOAD in
@@ -70,9 +80,15 @@ skip()
 	echo "ok $count - $1 # SKIP $2"
 }
 
+read -ra patterns <<<"$PROGRAMS"
+
 wanted()
 {
-	[[ $1 =~ $ONLY ]]
+	local pattern
+	for pattern in "${patterns[@]}"; do
+		[[ $1 == $pattern ]] && return
+	done
+	return 1
 }
 
 left()
@@ -110,7 +126,11 @@ once()
 	[ "$limit" -gt 0 ] || limit=1
 	from=$(samples)
 	start=$(date +%s%N)
-	if [ "$side" = with ]; then
+	if [ "$side" = monitor ]; then
+		VPMM_PRELOAD_MONITOR=1 VPMM_TRACE=$work/$name.%p.trace timeout -k 5 "$limit" \
+			env LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD }$PRELOAD" "$@" \
+			>"$work/$name.$side" 2>"$work/$name.$side-err" </dev/null
+	elif [ "$side" = with ]; then
 		VPMM_PRELOAD_REPORT=$work/$name.report timeout -k 5 "$limit" \
 			env LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD }$PRELOAD" "$@" \
 			>"$work/$name.with" 2>"$work/$name.with-err" </dev/null
@@ -141,46 +161,122 @@ figure()
 		END { printf "%.0f\n", how == "sum" ? sum : max }'
 }
 
+# served NAME: allocations a run, of those that there were with the object
+served()
+{
+	local runs
+	runs=$(cat "$work/$1.with-figures" 2>/dev/null | wc -l)
+	echo $(($(figure "$1" mallocs sum) / (runs ? runs : 1)))
+}
+
 # serves NAME: what the preload object did for a program
 serves()
 {
 	local taken live
 	taken=$(figure "$1" peak_taken max)
 	live=$(figure "$1" peak_live max)
-	echo "served $(($(figure "$1" mallocs sum) / RUNS)), peak taken $((taken >> 20)) MiB of $((live >> 20)) MiB live"
+	echo "served $(served "$1"), peak taken $((taken >> 20)) MiB of $((live >> 20)) MiB live"
+}
+
+# seconds MILLISECONDS
+seconds()
+{
+	awk -v ms="$1" 'BEGIN { printf "%.2f", ms / 1000 }'
+}
+
+# tabulate NAME EQUAL: a line of the table at the end
+tabulate()
+{
+	printf '%-28s %9s %9s %9s %7s %9s %9s  %s\n' "$1" "$(served "$1")" \
+		"$(median "$work/$1.without-figures" 3)" "$(median "$work/$1.with-figures" 3)" \
+		"$(figure "$1" peak_taken max | awk -v live="$(figure "$1" peak_requested max)" \
+			'{ if (live) printf "%.3f", $1 / live; else print "-" }')" \
+		"$(seconds "$(median "$work/$1.without-figures" 2)")" \
+		"$(seconds "$(median "$work/$1.with-figures" 2)")" "$2" >>"$work/table"
+}
+
+# watch NAME COMMAND...: what it allocates, and how often it resizes by a copy, without being served
+watch()
+{
+	local name=$1 status
+	shift
+	wanted "$name" || return
+	once monitor "$name" "$@"
+	status=$?
+	# Sizes are words of their own.
+	cat "$work/$name".*.trace 2>/dev/null | awk -v name="$name" '
+		$2 == "a" { allocations++; allocated += $4 }
+		$2 == "f" { frees++ }
+		$2 == "f" && match($0, / moved=[0-9]+/) {
+			moves++
+			bytes += substr($0, RSTART + 7, RLENGTH - 7)
+			used += / used( |$)/
+		}
+		END {
+			printf "%-28s %11d %9.0f %11d %9d %9.1f %9d\n", name, allocations, allocated / 1048576, frees,
+				moves, bytes / 1048576, used
+		}' >>"$work/table"
+	if [ $status -ne 0 ]; then
+		minus "$name" "status $status" "$work/$name.monitor" "$work/$name.monitor-err"
+	elif ! ls "$work/$name".*.trace >/dev/null 2>&1; then
+		minus "$name" "nothing was recorded" "$work/$name.monitor-err"
+	else
+		plus "$name" "recorded"
+	fi
+	rm -f "$work/$name".*.trace
 }
 
 # compare NAME COMMAND...: without and with the object, in turn
 compare()
 {
-	local name=$1 run side bad=
-	shift
-	wanted "$name" || return
-	if [ "$(left)" -le 2 ]; then
-		minus "$name" "no time left"
+	local name=$1 run side equal bad= varies= differs=
+	if [ -n "$MONITOR" ]; then
+		watch "$@"
 		return
 	fi
+	shift
+	wanted "$name" || return
 	for ((run = 0; run < RUNS; run++)); do
+		if [ "$(left)" -le 2 ]; then
+			bad="$bad, no time left after $run runs"
+			break
+		fi
 		for side in without with; do
 			once "$side" "$name" "$@" || bad="$bad, $side it status $?"
 		done
-		cmp -s "$work/$name.without" "$work/$name.with" || bad="$bad, output differs"
+		[ -e "$work/$name.first" ] || cp "$work/$name.without" "$work/$name.first"
+		cmp -s "$work/$name.first" "$work/$name.without" || varies=yes
+		cmp -s "$work/$name.first" "$work/$name.with" || differs=yes
 	done
+	if [ "$run" -eq 0 ]; then
+		minus "$name" "no time left"
+		return
+	fi
+	# Of a program whose output is another each time without the object, nothing can be said.
+	if [ -n "$varies" ]; then
+		equal=varies
+	elif [ -n "$differs" ]; then
+		equal=no
+		bad="$bad, output differs"
+	else
+		equal=yes
+	fi
 	local figures
 	figures="$(serves "$name")
 		device without $(median "$work/$name.without-figures" 3) MiB, with $(median "$work/$name.with-figures" 3) MiB
 		time without $(median "$work/$name.without-figures" 2) ms, with $(median "$work/$name.with-figures" 2) ms"
 	figures=$(echo "$figures" | sed 's/^[[:space:]]*//' | paste -s -d '|' | sed 's/|/; /g')
+	tabulate "$name" "$equal${bad:+ (FAILED)}"
 	if [ -n "$bad" ]; then
 		minus "$name" "${bad#, }; $figures" "$work/$name.without" "$work/$name.without-err" \
 			"$work/$name.with" "$work/$name.with-err"
 		diff "$work/$name.without" "$work/$name.with" | head -15 | sed 's/^/# diff: /'
 	elif [ "$(figure "$name" mallocs sum)" -eq 0 ]; then
-		minus "$name" "equal yes, but nothing was served" "$work/$name.with-err"
+		minus "$name" "nothing was served" "$work/$name.with-err"
 	elif [ ! -s "$work/$name.without" ]; then
 		minus "$name" "it says nothing" "$work/$name.without-err"
 	else
-		plus "$name" "equal yes; $figures"
+		plus "$name" "equal $equal; $figures"
 	fi
 	grep '^libvpmm-preload:' "$work/$name.with-err" | sort | uniq -c | sed 's/^/# said: /'
 }
@@ -189,7 +285,7 @@ compare()
 compare_rows()
 {
 	local group=$1 name=rows-$1 line row sentence may
-	wanted "$name" || return
+	[ -z "$MONITOR" ] && wanted "$name" || return
 	once without "$name" "$work/rows" "$group" ||
 		minus "$name-without" "status $?" "$work/$name.without" "$work/$name.without-err"
 	once with "$name" "$work/rows" "$group" ||
@@ -230,7 +326,7 @@ check()
 {
 	local name=memcheck-$1 status start
 	shift
-	wanted "$name" || return
+	[ -z "$MONITOR" ] && wanted "$name" || return
 	if ! command -v compute-sanitizer >/dev/null; then
 		skip "$name" "there is no compute-sanitizer"
 		return
@@ -252,7 +348,7 @@ check()
 	elif [ "$(figure "$name" mallocs sum)" -eq 0 ]; then
 		minus "$name" "nothing was served" "$work/$name.err"
 	else
-		plus "$name" "no errors; $(RUNS=1 serves "$name"); $((SECONDS - start)) s"
+		plus "$name" "no errors; $(serves "$name"); $((SECONDS - start)) s"
 	fi
 }
 
@@ -261,7 +357,7 @@ build()
 {
 	local name=$1
 	shift
-	wanted "$name" || wanted "memcheck-$name" || return
+	wanted "$name" || wanted "memcheck-$name" || [ "$name" = rows ] || return
 	"$@" -o "$work/$name" >"$work/$name.build" 2>&1 &
 	builds="$builds $!"
 }
@@ -271,8 +367,8 @@ built()
 {
 	[ -x "$work/$1" ] && return
 	wanted "$1" || [ "$1" = rows ] || return
-	if grep -qE 'cannot find -l|No such file or directory|command not found' "$work/$1.build" &&
-	   [ "$1" = blas ]; then
+	if grep -qE 'cannot find|No such file or directory|command not found' "$work/$1.build" &&
+	   [[ $1 == blas || $1 == cudnn ]]; then
 		skip "$1" "it cannot be built: $(grep -m 1 -E 'cannot find|No such file|not found' "$work/$1.build")"
 	else
 		minus "$1" "it cannot be built" "$work/$1.build"
@@ -313,6 +409,10 @@ build runtime-static $compile -cudart static "$programs/runtime.cu"
 build runtime-shared $compile -cudart shared "$programs/runtime.cu"
 build runtime-per-thread $compile --default-stream per-thread "$programs/runtime.cu"
 build blas $compile "$programs/blas.cu" -lcublas
+build vector $compile "$programs/vector.cu"
+# Python's packages have it, without a name for the linker.
+cudnn=$(python3 -c 'import nvidia.cudnn; print(nvidia.cudnn.__path__[0])' 2>/dev/null)/lib
+build cudnn $compile -Xlinker -rpath,"$cudnn" "$programs/cudnn.cu" -L"$cudnn" -l:libcudnn.so.9
 build driver gcc -O2 -I"$cuda/include" "$programs/driver.c" -L"$cuda/lib64/stubs" -L"$cuda/lib64" -lcuda
 for pid in $builds; do
 	wait "$pid"
@@ -320,12 +420,12 @@ done
 
 echo "# $(nvidia-smi -i 0 --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
 echo "# built after $SECONDS s"
-if built rows; then
+if [ -z "$MONITOR" ] && built rows; then
 	for group in memory attributes waits captures contexts faults; do
 		compare_rows $group
 	done
 fi
-for name in runtime-static runtime-shared runtime-per-thread driver blas; do
+for name in runtime-static runtime-shared runtime-per-thread driver blas cudnn vector; do
 	if built $name; then
 		compare $name "$work/$name"
 	fi
@@ -344,6 +444,16 @@ python numba numba python3 "$programs/numba_sums.py"
 python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_PREALLOCATE=false \
 	XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0" python3 "$programs/jax_train.py"
 
+if [ -n "$WORKLOADS" ]; then
+	for workload in gpt_varlen llama_generate long_context pipeline_streams stark_prover; do
+		python $workload-native torch python3 "$programs/torch_losses.py" "$WORKLOADS" $workload native "$work"
+		python $workload-async torch $async python3 "$programs/torch_losses.py" "$WORKLOADS" $workload async "$work"
+	done
+fi
+while read -r name command; do
+	[ -z "$name" ] || compare "$name" bash -c "$command"
+done < <([ -z "$EXTRA" ] || cat "$EXTRA")
+
 # With smaller blocks: the checker is slow.
 if [ -x "$work/runtime-static" ]; then
 	check runtime-static "$work/runtime-static" 16777216
@@ -353,6 +463,27 @@ if [ -x "$work/driver" ]; then
 fi
 if [ -x "$work/blas" ]; then
 	check blas "$work/blas"
+fi
+if [ -s "$work/table" ] && [ -n "$MONITOR" ]; then
+	echo "#"
+	echo "# Resizes are frees of blocks that were copied whole to the start of a larger one allocated later; used are"
+	echo "# those with other work between the copy and the free. Sizes in MiB."
+	{
+		printf '%-28s %11s %9s %11s %9s %9s %9s\n' program allocations MiB frees resizes copied used
+		cat "$work/table"
+	} | sed 's/^/# /'
+	echo "#"
+elif [ -s "$work/table" ]; then
+	echo "#"
+	echo "# Medians of $RUNS runs without and with the object, in turn. served: allocations a run. memory: MiB of the"
+	echo "# device, the most at once, by samples; ratio: the pool's memory to what was requested of it. time: seconds,"
+	echo "# from the start of the process to its end."
+	{
+		printf '%-28s %9s %9s %9s %7s %9s %9s  %s\n' "" "" memory memory "" time time results
+		printf '%-28s %9s %9s %9s %7s %9s %9s  %s\n' program served without with ratio without with equal
+		cat "$work/table"
+	} | sed 's/^/# /; s/ *$//'
+	echo "#"
 fi
 echo "# $SECONDS s"
 echo "1..$count"

@@ -157,6 +157,50 @@ class TorchTest(unittest.TestCase):
             assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (0, 0)
         """)
 
+    def test_failed_captures(self):
+        # Of captures that fail PyTorch tells nothing: the memory of other graphs does not wait for their end.
+        self.program("""
+            import ctypes, hosts
+            from vpmm._library import lib
+            vpmm.torch.enable()
+            torch.cuda.init()
+            assert torch.cuda.CUDAGraph.capture_begin.__name__ == "capture_begin"
+            streams = [hosts.create() for _ in range(3)]
+            # One that does not begin leaves the one around it alone.
+            around, other = torch.cuda.CUDAGraph(streams[2]), torch.cuda.CUDAGraph(streams[1])
+            around.capture_begin()
+            raises("Unknown", other.capture_begin, None, "never")
+            assert vpmm.torch.counts().pools == 1
+            around.capture_end()
+            del around, other
+            for fail in ("begin", "end", "nothing"):
+                graph = torch.cuda.CUDAGraph(streams[0])
+                graph.capture_begin()
+                hooks = torch._C.current
+                hooks.free(hooks.alloc(4 * MIB, 0, streams[0]), 4 * MIB, 0, streams[0])
+                graph.capture_end()
+                other = torch.cuda.CUDAGraph(streams[1])
+                if fail == "begin":
+                    raises("Unknown", other.capture_begin, None, "never")
+                else:
+                    other.capture_begin()
+                if fail == "end":
+                    assert lib.vpmm_host_stream_submit(None) < 0
+                    try:
+                        other.capture_end()
+                        raise AssertionError("no error")
+                    except OSError:
+                        pass
+                del graph
+                stats = torch.cuda.memory_stats()
+                assert stats["active_bytes.all.current"] == (4 * MIB if fail == "nothing" else 0), fail
+                if fail == "nothing":
+                    other.capture_end()
+                del other
+                assert torch.cuda.memory_stats()["active_bytes.all.current"] == 0
+                assert (vpmm.torch.counts().pools, vpmm.torch.counts().graphs) == (0, 0)
+        """)
+
     def test_late(self):
         self.program("""
             torch._C.initialized = True

@@ -16,7 +16,7 @@ cd "$top_srcdir" || exit 1
 # shellcheck disable=SC2086 # names are words
 sources=$(ls lib/*.c lib/*/*.c tools/*.c tests/*/*.c | grep -v '^lib/cuda/check\.c$')
 # The directory is any string.
-includes="-I$build -Iinclude -Ilib -Itools -Itests -DFAKE_CUDA_DIR=__FILE__ -DPRELOAD_OBJECT=__FILE__ -DSECOND_OBJECT=__FILE__ -DPRELOAD_DIR=__FILE__"
+includes="-I$build -Iinclude -Ilib -Itools -Itests -Itests/cpp/stubs/arrayfire -Itests/cpp/stubs/onnxruntime -DFAKE_CUDA_DIR=__FILE__ -DPRELOAD_OBJECT=__FILE__ -DSECOND_OBJECT=__FILE__ -DPRELOAD_DIR=__FILE__"
 failed=0
 
 has()

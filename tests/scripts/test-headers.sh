@@ -33,8 +33,8 @@ unmangled()
 	"$@" && $NM "$work/call.o" | grep -q ' U vpmm_version$'
 }
 
-echo "1..10"
-for header in vpmm vpmm-host; do
+echo "1..14"
+for header in vpmm vpmm-host vpmm-shared; do
 	printf '#include "%s.h"\n#include "%s.h"\nint nothing;\n' $header $header >"$work/$header.c"
 	cp "$work/$header.c" "$work/$header.cc"
 	for std in c99 c11; do

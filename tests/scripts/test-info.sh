@@ -68,7 +68,7 @@ verdict "host" "$(small_va; info 0 --backend=host; silent err; says out "host (-
 verdict "defaults" "$(small_va; info 0 --backend=host; shows VPMM_BACKEND host option
 	shows VPMM_PAGE_SIZE "2097152 \(2.00 MiB\)" default; shows VPMM_PAGES 0 default; shows VPMM_REUSE async default
 	shows VPMM_EXTENT_MAX "1073741824 \(1.00 GiB\)" default; shows VPMM_SMALL pool default
-	shows VPMM_FRAG_RATIO 0 default; shows VPMM_OVERHEAD 1 default; shows VPMM_OVERLAP 0 default; shows VPMM_SCRUB none default
+	shows VPMM_FRAG_RATIO 0 default; shows VPMM_OVERHEAD 1 default; shows VPMM_OVERLAP auto default; shows VPMM_SCRUB none default
 	shows VPMM_EXPORT none default; shows VPMM_RDMA off default
 	shows VPMM_LOG none default; shows VPMM_LIMIT none default; shows VPMM_KEEP all default; shows VPMM_PEERS none default
 	shows VPMM_HOST_CAPACITY "85899345920 \(80.0 GiB\)" default

@@ -8,10 +8,11 @@ set -u
 # A folder, and those that it may use besides itself. lib/api*.c may use all. preload/ and torch/ are objects of their
 # own, which have the public headers and the declarations of the driver.
 cat >"$work/layers" <<'END'
-api calls policy pending core backend cuda host trace util
+api calls shared policy pending core backend cuda host trace util
 preload cuda
 torch cuda
-calls policy pending core backend trace util
+calls shared policy pending core backend trace util
+shared policy pending core backend util
 policy pending core backend util
 pending core backend util
 core backend trace util
@@ -68,7 +69,7 @@ includes()
 bare()
 {
 	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[^/"]+"' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
-		grep -vE '"(api|config|vpmm|vpmm-host|cuda)\.h"'
+		grep -vE '"(api|config|vpmm|vpmm-host|vpmm-shared|cuda)\.h"'
 }
 
 # objects DIR SOURCES: FILE OBJECT, for each source that has been compiled below DIR; stale objects have none

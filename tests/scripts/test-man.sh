@@ -47,7 +47,7 @@ done >"$work/options"
 none_left "every field of struct vpmm_opts is in the table of options" "$work/options"
 
 # Only the library's own pages: those of others need not be on this machine.
-grep -ho '^\.Xr vpmm[a-z_-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
+grep -ho '^\.Xr vpmm[a-z_.-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
 	echo "$(present test -f "$man/$name.$section") $name($section)"
 done >"$work/references"
 none_left "every page that a page refers to is there" "$work/references"

@@ -42,7 +42,57 @@ verdict "a range that is another is seen" "$(VPMM_PRELOAD_RANGE=block; export VP
 	says default 'async-range: range=0 base=yes size=no'
 	says range 'async-range: range=0 base=yes size=yes')"
 
-ROWS=tests/preload/rows PRELOAD=$object ONLY='^rows' bash "$top_srcdir/tests/gpu/test-preload-programs.sh" >"$work/rows"
+# What the script for a GPU says of programs that are known.
+cat >"$work/extra" <<'END'
+grow tests/preload/run-program plain=4x4 move=5x2 use=2x4 async=2x8 odd say=done free
+vary tests/preload/run-program plain=4x4 parent
+bad tests/preload/run-program plain=4x4 exit=3
+differ tests/preload/run-program plain=4x4 env=LD_PRELOAD
+none echo hello
+left tests/preload/run-program plain=4x4 exit=4
+END
+programs()
+{
+	ROWS=tests/preload/rows PRELOAD=$object EXTRA=$work/extra PROGRAMS=$1 \
+		bash "$top_srcdir/tests/gpu/test-preload-programs.sh" >"$work/programs" 2>&1
+}
+
+# line PATTERN
+line()
+{
+	grep -qE "^$1" "$work/programs" || {
+		echo "expected: $1"
+		cat "$work/programs"
+	}
+}
+
+compared()
+{
+	! RUNS=3 programs 'grow vary ba[d] differ none' || echo "it says that all is well"
+	line 'ok [0-9]+ - grow: equal yes; served 13,'
+	line '# grow +13 .* 1\.000 .* yes$'
+	line 'ok [0-9]+ - vary: equal varies;'
+	line 'not ok [0-9]+ - bad: without it status 3, with it status 3'
+	line 'not ok [0-9]+ - differ: output differs'
+	line '# differ .* no \(FAILED\)'
+	line 'not ok [0-9]+ - none: nothing was served'
+	line '1\.\.5$'
+}
+
+recorded()
+{
+	! MONITOR=1 programs 'grow none bad' || echo "it says that all is well"
+	line '# grow +13 +122 +13 +7 +72\.0 +2$'
+	line '# bad +4 +16 +0 +0 +0\.0 +0$'
+	line 'not ok [0-9]+ - bad: status 3'
+	line 'not ok [0-9]+ - none: nothing was recorded'
+	line '1\.\.3$'
+}
+
+verdict "the script for a GPU compares" "$(compared)"
+verdict "the script for a GPU counts resizes" "$(recorded)"
+
+ROWS=tests/preload/rows PRELOAD=$object PROGRAMS='rows-*' bash "$top_srcdir/tests/gpu/test-preload-programs.sh" >"$work/rows"
 sed -n -e 's/^\(ok\|not ok\) [0-9]* -/\1 -/' -e '/^1\.\./!p' "$work/rows" | awk -v count=$count '
 	/^(not )?ok - / { sub(/ok -/, "ok " ++count " -") }
 	{ print }

@@ -6,6 +6,7 @@ set -u
 . "$top_srcdir/tests/support/tap.sh"
 
 hooks=$top_srcdir/lib/preload/hooks.h
+submissions=$top_srcdir/lib/preload/submissions.h
 
 # Calls that begin like ours, and why they have no hook.
 cat >"$work/left" <<'END'
@@ -31,20 +32,23 @@ cuMemPoolImportPointer	pools of a program's own
 END
 like='^cu(GetProcAddress|MemAlloc|MemFree|MemGetInfo|MemGetAddressRange|PointerGet|PointerSet|IpcGetMem|MemPool|'
 like="${like}DevicePrimaryCtx(Retain|Release|Reset)|Stream(Begin|End)Capture|StreamDestroy|Ctx(En|Dis)ablePeer|"
-like="${like}Device[GS]et.*MemPool)"
+like="${like}Device[GS]et.*MemPool|Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|MemDiscard|MemBatch|"
+like="${like}StreamBatchMemOp|StreamWriteValue)"
 
 # unknown LIST: those of the list that begin like ours and are neither hooked nor left
 unknown()
 {
 	{
 		sed -n 's/^	X(\(cu[A-Za-z0-9_]*\),.*/\1/p' "$hooks"
+		grep -o 'X(cu[A-Za-z0-9_]*)' "$submissions" | sed 's/X(\(.*\))/\1/'
 		cut -f 1 "$work/left"
 	} | sort -u >"$work/known"
 	grep -E "$like" "$1" | sort -u | comm -23 - "$work/known"
 }
 
-printf 'cuMemAlloc_v2\ncuMemAlloc_v3\ncuMemAllocAsync_ptsz\ncuMemFreeAsync_v2\ncuLaunchKernel\n' >"$work/planted"
-verdict "a new variant is found" "$([ "$(unknown "$work/planted" | tr '\n' ' ')" = "cuMemAlloc_v3 cuMemFreeAsync_v2 " ] ||
+printf 'cuMemAlloc_v2\ncuMemAlloc_v3\ncuMemAllocAsync_ptsz\ncuMemFreeAsync_v2\ncuLaunchKernel\ncuMemcpy9D\ncuInit\n' \
+	>"$work/planted"
+verdict "a new variant is found" "$([ "$(unknown "$work/planted" | tr '\n' ' ')" = "cuMemAlloc_v3 cuMemFreeAsync_v2 cuMemcpy9D " ] ||
 	unknown "$work/planted")"
 
 # The Toolkit's stub has the names of its driver.

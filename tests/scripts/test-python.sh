@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The Python package, on the host backend and with a PyTorch of our own. Each test of unittest is a line of TAP.
+# The Python package, on the host backend and with frameworks of our own. Each test of unittest is a line of TAP.
 set -u
 
 # configure has a colon where it has found none.
@@ -10,16 +10,7 @@ if ! "$python" -c 'import sys, ctypes, unittest; sys.exit(sys.version_info < (3,
 	echo "1..0 # SKIP there is no Python of 3.9 or later ($python)"
 	exit 0
 fi
-if [ ! -e "$top_builddir/lib/.libs/libvpmm-torch.so" ]; then
-	echo "1..0 # SKIP built without a shared object"
-	exit 0
-fi
-case ${SANITIZE_CFLAGS-} in
-?*)
-	echo "1..0 # SKIP the runtime of a sanitizer has to come first, and Python was built without it"
-	exit 0
-	;;
-esac
+. "$top_srcdir/tests/support/python.sh"
 
 . "$top_srcdir/tests/support/tap.sh"
 
@@ -38,6 +29,7 @@ for file in "$top_srcdir"/tests/python/test_*.py; do
 	while read -r name class rest; do
 		case $rest in
 		*'... ok'*) verdict "$module: $class $name" "" ;;
+		*'... skipped'*) verdict "$module: $class $name # SKIP ${rest##*... skipped }" "" ;;
 		*) verdict "$module: $class $name" "$(cat "$work/out")" ;;
 		esac
 	done <"$work/tests"

@@ -193,6 +193,67 @@ static void test_invalidated(void)
 	assert_ok(vpmm_host_stream_destroy(stream));
 }
 
+static void test_failed_early(void)
+{
+	struct CUstream_st *stream = new_stream();
+	struct vpmm_host_graph *graph;
+
+	/* A graph goes while a capture has failed of which nothing else is known: its memory waits for the end of that. */
+	capture(mine, 4 * MIB, stream);
+	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 0);
+	begin(other, stream);
+	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 1);
+	vpmm_host_stream_submit(NULL);
+	g_assert_cmpint(vpmm_host_capture_end(stream, &graph), <, 0);
+	torch.vpmm_torch_release(0, mine);
+	torch.vpmm_torch_reset();
+	g_assert_cmpuint(torch_stats(0).held, ==, 4 * MIB);
+	torch.vpmm_torch_capture_failed(1);
+	g_assert_cmpuint(torch_counts(0).pools, ==, 1);
+	torch.vpmm_torch_capture_failed(0);
+	assert_nothing_left();
+
+	/* One that has memory, in a pool with another graph. */
+	capture(mine, 4 * MIB, stream);
+	begin(mine, stream);
+	torch.vpmm_torch_free(torch_new(4 * MIB, 0, stream), 4 * MIB, 0, stream);
+	vpmm_host_stream_submit(NULL);
+	g_assert_cmpint(vpmm_host_capture_end(stream, &graph), <, 0);
+	torch.vpmm_torch_capture_failed(0);
+	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 0);
+	g_assert_cmpuint(torch_counts(0).pools, ==, 1);
+	torch.vpmm_torch_release(0, mine);
+	assert_nothing_left();
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+static void test_failed_inside(void)
+{
+	struct CUstream_st *stream = new_stream();
+	char *a;
+
+	/* A capture that does not begin, inside another one, which goes on. */
+	begin(mine, stream);
+	a = torch_new(4 * MIB, 0, stream);
+	torch.vpmm_torch_begin(0, other, NULL);
+	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 2);
+	torch.vpmm_torch_capture_failed(1);
+	g_assert_cmpuint(torch_counts(0).pools, ==, 1);
+
+	/* What was said to have failed has not. */
+	torch.vpmm_torch_capture_failed(0);
+	g_assert_cmpuint(torch.vpmm_torch_begun(), ==, 1);
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 1);
+	torch.vpmm_torch_free(a, 4 * MIB, 0, stream);
+	end(mine, stream);
+	torch.vpmm_torch_capture_failed(0);
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 1);
+	g_assert_cmpuint(torch_stats(0).held, ==, 4 * MIB);
+	torch.vpmm_torch_release(0, mine);
+	assert_nothing_left();
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
 static void test_used(void)
 {
 	struct CUstream_st *stream = new_stream(), *captured = new_stream();
@@ -227,6 +288,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/graphs/put-off", test_put_off);
 	g_test_add_func("/torch/graphs/not-captured", test_not_captured);
 	g_test_add_func("/torch/graphs/invalidated", test_invalidated);
+	g_test_add_func("/torch/graphs/failed-early", test_failed_early);
+	g_test_add_func("/torch/graphs/failed-inside", test_failed_inside);
 	g_test_add_func("/torch/graphs/result", test_result);
 	return g_test_run();
 }

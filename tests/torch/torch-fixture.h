@@ -27,6 +27,8 @@
 	X(vpmm_torch_begin) \
 	X(vpmm_torch_end) \
 	X(vpmm_torch_release) \
+	X(vpmm_torch_begun) \
+	X(vpmm_torch_capture_failed) \
 	X(vpmm_torch_counts) \
 	X(vpmm_torch_stats) \
 	X(vpmm_torch_reset_peaks) \

@@ -3,6 +3,7 @@ import ctypes
 import sys
 import types
 
+import hosts
 import torch
 
 from . import _C
@@ -116,6 +117,37 @@ class Tensor:
     def __del__(self):
         if self.address:
             _C.current.free(self.address, self.size, 0, None)
+
+
+class CUDAGraph:
+    """It tells the allocator of what has worked."""
+
+    ids = 0
+
+    def __init__(self, stream):
+        self.stream, self.ended, self.id = stream, False, None
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        CUDAGraph.ids += 1
+        self.id = pool or _C.PoolId(CUDAGraph.ids, 0)
+        _C.current.begin(0, self.id, None)
+        if capture_error_mode not in ("global", "thread_local", "relaxed"):
+            raise RuntimeError("Unknown capture error mode")
+        hosts.begin_capture(self.stream)
+
+    def capture_end(self):
+        graph = hosts.end_capture(self.stream)
+        _C.current.end(0, self.id)
+        self.ended = True
+        hosts.destroy_graph(graph)
+
+    def reset(self):
+        if self.ended:
+            _C.current.release(0, self.id)
+            self.ended = False
+
+    def __del__(self):
+        self.reset()
 
 
 # The names of torch.cuda.memory are those of torch.cuda as well.
