@@ -26,6 +26,7 @@ void interrupt_catch(bool in_calls)
 		return;
 	catch(SIGINT, flags);
 	catch(SIGTERM, flags);
+	catch(SIGHUP, flags);
 }
 
 void interrupt_end(void)

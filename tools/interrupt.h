@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* SIGINT and SIGTERM, for a tool that has something to say before it ends. */
+/* SIGINT, SIGTERM and SIGHUP, for a tool that has something to say before it ends. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
@@ -10,7 +10,7 @@
 extern volatile sig_atomic_t interrupt_signal;
 
 /**
- * interrupt_catch() - let the first SIGINT or SIGTERM set interrupt_signal
+ * interrupt_catch() - let the first SIGINT, SIGTERM or SIGHUP set interrupt_signal
  * @in_calls: whether it ends system calls that wait, with EINTR
  *
  * The second of a kind ends the process at once. What the process was started to ignore stays ignored.

@@ -178,9 +178,9 @@ int child_run(struct child *child, int *status)
 	answering = g_array_new(FALSE, FALSE, sizeof(pid_t));
 	wait_for(child, &signals, answering, status);
 	g_array_free(answering, TRUE);
-	/* Who asks now has come late, and is about to be told. */
-	if (child->asked)
-		signal(SIGUSR1, SIG_IGN);
+	/* What was meant for the program has come late; and who asks is about to be told. */
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
 	release_signals(&signals);
 	return 0;
 }

@@ -52,7 +52,7 @@ int child_exec(const struct child *child);
  * @status: receives how it ended, as waitpid() has it
  *
  * It is in the process group of vpmm-run, so that what the terminal sends reaches it; what others send to vpmm-run is
- * passed on. With @asked, SIGUSR1 is ignored from then on.
+ * passed on. SIGUSR1 and SIGUSR2 are ignored from then on.
  *
  * Return: 0, or a negative errno value explained by fail_set(): there is no process to be had.
  */

@@ -169,6 +169,20 @@ static void tell_use(FILE *out, const struct trace *trace, const struct use *use
 		table_count(out, "frees", use->frees, "%s", "");
 }
 
+/* What vpmm_realloc() could have done without the copy. */
+static void tell_moves(FILE *out, const struct use *use)
+{
+	char bytes[UNITS_TEXT];
+
+	units_format_bytes(bytes, use->moved);
+	if (use->moves)
+		table_count(out, "  copied to grow", use->moves, "%s copied", bytes);
+	else
+		table_count(out, "  copied to grow", 0, "%s", "");
+	if (use->moves_used)
+		table_count(out, "    used between", use->moves_used, "%s", "other work before the old was freed");
+}
+
 static void tell_memory(FILE *out, const struct use *use, const struct outcome *outcome)
 {
 	const bool plain = use->kinds[USE_PLAIN].allocs, ordered = use->kinds[USE_ORDERED].allocs;
@@ -226,6 +240,7 @@ static int tell_pool(const struct monitor *monitor, pid_t pid, const struct trac
 	table_begin(monitor->out, &(struct table_process){ monitor->program, monitor->main, pid, trace->device },
 		    again ? "served by the driver, after a reset" : "served by the driver");
 	tell_use(monitor->out, trace, &use);
+	tell_moves(monitor->out, &use);
 	tell_memory(monitor->out, &use, &outcome);
 	tell_difference(monitor->out, &use, &outcome);
 	fputc('\n', monitor->out);
@@ -293,8 +308,8 @@ int monitor_tell(const struct monitor *monitor)
 	if (told)
 		tell_words(monitor->out);
 	else if (!err)
-		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded\n", g_get_prgname(),
-			monitor->program);
+		fprintf(monitor->out, "%s: %s: no allocation of device memory was recorded; see DIAGNOSTICS in "
+			"vpmm-run(1)\n", g_get_prgname(), monitor->program);
 	g_array_unref(files);
 	return err;
 }

@@ -126,8 +126,8 @@ int served_tell(const struct served *served)
 	if (told)
 		fputs("  ratio    to what was requested: 1 is perfect, what is above it is lost\n", served->out);
 	else if (!err)
-		fprintf(served->out, "%s: %s: libvpmm served nothing in a process that exited\n", g_get_prgname(),
-			served->program);
+		fprintf(served->out, "%s: %s: libvpmm served nothing in a process that exited; see DIAGNOSTICS in "
+			"vpmm-run(1)\n", g_get_prgname(), served->program);
 	g_array_unref(files);
 	return err;
 }

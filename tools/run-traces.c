@@ -100,6 +100,9 @@ static bool matches(const char *pattern, const char *name, pid_t *pid)
 			return false;
 		}
 	}
+	/* One that executed another program has a file for each, of which those that follow have a number. */
+	if (*name == '.' && g_ascii_isdigit(name[1]))
+		name += 1 + strspn(name + 1, "0123456789");
 	return !*name;
 }
 
@@ -143,9 +146,11 @@ static void clear_file(void *file)
 
 static int compare_files(const void *a, const void *b)
 {
-	pid_t one = ((const struct traces_file *)a)->pid, other = ((const struct traces_file *)b)->pid;
+	const struct traces_file *one = a, *other = b;
 
-	return (one > other) - (one < other);
+	if (one->pid != other->pid)
+		return one->pid > other->pid ? 1 : -1;
+	return strcmp(one->name, other->name);
 }
 
 GArray *traces_list(const struct traces *traces)

@@ -53,6 +53,15 @@ static void count_alloc(struct use *use, const struct trace_op *op)
 	use->peak = MAX(use->peak, use->live);
 }
 
+static void count_free(struct use *use, const struct trace_op *op)
+{
+	use->frees++;
+	use->live -= op->bytes;
+	use->moves += op->max > 0;
+	use->moves_used += op->flags & TRACE_USED ? 1 : 0;
+	use->moved += op->max;
+}
+
 struct use use_count(const struct trace *trace)
 {
 	struct pages pages = { .shared = g_hash_table_new(NULL, NULL) };
@@ -67,8 +76,7 @@ struct use use_count(const struct trace *trace)
 			addresses[op->slot] = op->id;
 			use_pages(&pages, op->id, op->bytes, true);
 		} else if (op->kind == TRACE_FREE) {
-			use.frees++;
-			use.live -= op->bytes;
+			count_free(&use, op);
 			use_pages(&pages, addresses[op->slot], op->bytes, false);
 		}
 	}

@@ -15,6 +15,9 @@ enum use_kind { USE_PLAIN, USE_ORDERED, USE_KINDS };
  * struct use - what was asked of one device
  * @kinds: by kind, how many allocations, their bytes, and those of the largest
  * @frees: how many
+ * @moves: of those, how many of blocks that the program had copied whole to the start of a larger one
+ * @moves_used: of those, how many with other work between the copy and the free
+ * @moved: bytes copied in that way
  * @live: bytes that were not freed
  * @peak: the most bytes that were allocated at once
  * @pages: bytes of the pages of the driver that blocks were in, the most at once
@@ -26,6 +29,9 @@ struct use {
 		size_t largest;
 	} kinds[USE_KINDS];
 	uint64_t frees;
+	uint64_t moves;
+	uint64_t moves_used;
+	uint64_t moved;
 	uint64_t live;
 	uint64_t peak;
 	uint64_t pages;

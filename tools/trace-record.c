@@ -31,7 +31,7 @@ static const struct kind kinds_1[] = {
 
 static const struct kind kinds_2[] = {
 	{ 'a', "ibs", "zim", "microseconds a id bytes stream" },
-	{ 'f', "iS", "", "microseconds f id stream" },
+	{ 'f', "iS", "uM", "microseconds f id stream" },
 	{ 'm', "itbs", "c", "microseconds m id new-id bytes stream" },
 	{ 'u', "is", "", "microseconds u id stream" },
 	{ 'x', "bs", "", "microseconds x bytes stream" },
@@ -243,7 +243,8 @@ static unsigned int flag_of(const char *attributes, const char *field, size_t le
 	static const struct {
 		const char *word;
 		unsigned int flag;
-	} words[] = { { "zero", TRACE_ZERO }, { "idle", TRACE_IDLE }, { "copied", TRACE_COPIED } };
+	} words[] = { { "zero", TRACE_ZERO }, { "idle", TRACE_IDLE }, { "copied", TRACE_COPIED },
+		    { "used", TRACE_USED } };
 
 	for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
 		if (strchr(attributes, words[i].word[0]) && length == strlen(words[i].word) &&
@@ -281,6 +282,8 @@ static int parse_attribute(const struct trace_place *p, const char *attributes, 
 		return number_of(p, field, length, "capture", UINT64_MAX, &record->capture);
 	if (attributes && strchr(attributes, 'm') && is_named("max=", &field, &length))
 		return parse_max(p, field, length, record);
+	if (attributes && strchr(attributes, 'M') && is_named("moved=", &field, &length))
+		return number_of(p, field, length, "size", PTRDIFF_MAX, &record->moved);
 	quoted = quote(field, length);
 	err = trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
 	g_free(quoted);

@@ -31,11 +31,12 @@ struct trace_place {
  * @to: its id once it is resized
  * @bytes: a size
  * @max: how far the allocation may grow; 0: it is no growable one
+ * @moved: bytes of a freed block that were copied to a larger one before
  * @stream: of the file's numbers, or TRACE_ANY
  * @capture: the capture that the stream is under, or whose graph it is; 0: none
  * @pool: from 1
  * @other: the group of a capture; or what only has to be a number
- * @flags: TRACE_ZERO, TRACE_IDLE and TRACE_COPIED of trace.h
+ * @flags: TRACE_ZERO, TRACE_IDLE, TRACE_COPIED and TRACE_USED of trace.h
  */
 struct trace_record {
 	uint64_t us;
@@ -44,6 +45,7 @@ struct trace_record {
 	uint64_t to;
 	uint64_t bytes;
 	uint64_t max;
+	uint64_t moved;
 	uint64_t stream;
 	uint64_t capture;
 	uint64_t pool;

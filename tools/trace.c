@@ -126,10 +126,14 @@ static int apply_free(struct reader *r, struct pool *p, const struct trace_recor
 				     "frees %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT ", for which line %"
 				     G_GUINT32_FORMAT " allocated %zu", (guint64)record->bytes,
 				     (guint64)record->id, birth->line, birth->bytes);
+	if (record->moved > birth->bytes)
+		return trace_damaged(&r->place, "moved %" G_GUINT64_FORMAT " bytes of %zu", (guint64)record->moved,
+				     birth->bytes);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
 	op.stream = birth->stream;
-	op.flags = record->stream == TRACE_ANY ? TRACE_ON_ANY : 0;
+	op.max = (size_t)record->moved;
+	op.flags = (uint8_t)(record->flags | (record->stream == TRACE_ANY ? TRACE_ON_ANY : 0));
 	g_array_append_val(p->spare_slots, op.slot);
 	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
 	add_op(p, &op, record);

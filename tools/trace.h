@@ -28,6 +28,7 @@ enum trace_flag {
 	TRACE_ON_ANY = 4,	/* TRACE_FREE: on VPMM_STREAM_ANY */
 	TRACE_COPIED = 8,	/* TRACE_RESIZE: by a copy, during which both blocks were allocated */
 	TRACE_LAST = 16,	/* nothing follows of the capture */
+	TRACE_USED = 32,	/* TRACE_FREE: between the copy to a larger block and this there was other work */
 };
 
 /**
@@ -35,7 +36,8 @@ enum trace_flag {
  * @us: microseconds, on the trace's own clock
  * @bytes: of the allocation, also where it is freed, or used, and once it is resized; TRACE_TRIM: to be kept
  * @id: TRACE_ALLOC: what the file calls the allocation: in the second version, mostly, its address
- * @max: TRACE_ALLOC: how far it may grow; 0: it is no growable one; TRACE_GROUP: the group
+ * @max: TRACE_ALLOC: how far it may grow; 0: it is no growable one; TRACE_GROUP: the group;
+ *	TRACE_FREE: bytes that the program had copied to the start of a larger block, 0: it had not copied all of it
  * @slot: the number of the allocation among those that live, below slots of struct trace; used again after the free
  * @stream: the number of the stream in order of first appearance, below streams of struct trace; where it is any
  *	stream, that of the allocation

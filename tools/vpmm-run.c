@@ -150,7 +150,6 @@ static void tell_so_far(const struct child *child, void *data)
 
 static void tell(const struct child *child, const struct traces *traces)
 {
-	interrupt_catch(false);
 	/* Whoever reads the tables may have seen enough; there are records to remove, and a status to end with. */
 	signal(SIGPIPE, SIG_IGN);
 	if (options.monitor)
@@ -178,6 +177,8 @@ static int watch(struct child *child)
 		child->asked = tell_so_far;
 		child->data = &traces;
 	}
+	/* Before the program has ended, as there are files to remove; until then these are passed on. */
+	interrupt_catch(false);
 	err = child_run(child, &status);
 	if (!err)
 		tell(child, &traces);

@@ -55,13 +55,41 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
 	return library_answer(err, ptr, va, result);
 }
 
+/*
+ * What the driver says to a free on a stream that it answers an error for, such as the legacy default stream while a
+ * blocking stream is under capture, and what becomes of the capture then, a call of the same kind finds out. Of a block
+ * of ours the driver would say that it knows of none.
+ */
+static drv_result refuse(drv_stream stream)
+{
+	drv_deviceptr probe;
+	drv_result result = FORWARD(cuMemAllocAsync, &probe, 1, stream);
+
+	return result ? result : FORWARD(cuMemFreeAsync, probe, stream);
+}
+
+static bool is_ours(drv_deviceptr va)
+{
+	struct vpmm_allocation block;
+
+	return library_find(va, &block) && block.base == (void *)va;
+}
+
 /* -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart. */
 static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result)
 {
+	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
 	int err;
 
-	if (!va || !library_used() || is_captured(stream))
+	if (!va || !library_used())
 		return false;
+	if (FORWARD(cuStreamIsCapturing, stream, &status) && is_ours(va)) {
+		*result = refuse(stream);
+		if (*result)
+			return true;
+	} else if (status != DRV_STREAM_CAPTURE_STATUS_NONE) {
+		return false;
+	}
 	err = LIBRARY(vpmm_free, NULL, (void *)va, stream);
 	*result = err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_SUCCESS;
 	return !err || err == -ENOMEM;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Keeps the captures that are running, and what they are lost with: their streams, and the contexts of these. */
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "preload/capture.h"
 #include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/primary.h"
+#include "preload/running.h"
 
 struct capture {
 	struct capture *next;
@@ -17,14 +18,8 @@ struct capture {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *all;
-static atomic_uint running;
 
-bool capture_is_running(void)
-{
-	return running;
-}
-
-/* Before it begins: a wait of another thread would invalidate it as soon as it has. */
+/* Before it begins: what another thread does for a free would invalidate it as soon as it has. */
 static bool note(drv_stream stream)
 {
 	struct capture *capture = malloc(sizeof(*capture));
@@ -34,10 +29,10 @@ static bool note(drv_stream stream)
 	capture->stream = stream;
 	if (!primary_device(&capture->device))
 		capture->device = -1;
+	capture_count_begun();
 	pthread_mutex_lock(&lock);
 	capture->next = all;
 	all = capture;
-	running++;
 	pthread_mutex_unlock(&lock);
 	return true;
 }
@@ -48,14 +43,8 @@ static void drop(struct capture **at)
 	struct capture *capture = *at;
 
 	*at = capture->next;
-	running--;
+	capture_count_ended();
 	free(capture);
-}
-
-static void release_if_last(void)
-{
-	if (!capture_is_running())
-		deferred_release();
 }
 
 void capture_forget(drv_stream stream)
@@ -68,7 +57,7 @@ void capture_forget(drv_stream stream)
 	if (*at)
 		drop(at);
 	pthread_mutex_unlock(&lock);
-	release_if_last();
+	deferred_release();
 }
 
 void capture_forget_all(int device)
@@ -83,7 +72,7 @@ void capture_forget_all(int device)
 			at = &(*at)->next;
 	}
 	pthread_mutex_unlock(&lock);
-	release_if_last();
+	deferred_release();
 }
 
 static drv_result begun(drv_stream stream, drv_result result)

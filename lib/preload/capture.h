@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Whether the process captures streams. */
+/* The captures of the process: when they end without its word. */
 #ifndef PRELOAD_CAPTURE_H
 #define PRELOAD_CAPTURE_H
 
-#include <stdbool.h>
-
 #include "preload/hooks.h"
-
-/**
- * capture_is_running() - whether any stream of the process is under capture
- *
- * The driver has no such question.
- *
- * Context: any thread.
- */
-bool capture_is_running(void);
 
 /**
  * capture_forget() - a stream has been destroyed, or its capture has ended

@@ -12,6 +12,7 @@
 #include "preload/pools.h"
 #include "preload/primary.h"
 #include "preload/report.h"
+#include "preload/running.h"
 
 /* Work that is under way may use the memory that goes. */
 static void give_up_pool(drv_device device)

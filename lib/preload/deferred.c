@@ -6,6 +6,7 @@
 
 #include "preload/deferred.h"
 #include "preload/library.h"
+#include "preload/running.h"
 
 struct deferred {
 	struct deferred *next;
@@ -101,17 +102,18 @@ void deferred_release(void)
 	struct deferred *deferred, *next;
 	drv_result result;
 
-	if (!count)
+	if (!count || !capture_hold_off())
 		return;
 	for (deferred = take(-1); deferred; deferred = next) {
 		next = deferred->next;
 		result = free_behind_all(deferred->base);
-		/* Another capture may have begun meanwhile. */
+		/* One may have begun that nobody told us of. */
 		if (result && result != DRV_ERROR_INVALID_VALUE)
 			put_back(deferred);
 		else
 			free(deferred);
 	}
+	capture_let_begin();
 }
 
 void deferred_forget(int device)

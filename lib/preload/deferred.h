@@ -24,17 +24,15 @@ drv_result deferred_add(const struct vpmm_allocation *block);
  * free_behind_all() - free a block behind all work of its context, without a wait
  * @base: where it begins
  *
- * Context: any thread; no capture is running.
+ * Context: any thread; captures are held off.
  * Return: what cuMemFree() answers.
  */
 drv_result free_behind_all(void *base);
 
 /**
- * deferred_release() - free all that was kept
+ * deferred_release() - free all that was kept, unless a capture is running
  *
- * What cannot be freed, as a capture has begun meanwhile, is kept on.
- *
- * Context: any thread; no capture is running.
+ * Context: any thread; capture_hold_off() is not in effect on it.
  */
 void deferred_release(void);
 

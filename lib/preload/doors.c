@@ -7,11 +7,23 @@
 #include "preload/driver.h"
 #include "preload/settings.h"
 
-static void *const hooks[HOOKS] = {
+static void *const hooks[COPIES_END] = {
 #define X(name, args) [CALL_##name] = (void *)(name),
 	PRELOAD_HOOKS(X)
+	PRELOAD_COPIES(X)
 #undef X
 };
+
+/* What is only watched is left alone unless somebody watches, so that it costs nothing. */
+static size_t hooks_in_use(void)
+{
+	return settings()->monitor ? WATCHED : HOOKS;
+}
+
+static void *hook_of(enum preload_call call)
+{
+	return call < COPIES_END ? hooks[call] : submission_hook(call - COPIES_END);
+}
 
 void *door_hook(void *address)
 {
@@ -19,18 +31,18 @@ void *door_hook(void *address)
 
 	if (!address || !driver_is_loaded())
 		return address;
-	for (call = 0; call < HOOKS; call++)
+	for (call = 0; call < hooks_in_use(); call++)
 		if (address == driver_call(call))
-			return hooks[call];
+			return hook_of(call);
 	return address;
 }
 
 bool door_is_hook(const void *address)
 {
-	size_t i;
+	enum preload_call call;
 
-	for (i = 0; i < HOOKS; i++)
-		if (address == hooks[i])
+	for (call = 0; call < WATCHED; call++)
+		if (address == hook_of(call))
 			return true;
 	return false;
 }

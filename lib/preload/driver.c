@@ -13,7 +13,11 @@
 static const char *const names[CALLS] = {
 #define X(name, args) [CALL_##name] = #name,
 	PRELOAD_HOOKS(X)
+	PRELOAD_COPIES(X)
 	PRELOAD_CALLS(X)
+#undef X
+#define X(name) [CALL_##name] = #name,
+	PRELOAD_SUBMISSIONS(X)
 #undef X
 };
 

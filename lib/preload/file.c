@@ -1,27 +1,62 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "preload/file.h"
 #include "util/name.h"
 
-FILE *file_open(const char *variable, const char *mode)
+static bool expand(const char *variable, const char *name, char *path, size_t size)
 {
-	const char *name = getenv(variable), *unknown;
-	char path[4096];
-	FILE *file;
+	const char *unknown;
 
-	if (!name)
-		return NULL;
 	unknown = name_unknown(name);
 	if (unknown) {
 		fprintf(stderr, "libvpmm-preload: %s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%\n",
 			variable, name, unknown);
-		return NULL;
+		return false;
 	}
-	if (name_expand(name, path, sizeof(path)) >= sizeof(path)) {
+	if (name_expand(name, path, size) >= size) {
 		fprintf(stderr, "libvpmm-preload: %s=%s: the name is too long\n", variable, name);
-		return NULL;
+		return false;
 	}
+	return true;
+}
+
+static bool begins_with(const char *path, const char *line)
+{
+	FILE *file = fopen(path, "re");
+	char found[256];
+	bool same;
+
+	if (!file)
+		return false;
+	same = fgets(found, sizeof(found), file) && !strcmp(found, line);
+	fclose(file);
+	return same;
+}
+
+/* With a number behind it, the first name whose file does not begin with the line. */
+static void pass_over(char *path, size_t size, const char *line)
+{
+	const size_t length = strlen(path);
+	unsigned int number = 0;
+
+	while (begins_with(path, line))
+		snprintf(path + length, size - length, ".%u", ++number);
+}
+
+FILE *file_open(const char *variable, const char *mode, const char *line)
+{
+	const char *name = getenv(variable);
+	char path[4096];
+	FILE *file;
+
+	/* There is room for a number. */
+	if (!name || !expand(variable, name, path, sizeof(path) - 16))
+		return NULL;
+	if (line)
+		pass_over(path, sizeof(path), line);
 	file = fopen(path, mode);
 	if (!file)
 		fprintf(stderr, "libvpmm-preload: %s=%s: %m\n", variable, name);

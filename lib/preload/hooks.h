@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "cuda/abi.h"
+#include "preload/submissions.h"
 
 /* X(name as the driver exports it, arguments); all return drv_result. */
 #define PRELOAD_HOOKS(X) \
@@ -57,6 +58,17 @@
 	X(cuStreamEndCapture, (drv_stream stream, drv_graph *graph)) \
 	X(cuStreamEndCapture_ptsz, (drv_stream stream, drv_graph *graph))
 
+/* The same, for copies, which have a hook with VPMM_PRELOAD_MONITOR=1 only. */
+#define PRELOAD_COPIES(X) \
+	X(cuMemcpy, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
+	X(cuMemcpy_ptds, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
+	X(cuMemcpyAsync, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
+	X(cuMemcpyAsync_ptsz, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
+	X(cuMemcpyDtoD_v2, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
+	X(cuMemcpyDtoD_v2_ptds, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
+	X(cuMemcpyDtoDAsync_v2, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream)) \
+	X(cuMemcpyDtoDAsync_v2_ptsz, (drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream))
+
 /* The same, for what is only called. */
 #define PRELOAD_CALLS(X) \
 	X(cuCtxGetCurrent, (drv_context *context)) \
@@ -64,13 +76,19 @@
 	X(cuCtxSetFlags, (unsigned int flags)) \
 	X(cuCtxPushCurrent_v2, (drv_context context)) \
 	X(cuCtxPopCurrent_v2, (drv_context *context)) \
+	X(cuCtxRecordEvent, (drv_context context, drv_event event)) \
 	X(cuCtxSynchronize, (void)) \
 	X(cuDeviceGetDefaultMemPool, (drv_mem_pool *pool, drv_device device)) \
 	X(cuDeviceGetMemPool, (drv_mem_pool *pool, drv_device device)) \
-	X(cuStreamIsCapturing, (drv_stream stream, drv_capture_status *status))
+	X(cuEventCreate, (drv_event *event, unsigned int flags)) \
+	X(cuEventDestroy_v2, (drv_event event)) \
+	X(cuEventSynchronize, (drv_event event)) \
+	X(cuStreamIsCapturing, (drv_stream stream, drv_capture_status *status)) \
+	X(cuThreadExchangeStreamCaptureMode, (drv_capture_mode *mode))
 
 #define X(name, args) drv_result name args;
 PRELOAD_HOOKS(X)
+PRELOAD_COPIES(X)
 PRELOAD_CALLS(X)
 #undef X
 
@@ -79,6 +97,16 @@ enum preload_call {
 	PRELOAD_HOOKS(X)
 	HOOKS,
 	HOOKS_LAST = HOOKS - 1,
+	PRELOAD_COPIES(X)
+	COPIES_END,
+	COPIES_LAST = COPIES_END - 1,
+#undef X
+#define X(name) CALL_##name,
+	PRELOAD_SUBMISSIONS(X)
+	WATCHED,
+	WATCHED_LAST = WATCHED - 1,
+#undef X
+#define X(name, args) CALL_##name,
 	PRELOAD_CALLS(X)
 	CALLS,
 #undef X

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
-#include "preload/capture.h"
 #include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
+#include "preload/running.h"
 #include "preload/settings.h"
+#include "preload/wait.h"
 
 static bool is_left(size_t size)
 {
@@ -68,7 +69,7 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 }
 
 /*
- * A wait beside a capture would invalidate it. Whether the driver's cuMemFree() would, is up to the capture's mode, and
+ * There is no wait beside a capture, as it would invalidate that. Whether the driver's cuMemFree() would, is up to the capture's mode, and
  * that only a call of the same kind finds out.
  */
 static drv_result wait_before_free(int device)
@@ -76,10 +77,13 @@ static drv_result wait_before_free(int device)
 	drv_deviceptr probe;
 	drv_result result;
 
+	bool captured;
+
 	if (settings()->free_ordered)
 		return DRV_SUCCESS;
-	if (!capture_is_running())
-		return primary_synchronize(device);
+	result = wait_for_device(device, &captured);
+	if (!captured)
+		return result;
 	result = primary_push(device);
 	if (result)
 		return result;
@@ -103,14 +107,15 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	result = wait_before_free(block.device);
 	if (result)
 		return result;
-	if (!capture_is_running()) {
-		deferred_release();
-		return free_behind_all(block.base);
+	deferred_release();
+	if (capture_hold_off()) {
+		result = free_behind_all(block.base);
+		capture_let_begin();
+		return result;
 	}
 	result = deferred_add(&block);
 	/* Its end may have come before the note, and found nothing to release. */
-	if (!capture_is_running())
-		deferred_release();
+	deferred_release();
 	return result;
 }
 

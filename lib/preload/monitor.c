@@ -4,15 +4,18 @@
 #endif
 #include <pthread.h>
 #include <search.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "preload/file.h"
 #include "preload/monitor.h"
 #include "preload/primary.h"
+#include "preload/running.h"
 #include "preload/settings.h"
 
 /*
@@ -25,32 +28,46 @@
 /* What a reader takes for the unit of the allocator; the driver tells none. */
 #define PAGE (2 << 20)
 
+/* Allocators ask for sizes rounded up to this at least, and so their users do not copy all of a block. */
+#define ROUNDED 512
+
+/*
+ * A block that is allocated.
+ * number: that of its allocation; later ones have higher numbers
+ * moved: bytes of it that were copied to the start of a larger block; 0: not all of them were
+ * to, to_number: that block
+ * submissions: how many there were when it had been copied
+ */
+struct block {
+	drv_deviceptr va;
+	size_t size;
+	uint64_t number;
+	size_t moved;
+	drv_deviceptr to;
+	uint64_t to_number;
+	uint64_t submissions;
+};
+
+static atomic_ullong submissions;
+
 /* Of all that follows. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { CLOSED, OPEN, FAILED } state;
 static FILE *file;
 static struct {
-	void *blocks;			/* tree of addresses */
+	void *blocks;			/* tree of struct block */
 	unsigned int pool;		/* its number in the file; 0: none yet */
 } devices[DEVICES_KNOWN];
 static unsigned int last_pool;
+static uint64_t last_block;
 static uint64_t started, second;	/* when the second began that @flushes are of */
 static unsigned int flushes;
 
-/* The addresses are the keys themselves. */
-static const void *key(drv_deviceptr va)
-{
-	return (const void *)(uintptr_t)va;
-}
-
 static int compare(const void *a, const void *b)
 {
-	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
+	drv_deviceptr one = ((const struct block *)a)->va, other = ((const struct block *)b)->va;
 
-static void free_key(void *unused)
-{
-	(void)unused;
+	return (one > other) - (one < other);
 }
 
 static uint64_t now(void)
@@ -80,8 +97,26 @@ static void child_of_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* When the process was started, in the kernel's ticks: it remains the same when it executes another program. */
+static unsigned long long process_start(void)
+{
+	FILE *stat = fopen("/proc/self/stat", "re");
+	unsigned long long ticks = 0;
+	char line[1024], *at;
+
+	if (!stat)
+		return 0;
+	/* The name of the program is in parentheses, and may have some itself. */
+	if (fgets(line, sizeof(line), stat) && (at = strrchr(line, ')')))
+		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		       &ticks);
+	fclose(stat);
+	return ticks;
+}
+
 static void open_file(void)
 {
+	char line[128];
 	const char *name = getenv("VPMM_TRACE");
 	size_t length = name ? strlen(name) : 0;
 
@@ -90,11 +125,14 @@ static void open_file(void)
 		fputs("libvpmm-preload: VPMM_PRELOAD_MONITOR=1 needs VPMM_TRACE, and does not compress\n", stderr);
 		return;
 	}
-	file = file_open("VPMM_TRACE", "we");
+	/* What the process had recorded before it executed this program is not to be lost. */
+	snprintf(line, sizeof(line), "# vpmm-trace 2 source=vpmm-preload process=%ld started=%llu\n", (long)getpid(),
+		 process_start());
+	file = file_open("VPMM_TRACE", "we", line);
 	if (!file || pthread_atfork(before_fork, parent_of_fork, child_of_fork))
 		return;
 	started = second = now();
-	fputs("# vpmm-trace 2 source=vpmm-preload\n", file);
+	fputs(line, file);
 	state = OPEN;
 }
 
@@ -137,17 +175,38 @@ static unsigned int pool_of(int device, uint64_t time)
 }
 
 /* Addresses are one space for all devices. */
-static bool find(drv_deviceptr va, int *device)
+static struct block *find(drv_deviceptr va, int *device)
 {
+	const struct block key = { .va = va };
+	struct block **found;
 	int i;
 
 	for (i = 0; i < DEVICES_KNOWN; i++) {
-		if (tfind(key(va), &devices[i].blocks, compare)) {
+		found = tfind(&key, &devices[i].blocks, compare);
+		if (found) {
 			*device = i;
-			return true;
+			return *found;
 		}
 	}
-	return false;
+	return NULL;
+}
+
+static bool add(int device, drv_deviceptr va, size_t size)
+{
+	struct block *block;
+	bool in_tree;
+	int owner;
+
+	if (find(va, &owner))
+		return false;
+	block = malloc(sizeof(*block));
+	if (!block)
+		return false;
+	*block = (struct block){ .va = va, .size = size, .number = ++last_block };
+	in_tree = tsearch(block, &devices[device].blocks, compare);
+	if (!in_tree)
+		free(block);
+	return in_tree;
 }
 
 void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream stream)
@@ -155,11 +214,10 @@ void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream str
 	const bool any = stream == MONITOR_ANY;
 	unsigned int pool;
 	uint64_t time;
-	int owner;
 
 	if (!begin(&time))
 		return;
-	if (!find(va, &owner) && tsearch(key(va), &devices[device].blocks, compare)) {
+	if (add(device, va, size)) {
 		pool = pool_of(device, time);
 		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)va,
 			size, any ? 0 : (unsigned long long)(uintptr_t)stream, pool, any ? " idle" : "");
@@ -167,23 +225,69 @@ void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream str
 	end(time);
 }
 
+/* Whether the larger block that it was copied to is allocated still. */
+static bool has_moved(const struct block *block)
+{
+	const struct block *to;
+	int device;
+
+	to = block->moved ? find(block->to, &device) : NULL;
+	return to && to->number == block->to_number;
+}
+
 void monitor_free(drv_deviceptr va, drv_stream stream)
 {
+	struct block *block;
 	uint64_t time;
 	int device;
 
 	if (!va || !begin(&time))
 		return;
-	if (find(va, &device)) {
-		tdelete(key(va), &devices[device].blocks, compare);
+	block = find(va, &device);
+	if (block) {
+		fprintf(file, "%llu f %#llx ", (unsigned long long)time, (unsigned long long)va);
 		if (stream == MONITOR_ANY)
-			fprintf(file, "%llu f %#llx any pool=%u\n", (unsigned long long)time, (unsigned long long)va,
-				devices[device].pool);
+			fputs("any", file);
 		else
-			fprintf(file, "%llu f %#llx %#llx pool=%u\n", (unsigned long long)time, (unsigned long long)va,
-				(unsigned long long)(uintptr_t)stream, devices[device].pool);
+			fprintf(file, "%#llx", (unsigned long long)(uintptr_t)stream);
+		fprintf(file, " pool=%u", devices[device].pool);
+		if (has_moved(block))
+			fprintf(file, " moved=%zu%s", block->moved, block->submissions == submissions ? "" : " used");
+		fputc('\n', file);
+		tdelete(block, &devices[device].blocks, compare);
+		free(block);
 	}
 	end(time);
+}
+
+static bool is_whole(const struct block *from, const struct block *to, size_t size)
+{
+	return to->number > from->number && to->size > from->size && size <= from->size && from->size - size < ROUNDED;
+}
+
+void monitor_copied(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	struct block *source, *target;
+	int device, of_target;
+	uint64_t time;
+
+	monitor_submitted();
+	if (!size || capture_is_running() || !begin(&time))
+		return;
+	source = find(from, &device);
+	target = source ? find(to, &of_target) : NULL;
+	if (target && device == of_target && is_whole(source, target, size)) {
+		source->moved = size;
+		source->to = to;
+		source->to_number = target->number;
+		source->submissions = submissions;
+	}
+	end(time);
+}
+
+void monitor_submitted(void)
+{
+	submissions++;
 }
 
 void monitor_reset(int device)
@@ -192,7 +296,7 @@ void monitor_reset(int device)
 
 	if (device < 0 || device >= DEVICES_KNOWN || !begin(&time))
 		return;
-	tdestroy(devices[device].blocks, free_key);
+	tdestroy(devices[device].blocks, free);
 	devices[device].blocks = NULL;
 	if (devices[device].pool)
 		fprintf(file, "%llu e %u\n", (unsigned long long)time, devices[device].pool);

@@ -34,6 +34,26 @@ void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream str
 void monitor_free(drv_deviceptr va, drv_stream stream);
 
 /**
+ * monitor_copied() - the driver has been asked to copy device memory, or perhaps other memory
+ * @to: where to
+ * @from: where from
+ * @size: bytes
+ *
+ * The free of a block that was copied whole to the start of a larger one says so: then the program could have had it
+ * grown instead. During a capture nothing is copied yet.
+ *
+ * Context: any thread.
+ */
+void monitor_copied(drv_deviceptr to, drv_deviceptr from, size_t size);
+
+/**
+ * monitor_submitted() - the driver is about to be asked for other work, of which nobody knows what memory it uses
+ *
+ * Context: any thread.
+ */
+void monitor_submitted(void);
+
+/**
  * monitor_reset() - the memory of a device's primary context is about to go
  * @device: its ordinal
  *

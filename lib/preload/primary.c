@@ -50,17 +50,6 @@ void primary_pop(void)
 	FORWARD(cuCtxPopCurrent_v2, &context);
 }
 
-drv_result primary_synchronize(int device)
-{
-	drv_result result = primary_push(device);
-
-	if (result)
-		return result;
-	result = FORWARD(cuCtxSynchronize);
-	primary_pop();
-	return result;
-}
-
 void primary_retained(int device, drv_context context)
 {
 	if (!is_known(device))

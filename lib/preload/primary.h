@@ -40,15 +40,6 @@ drv_result primary_push(int device);
 void primary_pop(void);
 
 /**
- * primary_synchronize() - wait for all work of a device's primary context
- * @device: its ordinal
- *
- * Context: any thread. Invalidates captures.
- * Return: what cuCtxSynchronize() says, which may be an error of earlier work.
- */
-drv_result primary_synchronize(int device);
-
-/**
  * primary_retains() - how often the program retains the primary context of a device
  * @device: its ordinal
  */

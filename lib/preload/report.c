@@ -24,7 +24,7 @@ void report_pool(int device)
 
 	if (!settings()->report || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
 		return;
-	file = file_open("VPMM_PRELOAD_REPORT", "ae");
+	file = file_open("VPMM_PRELOAD_REPORT", "ae", NULL);
 	if (!file)
 		return;
 	fprintf(file, "{\"pid\": %ld, \"device\": %d", (long)getpid(), device);

@@ -153,6 +153,39 @@ static void async_free_elsewhere(int mode)
 	finish();
 }
 
+/* A stream that waits for the legacy default stream, and that for it. */
+static void begin_blocking(int mode)
+{
+	must("cuStreamCreate", CU(cuStreamCreate, &stream, 0));
+	other = new_stream();
+	said("sync", CU(cuCtxSynchronize));
+	said("begin", CU(cuStreamBeginCapture_v2, stream, mode));
+}
+
+static void async_legacy(int mode)
+{
+	address va = 0;
+	result code;
+
+	begin_blocking(mode);
+	code = said("alloc", CU(cuMemAllocAsync, &va, SIZE, NULL));
+	launch(end());
+	if (!code)
+		said("free", CU(cuMemFreeAsync, va, NULL));
+	finish();
+}
+
+static void async_free_legacy(int mode)
+{
+	address va = get_async(SIZE, NULL);
+
+	begin_blocking(mode);
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	launch(end());
+	said("free", CU(cuMemFreeAsync, va, NULL));
+	finish();
+}
+
 static void attributes(int mode)
 {
 	address va = get(SIZE), base;
@@ -215,6 +248,8 @@ static const struct row rows[] = {
 	MODES("async-free-of-plain", plain_free_async, NULL, NULL),
 	MODES("async-elsewhere", async_elsewhere, DIFFERS_BESIDE, NULL),
 	MODES("async-free-elsewhere", async_free_elsewhere, DIFFERS_BESIDE, NULL),
+	MODES("async-legacy", async_legacy, NULL, "has no blocking streams"),
+	MODES("async-free-legacy", async_free_legacy, NULL, "has no blocking streams"),
 	MODES("trim", trim, NULL, NULL),
 	MODES("free-while-busy", free_while_busy, NULL, NULL),
 };

@@ -94,7 +94,7 @@ void row_lacks(const char *name)
 	longjmp(out_of_row, 1);
 }
 
-static void must(const char *what, result code)
+void must(const char *what, result code)
 {
 	if (!code)
 		return;

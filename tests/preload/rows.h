@@ -155,6 +155,9 @@ result said(const char *what, result code);
 bool fact(const char *what, bool is);
 void number(const char *what, long long value);
 
+/* Ends the row if the call failed. */
+void must(const char *what, result code);
+
 /* Memory, which the row cannot do without. */
 address get(size_t size);
 address get_async(size_t size, void *stream);

@@ -5,6 +5,8 @@
  *	device=N	goes on with another device; it begins with device 0
  *	plain=NxM	N blocks of M MiB of cuMemAlloc()
  *	async=NxM	the same of cuMemAllocAsync()
+ *	move=NxM	copies the last block to a new one of M MiB more, and frees it, N times
+ *	use=NxM		the same, with work between the copy and the free
  *	odd		frees every second block
  *	free		frees all blocks
  *	reset		resets the device
@@ -15,6 +17,7 @@
  *	env=NAME	prints a variable
  *	parent		prints the process id of its parent
  *	signal		prints the name of the next signal
+ *	exec		executes itself with the arguments that follow
  *	kill=N		ends by a signal
  *	exit=N		exits with a status
  */
@@ -33,6 +36,7 @@
 struct block {
 	drv_deviceptr va;
 	bool plain;
+	size_t size;
 };
 
 static struct block blocks[1024];
@@ -83,7 +87,28 @@ static void take_blocks(bool plain, const char *what)
 	if (sscanf(what, "%ux%u", &n, &mib) != 2 || count + n > G_N_ELEMENTS(blocks))
 		exit(1);
 	for (; n; n--, count++)
-		blocks[count] = (struct block){ take(plain, mib * MIB, NULL), plain };
+		blocks[count] = (struct block){ take(plain, mib * MIB, NULL), plain, mib * MIB };
+}
+
+/* What a vector does that grows; its element is @use. */
+static void move_block(const char *what, bool use)
+{
+	unsigned int n = 0, mib = 0;
+	struct block *last;
+
+	if (sscanf(what, "%ux%u", &n, &mib) != 2 || !count)
+		exit(1);
+	last = &blocks[count - 1];
+	for (; n; n--) {
+		struct block larger = { take(last->plain, last->size + mib * MIB, NULL), last->plain,
+					last->size + mib * MIB };
+
+		check(cuMemcpyDtoDAsync_v2(larger.va, last->va, last->size, NULL), "cuMemcpyDtoDAsync");
+		if (use)
+			check(cuMemsetD8Async(larger.va + last->size, 0, MIB, NULL), "cuMemsetD8Async");
+		give(last->plain, last->va, NULL);
+		*last = larger;
+	}
 }
 
 static void free_blocks(size_t every)
@@ -183,6 +208,10 @@ static void act(const char *action, const sigset_t *signals)
 		take_blocks(true, what);
 	else if ((what = value(action, "async=")))
 		take_blocks(false, what);
+	else if ((what = value(action, "move=")))
+		move_block(what, false);
+	else if ((what = value(action, "use=")))
+		move_block(what, true);
 	else if ((what = value(action, "replay=")))
 		replay(strcmp(what, "plain") == 0);
 	else if ((what = value(action, "say=")))
@@ -228,7 +257,12 @@ int main(int argc, char **argv)
 		sigprocmask(SIG_BLOCK, &signals, NULL);
 	}
 	use_device(0);
-	for (int i = 1; i < argc; i++)
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "exec") == 0) {
+			execv("/proc/self/exe", argv + i);
+			return 1;
+		}
 		act(argv[i], &signals);
+	}
 	return 0;
 }

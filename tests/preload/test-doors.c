@@ -106,6 +106,21 @@ static void *proc_address(const char *name, int version, drv_u64 flags, bool sec
 	return call;
 }
 
+static void watched(void)
+{
+	static const char *const names[] = {
+		"cuMemcpyAsync", "cuMemcpyDtoDAsync_v2", "cuLaunchKernel", "cuMemsetD8Async", "cuGraphLaunch",
+	};
+	void *library = driver_handle();
+
+	/* With VPMM_PRELOAD_MONITOR=1 a program looks up what copies and launches: that is ours as well. */
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+		assert_ours(names[i], library);
+	g_assert_true(is_of(proc_address("cuLaunchKernel", 12000, 0, true), OURS));
+	g_assert_true(proc_address("cuMemcpyAsync", 12000, 2, true) == dlsym(library, "cuMemcpyAsync_ptsz"));
+	assert_drivers("cuInit", library);
+}
+
 static void resolver(void)
 {
 	static const char *const names[] = {
@@ -403,6 +418,7 @@ int main(int argc, char **argv)
 	static const struct preload_test tests[] = {
 		{ "/doors/linked", linked },
 		{ "/doors/handle", handle },
+		{ "/doors/watched", watched, { "VPMM_PRELOAD_MONITOR=1" } },
 		{ "/doors/default", by_default },
 		{ "/doors/next", next },
 		{ "/doors/resolver", resolver },

@@ -113,7 +113,7 @@ static void earlier_error(void)
 	/* The device reports an earlier failure when the program frees. */
 	use_primary(0);
 	va = alloc(SIZE);
-	fake_cuda_fail("cuCtxSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
+	fake_cuda_fail("cuEventSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
 	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_LAUNCH_FAILED);
 
 	/* The block is still there. */
@@ -148,6 +148,27 @@ static void ordered(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(alloc(SIZE), stream), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va + 512, stream), ==, DRV_ERROR_INVALID_VALUE);
+}
+
+static void refused_stream(void)
+{
+	drv_deviceptr va;
+
+	/* The driver refuses a stream, as it does the legacy default stream beside the capture of a blocking one. */
+	use_primary(0);
+	va = alloc_async(SIZE, NULL);
+	fake_cuda_fail("cuStreamIsCapturing", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	fake_cuda_fail("cuMemAllocAsync", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+
+	/* So does the free, and the block is still there; unless it is all right by then. */
+	fake_cuda_fail("cuStreamIsCapturing", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(va, NULL), ==, DRV_ERROR_INVALID_VALUE);
+
+	/* What is not ours is the driver's to judge. */
+	fake_cuda_fail("cuStreamIsCapturing", 0, 1, DRV_ERROR_STREAM_CAPTURE_IMPLICIT);
+	g_assert_cmpint(cuMemFreeAsync(SIZE, NULL), ==, DRV_ERROR_INVALID_VALUE);
 }
 
 static void other_pools(void)
@@ -218,11 +239,49 @@ static void free_beside_capture(void)
 	/* Beside a relaxed capture it works, without a wait, and the capture lives. */
 	va = alloc(SIZE);
 	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
-	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
-	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
 	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+}
+
+#define RACES 10000
+
+static gpointer capture_often(gpointer stop)
+{
+	drv_stream stream;
+	drv_graph graph;
+	int i;
+
+	use_primary(0);
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	for (i = 0; !g_atomic_int_get((int *)stop); i++) {
+		g_assert_cmpint(cuStreamBeginCapture_v2(stream, i % 2 ? DRV_STREAM_CAPTURE_MODE_RELAXED :
+							DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL), ==, 0);
+		g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
+		g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+	}
+	return NULL;
+}
+
+static void free_as_capture_begins(void)
+{
+	GThread *thread;
+	drv_deviceptr va;
+	int stop = 0;
+
+	/* A thread frees while another begins and ends captures that let it. */
+	use_primary(0);
+	thread = g_thread_new("capture", capture_often, &stop);
+	for (int i = 0; i < RACES; i++) {
+		va = alloc(SIZE);
+		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	}
+
+	/* All frees and all captures succeed. */
+	g_atomic_int_set(&stop, 1);
+	g_thread_join(thread);
 }
 
 static void kept_beside_capture(void)
@@ -269,9 +328,9 @@ static void kept_at_reset(void)
 	g_assert_cmphex(alloc(SIZE), !=, va);
 
 	/* The capture is gone, so a free waits again, and what it frees is there for others. */
-	waits = driver_calls("cuCtxSynchronize");
+	waits = driver_calls("cuEventSynchronize");
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
-	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, waits + 1);
+	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, waits + 1);
 	g_assert_cmphex(alloc(SIZE), ==, va);
 }
 
@@ -292,14 +351,14 @@ static void end_of_other_capture(void)
 
 	/* The capture is still running, and a free does not wait beside it. */
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
-	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 0);
+	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 0);
 
 	/* Once it has ended, also as an invalid one, a free waits. */
 	va = alloc(SIZE);
 	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
-	g_assert_cmpuint(driver_calls("cuCtxSynchronize"), ==, 1);
+	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
 }
 
 static void free_beside_capture_elsewhere(void)
@@ -543,8 +602,10 @@ int main(int argc, char **argv)
 		{ "/memory/earlier-error", earlier_error },
 		{ "/memory/ordered", ordered },
 		{ "/memory/other-pools", other_pools },
+		{ "/memory/refused-stream", refused_stream },
 		{ "/memory/captured", captured },
 		{ "/memory/free-beside-capture", free_beside_capture },
+		{ "/memory/free-as-capture-begins", free_as_capture_begins },
 		{ "/memory/kept-beside-capture", kept_beside_capture },
 		{ "/memory/kept-at-reset", kept_at_reset },
 		{ "/memory/end-of-other-capture", end_of_other_capture },

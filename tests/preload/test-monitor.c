@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What is written of a program: a trace with VPMM_PRELOAD_MONITOR=1, and a report. */
+#include <dlfcn.h>
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static void start(void)
 static void assert_trace(char *want)
 {
 	char *got = trace();
-	GRegex *time = g_regex_new("^[0-9]+ ", G_REGEX_MULTILINE, 0, NULL);
+	GRegex *time = g_regex_new("^[0-9]+ | process=[0-9]+ started=[0-9]+$", G_REGEX_MULTILINE, 0, NULL);
 	char *bare = g_regex_replace_literal(time, got, -1, 0, "", 0, NULL);
 
 	g_assert_cmpstr(bare, ==, want);
@@ -178,6 +179,213 @@ static void devices(void)
 	g_free(end);
 	g_free(text);
 	g_free(path);
+}
+
+static drv_result per_thread_copy(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return cuMemcpyAsync_ptsz(to, from, size, NULL);
+}
+
+static drv_result async_copy(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return cuMemcpyDtoDAsync_v2(to, from, size, NULL);
+}
+
+static drv_result resolved_copy(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	__typeof__(&cuMemcpyDtoDAsync_v2_ptsz) copy;
+
+	g_assert_cmpint(cuGetProcAddress_v2("cuMemcpyDtoDAsync", (void **)&copy, 12000, 2, NULL), ==, 0);
+	return copy(to, from, size, NULL);
+}
+
+static drv_result other_copy(drv_deviceptr to, drv_deviceptr from, size_t size)
+{
+	return cuMemcpyAsync(to, from, size, NULL);
+}
+
+static void moved(void)
+{
+	static drv_result (*const copies[])(drv_deviceptr to, drv_deviceptr from, size_t size) = {
+		cuMemcpy, cuMemcpy_ptds, cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds,
+		per_thread_copy, async_copy, resolved_copy, other_copy,
+	};
+	GString *want = g_string_new("# vpmm-trace 2 source=vpmm-preload\np 1 cuda 0 2097152\n");
+	drv_deviceptr from, to;
+
+	/* A program moves a block to a larger one, by each call that copies. */
+	start();
+	for (size_t i = 0; i < G_N_ELEMENTS(copies); i++) {
+		const bool plain = i % 2;
+
+		g_assert_cmpint(plain ? cuMemAlloc_v2(&from, SIZE) : cuMemAllocAsync(&from, SIZE, NULL), ==, 0);
+		g_assert_cmpint(cuMemAllocAsync(&to, SIZE + 512, NULL), ==, 0);
+		g_assert_cmpint(copies[i](to, from, SIZE - i), ==, 0);
+		g_assert_cmpint(plain ? cuMemFree_v2(from) : cuMemFreeAsync(from, NULL), ==, 0);
+		g_assert_cmpint(cuMemFreeAsync(to, NULL), ==, 0);
+		g_string_append_printf(want, "a %#llx %d 0 pool=1%s\na %#llx %d 0 pool=1\n"
+				       "f %#llx %s pool=1 moved=%zu\nf %#llx 0 pool=1\n", (unsigned long long)from,
+				       SIZE, plain ? " idle" : "", (unsigned long long)to, SIZE + 512,
+				       (unsigned long long)from, plain ? "any" : "0", SIZE - i,
+				       (unsigned long long)to);
+	}
+	assert_trace(g_string_free(want, FALSE));
+}
+
+/* What a program does between the copy of a block to a larger one and its free. */
+static void launch(drv_deviceptr from, drv_deviceptr to)
+{
+	(void)from, (void)to;
+	cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void launch_resolved(drv_deviceptr from, drv_deviceptr to)
+{
+	__typeof__(&cuLaunchKernel) call;
+
+	(void)from, (void)to;
+	g_assert_cmpint(cuGetProcAddress_v2("cuLaunchKernel", (void **)&call, 12000, 0, NULL), ==, 0);
+	call(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static void clear(drv_deviceptr from, drv_deviceptr to)
+{
+	(void)from;
+	g_assert_cmpint(cuMemsetD8Async(to + SIZE, 0, 1, NULL), ==, 0);
+}
+
+static void read_back(drv_deviceptr from, drv_deviceptr to)
+{
+	char byte;
+
+	(void)to;
+	g_assert_cmpint(cuMemcpyDtoH_v2(&byte, from, 1), ==, 0);
+}
+
+static void copy_part(drv_deviceptr from, drv_deviceptr to)
+{
+	g_assert_cmpint(cuMemcpy(to, from, 1), ==, 0);
+}
+
+static void wait_only(drv_deviceptr from, drv_deviceptr to)
+{
+	(void)from, (void)to;
+	g_assert_cmpint(cuCtxSynchronize(), ==, 0);
+}
+
+static void moved_and_used(void)
+{
+	static const struct {
+		void (*between)(drv_deviceptr from, drv_deviceptr to);
+		bool used;
+	} cases[] = {
+		{ launch, true }, { launch_resolved, true }, { clear, true }, { read_back, true }, { copy_part, true },
+		{ wait_only, false },
+	};
+	char *text, **lines;
+	drv_deviceptr from, to;
+	size_t at = 0;
+
+	/* A program submits other work before it frees the block. */
+	start();
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_assert_cmpint(cuMemAlloc_v2(&from, SIZE), ==, 0);
+		g_assert_cmpint(cuMemAlloc_v2(&to, SIZE + 1), ==, 0);
+		g_assert_cmpint(cuMemcpy(to, from, SIZE), ==, 0);
+		cases[i].between(from, to);
+		g_assert_cmpint(cuMemFree_v2(from), ==, 0);
+	}
+
+	/* The free says so. */
+	text = trace();
+	lines = g_strsplit(text, "\n", -1);
+	for (char **line = lines; *line; line++) {
+		if (!strstr(*line, " f "))
+			continue;
+		g_assert_cmpuint(at, <, G_N_ELEMENTS(cases));
+		g_assert_nonnull(strstr(*line, " moved=3000000"));
+		g_assert_cmpint(g_str_has_suffix(*line, " used"), ==, cases[at].used);
+		at++;
+	}
+	g_assert_cmpuint(at, ==, G_N_ELEMENTS(cases));
+	g_assert_cmpint(remove(path), ==, 0);
+	g_strfreev(lines);
+	g_free(text);
+	g_free(path);
+}
+
+static void not_moved(void)
+{
+	drv_deviceptr older, from, smaller, to;
+	drv_stream stream;
+	drv_graph graph;
+	char *text;
+
+	/* A program copies blocks in ways that no larger block could take the place of. */
+	start();
+	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
+	for (int way = 0; way < 7; way++) {
+		g_assert_cmpint(cuMemAlloc_v2(&older, 2 * SIZE), ==, 0);
+		g_assert_cmpint(cuMemAlloc_v2(&from, SIZE), ==, 0);
+		g_assert_cmpint(cuMemAlloc_v2(&smaller, SIZE), ==, 0);
+		g_assert_cmpint(cuMemAlloc_v2(&to, SIZE + 4096), ==, 0);
+		switch (way) {
+		case 0:		/* to a block from before */
+			g_assert_cmpint(cuMemcpy(older, from, SIZE), ==, 0);
+			break;
+		case 1:		/* to one that is not larger */
+			g_assert_cmpint(cuMemcpy(smaller, from, SIZE), ==, 0);
+			break;
+		case 2:		/* a part */
+			g_assert_cmpint(cuMemcpy(to, from, SIZE - 512), ==, 0);
+			break;
+		case 3:		/* not from the start */
+			g_assert_cmpint(cuMemcpy(to, from + 1, SIZE - 1), ==, 0);
+			break;
+		case 4:		/* not to the start */
+			g_assert_cmpint(cuMemcpy(to + 1, from, SIZE), ==, 0);
+			break;
+		case 5:		/* under capture */
+			g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+			cuMemcpyDtoDAsync_v2(to, from, SIZE, stream);
+			cuStreamEndCapture(stream, &graph);
+			g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
+			break;
+		default:	/* to one that is freed first, and whose address is allocated again */
+			g_assert_cmpint(cuMemcpy(to, from, SIZE), ==, 0);
+			g_assert_cmpint(cuMemFree_v2(to), ==, 0);
+			g_assert_cmpint(cuMemAlloc_v2(&to, SIZE + 4096), ==, 0);
+			break;
+		}
+		g_assert_cmpint(cuMemFree_v2(from), ==, 0);
+	}
+
+	/* No free says that its block was moved. */
+	text = trace();
+	g_assert_nonnull(strstr(text, " f "));
+	g_assert_null(strstr(text, "moved"));
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(text);
+	g_free(path);
+}
+
+static void arguments(void)
+{
+	typedef drv_result (*any_fn)(void);
+	char heard[256] = "";
+	void *extra[] = { heard };
+	any_fn missing;
+
+	/* A program launches a kernel. */
+	use_primary(0);
+	cuLaunchKernel(NULL, 1, 2, 3, 4, 5, 6, 7, (drv_stream)8, NULL, extra);
+
+	/* The driver gets all that it has passed. */
+	g_assert_cmpstr(heard, ==, "1 2 3 4 5 6 7 0x8");
+
+	/* A call that the driver does not have is an error. */
+	*(void **)&missing = dlsym(RTLD_DEFAULT, "cuGraphLaunch_ptsz");
+	g_assert_cmpint(missing(), ==, DRV_ERROR_STUB_LIBRARY);
 }
 
 static gpointer churn(gpointer unused)
@@ -325,6 +533,11 @@ int main(int argc, char **argv)
 		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_IPC=driver" } },
 		{ "/monitor/off", switched_off, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD=0" } },
 		{ "/monitor/devices", devices, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_HOST_DEVICES=2" } },
+		{ "/monitor/moved", moved, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/moved-and-used", moved_and_used, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/not-moved", not_moved, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/arguments", arguments, { "VPMM_PRELOAD_MONITOR=1", name } },
+		{ "/monitor/arguments-served", arguments },
 		{ "/monitor/report", report, { file } },
 		{ "/monitor/reported", reported },
 		{ "/monitor/no-name", no_file, { "VPMM_PRELOAD_MONITOR=1" } },

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * To wait for a context, and to record an event behind all of its work, both invalidate every capture of its streams. A
+ * record is over at once, so captures can be kept from beginning beside it; and to wait for an event that was recorded
+ * before is allowed beside captures of other threads.
+ */
+#include "preload/driver.h"
+#include "preload/primary.h"
+#include "preload/running.h"
+#include "preload/wait.h"
+
+/* Of a context's flags. */
+enum {
+	CTX_SCHED_BLOCKING_SYNC = 4,
+	CTX_SCHED_MASK = 7,
+};
+
+/* How a thread waits for the context is how it has to wait for the event. */
+static unsigned int event_flags(void)
+{
+	unsigned int flags = 0;
+
+	FORWARD(cuCtxGetFlags, &flags);
+	return DRV_EVENT_DISABLE_TIMING |
+	       ((flags & CTX_SCHED_MASK) == CTX_SCHED_BLOCKING_SYNC ? DRV_EVENT_BLOCKING_SYNC : 0);
+}
+
+/* In the other modes it would invalidate a capture that another thread has begun since in the global mode. */
+static drv_result wait_for_event(drv_event event)
+{
+	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_RELAXED;
+	drv_result exchanged = FORWARD(cuThreadExchangeStreamCaptureMode, &mode);
+	drv_result result = FORWARD(cuEventSynchronize, event);
+
+	if (!exchanged)
+		FORWARD(cuThreadExchangeStreamCaptureMode, &mode);
+	return result;
+}
+
+static drv_result wait_by_event(bool *captured)
+{
+	drv_context context;
+	drv_event event;
+	drv_result result;
+
+	result = FORWARD(cuCtxGetCurrent, &context);
+	if (!result)
+		result = FORWARD(cuEventCreate, &event, event_flags());
+	if (result)
+		return result;
+	*captured = !capture_hold_off();
+	if (!*captured) {
+		result = FORWARD(cuCtxRecordEvent, context, event);
+		capture_let_begin();
+		if (!result)
+			result = wait_for_event(event);
+	}
+	FORWARD(cuEventDestroy_v2, event);
+	return result;
+}
+
+drv_result wait_for_device(int device, bool *captured)
+{
+	drv_result result;
+
+	*captured = capture_is_running();
+	if (*captured)
+		return DRV_SUCCESS;
+	result = primary_push(device);
+	if (result)
+		return result;
+	result = driver_call(CALL_cuCtxRecordEvent) ? wait_by_event(captured) : FORWARD(cuCtxSynchronize);
+	primary_pop();
+	return result;
+}
