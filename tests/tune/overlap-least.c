@@ -115,7 +115,7 @@ static uint64_t makespan(const struct overlap *p, const struct overlap_ideal *id
 	uint64_t ns;
 
 	model.pieces = g_array_new(FALSE, FALSE, sizeof(struct piece));
-	ns = overlap_run(p, &memory, &model);
+	ns = overlap_run(p, 0, &memory, &model);
 	for (guint i = 0; i < model.pieces->len; i++)
 		past_free(g_array_index(model.pieces, struct piece, i).past);
 	g_array_free(model.pieces, TRUE);

@@ -19,7 +19,18 @@ static const struct overlap_op *op_at(const struct overlap *p, uint32_t i)
 /* As a driver does: with so many launches pending on a stream, the next call waits until one is done. */
 #define LAUNCHES_AHEAD 1024
 
-static void submit(const struct overlap_run *run, const struct overlap_op *op)
+/* What a piece of work takes, by an integer hash. */
+static uint64_t work_ns(uint32_t pass, uint32_t i, uint64_t ns)
+{
+	uint64_t hash = ((uint64_t)pass << 32 | i) * UINT64_C(0x9e3779b97f4a7c15);
+	double part;
+
+	hash = (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+	part = (double)(hash >> 32) / (double)UINT32_MAX * 2 - 1;
+	return ns + (uint64_t)(int64_t)((double)ns * part * OVERLAP_JITTER / 100);
+}
+
+static void submit(const struct overlap_run *run, uint32_t i, const struct overlap_op *op)
 {
 	struct CUstream_st *stream = run->streams[op->stream];
 	unsigned int pending = 0;
@@ -28,7 +39,7 @@ static void submit(const struct overlap_run *run, const struct overlap_op *op)
 	must(vpmm_host_stream_pending(stream, &pending));
 	if (pending >= LAUNCHES_AHEAD)
 		must(vpmm_host_stream_complete(stream, pending - LAUNCHES_AHEAD + 1));
-	must(vpmm_host_stream_submit_for(stream, op->engine, op->ns));
+	must(vpmm_host_stream_submit_for(stream, op->engine, work_ns(run->pass, i, op->ns)));
 }
 
 static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_event **marks,
@@ -49,7 +60,7 @@ static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_
 		memory->free(data, run, op->number);
 		break;
 	case OVERLAP_WORK:
-		submit(run, op);
+		submit(run, i, op);
 		if (memory->work)
 			memory->work(data, run, i);
 		break;
@@ -63,10 +74,10 @@ static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_
 	}
 }
 
-uint64_t overlap_run(const struct overlap *p, const struct overlap_memory *memory, void *data)
+uint64_t overlap_run(const struct overlap *p, uint32_t pass, const struct overlap_memory *memory, void *data)
 {
 	struct backend_event **marks = g_new0(struct backend_event *, p->marks);
-	struct overlap_run run = { .program = p };
+	struct overlap_run run = { .program = p, .pass = pass };
 	uint64_t start = vpmm_host_time();
 
 	for (uint32_t i = 0; i < p->streams; i++)
@@ -137,7 +148,8 @@ static uint64_t time_of(struct backend_event *event, uint64_t start)
 }
 
 /* Backwards, so that for each stream the next work is known. */
-static void note_begins(const struct overlap *p, const struct watch *watch, uint64_t start, uint64_t *begins)
+static void note_begins(const struct overlap *p, uint32_t pass, const struct watch *watch, uint64_t start,
+			uint64_t *begins)
 {
 	uint64_t next[OVERLAP_STREAMS_MAX];
 
@@ -147,13 +159,13 @@ static void note_begins(const struct overlap *p, const struct watch *watch, uint
 		const struct overlap_op *op = op_at(p, i);
 
 		if (op->kind == OVERLAP_WORK)
-			next[op->stream] = time_of(watch->works[i], start) - op->ns;
+			next[op->stream] = time_of(watch->works[i], start) - work_ns(pass, i, op->ns);
 		else if (op->kind == OVERLAP_MALLOC)
 			begins[op->number] = next[op->stream];
 	}
 }
 
-void overlap_ideal_run(const struct overlap *p, struct overlap_ideal *ideal)
+void overlap_ideal_run(const struct overlap *p, uint32_t pass, struct overlap_ideal *ideal)
 {
 	static const struct overlap_memory watching = { .malloc = watch_malloc, .free = watch_free, .work = watch_work };
 	struct watch watch = {
@@ -162,10 +174,10 @@ void overlap_ideal_run(const struct overlap *p, struct overlap_ideal *ideal)
 	};
 	uint64_t start = vpmm_host_time();
 
-	ideal->ns = overlap_run(p, &watching, &watch);
+	ideal->ns = overlap_run(p, pass, &watching, &watch);
 	ideal->begins = g_new0(uint64_t, p->blocks->len);
 	ideal->ends = g_new0(uint64_t, p->blocks->len);
-	note_begins(p, &watch, start, ideal->begins);
+	note_begins(p, pass, &watch, start, ideal->begins);
 	for (uint32_t i = 0; i < p->blocks->len * p->streams; i++) {
 		uint64_t end = time_of(watch.frees[i], start);
 
