@@ -621,6 +621,12 @@ static void touch_again(const void *one, const void *other)
 	g_array_free(touched, TRUE);
 }
 
+/* The kernel lets a touch go on after what served it, which ThreadSanitizer does not see. */
+static __attribute__((no_sanitize("thread"))) void put(char *at, char value)
+{
+	*at = value;
+}
+
 static void test_reset(void)
 {
 	struct fixture f;
@@ -636,7 +642,7 @@ static void test_reset(void)
 	g_assert_cmpint(at[PAGE], ==, 1);
 	assert_error(vpmm_migrate(f.pool, at, PAGE, VPMM_HOST, NULL, NULL, NULL), ESTALE, "reset");
 	/* Touches that come late, of what the CPU has by now, take nothing from it. */
-	at[0] = 5;
+	put(at, 5);
 	touch_again(at, at + PAGE);
 	g_assert_cmpint(at[0], ==, 5);
 	g_assert_cmpint(at[PAGE], ==, 1);
