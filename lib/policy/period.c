@@ -31,7 +31,7 @@ static double part_odd(const struct period *period, guint length, double most)
 	return odd <= most * compared ? (double)odd / compared : 1;
 }
 
-guint period_find(const struct period *period)
+guint period_find(const struct period *period, bool *exact)
 {
 	double least = 1.0 / PART_ODD + 1.0 / PART_SAME;
 	guint best = 0;
@@ -44,5 +44,6 @@ guint period_find(const struct period *period)
 			best = length;
 		}
 	}
+	*exact = least < 1.0 / PART_SAME;
 	return best;
 }

@@ -4,6 +4,7 @@
 #define PERIOD_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Requests that are remembered; the longest period is half of that. */
@@ -33,12 +34,13 @@ void period_note(struct period *period, uint32_t key);
 /**
  * period_find() - find the period
  * @period: the requests so far
+ * @exact: receives whether hardly any request differs from the one a period before
  *
  * One request in eight may differ from the one a period before. Of several lengths the one is taken after which the
  * fewest differ, and of those that are as good the shortest: a loop within a step is no period of the program.
  *
  * Return: requests; 0: the program has not repeated itself.
  */
-guint period_find(const struct period *period);
+guint period_find(const struct period *period, bool *exact);
 
 #endif /* PERIOD_H */

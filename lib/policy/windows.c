@@ -119,11 +119,16 @@ static uint32_t key_of(struct core *core, const struct request *request)
 static void note_key(struct windows *windows, uint32_t key)
 {
 	guint length;
+	bool exact;
 
 	period_note(&windows->period, key);
 	if (windows->period.count % SEARCHED_EACH)
 		return;
-	length = period_find(&windows->period);
+	length = period_find(&windows->period, &exact);
+	/* What comes between two epochs hides a long period, and a loop within it is found, until all keys are later. */
+	if (length < windows->length && !exact && windows->doubts++ < PERIOD_KEYS / SEARCHED_EACH)
+		return;
+	windows->doubts = 0;
 	windows->changed = windows->changed || length != windows->length;
 	windows->length = length;
 }

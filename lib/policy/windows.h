@@ -62,6 +62,7 @@ struct mark {
  * struct windows - the measurements of a pool
  * @period: the requests so far
  * @length: how many requests make a period; 0: it has none
+ * @doubts: searches in a row that have found a shorter one
  * @changed: since the latest mark @length has changed
  * @bytes: of requests so far
  * @requests: since a mark was last due
@@ -79,6 +80,7 @@ struct mark {
 struct windows {
 	struct period period;
 	guint length;
+	guint doubts;
 	bool changed;
 	uint64_t bytes;
 	guint requests;

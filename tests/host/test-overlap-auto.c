@@ -95,6 +95,37 @@ static void test_beside_large_blocks(void)
 	fixture_close(&f);
 }
 
+/* A step of a hundred requests: batches, and now and then a block of another size. */
+static void run_step(struct fixture *f)
+{
+	static const size_t pages[] = { 1, 2, 3, 5 };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(pages); i++) {
+		run(f, &prefetch, 24);
+		fixture_free(f, fixture_malloc(f, pages[i], f->streams[IN]), f->streams[IN]);
+	}
+}
+
+/* Where an epoch ends within a step, the batches behind it are not taken for steps. */
+static void test_knows_steps_behind_breaks(void)
+{
+	const struct windows *windows;
+	struct fixture f;
+
+	open_auto(&f);
+	windows = &f.pool->packed.allowance.windows;
+	for (guint epoch = 0; epoch < 6; epoch++) {
+		for (guint step = 0; step < 10; step++) {
+			run_step(&f);
+			if (epoch)
+				g_assert_cmpuint(windows->length, >=, 100);
+		}
+		run(&f, &prefetch, 15);
+	}
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
 /* Streams that stand, but lose no time by it, are given no memory for long. */
 static void test_gives_back_what_is_no_gain(void)
 {
@@ -255,6 +286,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/overlap-auto/finds", test_finds_what_it_takes);
 	g_test_add_func("/overlap-auto/beside-large", test_beside_large_blocks);
+	g_test_add_func("/overlap-auto/steps", test_knows_steps_behind_breaks);
 	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
 	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
