@@ -491,6 +491,8 @@ static int check_extents(struct census *census)
 		err = expect(stuck, map->stuck_bytes, "bytes that are stuck");
 	if (!err)
 		err = expect(places, map->places, "places of extents");
+	if (!err)
+		err = expect(map->by_use.length, map->places, "places by use");
 	return err ? err : check_sizes(map, map->all.length, whole_count);
 }
 

@@ -110,6 +110,12 @@ static void move_free(struct core *core, const struct place *place, const struct
 	}
 }
 
+static void set_home(struct core *core, struct place *place)
+{
+	place->extent->home = place;
+	extent_use(&core->extents, place);
+}
+
 static void claim_part(struct core *core, struct place *place, size_t from, size_t until)
 {
 	struct extent *extent = place->extent;
@@ -123,7 +129,7 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 			move_free(core, other, place, from, until);
 	}
 	extent->split = extent->live;
-	extent->home = place;
+	set_home(core, place);
 }
 
 /*
@@ -136,7 +142,7 @@ static size_t come_home(struct core *core, struct place *place, uint64_t end)
 	size_t size = 0;
 
 	do {
-		place->extent->home = place;
+		set_home(core, place);
 		size += place->extent->size;
 		place = place->addr + place->extent->size < end ? extent_place_mapped(&core->extents, place->addr +
 										      place->extent->size) : NULL;
@@ -198,32 +204,46 @@ static bool place_is_dead(struct core *core, const struct place *place)
 	       place->addr + place->extent->size <= region->addr + region->size;
 }
 
+static int unmap_dead(struct core *core, const struct place *place)
+{
+	uint64_t addr = place->addr;
+	size_t size = place->extent->size;
+	int err = extent_unmap(&core->extents, addr, size, NULL);
+
+	if (!err)
+		region_set_unmapped(&core->regions, region_isolate(&core->regions, addr, size));
+	return err;
+}
+
+/* While there are more than @keep. What is looked at and still needed counts as used. */
+static int trim_places(struct core *core, uint64_t keep, uint64_t looks)
+{
+	int err = 0;
+
+	for (; looks && core->extents.places > keep && !err; looks--) {
+		struct place *place = core->extents.by_use.head->data;
+
+		if (place->extent->counts && place_is_dead(core, place))
+			err = unmap_dead(core, place);
+		else
+			extent_use(&core->extents, place);
+	}
+	return err;
+}
+
 int alias_trim(struct core *core)
 {
-	GList *link;
 	int err;
 
 	lock_assert_held(&core->lock);
 	err = stream_poll_busy(&core->streams, true);
-	if (err)
-		return err;
-	for (link = core->extents.all.head; link; link = link->next) {
-		struct extent *extent = link->data;
-		struct place *place, *next;
+	return err ? err : trim_places(core, 0, core->extents.places);
+}
 
-		for (place = extent->places; place; place = next) {
-			uint64_t addr = place->addr;
-
-			next = place->next;
-			if (!extent->counts || !place_is_dead(core, place))
-				continue;
-			err = extent_unmap(&core->extents, addr, extent->size, NULL);
-			if (err)
-				return err;
-			region_set_unmapped(&core->regions, region_isolate(&core->regions, addr, extent->size));
-		}
-	}
-	return 0;
+int alias_trim_some(struct core *core, uint64_t keep)
+{
+	lock_assert_held(&core->lock);
+	return trim_places(core, keep, ALIAS_TRIM_LOOKS);
 }
 
 static int reap(struct core *core, struct region_map *regions)

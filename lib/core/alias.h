@@ -63,6 +63,20 @@ void alias_unify(struct core *core, uint64_t addr, size_t size);
 int alias_trim(struct core *core);
 
 /**
+ * alias_trim_some() - unmap some of those, so that no call takes long: the mappings first that were used before all others
+ * @core: the pool's core, its backend entered
+ * @keep: unmap no more once so many mappings are left
+ *
+ * Looks at ALIAS_TRIM_LOOKS mappings at most. Does not poll events.
+ *
+ * Return: 0, or what the backend's unmap returns.
+ */
+int alias_trim_some(struct core *core, uint64_t keep);
+
+/* A GPU's driver takes some 3 ms for as many. */
+#define ALIAS_TRIM_LOOKS 256
+
+/**
  * zombie_reap() - unmap zombies whose events have passed
  * @core: the pool's core, its backend entered
  *

@@ -148,6 +148,8 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 	extent->places = place;
 	if (!extent->home)
 		extent->home = place;
+	place->used.data = place;
+	links_append(&map->by_use, &place->used);
 	map->places++;
 	place_enter(map, place, place);
 }
@@ -162,6 +164,7 @@ static void extent_remove_place(struct extent_map *map, struct place *place)
 	*link = place->next;
 	if (extent->home == place)
 		extent->home = extent->places;
+	links_remove(&map->by_use, &place->used);
 	map->places--;
 	place_enter(map, place, NULL);
 	g_free(place);

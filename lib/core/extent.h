@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "util/assume.h"
+#include "util/links.h"
 
 struct backend;
 struct backend_event;
@@ -23,11 +24,13 @@ struct extent;
  * @addr: where it starts
  * @extent: the extent
  * @next: the next older mapping of the same extent
+ * @used: its link in the map's @by_use
  */
 struct place {
 	uint64_t addr;
 	struct extent *extent;
 	struct place *next;
+	GList used;
 };
 
 /**
@@ -112,6 +115,7 @@ struct extent_calls {
  * @limit: bytes that @held and @apart together may reach; UINT64_MAX: no limit
  * @apart: bytes outside of the map that count towards the limit
  * @given_back: bytes that were released to the device
+ * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
  * @stamp: number of the latest walk over extents
  * @calls: driver calls so far
@@ -133,6 +137,7 @@ struct extent_map {
 	uint64_t limit;
 	uint64_t apart;
 	uint64_t given_back;
+	GQueue by_use;
 	uint64_t places;
 	uint64_t stamp;
 	struct extent_calls calls;
@@ -203,6 +208,17 @@ void extent_release(struct extent_map *map, GPtrArray *extents);
  * Return: the block; NULL: nothing is mapped there.
  */
 struct extent_block *extent_block(struct extent_map *map, uint64_t number);
+
+/**
+ * extent_use() - note that a mapping has been used
+ * @map: the map
+ * @place: the mapping
+ */
+static inline void extent_use(struct extent_map *map, struct place *place)
+{
+	links_remove(&map->by_use, &place->used);
+	links_append(&map->by_use, &place->used);
+}
 
 /**
  * extent_place() - the mapping at an address

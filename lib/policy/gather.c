@@ -204,17 +204,11 @@ out:
 
 int gather_prepare(struct core *core)
 {
-	struct packed *packed = core->packed;
 	int err;
 
 	/* With one stream, nothing else polls its events. */
 	err = stream_poll_some(&core->streams);
-	if (!err && core->extents.places > packed->trim_places) {
-		err = alias_trim(core);
-		/* Mappings in use stay, however many. Do not look again before there are many more. */
-		packed->trim_places = MAX(packed->most_places, core->extents.places + packed->most_places / 2);
-	}
-	return err;
+	return err ? err : alias_trim_some(core, core->packed->most_places);
 }
 
 int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr)

@@ -16,7 +16,6 @@
  * Addresses, see policy.c and gather.c:
  *
  * @most_places: unmap unused old mappings above this number of mappings; never changes
- * @trim_places: number of mappings at which to try that next
  *
  * Sizes, see gather-plan.c and budget.c:
  *
@@ -35,7 +34,6 @@
  */
 struct packed {
 	uint64_t most_places;
-	uint64_t trim_places;
 	double target;
 	struct budget budget;
 	pthread_t thread;

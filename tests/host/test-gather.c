@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calls/pool.h"
+#include "core/alias.h"
 #include "support/fixture.h"
 #include "support/setting.h"
 
@@ -332,6 +333,39 @@ static void test_recalled_after_trimming(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
+/*
+ * A program that remaps for long, in memory that is never free in one piece: each call unmaps a bounded number of old
+ * mappings, and together they keep up with those that are made.
+ */
+static void test_trims_by_and_by(void)
+{
+	void *held[24] = { NULL };
+	struct vpmm_stats before;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "8000", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .extent_max = PAGE });
+	before = fixture_stats(&f);
+	for (int i = 0; i < 3000; i++) {
+		void **slot = &held[g_test_rand_int_range(0, G_N_ELEMENTS(held))];
+		struct vpmm_stats after;
+
+		assert_ok(vpmm_free(f.pool, *slot, f.streams[0]));
+		assert_ok(vpmm_malloc(f.pool, slot, (size_t)g_test_rand_int_range(1, 40 * PAGE), f.streams[0]));
+		after = fixture_stats(&f);
+		g_assert_cmpuint(after.unmaps - before.unmaps, <=, ALIAS_TRIM_LOOKS);
+		/* A quarter of what the device allows, and what the latest block added. */
+		g_assert_cmpuint(after.mappings, <=, 2000 + 40);
+		before = after;
+	}
+	g_assert_cmpuint(before.unmaps, >, 4000);
+	assert_ok(vpmm_pool_check(f.pool));
+	for (size_t i = 0; i < G_N_ELEMENTS(held); i++)
+		assert_ok(vpmm_free(f.pool, held[i], f.streams[0]));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
 /* Every second of so many pages is free, and a block of all of these is wanted. */
 static struct vpmm_stats scattered(int frag_ratio)
 {
@@ -450,6 +484,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/gather/settles/late", test_settles_late);
 	g_test_add_func("/gather/settles/after-growing", test_settles_after_growing);
 	g_test_add_func("/gather/recalled-after-trimming", test_recalled_after_trimming);
+	g_test_add_func("/gather/trims-by-and-by", test_trims_by_and_by);
 	g_test_add_func("/gather/frag-ratio", test_frag_ratio);
 	g_test_add_func("/gather/address-space", test_address_space_is_used_again);
 	g_test_add_func("/gather/pending-places", test_pending_places_stay);

@@ -307,7 +307,7 @@ static void stage_zombies(struct sweep *s)
 static void stage_places(struct sweep *s)
 {
 	stage_zombies(s);
-	s->pool->packed.trim_places = 0;
+	s->pool->packed.most_places = 0;
 	s->number = 9 * PAGE;
 }
 
