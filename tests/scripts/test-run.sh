@@ -306,7 +306,7 @@ meanwhile()
 	rm -f "$work/input"
 	mkfifo "$work/input"
 	: >"$work/out"
-	env --default-signal=INT,QUIT vpmm-run "$@" <"$work/input" >"$work/out" 2>"$work/err" &
+	env --default-signal=HUP,INT,QUIT vpmm-run "$@" <"$work/input" >"$work/out" 2>"$work/err" &
 	running=$!
 	exec 3>"$work/input"
 	while ! [ -s "$work/out" ] && kill -0 $running; do
@@ -403,7 +403,7 @@ late()
 	done
 	for signal in HUP TERM USR2 USR1; do
 		: >"$work/out"
-		vpmm-run --monitor "$program" $many say=ended >"$work/out" 2>"$work/err" &
+		env --default-signal=HUP vpmm-run --monitor "$program" $many say=ended >"$work/out" 2>"$work/err" &
 		running=$!
 		occurs 1 ended
 		while env -u LD_PRELOAD pgrep -P $running >/dev/null; do
