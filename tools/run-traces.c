@@ -57,6 +57,37 @@ static int check_folder(const char *option, const char *pattern)
 	return err;
 }
 
+static bool names_process(const char *pattern)
+{
+	const char *at = strchr(pattern, '%');
+
+	while (at && at[1] != 'p')
+		at = strchr(at + 2, '%');
+	return at;
+}
+
+/* Whether a file of this name, if it is there, can be replaced: a device, a pipe or a folder must not be. */
+static bool is_replaceable(const char *name)
+{
+	struct stat st;
+
+	return g_stat(name, &st) || S_ISREG(st.st_mode);
+}
+
+int traces_replaceable(const char *option, const char *pattern)
+{
+	char *name;
+	int err = 0;
+
+	if (names_process(pattern))
+		return 0;
+	name = unescape(pattern);
+	if (!is_replaceable(name))
+		err = fail_set(-EINVAL, "%s: %s is no regular file, which with --monitor it has to be", option, name);
+	g_free(name);
+	return err;
+}
+
 int traces_absolute(const char *option, const char *name, char **pattern)
 {
 	char *here, *escaped, *absolute;
@@ -169,15 +200,6 @@ GArray *traces_list(const struct traces *traces)
 	return files;
 }
 
-static bool names_process(const char *pattern)
-{
-	const char *at = strchr(pattern, '%');
-
-	while (at && at[1] != 'p')
-		at = strchr(at + 2, '%');
-	return at;
-}
-
 static int begin_folder(struct traces *traces, const char *suffix)
 {
 	GError *error = NULL;
@@ -247,7 +269,7 @@ void traces_end(struct traces *traces)
 	if (traces->folder) {
 		remove_all(files);
 		g_rmdir(traces->folder);
-	} else if (traces->single && files->len == 1) {
+	} else if (traces->single && files->len == 1 && is_replaceable(traces->single)) {
 		g_rename(g_array_index(files, struct traces_file, 0).name, traces->single);
 	}
 	g_array_unref(files);

@@ -41,6 +41,15 @@ struct traces_file {
 int traces_absolute(const char *option, const char *name, char **pattern);
 
 /**
+ * traces_replaceable() - whether traces_end() can give a file the name
+ * @option: whose value it is, for the sentence
+ * @pattern: by traces_absolute()
+ *
+ * Return: 0, or explained by fail_set(): there is a device, a pipe or a folder of this name.
+ */
+int traces_replaceable(const char *option, const char *pattern);
+
+/**
  * traces_begin() - before the program starts
  * @traces: the files
  * @pattern: by traces_absolute(); NULL: a folder for them is created

@@ -101,6 +101,8 @@ static int check_trace(void)
 	if (options.monitor && g_str_has_suffix(name, ".gz"))
 		return fail_set(-EINVAL, "--trace: %s: with --monitor a trace cannot be compressed", name);
 	err = traces_absolute("--trace", name, &options.trace_pattern);
+	if (!err && options.monitor)
+		err = traces_replaceable("--trace", options.trace_pattern);
 	if (!err)
 		g_setenv("VPMM_TRACE", options.trace_pattern, TRUE);
 	return err;

@@ -95,6 +95,19 @@ refuses "no limit" '--limit: expected at least one byte' --limit=0 ls
 refuses "report of what is not served" '--report: with --monitor' --monitor --report ls
 refuses "compressed trace of what is not served" '--trace: x.gz: with --monitor' --monitor --trace=x.gz ls
 refuses "bad name of a trace" '--trace: x%d: behind a percent sign' --trace=x%d ls
+mkfifo "$work/pipe"
+refuses "a pipe for the trace of what is not served" "--trace: $work/pipe is no regular file" \
+	--monitor --trace="$work/pipe" "$program" plain=1x1
+verdict "the pipe is still there" "$([ -p "$work/pipe" ] || ls -l "$work/pipe")"
+verdict "nor does a program replace one" "$(
+	vrun 0 --monitor --trace="$work/later" sh -c '"$0" plain=1x1; mkfifo "$1"' "$program" "$work/later"
+	[ -p "$work/later" ] || ls -l "$work/later"
+	run 0 vpmm-replay --backend=host "$work/later".[1-9]*)"
+verdict "without vpmm-run a pipe can be one" "$(
+	timeout 20 cat "$work/pipe" >"$work/piped" &
+	LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$object VPMM_PRELOAD_MONITOR=1 VPMM_TRACE=$work/pipe \
+		timeout 20 "$program" plain=3x1 || echo "status $?"
+	wait; run 0 vpmm-replay --backend=host --json "$work/piped"; says out '"operations": 3')"
 refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
 refuses "no folder for the report" "--report: $work/none/x: No such file" --report="$work/none/x" ls
