@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "preload/file.h"
 #include "util/name.h"
@@ -23,12 +24,17 @@ static bool expand(const char *variable, const char *name, char *path, size_t si
 	return true;
 }
 
+/* To open a pipe would wait for its other end, and take from what it has. */
 static bool begins_with(const char *path, const char *line)
 {
-	FILE *file = fopen(path, "re");
 	char found[256];
+	struct stat st;
+	FILE *file;
 	bool same;
 
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
+		return false;
+	file = fopen(path, "re");
 	if (!file)
 		return false;
 	same = fgets(found, sizeof(found), file) && !strcmp(found, line);
