@@ -36,10 +36,10 @@ bool driver_is_loaded(void)
 	if (library) {
 		for (i = 0; i < CALLS; i++)
 			atomic_store_explicit(&calls[i], real_dlsym(library, names[i]), memory_order_relaxed);
-		/* A program that asks for the error of its own lookup is not to be told of one of ours. */
-		dlerror();
 		atomic_store_explicit(&loaded, true, memory_order_release);
 	}
+	/* A program that asks for the error of its own lookup is not to be told of one of ours. */
+	dlerror();
 	return library;
 }
 

@@ -12,9 +12,11 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size);
 
 static void find(const char *name, void *handle)
 {
-	void *found = dlsym(handle, name);
+	void *found;
 
-	printf("%s: %s\n", name, found ? "found" : "not found");
+	dlerror();
+	found = dlsym(handle, name);
+	printf("%s: %s, %s\n", name, found ? "found" : "not found", dlerror() ? "error" : "no error");
 }
 
 int main(void)
@@ -26,6 +28,7 @@ int main(void)
 	find("cuMemFree_v2", RTLD_DEFAULT);
 	find("cuMemAlloc_v2", all);
 	find("cuMemFree_v2", all);
+	find("cuMemAlloc_v2", dlopen("libdouble.so", RTLD_NOW));
 	printf("%d\n", cuMemAlloc_v2(&va, 1000));
 	return 0;
 }
