@@ -5,11 +5,14 @@
  */
 #include <errno.h>
 
+#include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/pools.h"
+#include "preload/primary.h"
 #include "preload/settings.h"
+#include "preload/wait.h"
 
 /* An error is for the driver to report. */
 static bool is_captured(drv_stream stream)
@@ -49,10 +52,10 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
 	int device, err;
 
 	if (!va || is_left(request) || !library_serves(&device) || is_captured(request->stream) ||
-	    !is_for_default(request, device))
+	    !stream_is_of(request->stream, device) || !is_for_default(request, device))
 		return false;
 	err = LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream);
-	return library_answer(err, ptr, va, result);
+	return library_answer(device, err, ptr, va, result);
 }
 
 /*
@@ -75,20 +78,49 @@ static bool is_ours(drv_deviceptr va)
 	return library_find(va, &block) && block.base == (void *)va;
 }
 
+/*
+ * A stream of another context has no order that the library knows. Its work is waited for, in a way that no capture of
+ * another thread suffers from, and then the block is freed as cuMemFree() does.
+ */
+static drv_result free_on_other(const struct vpmm_allocation *block, drv_stream stream)
+{
+	drv_result result = wait_for_stream(stream);
+
+	return result ? result : free_without_stream(block);
+}
+
+/* Whether the block, if it is ours, is of another context than the stream. With one device a look at that tells. */
+static bool is_on_other(drv_deviceptr va, drv_stream stream, struct vpmm_allocation *block)
+{
+	int device;
+
+	return !(primary_only(&device) && stream_is_of(stream, device)) && library_find(va, block) &&
+	       block->base == (void *)va && !stream_is_of(stream, block->device);
+}
+
 /* -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart. */
 static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result)
 {
 	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
+	struct vpmm_allocation block;
 	int err;
 
 	if (!va || !library_used())
 		return false;
+	if (deferred_has((void *)va)) {
+		*result = DRV_ERROR_INVALID_VALUE;
+		return true;
+	}
 	if (FORWARD(cuStreamIsCapturing, stream, &status) && is_ours(va)) {
 		*result = refuse(stream);
 		if (*result)
 			return true;
 	} else if (status != DRV_STREAM_CAPTURE_STATUS_NONE) {
 		return false;
+	}
+	if (is_on_other(va, stream, &block)) {
+		*result = free_on_other(&block, stream);
+		return true;
 	}
 	err = LIBRARY(vpmm_free, NULL, (void *)va, stream);
 	*result = err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_SUCCESS;
@@ -101,7 +133,8 @@ static drv_result note_ordered(drv_result result, const drv_deviceptr *va, const
 	int device;
 
 	if (settings()->monitor && !result && !is_left(request) && library_wants(&device) &&
-	    !is_captured(request->stream) && is_for_default(request, device))
+	    !is_captured(request->stream) && stream_is_of(request->stream, device) &&
+	    is_for_default(request, device))
 		monitor_allocated(device, *va, request->size, request->stream);
 	return result;
 }

@@ -13,7 +13,7 @@
 struct capture {
 	struct capture *next;
 	drv_stream stream;		/* that of a thread by default: any of those */
-	int device;			/* -1: of no primary context */
+	drv_context context;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,8 +27,8 @@ static bool note(drv_stream stream)
 	if (!capture)
 		return false;
 	capture->stream = stream;
-	if (!primary_device(&capture->device))
-		capture->device = -1;
+	if (stream_context(stream, &capture->context))
+		capture->context = NULL;
 	capture_count_begun();
 	pthread_mutex_lock(&lock);
 	capture->next = all;
@@ -60,13 +60,13 @@ void capture_forget(drv_stream stream)
 	deferred_release();
 }
 
-void capture_forget_all(int device)
+void capture_forget_all(drv_context context)
 {
 	struct capture **at = &all;
 
 	pthread_mutex_lock(&lock);
 	while (*at) {
-		if ((*at)->device == device)
+		if ((*at)->context == context)
 			drop(at);
 		else
 			at = &(*at)->next;

@@ -14,11 +14,11 @@
 void capture_forget(drv_stream stream);
 
 /**
- * capture_forget_all() - the primary context of a device is gone, and its streams with it
- * @device: its ordinal
+ * capture_forget_all() - a context is gone, and its streams with it
+ * @context: the context
  *
  * Context: any thread.
  */
-void capture_forget_all(int device);
+void capture_forget_all(drv_context context);
 
 #endif /* PRELOAD_CAPTURE_H */

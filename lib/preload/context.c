@@ -23,6 +23,7 @@ static void give_up_pool(drv_device device)
 	FORWARD(cuCtxSynchronize);
 	report_pool(device);
 	LIBRARY(vpmm_pool_abandon, NULL);
+	library_served_no_more(device);
 	primary_pop();
 	peers_forget(device);
 	deferred_forget(device);
@@ -52,14 +53,22 @@ static int before_release(drv_device device)
 	return retains;
 }
 
+/* A device that does not exist has none. */
+static void forget(drv_device device)
+{
+	drv_context context = primary_context(device);
+
+	pools_forget(device);
+	if (context)
+		capture_forget_all(context);
+}
+
 static drv_result after_release(drv_device device, int retains, drv_result result)
 {
 	if (result && retains)
 		primary_release_failed(device);
-	if (!result && retains == 1) {
-		pools_forget(device);
-		capture_forget_all(device);
-	}
+	if (!result && retains == 1)
+		forget(device);
 	return result;
 }
 
@@ -77,10 +86,10 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
 }
 
+/* The error may be one of earlier work, and the context reset. */
 static drv_result after_reset(drv_device device, drv_result result)
 {
-	pools_forget(device);
-	capture_forget_all(device);
+	forget(device);
 	return result;
 }
 
@@ -96,13 +105,38 @@ drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
 	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset_v2, device));
 }
 
-/* What the stream has freed would be out of others' reach for good. */
+/* Of those that the program has of its own: the library knows nothing of their streams, and captures end with them. */
+static drv_result context_gone(drv_context context, drv_result result)
+{
+	if (!result && capture_is_running())
+		capture_forget_all(context);
+	return result;
+}
+
+drv_result cuCtxDestroy(drv_context context)
+{
+	return context_gone(context, FORWARD(cuCtxDestroy, context));
+}
+
+drv_result cuCtxDestroy_v2(drv_context context)
+{
+	return context_gone(context, FORWARD(cuCtxDestroy_v2, context));
+}
+
+/*
+ * What the stream has freed would be out of others' reach for good. Where nothing was served since the last reset there
+ * is nothing, and the stream may be of the time before: to ask the driver about such a one ends the process.
+ */
 static void retire(drv_stream stream)
 {
+	drv_context context;
 	int device;
 
-	if (stream && library_used() && primary_device(&device))
-		LIBRARY(vpmm_stream_retire, NULL, stream);
+	if (!stream || !library_serving() || stream_context(stream, &context) || !primary_of(context, &device) ||
+	    primary_push(device))
+		return;
+	LIBRARY(vpmm_stream_retire, NULL, stream);
+	primary_pop();
 }
 
 /* A stream that goes under capture takes that with it. */

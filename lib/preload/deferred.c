@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct deferred *all;
 static atomic_uint count;
 
-drv_result free_behind_all(void *base)
+static drv_result free_behind_all(void *base)
 {
 	/* The pool is found by the address, as it may have ended. */
 	switch (LIBRARY(vpmm_free, NULL, base, VPMM_STREAM_ANY)) {
@@ -46,7 +46,7 @@ static bool is_deferred(const void *base)
 	return false;
 }
 
-drv_result deferred_add(const struct vpmm_allocation *block)
+static drv_result deferred_add(const struct vpmm_allocation *block)
 {
 	struct deferred *deferred = malloc(sizeof(*deferred));
 	drv_result result = DRV_SUCCESS;
@@ -64,6 +64,18 @@ drv_result deferred_add(const struct vpmm_allocation *block)
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
+}
+
+bool deferred_has(const void *base)
+{
+	bool has;
+
+	if (!count)
+		return false;
+	pthread_mutex_lock(&lock);
+	has = is_deferred(base);
+	pthread_mutex_unlock(&lock);
+	return has;
 }
 
 /* Takes the blocks of a device out, or of all with a negative one. */
@@ -124,4 +136,20 @@ void deferred_forget(int device)
 		next = deferred->next;
 		free(deferred);
 	}
+}
+
+drv_result free_without_stream(const struct vpmm_allocation *block)
+{
+	drv_result result;
+
+	deferred_release();
+	if (capture_hold_off()) {
+		result = free_behind_all(block->base);
+		capture_let_begin();
+		return result;
+	}
+	result = deferred_add(block);
+	/* Its end may have come before the note, and found nothing to release. */
+	deferred_release();
+	return result;
 }

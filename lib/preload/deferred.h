@@ -9,25 +9,24 @@
 #include "vpmm.h"
 
 /**
- * deferred_add() - keep a block until no capture is running
- * @block: the block, which the program has freed
+ * free_without_stream() - free a block behind all work of its context, without a wait
+ * @block: the block
  *
- * To free it behind all work of its context takes an event that would invalidate the capture.
+ * That takes an event that would invalidate a capture; beside one, the block is kept until none is running.
  *
- * Context: any thread.
+ * Context: any thread; capture_hold_off() is not in effect on it.
  * Return: what cuMemFree() answers: CUDA_ERROR_INVALID_VALUE if it was freed before, CUDA_ERROR_OUT_OF_MEMORY if
  * there is no memory for the note.
  */
-drv_result deferred_add(const struct vpmm_allocation *block);
+drv_result free_without_stream(const struct vpmm_allocation *block);
 
 /**
- * free_behind_all() - free a block behind all work of its context, without a wait
+ * deferred_has() - whether a block is kept
  * @base: where it begins
  *
- * Context: any thread; captures are held off.
- * Return: what cuMemFree() answers.
+ * Context: any thread.
  */
-drv_result free_behind_all(void *base);
+bool deferred_has(const void *base);
 
 /**
  * deferred_release() - free all that was kept, unless a capture is running

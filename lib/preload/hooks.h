@@ -40,6 +40,8 @@
 	X(cuIpcGetMemHandle, (void *handle, drv_deviceptr va)) \
 	X(cuCtxEnablePeerAccess, (drv_context peer, unsigned int flags)) \
 	X(cuCtxDisablePeerAccess, (drv_context peer)) \
+	X(cuCtxDestroy, (drv_context context)) \
+	X(cuCtxDestroy_v2, (drv_context context)) \
 	X(cuDevicePrimaryCtxRetain, (drv_context *context, drv_device device)) \
 	X(cuDevicePrimaryCtxRelease, (drv_device device)) \
 	X(cuDevicePrimaryCtxRelease_v2, (drv_device device)) \
@@ -83,7 +85,9 @@
 	X(cuEventCreate, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy_v2, (drv_event event)) \
 	X(cuEventSynchronize, (drv_event event)) \
+	X(cuStreamGetCtx, (drv_stream stream, drv_context *context)) \
 	X(cuStreamIsCapturing, (drv_stream stream, drv_capture_status *status)) \
+	X(cuStreamSynchronize, (drv_stream stream)) \
 	X(cuThreadExchangeStreamCaptureMode, (drv_capture_mode *mode))
 
 #define X(name, args) drv_result name args;

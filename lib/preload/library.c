@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ _Thread_local bool library_inside;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Unknown as long as nobody has asked for memory. */
 static enum { UNKNOWN, USED, UNUSABLE } _Atomic state;
+/* Devices that have had memory of it since they were reset, as bits. */
+static _Atomic uint64_t served;
 
 static void *open_near(const char *directory, const char *where)
 {
@@ -145,9 +148,28 @@ static void report_no_pool(void)
 		fprintf(stderr, "libvpmm-preload: %s; the driver serves instead\n", vpmm.vpmm_last_error());
 }
 
-bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result)
+bool library_serving(void)
+{
+	return library_used() && served;
+}
+
+void library_served_no_more(int device)
+{
+	atomic_fetch_and(&served, ~(UINT64_C(1) << device));
+}
+
+static void note_served(int device)
+{
+	const uint64_t bit = UINT64_C(1) << device;
+
+	if (!(atomic_load_explicit(&served, memory_order_relaxed) & bit))
+		atomic_fetch_or(&served, bit);
+}
+
+bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_result *result)
 {
 	if (!err) {
+		note_served(device);
 		*va = (drv_deviceptr)ptr;
 		*result = DRV_SUCCESS;
 		return true;

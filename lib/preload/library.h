@@ -89,7 +89,23 @@ bool library_used(void);
 bool library_find(drv_deviceptr va, struct vpmm_allocation *block);
 
 /**
+ * library_serving() - whether any device has had memory of the library since it was reset
+ *
+ * Context: any thread.
+ */
+bool library_serving(void);
+
+/**
+ * library_served_no_more() - the pool of a device has ended
+ * @device: its ordinal
+ *
+ * Context: any thread.
+ */
+void library_served_no_more(int device);
+
+/**
  * library_answer() - make the driver's answer to a request for memory of the library's
+ * @device: whose primary context is current
  * @err: what the library returned
  * @ptr: the block
  * @va: receives its address
@@ -101,6 +117,6 @@ bool library_find(drv_deviceptr va, struct vpmm_allocation *block);
  *
  * Return: false if the driver is to be asked instead.
  */
-bool library_answer(int err, void *ptr, drv_deviceptr *va, drv_result *result);
+bool library_answer(int device, int err, void *ptr, drv_deviceptr *va, drv_result *result);
 
 #endif /* PRELOAD_LIBRARY_H */

@@ -22,7 +22,7 @@ static bool serve_idle(drv_deviceptr *va, size_t size, drv_result *result)
 	if (is_left(size) || !library_serves(&device))
 		return false;
 	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, NULL, VPMM_IDLE);
-	return library_answer(err, ptr, va, result);
+	return library_answer(device, err, ptr, va, result);
 }
 
 static void note_idle(drv_deviceptr va, size_t size)
@@ -69,14 +69,13 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 }
 
 /*
- * There is no wait beside a capture, as it would invalidate that. Whether the driver's cuMemFree() would, is up to the capture's mode, and
- * that only a call of the same kind finds out.
+ * There is no wait beside a capture, as it would invalidate that. Whether the driver's cuMemFree() would, is up to the
+ * capture's mode, and that only a call of the same kind finds out.
  */
 static drv_result wait_before_free(int device)
 {
 	drv_deviceptr probe;
 	drv_result result;
-
 	bool captured;
 
 	if (settings()->free_ordered)
@@ -105,18 +104,7 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 		return FORWARD(cuMemFree_v2, va);
 	}
 	result = wait_before_free(block.device);
-	if (result)
-		return result;
-	deferred_release();
-	if (capture_hold_off()) {
-		result = free_behind_all(block.base);
-		capture_let_begin();
-		return result;
-	}
-	result = deferred_add(&block);
-	/* Its end may have come before the note, and found nothing to release. */
-	deferred_release();
-	return result;
+	return result ? result : free_without_stream(&block);
 }
 
 /* What could be had: the driver's free memory, and the library's. */

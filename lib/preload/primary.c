@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Primary contexts, known by the program's retains. */
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "preload/driver.h"
 #include "preload/primary.h"
@@ -9,6 +10,8 @@ static struct {
 	drv_context _Atomic context;	/* as of the last retain; NULL: never retained */
 	atomic_int retains;		/* by the program */
 } primaries[DEVICES_KNOWN];
+
+static _Atomic uint64_t retained;	/* devices that ever were, as bits */
 
 static bool is_known(int device)
 {
@@ -36,9 +39,39 @@ bool primary_device(int *device)
 	return !FORWARD(cuCtxGetCurrent, &current) && primary_of(current, device);
 }
 
+bool primary_only(int *device)
+{
+	const uint64_t mask = atomic_load_explicit(&retained, memory_order_relaxed);
+
+	if (!mask || mask & (mask - 1))
+		return false;
+	*device = __builtin_ctzll(mask);
+	return true;
+}
+
+drv_context primary_context(int device)
+{
+	return is_known(device) ? primaries[device].context : NULL;
+}
+
+drv_result stream_context(drv_stream stream, drv_context *context)
+{
+	if ((uintptr_t)stream <= (uintptr_t)DRV_STREAM_PER_THREAD)
+		return FORWARD(cuCtxGetCurrent, context);
+	return FORWARD(cuStreamGetCtx, stream, context);
+}
+
+bool stream_is_of(drv_stream stream, int device)
+{
+	drv_context context;
+	int owner;
+
+	return !stream_context(stream, &context) && primary_of(context, &owner) && owner == device;
+}
+
 drv_result primary_push(int device)
 {
-	drv_context context = is_known(device) ? primaries[device].context : NULL;
+	drv_context context = primary_context(device);
 
 	return context ? FORWARD(cuCtxPushCurrent_v2, context) : DRV_ERROR_INVALID_CONTEXT;
 }
@@ -56,6 +89,7 @@ void primary_retained(int device, drv_context context)
 		return;
 	primaries[device].context = context;
 	primaries[device].retains++;
+	atomic_fetch_or(&retained, UINT64_C(1) << device);
 }
 
 int primary_retains(int device)

@@ -30,6 +30,42 @@ bool primary_device(int *device);
 bool primary_of(drv_context context, int *device);
 
 /**
+ * primary_only() - whether the program has retained the primary context of one device only, ever
+ * @device: receives that device
+ *
+ * Context: any thread.
+ */
+bool primary_only(int *device);
+
+/**
+ * primary_context() - the primary context of a device, as the program has last retained it
+ * @device: its ordinal
+ *
+ * Return: NULL if it never has.
+ */
+drv_context primary_context(int device);
+
+/**
+ * stream_context() - the context that a stream is of
+ * @stream: the stream; a default one is of the current context
+ * @context: receives the context
+ *
+ * Context: any thread.
+ * Return: what the driver says.
+ */
+drv_result stream_context(drv_stream stream, drv_context *context);
+
+/**
+ * stream_is_of() - whether a stream is of the primary context of a device
+ * @stream: the stream
+ * @device: the device
+ *
+ * Context: any thread.
+ * Return: false as well if the driver does not tell.
+ */
+bool stream_is_of(drv_stream stream, int device);
+
+/**
  * primary_push() - make the primary context of a device current, until primary_pop()
  * @device: its ordinal
  *

@@ -26,16 +26,16 @@ static unsigned int event_flags(void)
 }
 
 /* In the other modes it would invalidate a capture that another thread has begun since in the global mode. */
-static drv_result wait_for_event(drv_event event)
-{
-	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_RELAXED;
-	drv_result exchanged = FORWARD(cuThreadExchangeStreamCaptureMode, &mode);
-	drv_result result = FORWARD(cuEventSynchronize, event);
-
-	if (!exchanged)
-		FORWARD(cuThreadExchangeStreamCaptureMode, &mode);
-	return result;
-}
+#define RELAXED(name, ...) \
+	({ \
+		drv_capture_mode relaxed_mode = DRV_STREAM_CAPTURE_MODE_RELAXED; \
+		drv_result relaxed_exchanged = FORWARD(cuThreadExchangeStreamCaptureMode, &relaxed_mode); \
+		drv_result relaxed_result = FORWARD(name, __VA_ARGS__); \
+		\
+		if (!relaxed_exchanged) \
+			FORWARD(cuThreadExchangeStreamCaptureMode, &relaxed_mode); \
+		relaxed_result; \
+	})
 
 static drv_result wait_by_event(bool *captured)
 {
@@ -53,7 +53,7 @@ static drv_result wait_by_event(bool *captured)
 		result = FORWARD(cuCtxRecordEvent, context, event);
 		capture_let_begin();
 		if (!result)
-			result = wait_for_event(event);
+			result = RELAXED(cuEventSynchronize, event);
 	}
 	FORWARD(cuEventDestroy_v2, event);
 	return result;
@@ -72,4 +72,9 @@ drv_result wait_for_device(int device, bool *captured)
 	result = driver_call(CALL_cuCtxRecordEvent) ? wait_by_event(captured) : FORWARD(cuCtxSynchronize);
 	primary_pop();
 	return result;
+}
+
+drv_result wait_for_stream(drv_stream stream)
+{
+	return RELAXED(cuStreamSynchronize, stream);
 }

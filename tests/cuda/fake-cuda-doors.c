@@ -90,6 +90,28 @@ drv_result cuDevicePrimaryCtxReset(drv_device device)
 	return cuDevicePrimaryCtxReset_v2(device);
 }
 
+drv_result cuStreamGetCtx(drv_stream stream, drv_context *context)
+{
+	BEGIN_IN(cuStreamGetCtx, current);
+	stream_check("cuStreamGetCtx", stream);
+	*context = stream_home(stream, current);
+	return DRV_SUCCESS;
+}
+
+/* Captures of its streams end with it. */
+drv_result cuCtxDestroy_v2(drv_context context)
+{
+	BEGIN(cuCtxDestroy);
+	streams_end_captures(context);
+	fake_cuda_context_destroy(context);
+	return DRV_SUCCESS;
+}
+
+drv_result cuCtxDestroy(drv_context context)
+{
+	return cuCtxDestroy_v2(context);
+}
+
 drv_result cuStreamDestroy(drv_stream stream)
 {
 	return cuStreamDestroy_v2(stream);

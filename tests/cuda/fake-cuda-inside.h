@@ -78,6 +78,10 @@ drv_result host_leave(struct backend *be, int err);
 void streams_reset(struct CUctx_st *context);
 void pools_reset(int device);
 void stream_check(const char *call, drv_stream stream);
+/* The context that a stream was created in: of the default ones, @current. */
+struct CUctx_st *stream_home(drv_stream stream, struct CUctx_st *current);
+/* Ends what a context that is destroyed has under capture. */
+void streams_end_captures(struct CUctx_st *context);
 
 /* A call that is not allowed on any thread while one captures in the usual mode, but for those that relaxed theirs. */
 drv_result unsafe(struct CUctx_st *context, const char *call);

@@ -271,6 +271,7 @@ drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
 
 	BEGIN_IN(cuMemAllocAsync, context);
 	stream_check("cuMemAllocAsync", stream);
+	context = stream_home(stream, context);
 	pool = current_pool[context->device];
 	if (!pool)
 		pool = &default_pool[context->device];

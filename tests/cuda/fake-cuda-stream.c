@@ -88,6 +88,35 @@ void stream_check(const char *call, drv_stream stream)
 		g_error("%s: stream %p is of a context that was reset", call, (void *)stream);
 }
 
+struct CUctx_st *stream_home(drv_stream stream, struct CUctx_st *current)
+{
+	struct CUctx_st *home;
+
+	pthread_mutex_lock(&lock);
+	home = g_hash_table_lookup(homes, stream);
+	pthread_mutex_unlock(&lock);
+	return home ? home : current;
+}
+
+void streams_end_captures(struct CUctx_st *context)
+{
+	struct vpmm_host_graph *graph;
+	gpointer stream, home;
+	GHashTableIter iter;
+
+	pthread_mutex_lock(&lock);
+	g_hash_table_iter_init(&iter, homes);
+	while (g_hash_table_iter_next(&iter, &stream, &home)) {
+		if (home != context)
+			continue;
+		graph = NULL;
+		if (!host_capture_end(context->device, stream, &graph) && graph)
+			host_graph_destroy(graph);
+		g_hash_table_remove(global, stream);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 static void event_check(const char *call, drv_event event)
 {
 	if (event && event->dead)
@@ -118,12 +147,16 @@ drv_result unsafe(struct CUctx_st *context, const char *call)
 	return any ? DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED : DRV_SUCCESS;
 }
 
-/* Like the driver's, it answers for a captured stream with an error, and the capture is no good any more. */
+/*
+ * Like the driver's, it tells of streams of all contexts, and answers for a captured one with an error, and the capture
+ * is no good any more.
+ */
 #ifndef FAKE_CUDA_OLD
 drv_result cuStreamGetId(drv_stream stream, drv_u64 *id)
 {
 	BEGIN_IN(cuStreamGetId, context);
 	stream_check("cuStreamGetId", stream);
+	context = stream_home(stream, context);
 	if (is_capturing(context, stream)) {
 		host_capture_invalidate(context->device, stream, "cuStreamGetId");
 		return DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -297,12 +330,7 @@ drv_result cuEventDestroy_v2(drv_event event)
 
 static bool is_of_stream(drv_event event, drv_stream stream)
 {
-	struct CUctx_st *home;
-
-	pthread_mutex_lock(&lock);
-	home = g_hash_table_lookup(homes, stream);
-	pthread_mutex_unlock(&lock);
-	return !home || home == event->context;
+	return stream_home(stream, event->context) == event->context;
 }
 
 /* Recorded again, an event stands for the later point; who waits for the earlier one goes on to do so. */
