@@ -152,6 +152,13 @@ static bool begin(uint64_t *time)
 	return false;
 }
 
+/* A record that is missing would make all that follow wrong. */
+static void give_up(void)
+{
+	fprintf(stderr, "libvpmm-preload: VPMM_TRACE=%s: %m; nothing more is recorded\n", getenv("VPMM_TRACE"));
+	state = FAILED;
+}
+
 static void end(uint64_t time)
 {
 	if (time + started - second >= FLUSH_US) {
@@ -162,6 +169,8 @@ static void end(uint64_t time)
 		fflush(file);
 		flushes++;
 	}
+	if (ferror(file))
+		give_up();
 	pthread_mutex_unlock(&lock);
 }
 

@@ -108,6 +108,10 @@ verdict "without vpmm-run a pipe can be one" "$(
 	LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$object VPMM_PRELOAD_MONITOR=1 VPMM_TRACE=$work/pipe \
 		timeout 20 "$program" plain=3x1 || echo "status $?"
 	wait; run 0 vpmm-replay --backend=host --json "$work/piped"; says out '"operations": 3')"
+verdict "what cannot be recorded any more is said" "$(
+	vrun 0 --monitor sh -c 'trap "" XFSZ; ulimit -f 8; exec "$0" async=1000x1 free async=1000x1 free' "$program"
+	says err "libvpmm-preload: VPMM_TRACE=$work/tmp/"; says err "nothing more is recorded"; tables err 1
+	[ "$(grep -c 'nothing more' "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
 refuses "no folder for the report" "--report: $work/none/x: No such file" --report="$work/none/x" ls
