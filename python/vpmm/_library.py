@@ -3,11 +3,16 @@
 
 import ctypes
 import errno
+import operator
 import os
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, NamedTuple, Optional
 
 SONAME = "libvpmm.so.0"
+
+# The largest size_t, uint64_t and address; and the largest int.
+SIZE_MAX = (1 << 64) - 1
+INT_MAX = (1 << 31) - 1
 
 
 class Error(OSError):
@@ -241,12 +246,32 @@ def check(result: int) -> None:
     raise kind(-result, last_error() or os.strerror(-result))
 
 
+def whole(name: str, value: Any, most: int) -> int:
+    """A whole number from 0, of any type. ctypes would cut off what does not fit, and a call do something else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} is not a whole number")
+    if number < 0:
+        raise ValueError(f"{name}={number} is less than 0")
+    if number > most:
+        raise ValueError(f"{name}={number} is more than {most}")
+    return number
+
+
+def block_size(value: Any) -> int:
+    """The size of a block. What no size_t holds is as much too large as what the largest holds."""
+    return min(whole("size", value, 1 << 1000), SIZE_MAX)
+
+
 def stream_handle(stream: Any) -> int:
     """The address of a stream: of one of PyTorch, CuPy, Numba, cuda.core, or a number; None is the default stream."""
     if stream is None:
         return 0
-    if isinstance(stream, int):
-        return stream
+    if hasattr(stream, "__index__"):
+        return whole("stream", stream, SIZE_MAX)
     for name in ("cuda_stream", "ptr"):
         handle = getattr(stream, name, None)
         if isinstance(handle, int):
@@ -256,8 +281,11 @@ def stream_handle(stream: Any) -> int:
         return int((protocol() if callable(protocol) else protocol)[1])
     handle = getattr(stream, "handle", None)
     value = getattr(handle, "value", handle)
-    if handle is not None and (value is None or isinstance(value, int)):
-        return value or 0
+    if handle is not None and value is None:
+        return 0
+    # That of a Numba which has its streams from cuda.bindings.
+    if hasattr(value, "__int__"):
+        return whole("stream", int(value), SIZE_MAX)
     raise TypeError(f"{stream!r} is no stream: it has neither cuda_stream, nor ptr, nor __cuda_stream__, nor handle")
 
 

@@ -5,10 +5,10 @@ import ctypes
 import errno
 import os
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Iterable, List, Optional, Union
 
-from ._library import (Allocation, CAllocation, CInfo, COpts, CStats, Error, ExhaustedFn, Info, LogFn, PressureFn,
-                       Stats, check, lib, stream_handle, written_by)
+from ._library import (INT_MAX, SIZE_MAX, Allocation, CAllocation, CInfo, COpts, CStats, Error, ExhaustedFn, Info,
+                       LogFn, PressureFn, Stats, block_size, check, lib, stream_handle, whole, written_by)
 
 # For Pool.free(), in place of a stream: after all work of the context so far.
 STREAM_ANY = c_void_p(-1).value or 0
@@ -39,24 +39,26 @@ def _size(name: str, value: Any) -> int:
         suffix = value[len(digits):].lower()
         if not digits.isdigit() or suffix not in _SUFFIXES:
             raise ValueError(f"{name}={value!r} is not a size such as 4096 or '2M'")
-        return int(digits) << _SUFFIXES[suffix]
-    return _number(name, value)
+        value = int(digits) << _SUFFIXES[suffix]
+    return whole(name, value, SIZE_MAX)
 
 
-def _number(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}={value!r} is not a whole number")
-    if value < 0:
-        raise ValueError(f"{name}={value} is less than 0")
-    return value
+def _ordinals(name: str, devices: Iterable[Any]) -> List[int]:
+    return [whole(name, device, INT_MAX) for device in devices]
+
+
+def _address(value: Any) -> int:
+    return whole("address", value, SIZE_MAX)
 
 
 def _peers(value: Any) -> int:
     if value == "all":
         return (1 << 64) - 1
+    if isinstance(value, str):
+        raise ValueError(f"peers={value!r} is neither 'all' nor a list of devices")
     mask = 0
-    for device in value:
-        if not 0 <= device < 64:
+    for device in _ordinals("peers", value):
+        if device >= 64:
             raise ValueError(f"peers: there is no device {device}")
         mask |= 1 << device
     return mask
@@ -66,7 +68,7 @@ def _setting(name: str, value: Any) -> Any:
     """The value of a field of struct vpmm_opts."""
     if isinstance(value, str) and (name, value) in _SPECIAL:
         return _SPECIAL[name, value]
-    if name == "overlap" and _number(name, value) == 0:
+    if name == "overlap" and whole(name, value, INT_MAX) == 0:
         return _SPECIAL["overlap", "none"]
     if name in _WORDS:
         if value not in _WORDS[name]:
@@ -75,7 +77,7 @@ def _setting(name: str, value: Any) -> Any:
     if name in _SIZES:
         return _size(name, value)
     if name in _NUMBERS:
-        return _number(name, value)
+        return whole(name, value, SIZE_MAX if name == "pages" else INT_MAX)
     if name == "peers":
         return _peers(value)
     if name in ("backend", "trace"):
@@ -97,23 +99,23 @@ class Calls:
         """The address of memory for work on a stream; 0 for a size of 0."""
         address = c_void_p()
         flags = (_ZERO if zero else 0) | (_IDLE if idle else 0) | (_SHAREABLE if shareable else 0)
-        check(lib.vpmm_malloc_flags(self._pool(), byref(address), _number("size", size), stream_handle(stream),
+        check(lib.vpmm_malloc_flags(self._pool(), byref(address), block_size(size), stream_handle(stream),
                                     flags))
         return address.value or 0
 
     def realloc(self, address: int, size: int, stream: Any = None) -> int:
         """Changes the size of a block, and returns where it is afterwards."""
-        block = c_void_p(address)
-        check(lib.vpmm_realloc(self._pool(), byref(block), _number("size", size), stream_handle(stream)))
+        block = c_void_p(_address(address))
+        check(lib.vpmm_realloc(self._pool(), byref(block), block_size(size), stream_handle(stream)))
         return block.value or 0
 
     def free(self, address: int, stream: Any = None) -> None:
         """Frees a block in the order of a stream."""
-        check(lib.vpmm_free(self._pool(), address, stream_handle(stream)))
+        check(lib.vpmm_free(self._pool(), _address(address), stream_handle(stream)))
 
     def use(self, address: int, stream: Any) -> None:
         """Names another stream that uses a block, which its free then waits for."""
-        check(lib.vpmm_use(self._pool(), address, stream_handle(stream)))
+        check(lib.vpmm_use(self._pool(), _address(address), stream_handle(stream)))
 
     def retire_stream(self, stream: Any) -> None:
         """Tells that a stream is about to be destroyed."""
@@ -127,11 +129,12 @@ class Calls:
 
     def group_capture(self, capture: int, group: int) -> None:
         """Has captures share memory."""
-        check(lib.vpmm_capture_group(self._pool(), capture, group))
+        check(lib.vpmm_capture_group(self._pool(), whole("capture", capture, SIZE_MAX),
+                                     whole("group", group, SIZE_MAX)))
 
     def retire_graph(self, capture: int, stream: Any = None) -> None:
         """Tells that the graph of a capture will not be launched any more."""
-        check(lib.vpmm_graph_retire(self._pool(), capture, stream_handle(stream)))
+        check(lib.vpmm_graph_retire(self._pool(), whole("capture", capture, SIZE_MAX), stream_handle(stream)))
 
     def trim(self, keep: Size = 0) -> int:
         """Gives free memory back, but for so many bytes in all, and returns how much that was."""
@@ -158,7 +161,7 @@ class Calls:
 
     def set_peers(self, devices: Iterable[int]) -> None:
         """Chooses the other devices whose kernels can access the memory."""
-        ordinals = list(devices)
+        ordinals = _ordinals("device", devices)
         check(lib.vpmm_pool_set_peers(self._pool(), (c_int * len(ordinals))(*ordinals), len(ordinals)))
 
     def dump(self) -> str:
@@ -190,7 +193,7 @@ class Pool(Calls):
         for name, value in options.items():
             setattr(opts, name, _setting(name, value))
         if device is not None:
-            opts.device = ctypes.pointer(c_int(device))
+            opts.device = ctypes.pointer(c_int(whole("device", device, INT_MAX)))
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (
             LogFn(lambda _data, level, message: log and log(level, message.decode(errors="replace"))),
@@ -234,5 +237,5 @@ class Pool(Calls):
 def lookup(address: int) -> Allocation:
     """The allocation of any pool of the process that an address is in."""
     found = CAllocation(size=ctypes.sizeof(CAllocation))
-    check(lib.vpmm_lookup(address, byref(found)))
+    check(lib.vpmm_lookup(_address(address), byref(found)))
     return Allocation(found.device, found.base or 0, found.bytes)

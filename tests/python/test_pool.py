@@ -8,7 +8,7 @@ import re
 import unittest
 
 import vpmm
-from vpmm import _library, _pool, _snapshot
+from vpmm import _blocks, _library, _pool, _snapshot
 
 HEADER = os.path.join(os.environ["top_srcdir"], "include", "vpmm.h")
 MIB = 1 << 20
@@ -94,6 +94,33 @@ class PoolTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             self.pool.malloc("1M")
 
+    def test_whole(self):
+        # A number of another type, as NumPy has them, and one that a size_t does not hold: not what is left of it.
+        class Number:
+            def __index__(self):
+                return MIB
+
+        a = self.pool.malloc(Number())
+        self.assertEqual(vpmm.lookup(a).bytes, MIB)
+        for more in (0, 5, MIB):
+            with self.assertRaises(vpmm.OutOfMemoryError):
+                self.pool.malloc((1 << 64) + more)
+            with self.assertRaises(vpmm.OutOfMemoryError):
+                self.pool.realloc(a, (1 << 64) + more)
+            with self.assertRaises(vpmm.OutOfMemoryError):
+                _blocks.allocate((1 << 64) + more, 0)
+        self.assertEqual(vpmm.lookup(a).bytes, MIB)
+        for error, call, *arguments in (
+                (ValueError, self.pool.free, (1 << 64) + a), (ValueError, self.pool.free, a, 1 << 64),
+                (ValueError, self.pool.use, (1 << 64) + a, 0), (ValueError, vpmm.lookup, (1 << 64) + a),
+                (ValueError, self.pool.realloc, (1 << 64) + a, 5), (ValueError, self.pool.trim, 1 << 64),
+                (ValueError, self.pool.set_peers, [1 << 32]), (ValueError, self.pool.retire_graph, 1 << 64),
+                (TypeError, self.pool.free, "text"), (TypeError, self.pool.free, a, 1.5)):
+            with self.assertRaises(error, msg=str(arguments)):
+                call(*arguments)
+        self.assertEqual(self.pool.stats().requested, MIB)
+        self.pool.free(a)
+
     def test_zero(self):
         a = self.pool.malloc(MIB)
         ctypes.memset(a, 0x5A, MIB)
@@ -169,7 +196,10 @@ class Options(unittest.TestCase):
         for error, options in (
                 (ValueError, {"page_size": "2X"}), (ValueError, {"page_size": "M"}), (TypeError, {"limit": 1.5}),
                 (ValueError, {"reuse": "never"}), (ValueError, {"overhead": -1}), (TypeError, {"colour": "red"}),
-                (ValueError, {"peers": [64]}), (vpmm.Error, {"page_size": 3}), (vpmm.Error, {"device": 99})):
+                (ValueError, {"peers": [64]}), (ValueError, {"peers": "some"}), (TypeError, {"peers": [1.5]}),
+                (ValueError, {"limit": 1 << 64}), (ValueError, {"limit": "16777216T"}),
+                (ValueError, {"overhead": (1 << 32) + 3}), (ValueError, {"device": 1 << 32}),
+                (ValueError, {"device": -1}), (vpmm.Error, {"page_size": 3}), (vpmm.Error, {"device": 99})):
             with self.assertRaises(error, msg=str(options)) as caught:
                 self.open(**options)
             self.assertRegex(str(caught.exception), "|".join(options))
@@ -263,7 +293,14 @@ class Streams(unittest.TestCase):
             def __cuda_stream__(self):
                 return (0, 77)
 
-        for stream in (77, Stream(cuda_stream=77), Stream(ptr=77), Protocol(), Stream(handle=ctypes.c_void_p(77))):
+        class Binding:
+            """CUstream of cuda.bindings."""
+
+            def __int__(self):
+                return 77
+
+        for stream in (77, Stream(cuda_stream=77), Stream(ptr=77), Protocol(), Stream(handle=ctypes.c_void_p(77)),
+                       Stream(handle=Binding())):
             self.assertEqual(_library.stream_handle(stream), 77)
         self.assertEqual(_library.stream_handle(None), 0)
         self.assertEqual(_library.stream_handle(Stream(handle=ctypes.c_void_p(None))), 0)
