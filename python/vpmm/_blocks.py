@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from ctypes import byref, c_int, c_void_p
-from typing import Any, Callable, Deque, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tuple
 
 from ._library import OutOfMemoryError, block_size, check, lib
 from ._pool import STREAM_ANY, Calls
@@ -134,7 +134,7 @@ class _Driver:
         self.push: Callable[..., int] = library.cuCtxPushCurrent_v2
         self.pop: Callable[..., int] = library.cuCtxPopCurrent_v2
         # Retained for good, as the CUDA runtime does.
-        self.primaries: dict = {}
+        self.primaries: Dict[int, c_void_p] = {}
         # It may have been loaded, and no more. Where this fails, so does what comes next.
         library.cuInit(0)
 

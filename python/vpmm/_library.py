@@ -5,8 +5,9 @@ import ctypes
 import errno
 import operator
 import os
+import sys
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 SONAME = "libvpmm.so.0"
 
@@ -152,6 +153,18 @@ PressureFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 ExhaustedFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_char_p)
 
 
+def answer(question: Callable[[], Any]) -> int:
+    """
+    For a callback that returns whether something is so. An exception is printed and means no: what ctypes would return
+    then is left over from something else, and who takes it for yes may ask for ever.
+    """
+    try:
+        return int(bool(question()))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 0
+
+
 class COpts(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -188,7 +201,7 @@ class CAllocation(ctypes.Structure):
 
 
 # What each call takes. All but those of the last two lines return 0 or a negative errno value.
-_CALLS: dict = {
+_CALLS: Dict[str, List[Any]] = {
     "vpmm_pool_create": [POINTER(c_void_p), POINTER(COpts)],
     "vpmm_malloc_flags": [c_void_p, POINTER(c_void_p), c_size_t, c_void_p, c_uint],
     "vpmm_realloc": [c_void_p, POINTER(c_void_p), c_size_t, c_void_p],
@@ -235,7 +248,8 @@ lib = _load()
 
 
 def last_error() -> str:
-    return lib.vpmm_last_error().decode(errors="replace")
+    text: bytes = lib.vpmm_last_error()
+    return text.decode(errors="replace")
 
 
 def check(result: int) -> None:
@@ -284,7 +298,7 @@ def stream_handle(stream: Any) -> int:
     if handle is not None and value is None:
         return 0
     # That of a Numba which has its streams from cuda.bindings.
-    if hasattr(value, "__int__"):
+    if value is not None and hasattr(value, "__int__"):
         return whole("stream", int(value), SIZE_MAX)
     raise TypeError(f"{stream!r} is no stream: it has neither cuda_stream, nor ptr, nor __cuda_stream__, nor handle")
 

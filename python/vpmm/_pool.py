@@ -8,7 +8,7 @@ from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Iterable, List, Optional, Union
 
 from ._library import (INT_MAX, SIZE_MAX, Allocation, CAllocation, CInfo, COpts, CStats, Error, ExhaustedFn, Info,
-                       LogFn, PressureFn, Stats, block_size, check, lib, stream_handle, whole, written_by)
+                       LogFn, PressureFn, Stats, answer, block_size, check, lib, stream_handle, whole, written_by)
 
 # For Pool.free(), in place of a stream: after all work of the context so far.
 STREAM_ANY = c_void_p(-1).value or 0
@@ -181,7 +181,8 @@ class Pool(Calls):
     environment takes a word, so does the option.
 
     log is called with a level and a line, pressure with a size before an allocation fails, and is to return whether
-    it has given something back; exhausted with the size and a text when it does.
+    it has given something back; exhausted with the size and a text when it does. What they raise is printed, and goes
+    no further; from pressure it means no.
     """
 
     def __init__(self, *, device: Optional[int] = None, log: Optional[Callable[[int, str], None]] = None,
@@ -197,7 +198,7 @@ class Pool(Calls):
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (
             LogFn(lambda _data, level, message: log and log(level, message.decode(errors="replace"))),
-            PressureFn(lambda _data, _pool, size: int(bool(pressure and pressure(size)))),
+            PressureFn(lambda _data, _pool, size: answer(lambda: pressure and pressure(size))),
             ExhaustedFn(lambda _data, _pool, size, message: exhausted and
                         exhausted(size, message.decode(errors="replace"))),
         )

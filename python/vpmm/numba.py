@@ -92,7 +92,7 @@ class _Frees:
         self.flush()
 
 
-class MemoryManager(_HostOnly):
+class MemoryManager(_HostOnly):  # type: ignore[misc]
     """
     Device memory from the default pool of the context's device. Pinned, mapped and managed memory is Numba's own
     matter.

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 import torch
 
 from . import _library
-from ._library import CStats, Stats, check, written_by
+from ._library import CStats, Stats, answer, check, written_by
 from ._snapshot import segments
 
 __all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
@@ -97,7 +97,7 @@ class _Plugin:
         return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
 
     def ask_on_pressure(self, fn: Callable[[int, int], bool]) -> None:
-        self.pressures.append(_PressureFn(lambda device, size: int(bool(fn(device, size)))))
+        self.pressures.append(_PressureFn(lambda device, size: answer(lambda: fn(device, size))))
         self.lib.vpmm_torch_set_pressure(self.pressures[-1])
 
 
@@ -238,7 +238,7 @@ def _memory_snapshot(*_which: Any) -> Dict[str, Any]:
 
 def _memory_fraction(device: int) -> float:
     limit = counts(device).limit
-    return limit / torch.cuda.get_device_properties(device).total_memory if limit else 1.0
+    return limit / int(torch.cuda.get_device_properties(device).total_memory) if limit else 1.0
 
 
 def _refuse_benchmark() -> None:

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import re
+import sys
 import unittest
 
 import vpmm
@@ -232,6 +233,26 @@ class Options(unittest.TestCase):
         self.assertEqual(asked, [12 * MIB, 8 * MIB])
         self.assertEqual(told[0][0], 8 * MIB)
         self.assertIn("limit", told[0][1])
+
+    def test_pressure_raises(self):
+        # It counts as no, and is not asked for ever.
+        asked, printed = [], []
+
+        def fail(size):
+            asked.append(size)
+            if len(asked) > 5:
+                os.write(2, b"asked again and again\n")
+                os._exit(1)
+            raise RuntimeError("no")
+
+        self.addCleanup(setattr, sys, "excepthook", sys.excepthook)
+        sys.excepthook = lambda kind, error, trace: printed.append(error)
+        pool = self.open(limit="16M", pressure=fail)
+        pool.malloc(12 * MIB)
+        with self.assertRaises(vpmm.OutOfMemoryError):
+            pool.malloc(12 * MIB)
+        self.assertEqual((asked, [str(error) for error in printed]), ([12 * MIB], ["no"]))
+        pool.malloc(2 * MIB)
 
     def test_trace(self):
         name = os.path.join(os.environ["work"], "pool-%p.trace")

@@ -269,6 +269,24 @@ class TorchTest(unittest.TestCase):
             assert torch.cuda.memory_stats()["num_ooms"] == 0
         """)
 
+    def test_pressure_raises(self):
+        # It counts as no, and is not asked for ever.
+        self.program("""
+            import os, sys
+            asked, printed = [], []
+            def fail(device, size):
+                asked.append(size)
+                if len(asked) > 5:
+                    os._exit(1)
+                raise RuntimeError("no")
+            sys.excepthook = lambda kind, error, trace: printed.append(error)
+            vpmm.torch.enable(on_pressure=fail)
+            a, b = Tensor(40 * MIB), Tensor(30 * MIB)
+            assert a.address and not b.address
+            assert asked == [30 * MIB] and [str(error) for error in printed] == ["no"]
+            assert torch.cuda.memory_stats()["num_ooms"] == 1
+        """)
+
     def test_fraction(self):
         self.program("""
             vpmm.torch.enable()

@@ -37,6 +37,15 @@ for file in "$top_srcdir"/tests/python/test_*.py; do
 	[ $status -eq 0 ] || verdict "$module ends well" "$(cat "$work/out")"
 done
 
+# The types that py.typed promises, for the oldest Python that will do.
+if command -v mypy >/dev/null; then
+	verdict "mypy has no complaint" "$(cd "$top_srcdir/python" && { PYTHONPATH='' mypy --strict --ignore-missing-imports \
+		--python-version 3.9 --cache-dir "$work/mypy" -p vpmm || echo "mypy failed"; } 2>&1 |
+		grep -v '^Success')"
+else
+	verdict "mypy has no complaint # SKIP there is no mypy" ""
+fi
+
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")
 verdict "the package has the library's version" "$(PYTHONPATH=$PYTHONPATH "$python" -c \
 	"import sys, vpmm; sys.exit(vpmm.__version__ != '$version' and vpmm.__version__ + ' and not $version')" 2>&1)"
