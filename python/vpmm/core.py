@@ -11,7 +11,7 @@ vpmm-python(7) says what else there is to know.
 from typing import Any, Dict
 
 from . import _blocks
-from ._library import check, lib, stream_handle
+from ._library import lib, stream_handle
 from ._pool import STREAM_ANY
 
 try:
@@ -86,10 +86,10 @@ class MemoryResource(_Base):  # type: ignore[misc]
             # Closed, and destroyed with that.
             handle = STREAM_ANY
         if stream is not None and _handle(stream) != handle and handle != STREAM_ANY:
-            if not _takes_stream:
-                # The buffer does not know where its work is.
-                check(lib.vpmm_use(None, address, handle))
-            handle = _handle(stream)
+            # The buffer does not know where its work is, and the other stream need not be behind that. Where the stream
+            # of the work cannot be named, as when its capture was invalidated, the free is behind all work.
+            known = _takes_stream or not lib.vpmm_use(None, address, handle)
+            handle = _handle(stream) if known else STREAM_ANY
         _blocks.release(address, handle, home.keep)
 
     @property

@@ -101,6 +101,28 @@ def handle(stream):
                 vpmm.default_pool().check()
             """, FAKE_CUDA_CORE=version)
 
+    def test_unnamed(self):
+        # The stream of the work cannot be named: nothing is lost, and the memory is behind all work.
+        self.program("""
+            import errno
+            class Busy:
+                def __getattr__(self, name):
+                    return getattr(lib, name)
+                def vpmm_use(self, pool, address, stream):
+                    return -errno.EBUSY
+            stream, other = device.create_stream(), device.create_stream()
+            a = device.allocate(4 * MIB, stream=stream)
+            assert lib.vpmm_host_stream_submit(handle(stream)) == 0
+            address = a.handle
+            vpmm.core.lib = Busy()
+            a.close(other)
+            assert live() == 0
+            b = device.allocate(4 * MIB, stream=other)
+            assert b.handle != address or is_blocked(handle(other))
+            assert lib.vpmm_host_stream_complete(handle(stream), 1 << 20) == 0
+            assert lib.vpmm_host_stream_complete(handle(other), 1 << 20) == 0
+        """, FAKE_CUDA_CORE="1.0")
+
     def test_graph_builder(self):
         self.program("""
             from cuda.core import GraphBuilder
