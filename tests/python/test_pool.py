@@ -3,9 +3,13 @@
 
 import ctypes
 import errno
+import multiprocessing
 import os
 import re
+import subprocess
 import sys
+import textwrap
+import threading
 import unittest
 
 import vpmm
@@ -263,6 +267,152 @@ class Options(unittest.TestCase):
         pool.close()
         with open(written, encoding="ascii") as trace:
             self.assertIn(" a ", trace.read())
+
+
+class Life(unittest.TestCase):
+    def program(self, text, **environment):
+        """Runs a program to its end, and returns what it says."""
+        done = subprocess.run([sys.executable, "-W", "error", "-c", "import sys, vpmm\n" + textwrap.dedent(text)],
+                              capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout + done.stderr)
+        return done.stdout
+
+    def test_exit(self):
+        # Whatever is left when the interpreter goes, and in whichever order it goes then.
+        made = 'pool = vpmm.Pool(backend="host", log=lambda level, line: print(line), log_level="debug")\n'
+        gone = "pool destroyed after 1 allocations"
+        self.assertIn(gone, self.program(made + "pool.malloc(5)"))
+        self.assertIn(gone, self.program(made + """pool.malloc(5)
+class Cycle:
+    pass
+cycle = Cycle()
+cycle.pool, cycle.me = pool, cycle
+del pool"""))
+        for line in ("sys.kept = pool", "vpmm.kept = pool", "import builtins; builtins.kept = pool",
+                     "import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))",
+                     "import atexit; atexit.register(lambda: pool.check() or pool.free(pool.malloc(5)))"):
+            self.program(made + "pool.malloc(5)\n" + line)
+        # Its finaliser may run when the module is gone.
+        self.program("""
+            from vpmm import _blocks
+            sys.kept = _blocks.Block(5000, _blocks.Stream(0))
+        """)
+
+    def test_thread_at_exit(self):
+        # A thread that allocates while the interpreter goes.
+        self.program("""
+            import threading
+            pool = vpmm.Pool(backend="host", log=lambda level, line: None, log_level="debug")
+            started = threading.Event()
+            def work():
+                while True:
+                    pool.free(pool.malloc(5000))
+                    vpmm.default_pool().free(vpmm.default_pool().malloc(5000))
+                    started.set()
+            threading.Thread(target=work, daemon=True).start()
+            started.wait()
+        """)
+
+    @unittest.skipUnless("fork" in multiprocessing.get_all_start_methods(), "there is no fork here")
+    def test_fork(self):
+        # A child cannot use the pools, is told so, and leaves them as they are.
+        self.program("""
+            import multiprocessing, warnings
+            warnings.simplefilter("ignore")
+            context = multiprocessing.get_context("fork")
+            pool = vpmm.Pool(backend="host")
+            blocks = pool.malloc(100), vpmm.default_pool().malloc(100)
+            def child(out):
+                global pool
+                said = []
+                for call in (lambda: pool.malloc(5), pool.stats, lambda: pool.free(blocks[0]), vpmm.info, vpmm.trim,
+                             lambda: vpmm.default_pool().malloc(5), lambda: vpmm.default_pool().free(blocks[1])):
+                    try:
+                        call()
+                        said.append("it works")
+                    except vpmm.Error as error:
+                        said.append(str(error))
+                pool.close()
+                del pool
+                out.put(said)
+            out = context.Queue()
+            process = context.Process(target=child, args=(out,))
+            process.start()
+            said = out.get()
+            process.join()
+            assert process.exitcode == 0 and len(said) == 7 and all("forked" in text for text in said), said
+            assert pool.stats().requested == vpmm.stats().requested == 100
+            pool.check()
+        """)
+
+    def test_spawn(self):
+        # A child that is none of a fork has pools of its own.
+        self.program("""
+            import os, subprocess
+            block = vpmm.default_pool().malloc(100)
+            subprocess.run([sys.executable, "-c", "import vpmm; assert vpmm.stats().requested == 0"], check=True)
+            assert vpmm.stats().requested == 100
+        """)
+
+    def test_threads(self):
+        # All calls on one pool, from several threads.
+        pool = vpmm.Pool(backend="host", va_size="1G")
+        self.addCleanup(pool.close)
+        failed = []
+
+        def work(seed):
+            try:
+                for step in range(200):
+                    size = (seed * 977 + step * 7919) % (256 << 10) + 1
+                    block = pool.malloc(size)
+                    ctypes.memset(block, seed, size)
+                    if step % 5 == 0:
+                        block = pool.realloc(block, 2 * size)
+                    self.assertEqual(ctypes.string_at(block, size), bytes([seed]) * size)
+                    self.assertEqual(vpmm.lookup(block).base, block)
+                    if step % 20 == 0:
+                        self.assertIn("backend: host", pool.dump())
+                        pool.trim()
+                        pool.reset_peaks()
+                    self.assertGreaterEqual(pool.stats().requested, size)
+                    pool.free(block, vpmm.STREAM_ANY if step % 3 == 0 else None)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+        self.assertEqual(pool.stats().requested, 0)
+        pool.check()
+
+
+class Missing(unittest.TestCase):
+    """What is said where the library is not there, or too old, or finds no device."""
+
+    def fails(self, text, **environment):
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60,
+                              env={**os.environ, **environment})
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return done.stderr.splitlines()[-2:]
+
+    def test_missing(self):
+        said = self.fails("import ctypes\ndef none(name, *rest, **words):\n    raise OSError(f'{name}: no such file')\n"
+                          "ctypes.CDLL = none\nimport vpmm")
+        self.assertRegex(said[-1], r"^ImportError: libvpmm\.so\.0: no such file; install libvpmm .* LD_LIBRARY_PATH")
+
+    def test_old(self):
+        # A library without a call of this version.
+        said = self.fails("import ctypes\nopen = ctypes.CDLL\n"
+                          "ctypes.CDLL = lambda name, *rest: open(None if name == 'libvpmm.so.0' else name)\n"
+                          "import vpmm", LD_PRELOAD="")
+        self.assertRegex(said[-1], r"^ImportError: libvpmm\.so\.0 has no vpmm_pool_create: it is older than this")
+
+    def test_no_device(self):
+        said = self.fails("import vpmm\nvpmm.stats()", VPMM_BACKEND="host", VPMM_HOST_DEVICES="0")
+        self.assertIn("vpmm_pool_stats: ", "".join(said))
 
 
 # As vpmm_pool_dump(3) explains it.
