@@ -376,14 +376,20 @@ using rmm_resource = basic_resource<detail::rmm_errors>;
 #include <thrust/mr/memory_resource.h>
 #include <thrust/system/cuda/pointer.h>
 
+#if defined(__CUDACC__)
+#define VPMM_HPP_HOST_DEVICE __host__ __device__
+#else
+#define VPMM_HPP_HOST_DEVICE
+#endif
+
 namespace vpmm {
 
 /**
  * class thrust_resource - a memory resource of Thrust
  *
  * Thrust's resources know no stream. With VPMM_STREAM_ANY, the default, memory may be used by any stream at once and
- * is free after all work that the context has at the free; otherwise it belongs to the stream. Throws bad_alloc or
- * error. Since: 0.1
+ * is free after all work that the context has at the free; otherwise it belongs to the stream. Two of them are equal if
+ * stream and pool are. Throws bad_alloc or error. Since: 0.1
  */
 class thrust_resource final : public ::thrust::mr::memory_resource<::thrust::cuda::pointer<void>>
 {
@@ -401,6 +407,17 @@ public:
 	{
 		detail::deallocate(pool_, ptr.get(), stream_);
 	}
+	/* Thrust has it for device code too, which has no pools. */
+	VPMM_HPP_HOST_DEVICE bool do_is_equal(const memory_resource &other) const noexcept override
+	{
+#if defined(__CUDA_ARCH__)
+		return this == &other;
+#else
+		auto *same = dynamic_cast<const thrust_resource *>(&other);
+
+		return same && same->stream_ == stream_ && same->pool_ == pool_;
+#endif
+	}
 
 private:
 	struct CUstream_st *stream_;
@@ -412,6 +429,8 @@ template <class T>
 using thrust_allocator = ::thrust::mr::stateless_resource_allocator<T, thrust_resource>;
 
 } /* namespace vpmm */
+
+#undef VPMM_HPP_HOST_DEVICE
 
 #endif /* VPMM_WITH_THRUST */
 

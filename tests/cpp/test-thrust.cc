@@ -5,6 +5,27 @@
 
 #include "check.hpp"
 
+/* Thrust moves a vector, and does not copy it, where the one resource can free what the other has allocated. */
+static void test_equality()
+{
+	struct vpmm_opts opts = {};
+	streams s;
+
+	opts.size = sizeof(opts);
+	opts.backend = "host";
+	vpmm::pool pool(&opts);
+	vpmm::thrust_resource any, same, of_a_stream(s.a), same_stream(s.a), of_its_own(VPMM_STREAM_ANY, pool.get());
+
+	CHECK(any.is_equal(any) && any.is_equal(same) && same.is_equal(any));
+	CHECK(of_a_stream.is_equal(same_stream));
+	CHECK(!any.is_equal(of_a_stream) && !of_a_stream.is_equal(any));
+	CHECK(!any.is_equal(of_its_own) && !of_its_own.is_equal(any));
+	CHECK(!of_a_stream.is_equal(vpmm::thrust_resource(s.b)));
+	void *ptr = same.allocate(MIB, 256).get();
+	any.deallocate(thrust::cuda::pointer<void>(ptr), MIB, 256);
+	CHECK(bytes_at(ptr) == UINT64_MAX);
+}
+
 int main()
 {
 	vpmm::thrust_resource any;
@@ -24,5 +45,8 @@ int main()
 	CHECK(bytes_at(ptr.get()) == UINT64_MAX);
 	CHECK(explains(thrown<std::bad_alloc>([&] { (void)resource.allocate(TOO_MUCH, 256); })));
 	CHECK(*thrown<vpmm::error>([&] { (void)resource.allocate(1, 4096); }));
+	CHECK(!resource.allocate(0, 256).get());
+	resource.deallocate(thrust::cuda::pointer<void>(nullptr), 0, 256);
+	test_equality();
 	return failures != 0;
 }

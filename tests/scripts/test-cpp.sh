@@ -86,6 +86,35 @@ holds "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/t
 holds "the allocator of OpenCV" "$cpp/test-opencv.cc" -isystem "$cpp/stubs/opencv"
 holds "the resources of faiss" "$cpp/test-faiss.cc" -isystem "$cpp/stubs/faiss"
 
+# All at once, with either RMM.
+cat >"$work/all.cc" <<'END'
+#define VPMM_WITH_CCCL
+#define VPMM_WITH_FAISS
+#define VPMM_WITH_OPENCV
+#define VPMM_WITH_RMM
+#define VPMM_WITH_TENSORRT
+#define VPMM_WITH_THRUST
+#include <vpmm.hpp>
+#include <vpmm.hpp>
+
+vpmm::faiss_resources faiss_resources;
+vpmm::opencv_allocator opencv_allocator;
+vpmm::resource resource;
+vpmm::rmm_resource rmm_resource;
+vpmm::tensorrt_allocator tensorrt_allocator;
+vpmm::thrust_resource thrust_resource;
+END
+
+# together FLAGS...: complains where they do not compile together
+together()
+{
+	for rmm in rmm rmm-class; do
+		compiles "$work/all.cc" -isystem "$cpp/stubs/$rmm" -isystem "$cpp/stubs/rmm" -isystem "$cpp/stubs/faiss" \
+			-isystem "$cpp/stubs/opencv" -isystem "$cpp/stubs/tensorrt" "$@"
+	done
+}
+verdict "all frameworks together compile" "$(together -isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/thrust")"
+
 # The Toolkit's own; from CUDA 13 on they have a folder.
 toolkit=
 for dir in ${CUDA_HOME-} /usr/local/cuda /usr/local/cuda-*; do
@@ -98,8 +127,10 @@ if [ -n "$toolkit" ]; then
 	holds "the Toolkit's CCCL" "$cpp/test-cccl.cc" -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
 		-isystem "$toolkit/cccl" -isystem "$toolkit"
 	holds "the Toolkit's Thrust" "$cpp/test-thrust.cc" -isystem "$toolkit/cccl" -isystem "$toolkit"
+	verdict "all frameworks together compile with the Toolkit's" "$(
+		together -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE -isystem "$toolkit/cccl" -isystem "$toolkit")"
 else
-	for name in CCCL Thrust; do
+	for name in CCCL Thrust "with all frameworks"; do
 		count=$((count + 1))
 		echo "ok $count - the Toolkit's $name # SKIP there is no CUDA Toolkit"
 	done
