@@ -8,7 +8,9 @@ what both took. It is no part of make check, as it wants a GPU and PyTorch 2.2 o
     LD_LIBRARY_PATH=PREFIX/lib PYTHONPATH=python python3 tests/gpu/test-torch.py
 
 with a library that is installed below PREFIX, or build/lib/.libs in place of PREFIX/lib. With a word, it runs in this
-process alone: native or vpmm. --compile adds torch.compile, --steps=N a longer run without growth.
+process alone: native or vpmm. --compile adds torch.compile, --steps=N a longer run without growth. --all is both, with
+10,000 steps, and all of test-torch-programs.py and test-frameworks.py beside this file, Numba's own tests included:
+what there is to show of PyTorch, CuPy, Numba, cuda.core and Warp, on two GPUs where there are two.
 """
 
 import argparse
@@ -30,7 +32,11 @@ parser.add_argument("mode", nargs="?", choices=("native", "vpmm"))
 parser.add_argument("--compile", action="store_true", help="also torch.compile")
 parser.add_argument("--steps", type=int, default=1000, help="steps of the run without growth")
 parser.add_argument("--passes", type=int, default=3, help="passes of the training run; the last is the warm one")
+parser.add_argument("--all", action="store_true", help="all that there is to show of frameworks in Python")
+parser.add_argument("--workloads", help="with --all: the folder of torch_workloads.py, see test-torch-programs.py")
 options = parser.parse_args()
+if options.all:
+    options.compile, options.steps = True, max(options.steps, 10000)
 
 
 def compare(rows):
@@ -46,6 +52,19 @@ def compare(rows):
                  "steps_s", "total_s"):
         if name in native or name in vpmm:
             print(f"# {name:20} native {native.get(name, '-'):>10} vpmm {vpmm.get(name, '-'):>10}")
+    return failed
+
+
+def run_others():
+    """The scripts beside this one. Returns how many have failed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    programs = [os.path.join(here, "test-torch-programs.py")]
+    if options.workloads:
+        programs.append(f"--workloads={options.workloads}")
+    failed = 0
+    for arguments in (programs, [os.path.join(here, "test-frameworks.py"), "--numba-suite"]):
+        print(f"# {' '.join(arguments)}", flush=True)
+        failed += subprocess.run([sys.executable, *arguments], check=False).returncode != 0
     return failed
 
 
@@ -73,6 +92,8 @@ def run_both():
         if done.stderr:
             print("\n".join(f"# stderr: {line}" for line in done.stderr.splitlines()[-20:]))
     failed += compare(rows)
+    if options.all:
+        failed += run_others()
     print(f"{'FAIL' if failed else 'ok'}: {failed} failed")
     return 1 if failed else 0
 
@@ -183,6 +204,31 @@ def test_statistics():
         check(torch.accelerator.memory_allocated() == torch.cuda.memory_allocated(), "torch.accelerator")
     check(torch.cuda.get_allocator_backend() == ("pluggable" if is_vpmm else "native"), "the backend")
     del b
+
+
+def test_sums():
+    """Sums that are kept here of tensors that come and go, and their peak."""
+    if not is_vpmm:
+        return "PyTorch's own allocator rounds in another way"
+    torch.cuda.synchronize()
+    start, counts = torch.cuda.memory_stats(), vpmm.torch.counts()
+    torch.cuda.reset_peak_memory_stats()
+    kept, rounded, requested, peak = [], 0, 0, 0
+    for step in range(500):
+        size = 1 + step * step * 7919 % (4 * MIB)
+        kept.append(torch.empty(size, dtype=torch.uint8, device=device))
+        rounded, requested = rounded + -(-size // 512) * 512, requested + size
+        peak = max(peak, rounded)
+        while len(kept) > step * 13 % 41:
+            size = kept.pop(step * 31 % len(kept)).numel()
+            rounded, requested = rounded - -(-size // 512) * 512, requested - size
+        now = torch.cuda.memory_stats()
+        for key, wanted in (("allocated_bytes", rounded), ("requested_bytes", requested), ("allocation", len(kept))):
+            found = now[f"{key}.all.current"] - start[f"{key}.all.current"]
+            check(found == wanted, f"step {step}: {key} says {found}, and it is {wanted}")
+    check(now["allocated_bytes.all.peak"] - start["allocated_bytes.all.current"] >= peak, "the peak is too small")
+    check(vpmm.torch.counts().allocs == counts.allocs + 500, "allocations are not counted")
+    return None
 
 
 def test_snapshot():
