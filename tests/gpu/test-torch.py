@@ -56,15 +56,17 @@ def compare(rows):
 
 
 def run_others():
-    """The scripts beside this one. Returns how many have failed."""
+    """The scripts beside this one, and the manual's examples. Returns how many have failed."""
     here = os.path.dirname(os.path.abspath(__file__))
-    programs = [os.path.join(here, "test-torch-programs.py")]
-    if options.workloads:
-        programs.append(f"--workloads={options.workloads}")
+    workloads = [f"--workloads={options.workloads}"] if options.workloads else []
+    examples = [(f"../../man/examples/{path}",) for path in ("torch/train.py", "cupy/streams.py", "numba/scale.py",
+                                                             "core/copy.py", "warp/fill.py")]
     failed = 0
-    for arguments in (programs, [os.path.join(here, "test-frameworks.py"), "--numba-suite"]):
-        print(f"# {' '.join(arguments)}", flush=True)
-        failed += subprocess.run([sys.executable, *arguments], check=False).returncode != 0
+    for script, *arguments in (["test-torch-programs.py", *workloads], ["test-frameworks.py", "--numba-suite"],
+                               *examples):
+        bad = subprocess.run([sys.executable, os.path.join(here, script), *arguments], check=False).returncode
+        print(f"{'FAIL' if bad else 'ok'} - {script}: status {bad}", flush=True)
+        failed += bad != 0
     return failed
 
 

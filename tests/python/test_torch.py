@@ -2,6 +2,7 @@
 """vpmm.torch with a PyTorch of our own, each in a process that has not used it yet."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -296,6 +297,20 @@ class TorchTest(unittest.TestCase):
             assert torch.cuda.get_per_process_memory_fraction() == 0.25
             assert vpmm.torch.counts().limit == 16 * MIB
         """)
+
+    def test_example(self):
+        # A batch that is halved until it fits, and all steps with that; nothing is left of those that did not fit.
+        path = os.pathsep.join([os.path.join(HERE, "fake"), os.environ.get("PYTHONPATH", "")])
+        example = os.path.join(os.environ["top_srcdir"], "man", "examples", "torch", "train.py")
+        done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False, timeout=60,
+                              env={**os.environ, "PYTHONPATH": path, "VPMM_HOST_CAPACITY": "256M"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertGreater(sum(line.startswith("CUDA out of memory.") for line in lines), 10)
+        batch, allocated, reserved = map(int, re.match(
+            r"a batch of (\d+): (\d+) bytes allocated, (\d+) reserved$", lines[-2]).groups())
+        self.assertGreaterEqual(batch, 1024)
+        self.assertTrue(allocated <= reserved <= 256 << 20)
 
     def test_trace(self):
         name = os.path.join(os.environ["work"], "torch.trace")
