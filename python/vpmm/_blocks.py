@@ -16,7 +16,7 @@ import threading
 from ctypes import byref, c_int, c_void_p
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tuple
 
-from ._library import OutOfMemoryError, block_size, check, lib
+from ._library import SIZE_MAX, OutOfMemoryError, check, lib
 from ._pool import STREAM_ANY, Calls
 
 IDLE = 2
@@ -82,7 +82,8 @@ def allocate(size: Any, handle: int, flags: int = 0) -> int:
     number = operator.index(size)
     if number < 0:
         raise ValueError(f"{number} bytes")
-    number = block_size(number)
+    # As much too large as what no size_t holds.
+    number = min(number, SIZE_MAX)
     if _kept:
         retry()
     try:

@@ -262,6 +262,8 @@ def check(result: int) -> None:
 
 def whole(name: str, value: Any, most: int) -> int:
     """A whole number from 0, of any type. ctypes would cut off what does not fit, and a call do something else."""
+    if type(value) is int and 0 <= value <= most:
+        return value
     try:
         number = operator.index(value)
     except TypeError:
