@@ -144,8 +144,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 		return;
 	if (graphs_begun())
 		note(ordinal, stream);
-	kept_free(ptr, stream);
-	if (!device)
+	if (!kept_free(ptr, stream) || !device)
 		return;
 	atomic_fetch_add_explicit(&device->frees, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&device->free_bytes, size, memory_order_relaxed);

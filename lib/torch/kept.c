@@ -70,21 +70,33 @@ static bool can_come(int err)
 	return err == -EBUSY || err == -ENOMEM;
 }
 
-void kept_free(void *ptr, struct CUstream_st *stream)
+/* A stream that is not PyTorch's may be gone by now: the memory is free behind all work then. */
+static int free_block(void *ptr, struct CUstream_st *stream)
 {
+	struct vpmm_allocation block = { .size = sizeof(block) };
 	int err = vpmm_free(NULL, ptr, stream);
+
+	if (err == -EINVAL && !vpmm_lookup(ptr, &block) && block.base == ptr)
+		err = vpmm_free(NULL, ptr, VPMM_STREAM_ANY);
+	return err;
+}
+
+bool kept_free(void *ptr, struct CUstream_st *stream)
+{
+	int err = free_block(ptr, stream);
 	struct kept *kept;
 
 	if (!err)
-		return;
+		return true;
 	kept = can_come(err) && !kept_in_child() ? malloc(sizeof(*kept)) : NULL;
 	if (!kept) {
 		kept_failed(err);
-		return;
+		return err != -EINVAL;
 	}
 	kept->ptr = ptr;
 	kept->stream = stream;
 	push(kept);
+	return true;
 }
 
 void kept_retry(void)
@@ -97,7 +109,7 @@ void kept_retry(void)
 	for (kept = take_all(); kept; kept = next) {
 		next = kept->next;
 		waiting--;
-		err = vpmm_free(NULL, kept->ptr, kept->stream);
+		err = free_block(kept->ptr, kept->stream);
 		if (can_come(err)) {
 			push(kept);
 			continue;

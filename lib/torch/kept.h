@@ -17,9 +17,11 @@ bool kept_in_child(void);
 /**
  * kept_free() - free a block now, or later if it cannot be now
  * @ptr: the block
- * @stream: the stream
+ * @stream: the stream; one that does not exist any more is as good as all
+ *
+ * Return: false if it is no block, which is counted as unknown.
  */
-void kept_free(void *ptr, struct CUstream_st *stream);
+bool kept_free(void *ptr, struct CUstream_st *stream);
 
 /**
  * kept_failed() - count a free or use that failed for good

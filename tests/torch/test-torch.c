@@ -96,6 +96,29 @@ static void test_unknown(void)
 	g_assert_cmpuint(torch_counts(0).unknown, ==, before.unknown + 2);
 	g_assert_cmpuint(torch_counts(0).failed, ==, before.failed);
 	g_assert_cmpuint(torch_counts(0).kept, ==, 0);
+
+	/* It was not allocated here, so there is not one block less. */
+	g_assert_cmpuint(torch_counts(0).frees, ==, before.frees);
+	g_assert_cmpuint(torch_counts(0).free_bytes, ==, before.free_bytes);
+}
+
+static void test_stream_gone(void)
+{
+	struct vpmm_torch_counts before = torch_counts(0);
+	struct CUstream_st *stream = new_stream();
+	char *a[40];
+
+	/* A stream that is not PyTorch's is destroyed before its memory is freed: that comes back all the same. */
+	for (size_t i = 0; i < G_N_ELEMENTS(a); i++)
+		a[i] = torch_new(MIB, 0, stream);
+	complete(stream);
+	assert_ok(vpmm_host_stream_destroy(stream));
+	for (size_t i = 0; i < G_N_ELEMENTS(a); i++)
+		torch.vpmm_torch_free(a[i], MIB, 0, stream);
+	g_assert_cmpuint(torch_stats(0).requested, ==, 0);
+	g_assert_cmpuint(torch_counts(0).unknown + torch_counts(0).failed, ==, before.unknown + before.failed);
+	g_assert_cmpuint(torch_counts(0).frees, ==, before.frees + G_N_ELEMENTS(a));
+	torch.vpmm_torch_free(torch_new(50 * MIB, 0, NULL), 50 * MIB, 0, NULL);
 }
 
 static void test_kept(void)
@@ -359,6 +382,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/unused", test_unused);
 	g_test_add_func("/torch/alloc", test_alloc);
 	g_test_add_func("/torch/unknown", test_unknown);
+	g_test_add_func("/torch/stream-gone", test_stream_gone);
 	g_test_add_func("/torch/kept", test_kept);
 	g_test_add_func("/torch/fork", test_fork);
 	g_test_add_func("/torch/record-stream", test_record_stream);
