@@ -59,6 +59,9 @@ class Stream:
 def release(address: int, handle: int, keep: Any = None) -> None:
     """Frees a block, as soon as that can be done; keep is held until then."""
     result = lib.vpmm_free(None, address, handle)
+    if result == -errno.EINVAL and handle != STREAM_ANY:
+        # A stream that is not the framework's own may be gone by now.
+        result = lib.vpmm_free(None, address, STREAM_ANY)
     if result in (-errno.EBUSY, -errno.ENOMEM):
         _kept.append((address, STREAM_ANY if handle == _PER_THREAD else handle, keep))
         return

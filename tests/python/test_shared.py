@@ -64,6 +64,20 @@ class SharedTest(ProgramTest):
             vpmm.default_pool().check()
         """)
 
+    def test_stream_gone(self):
+        # A stream of others is destroyed before the memory that was allocated on it: that comes back all the same.
+        self.program("""
+            import hosts
+            from vpmm import _blocks
+            stream = hosts.create()
+            blocks = [_blocks.Block(MIB, _blocks.Stream(stream)) for _ in range(40)]
+            hosts.destroy(stream)
+            blocks.clear()
+            assert live() == 0
+            _blocks.Block(50 * MIB, _blocks.Stream(0))
+            vpmm.default_pool().check()
+        """)
+
     def test_driver(self):
         # With a driver, the suite's own: which device is current, and the one before afterwards.
         driver = os.path.abspath(os.path.join(os.environ["top_builddir"], "tests", "cuda", "fake", ".libs"))
