@@ -71,7 +71,8 @@ def _note_captures(module: Any) -> None:
         except Exception:
             # There is no graph of it.
             if begun is not None:
-                with _blocks.on_device(begun[0]):
+                # CuPy's own error is the one to tell.
+                with contextlib.suppress(OSError, RuntimeError), _blocks.on_device(begun[0]):
                     Calls(None).retire_graph(begun[1], stream.ptr)
             raise
         if begun is not None:

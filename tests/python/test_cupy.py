@@ -228,6 +228,23 @@ from cupy.cuda import Stream
             vpmm.default_pool().check()
         """)
 
+    def test_failed_twice(self):
+        # The error is that of CuPy, whatever becomes of the memory.
+        self.program("""
+            vpmm.cupy.enable()
+            def refuse(*_arguments):
+                raise vpmm.Error(5, "the device is gone")
+            vpmm.cupy.Calls.retire_graph = refuse
+            stream = Stream()
+            stream.begin_capture()
+            assert lib.vpmm_host_stream_submit(None) < 0
+            try:
+                stream.end_capture()
+                raise AssertionError("no error")
+            except OSError as error:
+                assert "gone" not in str(error), error
+        """)
+
     def test_rocm(self):
         self.program("""
             cupy.cuda.runtime.is_hip = True
