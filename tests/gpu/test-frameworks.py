@@ -10,7 +10,7 @@ some two minutes:
 
 with a library that is installed below PREFIX, or build/lib/.libs in place of PREFIX/lib. With a word, it runs that part
 in this process: cupy, numba, core, warp or together. --numba-suite adds some of Numba's own tests, with its own memory
-manager and with libvpmm's, some minutes each.
+manager and with libvpmm's, some minutes each; --whole-suite adds all of them, within --suite-seconds.
 """
 
 import argparse
@@ -31,6 +31,7 @@ PARTS = ("cupy", "numba", "core", "warp", "together")
 parser = argparse.ArgumentParser(description="CuPy, Numba, cuda.core and Warp with memory of libvpmm")
 parser.add_argument("part", nargs="?", choices=PARTS + ("suite",))
 parser.add_argument("--numba-suite", action="store_true", help="also some of Numba's own tests, twice")
+parser.add_argument("--whole-suite", action="store_true", help="also all of Numba's own tests, twice")
 parser.add_argument("--suite-seconds", type=int, default=240, help="how long each run of those may take")
 options = parser.parse_args()
 
@@ -47,6 +48,14 @@ SUITE += [f"numba.cuda.tests.cudapy.test_{name}" for name in (
     "intrinsics", "ipc", "laplace", "localmem", "matmul", "multigpu", "multiprocessing", "multithreads", "random",
     "record_dtype", "reduction", "retrieve_autoconverted_arrays", "slicing", "sm", "stream_api", "sync", "transpose",
     "ufuncs", "vectorize")]
+
+# Prints them all.
+SUITE_LIST = """
+import pkgutil, pytest
+import numba.cuda.tests as tests
+found = pkgutil.walk_packages(tests.__path__, tests.__name__ + ".", onerror=lambda name: None)
+print(*sorted(module.name for module in found if module.name.rsplit(".", 1)[1].startswith("test_")))
+"""
 
 # What Numba's tests need of its source tree, and of packages that few have; and what came of each test, as it comes.
 SUITE_PLUGIN = '''
@@ -131,12 +140,13 @@ def compare_suite(tap):
         # Nobody else's settings; names of tests begin with their files, as all are below the root.
         with open(os.path.join(directory, "pytest.ini"), "w", encoding="utf-8") as settings:
             settings.write("[pytest]\n")
-        found = subprocess.run([sys.executable, "-c", "import pytest, numba.cuda.tests"], capture_output=True,
-                               text=True, check=False)
+        found = subprocess.run([sys.executable, "-c", SUITE_LIST], capture_output=True, text=True, check=False)
         if found.returncode:
             tap("numba-suite: passes with libvpmm what passes without",
                 skip=(found.stderr.strip().splitlines() or ["no Numba tests"])[-1])
             return
+        if options.whole_suite:
+            SUITE[:] = found.stdout.split()
         own, _ran = run_suite(directory, "default")
         ours, ran = run_suite(directory, "vpmm.numba")
     # A test that is missing was not reached, unless its module had no time.
@@ -185,7 +195,7 @@ def run_all():
             print(f"# {part}, stderr: {line}")
         # 1: what has failed was said.
         tap(f"{part}: ends well, with status {status}", status in (0, 1))
-    if options.numba_suite or options.part == "suite":
+    if options.numba_suite or options.whole_suite or options.part == "suite":
         compare_suite(tap)
     print(f"1..{count}")
     return 1 if failed else 0
