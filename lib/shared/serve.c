@@ -93,14 +93,12 @@ static int sort_out(struct batch *batch)
 }
 
 /* As the kernel reads files: twice as far each time that the guess was right, and half as far when it was wrong. */
-static size_t guess_ahead(struct batch *batch)
+static void guess_ahead(struct batch *batch)
 {
 	struct range *range = batch->range;
-	size_t most = CLAMP(AHEAD_BYTES / range->page_size, 1, AHEAD_MOST), asked = batch->count, last;
+	size_t most = CLAMP(AHEAD_BYTES / range->page_size, 1, AHEAD_MOST);
+	size_t last = batch->index[batch->count - 1];
 
-	if (!asked)
-		return 0;
-	last = batch->index[asked - 1];
 	if (is_in(batch, range->next))
 		range->ahead = MIN(MAX(range->ahead * 2, 1), most);
 	else
@@ -112,7 +110,6 @@ static size_t guess_ahead(struct batch *batch)
 			batch->index[batch->count++] = last + i;
 	}
 	range->next = MAX(last, batch->index[batch->count - 1]) + 1;
-	return batch->count - asked;
 }
 
 static int take_memory(struct batch *batch)
@@ -138,40 +135,45 @@ static void give_memory(struct batch *batch)
 	}
 }
 
+/* Those that have to come back are the first of the batch. */
+static int bring_back(struct batch *batch, size_t needed)
+{
+	int err;
+
+	guess_ahead(batch);
+	err = take_memory(batch);
+	if (err)
+		return err;
+	err = batch_move(batch);
+	give_memory(batch);
+	return !err && batch->count < needed ? -ENOMEM : err;
+}
+
 static int serve_batch(struct batch *batch)
 {
 	struct shared *shared = batch->range->shared;
 	struct backend *be = shared->core->backend;
 	uint64_t begin = be->ops->now(be);
-	size_t ahead, needed;
-	int err;
+	size_t needed;
+	int err, shown;
 
 	lock_acquire(&shared->mover);
 	if (batch->range->going) {
 		lock_release(&shared->mover);
 		return 0;
 	}
-	err = sort_out(batch);
+	batch->moved = 0;
+	/* A page that cannot be shown now is in nobody's way. */
+	shown = sort_out(batch);
 	needed = batch->count;
-	if (!err && needed) {
-		ahead = guess_ahead(batch);
-		err = take_memory(batch);
-		if (!err) {
-			err = batch_move(batch);
-			give_memory(batch);
-		}
-		if (!err && batch->count < needed)
-			err = -ENOMEM;
-		lock_acquire(&shared_lock);
-		shared->stats.read_ahead += MIN(ahead, batch->moved);
-		lock_release(&shared_lock);
-	}
+	err = needed ? bring_back(batch, needed) : 0;
 	lock_release(&shared->mover);
 	lock_acquire(&shared_lock);
-	shared->stats.faults += needed;
+	shared->stats.faults += MIN(needed, batch->moved);
+	shared->stats.read_ahead += batch->moved - MIN(needed, batch->moved);
 	shared->stats.fault_ns += be->ops->now(be) - begin;
 	lock_release(&shared_lock);
-	return err;
+	return err ? err : shown;
 }
 
 /* Leaves the pages that the CPU still waits for: what it has must not be mapped over. */
@@ -193,19 +195,27 @@ static void leave_waiting(struct batch *batch)
 	batch->count = left;
 }
 
-/* After a reset nobody can tell what the device had, and of a device that has failed nobody gets it. */
+/*
+ * After a reset nobody can tell what the device had, and of a device that has failed nobody gets it. Leaves those for
+ * which even that cannot be told.
+ */
 static void give_up(struct batch *batch, bool zeros)
 {
 	struct range *range = batch->range;
+	size_t left = 0;
 
 	lock_acquire(&range->shared->mover);
 	leave_waiting(batch);
 	for (size_t i = 0; i < batch->count; i++) {
-		touch_give_up(page_at(range, batch->index[i]), range->page_size, zeros);
+		if (!touch_give_up(page_at(range, batch->index[i]), range->page_size, zeros)) {
+			batch->index[left++] = batch->index[i];
+			continue;
+		}
 		lock_acquire(&shared_lock);
 		range->pages[batch->index[i]].given_up = true;
 		lock_release(&shared_lock);
 	}
+	batch->count = left;
 	lock_release(&range->shared->mover);
 }
 
@@ -242,6 +252,7 @@ void serve_touches(GArray *touched)
 		}
 		if (err == -ESTALE || (err == -EIO && range->shared->failures > FAILURES_MOST)) {
 			give_up(&all, err == -ESTALE);
+			put_back(later, &all);
 		} else if (err) {
 			leave_waiting(&all);
 			put_back(later, &all);
@@ -259,8 +270,9 @@ static struct shared *find_idle(void)
 	lock_acquire(&shared_lock);
 	for (guint i = 0; shared_ranges && i < shared_ranges->len && !found; i++) {
 		struct shared *shared = ((struct range *)shared_ranges->pdata[i])->shared;
+		struct piece *piece = shared->kept[VPMM_HOST];
 
-		for (struct piece *piece = shared->kept[VPMM_HOST]; piece && !found; piece = piece->next)
+		for (; piece && !found; piece = piece->next)
 			found = piece->viewless ? shared : NULL;
 	}
 	if (found)

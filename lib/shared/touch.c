@@ -43,7 +43,7 @@ static touch_idle_fn idle;
 
 /* What there is to serve. */
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t queued = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t queued;		/* of the clock that nobody sets */
 static GArray *touched;
 static bool nudged;
 
@@ -111,7 +111,7 @@ static void wait_for_work(bool later)
 		pthread_cond_wait(&queued, &queue);
 		return;
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += AGAIN_NS;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
@@ -184,15 +184,23 @@ void touch_unwatch(uint64_t at)
 	}
 }
 
-/* Somebody else's fault is the business of who had the signal before, or ends the program as it would have. */
+/*
+ * Somebody else's fault is the business of who had the signal before, or ends the program as it would have. A fault
+ * happens again when the handler returns; a signal that was sent does not, and only such a one can be ignored.
+ */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
-	if (before.sa_flags & SA_SIGINFO)
+	bool sent = info->si_code <= 0;
+
+	if (before.sa_flags & SA_SIGINFO) {
 		before.sa_sigaction(number, info, context);
-	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+	} else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
 		before.sa_handler(number);
-	else
+	} else if (before.sa_handler == SIG_DFL || !sent) {
 		signal(number, SIG_DFL);
+		if (sent)
+			raise(number);
+	}
 }
 
 /* Tells the address, sleeps until anything has moved, and has the touch tried again. */
@@ -251,7 +259,8 @@ static int choose_way(void)
 				 "userfaultfd, and no pipe: %s", g_strerror(errno));
 	fcntl(news[0], F_SETFL, O_NONBLOCK);
 	sigemptyset(&action.sa_mask);
-	if (!handling && sigaction(SIGSEGV, &action, &before))
+	/* The handler may run before the call that installs it has returned. */
+	if (!handling && (sigaction(SIGSEGV, NULL, &before) || sigaction(SIGSEGV, &action, NULL)))
 		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
 				 "userfaultfd, and no handler: %s", g_strerror(errno));
 	handling = true;
@@ -302,10 +311,22 @@ static void end_reader(void)
 	pthread_join(reader, NULL);
 }
 
+static void init_queued(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&queued, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 static int begin(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err;
 
+	pthread_once(&once, init_queued);
 	err = choose_way();
 	if (err)
 		goto err_close;
@@ -368,9 +389,21 @@ static int fail_cover(const char *call, size_t size)
 			 errno == ENOMEM ? " (the sysctl vm.max_map_count bounds the mappings of a process)" : "");
 }
 
+/* In a child of the process the handler would wait for ever, so it gets nothing there. */
+static int cover_alone(uint64_t at, size_t size)
+{
+	void *cover = (void *)(uintptr_t)at;
+
+	if (mmap(cover, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+		return fail_cover("mmap", size);
+	madvise(cover, size, MADV_DONTFORK);
+	return 0;
+}
+
 /*
  * Watched memory is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
- * makes for a system call, finds something else.
+ * makes for a system call, finds something else. After mlockall() the kernel would put pages of zeros there at once,
+ * and no touch of them would be told: so it is without access until it is no longer locked.
  */
 int touch_cover(uint64_t at, size_t size)
 {
@@ -379,15 +412,15 @@ int touch_cover(uint64_t at, size_t size)
 	int err;
 
 	if (uffd < 0)
-		return mmap((void *)(uintptr_t)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
-			    MAP_NORESERVE, -1, 0) == MAP_FAILED ? fail_cover("mmap", size) : 0;
-	cover = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		return cover_alone(at, size);
+	cover = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (cover == MAP_FAILED)
 		return fail_cover("mmap", size);
 	range.range.start = (uintptr_t)cover;
 	range.range.len = size;
 	/* A child would find zeros. */
-	if (madvise(cover, size, MADV_DONTFORK) || ioctl(uffd, UFFDIO_REGISTER, &range)) {
+	if (munlock(cover, size) || mprotect(cover, size, PROT_READ | PROT_WRITE) ||
+	    madvise(cover, size, MADV_DONTFORK) || ioctl(uffd, UFFDIO_REGISTER, &range)) {
 		err = fail_cover("userfaultfd", size);
 	} else if (mremap(cover, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
 		err = fail_cover("mremap", size);
@@ -399,18 +432,21 @@ int touch_cover(uint64_t at, size_t size)
 }
 
 /* A file without a byte has nothing to give. */
-void touch_give_up(uint64_t at, size_t size, bool zeros)
+bool touch_give_up(uint64_t at, size_t size, bool zeros)
 {
 	int empty = zeros ? -1 : memfd_create("vpmm-lost", MFD_CLOEXEC);
-	void *last;
+	void *last = MAP_FAILED;
 
-	last = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_NORESERVE |
-		    (empty < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), empty, 0);
-	if (last != MAP_FAILED)
-		madvise(last, size, MADV_DONTFORK);
+	if (zeros || empty >= 0)
+		last = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_NORESERVE |
+			    (zeros ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), empty, 0);
 	if (empty >= 0)
 		close(empty);
+	if (last == MAP_FAILED)
+		return false;
+	madvise(last, size, MADV_DONTFORK);
 	touch_wake(at, size);
+	return true;
 }
 
 void touch_wake(uint64_t at, size_t size)

@@ -66,8 +66,10 @@ void touch_wake(uint64_t at, size_t size);
  * @at: where they start
  * @size: bytes
  * @zeros: which
+ *
+ * Return: whether it does; otherwise it has what it had, and touches wait.
  */
-void touch_give_up(uint64_t at, size_t size, bool zeros);
+bool touch_give_up(uint64_t at, size_t size, bool zeros);
 
 /**
  * touch_nudge() - there is something to do when there is nothing to serve
