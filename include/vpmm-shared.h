@@ -35,14 +35,15 @@ enum vpmm_location {
 #define VPMM_PAGE_EMPTY 0x1u	/* nobody has touched it: it has no memory anywhere and reads as zero */
 #define VPMM_PAGE_PREFER_HOST 0x2u
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
+#define VPMM_PAGE_MOVING 0x8u	/* mirrors were told that it goes, and where it is may change at any moment */
 
 /**
  * struct vpmm_page - a page of a shared range
  * @addr: where it starts
  * @size: bytes
  * @location: where it is; VPMM_HOST if it is nowhere
- * @flags: VPMM_PAGE_EMPTY and what was advised
- * @sequence: changes with each move of the page
+ * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, and what was advised
+ * @sequence: changes at the end of each move of the page, and where one was tried
  */
 struct vpmm_page {
 	void *addr;
@@ -97,7 +98,7 @@ typedef void (*vpmm_finalize_and_map_fn)(void *data, const struct vpmm_move *mov
  *	@stream for the copies, or be done with them when it returns. NULL: none declined, none copied
  * @finalize_and_map: called when the batch has moved. NULL: not called
  *
- * Neither may call the library, or touch shared ranges of the pool.
+ * Neither may call the library, or touch shared ranges of any pool: who would serve the touch may wait for the move.
  */
 struct vpmm_migrate_ops {
 	size_t size;
@@ -214,8 +215,8 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
  * @size: bytes
  * @pages: receives one entry for each page that the bytes are in; NULL: count them
  *
- * Nothing moves. To use what it tells while pages move, take the lock that a mirror's update takes, call it again, and
- * compare the sequence numbers.
+ * Nothing moves. To use what it tells while pages move, take the lock that a mirror's update takes, and call it again:
+ * where a sequence number has changed or VPMM_PAGE_MOVING is set, release the lock and begin anew.
  *
  * Context: any thread. Does not wait.
  * Return: how many pages there are, or
@@ -268,7 +269,7 @@ struct vpmm_mirror;
 /**
  * enum vpmm_mirror_action - what is about to change
  * @VPMM_MIRROR_MOVE: pages go elsewhere; they are valid again, at the same addresses, when vpmm_locate() tells another
- *	sequence number
+ *	sequence number, without VPMM_PAGE_MOVING
  * @VPMM_MIRROR_UNMAP: the addresses become invalid
  */
 enum vpmm_mirror_action {
@@ -327,7 +328,8 @@ void vpmm_mirror_unregister(struct vpmm_mirror *mirror);
  * Context: any thread. Does not wait.
  * Return: 0, or
  *	-EINVAL @stats is NULL or its size is no size of the structure,
- *	-E2BIG the structure is larger than the library knows.
+ *	-EBUSY the process was forked,
+ *	or an error of the driver, if @pool is NULL.
  * Since: 0.1
  */
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats);

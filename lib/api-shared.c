@@ -233,10 +233,9 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 	struct shared *shared;
 	int err;
 
-	if (!stats || stats->size != sizeof(*stats))
-		return error_set(-EINVAL, "vpmm_shared_stats: %s", stats ? "stats.size is no size of the structure" :
-				 "stats is NULL");
-	err = refuse_fork();
+	err = sized_check(&sized_shared_stats, "stats", stats);
+	if (!err)
+		err = refuse_fork();
 	if (!err)
 		err = api_resolve(&pool, "vpmm_shared_stats");
 	if (err)
@@ -247,8 +246,7 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 		known = shared->stats;
 		lock_release(&shared_lock);
 	}
-	known.size = sizeof(known);
-	*stats = known;
+	sized_export(&sized_shared_stats, stats, &known);
 	return 0;
 }
 

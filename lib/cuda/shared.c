@@ -105,6 +105,8 @@ int cuda_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 	    MAP_FAILED)
 		return error_set(-ENOMEM, "mremap of %zu bytes of host memory to %#" G_GINT64_MODIFIER "x: %s", size,
 				 at, g_strerror(errno));
+	/* A child of the process has nothing of a range. */
+	madvise((void *)(uintptr_t)at, size, MADV_DONTFORK);
 	return mmap(left, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0) !=
 	       left;
 }

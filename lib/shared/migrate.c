@@ -135,6 +135,8 @@ static int move_batch(struct batch *batch, const struct migration *want, uint64_
 	lack = want->to == VPMM_DEVICE ? take_device(batch, &list) : take_host(batch, &list);
 	batch->moved = 0;
 	lock_acquire(&shared->mover);
+	if (lack == -ENOMEM && !list)
+		*skipped += batch->count;
 	if ((!lack || lack == -ENOMEM) && list)
 		hand_out(batch, want, &list, skipped);
 	else
@@ -313,6 +315,7 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
 			.size = span.range->page_size,
 			.location = page->state == PAGE_DEVICE ? VPMM_DEVICE : VPMM_HOST,
 			.flags = (page->state == PAGE_EMPTY ? VPMM_PAGE_EMPTY : 0) |
+				 (page->moving ? VPMM_PAGE_MOVING : 0) |
 				 (page->advice == VPMM_ADVISE_PREFER_HOST ? VPMM_PAGE_PREFER_HOST : 0) |
 				 (page->advice == VPMM_ADVISE_PREFER_DEVICE ? VPMM_PAGE_PREFER_DEVICE : 0),
 			.sequence = page->sequence,

@@ -19,12 +19,30 @@ static void tell(const struct range *range, uint64_t start, uint64_t end, enum v
 	}
 }
 
+static void begin_move(struct page *page) REQUIRES(shared_lock);
+static void begin_move(struct page *page)
+{
+	page->moving = true;
+}
+
+/* Those that have moved have been in their place since. */
+static void end_move(struct page *page) REQUIRES(shared_lock);
+static void end_move(struct page *page)
+{
+	if (page->moving)
+		page_settle(page);
+}
+
 /* Pages that follow one another are one range. */
-void mirror_tell(const struct range *range, const size_t *index, size_t count)
+void mirror_tell(struct range *range, const size_t *index, size_t count)
 {
 	size_t first = 0;
 
 	lock_assert_held(&range->shared->mover);
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < count; i++)
+		begin_move(&range->pages[index[i]]);
+	lock_release(&shared_lock);
 	if (!range->shared->mirrors->len)
 		return;
 	for (size_t i = 1; i <= count; i++) {
@@ -35,10 +53,32 @@ void mirror_tell(const struct range *range, const size_t *index, size_t count)
 	}
 }
 
-void mirror_tell_range(const struct range *range)
+void mirror_told(struct range *range, const size_t *index, size_t count)
 {
 	lock_assert_held(&range->shared->mover);
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < count; i++)
+		end_move(&range->pages[index[i]]);
+	lock_release(&shared_lock);
+}
+
+void mirror_tell_range(struct range *range)
+{
+	lock_assert_held(&range->shared->mover);
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < range->count; i++)
+		begin_move(&range->pages[i]);
+	lock_release(&shared_lock);
 	tell(range, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
+}
+
+void mirror_told_range(struct range *range)
+{
+	lock_assert_held(&range->shared->mover);
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < range->count; i++)
+		end_move(&range->pages[i]);
+	lock_release(&shared_lock);
 }
 
 void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct vpmm_mirror_ops *ops, void *data)
@@ -54,25 +94,33 @@ void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct v
 	*made = mirror;
 }
 
+/* A default pool may end meanwhile, as another call has found that its device was reset. */
 void mirror_remove(struct vpmm_mirror *mirror)
 {
 	struct shared *shared;
 
 	lock_acquire(&shared_lock);
 	shared = mirror->shared;
+	if (shared)
+		shared->serving++;
 	lock_release(&shared_lock);
 	if (shared) {
 		lock_acquire(&shared->mover);
 		g_ptr_array_remove(shared->mirrors, mirror);
 		lock_release(&shared->mover);
+		lock_acquire(&shared_lock);
+		shared->serving--;
+		lock_release(&shared_lock);
 	}
 	g_free(mirror);
 }
 
 void mirror_leave_all(struct shared *shared)
 {
+	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	for (guint i = 0; i < shared->mirrors->len; i++)
 		((struct vpmm_mirror *)shared->mirrors->pdata[i])->shared = NULL;
 	lock_release(&shared_lock);
+	lock_release(&shared->mover);
 }

@@ -11,15 +11,30 @@
  * @index: which pages
  * @count: how many
  *
- * Returns when all mirrors have dealt with it.
+ * Returns when all mirrors have dealt with it. What one learns of the pages between that and mirror_told() is marked,
+ * as nobody would tell it of the change.
  */
-void mirror_tell(const struct range *range, const size_t *index, size_t count);
+void mirror_tell(struct range *range, const size_t *index, size_t count);
+
+/**
+ * mirror_told() - those that have not moved stay where they are
+ * @range: the range; the mover is held
+ * @index: which pages
+ * @count: how many
+ */
+void mirror_told(struct range *range, const size_t *index, size_t count);
 
 /**
  * mirror_tell_range() - a whole range is about to go
  * @range: the range; the mover is held
  */
-void mirror_tell_range(const struct range *range);
+void mirror_tell_range(struct range *range);
+
+/**
+ * mirror_told_range() - it stays after all
+ * @range: the range; the mover is held
+ */
+void mirror_told_range(struct range *range);
 
 /**
  * mirror_add() - a mirror begins

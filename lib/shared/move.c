@@ -22,6 +22,7 @@ struct step {
 	struct backend_event *event;	/* the copy is done; NULL: there is none */
 	bool covered;			/* the CPU had it */
 	bool left;			/* it stays */
+	bool moved;
 };
 
 static struct page *page_of(const struct batch *batch, size_t i)
@@ -93,42 +94,54 @@ static void uncover(struct range *range, size_t index)
 	error_restore(&kept);
 }
 
+static int unmap_there(struct range *range, size_t index)
+{
+	struct page *page = &range->pages[index];
+	int err;
+
+	if (page->unmapped)
+		return 0;
+	err = ops_of(range)->unmap(be_of(range), page_va(range, index), range->page_size, NULL);
+	page->unmapped = !err;
+	return err;
+}
+
+/* What fails half way is unmapped, or if even that fails, by whoever maps something there next. */
 static int map_there(struct range *range, size_t index, const struct piece *piece)
 {
 	const struct piece *memory = piece ? piece : range->zero;
 	uint64_t va = page_va(range, index);
 	int err;
 
-	err = ops_of(range)->map(be_of(range), va, range->page_size, memory->handle);
+	err = unmap_there(range, index);
+	if (!err)
+		err = ops_of(range)->map(be_of(range), va, range->page_size, memory->handle);
 	if (err)
 		return err;
+	range->pages[index].unmapped = false;
 	err = piece ? ops_of(range)->access(be_of(range), va, range->page_size) :
 	      ops_of(range)->access_read(be_of(range), va, range->page_size);
-	if (err && ops_of(range)->unmap(be_of(range), va, range->page_size, NULL))
-		ops_of(range)->unmap(be_of(range), va, range->page_size, NULL);
+	if (err && unmap_there(range, index))
+		unmap_there(range, index);
 	return err;
 }
 
 /* Gives the device other memory at the addresses of a page. */
 static int remap(struct range *range, size_t index, const struct piece *piece)
 {
-	struct page *page = &range->pages[index];
+	const struct piece *before = range->pages[index].piece;
 	struct error_kept kept;
-	int err = 0;
+	int err;
 
-	if (!page->unmapped)
-		err = ops_of(range)->unmap(be_of(range), page_va(range, index), range->page_size, NULL);
+	err = unmap_there(range, index);
 	if (err)
 		return err;
-	page->unmapped = true;
 	err = map_there(range, index, piece);
-	if (!err) {
-		page->unmapped = false;
+	if (!err)
 		return 0;
-	}
 	error_keep(&kept);
-	if (!map_there(range, index, page->piece) || !map_there(range, index, page->piece))
-		page->unmapped = false;
+	if (map_there(range, index, before))
+		map_there(range, index, before);
 	error_restore(&kept);
 	return err;
 }
@@ -167,7 +180,7 @@ static int submit(struct batch *batch, size_t i, struct step *step, unsigned int
  */
 static void wait_for_copies(struct range *range, const struct step *steps, size_t count)
 {
-	struct step last = { NULL, false, false };
+	struct step last = { .event = NULL };
 
 	if (take_event(range, &last.event)) {
 		if (ops_of(range)->sync(be_of(range))) {
@@ -211,7 +224,7 @@ static void commit(struct batch *batch, size_t i)
 	page->hidden = false;
 	page->given_up = false;
 	page->call = batch->call;
-	page->sequence++;
+	page_settle(page);
 	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
 	if (old)
 		*(device ? &stats->to_device : &stats->to_host) += batch->range->page_size;
@@ -250,6 +263,7 @@ static int finish(struct batch *batch, size_t i, struct step *step)
 		return err;
 	commit(batch, i);
 	step->covered = false;
+	step->moved = true;
 	if (batch->to == VPMM_HOST)
 		err = show_there(batch, i);
 	touch_wake(page_at(range, batch->index[i]), range->page_size);
@@ -272,12 +286,12 @@ static void ask(struct batch *batch, struct vpmm_move *moves)
 		batch->ops->alloc_and_copy(batch->data, moves, batch->count, batch->range->shared->stream);
 }
 
-static void tell(struct batch *batch, struct vpmm_move *moves)
+static void tell(struct batch *batch, const struct step *steps, struct vpmm_move *moves)
 {
 	if (!batch->ops || !batch->ops->finalize_and_map)
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
-		if (!batch->pieces[i])
+		if (steps[i].moved)
 			moves[i].flags |= VPMM_MOVE_DONE;
 	}
 	batch->ops->finalize_and_map(batch->data, moves, batch->count);
@@ -328,14 +342,15 @@ int batch_move(struct batch *batch)
 	batch->moved = 0;
 	mirror_tell(batch->range, batch->index, batch->count);
 	err = gates_close(batch->range, &gate);
-	if (err)
-		return err;
-	err = move_stopped(batch, steps, moves);
-	error_keep(&kept);
-	gates_open(batch->range, gate);
-	tell(batch, moves);
+	if (!err) {
+		err = move_stopped(batch, steps, moves);
+		error_keep(&kept);
+		gates_open(batch->range, gate);
+		tell(batch, steps, moves);
+		error_restore(&kept);
+	}
+	mirror_told(batch->range, batch->index, batch->count);
 	if (batch->to == VPMM_DEVICE && batch->moved)
 		touch_nudge();
-	error_restore(&kept);
 	return err;
 }

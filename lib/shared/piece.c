@@ -196,21 +196,29 @@ bool piece_renew_kept(struct shared *shared)
 	return !err;
 }
 
+static int create_host(struct shared *shared, size_t size, struct piece **piece)
+{
+	int err;
+
+	err = make(shared, size, true, piece);
+	if (err == -ENOMEM && piece_trim_host(shared, 0))
+		err = make(shared, size, true, piece);
+	if (!err)
+		count(shared, *piece, true);
+	return err;
+}
+
 int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
 {
 	struct piece *got = take_kept(shared, size, true);
 	int err;
 
-	if (got) {
-		err = piece_renew(shared, got);
-		if (err)
-			piece_keep(shared, got);
-	} else {
-		err = make(shared, size, true, &got);
-		if (!err)
-			count(shared, got, true);
-	}
-	if (!err)
+	if (!got)
+		return create_host(shared, size, piece);
+	err = piece_renew(shared, got);
+	if (err)
+		piece_keep(shared, got);
+	else
 		*piece = got;
 	return err;
 }
@@ -288,15 +296,19 @@ static void wait_for_renewals(struct shared *shared)
 	}
 }
 
-void piece_trim_host(struct shared *shared, uint64_t keep)
+uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 {
 	struct piece *piece;
+	uint64_t bytes = 0;
 
 	if (keep == UINT64_MAX)
-		return;
+		return 0;
 	wait_for_renewals(shared);
-	while ((piece = pop_kept(shared, VPMM_HOST, keep)))
+	while ((piece = pop_kept(shared, VPMM_HOST, keep))) {
+		bytes += piece->size;
 		drop(shared, piece);
+	}
+	return bytes;
 }
 
 uint64_t piece_trim_device(struct shared *shared)

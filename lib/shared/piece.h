@@ -24,6 +24,8 @@ int piece_take_device(struct shared *shared, size_t size, size_t count, struct p
  * @size: bytes
  * @piece: receives it, with a view
  *
+ * Takes what is unused, then creates, then gives back what is unused but of another size.
+ *
  * Return: 0, or an error of the backend.
  */
 int piece_take_host(struct shared *shared, size_t size, struct piece **piece);
@@ -66,8 +68,10 @@ bool piece_renew_kept(struct shared *shared);
  * piece_trim_host() - give back unused host memory above what is to be kept
  * @shared: of the pool, its backend entered
  * @keep: bytes
+ *
+ * Return: bytes.
  */
-void piece_trim_host(struct shared *shared, uint64_t keep);
+uint64_t piece_trim_host(struct shared *shared, uint64_t keep);
 
 /**
  * piece_trim_device() - give back unused device memory

@@ -212,7 +212,7 @@ static struct range *find_start(const struct shared *shared, uint64_t at)
 	return range;
 }
 
-/* Nobody serves a touch of any range of the pool. The mover is not held, as who serves takes it. */
+/* Nobody serves a touch of any range of the pool, or ends a mirror. The mover is not held, as they take it. */
 static void wait_for_servers(struct shared *shared)
 {
 	bool busy = true;
@@ -245,9 +245,27 @@ static void take_down(struct range *range)
 	touch_end();
 }
 
-int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
+/* The first step, which can fail: nobody knows the range after it. */
+static int unmap_told(struct range *range)
 {
 	struct backend_gate *gate = NULL;
+	int err;
+
+	mirror_tell_range(range);
+	err = gates_close(range, &gate);
+	if (!err)
+		err = unmap_all(range);
+	if (gate)
+		gates_open(range, gate);
+	if (err)
+		mirror_told_range(range);
+	else
+		leave(range);
+	return err;
+}
+
+int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
+{
 	struct range *range = find_start(shared, at);
 	int err = 0;
 
@@ -260,15 +278,8 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 	lock_release(&shared_lock);
 	if (!err && stream == VPMM_STREAM_ANY)
 		err = shared->core->backend->ops->sync(shared->core->backend);
-	mirror_tell_range(range);
 	if (!err)
-		err = gates_close(range, &gate);
-	if (!err)
-		err = unmap_all(range);
-	if (gate)
-		gates_open(range, gate);
-	if (!err)
-		leave(range);
+		err = unmap_told(range);
 	lock_release(&shared->mover);
 	if (err)
 		return err;
@@ -297,6 +308,7 @@ void shared_delete(struct shared *shared, bool wait)
 		take_down(range);
 	}
 	mirror_leave_all(shared);
+	wait_for_servers(shared);
 	piece_clear(shared);
 	for (guint i = 0; i < shared->events->len; i++)
 		ops->event_destroy(be, shared->events->pdata[i]);

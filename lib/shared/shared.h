@@ -66,8 +66,9 @@ enum page_state {
  * @hidden: it is on the host, but the CPU's touch has to bring back the view
  * @given_up: the CPU has zeros or a SIGBUS there, as what the device had is lost
  * @unmapped: the device has nothing there, as undoing a move has failed
+ * @moving: mirrors were told that it goes
  * @call: the number of the call that brought it to the device
- * @sequence: how often it has moved
+ * @sequence: how often mirrors were told of it
  * @piece: its memory; NULL: it is empty
  */
 struct page {
@@ -77,6 +78,7 @@ struct page {
 	bool hidden;
 	bool given_up;
 	bool unmapped;
+	bool moving;
 	uint64_t call;
 	uint64_t sequence;
 	struct piece *piece;
@@ -123,7 +125,7 @@ struct range {
  * @events: unused events, of struct backend_event
  * @mirrors: of struct vpmm_mirror
  * @host_keep: bytes of unused host memory to keep
- * @serving: how many threads that serve touches are at it
+ * @serving: how many threads use it that no call of the program on the pool accounts for
  * @renewing: pieces that are neither kept nor a page's, as they get a view
  * @failures: how many times in a row the device has failed when touches were served
  * @clock_range: where the clock is: an index of @ranges
@@ -181,6 +183,14 @@ void shared_delete(struct shared *shared, bool wait);
  * Return: the range; NULL: none.
  */
 struct range *shared_find(uint64_t addr) REQUIRES(shared_lock);
+
+/* A page that mirrors were told of is where it stays. */
+static inline void page_settle(struct page *page) REQUIRES(shared_lock);
+static inline void page_settle(struct page *page)
+{
+	page->moving = false;
+	page->sequence++;
+}
 
 /* Where a page starts, for the CPU and for the device. */
 static inline uint64_t page_at(const struct range *range, size_t index)

@@ -6,6 +6,7 @@
 #include "util/error.h"
 #include "util/sized.h"
 #include "vpmm.h"
+#include "vpmm-shared.h"
 
 /* sizeof a structure when @last was its last member. */
 #define SIZE_TO(type, last) \
@@ -22,12 +23,14 @@
 #define STATS_0_1 SIZE_TO(vpmm_stats, imported)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
+#define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, migrate_ns)
 
 static const size_t opts_sizes[] = { OPTS_0_1 };
 static const size_t info_sizes[] = { INFO_0_1 };
 static const size_t stats_sizes[] = { STATS_0_1 };
 static const size_t forecast_sizes[] = { FORECAST_0_1 };
 static const size_t allocation_sizes[] = { ALLOCATION_0_1 };
+static const size_t shared_stats_sizes[] = { SHARED_STATS_0_1 };
 
 /* A member was added without its version. */
 _Static_assert(sizeof(struct vpmm_opts) == OPTS_0_1, "struct vpmm_opts has grown: add its size");
@@ -35,6 +38,7 @@ _Static_assert(sizeof(struct vpmm_info) == INFO_0_1, "struct vpmm_info has grown
 _Static_assert(sizeof(struct vpmm_stats) == STATS_0_1, "struct vpmm_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_forecast) == FORECAST_0_1, "struct vpmm_forecast has grown: add its size");
 _Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_allocation has grown: add its size");
+_Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1, "struct vpmm_shared_stats has grown: add its size");
 
 #define SIZED(name, sizes) { name, sizes, sizeof(sizes) / sizeof((sizes)[0]) }
 
@@ -43,6 +47,7 @@ const struct sized sized_info = SIZED("vpmm_info", info_sizes);
 const struct sized sized_stats = SIZED("vpmm_stats", stats_sizes);
 const struct sized sized_forecast = SIZED("vpmm_forecast", forecast_sizes);
 const struct sized sized_allocation = SIZED("vpmm_allocation", allocation_sizes);
+const struct sized sized_shared_stats = SIZED("vpmm_shared_stats", shared_stats_sizes);
 
 static size_t size_here(const struct sized *sized)
 {

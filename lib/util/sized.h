@@ -28,6 +28,7 @@ extern const struct sized sized_info;
 extern const struct sized sized_stats;
 extern const struct sized sized_forecast;
 extern const struct sized sized_allocation;
+extern const struct sized sized_shared_stats;
 
 /**
  * sized_check() - check the size that a caller has set
