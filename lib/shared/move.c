@@ -6,7 +6,8 @@
  *	to the device	cover it for the CPU, copy, map the device memory in place of the host's
  *	to the host	copy, map the host memory in place of the device's, show it to the CPU
  *
- * The copies of a batch go through one stream, and while one page is copied the page before is mapped.
+ * The copies of a batch go through one stream. As the streams of the program stand still, the device's mappings change
+ * while its copies are under way.
  */
 #include <errno.h>
 
@@ -251,16 +252,31 @@ static int show_there(struct batch *batch, size_t i)
 	return err;
 }
 
+/* The page is not copied, so the device gets back what the page has. */
+static void map_back(struct batch *batch, size_t i)
+{
+	const struct page *page = page_of(batch, i);
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (remap(batch->range, batch->index[i], page->piece) && !page->unmapped)
+		batch->pieces[i]->stray = remap(batch->range, batch->index[i], page->piece) && !page->unmapped;
+	error_restore(&kept);
+}
+
 static int finish(struct batch *batch, size_t i, struct step *step)
 {
 	struct range *range = batch->range;
 	int err;
 
-	err = ops_of(range)->event_sync(be_of(range), step->event);
-	if (!err)
-		err = remap(range, batch->index[i], batch->pieces[i]);
+	err = remap(range, batch->index[i], batch->pieces[i]);
 	if (err)
 		return err;
+	err = ops_of(range)->event_sync(be_of(range), step->event);
+	if (err) {
+		map_back(batch, i);
+		return err;
+	}
 	commit(batch, i);
 	step->covered = false;
 	step->moved = true;

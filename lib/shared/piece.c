@@ -123,11 +123,14 @@ static struct piece *take_kept(struct shared *shared, size_t size, bool host)
 
 void piece_keep(struct shared *shared, struct piece *piece)
 {
+	struct piece **list = piece->stray ? &shared->strays : &shared->kept[!piece->host];
+
 	lock_acquire(&shared_lock);
 	piece->fresh = false;
-	piece->next = shared->kept[!piece->host];
-	shared->kept[!piece->host] = piece;
-	*bytes_of(shared, piece, true) += piece->size;
+	piece->next = *list;
+	*list = piece;
+	if (!piece->stray)
+		*bytes_of(shared, piece, true) += piece->size;
 	lock_release(&shared_lock);
 }
 
@@ -394,6 +397,14 @@ void piece_clear(struct shared *shared)
 	for (guint i = 0; i < shared->zeros->len; i++)
 		piece_keep(shared, shared->zeros->pdata[i]);
 	g_ptr_array_set_size(shared->zeros, 0);
+	/* Without ranges there is nothing that a stray could be at. */
+	while (shared->strays) {
+		struct piece *piece = shared->strays;
+
+		shared->strays = piece->next;
+		piece->stray = false;
+		piece_keep(shared, piece);
+	}
 	piece_trim_host(shared, 0);
 	piece_trim_device(shared);
 }

@@ -35,6 +35,7 @@
  * @viewless: the CPU's view of host memory is no longer at @alias
  * @mapped: it is mapped at @alias
  * @lost: @alias is the device's alone, for good
+ * @stray: the device may still have it at a page whose move could not be undone
  * @handle: of the backend
  * @alias: addresses of its own, for copies
  * @next: in a list
@@ -46,6 +47,7 @@ struct piece {
 	bool viewless;
 	bool mapped;
 	bool lost;
+	bool stray;
 	uint64_t handle;
 	uint64_t alias;
 	struct piece *next;
@@ -121,6 +123,7 @@ struct range {
  * @stream: the stream of the copies
  * @ranges: of struct range
  * @kept: unused memory, by enum vpmm_location
+ * @strays: memory that only the end of the pool gives back
  * @zeros: of struct piece, one for each size of page
  * @events: unused events, of struct backend_event
  * @mirrors: of struct vpmm_mirror
@@ -139,6 +142,7 @@ struct shared {
 	struct CUstream_st *stream;
 	GPtrArray *ranges;
 	struct piece *kept[2];
+	struct piece *strays;
 	GPtrArray *zeros;
 	GPtrArray *events;
 	GPtrArray *mirrors;
