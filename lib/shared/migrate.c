@@ -6,6 +6,7 @@
 #include "shared/migrate.h"
 #include "shared/move.h"
 #include "shared/piece.h"
+#include "shared/touch.h"
 #include "util/error.h"
 
 /* The pages of one call. */
@@ -66,6 +67,32 @@ static void keep_all(struct shared *shared, struct piece *pieces)
 	}
 }
 
+/*
+ * Host memory gets its view back when there is time, on another thread; but the driver's calls exclude each other, and
+ * one of those takes as long as many of a move to the device, which needs no host memory. So they wait for its end,
+ * unless pages have to go to the host for it.
+ */
+static void enter_quiet(struct batch *batch)
+{
+	if (batch->to != VPMM_DEVICE)
+		return;
+	batch->quiet = true;
+	lock_acquire(&shared_lock);
+	batch->range->shared->quiet++;
+	lock_release(&shared_lock);
+}
+
+static void leave_quiet(struct batch *batch)
+{
+	if (!batch->quiet)
+		return;
+	batch->quiet = false;
+	lock_acquire(&shared_lock);
+	batch->range->shared->quiet--;
+	lock_release(&shared_lock);
+	touch_nudge();
+}
+
 /* Memory for the batch: what cannot be had otherwise, pages of other calls give. */
 static int take_device(struct batch *batch, struct piece **list)
 {
@@ -85,6 +112,8 @@ static int take_device(struct batch *batch, struct piece **list)
 			more = next;
 			wanted--;
 		}
+		if (err == -ENOMEM)
+			leave_quiet(batch);
 	} while (err == -ENOMEM && migrate_evict(shared, wanted * size, batch->call) >= size);
 	return err;
 }
@@ -193,6 +222,7 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	batch.call = ++shared->calls;
 	lock_release(&shared_lock);
 	batch.range = span.range;
+	enter_quiet(&batch);
 	next = span.first;
 	do {
 		choose(&batch, want, &next, span.end, &skipped);
@@ -206,6 +236,7 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 			err = 0;
 		}
 	} while (!err && next < span.end);
+	leave_quiet(&batch);
 	if (want->to == VPMM_DEVICE)
 		piece_trim_host(shared, shared->host_keep);
 	lock_acquire(&shared_lock);

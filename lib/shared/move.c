@@ -366,7 +366,7 @@ int batch_move(struct batch *batch)
 		error_restore(&kept);
 	}
 	mirror_told(batch->range, batch->index, batch->count);
-	if (batch->to == VPMM_DEVICE && batch->moved)
+	if (batch->to == VPMM_DEVICE && batch->moved && !batch->quiet)
 		touch_nudge();
 	return err;
 }

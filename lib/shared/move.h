@@ -15,6 +15,7 @@
  * @ops: who takes part; NULL: nobody
  * @data: passed to @ops
  * @call: the number of the call; 0: of none
+ * @quiet: the call counts in the quiet ones of the pool
  * @moved: receives how many have moved
  */
 struct batch {
@@ -26,6 +27,7 @@ struct batch {
 	const struct vpmm_migrate_ops *ops;
 	void *data;
 	uint64_t call;
+	bool quiet;
 	size_t moved;
 };
 

@@ -270,7 +270,7 @@ static struct shared *find_idle(void)
 	lock_acquire(&shared_lock);
 	for (guint i = 0; shared_ranges && i < shared_ranges->len && !found; i++) {
 		struct shared *shared = ((struct range *)shared_ranges->pdata[i])->shared;
-		struct piece *piece = shared->kept[VPMM_HOST];
+		struct piece *piece = shared->quiet ? NULL : shared->kept[VPMM_HOST];
 
 		for (; piece && !found; piece = piece->next)
 			found = piece->viewless ? shared : NULL;

@@ -129,6 +129,7 @@ struct range {
  * @mirrors: of struct vpmm_mirror
  * @host_keep: bytes of unused host memory to keep
  * @serving: how many threads use it that no call of the program on the pool accounts for
+ * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
  * @renewing: pieces that are neither kept nor a page's, as they get a view
  * @failures: how many times in a row the device has failed when touches were served
  * @clock_range: where the clock is: an index of @ranges
@@ -148,6 +149,7 @@ struct shared {
 	GPtrArray *mirrors;
 	uint64_t host_keep;
 	unsigned int serving;
+	unsigned int quiet;
 	unsigned int renewing;
 	unsigned int failures;
 	size_t clock_range;

@@ -14,6 +14,7 @@
 #include "calls/pool.h"
 #include "shared/serve.h"
 #include "shared/shared.h"
+#include "shared/touch.h"
 #include "support/fixture.h"
 #include "util/sanitized.h"
 #include "vpmm-shared.h"
@@ -531,6 +532,59 @@ static void test_no_view(void)
 	fixture_close(&f);
 }
 
+/* What can be done later is not done while a migration has the driver, unless that is in need of it. */
+struct quiet {
+	struct shared *shared;
+	unsigned int most;
+};
+
+static void see_quiet(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+{
+	struct quiet *quiet = data;
+
+	(void)moves;
+	(void)count;
+	(void)stream;
+	lock_acquire(&shared_lock);
+	quiet->most = MAX(quiet->most, quiet->shared->quiet);
+	lock_release(&shared_lock);
+}
+
+static void test_quiet(void)
+{
+	const struct vpmm_migrate_ops ops = { sizeof(ops), see_quiet, NULL };
+	struct quiet quiet = { 0 };
+	struct fixture f;
+	char *at, *other;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 3 * PAGE });
+	at = range_of(&f, 2 * PAGE);
+	other = range_of(&f, PAGE);
+	at[0] = at[PAGE] = other[0] = 1;
+	quiet.shared = f.pool->shared;
+	lock_acquire(&shared_lock);
+	quiet.shared->quiet++;
+	lock_release(&shared_lock);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 2 * PAGE, VPMM_DEVICE, NULL, &ops, &quiet), ==, 2);
+	g_assert_cmpuint(quiet.most, ==, 2);
+	g_assert_false(serve_idle());
+	g_assert_false(kept_has_view(quiet.shared));
+	lock_acquire(&shared_lock);
+	quiet.shared->quiet--;
+	lock_release(&shared_lock);
+	touch_nudge();
+	wait_for_view(quiet.shared);
+	/* There is no room, so a page has to go to the host. */
+	quiet.most = 0;
+	g_assert_cmpint(vpmm_migrate(f.pool, other, PAGE, VPMM_DEVICE, NULL, &ops, &quiet), ==, 1);
+	g_assert_cmpuint(quiet.most, ==, 0);
+	g_assert_cmpuint(stats_of(&f).evicted, ==, 1);
+	g_assert_cmpint(look(at) + look(at + PAGE) + look(other), ==, 3);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	assert_ok(vpmm_shared_free(f.pool, other, NULL));
+	fixture_close(&f);
+}
+
 /* A program that was built with a later header. */
 static void test_later_stats(void)
 {
@@ -562,6 +616,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-corners/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-corners/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-corners/no-view", test_no_view);
+	g_test_add_func("/shared-corners/quiet", test_quiet);
 	g_test_add_func("/shared-corners/later-stats", test_later_stats);
 	return g_test_run();
 }
