@@ -20,6 +20,9 @@ static int add_user(struct shared *shared, const void *ptr, struct CUstream_st *
 	err = ops->enter(shared->core->backend);
 	if (err)
 		return err;
+	err = gates_check(shared, stream);
+	if (err)
+		goto out;
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	range = shared_find((uintptr_t)ptr);
@@ -29,6 +32,7 @@ static int add_user(struct shared *shared, const void *ptr, struct CUstream_st *
 		err = error_set(-EINVAL, "the shared range was freed meanwhile");
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
+out:
 	ops->leave(shared->core->backend);
 	return err;
 }

@@ -31,6 +31,22 @@ int gates_add(struct range *range, struct CUstream_st *stream)
 	return 0;
 }
 
+int gates_check(const struct shared *shared, struct CUstream_st *stream)
+{
+	struct backend *be = shared->core->backend;
+	struct error_kept kept;
+	uint64_t id;
+	int err;
+
+	error_keep(&kept);
+	err = be->ops->stream_capture(be, stream, &id);
+	if (err != -EBUSY)
+		return err;
+	/* It is a stream, beside a capture or under one that was invalidated. */
+	error_restore(&kept);
+	return 0;
+}
+
 static bool forget_all(struct shared *shared, const struct CUstream_st *stream)
 {
 	bool used = false;

@@ -40,6 +40,15 @@ bool gates_have(const struct range *range, const struct CUstream_st *stream) REQ
 int gates_add(struct range *range, struct CUstream_st *stream) REQUIRES(shared_lock);
 
 /**
+ * gates_check() - whether a handle is one of a stream
+ * @shared: of the pool, its backend entered; no lock held
+ * @stream: the handle
+ *
+ * Return: 0, -EINVAL if it is not, or another error of the backend.
+ */
+int gates_check(const struct shared *shared, struct CUstream_st *stream);
+
+/**
  * gates_retire() - a stream is about to be destroyed: no range of a pool is used by it any more
  * @shared: of the pool, its backend entered; no lock held
  * @stream: the handle; if it uses a range, its work is waited for

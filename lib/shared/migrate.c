@@ -187,8 +187,12 @@ static int move_batch(struct batch *batch, const struct migration *want, uint64_
 static int begin(struct shared *shared, const struct migration *want, struct span *span)
 {
 	bool add;
-	int err;
+	int err = 0;
 
+	if (want->streamed)
+		err = gates_check(shared, want->stream);
+	if (err)
+		return err;
 	lock_acquire(&shared_lock);
 	err = find_span(shared, want->addr, want->size, span);
 	add = !err && want->streamed && !gates_have(span->range, want->stream);

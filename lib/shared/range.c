@@ -271,6 +271,10 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 
 	if (!range)
 		return error_set(-EINVAL, "no shared range of the pool starts at %#" G_GINT64_MODIFIER "x", at);
+	if (stream != VPMM_STREAM_ANY)
+		err = gates_check(shared, stream);
+	if (err)
+		return err;
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	if (stream != VPMM_STREAM_ANY)

@@ -739,6 +739,7 @@ static void test_arguments(void)
 	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
 	struct vpmm_shared_stats stats = { .size = 1 };
 	struct fixture f;
+	struct CUstream_st *gone;
 	void *at = NULL;
 	int local;
 
@@ -758,6 +759,11 @@ static void test_arguments(void)
 	assert_error(vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, VPMM_STREAM_ANY, NULL, NULL), EINVAL, "VPMM_STREAM_ANY");
 	assert_error(vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, VPMM_HOST_STREAM_PER_THREAD, NULL, NULL), ENOTSUP,
 		     "default stream");
+	assert_ok(vpmm_host_stream_create(&gone));
+	assert_ok(vpmm_host_stream_destroy(gone));
+	assert_error(vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, gone, NULL, NULL), EINVAL, "not a stream");
+	assert_error(vpmm_use(f.pool, at, gone), EINVAL, "not a stream");
+	assert_error(vpmm_shared_free(f.pool, at, gone), EINVAL, "not a stream");
 	assert_error(vpmm_fault(f.pool, at, 1, VPMM_DEVICE, 1), EINVAL, "flags");
 	assert_error(vpmm_advise(f.pool, at, 1, (enum vpmm_advice)9), EINVAL, "advice");
 	assert_error(vpmm_shared_stats(f.pool, &stats), EINVAL, "size");
