@@ -176,7 +176,7 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
  * Context: any thread, but none that handles a signal; nobody touches the range any more. Waits for the work of the
  *	streams.
  * Return: 0, or
- *	-EINVAL no range starts there,
+ *	-EINVAL no range starts there, or @stream is not a stream,
  *	-EBUSY the process was forked, or a piece of work of the host backend makes the call,
  *	or an error of the driver; the range stays.
  * Since: 0.1
@@ -199,7 +199,9 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  *
  * Context: any thread. Waits for the work of the streams that use the range, and for the copies.
  * Return: how many pages have moved, or
- *	-EINVAL @addr and @size are not in one range, @to is no location, or @stream is not a stream,
+ *	-EINVAL @addr and @size are not in one range, @to is no location, @stream is not a stream, or @ops has
+ *	the size of no version,
+ *	-E2BIG @ops is larger than this library knows, and not zero beyond that,
  *	-EBUSY the process was forked,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
  *	or an error of the driver; each page is where it was or where it was to go.
@@ -301,7 +303,8 @@ struct vpmm_mirror_ops {
  *
  * Context: any thread, but not in an update.
  * Return: 0, or
- *	-EINVAL @mirror, @ops or its update is NULL, or its size is less than that of the structure,
+ *	-EINVAL @mirror, @ops or its update is NULL, or @ops has the size of no version,
+ *	-E2BIG @ops is larger than this library knows, and not zero beyond that,
  *	-EBUSY the process was forked,
  *	or an error of the driver.
  * Since: 0.1
@@ -327,9 +330,9 @@ void vpmm_mirror_unregister(struct vpmm_mirror *mirror);
  *
  * Context: any thread. Does not wait.
  * Return: 0, or
- *	-EINVAL @stats is NULL or its size is no size of the structure,
+ *	-EINVAL @stats is NULL or has the size of no version,
  *	-EBUSY the process was forked,
- *	or an error of the driver, if @pool is NULL.
+ *	or an error of vpmm_pool_create() for a NULL @pool.
  * Since: 0.1
  */
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats);

@@ -7,7 +7,7 @@
  *
  * Structures that start with their size may grow. The caller sets the size to sizeof, which may be that of any released
  * version of this header. A larger structure, up to 4096 bytes, is one of a later version: the library clears the
- * fields that it does not know, or, in struct vpmm_opts, requires them to be zero. Any other size is -EINVAL.
+ * fields that it does not know, or, where it reads the structure, requires them to be zero. Any other size is -EINVAL.
  *
  * Every call returns 0 or a negative errno value, and sets errno to match. When it fails, it leaves untouched what it
  * would return through a pointer, and vpmm_last_error() has the reason.

@@ -169,17 +169,28 @@ static int check_place(const char *call, enum vpmm_location to)
 	return error_set(-EINVAL, "%s: %d is no location", call, (int)to);
 }
 
+static int import(const char *call, const struct sized *sized, void *known, const void *ops)
+{
+	int err;
+
+	err = sized_check(sized, "ops", ops);
+	if (!err)
+		err = sized_import(sized, known, ops);
+	return err ? error_add(err, "%s", call) : 0;
+}
+
 int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, struct CUstream_st *stream,
 		 const struct vpmm_migrate_ops *ops, void *data)
 {
-	const struct migration want = { (uintptr_t)addr, size, to, stream, true, false, ops, data };
+	struct vpmm_migrate_ops known;
+	const struct migration want = { (uintptr_t)addr, size, to, stream, true, false, ops ? &known : NULL, data };
 	int err;
 
 	err = check_place("vpmm_migrate", to);
 	if (!err)
 		err = api_check_stream(stream, "vpmm_migrate");
-	if (!err && ops && ops->size < sizeof(*ops))
-		err = error_set(-EINVAL, "vpmm_migrate: ops.size is %zu: expected %zu", ops->size, sizeof(*ops));
+	if (!err && ops)
+		err = import("vpmm_migrate", &sized_migrate_ops, &known, ops);
 	return err ? err : move(pool, &want, "vpmm_migrate");
 }
 
@@ -254,15 +265,20 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 			 void *data)
 {
 	struct vpmm_mirror *made = NULL;
+	struct vpmm_mirror_ops known;
 	int err, cancel;
 
-	if (!mirror || !ops || !ops->update || ops->size < sizeof(*ops))
-		return error_set(-EINVAL, "vpmm_mirror_register: mirror, ops or its update is NULL, or its size is "
-				 "too small");
+	if (!mirror)
+		return error_set(-EINVAL, "vpmm_mirror_register: mirror is NULL");
+	err = import("vpmm_mirror_register", &sized_mirror_ops, &known, ops);
+	if (err)
+		return err;
+	if (!known.update)
+		return error_set(-EINVAL, "vpmm_mirror_register: ops.update is NULL");
 	cancel = cancel_hold();
 	err = begin_shared(&pool, "vpmm_mirror_register");
 	if (!err) {
-		mirror_add(pool->shared, &made, ops, data);
+		mirror_add(pool->shared, &made, &known, data);
 		leave(pool);
 	}
 	cancel_release(cancel);

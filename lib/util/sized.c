@@ -5,8 +5,8 @@
 
 #include "util/error.h"
 #include "util/sized.h"
-#include "vpmm.h"
 #include "vpmm-shared.h"
+#include "vpmm.h"
 
 /* sizeof a structure when @last was its last member. */
 #define SIZE_TO(type, last) \
@@ -20,10 +20,11 @@
 #define OPTS_0_1 SIZE_TO(vpmm_opts, peers)
 #define INFO_0_1 SIZE_TO(vpmm_info, peers)
 #define STATS_0_1 SIZE_TO(vpmm_stats, imported)
-#define STATS_0_1 SIZE_TO(vpmm_stats, imported)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 #define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, migrate_ns)
+#define MIGRATE_OPS_0_1 SIZE_TO(vpmm_migrate_ops, finalize_and_map)
+#define MIRROR_OPS_0_1 SIZE_TO(vpmm_mirror_ops, update)
 
 static const size_t opts_sizes[] = { OPTS_0_1 };
 static const size_t info_sizes[] = { INFO_0_1 };
@@ -31,6 +32,8 @@ static const size_t stats_sizes[] = { STATS_0_1 };
 static const size_t forecast_sizes[] = { FORECAST_0_1 };
 static const size_t allocation_sizes[] = { ALLOCATION_0_1 };
 static const size_t shared_stats_sizes[] = { SHARED_STATS_0_1 };
+static const size_t migrate_ops_sizes[] = { MIGRATE_OPS_0_1 };
+static const size_t mirror_ops_sizes[] = { MIRROR_OPS_0_1 };
 
 /* A member was added without its version. */
 _Static_assert(sizeof(struct vpmm_opts) == OPTS_0_1, "struct vpmm_opts has grown: add its size");
@@ -39,6 +42,8 @@ _Static_assert(sizeof(struct vpmm_stats) == STATS_0_1, "struct vpmm_stats has gr
 _Static_assert(sizeof(struct vpmm_forecast) == FORECAST_0_1, "struct vpmm_forecast has grown: add its size");
 _Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_allocation has grown: add its size");
 _Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1, "struct vpmm_shared_stats has grown: add its size");
+_Static_assert(sizeof(struct vpmm_migrate_ops) == MIGRATE_OPS_0_1, "struct vpmm_migrate_ops has grown: add its size");
+_Static_assert(sizeof(struct vpmm_mirror_ops) == MIRROR_OPS_0_1, "struct vpmm_mirror_ops has grown: add its size");
 
 #define SIZED(name, sizes) { name, sizes, sizeof(sizes) / sizeof((sizes)[0]) }
 
@@ -48,6 +53,8 @@ const struct sized sized_stats = SIZED("vpmm_stats", stats_sizes);
 const struct sized sized_forecast = SIZED("vpmm_forecast", forecast_sizes);
 const struct sized sized_allocation = SIZED("vpmm_allocation", allocation_sizes);
 const struct sized sized_shared_stats = SIZED("vpmm_shared_stats", shared_stats_sizes);
+const struct sized sized_migrate_ops = SIZED("vpmm_migrate_ops", migrate_ops_sizes);
+const struct sized sized_mirror_ops = SIZED("vpmm_mirror_ops", mirror_ops_sizes);
 
 static size_t size_here(const struct sized *sized)
 {

@@ -29,6 +29,8 @@ extern const struct sized sized_stats;
 extern const struct sized sized_forecast;
 extern const struct sized sized_allocation;
 extern const struct sized sized_shared_stats;
+extern const struct sized sized_migrate_ops;
+extern const struct sized sized_mirror_ops;
 
 /**
  * sized_check() - check the size that a caller has set

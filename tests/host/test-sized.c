@@ -7,6 +7,7 @@
 
 #include "support/fixture.h"
 #include "util/sized.h"
+#include "vpmm-shared.h"
 
 /* A structure of two versions, as this library would know it after a second release. */
 struct sample {
@@ -25,6 +26,10 @@ union room {
 	struct vpmm_stats stats;
 	struct vpmm_info info;
 	struct vpmm_forecast forecast;
+	struct vpmm_allocation allocation;
+	struct vpmm_shared_stats shared_stats;
+	struct vpmm_migrate_ops migrate_ops;
+	struct vpmm_mirror_ops mirror_ops;
 	unsigned char bytes[2 * SIZED_MOST];
 };
 
@@ -93,6 +98,58 @@ static int call_query(struct vpmm_pool *pool, union room *room)
 	return vpmm_pool_query(pool, PAGE, NULL, &room->forecast);
 }
 
+static int call_lookup(struct vpmm_pool *pool, union room *room)
+{
+	void *ptr;
+	int err;
+
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	err = vpmm_lookup(ptr, &room->allocation);
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	return err;
+}
+
+static int call_shared_stats(struct vpmm_pool *pool, union room *room)
+{
+	return vpmm_shared_stats(pool, &room->shared_stats);
+}
+
+static int call_migrate(struct vpmm_pool *pool, union room *room)
+{
+	size_t size = room->size;
+	void *addr;
+	int err;
+
+	room->migrate_ops = (struct vpmm_migrate_ops){ .size = size };
+	assert_ok(vpmm_shared_alloc(pool, &addr, PAGE, 0));
+	err = vpmm_migrate(pool, addr, PAGE, VPMM_DEVICE, NULL, &room->migrate_ops, NULL);
+	assert_ok(vpmm_shared_free(pool, addr, NULL));
+	return err;
+}
+
+static void update_nothing(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start,
+			   void *end)
+{
+	(void)mirror;
+	(void)data;
+	(void)action;
+	(void)start;
+	(void)end;
+}
+
+static int call_mirror(struct vpmm_pool *pool, union room *room)
+{
+	struct vpmm_mirror *mirror;
+	int err;
+
+	room->mirror_ops.update = update_nothing;
+	err = vpmm_mirror_register(pool, &mirror, &room->mirror_ops, NULL);
+	if (!err)
+		vpmm_mirror_unregister(mirror);
+	room->mirror_ops.update = NULL;
+	return err;
+}
+
 /* Each call that takes such a structure; @returns: it fills it in. */
 static const struct {
 	const char *word;
@@ -105,6 +162,10 @@ static const struct {
 	{ "stats.size", sizeof(struct vpmm_stats), call_stats, true },
 	{ "info.size", sizeof(struct vpmm_info), call_info, true },
 	{ "forecast.size", sizeof(struct vpmm_forecast), call_query, true },
+	{ "allocation.size", sizeof(struct vpmm_allocation), call_lookup, true },
+	{ "stats.size", sizeof(struct vpmm_shared_stats), call_shared_stats, true },
+	{ "ops.size", sizeof(struct vpmm_migrate_ops), call_migrate, false },
+	{ "ops.size", sizeof(struct vpmm_mirror_ops), call_mirror, false },
 };
 
 /* All that is short ends inside a member, or in front of one that every version has. */
@@ -172,16 +233,21 @@ static void test_later_version(void)
 /* The last byte that may be looked at is one too. */
 static void test_later_wish(void)
 {
-	static const size_t ends[] = { sizeof(struct vpmm_opts) + 1, SIZED_MOST };
 	union room room;
+	struct fixture f;
 
-	for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
-		memset(&room, 0, sizeof(room));
-		room.size = ends[i];
-		room.bytes[ends[i] - 1] = 1;
-		assert_error(call_create(NULL, &room), E2BIG, "vpmm_opts.size");
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+		const size_t ends[] = { calls[i].size + 1, SIZED_MOST };
+
+		for (size_t j = 0; j < G_N_ELEMENTS(ends) && !calls[i].returns; j++) {
+			memset(&room, 0, sizeof(room));
+			room.size = ends[j];
+			room.bytes[ends[j] - 1] = 1;
+			assert_error(calls[i].call(f.pool, &room), E2BIG, "not zero");
+		}
 	}
-	fixture_assert_nothing_left();
+	fixture_close(&f);
 }
 
 int main(int argc, char **argv)
