@@ -158,7 +158,8 @@ struct vpmm_shared_stats {
  *
  * Context: any thread. May wait for a thread to start.
  * Return: 0, or
- *	-EINVAL @addr is NULL, @size is 0 or @flags has an unknown bit,
+ *	-EINVAL @addr is NULL, @size is 0 or @flags has an unknown bit; or VPMM_HOST_KEEP or
+ *	VPMM_SHARED_TOUCH has a bad value,
  *	-ENOMEM address space or the memory that empty pages read is exhausted,
  *	-ENOTSUP the driver cannot, or the kernel allows neither userfaultfd nor a handler for SIGSEGV,
  *	-EBUSY the process was forked from one that had used the library,

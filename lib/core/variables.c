@@ -11,6 +11,9 @@
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 
+/* Those of shared ranges, which are read with the first range and are no options of a pool. */
+static const char *const others[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH" };
+
 /* Levenshtein's distance, one row of the table at a time. */
 static size_t distance(const char *a, const char *b)
 {
@@ -32,19 +35,27 @@ static size_t distance(const char *a, const char *b)
 	return row[length];
 }
 
+static void keep_nearer(const char *variable, const char *name, size_t *least, const char **nearest)
+{
+	size_t changes = distance(variable, name);
+
+	if (changes < *least) {
+		*least = changes;
+		*nearest = variable;
+	}
+}
+
 const char *variables_nearest(const char *name)
 {
 	const char *nearest = NULL;
 	size_t least = SIZE_MAX;
 
 	for_each_option(option) {
-		size_t changes = option->variable ? distance(option->variable, name) : SIZE_MAX;
-
-		if (changes < least) {
-			least = changes;
-			nearest = option->variable;
-		}
+		if (option->variable)
+			keep_nearer(option->variable, name, &least, &nearest);
 	}
+	for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+		keep_nearer(others[i], name, &least, &nearest);
 	return nearest;
 }
 
@@ -52,6 +63,10 @@ bool variables_is_known(const char *name)
 {
 	for_each_option(option) {
 		if (!g_strcmp0(option->variable, name))
+			return true;
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+		if (!strcmp(others[i], name))
 			return true;
 	}
 	return false;

@@ -21,6 +21,7 @@
 
 #include "shared/touch.h"
 #include "util/descriptor.h"
+#include "util/env.h"
 #include "util/error.h"
 #include "util/lock.h"
 
@@ -235,16 +236,27 @@ static int open_uffd(int flags)
 
 static bool is_refused(const char *name)
 {
-	const char *refused = getenv("VPMM_SHARED_TOUCH");
+	const char *only = env_get("VPMM_SHARED_TOUCH");
 
-	return refused && strcmp(refused, name);
+	return only && strcmp(only, name);
+}
+
+static int check_setting(void)
+{
+	if (is_refused("userfaultfd") && is_refused("user") && is_refused("signal"))
+		return error_set(-EINVAL, "VPMM_SHARED_TOUCH=%s: expected userfaultfd, user or signal",
+				 env_get("VPMM_SHARED_TOUCH"));
+	return 0;
 }
 
 /* With system calls, without them, or by the signal. */
 static int choose_way(void)
 {
 	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
+	int err = check_setting();
 
+	if (err)
+		return err;
 	if (!is_refused("userfaultfd"))
 		uffd = open_uffd(0);
 	if (uffd < 0 && !is_refused("user"))
@@ -253,7 +265,7 @@ static int choose_way(void)
 		return 0;
 	if (is_refused("signal"))
 		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: VPMM_SHARED_TOUCH is "
-				 "%s, and the kernel does not allow it here", getenv("VPMM_SHARED_TOUCH"));
+				 "%s, and the kernel does not allow it here", env_get("VPMM_SHARED_TOUCH"));
 	if (pipe2(news, O_CLOEXEC))
 		return error_set(-ENOTSUP, "the CPU's touch of a shared range cannot be noticed: the kernel allows no "
 				 "userfaultfd, and no pipe: %s", g_strerror(errno));

@@ -311,6 +311,8 @@ static void test_unknown(void)
 	}
 	g_setenv("VPMM_TEST_SOMETHING", "1", TRUE);
 	g_setenv("VPMM_PRELOAD_FREE", "sync", TRUE);
+	g_setenv("VPMM_HOST_KEEP", "1G", TRUE);
+	g_setenv("VPMM_SHARED_TOUCH", "user", TRUE);
 	g_setenv("MY_VPMM_PAGES", "1", TRUE);
 	variables_each_unknown(count_unknown, found);
 	g_assert_cmpuint(found->len, ==, 0);
@@ -321,6 +323,8 @@ static void test_unknown(void)
 	g_unsetenv("VPMM_PAGESIZE");
 	g_unsetenv("VPMM_TEST_SOMETHING");
 	g_unsetenv("VPMM_PRELOAD_FREE");
+	g_unsetenv("VPMM_HOST_KEEP");
+	g_unsetenv("VPMM_SHARED_TOUCH");
 	g_unsetenv("MY_VPMM_PAGES");
 	clear_env();
 	g_ptr_array_free(found, TRUE);
@@ -337,6 +341,7 @@ static void test_nearest(void)
 	g_assert_cmpstr(variables_nearest("VPMM_BACKENT"), ==, "VPMM_BACKEND");
 	g_assert_cmpstr(variables_nearest("VPMM_CAPACITY"), ==, "VPMM_HOST_CAPACITY");
 	g_assert_cmpstr(variables_nearest("VPMM_SCRUBB"), ==, "VPMM_SCRUB");
+	g_assert_cmpstr(variables_nearest("VPMM_HOSTKEEP"), ==, "VPMM_HOST_KEEP");
 	g_assert_nonnull(variables_nearest(endless));
 	g_assert_nonnull(variables_nearest(""));
 	g_free(endless);

@@ -778,6 +778,27 @@ static void test_arguments(void)
 	fixture_close(&f);
 }
 
+/* A bad value is an error that names the variable; none at all is the default. */
+static void test_environment(void)
+{
+	static const char *const variables[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH" };
+	struct fixture f;
+	void *at = NULL;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		g_setenv(variables[i], "some", TRUE);
+		assert_error(vpmm_shared_alloc(f.pool, &at, PAGE, 0), EINVAL, variables[i]);
+		g_assert_null(at);
+		g_setenv(variables[i], "", TRUE);
+		at = range_of(&f, PAGE);
+		g_unsetenv(variables[i]);
+		assert_ok(vpmm_shared_free(f.pool, at, NULL));
+		at = NULL;
+		fixture_close(&f);
+	}
+}
+
 /* Large ranges have large pages, unless asked otherwise. */
 static void test_page_sizes(void)
 {
@@ -821,5 +842,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared/page-sizes", test_page_sizes);
 	g_test_add_func("/shared/check", test_check);
 	g_test_add_func("/shared/arguments", test_arguments);
+	g_test_add_func("/shared/environment", test_environment);
 	return g_test_run();
 }
