@@ -146,11 +146,13 @@ static bool can_try_less(const struct allowance *a)
 	return a->settled && !a->trials[TRIAL_LESS].pause && !a->debt;
 }
 
+/* A block less; or more of what was settled with larger ones, or each step would be too small to be felt. */
 static void try_less(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
+	uint64_t less = MAX(a->block, a->settled / 4);
 
-	try_bytes(core, a->settled - MIN(a->settled, a->block), TRIAL_LESS);
+	try_bytes(core, a->settled - MIN(a->settled, less), TRIAL_LESS);
 }
 
 /* What is tried next: one block more, or more of them where that was no gain, as far as the pool may go. */
@@ -363,6 +365,25 @@ static void take_window(struct core *core, const struct window *window)
 		try_next(core);
 }
 
+/* The largest of lately: what a program waited for when it began says nothing of what it needs now. */
+static void note_block(struct core *core, const struct request *request, bool waited)
+{
+	struct allowance *a = &core->packed->allowance;
+
+	if (a->windows.ended - a->turned >= (guint)tuning_auto_windows_most) {
+		if (a->waited)
+			a->block = MAX(a->waited, a->waited_before);
+		a->waited_before = a->waited;
+		a->waited = 0;
+		a->turned = a->windows.ended;
+	}
+	if (!waited)
+		return;
+	/* With a page for what its first and last share with others. */
+	a->waited = MAX(a->waited, core_page_up(core, request->size) + core->settings.page_size);
+	a->block = MAX(a->block, a->waited);
+}
+
 void allowance_note(struct core *core, const struct request *request, bool waited)
 {
 	struct allowance *a = &core->packed->allowance;
@@ -370,9 +391,7 @@ void allowance_note(struct core *core, const struct request *request, bool waite
 	lock_assert_held(&core->lock);
 	if (request->stream->captured)
 		return;
-	/* With a page for what its first and last share with others. */
-	if (waited)
-		a->block = MAX(a->block, core_page_up(core, request->size) + core->settings.page_size);
+	note_block(core, request, waited);
 	/* Until a stream has to wait, there is nothing to be gained. */
 	if (!a->block)
 		return;

@@ -52,7 +52,10 @@ struct allowance_trials {
  * struct allowance - what VPMM_OVERLAP=auto knows, under core.lock
  * @bytes: the allowance
  * @settled: the best so far; the same unless another is tried
- * @block: bytes that the largest block takes whose stream had to wait
+ * @block: bytes that the largest block of lately takes whose stream had to wait
+ * @waited: the same, in the windows since @turned; 0: none had to
+ * @waited_before: and in as many windows before
+ * @turned: windows that had ended when @waited began
  * @surplus: bytes by which it was lowered, and which the pool has not given back yet
  * @windows: the measurements
  * @now: the pace with @bytes
@@ -71,6 +74,9 @@ struct allowance {
 	uint64_t bytes;
 	uint64_t settled;
 	uint64_t block;
+	uint64_t waited;
+	uint64_t waited_before;
+	guint turned;
 	uint64_t surplus;
 	struct windows windows;
 	struct pace now;

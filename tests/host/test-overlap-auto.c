@@ -95,6 +95,32 @@ static void test_beside_large_blocks(void)
 	fixture_close(&f);
 }
 
+/* What a program waited for once, at its start, is not the measure of what it needs later. */
+static void test_after_large_waits(void)
+{
+	const size_t pages = 400;
+	struct fixture f;
+	void *large;
+
+	open_auto(&f);
+	for (int i = 0; i < 3; i++) {
+		void *block = fixture_malloc(&f, 40, f.streams[IN]);
+
+		work(f.streams[IN], VPMM_HOST_COPY_IN, 10);
+		assert_ok(vpmm_host_stream_wait(f.streams[COMPUTE], f.streams[IN]));
+		assert_ok(vpmm_use(f.pool, block, f.streams[COMPUTE]));
+		work(f.streams[COMPUTE], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&f, block, f.streams[IN]);
+	}
+	large = fixture_malloc(&f, pages, f.streams[IN]);
+	run(&f, &ahead, 400);
+	run(&f, &prefetch, 1000);
+	g_assert_cmpuint(ms_of(&f, &prefetch, 100), <, 101 * 10 * 105 / 100);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, pages * PAGE + 3 * BLOCK);
+	fixture_free(&f, large, f.streams[IN]);
+	fixture_close(&f);
+}
+
 /* A step of a hundred requests: batches, and now and then a block of another size. */
 static void run_step(struct fixture *f)
 {
@@ -286,6 +312,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/overlap-auto/finds", test_finds_what_it_takes);
 	g_test_add_func("/overlap-auto/beside-large", test_beside_large_blocks);
+	g_test_add_func("/overlap-auto/after-large-waits", test_after_large_waits);
 	g_test_add_func("/overlap-auto/steps", test_knows_steps_behind_breaks);
 	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
