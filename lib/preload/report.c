@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,13 +17,16 @@
 	X(peak_requested) X(peak_live) X(peak_taken) X(live) X(mapped) \
 	X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(driver_ns) X(grown) X(remapped) X(waits_sampled) X(wait_ns)
 
+/* The process exits, and all has been reported; the program may release its contexts after that. */
+static atomic_bool over;
+
 /* Opened and closed for each line, which is written at once: several processes can have one file. */
 void report_pool(int device)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	FILE *file;
 
-	if (!settings()->report || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
+	if (!settings()->report || over || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
 		return;
 	file = file_open("VPMM_PRELOAD_REPORT", "ae", NULL);
 	if (!file)
@@ -45,6 +49,7 @@ static void report_all(void)
 		report_pool(device);
 		primary_pop();
 	}
+	over = true;
 }
 
 static void register_once(void)

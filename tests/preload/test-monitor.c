@@ -441,12 +441,19 @@ static void threads(void)
 	g_free(path);
 }
 
+static void release(void)
+{
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
+}
+
 /* The parent has the report that this process leaves. */
 static void reported(void)
 {
 	drv_deviceptr va;
 
-	/* A program allocates, resets the device, allocates more and exits. */
+	/* A program allocates, resets the device, allocates more, exits, and only then releases the context. */
+	atexit(release);
 	use_primary(0);
 	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
