@@ -47,11 +47,17 @@ static void *look_behind(void *handle, const char *name)
 	return real_dlsym(RTLD_NEXT, name);
 }
 
+/* A program that looks for a call to know whether there is one is not to find ours, which would only fail. */
+static bool has_nothing_behind(const char *name)
+{
+	return !driver_is_loaded() || driver_lacks(name);
+}
+
 static void *look_and_hook(void *handle, const char *name)
 {
 	void *found = real_dlsym(handle, name);
 
-	if (door_is_hook(found) && !driver_is_loaded())
+	if (door_is_hook(found) && has_nothing_behind(name))
 		return look_behind(handle, name);
 	return door_hook(found);
 }
@@ -62,7 +68,7 @@ NOT_SANITIZED dlsym_fn *dlsym_route(void *handle, const char *name, const void *
 		return real_dlsym_address();
 	/* Our own exports answer this, unless there is nothing behind them. */
 	if (handle == RTLD_DEFAULT)
-		return driver_is_loaded() ? real_dlsym_address() : look_behind;
+		return has_nothing_behind(name) ? look_behind : real_dlsym_address();
 	return settings()->on && !is_libvpmm(caller) ? look_and_hook : real_dlsym_address();
 }
 

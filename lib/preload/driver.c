@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "preload/driver.h"
 #include "preload/real.h"
@@ -41,6 +42,16 @@ bool driver_is_loaded(void)
 	/* A program that asks for the error of its own lookup is not to be told of one of ours. */
 	dlerror();
 	return library;
+}
+
+bool driver_lacks(const char *name)
+{
+	enum preload_call call;
+
+	for (call = 0; call < WATCHED; call++)
+		if (!strcmp(name, names[call]))
+			return !driver_call(call);
+	return false;
 }
 
 void *driver_call(enum preload_call call)

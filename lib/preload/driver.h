@@ -15,6 +15,14 @@
 bool driver_is_loaded(void);
 
 /**
+ * driver_lacks() - whether a call has a hook, and the driver is from before the call existed
+ * @name: of the call
+ *
+ * Context: any thread, after driver_is_loaded() was true.
+ */
+bool driver_lacks(const char *name);
+
+/**
  * driver_call() - the real call behind a hook
  * @call: which
  *

@@ -85,6 +85,12 @@ static void by_default(void)
 	each_hook(assert_ours, RTLD_DEFAULT);
 	each_hook(assert_ours, dlopen(NULL, RTLD_NOW));
 	assert_drivers("cuInit", RTLD_DEFAULT);
+
+	/* What the driver lacks is not found: ours would have nothing to pass it to. */
+	g_assert_null(dlsym(RTLD_DEFAULT, "cuStreamBeginCaptureToGraph"));
+	g_assert_nonnull(dlerror());
+	g_assert_null(dlsym(dlopen(NULL, RTLD_NOW), "cuStreamBeginCaptureToGraph"));
+	g_assert_nonnull(dlerror());
 }
 
 static void next(void)
