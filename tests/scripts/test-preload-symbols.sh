@@ -32,7 +32,7 @@ cuMemPoolImportPointer	pools of a program's own
 END
 like='^cu(GetProcAddress|MemAlloc|MemFree|MemGetInfo|MemGetAddressRange|PointerGet|PointerSet|IpcGetMem|MemPool|'
 like="${like}DevicePrimaryCtx(Retain|Release|Reset)|Stream(Begin|End)Capture|StreamDestroy|Ctx(En|Dis)ablePeer|"
-like="${like}Device[GS]et.*MemPool|Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|MemDiscard|MemBatch|"
+like="${like}CtxDestroy|Device[GS]et.*MemPool|Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|MemDiscard|MemBatch|"
 like="${like}StreamBatchMemOp|StreamWriteValue)"
 
 # unknown LIST: those of the list that begin like ours and are neither hooked nor left
