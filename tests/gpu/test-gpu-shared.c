@@ -394,6 +394,41 @@ static void settle(void)
 	g_usleep(G_USEC_PER_SEC);
 }
 
+/* One thread reads no faster than it does by itself; several show what the moves allow. */
+#define READERS 8
+
+struct reader {
+	pthread_t thread;
+	const uint64_t *words;
+	size_t size;
+	uint64_t total;
+};
+
+static void *read_part(void *data)
+{
+	struct reader *reader = data;
+
+	reader->total = sum(reader->words, reader->size);
+	return NULL;
+}
+
+static uint64_t sum_by_all(const char *at, size_t size)
+{
+	struct reader readers[READERS];
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < READERS; i++) {
+		readers[i] = (struct reader){ .words = (const uint64_t *)(at + i * (size / READERS)),
+					      .size = size / READERS };
+		g_assert_cmpint(pthread_create(&readers[i].thread, NULL, read_part, &readers[i]), ==, 0);
+	}
+	for (size_t i = 0; i < READERS; i++) {
+		pthread_join(readers[i].thread, NULL);
+		total += readers[i].total;
+	}
+	return total;
+}
+
 static void time_by_hand(size_t size, drv_stream stream)
 {
 	drv_deviceptr device;
@@ -419,11 +454,28 @@ static void time_by_hand(size_t size, drv_stream stream)
 	g_assert_cmpuint(sum(pinned, size), ==, size / 8 * 0x0101010101010101);
 	report("by hand: the CPU reads pinned memory", size, now() - begin);
 	begin = now();
+	g_assert_cmpuint(sum_by_all(pinned, size), ==, size / 8 * 0x0101010101010101);
+	report("by hand: 8 threads read pinned memory", size, now() - begin);
+	begin = now();
 	launch_inc(pinned, size, stream);
 	gpu_sync(stream);
 	report("by hand: a kernel over pinned memory, both ways", 2 * size, now() - begin);
 	gpu_ok(cu.cuMemFree(device));
 	gpu_ok(cu.cuMemFreeHost(pinned));
+}
+
+static void time_readers(struct vpmm_pool *pool, char *at, size_t size, drv_stream stream, uint64_t want)
+{
+	double begin;
+
+	g_assert_cmpint(vpmm_migrate(pool, at, size, VPMM_DEVICE, stream, NULL, NULL), >, 0);
+	settle();
+	begin = now();
+	g_assert_cmpuint(sum_by_all(at, size), ==, want);
+	report("shared: 8 threads read what is on the device", size, now() - begin);
+	begin = now();
+	g_assert_cmpuint(sum_by_all(at, size), ==, want);
+	report("shared: 8 threads read what is on the host", size, now() - begin);
 }
 
 static void time_shared(size_t size, drv_stream stream)
@@ -475,6 +527,7 @@ static void time_shared(size_t size, drv_stream stream)
 	begin = now();
 	g_assert_cmpuint(sum((uint64_t *)at, size), ==, want);
 	report("shared: the CPU reads what is on the host", size, now() - begin);
+	time_readers(pool, at, size, stream, want);
 	assert_ok(vpmm_shared_free(pool, at, stream));
 	vpmm_pool_destroy(pool);
 }
