@@ -7,6 +7,7 @@
 #include "cuda/cuda-fixture.h"
 #include "util/amount.h"
 #include "util/error.h"
+#include "vpmm-shared.h"
 
 /* What each operation is called with, and where it writes. */
 struct call {
@@ -260,8 +261,32 @@ static void test_cannot_export(void)
 	assert_nothing_left();
 }
 
+/* A driver that cannot stop streams has no shared ranges, and a pool that works as before. */
+static void test_cannot_share(void)
+{
+	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "cuda", .va_size = (size_t)1 << 30 };
+	struct vpmm_shared_stats stats = { .size = sizeof(stats) };
+	struct vpmm_pool *pool;
+	void *at = NULL, *block;
+
+	if (!use_fake())
+		return;
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	for (int i = 0; i < 2; i++)
+		assert_error(vpmm_shared_alloc(pool, &at, PAGE, 0), ENOTSUP, "cuStreamBatchMemOp");
+	g_assert_null(at);
+	assert_ok(vpmm_shared_stats(pool, &stats));
+	g_assert_cmpuint(stats.ranges + stats.device + stats.host, ==, 0);
+	assert_ok(vpmm_malloc(pool, &block, PAGE, NULL));
+	assert_ok(vpmm_free(pool, block, NULL));
+	assert_ok(vpmm_pool_check(pool));
+	vpmm_pool_destroy(pool);
+	assert_nothing_left();
+}
+
 void cuda_error_tests(void)
 {
+	g_test_add_func("/cuda/errors/cannot-share", test_cannot_share);
 	g_test_add_func("/cuda/errors/cannot-export", test_cannot_export);
 
 	g_test_add_func("/cuda/errors/arrive", test_errors_arrive);
