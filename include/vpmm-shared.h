@@ -163,6 +163,7 @@ struct vpmm_shared_stats {
  *	-ENOMEM address space or the memory that empty pages read is exhausted,
  *	-ENOTSUP the driver cannot, or the kernel allows neither userfaultfd nor a handler for SIGSEGV,
  *	-EBUSY the process was forked from one that had used the library,
+ *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver.
  * Since: 0.1
  */
@@ -178,7 +179,9 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
  *	streams.
  * Return: 0, or
  *	-EINVAL no range starts there, or @stream is not a stream,
+ *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
  *	-EBUSY the process was forked, or a piece of work of the host backend makes the call,
+ *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver; the range stays.
  * Since: 0.1
  */
@@ -204,6 +207,7 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  *	the size of no version,
  *	-E2BIG @ops is larger than this library knows, and not zero beyond that,
  *	-EBUSY the process was forked,
+ *	-ESTALE the context of the pool was reset or destroyed,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
  *	or an error of the driver; each page is where it was or where it was to go.
  * Since: 0.1
@@ -245,6 +249,7 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
  *	-EINVAL @addr and @size are not in one range, @to is no location, or @flags is not 0,
  *	-ENOMEM memory there is exhausted; some pages may have moved,
  *	-EBUSY the process was forked,
+ *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver.
  * Since: 0.1
  */
@@ -288,7 +293,7 @@ typedef void (*vpmm_update_fn)(struct vpmm_mirror *mirror, void *data, enum vpmm
  * @size: of the structure
  * @update: called before pages of a shared range change; the change waits for its return. After that the mirror uses
  *	nothing that it knew of the addresses from @start to below @end. It may take locks of the mirror's own, under
- *	which vpmm_locate() alone may be called; it may not touch shared ranges, or call the library otherwise
+ *	which vpmm_locate() alone may be called; it may not touch shared ranges of any pool, or call the library otherwise
  */
 struct vpmm_mirror_ops {
 	size_t size;
@@ -306,7 +311,9 @@ struct vpmm_mirror_ops {
  * Return: 0, or
  *	-EINVAL @mirror, @ops or its update is NULL, or @ops has the size of no version,
  *	-E2BIG @ops is larger than this library knows, and not zero beyond that,
+ *	-ENOTSUP the driver cannot stop streams, so there can be no ranges,
  *	-EBUSY the process was forked,
+ *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver.
  * Since: 0.1
  */

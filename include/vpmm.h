@@ -749,9 +749,12 @@ int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
  * A stream that is destroyed before the free must be retired with vpmm_stream_retire() first. If @stream is under
  * capture, the block stays with the graph, see vpmm_graph_retire().
  *
- * Context: any thread; does not wait.
+ * With an address of a shared range as @ptr, @stream uses that range from now on, see vpmm-shared.h.
+ *
+ * Context: any thread; does not wait, but while pages of a shared range move.
  * Return: 0, or
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
+ *	-ENOTSUP @ptr is in a shared range, and @stream is the default stream of each thread, or 4096 others use it,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or the capture of @stream was invalidated.
  * Since: 0.1
