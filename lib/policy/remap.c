@@ -34,7 +34,10 @@ static void collect(struct core *core, const struct region *region, struct remap
 	remap->tail = region->size - remap->head - remap->moved;
 }
 
-/* A mapping takes as long as the copy of so many bytes, and a copy needs memory for both blocks. */
+/*
+ * A mapping takes as long as the copy of so many bytes. But a copy needs memory for both blocks: where there is none,
+ * whatever can be mapped is.
+ */
 static bool is_worthwhile(const struct remap *remap, const GPtrArray *extents)
 {
 	return remap->moved >= (size_t)tuning_remap_least * MIB &&
@@ -120,11 +123,11 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 	lock_assert_held(&core->lock);
 	*worthwhile = false;
 	if (region->chunk->map != &core->regions || !core->regions.keeps ||
-	    region->size < (size_t)tuning_remap_least * MIB)
+	    (region->size < (size_t)tuning_remap_least * MIB && !request->frugal))
 		return 0;
 	extents = g_ptr_array_new();
 	collect(core, region, remap, extents);
-	if (is_worthwhile(remap, extents)) {
+	if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
 		err = gather_prepare(core);
 		if (!err)
 			err = map_all(core, request, remap, extents);

@@ -33,7 +33,8 @@ struct remap {
  * @region: the block
  * @request: its new size, larger than the old one; its stream is ordered after the earlier uses of what is new
  * @remap: receives what is where
- * @worthwhile: receives whether it is done; otherwise a copy is cheaper
+ * @worthwhile: receives whether it is done; otherwise a copy is cheaper, or, if the request is frugal, the block has
+ *	no extent of its own
  *
  * What is new, and where @head and @tail are to go, is free afterwards. Does not wait on the host, unless
  * VPMM_REUSE=block requires it.

@@ -16,6 +16,18 @@
 
 static const struct kind kinds[] = { { "packed", { LARGE }, HAD }, KINDS_SCRUB(LARGE), KIND_BLOCK(LARGE) };
 
+/* Below what is worth a mapping in size, or in the size of extents. */
+#define SCARCE FIXTURE_PACKED, .limit = 32 * PAGE
+
+static const struct kind scarce[] = {
+	{ "packed", { SCARCE }, 8 * PAGE },
+	{ "shared-end", { SCARCE }, 8 * PAGE - 5 * KIB },
+	{ "pages", { SCARCE, .extent_max = PAGE, .overhead = 25 }, 20 * PAGE },
+	{ "scrub", { SCARCE, .scrub = VPMM_SCRUB_STREAM }, 8 * PAGE },
+	{ "scrub-always", { SCARCE, .scrub = VPMM_SCRUB_ALWAYS }, 8 * PAGE },
+	{ "block", { SCARCE, .reuse = VPMM_REUSE_BLOCK }, 8 * PAGE },
+};
+
 /* A block that shares its first and its last extent with neighbours, which are in the way. */
 struct wedged {
 	struct fixture f;
@@ -158,6 +170,63 @@ static void test_limit(gconstpointer data)
 	fixture_close(&w.f);
 }
 
+/* A block with another right behind it, and room for 6 pages more in the device. */
+static void *fill_device(struct fixture *f, const struct kind *kind, struct text *written)
+{
+	size_t all = kind->opts.limit - 6 * PAGE;
+	char *ptr;
+
+	fixture_open_faulty(f, kind->opts);
+	ptr = resize(f, fixture_malloc_bytes(f, all, f->streams[0]), kind->size, f->streams[0]);
+	g_assert_true(fixture_malloc_bytes(f, all - kind->size, f->streams[0]) == ptr + kind->size);
+	write_on(f->streams[0], ptr, kind->size, written);
+	return ptr;
+}
+
+/* A block that is small, or made of small extents, is mapped once more as well where there is no memory for a copy. */
+static void test_last_resort(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct text written, read;
+	struct fixture f;
+	char *old, *ptr;
+
+	old = fill_device(&f, kind, &written);
+	ptr = resize(&f, old, kind->size + 4 * PAGE, f.streams[0]);
+	g_assert_true(ptr != old);
+	g_assert_cmpuint(fixture_stats(&f).remapped, >, 0);
+	check_on(f.streams[0], ptr, kind->size, &read, written.seed);
+	fixture_complete(f.streams[0]);
+	g_assert_true(read.right);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
+static void test_last_resort_fails(gconstpointer data)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access,
+					       BACKEND_OP_copy, BACKEND_OP_clear, BACKEND_OP_event_record };
+	const struct kind *kind = data;
+
+	for (size_t i = 0; i < 3 * G_N_ELEMENTS(ops); i++) {
+		struct text written, read;
+		struct fixture f;
+		void *old, *ptr;
+
+		old = ptr = fill_device(&f, kind, &written);
+		backend_fault_arm(f.pool->core.backend, ops[i / 3], i % 3, 1, -EIO);
+		if (vpmm_realloc(f.pool, &ptr, kind->size + 4 * PAGE, f.streams[0]))
+			g_assert_true(ptr == old);
+		backend_fault_arm(f.pool->core.backend, ops[i / 3], 0, 0, 0);
+		assert_ok(vpmm_pool_check(f.pool));
+		check_on(f.streams[0], ptr, kind->size, &read, written.seed);
+		fixture_complete(f.streams[0]);
+		g_assert_true(read.right);
+		fixture_free(&f, ptr, f.streams[0]);
+		fixture_close(&f);
+	}
+}
+
 /* Nothing of a stranger is in what the block gains. */
 static void test_scrubbed(gconstpointer data)
 {
@@ -211,6 +280,8 @@ int main(int argc, char **argv)
 	fixture_add_rows("/realloc-large/again", kinds, test_again);
 	fixture_add_rows("/realloc-large/limit", kinds, test_limit);
 	fixture_add_rows("/realloc-large/scrubbed", kinds, test_scrubbed);
+	fixture_add_rows("/realloc-large/last-resort", scarce, test_last_resort);
+	fixture_add_rows("/realloc-large/last-resort-fails", scarce, test_last_resort_fails);
 	g_test_add_data_func("/realloc-large/fails/packed", &kinds[0], test_fails);
 	g_test_add_data_func("/realloc-large/fails/scrub", &kinds[1], test_fails);
 	return g_test_run();
