@@ -136,7 +136,6 @@ static void be_patient(struct allowance *a, enum allowance_trial kind)
 {
 	struct allowance_trials *trials = &a->trials[kind];
 
-	trials->failed++;
 	pause_trials(a, kind, trials->patience);
 	trials->patience = MIN((guint)tuning_auto_growth * trials->patience, (guint)tuning_auto_patience_most);
 }
@@ -155,16 +154,13 @@ static void try_less(struct core *core)
 	try_bytes(core, a->settled - MIN(a->settled, less), TRIAL_LESS);
 }
 
-/* What is tried next: one block more, or more of them where that was no gain, as far as the pool may go. */
+/* A block more, if the pool may go so far. */
 static uint64_t more_bytes(struct core *core)
 {
 	const struct allowance *a = &core->packed->allowance;
-	uint64_t most = allowance_most(core, account_most(&core->account));
-	guint blocks = 1 + MIN(a->trials[TRIAL_MORE].failed, (guint)tuning_auto_blocks - 1);
+	uint64_t bytes = a->settled + a->block;
 
-	while (blocks && a->settled + blocks * a->block > most)
-		blocks--;
-	return a->settled + blocks * a->block;
+	return bytes > allowance_most(core, account_most(&core->account)) ? a->settled : bytes;
 }
 
 /* Where both can be tried, they take turns. */
@@ -194,7 +190,6 @@ static void keep(struct core *core, double gain)
 		a->bytes, 100 * gain);
 	a->settled = a->bytes;
 	a->trials[a->latest].patience = (guint)tuning_auto_patience;
-	a->trials[a->latest].failed = 0;
 	/* To try less again would cost what was gained; to try more again would gain what was lost. */
 	if (a->latest == TRIAL_MORE)
 		pause_trials(a, TRIAL_LESS, gain * a->tried / PER_MILLE(tuning_auto_price));

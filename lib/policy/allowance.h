@@ -4,8 +4,8 @@
  *
  * VPMM_OVERLAP is a percentage, or "auto". That finds the allowance by trying, as only the device's time tells what
  * waiting costs: a stream that is ahead of the others waits whatever it is given, and loses nothing. While streams
- * stand, one block more is tried, or two where one was no gain, and kept if the program gets on faster by it. While
- * they do not, or where that was no gain, one block less is tried, and kept if the program gets on no slower.
+ * stand, one block more is tried, and kept if the program gets on faster by it. While they do not, or where that was no
+ * gain, one block less is tried, and kept if the program gets on no slower.
  */
 #ifndef ALLOWANCE_H
 #define ALLOWANCE_H
@@ -40,12 +40,10 @@ enum allowance_trial { TRIAL_MORE, TRIAL_LESS, TRIAL_KINDS };
  * struct allowance_trials - when one of a kind is next
  * @pause: windows until then
  * @patience: windows to pause for after the next that is no gain
- * @failed: how many in a row were none
  */
 struct allowance_trials {
 	guint pause;
 	guint patience;
-	guint failed;
 };
 
 /**

@@ -165,6 +165,36 @@ static void test_gives_back_what_is_no_gain(void)
 	fixture_close(&f);
 }
 
+/* Nor are they tried with more than a block, however much the program has besides. */
+static void test_tries_block_by_block(void)
+{
+	const size_t pages = 400;
+	struct fixture f;
+	void *large;
+
+	open_auto(&f);
+	large = fixture_malloc(&f, pages, f.streams[IN]);
+	run(&f, &ahead, 2000);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, >, pages * PAGE + BLOCK);
+	/* With a page for what a block shares with others. */
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, <=, pages * PAGE + 2 * BLOCK + PAGE);
+	fixture_free(&f, large, f.streams[IN]);
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+}
+
+/* What waiting costs is little, but more than what a trial may be wrong by. */
+static void test_keeps_small_gains(void)
+{
+	const struct shape shape = { .copy = 3, .compute = 100 };
+	struct fixture f;
+
+	open_auto(&f);
+	run(&f, &shape, 600);
+	g_assert_cmpuint(ms_of(&f, &shape, 100), <, 101 * 100 * 101 / 100);
+	fixture_close(&f);
+}
+
 static void test_follows_the_program(void)
 {
 	struct fixture f;
@@ -315,6 +345,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/after-large-waits", test_after_large_waits);
 	g_test_add_func("/overlap-auto/steps", test_knows_steps_behind_breaks);
 	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
+	g_test_add_func("/overlap-auto/block-by-block", test_tries_block_by_block);
+	g_test_add_func("/overlap-auto/small-gains", test_keeps_small_gains);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
 	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
 	g_test_add_func("/overlap-auto/break", test_outlasts_a_break);
