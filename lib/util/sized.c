@@ -41,7 +41,8 @@ _Static_assert(sizeof(struct vpmm_info) == INFO_0_1, "struct vpmm_info has grown
 _Static_assert(sizeof(struct vpmm_stats) == STATS_0_1, "struct vpmm_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_forecast) == FORECAST_0_1, "struct vpmm_forecast has grown: add its size");
 _Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_allocation has grown: add its size");
-_Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1, "struct vpmm_shared_stats has grown: add its size");
+_Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1,
+	       "struct vpmm_shared_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_migrate_ops) == MIGRATE_OPS_0_1, "struct vpmm_migrate_ops has grown: add its size");
 _Static_assert(sizeof(struct vpmm_mirror_ops) == MIRROR_OPS_0_1, "struct vpmm_mirror_ops has grown: add its size");
 
