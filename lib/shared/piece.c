@@ -211,11 +211,29 @@ static int create_host(struct shared *shared, size_t size, struct piece **piece)
 	return err;
 }
 
+/* Those that get a view are kept again in a moment, and would be missed. */
+static void wait_for_renewals(struct shared *shared)
+{
+	bool busy = true;
+
+	while (busy) {
+		lock_acquire(&shared_lock);
+		busy = shared->renewing;
+		lock_release(&shared_lock);
+		if (busy)
+			g_usleep(20);
+	}
+}
+
 int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
 {
 	struct piece *got = take_kept(shared, size, true);
 	int err;
 
+	if (!got) {
+		wait_for_renewals(shared);
+		got = take_kept(shared, size, true);
+	}
 	if (!got)
 		return create_host(shared, size, piece);
 	err = piece_renew(shared, got);
@@ -283,20 +301,6 @@ static struct piece *pop_kept(struct shared *shared, enum vpmm_location where, u
 	}
 	lock_release(&shared_lock);
 	return piece;
-}
-
-/* Those that get a view are kept again in a moment, and would be missed. */
-static void wait_for_renewals(struct shared *shared)
-{
-	bool busy = true;
-
-	while (busy) {
-		lock_acquire(&shared_lock);
-		busy = shared->renewing;
-		lock_release(&shared_lock);
-		if (busy)
-			g_usleep(20);
-	}
 }
 
 uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
