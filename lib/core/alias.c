@@ -215,18 +215,20 @@ static int unmap_dead(struct core *core, const struct place *place)
 	return err;
 }
 
-/* While there are more than @keep. What is looked at and still needed counts as used. */
-static int trim_places(struct core *core, uint64_t keep, uint64_t looks)
+/* While there are more than @keep, until @needed were. What is looked at and still needed counts as used. */
+static int trim_places(struct core *core, uint64_t keep, uint64_t looks, uint64_t needed)
 {
 	int err = 0;
 
-	for (; looks && core->extents.places > keep && !err; looks--) {
+	for (; looks && needed && core->extents.places > keep && !err; looks--) {
 		struct place *place = core->extents.by_use.head->data;
 
-		if (place->extent->counts && place_is_dead(core, place))
+		if (place->extent->counts && place_is_dead(core, place)) {
 			err = unmap_dead(core, place);
-		else
-			extent_use(&core->extents, place);
+			continue;
+		}
+		extent_use(&core->extents, place);
+		needed--;
 	}
 	return err;
 }
@@ -237,13 +239,13 @@ int alias_trim(struct core *core)
 
 	lock_assert_held(&core->lock);
 	err = stream_poll_busy(&core->streams, true);
-	return err ? err : trim_places(core, 0, core->extents.places);
+	return err ? err : trim_places(core, 0, core->extents.places, UINT64_MAX);
 }
 
 int alias_trim_some(struct core *core, uint64_t keep)
 {
 	lock_assert_held(&core->lock);
-	return trim_places(core, keep, ALIAS_TRIM_LOOKS);
+	return trim_places(core, keep, ALIAS_TRIM_LOOKS, ALIAS_TRIM_NEEDED);
 }
 
 static int reap(struct core *core, struct region_map *regions)

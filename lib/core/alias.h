@@ -67,7 +67,8 @@ int alias_trim(struct core *core);
  * @core: the pool's core, its backend entered
  * @keep: unmap no more once so many mappings are left
  *
- * Looks at ALIAS_TRIM_LOOKS mappings at most. Does not poll events.
+ * Looks at ALIAS_TRIM_LOOKS mappings at most, and no further once ALIAS_TRIM_NEEDED were still needed: a pool that uses
+ * all of its mappings pays for those alone. Does not poll events.
  *
  * Return: 0, or what the backend's unmap returns.
  */
@@ -75,6 +76,7 @@ int alias_trim_some(struct core *core, uint64_t keep);
 
 /* A GPU's driver takes some 3 ms for as many. */
 #define ALIAS_TRIM_LOOKS 256
+#define ALIAS_TRIM_NEEDED 32
 
 /**
  * zombie_reap() - unmap zombies whose events have passed
