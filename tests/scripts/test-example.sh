@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The programs that the documentation shows compile, run on the host backend, and do what the text says. The one with
-# kernels compiles where there is nvcc; to run, it needs a GPU.
+# The programs that the documentation shows compile, run on the host backend, and do what the text says. Those with
+# kernels compile where there is nvcc; to run, they need a GPU.
 set -u
 
 CC=${CC:-cc}
@@ -69,7 +69,7 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..14"
+echo "1..18"
 
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
@@ -104,12 +104,22 @@ verdict "graph.c runs" $?
 shows "graph.c shows what a graph keeps, and until when" '^after the capture .* 4 MiB' '^launch 1: 2$' '^launch 2: 5$' \
 	'^launch 3: 10$' '^without the graph .* 0 MiB' '^the output is 10$'
 
+build list "$top_srcdir/man/examples/list.c"
+verdict "list.c compiles" $?
+run list
+verdict "list.c runs" $?
+shows "list.c shows that all follow the same pointers" '^the CPU has built 1 2 3 4 5 6 7 8$' \
+	'^8 pages have moved, and 8 are on the device$' '^the CPU reads 80 70 60 50 40 30 20 10$' \
+	'^0 pages are on the device$' '^the CPU reads 100 200 300 400 500 600 700 800$'
+
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-if [ -n "$nvcc" ]; then
-	"$nvcc" -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror -I"$top_srcdir/include" -o "$work/handoff.o" \
-		"$top_srcdir/man/examples/handoff.cu" >"$work/log" 2>&1
-	verdict "handoff.cu compiles" $?
-else
-	count=$((count + 1))
-	echo "ok $count - handoff.cu compiles # SKIP there is no nvcc"
-fi
+for name in handoff list; do
+	if [ -n "$nvcc" ]; then
+		"$nvcc" -c -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror -I"$top_srcdir/include" \
+			-o "$work/$name.o" "$top_srcdir/man/examples/$name.cu" >"$work/log" 2>&1
+		verdict "$name.cu compiles" $?
+	else
+		count=$((count + 1))
+		echo "ok $count - $name.cu compiles # SKIP there is no nvcc"
+	fi
+done
