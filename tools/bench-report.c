@@ -13,26 +13,27 @@
 
 #define FIGURE "%9s"
 
-static const char *const unit_names[] = { "us", "factor", "percent", "count" };
+static const char *const unit_names[] = { "us", "factor", "percent", "count", "GB/s" };
 
 static bool on_host(const struct bench *b)
 {
 	return strcmp(b->choice->info.backend, "host") == 0;
 }
 
-const char *bench_contender_name(enum contender who)
+static const char *contender_name(const struct bench_row *row, enum contender who)
 {
-	static const char *const names[] = { "vpmm", "async", "malloc" };
+	static const char *const allocators[] = { "vpmm", "async", "malloc" };
+	static const char *const by_hand[] = { "vpmm", "pinned", "plain" };
 
-	return names[who];
+	return row->by_hand ? by_hand[who] : allocators[who];
 }
 
 /* In a table nobody is to take the model for the driver. */
-static const char *column_name(const struct bench *b, enum contender who)
+static const char *column_name(const struct bench *b, const struct bench_row *row, enum contender who)
 {
 	if (who == BENCH_ASYNC && on_host(b))
 		return "model";
-	return bench_contender_name(who);
+	return contender_name(row, who);
 }
 
 void bench_size_text(char text[32], uint64_t bytes)
@@ -62,6 +63,7 @@ void bench_row_detail(struct bench_row *row, const struct bench_row *of, const c
 {
 	bench_row_begin(row, of->benchmark, metric, unit, of->number, "%s", of->what);
 	row->detail = true;
+	row->by_hand = of->by_hand;
 }
 
 void bench_row_add(struct bench_row *row, enum contender who, double value)
@@ -97,12 +99,23 @@ double bench_row_median(const struct bench_row *row, enum contender who)
 	return n ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : NAN;
 }
 
-/* vpmm beside async; NAN where one of them has no figure, or nothing to divide by. */
+/*
+ * vpmm beside async; NAN where one of them has no figure, or nothing to divide by. Of rates the other way round, so that
+ * below 1 vpmm takes less time.
+ */
 static double ratio_of(const struct bench_row *row)
 {
-	double async = bench_row_median(row, BENCH_ASYNC);
+	bool rate = row->unit == BENCH_RATE;
+	double over = bench_row_median(row, rate ? BENCH_ASYNC : BENCH_VPMM);
+	double under = bench_row_median(row, rate ? BENCH_VPMM : BENCH_ASYNC);
 
-	return async > 0 ? bench_row_median(row, BENCH_VPMM) / async : NAN;
+	return under > 0 ? over / under : NAN;
+}
+
+/* What programs read has these units. */
+static double scale_of(enum bench_unit unit)
+{
+	return unit == BENCH_TIME ? 1e6 : unit == BENCH_RATE ? 1e-9 : 1;
 }
 
 static void json_begin_line(const struct bench *b, const struct bench_row *row, struct json *json)
@@ -124,7 +137,7 @@ static void json_begin_line(const struct bench *b, const struct bench_row *row, 
 
 static void json_line(const struct bench *b, const struct bench_row *row)
 {
-	double scale = row->unit == BENCH_TIME ? 1e6 : 1, ratio = ratio_of(row), sorted[BENCH_MOST_ROUNDS];
+	double scale = scale_of(row->unit), ratio = ratio_of(row), sorted[BENCH_MOST_ROUNDS];
 	struct json json;
 
 	json_begin_line(b, row, &json);
@@ -134,7 +147,7 @@ static void json_line(const struct bench *b, const struct bench_row *row)
 
 		if (!n)
 			continue;
-		json_open(&json, bench_contender_name(who));
+		json_open(&json, contender_name(row, who));
 		json_count(&json, "rounds", n);
 		json_decimal(&json, "median", bench_row_median(row, who) * scale, 4);
 		json_decimal(&json, "least", sorted[0] * scale, 4);
@@ -157,6 +170,14 @@ static void format_time(char text[UNITS_TEXT], double seconds)
 		units_format_seconds(text, seconds);
 }
 
+/* As wide as a column at most. */
+static void format_rate(char text[UNITS_TEXT], double rate)
+{
+	double gb = rate / 1e9;
+
+	snprintf(text, UNITS_TEXT, "%.*f GB/s", gb < 9.995 ? 2 : gb < 99.95 ? 1 : 0, gb);
+}
+
 static void format_figure(char text[UNITS_TEXT], enum bench_unit unit, double value)
 {
 	if (isnan(value))
@@ -165,6 +186,8 @@ static void format_figure(char text[UNITS_TEXT], enum bench_unit unit, double va
 		format_time(text, value);
 	else if (unit == BENCH_PERCENT)
 		snprintf(text, UNITS_TEXT, "%.2f %%", value);
+	else if (unit == BENCH_RATE)
+		format_rate(text, value);
 	else if (unit == BENCH_FACTOR)
 		snprintf(text, UNITS_TEXT, "%.3f", value);
 	else
@@ -179,7 +202,7 @@ static void format_ratio(char text[UNITS_TEXT], double ratio)
 		snprintf(text, UNITS_TEXT, "%.*f", ratio < 100 ? 3 : ratio < 10000 ? 1 : 0, ratio);
 }
 
-static void print_pending_head(struct bench *b)
+static void print_pending_head(struct bench *b, const struct bench_row *row)
 {
 	if (!b->head)
 		return;
@@ -187,10 +210,11 @@ static void print_pending_head(struct bench *b)
 	units_print_wrapped(stdout, 2, "%s", b->head);
 	printf("%-21s", "");
 	for (unsigned int who = 0; who < b->contenders; who++)
-		printf(" " FIGURE, column_name(b, who));
+		printf(" " FIGURE, column_name(b, row, who));
 	printf(" %7s", "ratio");
-	for (unsigned int who = 0; who <= BENCH_ASYNC; who++)
-		printf(" %5s max", column_name(b, who));
+	/* Nothing is allocated by hand. */
+	for (unsigned int who = 0; who <= BENCH_ASYNC && !row->by_hand; who++)
+		printf(" %5s max", column_name(b, row, who));
 	putchar('\n');
 	b->head = NULL;
 }
@@ -200,7 +224,7 @@ static void table_line(struct bench *b, const struct bench_row *row)
 	double ratio = ratio_of(row);
 	char text[UNITS_TEXT];
 
-	print_pending_head(b);
+	print_pending_head(b, row);
 	if (row->detail)
 		printf("    %-17.17s", row->metric);
 	else
@@ -250,7 +274,7 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 		json_string(&json, key, why);
 		json_end(&json);
 	} else {
-		print_pending_head(b);
+		print_pending_head(b, row);
 		units_print_wrapped(stdout, 22, "  %-19.19s %s: %s%s%s", row->what, key,
 				    who ? who : "", who ? ": " : "", why);
 	}
@@ -287,8 +311,8 @@ void bench_fail(struct bench *b, const struct bench_row *row, enum contender who
 	progress_end(&b->progress);
 	b->errors++;
 	fprintf(stderr, "%s: %s, %s, %s: %s\n", g_get_prgname(), row->benchmark, row->what,
-		bench_contender_name(who), why);
-	print_remark(b, row, "error", bench_contender_name(who), why);
+		contender_name(row, who), why);
+	print_remark(b, row, "error", contender_name(row, who), why);
 }
 
 static void explain_contenders(const struct bench *b)
@@ -307,7 +331,7 @@ static void explain_contenders(const struct bench *b)
 				    "a memory pool of its own that keeps what it has");
 		puts("malloc   the driver's plain allocator, cuMemAlloc");
 	}
-	printf("ratio    vpmm / %s: below 1, vpmm takes less\n", column_name(b, BENCH_ASYNC));
+	printf("ratio    vpmm / %s: below 1, vpmm takes less\n", on_host(b) ? "model" : "async");
 }
 
 void bench_print_setup(const struct bench *b)
@@ -327,7 +351,7 @@ void bench_print_setup(const struct bench *b)
 	puts("max      the slowest single allocation of all rounds");
 	putchar('\n');
 	units_print_wrapped(stdout, 0, "Figures are medians over rounds in which they take turns: %u, and %u in grow, "
-			    "harvest, resize and replay.", b->rounds, b->heavy_rounds);
+			    "harvest, resize, shared and replay.", b->rounds, b->heavy_rounds);
 	if (b->cold)
 		units_print_wrapped(stdout, 0,
 				    "Before each call of pair, live, small and regions, other work takes the "

@@ -36,7 +36,8 @@ enum bench_unit {
 	BENCH_TIME,			/* seconds */
 	BENCH_FACTOR,
 	BENCH_PERCENT,
-	BENCH_COUNT
+	BENCH_COUNT,
+	BENCH_RATE			/* bytes a second */
 };
 
 /**
@@ -54,6 +55,7 @@ enum bench_unit {
  * @limited: the user says so
  * @regions: how many are to be live
  * @small_live: how many small blocks are to be live
+ * @shared: bytes of the range of shared
  * @traces: to be replayed
  * @n_traces: how many
  * @errors: so far
@@ -74,6 +76,7 @@ struct bench {
 	bool limited;
 	uint64_t regions;
 	size_t small_live;
+	uint64_t shared;
 	struct trace **traces;
 	size_t n_traces;
 	unsigned int errors;
@@ -88,6 +91,7 @@ struct bench {
  * @number: the case, for programs: bytes, threads, blocks
  * @metric: what the figures are of
  * @detail: whether the line belongs to the one before
+ * @by_hand: whether the others are copies by hand, from pinned and from ordinary memory, in place of allocators
  * @unit: what they are
  * @samples: one a round
  * @n: how many
@@ -99,6 +103,7 @@ struct bench_row {
 	uint64_t number;
 	const char *metric;
 	bool detail;
+	bool by_hand;
 	enum bench_unit unit;
 	double samples[BENCH_CONTENDERS][BENCH_MOST_ROUNDS];
 	unsigned int n[BENCH_CONTENDERS];
@@ -169,6 +174,7 @@ void bench_threads(struct bench *b);
 void bench_grow(struct bench *b);
 void bench_harvest(struct bench *b);
 void bench_resize(struct bench *b);
+void bench_shared(struct bench *b);
 void bench_replay(struct bench *b);
 void bench_regions(struct bench *b);
 
@@ -195,11 +201,6 @@ void bench_print(struct bench *b, const struct bench_row *row);
  */
 void bench_skip(struct bench *b, const struct bench_row *row, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/**
- * bench_contender_name() - "vpmm", "async" or "malloc"
- */
-const char *bench_contender_name(enum contender who);
 
 /**
  * bench_size_text() - bytes in the largest unit that they are a whole number of, such as "2 MiB"

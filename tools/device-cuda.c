@@ -165,6 +165,49 @@ static int cuda_copy(struct device *base, void *to, const void *from, size_t siz
 	return result ? driver_fail(dev->drv, result, "cuMemcpyDtoDAsync") : 0;
 }
 
+/* Pinned. */
+static int cuda_host_alloc(struct device *base, void **ptr, size_t size)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuMemAllocHost(ptr, size);
+
+	return result ? driver_fail(dev->drv, result, "cuMemAllocHost of %zu bytes", size) : 0;
+}
+
+static int cuda_host_free(struct device *base, void *ptr, size_t size)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result = dev->drv->cuMemFreeHost(ptr);
+
+	(void)size;
+	return result ? driver_fail(dev->drv, result, "cuMemFreeHost") : 0;
+}
+
+static int finish_copy(struct device_cuda *dev)
+{
+	drv_result result = dev->drv->cuStreamSynchronize(dev->base.streams[0]);
+
+	return result ? driver_fail(dev->drv, result, "cuStreamSynchronize") : 0;
+}
+
+static int cuda_to_device(struct device *base, void *to, const void *from, size_t size)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result;
+
+	result = dev->drv->cuMemcpyHtoDAsync((drv_deviceptr)(uintptr_t)to, from, size, base->streams[0]);
+	return result ? driver_fail(dev->drv, result, "cuMemcpyHtoDAsync of %zu bytes", size) : finish_copy(dev);
+}
+
+static int cuda_to_host(struct device *base, void *to, const void *from, size_t size)
+{
+	struct device_cuda *dev = cuda_of(base);
+	drv_result result;
+
+	result = dev->drv->cuMemcpyDtoHAsync(to, (drv_deviceptr)(uintptr_t)from, size, base->streams[0]);
+	return result ? driver_fail(dev->drv, result, "cuMemcpyDtoHAsync of %zu bytes", size) : finish_copy(dev);
+}
+
 /* The pool may ask the driver for memory meanwhile. */
 static int cuda_capture_begin(struct device *base, uint32_t stream)
 {
@@ -427,6 +470,10 @@ const struct device_ops device_cuda = {
 	.born = cuda_born,
 	.dying = cuda_dying,
 	.copy = cuda_copy,
+	.host_alloc = cuda_host_alloc,
+	.host_free = cuda_host_free,
+	.to_device = cuda_to_device,
+	.to_host = cuda_to_host,
 	.capture_begin = cuda_capture_begin,
 	.capture_end = cuda_capture_end,
 	.graph_destroy = cuda_graph_destroy,

@@ -192,6 +192,38 @@ static int host_wait(struct device *base, uint32_t stream, uint32_t other)
 	return err ? lib_fail(err, "making a stream wait") : 0;
 }
 
+static int map_memory(void **ptr, size_t size)
+{
+	int err;
+
+	*ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (*ptr != MAP_FAILED)
+		return 0;
+	err = -errno;
+	return fail_set(err, "mmap of %zu bytes: %s", size, g_strerror(-err));
+}
+
+/* No memory is better than ordinary memory here. */
+static int host_host_alloc(struct device *base, void **ptr, size_t size)
+{
+	(void)base;
+	return map_memory(ptr, size);
+}
+
+static int host_host_free(struct device *base, void *ptr, size_t size)
+{
+	(void)base;
+	munmap(ptr, size);
+	return 0;
+}
+
+static int host_copy(struct device *base, void *to, const void *from, size_t size)
+{
+	(void)base;
+	memcpy(to, from, size);
+	return 0;
+}
+
 static int host_capture_begin(struct device *base, uint32_t stream)
 {
 	int err = vpmm_host_capture_begin(base->streams[stream]);
@@ -339,11 +371,9 @@ static int host_malloc_alloc(struct allocator *base, void **ptr, size_t size, st
 		return fail_set(-ENOMEM, "%zu bytes are more than the %" G_GUINT64_FORMAT " left of the device's %"
 				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->ledger.taken),
 				(guint64)a->capacity);
-	memory = mmap(NULL, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED) {
-		err = -errno;
-		return fail_set(err, "mmap of %zu bytes: %s", taken, g_strerror(-err));
-	}
+	err = map_memory(&memory, taken);
+	if (err)
+		return err;
 	ledger_malloc(&a->ledger, memory, taken);
 	*ptr = memory;
 	return 0;
@@ -438,6 +468,10 @@ const struct device_ops device_host = {
 	.wait = host_wait,
 	.born = host_born,
 	.dying = host_dying,
+	.host_alloc = host_host_alloc,
+	.host_free = host_host_free,
+	.to_device = host_copy,
+	.to_host = host_copy,
 	.capture_begin = host_capture_begin,
 	.capture_end = host_capture_end,
 	.graph_destroy = host_graph_destroy,

@@ -61,6 +61,10 @@ struct device_work {
  * @born: submit the work that an allocation is made for: it writes the pattern, or nothing without verify
  * @dying: submit the last work on an allocation: it finds the pattern intact, or notes the mark as damaged
  * @copy: copy @size bytes from @from to @to, in the order of the first stream; NULL: it has no memory to copy
+ * @host_alloc: allocate host memory that copies are fastest with; it may read as anything
+ * @host_free: free it
+ * @to_device: copy @size bytes from the host to @to, until that is done
+ * @to_host: copy @size bytes from the device to @to, until that is done
  * @capture_begin: begin to capture @stream; a stream that is made to wait for it comes under the capture, too
  * @capture_end: end that, once the stream waits for those; @graph receives the graph, for @graph_destroy
  * @graph_destroy: destroy a graph
@@ -79,6 +83,10 @@ struct device_ops {
 	int (*born)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*dying)(struct device *dev, uint32_t stream, const struct device_work *work);
 	int (*copy)(struct device *dev, void *to, const void *from, size_t size);
+	int (*host_alloc)(struct device *dev, void **ptr, size_t size);
+	int (*host_free)(struct device *dev, void *ptr, size_t size);
+	int (*to_device)(struct device *dev, void *to, const void *from, size_t size);
+	int (*to_host)(struct device *dev, void *to, const void *from, size_t size);
 	int (*capture_begin)(struct device *dev, uint32_t stream);
 	int (*capture_end)(struct device *dev, uint32_t stream, void **graph);
 	int (*graph_destroy)(struct device *dev, void *graph);

@@ -19,12 +19,18 @@
 #define DEFAULT_LIMIT (64 * BENCH_GIB)
 #define DEFAULT_BATCH_NS 5000000
 
+/* The host backend has no memory but the machine's, and this benchmark touches it. */
+#define DEFAULT_SHARED (4 * BENCH_GIB)
+#define DEFAULT_SHARED_HOST (256 * BENCH_MIB)
+
 #define QUICK_ROUNDS 3
 #define QUICK_THREADS 4
 #define QUICK_REGIONS 10000
 #define QUICK_SMALL 1000
 #define QUICK_LIMIT (16 * BENCH_GIB)
 #define QUICK_BATCH_NS 200000
+#define QUICK_SHARED (512 * BENCH_MIB)
+#define QUICK_SHARED_HOST (64 * BENCH_MIB)
 
 /* Of the memory that is free; the driver takes some for itself. */
 #define USABLE_PERCENT 90
@@ -43,6 +49,7 @@ static const struct {
 	{ "grow", bench_grow },
 	{ "harvest", bench_harvest },
 	{ "resize", bench_resize },
+	{ "shared", bench_shared },
 	{ "regions", bench_regions },
 	{ "replay", bench_replay },
 };
@@ -87,10 +94,10 @@ static const GOptionEntry entries[] = {
 static const struct cli cli = {
 	.summary = "- measure what allocations cost, beside the driver's allocators",
 	.description =
-		"Benchmarks: pair, live, small, threads, grow, harvest, resize, regions, replay, or\n"
-		"all (the default). The words after replay are traces. Exit status: 0, 1 if there were\n"
-		"errors, 2 if an option, a trace or a setting was refused, or the output could not be\n"
-		"written.\n",
+		"Benchmarks: pair, live, small, threads, grow, harvest, resize, shared, regions, replay,\n"
+		"or all (the default). The words after replay are traces. Exit status: 0, 1 if there\n"
+		"were errors, 2 if an option, a trace or a setting was refused, or the output could not\n"
+		"be written.\n",
 	.entries = entries,
 };
 
@@ -106,8 +113,8 @@ static int choose_benchmark(const char *name)
 	}
 	if (found)
 		return 0;
-	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, resize, regions "
-		 "and replay", name);
+	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, resize, shared, "
+		 "regions and replay", name);
 	return cli_refuse(fail_text());
 }
 
@@ -187,8 +194,8 @@ int bench_allocator(struct bench *b, enum contender who, struct allocator **a)
 }
 
 /*
- * Nobody touches the memory of a benchmark, so a device of the host backend may have as much as a million regions
- * take. What the user has set stays.
+ * Nobody touches the memory of a benchmark but shared's, which is little, so a device of the host backend may have as
+ * much as a million regions take. What the user has set stays.
  */
 static void enlarge_host(void)
 {
@@ -199,6 +206,7 @@ static void enlarge_host(void)
 static void set_bounds(struct bench *b)
 {
 	const uint64_t usable = b->choice->info.memory_free / 100 * USABLE_PERCENT;
+	const bool host = strcmp(b->choice->opts.backend, "host") == 0;
 
 	b->json = options.json;
 	b->cold = options.cold;
@@ -208,6 +216,10 @@ static void set_bounds(struct bench *b)
 	b->regions = (uint64_t)options.regions;
 	b->batch_ns = options.quick ? QUICK_BATCH_NS : DEFAULT_BATCH_NS;
 	b->small_live = options.quick ? QUICK_SMALL : DEFAULT_SMALL;
+	if (host)
+		b->shared = options.quick ? QUICK_SHARED_HOST : DEFAULT_SHARED_HOST;
+	else
+		b->shared = options.quick ? QUICK_SHARED : DEFAULT_SHARED;
 	b->limit = options.limit ? options.limit_bytes : options.quick ? QUICK_LIMIT : DEFAULT_LIMIT;
 	b->limited = options.limit && b->limit <= usable;
 	b->limit = MIN(b->limit, usable);

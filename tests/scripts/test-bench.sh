@@ -118,6 +118,22 @@ verdict "resize takes no more than the block" "$(bench 0 --json --limit=6G resiz
 		measured "$case" "a GiB" vpmm
 		median "$case" "taken / size" vpmm | awk '!($1 >= 1 && $1 <= 1.05) { print "taken / size is " $1 }'
 	done)"
+verdict "shared" "$(bench 0 --json shared; silent err
+	for case in "first touch" "read on the host" "read on the device" "fetch by touches" "to the device" \
+		"to the host" "one page"; do
+		measured "$case" "" vpmm pinned
+	done
+	measured "touch, memory kept" "" vpmm; says out '"unit": "GB/s"')"
+verdict "shared, by signals" "$(VPMM_SHARED_TOUCH=signal bench 0 --json shared; silent err
+	measured "one page" touch vpmm pinned)"
+verdict "ratio of rates is of times" "$(bench 0 --json shared
+	awk -v v="$(median "to the host" move vpmm)" -v p="$(median "to the host" move pinned)" \
+		-v r="$(sed -n 's/.*"to the host".*"ratio": \([0-9.]*\)}$/\1/p' "$work/out")" \
+		'BEGIN { h = 0.00005001
+			if (r == "" || r < (p - h) / (v + h) - h || r > (p + h) / (v - h) + h)
+				print "ratio " r ", not " p " / " v }')"
+verdict "shared, in words" "$(bench 0 shared; silent err; says out "   vpmm     model   ratio"; says out " GB/s"
+	awk 'length > 79 { print "too wide: " $0 }' "$work/out")"
 verdict "regions" "$(bench 0 --json --regions=2000 regions; silent err
 	measured "1,000 live" pair vpmm async; measured "2,000 live" pair vpmm async
 	measured "2,000 live" "many / thousand" vpmm async)"
@@ -149,7 +165,7 @@ verdict "ratio is vpmm to async" "$(bench 0 --json --rounds=1 live
 			if (r == "" || r < (v - h) / (a + h) - h || r > (v + h) / (a - h) + h)
 				print "ratio " r ", not " v " / " a }')"
 verdict "table" "$(bench 0 --rounds=1 all replay "$work/two.trace"; silent err
-	for name in pair live small threads grow harvest resize regions replay; do says out "$name: "; done
+	for name in pair live small threads grow harvest resize shared regions replay; do says out "$name: "; done
 	says out "It is no driver"; says out "two #2"
 	awk 'length > 79 { print "too wide: " $0 }' "$work/out")"
 verdict "a newcomer is told of the model" "$(bench 0 --rounds=1 live; says out "   vpmm     model   ratio"
@@ -164,6 +180,11 @@ verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 h
 	says out "skipped: the pool is switched off by its page size"; silent err)"
 verdict "too few regions fit" "$(VPMM_HOST_CAPACITY=1G bench 0 regions
 	says out "skipped: there is room for "; silent err)"
+verdict "too little memory for a range" "$(bench 0 --json --limit=10M shared; silent err
+	says out '"case": "all"'; says out '"skipped": "needs up to')"
+verdict "errors of a range" "$(VPMM_LIMIT=30M bench 1 --json shared
+	says err "vpmm-bench: shared, all, vpmm: "; says out '"contender": "vpmm", "error": "'
+	measured "to the host" move pinned)"
 verdict "errors" "$(VPMM_LIMIT=512M bench 1 --json --limit=4G grow
 	says err "vpmm-bench: grow, by 2 MiB, vpmm: vpmm_malloc"
 	says out '"contender": "vpmm", "error": "vpmm_malloc')"
@@ -197,6 +218,12 @@ on_fake()
 	measured "from 2 MiB by half" "taken / size" vpmm async
 	says out '"case": "growable by 1 GiB"'
 	says out '"skipped": "needs up to'
+	# This driver cannot stop streams.
+	bench 0 --json --backend=cuda --rounds=1 shared
+	says out '"case": "all"'
+	says out '"skipped": "vpmm_shared_alloc: the CUDA driver has no '
+	bench 0 --backend=cuda --rounds=1 shared
+	says out "   vpmm    pinned     plain   ratio"
 	bench 0 --backend=cuda --rounds=1 live
 	says out "   vpmm     async    malloc   ratio"
 }
