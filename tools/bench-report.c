@@ -100,8 +100,8 @@ double bench_row_median(const struct bench_row *row, enum contender who)
 }
 
 /*
- * vpmm beside async; NAN where one of them has no figure, or nothing to divide by. Of rates the other way round, so that
- * below 1 vpmm takes less time.
+ * vpmm beside async; NAN where one of them has no figure, or nothing to divide by. Of rates the other way round, so
+ * that below 1 vpmm takes less time.
  */
 static double ratio_of(const struct bench_row *row)
 {
@@ -291,6 +291,11 @@ void bench_skip(struct bench *b, const struct bench_row *row, const char *format
 	va_end(args);
 	print_remark(b, row, "skipped", NULL, why);
 	g_free(why);
+}
+
+void bench_note(struct bench *b, const struct bench_row *row, const char *what)
+{
+	print_remark(b, row, "note", NULL, what);
 }
 
 bool bench_fits(struct bench *b, const struct bench_row *row, uint64_t bytes)

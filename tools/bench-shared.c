@@ -4,12 +4,21 @@
  * device, memory on the host, pinned or ordinary, and a copy each time.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
+#include <linux/userfaultfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "fail.h"
 #include "vpmm-shared.h"
+
+/* Since Linux 5.11. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 /* The smallest page of a range on any card so far. */
 #define LEAST_PAGE (2 * BENCH_MIB)
@@ -449,6 +458,28 @@ static void begin_rows(struct shared_rows *s)
 	}
 }
 
+/* Whether the kernel allows userfaultfd: with a privilege, or for the program's own touches. */
+static bool has_userfaultfd(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/* The library does not say in which way it notices touches, and the figures depend on it. */
+static void tell_way(const struct shared_rows *s)
+{
+	if (g_strcmp0(g_getenv("VPMM_SHARED_TOUCH"), "signal") == 0)
+		bench_note(s->b, &s->all, "touches are noticed by SIGSEGV, as VPMM_SHARED_TOUCH says");
+	else if (!has_userfaultfd())
+		bench_note(s->b, &s->all, "touches are noticed by SIGSEGV, as the kernel allows no userfaultfd");
+}
+
 /* A kernel or a driver that cannot is no error. */
 static void shared_all(struct shared_rows *s)
 {
@@ -461,8 +492,10 @@ static void shared_all(struct shared_rows *s)
 	s->bytes = MAX(s->bytes, TOUCHES * s->page);
 	begin_rows(s);
 	/* Pages of two sizes are kept at the end. */
-	if (bench_fits(s->b, &s->all, s->bytes + 2 * TOUCHES * s->page))
-		shared_rounds(s);
+	if (!bench_fits(s->b, &s->all, s->bytes + 2 * TOUCHES * s->page))
+		return;
+	tell_way(s);
+	shared_rounds(s);
 }
 
 void bench_shared(struct bench *b)

@@ -203,6 +203,11 @@ void bench_skip(struct bench *b, const struct bench_row *row, const char *format
 	__attribute__((format(printf, 3, 4)));
 
 /**
+ * bench_note() - say what has to be known of the figures that follow
+ */
+void bench_note(struct bench *b, const struct bench_row *row, const char *what);
+
+/**
  * bench_size_text() - bytes in the largest unit that they are a whole number of, such as "2 MiB"
  */
 void bench_size_text(char text[32], uint64_t bytes);
