@@ -434,7 +434,7 @@ static int probe(struct shared_rows *s)
 {
 	struct range r = { .s = s };
 	struct vpmm_opts opts = s->b->choice->opts;
-	struct vpmm_page page;
+	struct vpmm_page page = { .size = 0 };
 	int err;
 
 	err = lib_error(vpmm_pool_create(&r.pool, &opts));
