@@ -107,8 +107,10 @@ static void free_small(struct vpmm_pool *pool, bool gone)
 
 static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 {
-	if (pool->shared)
-		shared_delete(pool->shared, end == POOL_END_WAIT);
+	struct shared *shared = pool->shared;
+
+	if (shared)
+		shared_empty(shared, end == POOL_END_WAIT);
 	pool->shared = NULL;
 	lock_acquire(&pool->core.lock);
 	if (end == POOL_END_WAIT)
@@ -116,6 +118,8 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 	free_small(pool, end == POOL_END_GONE);
 	lock_release(&pool->core.lock);
 	pool_give_back(pool);
+	if (shared)
+		shared_delete(shared);
 }
 
 void pool_delete(struct vpmm_pool *pool, enum pool_end end)

@@ -417,6 +417,7 @@ int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct back
 	uint64_t end = addr + size;
 	int err;
 
+	extent_tell(map, addr, size);
 	err = TIMED(map, unmaps, unmap, addr, size, guard);
 	if (err)
 		return err;

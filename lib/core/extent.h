@@ -119,6 +119,8 @@ struct extent_calls {
  * @places: number of mappings
  * @stamp: number of the latest walk over extents
  * @calls: driver calls so far
+ * @losing: is told of addresses that are about to lose their memory; NULL: nobody wants to know
+ * @losing_data: passed to it
  */
 struct extent_map {
 	struct backend *backend;
@@ -141,6 +143,8 @@ struct extent_map {
 	uint64_t places;
 	uint64_t stamp;
 	struct extent_calls calls;
+	void (*losing)(void *data, uint64_t addr, size_t size);
+	void *losing_data;
 };
 
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size);
@@ -312,11 +316,27 @@ int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, siz
 void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 
 /**
+ * extent_tell() - tell that addresses are about to lose their memory
+ * @map: the map
+ * @addr: where they start
+ * @size: bytes
+ *
+ * Before each unmap of what the program may have had. Returns when whoever wants to know has dealt with it.
+ */
+static inline void extent_tell(const struct extent_map *map, uint64_t addr, size_t size)
+{
+	if (map->losing)
+		map->losing(map->losing_data, addr, size);
+}
+
+/**
  * extent_unmap() - unmap a range, and forget its mappings
  * @map: the map
  * @addr: where it starts
  * @size: bytes; whole mappings, and gaps between them
  * @guard: the event that must have passed; NULL: none
+ *
+ * Tells of it first, also if it then fails.
  *
  * Return: 0, or what the backend's unmap returns.
  */

@@ -44,8 +44,10 @@ int shareable_release(struct core *core, struct shareable *it)
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	if (it->mapped)
+	if (it->mapped) {
+		extent_tell(&core->extents, it->addr, it->bytes);
 		err = TIMED(&core->extents, unmaps, unmap, it->addr, it->bytes, NULL);
+	}
 	if (err)
 		return err;
 	it->mapped = false;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Mirrors. */
+/*
+ * Mirrors. Those of a pool are in two lists, as no lock is held both where a page of a range moves and where a region
+ * of the pool is unmapped.
+ */
+#include <errno.h>
+
 #include "shared/mirror.h"
+#include "util/error.h"
 
 struct vpmm_mirror {
 	struct shared *shared;		/* under shared_lock; NULL: its pool is gone */
@@ -8,10 +14,8 @@ struct vpmm_mirror {
 	void *data;
 };
 
-static void tell(const struct range *range, uint64_t start, uint64_t end, enum vpmm_mirror_action action)
+static void tell(const GPtrArray *mirrors, uint64_t start, uint64_t end, enum vpmm_mirror_action action)
 {
-	const GPtrArray *mirrors = range->shared->mirrors;
-
 	for (guint i = 0; i < mirrors->len; i++) {
 		struct vpmm_mirror *mirror = mirrors->pdata[i];
 
@@ -48,7 +52,8 @@ void mirror_tell(struct range *range, const size_t *index, size_t count)
 	for (size_t i = 1; i <= count; i++) {
 		if (i < count && index[i] == index[i - 1] + 1)
 			continue;
-		tell(range, page_at(range, index[first]), page_at(range, index[i - 1] + 1), VPMM_MIRROR_MOVE);
+		tell(range->shared->mirrors, page_at(range, index[first]), page_at(range, index[i - 1] + 1),
+		     VPMM_MIRROR_MOVE);
 		first = i;
 	}
 }
@@ -69,7 +74,7 @@ void mirror_tell_range(struct range *range)
 	for (size_t i = 0; i < range->count; i++)
 		begin_move(&range->pages[i]);
 	lock_release(&shared_lock);
-	tell(range, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
+	tell(range->shared->mirrors, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
 }
 
 void mirror_told_range(struct range *range)
@@ -79,6 +84,35 @@ void mirror_told_range(struct range *range)
 	for (size_t i = 0; i < range->count; i++)
 		end_move(&range->pages[i]);
 	lock_release(&shared_lock);
+}
+
+/* What update leaves in errno or as the last error is not of the call that needs the memory. */
+static void tell_of_region(void *data, uint64_t addr, size_t size)
+{
+	const struct shared *shared = data;
+	struct error_kept kept;
+	int errno_kept = errno;
+
+	lock_assert_held(&shared->core->lock);
+	error_keep(&kept);
+	tell(shared->watchers, addr, addr + size, VPMM_MIRROR_UNMAP);
+	error_restore(&kept);
+	errno = errno_kept;
+}
+
+/* As long as nobody listens, nobody tells. */
+static void watch(struct shared *shared, struct vpmm_mirror *mirror, bool add)
+{
+	struct extent_map *extents = &shared->core->extents;
+
+	lock_acquire(&shared->core->lock);
+	if (add)
+		g_ptr_array_add(shared->watchers, mirror);
+	else
+		g_ptr_array_remove(shared->watchers, mirror);
+	extents->losing = shared->watchers->len ? tell_of_region : NULL;
+	extents->losing_data = shared;
+	lock_release(&shared->core->lock);
 }
 
 void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct vpmm_mirror_ops *ops, void *data)
@@ -91,6 +125,7 @@ void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct v
 	lock_acquire(&shared->mover);
 	g_ptr_array_add(shared->mirrors, mirror);
 	lock_release(&shared->mover);
+	watch(shared, mirror, true);
 	*made = mirror;
 }
 
@@ -105,6 +140,7 @@ void mirror_remove(struct vpmm_mirror *mirror)
 		shared->serving++;
 	lock_release(&shared_lock);
 	if (shared) {
+		watch(shared, mirror, false);
 		lock_acquire(&shared->mover);
 		g_ptr_array_remove(shared->mirrors, mirror);
 		lock_release(&shared->mover);
@@ -117,6 +153,10 @@ void mirror_remove(struct vpmm_mirror *mirror)
 
 void mirror_leave_all(struct shared *shared)
 {
+	lock_acquire(&shared->core->lock);
+	g_ptr_array_set_size(shared->watchers, 0);
+	shared->core->extents.losing = NULL;
+	lock_release(&shared->core->lock);
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	for (guint i = 0; i < shared->mirrors->len; i++)

@@ -23,19 +23,23 @@ int shared_new(struct core *core, struct shared **made)
 		return err;
 	shared = g_new0(struct shared, 1);
 	shared->core = core;
-	err = core->backend->ops->stream_create(core->backend, &shared->stream);
-	if (err) {
-		g_free(shared);
-		return err;
-	}
 	lock_init(&shared->mover, LOCK_MOVER);
 	shared->ranges = g_ptr_array_new();
 	shared->zeros = g_ptr_array_new();
 	shared->events = g_ptr_array_new();
 	shared->mirrors = g_ptr_array_new();
+	shared->watchers = g_ptr_array_new();
 	shared->host_keep = keep;
 	*made = shared;
 	return 0;
+}
+
+/* A driver that has no such streams can have mirrors all the same. */
+static int need_stream(struct shared *shared)
+{
+	struct backend *be = shared->core->backend;
+
+	return shared->stream ? 0 : be->ops->stream_create(be, &shared->stream);
 }
 
 static size_t choose_page(const struct shared *shared, size_t size, bool fine)
@@ -160,6 +164,9 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 
 	if (size > SIZE_MAX / 4)
 		return error_set(-ENOMEM, "%zu bytes are more than there are addresses", size);
+	err = need_stream(shared);
+	if (err)
+		return err;
 	range = make(shared, size, fine);
 	if (!range->pages) {
 		err = error_set(-ENOMEM, "no memory for a table of %zu pages", range->count);
@@ -293,7 +300,7 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 	return 0;
 }
 
-void shared_delete(struct shared *shared, bool wait)
+void shared_empty(struct shared *shared, bool wait)
 {
 	const struct backend_ops *ops = shared->core->backend->ops;
 	struct backend *be = shared->core->backend;
@@ -311,16 +318,23 @@ void shared_delete(struct shared *shared, bool wait)
 		wait_for_servers(shared);
 		take_down(range);
 	}
-	mirror_leave_all(shared);
 	wait_for_servers(shared);
 	piece_clear(shared);
 	for (guint i = 0; i < shared->events->len; i++)
 		ops->event_destroy(be, shared->events->pdata[i]);
-	ops->stream_destroy(be, shared->stream);
+	if (shared->stream)
+		ops->stream_destroy(be, shared->stream);
+}
+
+void shared_delete(struct shared *shared)
+{
+	mirror_leave_all(shared);
+	wait_for_servers(shared);
 	g_ptr_array_free(shared->ranges, TRUE);
 	g_ptr_array_free(shared->zeros, TRUE);
 	g_ptr_array_free(shared->events, TRUE);
 	g_ptr_array_free(shared->mirrors, TRUE);
+	g_ptr_array_free(shared->watchers, TRUE);
 	lock_destroy(&shared->mover);
 	g_free(shared);
 }

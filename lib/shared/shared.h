@@ -120,13 +120,14 @@ struct range {
  * struct shared - the shared ranges of a pool
  * @core: the pool's core
  * @mover: held by whoever moves pages
- * @stream: the stream of the copies
+ * @stream: the stream of the copies; NULL: there was no range yet
  * @ranges: of struct range
  * @kept: unused memory, by enum vpmm_location
  * @strays: memory that only the end of the pool gives back
  * @zeros: of struct piece, one for each size of page
  * @events: unused events, of struct backend_event
- * @mirrors: of struct vpmm_mirror
+ * @mirrors: of struct vpmm_mirror; under @mover
+ * @watchers: the same, who are told of the pool's own regions; under core.lock
  * @host_keep: bytes of unused host memory to keep
  * @serving: how many threads use it that no call of the program on the pool accounts for
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
@@ -147,6 +148,7 @@ struct shared {
 	GPtrArray *zeros;
 	GPtrArray *events;
 	GPtrArray *mirrors;
+	GPtrArray *watchers;
 	uint64_t host_keep;
 	unsigned int serving;
 	unsigned int quiet;
@@ -167,7 +169,7 @@ extern gint shared_exist;
 extern GPtrArray *shared_ranges GUARDED_BY(shared_lock);
 
 /**
- * shared_new() - what a pool's first range needs
+ * shared_new() - what a pool's first range or mirror needs
  * @core: the pool's core, its backend entered
  * @shared: receives it
  *
@@ -176,11 +178,19 @@ extern GPtrArray *shared_ranges GUARDED_BY(shared_lock);
 int shared_new(struct core *core, struct shared **shared);
 
 /**
- * shared_delete() - free all ranges and what belongs to them
+ * shared_empty() - free all ranges and what belongs to them
  * @shared: of a pool, its backend entered or abandoned; no lock held
  * @wait: whether pending work is to be waited for
+ *
+ * Mirrors are left: they are to be told of the rest of the pool, too.
  */
-void shared_delete(struct shared *shared, bool wait);
+void shared_empty(struct shared *shared, bool wait);
+
+/**
+ * shared_delete() - free the rest
+ * @shared: of a pool that is empty; no lock held
+ */
+void shared_delete(struct shared *shared);
 
 /**
  * shared_find() - the range that an address is in
