@@ -278,7 +278,8 @@ struct vpmm_mirror;
  * enum vpmm_mirror_action - what is about to change
  * @VPMM_MIRROR_MOVE: pages go elsewhere; they are valid again, at the same addresses, when vpmm_locate() tells another
  *	sequence number, without VPMM_PAGE_MOVING
- * @VPMM_MIRROR_UNMAP: the addresses become invalid
+ * @VPMM_MIRROR_UNMAP: the addresses lose the memory that they have. Those of a range become invalid; those of the pool
+ *	can be allocated again, with other memory
  */
 enum vpmm_mirror_action {
 	VPMM_MIRROR_MOVE,
@@ -291,9 +292,11 @@ typedef void (*vpmm_update_fn)(struct vpmm_mirror *mirror, void *data, enum vpmm
 /**
  * struct vpmm_mirror_ops - what a mirror does
  * @size: of the structure
- * @update: called before pages of a shared range change; the change waits for its return. After that the mirror uses
- *	nothing that it knew of the addresses from @start to below @end. It may take locks of the mirror's own, under
- *	which vpmm_locate() alone may be called; it may not touch shared ranges of any pool, or call the library otherwise
+ * @update: called before pages of a shared range change, or addresses of the pool lose their memory; the change
+ *	waits for its return. After that the mirror uses nothing that it knew of the addresses from @start to below
+ *	@end. It may take locks of the mirror's own, under which vpmm_locate() alone may be called; it may not touch
+ *	shared ranges of any pool, or call the library otherwise. Any thread that calls the library may call it, or the
+ *	one that serves touches, and two at once if one is about a range. A change that fails was told of in vain
  */
 struct vpmm_mirror_ops {
 	size_t size;
@@ -307,11 +310,14 @@ struct vpmm_mirror_ops {
  * @ops: what it does; copied
  * @data: passed to @ops
  *
+ * The changes are those of the pool's shared ranges, and of all memory that it maps itself: what a block had before it
+ * was freed can be unmapped by any later call on the pool. Not told is what becomes of small blocks that the driver's
+ * allocator has served.
+ *
  * Context: any thread, but not in an update.
  * Return: 0, or
  *	-EINVAL @mirror, @ops or its update is NULL, or @ops has the size of no version,
  *	-E2BIG @ops is larger than this library knows, and not zero beyond that,
- *	-ENOTSUP the driver cannot stop streams, so there can be no ranges,
  *	-EBUSY the process was forked,
  *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver.
@@ -324,7 +330,7 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
  * vpmm_mirror_unregister() - be told no longer
  * @mirror: the mirror; NULL does nothing
  *
- * To be called after the pool has ended, too. That told the mirror that all ranges go.
+ * To be called after the pool has ended, too. That told the mirror that all ranges and all memory of the pool go.
  *
  * Context: any thread, but not in an update. Waits for updates that are under way.
  * Since: 0.1
