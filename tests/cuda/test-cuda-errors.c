@@ -261,17 +261,29 @@ static void test_cannot_export(void)
 	assert_nothing_left();
 }
 
-/* A driver that cannot stop streams has no shared ranges, and a pool that works as before. */
+static void count_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
+{
+	(void)mirror;
+	(void)start;
+	(void)end;
+	*(unsigned int *)data += action == VPMM_MIRROR_UNMAP;
+}
+
+/* A driver that cannot stop streams has no shared ranges, and a pool that works as before, with mirrors. */
 static void test_cannot_share(void)
 {
+	const struct vpmm_mirror_ops ops = { sizeof(ops), count_update };
 	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "cuda", .va_size = (size_t)1 << 30 };
 	struct vpmm_shared_stats stats = { .size = sizeof(stats) };
+	struct vpmm_mirror *mirror;
 	struct vpmm_pool *pool;
 	void *at = NULL, *block;
+	unsigned int updates = 0;
 
 	if (!use_fake())
 		return;
 	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_mirror_register(pool, &mirror, &ops, &updates));
 	for (int i = 0; i < 2; i++)
 		assert_error(vpmm_shared_alloc(pool, &at, PAGE, 0), ENOTSUP, "cuStreamBatchMemOp");
 	g_assert_null(at);
@@ -281,6 +293,8 @@ static void test_cannot_share(void)
 	assert_ok(vpmm_free(pool, block, NULL));
 	assert_ok(vpmm_pool_check(pool));
 	vpmm_pool_destroy(pool);
+	g_assert_cmpuint(updates, >, 0);
+	vpmm_mirror_unregister(mirror);
 	assert_nothing_left();
 }
 

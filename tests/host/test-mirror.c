@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Mirrors of a pool's own regions: told before addresses lose their memory, so that a registration cache stays right. */
+/* Mirrors of a pool's own regions: told before addresses lose their memory. Registration caches stay right by that. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -375,7 +375,8 @@ struct listener {
 	bool nosy;			/* it calls what it may call, and leaves errno as it likes */
 };
 
-static void listen_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
+static void listen_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start,
+			  void *end)
 {
 	struct listener *listener = data;
 	struct vpmm_page page;

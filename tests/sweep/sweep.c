@@ -523,8 +523,8 @@ static void total_test(void)
 	}
 	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
 		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count +
-		       sweep_growable_scene_count + sweep_export_scene_count + sweep_peer_scene_count,
-		       totals.calls, totals.runs, totals.left_out);
+		       sweep_growable_scene_count + sweep_export_scene_count + sweep_peer_scene_count +
+		       sweep_mirror_scene_count, totals.calls, totals.runs, totals.left_out);
 	totals.calls = totals.runs = totals.left_out = 0;
 }
 
@@ -550,6 +550,7 @@ void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(
 	add_scenes(prefix, &plan, sweep_growable_scenes, sweep_growable_scene_count);
 	add_scenes(prefix, &plan, sweep_export_scenes, sweep_export_scene_count);
 	add_scenes(prefix, &plan, sweep_peer_scenes, sweep_peer_scene_count);
+	add_scenes(prefix, &plan, sweep_mirror_scenes, sweep_mirror_scene_count);
 	g_test_add_func(path, total_test);
 	g_free(path);
 }

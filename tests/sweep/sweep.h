@@ -151,7 +151,7 @@ struct sweep_scene {
 
 /*
  * The tables: of requests, of what is freed, and of pools; of what is held, kept apart, or captured; of blocks
- * that can grow; of blocks that other processes can map; and of other devices.
+ * that can grow; of blocks that other processes can map; of other devices; and of mirrors.
  */
 extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
@@ -163,6 +163,8 @@ extern const struct sweep_scene sweep_export_scenes[];
 extern const size_t sweep_export_scene_count;
 extern const struct sweep_scene sweep_peer_scenes[];
 extern const size_t sweep_peer_scene_count;
+extern const struct sweep_scene sweep_mirror_scenes[];
+extern const size_t sweep_mirror_scene_count;
 
 /*
  * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
