@@ -305,7 +305,7 @@ void shared_empty(struct shared *shared, bool wait)
 	const struct backend_ops *ops = shared->core->backend->ops;
 	struct backend *be = shared->core->backend;
 
-	if (wait)
+	if (wait && shared->stream)
 		ops->sync(be);
 	while (shared->ranges->len) {
 		struct range *range = shared->ranges->pdata[0];

@@ -5,7 +5,8 @@
  * Two locks. shared->mover is held by whoever moves pages of a pool's ranges, across driver calls and copies; a page
  * changes under it alone. shared_lock, of the process, is held for a few instructions at a time by whoever reads or
  * writes what is here; a page changes under both. The thread that serves touches takes both and never core.lock,
- * since a thread that holds that may touch a page; so nobody waits for core.lock with the mover held.
+ * since a thread that holds that may touch a page; so nobody waits for core.lock with the mover held. A mirror's update
+ * is called with the mover held, or where it is about a region of the pool with core.lock, and takes locks of its own.
  */
 #ifndef SHARED_H
 #define SHARED_H
