@@ -89,8 +89,14 @@ recorded()
 	line '1\.\.3$'
 }
 
-verdict "the script for a GPU compares" "$(compared)"
-verdict "the script for a GPU counts resizes" "$(recorded)"
+# The script starts its programs by a shell, which cannot load the object where clang's ThreadSanitizer is in it.
+if LD_PRELOAD=$object bash -c : 2>/dev/null; then
+	verdict "the script for a GPU compares" "$(compared)"
+	verdict "the script for a GPU counts resizes" "$(recorded)"
+else
+	skip "the script for a GPU compares" "a shell cannot load the object"
+	skip "the script for a GPU counts resizes" "a shell cannot load the object"
+fi
 
 ROWS=tests/preload/rows PRELOAD=$object PROGRAMS='rows-*' bash "$top_srcdir/tests/gpu/test-preload-programs.sh" >"$work/rows"
 sed -n -e 's/^\(ok\|not ok\) [0-9]* -/\1 -/' -e '/^1\.\./!p' "$work/rows" | awk -v count=$count '

@@ -77,12 +77,6 @@ tables()
 	}
 }
 
-skip()
-{
-	count=$((count + 1))
-	echo "ok $count - $1 # SKIP $2"
-}
-
 # Options
 verdict "--help names every option" "$(vrun 0 --help
 	for option in monitor report trace limit version help; do says out "--$option"; done; silent err)"
