@@ -37,7 +37,7 @@ out:
 	return err;
 }
 
-bool pool_shared_use(const void *ptr, struct CUstream_st *stream, int *err)
+bool pool_shared_use(struct vpmm_pool *pool, const void *ptr, struct CUstream_st *stream, int *err)
 {
 	struct shared *shared = NULL;
 	const struct range *range;
@@ -48,7 +48,7 @@ bool pool_shared_use(const void *ptr, struct CUstream_st *stream, int *err)
 		return false;
 	lock_acquire(&shared_lock);
 	range = shared_find((uintptr_t)ptr);
-	if (range) {
+	if (range && (!pool || range->shared == g_atomic_pointer_get(&pool->shared))) {
 		shared = range->shared;
 		known = gates_have(range, stream);
 	}

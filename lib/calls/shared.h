@@ -13,13 +13,14 @@ struct vpmm_pool;
 
 /**
  * pool_shared_use() - vpmm_use() of an address of a shared range
+ * @pool: the pool; NULL: whichever has the range
  * @ptr: the address
  * @stream: the stream
  * @err: receives the result
  *
- * Return: whether it is one.
+ * Return: whether it is one, of that pool.
  */
-bool pool_shared_use(const void *ptr, struct CUstream_st *stream, int *err);
+bool pool_shared_use(struct vpmm_pool *pool, const void *ptr, struct CUstream_st *stream, int *err);
 
 /**
  * pool_shared_lookup() - vpmm_lookup() of an address of a shared range

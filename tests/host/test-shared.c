@@ -738,6 +738,8 @@ static void test_arguments(void)
 {
 	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
 	struct vpmm_shared_stats stats = { .size = 1 };
+	const struct vpmm_opts opts = { FIXTURE_PACKED };
+	struct vpmm_pool *other;
 	struct fixture f;
 	struct CUstream_st *gone;
 	void *at = NULL;
@@ -763,6 +765,10 @@ static void test_arguments(void)
 	assert_ok(vpmm_host_stream_destroy(gone));
 	assert_error(vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, gone, NULL, NULL), EINVAL, "not a stream");
 	assert_error(vpmm_use(f.pool, at, gone), EINVAL, "not a stream");
+	assert_ok(vpmm_pool_create(&other, &opts));
+	assert_error(vpmm_use(other, at, f.streams[0]), EINVAL, "");
+	assert_ok(vpmm_use(NULL, at, f.streams[0]));
+	vpmm_pool_destroy(other);
 	assert_error(vpmm_shared_free(f.pool, at, gone), EINVAL, "not a stream");
 	assert_error(vpmm_fault(f.pool, at, 1, VPMM_DEVICE, 1), EINVAL, "flags");
 	assert_error(vpmm_advise(f.pool, at, 1, (enum vpmm_advice)9), EINVAL, "advice");
