@@ -416,11 +416,13 @@ static uint64_t sum_by_all(const char *at, size_t size)
 {
 	struct reader readers[READERS];
 	uint64_t total = 0;
+	int err;
 
 	for (size_t i = 0; i < READERS; i++) {
 		readers[i] = (struct reader){ .words = (const uint64_t *)(at + i * (size / READERS)),
 					      .size = size / READERS };
-		g_assert_cmpint(pthread_create(&readers[i].thread, NULL, read_part, &readers[i]), ==, 0);
+		err = pthread_create(&readers[i].thread, NULL, read_part, &readers[i]);
+		g_assert_cmpint(err, ==, 0);
 	}
 	for (size_t i = 0; i < READERS; i++) {
 		pthread_join(readers[i].thread, NULL);
