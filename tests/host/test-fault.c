@@ -329,10 +329,13 @@ G_STATIC_ASSERT(G_N_ELEMENTS(calls) == BACKEND_OP_COUNT);
 
 static void test_passes_on(void)
 {
-	struct state s = { .be = open_wrapper() };
+	struct state s = { 0 };
 	struct backend_info info;
 	size_t i;
 
+	if (!fixture_can_map_twice())
+		return;
+	s.be = open_wrapper();
 	for (i = 0; i < G_N_ELEMENTS(calls); i++)
 		assert_ok(calls[i].call(&s));
 	s.be->ops->event_destroy(s.be, s.event);
@@ -366,11 +369,14 @@ static void test_data_arrives(void)
 /* Each operation in turn fails once, is not carried out, and is then as good as new. */
 static void test_fails_once(void)
 {
-	struct state s = { .be = open_wrapper() };
+	struct state s = { 0 };
 	struct backend_left before, after;
 	uint64_t count;
 	size_t i;
 
+	if (!fixture_can_map_twice())
+		return;
+	s.be = open_wrapper();
 	for (i = 0; i < G_N_ELEMENTS(calls); i++) {
 		count = backend_fault_calls(s.be, calls[i].op);
 		backend_fault_left(s.be, &before);

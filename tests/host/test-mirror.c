@@ -280,20 +280,6 @@ static void program_begin(struct program *p, struct fixture *f, struct card *car
 	p->rand = g_rand_new_with_seed((guint32)number + 1);
 }
 
-static bool can_map_again(const struct card *card)
-{
-	char *page = mmap(NULL, card->page, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *also;
-
-	g_assert_true(page != MAP_FAILED);
-	also = map_again(card, page);
-	munmap(page, card->page);
-	if (also)
-		munmap(also, card->page);
-	else
-		g_test_skip("no memory can be mapped again here");
-	return also;
-}
-
 /* Its end tells of all that is left. */
 static void finish(struct fixture *f, struct card *card, struct vpmm_mirror *mirror)
 {
@@ -317,7 +303,7 @@ static void run_one(const struct kind *kind, bool deaf)
 	struct fixture f;
 
 	card_begin(&card, deaf, false);
-	if (!can_map_again(&card)) {
+	if (!fixture_can_map_twice()) {
 		card_end(&card);
 		return;
 	}
@@ -350,7 +336,7 @@ static void test_threads(gconstpointer data)
 	int err;
 
 	card_begin(&card, false, true);
-	if (!can_map_again(&card)) {
+	if (!fixture_can_map_twice()) {
 		card_end(&card);
 		return;
 	}

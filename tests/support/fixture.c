@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "calls/pool.h"
 #include "host/backend.h"
@@ -206,4 +210,19 @@ void fixture_add_each(const char *path, const void *rows, size_t size, size_t co
 		g_test_add_data_func(full, row, test);
 		g_free(full);
 	}
+}
+
+bool fixture_can_map_twice(void)
+{
+	void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *twice;
+
+	g_assert_true(page != MAP_FAILED);
+	twice = mremap(page, 0, PAGE, MREMAP_MAYMOVE);
+	munmap(page, PAGE);
+	if (twice == MAP_FAILED) {
+		g_test_skip("no memory can be mapped twice here");
+		return false;
+	}
+	munmap(twice, PAGE);
+	return true;
 }

@@ -114,4 +114,11 @@ char *fixture_layout(struct fixture *f);
 	fixture_add_each(path, rows, sizeof(*(rows)), G_N_ELEMENTS(rows), test)
 void fixture_add_each(const char *path, const void *rows, size_t size, size_t count, GTestDataFunc test);
 
+/**
+ * fixture_can_map_twice() - whether shared memory can be mapped once more, as the host backend does for a shared range
+ *
+ * If not, as under valgrind, the test is skipped.
+ */
+bool fixture_can_map_twice(void);
+
 #endif /* FIXTURE_H */
