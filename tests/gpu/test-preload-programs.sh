@@ -45,6 +45,13 @@ else
 fi
 
 work=$(mktemp -d) || exit 1
+# The loader would take a name with a space or a colon in it for two. The object looks for the library beside it.
+case $PRELOAD in
+*[\ :]*)
+	ln -s "${PRELOAD%/*}" "$work/preload" || exit 1
+	PRELOAD=$work/preload/${PRELOAD##*/}
+	;;
+esac
 sampler=
 finish()
 {
