@@ -29,7 +29,6 @@ struct source {
  * @created: bytes that are created
  * @fixed: @hole was given, and the stream has waited
  * @hole: the unmapped region that they go to
- * @beside: a free region that is not to be taken; NULL: none
  * @base: the free region in front of the hole, which stays in place; or NULL
  * @order: what the stream waits for
  * @idle: take nothing that work is pending on
@@ -45,7 +44,6 @@ struct harvest {
 	size_t created;
 	bool fixed;
 	struct region *hole;
-	const struct region *beside;
 	struct region *base;
 	struct order order;
 	bool idle;
@@ -55,7 +53,7 @@ static size_t harvest_take(struct harvest *harvest, struct region *region, size_
 {
 	struct source source = { .region = region, .take = MIN(wanted, region->size) };
 
-	if (region == harvest->beside || (harvest->idle && event_pending(region->event)))
+	if (harvest->idle && event_pending(region->event))
 		return wanted;
 	g_array_append_val(harvest->sources, source);
 	return wanted - source.take;
@@ -268,7 +266,6 @@ static void harvest_begin(struct harvest *harvest)
 {
 	uint64_t available = harvest->idle ? idle_bytes(harvest->core) : harvest->core->regions.bytes[REGION_FREE];
 
-	available -= harvest->beside ? harvest->beside->size : 0;
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
 	harvest->sources = g_array_new(FALSE, FALSE, sizeof(struct source));
 	order_init(&harvest->order, harvest->stream);
@@ -319,8 +316,8 @@ int harvest_block(struct core *core, const struct request *request, struct regio
 	return err;
 }
 
-int harvest_into(struct core *core, const struct request *request, struct region *hole, const struct region *beside,
-		 struct event *behind, struct event **event)
+int harvest_into(struct core *core, const struct request *request, struct region *hole, struct event *behind,
+		 struct event **event)
 {
 	struct harvest harvest = {
 		.core = core,
@@ -329,7 +326,6 @@ int harvest_into(struct core *core, const struct request *request, struct region
 		.handle = request->handle,
 		.fixed = true,
 		.hole = hole,
-		.beside = beside,
 	};
 	struct region *region;
 	int err;
