@@ -42,7 +42,7 @@ static bool is_unclear(const struct model *m, const struct model_allocation *a, 
 		return true;
 	if (a->max)
 		return a->graphs->len || is_used_in_capture(m, a);
-	return a->retired && model_is_captured(m, a->stream);
+	return a->retired && (model_is_captured(m, a->stream) || model_is_captured(m, stream));
 }
 
 static int call_realloc(struct model *m, const struct model_allocation *a, void **ptr, size_t size)
