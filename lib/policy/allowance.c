@@ -145,13 +145,11 @@ static bool can_try_less(const struct allowance *a)
 	return a->settled && !a->trials[TRIAL_LESS].pause && !a->debt;
 }
 
-/* A block less; or more of what was settled with larger ones, or each step would be too small to be felt. */
 static void try_less(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
-	uint64_t less = MAX(a->block, a->settled / 4);
 
-	try_bytes(core, a->settled - MIN(a->settled, less), TRIAL_LESS);
+	try_bytes(core, a->settled - MIN(a->settled, a->block), TRIAL_LESS);
 }
 
 /* A block more, if the pool may go so far. */
@@ -360,7 +358,7 @@ static void take_window(struct core *core, const struct window *window)
 		try_next(core);
 }
 
-/* The largest of lately: what a program waited for when it began says nothing of what it needs now. */
+/* The largest of the latest windows: what a program waited for when it began says nothing of what it needs now. */
 static void note_block(struct core *core, const struct request *request, bool waited)
 {
 	struct allowance *a = &core->packed->allowance;

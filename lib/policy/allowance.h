@@ -50,9 +50,9 @@ struct allowance_trials {
  * struct allowance - what VPMM_OVERLAP=auto knows, under core.lock
  * @bytes: the allowance
  * @settled: the best so far; the same unless another is tried
- * @block: bytes that the largest block of lately takes whose stream had to wait
- * @waited: the same, in the windows since @turned; 0: none had to
- * @waited_before: and in as many windows before
+ * @block: bytes of the largest block, of the latest windows, whose stream had to wait
+ * @waited: the same of the windows since @turned; 0: no stream had to
+ * @waited_before: the same of as many windows before @turned
  * @turned: windows that had ended when @waited began
  * @surplus: bytes by which it was lowered, and which the pool has not given back yet
  * @windows: the measurements
