@@ -46,13 +46,19 @@ static bool is_for_default(const struct ordered *request, int device)
 	return pool && pool == pools_default(device);
 }
 
+/* The device's primary context is current, so a default stream is of that, and nobody need be asked. */
+static bool is_of_current(drv_stream stream, int device)
+{
+	return stream_is_default(stream) || stream_is_of(stream, device);
+}
+
 static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_result *result)
 {
 	void *ptr = NULL;
 	int device, err;
 
 	if (!va || is_left(request) || !library_serves(&device) || is_captured(request->stream) ||
-	    !stream_is_of(request->stream, device) || !is_for_default(request, device))
+	    !is_of_current(request->stream, device) || !is_for_default(request, device))
 		return false;
 	err = LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream);
 	return library_answer(device, err, ptr, va, result);
@@ -133,7 +139,7 @@ static drv_result note_ordered(drv_result result, const drv_deviceptr *va, const
 	int device;
 
 	if (settings()->monitor && !result && !is_left(request) && library_wants(&device) &&
-	    !is_captured(request->stream) && stream_is_of(request->stream, device) &&
+	    !is_captured(request->stream) && is_of_current(request->stream, device) &&
 	    is_for_default(request, device))
 		monitor_allocated(device, *va, request->size, request->stream);
 	return result;

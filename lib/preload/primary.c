@@ -56,7 +56,7 @@ drv_context primary_context(int device)
 
 drv_result stream_context(drv_stream stream, drv_context *context)
 {
-	if ((uintptr_t)stream <= (uintptr_t)DRV_STREAM_PER_THREAD)
+	if (stream_is_default(stream))
 		return FORWARD(cuCtxGetCurrent, context);
 	return FORWARD(cuStreamGetCtx, stream, context);
 }

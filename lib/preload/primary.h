@@ -4,6 +4,7 @@
 #define PRELOAD_PRIMARY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "preload/hooks.h"
 
@@ -44,6 +45,12 @@ bool primary_only(int *device);
  * Return: NULL if it never has.
  */
 drv_context primary_context(int device);
+
+/* Of no context by itself, but of whichever is current. */
+static inline bool stream_is_default(drv_stream stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_PER_THREAD;
+}
 
 /**
  * stream_context() - the context that a stream is of

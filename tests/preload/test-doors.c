@@ -399,6 +399,11 @@ static void calls(void)
 	 */
 	g_assert_cmpuint(calls_of(pair_of_default, stream), <=, own + 6);
 	g_assert_cmpuint(calls_of(pair_of_named, stream), <=, own + 6);
+
+	/* A default stream is of the context that the malloc has asked for. */
+	pair_of_default(NULL);
+	own = calls_of(pair_of_library, NULL);
+	g_assert_cmpuint(calls_of(pair_of_default, NULL), <=, own + 5);
 }
 
 static void calls_of_pools(void)
