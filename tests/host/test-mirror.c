@@ -388,18 +388,25 @@ static void listen_to(struct listener *listener, void *ptr)
 	*listener->ptr = 7;
 }
 
+/* A pool with a block, and a mirror that listens to that. */
+static struct vpmm_mirror *listen_to_block(struct fixture *f, const struct kind *kind, struct listener *listener)
+{
+	struct vpmm_mirror *mirror;
+
+	fixture_open(f, kind->opts);
+	fixture_uncache(f);
+	listen_to(listener, fixture_malloc_bytes(f, kind->size, f->streams[0]));
+	assert_ok(vpmm_mirror_register(f->pool, &mirror, &listener_ops, listener));
+	return mirror;
+}
+
 /* Nothing is told of a free that leaves the memory where it is. */
 static void test_trim(gconstpointer data)
 {
-	const struct kind *kind = data;
-	struct vpmm_mirror *mirror;
 	struct listener listener;
 	struct fixture f;
+	struct vpmm_mirror *mirror = listen_to_block(&f, data, &listener);
 
-	fixture_open(&f, kind->opts);
-	fixture_uncache(&f);
-	listen_to(&listener, fixture_malloc_bytes(&f, kind->size, f.streams[0]));
-	assert_ok(vpmm_mirror_register(f.pool, &mirror, &listener_ops, &listener));
 	fixture_free(&f, listener.ptr, f.streams[0]);
 	g_assert_cmpuint(listener.updates, ==, 0);
 	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
@@ -412,15 +419,10 @@ static void test_trim(gconstpointer data)
 /* What is live when the pool ends is told of then, once. */
 static void test_end(gconstpointer data)
 {
-	const struct kind *kind = data;
-	struct vpmm_mirror *mirror;
 	struct listener listener;
 	struct fixture f;
+	struct vpmm_mirror *mirror = listen_to_block(&f, data, &listener);
 
-	fixture_open(&f, kind->opts);
-	fixture_uncache(&f);
-	listen_to(&listener, fixture_malloc_bytes(&f, kind->size, f.streams[0]));
-	assert_ok(vpmm_mirror_register(f.pool, &mirror, &listener_ops, &listener));
 	fixture_close(&f);
 	g_assert_cmpuint(listener.updates, ==, 1);
 	vpmm_mirror_unregister(mirror);
@@ -562,13 +564,20 @@ static void leave_meanwhile(struct vpmm_mirror *mirror, void *data, enum vpmm_mi
 	g_usleep(100000);
 }
 
-static void test_leave_meanwhile(void)
+/* The first that it is told of is a range or, where there is none, a region. */
+static void test_leave_meanwhile(gconstpointer data)
 {
 	const struct vpmm_mirror_ops ops = { sizeof(ops), leave_meanwhile };
 	struct leaver leaver = { 0 };
 	struct fixture f;
+	void *at;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	if (data && vpmm_shared_alloc(f.pool, &at, PAGE, VPMM_SHARED_FINE) == -ENOTSUP) {
+		g_test_skip("the kernel does not allow ranges");
+		fixture_close(&f);
+		return;
+	}
 	fixture_malloc(&f, 1, f.streams[0]);
 	assert_ok(vpmm_mirror_register(f.pool, &leaver.mirror, &ops, &leaver));
 	fixture_close(&f);
@@ -612,7 +621,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/mirror/shareable", test_shareable);
 	fixture_add_rows("/mirror/fails", regions, test_fails);
 	g_test_add_func("/mirror/unregister", test_unregister);
-	g_test_add_func("/mirror/leave-meanwhile", test_leave_meanwhile);
+	g_test_add_data_func("/mirror/leave-region", NULL, test_leave_meanwhile);
+	g_test_add_data_func("/mirror/leave-range", GINT_TO_POINTER(true), test_leave_meanwhile);
 	g_test_add_func("/mirror/for-a-range", test_for_a_range);
 	fixture_add_rows("/mirror/cache", programs, test_cache);
 	fixture_add_rows("/mirror/deaf", programs, test_deaf);

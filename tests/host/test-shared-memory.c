@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The memory of shared ranges: what reads as zero, is kept, given back, evicted and had again. */
+#include <errno.h>
+#include <string.h>
+
+#include "calls/pool.h"
+#include "shared/serve.h"
+#include "shared/shared.h"
+#include "shared/touch.h"
+#include "support/fixture.h"
+#include "support/ranges.h"
+
+/* Memory that other pages had reads as zero where nobody has written. */
+static void test_no_leftovers(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int round = 0; round < 2; round++) {
+		at = ranges_alloc(&f, 2 * PAGE);
+		g_assert_true(fixture_is_clear(at, PAGE));
+		g_assert_cmpint(vpmm_fault(f.pool, at + PAGE, PAGE, VPMM_DEVICE, 0), ==, 1);
+		g_assert_true(fixture_is_clear(vpmm_host_view(at + PAGE), PAGE));
+		memset(at, FIXTURE_SECRET, 2 * PAGE);
+		g_assert_cmpint(vpmm_migrate(f.pool, at, 2 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 2);
+		assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	}
+	/* The second range had the memory of the first. */
+	g_assert_cmpuint(ranges_stats(&f).host, ==, 2 * PAGE);
+	g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 2 * PAGE);
+	fixture_close(&f);
+}
+
+static void test_host_keep(void)
+{
+	struct fixture f;
+	char *at;
+
+	g_setenv("VPMM_HOST_KEEP", "2M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 4 * PAGE);
+	memset(at, 1, 4 * PAGE);
+	g_assert_cmpuint(ranges_stats(&f).host, ==, 4 * PAGE);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 4 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 4);
+	g_assert_cmpuint(ranges_stats(&f).host, ==, PAGE);
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(ranges_stats(&f).host, ==, 0);
+	g_assert_cmpint(at[PAGE], ==, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	g_setenv("VPMM_HOST_KEEP", "many", TRUE);
+	fixture_close(&f);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_error(vpmm_shared_alloc(f.pool, (void **)&at, PAGE, 0), EINVAL, "VPMM_HOST_KEEP");
+	g_unsetenv("VPMM_HOST_KEEP");
+	fixture_close(&f);
+}
+
+/* More than the device: what is coldest goes to the host, and the program gets its memory. */
+static void test_more_than_device(void)
+{
+	struct fixture f;
+	char *at, *other;
+	void *block;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 9 * PAGE });
+	at = ranges_alloc(&f, 6 * PAGE);
+	other = ranges_alloc(&f, 6 * PAGE);
+	for (int i = 0; i < 6; i++)
+		at[i * PAGE] = other[i * PAGE] = (char)(i + 1);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 6 * PAGE, VPMM_DEVICE, f.streams[0], NULL, NULL), ==, 6);
+	assert_ok(vpmm_advise(f.pool, at, PAGE, VPMM_ADVISE_PREFER_DEVICE));
+	/* One page more is what empty ones read, so two are left. */
+	g_assert_cmpint(vpmm_migrate(f.pool, other, 6 * PAGE, VPMM_DEVICE, f.streams[0], NULL, NULL), ==, 6);
+	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 4);
+	g_assert_cmpuint(ranges_stats(&f).device, <=, 9 * PAGE);
+	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_DEVICE);
+	for (int i = 0; i < 6; i++)
+		g_assert_cmpint(*(char *)vpmm_host_view(at + i * PAGE), ==, i + 1);
+
+	/* And so does a block of the pool. */
+	block = fixture_malloc(&f, 5, f.streams[0]);
+	memset(block, 9, 5 * PAGE);
+	g_assert_cmpuint(ranges_stats(&f).device, <=, 4 * PAGE);
+	for (int i = 0; i < 6; i++)
+		g_assert_cmpint(*(char *)vpmm_host_view(other + i * PAGE), ==, i + 1);
+	g_assert_cmpint(vpmm_malloc(f.pool, &block, 9 * PAGE, f.streams[0]), ==, -ENOMEM);
+
+	/* One range alone that is larger than the device: what does not fit is skipped, and faulting says so. */
+	assert_ok(vpmm_shared_free(f.pool, other, f.streams[0]));
+	g_assert_cmpint(vpmm_fault(f.pool, at, 6 * PAGE, VPMM_DEVICE, 0), ==, -ENOMEM);
+	for (int i = 0; i < 6; i++)
+		g_assert_cmpint(at[i * PAGE], ==, i + 1);
+	assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	fixture_close(&f);
+}
+
+/* Pages for which there is no memory at all are counted as those are for which there is none left. */
+static void test_counts_skipped(void)
+{
+	struct fixture f;
+	void *block;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 3 * PAGE });
+	at = ranges_alloc(&f, 2 * PAGE);
+	at[0] = at[PAGE] = 1;
+	block = fixture_malloc(&f, 2, f.streams[0]);
+	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).skipped, ==, 2);
+	fixture_free(&f, block, f.streams[0]);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+/* Host memory is kept by size, and given up where another size is wanted and there is no more. */
+static void test_other_sizes(void)
+{
+	struct fixture f;
+	void *large;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 2 * PAGE);
+	at[0] = at[PAGE] = 1;
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 2 * PAGE);
+	assert_ok(vpmm_shared_alloc(f.pool, &large, 256 * PAGE, 0));
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_host_create, 0, 1, -ENOMEM);
+	((char *)large)[0] = 1;
+	g_assert_cmpuint(ranges_stats(&f).retries, ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).host, ==, 2 * PAGE);
+	assert_ok(vpmm_shared_free(f.pool, large, NULL));
+	fixture_close(&f);
+}
+
+static bool kept_has_view(struct shared *shared)
+{
+	bool has;
+
+	lock_acquire(&shared_lock);
+	has = shared->kept[VPMM_HOST] && !shared->kept[VPMM_HOST]->viewless;
+	lock_release(&shared_lock);
+	return has;
+}
+
+static void wait_for_view(struct shared *shared)
+{
+	while (!kept_has_view(shared))
+		g_usleep(1000);
+}
+
+/* A page whose view cannot be had holds up nobody who waits for another. */
+static void test_no_view(void)
+{
+	struct fixture f;
+	struct page *page;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 2 * PAGE);
+	at[0] = 1;
+	at[PAGE] = 2;
+	g_assert_cmpint(ranges_migrate(&f, at + PAGE, 1, VPMM_DEVICE), ==, 1);
+	wait_for_view(f.pool->shared);
+	page = &((struct range *)f.pool->shared->ranges->pdata[0])->pages[0];
+	lock_acquire(&shared_lock);
+	page->hidden = true;
+	lock_release(&shared_lock);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_host_access, 0, UINT_MAX, -ENOMEM);
+	ranges_touch(at, at + PAGE);
+	g_assert_true(page->hidden);
+	g_assert_cmpint(ranges_page(&f, at + PAGE).location, ==, VPMM_HOST);
+	g_assert_cmpint(ranges_look(at + PAGE), ==, 2);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_host_access, 0, 0, 0);
+	ranges_touch(at, at + PAGE);
+	g_assert_false(page->hidden);
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+/* What can be done later is not done while a migration has the driver, unless that is in need of it. */
+struct quiet {
+	struct shared *shared;
+	unsigned int most;
+};
+
+static void see_quiet(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+{
+	struct quiet *quiet = data;
+
+	(void)moves;
+	(void)count;
+	(void)stream;
+	lock_acquire(&shared_lock);
+	quiet->most = MAX(quiet->most, quiet->shared->quiet);
+	lock_release(&shared_lock);
+}
+
+static void test_quiet(void)
+{
+	const struct vpmm_migrate_ops ops = { sizeof(ops), see_quiet, NULL };
+	struct quiet quiet = { 0 };
+	struct fixture f;
+	char *at, *other;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 3 * PAGE });
+	at = ranges_alloc(&f, 2 * PAGE);
+	other = ranges_alloc(&f, PAGE);
+	at[0] = at[PAGE] = other[0] = 1;
+	quiet.shared = f.pool->shared;
+	lock_acquire(&shared_lock);
+	quiet.shared->quiet++;
+	lock_release(&shared_lock);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 2 * PAGE, VPMM_DEVICE, NULL, &ops, &quiet), ==, 2);
+	g_assert_cmpuint(quiet.most, ==, 2);
+	g_assert_false(serve_idle());
+	g_assert_false(kept_has_view(quiet.shared));
+	lock_acquire(&shared_lock);
+	quiet.shared->quiet--;
+	lock_release(&shared_lock);
+	touch_nudge();
+	wait_for_view(quiet.shared);
+	/* There is no room, so a page has to go to the host. */
+	quiet.most = 0;
+	g_assert_cmpint(vpmm_migrate(f.pool, other, PAGE, VPMM_DEVICE, NULL, &ops, &quiet), ==, 1);
+	g_assert_cmpuint(quiet.most, ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 1);
+	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE) + ranges_look(other), ==, 3);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	assert_ok(vpmm_shared_free(f.pool, other, NULL));
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/shared-memory/no-leftovers", test_no_leftovers);
+	g_test_add_func("/shared-memory/host-keep", test_host_keep);
+	g_test_add_func("/shared-memory/more-than-device", test_more_than_device);
+	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
+	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
+	g_test_add_func("/shared-memory/no-view", test_no_view);
+	g_test_add_func("/shared-memory/quiet", test_quiet);
+	return g_test_run();
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The process around shared ranges: its children, signals, locked memory and descriptors, and a device that goes. No
+ * touch is lost, and nobody waits for ever.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "calls/pool.h"
+#include "support/fixture.h"
+#include "support/ranges.h"
+#include "util/sanitized.h"
+
+/* With all new memory locked the kernel fills it at once, also that which stands for a page on the device. */
+static void test_locked(gconstpointer data)
+{
+	struct fixture f;
+	char *at;
+
+	if (mlockall(MCL_FUTURE)) {
+		g_test_skip("memory cannot be locked here");
+		return;
+	}
+	if (ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, 2 * PAGE)) {
+		at[0] = at[PAGE] = 1;
+		g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 2);
+		++*(char *)vpmm_host_view(at);
+		g_assert_cmpint(ranges_look(at), ==, 2);
+		g_assert_cmpint(ranges_look(at + PAGE), ==, 1);
+		/* What is locked is touched, where the kernel may; what was locked can move. */
+		g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
+		if (!mlock(at, PAGE))
+			g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_HOST);
+		g_assert_cmpint(ranges_look(at), ==, 2);
+		g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
+		++*(char *)vpmm_host_view(at);
+		g_assert_cmpint(ranges_look(at), ==, 3);
+		assert_ok(vpmm_shared_free(f.pool, at, NULL));
+		fixture_close(&f);
+	}
+	munlockall();
+}
+
+/* The child has no range, and is told so; the parent's goes on. */
+static void test_forked_calls(void)
+{
+	struct fixture f;
+	void *other;
+	char *at;
+	int status;
+	pid_t child;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 2 * PAGE);
+	at[0] = 3;
+	child = fork();
+	if (!child) {
+		if (vpmm_shared_alloc(f.pool, &other, PAGE, 0) != -EBUSY || vpmm_locate(NULL, at, 1, NULL) != -EBUSY ||
+		    vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, NULL, NULL, NULL) != -EBUSY || vpmm_host_view(at))
+			_exit(1);
+		signal(SIGSEGV, SIG_DFL);
+		_exit(at[PAGE] == 0 ? 2 : 3);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	/* A sanitizer turns the signal into an exit. */
+	g_assert_false(WIFEXITED(status) && WEXITSTATUS(status) <= 3);
+	g_assert_cmpint(at[0] + at[PAGE], ==, 3);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+/* The child has no range, and is told so at once; the parent's goes on. */
+static void test_fork(gconstpointer data)
+{
+	struct fixture f;
+	char *at;
+	int status;
+	pid_t child;
+
+	if (!ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, 2 * PAGE))
+		return;
+	at[0] = at[PAGE] = 3;
+	g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
+	for (int i = 0; i < 2; i++) {
+		child = fork();
+		if (!child) {
+			alarm(5);
+			_exit(100 + ranges_look(at + (size_t)i * PAGE));
+		}
+		g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+		/* A sanitizer turns the signal into an exit. */
+		g_assert_false(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+		g_assert_false(WIFEXITED(status) && WEXITSTATUS(status) >= 100);
+	}
+	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_DEVICE);
+	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE), ==, 6);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+/* A signal that is sent, not earned, does what it did without the library. */
+static void in_child(void (*handler)(int number))
+{
+	struct fixture f;
+	char *at;
+
+	alarm(20);
+	signal(SIGSEGV, handler);
+	if (!ranges_open(&f, &ranges_ways[RANGES_SIGNAL], (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		_exit(2);
+	at[0] = 1;
+	raise(SIGSEGV);
+	at[0] = 2;
+	_exit(at[0] == 2 ? 0 : 1);
+}
+
+static void test_sent(void)
+{
+	int status;
+	pid_t child;
+
+	child = fork();
+	if (!child)
+		in_child(SIG_DFL);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	child = fork();
+	if (!child)
+		in_child(SIG_IGN);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_true(WIFEXITED(status));
+	g_assert_cmpint(WEXITSTATUS(status), ==, 0);
+}
+
+/* A fault that is none of ours is the program's own. */
+static sigjmp_buf back;
+static volatile sig_atomic_t caught;
+
+static void on_fault(int number)
+{
+	(void)number;
+	caught++;
+	siglongjmp(back, 1);
+}
+
+static void test_chained(void)
+{
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER }, was, now;
+	struct fixture f;
+	char *at;
+
+	g_assert_cmpint(sigaction(SIGSEGV, &action, &was), ==, 0);
+	if (!ranges_open(&f, &ranges_ways[RANGES_SIGNAL], (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		return;
+	at[0] = 1;
+	g_assert_cmpint(caught, ==, 0);
+	if (!sigsetjmp(back, 1))
+		*(volatile char *)(uintptr_t)PAGE = 1;
+	g_assert_cmpint(caught, ==, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+	g_assert_cmpint(sigaction(SIGSEGV, &was, &now), ==, 0);
+	g_assert_true(now.sa_handler == on_fault);
+}
+
+/* The kernel lets a touch go on after what served it, which ThreadSanitizer does not see. */
+static __attribute__((no_sanitize("thread"))) void put(char *at, char value)
+{
+	*at = value;
+}
+
+static void test_reset(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 4 * PAGE);
+	at[0] = at[PAGE] = 1;
+	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 1);
+	assert_ok(vpmm_host_reset());
+	/* What was on the device is gone with it; the touch is answered. */
+	g_assert_cmpint(at[0], ==, 0);
+	g_assert_cmpint(at[PAGE], ==, 1);
+	assert_error(vpmm_migrate(f.pool, at, PAGE, VPMM_HOST, NULL, NULL, NULL), ESTALE, "reset");
+	/* Touches that come late, of what the CPU has by now, take nothing from it. */
+	put(at, 5);
+	ranges_touch(at, at + PAGE);
+	g_assert_cmpint(at[0], ==, 5);
+	g_assert_cmpint(at[PAGE], ==, 1);
+	vpmm_pool_destroy(f.pool);
+	g_string_free(f.log, TRUE);
+}
+
+/* A device that fails for good: the touch ends the program, as a file's page that cannot be read would. */
+static sigjmp_buf lost;
+
+static void on_bus(int number)
+{
+	siglongjmp(lost, number);
+}
+
+static void test_failed_device(void)
+{
+	struct sigaction action = { .sa_handler = on_bus, .sa_flags = SA_NODEFER }, was;
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 2 * PAGE);
+	at[0] = 1;
+	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 1);
+	g_assert_cmpint(sigaction(SIGBUS, &action, &was), ==, 0);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, UINT_MAX, -EIO);
+	if (!sigsetjmp(lost, 1)) {
+		at[0]++;
+		g_assert_not_reached();
+	}
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, 0, 0);
+	g_assert_cmpint(sigaction(SIGBUS, &was, NULL), ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).retries, >, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+static void *allow_files(void *limit)
+{
+	g_usleep(2 * G_USEC_PER_SEC);
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, limit), ==, 0);
+	return NULL;
+}
+
+static void test_no_descriptors(void)
+{
+	struct sigaction action = { .sa_handler = on_bus, .sa_flags = SA_NODEFER }, was;
+	struct rlimit files, none;
+	struct fixture f;
+	pthread_t thread;
+	char *at;
+	int err;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, PAGE);
+	at[0] = 1;
+	g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &files), ==, 0);
+	none = (struct rlimit){ 3, files.rlim_max };
+	g_assert_cmpint(sigaction(SIGBUS, &action, &was), ==, 0);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, UINT_MAX, -EIO);
+	err = pthread_create(&thread, NULL, allow_files, &files);
+	g_assert_cmpint(err, ==, 0);
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &none), ==, 0);
+	if (!sigsetjmp(lost, 1)) {
+		ranges_look(at);
+		g_assert_not_reached();
+	}
+	pthread_join(thread, NULL);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, 0, 0);
+	g_assert_cmpint(sigaction(SIGBUS, &was, NULL), ==, 0);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	/* A sanitizer has handlers of its own, and locks nothing. A child can have a range only before its parent does. */
+	if (!SANITIZED) {
+		g_test_add_func("/shared-process/sent", test_sent);
+		fixture_add_rows("/shared-process/locked", ranges_ways, test_locked);
+	}
+	g_test_add_func("/shared-process/forked-calls", test_forked_calls);
+	fixture_add_rows("/shared-process/fork", ranges_ways, test_fork);
+	g_test_add_func("/shared-process/chained", test_chained);
+	g_test_add_func("/shared-process/reset", test_reset);
+	g_test_add_func("/shared-process/failed-device", test_failed_device);
+	g_test_add_func("/shared-process/no-descriptors", test_no_descriptors);
+	return g_test_run();
+}
