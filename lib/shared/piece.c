@@ -211,27 +211,14 @@ static int create_host(struct shared *shared, size_t size, struct piece **piece)
 	return err;
 }
 
-/* Those that get a view are kept again in a moment, and would be missed. */
-static void wait_for_renewals(struct shared *shared)
-{
-	bool busy = true;
-
-	while (busy) {
-		lock_acquire(&shared_lock);
-		busy = shared->renewing;
-		lock_release(&shared_lock);
-		if (busy)
-			g_usleep(20);
-	}
-}
-
 int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
 {
 	struct piece *got = take_kept(shared, size, true);
 	int err;
 
+	/* What gets a view is kept again in a moment. */
 	if (!got) {
-		wait_for_renewals(shared);
+		shared_wait(&shared->renewing);
 		got = take_kept(shared, size, true);
 	}
 	if (!got)
@@ -310,7 +297,7 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 
 	if (keep == UINT64_MAX)
 		return 0;
-	wait_for_renewals(shared);
+	shared_wait(&shared->renewing);
 	while ((piece = pop_kept(shared, VPMM_HOST, keep))) {
 		bytes += piece->size;
 		drop(shared, piece);

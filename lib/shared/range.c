@@ -222,15 +222,7 @@ static struct range *find_start(const struct shared *shared, uint64_t at)
 /* Nobody serves a touch of any range of the pool, or ends a mirror. The mover is not held, as they take it. */
 static void wait_for_servers(struct shared *shared)
 {
-	bool busy = true;
-
-	while (busy) {
-		lock_acquire(&shared_lock);
-		busy = shared->serving;
-		lock_release(&shared_lock);
-		if (busy)
-			g_usleep(50);
-	}
+	shared_wait(&shared->serving);
 }
 
 /* Everything the range has goes; nothing can fail any more. */

@@ -17,3 +17,17 @@ struct range *shared_find(uint64_t addr)
 	}
 	return NULL;
 }
+
+/* What is counted lasts about as long as a driver call. */
+void shared_wait(const unsigned int *count)
+{
+	bool busy = true;
+
+	while (busy) {
+		lock_acquire(&shared_lock);
+		busy = *count;
+		lock_release(&shared_lock);
+		if (busy)
+			g_usleep(20);
+	}
+}

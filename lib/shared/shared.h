@@ -201,6 +201,12 @@ void shared_delete(struct shared *shared);
  */
 struct range *shared_find(uint64_t addr) REQUIRES(shared_lock);
 
+/**
+ * shared_wait() - wait until nobody is at something
+ * @count: how many are; others change it under shared_lock, which is not held
+ */
+void shared_wait(const unsigned int *count);
+
 /* A page that mirrors were told of is where it stays. */
 static inline void page_settle(struct page *page) REQUIRES(shared_lock);
 static inline void page_settle(struct page *page)
