@@ -182,7 +182,7 @@ static int map_paged(struct core *core, uint64_t addr, const struct request *req
 	err = zombie_reap(core);
 	if (!err)
 		err = make_room(core, addr, request->size);
-	return err ? err : harvest_into(core, request, region_at(&core->regions, addr), behind, event);
+	return err ? err : harvest_into(core, request, addr, NULL, behind, event);
 }
 
 int growable_map(struct core *core, uint64_t addr, const struct request *request, struct event *behind,

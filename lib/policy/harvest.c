@@ -27,9 +27,9 @@ struct source {
  * @extents: of struct extent: what is mapped into the hole, first remapped ones, then new ones
  * @moved: bytes that are remapped
  * @created: bytes that are created
- * @fixed: @hole was given, and the stream has waited
- * @hole: the unmapped region that they go to
- * @base: the free region in front of the hole, which stays in place; or NULL
+ * @at: where they go; 0: not known yet
+ * @beside: a free region that is not to be taken; NULL: none
+ * @base: the free region in front of that, which stays in place; or NULL
  * @order: what the stream waits for
  * @idle: take nothing that work is pending on
  */
@@ -42,8 +42,8 @@ struct harvest {
 	GPtrArray *extents;
 	size_t moved;
 	size_t created;
-	bool fixed;
-	struct region *hole;
+	uint64_t at;
+	const struct region *beside;
 	struct region *base;
 	struct order order;
 	bool idle;
@@ -53,7 +53,7 @@ static size_t harvest_take(struct harvest *harvest, struct region *region, size_
 {
 	struct source source = { .region = region, .take = MIN(wanted, region->size) };
 
-	if (harvest->idle && event_pending(region->event))
+	if (region == harvest->beside || (harvest->idle && event_pending(region->event)))
 		return wanted;
 	g_array_append_val(harvest->sources, source);
 	return wanted - source.take;
@@ -86,22 +86,20 @@ static void harvest_plan(struct harvest *harvest)
 	}
 }
 
-/* Finds the hole. A free region that ends where the hole starts stays in place, as the start of the block. */
+/* Finds a hole. A free region that ends where the hole starts stays in place, as the start of the block. */
 static int harvest_place(struct harvest *harvest, struct chunk **added)
 {
+	struct region *hole;
 	int err;
 
-	*added = NULL;
-	if (harvest->fixed)
-		return 0;
-	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &harvest->hole,
-			 added);
+	err = chunk_find(harvest->core, &harvest->core->regions, harvest->size, &hole, added);
 	if (err)
 		return err;
+	harvest->at = hole->addr;
 	for (guint i = 0; i < harvest->sources->len; i++) {
 		struct source *source = &g_array_index(harvest->sources, struct source, i);
 
-		if (source->region == harvest->hole->prev) {
+		if (source->region == hole->prev) {
 			harvest->base = source->region;
 			g_array_remove_index(harvest->sources, i);
 			break;
@@ -149,12 +147,20 @@ static int harvest_wait(struct harvest *harvest)
 	return order_meet(&harvest->order, harvest->handle, block, &core->counts.waits);
 }
 
+/* What is left of a hole from an address on. */
+static struct region *hole_from(struct region_map *regions, uint64_t addr)
+{
+	const struct region *hole = region_at(regions, addr);
+
+	return region_isolate(regions, addr, hole->addr + hole->size - addr);
+}
+
 /* Updates the region maps for what was mapped. Nothing here can fail. */
 static struct region *harvest_commit(struct harvest *harvest)
 {
 	struct core *core = harvest->core;
 	struct region_map *regions = &core->regions;
-	struct region *hole = harvest->hole, *rest = hole, *block = NULL;
+	struct region *hole = hole_from(regions, harvest->at), *rest = hole, *block = NULL;
 	struct chunk *chunk = hole->chunk;
 
 	for (guint i = 0; i < harvest->sources->len; i++) {
@@ -204,19 +210,20 @@ static int harvest_gather(struct harvest *harvest, struct region **region)
 	struct region_map *regions = &harvest->core->regions;
 	struct extent_map *extents = &harvest->core->extents;
 	struct error_kept kept;
-	struct chunk *added;
+	struct chunk *added = NULL;
+	bool waited = harvest->at;
 	int err;
 
-	err = harvest_place(harvest, &added);
+	err = waited ? 0 : harvest_place(harvest, &added);
 	if (err)
 		return err;
 	err = harvest_memory(harvest);
 	if (err)
 		goto err_drop;
-	err = harvest->fixed ? 0 : harvest_wait(harvest);
+	err = waited ? 0 : harvest_wait(harvest);
 	if (err)
 		goto err_release;
-	err = chunk_map(harvest->core, regions, harvest->hole->addr, harvest->extents);
+	err = chunk_map(harvest->core, regions, harvest->at, harvest->extents);
 	if (err)
 		goto err_drop;
 	*region = harvest_commit(harvest);
@@ -266,6 +273,7 @@ static void harvest_begin(struct harvest *harvest)
 {
 	uint64_t available = harvest->idle ? idle_bytes(harvest->core) : harvest->core->regions.bytes[REGION_FREE];
 
+	available -= harvest->beside ? harvest->beside->size : 0;
 	harvest->created = available < harvest->size ? harvest->size - available : 0;
 	harvest->sources = g_array_new(FALSE, FALSE, sizeof(struct source));
 	order_init(&harvest->order, harvest->stream);
@@ -316,16 +324,16 @@ int harvest_block(struct core *core, const struct request *request, struct regio
 	return err;
 }
 
-int harvest_into(struct core *core, const struct request *request, struct region *hole, struct event *behind,
-		 struct event **event)
+int harvest_into(struct core *core, const struct request *request, uint64_t addr, const struct region *beside,
+		 struct event *behind, struct event **event)
 {
 	struct harvest harvest = {
 		.core = core,
 		.size = request->size,
 		.stream = request->stream,
 		.handle = request->handle,
-		.fixed = true,
-		.hole = hole,
+		.at = addr,
+		.beside = beside,
 	};
 	struct region *region;
 	int err;

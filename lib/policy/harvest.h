@@ -32,14 +32,15 @@ int harvest_block(struct core *core, const struct request *request, struct regio
  * harvest_into() - the same, at a given address, whatever is free elsewhere
  * @core: the pool's core; its lock is held, its backend entered
  * @request: the request
- * @hole: where the pages are mapped, from its start
+ * @addr: where the pages are mapped; all of it is unmapped
+ * @beside: a free region that stays where it is; NULL: none
  * @behind: what else the stream is to be ordered after; NULL: nothing
  * @event: receives a point in the stream behind all of that, with a reference
  *
  * Return: 0, or an error of the backend; nothing has changed then.
  */
-int harvest_into(struct core *core, const struct request *request, struct region *hole, struct event *behind,
-		 struct event **event);
+int harvest_into(struct core *core, const struct request *request, uint64_t addr, const struct region *beside,
+		 struct event *behind, struct event **event);
 
 /**
  * struct harvest_cost - the price of a harvest

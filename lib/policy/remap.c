@@ -9,6 +9,7 @@
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
+#include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/remap.h"
 #include "policy/tuning.h"
@@ -114,6 +115,35 @@ static int map_all(struct core *core, const struct request *request, struct rema
 	return 0;
 }
 
+/* Pages are mapped behind the block's new addresses first, as that may unmap what looks unused. */
+static int map_pages(struct core *core, const struct region *region, const struct request *request,
+		     struct remap *remap, GPtrArray *extents)
+{
+	const struct request rest = { .size = request->size - region->size, .stream = request->stream,
+				      .handle = request->handle, .frugal = true };
+	struct region *hole;
+	struct chunk *added;
+	struct event *event;
+	int err;
+
+	err = find_hole(core, request->size, &hole, &added);
+	if (err)
+		return err;
+	remap->to = hole->addr;
+	err = harvest_into(core, &rest, remap->to + region->size, NULL, NULL, &event);
+	if (err) {
+		chunk_drop(core, added);
+		return err;
+	}
+	event_unref(event);
+	err = map_own(core, remap->to, region->size, extents);
+	if (err)
+		return err;
+	core->counts.defrags++;
+	core->counts.remapped += remap->moved;
+	return 0;
+}
+
 int remap_map(struct core *core, const struct region *region, const struct request *request, struct remap *remap,
 	      bool *worthwhile)
 {
@@ -122,12 +152,15 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 
 	lock_assert_held(&core->lock);
 	*worthwhile = false;
-	if (region->chunk->map != &core->regions || !core->regions.keeps ||
-	    (region->size < (size_t)tuning_remap_least * MIB && !request->frugal))
+	if (region->chunk->map != &core->regions ||
+	    (!request->frugal && (!core->regions.keeps || region->size < (size_t)tuning_remap_least * MIB)))
 		return 0;
 	extents = g_ptr_array_new();
 	collect(core, region, remap, extents);
-	if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
+	if (!core->regions.keeps) {
+		err = map_pages(core, region, request, remap, extents);
+		*worthwhile = !err;
+	} else if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
 		err = gather_prepare(core);
 		if (!err)
 			err = map_all(core, request, remap, extents);
@@ -137,13 +170,36 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 	return err;
 }
 
+/* What is free at the old addresses is free at the new ones, and a zombie at the old. */
+static void claim_pages(struct core *core, uint64_t from, const struct remap *remap)
+{
+	struct region *old = region_isolate(&core->regions, from, remap->moved);
+	struct stream *stream = old->stream;
+	struct event *event = event_ref(old->event);
+
+	for (uint64_t addr = remap->to, end = addr + remap->moved; addr < end;) {
+		struct place *place = extent_place_mapped(&core->extents, addr);
+
+		place->extent->home = place;
+		addr += place->extent->size;
+	}
+	region_set_zombie(&core->regions, old);
+	region_set_free(&core->regions, region_isolate(&core->regions, remap->to, remap->moved), stream, event);
+	event_unref(event);
+}
+
 struct region *remap_commit(struct core *core, struct region *region, const struct remap *remap, size_t size,
 			    size_t requested, struct stream *stream, struct event *event)
 {
+	uint64_t from = region->addr;
+
 	lock_assert_held(&core->lock);
 	/* No one else can come between. */
 	live_end(core, region, stream, event, true);
-	alias_claim(core, remap->to + remap->head, remap->moved);
+	if (core->regions.keeps)
+		alias_claim(core, remap->to + remap->head, remap->moved);
+	else
+		claim_pages(core, from, remap);
 	region = region_take(&core->regions, remap->to, size, stream, event);
 	live_enter(core, region, requested);
 	return region;

@@ -9,6 +9,7 @@
 #include "pending/flush.h"
 #include "policy/gather-plan.h"
 #include "policy/gather.h"
+#include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
 
@@ -122,6 +123,30 @@ static int fill_hole(struct core *core, const struct region *region, const struc
 	return err == -ENOMEM ? 0 : err;
 }
 
+/* The same with pages. What is free in front of the hole has to be one region, which stays where it is. */
+static int fill_hole_paged(struct core *core, const struct region *region, const struct request *request, bool *fits)
+{
+	size_t run = free_behind(region, request->size);
+	struct region *beside = run ? region->next : NULL, *hole = run ? beside->next : region->next;
+	const struct request rest = { .size = request->size - region->size - run, .stream = request->stream,
+				      .handle = request->handle, .frugal = request->frugal };
+	struct event *event;
+	int err;
+
+	if (!hole || hole->kind != REGION_UNMAPPED || hole->reserved || hole->size < rest.size)
+		return 0;
+	err = harvest_into(core, &rest, hole->addr, beside, NULL, &event);
+	if (err)
+		return err == -ENOMEM ? 0 : err;
+	event_unref(event);
+	return claim_behind(core, region, request, fits);
+}
+
+static bool is_paged(const struct core *core, const struct region_map *map)
+{
+	return map == &core->regions && !map->keeps;
+}
+
 int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits)
 {
 	int err;
@@ -134,8 +159,14 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	err = resize_flush(core, request);
 	if (!err)
 		err = claim_behind(core, region, request, fits);
-	if (err || *fits || !is_packed(core, region->chunk->map))
+	if (err || *fits)
 		return err;
+	if (is_paged(core, region->chunk->map)) {
+		err = zombie_reap(core);
+		return err ? err : fill_hole_paged(core, region, request, fits);
+	}
+	if (!is_packed(core, region->chunk->map))
+		return 0;
 	err = gather_prepare(core);
 	return err ? err : fill_hole(core, region, request, fits);
 }

@@ -18,6 +18,7 @@ static const struct kind kinds[] = { { "packed", { LARGE }, HAD }, KINDS_SCRUB(L
 
 /* Below what is worth a mapping in size, or in the size of extents. */
 #define SCARCE FIXTURE_PACKED, .limit = 32 * PAGE
+#define SCARCE_PAGED FIXTURE_OPTS, .limit = 32 * PAGE
 
 static const struct kind scarce[] = {
 	{ "packed", { SCARCE }, 8 * PAGE },
@@ -26,6 +27,9 @@ static const struct kind scarce[] = {
 	{ "scrub", { SCARCE, .scrub = VPMM_SCRUB_STREAM }, 8 * PAGE },
 	{ "scrub-always", { SCARCE, .scrub = VPMM_SCRUB_ALWAYS }, 8 * PAGE },
 	{ "block", { SCARCE, .reuse = VPMM_REUSE_BLOCK }, 8 * PAGE },
+	{ "paged", { SCARCE_PAGED }, 8 * PAGE },
+	{ "paged-scrub", { SCARCE_PAGED, .scrub = VPMM_SCRUB_ALWAYS }, 8 * PAGE },
+	{ "paged-block", { SCARCE_PAGED, .reuse = VPMM_REUSE_BLOCK }, 8 * PAGE },
 };
 
 /* A block that shares its first and its last extent with neighbours, which are in the way. */
@@ -202,6 +206,28 @@ static void test_last_resort(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* Pages are mapped into the hole behind a block, whether something is free in front of it or not. */
+static void test_paged_hole(void)
+{
+	struct text written, read;
+	struct fixture f;
+	char *ptr;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	ptr = fixture_malloc(&f, 8, f.streams[0]);
+	write_on(f.streams[0], ptr, 5 * PAGE, &written);
+	g_assert_true(resize(&f, ptr, 12 * PAGE, f.streams[0]) == ptr);
+	g_assert_true(resize(&f, ptr, 5 * PAGE, f.streams[0]) == ptr);
+	g_assert_true(resize(&f, ptr, 20 * PAGE, f.streams[1]) == ptr);
+	g_assert_cmpuint(copies(&f), ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 20 * PAGE);
+	fixture_complete(f.streams[0]);
+	check_on(f.streams[1], ptr, 5 * PAGE, &read, written.seed);
+	fixture_complete(f.streams[1]);
+	g_assert_true(read.right);
+	fixture_close(&f);
+}
+
 static void test_last_resort_fails(gconstpointer data)
 {
 	static const enum backend_op ops[] = { BACKEND_OP_reserve, BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access,
@@ -282,6 +308,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/realloc-large/scrubbed", kinds, test_scrubbed);
 	fixture_add_rows("/realloc-large/last-resort", scarce, test_last_resort);
 	fixture_add_rows("/realloc-large/last-resort-fails", scarce, test_last_resort_fails);
+	g_test_add_func("/realloc-large/paged-hole", test_paged_hole);
 	g_test_add_data_func("/realloc-large/fails/packed", &kinds[0], test_fails);
 	g_test_add_data_func("/realloc-large/fails/scrub", &kinds[1], test_fails);
 	return g_test_run();
