@@ -283,6 +283,7 @@ static void misuse_realloc(struct model *m, const struct model_allocation *live,
 static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct model_allocation *live = m->live->len ? m->live->pdata[live_of(m, b)] : NULL;
+	struct model *other = &p->m[(m - p->m + 1) % p->pools];
 	struct CUstream_st *stream;
 	void *ptr = &p, *freed;
 
@@ -313,9 +314,10 @@ static void misuse(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		g_assert_true(ptr == &p);
 		break;
 	case 6:
-		if (live)
-			assert_error(vpmm_free(p->m[(m - p->m + 1) % p->pools].f.pool, live->ptr + (p->pools == 1), stream),
-				     EINVAL, "no allocation");
+		if (!live)
+			break;
+		model_disarm(other);
+		assert_error(vpmm_free(other->f.pool, live->ptr + (p->pools == 1), stream), EINVAL, "no allocation");
 		break;
 	case 7:
 		if (!live)

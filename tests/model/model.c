@@ -302,8 +302,10 @@ static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstrea
 	}
 	if (!err)
 		return ptr;
-	lacks = err != -ENOMEM ? false : flags & VPMM_SHAREABLE ? lacks_apart(m, size) :
-		model_lacks(m, max ? MAX(size, m->page_size) : size);
+	/* The driver's allocator serves no capture. */
+	if (max || (model_is_captured(m, stream) && m->page_size != SIZE_MAX))
+		size = MAX(size, m->page_size);
+	lacks = err == -ENOMEM && (flags & VPMM_SHAREABLE ? lacks_apart(m, size) : model_lacks(m, size));
 	if (!lacks)
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_check(m);
