@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the pool's statistics say, against the model. */
+/* What the pool's statistics say and what it has created, against the model. */
 #include "calls/pool.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "model/model-inside.h"
+#include "policy/allowance.h"
 
 /* What the pool has beside the region maps and the driver's allocator. */
 struct apart {
@@ -92,4 +93,45 @@ void model_check(struct model *m)
 	g_assert_cmpuint(stats.live + stats.free + stats.holes + stats.zombies, ==, stats.reserved);
 	g_assert_cmpuint(stats.mallocs, ==, m->mallocs);
 	g_assert_cmpuint(stats.frees, ==, m->frees);
+}
+
+/* Free extents that could have been mapped instead of what was created. A growable one takes whole extents that fit. */
+static uint64_t passed_over(const struct model *m, const struct model_allocation *a)
+{
+	const struct extent_map *extents = &m->f.pool->core.extents;
+	uint64_t created = model_taken(m) - m->mapped, bytes = 0;
+
+	for (const GList *link = extents->whole.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (!a->max || extent->size <= created)
+			bytes += extent->size;
+	}
+	return bytes;
+}
+
+/*
+ * Whether the pool has created memory for an allocation without need. What is created for small requests is apart, and
+ * what is smaller than the setting wants is not gathered.
+ */
+static void assert_grown_for_need(const struct model *m, const struct model_allocation *a)
+{
+	const struct vpmm_pool *pool = m->f.pool;
+	/* What it was left with when it last gave memory back counts as well. */
+	uint64_t budget = MAX(m->peak, pool->packed.budget.held);
+
+	/* So much more it may take rather than wait. */
+	budget += allowance_bytes(&pool->core, budget) + m->page_size;
+	if (model_taken(m) > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
+	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
+		g_assert_cmpuint(passed_over(m, a), ==, 0);
+}
+
+/* What streams keep to themselves, nobody else can put together. */
+void model_judge_growth(struct model *m, const struct model_allocation *a)
+{
+	if (!m->f.pool->core.settings.paged && !m->f.pool->core.settings.cache)
+		assert_grown_for_need(m, a);
+	m->mapped = model_taken(m);
+	m->given_back = m->f.pool->core.extents.given_back;
 }

@@ -11,7 +11,6 @@
 #include "core/shareable.h"
 #include "model/model-inside.h"
 #include "model/model-work.h"
-#include "policy/allowance.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)
@@ -321,23 +320,6 @@ static void assert_apart(const struct model *m, const struct model_allocation *a
 	}
 }
 
-/*
- * Whether the pool has created memory for an allocation without need. What is created for small requests is apart, and
- * what is smaller than the setting wants is not gathered.
- */
-static void assert_grown_for_need(const struct model *m, const struct model_allocation *a)
-{
-	const struct vpmm_pool *pool = m->f.pool;
-	/* What it was left with when it last gave memory back counts as well. */
-	uint64_t budget = MAX(m->peak, pool->packed.budget.held);
-
-	/* So much more it may take rather than wait. */
-	budget += allowance_bytes(&pool->core, budget) + m->page_size;
-	if (model_taken(m) > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
-	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
-		g_assert_cmpuint(pool->core.extents.whole_bytes, ==, 0);
-}
-
 static size_t alignment(const struct model *m, const struct model_allocation *a)
 {
 	if (a->apart)
@@ -509,15 +491,6 @@ void model_remove(struct model *m, const struct model_allocation *a)
 {
 	*sum_of(m, a) -= a->apart ? a->apart : a->bytes ? a->bytes : a->size;
 	m->requested -= a->size;
-}
-
-/* What streams keep to themselves, nobody else can put together. */
-void model_judge_growth(struct model *m, const struct model_allocation *a)
-{
-	if (!m->f.pool->core.settings.paged && !m->f.pool->core.settings.cache)
-		assert_grown_for_need(m, a);
-	m->mapped = model_taken(m);
-	m->given_back = m->f.pool->core.extents.given_back;
 }
 
 struct model_allocation *model_new_allocation(char *ptr, size_t size, struct CUstream_st *stream)
