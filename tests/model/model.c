@@ -301,8 +301,8 @@ static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstrea
 	}
 	if (!err)
 		return ptr;
-	/* The driver's allocator serves no capture. */
-	if (max || (model_is_captured(m, stream) && m->page_size != SIZE_MAX))
+	/* The driver's allocator serves no capture, and what it has is not known to be idle. */
+	if (max || ((flags & VPMM_IDLE || model_is_captured(m, stream)) && m->page_size != SIZE_MAX))
 		size = MAX(size, m->page_size);
 	lacks = err == -ENOMEM && (flags & VPMM_SHAREABLE ? lacks_apart(m, size) : model_lacks(m, size));
 	if (!lacks)
