@@ -425,21 +425,28 @@ void region_reserve(struct region_map *map, struct region *hole)
 	map->growables++;
 }
 
-/* Returns the region, merged with what it does not differ from any more. */
-static struct region *unreserve_one(struct region_map *map, struct region *region)
+/* Merges the region with what it does not differ from any more. */
+static void unreserve_one(struct region_map *map, struct region *region)
 {
 	region_unindex(map, region);
 	region->reserved = false;
 	if (map->keeps && region->kind == REGION_ZOMBIE && !region->event && !region->stray)
 		region = region_merge_zombies(map, region);
 	region_index(map, region);
-	return region->kind == REGION_UNMAPPED ? region_set_unmapped(map, region) : region;
+	if (region->kind == REGION_UNMAPPED)
+		region_set_unmapped(map, region);
 }
 
 void region_unreserve(struct region_map *map, struct region *region)
 {
-	while (region && region->reserved)
-		region = unreserve_one(map, region)->next;
+	struct region *next;
+
+	/* The last may merge with the hole behind it, and what follows that may be reserved for another block. */
+	for (bool more = region && region->reserved; more; region = next) {
+		next = region->next;
+		more = next && next->reserved;
+		unreserve_one(map, region);
+	}
 	map->growables--;
 }
 

@@ -26,6 +26,12 @@ static int find_hole(struct core *core, size_t max, struct region **hole, struct
 	return err || *hole ? err : chunk_find(core, &core->regions, max, hole, added);
 }
 
+/* Whether a range that takes all of a hole would pass for the rest of a growable block's, until a block starts there. */
+static bool follows_growable(const struct region *hole, size_t max)
+{
+	return hole->size == max && hole->prev && (hole->prev->reserved || hole->prev->max);
+}
+
 int growable_reserve(struct core *core, size_t max, uint64_t *addr, struct chunk **added)
 {
 	struct region_map *map = &core->regions;
@@ -34,6 +40,8 @@ int growable_reserve(struct core *core, size_t max, uint64_t *addr, struct chunk
 
 	lock_assert_held(&core->lock);
 	err = find_hole(core, max, &hole, added);
+	if (!err && follows_growable(hole, max))
+		err = find_hole(core, max + core->settings.page_size, &hole, added);
 	if (err)
 		return err;
 	/* The far end: other blocks grow into the start of a hole. */
