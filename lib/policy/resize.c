@@ -133,18 +133,13 @@ static int fill_hole_paged(struct core *core, const struct region *region, const
 	struct event *event;
 	int err;
 
-	if (!hole || hole->kind != REGION_UNMAPPED || hole->reserved || hole->size < rest.size)
+	if (!hole || hole->kind != REGION_UNMAPPED || hole->size < rest.size)
 		return 0;
 	err = harvest_into(core, &rest, hole->addr, beside, NULL, &event);
 	if (err)
 		return err == -ENOMEM ? 0 : err;
 	event_unref(event);
 	return claim_behind(core, region, request, fits);
-}
-
-static bool is_paged(const struct core *core, const struct region_map *map)
-{
-	return map == &core->regions && !map->keeps;
 }
 
 int resize_extend(struct core *core, struct region *region, const struct request *request, bool *fits)
@@ -159,14 +154,12 @@ int resize_extend(struct core *core, struct region *region, const struct request
 	err = resize_flush(core, request);
 	if (!err)
 		err = claim_behind(core, region, request, fits);
-	if (err || *fits)
+	if (err || *fits || region->chunk->map != &core->regions)
 		return err;
-	if (is_paged(core, region->chunk->map)) {
+	if (!core->regions.keeps) {
 		err = zombie_reap(core);
 		return err ? err : fill_hole_paged(core, region, request, fits);
 	}
-	if (!is_packed(core, region->chunk->map))
-		return 0;
 	err = gather_prepare(core);
 	return err ? err : fill_hole(core, region, request, fits);
 }
