@@ -51,16 +51,16 @@ SUITE += [f"numba.cuda.tests.cudapy.test_{name}" for name in (
 
 # Prints them all.
 SUITE_LIST = """
-import pkgutil, pytest
+import pkgutil
 import numba.cuda.tests as tests
 found = pkgutil.walk_packages(tests.__path__, tests.__name__ + ".", onerror=lambda name: None)
 print(*sorted(module.name for module in found if module.name.rsplit(".", 1)[1].startswith("test_")))
 """
 
-# What Numba's tests need of its source tree, and of packages that few have; and what came of each test, as it comes.
-SUITE_PLUGIN = '''
-import os, sys, types
-import pytest
+# Runs modules by name: as files, pytest takes numba.cuda for the package cuda. With what the tests need of Numba's
+# source tree, and of packages that few have. Writes down what came of each test, as it comes.
+SUITE_RUNNER = '''
+import os, sys, traceback, types, unittest
 
 try:
     import filecheck.matcher
@@ -74,21 +74,39 @@ except ImportError:
     sys.modules["filecheck.parser"].pattern_for_opts = None
 
 
-@pytest.fixture(scope="class")
-def initialize_from_pytest_config(request):
-    request.cls._dump_failed_filechecks = False
-
-
-def pytest_runtest_logreport(report):
-    if report.when == "call" or report.outcome != "passed":
+class Result(unittest.TestResult):
+    def note(self, outcome, test, error=None):
         with open(os.environ["SUITE_OUT"], "a") as out:
-            out.write(f"{report.outcome} {report.nodeid}\\n")
+            out.write(f"{outcome} {test.id()}\\n")
+        if error:
+            print(outcome, test.id(), *traceback.format_exception(*error)[-3:], sep="\\n", flush=True)
+
+    def addSuccess(self, test):
+        self.note("passed", test)
+
+    def addFailure(self, test, error):
+        self.note("failed", test, error)
+
+    def addError(self, test, error):
+        self.note("error", test, error)
+
+    def addSubTest(self, test, subtest, error):
+        if error:
+            self.note("failed", test, error)
+
+    def addSkip(self, test, reason):
+        self.note("skipped", test)
+
+    def addExpectedFailure(self, test, error):
+        self.note("passed", test)
+
+    def addUnexpectedSuccess(self, test):
+        self.note("failed", test)
 
 
-def pytest_collectreport(report):
-    if report.failed:
-        with open(os.environ["SUITE_OUT"], "a") as out:
-            out.write(f"error {report.nodeid}\\n")
+unittest.TestCase._dump_failed_filechecks = False
+for name in sys.argv[1:]:
+    unittest.defaultTestLoader.loadTestsFromName(name).run(Result())
 '''
 
 
@@ -96,7 +114,7 @@ def run_suite(directory, manager):
     """What came of each test, and the modules that were run to their end."""
     out = os.path.join(directory, manager)
     environment = dict(os.environ, SUITE_OUT=out, NUMBA_CUDA_MEMORY_MANAGER=manager,
-                       PYTHONPATH=os.pathsep.join([directory, os.environ.get("PYTHONPATH", "")]))
+                       PYTHONUNBUFFERED="1")
     began = time.time()
     results, ran = {}, []
     # A few at a time, so that one that ends the process leaves the others.
@@ -107,19 +125,16 @@ def run_suite(directory, manager):
             print(f"# numba suite, {manager}: no time for {' '.join(modules)}")
             continue
         try:
-            done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "vpmm_suite_plugin", "-p",
-                                   "no:cacheprovider", "--tb=short", "--rootdir=/", "--continue-on-collection-errors",
-                                   "-c", os.path.join(directory, "pytest.ini"), "--pyargs", *modules],
-                                  cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, timeout=left, check=False)
+            done = subprocess.run([sys.executable, "-c", SUITE_RUNNER, *modules], cwd=directory, env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=left,
+                                  check=False)
         except subprocess.TimeoutExpired:
             print(f"# numba suite, {manager}: too slow, or stuck, in {' '.join(modules)}")
             continue
         ran += modules
-        # 0: all passed, 1: some failed, 4 and 5: there is no such module, or no test.
-        if done.returncode not in (0, 1, 4, 5):
+        if done.returncode:
             results[f"the process of {' '.join(modules)}"] = f"status {done.returncode}"
-        if done.returncode and manager != "default":
+        if manager != "default":
             print("\n".join(f"# {line}" for line in done.stdout.splitlines()[-25:]))
     if os.path.exists(out):
         with open(out, encoding="utf-8") as written:
@@ -135,11 +150,6 @@ def run_suite(directory, manager):
 def compare_suite(tap):
     """With libvpmm passes what passes without, but what asks for Numba's own memory manager or CUDA IPC."""
     with tempfile.TemporaryDirectory() as directory:
-        with open(os.path.join(directory, "vpmm_suite_plugin.py"), "w", encoding="utf-8") as plugin:
-            plugin.write(SUITE_PLUGIN)
-        # Nobody else's settings; names of tests begin with their files, as all are below the root.
-        with open(os.path.join(directory, "pytest.ini"), "w", encoding="utf-8") as settings:
-            settings.write("[pytest]\n")
         found = subprocess.run([sys.executable, "-c", SUITE_LIST], capture_output=True, text=True, check=False)
         if found.returncode:
             tap("numba-suite: passes with libvpmm what passes without",
@@ -150,9 +160,9 @@ def compare_suite(tap):
         own, _ran = run_suite(directory, "default")
         ours, ran = run_suite(directory, "vpmm.numba")
     # A test that is missing was not reached, unless its module had no time.
-    reached = ["/" + module.rsplit(".", 1)[1] + ".py" for module in ran]
+    reached = tuple(module + "." for module in ran)
     worse = sorted(name for name, outcome in own.items() if outcome == "passed" and (
-        ours[name] not in ("passed", "skipped") if name in ours else any(file in name for file in reached)))
+        ours[name] not in ("passed", "skipped") if name in ours else name.startswith(reached)))
     worse += sorted(name for name, outcome in ours.items() if outcome.startswith("status") and name not in own)
     better = sorted(name for name, outcome in own.items() if outcome != "passed" and ours.get(name) == "passed")
     for name in better:

@@ -4,7 +4,11 @@
 
 import vpmm
 import vpmm.core
-from cuda.core import Device
+
+try:
+    from cuda.core import Device
+except ImportError:
+    from cuda.core.experimental import Device
 
 
 def main():
