@@ -450,6 +450,12 @@ python cupy-async cupy python3 "$programs/cupy_sums.py" async
 python numba numba python3 "$programs/numba_sums.py"
 python jax-async jax env XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_PREALLOCATE=false \
 	XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0" python3 "$programs/jax_train.py"
+if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
+	python nccl-native torch python3 "$programs/nccl_sums.py"
+	python nccl-async torch $async python3 "$programs/nccl_sums.py"
+elif wanted nccl-native; then
+	skip nccl-native "it takes two GPUs"
+fi
 
 if [ -n "$WORKLOADS" ]; then
 	for workload in gpt_varlen llama_generate long_context pipeline_streams stark_prover; do
