@@ -193,7 +193,10 @@ static void keep(struct core *core, double gain)
 		pause_trials(a, TRIAL_LESS, gain * a->tried / PER_MILLE(tuning_auto_price));
 	else
 		pause_trials(a, TRIAL_MORE, tuning_auto_patience);
-	try_next(core);
+	/* Measured anew, as the first windows of a trial still wait for what was before it. */
+	a->now = (struct pace){ 0 };
+	a->best = (struct pace){ 0 };
+	a->odd = 0;
 }
 
 static void go_back(struct core *core, double gain)

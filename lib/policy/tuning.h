@@ -153,8 +153,9 @@ TUNING(overlap_extents, 4, 1 << 20)
 /*
  * VPMM_OVERLAP=auto: allowance.c, windows.c. Evidence is the families that overlap with VPMM_OVERLAP=auto and
  * --seeds=2, fifth to 25th pass: the time over that with memory without a bound and what was taken over what was live,
- * mean and worst. With all rules 1.023, 1.10 and 1.60, 1.99; 1.034, 1.21 and 1.72, 1.99 when those behind "off" and
- * other values were measured, but for what says --seeds=4: that is 1.021, 1.10 and 1.60, 2.00.
+ * mean and worst. With all rules 1.019, 1.07 and 1.63, 1.99; with --seeds=4 1.021, 1.07 and 1.61, 2.00. What stands
+ * behind "off" and other values were measured with earlier rules, which took 1.034, 1.21 and 1.72, 1.99; what says
+ * --seeds=4, with those that took 1.021, 1.10 and 1.60, 2.00 there.
  */
 
 /* Requests in a window, at least; whole periods of a program that has them. */

@@ -12,8 +12,11 @@
 /* Live bytes of one kind, as a part of the peak: what is live tells where in its step a program is. */
 #define LIVE_PARTS 16
 
-/* Waits to a sample of struct stalls, at most, when a window begins. */
-#define WAITS_SAMPLED 4
+/*
+ * Waits to a sample of struct stalls, at most, when a window begins. With 4, three windows in which no wait was long
+ * can hide that streams stand.
+ */
+#define WAITS_SAMPLED 1
 
 /* Requests between searches for a period: one search takes as long as several requests. */
 #define SEARCHED_EACH 64
@@ -33,9 +36,13 @@ static void sample_stalls(struct core *core, struct windows *windows)
 	const struct stalls *stalls = &core->streams.stalls;
 
 	stall_collect(&core->streams);
-	if (stalls->sampled > windows->sampled)
-		windows->stall = (double)(stalls->ns - windows->sampled_ns) /
-				 (double)(stalls->sampled - windows->sampled);
+	if (stalls->sampled > windows->sampled) {
+		double stall = (double)(stalls->ns - windows->sampled_ns) /
+			       (double)(stalls->sampled - windows->sampled);
+
+		/* A sample or two say little. */
+		windows->stall = (windows->stall + stall) / 2;
+	}
 	windows->sampled = stalls->sampled;
 	windows->sampled_ns = stalls->ns;
 }

@@ -11,7 +11,7 @@
 /* The host of a program is this many pieces of work ahead of its device. */
 #define AHEAD 8
 
-enum { IN, COMPUTE };
+enum { IN, COMPUTE, OUT };
 
 /* How long a batch is copied, and computed with. */
 struct shape {
@@ -28,14 +28,19 @@ static void open_auto(struct fixture *f)
 	fixture_open_faulty(f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_AUTO });
 }
 
-static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ms)
+static void work_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
 {
 	unsigned int pending;
 
 	assert_ok(vpmm_host_stream_pending(stream, &pending));
 	if (pending >= AHEAD)
 		assert_ok(vpmm_host_stream_complete(stream, pending - AHEAD + 1));
-	assert_ok(vpmm_host_stream_submit_for(stream, engine, ms * MS));
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, ns));
+}
+
+static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ms)
+{
+	work_for(stream, engine, ms * MS);
 }
 
 /* One stream copies a batch, another computes with it. */
@@ -195,6 +200,80 @@ static void test_keeps_small_gains(void)
 	fixture_close(&f);
 }
 
+/* How long a batch is copied in, computed with, and copied out. @need: batches at once, besides the first. */
+struct phase {
+	uint64_t in;
+	uint64_t compute;
+	uint64_t out;
+	guint need;
+};
+
+static const struct phase phases[] = {
+	{ .in = 1, .compute = 200, .need = 0 }, { .in = 10, .compute = 10, .out = 10, .need = 2 },
+	{ .in = 1, .compute = 200, .need = 0 }, { .in = 10, .compute = 10, .need = 1 }
+};
+
+/* Kernels, and their results of one page and of two. */
+#define KERNELS 6
+
+static void compute_with(struct fixture *f, const struct phase *phase)
+{
+	struct CUstream_st *compute = f->streams[COMPUTE];
+
+	for (guint i = 0; i < KERNELS; i++) {
+		void *result = fixture_malloc(f, 1 + i % 2, compute);
+
+		work_for(compute, VPMM_HOST_COMPUTE, phase->compute * MS / KERNELS);
+		fixture_free(f, result, compute);
+	}
+}
+
+static void run_phase(struct fixture *f, const struct phase *phase, guint batches)
+{
+	struct CUstream_st *in = f->streams[IN], *compute = f->streams[COMPUTE], *out = f->streams[OUT];
+
+	while (batches--) {
+		void *block = fixture_malloc(f, BLOCK / PAGE, in);
+
+		work(in, VPMM_HOST_COPY_IN, phase->in);
+		assert_ok(vpmm_host_stream_wait(compute, in));
+		assert_ok(vpmm_use(f->pool, block, compute));
+		compute_with(f, phase);
+		if (phase->out) {
+			assert_ok(vpmm_host_stream_wait(out, compute));
+			assert_ok(vpmm_use(f->pool, block, out));
+			work(out, VPMM_HOST_COPY_OUT, phase->out);
+		}
+		fixture_free(f, block, in);
+	}
+}
+
+/* Fifty batches after each change the program has what it needs, and gets on as fast as it can. */
+static void test_follows_within_fifty_batches(void)
+{
+	const size_t weights = 8 * BLOCK, least = weights + BLOCK + 2 * PAGE;
+	struct fixture f;
+	void *block;
+
+	open_auto(&f);
+	block = fixture_malloc(&f, weights / PAGE, f.streams[IN]);
+	for (guint i = 0; i < 5 * G_N_ELEMENTS(phases); i++) {
+		const struct phase *phase = &phases[i % G_N_ELEMENTS(phases)];
+		uint64_t start;
+
+		run_phase(&f, phase, 50);
+		g_assert_cmpuint(fixture_stats(&f).mapped, <=, least + phase->need * (BLOCK + PAGE));
+		start = vpmm_host_time();
+		run_phase(&f, phase, 50);
+		g_assert_cmpuint(vpmm_host_time() - start, <=, phase->compute * MS * 50 * 105 / 100);
+		run_phase(&f, phase, 100);
+	}
+	fixture_free(&f, block, f.streams[IN]);
+	assert_ok(vpmm_host_time_finish());
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
 static void test_follows_the_program(void)
 {
 	struct fixture f;
@@ -347,6 +426,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
 	g_test_add_func("/overlap-auto/block-by-block", test_tries_block_by_block);
 	g_test_add_func("/overlap-auto/small-gains", test_keeps_small_gains);
+	g_test_add_func("/overlap-auto/fifty-batches", test_follows_within_fifty_batches);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
 	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
 	g_test_add_func("/overlap-auto/break", test_outlasts_a_break);
