@@ -36,13 +36,15 @@ enum vpmm_location {
 #define VPMM_PAGE_PREFER_HOST 0x2u
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
 #define VPMM_PAGE_MOVING 0x8u	/* mirrors were told that it goes, and where it is may change at any moment */
+#define VPMM_PAGE_READ_MOSTLY 0x10u
+#define VPMM_PAGE_DUPLICATE 0x20u	/* it is on the device, and host memory has the same; the CPU can read that */
 
 /**
  * struct vpmm_page - a page of a shared range
  * @addr: where it starts
  * @size: bytes
  * @location: where it is; VPMM_HOST if it is nowhere
- * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, and what was advised
+ * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, VPMM_PAGE_DUPLICATE, and what was advised
  * @sequence: changes at the end of each move of the page, and where one was tried
  */
 struct vpmm_page {
@@ -59,11 +61,14 @@ struct vpmm_page {
  * @VPMM_ADVISE_PREFER_HOST: pages stay on the host, vpmm_migrate() leaves them there, and the device reaches them over
  *	the bus
  * @VPMM_ADVISE_PREFER_DEVICE: when memory runs out, pages of other ranges go to the host first
+ * @VPMM_ADVISE_READ_MOSTLY: pages that go to the device keep their host memory, and the CPU reads that without having
+ *	them come back. Work of the device must not write to them
  */
 enum vpmm_advice {
 	VPMM_ADVISE_NONE,
 	VPMM_ADVISE_PREFER_HOST,
-	VPMM_ADVISE_PREFER_DEVICE
+	VPMM_ADVISE_PREFER_DEVICE,
+	VPMM_ADVISE_READ_MOSTLY
 };
 
 /* For alloc_and_copy() to set in struct vpmm_move. */
@@ -125,6 +130,8 @@ struct vpmm_migrate_ops {
  * @retries: how often touches had to be served again, for lack of memory above all
  * @fault_ns: nanoseconds in which touches were served
  * @migrate_ns: nanoseconds in vpmm_migrate() and vpmm_fault()
+ * @duplicates: bytes of @host that have the same as pages on the device
+ * @read_copies: how often the CPU got a copy of such a page to read
  */
 struct vpmm_shared_stats {
 	size_t size;
@@ -144,6 +151,8 @@ struct vpmm_shared_stats {
 	uint64_t retries;
 	uint64_t fault_ns;
 	uint64_t migrate_ns;
+	uint64_t duplicates;
+	uint64_t read_copies;
 };
 
 /**
@@ -262,11 +271,13 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
  * @size: bytes
  * @advice: what is known
  *
- * Nothing moves.
+ * Nothing moves. A page that was read mostly and no longer is loses the host's duplicate.
  *
- * Context: any thread. Does not wait.
+ * Context: any thread. Waits for moves that are under way if VPMM_ADVISE_READ_MOSTLY is given or taken back, and does
+ *	not wait otherwise.
  * Return: 0, or
  *	-EINVAL @addr and @size are not in one range, or there is no such @advice,
+ *	-ENOMEM the kernel has no mapping left to take the copy from the CPU; the advice stays as it was,
  *	-EBUSY the process was forked.
  * Since: 0.1
  */

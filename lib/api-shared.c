@@ -228,7 +228,8 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 {
 	int err;
 
-	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE)
+	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE &&
+	    advice != VPMM_ADVISE_READ_MOSTLY)
 		return error_set(-EINVAL, "vpmm_advise: there is no advice %d", (int)advice);
 	err = refuse_fork();
 	if (!err)

@@ -64,7 +64,9 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
  * @size: bytes
  * @advice: the advice
  *
- * Return: 0 or -EINVAL.
+ * No lock is held.
+ *
+ * Return: 0, -EINVAL, or -ENOMEM.
  */
 int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_advice advice);
 

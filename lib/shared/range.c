@@ -140,6 +140,8 @@ static void leave(struct range *range)
 		g_atomic_int_set(&shared_exist, 0);
 	}
 	shared->stats.ranges--;
+	for (size_t i = 0; i < range->count; i++)
+		shared->stats.duplicates -= range->pages[i].duplicate ? range->page_size : 0;
 	lock_release(&shared_lock);
 }
 
@@ -235,6 +237,8 @@ static void take_down(struct range *range)
 	for (size_t i = 0; i < range->count; i++) {
 		if (range->pages[i].piece)
 			piece_keep(range->shared, range->pages[i].piece);
+		if (range->pages[i].duplicate)
+			piece_keep(range->shared, range->pages[i].duplicate);
 	}
 	if (ops->unreserve(be, range->va, range->size))
 		ops->unreserve(be, range->va, range->size);
