@@ -239,6 +239,31 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 	return err ? error_add(err, "vpmm_advise") : 0;
 }
 
+int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size)
+{
+	int err, cancel = cancel_hold();
+
+	err = begin(&pool, addr);
+	if (err)
+		error_add(err, "vpmm_pin");
+	else
+		err = end(pool, "vpmm_pin", migrate_pin(pool->shared, (uintptr_t)addr, size));
+	cancel_release(cancel);
+	return err;
+}
+
+int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size)
+{
+	int err;
+
+	err = refuse_fork();
+	if (!err)
+		err = find_pool(&pool, addr);
+	if (!err)
+		err = migrate_unpin(pool->shared, (uintptr_t)addr, size);
+	return err ? error_add(err, "vpmm_unpin") : 0;
+}
+
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 {
 	struct vpmm_shared_stats known = { 0 };

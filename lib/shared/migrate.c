@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), and what goes when memory runs out. */
+/* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), vpmm_pin(), and what goes when memory runs out. */
 #include <errno.h>
 
 #include "shared/gates.h"
@@ -37,7 +37,7 @@ static bool can_go(const struct page *page, const struct migration *want, bool *
 	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST);
 	if (*there || (page->state == PAGE_EMPTY && !want->fill))
 		return false;
-	return want->to != VPMM_DEVICE || page->advice != VPMM_ADVISE_PREFER_HOST;
+	return want->to != VPMM_DEVICE || (page->advice != VPMM_ADVISE_PREFER_HOST && !page->pins);
 }
 
 /* The next pages that can go. The range stays while the call that uses it is under way. */
@@ -142,18 +142,19 @@ static int take_host(struct batch *batch, struct piece **list)
  * What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any. Tells
  * the first that has got none.
  */
-static size_t hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *lacking)
+static size_t hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *skipped,
+		       uint64_t *lacking)
 {
 	size_t left = 0, first = 0;
 	bool there, can;
 
-	*lacking = 0;
 	for (size_t i = 0; i < batch->count; i++) {
 		size_t index = batch->index[i];
 
 		lock_acquire(&shared_lock);
 		can = can_go(&batch->range->pages[index], want, &there);
 		lock_release(&shared_lock);
+		*skipped += !can && !there;
 		if (!can)
 			continue;
 		if (batch_take(batch, left, index, list))
@@ -177,7 +178,7 @@ static int move_batch(struct batch *batch, const struct migration *want, size_t 
 	batch->moved = 0;
 	lock_acquire(&shared->mover);
 	if (!lack || lack == -ENOMEM)
-		first = hand_out(batch, want, &list, &lacking);
+		first = hand_out(batch, want, &list, skipped, &lacking);
 	else
 		batch->count = 0;
 	/* A duplicate that was counted on has gone meanwhile. */
@@ -351,7 +352,8 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
 				 (page->advice == VPMM_ADVISE_PREFER_HOST ? VPMM_PAGE_PREFER_HOST : 0) |
 				 (page->advice == VPMM_ADVISE_PREFER_DEVICE ? VPMM_PAGE_PREFER_DEVICE : 0) |
 				 (page->advice == VPMM_ADVISE_READ_MOSTLY ? VPMM_PAGE_READ_MOSTLY : 0) |
-				 (page->duplicate ? VPMM_PAGE_DUPLICATE : 0),
+				 (page->duplicate ? VPMM_PAGE_DUPLICATE : 0) |
+				 (page->pins ? VPMM_PAGE_PINNED : 0),
 			.sequence = page->sequence,
 		};
 	}
@@ -423,4 +425,66 @@ int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_
 		err = advise_slowly(&span, advice);
 	lock_release(&shared->mover);
 	return err;
+}
+
+static int change_pins(struct shared *shared, uint64_t addr, size_t size, bool more, struct span *span)
+{
+	int err;
+
+	lock_acquire(&shared_lock);
+	err = find_span(shared, addr, size, span);
+	for (size_t i = span->first; !err && !more && i < span->end; i++) {
+		if (!span->range->pages[i].pins)
+			err = error_set(-EINVAL, "the page at %#" G_GINT64_MODIFIER "x is not pinned",
+					page_at(span->range, i));
+	}
+	for (size_t i = span->first; !err && i < span->end; i++)
+		span->range->pages[i].pins += more ? 1 : (uint32_t)-1;
+	lock_release(&shared_lock);
+	return err;
+}
+
+/* A touch that who accesses the memory does not make would not bring the view back. */
+static int show_hidden(const struct span *span)
+{
+	int err = 0;
+
+	lock_acquire(&span->range->shared->mover);
+	for (size_t i = span->first; i < span->end && !err; i++) {
+		if (span->range->pages[i].hidden)
+			err = move_show(span->range, i);
+	}
+	lock_release(&span->range->shared->mover);
+	return err;
+}
+
+/* First they are kept there, and then they go there. What is on its way to the device has got there in between. */
+int migrate_pin(struct shared *shared, uint64_t addr, size_t size)
+{
+	const struct migration want = { .addr = addr, .size = size, .to = VPMM_HOST, .fill = true };
+	struct span span = { 0 };
+	struct error_kept kept;
+	int err;
+
+	lock_acquire(&shared->mover);
+	err = change_pins(shared, addr, size, true, &span);
+	lock_release(&shared->mover);
+	if (err)
+		return err;
+	err = migrate_pages(shared, &want);
+	if (err >= 0)
+		err = show_hidden(&span);
+	if (err >= 0)
+		return 0;
+	error_keep(&kept);
+	change_pins(shared, addr, size, false, &span);
+	error_restore(&kept);
+	return err;
+}
+
+int migrate_unpin(struct shared *shared, uint64_t addr, size_t size)
+{
+	struct span span = { 0 };
+
+	return change_pins(shared, addr, size, false, &span);
 }

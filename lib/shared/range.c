@@ -267,6 +267,17 @@ static int unmap_told(struct range *range)
 	return err;
 }
 
+static int check_pins(const struct range *range)
+{
+	lock_assert_held(&shared_lock);
+	for (size_t i = 0; i < range->count; i++) {
+		if (range->pages[i].pins)
+			return error_set(-EBUSY, "the page at %#" G_GINT64_MODIFIER "x of the shared range is pinned",
+					 page_at(range, i));
+	}
+	return 0;
+}
+
 int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 {
 	struct range *range = find_start(shared, at);
@@ -280,7 +291,8 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 		return err;
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
-	if (stream != VPMM_STREAM_ANY)
+	err = check_pins(range);
+	if (!err && stream != VPMM_STREAM_ANY)
 		err = gates_add(range, stream);
 	lock_release(&shared_lock);
 	if (!err && stream == VPMM_STREAM_ANY)

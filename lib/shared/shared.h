@@ -71,6 +71,7 @@ enum page_state {
  * @unmapped: the device has nothing there, as undoing a move has failed
  * @moving: mirrors were told that it goes
  * @readable: the CPU has a copy of @duplicate, and its write is waited for
+ * @pins: how many pins have it stay on the host
  * @call: the number of the call that brought it to the device
  * @sequence: how often mirrors were told of it
  * @piece: its memory; NULL: it is empty
@@ -85,6 +86,7 @@ struct page {
 	bool unmapped;
 	bool moving;
 	bool readable;
+	uint32_t pins;
 	uint64_t call;
 	uint64_t sequence;
 	struct piece *piece;
