@@ -57,6 +57,17 @@ static bool all_on_device(struct fixture *f, const void *at)
 	return all;
 }
 
+static bool any_on_device(struct fixture *f, const void *at)
+{
+	struct vpmm_page pages[PAGES];
+	bool any = false;
+
+	g_assert_cmpint(vpmm_locate(f->pool, at, PAGES * PAGE, pages), ==, PAGES);
+	for (int i = 0; i < PAGES; i++)
+		any = any || pages[i].location == VPMM_DEVICE;
+	return any;
+}
+
 static void live(struct fixture *f)
 {
 	static const unsigned char first[PAGES] = { 1, 2 }, second[PAGES] = { 9, 8 };
@@ -85,6 +96,14 @@ static void live(struct fixture *f)
 	expect(other, second);
 	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
 	AGAIN(vpmm_migrate(f->pool, at, PAGE, VPMM_HOST, f->streams[0], NULL, NULL));
+	expect(at, changed);
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	/* What fails has pinned nothing, so one call undoes it in any case. */
+	AGAIN(vpmm_pin(f->pool, at, PAGES * PAGE));
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	g_assert_false(any_on_device(f, at));
+	assert_ok(vpmm_unpin(f->pool, at, PAGES * PAGE));
+	assert_error(vpmm_unpin(f->pool, at, PAGES * PAGE), EINVAL, "pinned");
 	expect(at, changed);
 	AGAIN(vpmm_stream_retire(f->pool, f->streams[1]));
 	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
