@@ -333,13 +333,13 @@ static void count_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirro
 	(void)mirror;
 	(void)start;
 	(void)end;
-	*(unsigned int *)data += action == VPMM_MIRROR_MOVE;
+	*(_Atomic unsigned int *)data += action == VPMM_MIRROR_MOVE;
 }
 
 /* What the device has does not change by a read, and does by a write: mirrors are told first. */
 static void test_mirror(void)
 {
-	unsigned int told = 0;
+	_Atomic unsigned int told = 0;
 	const struct vpmm_mirror_ops ops = { sizeof(ops), count_update };
 	struct vpmm_mirror *mirror;
 	struct vpmm_page before;
