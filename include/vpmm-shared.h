@@ -36,13 +36,16 @@ enum vpmm_location {
 #define VPMM_PAGE_PREFER_HOST 0x2u
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
 #define VPMM_PAGE_MOVING 0x8u	/* mirrors were told that it goes, and where it is may change at any moment */
+#define VPMM_PAGE_READ_MOSTLY 0x10u
+#define VPMM_PAGE_DUPLICATE 0x20u	/* it is on the device, and host memory has the same; the CPU can read that */
+#define VPMM_PAGE_PINNED 0x40u
 
 /**
  * struct vpmm_page - a page of a shared range
  * @addr: where it starts
  * @size: bytes
  * @location: where it is; VPMM_HOST if it is nowhere
- * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, and what was advised
+ * @flags: VPMM_PAGE_EMPTY, VPMM_PAGE_MOVING, VPMM_PAGE_DUPLICATE, VPMM_PAGE_PINNED, and what was advised
  * @sequence: changes at the end of each move of the page, and where one was tried
  */
 struct vpmm_page {
@@ -59,11 +62,14 @@ struct vpmm_page {
  * @VPMM_ADVISE_PREFER_HOST: pages stay on the host, vpmm_migrate() leaves them there, and the device reaches them over
  *	the bus
  * @VPMM_ADVISE_PREFER_DEVICE: when memory runs out, pages of other ranges go to the host first
+ * @VPMM_ADVISE_READ_MOSTLY: pages that go to the device keep their host memory, and the CPU reads that without having
+ *	them come back. Work of the device must not write to them
  */
 enum vpmm_advice {
 	VPMM_ADVISE_NONE,
 	VPMM_ADVISE_PREFER_HOST,
-	VPMM_ADVISE_PREFER_DEVICE
+	VPMM_ADVISE_PREFER_DEVICE,
+	VPMM_ADVISE_READ_MOSTLY
 };
 
 /* For alloc_and_copy() to set in struct vpmm_move. */
@@ -125,6 +131,8 @@ struct vpmm_migrate_ops {
  * @retries: how often touches had to be served again, for lack of memory above all
  * @fault_ns: nanoseconds in which touches were served
  * @migrate_ns: nanoseconds in vpmm_migrate() and vpmm_fault()
+ * @duplicates: bytes of @host that have the same as pages on the device
+ * @read_copies: how often the CPU got a copy of such a page to read
  */
 struct vpmm_shared_stats {
 	size_t size;
@@ -144,6 +152,8 @@ struct vpmm_shared_stats {
 	uint64_t retries;
 	uint64_t fault_ns;
 	uint64_t migrate_ns;
+	uint64_t duplicates;
+	uint64_t read_copies;
 };
 
 /**
@@ -180,7 +190,7 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
  * Return: 0, or
  *	-EINVAL no range starts there, or @stream is not a stream,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
- *	-EBUSY the process was forked, or a piece of work of the host backend makes the call,
+ *	-EBUSY the process was forked, or a piece of work of the host backend makes the call; or pages are pinned,
  *	-ESTALE the context of the pool was reset or destroyed,
  *	or an error of the driver; the range stays.
  * Since: 0.1
@@ -199,7 +209,7 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
  *
  * What was submitted to the streams that use the range is complete before a page moves; what is submitted to them
  * meanwhile waits on the device until the batch of pages has moved. Pages that are there already, empty ones, those
- * that an advice keeps, and those for which there is no memory are skipped.
+ * that an advice or vpmm_pin() keeps, and those for which there is no memory are skipped.
  *
  * Context: any thread. Waits for the work of the streams that use the range, and for the copies.
  * Return: how many pages have moved, or
@@ -245,7 +255,8 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
  * kernel may write to pages that are not empty alone.
  *
  * Context: any thread. Waits as vpmm_migrate().
- * Return: how many pages have moved or got memory; all pages are there then, but those that an advice keeps; or
+ * Return: how many pages have moved or got memory; all pages are there then, but those that an advice or vpmm_pin()
+ *	keeps; or
  *	-EINVAL @addr and @size are not in one range, @to is no location, or @flags is not 0,
  *	-ENOMEM memory there is exhausted; some pages may have moved,
  *	-EBUSY the process was forked,
@@ -262,15 +273,54 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
  * @size: bytes
  * @advice: what is known
  *
- * Nothing moves.
+ * Nothing moves. A page that was read mostly and no longer is loses the host's duplicate.
  *
- * Context: any thread. Does not wait.
+ * Context: any thread. Waits for moves that are under way if VPMM_ADVISE_READ_MOSTLY is given or taken back, and does
+ *	not wait otherwise.
  * Return: 0, or
  *	-EINVAL @addr and @size are not in one range, or there is no such @advice,
+ *	-ENOMEM the kernel has no mapping left to take the copy from the CPU; the advice stays as it was,
  *	-EBUSY the process was forked.
  * Since: 0.1
  */
 int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advice advice);
+
+/**
+ * vpmm_pin() - have pages stay on the host
+ * @pool: the pool; NULL: whichever has the range
+ * @addr: where they start, anywhere in a page
+ * @size: bytes
+ *
+ * Brings them there as vpmm_fault() does, empty ones too, and vpmm_migrate() and vpmm_fault() leave them there until
+ * vpmm_unpin() was called as often. The CPU's touch of them never waits, so they can be given to who accesses memory
+ * without a touch: O_DIRECT, io_uring, a network card. The device reaches them over the bus.
+ *
+ * Context: any thread. Waits as vpmm_migrate().
+ * Return: 0, or
+ *	-EINVAL @addr and @size are not in one range,
+ *	-ENOMEM host memory is exhausted,
+ *	-EBUSY the process was forked,
+ *	-ESTALE the context of the pool was reset or destroyed,
+ *	or an error of the driver. Pages may have moved then, and none is pinned by the call.
+ * Since: 0.1
+ */
+int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size);
+
+/**
+ * vpmm_unpin() - undo vpmm_pin()
+ * @pool: the pool; NULL: whichever has the range
+ * @addr: where the pages start, anywhere in a page
+ * @size: bytes
+ *
+ * Nothing moves.
+ *
+ * Context: any thread. Does not wait.
+ * Return: 0, or
+ *	-EINVAL @addr and @size are not in one range, or a page of them is not pinned: all stay as they were,
+ *	-EBUSY the process was forked.
+ * Since: 0.1
+ */
+int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size);
 
 struct vpmm_mirror;
 

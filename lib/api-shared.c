@@ -228,7 +228,8 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 {
 	int err;
 
-	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE)
+	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE &&
+	    advice != VPMM_ADVISE_READ_MOSTLY)
 		return error_set(-EINVAL, "vpmm_advise: there is no advice %d", (int)advice);
 	err = refuse_fork();
 	if (!err)
@@ -236,6 +237,31 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 	if (!err)
 		err = migrate_advise(pool->shared, (uintptr_t)addr, size, advice);
 	return err ? error_add(err, "vpmm_advise") : 0;
+}
+
+int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size)
+{
+	int err, cancel = cancel_hold();
+
+	err = begin(&pool, addr);
+	if (err)
+		error_add(err, "vpmm_pin");
+	else
+		err = end(pool, "vpmm_pin", migrate_pin(pool->shared, (uintptr_t)addr, size));
+	cancel_release(cancel);
+	return err;
+}
+
+int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size)
+{
+	int err;
+
+	err = refuse_fork();
+	if (!err)
+		err = find_pool(&pool, addr);
+	if (!err)
+		err = migrate_unpin(pool->shared, (uintptr_t)addr, size);
+	return err ? error_add(err, "vpmm_unpin") : 0;
 }
 
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)

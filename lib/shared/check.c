@@ -14,19 +14,28 @@
 struct sums {
 	uint64_t used[2];
 	uint64_t kept[2];
+	uint64_t duplicates;
 };
 
 static int check_page(const struct range *range, size_t index, struct sums *sums)
 {
 	const struct page *page = &range->pages[index];
-	const struct piece *piece = page->piece;
+	const struct piece *piece = page->piece, *duplicate = page->duplicate;
 
 	if (piece ? page->state != (piece->host ? PAGE_HOST : PAGE_DEVICE) || piece->size != range->page_size :
 	    page->state != PAGE_EMPTY)
 		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x is in state %d with %s memory",
 				 page_at(range, index), page->state, !piece ? "no" : piece->host ? "host" : "device");
+	if (duplicate ? page->state != PAGE_DEVICE || !duplicate->host || duplicate->size != range->page_size :
+	    page->readable)
+		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x is in state %d with %s duplicate",
+				 page_at(range, index), page->state, duplicate ? "a" : "no");
 	if (piece)
 		sums->used[!piece->host] += piece->size;
+	if (duplicate) {
+		sums->used[VPMM_HOST] += duplicate->size;
+		sums->duplicates += duplicate->size;
+	}
 	return 0;
 }
 
@@ -64,6 +73,8 @@ static int check_all(const struct shared *shared)
 		err = expect(sums.kept[VPMM_DEVICE], stats->device_unused, "unused device memory");
 	if (!err)
 		err = expect(sums.kept[VPMM_HOST], stats->host_unused, "unused host memory");
+	if (!err)
+		err = expect(sums.duplicates, stats->duplicates, "duplicates");
 	if (!err)
 		err = bound(sums.used[VPMM_DEVICE] + stats->device_unused, stats->device, "device memory");
 	if (!err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), and what goes when memory runs out. */
+/* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), vpmm_pin(), and what goes when memory runs out. */
 #include <errno.h>
 
 #include "shared/gates.h"
@@ -37,7 +37,7 @@ static bool can_go(const struct page *page, const struct migration *want, bool *
 	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST);
 	if (*there || (page->state == PAGE_EMPTY && !want->fill))
 		return false;
-	return want->to != VPMM_DEVICE || page->advice != VPMM_ADVISE_PREFER_HOST;
+	return want->to != VPMM_DEVICE || (page->advice != VPMM_ADVISE_PREFER_HOST && !page->pins);
 }
 
 /* The next pages that can go. The range stays while the call that uses it is under way. */
@@ -55,16 +55,6 @@ static void choose(struct batch *batch, const struct migration *want, size_t *ne
 			*skipped += !there;
 	}
 	lock_release(&shared_lock);
-}
-
-static void keep_all(struct shared *shared, struct piece *pieces)
-{
-	while (pieces) {
-		struct piece *next = pieces->next;
-
-		piece_keep(shared, pieces);
-		pieces = next;
-	}
 }
 
 /*
@@ -118,14 +108,28 @@ static int take_device(struct batch *batch, struct piece **list)
 	return err;
 }
 
+static int take_duplicate(struct shared *shared, size_t size, struct piece **piece)
+{
+	int err;
+
+	lock_acquire(&shared->mover);
+	err = move_take_host(shared, size, piece);
+	lock_release(&shared->mover);
+	return err;
+}
+
 static int take_host(struct batch *batch, struct piece **list)
 {
+	struct shared *shared = batch->range->shared;
+	size_t size = batch->range->page_size, single = batch_single(batch);
 	struct piece *piece;
 	int err = 0;
 
 	*list = NULL;
-	for (size_t i = 0; i < batch->count && !err; i++) {
-		err = piece_take_host(batch->range->shared, batch->range->page_size, &piece);
+	for (size_t i = 0; i < single && !err; i++) {
+		err = piece_take_host(shared, size, &piece);
+		if (err == -ENOMEM)
+			err = take_duplicate(shared, size, &piece);
 		if (err)
 			break;
 		piece->next = *list;
@@ -134,52 +138,61 @@ static int take_host(struct batch *batch, struct piece **list)
 	return err;
 }
 
-/* What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any. */
-static void hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *skipped)
+/*
+ * What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any. Tells
+ * the first that has got none.
+ */
+static size_t hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *skipped,
+		       uint64_t *lacking)
 {
-	size_t left = 0;
-	bool there;
+	size_t left = 0, first = 0;
+	bool there, can;
 
 	for (size_t i = 0; i < batch->count; i++) {
-		if (!can_go(&batch->range->pages[batch->index[i]], want, &there))
+		size_t index = batch->index[i];
+
+		lock_acquire(&shared_lock);
+		can = can_go(&batch->range->pages[index], want, &there);
+		lock_release(&shared_lock);
+		*skipped += !can && !there;
+		if (!can)
 			continue;
-		if (!*list) {
-			++*skipped;
-			continue;
-		}
-		batch->index[left] = batch->index[i];
-		batch->pieces[left] = *list;
-		*list = (*list)->next;
-		batch->pieces[left++]->next = NULL;
+		if (batch_take(batch, left, index, list))
+			left++;
+		else if (!(*lacking)++)
+			first = index;
 	}
 	batch->count = left;
+	return first;
 }
 
-static int move_batch(struct batch *batch, const struct migration *want, uint64_t *skipped)
+static int move_batch(struct batch *batch, const struct migration *want, size_t *next, uint64_t *skipped)
 {
 	struct shared *shared = batch->range->shared;
+	uint64_t lacking = 0;
 	struct piece *list;
+	size_t first = 0;
 	int lack, err = 0;
 
 	lack = want->to == VPMM_DEVICE ? take_device(batch, &list) : take_host(batch, &list);
 	batch->moved = 0;
 	lock_acquire(&shared->mover);
-	if (lack == -ENOMEM && !list)
-		*skipped += batch->count;
-	if ((!lack || lack == -ENOMEM) && list)
-		hand_out(batch, want, &list, skipped);
+	if (!lack || lack == -ENOMEM)
+		first = hand_out(batch, want, &list, skipped, &lacking);
 	else
 		batch->count = 0;
+	/* A duplicate that was counted on has gone meanwhile. */
+	if (!lack && lacking)
+		*next = first;
+	else
+		*skipped += lacking;
 	if (batch->count) {
 		err = batch_move(batch);
 		*skipped += err ? 0 : batch->count - batch->moved;
 	}
-	for (size_t i = 0; i < batch->count; i++) {
-		if (batch->pieces[i])
-			piece_keep(shared, batch->pieces[i]);
-	}
+	batch_keep(batch);
 	lock_release(&shared->mover);
-	keep_all(shared, list);
+	piece_keep_all(shared, list);
 	return err ? err : lack;
 }
 
@@ -231,7 +244,7 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	do {
 		choose(&batch, want, &next, span.end, &skipped);
 		if (batch.count)
-			err = move_batch(&batch, want, &skipped);
+			err = move_batch(&batch, want, &next, &skipped);
 		moved += batch.count ? batch.moved : 0;
 		/* Without memory for some, there is none for the rest: that is no error of a migration. */
 		if (err == -ENOMEM && !want->fill) {
@@ -300,26 +313,11 @@ uint64_t migrate_evict(struct shared *shared, uint64_t bytes, uint64_t call)
 
 	error_keep(&kept);
 	while (going && freed < bytes) {
-		struct piece *list;
-
 		lock_acquire(&shared->mover);
-		going = choose_cold(shared, &batch, bytes - freed, call);
-		if (going && take_host(&batch, &list) && !list)
-			going = false;
+		going = choose_cold(shared, &batch, bytes - freed, call) && !batch_take_host(&batch);
 		if (going) {
-			for (size_t i = 0; i < batch.count && list; i++) {
-				batch.pieces[i] = list;
-				list = list->next;
-				batch.pieces[i]->next = NULL;
-				if (!list)
-					batch.count = i + 1;
-			}
 			going = !batch_move(&batch);
-			for (size_t i = 0; i < batch.count; i++) {
-				if (batch.pieces[i])
-					piece_keep(shared, batch.pieces[i]);
-				batch.pieces[i] = NULL;
-			}
+			batch_keep(&batch);
 			freed += batch.moved * batch.range->page_size;
 			lock_acquire(&shared_lock);
 			shared->stats.evicted += batch.moved;
@@ -352,7 +350,10 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
 			.flags = (page->state == PAGE_EMPTY ? VPMM_PAGE_EMPTY : 0) |
 				 (page->moving ? VPMM_PAGE_MOVING : 0) |
 				 (page->advice == VPMM_ADVISE_PREFER_HOST ? VPMM_PAGE_PREFER_HOST : 0) |
-				 (page->advice == VPMM_ADVISE_PREFER_DEVICE ? VPMM_PAGE_PREFER_DEVICE : 0),
+				 (page->advice == VPMM_ADVISE_PREFER_DEVICE ? VPMM_PAGE_PREFER_DEVICE : 0) |
+				 (page->advice == VPMM_ADVISE_READ_MOSTLY ? VPMM_PAGE_READ_MOSTLY : 0) |
+				 (page->duplicate ? VPMM_PAGE_DUPLICATE : 0) |
+				 (page->pins ? VPMM_PAGE_PINNED : 0),
 			.sequence = page->sequence,
 		};
 	}
@@ -360,17 +361,130 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
 	return count;
 }
 
+static void set_advice(const struct span *span, enum vpmm_advice advice) REQUIRES(shared_lock);
+static void set_advice(const struct span *span, enum vpmm_advice advice)
+{
+	for (size_t i = span->first; i < span->end; i++) {
+		span->range->pages[i].advice = (uint8_t)advice;
+		span->range->pages[i].recent = true;
+	}
+}
+
+static bool is_read_mostly(const struct span *span) REQUIRES(shared_lock);
+static bool is_read_mostly(const struct span *span)
+{
+	for (size_t i = span->first; i < span->end; i++) {
+		if (span->range->pages[i].advice == VPMM_ADVISE_READ_MOSTLY)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * With the mover: what was submitted before the advice may write, and is complete when the next move makes a duplicate;
+ * and what is submitted after it was taken back may write, so there is none any more.
+ */
+static int advise_slowly(const struct span *span, enum vpmm_advice advice)
+{
+	int err = 0;
+
+	lock_assert_held(&span->range->shared->mover);
+	if (advice != VPMM_ADVISE_READ_MOSTLY) {
+		for (size_t i = span->first; i < span->end && !err; i++)
+			err = move_uncopy(span->range, i);
+		for (size_t i = span->first; i < span->end && !err; i++)
+			move_single(span->range, i);
+	}
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	set_advice(span, advice);
+	lock_release(&shared_lock);
+	return 0;
+}
+
 int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_advice advice)
 {
 	struct span span = { 0 };
+	bool slowly;
 	int err;
 
 	lock_acquire(&shared_lock);
 	err = find_span(shared, addr, size, &span);
-	for (size_t i = span.first; !err && i < span.end; i++) {
-		span.range->pages[i].advice = (uint8_t)advice;
-		span.range->pages[i].recent = true;
+	slowly = !err && (advice == VPMM_ADVISE_READ_MOSTLY || is_read_mostly(&span));
+	if (!err && !slowly)
+		set_advice(&span, advice);
+	lock_release(&shared_lock);
+	if (!slowly)
+		return err;
+	lock_acquire(&shared->mover);
+	lock_acquire(&shared_lock);
+	err = find_span(shared, addr, size, &span);
+	lock_release(&shared_lock);
+	if (!err)
+		err = advise_slowly(&span, advice);
+	lock_release(&shared->mover);
+	return err;
+}
+
+static int change_pins(struct shared *shared, uint64_t addr, size_t size, bool more, struct span *span)
+{
+	int err;
+
+	lock_acquire(&shared_lock);
+	err = find_span(shared, addr, size, span);
+	for (size_t i = span->first; !err && !more && i < span->end; i++) {
+		if (!span->range->pages[i].pins)
+			err = error_set(-EINVAL, "the page at %#" G_GINT64_MODIFIER "x is not pinned",
+					page_at(span->range, i));
 	}
+	for (size_t i = span->first; !err && i < span->end; i++)
+		span->range->pages[i].pins += more ? 1 : (uint32_t)-1;
 	lock_release(&shared_lock);
 	return err;
+}
+
+/* A touch that who accesses the memory does not make would not bring the view back. */
+static int show_hidden(const struct span *span)
+{
+	int err = 0;
+
+	lock_acquire(&span->range->shared->mover);
+	for (size_t i = span->first; i < span->end && !err; i++) {
+		if (span->range->pages[i].hidden)
+			err = move_show(span->range, i);
+	}
+	lock_release(&span->range->shared->mover);
+	return err;
+}
+
+/* First they are kept there, and then they go there. What is on its way to the device has got there in between. */
+int migrate_pin(struct shared *shared, uint64_t addr, size_t size)
+{
+	const struct migration want = { .addr = addr, .size = size, .to = VPMM_HOST, .fill = true };
+	struct span span = { 0 };
+	struct error_kept kept;
+	int err;
+
+	lock_acquire(&shared->mover);
+	err = change_pins(shared, addr, size, true, &span);
+	lock_release(&shared->mover);
+	if (err)
+		return err;
+	err = migrate_pages(shared, &want);
+	if (err >= 0)
+		err = show_hidden(&span);
+	if (err >= 0)
+		return 0;
+	error_keep(&kept);
+	change_pins(shared, addr, size, false, &span);
+	error_restore(&kept);
+	return err;
+}
+
+int migrate_unpin(struct shared *shared, uint64_t addr, size_t size)
+{
+	struct span span = { 0 };
+
+	return change_pins(shared, addr, size, false, &span);
 }

@@ -64,8 +64,30 @@ int migrate_locate(struct shared *shared, uint64_t addr, size_t size, struct vpm
  * @size: bytes
  * @advice: the advice
  *
- * Return: 0 or -EINVAL.
+ * No lock is held.
+ *
+ * Return: 0, -EINVAL, or -ENOMEM.
  */
 int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_advice advice);
+
+/**
+ * migrate_pin() - have pages stay on the host
+ * @shared: of the pool, its backend entered; no lock held
+ * @addr: where the pages start
+ * @size: bytes
+ *
+ * Return: 0, -EINVAL, or an error of the backend, with which none is pinned by this.
+ */
+int migrate_pin(struct shared *shared, uint64_t addr, size_t size);
+
+/**
+ * migrate_unpin() - undo that
+ * @shared: of the pool
+ * @addr: where the pages start
+ * @size: bytes
+ *
+ * Return: 0 or -EINVAL.
+ */
+int migrate_unpin(struct shared *shared, uint64_t addr, size_t size);
 
 #endif /* MIGRATE_H */

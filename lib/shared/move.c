@@ -6,6 +6,10 @@
  *	to the device	cover it for the CPU, copy, map the device memory in place of the host's
  *	to the host	copy, map the host memory in place of the device's, show it to the CPU
  *
+ * A page that is read mostly keeps its host memory when it goes to the device, as a duplicate. The CPU's read of it
+ * gets a copy of that, which is write-protected; a write has the page go to the host, and nothing is copied for that, as
+ * neither has changed. The driver's own view cannot be write-protected by userfaultfd, hence the copy.
+ *
  * The copies of a batch go through one stream. As the streams of the program stand still, the device's mappings change
  * while its copies are under way.
  */
@@ -21,7 +25,7 @@
 /* What is known of each page while its batch moves. */
 struct step {
 	struct backend_event *event;	/* the copy is done; NULL: there is none */
-	bool covered;			/* the CPU had it */
+	bool covered;			/* the CPU had it, and it was the host's */
 	bool left;			/* it stays */
 	bool moved;
 };
@@ -79,6 +83,100 @@ int move_show(struct range *range, size_t index)
 	lock_release(&shared_lock);
 	touch_wake(page_at(range, index), range->page_size);
 	return 0;
+}
+
+int move_copy(struct range *range, size_t index)
+{
+	struct vpmm_shared_stats *stats = &range->shared->stats;
+	struct page *page = &range->pages[index];
+	int err;
+
+	err = piece_renew(range->shared, page->duplicate);
+	if (!err)
+		err = touch_copy(page_at(range, index), range->page_size, page->duplicate->alias);
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	page->readable = true;
+	stats->faults++;
+	stats->read_copies++;
+	lock_release(&shared_lock);
+	touch_wake(page_at(range, index), range->page_size);
+	return 0;
+}
+
+int move_uncopy(struct range *range, size_t index)
+{
+	struct page *page = &range->pages[index];
+	int err;
+
+	if (!page->readable)
+		return 0;
+	err = touch_cover(page_at(range, index), range->page_size);
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	page->readable = false;
+	lock_release(&shared_lock);
+	return 0;
+}
+
+void move_single(struct range *range, size_t index)
+{
+	struct page *page = &range->pages[index];
+	struct piece *piece = page->duplicate;
+
+	if (!piece)
+		return;
+	lock_acquire(&shared_lock);
+	page->duplicate = NULL;
+	range->shared->stats.duplicates -= range->page_size;
+	lock_release(&shared_lock);
+	piece_keep(range->shared, piece);
+}
+
+static struct range *find_duplicate(const struct shared *shared, size_t size, size_t *index)
+{
+	struct range *found = NULL;
+
+	lock_acquire(&shared_lock);
+	for (guint i = 0; shared->stats.duplicates && i < shared->ranges->len && !found; i++) {
+		struct range *range = shared->ranges->pdata[i];
+
+		for (*index = 0; range->page_size == size && *index < range->count && !found; ++*index)
+			found = range->pages[*index].duplicate ? range : NULL;
+	}
+	lock_release(&shared_lock);
+	--*index;
+	return found;
+}
+
+/* Of what a page has twice, another that has nothing gets one. */
+static bool give_duplicate(struct shared *shared, size_t size)
+{
+	size_t index = 1;
+	struct range *range = find_duplicate(shared, size, &index);
+
+	if (!range || move_uncopy(range, index))
+		return false;
+	move_single(range, index);
+	return true;
+}
+
+int move_take_host(struct shared *shared, size_t size, struct piece **piece)
+{
+	struct error_kept kept;
+	bool given = false;
+	int err;
+
+	lock_assert_held(&shared->mover);
+	err = piece_take_host(shared, size, piece);
+	if (err == -ENOMEM) {
+		error_keep(&kept);
+		given = give_duplicate(shared, size);
+		error_restore(&kept);
+	}
+	return given ? piece_take_host(shared, size, piece) : err;
 }
 
 /* A page that stays after all. A touch tries again what fails here. */
@@ -153,7 +251,7 @@ static int submit_copy(struct batch *batch, size_t i, unsigned int flags)
 	const struct page *page = page_of(batch, i);
 	const struct piece *piece = batch->pieces[i];
 
-	if (flags & VPMM_MOVE_COPIED)
+	if (flags & VPMM_MOVE_COPIED || piece == page->duplicate)
 		return 0;
 	if (page->piece)
 		return ops_of(range)->copy(be_of(range), piece->alias, page->piece->alias, range->page_size,
@@ -203,23 +301,38 @@ static int cover(struct batch *batch, size_t i, struct step *step)
 	const struct page *page = page_of(batch, i);
 	int err;
 
-	if (batch->to != VPMM_DEVICE || page->state != PAGE_HOST || page->hidden)
+	/* If the view failed later, the CPU would go on with a copy that is out of date. */
+	if (batch->to == VPMM_HOST)
+		return move_uncopy(batch->range, batch->index[i]);
+	if (page->state != PAGE_HOST || page->hidden)
 		return 0;
 	err = touch_cover(page_at(batch->range, batch->index[i]), batch->range->page_size);
 	step->covered = !err;
 	return err;
 }
 
-static void commit(struct batch *batch, size_t i)
+/* Who copies itself may have changed what is there. */
+static bool is_kept(const struct batch *batch, const struct page *page, unsigned int flags)
+{
+	return batch->to == VPMM_DEVICE && page->piece && page->advice == VPMM_ADVISE_READ_MOSTLY &&
+	       !(flags & VPMM_MOVE_COPIED);
+}
+
+static void commit(struct batch *batch, size_t i, unsigned int flags)
 {
 	struct vpmm_shared_stats *stats = &batch->range->shared->stats;
 	struct page *page = page_of(batch, i);
 	struct piece *old = page->piece;
-	bool device = batch->to == VPMM_DEVICE;
+	bool device = batch->to == VPMM_DEVICE, kept, had = page->duplicate;
 
 	lock_acquire(&shared_lock);
+	kept = is_kept(batch, page, flags);
+	page->duplicate = kept ? old : NULL;
+	stats->duplicates += kept ? batch->range->page_size : 0;
+	stats->duplicates -= had ? batch->range->page_size : 0;
 	page->piece = batch->pieces[i];
 	page->piece->fresh = false;
+	page->piece->stray = false;
 	page->state = device ? PAGE_DEVICE : PAGE_HOST;
 	page->recent = true;
 	page->hidden = false;
@@ -227,12 +340,12 @@ static void commit(struct batch *batch, size_t i)
 	page->call = batch->call;
 	page_settle(page);
 	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
-	if (old)
+	if (old && !had)
 		*(device ? &stats->to_device : &stats->to_host) += batch->range->page_size;
 	lock_release(&shared_lock);
 	batch->pieces[i] = NULL;
 	batch->moved++;
-	if (old)
+	if (old && !kept)
 		piece_keep(batch->range->shared, old);
 }
 
@@ -264,7 +377,7 @@ static void map_back(struct batch *batch, size_t i)
 	error_restore(&kept);
 }
 
-static int finish(struct batch *batch, size_t i, struct step *step)
+static int finish(struct batch *batch, size_t i, struct step *step, unsigned int flags)
 {
 	struct range *range = batch->range;
 	int err;
@@ -277,7 +390,7 @@ static int finish(struct batch *batch, size_t i, struct step *step)
 		map_back(batch, i);
 		return err;
 	}
-	commit(batch, i);
+	commit(batch, i, flags);
 	step->covered = false;
 	step->moved = true;
 	if (batch->to == VPMM_HOST)
@@ -334,7 +447,7 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 	}
 	for (size_t i = 0; i < submitted && !err; i++) {
 		if (!steps[i].left)
-			err = finish(batch, i, &steps[i]);
+			err = finish(batch, i, &steps[i], moves[i].flags);
 	}
 	if (err)
 		wait_for_copies(batch->range, steps, batch->count);
@@ -342,6 +455,75 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 		put_event(batch->range, &steps[i]);
 		if (steps[i].covered)
 			uncover(batch->range, batch->index[i]);
+	}
+	return err;
+}
+
+bool batch_take(struct batch *batch, size_t i, size_t index, struct piece **list)
+{
+	struct piece *piece = batch->to == VPMM_HOST ? batch->range->pages[index].duplicate : NULL;
+
+	lock_assert_held(&batch->range->shared->mover);
+	if (!piece && *list) {
+		piece = *list;
+		*list = piece->next;
+		piece->next = NULL;
+	}
+	batch->index[i] = index;
+	batch->pieces[i] = piece;
+	return piece;
+}
+
+size_t batch_single(const struct batch *batch)
+{
+	size_t single = 0;
+
+	lock_acquire(&shared_lock);
+	for (size_t i = 0; i < batch->count; i++)
+		single += !page_of(batch, i)->duplicate;
+	lock_release(&shared_lock);
+	return single;
+}
+
+/* First memory and then who gets it, as one of the pages may lose its duplicate for another. */
+int batch_take_host(struct batch *batch)
+{
+	size_t left = 0, single = batch_single(batch);
+	struct shared *shared = batch->range->shared;
+	struct piece *list = NULL, *piece;
+	int err = 0;
+
+	for (size_t i = 0; i < single && !err; i++) {
+		err = move_take_host(shared, batch->range->page_size, &piece);
+		if (err)
+			break;
+		piece->next = list;
+		list = piece;
+	}
+	for (size_t i = 0; i < batch->count; i++)
+		left += batch_take(batch, left, batch->index[i], &list);
+	batch->count = left;
+	piece_keep_all(shared, list);
+	return left ? 0 : err ? err : -ENOMEM;
+}
+
+void batch_keep(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->pieces[i] && batch->pieces[i] != page_of(batch, i)->duplicate)
+			piece_keep(batch->range->shared, batch->pieces[i]);
+		batch->pieces[i] = NULL;
+	}
+}
+
+/* What the CPU had at the addresses of a page was the view of its memory. */
+static int renew_duplicates(struct batch *batch)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < batch->count && !err; i++) {
+		if (batch->pieces[i] == page_of(batch, i)->duplicate)
+			err = piece_renew(batch->range->shared, batch->pieces[i]);
 	}
 	return err;
 }
@@ -356,6 +538,9 @@ int batch_move(struct batch *batch)
 
 	lock_assert_held(&batch->range->shared->mover);
 	batch->moved = 0;
+	err = renew_duplicates(batch);
+	if (err)
+		return err;
 	mirror_tell(batch->range, batch->index, batch->count);
 	err = gates_close(batch->range, &gate);
 	if (!err) {

@@ -11,7 +11,8 @@
  * @to: where to
  * @count: how many
  * @index: which
- * @pieces: their memory there, taken by the caller; what is left over stays
+ * @written: the CPU's touch of it may be a write; only who serves touches needs that
+ * @pieces: their memory there, of batch_take(); what is left over stays
  * @ops: who takes part; NULL: nobody
  * @data: passed to @ops
  * @call: the number of the call; 0: of none
@@ -23,6 +24,7 @@ struct batch {
 	enum vpmm_location to;
 	size_t count;
 	size_t index[SHARED_BATCH];
+	bool written[SHARED_BATCH];
 	struct piece *pieces[SHARED_BATCH];
 	const struct vpmm_migrate_ops *ops;
 	void *data;
@@ -38,6 +40,41 @@ struct batch {
  * Return: the number.
  */
 size_t batch_most(const struct range *range);
+
+/**
+ * batch_take() - a page becomes the next one of a batch
+ * @batch: the batch; the mover is held
+ * @i: the number that it gets there
+ * @index: the page
+ * @list: memory, of which one is taken unless the page has its own there
+ *
+ * Return: whether there was memory.
+ */
+bool batch_take(struct batch *batch, size_t i, size_t index, struct piece **list);
+
+/**
+ * batch_single() - how many pages of a batch have no memory on the host
+ * @batch: the batch, of pages that go there
+ *
+ * Return: the number.
+ */
+size_t batch_single(const struct batch *batch);
+
+/**
+ * batch_take_host() - host memory for all pages of a batch
+ * @batch: the batch; the mover is held, the backend entered
+ *
+ * Those that there is none for are left out.
+ *
+ * Return: 0, or an error of the backend if all are left out.
+ */
+int batch_take_host(struct batch *batch);
+
+/**
+ * batch_keep() - keep the memory of those that have not moved
+ * @batch: the batch; the mover is held
+ */
+void batch_keep(struct batch *batch);
 
 /**
  * batch_move() - move them
@@ -58,5 +95,40 @@ int batch_move(struct batch *batch);
  * Return: 0, or an error of the backend.
  */
 int move_show(struct range *range, size_t index);
+
+/**
+ * move_copy() - let the CPU read a copy of a page that is on the device
+ * @range: the range; the mover is held, the backend entered
+ * @index: the page, with a duplicate
+ *
+ * Return: 0, or an error of the backend; -ENOTSUP where the CPU's write of a copy could not be noticed.
+ */
+int move_copy(struct range *range, size_t index);
+
+/**
+ * move_uncopy() - take the copy from the CPU
+ * @range: the range; the mover is held
+ * @index: the page
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int move_uncopy(struct range *range, size_t index);
+
+/**
+ * move_single() - the memory on the device becomes the only one that a page has
+ * @range: the range; the mover is held
+ * @index: the page, of which the CPU has no copy
+ */
+void move_single(struct range *range, size_t index);
+
+/**
+ * move_take_host() - host memory for a page, that of a duplicate if there is no other
+ * @shared: of the pool, its backend entered; the mover is held
+ * @size: bytes
+ * @piece: receives it, with a view
+ *
+ * Return: 0, or an error of the backend.
+ */
+int move_take_host(struct shared *shared, size_t size, struct piece **piece);
 
 #endif /* MOVE_H */

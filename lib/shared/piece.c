@@ -134,6 +134,16 @@ void piece_keep(struct shared *shared, struct piece *piece)
 	lock_release(&shared_lock);
 }
 
+void piece_keep_all(struct shared *shared, struct piece *pieces)
+{
+	while (pieces) {
+		struct piece *next = pieces->next;
+
+		piece_keep(shared, pieces);
+		pieces = next;
+	}
+}
+
 int piece_show(struct shared *shared, struct piece *piece, uint64_t at)
 {
 	int err;

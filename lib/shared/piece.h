@@ -38,6 +38,13 @@ int piece_take_host(struct shared *shared, size_t size, struct piece **piece);
 void piece_keep(struct shared *shared, struct piece *piece);
 
 /**
+ * piece_keep_all() - keep a list of such memory
+ * @shared: of the pool
+ * @pieces: the list
+ */
+void piece_keep_all(struct shared *shared, struct piece *pieces);
+
+/**
  * piece_show() - let the CPU see host memory elsewhere
  * @shared: of the pool, its backend entered
  * @piece: the memory, with a view

@@ -140,6 +140,8 @@ static void leave(struct range *range)
 		g_atomic_int_set(&shared_exist, 0);
 	}
 	shared->stats.ranges--;
+	for (size_t i = 0; i < range->count; i++)
+		shared->stats.duplicates -= range->pages[i].duplicate ? range->page_size : 0;
 	lock_release(&shared_lock);
 }
 
@@ -235,6 +237,8 @@ static void take_down(struct range *range)
 	for (size_t i = 0; i < range->count; i++) {
 		if (range->pages[i].piece)
 			piece_keep(range->shared, range->pages[i].piece);
+		if (range->pages[i].duplicate)
+			piece_keep(range->shared, range->pages[i].duplicate);
 	}
 	if (ops->unreserve(be, range->va, range->size))
 		ops->unreserve(be, range->va, range->size);
@@ -263,6 +267,17 @@ static int unmap_told(struct range *range)
 	return err;
 }
 
+static int check_pins(const struct range *range)
+{
+	lock_assert_held(&shared_lock);
+	for (size_t i = 0; i < range->count; i++) {
+		if (range->pages[i].pins)
+			return error_set(-EBUSY, "the page at %#" G_GINT64_MODIFIER "x of the shared range is pinned",
+					 page_at(range, i));
+	}
+	return 0;
+}
+
 int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 {
 	struct range *range = find_start(shared, at);
@@ -276,7 +291,8 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 		return err;
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
-	if (stream != VPMM_STREAM_ANY)
+	err = check_pins(range);
+	if (!err && stream != VPMM_STREAM_ANY)
 		err = gates_add(range, stream);
 	lock_release(&shared_lock);
 	if (!err && stream == VPMM_STREAM_ANY)

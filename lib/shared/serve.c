@@ -25,6 +25,22 @@ static bool is_in(const struct batch *batch, size_t index)
 	return false;
 }
 
+/* Whether there is room for it. */
+static bool add_touch(struct batch *batch, size_t index, bool write)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->index[i] == index) {
+			batch->written[i] |= write;
+			return true;
+		}
+	}
+	if (batch->count == batch_most(batch->range))
+		return false;
+	batch->index[batch->count] = index;
+	batch->written[batch->count++] = write;
+	return true;
+}
+
 /* Takes those of one range out of the list. NULL: the first is in none, and was dropped. */
 static struct range *take_touches(GArray *touched, struct batch *batch)
 {
@@ -47,11 +63,8 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 			continue;
 		}
 		index = range ? (addr - range->at) / range->page_size : 0;
-		if (range && !is_in(batch, index)) {
-			if (batch->count == batch_most(range))
-				break;
-			batch->index[batch->count++] = index;
-		}
+		if (range && !add_touch(batch, index, addr & TOUCH_WRITE))
+			break;
 		g_array_remove_index(touched, i);
 	}
 	lock_release(&shared_lock);
@@ -63,13 +76,29 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 static void put_back(GArray *touched, const struct batch *batch)
 {
 	for (size_t i = 0; i < batch->count; i++) {
-		uint64_t addr = page_at(batch->range, batch->index[i]);
+		uint64_t addr = page_at(batch->range, batch->index[i]) | (batch->written[i] ? TOUCH_WRITE : 0);
 
 		g_array_append_val(touched, addr);
 	}
 }
 
-/* Those that the CPU has by now go on, and those that it only has to be shown. Leaves the others. */
+/* If there is a copy already, the touch was told before it was made. */
+static bool is_read(struct range *range, size_t index, bool written)
+{
+	const struct page *page = &range->pages[index];
+
+	if (!page->duplicate || written)
+		return false;
+	if (!page->readable)
+		return !move_copy(range, index);
+	touch_wake(page_at(range, index), range->page_size);
+	return true;
+}
+
+/*
+ * Those that the CPU has by now go on, those that it only has to be shown, and those of which it can read a copy.
+ * Leaves the others.
+ */
 static int sort_out(struct batch *batch)
 {
 	struct range *range = batch->range;
@@ -79,7 +108,9 @@ static int sort_out(struct batch *batch)
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct page *page = &range->pages[batch->index[i]];
 
-		if (page->state != PAGE_HOST) {
+		if (is_read(range, batch->index[i], batch->written[i])) {
+			continue;
+		} else if (page->state != PAGE_HOST) {
 			batch->index[left++] = batch->index[i];
 		} else if (!page->hidden) {
 			touch_wake(page_at(range, batch->index[i]), range->page_size);
@@ -104,35 +135,12 @@ static void guess_ahead(struct batch *batch)
 	else
 		range->ahead /= 2;
 	for (size_t i = 1; i <= range->ahead && batch->count < batch_most(range) && last + i < range->count; i++) {
-		if (range->pages[last + i].state != PAGE_DEVICE)
+		if (range->pages[last + i].state != PAGE_DEVICE || range->pages[last + i].duplicate)
 			break;
 		if (!is_in(batch, last + i))
 			batch->index[batch->count++] = last + i;
 	}
 	range->next = MAX(last, batch->index[batch->count - 1]) + 1;
-}
-
-static int take_memory(struct batch *batch)
-{
-	struct shared *shared = batch->range->shared;
-	size_t got = 0;
-	int err = 0;
-
-	while (got < batch->count && !err) {
-		err = piece_take_host(shared, batch->range->page_size, &batch->pieces[got]);
-		got += !err;
-	}
-	/* What there is memory for can go on. */
-	batch->count = got;
-	return got ? 0 : err;
-}
-
-static void give_memory(struct batch *batch)
-{
-	for (size_t i = 0; i < batch->count; i++) {
-		if (batch->pieces[i])
-			piece_keep(batch->range->shared, batch->pieces[i]);
-	}
 }
 
 /* Those that have to come back are the first of the batch. */
@@ -141,11 +149,12 @@ static int bring_back(struct batch *batch, size_t needed)
 	int err;
 
 	guess_ahead(batch);
-	err = take_memory(batch);
+	/* What there is memory for can go on. */
+	err = batch_take_host(batch);
 	if (err)
 		return err;
 	err = batch_move(batch);
-	give_memory(batch);
+	batch_keep(batch);
 	return !err && batch->count < needed ? -ENOMEM : err;
 }
 
@@ -176,6 +185,12 @@ static int serve_batch(struct batch *batch)
 	return err ? err : shown;
 }
 
+static void leave_one(struct batch *batch, size_t left, size_t i)
+{
+	batch->index[left] = batch->index[i];
+	batch->written[left] = batch->written[i];
+}
+
 /* Leaves the pages that the CPU still waits for: what it has must not be mapped over. */
 static void leave_waiting(struct batch *batch)
 {
@@ -189,10 +204,18 @@ static void leave_waiting(struct batch *batch)
 		if (page->given_up || (page->state == PAGE_HOST && !page->hidden))
 			touch_wake(page_at(range, batch->index[i]), range->page_size);
 		else
-			batch->index[left++] = batch->index[i];
+			leave_one(batch, left++, i);
 	}
 	lock_release(&shared_lock);
 	batch->count = left;
+}
+
+/* What the CPU can read is not lost. */
+static bool give_up_one(struct range *range, size_t index, bool zeros)
+{
+	if (range->pages[index].readable)
+		return touch_free_copy(page_at(range, index), range->page_size);
+	return touch_give_up(page_at(range, index), range->page_size, zeros);
 }
 
 /*
@@ -207,8 +230,8 @@ static void give_up(struct batch *batch, bool zeros)
 	lock_acquire(&range->shared->mover);
 	leave_waiting(batch);
 	for (size_t i = 0; i < batch->count; i++) {
-		if (!touch_give_up(page_at(range, batch->index[i]), range->page_size, zeros)) {
-			batch->index[left++] = batch->index[i];
+		if (!give_up_one(range, batch->index[i], zeros)) {
+			leave_one(batch, left++, i);
 			continue;
 		}
 		lock_acquire(&shared_lock);

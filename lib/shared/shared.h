@@ -70,9 +70,12 @@ enum page_state {
  * @given_up: the CPU has zeros or a SIGBUS there, as what the device had is lost
  * @unmapped: the device has nothing there, as undoing a move has failed
  * @moving: mirrors were told that it goes
+ * @readable: the CPU has a copy of @duplicate, and its write is waited for
+ * @pins: how many pins have it stay on the host
  * @call: the number of the call that brought it to the device
  * @sequence: how often mirrors were told of it
  * @piece: its memory; NULL: it is empty
+ * @duplicate: host memory with the same contents, of a page on the device that is read mostly; NULL: none
  */
 struct page {
 	uint8_t state;
@@ -82,9 +85,12 @@ struct page {
 	bool given_up;
 	bool unmapped;
 	bool moving;
+	bool readable;
+	uint32_t pins;
 	uint64_t call;
 	uint64_t sequence;
 	struct piece *piece;
+	struct piece *duplicate;
 };
 
 /**

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "shared/touch.h"
@@ -38,6 +39,7 @@ static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int ranges;
 static pthread_t reader, server;
 static bool stopping;
+static bool protecting;			/* the kernel tells of writes alone */
 static int uffd = -1, news[2] = { -1, -1 }, stop[2] = { -1, -1 };
 static touch_fn serve;
 static touch_idle_fn idle;
@@ -73,8 +75,11 @@ static guint read_faults(uint64_t *addrs)
 
 	/* A remap is told so that the thread which makes it can go on. */
 	for (ssize_t i = 0; i < got / (ssize_t)sizeof(*messages); i++) {
+		uint64_t flags = messages[i].arg.pagefault.flags;
+		bool write = flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP);
+
 		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
-			addrs[count++] = messages[i].arg.pagefault.address;
+			addrs[count++] = (messages[i].arg.pagefault.address & ~TOUCH_WRITE) | (write ? TOUCH_WRITE : 0);
 	}
 	return count;
 }
@@ -204,6 +209,17 @@ static void pass_on(int number, siginfo_t *info, void *context)
 	}
 }
 
+/* What does not tell counts as a write: a page comes back then, as any other. */
+static bool may_write(const void *context)
+{
+#ifdef __x86_64__
+	return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+	(void)context;
+	return true;
+#endif
+}
+
 /* Tells the address, sleeps until anything has moved, and has the touch tried again. */
 static void handle(int number, siginfo_t *info, void *context)
 {
@@ -216,14 +232,15 @@ static void handle(int number, siginfo_t *info, void *context)
 		pass_on(number, info, context);
 		return;
 	}
+	addr = (addr & ~TOUCH_WRITE) | (may_write(context) ? TOUCH_WRITE : 0);
 	if (write(news[1], &addr, sizeof(addr)) == (ssize_t)sizeof(addr))
 		syscall(SYS_futex, &wakes, FUTEX_WAIT_PRIVATE, seen, &while_moving, NULL, 0);
 	errno = saved;
 }
 
-static int open_uffd(int flags)
+static int open_with(int flags, uint64_t features)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP };
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
 	int fd = descriptor_raise((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags));
 
 	if (fd < 0)
@@ -232,6 +249,14 @@ static int open_uffd(int flags)
 		return fd;
 	close(fd);
 	return -1;
+}
+
+static int open_uffd(int flags)
+{
+	int fd = open_with(flags, UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+
+	protecting = fd >= 0;
+	return fd >= 0 ? fd : open_with(flags, UFFD_FEATURE_EVENT_REMAP);
 }
 
 static bool is_refused(const char *name)
@@ -417,22 +442,42 @@ static int cover_alone(uint64_t at, size_t size)
  * makes for a system call, finds something else. After mlockall() the kernel would put pages of zeros there at once,
  * and no touch of them would be told: so it is without access until it is no longer locked.
  */
-int touch_cover(uint64_t at, size_t size)
+static int watch_cover(void *cover, size_t size)
 {
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_register range = { { (uintptr_t)cover, size }, UFFDIO_REGISTER_MODE_MISSING, 0 };
+
+	return ioctl(uffd, UFFDIO_REGISTER, &range);
+}
+
+/* Writes alone are told, and the handler is told of them as of others. */
+static int watch_copy(void *cover, size_t size)
+{
+	struct uffdio_register range = { { (uintptr_t)cover, size },
+					 UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP, 0 };
+	struct uffdio_writeprotect protect = { { (uintptr_t)cover, size }, UFFDIO_WRITEPROTECT_MODE_WP };
+
+	if (uffd < 0)
+		return mprotect(cover, size, PROT_READ);
+	return ioctl(uffd, UFFDIO_REGISTER, &range) || ioctl(uffd, UFFDIO_WRITEPROTECT, &protect);
+}
+
+/* @from: what it has; 0: nothing yet. */
+static int move_cover(uint64_t at, size_t size, uint64_t from)
+{
 	void *cover;
 	int err;
 
-	if (uffd < 0)
-		return cover_alone(at, size);
 	cover = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (cover == MAP_FAILED)
 		return fail_cover("mmap", size);
-	range.range.start = (uintptr_t)cover;
-	range.range.len = size;
 	/* A child would find zeros. */
-	if (munlock(cover, size) || mprotect(cover, size, PROT_READ | PROT_WRITE) ||
-	    madvise(cover, size, MADV_DONTFORK) || ioctl(uffd, UFFDIO_REGISTER, &range)) {
+	err = munlock(cover, size) || mprotect(cover, size, PROT_READ | PROT_WRITE) ||
+	      madvise(cover, size, MADV_DONTFORK);
+	if (!err && from)
+		memcpy(cover, (void *)(uintptr_t)from, size);
+	if (!err)
+		err = from ? watch_copy(cover, size) : watch_cover(cover, size);
+	if (err) {
 		err = fail_cover("userfaultfd", size);
 	} else if (mremap(cover, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) == MAP_FAILED) {
 		err = fail_cover("mremap", size);
@@ -441,6 +486,30 @@ int touch_cover(uint64_t at, size_t size)
 	}
 	munmap(cover, size);
 	return err;
+}
+
+int touch_cover(uint64_t at, size_t size)
+{
+	return uffd < 0 ? cover_alone(at, size) : move_cover(at, size, 0);
+}
+
+int touch_copy(uint64_t at, size_t size, uint64_t from)
+{
+	if (uffd >= 0 && !protecting)
+		return error_set(-ENOTSUP, "the kernel's userfaultfd cannot tell of writes alone");
+	return move_cover(at, size, from);
+}
+
+bool touch_free_copy(uint64_t at, size_t size)
+{
+	struct uffdio_writeprotect protect = { { at, size }, 0 };
+	int err;
+
+	err = uffd >= 0 ? ioctl(uffd, UFFDIO_WRITEPROTECT, &protect) :
+	      mprotect((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE);
+	if (!err)
+		touch_wake(at, size);
+	return !err;
 }
 
 /* A file without a byte has nothing to give. */

@@ -14,9 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In an address that was touched: it may have been for a write. */
+#define TOUCH_WRITE UINT64_C(1)
+
 /**
  * touch_fn - serve touches
- * @touched: addresses that were touched, of uint64_t
+ * @touched: addresses that were touched, of uint64_t, with TOUCH_WRITE
  *
  * Called on the thread that serves, with no lock held. It may leave addresses there that are to be served later.
  */
@@ -53,6 +56,27 @@ void touch_end(void);
  * Return: 0 or -ENOMEM; the CPU has what it had then.
  */
 int touch_cover(uint64_t at, size_t size);
+
+/**
+ * touch_copy() - let the CPU read a copy of other memory at addresses that are covered, in one step for all threads
+ * @at: where they start
+ * @size: bytes, at most as many as a range has
+ * @from: the memory, which nobody writes to
+ *
+ * A write sleeps from then on, and is told to the thread that serves. Not called by the thread that reads.
+ *
+ * Return: 0, -ENOTSUP if writes alone cannot be noticed, or -ENOMEM; the addresses are covered then.
+ */
+int touch_copy(uint64_t at, size_t size, uint64_t from);
+
+/**
+ * touch_free_copy() - let the CPU have a copy for good
+ * @at: where it starts
+ * @size: bytes
+ *
+ * Return: whether it does; otherwise writes wait.
+ */
+bool touch_free_copy(uint64_t at, size_t size);
 
 /**
  * touch_wake() - let sleeping touches of addresses be tried again

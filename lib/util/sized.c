@@ -22,7 +22,7 @@
 #define STATS_0_1 SIZE_TO(vpmm_stats, imported)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
-#define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, migrate_ns)
+#define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)
 #define MIGRATE_OPS_0_1 SIZE_TO(vpmm_migrate_ops, finalize_and_map)
 #define MIRROR_OPS_0_1 SIZE_TO(vpmm_mirror_ops, update)
 

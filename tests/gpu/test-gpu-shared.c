@@ -264,6 +264,70 @@ static void test_empty(void)
 	gpu_ok(cu.cuStreamDestroy(stream));
 }
 
+static struct vpmm_page page_of(struct vpmm_pool *pool, const void *at)
+{
+	struct vpmm_page page;
+
+	g_assert_cmpint(vpmm_locate(pool, at, 1, &page), ==, 1);
+	return page;
+}
+
+/* Pages that are read mostly: both read, until the CPU writes; and until the advice is taken back no kernel does. */
+static void test_mostly(void)
+{
+	struct vpmm_shared_stats stats;
+	struct vpmm_pool *pool;
+	drv_stream stream;
+	uint64_t *at, *copy;
+
+	if (!ready())
+		return;
+	pool = pool_new(0);
+	stream = gpu_stream();
+	copy = g_malloc(4 * PAGE);
+	at = shared_new(pool, 4 * PAGE, VPMM_SHARED_FINE);
+	assert_ok(vpmm_use(pool, at, stream));
+	g_assert_cmpint(vpmm_fault(pool, at, 4 * PAGE, VPMM_HOST, 0), ==, 4);
+	gpu_fill(at, 4 * PAGE, 5, stream);
+	gpu_sync(stream);
+	memcpy(copy, at, 4 * PAGE);
+	assert_ok(vpmm_advise(pool, at, 4 * PAGE, VPMM_ADVISE_READ_MOSTLY));
+	for (int round = 0; round < 2; round++) {
+		g_assert_cmpint(vpmm_migrate(pool, at, 4 * PAGE, VPMM_DEVICE, stream, NULL, NULL), ==, round ? 1 : 4);
+		stats = stats_of(pool);
+		g_assert_cmpuint(stats.duplicates, ==, 4 * PAGE);
+		g_assert_cmpint(memcmp(at, copy, 4 * PAGE), ==, 0);
+		g_assert_cmpuint(page_of(pool, at).flags, ==, VPMM_PAGE_READ_MOSTLY | VPMM_PAGE_DUPLICATE);
+		g_assert_cmpuint(stats_of(pool).pages_to_host, ==, stats.pages_to_host);
+		g_assert_cmpuint(stats_of(pool).read_copies, ==, stats.read_copies + (round ? 1 : 4));
+		gpu_check(at, 4 * PAGE, 5, stream);
+		g_assert_cmpuint(gpu_wrong(), ==, 0);
+		/* The device finds on the host what the CPU has written. */
+		at[0]++;
+		g_assert_cmpint(page_of(pool, at).location, ==, VPMM_HOST);
+		g_assert_cmpuint(stats_of(pool).to_host, ==, stats.to_host);
+		gpu_check(at, 4 * PAGE, 5, stream);
+		g_assert_cmpuint(gpu_wrong(), ==, 1);
+		at[0]--;
+	}
+	assert_ok(vpmm_advise(pool, at, 4 * PAGE, VPMM_ADVISE_NONE));
+	g_assert_cmpuint(stats_of(pool).duplicates, ==, 0);
+	launch_inc(at + PAGE / 8, PAGE, stream);
+	g_assert_cmpuint(at[PAGE / 8], ==, copy[PAGE / 8] + 1);
+	/* What is pinned is on the host, and the device reaches it there. */
+	assert_ok(vpmm_pin(pool, at, 4 * PAGE));
+	g_assert_cmpint(vpmm_migrate(pool, at, 4 * PAGE, VPMM_DEVICE, stream, NULL, NULL), ==, 0);
+	launch_inc(at + PAGE / 8 * 3, PAGE, stream);
+	gpu_sync(stream);
+	g_assert_cmpuint(at[PAGE / 8 * 3], ==, copy[PAGE / 8 * 3] + 1);
+	assert_ok(vpmm_unpin(pool, at, 4 * PAGE));
+	assert_ok(vpmm_pool_check(pool));
+	assert_ok(vpmm_shared_free(pool, at, stream));
+	g_free(copy);
+	vpmm_pool_destroy(pool);
+	gpu_ok(cu.cuStreamDestroy(stream));
+}
+
 struct hammer {
 	struct vpmm_pool *pool;
 	char *at;
@@ -741,6 +805,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/gpu-shared/list", test_list);
 	g_test_add_func("/gpu-shared/empty", test_empty);
+	g_test_add_func("/gpu-shared/mostly", test_mostly);
 	g_test_add_func("/gpu-shared/touch", test_touch);
 	g_test_add_func("/gpu-shared/hammer", test_hammer);
 	g_test_add_func("/gpu-shared/legacy", test_legacy);

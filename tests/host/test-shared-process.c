@@ -42,6 +42,12 @@ static void test_locked(gconstpointer data)
 		g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
 		++*(char *)vpmm_host_view(at);
 		g_assert_cmpint(ranges_look(at), ==, 3);
+		/* So can a copy that the CPU reads. */
+		assert_ok(vpmm_advise(f.pool, at, PAGE, VPMM_ADVISE_READ_MOSTLY));
+		g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
+		g_assert_cmpint(ranges_look(at), ==, 3);
+		at[0] = 4;
+		g_assert_cmpint(*(char *)vpmm_host_view(at), ==, 4);
 		assert_ok(vpmm_shared_free(f.pool, at, NULL));
 		fixture_close(&f);
 	}

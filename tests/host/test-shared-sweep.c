@@ -57,6 +57,17 @@ static bool all_on_device(struct fixture *f, const void *at)
 	return all;
 }
 
+static bool any_on_device(struct fixture *f, const void *at)
+{
+	struct vpmm_page pages[PAGES];
+	bool any = false;
+
+	g_assert_cmpint(vpmm_locate(f->pool, at, PAGES * PAGE, pages), ==, PAGES);
+	for (int i = 0; i < PAGES; i++)
+		any = any || pages[i].location == VPMM_DEVICE;
+	return any;
+}
+
 static void live(struct fixture *f)
 {
 	static const unsigned char first[PAGES] = { 1, 2 }, second[PAGES] = { 9, 8 };
@@ -86,6 +97,14 @@ static void live(struct fixture *f)
 	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
 	AGAIN(vpmm_migrate(f->pool, at, PAGE, VPMM_HOST, f->streams[0], NULL, NULL));
 	expect(at, changed);
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	/* What fails has pinned nothing, so one call undoes it in any case. */
+	AGAIN(vpmm_pin(f->pool, at, PAGES * PAGE));
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	g_assert_false(any_on_device(f, at));
+	assert_ok(vpmm_unpin(f->pool, at, PAGES * PAGE));
+	assert_error(vpmm_unpin(f->pool, at, PAGES * PAGE), EINVAL, "pinned");
+	expect(at, changed);
 	AGAIN(vpmm_stream_retire(f->pool, f->streams[1]));
 	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
 	AGAIN(vpmm_malloc(f->pool, &block, 3 * PAGE, f->streams[0]));
@@ -99,9 +118,47 @@ static void live(struct fixture *f)
 	AGAIN(vpmm_shared_free(f->pool, other, f->streams[0]));
 }
 
+/* The same of pages that are read mostly: on both sides, written by the CPU, pushed out, and single again. */
+static void live_mostly(struct fixture *f)
+{
+	static const unsigned char first[PAGES] = { 1, 2 }, changed[PAGES] = { 7, 2 };
+	volatile unsigned char *seen;
+	void *at, *block;
+
+	AGAIN(vpmm_shared_alloc(f->pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
+	put(at, first);
+	AGAIN(vpmm_use(f->pool, at, f->streams[1]));
+	AGAIN(vpmm_advise(f->pool, at, PAGES * PAGE, VPMM_ADVISE_READ_MOSTLY));
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	AGAIN(vpmm_fault(f->pool, at, PAGES * PAGE, VPMM_DEVICE, 0));
+	expect(at, first);
+	AGAIN(vpmm_pool_check(f->pool));
+	seen = at;
+	seen[0] = seen[PAGE - 1] = 7;
+	expect(at, changed);
+	expect(vpmm_host_view(at), changed);
+	AGAIN(vpmm_fault(f->pool, at, PAGES * PAGE, VPMM_DEVICE, 0));
+	AGAIN(vpmm_malloc(f->pool, &block, 3 * PAGE, f->streams[0]));
+	expect(vpmm_host_view(at), changed);
+	expect(at, changed);
+	AGAIN(vpmm_free(f->pool, block, f->streams[0]));
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_DEVICE, f->streams[0], NULL, NULL));
+	AGAIN(vpmm_advise(f->pool, at, PAGES * PAGE, VPMM_ADVISE_NONE));
+	AGAIN(vpmm_pool_check(f->pool));
+	expect(at, changed);
+	AGAIN(vpmm_migrate(f->pool, at, PAGES * PAGE, VPMM_HOST, f->streams[0], NULL, NULL));
+	AGAIN(vpmm_shared_free(f->pool, at, f->streams[0]));
+}
+
+struct sweep {
+	void (*live)(struct fixture *f);
+	int err;
+	uint64_t least;			/* so many calls at least */
+};
+
 static void test_sweep(gconstpointer data)
 {
-	int err = GPOINTER_TO_INT(data);
+	const struct sweep *sweep = data;
 	uint64_t calls = 1, skip;
 	struct fixture f;
 
@@ -112,15 +169,15 @@ static void test_sweep(gconstpointer data)
 		be = f.pool->core.backend;
 		calls = backend_fault_calls(be, BACKEND_OP_COUNT);
 		failed = 0;
-		backend_fault_arm(be, BACKEND_OP_COUNT, (unsigned int)skip, 1, err);
-		live(&f);
+		backend_fault_arm(be, BACKEND_OP_COUNT, (unsigned int)skip, 1, sweep->err);
+		sweep->live(&f);
 		backend_fault_arm(be, BACKEND_OP_COUNT, 0, 0, 0);
 		g_assert_cmpuint(failed, <=, 1);
 		calls = backend_fault_calls(be, BACKEND_OP_COUNT) - calls;
 		fixture_close(&f);
 	}
 	g_test_message("%" G_GUINT64_FORMAT " calls", calls);
-	g_assert_cmpuint(calls, >, 100);
+	g_assert_cmpuint(calls, >, sweep->least);
 }
 
 /* With several failures in a row undoing fails, too: a call may be made again a few times, and no byte is lost. */
@@ -134,10 +191,9 @@ static void persist(struct fixture *f, void *at, enum vpmm_location to)
 		g_error("%d, %s", err, vpmm_last_error());
 }
 
-static void test_in_a_row(gconstpointer data)
+static void fail_in_a_row(unsigned int count, enum vpmm_advice advice)
 {
 	static const unsigned char values[PAGES] = { 3, 4 };
-	unsigned int count = GPOINTER_TO_UINT(data);
 	uint64_t calls = 1, skip;
 	struct fixture f;
 	void *at;
@@ -149,6 +205,7 @@ static void test_in_a_row(gconstpointer data)
 		be = f.pool->core.backend;
 		assert_ok(vpmm_shared_alloc(f.pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
 		put(at, values);
+		assert_ok(vpmm_advise(f.pool, at, PAGES * PAGE, advice));
 		assert_ok(vpmm_use(f.pool, at, f.streams[1]));
 		/* So that there is memory for all pages on both sides: what is not made cannot be lost. */
 		persist(&f, at, VPMM_DEVICE);
@@ -172,11 +229,22 @@ static void test_in_a_row(gconstpointer data)
 	g_assert_cmpuint(calls, >, 30);
 }
 
+static void test_in_a_row(gconstpointer data)
+{
+	fail_in_a_row(GPOINTER_TO_UINT(data), VPMM_ADVISE_NONE);
+	fail_in_a_row(GPOINTER_TO_UINT(data), VPMM_ADVISE_READ_MOSTLY);
+}
+
 int main(int argc, char **argv)
 {
+	static const struct sweep io = { live, -EIO, 100 }, memory = { live, -ENOMEM, 100 };
+	static const struct sweep mostly_io = { live_mostly, -EIO, 50 }, mostly_memory = { live_mostly, -ENOMEM, 50 };
+
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_data_func("/shared-sweep/io", GINT_TO_POINTER(-EIO), test_sweep);
-	g_test_add_data_func("/shared-sweep/memory", GINT_TO_POINTER(-ENOMEM), test_sweep);
+	g_test_add_data_func("/shared-sweep/io", &io, test_sweep);
+	g_test_add_data_func("/shared-sweep/memory", &memory, test_sweep);
+	g_test_add_data_func("/shared-sweep/mostly-io", &mostly_io, test_sweep);
+	g_test_add_data_func("/shared-sweep/mostly-memory", &mostly_memory, test_sweep);
 	g_test_add_data_func("/shared-sweep/two", GUINT_TO_POINTER(2), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/three", GUINT_TO_POINTER(3), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/five", GUINT_TO_POINTER(5), test_in_a_row);
