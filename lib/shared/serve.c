@@ -82,12 +82,12 @@ static void put_back(GArray *touched, const struct batch *batch)
 	}
 }
 
-/* If there is a copy already, the touch was told before it was made. */
+/* If there is a copy already, the touch was told before it was made. One that was given up has what the CPU wrote. */
 static bool is_read(struct range *range, size_t index, bool written)
 {
 	const struct page *page = &range->pages[index];
 
-	if (!page->duplicate || written)
+	if (!page->duplicate || page->given_up || written)
 		return false;
 	if (!page->readable)
 		return !move_copy(range, index);
@@ -236,6 +236,7 @@ static void give_up(struct batch *batch, bool zeros)
 		}
 		lock_acquire(&shared_lock);
 		range->pages[batch->index[i]].given_up = true;
+		range->pages[batch->index[i]].readable = false;
 		lock_release(&shared_lock);
 	}
 	batch->count = left;

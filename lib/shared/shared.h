@@ -67,7 +67,7 @@ enum page_state {
  * @advice: enum vpmm_advice
  * @recent: it has moved or was advised since the clock came by
  * @hidden: it is on the host, but the CPU's touch has to bring back the view
- * @given_up: the CPU has zeros or a SIGBUS there, as what the device had is lost
+ * @given_up: the CPU has zeros, a SIGBUS or what it could read there for good, as what the device had is lost
  * @unmapped: the device has nothing there, as undoing a move has failed
  * @moving: mirrors were told that it goes
  * @readable: the CPU has a copy of @duplicate, and its write is waited for

@@ -396,6 +396,12 @@ static void test_reset(gconstpointer data)
 	assert_ok(vpmm_host_reset());
 	at[0] = 7;
 	g_assert_cmpint(at[0] + ranges_look(at + PAGE - 1), ==, 8);
+	/* It is the CPU's, so no advice takes it away. */
+	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_NONE));
+	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, PAGE);
+	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE - 1), ==, 8);
+	at[1] = 3;
+	g_assert_cmpint(ranges_look(at + 1), ==, 3);
 	/* Of the other one the device had what there was. */
 	g_assert_cmpint(ranges_look(at + PAGE), ==, 0);
 	vpmm_pool_destroy(f.pool);
