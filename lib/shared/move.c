@@ -121,18 +121,26 @@ int move_uncopy(struct range *range, size_t index)
 	return 0;
 }
 
-void move_single(struct range *range, size_t index)
+static struct piece *detach_duplicate(struct range *range, size_t index)
 {
 	struct page *page = &range->pages[index];
 	struct piece *piece = page->duplicate;
 
 	if (!piece)
-		return;
+		return NULL;
 	lock_acquire(&shared_lock);
 	page->duplicate = NULL;
 	range->shared->stats.duplicates -= range->page_size;
 	lock_release(&shared_lock);
-	piece_keep(range->shared, piece);
+	return piece;
+}
+
+void move_single(struct range *range, size_t index)
+{
+	struct piece *piece = detach_duplicate(range, index);
+
+	if (piece)
+		piece_keep(range->shared, piece);
 }
 
 static struct range *find_duplicate(const struct shared *shared, size_t size, size_t *index)
@@ -433,9 +441,14 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 	size_t submitted = 0;
 	int err = 0;
 
-	/* Who copies gets pages that nobody writes to; otherwise one is covered while the one before is copied. */
+	/*
+	 * Who copies gets pages that nobody writes to, and memory to write to: a duplicate is a piece as any other then.
+	 * Otherwise one page is covered while the one before is copied.
+	 */
 	for (size_t i = 0; i < batch->count && !err && asks; i++)
 		err = cover(batch, i, &steps[i]);
+	for (size_t i = 0; i < batch->count && !err && asks; i++)
+		detach_duplicate(batch->range, batch->index[i]);
 	if (!err)
 		ask(batch, moves);
 	for (; submitted < batch->count && !err; submitted++) {

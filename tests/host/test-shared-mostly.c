@@ -328,6 +328,44 @@ static void test_take_part(void)
 	fixture_close(&f);
 }
 
+static void decline(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+{
+	(void)data;
+	(void)stream;
+	for (size_t i = 0; i < count; i++) {
+		memset(moves[i].to, 99, moves[i].size);
+		moves[i].flags |= i ? 0 : VPMM_MOVE_SKIP;
+	}
+}
+
+/* Who was given the host's memory to copy to may have begun, so what is left there is no duplicate. */
+static void test_declined(void)
+{
+	const struct vpmm_migrate_ops ops = { sizeof(ops), decline, NULL };
+	struct backend *be;
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	at = ranges_alloc(&f, 3 * PAGE);
+	fill(&f, at, 3);
+	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE), ==, 3);
+	backend_fault_arm(be, BACKEND_OP_access, 0, 1, -EIO);
+	g_assert_cmpint(vpmm_migrate(f.pool, at + PAGE, 2 * PAGE, VPMM_HOST, NULL, &ops, NULL), ==, -EIO);
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 2 * PAGE, VPMM_HOST, NULL, &ops, NULL), ==, 1);
+	g_assert_cmpuint(ranges_page(&f, at).flags, ==, VPMM_PAGE_READ_MOSTLY);
+	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_DEVICE);
+	g_assert_cmpint(ranges_page(&f, at + PAGE).location, ==, VPMM_HOST);
+	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	for (int i = 0; i < 3; i++)
+		g_assert_cmpint(ranges_look(at + i * PAGE), ==, i + 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 static void count_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
 {
 	(void)mirror;
@@ -529,6 +567,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-mostly/evicted", test_evicted);
 	g_test_add_func("/shared-mostly/given", test_given);
 	g_test_add_func("/shared-mostly/take-part", test_take_part);
+	g_test_add_func("/shared-mostly/declined", test_declined);
 	g_test_add_func("/shared-mostly/mirror", test_mirror);
 	g_test_add_func("/shared-mostly/late", test_late);
 	return g_test_run();
