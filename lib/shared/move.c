@@ -143,28 +143,44 @@ void move_single(struct range *range, size_t index)
 		piece_keep(range->shared, piece);
 }
 
+static bool has_duplicate(const struct range *range, size_t *index)
+{
+	lock_assert_held(&shared_lock);
+	for (*index = 0; *index < range->count; ++*index) {
+		if (range->pages[*index].duplicate)
+			return true;
+	}
+	return false;
+}
+
+/* One of the same size before others. */
 static struct range *find_duplicate(const struct shared *shared, size_t size, size_t *index)
 {
 	struct range *found = NULL;
+	size_t there;
 
 	lock_acquire(&shared_lock);
-	for (guint i = 0; shared->stats.duplicates && i < shared->ranges->len && !found; i++) {
+	for (guint i = 0; shared->stats.duplicates && i < shared->ranges->len; i++) {
 		struct range *range = shared->ranges->pdata[i];
 
-		for (*index = 0; range->page_size == size && *index < range->count && !found; ++*index)
-			found = range->pages[*index].duplicate ? range : NULL;
+		if ((found && range->page_size != size) || !has_duplicate(range, &there))
+			continue;
+		found = range;
+		*index = there;
+		if (range->page_size == size)
+			break;
 	}
 	lock_release(&shared_lock);
-	--*index;
 	return found;
 }
 
-/* Of what a page has twice, another that has nothing gets one. */
+/* Of what a page has twice, another that has nothing gets one, or room for one. */
 static bool give_duplicate(struct shared *shared, size_t size)
 {
-	size_t index = 1;
-	struct range *range = find_duplicate(shared, size, &index);
+	struct range *range;
+	size_t index = 0;
 
+	range = find_duplicate(shared, size, &index);
 	if (!range || move_uncopy(range, index))
 		return false;
 	move_single(range, index);
@@ -174,17 +190,19 @@ static bool give_duplicate(struct shared *shared, size_t size)
 int move_take_host(struct shared *shared, size_t size, struct piece **piece)
 {
 	struct error_kept kept;
-	bool given = false;
+	bool given = true;
 	int err;
 
 	lock_assert_held(&shared->mover);
 	err = piece_take_host(shared, size, piece);
-	if (err == -ENOMEM) {
+	while (err == -ENOMEM && given) {
 		error_keep(&kept);
 		given = give_duplicate(shared, size);
 		error_restore(&kept);
+		if (given)
+			err = piece_take_host(shared, size, piece);
 	}
-	return given ? piece_take_host(shared, size, piece) : err;
+	return err;
 }
 
 /* A page that stays after all. A touch tries again what fails here. */

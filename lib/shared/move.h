@@ -122,7 +122,7 @@ int move_uncopy(struct range *range, size_t index);
 void move_single(struct range *range, size_t index);
 
 /**
- * move_take_host() - host memory for a page, that of a duplicate if there is no other
+ * move_take_host() - host memory for a page, if there is no other that of duplicates, or what that makes room for
  * @shared: of the pool, its backend entered; the mover is held
  * @size: bytes
  * @piece: receives it, with a view

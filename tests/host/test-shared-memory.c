@@ -234,6 +234,36 @@ static void test_quiet(void)
 	fixture_close(&f);
 }
 
+/* A page that is read mostly gives up its duplicate for a page of another size: what it frees has to be given back. */
+static void test_duplicate(void)
+{
+	size_t large = 2 * PAGE;
+	struct backend *be;
+	struct fixture f;
+	void *range;
+	char *at, *other;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	assert_ok(vpmm_shared_alloc(f.pool, &range, SHARED_PAGES * large, 0));
+	at = range;
+	g_assert_cmpuint(ranges_page(&f, at).size, ==, large);
+	other = ranges_alloc(&f, PAGE);
+	at[0] = 1;
+	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
+	/* There is room once something was given back. */
+	backend_fault_arm(be, BACKEND_OP_host_create, 0, 3, -ENOMEM);
+	g_assert_cmpint(vpmm_fault(f.pool, other, PAGE, VPMM_HOST, 0), ==, 1);
+	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).host, ==, PAGE);
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	assert_ok(vpmm_shared_free(f.pool, other, NULL));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -244,5 +274,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/no-view", test_no_view);
 	g_test_add_func("/shared-memory/quiet", test_quiet);
+	g_test_add_func("/shared-memory/duplicate", test_duplicate);
 	return g_test_run();
 }
