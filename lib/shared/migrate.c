@@ -439,7 +439,7 @@ static int change_pins(struct shared *shared, uint64_t addr, size_t size, bool m
 					page_at(span->range, i));
 	}
 	for (size_t i = span->first; !err && i < span->end; i++)
-		span->range->pages[i].pins += more ? 1 : (uint32_t)-1;
+		span->range->pages[i].pins += more ? 1 : UINT64_MAX;
 	lock_release(&shared_lock);
 	return err;
 }

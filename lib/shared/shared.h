@@ -86,7 +86,7 @@ struct page {
 	bool unmapped;
 	bool moving;
 	bool readable;
-	uint32_t pins;
+	uint64_t pins;
 	uint64_t call;
 	uint64_t sequence;
 	struct piece *piece;

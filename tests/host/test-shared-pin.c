@@ -83,6 +83,24 @@ static void test_counted(void)
 	fixture_close(&f);
 }
 
+/* A program that pins a page for each request may do so for long. */
+static void test_often(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, PAGE);
+	at[0] = 1;
+	((struct range *)f.pool->shared->ranges->pdata[0])->pages[0].pins = UINT32_MAX;
+	assert_ok(vpmm_pin(f.pool, at, 1));
+	g_assert_true(is_pinned(&f, at));
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 0);
+	assert_ok(vpmm_unpin(f.pool, at, 1));
+	g_assert_true(is_pinned(&f, at));
+	fixture_close(&f);
+}
+
 /* Of what is on the device, read mostly or preferred there, nothing stays. */
 static void test_advised(void)
 {
@@ -218,6 +236,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/shared-pin/skipped", test_skipped);
 	g_test_add_func("/shared-pin/counted", test_counted);
+	g_test_add_func("/shared-pin/often", test_often);
 	g_test_add_func("/shared-pin/advised", test_advised);
 	g_test_add_func("/shared-pin/hidden", test_hidden);
 	g_test_add_data_func("/shared-pin/moved/user", &ranges_ways[RANGES_USER], test_moved);
