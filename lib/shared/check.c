@@ -30,6 +30,9 @@ static int check_page(const struct range *range, size_t index, struct sums *sums
 	    page->readable)
 		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x is in state %d with %s duplicate",
 				 page_at(range, index), page->state, duplicate ? "a" : "no");
+	if (duplicate && page->advice != VPMM_ADVISE_READ_MOSTLY)
+		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x has a duplicate without the advice",
+				 page_at(range, index));
 	if (piece)
 		sums->used[!piece->host] += piece->size;
 	if (duplicate) {

@@ -405,6 +405,34 @@ static void test_check(void)
 	fixture_close(&f);
 }
 
+/* The checker finds a duplicate that may be out of date, one that nobody counts, and a copy of nothing. */
+static void test_check_duplicate(void)
+{
+	struct fixture f;
+	struct page *page;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, PAGE);
+	at[0] = 1;
+	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
+	page = &((struct range *)f.pool->shared->ranges->pdata[0])->pages[0];
+	page->advice = VPMM_ADVISE_NONE;
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "without the advice");
+	page->advice = VPMM_ADVISE_READ_MOSTLY;
+	f.pool->shared->stats.duplicates++;
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "duplicates");
+	f.pool->shared->stats.duplicates--;
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_HOST), ==, 1);
+	page->readable = true;
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "no duplicate");
+	page->readable = false;
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 static void test_arguments(void)
 {
 	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
@@ -510,6 +538,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared/ends", test_ends);
 	g_test_add_func("/shared/page-sizes", test_page_sizes);
 	g_test_add_func("/shared/check", test_check);
+	g_test_add_func("/shared/check-duplicate", test_check_duplicate);
 	g_test_add_func("/shared/arguments", test_arguments);
 	g_test_add_func("/shared/environment", test_environment);
 	return g_test_run();
