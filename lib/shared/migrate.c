@@ -9,11 +9,12 @@
 #include "shared/touch.h"
 #include "util/error.h"
 
-/* The pages of one call. */
+/* The pages of one call: the next one, the end, and up to where those that are skipped have been counted. */
 struct span {
 	struct range *range;
 	size_t first;
 	size_t end;
+	size_t counted;
 };
 
 static int find_span(struct shared *shared, uint64_t addr, size_t size, struct span *span)
@@ -41,19 +42,20 @@ static bool can_go(const struct page *page, const struct migration *want, bool *
 }
 
 /* The next pages that can go. The range stays while the call that uses it is under way. */
-static void choose(struct batch *batch, const struct migration *want, size_t *next, size_t end, uint64_t *skipped)
+static void choose(struct batch *batch, const struct migration *want, struct span *span, uint64_t *skipped)
 {
 	size_t most = batch_most(batch->range);
 	bool there;
 
 	batch->count = 0;
 	lock_acquire(&shared_lock);
-	for (; *next < end && batch->count < most; ++*next) {
-		if (can_go(&batch->range->pages[*next], want, &there))
-			batch->index[batch->count++] = *next;
+	for (; span->first < span->end && batch->count < most; span->first++) {
+		if (can_go(&batch->range->pages[span->first], want, &there))
+			batch->index[batch->count++] = span->first;
 		else
-			*skipped += !there;
+			*skipped += !there && span->first >= span->counted;
 	}
+	span->counted = MAX(span->counted, span->first);
 	lock_release(&shared_lock);
 }
 
@@ -139,16 +141,16 @@ static int take_host(struct batch *batch, struct piece **list)
 }
 
 /*
- * What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any. Tells
- * the first that has got none.
+ * What has changed since the pages were chosen is left out; the rest get a piece each, as far as there are any, or up
+ * to the first that there is none for, which is told.
  */
-static size_t hand_out(struct batch *batch, const struct migration *want, struct piece **list, uint64_t *skipped,
-		       uint64_t *lacking)
+static size_t hand_out(struct batch *batch, const struct migration *want, struct piece **list, bool all,
+		       uint64_t *skipped, uint64_t *lacking)
 {
 	size_t left = 0, first = 0;
 	bool there, can;
 
-	for (size_t i = 0; i < batch->count; i++) {
+	for (size_t i = 0; i < batch->count && (all || !*lacking); i++) {
 		size_t index = batch->index[i];
 
 		lock_acquire(&shared_lock);
@@ -166,7 +168,7 @@ static size_t hand_out(struct batch *batch, const struct migration *want, struct
 	return first;
 }
 
-static int move_batch(struct batch *batch, const struct migration *want, size_t *next, uint64_t *skipped)
+static int move_batch(struct batch *batch, const struct migration *want, struct span *span, uint64_t *skipped)
 {
 	struct shared *shared = batch->range->shared;
 	uint64_t lacking = 0;
@@ -178,12 +180,12 @@ static int move_batch(struct batch *batch, const struct migration *want, size_t 
 	batch->moved = 0;
 	lock_acquire(&shared->mover);
 	if (!lack || lack == -ENOMEM)
-		first = hand_out(batch, want, &list, skipped, &lacking);
+		first = hand_out(batch, want, &list, lack, skipped, &lacking);
 	else
 		batch->count = 0;
 	/* A duplicate that was counted on has gone meanwhile. */
 	if (!lack && lacking)
-		*next = first;
+		span->first = first;
 	else
 		*skipped += lacking;
 	if (batch->count) {
@@ -228,8 +230,8 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	struct batch batch = { .to = want->to, .ops = want->ops ? &ops : NULL, .data = want->data };
 	struct backend *be = shared->core->backend;
 	uint64_t begun = be->ops->now(be), skipped = 0;
-	size_t moved = 0, next;
-	struct span span;
+	struct span span = { 0 };
+	size_t moved = 0;
 	int err;
 
 	err = begin(shared, want, &span);
@@ -240,19 +242,18 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	lock_release(&shared_lock);
 	batch.range = span.range;
 	enter_quiet(&batch);
-	next = span.first;
 	do {
-		choose(&batch, want, &next, span.end, &skipped);
+		choose(&batch, want, &span, &skipped);
 		if (batch.count)
-			err = move_batch(&batch, want, &next, &skipped);
+			err = move_batch(&batch, want, &span, &skipped);
 		moved += batch.count ? batch.moved : 0;
 		/* Without memory for some, there is none for the rest: that is no error of a migration. */
 		if (err == -ENOMEM && !want->fill) {
-			skipped += span.end - next;
-			next = span.end;
+			skipped += span.end - span.first;
+			span.first = span.end;
 			err = 0;
 		}
-	} while (!err && next < span.end);
+	} while (!err && span.first < span.end);
 	leave_quiet(&batch);
 	if (want->to == VPMM_DEVICE)
 		piece_trim_host(shared, shared->host_keep);

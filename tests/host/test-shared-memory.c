@@ -264,6 +264,33 @@ static void test_duplicate(void)
 	fixture_close(&f);
 }
 
+/* Where duplicates are given up for other pages of the same call, each page that stays counts once. */
+static void test_counts_once(void)
+{
+	struct vpmm_shared_stats stats;
+	struct backend *be;
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	at = ranges_alloc(&f, 4 * PAGE);
+	at[PAGE] = at[2 * PAGE] = 1;
+	assert_ok(vpmm_advise(f.pool, at, 4 * PAGE, VPMM_ADVISE_READ_MOSTLY));
+	g_assert_cmpint(vpmm_fault(f.pool, at, 3 * PAGE, VPMM_DEVICE, 0), ==, 3);
+	stats = ranges_stats(&f);
+	g_assert_cmpuint(stats.duplicates, ==, 2 * PAGE);
+	backend_fault_arm(be, BACKEND_OP_host_create, 0, UINT_MAX, -ENOMEM);
+	/* There is memory for two of three, and nobody has touched the last. */
+	g_assert_cmpint(ranges_migrate(&f, at, 4 * PAGE, VPMM_HOST), ==, 2);
+	g_assert_cmpuint(ranges_stats(&f).skipped - stats.skipped, ==, 2);
+	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, 0);
+	backend_fault_arm(be, BACKEND_OP_host_create, 0, 0, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -275,5 +302,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/no-view", test_no_view);
 	g_test_add_func("/shared-memory/quiet", test_quiet);
 	g_test_add_func("/shared-memory/duplicate", test_duplicate);
+	g_test_add_func("/shared-memory/counts-once", test_counts_once);
 	return g_test_run();
 }
