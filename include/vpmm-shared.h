@@ -37,7 +37,7 @@ enum vpmm_location {
 #define VPMM_PAGE_PREFER_DEVICE 0x4u
 #define VPMM_PAGE_MOVING 0x8u	/* mirrors were told that it goes, and where it is may change at any moment */
 #define VPMM_PAGE_READ_MOSTLY 0x10u
-#define VPMM_PAGE_DUPLICATE 0x20u	/* it is on the device, and host memory has the same; the CPU can read that */
+#define VPMM_PAGE_DUPLICATE 0x20u	/* it is on the device, and host memory holds the same; the CPU can read that */
 #define VPMM_PAGE_PINNED 0x40u
 
 /**
@@ -131,7 +131,7 @@ struct vpmm_migrate_ops {
  * @retries: how often touches had to be served again, for lack of memory above all
  * @fault_ns: nanoseconds in which touches were served
  * @migrate_ns: nanoseconds in vpmm_migrate() and vpmm_fault()
- * @duplicates: bytes of @host that have the same as pages on the device
+ * @duplicates: bytes of @host that hold the same as pages on the device
  * @read_copies: how often the CPU got a copy of such a page to read
  */
 struct vpmm_shared_stats {

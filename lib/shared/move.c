@@ -7,8 +7,8 @@
  *	to the host	copy, map the host memory in place of the device's, show it to the CPU
  *
  * A page that is read mostly keeps its host memory when it goes to the device, as a duplicate. The CPU's read of it
- * gets a copy of that, which is write-protected; a write has the page go to the host, and nothing is copied for that, as
- * neither has changed. The driver's own view cannot be write-protected by userfaultfd, hence the copy.
+ * gets a copy of that, which is write-protected; a write has the page go to the host, and nothing is copied for that,
+ * as neither has changed. The driver's own view cannot be write-protected by userfaultfd, hence the copy.
  *
  * The copies of a batch go through one stream. As the streams of the program stand still, the device's mappings change
  * while its copies are under way.
