@@ -85,24 +85,33 @@ int move_show(struct range *range, size_t index)
 	return 0;
 }
 
-int move_copy(struct range *range, size_t index)
+static void count_copy(struct range *range, size_t index, bool made)
 {
 	struct vpmm_shared_stats *stats = &range->shared->stats;
-	struct page *page = &range->pages[index];
+
+	lock_acquire(&shared_lock);
+	range->pages[index].readable = made;
+	stats->faults += made ? 1 : UINT64_MAX;
+	stats->read_copies += made ? 1 : UINT64_MAX;
+	lock_release(&shared_lock);
+}
+
+/* It counts before the CPU can tell that it is there. */
+int move_copy(struct range *range, size_t index)
+{
+	struct piece *piece = range->pages[index].duplicate;
 	int err;
 
-	err = piece_renew(range->shared, page->duplicate);
-	if (!err)
-		err = touch_copy(page_at(range, index), range->page_size, page->duplicate->alias);
+	err = piece_renew(range->shared, piece);
 	if (err)
 		return err;
-	lock_acquire(&shared_lock);
-	page->readable = true;
-	stats->faults++;
-	stats->read_copies++;
-	lock_release(&shared_lock);
-	touch_wake(page_at(range, index), range->page_size);
-	return 0;
+	count_copy(range, index, true);
+	err = touch_copy(page_at(range, index), range->page_size, piece->alias);
+	if (err)
+		count_copy(range, index, false);
+	else
+		touch_wake(page_at(range, index), range->page_size);
+	return err;
 }
 
 int move_uncopy(struct range *range, size_t index)

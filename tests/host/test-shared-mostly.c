@@ -43,6 +43,7 @@ static void fill(struct fixture *f, char *at, int count)
 {
 	for (int i = 0; i < count; i++)
 		at[i * PAGE] = at[i * PAGE + PAGE - 1] = (char)(i + 1);
+	ranges_settle(f);
 	assert_ok(vpmm_advise(f->pool, at, (size_t)count * PAGE, VPMM_ADVISE_READ_MOSTLY));
 	g_assert_cmpint(ranges_migrate(f, at, (size_t)count * PAGE, VPMM_DEVICE), ==, count);
 	for (int i = 0; i < count; i++) {

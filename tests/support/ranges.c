@@ -73,3 +73,13 @@ void ranges_touch(const void *one, const void *other)
 	serve_touches(touched);
 	g_array_free(touched, TRUE);
 }
+
+/* Touches are served in their order. */
+void ranges_settle(struct fixture *f)
+{
+	char *at = ranges_alloc(f, PAGE);
+
+	at[0] = 1;
+	assert_ok(vpmm_shared_free(f->pool, at, NULL));
+	assert_ok(vpmm_pool_trim(f->pool, 0, NULL));
+}

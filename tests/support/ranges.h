@@ -48,4 +48,10 @@ char ranges_look(const char *at);
 /* Has two touches served that come late, or that the kernel has told of twice. */
 void ranges_touch(const void *one, const void *other);
 
+/*
+ * Waits until what was touched before has been served, if it was told twice, too, as the handler of a signal does that
+ * sleeps for too long. Gives back unused host memory.
+ */
+void ranges_settle(struct fixture *f);
+
 #endif /* RANGES_H */
