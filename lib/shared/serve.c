@@ -82,14 +82,14 @@ static void put_back(GArray *touched, const struct batch *batch)
 	}
 }
 
-/* If there is a copy already, the touch was told before it was made. One that was given up has what the CPU wrote. */
+/* If there is a copy already, the touch was told before it was made; and what was given up is the CPU's. */
 static bool is_read(struct range *range, size_t index, bool written)
 {
 	const struct page *page = &range->pages[index];
 
-	if (!page->duplicate || page->given_up || written)
+	if (!page->duplicate || (written && !page->given_up))
 		return false;
-	if (!page->readable)
+	if (!page->readable && !page->given_up)
 		return !move_copy(range, index);
 	touch_wake(page_at(range, index), range->page_size);
 	return true;
@@ -210,12 +210,17 @@ static void leave_waiting(struct batch *batch)
 	batch->count = left;
 }
 
-/* What the CPU can read is not lost. */
+/* What the CPU can read is not lost, nor what it could read before a move was tried. */
 static bool give_up_one(struct range *range, size_t index, bool zeros)
 {
+	const struct piece *piece = range->pages[index].duplicate;
+	uint64_t at = page_at(range, index);
+
 	if (range->pages[index].readable)
-		return touch_free_copy(page_at(range, index), range->page_size);
-	return touch_give_up(page_at(range, index), range->page_size, zeros);
+		return touch_free_copy(at, range->page_size);
+	if (!zeros && piece && !piece->viewless && !touch_copy(at, range->page_size, piece->alias))
+		return touch_free_copy(at, range->page_size);
+	return touch_give_up(at, range->page_size, zeros);
 }
 
 /*

@@ -447,6 +447,28 @@ static void test_reset(gconstpointer data)
 	g_string_free(f.log, TRUE);
 }
 
+/* The same of a device that has failed: touches that are told late take nothing from the CPU. */
+static void test_failed(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, PAGE);
+	fill(&f, at, 1);
+	g_assert_cmpint(ranges_look(at), ==, 1);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, UINT_MAX, -EIO);
+	at[0] = 7;
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 0, 0);
+	ranges_touch(at, at);
+	ranges_touch(at + 1, at);
+	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_NONE));
+	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE - 1), ==, 8);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 /*
  * One thread writes the same number to both ends of a page in turn, others read: nobody finds an older one than before,
  * whatever moves meanwhile.
@@ -571,5 +593,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-mostly/declined", test_declined);
 	g_test_add_func("/shared-mostly/mirror", test_mirror);
 	g_test_add_func("/shared-mostly/late", test_late);
+	g_test_add_func("/shared-mostly/failed", test_failed);
 	return g_test_run();
 }
