@@ -239,6 +239,7 @@ static void test_duplicate(void)
 {
 	size_t large = 2 * PAGE;
 	struct backend *be;
+	uint64_t copies;
 	struct fixture f;
 	void *range;
 	char *at, *other;
@@ -251,6 +252,11 @@ static void test_duplicate(void)
 	other = ranges_alloc(&f, PAGE);
 	at[0] = 1;
 	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
+	/* As long as it has one, nothing is copied to the host. */
+	copies = backend_fault_calls(be, BACKEND_OP_copy);
+	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_HOST), ==, 1);
+	g_assert_cmpuint(backend_fault_calls(be, BACKEND_OP_copy), ==, copies);
 	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
 	/* There is room once something was given back. */
 	backend_fault_arm(be, BACKEND_OP_host_create, 0, 3, -ENOMEM);
