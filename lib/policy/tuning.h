@@ -145,8 +145,11 @@ TUNING(older, 2, 1 << 30)
 TUNING(recent, 8, 0)
 
 /*
- * The part of VPMM_OVERLAP, as 1/n, that goes to larger extents. 8: 1.008, 1.071 and 0.293; an H200 then takes longer
- * for the calls than for the work. Off: 1.015, 1.090 and 0.416.
+ * The part of VPMM_OVERLAP, as 1/n, that goes to larger extents. 8: 1.008, 1.071 and 0.293 when 4 took 0.204; an H200
+ * then takes longer for the calls than for the work. Today 4 takes 1.010, 1.096 and 0.293, and 2 takes 1.014, 1.123 and
+ * 0.196. With VPMM_OVERLAP=auto and --seeds=4, 2 takes 1.13 of the time at worst instead of 1.07; but where driver calls
+ * take twice as long, as on an H100 (--price=2, --seeds=2), 1.034 and 1.22 instead of 1.039 and 1.39. Off: 1.015, 1.090
+ * and 0.416.
  */
 TUNING(overlap_extents, 4, 1 << 20)
 

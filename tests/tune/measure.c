@@ -53,13 +53,15 @@ static void run_free(struct run *run, uint32_t slot, uint32_t stream)
 	run->live -= run->sizes[slot];
 }
 
+double measure_price = 1;
+
 double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *after)
 {
 	uint64_t created = after->creates - before->creates, mapped = after->maps - before->maps;
 
-	return (double)created * CREATED_MS + (double)(mapped - created) * MOVED_MS +
-	       (double)(after->unmaps - before->unmaps) * UNMAPPED_MS +
-	       (double)(after->releases - before->releases) * RELEASED_MS;
+	return measure_price * ((double)created * CREATED_MS + (double)(mapped - created) * MOVED_MS +
+				(double)(after->unmaps - before->unmaps) * UNMAPPED_MS +
+				(double)(after->releases - before->releases) * RELEASED_MS);
 }
 
 static void run_pass(struct run *run, unsigned int pass)

@@ -18,7 +18,7 @@
  * @taken: bytes; the most device memory that the pool held
  * @created: extents that were created, in each pass
  * @moved: extents that were mapped again elsewhere, in each pass
- * @ms: milliseconds of driver calls in each pass, at their price on an H200
+ * @ms: milliseconds of driver calls in each pass, of measure_price
  */
 struct measured {
 	bool failed;
@@ -29,12 +29,15 @@ struct measured {
 	double ms[MEASURE_PASSES];
 };
 
+/* How many times the price on an H200 the driver calls have, where they are priced. */
+extern double measure_price;
+
 /**
- * measure_calls() - the price of driver calls between two moments, at their price on an H200
+ * measure_calls() - the price of driver calls between two moments
  * @before: statistics of the pool at the first
  * @after: at the second
  *
- * Return: milliseconds.
+ * Return: milliseconds, of measure_price.
  */
 double measure_calls(const struct vpmm_stats *before, const struct vpmm_stats *after);
 

@@ -57,6 +57,7 @@ static const GOptionEntry option_entries[] = {
 	{ "each", 'e', 0, G_OPTION_ARG_NONE, &options.each, "a line for each program", NULL },
 	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "the same with each rule of the policy switched off", NULL },
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
+	{ "price", 0, 0, G_OPTION_ARG_DOUBLE, &measure_price, "driver calls as many times as dear as on an H200", "FACTOR" },
 	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write what can be a trace, into DIR", "DIR" },
 	{ "only", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.only, "only programs whose name has TEXT in it", "TEXT" },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
