@@ -169,6 +169,16 @@ static int check_mapped(struct census *census, const struct region *region)
 	return 0;
 }
 
+/* What is reserved behind a growable block. */
+static size_t reserved_behind(const struct region *region)
+{
+	size_t size = 0;
+
+	while ((region = region->next) && region->reserved)
+		size += region->size;
+	return size;
+}
+
 /* A growable block is whole extents of its own, and what is reserved follows such a block. */
 static int check_growable(struct census *census, const struct region *region)
 {
@@ -181,6 +191,8 @@ static int check_growable(struct census *census, const struct region *region)
 		return broken(region, "is reserved, and no growable block is below it");
 	if (region->kind != REGION_MALLOC || !region->max)
 		return 0;
+	if (region->size + reserved_behind(region) != core_page_up(census->core, region->max))
+		return broken(region, "is a growable block, and has other address space than is its own");
 	census->growables++;
 	while (addr < end) {
 		const struct place *place = extent_place(&census->core->extents, addr);

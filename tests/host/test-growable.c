@@ -446,6 +446,36 @@ static void test_limit(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* Where reclaim ends the free of one, the next above it has its address space already, and no memory yet. */
+static void test_ends_where_it_ends(gconstpointer data)
+{
+	const struct kind *kind = data;
+	struct vpmm_opts opts = kind->opts;
+	struct CUstream_st *user;
+	struct fixture f;
+	char *above, *below, *ptr;
+
+	opts.limit = 4 * PAGE;
+	fixture_open_faulty(&f, opts);
+	above = growable(&f, PAGE, MOST + 8 * PAGE, f.streams[0]);
+	below = growable(&f, 2 * PAGE, MOST, f.streams[0]);
+	fixture_free(&f, above, f.streams[0]);
+	assert_ok(vpmm_pool_trim(f.pool, 2 * PAGE, NULL));
+	assert_ok(vpmm_host_stream_create(&user));
+	assert_ok(vpmm_use(f.pool, below, user));
+	assert_ok(vpmm_host_stream_destroy(user));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, below, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 2 * PAGE);
+	ptr = growable(&f, 3 * PAGE, MOST, f.streams[0]);
+	g_assert_true(ptr > below);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	grow(&f, ptr, 4 * PAGE, f.streams[0]);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* No part of a free extent can be mapped: one that is larger than what is missing stays free, or else is released. */
 static void large_extents(size_t limit)
 {
@@ -558,6 +588,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/growable/captured", kinds, test_captured);
 	fixture_add_rows("/growable/scrubbed", kinds, test_scrubbed);
 	fixture_add_rows("/growable/limit", kinds, test_limit);
+	fixture_add_rows("/growable/ends-where-it-ends", kinds, test_ends_where_it_ends);
 	fixture_add_rows("/growable/lookup", kinds, test_lookup);
 	fixture_add_rows("/growable/fails", kinds, test_fails);
 	return g_test_run();
