@@ -11,14 +11,19 @@
 
 #define PER_MILLE(number) ((double)(number) / 1000)
 
+static void measure_anew(struct allowance *a)
+{
+	a->now = (struct pace){ 0 };
+	a->best = (struct pace){ 0 };
+	a->odd = 0;
+}
+
 /* What was tried before says nothing. */
 static void start_anew(struct allowance *a)
 {
 	for (int kind = 0; kind < TRIAL_KINDS; kind++)
 		a->trials[kind] = (struct allowance_trials){ .patience = (guint)tuning_auto_patience };
-	a->now = (struct pace){ 0 };
-	a->best = (struct pace){ 0 };
-	a->odd = 0;
+	measure_anew(a);
 }
 
 void allowance_init(struct allowance *allowance)
@@ -193,10 +198,8 @@ static void keep(struct core *core, double gain)
 		pause_trials(a, TRIAL_LESS, gain * a->tried / PER_MILLE(tuning_auto_price));
 	else
 		pause_trials(a, TRIAL_MORE, tuning_auto_patience);
-	/* Measured anew, as the first windows of a trial still wait for what was before it. */
-	a->now = (struct pace){ 0 };
-	a->best = (struct pace){ 0 };
-	a->odd = 0;
+	/* The first windows of a trial still wait for what was before it. */
+	measure_anew(a);
 }
 
 static void go_back(struct core *core, double gain)
