@@ -16,28 +16,30 @@
 #define AHEAD_MOST 16
 #define AHEAD_BYTES ((size_t)256 << 20)
 
-static bool is_in(const struct batch *batch, size_t index)
+/* Where in the batch a page is; @count of the batch: it is not there. */
+static size_t find_page(const struct batch *batch, size_t index)
 {
-	for (size_t i = 0; i < batch->count; i++) {
-		if (batch->index[i] == index)
-			return true;
-	}
-	return false;
+	size_t i = 0;
+
+	while (i < batch->count && batch->index[i] != index)
+		i++;
+	return i;
 }
 
 /* Whether there is room for it. */
-static bool add_touch(struct batch *batch, size_t index, bool write)
+static bool add_page(struct batch *batch, size_t index, bool write)
 {
-	for (size_t i = 0; i < batch->count; i++) {
-		if (batch->index[i] == index) {
-			batch->written[i] |= write;
-			return true;
-		}
-	}
-	if (batch->count == batch_most(batch->range))
+	size_t i = find_page(batch, index);
+
+	if (i == batch_most(batch->range))
 		return false;
-	batch->index[batch->count] = index;
-	batch->written[batch->count++] = write;
+	if (i < batch->count) {
+		batch->written[i] |= write;
+		return true;
+	}
+	batch->index[i] = index;
+	batch->written[i] = write;
+	batch->count++;
 	return true;
 }
 
@@ -63,7 +65,7 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 			continue;
 		}
 		index = range ? (addr - range->at) / range->page_size : 0;
-		if (range && !add_touch(batch, index, addr & TOUCH_WRITE))
+		if (range && !add_page(batch, index, addr & TOUCH_WRITE))
 			break;
 		g_array_remove_index(touched, i);
 	}
@@ -108,9 +110,9 @@ static int sort_out(struct batch *batch)
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct page *page = &range->pages[batch->index[i]];
 
-		if (is_read(range, batch->index[i], batch->written[i])) {
+		if (is_read(range, batch->index[i], batch->written[i]))
 			continue;
-		} else if (page->state != PAGE_HOST) {
+		if (page->state != PAGE_HOST) {
 			batch->index[left++] = batch->index[i];
 		} else if (!page->hidden) {
 			touch_wake(page_at(range, batch->index[i]), range->page_size);
@@ -130,15 +132,14 @@ static void guess_ahead(struct batch *batch)
 	size_t most = CLAMP(AHEAD_BYTES / range->page_size, 1, AHEAD_MOST);
 	size_t last = batch->index[batch->count - 1];
 
-	if (is_in(batch, range->next))
+	if (find_page(batch, range->next) < batch->count)
 		range->ahead = MIN(MAX(range->ahead * 2, 1), most);
 	else
 		range->ahead /= 2;
 	for (size_t i = 1; i <= range->ahead && batch->count < batch_most(range) && last + i < range->count; i++) {
 		if (range->pages[last + i].state != PAGE_DEVICE || range->pages[last + i].duplicate)
 			break;
-		if (!is_in(batch, last + i))
-			batch->index[batch->count++] = last + i;
+		add_page(batch, last + i, false);
 	}
 	range->next = MAX(last, batch->index[batch->count - 1]) + 1;
 }
