@@ -437,11 +437,6 @@ static int cover_alone(uint64_t at, size_t size)
 	return 0;
 }
 
-/*
- * Watched memory is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
- * makes for a system call, finds something else. After mlockall() the kernel would put pages of zeros there at once,
- * and no touch of them would be told: so it is without access until it is no longer locked.
- */
 static int watch_cover(void *cover, size_t size)
 {
 	struct uffdio_register range = { { (uintptr_t)cover, size }, UFFDIO_REGISTER_MODE_MISSING, 0 };
@@ -461,7 +456,13 @@ static int watch_copy(void *cover, size_t size)
 	return ioctl(uffd, UFFDIO_REGISTER, &range) || ioctl(uffd, UFFDIO_WRITEPROTECT, &protect);
 }
 
-/* @from: what it has; 0: nothing yet. */
+/*
+ * Watched memory is made elsewhere and moved here, so that there is no moment at which a touch, or one that the kernel
+ * makes for a system call, finds something else. After mlockall() the kernel would put pages of zeros there at once,
+ * and no touch of them would be told: so it is without access until it is no longer locked.
+ *
+ * @from: what it has; 0: nothing yet.
+ */
 static int move_cover(uint64_t at, size_t size, uint64_t from)
 {
 	void *cover;
