@@ -164,7 +164,7 @@ static void test_no_view(void)
 	at[PAGE] = 2;
 	g_assert_cmpint(ranges_migrate(&f, at + PAGE, 1, VPMM_DEVICE), ==, 1);
 	wait_for_view(f.pool->shared);
-	page = &((struct range *)f.pool->shared->ranges->pdata[0])->pages[0];
+	page = &ranges_first(&f)->pages[0];
 	lock_acquire(&shared_lock);
 	page->hidden = true;
 	lock_release(&shared_lock);

@@ -92,7 +92,7 @@ static void test_often(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	at = ranges_alloc(&f, PAGE);
 	at[0] = 1;
-	((struct range *)f.pool->shared->ranges->pdata[0])->pages[0].pins = UINT32_MAX;
+	ranges_first(&f)->pages[0].pins = UINT32_MAX;
 	assert_ok(vpmm_pin(f.pool, at, 1));
 	g_assert_true(is_pinned(&f, at));
 	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 0);
@@ -148,7 +148,7 @@ static void test_hidden(void)
 	g_assert_false(is_pinned(&f, at));
 	backend_fault_arm(be, BACKEND_OP_show, 0, 0, 0);
 	assert_ok(vpmm_pin(f.pool, at, 1));
-	g_assert_false(((struct range *)f.pool->shared->ranges->pdata[0])->pages[0].hidden);
+	g_assert_false(ranges_first(&f)->pages[0].hidden);
 	g_assert_cmpint(at[0], ==, 1);
 	assert_ok(vpmm_unpin(f.pool, at, 1));
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));

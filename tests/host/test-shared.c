@@ -353,7 +353,7 @@ static void test_many_users(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	at = ranges_alloc(&f, PAGE);
-	users = ((struct range *)f.pool->shared->ranges->pdata[0])->users;
+	users = ranges_first(&f)->users;
 	assert_ok(vpmm_use(f.pool, at, f.streams[0]));
 	stream = f.streams[1];
 	/* Handles that nobody uses, in place of thousands of streams. */
@@ -394,7 +394,7 @@ static void test_check(void)
 	at = ranges_alloc(&f, PAGE);
 	at[0] = 1;
 	assert_ok(vpmm_pool_check(f.pool));
-	page = &((struct range *)f.pool->shared->ranges->pdata[0])->pages[0];
+	page = &ranges_first(&f)->pages[0];
 	page->state = PAGE_DEVICE;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "host memory");
 	page->state = PAGE_HOST;
@@ -417,7 +417,7 @@ static void test_check_duplicate(void)
 	at[0] = 1;
 	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
 	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
-	page = &((struct range *)f.pool->shared->ranges->pdata[0])->pages[0];
+	page = &ranges_first(&f)->pages[0];
 	page->advice = VPMM_ADVISE_NONE;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "without the advice");
 	page->advice = VPMM_ADVISE_READ_MOSTLY;

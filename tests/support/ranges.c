@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <glib.h>
 
+#include "calls/pool.h"
 #include "shared/serve.h"
+#include "shared/shared.h"
 #include "support/ranges.h"
 
 const struct ranges_way ranges_ways[RANGES_WAYS] = {
@@ -44,6 +46,11 @@ struct vpmm_shared_stats ranges_stats(struct fixture *f)
 
 	assert_ok(vpmm_shared_stats(f->pool, &stats));
 	return stats;
+}
+
+struct range *ranges_first(struct fixture *f)
+{
+	return f->pool->shared->ranges->pdata[0];
 }
 
 struct vpmm_page ranges_page(struct fixture *f, const void *addr)

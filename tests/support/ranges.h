@@ -39,6 +39,9 @@ struct vpmm_shared_stats ranges_stats(struct fixture *f);
 /* Where a page is. */
 struct vpmm_page ranges_page(struct fixture *f, const void *addr);
 
+/* What the pool knows of its first range. */
+struct range *ranges_first(struct fixture *f);
+
 /* vpmm_migrate() on the default stream, with nobody taking part. */
 int ranges_migrate(struct fixture *f, void *at, size_t size, enum vpmm_location to);
 
