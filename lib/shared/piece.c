@@ -191,10 +191,8 @@ bool piece_renew_kept(struct shared *shared)
 	for (link = &shared->kept[VPMM_HOST]; *link && !(*link)->viewless; link = &(*link)->next)
 		;
 	piece = *link;
-	if (piece) {
+	if (piece)
 		*link = piece->next;
-		shared->renewing++;
-	}
 	lock_release(&shared_lock);
 	if (!piece)
 		return false;
@@ -204,7 +202,6 @@ bool piece_renew_kept(struct shared *shared)
 	lock_acquire(&shared_lock);
 	piece->next = shared->kept[VPMM_HOST];
 	shared->kept[VPMM_HOST] = piece;
-	shared->renewing--;
 	lock_release(&shared_lock);
 	return !err;
 }

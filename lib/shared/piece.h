@@ -65,7 +65,7 @@ int piece_renew(struct shared *shared, struct piece *piece);
 
 /**
  * piece_renew_kept() - the same for one that is kept
- * @shared: of the pool, its backend entered
+ * @shared: of the pool, its backend entered; the caller counts in @renewing
  *
  * Return: whether there was one.
  */

@@ -305,8 +305,10 @@ static struct shared *find_idle(void)
 		for (; piece && !found; piece = piece->next)
 			found = piece->viewless ? shared : NULL;
 	}
-	if (found)
+	if (found) {
 		found->serving++;
+		found->renewing++;
+	}
 	lock_release(&shared_lock);
 	return found;
 }
@@ -325,6 +327,7 @@ bool serve_idle(void)
 		be->ops->leave(be);
 	}
 	lock_acquire(&shared_lock);
+	shared->renewing--;
 	shared->serving--;
 	lock_release(&shared_lock);
 	return more;

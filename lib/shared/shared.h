@@ -138,7 +138,7 @@ struct range {
  * @host_keep: bytes of unused host memory to keep
  * @serving: how many threads use it that no call of the program on the pool accounts for
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
- * @renewing: pieces that are neither kept nor a page's, as they get a view
+ * @renewing: how many threads give a piece a view that is neither kept nor a page's meanwhile
  * @failures: how many times in a row the device has failed when touches were served
  * @clock_range: where the clock is: an index of @ranges
  * @clock_page: and of a page there
