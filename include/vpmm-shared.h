@@ -251,8 +251,8 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
  * @to: where to
  * @flags: 0
  *
- * As vpmm_migrate() without a stream, but empty pages get memory there, and it is an error if a page cannot go. A
- * kernel may write to pages that are not empty alone.
+ * As vpmm_migrate() without a stream, but empty pages get memory there, or on the host where an advice keeps them, and
+ * it is an error if a page cannot go. A kernel may write to pages that are not empty alone.
  *
  * Context: any thread. Waits as vpmm_migrate().
  * Return: how many pages have moved or got memory; all pages are there then, but those that an advice or vpmm_pin()

@@ -183,7 +183,15 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 		 const struct vpmm_migrate_ops *ops, void *data)
 {
 	struct vpmm_migrate_ops known;
-	const struct migration want = { (uintptr_t)addr, size, to, stream, true, false, ops ? &known : NULL, data };
+	const struct migration want = {
+		.addr = (uintptr_t)addr,
+		.size = size,
+		.to = to,
+		.stream = stream,
+		.streamed = true,
+		.ops = ops ? &known : NULL,
+		.data = data,
+	};
 	int err;
 
 	err = check_place("vpmm_migrate", to);
@@ -196,7 +204,7 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 
 int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags)
 {
-	const struct migration want = { (uintptr_t)addr, size, to, NULL, false, true, NULL, NULL };
+	const struct migration want = { .addr = (uintptr_t)addr, .size = size, .to = to, .fill = true };
 	int err;
 
 	err = check_place("vpmm_fault", to);

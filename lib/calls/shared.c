@@ -128,6 +128,8 @@ size_t pool_shared_trim(struct vpmm_pool *pool, bool all)
 		return 0;
 	cancel = cancel_hold();
 	if (!pool->core.backend->ops->enter(pool->core.backend)) {
+		if (all)
+			shared_wait(&shared->trailing);
 		bytes = piece_trim_device(shared);
 		if (all)
 			piece_trim_host(shared, 0);

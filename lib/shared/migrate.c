@@ -35,7 +35,8 @@ static int find_span(struct shared *shared, uint64_t addr, size_t size, struct s
 /* Whether a page can go; @there: it is there already. */
 static bool can_go(const struct page *page, const struct migration *want, bool *there)
 {
-	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST);
+	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST) ||
+		 (want->only_empty && page->state != PAGE_EMPTY);
 	if (*there || (page->state == PAGE_EMPTY && !want->fill))
 		return false;
 	return want->to != VPMM_DEVICE || (page->advice != VPMM_ADVISE_PREFER_HOST && !page->pins);
@@ -190,7 +191,7 @@ static int move_batch(struct batch *batch, const struct migration *want, struct 
 		*skipped += lacking;
 	if (batch->count) {
 		err = batch_move(batch);
-		*skipped += err ? 0 : batch->count - batch->moved;
+		*skipped += err && (err != -ENOMEM || want->fill) ? 0 : batch->count - batch->moved;
 	}
 	batch_keep(batch);
 	lock_release(&shared->mover);
@@ -223,7 +224,7 @@ static int begin(struct shared *shared, const struct migration *want, struct spa
 	return err;
 }
 
-int migrate_pages(struct shared *shared, const struct migration *want)
+static int move_pages(struct shared *shared, const struct migration *want)
 {
 	/* The caller's may be on a page that moves, and with the mover held nobody would serve its touch. */
 	struct vpmm_migrate_ops ops = want->ops ? *want->ops : (struct vpmm_migrate_ops){ 0 };
@@ -262,6 +263,21 @@ int migrate_pages(struct shared *shared, const struct migration *want)
 	shared->stats.migrate_ns += be->ops->now(be) - begun;
 	lock_release(&shared_lock);
 	return err ? err : (int)MIN(moved, INT_MAX);
+}
+
+int migrate_pages(struct shared *shared, const struct migration *want)
+{
+	struct migration rest = *want;
+	int moved, filled;
+
+	moved = move_pages(shared, want);
+	if (moved < 0 || !want->fill || want->to != VPMM_DEVICE)
+		return moved;
+	/* A kernel may write to those too that an advice keeps on the host. */
+	rest.to = VPMM_HOST;
+	rest.only_empty = true;
+	filled = move_pages(shared, &rest);
+	return filled < 0 ? filled : (int)MIN((size_t)moved + (size_t)filled, INT_MAX);
 }
 
 /* Whether the clock takes a page when it comes by for the @round-th time. */
@@ -404,6 +420,20 @@ static int advise_slowly(const struct span *span, enum vpmm_advice advice)
 	return 0;
 }
 
+/* What were duplicates is unused. Where the device is gone, so is the memory. */
+static void trim_host(struct shared *shared)
+{
+	struct backend *be = shared->core->backend;
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (!be->ops->enter(be)) {
+		piece_trim_host(shared, shared->host_keep);
+		be->ops->leave(be);
+	}
+	error_restore(&kept);
+}
+
 int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_advice advice)
 {
 	struct span span = { 0 };
@@ -425,6 +455,8 @@ int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_
 	if (!err)
 		err = advise_slowly(&span, advice);
 	lock_release(&shared->mover);
+	if (!err && advice != VPMM_ADVISE_READ_MOSTLY)
+		trim_host(shared);
 	return err;
 }
 

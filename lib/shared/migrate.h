@@ -13,6 +13,7 @@
  * @stream: a stream that uses the range from now on, if @streamed
  * @streamed: whether there is one
  * @fill: empty pages get memory there, and all pages have to get there
+ * @only_empty: the others stay where they are
  * @ops: who takes part; NULL: nobody
  * @data: passed to @ops
  */
@@ -23,6 +24,7 @@ struct migration {
 	struct CUstream_st *stream;
 	bool streamed;
 	bool fill;
+	bool only_empty;
 	const struct vpmm_migrate_ops *ops;
 	void *data;
 };

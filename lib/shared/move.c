@@ -412,6 +412,17 @@ static void map_back(struct batch *batch, size_t i)
 	error_restore(&kept);
 }
 
+/* The first that goes on. */
+static void begin_trail(struct batch *batch)
+{
+	if (!batch->serves || batch->trails)
+		return;
+	batch->trails = true;
+	lock_acquire(&shared_lock);
+	batch->range->shared->trailing++;
+	lock_release(&shared_lock);
+}
+
 static int finish(struct batch *batch, size_t i, struct step *step, unsigned int flags)
 {
 	struct range *range = batch->range;
@@ -430,6 +441,7 @@ static int finish(struct batch *batch, size_t i, struct step *step, unsigned int
 	step->moved = true;
 	if (batch->to == VPMM_HOST)
 		err = show_there(batch, i);
+	begin_trail(batch);
 	touch_wake(page_at(range, batch->index[i]), range->page_size);
 	return err;
 }
@@ -452,7 +464,8 @@ static void ask(struct batch *batch, struct vpmm_move *moves)
 
 static void tell(struct batch *batch, const struct step *steps, struct vpmm_move *moves)
 {
-	if (!batch->ops || !batch->ops->finalize_and_map)
+	/* Who was not asked is not told. */
+	if (!batch->ops || !batch->ops->finalize_and_map || !moves[0].size)
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
 		if (steps[i].moved)

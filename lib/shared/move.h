@@ -17,6 +17,8 @@
  * @data: passed to @ops
  * @call: the number of the call; 0: of none
  * @quiet: the call counts in the quiet ones of the pool
+ * @serves: it is of the thread that serves touches
+ * @trails: and that counts in the trailing ones of the pool
  * @moved: receives how many have moved
  */
 struct batch {
@@ -30,6 +32,8 @@ struct batch {
 	void *data;
 	uint64_t call;
 	bool quiet;
+	bool serves;
+	bool trails;
 	size_t moved;
 };
 

@@ -5,6 +5,7 @@
 #include "policy/reclaim.h"
 #include "policy/trim.h"
 #include "shared/piece.h"
+#include "shared/touch.h"
 #include "util/error.h"
 
 static const struct backend_ops *ops_of(const struct shared *shared)
@@ -301,14 +302,25 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 {
 	struct piece *piece;
 	uint64_t bytes = 0;
+	bool more;
 
 	if (keep == UINT64_MAX)
 		return 0;
+	/* None begins to get a view between the wait and the end. */
+	lock_acquire(&shared_lock);
+	shared->quiet++;
+	lock_release(&shared_lock);
 	shared_wait(&shared->renewing);
 	while ((piece = pop_kept(shared, VPMM_HOST, keep))) {
 		bytes += piece->size;
 		drop(shared, piece);
 	}
+	lock_acquire(&shared_lock);
+	shared->quiet--;
+	more = shared->kept[VPMM_HOST];
+	lock_release(&shared_lock);
+	if (more)
+		touch_nudge();
 	return bytes;
 }
 
@@ -385,7 +397,9 @@ int piece_zero(struct shared *shared, size_t size, struct piece **zero)
 		piece_keep(shared, piece);
 		return err;
 	}
+	lock_acquire(&shared_lock);
 	g_ptr_array_add(shared->zeros, piece);
+	lock_release(&shared_lock);
 	*zero = piece;
 	return 0;
 }

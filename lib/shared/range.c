@@ -233,6 +233,8 @@ static void take_down(struct range *range)
 	const struct backend_ops *ops = range->shared->core->backend->ops;
 	struct backend *be = range->shared->core->backend;
 
+	/* Before another range can have the addresses. */
+	touch_unwatch(range->at);
 	ops->room_end(be, range->va, range->size, range->at);
 	for (size_t i = 0; i < range->count; i++) {
 		if (range->pages[i].piece)
@@ -243,7 +245,6 @@ static void take_down(struct range *range)
 	if (ops->unreserve(be, range->va, range->size))
 		ops->unreserve(be, range->va, range->size);
 	room_sub(range->size);
-	touch_unwatch(range->at);
 	delete_range(range);
 	touch_end();
 }

@@ -249,21 +249,41 @@ static void give_up(struct batch *batch, bool zeros)
 	lock_release(&range->shared->mover);
 }
 
-/* Failures in a row after which a device does not recover; a touch waits for about a second then. */
-#define FAILURES_MOST 500
+/* A device that fails for so long does not recover. */
+#define FAILING_US G_USEC_PER_SEC
+
+/* Whether it is time to give up what is on the device. */
+static bool note_failure(struct shared *shared, int err)
+{
+	gint64 now = g_get_monotonic_time();
+	bool lost;
+
+	lock_acquire(&shared_lock);
+	shared->failing = err != -EIO ? 0 : shared->failing ? shared->failing : now;
+	lost = err == -ESTALE || (err == -EIO && now - shared->failing > FAILING_US);
+	lock_release(&shared_lock);
+	return lost;
+}
 
 static void note_result(struct shared *shared, int err)
 {
 	lock_acquire(&shared_lock);
 	shared->serving--;
 	shared->stats.retries += !!err;
-	shared->failures = err == -EIO ? shared->failures + 1 : 0;
 	lock_release(&shared_lock);
+}
+
+static void end_trail(struct batch *batch)
+{
+	lock_acquire(&shared_lock);
+	batch->range->shared->trailing -= batch->trails;
+	lock_release(&shared_lock);
+	batch->trails = false;
 }
 
 void serve_touches(GArray *touched)
 {
-	struct batch batch = { .to = VPMM_HOST };
+	struct batch batch = { .to = VPMM_HOST, .serves = true };
 	GArray *later = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 
 	while (touched->len) {
@@ -279,8 +299,9 @@ void serve_touches(GArray *touched)
 		if (!err) {
 			err = serve_batch(&batch);
 			be->ops->leave(be);
+			end_trail(&batch);
 		}
-		if (err == -ESTALE || (err == -EIO && range->shared->failures > FAILURES_MOST)) {
+		if (note_failure(range->shared, err)) {
 			give_up(&all, err == -ESTALE);
 			put_back(later, &all);
 		} else if (err) {

@@ -139,7 +139,8 @@ struct range {
  * @serving: how many threads use it that no call of the program on the pool accounts for
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
  * @renewing: how many threads give a piece a view that is neither kept nor a page's meanwhile
- * @failures: how many times in a row the device has failed when touches were served
+ * @trailing: how many threads have let a touch go on, and are not done with what else they move for it
+ * @failing: since when the device has failed each time that touches were served, in us; 0: it has not
  * @clock_range: where the clock is: an index of @ranges
  * @clock_page: and of a page there
  * @calls: how many calls have moved pages
@@ -160,7 +161,8 @@ struct shared {
 	unsigned int serving;
 	unsigned int quiet;
 	unsigned int renewing;
-	unsigned int failures;
+	unsigned int trailing;
+	gint64 failing;
 	size_t clock_range;
 	size_t clock_page;
 	uint64_t calls;

@@ -132,7 +132,8 @@ static void *serve_all(void *data)
 	(void)data;
 	while (!done) {
 		pthread_mutex_lock(&queue);
-		if (!touched->len && !stopping && !nudged && !more)
+		/* What could not be served is not tried again at once, whatever else there is to do. */
+		if (!touched->len && !stopping && (mine->len || (!nudged && !more)))
 			wait_for_work(mine->len);
 		done = stopping;
 		more = more || nudged;

@@ -47,6 +47,13 @@ static void test_host_keep(void)
 	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
 	g_assert_cmpuint(ranges_stats(&f).host, ==, 0);
 	g_assert_cmpint(at[PAGE], ==, 1);
+
+	/* Duplicates are not kept beyond that either, once they are none. */
+	assert_ok(vpmm_advise(f.pool, at, 4 * PAGE, VPMM_ADVISE_READ_MOSTLY));
+	memset(at, 1, 4 * PAGE);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, 4 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 4);
+	assert_ok(vpmm_advise(f.pool, at, 4 * PAGE, VPMM_ADVISE_NONE));
+	g_assert_cmpuint(ranges_stats(&f).host, ==, PAGE);
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));
 	g_setenv("VPMM_HOST_KEEP", "many", TRUE);
 	fixture_close(&f);
@@ -149,6 +156,28 @@ static void wait_for_view(struct shared *shared)
 {
 	while (!kept_has_view(shared))
 		g_usleep(1000);
+}
+
+/* Nor does anything come after a trim that a thread of the library was at. */
+static void test_trimmed(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 4 * PAGE);
+	for (unsigned int i = 0; i < 300; i++) {
+		for (int page = 0; page < 4; page++)
+			at[page * PAGE] = 1;
+		g_assert_cmpint(vpmm_migrate(f.pool, at, 4 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 4);
+		/* That thread is at another place each time. */
+		for (volatile unsigned int spin = 0; spin < i % 64 * 500; spin++)
+			;
+		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+		g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 0);
+	}
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
 }
 
 /* A page whose view cannot be had holds up nobody who waits for another. */
@@ -305,6 +334,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/more-than-device", test_more_than_device);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
+	g_test_add_func("/shared-memory/trimmed", test_trimmed);
 	g_test_add_func("/shared-memory/no-view", test_no_view);
 	g_test_add_func("/shared-memory/quiet", test_quiet);
 	g_test_add_func("/shared-memory/duplicate", test_duplicate);

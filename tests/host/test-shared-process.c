@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,8 +15,10 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "shared/touch.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
+#include "support/rlimit.h"
 #include "util/sanitized.h"
 
 /* With all new memory locked the kernel fills it at once, also that which stands for a page on the device. */
@@ -216,10 +219,22 @@ static void on_bus(int number)
 	siglongjmp(lost, number);
 }
 
+static gpointer nudge_often(gpointer over)
+{
+	while (!g_atomic_int_get((gint *)over)) {
+		touch_nudge();
+		g_usleep(100);
+	}
+	return NULL;
+}
+
 static void test_failed_device(void)
 {
 	struct sigaction action = { .sa_handler = on_bus, .sa_flags = SA_NODEFER }, was;
+	GThread *volatile thread;
+	volatile gint64 begun;
 	struct fixture f;
+	gint over = 0;
 	char *at;
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
@@ -228,13 +243,103 @@ static void test_failed_device(void)
 	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 1);
 	g_assert_cmpint(sigaction(SIGBUS, &action, &was), ==, 0);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, UINT_MAX, -EIO);
+	thread = g_thread_new("nudge", nudge_often, &over);
+	begun = g_get_monotonic_time();
 	if (!sigsetjmp(lost, 1)) {
 		at[0]++;
 		g_assert_not_reached();
 	}
+	/* It had a second to recover, whatever else there was to do. */
+	g_assert_cmpint(g_get_monotonic_time() - begun, >=, G_USEC_PER_SEC);
+	g_atomic_int_set(&over, 1);
+	g_thread_join(thread);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, 0, 0);
 	g_assert_cmpint(sigaction(SIGBUS, &was, NULL), ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).retries, >, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+static void count_asked(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+{
+	(void)moves;
+	(void)stream;
+	*(size_t *)data += count;
+}
+
+static void count_told(void *data, const struct vpmm_move *moves, size_t count)
+{
+	(void)moves;
+	*(size_t *)data -= count;
+}
+
+static size_t count_mapped(void)
+{
+	gchar *text;
+	size_t pages;
+
+	g_assert_true(g_file_get_contents("/proc/self/statm", &text, NULL, NULL));
+	pages = strtoul(text, NULL, 10);
+	g_free(text);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Pages that cannot be taken from the CPU stay, and are counted; who takes part is not told of what it was not asked. */
+static void test_no_addresses(void)
+{
+	const struct vpmm_migrate_ops ops = { sizeof(ops), count_asked, count_told };
+	struct fixture f;
+	size_t balance = 0;
+	uint64_t before;
+	rlim_t limit;
+	int moved;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 8 * PAGE);
+	for (int i = 0; i < 8; i++)
+		at[i * PAGE] = 1;
+	/* So that there is memory for them on both sides. */
+	g_assert_cmpint(ranges_migrate(&f, at, 8 * PAGE, VPMM_DEVICE), ==, 8);
+	g_assert_cmpint(ranges_migrate(&f, at, 8 * PAGE, VPMM_HOST), ==, 8);
+	before = ranges_stats(&f).skipped;
+	limit = rlimit_set(RLIMIT_AS, count_mapped() + PAGE / 2);
+	moved = vpmm_migrate(f.pool, at, 8 * PAGE, VPMM_DEVICE, NULL, &ops, &balance);
+	rlimit_set(RLIMIT_AS, limit);
+	g_assert_cmpint(moved, ==, 0);
+	g_assert_cmpuint(balance, ==, 0);
+	g_assert_cmpuint(ranges_stats(&f).skipped - before, ==, 8);
+	g_assert_cmpint(at[0] + at[7 * PAGE], ==, 2);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
+static gpointer come_and_go(gpointer data)
+{
+	struct fixture *f = data;
+
+	for (int i = 0; i < 300; i++) {
+		char *at = ranges_alloc(f, 4 * PAGE);
+
+		at[PAGE] = 1;
+		assert_ok(vpmm_shared_free(f->pool, at, NULL));
+	}
+	return NULL;
+}
+
+/* A range may be where another thread's was a moment ago. */
+static void test_same_addresses(gconstpointer data)
+{
+	GThread *threads[3];
+	struct fixture f;
+	char *at;
+
+	if (!ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, PAGE))
+		return;
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		threads[i] = g_thread_new("come and go", come_and_go, &f);
+	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_thread_join(threads[i]);
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));
 	fixture_close(&f);
 }
@@ -284,9 +389,11 @@ int main(int argc, char **argv)
 	if (!SANITIZED) {
 		g_test_add_func("/shared-process/sent", test_sent);
 		fixture_add_rows("/shared-process/locked", ranges_ways, test_locked);
+		g_test_add_func("/shared-process/no-addresses", test_no_addresses);
 	}
 	g_test_add_func("/shared-process/forked-calls", test_forked_calls);
 	fixture_add_rows("/shared-process/fork", ranges_ways, test_fork);
+	fixture_add_rows("/shared-process/same-addresses", ranges_ways, test_same_addresses);
 	g_test_add_func("/shared-process/chained", test_chained);
 	g_test_add_func("/shared-process/reset", test_reset);
 	g_test_add_func("/shared-process/failed-device", test_failed_device);

@@ -254,6 +254,28 @@ static void test_skips(void)
 	fixture_close(&f);
 }
 
+/* A kernel may write to all that was asked for, where an advice keeps it, too. */
+static void test_fault_kept(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 3 * PAGE);
+	at[2 * PAGE] = 3;
+	assert_ok(vpmm_advise(f.pool, at, 2 * PAGE, VPMM_ADVISE_PREFER_HOST));
+	g_assert_cmpint(vpmm_fault(f.pool, at + PAGE, 2 * PAGE, VPMM_DEVICE, 0), ==, 2);
+	g_assert_cmpint(ranges_page(&f, at + PAGE).location, ==, VPMM_HOST);
+	g_assert_cmpuint(ranges_page(&f, at + PAGE).flags, ==, VPMM_PAGE_PREFER_HOST);
+	g_assert_cmpint(ranges_page(&f, at + 2 * PAGE).location, ==, VPMM_DEVICE);
+	((char *)vpmm_host_view(at + PAGE))[1] = 2;
+	g_assert_cmpint(at[PAGE] + at[PAGE + 1] + at[2 * PAGE], ==, 5);
+	/* Outside of what was asked for. */
+	g_assert_cmpuint(ranges_page(&f, at).flags, ==, VPMM_PAGE_PREFER_HOST | VPMM_PAGE_EMPTY);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 /* Touches that run in one direction have the pages ahead come along, fewer when they jump. */
 static void test_read_ahead(void)
 {
@@ -532,6 +554,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared/waits-for-users", test_waits_for_users);
 	g_test_add_func("/shared/named-meanwhile", test_named_meanwhile);
 	g_test_add_func("/shared/skips", test_skips);
+	g_test_add_func("/shared/fault-kept", test_fault_kept);
 	g_test_add_func("/shared/read-ahead", test_read_ahead);
 	g_test_add_func("/shared/take-part", test_take_part);
 	g_test_add_func("/shared/many-users", test_many_users);
