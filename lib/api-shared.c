@@ -183,13 +183,12 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 		 const struct vpmm_migrate_ops *ops, void *data)
 {
 	struct vpmm_migrate_ops known;
-	const struct migration want = {
+	struct migration want = {
 		.addr = (uintptr_t)addr,
 		.size = size,
 		.to = to,
 		.stream = stream,
 		.streamed = true,
-		.ops = ops ? &known : NULL,
 		.data = data,
 	};
 	int err;
@@ -197,8 +196,10 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 	err = check_place("vpmm_migrate", to);
 	if (!err)
 		err = api_check_stream(stream, "vpmm_migrate");
-	if (!err && ops)
+	if (!err && ops) {
 		err = import("vpmm_migrate", &sized_migrate_ops, &known, ops);
+		want.ops = &known;
+	}
 	return err ? err : move(pool, &want, "vpmm_migrate");
 }
 
