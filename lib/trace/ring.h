@@ -34,13 +34,13 @@ struct ring_slot {
  * @slots: mapped, so that only what was used of it takes memory
  * @head: the next number
  * @tail: all records below this number were taken, and their slots can be filled again
- * @taken: the same, as of the one thread that takes them
+ * @taken: the same, as of the one thread that takes them; it writes this each time, and the others read @tail each time
  */
 struct ring {
 	struct ring_slot *slots;
 	_Alignas(LINE_PAIR) _Atomic uint64_t head;
 	_Alignas(LINE_PAIR) _Atomic uint64_t tail;
-	uint64_t taken;
+	_Alignas(LINE_PAIR) uint64_t taken;
 };
 
 /**
