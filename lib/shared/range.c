@@ -140,6 +140,8 @@ static void leave(struct range *range)
 		g_atomic_int_set(&shared_exist, 0);
 	}
 	shared->stats.ranges--;
+	/* The touch that failed may have gone with the range, and a later one gets its own time. */
+	shared->failing = 0;
 	for (size_t i = 0; i < range->count; i++)
 		shared->stats.duplicates -= range->pages[i].duplicate ? range->page_size : 0;
 	lock_release(&shared_lock);

@@ -259,24 +259,21 @@ static bool note_failure(struct shared *shared, int err)
 	bool lost;
 
 	lock_acquire(&shared_lock);
-	shared->failing = err != -EIO ? 0 : shared->failing ? shared->failing : now;
+	if (err != -EIO)
+		shared->failing = 0;
+	else if (!shared->failing)
+		shared->failing = now;
 	lost = err == -ESTALE || (err == -EIO && now - shared->failing > FAILING_US);
 	lock_release(&shared_lock);
 	return lost;
 }
 
-static void note_result(struct shared *shared, int err)
+static void note_result(struct shared *shared, struct batch *batch, int err)
 {
 	lock_acquire(&shared_lock);
 	shared->serving--;
+	shared->trailing -= batch->trails;
 	shared->stats.retries += !!err;
-	lock_release(&shared_lock);
-}
-
-static void end_trail(struct batch *batch)
-{
-	lock_acquire(&shared_lock);
-	batch->range->shared->trailing -= batch->trails;
 	lock_release(&shared_lock);
 	batch->trails = false;
 }
@@ -299,7 +296,6 @@ void serve_touches(GArray *touched)
 		if (!err) {
 			err = serve_batch(&batch);
 			be->ops->leave(be);
-			end_trail(&batch);
 		}
 		if (note_failure(range->shared, err)) {
 			give_up(&all, err == -ESTALE);
@@ -308,7 +304,7 @@ void serve_touches(GArray *touched)
 			leave_waiting(&all);
 			put_back(later, &all);
 		}
-		note_result(range->shared, err);
+		note_result(range->shared, &batch, err);
 	}
 	g_array_append_vals(touched, later->data, later->len);
 	g_array_free(later, TRUE);
