@@ -11,6 +11,8 @@ struct overlap *overlap_begin(const char *family, uint32_t seed)
 	p->name = g_strdup_printf("%s %u", family, seed);
 	p->family = family;
 	p->rand = g_rand_new_with_seed(seed);
+	p->handles = g_new0(struct CUstream_st *, OVERLAP_STREAMS_MAX);
+	p->renews = seed % 2 == 0;
 	p->ops = g_array_new(FALSE, FALSE, sizeof(struct overlap_op));
 	p->blocks = g_array_new(FALSE, FALSE, sizeof(struct overlap_block));
 	return p;
@@ -18,6 +20,8 @@ struct overlap *overlap_begin(const char *family, uint32_t seed)
 
 void overlap_free(struct overlap *p)
 {
+	overlap_end_streams(p);
+	g_free(p->handles);
 	g_free(p->name);
 	g_rand_free(p->rand);
 	g_array_free(p->ops, TRUE);

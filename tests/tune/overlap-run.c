@@ -74,14 +74,30 @@ static void carry_out(const struct overlap_run *run, uint32_t i, struct backend_
 	}
 }
 
+static void begin_streams(const struct overlap *p)
+{
+	for (uint32_t i = 0; i < p->streams; i++) {
+		if (!p->handles[i])
+			must(vpmm_host_stream_create(&p->handles[i]));
+	}
+}
+
+void overlap_end_streams(const struct overlap *p)
+{
+	for (uint32_t i = 0; i < p->streams; i++) {
+		if (p->handles[i])
+			must(vpmm_host_stream_destroy(p->handles[i]));
+		p->handles[i] = NULL;
+	}
+}
+
 uint64_t overlap_run(const struct overlap *p, uint32_t pass, const struct overlap_memory *memory, void *data)
 {
 	struct backend_event **marks = g_new0(struct backend_event *, p->marks);
-	struct overlap_run run = { .program = p, .pass = pass };
+	struct overlap_run run = { .program = p, .pass = pass, .streams = p->handles };
 	uint64_t start = vpmm_host_time();
 
-	for (uint32_t i = 0; i < p->streams; i++)
-		must(vpmm_host_stream_create(&run.streams[i]));
+	begin_streams(p);
 	for (uint32_t i = 0; i < p->ops->len; i++)
 		carry_out(&run, i, marks, memory, data);
 	for (uint32_t i = 0; i < p->blocks->len; i++) {
@@ -89,8 +105,8 @@ uint64_t overlap_run(const struct overlap *p, uint32_t pass, const struct overla
 			memory->free(data, &run, i);
 	}
 	must(vpmm_host_time_finish());
-	for (uint32_t i = 0; i < p->streams; i++)
-		must(vpmm_host_stream_destroy(run.streams[i]));
+	if (p->renews)
+		overlap_end_streams(p);
 	for (uint32_t i = 0; i < p->marks; i++)
 		host_event_unref(marks[i]);
 	g_free(marks);

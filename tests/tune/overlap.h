@@ -5,7 +5,8 @@
  *
  * The host of such a program runs ahead of the device, as far as a driver lets it. It frees a block as soon as it has
  * submitted the last work that uses it, and names the other streams that use it to the pool. Whether the next block
- * waits for that work or takes other memory is up to the allocator.
+ * waits for that work or takes other memory is up to the allocator. Programs with even seeds create their streams anew
+ * for each pass, as some do for each epoch; the others keep them.
  */
 #ifndef OVERLAP_H
 #define OVERLAP_H
@@ -49,6 +50,8 @@ struct overlap {
 	const char *family;
 	GRand *rand;			/* while it is written */
 	uint32_t streams;
+	struct CUstream_st **handles;	/* of the streams, while there are any */
+	bool renews;			/* each pass has streams of its own */
 	uint64_t host_ns;		/* that the host needs to submit work */
 	GArray *ops;			/* of struct overlap_op */
 	GArray *blocks;			/* of struct overlap_block */
@@ -157,7 +160,7 @@ struct overlap *overlap_program(const struct overlap_family *family, uint32_t se
 struct overlap_run {
 	const struct overlap *program;
 	uint32_t pass;
-	struct CUstream_st *streams[OVERLAP_STREAMS_MAX];
+	struct CUstream_st **streams;
 };
 
 /**
@@ -190,6 +193,12 @@ struct overlap_memory {
  * Return: the nanoseconds that it took on the virtual clock.
  */
 uint64_t overlap_run(const struct overlap *p, uint32_t pass, const struct overlap_memory *memory, void *data);
+
+/**
+ * overlap_end_streams() - destroy the streams of a program, if there are any
+ * @p: the program, of which nothing is pending
+ */
+void overlap_end_streams(const struct overlap *p);
 
 /**
  * struct overlap_ideal - a run with memory without a bound, where no work waits for memory
