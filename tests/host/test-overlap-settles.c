@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Programs whose streams overlap: one that repeats itself stops mapping. Times are those of the virtual clock. */
+#include "support/fixture.h"
+
+#define MS 1000000
+
+/* The host of a program is this many pieces of work ahead of its device. */
+#define AHEAD 64
+
+#define BATCHES 100
+
+enum { IN, COMPUTE, BOTH };
+
+struct program {
+	struct CUstream_st *streams[BOTH];
+	size_t sizes[BATCHES];
+};
+
+/* Whole pages and a part of one, so that hardly two batches are of the same size. */
+static void plan(struct program *p)
+{
+	GRand *rand = g_rand_new_with_seed(1);
+
+	for (guint i = 0; i < BATCHES; i++)
+		p->sizes[i] = (size_t)g_rand_int_range(rand, PAGE, 3 * PAGE) & ~(size_t)511;
+	g_rand_free(rand);
+}
+
+static void open_streams(struct program *p)
+{
+	for (int i = 0; i < BOTH; i++)
+		assert_ok(vpmm_host_stream_create(&p->streams[i]));
+}
+
+static void close_streams(struct program *p)
+{
+	for (int i = 0; i < BOTH; i++)
+		assert_ok(vpmm_host_stream_destroy(p->streams[i]));
+}
+
+static void work(struct CUstream_st *stream, enum vpmm_host_engine engine)
+{
+	unsigned int pending;
+
+	assert_ok(vpmm_host_stream_pending(stream, &pending));
+	if (pending >= AHEAD)
+		assert_ok(vpmm_host_stream_complete(stream, pending - AHEAD + 1));
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, 10 * MS));
+}
+
+/* Each batch is copied by one stream while the other computes with the one before. */
+static void run(struct fixture *f, const struct program *p)
+{
+	struct CUstream_st *in = p->streams[IN], *compute = p->streams[COMPUTE];
+
+	for (guint i = 0; i < BATCHES; i++) {
+		void *batch, *half;
+
+		assert_ok(vpmm_malloc(f->pool, &batch, p->sizes[i], in));
+		work(in, VPMM_HOST_COPY_IN);
+		assert_ok(vpmm_host_stream_wait(compute, in));
+		assert_ok(vpmm_use(f->pool, batch, compute));
+		assert_ok(vpmm_malloc(f->pool, &half, p->sizes[i] / 2, compute));
+		work(compute, VPMM_HOST_COMPUTE);
+		assert_ok(vpmm_free(f->pool, half, compute));
+		assert_ok(vpmm_free(f->pool, batch, in));
+	}
+	assert_ok(vpmm_host_time_finish());
+}
+
+/* Whatever streams it is: those of an epoch are gone in the next. */
+static void test_new_streams(void)
+{
+	static struct program p;
+	struct vpmm_stats before;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .overlap = 200 });
+	plan(&p);
+	for (int pass = 0; pass < 80; pass++) {
+		before = fixture_stats(&f);
+		open_streams(&p);
+		run(&f, &p);
+		close_streams(&p);
+		if (pass >= 8)
+			g_assert_cmpuint(fixture_stats(&f).maps, ==, before.maps);
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/overlap-settles/new-streams", test_new_streams);
+	return g_test_run();
+}
