@@ -127,9 +127,51 @@ uint64_t overlap_latest(const struct order *order)
 	return latest;
 }
 
+bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, size_t size, uint64_t *stamp)
+{
+	struct order order;
+	bool reaches;
+
+	order_init(&order, stream);
+	reaches = alias_reaches(core, addr, size, &order);
+	*stamp = overlap_latest(&order);
+	order_clear(&order);
+	return reaches;
+}
+
+/* The stamp of the earliest event that is not known to be complete. */
+static uint64_t earliest_pending(const struct core *core)
+{
+	uint64_t earliest = core->streams.stamps;
+
+	for (const GList *link = core->streams.busy.head; link; link = link->next) {
+		const struct stream *stream = link->data;
+		const struct event *first;
+
+		assume(stream->pending.head);
+		first = stream->pending.head->data;
+		earliest = MIN(earliest, first->stamp);
+	}
+	return earliest;
+}
+
+/* Whether it is not the stream that waits, but the host. */
+static bool host_waits(const struct core *core, const struct stream *stream)
+{
+	return stream_is_idle(stream) || core->settings.reuse == VPMM_REUSE_BLOCK;
+}
+
+/*
+ * Memory whose events are complete counts as old as the earliest pending event: what is nearly as old is complete soon,
+ * unless it was submitted just now. While the host is far ahead of the device, nobody waits for driver calls.
+ */
 bool overlap_prefers(const struct core *core, const struct order *order, uint64_t stamp)
 {
-	uint64_t now = core->streams.stamps, latest = overlap_latest(order);
+	uint64_t now = core->streams.stamps, earliest = earliest_pending(core);
+	uint64_t age = now - MAX(overlap_latest(order), earliest);
+	bool ahead = now - earliest > (uint64_t)tuning_ahead * age;
 
-	return now - latest > (uint64_t)tuning_older * (now - stamp);
+	if (order_is_met(order) && (now - stamp < (uint64_t)tuning_behind || host_waits(core, order->stream)))
+		return true;
+	return age > (ahead ? 1 : (uint64_t)tuning_older) * (now - stamp);
 }

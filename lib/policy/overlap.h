@@ -4,7 +4,8 @@
  * possible.
  *
  * In this order: what the stream itself freed, the last first, which leaves older memory to others; what is complete;
- * new memory, as far as VPMM_OVERLAP allows; and then what other streams freed, the oldest first.
+ * new memory, as far as VPMM_OVERLAP allows; and then what other streams freed, the oldest first. Remapping has to reach
+ * older memory than what needs no driver call: overlap_prefers().
  */
 #ifndef OVERLAP_H
 #define OVERLAP_H
@@ -53,6 +54,16 @@ size_t overlap_find(struct core *core, const struct stream *stream, size_t size,
  * Return: its stamp, as event_stamp() has it; 0: there is nothing to wait for.
  */
 uint64_t overlap_latest(const struct order *order);
+
+/**
+ * overlap_reaches() - whether a block could lie where memory was mapped before
+ * @core: the pool's core; its lock is held
+ * @stream: the stream that the block is for
+ * @addr: the address
+ * @size: bytes
+ * @stamp: receives the stamp of the latest event to wait for, as event_stamp() has it
+ */
+bool overlap_reaches(struct core *core, struct stream *stream, uint64_t addr, size_t size, uint64_t *stamp);
 
 /**
  * overlap_prefers() - whether remapping other memory is worth its driver calls

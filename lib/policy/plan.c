@@ -230,37 +230,47 @@ static int step_recent(struct core *core, struct plan *plan)
 	return 0;
 }
 
-/* What needs no driver call, and has to be waited for the least. Return: false if there is nothing. */
+/*
+ * What needs no driver call, and has to be waited for the least: of equals the decision of last time. Return: false if
+ * there is nothing.
+ */
 static bool find_waiting(struct core *core, struct plan *plan, uint64_t *stamp)
 {
 	const struct request *request = plan->request;
-	uint64_t start = 0, addr = 0, other = 0;
-	size_t row = overlap_find(core, request->stream, request->size, &start, stamp);
-	bool recent = recent_find(core, request->stream, request->size, &addr, &other);
+	uint64_t addr = 0, latest = 0;
+	size_t row;
 
-	if (recent && (!row || other < *stamp)) {
-		*stamp = other;
-		found(plan, PLAN_RECALL, addr);
-	} else if (row) {
-		found(plan, PLAN_FIT, fit_within(core, start, row, request->size));
+	*stamp = UINT64_MAX;
+	if (plan->known && overlap_reaches(core, request->stream, plan->known, request->size, &latest)) {
+		*stamp = latest;
+		found(plan, PLAN_RECALL, plan->known);
 	}
-	return recent || row;
+	row = overlap_find(core, request->stream, request->size, &addr, &latest);
+	if (row && latest < *stamp) {
+		*stamp = latest;
+		found(plan, PLAN_FIT, fit_within(core, addr, row, request->size));
+	}
+	if (recent_find(core, request->stream, request->size, &addr, &latest) && latest < *stamp) {
+		*stamp = latest;
+		found(plan, PLAN_RECALL, addr);
+	}
+	return plan->way != PLAN_NONE;
 }
 
 /*
- * Memory that the stream can have at once, new memory included; or what it has to wait for the least. Remapping may
- * reach older memory than is free in one place.
+ * Memory that the stream can have at once without remapping, new memory included; or what it has to wait for the least.
+ * Remapping may reach older memory than is free in one place.
  */
 static int step_overlap(struct core *core, struct plan *plan)
 {
-	struct plan waiting = { .request = plan->request };
-	uint64_t stamp = 0;
+	struct plan waiting = { .request = plan->request, .known = plan->known };
+	uint64_t stamp;
 	int err;
 
 	if (!may_wait(core, plan))
 		return 0;
 	err = step_gather(core, plan);
-	if (err || (order_is_met(&plan->order) && may_remap(core, plan)))
+	if (err || (order_is_met(&plan->order) && !plan->gathering.donors->len))
 		return err;
 	if (!find_waiting(core, &waiting, &stamp) ||
 	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp)))

@@ -3,9 +3,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "core/alias.h"
 #include "core/core.h"
-#include "core/wait-set.h"
 #include "policy/overlap.h"
 #include "policy/recent.h"
 #include "policy/state.h"
@@ -55,19 +53,6 @@ void recent_note(struct core *core, uint64_t addr, size_t size)
 	recent->addrs[0] = addr;
 }
 
-/* Whether a block could have this address again. */
-static bool is_reachable(struct core *core, struct stream *stream, uint64_t addr, size_t size, uint64_t *stamp)
-{
-	struct order order;
-	bool reachable;
-
-	order_init(&order, stream);
-	reachable = alias_reaches(core, addr, size, &order);
-	*stamp = overlap_latest(&order);
-	order_clear(&order);
-	return reachable;
-}
-
 bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp)
 {
 	uint64_t key = size, latest;
@@ -76,7 +61,7 @@ bool recent_find(struct core *core, struct stream *stream, size_t size, uint64_t
 	lock_assert_held(&core->lock);
 	*stamp = UINT64_MAX;
 	for (int i = 0; recent && i < MIN(tuning_recent, RECENT_MOST) && recent->addrs[i] && *stamp; i++) {
-		if (!is_reachable(core, stream, recent->addrs[i], size, &latest) || latest >= *stamp)
+		if (!overlap_reaches(core, stream, recent->addrs[i], size, &latest) || latest >= *stamp)
 			continue;
 		*stamp = latest;
 		*addr = recent->addrs[i];

@@ -190,6 +190,47 @@ static void test_remaps_what_is_older(void)
 	fixture_close(&f);
 }
 
+/*
+ * Two complete pages that lie apart, and two in one piece whose kernel is running, with so many others behind it.
+ * Return: how often a block of two pages was waited for.
+ */
+static uint64_t waits_beside_pieces(int behind)
+{
+	void *apart[4], *last, *churn;
+	struct fixture f;
+	uint64_t waits;
+
+	open_uncached(&f, 1);
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
+	for (int i = 0; i < 4; i++)
+		apart[i] = fixture_malloc(&f, 1, f.streams[0]);
+	last = fixture_malloc(&f, 2, f.streams[0]);
+	churn = fixture_malloc(&f, 1, f.streams[0]);
+	fixture_free(&f, apart[0], f.streams[0]);
+	fixture_free(&f, apart[2], f.streams[0]);
+	assert_ok(vpmm_host_time_finish());
+	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&f, last, f.streams[0]);
+	while (behind--) {
+		work(f.streams[0], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&f, churn, f.streams[0]);
+		churn = fixture_malloc(&f, 1, f.streams[0]);
+	}
+	waits = fixture_stats(&f).waits;
+	fixture_malloc(&f, 2, f.streams[1]);
+	waits = fixture_stats(&f).waits - waits;
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+	return waits;
+}
+
+/* What is complete soon is waited for rather than remap, and what has just begun is not. */
+static void test_waits_for_what_is_nearly_complete(void)
+{
+	g_assert_cmpuint(waits_beside_pieces(0), ==, 0);
+	g_assert_cmpuint(waits_beside_pieces(20), ==, 1);
+}
+
 /* Bytes that a random program of four streams has live at most, and what the pool held at most. */
 static void run_random(struct fixture *f, GRand *rand, unsigned int steps)
 {
@@ -263,6 +304,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap/oldest", test_waits_for_the_oldest);
 	g_test_add_func("/overlap/neighbours", test_neighbours_serve_one_block);
 	g_test_add_func("/overlap/remaps", test_remaps_what_is_older);
+	g_test_add_func("/overlap/nearly-complete", test_waits_for_what_is_nearly_complete);
 	g_test_add_func("/overlap/growable", test_growable);
 	g_test_add_data_func("/overlap/bound/1", GINT_TO_POINTER(1), test_holds_no_more_than_it_may);
 	g_test_add_data_func("/overlap/bound/50", GINT_TO_POINTER(50), test_holds_no_more_than_it_may);
