@@ -202,21 +202,13 @@ out:
 	return err;
 }
 
-/* An extent that is given back takes an unmap for each of its mappings. */
-static uint64_t places_to_keep(const struct core *core)
-{
-	uint64_t places = (uint64_t)tuning_mappings_each * core->extents.all.length;
-
-	return MIN(MAX(places, (uint64_t)tuning_mappings_least), core->packed->most_places);
-}
-
 int gather_prepare(struct core *core)
 {
 	int err;
 
 	/* With one stream, nothing else polls its events. */
 	err = stream_poll_some(&core->streams);
-	return err ? err : alias_trim_some(core, places_to_keep(core));
+	return err ? err : alias_trim_some(core, core->packed->most_places);
 }
 
 int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr)

@@ -97,15 +97,6 @@ TUNING(gap_part, 64, 64)
 TUNING(mappings_part, 4, 16)
 
 /*
- * Mappings a pool may keep for each of its extents, on average, and in any case: an extent that is given back takes an
- * unmap for each of its own. With a device of twice as many, programs that overlap (below) take 1.020 of the time at
- * --price=1 and 1.038 at --price=2.7 without these, as VPMM_OVERLAP=auto gives extents back, and 1.014 and 1.025 with
- * 15,000 mappings. An H100 allows nine times as many.
- */
-TUNING(mappings_each, 64, 1 << 20)
-TUNING(mappings_least, 16384, 0)
-
-/*
  * Reservations of address space before old mappings go instead. With 1, 128 blocks of 64 MiB to 1 GiB that are replaced
  * at random in the same way again and again, in reservations of 512 GiB, take 3,800 mappings a pass; with 4, none.
  */

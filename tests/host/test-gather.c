@@ -366,39 +366,6 @@ static void test_trims_by_and_by(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
-/* Replaces blocks at random. Return: how many mappings there are then. */
-static uint64_t replace_blocks(struct fixture *f, void **held, size_t blocks, int times)
-{
-	while (times--) {
-		void **slot = &held[g_test_rand_int_range(0, (gint32)blocks)];
-
-		assert_ok(vpmm_free(f->pool, *slot, f->streams[0]));
-		assert_ok(vpmm_malloc(f->pool, slot, (size_t)g_test_rand_int_range(1, 40 * PAGE), f->streams[0]));
-	}
-	return fixture_stats(f).mappings;
-}
-
-/*
- * An extent that is given back takes an unmap for each of its mappings, so however many a device allows, a pool does not
- * keep more the longer it lasts.
- */
-static void test_keeps_few_for_each_extent(void)
-{
-	void *held[8] = { NULL };
-	struct fixture f;
-	uint64_t before;
-
-	g_setenv("VPMM_HOST_MAPPINGS", "500000", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .extent_max = PAGE });
-	before = replace_blocks(&f, held, G_N_ELEMENTS(held), 20000);
-	g_assert_cmpuint(replace_blocks(&f, held, G_N_ELEMENTS(held), 10000), <=, before + before / 10);
-	assert_ok(vpmm_pool_check(f.pool));
-	for (size_t i = 0; i < G_N_ELEMENTS(held); i++)
-		assert_ok(vpmm_free(f.pool, held[i], f.streams[0]));
-	fixture_close(&f);
-	g_unsetenv("VPMM_HOST_MAPPINGS");
-}
-
 /* Every second of so many pages is free, and a block of all of these is wanted. */
 static struct vpmm_stats scattered(int frag_ratio)
 {
@@ -518,7 +485,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/gather/settles/after-growing", test_settles_after_growing);
 	g_test_add_func("/gather/recalled-after-trimming", test_recalled_after_trimming);
 	g_test_add_func("/gather/trims-by-and-by", test_trims_by_and_by);
-	g_test_add_func("/gather/few-for-each-extent", test_keeps_few_for_each_extent);
 	g_test_add_func("/gather/frag-ratio", test_frag_ratio);
 	g_test_add_func("/gather/address-space", test_address_space_is_used_again);
 	g_test_add_func("/gather/pending-places", test_pending_places_stay);
