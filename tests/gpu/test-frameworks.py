@@ -104,6 +104,11 @@ class Result(unittest.TestResult):
         self.note("failed", test)
 
 
+# Newer NumPy has it no more, and some numba-cuda ask for it when they compile the first kernel.
+import numpy
+if not hasattr(numpy, "row_stack"):
+    numpy.row_stack = numpy.vstack
+
 unittest.TestCase._dump_failed_filechecks = False
 for name in sys.argv[1:]:
     unittest.defaultTestLoader.loadTestsFromName(name).run(Result())
@@ -113,7 +118,9 @@ for name in sys.argv[1:]:
 def run_suite(directory, manager):
     """What came of each test, and the modules that were run to their end."""
     out = os.path.join(directory, manager)
-    environment = dict(os.environ, SUITE_OUT=out, NUMBA_CUDA_MEMORY_MANAGER=manager,
+    # The modules run elsewhere.
+    path = os.pathsep.join(os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)
+    environment = dict(os.environ, SUITE_OUT=out, NUMBA_CUDA_MEMORY_MANAGER=manager, PYTHONPATH=path,
                        PYTHONUNBUFFERED="1")
     began = time.time()
     results, ran = {}, []
