@@ -162,73 +162,80 @@ static void test_neighbours_serve_one_block(void)
 	fixture_close(&f);
 }
 
+/* Pages that lie apart are free, and two in one piece are not yet. */
+struct pieces {
+	struct fixture f;
+	void *whole;
+	void *churn;
+};
+
+static void open_pieces(struct pieces *p, enum vpmm_reuse reuse)
+{
+	struct fixture *f = &p->f;
+	void *apart[4];
+
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = 1, .reuse = reuse });
+	fixture_uncache(f);
+	/* Ages are known once there is a second stream. */
+	fixture_free(f, fixture_malloc(f, 1, f->streams[1]), f->streams[1]);
+	for (int i = 0; i < 4; i++)
+		apart[i] = fixture_malloc(f, 1, f->streams[0]);
+	p->whole = fixture_malloc(f, 2, f->streams[0]);
+	p->churn = fixture_malloc(f, 1, f->streams[0]);
+	work(f->streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(f, apart[0], f->streams[0]);
+	fixture_free(f, apart[2], f->streams[0]);
+}
+
+/* So many kernels, with an event behind each. */
+static void run_kernels(struct pieces *p, int count)
+{
+	while (count--) {
+		work(p->f.streams[0], VPMM_HOST_COMPUTE, 10);
+		fixture_free(&p->f, p->churn, p->f.streams[0]);
+		p->churn = fixture_malloc(&p->f, 1, p->f.streams[0]);
+	}
+}
+
 /* A block of old pieces that lie apart, rather than what was freed just now in one piece. */
 static void test_remaps_what_is_older(void)
 {
-	void *apart[4], *last, *churn;
-	struct fixture f;
+	struct pieces p;
 
-	open_uncached(&f, 1);
-	/* Ages are known once there is a second stream. */
-	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
-	for (int i = 0; i < 4; i++)
-		apart[i] = fixture_malloc(&f, 1, f.streams[0]);
-	last = fixture_malloc(&f, 2, f.streams[0]);
-	churn = fixture_malloc(&f, 1, f.streams[0]);
-	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
-	fixture_free(&f, apart[0], f.streams[0]);
-	fixture_free(&f, apart[2], f.streams[0]);
-	for (int i = 0; i < 10; i++) {
-		work(f.streams[0], VPMM_HOST_COMPUTE, 10);
-		fixture_free(&f, churn, f.streams[0]);
-		churn = fixture_malloc(&f, 1, f.streams[0]);
-	}
-	fixture_free(&f, last, f.streams[0]);
-	fixture_malloc(&f, 2, f.streams[1]);
+	open_pieces(&p, VPMM_REUSE_ASYNC);
+	run_kernels(&p, 10);
+	fixture_free(&p.f, p.whole, p.f.streams[0]);
+	fixture_malloc(&p.f, 2, p.f.streams[1]);
 	assert_ok(vpmm_host_time_finish());
-	g_assert_cmpuint(fixture_stats(&f).wait_ns, ==, 10 * MS);
-	fixture_close(&f);
+	g_assert_cmpuint(fixture_stats(&p.f).wait_ns, ==, 10 * MS);
+	fixture_close(&p.f);
 }
 
-/*
- * Two complete pages that lie apart, and two in one piece whose kernel is running, with so many others behind it.
- * Return: how often a block of two pages was waited for.
- */
-static uint64_t waits_beside_pieces(int behind)
+/* The pieces are complete; a kernel runs in the whole, and so many behind it. Return: how often it is waited for. */
+static uint64_t waits_beside_pieces(enum vpmm_reuse reuse, int behind)
 {
-	void *apart[4], *last, *churn;
-	struct fixture f;
+	struct pieces p;
 	uint64_t waits;
 
-	open_uncached(&f, 1);
-	fixture_free(&f, fixture_malloc(&f, 1, f.streams[1]), f.streams[1]);
-	for (int i = 0; i < 4; i++)
-		apart[i] = fixture_malloc(&f, 1, f.streams[0]);
-	last = fixture_malloc(&f, 2, f.streams[0]);
-	churn = fixture_malloc(&f, 1, f.streams[0]);
-	fixture_free(&f, apart[0], f.streams[0]);
-	fixture_free(&f, apart[2], f.streams[0]);
+	open_pieces(&p, reuse);
 	assert_ok(vpmm_host_time_finish());
-	work(f.streams[0], VPMM_HOST_COMPUTE, 10);
-	fixture_free(&f, last, f.streams[0]);
-	while (behind--) {
-		work(f.streams[0], VPMM_HOST_COMPUTE, 10);
-		fixture_free(&f, churn, f.streams[0]);
-		churn = fixture_malloc(&f, 1, f.streams[0]);
-	}
-	waits = fixture_stats(&f).waits;
-	fixture_malloc(&f, 2, f.streams[1]);
-	waits = fixture_stats(&f).waits - waits;
+	work(p.f.streams[0], VPMM_HOST_COMPUTE, 10);
+	fixture_free(&p.f, p.whole, p.f.streams[0]);
+	run_kernels(&p, behind);
+	waits = fixture_stats(&p.f).waits;
+	fixture_malloc(&p.f, 2, p.f.streams[1]);
+	waits = fixture_stats(&p.f).waits - waits;
 	assert_ok(vpmm_host_time_finish());
-	fixture_close(&f);
+	fixture_close(&p.f);
 	return waits;
 }
 
-/* What is complete soon is waited for rather than remap, and what has just begun is not. */
+/* What is complete soon is waited for rather than remap; but not what has just begun, and not by the host itself. */
 static void test_waits_for_what_is_nearly_complete(void)
 {
-	g_assert_cmpuint(waits_beside_pieces(0), ==, 0);
-	g_assert_cmpuint(waits_beside_pieces(20), ==, 1);
+	g_assert_cmpuint(waits_beside_pieces(VPMM_REUSE_ASYNC, 0), ==, 0);
+	g_assert_cmpuint(waits_beside_pieces(VPMM_REUSE_ASYNC, 20), ==, 1);
+	g_assert_cmpuint(waits_beside_pieces(VPMM_REUSE_BLOCK, 20), ==, 0);
 }
 
 /* Bytes that a random program of four streams has live at most, and what the pool held at most. */
