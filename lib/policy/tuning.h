@@ -148,14 +148,14 @@ TUNING(older, 2, 1 << 30)
 /*
  * How many times as old the earliest pending event must be, as those of memory that is to be remapped, for the host to
  * be far enough ahead of the device that nobody waits for driver calls: remapping then need only reach older memory.
- * With VPMM_OVERLAP=auto 1.014, 1.03; 2: 1.016, 1.05. Off: 1.018, 1.06.
+ * With VPMM_OVERLAP=auto 1.014, 1.03; 2: 1.014, 1.04. Off: 1.018, 1.05.
  */
 TUNING(ahead, 4, 1 << 30)
 
 /*
  * Events that have to be recorded behind one for a stream to wait for it although other memory is complete, which takes
  * driver calls: with VPMM_OVERLAP=auto 1.014, 1.03 and, with --price=2.7, 1.026, 1.09. 0: 1.015, 1.05 and 1.023, 1.09,
- * but a kernel that has just begun is waited for. 16: 1.046, 1.42 with --price=2.7. Off: 1.014, 1.04 and 1.045, 1.51.
+ * but a kernel that has just begun is waited for. 16: 1.046, 1.42 with --price=2.7. Off: 1.015, 1.05 and 1.047, 1.51.
  */
 TUNING(behind, 4, INT64_MAX)
 
