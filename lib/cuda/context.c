@@ -31,10 +31,33 @@ static bool lacks_context(drv_result result)
 	return result == DRV_ERROR_INVALID_CONTEXT || result == DRV_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+/* Which device a context is the primary one of. */
+static bool find_primary(drv_context context, int *device)
+{
+	for (int i = 0; i < DEVICES_KNOWN; i++) {
+		if (primaries[i] == context) {
+			*device = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a context is a primary one that nobody has used since it was reset or given up. */
+static bool is_dormant(drv_context context)
+{
+	drv_device device;
+	unsigned int flags;
+	int active, ordinal;
+
+	return find_primary(context, &ordinal) && !drv.cuDeviceGet(&device, ordinal) &&
+	       !drv.cuDevicePrimaryCtxGetState(device, &flags, &active) && !active;
+}
+
 /*
  * Tells the id of the current context, 0 where there is none: not the handle, as that of a primary context is the same
  * after a reset, and others are used again. Tools such as compute-sanitizer report each call of the driver that fails,
- * so a thread without a context finds that out by one that does not.
+ * so a thread that had no context before finds that out by calls that do not.
  */
 static int know_current(drv_u64 *id)
 {
@@ -47,7 +70,7 @@ static int know_current(drv_u64 *id)
 		result = drv.cuCtxGetCurrent(&current);
 		if (result)
 			return cuda_fail(result, "", "cuCtxGetCurrent");
-		if (!current)
+		if (!current || is_dormant(current))
 			return 0;
 	}
 	result = drv.cuCtxGetId(NULL, id);
@@ -63,18 +86,6 @@ const void *cuda_current(void)
 	drv_u64 id;
 
 	return know_current(&id) ? NULL : (const void *)(uintptr_t)id;
-}
-
-/* A context that was reset does not tell its device until it is used again. */
-static bool find_primary(drv_context context, int *device)
-{
-	for (int i = 0; i < DEVICES_KNOWN; i++) {
-		if (primaries[i] == context) {
-			*device = i;
-			return true;
-		}
-	}
-	return false;
 }
 
 int cuda_current_device(int *device)
@@ -95,6 +106,7 @@ int cuda_current_device(int *device)
 		return 0;
 	}
 	result = drv.cuCtxGetDevice(&current);
+	/* Not every driver tells the device of a context that was reset. */
 	if (lacks_context(result) && find_primary(context, device))
 		return 0;
 	if (result)
@@ -271,21 +283,24 @@ void cuda_leave(struct backend *be)
 	capture_restore();
 }
 
-/* NULL: none is current, or none of the device that can be used. */
+/* NULL: none is current, or none of the device that can be used: one that was reset still tells its device. */
 static int current_context(const struct cuda *cuda, drv_context *current)
 {
 	drv_result result;
 	drv_device device;
+	drv_u64 id;
 
 	result = drv.cuCtxGetCurrent(current);
 	if (result)
 		return cuda_fail(result, "", "cuCtxGetCurrent");
+	if (*current && is_dormant(*current))
+		*current = NULL;
 	if (!*current)
 		return 0;
 	result = drv.cuCtxGetDevice(&device);
 	if (result && !lacks_context(result))
 		return cuda_fail(result, "", "cuCtxGetDevice");
-	if (result || device != cuda->device)
+	if (result || device != cuda->device || lacks_context(drv.cuCtxGetId(NULL, &id)))
 		*current = NULL;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -318,6 +319,8 @@ drv_result cuCtxGetCurrent(drv_context *context)
 	return DRV_SUCCESS;
 }
 
+static atomic_uint lost;
+
 #ifndef FAKE_CUDA_OLD
 drv_result cuCtxGetId(drv_context context, drv_u64 *id)
 {
@@ -326,8 +329,10 @@ drv_result cuCtxGetId(drv_context context, drv_u64 *id)
 		context = depth ? stack[depth - 1] : NULL;
 	if (!context)
 		return DRV_ERROR_INVALID_CONTEXT;
-	if (!context->be || context->reset)
+	if (!context->be || context->reset) {
+		lost++;
 		return DRV_ERROR_CONTEXT_IS_DESTROYED;
+	}
 	*id = context->id;
 	return DRV_SUCCESS;
 }
@@ -343,10 +348,13 @@ drv_result cuCtxSetCurrent(drv_context context)
 	return DRV_SUCCESS;
 }
 
+/* As seen on driver 580: also of one that was reset. */
 drv_result cuCtxGetDevice(drv_device *device)
 {
-	BEGIN_IN(cuCtxGetDevice, context);
-	*device = context->device;
+	BEGIN(cuCtxGetDevice);
+	if (!depth)
+		return DRV_ERROR_INVALID_CONTEXT;
+	*device = stack[depth - 1]->device;
 	return DRV_SUCCESS;
 }
 
@@ -574,6 +582,11 @@ void fake_cuda_context_destroy(drv_context context)
 {
 	backend_host.close(context->be);
 	g_free(context);
+}
+
+unsigned int fake_cuda_lost(void)
+{
+	return lost;
 }
 
 int fake_cuda_retained(int device)

@@ -21,6 +21,7 @@ struct host_left;
  * check_access: whether a device can access memory: 0 or -EACCES.
  * context_create: create a context that is not the device's primary one, and is not made current.
  * context_destroy: destroy it.
+ * lost: how often cuCtxGetId() was asked of a context that is gone, which tools report.
  * retained: how often a device's primary context was retained and not released.
  * depth: how many contexts are on the calling thread's stack.
  * submit: one piece of work to a stream of the current context.
@@ -36,6 +37,7 @@ struct host_left;
 	X(int, check_access, (int device, uint64_t va, size_t size)) \
 	X(drv_result, context_create, (drv_context *context, int device)) \
 	X(void, context_destroy, (drv_context context)) \
+	X(unsigned int, lost, (void)) \
 	X(int, retained, (int device)) \
 	X(unsigned int, depth, (void)) \
 	X(int, submit, (drv_stream stream)) \

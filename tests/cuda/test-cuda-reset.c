@@ -340,6 +340,44 @@ static void test_default(gconstpointer data)
 	assert_handles(0);
 }
 
+/*
+ * As cudaDeviceReset() does it: the program gives its retain up as well, and its thread stays in the context. The first
+ * pool of the process can come behind that, too.
+ */
+static void test_default_given_up(void)
+{
+	drv_context context;
+	unsigned int lost;
+	void *ptr;
+
+	if (!is_child())
+		return;
+	for (int i = 0; i < 5; i++) {
+		enter_primary(1);
+		if (i) {
+			assert_ok(vpmm_malloc(NULL, &ptr, 3 * PAGE, NULL));
+			assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+			assert_ok(vpmm_free(NULL, ptr, NULL));
+		}
+		assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+		assert_ok(cu.cuDevicePrimaryCtxReset(1));
+		lost = fake.lost();
+
+		assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+
+		/* Tools report calls of the driver that fail. */
+		g_assert_cmpuint(fake.lost(), <=, lost + 1);
+		assert_handles(1);
+		g_assert_cmpint(fake.retained(1), ==, 1);
+		assert_ok(vpmm_pool_check(NULL));
+		assert_ok(vpmm_free(NULL, ptr, NULL));
+		assert_ok(vpmm_pool_abandon(NULL));
+		assert_ok(cu.cuCtxPopCurrent(&context));
+		g_assert_false(is_active(1));
+		assert_handles(0);
+	}
+}
+
 /* A small request of before and a pointer of before. */
 static void test_default_old_pointer(void)
 {
@@ -400,6 +438,7 @@ void cuda_reset_tests(void)
 	g_test_add_func("/cuda/reset/shut-down", test_shut_down);
 	g_test_add_data_func("/cuda/reset/default/again", GINT_TO_POINTER(THEN_AGAIN), test_default);
 	g_test_add_data_func("/cuda/reset/default/at-once", GINT_TO_POINTER(THEN_NOTHING), test_default);
+	g_test_add_func("/cuda/reset/default/given-up", test_default_given_up);
 	g_test_add_func("/cuda/reset/default-old-pointer", test_default_old_pointer);
 	g_test_add_func("/cuda/reset/default-old-pool", test_default_old_pool);
 }
