@@ -28,6 +28,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	region_map_init(&core->regions, &core->streams, 0, !settings->paged);
 	core->regions.ages = core->regions.keeps && settings->overlap;
 	region_map_init(&core->spans, &core->streams, 1, true);
+	core->spans.ages = settings->overlap;
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
 	account_init(&core->account);

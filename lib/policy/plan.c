@@ -129,7 +129,7 @@ static int step_slab_waiting(struct core *core, struct plan *plan)
 	/* The wait would be on the host. */
 	if (stream_is_idle(plan->request->stream))
 		return 0;
-	if (!budget_room(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
+	if (!budget_room_overlap(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
 		found(plan, PLAN_SLAB, addr);
 	return 0;
 }
