@@ -24,6 +24,12 @@
 /* On a stream that makes fewer requests than others, a window may be so many times as long. */
 #define LONGER 4
 
+/*
+ * Between two streams a window also measures how far one is ahead of the other, so it counts only where this many in a
+ * row did not end on the stream that they began on: a program that makes a stream for each batch has no others.
+ */
+#define ELSEWHERE 8
+
 static void drop(struct backend *be, struct mark *mark)
 {
 	if (mark->event)
@@ -94,14 +100,15 @@ static bool is_behind_restart(const struct windows *windows)
 static void mark(struct core *core, struct windows *windows, const struct request *request)
 {
 	struct mark *mark = &windows->pending[windows->count];
-	bool same = windows->stream == request->stream->id && !windows->changed;
+	bool same = windows->stream == request->stream->id;
 
+	windows->elsewhere = same ? 0 : windows->elsewhere + 1;
 	windows->requests = 0;
 	windows->ended++;
 	if (windows->count == WINDOWS_PENDING)
 		return;
 	*mark = (struct mark){ .bytes = windows->bytes, .waits = core->counts.waits, .ended = windows->ended,
-			       .counts = same };
+			       .counts = !windows->changed && (same || windows->elsewhere > ELSEWHERE) };
 	/* The first window behind a change begins with what was before it. */
 	mark->round = is_behind_restart(windows) ? windows->round : UINT_MAX;
 	mark->event = stall_mark(&core->streams, request->handle);

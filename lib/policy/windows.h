@@ -63,6 +63,7 @@ struct mark {
  * @period: the requests so far
  * @length: how many requests make a period; 0: it has none
  * @doubts: searches in a row that have found a shorter one
+ * @elsewhere: marks in a row that are on another stream than the one before them
  * @changed: since the latest mark @length has changed
  * @bytes: of requests so far
  * @requests: since a mark was last due
@@ -81,6 +82,7 @@ struct windows {
 	struct period period;
 	guint length;
 	guint doubts;
+	guint elsewhere;
 	bool changed;
 	uint64_t bytes;
 	guint requests;
