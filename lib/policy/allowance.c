@@ -23,6 +23,7 @@ static void start_anew(struct allowance *a)
 {
 	for (int kind = 0; kind < TRIAL_KINDS; kind++)
 		a->trials[kind] = (struct allowance_trials){ .patience = (guint)tuning_auto_patience };
+	a->wide = false;
 	measure_anew(a);
 }
 
@@ -39,10 +40,15 @@ bool allowance_falls(const struct core *core)
 	return a->surplus && a->bytes < a->settled;
 }
 
+static uint64_t percent_of(uint64_t bytes, unsigned int percent)
+{
+	return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
+
 /* The most that is ever taken over so many bytes; room for one block always is. */
 static uint64_t allowance_most(const struct core *core, uint64_t most)
 {
-	return MAX(most / 100 * (uint64_t)tuning_auto_most, core->packed->allowance.block);
+	return MAX(percent_of(most, (unsigned int)tuning_auto_most), core->packed->allowance.block.bytes);
 }
 
 uint64_t allowance_bytes(const struct core *core, uint64_t most)
@@ -51,7 +57,7 @@ uint64_t allowance_bytes(const struct core *core, uint64_t most)
 
 	if (core->settings.overlap == VPMM_OVERLAP_AUTO)
 		return MIN(core->packed->allowance.bytes, allowance_most(core, most));
-	return most / 100 * percent + most % 100 * percent / 100;
+	return percent_of(most, percent);
 }
 
 uint64_t allowance_percent(struct core *core)
@@ -128,6 +134,8 @@ static void try_bytes(struct core *core, uint64_t bytes, enum allowance_trial ki
 		" bytes over the peak instead of %" G_GUINT64_FORMAT, 100 * a->best.stood / a->best.windows, bytes,
 		a->settled);
 	a->latest = kind;
+	/* A trial that is no gain must not take from the pool what it held without it. */
+	a->held = kind == TRIAL_MORE && !a->surplus ? core_mapped(core) : 0;
 	set_bytes(a, bytes);
 }
 
@@ -154,16 +162,25 @@ static void try_less(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
 
-	try_bytes(core, a->settled - MIN(a->settled, a->block), TRIAL_LESS);
+	try_bytes(core, a->settled - MIN(a->settled, a->block.bytes), TRIAL_LESS);
 }
 
-/* A block more, if the pool may go so far. */
+/*
+ * A block more than the pool has, or it would get none; if the pool may go so far. A batch as far as the pool may go: it
+ * can be all that is live.
+ */
 static uint64_t more_bytes(struct core *core)
 {
 	const struct allowance *a = &core->packed->allowance;
-	uint64_t bytes = a->settled + a->block;
+	uint64_t peak = account_most(&core->account), mapped = core_mapped(core);
+	uint64_t most = allowance_most(core, peak), bytes = a->settled;
 
-	return bytes > allowance_most(core, account_most(&core->account)) ? a->settled : bytes;
+	if (!a->surplus && mapped > peak)
+		bytes = MAX(bytes, mapped - peak);
+	if (a->wide)
+		return MAX(a->settled, MIN(bytes + a->batch.bytes, most));
+	bytes += a->block.bytes;
+	return bytes > most ? a->settled : bytes;
 }
 
 /* Where both can be tried, they take turns. */
@@ -171,7 +188,7 @@ static void try_next(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
 	bool stands = a->now.stood > PER_MILLE(tuning_auto_stood) * a->now.windows;
-	bool more = !a->trials[TRIAL_MORE].pause && a->block && stands;
+	bool more = !a->trials[TRIAL_MORE].pause && a->block.bytes && stands;
 	uint64_t bytes = more_bytes(core);
 
 	a->best = a->now;
@@ -192,6 +209,7 @@ static void keep(struct core *core, double gain)
 	log_add(&core->log, VPMM_LOG_INFO, "overlap: keeps %" G_GUINT64_FORMAT " bytes over the peak, %.1f %% faster",
 		a->bytes, 100 * gain);
 	a->settled = a->bytes;
+	a->wide = false;
 	a->trials[a->latest].patience = (guint)tuning_auto_patience;
 	/* To try less again would cost what was gained; to try more again would gain what was lost. */
 	if (a->latest == TRIAL_MORE)
@@ -209,7 +227,9 @@ static void go_back(struct core *core, double gain)
 	log_add(&core->log, VPMM_LOG_INFO,
 		"overlap: goes back to %" G_GUINT64_FORMAT " bytes over the peak: the others made"
 		" the program %.1f %% faster", a->settled, 100 * gain);
-	be_patient(a, a->latest);
+	a->wide = a->latest == TRIAL_MORE && !a->settled && !a->wide && a->batch.bytes > a->block.bytes;
+	if (!a->wide)
+		be_patient(a, a->latest);
 	/* What was tried is given back sooner that way. */
 	if (a->latest == TRIAL_MORE && can_try_less(a))
 		try_less(core);
@@ -364,23 +384,49 @@ static void take_window(struct core *core, const struct window *window)
 		try_next(core);
 }
 
+/* Blocks that a stream asks for in a row, and frees none between, are of use together: one more of one is no gain. */
+static void note_row(struct core *core, const struct request *request)
+{
+	struct allowance *a = &core->packed->allowance;
+	uint64_t live = core_live(core);
+
+	if (a->row_stream != request->stream->id || live < a->row_live + request->size)
+		a->row = 0;
+	a->row += core_page_up(core, request->size);
+	a->row_stream = request->stream->id;
+	a->row_live = live;
+}
+
+static void turn(struct allowance_unit *unit)
+{
+	if (unit->waited)
+		unit->bytes = MAX(unit->waited, unit->waited_before);
+	unit->waited_before = unit->waited;
+	unit->waited = 0;
+}
+
+/* With a page for what its first and last share with others. */
+static void note_unit(struct core *core, struct allowance_unit *unit, uint64_t bytes)
+{
+	unit->waited = MAX(unit->waited, bytes + core->settings.page_size);
+	unit->bytes = MAX(unit->bytes, unit->waited);
+}
+
 /* The largest of the latest windows: what a program waited for when it began says nothing of what it needs now. */
-static void note_block(struct core *core, const struct request *request, bool waited)
+static void note_units(struct core *core, const struct request *request, bool waited)
 {
 	struct allowance *a = &core->packed->allowance;
 
 	if (a->windows.ended - a->turned >= (guint)tuning_auto_windows_most) {
-		if (a->waited)
-			a->block = MAX(a->waited, a->waited_before);
-		a->waited_before = a->waited;
-		a->waited = 0;
+		turn(&a->block);
+		turn(&a->batch);
 		a->turned = a->windows.ended;
 	}
+	note_row(core, request);
 	if (!waited)
 		return;
-	/* With a page for what its first and last share with others. */
-	a->waited = MAX(a->waited, core_page_up(core, request->size) + core->settings.page_size);
-	a->block = MAX(a->block, a->waited);
+	note_unit(core, &a->block, core_page_up(core, request->size));
+	note_unit(core, &a->batch, MIN(a->row, account_most(&core->account)));
 }
 
 void allowance_note(struct core *core, const struct request *request, bool waited)
@@ -390,9 +436,9 @@ void allowance_note(struct core *core, const struct request *request, bool waite
 	lock_assert_held(&core->lock);
 	if (request->stream->captured)
 		return;
-	note_block(core, request, waited);
+	note_units(core, request, waited);
 	/* Until a stream has to wait, there is nothing to be gained. */
-	if (!a->block)
+	if (!a->block.bytes)
 		return;
 	windows_note(core, &a->windows, request, take_window);
 }

@@ -47,14 +47,30 @@ struct allowance_trials {
 };
 
 /**
+ * struct allowance_unit - what more is tried of
+ * @bytes: of the latest windows
+ * @waited: of those since they began anew; 0: no stream had to wait
+ * @waited_before: of as many windows before them
+ */
+struct allowance_unit {
+	uint64_t bytes;
+	uint64_t waited;
+	uint64_t waited_before;
+};
+
+/**
  * struct allowance - what VPMM_OVERLAP=auto knows, under core.lock
  * @bytes: the allowance
  * @settled: the best so far; the same unless another is tried
- * @block: bytes of the largest block, of the latest windows, whose stream had to wait
- * @waited: the same of the windows since @turned; 0: no stream had to
- * @waited_before: the same of as many windows before @turned
- * @turned: windows that had ended when @waited began
+ * @row: bytes that @row_stream has asked for in a row
+ * @row_stream: the id of that stream
+ * @row_live: bytes that were live then
+ * @block: the largest block whose stream had to wait
+ * @batch: the largest row whose stream had to wait
+ * @wide: the next trial of more is of a batch, as that of a block was no gain
+ * @turned: windows that had ended when what those waited for began anew
  * @surplus: bytes by which it was lowered, and which the pool has not given back yet
+ * @held: bytes that the pool had when the latest trial of more began, which it may keep; 0: no more than the allowance
  * @windows: the measurements
  * @now: the pace with @bytes
  * @best: the pace with @settled
@@ -71,11 +87,15 @@ struct allowance_trials {
 struct allowance {
 	uint64_t bytes;
 	uint64_t settled;
-	uint64_t block;
-	uint64_t waited;
-	uint64_t waited_before;
+	uint64_t row;
+	uint64_t row_stream;
+	uint64_t row_live;
+	struct allowance_unit block;
+	struct allowance_unit batch;
+	bool wide;
 	guint turned;
 	uint64_t surplus;
+	uint64_t held;
 	struct windows windows;
 	struct pace now;
 	struct pace best;

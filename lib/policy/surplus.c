@@ -17,7 +17,7 @@
 static void give_back(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
-	uint64_t most = budget_most(core), mapped;
+	uint64_t most = MAX(budget_most(core), a->held), mapped;
 
 	while (a->surplus && core_mapped(core) > most) {
 		mapped = core_mapped(core);
