@@ -240,6 +240,9 @@ static int move_pages(struct shared *shared, const struct migration *want)
 		return err;
 	lock_acquire(&shared_lock);
 	batch.call = ++shared->calls;
+	/* Those that are there already count, too: what the call brings must not push them out. */
+	for (size_t i = span.first; i < span.end && want->to == VPMM_DEVICE; i++)
+		span.range->pages[i].call = batch.call;
 	lock_release(&shared_lock);
 	batch.range = span.range;
 	enter_quiet(&batch);

@@ -72,7 +72,7 @@ enum page_state {
  * @moving: mirrors were told that it goes
  * @readable: the CPU has a copy of @duplicate, and its write is waited for
  * @pins: how many pins have it stay on the host
- * @call: the number of the call that brought it to the device
+ * @call: the number of the call that brought it to the device, or wanted it there last
  * @sequence: how often mirrors were told of it
  * @piece: its memory; NULL: it is empty
  * @duplicate: host memory with the same contents, of a page on the device that is read mostly; NULL: none

@@ -102,6 +102,30 @@ static void test_more_than_device(void)
 	fixture_close(&f);
 }
 
+/* What a call brings does not push out what it finds there. */
+static void test_pushes_others(void)
+{
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 5 * PAGE });
+	at = ranges_alloc(&f, 8 * PAGE);
+	memset(at, 1, 8 * PAGE);
+	/* With the page that empty ones read, the limit is reached. */
+	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 2);
+	g_assert_cmpint(ranges_migrate(&f, at + 6 * PAGE, 2 * PAGE, VPMM_DEVICE), ==, 2);
+	g_assert_cmpint(vpmm_fault(f.pool, at, 4 * PAGE, VPMM_DEVICE, 0), ==, 2);
+	for (int i = 0; i < 4; i++)
+		g_assert_cmpint(ranges_page(&f, at + i * PAGE).location, ==, VPMM_DEVICE);
+	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 2);
+	/* Where only they could go, there is no memory. */
+	g_assert_cmpint(ranges_migrate(&f, at, 5 * PAGE, VPMM_DEVICE), ==, 0);
+	g_assert_cmpint(vpmm_fault(f.pool, at, 5 * PAGE, VPMM_DEVICE, 0), ==, -ENOMEM);
+	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 2);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 /* Pages for which there is no memory at all are counted as those are for which there is none left. */
 static void test_counts_skipped(void)
 {
@@ -332,6 +356,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/no-leftovers", test_no_leftovers);
 	g_test_add_func("/shared-memory/host-keep", test_host_keep);
 	g_test_add_func("/shared-memory/more-than-device", test_more_than_device);
+	g_test_add_func("/shared-memory/pushes-others", test_pushes_others);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
