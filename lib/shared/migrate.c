@@ -213,12 +213,16 @@ static int begin(struct shared *shared, const struct migration *want, struct spa
 	err = find_span(shared, want->addr, want->size, span);
 	add = !err && want->streamed && !gates_have(span->range, want->stream);
 	lock_release(&shared_lock);
-	if (!add)
+	if (err)
 		return err;
-	/* While pages move the gate is closed without this stream, and no page of the call may make it wait. */
+	/*
+	 * While pages move the gate is closed without this stream, and no page of the call may make it wait. And a page
+	 * that is on its way, behind a touch that has gone on, must have got there before it is looked at.
+	 */
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
-	err = gates_add(span->range, want->stream);
+	if (add)
+		err = gates_add(span->range, want->stream);
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
 	return err;

@@ -229,6 +229,62 @@ static void test_named_meanwhile(void)
 	fixture_close(&f);
 }
 
+/* Faults pages while one of them goes to the host. */
+struct faulter {
+	struct fixture *f;
+	char *at;
+	pthread_t thread;
+	int moved;
+	_Atomic bool returned;
+};
+
+static void *fault_pages(void *data)
+{
+	struct faulter *faulter = data;
+
+	faulter->moved = vpmm_fault(faulter->f->pool, faulter->at, 2 * PAGE, VPMM_DEVICE, 0);
+	faulter->returned = true;
+	return NULL;
+}
+
+static void start_faulter(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+{
+	struct faulter *faulter = data;
+	int err;
+
+	(void)moves;
+	(void)count;
+	(void)stream;
+	err = pthread_create(&faulter->thread, NULL, fault_pages, faulter);
+	g_assert_cmpint(err, ==, 0);
+	/* Time enough for a call that does not wait. */
+	g_usleep(100000);
+	g_assert_false(faulter->returned);
+}
+
+/* What is on its way to the host when pages are faulted is not taken for there: it comes along. */
+static void test_faulted_meanwhile(void)
+{
+	const struct vpmm_migrate_ops ops = { sizeof(ops), start_faulter, NULL };
+	struct faulter faulter = { 0 };
+	struct fixture f;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	at = ranges_alloc(&f, 2 * PAGE);
+	faulter.f = &f;
+	faulter.at = at;
+	at[0] = at[PAGE] = 1;
+	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 2);
+	g_assert_cmpint(vpmm_migrate(f.pool, at + PAGE, 1, VPMM_HOST, NULL, &ops, &faulter), ==, 1);
+	pthread_join(faulter.thread, NULL);
+	g_assert_cmpint(faulter.moved, ==, 1);
+	for (int i = 0; i < 2; i++)
+		g_assert_cmpint(ranges_page(&f, at + i * PAGE).location, ==, VPMM_DEVICE);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 static void test_skips(void)
 {
 	struct fixture f;
@@ -553,6 +609,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/shared/system-calls", ranges_ways, test_system_calls);
 	g_test_add_func("/shared/waits-for-users", test_waits_for_users);
 	g_test_add_func("/shared/named-meanwhile", test_named_meanwhile);
+	g_test_add_func("/shared/faulted-meanwhile", test_faulted_meanwhile);
 	g_test_add_func("/shared/skips", test_skips);
 	g_test_add_func("/shared/fault-kept", test_fault_kept);
 	g_test_add_func("/shared/read-ahead", test_read_ahead);
