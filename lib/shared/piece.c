@@ -379,16 +379,31 @@ static int clear_now(struct shared *shared, const struct piece *piece)
 	return err;
 }
 
+static struct piece *join_zero(struct shared *shared, size_t size)
+{
+	struct piece *found = NULL;
+
+	lock_acquire(&shared_lock);
+	for (guint i = 0; i < shared->zeros->len && !found; i++) {
+		struct piece *zero = shared->zeros->pdata[i];
+
+		if (zero->size == size)
+			found = zero;
+	}
+	if (found)
+		found->ranges++;
+	lock_release(&shared_lock);
+	return found;
+}
+
 int piece_zero(struct shared *shared, size_t size, struct piece **zero)
 {
 	struct piece *piece;
 	int err;
 
-	for (guint i = 0; i < shared->zeros->len; i++) {
-		*zero = shared->zeros->pdata[i];
-		if ((*zero)->size == size)
-			return 0;
-	}
+	*zero = join_zero(shared, size);
+	if (*zero)
+		return 0;
 	err = piece_take_device(shared, size, 1, &piece);
 	if (err)
 		return err;
@@ -397,6 +412,7 @@ int piece_zero(struct shared *shared, size_t size, struct piece **zero)
 		piece_keep(shared, piece);
 		return err;
 	}
+	piece->ranges = 1;
 	lock_acquire(&shared_lock);
 	g_ptr_array_add(shared->zeros, piece);
 	lock_release(&shared_lock);
@@ -404,11 +420,21 @@ int piece_zero(struct shared *shared, size_t size, struct piece **zero)
 	return 0;
 }
 
+void piece_zero_end(struct shared *shared, struct piece *zero)
+{
+	bool last;
+
+	lock_acquire(&shared_lock);
+	last = !--zero->ranges;
+	if (last)
+		g_ptr_array_remove_fast(shared->zeros, zero);
+	lock_release(&shared_lock);
+	if (last)
+		piece_keep(shared, zero);
+}
+
 void piece_clear(struct shared *shared)
 {
-	for (guint i = 0; i < shared->zeros->len; i++)
-		piece_keep(shared, shared->zeros->pdata[i]);
-	g_ptr_array_set_size(shared->zeros, 0);
 	/* Without ranges there is nothing that a stray could be at. */
 	while (shared->strays) {
 		struct piece *piece = shared->strays;

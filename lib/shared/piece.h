@@ -89,14 +89,23 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep);
 uint64_t piece_trim_device(struct shared *shared);
 
 /**
- * piece_zero() - memory that reads as zero
+ * piece_zero() - memory that reads as zero, for a range
  * @shared: of the pool, its backend entered; neither core.lock nor the mover held
  * @size: bytes
- * @zero: receives it, which stays @shared's
+ * @zero: receives it, which stays @shared's; piece_zero_end() follows
  *
  * Return: 0, or as piece_take_device().
  */
 int piece_zero(struct shared *shared, size_t size, struct piece **zero);
+
+/**
+ * piece_zero_end() - a range is done with that memory
+ * @shared: of the pool
+ * @zero: the memory, which is mapped nowhere in the range any more
+ *
+ * The last range leaves it with what is unused.
+ */
+void piece_zero_end(struct shared *shared, struct piece *zero);
 
 /**
  * piece_clear() - give all back that no page has

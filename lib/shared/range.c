@@ -184,7 +184,7 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 		goto err_end;
 	err = reserve(range);
 	if (err)
-		goto err_end;
+		goto err_zero;
 	err = map_zero(range);
 	if (!err)
 		err = touch_watch(range->at, range->size);
@@ -204,6 +204,8 @@ err_unmap:
 	unmap_all(range);
 	unreserve(range);
 	error_restore(&kept);
+err_zero:
+	piece_zero_end(shared, range->zero);
 err_end:
 	touch_end();
 err_delete:
@@ -244,6 +246,7 @@ static void take_down(struct range *range)
 		if (range->pages[i].duplicate)
 			piece_keep(range->shared, range->pages[i].duplicate);
 	}
+	piece_zero_end(range->shared, range->zero);
 	if (ops->unreserve(be, range->va, range->size))
 		ops->unreserve(be, range->va, range->size);
 	room_sub(range->size);

@@ -39,6 +39,7 @@
  * @stray: the device may still have it at a page whose move could not be undone
  * @handle: of the backend
  * @alias: addresses of its own, for copies
+ * @ranges: how many have their empty pages read it
  * @next: in a list
  */
 struct piece {
@@ -51,6 +52,7 @@ struct piece {
 	bool stray;
 	uint64_t handle;
 	uint64_t alias;
+	unsigned int ranges;
 	struct piece *next;
 };
 
@@ -131,7 +133,7 @@ struct range {
  * @ranges: of struct range
  * @kept: unused memory, by enum vpmm_location
  * @strays: memory that only the end of the pool gives back
- * @zeros: of struct piece, one for each size of page
+ * @zeros: of struct piece, one for each size of page that a range has
  * @events: unused events, of struct backend_event
  * @mirrors: of struct vpmm_mirror; under @mover
  * @watchers: the same, who are told of the pool's own regions; under core.lock

@@ -126,6 +126,38 @@ static void test_pushes_others(void)
 	fixture_close(&f);
 }
 
+/* The last range of its page size leaves what empty pages read to the pool, and so does one that is not made. */
+static void test_zero_given_back(void)
+{
+	char *at, *other;
+	void *none = NULL;
+	struct fixture f;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE });
+	at = ranges_alloc(&f, PAGE);
+	other = ranges_alloc(&f, 2 * PAGE);
+	g_assert_cmpuint(ranges_stats(&f).device, ==, PAGE);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	g_assert_cmpuint(ranges_stats(&f).device_unused, ==, 0);
+	g_assert_cmpint(*(char *)vpmm_host_view(other), ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_shared_free(f.pool, other, NULL));
+	g_assert_cmpuint(ranges_stats(&f).device_unused, ==, PAGE);
+	assert_ok(vpmm_pool_check(f.pool));
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(ranges_stats(&f).device, ==, 0);
+
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_access_read, 0, 1, -ENOMEM);
+	g_assert_cmpint(vpmm_shared_alloc(f.pool, &none, PAGE, VPMM_SHARED_FINE), ==, -ENOMEM);
+	g_assert_cmpuint(ranges_stats(&f).device_unused, ==, ranges_stats(&f).device);
+	assert_ok(vpmm_pool_check(f.pool));
+	at = ranges_alloc(&f, PAGE);
+	g_assert_true(fixture_is_clear(vpmm_host_view(at), PAGE));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_malloc(&f, 2, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* Pages for which there is no memory at all are counted as those are for which there is none left. */
 static void test_counts_skipped(void)
 {
@@ -357,6 +389,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/host-keep", test_host_keep);
 	g_test_add_func("/shared-memory/more-than-device", test_more_than_device);
 	g_test_add_func("/shared-memory/pushes-others", test_pushes_others);
+	g_test_add_func("/shared-memory/zero-given-back", test_zero_given_back);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
