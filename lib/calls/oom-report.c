@@ -120,7 +120,9 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 				       "are live", amount(small).text, amount(pool->core.small_live).text);
 	if (pool->core.shareable)
 		g_string_append_printf(text, "; %s are in shareable blocks", amount(pool->core.shareable).text);
-	ours = pool->core.extents.held + pool->core.shareable + small;
+	if (pool->core.shared)
+		g_string_append_printf(text, "; %s are in shared ranges", amount(pool->core.shared).text);
+	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);

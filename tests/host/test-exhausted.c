@@ -5,6 +5,7 @@
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "vpmm-shared.h"
 
 /* What a program does when it is asked, and what it was told. */
 struct program {
@@ -173,6 +174,23 @@ static void test_explained(void)
 	g_unsetenv("VPMM_HOST_CAPACITY");
 }
 
+/* What shared ranges of the pool have is not others'. */
+static void test_shared_explained(void)
+{
+	void *block = NULL, *at;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_shared_alloc(f.pool, &at, PAGE, VPMM_SHARED_FINE));
+	assert_error(vpmm_malloc(f.pool, &block, 16 * PAGE, f.streams[0]), ENOMEM,
+		     "; 2 MiB are in shared ranges; others hold 0 MiB of 32 MiB\n");
+	g_assert_null(strstr(vpmm_last_error(), "other pools and processes"));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_CAPACITY");
+}
+
 /* Where mappings have run out, how much memory there is tells nothing. */
 static void test_mappings_explained(void)
 {
@@ -275,6 +293,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/exhausted/told", test_told);
 	g_test_add_func("/exhausted/other-pool", test_other_pool);
 	g_test_add_func("/exhausted/explained", test_explained);
+	g_test_add_func("/exhausted/shared-explained", test_shared_explained);
 	g_test_add_func("/exhausted/mappings-explained", test_mappings_explained);
 	g_test_add_func("/exhausted/pending-of-many", test_pending_of_many);
 	g_test_add_func("/exhausted/remedies", test_remedies);
