@@ -69,10 +69,13 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 		return false;
 	lock_acquire(&shared_lock);
 	range = shared_find(addr);
+	/* The rest of the last page is no more of the allocation than what a block is rounded up by. */
+	if (range && addr - range->at >= range->requested)
+		range = NULL;
 	if (range) {
 		allocation->pool = (struct vpmm_pool *)range->shared->core;
 		allocation->base = (void *)(uintptr_t)range->at;
-		allocation->bytes = range->size;
+		allocation->bytes = range->requested;
 		allocation->device = range->shared->core->device;
 	}
 	lock_release(&shared_lock);

@@ -152,6 +152,7 @@ static struct range *make(struct shared *shared, size_t size, bool fine)
 	struct range *range = g_new0(struct range, 1);
 
 	range->shared = shared;
+	range->requested = size;
 	range->page_size = choose_page(shared, size, fine);
 	range->count = (size + range->page_size - 1) / range->page_size;
 	range->size = range->count * range->page_size;

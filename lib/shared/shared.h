@@ -101,6 +101,7 @@ struct page {
  * @at: where the program has it, and the CPU
  * @va: where the device has it, which is the same on a GPU
  * @size: bytes
+ * @requested: bytes that the program asked for
  * @page_size: bytes of a page
  * @count: pages
  * @pages: the pages
@@ -115,6 +116,7 @@ struct range {
 	uint64_t at;
 	uint64_t va;
 	size_t size;
+	size_t requested;
 	size_t page_size;
 	size_t count;
 	struct page *pages;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "support/fixture.h"
+#include "vpmm-shared.h"
 
 static void assert_is(const void *addr, struct vpmm_pool *pool, void *base, size_t bytes)
 {
@@ -105,6 +106,24 @@ static void test_two_pools(void)
 	fixture_close(&f);
 }
 
+/* A shared range is as large as was asked for, too, though it has whole pages. */
+static void test_shared(void)
+{
+	const size_t size = 2 * PAGE + 100;
+	struct fixture f;
+	void *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_shared_alloc(f.pool, &at, size, 0));
+	assert_is(at, f.pool, at, size);
+	assert_is((char *)at + size - 1, f.pool, at, size);
+	assert_none((char *)at + size);
+	assert_none((char *)at + 3 * PAGE - 1);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	assert_none(at);
+	fixture_close(&f);
+}
+
 static void test_bad_arguments(void)
 {
 	struct vpmm_allocation allocation = { .size = 1 };
@@ -155,6 +174,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/lookup/driver-small", test_driver_small);
 	g_test_add_func("/lookup/foreign", test_foreign);
 	g_test_add_func("/lookup/two-pools", test_two_pools);
+	g_test_add_func("/lookup/shared", test_shared);
 	g_test_add_func("/lookup/bad-arguments", test_bad_arguments);
 	g_test_add_func("/lookup/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
 	return g_test_run();
