@@ -387,6 +387,12 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
  */
 void vpmm_mirror_unregister(struct vpmm_mirror *mirror);
 
+/* Where a function has the name of a structure, g++ -Wshadow says that it hides the constructor. C has none. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 /**
  * vpmm_shared_stats() - what the shared ranges of a pool have and did
  * @pool: the pool; NULL: the default pool
@@ -400,6 +406,10 @@ void vpmm_mirror_unregister(struct vpmm_mirror *mirror);
  * Since: 0.1
  */
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats);
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #ifdef __cplusplus
 }

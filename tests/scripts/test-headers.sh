@@ -44,7 +44,7 @@ for header in vpmm vpmm-host vpmm-shared; do
 		if [ -z "$CXX" ]; then
 			skip "$header.h as $std" "there is no C++ compiler"
 		else
-			verdict "$header.h as $std" $CXX -std=$std $strict -I"$top_srcdir/include" -fsyntax-only \
+			verdict "$header.h as $std" $CXX -std=$std $strict -Wshadow -I"$top_srcdir/include" -fsyntax-only \
 				"$work/$header.cc"
 		fi
 	done
