@@ -2,6 +2,7 @@
 /* Memory for pages of shared ranges. */
 #include <errno.h>
 
+#include "policy/policy.h"
 #include "policy/reclaim.h"
 #include "policy/trim.h"
 #include "shared/piece.h"
@@ -242,14 +243,22 @@ int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
 /* What the pool has free goes back to the device, if there is no other memory. */
 static int make_room(struct core *core, size_t size)
 {
-	uint64_t mapped;
+	uint64_t mapped, before, given;
 	int err;
 
 	err = reclaim_unused(core);
 	if (err)
 		return err;
 	mapped = core_mapped(core);
-	return trim_pool(core, mapped > size ? mapped - size : 0, NULL);
+	before = core->extents.given_back;
+	err = trim_pool(core, mapped > size ? mapped - size : 0, NULL);
+	/* An extent that is larger than what is still to go has stayed. */
+	do {
+		given = core->extents.given_back;
+		if (!err && given - before < size)
+			err = core->policy->trim(core, 0, UINT64_MAX, 1);
+	} while (!err && core->extents.given_back > given);
+	return err;
 }
 
 static int create_device(struct shared *shared, size_t size, struct piece **piece)

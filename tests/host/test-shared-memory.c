@@ -158,6 +158,26 @@ static void test_zero_given_back(void)
 	fixture_close(&f);
 }
 
+/* A page gets what the pool has free, where each extent of that is larger, too. */
+static void test_pool_gives(void)
+{
+	struct fixture f;
+	void *block, *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 64 * PAGE });
+	fixture_uncache(&f);
+	block = fixture_malloc(&f, 64, f.streams[0]);
+	fixture_free(&f, block, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 64 * PAGE);
+	for (const GList *link = f.pool->core.extents.whole.head; link; link = link->next)
+		g_assert_cmpuint(((struct extent *)link->data)->size, >, PAGE);
+	at = ranges_alloc(&f, PAGE);
+	/* But no more than that. */
+	g_assert_cmpuint(fixture_stats(&f).mapped, >=, 48 * PAGE);
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 /* Pages for which there is no memory at all are counted as those are for which there is none left. */
 static void test_counts_skipped(void)
 {
@@ -390,6 +410,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/more-than-device", test_more_than_device);
 	g_test_add_func("/shared-memory/pushes-others", test_pushes_others);
 	g_test_add_func("/shared-memory/zero-given-back", test_zero_given_back);
+	g_test_add_func("/shared-memory/pool-gives", test_pool_gives);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
