@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Messages between processes, and what can be wrong with them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -58,7 +61,8 @@ static int check_socket(int socket, int *type)
 
 static int fail(int socket, const char *call)
 {
-	int err = errno == ECONNRESET ? EPIPE : errno;
+	/* Which of them it is that says that nobody is there depends on the type of the socket. */
+	int err = errno == ECONNRESET || errno == ECONNREFUSED ? EPIPE : errno;
 
 	return error_set(-err, "%s on socket %d: %s", call, socket, g_strerror(err));
 }
@@ -242,6 +246,19 @@ static int end_of(int socket, size_t got)
 			 sizeof(struct message));
 }
 
+/*
+ * A datagram socket that was shut down for reading is ready for ever, and has nothing: no call but this tells that it
+ * is not to be waited for. Others say their end to whoever reads.
+ */
+static int nothing_on(int socket, int type)
+{
+	struct pollfd poll_fd = { .fd = socket, .events = POLLRDHUP };
+
+	if (type == SOCK_DGRAM && poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLRDHUP)
+		return end_of(socket, 0);
+	return error_set(-EAGAIN, "socket %d: there is no message", socket);
+}
+
 /* Reads all of a message, or what a packet has. */
 static int read_all(int socket, int type, struct incoming *in)
 {
@@ -258,8 +275,7 @@ static int read_all(int socket, int type, struct incoming *in)
 		if (!got || (got > 0 && type != SOCK_STREAM && in->got < sizeof(in->message)))
 			err = end_of(socket, in->got);
 		else if (got < 0 && errno == EAGAIN)
-			err = in->got ? await_rest(socket, POLLIN, &wait, in->got) :
-			      error_set(-EAGAIN, "socket %d: there is no message", socket);
+			err = in->got ? await_rest(socket, POLLIN, &wait, in->got) : nothing_on(socket, type);
 		else if (got < 0 && errno != EINTR)
 			err = fail(socket, "recvmsg");
 	}

@@ -350,6 +350,37 @@ static void test_closed(void)
 	ends_close(&e);
 }
 
+/* A datagram socket tells that nobody is there with another error. */
+static void test_closed_datagrams(void)
+{
+	struct ends e;
+	char *here;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_DGRAM);
+	here = shareable_malloc(&e.from, SIZE);
+	close(e.sockets[1]);
+	e.sockets[1] = -1;
+	assert_error(vpmm_send(e.from.pool, here, e.sockets[0]), EPIPE, "sendmsg");
+	ends_close(&e);
+}
+
+/* A socket that is shut down for reading is always ready. What came before is received, and then its end is told. */
+static void test_shut_down(gconstpointer type)
+{
+	void *ptr = NULL;
+	struct ends e;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_INT(type));
+	assert_ok(vpmm_send(e.from.pool, shareable_malloc(&e.from, SIZE), e.sockets[0]));
+	g_assert_cmpint(shutdown(e.sockets[1], SHUT_RD), ==, 0);
+	receive_block(&e, NULL);
+	assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[1]), EPIPE, "closed");
+	g_assert_cmpint(fcntl(e.sockets[1], F_SETFL, O_NONBLOCK), ==, 0);
+	assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[1]), EPIPE, "closed");
+	g_assert_null(ptr);
+	ends_close(&e);
+}
+
 /* What is under way is given back with the socket. */
 static void test_never_received(void)
 {
@@ -424,6 +455,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/export-socket/sender-told", test_sender_told);
 	g_test_add_func("/export-socket/full", test_full);
 	g_test_add_func("/export-socket/closed", test_closed);
+	g_test_add_func("/export-socket/closed-datagrams", test_closed_datagrams);
+	g_test_add_data_func("/export-socket/shut-down", GINT_TO_POINTER(SOCK_STREAM), test_shut_down);
+	g_test_add_data_func("/export-socket/shut-down-packets", GINT_TO_POINTER(SOCK_SEQPACKET), test_shut_down);
+	g_test_add_data_func("/export-socket/shut-down-datagrams", GINT_TO_POINTER(SOCK_DGRAM), test_shut_down);
 	g_test_add_func("/export-socket/never-received", test_never_received);
 	g_test_add_func("/export-socket/no-descriptors", test_no_descriptors);
 	return g_test_run();
