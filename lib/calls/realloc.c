@@ -333,7 +333,7 @@ static int resize_last(const struct resizing *r, uint64_t *addr)
 
 	error_keep(&kept);
 	err = resize_here(r, true, &done);
-	for (int round = 0; !done && !err && request.size && round < RECLAIM_ROUNDS; round++) {
+	for (int round = 0; !done && (!err || err == -ENOMEM) && request.size && round < RECLAIM_ROUNDS; round++) {
 		err = reclaim(&r->pool->pending, &request, round);
 		if (!err)
 			err = resize_here(r, true, &done);

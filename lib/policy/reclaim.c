@@ -146,8 +146,34 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 	return reclaim_unused(core);
 }
 
+/*
+ * One extent after another, so that no more goes than is missing. Where memory itself is missing the policy has tried
+ * with all that is free, and the pool would lose it for nothing.
+ */
+static int reclaim_whole(struct core *core, const struct request *request)
+{
+	uint64_t before = core->extents.given_back, last;
+	struct backend_info info;
+	int err;
+
+	err = core->backend->ops->info(core->backend, &info);
+	if (!err && MIN(info.memory_free, extent_room(&core->extents)) < request->size)
+		err = -ENOMEM;
+	if (err)
+		return err;
+	do {
+		last = core->extents.given_back;
+		err = core->policy->trim(core, 0, UINT64_MAX, 1);
+	} while (!err && core->extents.given_back != last && core->extents.given_back - before < request->size);
+	if (!err && core->extents.given_back == before)
+		err = -ENOMEM;
+	return err;
+}
+
 int reclaim(struct pending *pending, const struct request *request, int round)
 {
 	lock_assert_held(&pending->core->lock);
-	return round ? reclaim_pending(pending, request) : reclaim_unused(pending->core);
+	if (!round)
+		return reclaim_unused(pending->core);
+	return round == 1 ? reclaim_pending(pending, request) : reclaim_whole(pending->core, request);
 }

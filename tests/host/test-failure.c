@@ -152,7 +152,7 @@ static void test_undoing_fails(void)
 		a = fixture_malloc(&f, 2, f.streams[0]);
 		fixture_malloc(&f, 1, f.streams[0]);
 		fixture_free(&f, a, f.streams[0]);
-		backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 0, 2, -ENOMEM);
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_access, 0, 3, -ENOMEM);
 		backend_fault_arm(f.pool->core.backend, undoing[i], 0, 1, -EIO);
 		assert_error(vpmm_malloc(f.pool, &block, 3 * PAGE, f.streams[0]), ENOMEM, "access");
 		assert_ok(vpmm_pool_check(f.pool));

@@ -148,6 +148,86 @@ static void test_mappings_of_two_pools(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
+#define MAPPINGS 64
+
+/* Takes all mappings with single pages, and frees each one in @every. */
+static void take_all_mappings(struct fixture *f, void *pages[MAPPINGS], int every)
+{
+	g_setenv("VPMM_HOST_MAPPINGS", G_STRINGIFY(MAPPINGS), TRUE);
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < MAPPINGS; i++)
+		pages[i] = fixture_malloc(f, 1, f->streams[0]);
+	g_assert_cmpuint(fixture_stats(f).mappings, ==, MAPPINGS);
+	for (int i = 0; i < MAPPINGS; i += every)
+		fixture_free(f, pages[i], f->streams[0]);
+}
+
+/* Free extents give their mappings to a block that they cannot be moved for; what is live stays where it is. */
+static void test_mappings_of_free(gconstpointer every)
+{
+	size_t wanted = GPOINTER_TO_INT(every) == 1 ? 100 : 30;
+	void *pages[MAPPINGS];
+	struct fixture f;
+
+	take_all_mappings(&f, pages, GPOINTER_TO_INT(every));
+	for (int i = 0; i < MAPPINGS; i++) {
+		if (i % GPOINTER_TO_INT(every))
+			memset(pages[i], i, PAGE);
+	}
+	fixture_malloc(&f, wanted, f.streams[0]);
+	for (int i = 0; i < MAPPINGS; i++) {
+		if (i % GPOINTER_TO_INT(every))
+			g_assert_true(fixture_is_filled(pages[i], PAGE, (char)i));
+	}
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* No more is released than the block needs. */
+static void test_mappings_of_some(void)
+{
+	void *pages[MAPPINGS];
+	struct fixture f;
+
+	take_all_mappings(&f, pages, 2);
+	fixture_malloc(&f, 5, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).given_back, <=, 5 * PAGE);
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* A block that must move gets them too. */
+static void test_mappings_of_free_resized(void)
+{
+	void *pages[MAPPINGS], *ptr;
+	struct fixture f;
+
+	take_all_mappings(&f, pages, 2);
+	ptr = memset(pages[1], 7, PAGE);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 30 * PAGE, f.streams[0]));
+	assert_ok(vpmm_pool_check(f.pool));
+	g_assert_true(fixture_is_filled(ptr, PAGE, 7));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+}
+
+/* What the limit does not allow costs the pool nothing of what it has. */
+static void test_nothing_lost(void)
+{
+	void *pages[16], *none = NULL;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 16 * PAGE });
+	for (int i = 0; i < 16; i++)
+		pages[i] = fixture_malloc(&f, 1, f.streams[0]);
+	for (int i = 0; i < 16; i += 2)
+		fixture_free(&f, pages[i], f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, 9 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpuint(fixture_stats(&f).given_back, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 16 * PAGE);
+	fixture_close(&f);
+}
+
 /* The old places of memory that moved while work is pending go once it is done, when mappings are short. */
 static void test_mappings_wait(void)
 {
@@ -367,6 +447,11 @@ int main(int argc, char **argv)
 	g_test_add_func("/pressure/small-pieces-with-device-full", test_small_pieces_with_device_full);
 	g_test_add_func("/pressure/mappings-run-out", test_mappings_run_out);
 	g_test_add_func("/pressure/mappings-of-two-pools", test_mappings_of_two_pools);
+	g_test_add_data_func("/pressure/mappings-of-free", GINT_TO_POINTER(1), test_mappings_of_free);
+	g_test_add_data_func("/pressure/mappings-of-half", GINT_TO_POINTER(2), test_mappings_of_free);
+	g_test_add_func("/pressure/mappings-of-some", test_mappings_of_some);
+	g_test_add_func("/pressure/mappings-of-free-resized", test_mappings_of_free_resized);
+	g_test_add_func("/pressure/nothing-lost", test_nothing_lost);
 	g_test_add_func("/pressure/mappings-wait", test_mappings_wait);
 	g_test_add_func("/pressure/unmarked", test_unmarked);
 	g_test_add_func("/pressure/no-vain-wait", test_no_vain_wait);
