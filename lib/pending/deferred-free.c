@@ -329,9 +329,7 @@ static uint64_t hold_returns(const struct hold *hold)
 {
 	const struct shareable *apart = hold->small ? hold->small->shareable : NULL;
 
-	if (!apart)
-		return hold_size(hold);
-	return apart->imported ? 0 : apart->bytes;
+	return apart && apart->imported ? 0 : hold_size(hold);
 }
 
 uint64_t hold_pending(const struct pending *pending)

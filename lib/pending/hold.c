@@ -4,6 +4,7 @@
 
 #include "core/allocation.h"
 #include "core/cache.h"
+#include "core/shareable.h"
 #include "core/small.h"
 #include "pending/flush.h"
 #include "pending/graph.h"
@@ -14,7 +15,9 @@
 
 size_t hold_size(const struct hold *hold)
 {
-	return hold->region ? hold->region->size : hold->small->size;
+	if (hold->region)
+		return hold->region->size;
+	return hold->small->shareable ? hold->small->shareable->bytes : hold->small->size;
 }
 
 void hold_delete(struct hold *hold)

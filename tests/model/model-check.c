@@ -10,7 +10,7 @@
 struct apart {
 	uint64_t shareable;
 	uint64_t imported;
-	uint64_t held;		/* of freed ones, as requested */
+	uint64_t held;		/* of freed ones, in whole pages */
 };
 
 static void add_apart(struct apart *sums, const struct shareable *it)
@@ -34,7 +34,7 @@ static struct apart apart_left(const struct model *m)
 
 		if (small->held && small->shareable) {
 			add_apart(&left, small->shareable);
-			left.held += small->size;
+			left.held += small->shareable->bytes;
 		}
 	}
 	for (guint i = 0; i < core->strays->len; i++)
