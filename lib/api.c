@@ -494,7 +494,8 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
-	if (err == -ENOMEM)
+	/* What the pool has is no reason then. */
+	if (err == -ENOMEM && max <= GROWABLE_MOST)
 		explain_exhausted(pool, size, stream, true);
 	if (err && before)
 		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", before, size);
@@ -511,7 +512,7 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 
 	do
 		err = try_realloc(pool, &addr, size, max, stream, call);
-	while (err == -ENOMEM && ask_for_memory(pool, size));
+	while (err == -ENOMEM && max <= GROWABLE_MOST && ask_for_memory(pool, size));
 	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;
 		return 0;

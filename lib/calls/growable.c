@@ -90,8 +90,8 @@ int pool_malloc_growable(struct vpmm_pool *pool, uint64_t *addr, size_t size, si
 	lock_assert_held(&core->lock);
 	if (core->settings.page_size == SIZE_MAX)
 		return error_set(-ENOTSUP, "the pool leaves every request to the driver, whose blocks cannot grow");
-	if (max > SIZE_MAX / 4)
-		return error_set(-ENOMEM, "more than a device can address");
+	if (max > GROWABLE_MOST)
+		return error_set(-ENOMEM, "max is %zu bytes, more than a device can address", max);
 	err = stream_get(&core->streams, handle, &request.stream);
 	if (err == -EBUSY)
 		return error_add(err, "a growable block cannot be part of a capture");

@@ -12,6 +12,9 @@ struct region;
 struct stream;
 struct vpmm_pool;
 
+/* No block can grow to more bytes, whatever is freed. */
+#define GROWABLE_MOST (SIZE_MAX / 4)
+
 /**
  * pool_malloc_growable() - allocate a block that can grow where it is
  * @pool: the pool, its backend entered

@@ -91,6 +91,11 @@ static void test_not_asked(void)
 	assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE + 1, f.streams[0]), ENOMEM, ": limit: ");
 	g_assert_cmpint(p.asked, ==, 0);
 	g_assert_cmpint(p.told, ==, 1);
+	p.size = PAGE;
+	assert_error(vpmm_malloc_growable(f.pool, &none, PAGE, SIZE_MAX, f.streams[0]), ENOMEM, "growable: max is ");
+	g_assert_cmpint(p.asked, ==, 0);
+	g_assert_cmpint(p.told, ==, 2);
+	g_assert_cmpstr(p.message, ==, vpmm_last_error());
 	g_free(p.message);
 	fixture_close(&f);
 	g_setenv("VPMM_HOST_CAPACITY", "32M", TRUE);

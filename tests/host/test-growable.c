@@ -94,7 +94,8 @@ static void test_bad(gconstpointer kind)
 	assert_error(vpmm_malloc_growable(f.pool, &ptr, 0, PAGE, NULL), EINVAL, "size is 0");
 	assert_error(vpmm_malloc_growable(f.pool, &ptr, PAGE + 1, PAGE, NULL), EINVAL, "max is below size");
 	assert_error(vpmm_malloc_growable(f.pool, &ptr, 1, PAGE, VPMM_STREAM_ANY), EINVAL, "VPMM_STREAM_ANY");
-	assert_error(vpmm_malloc_growable(f.pool, &ptr, 1, SIZE_MAX, f.streams[0]), ENOMEM, "vpmm_malloc_growable: ");
+	assert_error(vpmm_malloc_growable(f.pool, &ptr, 1, SIZE_MAX, f.streams[0]), ENOMEM,
+		     "vpmm_malloc_growable: max is 18446744073709551615 bytes, more than a device can address");
 	assert_error(vpmm_malloc_growable(f.pool, &ptr, 1, (size_t)1 << 61, f.streams[0]), ENOMEM, "address space");
 	assert_error(vpmm_malloc_growable(f.pool, &ptr, 1, PAGE, (struct CUstream_st *)0x3), EINVAL, "growable: ");
 	g_assert_null(ptr);
