@@ -537,9 +537,10 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
 		return api_check_stream(stream, "vpmm_realloc") ?: reallocate(pool, ptr, size, 0, stream,
 									      "vpmm_realloc");
 	err = vpmm_free(pool, *ptr, stream);
-	if (!err)
-		*ptr = NULL;
-	return err;
+	if (err)
+		return error_add(err, "vpmm_realloc");
+	*ptr = NULL;
+	return 0;
 }
 
 int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream)

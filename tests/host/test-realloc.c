@@ -86,6 +86,7 @@ static void test_bad(void)
 	assert_error(vpmm_realloc(f.pool, NULL, PAGE, NULL), EINVAL, "vpmm_realloc: ptr is NULL");
 	given = ptr + 512;
 	assert_error(vpmm_realloc(f.pool, &given, PAGE, f.streams[0]), EINVAL, "no allocation of this pool");
+	assert_error(vpmm_realloc(f.pool, &given, 0, f.streams[0]), EINVAL, "vpmm_realloc: ");
 	g_assert_true(given == ptr + 512);
 	given = ptr;
 	assert_error(vpmm_realloc(f.pool, &given, PAGE, (struct CUstream_st *)0x3), EINVAL, "vpmm_realloc: ");
