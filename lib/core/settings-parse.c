@@ -55,11 +55,12 @@ static int word_error(const struct option *option, const char *prefix, const cha
 			strcat(list, word[1].name ? ", " : " or ");
 		strcat(list, word->name);
 	}
-	return error_set(-EINVAL, "%s%s=%s: expected %s", prefix, name, text, list);
+	return error_set(-EINVAL, "%s%s=%.200s: expected %s", prefix, name, text, list);
 }
 
 /*
  * The parsers of variables. Each stores the value of @text, or returns -EINVAL with an error that names the variable.
+ * Of a value errors have 200 bytes at most, so that there is room to say what would be right.
  */
 
 static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *opts)
@@ -71,7 +72,7 @@ static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *op
 	if (err)
 		return err;
 	if (!number)
-		return error_set(-EINVAL, "%s=%s: expected more than 0 bytes", pool_options[id].variable, text);
+		return error_set(-EINVAL, "%s=%.200s: expected more than 0 bytes", pool_options[id].variable, text);
 	set(opts, id, number);
 	return 0;
 }
@@ -80,9 +81,12 @@ static int parse_count(enum option_id id, const char *text, struct vpmm_opts *op
 {
 	uint64_t number;
 	const char *end;
+	int err = number_parse(text, &end, &number);
 
-	if (number_parse(text, &end, &number) || *end)
-		return error_set(-EINVAL, "%s=%s: expected a number", pool_options[id].variable, text);
+	if (err == -ERANGE)
+		return env_too_large(pool_options[id].variable, text);
+	if (err || *end)
+		return error_set(-EINVAL, "%s=%.200s: expected a number", pool_options[id].variable, text);
 	set(opts, id, number);
 	return 0;
 }
@@ -93,15 +97,19 @@ static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *
 	const char *automatic = option->unlimited ? option->unlimited : "", *or = *automatic ? ", or " : "";
 	uint64_t number;
 	const char *end;
+	int err;
 
 	if (option->unlimited && !strcmp(text, option->unlimited)) {
 		set(opts, id, UINT64_MAX);
 		return 0;
 	}
-	if (number_parse(text, &end, &number) || *end)
-		return error_set(-EINVAL, "%s=%s: expected a number%s%s", option->variable, text, or, automatic);
+	err = number_parse(text, &end, &number);
+	if (err == -ERANGE)
+		return env_too_large(option->variable, text);
+	if (err || *end)
+		return error_set(-EINVAL, "%s=%.200s: expected a number%s%s", option->variable, text, or, automatic);
 	if (number < (uint64_t)option->least || number > (uint64_t)option->most)
-		return error_set(-EINVAL, "%s=%s: expected a percentage, %d to %d%s%s", option->variable, text,
+		return error_set(-EINVAL, "%s=%.200s: expected a percentage, %d to %d%s%s", option->variable, text,
 				 option->least, option->most, or, automatic);
 	/* 0 means the default in struct vpmm_opts, here it does not. */
 	set(opts, id, id == OPTION_OVERLAP && !number ? (uint64_t)VPMM_OVERLAP_NONE : number);
@@ -132,11 +140,15 @@ static int parse_limit(enum option_id id, const char *text, struct vpmm_opts *op
 {
 	uint64_t number;
 	const char *end;
+	int err;
 
 	if (text[strlen(text) - 1] != '%')
 		return parse_bytes(id, text, opts);
-	if (number_parse(text, &end, &number) || strcmp(end, "%") || !number || number > 100)
-		return error_set(-EINVAL, "%s=%s: expected a number of bytes, or a percentage, 1%% to 100%%",
+	err = number_parse(text, &end, &number);
+	if (err == -ERANGE)
+		return env_too_large(pool_options[id].variable, text);
+	if (err || strcmp(end, "%") || !number || number > 100)
+		return error_set(-EINVAL, "%s=%.200s: expected a number of bytes, or a percentage, 1%% to 100%%",
 				 pool_options[id].variable, text);
 	set(opts, OPTION_LIMIT_PERCENT, number);
 	return 0;
@@ -147,12 +159,17 @@ static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opt
 {
 	const struct option *option = &pool_options[id];
 	uint64_t number = 0;
+	int err = 0;
 
 	if (!strcmp(text, option->nothing))
 		number = VPMM_KEEP_NONE;
-	else if (strcmp(text, option->unlimited) && number_parse_scaled(text, &number))
+	else if (strcmp(text, option->unlimited))
+		err = number_parse_scaled(text, &number);
+	if (err == -ERANGE)
+		return env_too_large(option->variable, text);
+	if (err)
 		return error_set(-EINVAL,
-				 "%s=%s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
+				 "%s=%.200s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
 				 "or T", option->variable, text, option->unlimited, option->nothing);
 	set(opts, id, number);
 	return 0;
@@ -163,21 +180,26 @@ static int parse_devices(enum option_id id, const char *text, struct vpmm_opts *
 	const struct option *option = &pool_options[id];
 	uint64_t number, devices = 0;
 	const char *at = text;
+	int err;
 
 	if (!strcmp(text, option->nothing) || !strcmp(text, option->unlimited)) {
 		set(opts, id, !strcmp(text, option->nothing) ? 0 : UINT64_MAX);
 		return 0;
 	}
 	for (;; at++) {
-		if (number_parse(at, &at, &number) || (*at && *at != ','))
-			return error_set(-EINVAL, "%s=%s: expected %s, %s, or ordinals of devices with commas between",
+		err = number_parse(at, &at, &number);
+		if (err == -ERANGE)
+			return env_too_large(option->variable, text);
+		if (err || (*at && *at != ','))
+			return error_set(-EINVAL,
+					 "%s=%.200s: expected %s, %s, or ordinals of devices with commas between",
 					 option->variable, text, option->nothing, option->unlimited);
 		if (number >= DEVICES_MOST)
-			return error_set(-EINVAL, "%s=%s: device %" PRIu64 ": expected ordinals up to %d",
+			return error_set(-EINVAL, "%s=%.200s: device %" PRIu64 ": expected ordinals up to %d",
 					 option->variable, text, number, DEVICES_MOST - 1);
 		if (devices >> number & 1)
-			return error_set(-EINVAL, "%s=%s: device %" PRIu64 " is there twice", option->variable, text,
-					 number);
+			return error_set(-EINVAL, "%s=%.200s: device %" PRIu64 " is there twice", option->variable,
+					 text, number);
 		devices |= UINT64_C(1) << number;
 		if (!*at)
 			break;
@@ -191,7 +213,7 @@ static int parse_file(enum option_id id, const char *text, struct vpmm_opts *opt
 	const char *unknown = name_unknown(text);
 
 	if (unknown)
-		return error_set(-EINVAL, "%s=%s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
+		return error_set(-EINVAL, "%s=%.200s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
 				 pool_options[id].variable, text, unknown);
 	set(opts, id, (uintptr_t)text);
 	return 0;
@@ -256,7 +278,7 @@ static int check_file(const struct option *option, const void *field)
 		return 0;
 	if (!*name)
 		return error_set(-EINVAL, "vpmm_opts.%s is empty: expected the name of a file, or NULL", option->field);
-	return error_set(-EINVAL, "vpmm_opts.%s is %s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
+	return error_set(-EINVAL, "vpmm_opts.%s is %.200s: what \"%.2s\" stands for is not known: expected %%p or %%%%",
 			 option->field, name, unknown);
 }
 

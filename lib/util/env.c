@@ -14,15 +14,20 @@ const char *env_get(const char *name)
 	return text && *text ? text : NULL;
 }
 
+int env_too_large(const char *name, const char *text)
+{
+	return error_set(-EINVAL, "%s=%.200s: larger than 64 bits can say", name, text);
+}
+
 int env_parse_number(const char *name, const char *text, const char *what, uint64_t *value)
 {
 	int err = number_parse_scaled(text, value);
 
 	if (err == -ERANGE)
-		return error_set(-EINVAL, "%s=%s: larger than 64 bits can say", name, text);
+		return env_too_large(name, text);
 	if (err)
-		return error_set(-EINVAL, "%s=%s: expected a number of %s, plain or with a suffix K, M, G or T", name,
-				 text, what);
+		return error_set(-EINVAL, "%s=%.200s: expected a number of %s, plain or with a suffix K, M, G or T",
+				 name, text, what);
 	return 0;
 }
 

@@ -14,6 +14,15 @@
 const char *env_get(const char *name);
 
 /**
+ * env_too_large() - report a number that needs more than 64 bits
+ * @name: the variable
+ * @text: its value
+ *
+ * Return: -EINVAL.
+ */
+int env_too_large(const char *name, const char *text);
+
+/**
  * env_parse_number() - parse a number as variables have it, plain or with a suffix K, M, G or T
  * @name: the variable, for the error's text
  * @text: its value

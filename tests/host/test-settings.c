@@ -269,6 +269,7 @@ static void test_env_bad(void)
 		{ "VPMM_KEEP", "some" },
 		{ "VPMM_KEEP", "5%" },
 		{ "VPMM_KEEP", "-1" },
+		{ "VPMM_KEEP", "16777216T" },
 		{ "VPMM_HOST_CAPACITY", "lots" },
 		{ "VPMM_HOST_DEVICES", "none" },
 		{ "VPMM_HOST_MAPPINGS", "1.5" },
@@ -290,6 +291,52 @@ static void test_env_bad(void)
 		g_unsetenv(bad[i].variable);
 	}
 	clear_env();
+}
+
+/* A number that is too large is one all the same, and where a text is long the end of the sentence is there still. */
+static void test_env_large(void)
+{
+	static const struct {
+		const char *variable;
+		const char *value;
+	} large[] = {
+		{ "VPMM_PAGE_SIZE", "18446744073709551616" },
+		{ "VPMM_PAGES", "18446744073709551616" },
+		{ "VPMM_FRAG_RATIO", "18446744073709551616" },
+		{ "VPMM_LIMIT", "16777216T" },
+		{ "VPMM_LIMIT", "18446744073709551617%" },
+		{ "VPMM_KEEP", "16777216T" },
+		{ "VPMM_PEERS", "1,18446744073709551616" },
+	};
+	static const char *const variables[] = {
+		"VPMM_PAGE_SIZE", "VPMM_PAGES", "VPMM_FRAG_RATIO", "VPMM_OVERLAP", "VPMM_SMALL", "VPMM_BACKEND",
+		"VPMM_LIMIT", "VPMM_KEEP", "VPMM_PEERS", "VPMM_HOST_CAPACITY",
+	};
+	static const char *const ends[] = { "", "%" };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	for (size_t i = 0; i < G_N_ELEMENTS(large); i++) {
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv(large[i].variable, large[i].value, TRUE);
+		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, large[i].variable);
+		g_assert_nonnull(strstr(vpmm_last_error(), ": larger than 64 bits can say"));
+		g_unsetenv(large[i].variable);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(variables) * G_N_ELEMENTS(ends); i++) {
+		const char *variable = variables[i / G_N_ELEMENTS(ends)];
+		char *digits = g_strnfill(3000, '7'), *text = g_strconcat(digits, ends[i % G_N_ELEMENTS(ends)], NULL);
+
+		g_setenv("VPMM_BACKEND", "host", TRUE);
+		g_setenv(variable, text, TRUE);
+		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, variable);
+		g_assert_true(strstr(vpmm_last_error(), ": expected ") || strstr(vpmm_last_error(), ": larger than "));
+		g_unsetenv(variable);
+		g_free(text);
+		g_free(digits);
+	}
+	clear_env();
+	fixture_assert_nothing_left();
 }
 
 static void count_unknown(void *data, const char *name)
@@ -510,6 +557,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/env-overlap", test_env_overlap);
 	g_test_add_func("/settings/env-limits", test_env_limits);
 	g_test_add_func("/settings/env-bad", test_env_bad);
+	g_test_add_func("/settings/env-large", test_env_large);
 	g_test_add_func("/settings/keep", test_keep);
 	g_test_add_func("/settings/unknown", test_unknown);
 	g_test_add_func("/settings/nearest", test_nearest);
