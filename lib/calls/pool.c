@@ -4,6 +4,7 @@
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/core-life.h"
+#include "core/options.h"
 #include "core/peer.h"
 #include "core/small.h"
 #include "pending/flush.h"
@@ -32,6 +33,20 @@ static const enum backend_handles handles[] = {
 	[VPMM_EXPORT_FABRIC] = BACKEND_HANDLES_FABRIC,
 };
 
+/* Errors name the options, of which the backend knows nothing. */
+static int configure(struct backend *backend, const struct settings *settings)
+{
+	const struct option *export = &pool_options[OPTION_EXPORT], *rdma = &pool_options[OPTION_RDMA];
+	int err;
+
+	err = backend->ops->configure(backend, handles[settings->export_as], settings->rdma);
+	if (err && settings->rdma)
+		error_add(err, "%s (%s)", rdma->field, rdma->variable);
+	if (err && settings->export_as != VPMM_EXPORT_NONE)
+		error_add(err, "%s (%s)", export->field, export->variable);
+	return err;
+}
+
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
 	struct settings fitting = *settings;
@@ -42,7 +57,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 
 	/* The granularity depends on it. */
 	if (settings->export_as != VPMM_EXPORT_NONE || settings->rdma)
-		err = backend->ops->configure(backend, handles[settings->export_as], settings->rdma);
+		err = configure(backend, settings);
 	if (!err)
 		err = backend->ops->info(backend, &info);
 	if (err)

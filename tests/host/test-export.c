@@ -287,6 +287,7 @@ static void test_fabric_not_there(void)
 	struct vpmm_pool *pool;
 
 	assert_error(vpmm_pool_create(&pool, &opts), ENOTSUP, "file descriptors only");
+	g_assert_nonnull(strstr(vpmm_last_error(), "export_as (VPMM_EXPORT): "));
 	fixture_assert_nothing_left();
 }
 
