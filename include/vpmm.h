@@ -59,7 +59,8 @@ struct CUstream_st;
 /**
  * enum vpmm_log_level - how much a pool logs; each level includes those before it
  * @VPMM_LOG_NONE: nothing, the default
- * @VPMM_LOG_ERROR: calls that failed, with the text of vpmm_last_error()
+ * @VPMM_LOG_ERROR: calls that failed inside a pool, with the text of vpmm_last_error(); not those that were refused
+ *	before: NULL pointers, unknown flags, pools that were reset or belong to the process before a fork
  * @VPMM_LOG_WARNING: what works, but not as requested
  * @VPMM_LOG_INFO: pools created and destroyed, address space reserved, memory created
  * @VPMM_LOG_DEBUG: each block that is made by remapping, with the layout of its chunk; slow
@@ -211,8 +212,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  *	created instead, to save driver calls; 0: none is left out
  * @overhead: percent, up to 25; about how much more memory than the peak of what is allocated the pool may hold, to
  *	save driver calls; 0: 1
- * @limit: bytes; the most device memory that the pool may hold, including what the driver's allocator serves for it; 0:
- *	no limit
+ * @limit: bytes; the most device memory that the pool may hold, including what the driver's allocator serves for it:
+ *	what is allocated, not what that keeps in its units of 32 MiB; 0: no limit
  * @limit_percent: the same as a percentage of the device's memory; the smaller of two limits counts; 0: no limit
  * @keep: bytes; while the pool holds more device memory, it gives free memory back that no work is pending on (slabs
  *	only by vpmm_pool_trim()); VPMM_KEEP_NONE, or less than a page: no free memory is kept; 0: all is
@@ -358,8 +359,8 @@ struct vpmm_info {
  * @streams: streams that the pool knows, and captures
  * @driver_ns: nanoseconds spent in the five kinds of driver calls above
  * @peak_small: bytes; the most that @small_mapped has been
- * @peak_taken: bytes; the most that @mapped and @small_mapped have been together, as seen whenever memory was created
- *	and whenever the statistics were read
+ * @peak_taken: bytes; the most that @mapped, @small_mapped and @shareable have been together, as seen whenever memory
+ *	was created and whenever the statistics were read
  * @stuck: bytes of @free that are pinned: in extents of which another part is allocated, so that they cannot be
  *	remapped
  * @spans: bytes of @mapped in slabs
@@ -451,6 +452,8 @@ enum vpmm_way {
  * @grown: bytes that would be created
  * @calls: about how many driver calls it would take
  * @largest: bytes of the largest request that could be served now, with all free memory of the device
+ *
+ * The driver's mappings and the address space are not considered, neither in @way nor in @largest.
  *
  * Since: 0.1
  */
@@ -625,7 +628,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-ENOMEM the driver has no memory for an event,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the capture of @stream was invalidated.
+ *	-EBUSY the process was forked after the pool was created; perhaps also if the capture of @stream was invalidated.
  * Since: 0.1
  */
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -756,7 +759,7 @@ int vpmm_receive(struct vpmm_pool *pool, void **ptr, size_t *size, int socket);
  *	-EINVAL @ptr is not allocated from this pool (any more), or @stream is not a stream,
  *	-ENOTSUP @ptr is in a shared range, and @stream is the default stream of each thread, or 4096 others use it,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the capture of @stream was invalidated.
+ *	-EBUSY the process was forked after the pool was created; perhaps also if the capture of @stream was invalidated.
  * Since: 0.1
  */
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
@@ -792,7 +795,7 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
  *	-EINVAL @id is NULL, or @stream is not a stream,
  *	-EIO the driver reports an earlier failure,
  *	-EBUSY the process was forked after the pool was created, or @stream is the legacy default stream while another
- *	is under capture, or its capture was invalidated.
+ *	is under capture; perhaps also if its capture was invalidated.
  * Since: 0.1
  */
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id);
