@@ -34,12 +34,12 @@ static const struct kind kinds_2[] = {
 	{ 'f', "iS", "uM", "microseconds f id stream" },
 	{ 'm', "itbs", "c", "microseconds m id new-id bytes stream" },
 	{ 'u', "is", "", "microseconds u id stream" },
-	{ 'x', "bs", "", "microseconds x bytes stream" },
+	{ 'x', "Bs", "", "microseconds x bytes stream" },
 	{ 'r', "s", "", "microseconds r stream" },
 	{ 'c', "cn", "", "microseconds c capture group" },
 	{ 'g', "cs", "", "microseconds g capture stream" },
-	{ 't', "b", "", "microseconds t bytes" },
-	{ 'p', "pwdb", NULL, "microseconds p pool backend device bytes" },
+	{ 't', "B", "", "microseconds t bytes" },
+	{ 'p', "pwdB", NULL, "microseconds p pool backend device bytes" },
 	{ 'e', "p", NULL, "microseconds e pool" },
 	{ 0 }
 };
@@ -208,6 +208,9 @@ static int parse_field(const struct trace_place *p, struct cursor *c, char lette
 		return parse_number(p, c, "new id", SIZE_MAX, &record->to);
 	case 'b':
 		return parse_number(p, c, "size", PTRDIFF_MAX, &record->bytes);
+	/* What is not a block's: a program can ask for any number, and with the largest for a page there is no pool. */
+	case 'B':
+		return parse_number(p, c, "size", UINT64_MAX, &record->bytes);
 	case 's':
 		return parse_stream(p, c, &record->stream);
 	case 'S':

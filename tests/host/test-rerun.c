@@ -323,11 +323,44 @@ static void test_pending(void)
 	}
 }
 
+/* Whatever a program asks for is a trace that can be read. */
+static void test_largest(void)
+{
+	static const size_t pages[] = { PAGE, SIZE_MAX };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(pages); i++) {
+		char *name = new_name();
+		struct vpmm_opts opts = { POOL, .trace = name };
+		struct replay_result again[2];
+		struct vpmm_pool *pool;
+		struct trace *trace;
+		void *block, *none;
+
+		opts.page_size = pages[i];
+		assert_ok(vpmm_pool_create(&pool, &opts));
+		assert_ok(vpmm_malloc(pool, &block, PAGE, NULL));
+		g_assert_cmpint(vpmm_malloc(pool, &none, SIZE_MAX, NULL), ==, -ENOMEM);
+		g_assert_cmpint(vpmm_malloc(pool, &none, (size_t)PTRDIFF_MAX + 1, NULL), ==, -ENOMEM);
+		g_assert_cmpint(vpmm_realloc(pool, &block, SIZE_MAX, NULL), ==, -ENOMEM);
+		assert_ok(vpmm_pool_trim(pool, SIZE_MAX, NULL));
+		assert_ok(vpmm_free(pool, block, NULL));
+		vpmm_pool_destroy(pool);
+
+		trace = load(name);
+		rerun(trace, false, again);
+		g_assert_cmpuint(again[0].errors + again[1].errors, ==, 0);
+		trace_free(trace);
+		g_unlink(name);
+		g_free(name);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/rerun/at-once", test_at_once);
 	g_test_add_func("/rerun/all", test_all);
 	g_test_add_func("/rerun/pending", test_pending);
+	g_test_add_func("/rerun/largest", test_largest);
 	return g_test_run();
 }

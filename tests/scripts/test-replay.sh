@@ -176,6 +176,10 @@ verdict "an allocation of nothing" "$(printf '1 a 1 0 0\n2 f 1 0 0\n' >"$work/ze
 		replay 0 --json --verify --allocator=$allocator "$work/zero.trace"
 		is errors 0
 	done)"
+verdict "sizes that no block has" "$(most=18446744073709551615
+	printf '# vpmm-trace 2\n0 p 1 host 0 %s\n1 a 1 8 0\n2 x %s 0\n3 t %s\n4 e 1\n' $most $most $most \
+		>"$work/most.trace"
+	replay 0 --json --verify "$work/most.trace"; is errors 0; is operations 2)"
 verdict "page size" "$(VPMM_PAGE_SIZE=4M replay 0 --json "$work/two.trace"; is peak_rounded 0
 	VPMM_PAGE_SIZE=18446744073709551615 replay 0 --json "$work/two.trace"; is peak_rounded 0; is peak_mapped 0
 	is errors 0)"
