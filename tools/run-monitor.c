@@ -137,7 +137,7 @@ static int replay_all(const struct trace *trace, const struct use *use, struct o
 
 	err = choose_backend("host", &choice);
 	if (!err) {
-		/* What VPMM_TRACE names is the program's. */
+		/* Nobody asked for a trace of the replay. */
 		choice.opts.trace = NULL;
 		err = replay_on(&choice, trace, use, outcome);
 		g_free(choice.why);

@@ -103,7 +103,12 @@ static int check_trace(void)
 	err = traces_absolute("--trace", name, &options.trace_pattern);
 	if (!err && options.monitor)
 		err = traces_replaceable("--trace", options.trace_pattern);
-	if (!err)
+	if (err)
+		return err;
+	/* Pools of the program's own would replace what the object records of the program. */
+	if (options.monitor)
+		g_unsetenv("VPMM_TRACE");
+	else
 		g_setenv("VPMM_TRACE", options.trace_pattern, TRUE);
 	return err;
 }
@@ -165,7 +170,7 @@ static void tell(const struct child *child, const struct traces *traces)
 /* Stays until the program has ended. */
 static int watch(struct child *child)
 {
-	const char *variable = options.monitor ? "VPMM_TRACE" : "VPMM_PRELOAD_REPORT";
+	const char *variable = options.monitor ? "VPMM_PRELOAD_TRACE" : "VPMM_PRELOAD_REPORT";
 	static struct traces traces;
 	int status, err;
 

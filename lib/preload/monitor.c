@@ -114,10 +114,18 @@ static unsigned long long process_start(void)
 	return ticks;
 }
 
+/* VPMM_TRACE is also read by the pools of a program that uses libvpmm itself, which would replace the file. */
+static const char *variable(void)
+{
+	const char *name = getenv("VPMM_PRELOAD_TRACE");
+
+	return name && *name ? "VPMM_PRELOAD_TRACE" : "VPMM_TRACE";
+}
+
 static void open_file(void)
 {
 	char line[128];
-	const char *name = getenv("VPMM_TRACE");
+	const char *name = getenv(variable());
 	size_t length = name ? strlen(name) : 0;
 
 	state = FAILED;
@@ -128,7 +136,7 @@ static void open_file(void)
 	/* What the process had recorded before it executed this program is not to be lost. */
 	snprintf(line, sizeof(line), "# vpmm-trace 2 source=vpmm-preload process=%ld started=%llu\n", (long)getpid(),
 		 process_start());
-	file = file_open("VPMM_TRACE", "we", line);
+	file = file_open(variable(), "we", line);
 	if (!file || pthread_atfork(before_fork, parent_of_fork, child_of_fork))
 		return;
 	started = second = now();
@@ -155,7 +163,7 @@ static bool begin(uint64_t *time)
 /* A record that is missing would make all that follow wrong. */
 static void give_up(void)
 {
-	fprintf(stderr, "libvpmm-preload: VPMM_TRACE=%s: %m; nothing more is recorded\n", getenv("VPMM_TRACE"));
+	fprintf(stderr, "libvpmm-preload: %s=%s: %m; nothing more is recorded\n", variable(), getenv(variable()));
 	state = FAILED;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * With VPMM_PRELOAD_MONITOR=1 the driver serves everything, and what the program allocates is written to the file that
- * VPMM_TRACE names. vpmm-trace(5) describes it.
+ * VPMM_PRELOAD_TRACE names, or else VPMM_TRACE. vpmm-trace(5) describes it.
  */
 #ifndef PRELOAD_MONITOR_H
 #define PRELOAD_MONITOR_H

@@ -5,6 +5,7 @@
  *	device=N	goes on with another device; it begins with device 0
  *	plain=NxM	N blocks of M MiB of cuMemAlloc()
  *	async=NxM	the same of cuMemAllocAsync()
+ *	own=NxM		N blocks of M MiB of libvpmm, which it uses itself, on the host backend
  *	move=NxM	copies the last block to a new one of M MiB more, and frees it, N times
  *	use=NxM		the same, with work between the copy and the free
  *	odd		frees every second block
@@ -21,6 +22,7 @@
  *	kill=N		ends by a signal
  *	exit=N		exits with a status
  */
+#include <dlfcn.h>
 #include <glib.h>
 #include <signal.h>
 #include <stdio.h>
@@ -88,6 +90,23 @@ static void take_blocks(bool plain, const char *what)
 		exit(1);
 	for (; n; n--, count++)
 		blocks[count] = (struct block){ take(plain, mib * MIB, NULL), plain, mib * MIB };
+}
+
+/* As a program that is linked with it. */
+static void take_own(const char *what)
+{
+	int (*vpmm_malloc)(void *pool, void **ptr, size_t size, drv_stream stream);
+	void *library = dlopen("lib/.libs/libvpmm.so.0", RTLD_NOW), *block;
+	unsigned int n = 0, mib = 0;
+
+	if (sscanf(what, "%ux%u", &n, &mib) != 2 || !library)
+		exit(1);
+	*(void **)&vpmm_malloc = dlsym(library, "vpmm_malloc");
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	for (; n; n--) {
+		if (vpmm_malloc(NULL, &block, mib * MIB, NULL))
+			exit(1);
+	}
 }
 
 /* What a vector does that grows; its element is @use. */
@@ -208,6 +227,8 @@ static void act(const char *action, const sigset_t *signals)
 		take_blocks(true, what);
 	else if ((what = value(action, "async=")))
 		take_blocks(false, what);
+	else if ((what = value(action, "own=")))
+		take_own(what);
 	else if ((what = value(action, "move=")))
 		move_block(what, false);
 	else if ((what = value(action, "use=")))

@@ -136,6 +136,20 @@ static void half_left_to_driver(void)
 				     (unsigned long long)(async ? plain : ordered), SIZE, async ? " idle" : ""));
 }
 
+static void of_its_own(void)
+{
+	drv_deviceptr va;
+
+	/* VPMM_PRELOAD_TRACE names a file, and VPMM_TRACE one that cannot be; a program allocates. */
+	start();
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+
+	/* The trace is in the former. */
+	assert_trace(g_strdup_printf("# vpmm-trace 2 source=vpmm-preload\n"
+				     "p 1 cuda 0 2097152\n"
+				     "a %#llx %d 0 pool=1 idle\n", (unsigned long long)va, SIZE));
+}
+
 static void switched_off(void)
 {
 	drv_deviceptr va;
@@ -529,6 +543,7 @@ static void unknown_percent(void)
 int main(int argc, char **argv)
 {
 	char *name = g_strdup_printf("VPMM_TRACE=%s/vpmm-test-%%p.trace", g_get_tmp_dir());
+	char *own = g_strdup_printf("VPMM_PRELOAD_TRACE=%s/vpmm-test-%%p.trace", g_get_tmp_dir());
 	char *file = g_strdup_printf("VPMM_PRELOAD_REPORT=%s/vpmm-test-%%p.report", g_get_tmp_dir());
 	const struct preload_test tests[] = {
 		{ "/monitor/each-kind", each_kind, { "VPMM_PRELOAD_MONITOR=1", name } },
@@ -538,6 +553,7 @@ int main(int argc, char **argv)
 		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_ASYNC=driver" } },
 		{ "/monitor/ipc-driver", half_left_to_driver,
 		  { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD_IPC=driver" } },
+		{ "/monitor/of-its-own", of_its_own, { "VPMM_PRELOAD_MONITOR=1", own, "VPMM_TRACE=/nowhere/x" } },
 		{ "/monitor/off", switched_off, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_PRELOAD=0" } },
 		{ "/monitor/devices", devices, { "VPMM_PRELOAD_MONITOR=1", name, "VPMM_HOST_DEVICES=2" } },
 		{ "/monitor/moved", moved, { "VPMM_PRELOAD_MONITOR=1", name } },
@@ -555,6 +571,7 @@ int main(int argc, char **argv)
 	int status = preload_main(argc, argv, tests, G_N_ELEMENTS(tests));
 
 	g_free(file);
+	g_free(own);
 	g_free(name);
 	return status;
 }

@@ -104,7 +104,7 @@ verdict "without vpmm-run a pipe can be one" "$(
 	wait; run 0 vpmm-replay --backend=host --json "$work/piped"; says out '"operations": 3')"
 verdict "what cannot be recorded any more is said" "$(
 	vrun 0 --monitor sh -c 'trap "" XFSZ; ulimit -f 8; exec "$0" async=1000x1 free async=1000x1 free' "$program"
-	says err "libvpmm-preload: VPMM_TRACE=$work/tmp/"; says err "nothing more is recorded"; tables err 1
+	says err "libvpmm-preload: VPMM_PRELOAD_TRACE=$work/tmp/"; says err "nothing more is recorded"; tables err 1
 	[ "$(grep -c 'nothing more' "$work/err")" -eq 1 ] || cat "$work/err")"
 refuses "trace without a name" '--trace: expected the name' --trace= ls
 refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$work/none/x" ls
@@ -242,6 +242,16 @@ verdict "what a process executes has a table of its own" "$(
 	vrun 0 --monitor --trace="$work/exec/b" "$program" plain=1x2
 	vrun 0 --monitor --trace="$work/exec/b" "$program" plain=2x2; tables err 1; row err allocations 2
 	[ -e "$work/exec/b" ] && [ "$(ls "$work/exec" | wc -l)" -eq 3 ] || ls "$work/exec")"
+verdict "a program that uses libvpmm, too" "$(
+	for order in "own=3x8 plain=5x4" "plain=5x4 own=3x8" "plain=2x4 own=3x8 plain=3x4"; do
+		vrun 0 --monitor "$program" $order; tables err 1; row err allocations 5
+		row err "requested by the program" "20.0 MiB"; ! grep "no newline\|vpmm-run: /" "$work/err"
+	done
+	vrun 0 --monitor "$program" own=3x8; tables err 0; says err "no allocation of device memory was recorded")"
+verdict "VPMM_TRACE is not for the program" "$(
+	vrun 0 --monitor "$program" env=VPMM_TRACE; says out "(none)"
+	vrun 0 --monitor --trace="$work/theirs" "$program" env=VPMM_TRACE; says out "(none)"
+	VPMM_TRACE=$work/theirs vrun 0 --monitor "$program" env=VPMM_TRACE; says out "(none)")"
 verdict "a program that allocates nothing" "$(vrun 0 --monitor ls /
 	says err "vpmm-run: ls: no allocation of device memory was recorded"; tables err 0)"
 verdict "a program that is killed" "$(vrun 137 --monitor "$program" plain=500x1 kill=9; tables err 1
