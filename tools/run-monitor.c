@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "run-monitor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "choose.h"
 #include "device.h"
@@ -288,6 +295,42 @@ static void tell_words(FILE *out)
 	      "  model    of the driver's allocators; a GPU's driver may take less\n"
 	      "  libvpmm  in a replay without a GPU, all work complete at once\n"
 	      "  ratio    to what was requested: 1 is perfect, what is above it is lost\n", out);
+}
+
+/* Writes what is wrong, if anything is. */
+static void check_here(int out)
+{
+	struct choice choice;
+	const char *why;
+
+	if (!choose_backend("host", &choice))
+		_exit(0);
+	why = fail_text();
+	_exit(write(out, why, strlen(why)) < 0);
+}
+
+int monitor_check(void)
+{
+	char why[1024];
+	ssize_t length;
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return fail_set(-errno, "a pipe: %s", g_strerror(errno));
+	/* A process that has had pools cannot have any in its own children, and they make the tables so far. */
+	pid = fork();
+	if (!pid)
+		check_here(ends[1]);
+	close(ends[1]);
+	do
+		length = read(ends[0], why, sizeof(why));
+	while (length < 0 && errno == EINTR);
+	close(ends[0]);
+	if (pid < 0)
+		return fail_set(-EAGAIN, "a process to check the settings: %s", g_strerror(EAGAIN));
+	waitpid(pid, NULL, 0);
+	return length > 0 ? fail_set(-EINVAL, "%.*s", (int)length, why) : 0;
 }
 
 int monitor_tell(const struct monitor *monitor)

@@ -23,6 +23,13 @@ struct monitor {
 };
 
 /**
+ * monitor_check() - see whether there can be replays, with the settings of the environment
+ *
+ * Return: 0, or a negative errno value explained by fail_set().
+ */
+int monitor_check(void);
+
+/**
  * monitor_tell() - replay the traces, and print a table for each process and device
  * @monitor: the program
  *

@@ -110,7 +110,7 @@ static int check_trace(void)
 		g_unsetenv("VPMM_TRACE");
 	else
 		g_setenv("VPMM_TRACE", options.trace_pattern, TRUE);
-	return err;
+	return 0;
 }
 
 static int check_report(void)
@@ -127,12 +127,15 @@ static int check_report(void)
 	return 0;
 }
 
-/* Better now than by a program that finds no memory. */
+/* Better now than by a program that finds no memory, or by the replay when the program has ended. */
 static int check_settings(void)
 {
 	struct vpmm_opts opts = { .size = sizeof(opts) };
-	int err = vpmm_opts_from_env(&opts);
+	int err;
 
+	if (options.monitor)
+		return monitor_check();
+	err = vpmm_opts_from_env(&opts);
 	return err ? fail_set(err, "%s", vpmm_last_error()) : 0;
 }
 

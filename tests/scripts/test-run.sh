@@ -111,6 +111,13 @@ refuses "no folder for the trace" "--trace: $work/none: No such file" --trace="$
 refuses "no folder for the report" "--report: $work/none/x: No such file" --report="$work/none/x" ls
 verdict "bad setting" "$(VPMM_OVERHEAD=x; export VPMM_OVERHEAD; vrun 2 ls
 	says err "vpmm-run: vpmm_opts_from_env: VPMM_OVERHEAD=x"; silent out)"
+verdict "a setting that only the replay has" "$(
+	for bad in VPMM_HOST_CAPACITY=zz VPMM_HOST_MAPPINGS=0 VPMM_PAGE_SIZE=1000; do
+		export "$bad"
+		vrun 2 --monitor "$program" plain=1x1 say=done; says err "vpmm-run: "; says err "${bad%%=*}"; silent out
+		unset "${bad%%=*}"
+	done
+	VPMM_HOST_CAPACITY=zz; export VPMM_HOST_CAPACITY; vrun 0 --limit=1G sh -c "echo done"; says out done)"
 
 # What the program is given
 verdict "options of the program are left to it" "$(vrun 0 sh -c 'echo "$0 $@"' --monitor --report -x --
