@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,20 +29,36 @@ static char *find_built(void)
 	return object;
 }
 
+static bool is_divided(const char *name)
+{
+	return strpbrk(name, " \t\n:");
+}
+
+/* The program may change its folder and start another one; but a name that cannot be in LD_PRELOAD is of no use. */
+static char *complete(const char *named)
+{
+	char *object = g_canonicalize_filename(named, NULL);
+
+	if (!is_divided(object) || is_divided(named))
+		return object;
+	g_free(object);
+	return g_strdup(named);
+}
+
 static char *find(void)
 {
 	const char *named = g_getenv(VARIABLE);
 	char *object;
 
 	if (named && *named)
-		return g_strdup(named);
+		return complete(named);
 	object = find_built();
 	return object ? object : g_build_filename(PRELOAD_DIR, OBJECT, NULL);
 }
 
 static int check(const char *object)
 {
-	if (strpbrk(object, " \t\n:"))
+	if (is_divided(object))
 		return fail_set(-EINVAL, "LD_PRELOAD cannot have a name with a space or a colon: %s; " VARIABLE
 				" can name it in another way", object);
 	if (access(object, R_OK)) {

@@ -172,6 +172,14 @@ done
 # What cannot work
 verdict "no object" "$(VPMM_PRELOAD_OBJECT=$work/none.so; export VPMM_PRELOAD_OBJECT; vrun 2 ls
 	says err "vpmm-run: the object to preload, $work/none.so: No such file"; silent out)"
+verdict "an object of the folder that vpmm-run is started in" "$(
+	mkdir "$work/started" && ln -s "$here/$object" "$work/started/object.so"
+	PATH=$here/tools:$PATH; cd "$work/started" || exit
+	for named in object.so ./object.so; do
+		VPMM_PRELOAD_OBJECT=$named; export VPMM_PRELOAD_OBJECT
+		vrun 0 --limit=1G sh -c 'cd /; grep -o libvpmm-preload.so /proc/self/maps'
+		says out libvpmm-preload.so; silent err
+	done)"
 verdict "an object with a space in its name" "$(VPMM_PRELOAD_OBJECT="$work/a b.so"; export VPMM_PRELOAD_OBJECT
 	vrun 2 ls; says err "vpmm-run: LD_PRELOAD cannot have a name with a space"; silent out)"
 if [ -n "$space" ]; then
