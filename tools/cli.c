@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fail.h"
@@ -66,6 +67,40 @@ static int print_version(void)
 	return cli_finish_output("the version");
 }
 
+static const GOptionEntry *find_entry(const GOptionEntry *entry, const char *name, size_t length)
+{
+	while (entry->long_name && (strlen(entry->long_name) != length || memcmp(entry->long_name, name, length) != 0))
+		entry++;
+	return entry->long_name ? entry : NULL;
+}
+
+/* GLib drops the value of an option that takes none, and who gave it meant something. */
+static int check_values(const struct cli *cli, const GOptionEntry *common, int argc, char **argv)
+{
+	const GOptionEntry *entry;
+	const char *name;
+	size_t length;
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (cli->command && argv[i][0] != '-')
+			break;
+		if (!g_str_has_prefix(argv[i], "--"))
+			continue;
+		name = argv[i] + 2;
+		length = strcspn(name, "=");
+		entry = find_entry(cli->entries, name, length);
+		if (!entry)
+			entry = find_entry(common, name, length);
+		if (!entry)
+			continue;
+		if (entry->arg != G_OPTION_ARG_NONE)
+			i += !name[length];
+		else if (name[length])
+			return fail_set(-EINVAL, "--%s takes no value", entry->long_name);
+	}
+	return 0;
+}
+
 bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 {
 	gboolean help = FALSE, version = FALSE;
@@ -79,6 +114,8 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 	bool parsed;
 
 	*status = check_standard_descriptors();
+	if (!*status && check_values(cli, common, *argc, *argv))
+		*status = cli_refuse(fail_text());
 	if (*status)
 		return false;
 	/* Without the signal the write that exceeds a limit of file sizes fails, and the tool can say so. */

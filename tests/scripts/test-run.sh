@@ -81,6 +81,9 @@ tables()
 verdict "--help names every option" "$(vrun 0 --help
 	for option in monitor report trace limit version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(vrun 0 --version; says out "vpmm-run "; silent err)"
+for option in monitor help version; do
+	refuses "a value of --$option" "--$option takes no value" --$option=1 ls
+done
 refuses "no program" "no program given"
 refuses "no program behind --" "no program given" --
 refuses "unknown option" "Unknown option --fast" --fast ls
@@ -128,6 +131,9 @@ verdict "--report takes no argument of its own" "$(vrun 0 --report "$program" sa
 verdict "--limit" "$(vrun 0 --limit=3G "$program" env=VPMM_LIMIT; says out 3221225472)"
 verdict "--trace" "$(ln -s "$here/$object" "$work/object.so"; [ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
 	cd "$work" || exit; vrun 0 --trace=a%p sh -c 'echo $VPMM_TRACE'; says out "$work/a%p")"
+verdict "what is a value of another option" "$(cd "$work" || exit; [ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
+	vrun 0 --trace --monitor=1 sh -c 'echo "$VPMM_TRACE"'; says out "$work/--monitor=1"
+	vrun 0 --limit=1G sh -c 'echo "$@"' sh --monitor=1; says out "--monitor=1")"
 verdict "the object comes behind what is there" "$(LD_PRELOAD=${before:+$before:}tests/preload/.libs/second.so
 	export LD_PRELOAD
 	for option in --limit=1G --report --monitor; do
