@@ -211,7 +211,8 @@ static void tell_failures(FILE *out, const struct outcome *outcome)
 	char count[UNITS_TEXT];
 
 	units_format_count(count, outcome->vpmm.errors);
-	fprintf(out, "  With libvpmm, %s requests would have failed%s.\n", count,
+	fprintf(out, "  With libvpmm, %s request%s would have failed%s.\n", count,
+		outcome->vpmm.errors == 1 ? "" : "s",
 		outcome->limited ? " by VPMM_LIMIT" : "; with --trace, vpmm-replay tells why");
 }
 

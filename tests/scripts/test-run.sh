@@ -281,7 +281,9 @@ verdict "tables that nobody reads" "$(
 	{ vpmm-run --monitor "$program" plain=1x2 exit=5; echo $? >"$work/status"; } 2>&1 >/dev/null | :
 	ls "$work/tmp"; grep -vx 5 "$work/status")"
 verdict "a limit" "$(vrun 0 --monitor --limit=100M "$program" plain=60x2
-	says err "With libvpmm, 10 requests would have failed by VPMM_LIMIT")"
+	says err "With libvpmm, 10 requests would have failed by VPMM_LIMIT"
+	vrun 0 --monitor --limit=100M "$program" plain=51x2
+	says err "With libvpmm, 1 request would have failed by VPMM_LIMIT")"
 verdict "more memory than the model's device has by itself" "$(export VPMM_HOST_CAPACITY=200G
 	vrun 0 --monitor sh -c 'VPMM_HOST_CAPACITY=200G "$0" plain=100x1024' "$program"
 	row err libvpmm "100 GiB +1.000"; unset VPMM_HOST_CAPACITY
