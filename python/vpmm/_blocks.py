@@ -121,6 +121,10 @@ class Block:
         if address:
             release(address, self.stream.now(), self.stream.keep)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Both would free it.
+        raise TypeError("a block cannot be copied or pickled")
+
     def __del__(self, suppress: Any = contextlib.suppress(Exception)) -> None:
         # Where this fails, the context is gone, and the memory with it; VPMM_LOG has told.
         with suppress:

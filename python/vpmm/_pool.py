@@ -229,6 +229,10 @@ class Pool(Calls):
     def __exit__(self, *exception: Any) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Both would destroy it.
+        raise TypeError("a pool cannot be copied or pickled")
+
     def __del__(self) -> None:
         # Where creating it has failed, there is none.
         if getattr(self, "_handle", None):

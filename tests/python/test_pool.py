@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The package without a framework, on the host backend."""
 
+import copy
 import ctypes
 import errno
 import multiprocessing
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -175,6 +177,17 @@ class PoolTest(unittest.TestCase):
         self.pool.close()
         with self.assertRaisesRegex(vpmm.Error, "closed"):
             self.pool.malloc(1)
+
+
+    def test_copied(self):
+        # A copy would be a second owner. One of the default pool owns nothing.
+        block = _blocks.Block(5000, _blocks.Stream(0))
+        for owner, name in ((self.pool, "pool"), (block, "block")):
+            for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, f"^a {name} cannot be copied or pickled$"):
+                    duplicate(owner)
+        self.assertEqual(self.pool.stats().mallocs, 0)
+        self.assertEqual(copy.copy(vpmm.default_pool()).stats(), vpmm.stats())
 
 
 class Options(unittest.TestCase):
