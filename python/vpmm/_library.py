@@ -3,6 +3,7 @@
 
 import ctypes
 import errno
+import math
 import operator
 import os
 import sys
@@ -260,7 +261,7 @@ def check(result: int) -> None:
     raise kind(-result, last_error() or os.strerror(-result))
 
 
-def whole(name: str, value: Any, most: int) -> int:
+def whole(name: str, value: Any, most: float) -> int:
     """A whole number from 0, of any type. ctypes would cut off what does not fit, and a call do something else."""
     if type(value) is int and 0 <= value <= most:
         return value
@@ -279,7 +280,7 @@ def whole(name: str, value: Any, most: int) -> int:
 
 def block_size(value: Any) -> int:
     """The size of a block. What no size_t holds is as much too large as what the largest holds."""
-    return min(whole("size", value, 1 << 1000), SIZE_MAX)
+    return min(whole("size", value, math.inf), SIZE_MAX)
 
 
 def stream_handle(stream: Any) -> int:

@@ -37,7 +37,7 @@ def _size(name: str, value: Any) -> int:
     if isinstance(value, str):
         digits = value.rstrip("kKmMgGtT")
         suffix = value[len(digits):].lower()
-        if not digits.isdigit() or suffix not in _SUFFIXES:
+        if not digits.isdecimal() or suffix not in _SUFFIXES:
             raise ValueError(f"{name}={value!r} is not a size such as 4096 or '2M'")
         value = int(digits) << _SUFFIXES[suffix]
     return whole(name, value, SIZE_MAX)
@@ -189,6 +189,9 @@ class Pool(Calls):
                  pressure: Optional[Callable[[int], bool]] = None,
                  exhausted: Optional[Callable[[int, str], None]] = None, **options: Any) -> None:
         super().__init__(None)
+        for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name}={function!r} is not a function")
         opts = COpts(size=ctypes.sizeof(COpts))
         check(lib.vpmm_opts_from_env(byref(opts)))
         for name, value in options.items():

@@ -116,6 +116,11 @@ class PoolTest(unittest.TestCase):
                 self.pool.realloc(a, (1 << 64) + more)
             with self.assertRaises(vpmm.OutOfMemoryError):
                 _blocks.allocate((1 << 64) + more, 0)
+        for size in (1 << 1001, 1 << 20000):
+            with self.assertRaises(vpmm.OutOfMemoryError):
+                self.pool.malloc(size)
+            with self.assertRaises(vpmm.OutOfMemoryError):
+                self.pool.realloc(a, size)
         self.assertEqual(vpmm.lookup(a).bytes, MIB)
         for error, call, *arguments in (
                 (ValueError, self.pool.free, (1 << 64) + a), (ValueError, self.pool.free, a, 1 << 64),
@@ -216,6 +221,8 @@ class Options(unittest.TestCase):
                 (ValueError, {"reuse": "never"}), (ValueError, {"overhead": -1}), (TypeError, {"colour": "red"}),
                 (ValueError, {"peers": [64]}), (ValueError, {"peers": "some"}), (TypeError, {"peers": [1.5]}),
                 (ValueError, {"limit": 1 << 64}), (ValueError, {"limit": "16777216T"}),
+                (ValueError, {"limit": "\u00b2"}), (TypeError, {"log": 3}), (TypeError, {"pressure": 0}),
+                (TypeError, {"exhausted": "text"}),
                 (ValueError, {"overhead": (1 << 32) + 3}), (ValueError, {"device": 1 << 32}),
                 (ValueError, {"device": -1}), (vpmm.Error, {"page_size": 3}), (vpmm.Error, {"device": 99})):
             with self.assertRaises(error, msg=str(options)) as caught:
