@@ -313,6 +313,7 @@ int vpmm_host_capture_end(struct CUstream_st *stream, struct vpmm_host_graph **g
  * Context: any thread.
  * Return: 0, or
  *	-EINVAL @graph is NULL, or @stream is not a stream,
+ *	-EINVAL the work of @graph and what is pending take longer than the clock can count,
  *	-EBUSY a capture is in the way.
  * Since: 0.1
  */
