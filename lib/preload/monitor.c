@@ -130,7 +130,7 @@ static void open_file(void)
 
 	state = FAILED;
 	if (!length || (length > 3 && !strcmp(name + length - 3, ".gz"))) {
-		fputs("libvpmm-preload: VPMM_PRELOAD_MONITOR=1 needs VPMM_TRACE, and does not compress\n", stderr);
+		fputs("libvpmm-preload: VPMM_PRELOAD_MONITOR=1 needs VPMM_PRELOAD_TRACE or VPMM_TRACE, and does not compress\n", stderr);
 		return;
 	}
 	/* What the process had recorded before it executed this program is not to be lost. */
