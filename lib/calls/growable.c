@@ -31,19 +31,6 @@ static int reserve(struct vpmm_pool *pool, size_t max, const struct request *req
 	return err;
 }
 
-/* What is free may be in extents that are larger than what is missing, and none of them may be mapped in part. */
-static int release_some(struct core *core, size_t bytes)
-{
-	uint64_t before = core->extents.given_back, last;
-	int err;
-
-	do {
-		last = core->extents.given_back;
-		err = core->policy->trim(core, 0, UINT64_MAX, 1);
-	} while (!err && core->extents.given_back != last && core->extents.given_back - before < bytes);
-	return err;
-}
-
 static int map(struct vpmm_pool *pool, uint64_t addr, struct request *request, struct event *behind,
 	       struct event **event)
 {
@@ -52,8 +39,9 @@ static int map(struct vpmm_pool *pool, uint64_t addr, struct request *request, s
 	err = growable_map(&pool->core, addr, request, behind, event);
 	for (int round = 0; err == -ENOMEM && round <= RECLAIM_ROUNDS; round++) {
 		request->frugal = true;
+		/* What is free may be in extents that are larger than what is missing, and none may be mapped in part. */
 		last = round < RECLAIM_ROUNDS ? reclaim(&pool->pending, request, round) :
-		       release_some(&pool->core, request->size);
+		       trim_bytes(&pool->core, request->size);
 		/* What cannot be waited for is no reason not to release what is free. */
 		if (last && last != -ENOMEM)
 			return last;

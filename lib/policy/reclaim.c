@@ -152,7 +152,7 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
  */
 static int reclaim_whole(struct core *core, const struct request *request)
 {
-	uint64_t before = core->extents.given_back, last;
+	uint64_t before = core->extents.given_back;
 	struct backend_info info;
 	int err;
 
@@ -161,10 +161,7 @@ static int reclaim_whole(struct core *core, const struct request *request)
 		err = -ENOMEM;
 	if (err)
 		return err;
-	do {
-		last = core->extents.given_back;
-		err = core->policy->trim(core, 0, UINT64_MAX, 1);
-	} while (!err && core->extents.given_back != last && core->extents.given_back - before < request->size);
+	err = trim_bytes(core, request->size);
 	if (!err && core->extents.given_back == before)
 		err = -ENOMEM;
 	return err;

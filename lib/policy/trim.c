@@ -193,6 +193,18 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released)
 	return err;
 }
 
+int trim_bytes(struct core *core, uint64_t bytes)
+{
+	uint64_t before = core->extents.given_back, last;
+	int err;
+
+	do {
+		last = core->extents.given_back;
+		err = core->policy->trim(core, 0, ALL, 1);
+	} while (!err && core->extents.given_back != last && core->extents.given_back - before < bytes);
+	return err;
+}
+
 int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 {
 	uint64_t before = core->extents.given_back, small = 0;

@@ -34,6 +34,15 @@ int trim_small(struct core *core, uint64_t keep, uint64_t *released);
 int trim_pool(struct core *core, uint64_t keep, uint64_t *released);
 
 /**
+ * trim_bytes() - release free extents one after another
+ * @core: the pool's core, its backend entered
+ * @bytes: how much is to go; the last extent may be larger than what is left of it
+ *
+ * Return: 0, also if there is less, or an error of the backend.
+ */
+int trim_bytes(struct core *core, uint64_t bytes);
+
+/**
  * trim_whole() - release whole extents, the longest free first; a policy's trim
  * @core: the pool's core, its backend entered
  * @keep: bytes of device memory that the pool keeps

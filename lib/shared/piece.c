@@ -2,7 +2,6 @@
 /* Memory for pages of shared ranges. */
 #include <errno.h>
 
-#include "policy/policy.h"
 #include "policy/reclaim.h"
 #include "policy/trim.h"
 #include "shared/piece.h"
@@ -252,13 +251,9 @@ static int make_room(struct core *core, size_t size)
 	mapped = core_mapped(core);
 	before = core->extents.given_back;
 	err = trim_pool(core, mapped > size ? mapped - size : 0, NULL);
+	given = core->extents.given_back - before;
 	/* An extent that is larger than what is still to go has stayed. */
-	do {
-		given = core->extents.given_back;
-		if (!err && given - before < size)
-			err = core->policy->trim(core, 0, UINT64_MAX, 1);
-	} while (!err && core->extents.given_back > given);
-	return err;
+	return err || given >= size ? err : trim_bytes(core, size - given);
 }
 
 static int create_device(struct shared *shared, size_t size, struct piece **piece)
