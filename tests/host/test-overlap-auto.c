@@ -30,12 +30,7 @@ static void open_auto(struct fixture *f)
 
 static void work_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
 {
-	unsigned int pending;
-
-	assert_ok(vpmm_host_stream_pending(stream, &pending));
-	if (pending >= AHEAD)
-		assert_ok(vpmm_host_stream_complete(stream, pending - AHEAD + 1));
-	assert_ok(vpmm_host_stream_submit_for(stream, engine, ns));
+	fixture_work(stream, engine, ns, AHEAD);
 }
 
 static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ms)

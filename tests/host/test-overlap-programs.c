@@ -28,12 +28,7 @@ struct program {
 
 static void work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
 {
-	unsigned int pending;
-
-	assert_ok(vpmm_host_stream_pending(stream, &pending));
-	if (pending >= AHEAD)
-		assert_ok(vpmm_host_stream_complete(stream, pending - AHEAD + 1));
-	assert_ok(vpmm_host_stream_submit_for(stream, engine, ns));
+	fixture_work(stream, engine, ns, AHEAD);
 }
 
 /* Copies what a batch has, and computes with it on another stream. */

@@ -226,3 +226,13 @@ bool fixture_can_map_twice(void)
 	munmap(twice, PAGE);
 	return true;
 }
+
+void fixture_work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns, unsigned int ahead)
+{
+	unsigned int pending;
+
+	assert_ok(vpmm_host_stream_pending(stream, &pending));
+	if (pending >= ahead)
+		assert_ok(vpmm_host_stream_complete(stream, pending - ahead + 1));
+	assert_ok(vpmm_host_stream_submit_for(stream, engine, ns));
+}

@@ -114,6 +114,9 @@ char *fixture_layout(struct fixture *f);
 	fixture_add_each(path, rows, sizeof(*(rows)), G_N_ELEMENTS(rows), test)
 void fixture_add_each(const char *path, const void *rows, size_t size, size_t count, GTestDataFunc test);
 
+/* Submits work that lasts, behind at most so many other pieces: a host is not ahead of its device without end. */
+void fixture_work(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns, unsigned int ahead);
+
 /**
  * fixture_can_map_twice() - whether shared memory can be mapped once more, as the host backend does for a shared range
  *
