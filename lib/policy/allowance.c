@@ -166,8 +166,8 @@ static void try_less(struct core *core)
 }
 
 /*
- * A block more than the pool has, or it would get none; if the pool may go so far. A batch as far as the pool may go: it
- * can be all that is live.
+ * A block more than the pool has, or it would get none; if the pool may have one more than is settled. A batch as far as
+ * the pool may go: it can be all that is live.
  */
 static uint64_t more_bytes(struct core *core)
 {
@@ -179,8 +179,8 @@ static uint64_t more_bytes(struct core *core)
 		bytes = MAX(bytes, mapped - peak);
 	if (a->wide)
 		return MAX(a->settled, MIN(bytes + a->batch.bytes, most));
-	bytes += a->block.bytes;
-	return bytes > most ? a->settled : bytes;
+	/* What the pool has over the peak as its pages are not full must not be in the way. */
+	return a->settled + a->block.bytes > most ? a->settled : MIN(bytes + a->block.bytes, most);
 }
 
 /* Where both can be tried, they take turns. */
@@ -220,6 +220,16 @@ static void keep(struct core *core, double gain)
 	measure_anew(a);
 }
 
+/*
+ * Whether the block that was tried made no difference, as it is of use only with others. Where it made some, or its own
+ * driver calls did, a batch would take far more memory for little.
+ */
+static bool is_part_of_batch(const struct allowance *a, double gain)
+{
+	return a->latest == TRIAL_MORE && !a->settled && !a->wide && a->batch.bytes > a->block.bytes &&
+	       fabs(gain) < PER_MILLE(tuning_auto_gain);
+}
+
 static void go_back(struct core *core, double gain)
 {
 	struct allowance *a = &core->packed->allowance;
@@ -227,7 +237,7 @@ static void go_back(struct core *core, double gain)
 	log_add(&core->log, VPMM_LOG_INFO,
 		"overlap: goes back to %" G_GUINT64_FORMAT " bytes over the peak: the others made"
 		" the program %.1f %% faster", a->settled, 100 * gain);
-	a->wide = a->latest == TRIAL_MORE && !a->settled && !a->wide && a->batch.bytes > a->block.bytes;
+	a->wide = is_part_of_batch(a, gain);
 	if (!a->wide)
 		be_patient(a, a->latest);
 	/* What was tried is given back sooner that way. */
@@ -384,17 +394,16 @@ static void take_window(struct core *core, const struct window *window)
 		try_next(core);
 }
 
-/* Blocks that a stream asks for in a row, and frees none between, are of use together: one more of one is no gain. */
 static void note_row(struct core *core, const struct request *request)
 {
-	struct allowance *a = &core->packed->allowance;
-	uint64_t live = core_live(core);
+	struct allowance_row *row = &core->packed->allowance.row;
+	uint64_t size = core_page_up(core, request->size), live = core_live(core);
 
-	if (a->row_stream != request->stream->id || live < a->row_live + request->size)
-		a->row = 0;
-	a->row += core_page_up(core, request->size);
-	a->row_stream = request->stream->id;
-	a->row_live = live;
+	if (row->stream != request->stream->id || live < row->live + request->size)
+		*row = (struct allowance_row){ .stream = request->stream->id };
+	row->bytes += size;
+	row->largest = MAX(row->largest, size);
+	row->live = live;
 }
 
 static void turn(struct allowance_unit *unit)
@@ -412,6 +421,19 @@ static void note_unit(struct core *core, struct allowance_unit *unit, uint64_t b
 	unit->bytes = MAX(unit->bytes, unit->waited);
 }
 
+/* Rows without the largest block are of streams that get on without another batch. */
+static void note_waited(struct core *core, const struct request *request)
+{
+	struct allowance *a = &core->packed->allowance;
+	uint64_t size = core_page_up(core, request->size), page = core->settings.page_size;
+
+	if (size + page > a->block.bytes)
+		a->batch = (struct allowance_unit){ 0 };
+	note_unit(core, &a->block, size);
+	if (a->row.largest + page >= a->block.bytes)
+		note_unit(core, &a->batch, MIN(a->row.bytes, account_most(&core->account)));
+}
+
 /* The largest of the latest windows: what a program waited for when it began says nothing of what it needs now. */
 static void note_units(struct core *core, const struct request *request, bool waited)
 {
@@ -423,10 +445,8 @@ static void note_units(struct core *core, const struct request *request, bool wa
 		a->turned = a->windows.ended;
 	}
 	note_row(core, request);
-	if (!waited)
-		return;
-	note_unit(core, &a->block, core_page_up(core, request->size));
-	note_unit(core, &a->batch, MIN(a->row, account_most(&core->account)));
+	if (waited)
+		note_waited(core, request);
 }
 
 void allowance_note(struct core *core, const struct request *request, bool waited)

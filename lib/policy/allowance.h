@@ -59,15 +59,27 @@ struct allowance_unit {
 };
 
 /**
+ * struct allowance_row - blocks that a stream has asked for one after another, and nothing was freed between
+ * @stream: the id of the stream
+ * @bytes: of all
+ * @largest: bytes of the largest
+ * @live: bytes that were live then, with them
+ */
+struct allowance_row {
+	uint64_t stream;
+	uint64_t bytes;
+	uint64_t largest;
+	uint64_t live;
+};
+
+/**
  * struct allowance - what VPMM_OVERLAP=auto knows, under core.lock
  * @bytes: the allowance
  * @settled: the best so far; the same unless another is tried
- * @row: bytes that @row_stream has asked for in a row
- * @row_stream: the id of that stream
- * @row_live: bytes that were live then
+ * @row: the latest
  * @block: the largest block whose stream had to wait
- * @batch: the largest row whose stream had to wait
- * @wide: the next trial of more is of a batch, as that of a block was no gain
+ * @batch: the largest row with such a block, whose stream had to wait
+ * @wide: the next trial of more is of a batch, as that of a block made no difference
  * @turned: windows that had ended when what those waited for began anew
  * @surplus: bytes by which it was lowered, and which the pool has not given back yet
  * @held: bytes that the pool had when the latest trial of more began, which it may keep; 0: no more than the allowance
@@ -87,9 +99,7 @@ struct allowance_unit {
 struct allowance {
 	uint64_t bytes;
 	uint64_t settled;
-	uint64_t row;
-	uint64_t row_stream;
-	uint64_t row_live;
+	struct allowance_row row;
 	struct allowance_unit block;
 	struct allowance_unit batch;
 	bool wide;

@@ -71,6 +71,14 @@ static void small_block(struct fixture *f)
 	copy_and_compute(f, f->streams[IN], sizes, G_N_ELEMENTS(sizes));
 }
 
+/* The last page of a block that is all there is lies over the peak. Another block is as large. */
+static void odd_block(struct fixture *f)
+{
+	static const size_t size = 21 * PAGE / 4;
+
+	copy_and_compute(f, f->streams[IN], &size, 1);
+}
+
 static void new_stream(struct fixture *f)
 {
 	static const size_t size = 32 * PAGE;
@@ -106,6 +114,7 @@ static const struct program programs[] = {
 	{ "two-blocks", VPMM_OVERLAP_AUTO, two_blocks, 10 },
 	{ "four-blocks", VPMM_OVERLAP_AUTO, four_blocks, 10 },
 	{ "small-block", 100, small_block, 10, .pages = 50 },
+	{ "odd-block", VPMM_OVERLAP_AUTO, odd_block, 10 },
 	{ "new-stream", VPMM_OVERLAP_AUTO, new_stream, 10 },
 	{ "strangers", VPMM_OVERLAP_AUTO, strangers, 15, .pages = 50 },
 };
