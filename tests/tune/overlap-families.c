@@ -343,6 +343,150 @@ static void write_reduce(struct overlap *p, unsigned int products)
 	model_end(&m);
 }
 
+/*
+ * Programs that are like none of those above: all of it is drawn. The host of some is only a few pieces of work ahead,
+ * as it looks at results; some have a part of their memory for good.
+ */
+struct drawn {
+	uint32_t batches;
+	uint32_t stages;		/* streams that a batch passes through, or that have batches of their own */
+	uint32_t blocks;		/* of a batch */
+	uint32_t scratch;		/* blocks that a stage needs for a while */
+	bool varies;			/* sizes differ from batch to batch */
+	double sizes[4];
+	double ns[5];			/* of each stage */
+};
+
+static void draw(struct overlap *p, struct drawn *d, uint32_t stages_most)
+{
+	double most = draw_count(p, 0, 1) ? 16 * MB : 80 * MB;
+
+	d->batches = draw_count(p, 150, 250);
+	d->stages = draw_count(p, 2, stages_most);
+	d->blocks = draw_count(p, 1, 4);
+	d->scratch = draw_count(p, 0, 1) ? draw_count(p, 1, 4) : 0;
+	d->varies = !draw_count(p, 0, 2);
+	for (size_t i = 0; i < G_N_ELEMENTS(d->sizes); i++)
+		d->sizes[i] = overlap_draw(p, 1 * MB, most);
+	for (size_t i = 0; i < G_N_ELEMENTS(d->ns); i++)
+		d->ns[i] = overlap_draw(p, 1e6, 20e6);
+	p->ahead = 2u << draw_count(p, 0, 5);
+	if (draw_count(p, 0, 1))
+		overlap_malloc(p, overlap_draw(p, 1 * MB, 600 * MB), 0);
+}
+
+static double drawn_size(struct overlap *p, const struct drawn *d, uint32_t i)
+{
+	return d->sizes[i % G_N_ELEMENTS(d->sizes)] * (d->varies ? overlap_draw(p, 0.75, 1.25) : 1);
+}
+
+static enum vpmm_host_engine drawn_engine(const struct drawn *d, uint32_t stage)
+{
+	if (!stage)
+		return VPMM_HOST_COPY_IN;
+	return stage > 1 && stage == d->stages - 1 ? VPMM_HOST_COPY_OUT : VPMM_HOST_COMPUTE;
+}
+
+/* What a stage does with a batch: in parts, with scratch memory for each. */
+static void drawn_stage(struct overlap *p, const struct drawn *d, uint32_t stage)
+{
+	double ns = d->ns[stage] / (d->scratch + 1);
+	uint32_t block;
+
+	for (uint32_t i = 0; i < d->scratch && stage; i++) {
+		block = overlap_malloc(p, drawn_size(p, d, i) / 2, stage);
+		overlap_work(p, stage, drawn_engine(d, stage), ns);
+		overlap_drop(p, block);
+	}
+	overlap_work(p, stage, drawn_engine(d, stage), stage ? ns : d->ns[0]);
+}
+
+/* The blocks of a batch pass through all stages. */
+static void write_stages(struct overlap *p, unsigned int products)
+{
+	uint32_t blocks[4];
+	struct drawn d;
+
+	(void)products;
+	draw(p, &d, 5);
+	while (d.batches--) {
+		for (uint32_t i = 0; i < d.blocks; i++)
+			blocks[i] = overlap_malloc(p, drawn_size(p, &d, i), 0);
+		drawn_stage(p, &d, 0);
+		for (uint32_t stage = 1; stage < d.stages; stage++) {
+			wait_for(p, stage, stage - 1);
+			for (uint32_t i = 0; i < d.blocks; i++)
+				overlap_use(p, blocks[i], stage);
+			drawn_stage(p, &d, stage);
+		}
+		for (uint32_t i = 0; i < d.blocks; i++)
+			overlap_drop(p, blocks[i]);
+	}
+}
+
+/* Each stage makes a block of its own out of that of the stage before it. */
+static void write_hand_over(struct overlap *p, unsigned int products)
+{
+	uint32_t block, before;
+	struct drawn d;
+
+	(void)products;
+	draw(p, &d, 5);
+	while (d.batches--) {
+		before = overlap_malloc(p, drawn_size(p, &d, 0), 0);
+		drawn_stage(p, &d, 0);
+		for (uint32_t stage = 1; stage < d.stages; stage++) {
+			block = overlap_malloc(p, drawn_size(p, &d, stage), stage);
+			wait_for(p, stage, stage - 1);
+			overlap_use(p, before, stage);
+			drawn_stage(p, &d, stage);
+			overlap_drop(p, before);
+			before = block;
+		}
+		overlap_drop(p, before);
+	}
+}
+
+/* Streams that have nothing to do with each other. */
+static void write_apart(struct overlap *p, unsigned int products)
+{
+	uint32_t blocks[4];
+	struct drawn d;
+
+	(void)products;
+	draw(p, &d, 5);
+	while (d.batches--) {
+		for (uint32_t stage = 0; stage < d.stages; stage++) {
+			for (uint32_t i = 0; i < d.blocks; i++)
+				blocks[i] = overlap_malloc(p, drawn_size(p, &d, i), stage);
+			overlap_work(p, stage, (enum vpmm_host_engine)(stage % 3), d.ns[stage]);
+			for (uint32_t i = 0; i < d.blocks; i++)
+				overlap_drop(p, blocks[i]);
+		}
+	}
+}
+
+/* The parts of a batch are copied and computed one after another, and freed together. */
+static void write_parts(struct overlap *p, unsigned int products)
+{
+	uint32_t blocks[4];
+	struct drawn d;
+
+	(void)products;
+	draw(p, &d, 2);
+	while (d.batches--) {
+		for (uint32_t i = 0; i < d.blocks; i++) {
+			blocks[i] = overlap_malloc(p, drawn_size(p, &d, i), 0);
+			overlap_work(p, 0, VPMM_HOST_COPY_IN, d.ns[0] / d.blocks);
+			wait_for(p, 1, 0);
+			overlap_use(p, blocks[i], 1);
+			overlap_work(p, 1, VPMM_HOST_COMPUTE, d.ns[1] / d.blocks);
+		}
+		for (uint32_t i = 0; i < d.blocks; i++)
+			overlap_drop(p, blocks[i]);
+	}
+}
+
 const struct overlap_family overlap_families[] = {
 	{ "prefetch, 2 products", OTHERS, write_prefetch, 2 },
 	{ "prefetch, 6 products", OTHERS, write_prefetch, 6 },
@@ -356,6 +500,10 @@ const struct overlap_family overlap_families[] = {
 	{ "activations to the host", OTHERS, write_activations, 0 },
 	{ "ring of requests", OTHERS + 4, write_ring, 0 },
 	{ "reduce behind backward", OTHERS, write_reduce, 0 },
+	{ "drawn: through all stages", 5, write_stages, 0 },
+	{ "drawn: from stage to stage", 5, write_hand_over, 0 },
+	{ "drawn: apart", 5, write_apart, 0 },
+	{ "drawn: in parts", 5, write_parts, 0 },
 };
 
 const size_t n_overlap_families = sizeof(overlap_families) / sizeof(overlap_families[0]);

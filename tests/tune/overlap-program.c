@@ -4,6 +4,9 @@
 
 #include "overlap.h"
 
+/* As a driver does: with so many launches pending on a stream, the next call waits until one is done. */
+#define LAUNCHES_AHEAD 1024
+
 struct overlap *overlap_begin(const char *family, uint32_t seed)
 {
 	struct overlap *p = g_new0(struct overlap, 1);
@@ -12,6 +15,7 @@ struct overlap *overlap_begin(const char *family, uint32_t seed)
 	p->family = family;
 	p->rand = g_rand_new_with_seed(seed);
 	p->handles = g_new0(struct CUstream_st *, OVERLAP_STREAMS_MAX);
+	p->ahead = LAUNCHES_AHEAD;
 	p->renews = seed % 2 == 0;
 	p->ops = g_array_new(FALSE, FALSE, sizeof(struct overlap_op));
 	p->blocks = g_array_new(FALSE, FALSE, sizeof(struct overlap_block));

@@ -16,9 +16,6 @@ static const struct overlap_op *op_at(const struct overlap *p, uint32_t i)
 	return &g_array_index(p->ops, struct overlap_op, i);
 }
 
-/* As a driver does: with so many launches pending on a stream, the next call waits until one is done. */
-#define LAUNCHES_AHEAD 1024
-
 /* What a piece of work takes, by an integer hash. */
 static uint64_t work_ns(uint32_t pass, uint32_t i, uint64_t ns)
 {
@@ -37,8 +34,8 @@ static void submit(const struct overlap_run *run, uint32_t i, const struct overl
 
 	must(vpmm_host_time_pass(run->program->host_ns));
 	must(vpmm_host_stream_pending(stream, &pending));
-	if (pending >= LAUNCHES_AHEAD)
-		must(vpmm_host_stream_complete(stream, pending - LAUNCHES_AHEAD + 1));
+	if (pending >= run->program->ahead)
+		must(vpmm_host_stream_complete(stream, pending - run->program->ahead + 1));
 	must(vpmm_host_stream_submit_for(stream, op->engine, work_ns(run->pass, i, op->ns)));
 }
 

@@ -53,6 +53,7 @@ struct overlap {
 	struct CUstream_st **handles;	/* of the streams, while there are any */
 	bool renews;			/* each pass has streams of its own */
 	uint64_t host_ns;		/* that the host needs to submit work */
+	unsigned int ahead;		/* pieces of work that are pending on a stream, at most */
 	GArray *ops;			/* of struct overlap_op */
 	GArray *blocks;			/* of struct overlap_block */
 	uint32_t marks;
