@@ -204,11 +204,12 @@ TUNING(auto_stood, 60, 0)
 
 /*
  * Windows to pause after a trial that was no gain: at first, and at most, as each makes the next pause so many times as
- * long. At first 16: 1.014, 1.07 and 1.59, 1.99 with --seeds=4, as with 64; but on an H200 the trials of a program's
- * first 800 batches take 5 % of the time then. Twice as long: 1.032, 1.21 and 1.73, 1.99; but an H200 takes longer to
- * give back what was tried than the model has it.
+ * long. At first 16: 1.014, 1.07 and 1.59, 1.99 with --seeds=4, where 32 takes 1.016, 1.09 and 1.59, 2.00; but on an H200
+ * the trials of the first 800 batches of prefetch with 12 products take 5 % of their time then, and with --price=2.7
+ * 1.15 at worst instead of 1.11. 64: 1.014, 1.07 and 1.59, 2.00; 1.29 at worst with --price=2.7. Twice as long each time:
+ * 1.032, 1.21 and 1.73, 1.99; but an H200 takes longer to give back what was tried than the model has it.
  */
-TUNING(auto_patience, 64, 64)
+TUNING(auto_patience, 32, 32)
 TUNING(auto_patience_most, 2048, 2048)
 TUNING(auto_growth, 4, 2)
 
