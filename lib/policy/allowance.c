@@ -24,6 +24,7 @@ static void start_anew(struct allowance *a)
 	for (int kind = 0; kind < TRIAL_KINDS; kind++)
 		a->trials[kind] = (struct allowance_trials){ .patience = (guint)tuning_auto_patience };
 	a->wide = false;
+	a->started = false;
 	measure_anew(a);
 }
 
@@ -269,7 +270,11 @@ static void change(struct core *core)
 		set_bytes(a, a->settled);
 }
 
-/* More windows are measured while the gain may be to either side of what is asked for, by twice the standard error. */
+/*
+ * More windows are measured while the gain may be to either side of what is asked for, by twice the standard error. The
+ * first trial is compared with a program's first windows, which are slow as extents are created and kernels loaded. So
+ * it has to gain more.
+ */
 static void judge(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
@@ -277,6 +282,7 @@ static void judge(struct core *core)
 	bool less = a->latest == TRIAL_LESS;
 	double least = less ? -PER_MILLE(tuning_auto_loss) : PER_MILLE(tuning_auto_gain);
 	double error = hypot(pace_error(&a->now), pace_error(&a->best));
+	bool surely;
 
 	if (fabs(gain - least) < 2 * error && a->now.windows < (guint)tuning_auto_windows_most)
 		return;
@@ -287,7 +293,9 @@ static void judge(struct core *core)
 		return;
 	}
 	a->doubted = false;
-	if (gain >= least && (less || gain > error))
+	surely = gain > (a->started ? 1 : 2) * error;
+	a->started = a->started || !less;
+	if (gain >= least && (less || surely))
 		keep(core, gain);
 	else
 		go_back(core, gain);

@@ -91,6 +91,7 @@ struct allowance_row {
  * @began: windows that had ended when the allowance was changed
  * @plain: those were with what is settled
  * @doubted: a trial of less seemed to make the program faster
+ * @started: a trial of more was judged since the program began, or changed
  * @tried: windows behind those that were measured
  * @ended: windows that had ended when trials were last paid for
  * @debt: windows that trials have cost, and that are not made up for yet
@@ -114,6 +115,7 @@ struct allowance {
 	guint began;
 	bool plain;
 	bool doubted;
+	bool started;
 	guint tried;
 	guint ended;
 	double debt;

@@ -183,6 +183,41 @@ static void test_tries_block_by_block(void)
 	fixture_close(&f);
 }
 
+/* A program whose batches take an eighth longer at first, 150 of them. Returns the least that its pool held later. */
+static size_t least_behind_slow_start(GRand *rand)
+{
+	size_t least = SIZE_MAX;
+	struct fixture f;
+
+	open_auto(&f);
+	for (guint batch = 0; batch < 800; batch++) {
+		struct shape shape = { .copy = 1 };
+
+		shape.compute = (uint64_t)g_rand_int_range(rand, 1, batch < 150 ? 450 : 400);
+		run(&f, &shape, 1);
+		if (batch >= 400)
+			least = MIN(least, fixture_stats(&f).mapped);
+	}
+	assert_ok(vpmm_host_time_finish());
+	fixture_close(&f);
+	return least;
+}
+
+/* That batches take less time behind the start is taken for a gain in fewer than half of the programs. */
+static void test_sees_a_slow_start(void)
+{
+	const guint programs = 20;
+	guint kept = 0;
+
+	for (guint32 seed = 0; seed < programs; seed++) {
+		GRand *rand = g_rand_new_with_seed(seed);
+
+		kept += least_behind_slow_start(rand) > BLOCK;
+		g_rand_free(rand);
+	}
+	g_assert_cmpuint(kept, <, programs / 2);
+}
+
 /* What waiting costs is little, but more than what a trial may be wrong by. */
 static void test_keeps_small_gains(void)
 {
@@ -420,6 +455,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/steps", test_knows_steps_behind_breaks);
 	g_test_add_func("/overlap-auto/no-gain", test_gives_back_what_is_no_gain);
 	g_test_add_func("/overlap-auto/block-by-block", test_tries_block_by_block);
+	g_test_add_func("/overlap-auto/slow-start", test_sees_a_slow_start);
 	g_test_add_func("/overlap-auto/small-gains", test_keeps_small_gains);
 	g_test_add_func("/overlap-auto/fifty-batches", test_follows_within_fifty_batches);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
