@@ -315,13 +315,13 @@ static void count_odd(struct allowance *a, const struct window *window)
 		a->odd = a->odd * side > 0 ? a->odd + side : side;
 }
 
-/* Whether the program is another now. */
+/* Whether the program is another now. Where an epoch ends, two windows may be slow. */
 static bool has_changed(struct allowance *a, const struct window *window)
 {
 	if (a->best.windows < 2)
 		return false;
 	count_odd(a, window);
-	return abs(a->odd) >= 2;
+	return abs(a->odd) >= 3;
 }
 
 /* Whether there is nothing to try for some time. */

@@ -304,6 +304,26 @@ static void test_follows_within_fifty_batches(void)
 	fixture_close(&f);
 }
 
+/* The end of an epoch makes two windows slow. It does not make another program: nothing is tried anew. */
+static void test_knows_epochs(void)
+{
+	const struct shape slow = { .copy = 15, .compute = 15 };
+	uint64_t start;
+	struct fixture f;
+
+	open_auto(&f);
+	run(&f, &prefetch, 600);
+	assert_ok(vpmm_host_time_finish());
+	start = vpmm_host_time();
+	for (guint epoch = 0; epoch < 10; epoch++) {
+		run(&f, &prefetch, 100);
+		run(&f, &slow, 8);
+	}
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint((vpmm_host_time() - start) / MS, <=, 10 * (100 * 10 + 8 * 15) * 102 / 100);
+	fixture_close(&f);
+}
+
 static void test_follows_the_program(void)
 {
 	struct fixture f;
@@ -458,6 +478,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/slow-start", test_sees_a_slow_start);
 	g_test_add_func("/overlap-auto/small-gains", test_keeps_small_gains);
 	g_test_add_func("/overlap-auto/fifty-batches", test_follows_within_fifty_batches);
+	g_test_add_func("/overlap-auto/epochs", test_knows_epochs);
 	g_test_add_func("/overlap-auto/follows", test_follows_the_program);
 	g_test_add_func("/overlap-auto/follows-at-any-time", test_follows_at_any_time);
 	g_test_add_func("/overlap-auto/break", test_outlasts_a_break);
