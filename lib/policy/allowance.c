@@ -294,7 +294,8 @@ static void judge(struct core *core)
 	}
 	a->doubted = false;
 	surely = gain > (a->started ? 1 : 2) * error;
-	a->started = a->started || !less;
+	if (!less)
+		a->started = true;
 	if (gain >= least && (less || surely))
 		keep(core, gain);
 	else

@@ -191,8 +191,8 @@ TUNING(auto_windows_most, 16, 16)
 
 /*
  * Per mille of the time that more memory has to save, or a block made no difference if it is less to either side; and
- * that less memory may cost. With a patience of 8 and
- * --seeds=4 a gain of 40 takes 1.025, and 20 takes 1.023, in as much memory.
+ * that less memory may cost. With a patience of 8 and --seeds=4 a gain of 40 takes 1.025, and 20 takes 1.023, in as
+ * much memory.
  */
 TUNING(auto_gain, 20, 1000)
 TUNING(auto_loss, 10, 10)
