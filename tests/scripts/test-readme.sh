@@ -34,7 +34,7 @@ named '\b(struct [a-z_]+|(BLOCK|REGION|VPMM)_[A-Z_]*[A-Z])\b' | while read -r na
 done >"$work/names"
 none_left "every structure and constant that lib/README names is there" "$work/names"
 
-grep -hoE '\bman [37]? ?vpmm[a-z_-]*' "$top_srcdir/README" "$inside" | sed 's/^man *[37]* *//' | sort -u |
+grep -hoE '\bman [37]? ?vpmm[a-z_-]*' "$top_srcdir/README" "$inside" "$top_srcdir/lib/HACKING" | sed 's/^man *[37]* *//' | sort -u |
 while read -r page; do
 	echo "$(present ls "$top_srcdir/man/$page".[137]) $page"
 done >"$work/pages"

@@ -10,7 +10,7 @@
 
 /*
  * Milliseconds of the driver, measured on an H200: an extent created, mapped and made accessible, one that is mapped
- * once more, a mapping that is removed, and an extent that is given back. README, "Measured".
+ * once more, a mapping that is removed, and an extent that is given back. tests/gpu/RESULTS, "Single calls".
  */
 #define CREATED_MS 0.040
 #define MOVED_MS 0.025
