@@ -21,12 +21,24 @@ done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
 find "$top_srcdir/lib" "$top_srcdir/tools" "$top_srcdir/include" -name '*.[ch]' -exec cat {} + >"$work/sources"
 
-echo "1..11"
+echo "1..13"
 
 while read -r function; do
 	echo "$(present test -f "$man/$function.3") $function(3)"
 done <"$work/functions" >"$work/pages"
 none_left "every function has a page" "$work/pages"
+
+for header in vpmm.h vpmm-shared.h; do
+	$CC -E -P -x c "$top_srcdir/include/$header"
+done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u | while read -r function; do
+	echo "$(present grep -wE "^\.(It )?(Xr|Fn|Fo) $function" "$man/vpmm.3") $function"
+done >"$work/listed"
+none_left "vpmm(3) lists every call of vpmm.h and vpmm-shared.h" "$work/listed"
+
+sed -n 's/^enum \(vpmm_[a-z_]*\) {/\1/p' "$top_srcdir/include/vpmm.h" | while read -r name; do
+	echo "$(present grep -w "Vt enum $name" "$man/vpmm.3") $name"
+done >"$work/enums"
+none_left "vpmm(3) lists every enumeration of vpmm.h" "$work/enums"
 
 grep -o '"VPMM_[A-Z_]*"' "$work/sources" | tr -d '"' | sort -u |
 while read -r variable; do
