@@ -656,7 +656,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  *	-EINVAL @ptr is NULL, or no block of the pool starts at *@ptr, or a stream that vpmm_use() has named was
  *	destroyed without vpmm_stream_retire(),
  *	-EBUSY a stream that vpmm_use() has named cannot be waited for, as it is under capture or another thread's
- *	default stream; or @stream is under capture and other streams use the block.
+ *	default stream; or @stream is under capture and streams that vpmm_use() named still use the block.
  * Since: 0.1
  */
 int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream);

@@ -405,7 +405,7 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 		return err;
 	if (r->region && r->region->max)
 		return error_set(-EBUSY, "a growable block cannot change its size in a capture");
-	if (use && use->users->len)
+	if (use_is_named(use))
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
 	err = capture_malloc(r->pool, &to, r->size, r->handle);
 	if (!err)

@@ -2,6 +2,7 @@
 /* The users of allocations. */
 #include <errno.h>
 
+#include "core/wait-set.h"
 #include "pending/graph.h"
 #include "pending/pending.h"
 #include "pending/users.h"
@@ -77,7 +78,7 @@ static void user_retire(struct user *user, struct event *event)
 
 void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
 {
-	struct user added = { .id = id, .handle = handle };
+	struct user added = { .id = id, .handle = handle, .named = true };
 	struct use *use = use_get(pending, addr);
 	struct user *user = user_find(use, id);
 
@@ -146,9 +147,42 @@ void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *ha
 		use->maker = capture;
 }
 
+/* Whether some of the named streams were not retired; @order receives the last points of those that were. */
+static bool collect_named(const struct use *use, struct order *order)
+{
+	bool there = false;
+
+	for (guint i = 0; i < use->users->len; i++) {
+		const struct user *user = &g_array_index(use->users, struct user, i);
+
+		if (user->named)
+			order_add_event(order, user->event);
+		there = there || (user->named && !user->event);
+	}
+	return there;
+}
+
+bool use_is_named(const struct use *use)
+{
+	struct error_kept kept;
+	struct order order;
+	bool named;
+
+	if (!use)
+		return false;
+	error_keep(&kept);
+	order_init(&order, NULL);
+	named = collect_named(use, &order);
+	if (order_poll(&order))
+		error_restore(&kept);
+	named = named || !order_is_met(&order);
+	order_clear(&order);
+	return named;
+}
+
 bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture)
 {
-	if (!use || !use->home || use->home != handle || use->maker != capture || use->users->len)
+	if (!use || !use->home || use->home != handle || use->maker != capture || use_is_named(use))
 		return false;
 	/* The per-thread handle means a different stream in each thread. */
 	return handle != STREAM_PER_THREAD || pthread_equal(use->thread, pthread_self());

@@ -22,11 +22,13 @@ struct pending;
  * @id: the driver's id of it
  * @handle: a handle that meant the stream when vpmm_use() was called
  * @event: its last point, if it was retired, with a reference; NULL: it was not retired
+ * @named: by vpmm_use(); false: it only stands for the last launch of a graph that was retired
  */
 struct user {
 	uint64_t id;
 	struct CUstream_st *handle;
 	struct event *event;
+	bool named;
 };
 
 /**
@@ -93,12 +95,20 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
 void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture);
 
 /**
- * use_is_home() - whether a stream made an allocation under a capture, and is its only user since
+ * use_is_home() - whether a stream made an allocation under a capture, and no other has been named since
  * @use: the users; NULL: none
  * @handle: the stream
  * @capture: the id of the capture
  */
 bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t capture);
+
+/**
+ * use_is_named() - whether streams that vpmm_use() named still use an allocation
+ * @use: the users; NULL: none
+ *
+ * The last launch of a retired graph is none: who captures what comes after it has promised that order.
+ */
+bool use_is_named(const struct use *use);
 
 /**
  * use_remove() - forget the users of an allocation

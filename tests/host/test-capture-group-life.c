@@ -113,6 +113,61 @@ static void test_retired_while_running(void)
 	fixture_close(&f);
 }
 
+/*
+ * A block that a retired graph had before is resized under capture: no stream was named, so the copy becomes a part of
+ * the graph, whether the retired graph's last launch is over or not, and the same capture gets the old block again.
+ */
+static void test_realloc_after_retired(void)
+{
+	struct vpmm_host_graph *graph;
+	struct fixture f;
+	uint64_t first;
+	char *a, *b;
+
+	for (int running = 0; running < 2; running++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		first = begin_in(&f, f.streams[0], GROUP);
+		a = fixture_malloc(&f, 1, f.streams[0]);
+		assert_ok(vpmm_host_stream_submit(f.streams[0]));
+		fixture_free(&f, a, f.streams[0]);
+		graph = end(f.streams[0]);
+		begin_in(&f, f.streams[0], GROUP);
+		b = fixture_malloc(&f, 1, f.streams[0]);
+		g_assert_true(b == a);
+		assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+		if (!running)
+			fixture_complete(f.streams[1]);
+		retire(&f, first, f.streams[1]);
+		assert_ok(vpmm_realloc(f.pool, (void **)&b, 2 * PAGE, f.streams[0]));
+		g_assert_true(b != a);
+		g_assert_true((fixture_malloc(&f, 1, f.streams[0]) == a) == !running);
+		finish(f.streams[0]);
+		fixture_complete(f.streams[1]);
+		assert_ok(vpmm_host_graph_destroy(graph));
+		fixture_close(&f);
+	}
+}
+
+/* Such a block is used by a stream that is named, as any other, until that one was retired and is past it. */
+static void test_realloc_named(void)
+{
+	struct fixture f;
+	char *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	begin_in(&f, f.streams[0], GROUP);
+	a = fixture_malloc(&f, 1, f.streams[0]);
+	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	assert_error(vpmm_realloc(f.pool, (void **)&a, 2 * PAGE, f.streams[0]), EBUSY, "other streams");
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	assert_error(vpmm_realloc(f.pool, (void **)&a, 2 * PAGE, f.streams[0]), EBUSY, "other streams");
+	fixture_complete(f.streams[1]);
+	assert_ok(vpmm_realloc(f.pool, (void **)&a, 2 * PAGE, f.streams[0]));
+	finish(f.streams[0]);
+	fixture_close(&f);
+}
+
 /* What one launch computes: a scratch block is filled with a number, and each byte of it is added up in the result. */
 struct task {
 	unsigned char *scratch;
@@ -273,6 +328,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-group/merged-of-two", test_merged_of_two);
 	fixture_add_rows("/capture-group/retired", retirements, test_retired);
 	g_test_add_func("/capture-group/retired-while-running", test_retired_while_running);
+	g_test_add_func("/capture-group/realloc-after-retired", test_realloc_after_retired);
+	g_test_add_func("/capture-group/realloc-named", test_realloc_named);
 	fixture_add_rows("/capture-group/contents", kinds, test_contents);
 	fixture_add_rows("/capture-group/scrubbed", scrubs, test_scrubbed);
 	g_test_add_func("/capture-group/clear-fails", test_clear_fails);
