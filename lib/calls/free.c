@@ -76,11 +76,10 @@ err_delete:
 	return err;
 }
 
-static void count_free(struct vpmm_pool *pool)
+static void count_free(struct vpmm_pool *pool, struct stream *stream)
 {
 	pool->core.counts.frees++;
-	if (core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
+	trim_some(&pool->core, stream);
 }
 
 bool pool_knows(struct vpmm_pool *pool, uint64_t addr)
@@ -120,7 +119,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		err = pool_free_small(pool, small, handle);
 	if (err)
 		goto err_untake;
-	count_free(pool);
+	count_free(pool, stream);
 	return 0;
 
 err_untake:
@@ -149,7 +148,7 @@ int pool_free_any(struct vpmm_pool *pool, uint64_t addr)
 	hold_keep(&pool->pending, hold);
 	if (small && small->shareable)
 		hold_poll(&pool->pending, STREAM_NULL, true);
-	count_free(pool);
+	count_free(pool, NULL);
 	return 0;
 }
 

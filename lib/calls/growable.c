@@ -101,8 +101,7 @@ int pool_malloc_growable(struct vpmm_pool *pool, uint64_t *addr, size_t size, si
 		return err;
 	core->counts.mallocs++;
 	*addr = start;
-	if (core_mapped(core) > core->settings.keep)
-		trim_some(core);
+	trim_some(core, request.stream);
 	return 0;
 }
 

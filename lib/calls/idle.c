@@ -157,7 +157,6 @@ int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	if (err)
 		return err;
 	pool->core.counts.mallocs++;
-	if (core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
+	trim_some(&pool->core, stream);
 	return 0;
 }

@@ -30,8 +30,8 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)
 		pool->core.counts.mallocs++;
-	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
+	if (!err)
+		trim_some(&pool->core, stream);
 	return err;
 }
 

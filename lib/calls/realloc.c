@@ -443,8 +443,8 @@ static int reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 		if (!err)
 			err = resize(&r, addr);
 	}
-	if (!err && core_mapped(&pool->core) > pool->core.settings.keep)
-		trim_some(&pool->core);
+	if (!err)
+		trim_some(&pool->core, r.stream);
 	return err;
 }
 

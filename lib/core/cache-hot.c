@@ -201,22 +201,6 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
 	return ret;
 }
 
-/* Nobody in the pool has been short of memory lately. */
-static inline __attribute__((always_inline)) bool is_calm(struct cache *cache, struct core *core)
-{
-	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
-
-	brief_assert_held(&cache->lock);
-	if (cache->pressure != pressure) {
-		cache->pressure = pressure;
-		cache->nervous = CACHE_NERVOUS;
-	}
-	if (!cache->nervous)
-		return true;
-	cache->nervous--;
-	return false;
-}
-
 /*
  * Whether so many more bytes may be uncovered once a block is freed. A stream that is alone may have more of them, as
  * no other could use them; but one that has nothing else may be about to go, and others to come. Whether it is alone is
@@ -235,26 +219,70 @@ static inline __attribute__((always_inline)) bool may_be_unmarked(const struct c
 	return atomic_load_explicit(&stream->map->sole, memory_order_relaxed) == stream;
 }
 
-/* A free with a record, or, where that will do, without. Inline, as are others, in both instances of take_back(). */
-static inline __attribute__((always_inline)) int note_free(struct cache *cache, struct core *core, struct block *block,
-							   struct CUstream_st *handle)
+static inline __attribute__((always_inline)) void note_unmarked(struct cache *cache, struct block *block, uint64_t more)
+{
+	brief_assert_held(&cache->lock);
+	block->freed = ++cache->freed;
+	cache->unmarked += more;
+	cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
+}
+
+/* Whether a free is to be recorded, as a stream was short of memory lately. */
+static bool is_nervous(struct cache *cache, uint32_t pressure)
+{
+	brief_assert_held(&cache->lock);
+	if (cache->pressure != pressure) {
+		cache->pressure = pressure;
+		cache->nervous = CACHE_NERVOUS;
+	}
+	if (!cache->nervous)
+		return false;
+	cache->nervous--;
+	return true;
+}
+
+/* What note_free() does for few frees. @more: bytes that become uncovered without a record. */
+static int note_free_wary(struct cache *cache, struct block *block, struct CUstream_st *handle, uint64_t more,
+			  uint32_t pressure) __attribute__((cold, noinline));
+static int note_free_wary(struct cache *cache, struct block *block, struct CUstream_st *handle, uint64_t more,
+			  uint32_t pressure)
 {
 	uint64_t before = block->freed;
-	uint64_t more = before > cache->marked ? 0 : block->bin->size;
-	bool calm = is_calm(cache, core);
+	bool nervous = is_nervous(cache, pressure), due = cache->watch == 1;
 	int err;
 
 	brief_assert_held(&cache->lock);
-	block->freed = ++cache->freed;
-	if (cache->legacy || (calm && may_be_unmarked(cache, more))) {
-		cache->unmarked += more;
-		cache->unmarked_most = MAX(cache->unmarked_most, block->bin->size);
+	cache->watch -= cache->watch > 0;
+	cache->wary = cache->nervous || cache->watch;
+	if (due)
+		return 1;
+	if (cache->legacy || (!nervous && may_be_unmarked(cache, more))) {
+		note_unmarked(cache, block, more);
 		return 0;
 	}
+	block->freed = ++cache->freed;
 	err = cache_mark(cache, handle);
 	if (err)
 		block->freed = before;
 	return err;
+}
+
+/*
+ * A free with a record, or, where that will do, without. Return: 0; 1: it is to take the slow path. Inline, as are
+ * others, in both instances of take_back().
+ */
+static inline __attribute__((always_inline)) int note_free(struct cache *cache, struct core *core, struct block *block,
+							   struct CUstream_st *handle)
+{
+	uint64_t more = block->freed > cache->marked ? 0 : block->bin->size;
+	uint32_t pressure = (uint32_t)atomic_load_explicit(&core->pressure, memory_order_relaxed);
+
+	brief_assert_held(&cache->lock);
+	if (G_UNLIKELY(cache->pressure != pressure || cache->wary) ||
+	    (!cache->legacy && !may_be_unmarked(cache, more)))
+		return note_free_wary(cache, block, handle, more, pressure);
+	note_unmarked(cache, block, more);
+	return 0;
 }
 
 static inline __attribute__((always_inline)) void bin_list(struct cache *cache, struct bin *bin)
@@ -329,6 +357,8 @@ static inline __attribute__((always_inline)) int take_back(struct core *core, ui
 			if (recorded)
 				recorder_add_cached(core->recorder, core->recorded_as, RECORD_FREE, addr, 0, id);
 			ret = 1;
+		} else if (ret > 0) {
+			ret = 0;
 		}
 	}
 	brief_release(&cache->lock);

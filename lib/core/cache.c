@@ -81,6 +81,8 @@ void cache_retire(struct cache *cache)
 	cache->unmarked_most = 0;
 	cache->served = 0;
 	cache->nervous = 0;
+	cache->watch = 0;
+	cache->wary = false;
 	cache->mallocs = cache->flushed = cache->central = 0;
 	cache->added = cache->before = cache->run = 0;
 	brief_release(&cache->lock);
@@ -182,6 +184,14 @@ struct event *cache_adopt(struct cache *cache)
 		cache->mark_seq = 0;
 	}
 	return cache->adopted;
+}
+
+void cache_watch(struct cache *cache, uint16_t frees)
+{
+	brief_acquire(&cache->lock);
+	cache->watch = frees;
+	cache->wary = true;
+	brief_release(&cache->lock);
 }
 
 static struct bin *bin_of(struct cache *cache, size_t size)

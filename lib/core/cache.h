@@ -69,6 +69,13 @@ struct core;
 /* Frees of each cache that are recorded after core.pressure has changed. */
 #define CACHE_NERVOUS 64
 
+/*
+ * Frees of each cache until one takes the slow path, while the pool holds more than VPMM_KEEP: the slow path gives
+ * memory back, and a program may live from its caches. Fewer while that gives some back.
+ */
+#define CACHE_WATCH 1024
+#define CACHE_WATCH_SOON 16
+
 /* The only stream of a pool may leave this many times its limit uncovered. */
 #define CACHE_SOLE_SHARES 8
 
@@ -155,7 +162,7 @@ struct bin {
  *
  * What a free needs besides:
  *
- * @nervous: frees still to be recorded since core.pressure changed
+ * @wary: @nervous or @watch is not 0
  * @legacy: the stream is the legacy default stream, which can be recorded at any time
  * @pressure: core.pressure at the last free, in 32 bits
  * @blocks: address to block; all but the stranded ones
@@ -169,6 +176,8 @@ struct bin {
  *
  * The rest:
  *
+ * @nervous: frees still to be recorded since core.pressure changed
+ * @watch: frees until one takes the slow path; 0: none has to
  * @listed: lists of the bins that may have cached blocks, by class
  * @classes: a bit for each class whose list is not empty
  * @mark: the event to record again, owned by the cache alone; NULL: none, or others share it
@@ -204,7 +213,7 @@ struct cache {
 	uint32_t served;
 	uint16_t count;
 	uint16_t lent;
-	uint8_t nervous;
+	bool wary;
 	bool legacy;
 	uint32_t pressure;
 	struct table blocks;
@@ -217,6 +226,8 @@ struct cache {
 	uint64_t most;
 	uint64_t limit;
 	struct stream *stream;
+	uint8_t nervous;
+	uint16_t watch;
 	struct bin *listed[CACHE_CLASSES];
 	uint64_t classes[CACHE_CLASS_WORDS];
 	struct backend_event *mark;
@@ -303,6 +314,13 @@ void cache_mark_legacy(struct cache *cache) REQUIRES(cache->lock);
  * Return: the event, with a reference that belongs to the cache; NULL: nothing was recorded yet.
  */
 struct event *cache_adopt(struct cache *cache) REQUIRES(cache->lock);
+
+/**
+ * cache_watch() - let a free take the slow path before long
+ * @cache: the cache
+ * @frees: which of its frees: 1 for the next
+ */
+void cache_watch(struct cache *cache, uint16_t frees);
 
 /*
  * Whether the cache must be flushed: it is full, or has so many blocks that its stream may not keep them at rest. The

@@ -88,6 +88,7 @@ struct counts {
  * @shared: bytes of device memory of shared ranges
  * @strays: of struct shareable: what the driver did not take back when an allocation failed
  * @small_cleared: the pool has submitted clears of such memory that the program does not know of
+ * @watched: the pool held more than VPMM_KEEP at the latest call on the slow path, so caches were told to watch
  * @peak_mapped: peak of the device memory that the pool held, since the peaks were last reset
  * @peak_taken: the same, with what the driver's allocator held
  * @peak_small: the same of what the driver's allocator held alone
@@ -129,6 +130,7 @@ struct core {
 	uint64_t shared;
 	GPtrArray *strays;
 	bool small_cleared;
+	bool watched;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
 	uint64_t peak_small;

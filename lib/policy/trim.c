@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "core/alias.h"
+#include "core/cache.h"
 #include "core/core.h"
 #include "pending/flush.h"
 #include "policy/budget.h"
@@ -234,14 +235,35 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	return err;
 }
 
-void trim_some(struct core *core)
+/* While the pool holds too much, each cache lets a free take the slow path now and then, which comes here. */
+static void watch(struct core *core, struct stream *own, bool released)
 {
+	bool over = core->settings.cache && core_mapped(core) > core->settings.keep;
+	uint16_t frees = released ? CACHE_WATCH_SOON : CACHE_WATCH;
+
+	if (over && !core->watched) {
+		for_each_stream(stream, &core->streams)
+			cache_watch(stream->cache, frees);
+	} else if (over && own) {
+		cache_watch(own->cache, frees);
+	}
+	core->watched = over;
+}
+
+void trim_some(struct core *core, struct stream *stream)
+{
+	uint64_t before = core->extents.given_back;
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
+	if (core_mapped(core) <= core->settings.keep) {
+		core->watched = false;
+		return;
+	}
 	error_keep(&kept);
 	/* In the paged policy, zombies are in the way of holes. */
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
 		core->policy->trim(core, core->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
+	watch(core, stream, core->extents.given_back != before);
 }

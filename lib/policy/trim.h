@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct core;
+struct stream;
 
 /**
  * trim_small() - release unused memory of the driver's allocator
@@ -67,11 +68,13 @@ int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most);
 /**
  * trim_some() - release some of what the pool holds above VPMM_KEEP
  * @core: the pool's core, its backend entered
+ * @stream: of the call; NULL: none that has a cache
  *
- * Looks at TRIM_LOOKS extents and releases TRIM_EXTENTS at most, to bound the time of a call. A failure is ignored:
- * the next call tries again.
+ * Each call on the slow path that changes what is allocated ends with it. It looks at TRIM_LOOKS extents and releases
+ * TRIM_EXTENTS at most, to bound the time of a call. A failure is ignored: the next call tries again. While the pool
+ * still holds more, one of the next CACHE_WATCH frees into each cache takes the slow path, too.
  */
-void trim_some(struct core *core);
+void trim_some(struct core *core, struct stream *stream);
 
 #define TRIM_EXTENTS 8
 #define TRIM_LOOKS 32

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "core/cache.h"
 #include "policy/trim.h"
 #include "support/fixture.h"
 
@@ -407,6 +408,79 @@ static void test_share_of_caches(void)
 	fixture_close(&f);
 }
 
+/* Pairs of calls that the cache of a stream serves, but for few. Returns what the pool holds then. */
+static uint64_t live_from_cache(struct fixture *f, struct CUstream_st *stream, unsigned int pairs)
+{
+	uint64_t slow = f->pool->core.central;
+	void *small;
+
+	for (unsigned int i = 0; i < pairs; i++) {
+		assert_ok(vpmm_malloc(f->pool, &small, 512, stream));
+		assert_ok(vpmm_free(f->pool, small, stream));
+	}
+	g_assert_cmpuint(f->pool->core.central - slow, <=, pairs / 4);
+	return fixture_stats(f).mapped;
+}
+
+static void free_all_behind_work(struct fixture *f, unsigned int pages, struct CUstream_st *stream)
+{
+	void *blocks[64];
+
+	g_assert_cmpuint(pages, <=, G_N_ELEMENTS(blocks));
+	for (unsigned int i = 0; i < pages; i++)
+		blocks[i] = fixture_malloc(f, 1, stream);
+	assert_ok(vpmm_host_stream_submit(stream));
+	for (unsigned int i = 0; i < pages; i++)
+		fixture_free(f, blocks[i], stream);
+}
+
+/*
+ * A program that lives from its caches gives back what it holds beyond the threshold, within so many calls of any
+ * stream once the work is complete; also the second time, and on a stream that is new by then. The slab stays.
+ */
+static void test_threshold_from_cache(void)
+{
+	enum { ROUNDS = 2, ENOUGH = 2 * CACHE_WATCH };
+	const uint64_t keep = 4 * PAGE;
+
+	for (int i = 0; i < 3; i++) {
+		struct CUstream_st *owner, *user;
+		struct fixture f;
+
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .keep = keep });
+		owner = i == 1 ? f.streams[0] : NULL;
+		user = i == 2 ? f.streams[1] : owner;
+		for (int round = 0; round < ROUNDS; round++) {
+			live_from_cache(&f, user, 100);
+			free_all_behind_work(&f, 64, owner);
+			g_assert_cmpuint(live_from_cache(&f, user, ENOUGH), >=, 64 * PAGE);
+			if (i == 2)
+				live_from_cache(&f, f.streams[2 + round], 100);
+			fixture_complete(owner);
+			g_assert_cmpuint(live_from_cache(&f, i == 2 ? f.streams[2 + round] : user, ENOUGH), <=, keep);
+		}
+		assert_ok(vpmm_pool_check(f.pool));
+		fixture_close(&f);
+	}
+}
+
+/* What is allocated is beyond the threshold: the cache serves the program all the same. */
+static void test_threshold_below_live(void)
+{
+	uint64_t slow, pairs = 16 * CACHE_WATCH;
+	struct fixture f;
+	void *large;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .keep = 4 * PAGE });
+	large = fixture_malloc(&f, 16, f.streams[0]);
+	live_from_cache(&f, f.streams[0], 100);
+	slow = f.pool->core.central;
+	live_from_cache(&f, f.streams[0], pairs);
+	g_assert_cmpuint(f.pool->core.central - slow, <=, pairs / 256);
+	fixture_free(&f, large, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* That it fails by itself is nobody's error, and is tried again. */
 static void test_threshold_fails(void)
 {
@@ -439,6 +513,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/trim/cached", test_cached);
 	g_test_add_func("/trim/faults", test_faults);
 	g_test_add_func("/trim/threshold", test_threshold);
+	g_test_add_func("/trim/threshold-from-cache", test_threshold_from_cache);
+	g_test_add_func("/trim/threshold-below-live", test_threshold_below_live);
 	g_test_add_func("/trim/threshold-fails", test_threshold_fails);
 	g_test_add_func("/trim/keep-nothing", test_keep_nothing);
 	g_test_add_func("/trim/keep-nothing-behind-pending", test_keep_nothing_behind_pending);
