@@ -199,7 +199,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @device: the device's ordinal; NULL: the calling thread's current device
  * @page_size: bytes of a page, the unit in which device memory is taken, a multiple of the device's granularity;
  *	SIZE_MAX leaves every request to the driver; 0: 2 MiB, or the next multiple of the granularity
- * @va_size: bytes of address space to reserve at a time, a multiple of the page size; 0: 8 TiB
+ * @va_size: bytes of address space to reserve at a time, a multiple of the page size; 0: 8 TiB, less in a
+ *	process with many pools
  * @pages: how many pages to create with the pool; 0: none
  * @reuse: one of enum vpmm_reuse
  * @log_level: one of enum vpmm_log_level

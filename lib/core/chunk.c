@@ -7,13 +7,32 @@
 #include "util/error.h"
 #include "util/room.h"
 
+/* A map that grows doubles, so that few blocks are too large for what is left of one reservation. */
+static size_t size_ahead(const struct core *core, const struct region_map *map)
+{
+	size_t most = core->settings.va_size, page_size = core->settings.page_size;
+	uint64_t have = 0;
+
+	if (!core->settings.va_shared)
+		return most;
+	for (guint i = 0; i < map->chunks->len; i++)
+		have += ((const struct chunk *)map->chunks->pdata[i])->size;
+	return MIN(most, MAX(room_share(most) / page_size * page_size, have));
+}
+
+static int refused(int err, size_t size)
+{
+	return error_add(err, "reserving %zu bytes of address space (VPMM_VA_SIZE says how much pools reserve at a "
+			 "time)", size);
+}
+
 int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole)
 {
 	struct backend *be = core->backend;
 	size_t page_size = core->settings.page_size;
 	/* The driver aligns to powers of two only, so reserve more and skip to the first page. */
 	size_t align = page_size & -page_size, spare = page_size - align;
-	size_t wanted = MAX(core->settings.va_size, needed);
+	size_t wanted = MAX(size_ahead(core, map), needed);
 	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
 	bool limited = size < wanted;
 	struct error_kept kept;
@@ -23,12 +42,14 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	lock_assert_held(&core->lock);
 	err = room_check(size + spare, map == &core->spans);
 	if (err)
-		return error_add(err, "reserving %zu bytes of address space", size);
+		return refused(err, size);
 	error_keep(&kept);
-	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed)
-		size = MAX(needed, (size / 2 + page_size - 1) / page_size * page_size);
+	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed) {
+		room_refused(size);
+		size = MAX(needed, MIN((size / 2 + page_size - 1) / page_size * page_size, size_ahead(core, map)));
+	}
 	if (err)
-		return error_add(err, "reserving %zu bytes of address space", size);
+		return refused(err, size);
 	error_restore(&kept);
 	room_add(size + spare);
 	addr = (base + page_size - 1) / page_size * page_size;

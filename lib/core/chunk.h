@@ -19,8 +19,10 @@ struct core;
  * @needed: bytes that are needed at least, a multiple of the page size
  * @hole: receives the chunk's one region, unmapped
  *
- * Its size is VPMM_VA_SIZE, or @needed if that is more. If the driver does not have that much (virtual GPUs, WSL), it
- * is halved again and again, down to @needed. Under RLIMIT_AS, room.h says how much may be reserved.
+ * Its size is VPMM_VA_SIZE, or @needed if that is more. Where nobody has set that, it is the default, or less in a
+ * process whose pools have reserved much (room_share()), but as much as @map has. If the driver does not have that much
+ * (virtual GPUs, WSL), it is halved again and again, down to @needed. Under RLIMIT_AS, room.h says how much may be
+ * reserved.
  *
  * Return: 0, -ENOMEM where @needed would leave too little to the rest of the process, or what the backend's reserve
  * returns.

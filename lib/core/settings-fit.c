@@ -83,7 +83,8 @@ static int fit_sizes(struct settings *settings)
 	uint64_t extent_max = pool_options[OPTION_EXTENT_MAX].fallback;
 	int err;
 
-	if (!settings->va_size)
+	settings->va_shared = !settings->va_size;
+	if (settings->va_shared)
 		settings->va_size = round_up(pool_options[OPTION_VA_SIZE].fallback, page_size);
 	err = check_pages(OPTION_VA_SIZE, settings->va_size, page_size);
 	if (err)

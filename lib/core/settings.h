@@ -18,6 +18,7 @@ struct settings {
 	const char *backend;		/* "cuda", "host" or "auto" */
 	const int *device;		/* NULL: the current one */
 	size_t va_size;
+	bool va_shared;			/* it is the default: the most of a share */
 	size_t pages;
 	enum vpmm_reuse reuse;
 	size_t extent_max;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,6 +18,15 @@
 #define PART_SMALL 8
 #define PART_LARGE 15
 
+/* The address space of a process on x86-64. */
+#define SPACE ((uint64_t)128 << 40)
+/* Its part for what is reserved in advance, and the largest and the smallest share of that. */
+#define PART_OF_SPACE(space) ((space) / 4 * 3)
+#define SHARE 8
+#define SHARE_LEAST 4096
+/* So many times a share is there in one piece before it is taken. */
+#define SHARE_SPARE 4
+
 /* In bytes. */
 struct room {
 	uint64_t limit;
@@ -26,6 +36,9 @@ struct room {
 };
 
 static _Atomic uint64_t reserved;
+
+/* All pools together reserve no more in advance, but for the smallest shares. */
+static _Atomic uint64_t in_advance = PART_OF_SPACE(SPACE);
 
 /* The address space that the kernel counts towards RLIMIT_AS. */
 static bool read_used(uint64_t *used)
@@ -68,6 +81,38 @@ static uint64_t room_left(const struct room *room, unsigned int part)
 	uint64_t most = room->shared / 20 * part;
 
 	return most > room->reserved ? most - room->reserved : 0;
+}
+
+static bool is_there(uint64_t size)
+{
+	void *range = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return range != MAP_FAILED && !munmap(range, size);
+}
+
+uint64_t room_share(uint64_t most)
+{
+	uint64_t have = reserved, all, share;
+
+	for (;;) {
+		all = in_advance;
+		share = all > have ? (all - have) / SHARE : 0;
+		share = share < most ? share : most;
+		if (share <= all / SHARE_LEAST)
+			return all / SHARE_LEAST < most ? all / SHARE_LEAST : most;
+		if (is_there(share * SHARE_SPARE))
+			return share;
+		room_refused(share * SHARE_SPARE);
+	}
+}
+
+/* A race can lose the smaller of two, which the next refusal tells again. */
+void room_refused(uint64_t size)
+{
+	uint64_t all = PART_OF_SPACE(reserved + size);
+
+	if (all < in_advance)
+		in_advance = all;
 }
 
 uint64_t room_ahead(void)

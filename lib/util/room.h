@@ -7,12 +7,35 @@
  * rest of the process does not use, all pools together reserve at most two fifths in advance or for small requests. (A
  * block has at least 512 bytes, and the library needs nearly as much of the heap for it: another two fifths.) For a
  * large request they reserve up to three quarters, as it will not be cut into small blocks.
+ *
+ * Without a limit a process has 128 TiB on x86-64, a reservation of the default size is a sixteenth of that, and a
+ * process may have hundreds of pools beside a large heap. So the default shrinks as the pools reserve more: 512
+ * reservations are 104 TiB.
  */
 #ifndef ROOM_H
 #define ROOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/**
+ * room_share() - how much address space to reserve in advance where the program does not say
+ * @most: bytes: the default
+ *
+ * An eighth of what is left of three quarters of the address space; at least a 4,096th of that, 24 GiB.
+ *
+ * Context: any thread.
+ * Return: bytes, no more than @most.
+ */
+uint64_t room_share(uint64_t most);
+
+/**
+ * room_refused() - note that the system had no room for a reservation: there is less address space than was thought
+ * @size: its bytes
+ *
+ * Context: any thread.
+ */
+void room_refused(uint64_t size);
 
 /**
  * room_ahead() - how much address space may be reserved in advance
