@@ -27,7 +27,7 @@ static NOT_SANITIZED bool is_driver_name(const char *name)
 	return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }
 
-/* libvpmm itself calls the driver as it is, whoever has loaded it. */
+/* libvpmm itself has no hooks of ours, whoever has loaded it. */
 static bool is_libvpmm(const void *caller)
 {
 	const char *file;
@@ -55,7 +55,7 @@ static bool has_nothing_behind(const char *name)
 
 static void *look_and_hook(void *handle, const char *name)
 {
-	void *found = real_dlsym(handle, name);
+	void *found = real_dlsym_next()(handle, name);
 
 	if (door_is_hook(found) && has_nothing_behind(name))
 		return look_behind(handle, name);
@@ -65,11 +65,16 @@ static void *look_and_hook(void *handle, const char *name)
 NOT_SANITIZED dlsym_fn *dlsym_route(void *handle, const char *name, const void *caller)
 {
 	if (!is_driver_name(name) || handle == RTLD_NEXT)
-		return real_dlsym_address();
+		return real_dlsym_next();
 	/* Our own exports answer this, unless there is nothing behind them. */
 	if (handle == RTLD_DEFAULT)
 		return has_nothing_behind(name) ? look_behind : real_dlsym_address();
-	return settings()->on && !is_libvpmm(caller) ? look_and_hook : real_dlsym_address();
+	if (!settings()->on)
+		return real_dlsym_next();
+	if (is_libvpmm(caller))
+		return driver_find;
+	/* What stands behind us would be handed its own function, by way of ours. */
+	return driver_is_loaded() && driver_is_behind(caller) ? real_dlsym_next() : look_and_hook;
 }
 
 #if defined(__x86_64__)

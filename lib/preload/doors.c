@@ -32,7 +32,7 @@ void *door_hook(void *address)
 	if (!address || !driver_is_loaded())
 		return address;
 	for (call = 0; call < hooks_in_use(); call++)
-		if (address == driver_call(call))
+		if (driver_is(call, address))
 			return hook_of(call);
 	return address;
 }

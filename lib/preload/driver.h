@@ -23,15 +23,43 @@ bool driver_is_loaded(void);
 bool driver_lacks(const char *name);
 
 /**
- * driver_call() - the real call behind a hook
+ * driver_call() - what a hook passes its call on to
  * @call: which
  *
- * Where there is no driver it is what the program would have found without us, so that a test double keeps working.
+ * The driver's, or that of an object behind ours that stands in front of the driver. Where there is no driver it is what
+ * the program would have found without us, so that a test double keeps working.
  *
  * Context: any thread.
  * Return: NULL if there is none.
  */
 void *driver_call(enum preload_call call);
+
+/**
+ * driver_is() - whether an address is a call of the driver's, or what stands in front of that behind us
+ * @call: which
+ * @address: what a lookup has found
+ *
+ * Context: any thread, after driver_is_loaded() was true.
+ */
+bool driver_is(enum preload_call call, const void *address);
+
+/**
+ * driver_find() - look up what a call of the driver is to be passed on to
+ * @library: a handle of libcuda.so.1, or of any other object
+ * @name: of the call; it need not have a hook
+ *
+ * Context: any thread.
+ * Return: as driver_call(); NULL if @library does not have it.
+ */
+void *driver_find(void *library, const char *name);
+
+/**
+ * driver_is_behind() - whether an address is in an object behind ours that stands in front of the driver
+ * @address: such as that of a caller
+ *
+ * Context: any thread. Takes no lock of its own.
+ */
+bool driver_is_behind(const void *address);
 
 /* Passes a call on as it came. A driver from before the call existed has nothing to pass it to. */
 #define FORWARD(name, ...) \

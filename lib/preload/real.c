@@ -29,3 +29,24 @@ NOT_SANITIZED void *real_dlsym(void *handle, const char *name)
 
 	return found;
 }
+
+/* A dlsym() without a version, as ours is, no lookup of a version finds. */
+NOT_SANITIZED dlsym_fn *real_dlsym_next(void)
+{
+	static _Atomic(void *) found;
+	void *next = atomic_load_explicit(&found, memory_order_relaxed);
+
+	if (!next)
+		next = real_dlsym(RTLD_NEXT, "dlsym");
+	if (!next)
+		next = (void *)real_dlsym_address();
+	atomic_store_explicit(&found, next, memory_order_relaxed);
+	return (dlsym_fn *)next;
+}
+
+const void *real_object(const void *address)
+{
+	Dl_info info;
+
+	return address && dladdr(address, &info) ? info.dli_fbase : NULL;
+}

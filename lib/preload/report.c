@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "preload/driver.h"
 #include "preload/file.h"
 #include "preload/library.h"
 #include "preload/primary.h"
+#include "preload/real.h"
 #include "preload/report.h"
 #include "preload/settings.h"
 
@@ -19,6 +25,8 @@
 
 /* The process exits, and all has been reported; the program may release its contexts after that. */
 static atomic_bool over;
+/* The program has had a primary context; and a pool had something to report. */
+static atomic_bool used, served;
 
 /* Opened and closed for each line, which is written at once: several processes can have one file. */
 void report_pool(int device)
@@ -28,6 +36,7 @@ void report_pool(int device)
 
 	if (!settings()->report || over || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
 		return;
+	served = true;
 	file = file_open("VPMM_PRELOAD_REPORT", "ae", NULL);
 	if (!file)
 		return;
@@ -61,6 +70,60 @@ void report_at_exit(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (settings()->report)
-		pthread_once(&once, register_once);
+	if (!settings()->report)
+		return;
+	used = true;
+	pthread_once(&once, register_once);
+}
+
+/* Where programs come to the driver's calls: by dlsym(), or by a call's name. NULL: nobody stands in front of us. */
+static const char *in_front(void)
+{
+	static const char *const doors[] = { "dlsym", "cuMemAlloc_v2" };
+	/* A lookup by RTLD_DEFAULT would begin with us, as we are linked. */
+	void *all = dlopen(NULL, RTLD_LAZY);
+	Dl_info first;
+	size_t i;
+
+	for (i = 0; all && i < sizeof(doors) / sizeof(*doors); i++) {
+		if (dladdr(real_dlsym(all, doors[i]), &first) && first.dli_fbase != real_object(doors))
+			return first.dli_fname;
+	}
+	return NULL;
+}
+
+/* A text of JSON: control characters, which no sane name of a file has, become question marks. */
+static void print_text(FILE *file, const char *text)
+{
+	fputc('"', file);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', file);
+		fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+	}
+	fputc('"', file);
+}
+
+/*
+ * That nothing was served. Whoever is passed by is called by nobody, but at the end; what is in front then is known
+ * without a context.
+ */
+static void __attribute__((destructor)) report_nothing(void)
+{
+	const char *name = getenv("VPMM_PRELOAD_REPORT"), *front;
+	FILE *file;
+
+	if (!name || !*name || served || !driver_is_loaded() || !settings()->on || settings()->monitor)
+		return;
+	front = in_front();
+	file = front || used ? file_open("VPMM_PRELOAD_REPORT", "ae", NULL) : NULL;
+	if (!file)
+		return;
+	fprintf(file, "{\"pid\": %ld, \"mallocs\": 0", (long)getpid());
+	if (front) {
+		fputs(", \"in_front\": ", file);
+		print_text(file, front);
+	}
+	fputs("}\n", file);
+	fclose(file);
 }

@@ -14,6 +14,8 @@ void report_pool(int device);
 /**
  * report_at_exit() - have what is left when the process exits added to the report
  *
+ * Of a process that was served nothing, a line says that, and which object stands in front of us, if one does.
+ *
  * Context: any thread, after cuInit(): what is registered later runs before the driver's own end.
  */
 void report_at_exit(void);

@@ -194,21 +194,159 @@ static void second_before(void)
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
+/* What that object finds by a lookup of its own. */
+static void *found_by_second(const char *lookup, const char *name)
+{
+	void *(*look)(const char *name);
+
+	*(void **)&look = dlsym(RTLD_DEFAULT, lookup);
+	g_assert_nonnull(look);
+	return look(name);
+}
+
 static void second_behind(void)
 {
 	drv_deviceptr va;
-	void *found;
 
-	/* With another object behind us, what it looks up behind itself is the driver's, and neither it nor ours. */
-	found = dlsym(RTLD_DEFAULT, "second_next");
-	g_assert_nonnull(found);
-	g_assert_true(is_of(((void *(*)(const char *))found)("cuMemAlloc_v2"), DRIVER));
+	/*
+	 * With another object behind us, what it looks up behind itself, or in the driver, is the driver's: with ours in
+	 * its place, the two would call each other.
+	 */
+	g_assert_true(is_of(found_by_second("second_next", "cuMemAlloc_v2"), DRIVER));
+	g_assert_true(is_of(found_by_second("second_look", "cuMemAlloc_v2"), DRIVER));
+	g_assert_true(is_of(found_by_second("second_look", "cuMemGetInfo_v2"), DRIVER));
 
 	/* We serve the program. */
 	use_primary(0);
 	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	g_assert_cmpuint(second_calls(), ==, 0);
+
+	/* What we do not serve comes to that object, as it would without us. */
+	g_assert_cmpint(cuMemAlloc_v2(&va, 0), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpint(cuMemFree_v2(SIZE), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpuint(second_calls(), ==, 2);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
+}
+
+/* tests/preload/quota.c has these. */
+#define QUOTA ((size_t)64 << 20)
+static size_t quota_used(void)
+{
+	size_t (*used)(void);
+
+	*(void **)&used = dlsym(RTLD_DEFAULT, "quota_used");
+	g_assert_nonnull(used);
+	return used();
+}
+
+/* Allocates by these calls until there is no more. */
+static size_t fill(drv_result (*alloc)(drv_deviceptr *va, size_t size))
+{
+	size_t bytes = 0;
+	drv_deviceptr va;
+
+	while (!alloc(&va, QUOTA / 16)) {
+		bytes += QUOTA / 16;
+		g_assert_cmpuint(bytes, <=, QUOTA);
+	}
+	return bytes;
+}
+
+static void quota_behind(void)
+{
+	size_t free, total, had;
+	drv_deviceptr va;
+
+	/* A library of quotas stands behind us, as that of /etc/ld.so.preload does. The program allocates what it may. */
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, QUOTA / 16), ==, 0);
+	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
+	g_assert_cmpint(cuMemGetInfo_v2(&free, &total), ==, 0);
+	g_assert_cmpuint(total, ==, QUOTA);
+	g_assert_cmpuint(free, ==, QUOTA - QUOTA / 16);
+	had = fill(cuMemAlloc_v2);
+	g_assert_cmpuint(had, >=, QUOTA / 2);
+	g_assert_cmpuint(had, <, QUOTA);
+	g_assert_cmpuint(quota_used(), <=, QUOTA);
+
+	/* It is told what is left of its quota. */
+	g_assert_cmpint(cuMemGetInfo_v2(&free, &total), ==, 0);
+	g_assert_cmpuint(free, <, QUOTA / 16);
+	g_assert_cmpuint(total, ==, QUOTA);
+}
+
+static void quota_behind_handle(void)
+{
+	void *library = driver_handle();
+	__typeof__(&cuMemAlloc_v2) alloc = (__typeof__(&cuMemAlloc_v2))dlsym(library, "cuMemAlloc_v2");
+
+	/* The same for a program that looks the calls up: each is ours. */
+	each_hook(assert_ours, library);
+	each_hook(assert_ours, RTLD_DEFAULT);
+	use_primary(0);
+	g_assert_cmpuint(fill(alloc), >=, QUOTA / 2);
+	g_assert_cmpuint(quota_used(), <=, QUOTA);
+
+	/* By the driver's resolver, which that library leaves alone, we are found as well. */
+	g_assert_true(proc_address("cuMemAlloc", 12000, 0, true) == (void *)alloc);
+	g_assert_true(is_of(proc_address("cuMemFree", 12000, 0, true), OURS));
+}
+
+/* Runs in a process of its own, which exits as a program does. */
+static void served_nothing(void)
+{
+	drv_deviceptr va;
+
+	use_primary(0);
+	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
+}
+
+/* The report of a process of that kind, which is for g_free(). */
+static char *reported(void)
+{
+	const char *program = "/proc/self/exe";
+	char *path, *text;
+	int status, fd;
+	pid_t pid;
+
+	fd = g_file_open_tmp(NULL, &path, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		preload_again();
+		g_setenv("VPMM_PRELOAD_REPORT", path, TRUE);
+		g_setenv("VPMM_TEST_SCENE", "/doors/served-nothing", TRUE);
+		execl(program, program, (char *)NULL);
+		_exit(127);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+	g_assert_cmpint(remove(path), ==, 0);
+	g_free(path);
+	return text;
+}
+
+static void quota_before(void)
+{
+	char *text = reported();
+
+	/* A library of quotas stands in front of us, and passes its calls by. The report says so, once. */
+	g_assert_true(g_regex_match_simple("^\\{\"pid\": \\d+, \"mallocs\": 0, \"in_front\": \"" QUOTA_OBJECT
+					   "\"\\}\n$", text, 0, 0));
+	g_free(text);
+}
+
+static void too_small(void)
+{
+	char *text = reported();
+
+	/* All that a program allocates is left to the driver. */
+	g_assert_true(g_regex_match_simple("^\\{\"pid\": \\d+, \"mallocs\": 0\\}\n$", text, 0, 0));
+	g_free(text);
 }
 
 static void errors_of_lookups(void)
@@ -438,6 +576,11 @@ int main(int argc, char **argv)
 		{ "/doors/off", switched_off, { "VPMM_PRELOAD=0" } },
 		{ "/doors/second-before", second_before, { NULL }, SECOND_OBJECT },
 		{ "/doors/second-behind", second_behind, { NULL }, NULL, SECOND_OBJECT },
+		{ "/doors/quota-behind", quota_behind, { NULL }, NULL, QUOTA_OBJECT },
+		{ "/doors/quota-behind-handle", quota_behind_handle, { NULL }, NULL, QUOTA_OBJECT },
+		{ "/doors/quota-before", quota_before, { NULL }, QUOTA_OBJECT },
+		{ "/doors/too-small", too_small, { "VPMM_PRELOAD_MIN=1G" } },
+		{ "/doors/served-nothing", served_nothing },
 		{ "/doors/dlerror", errors_of_lookups },
 		{ "/doors/threads", threads },
 		{ "/doors/constructor", in_constructor },
