@@ -226,13 +226,14 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  *	id, %% a percent sign, and .gz at its end has it compressed; NULL: none
  * @overlap: percent, up to 1000; how much more memory than the peak of what is allocated the pool may create rather
  *	than make a stream wait for another stream's work; VPMM_OVERLAP_NONE: none; VPMM_OVERLAP_AUTO: as little as it
- *	takes for waiting to cost the program no time, which the pool measures on the device; 0: VPMM_OVERLAP_AUTO
+ *	takes for waiting to cost the program no time, which the pool measures on the device; 0: VPMM_OVERLAP_AUTO,
+ *	while VPMM_OVERLAP=0 in the environment is none
  * @export_as: one of enum vpmm_export; VPMM_SHAREABLE needs another than VPMM_EXPORT_NONE
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
  *	pool's own device does not count; VPMM_PEERS_ALL: all that can; 0: none; see vpmm_pool_set_peers()
  *
- * A field that is zero stands for its default. The environment is not read for a pool that is created with options;
+ * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a pool that is created with options;
  * vpmm_opts_from_env() reads it into options.
  *
  * Since: 0.1

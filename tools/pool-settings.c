@@ -96,7 +96,7 @@ void pool_settings_collect(struct pool_settings *settings, const struct choice *
 	add_backend(settings, info, by_option);
 	for_each_option(option) {
 		if (option->type == OPTION_IS_FILE)
-			say_word(add_setting(settings, option->variable), info->trace ? info->trace : "none");
+			say_word(add_setting(settings, option->variable), info->trace ? info->trace : option->nothing);
 		else if (option->info && (option->type != OPTION_IS_HOST || on_host))
 			say_value(add_setting(settings, option->variable), option, option_from_info(option, info));
 		else if (option == &pool_options[OPTION_HOST_DEVICES] && on_host)

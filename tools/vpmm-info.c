@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Tells what pools stand on here, and which settings they get. */
+#include <errno.h>
 #include <glib.h>
+#include <glib/gstdio.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "choose.h"
 #include "cli.h"
@@ -13,6 +16,7 @@
 #include "pool-settings.h"
 #include "units.h"
 #include "core/variables.h"
+#include "util/name.h"
 
 #define PROGRAM "vpmm-info"
 
@@ -207,6 +211,28 @@ static void print_json(const struct report *report)
 	json_end(&json);
 }
 
+/* As far as that can be told without a file that is made, or a pipe that is opened. */
+static int check_trace(const char *name)
+{
+	size_t room = name_expand(name, NULL, 0) + 1;
+	char *expanded = g_malloc(room), *folder;
+	bool exists;
+	int err = 0;
+
+	name_expand(name, expanded, room);
+	folder = g_path_get_dirname(expanded);
+	exists = g_access(expanded, F_OK) == 0;
+	if (g_file_test(expanded, G_FILE_TEST_IS_DIR))
+		err = EISDIR;
+	else if (g_access(exists ? expanded : folder, exists ? W_OK : W_OK | X_OK))
+		err = errno;
+	if (err)
+		fail_set(-EINVAL, "trace (VPMM_TRACE) is %s: %s", expanded, g_strerror(err));
+	g_free(folder);
+	g_free(expanded);
+	return -err;
+}
+
 static int info(int argc, char **argv)
 {
 	struct choice choice;
@@ -219,7 +245,7 @@ static int info(int argc, char **argv)
 	}
 	if (choose_backend(options.backend, &choice))
 		return cli_refuse(fail_text());
-	if (ask_device(&report)) {
+	if (ask_device(&report) || (choice.info.trace && check_trace(choice.info.trace))) {
 		status = cli_refuse(fail_text());
 	} else {
 		pool_settings_collect(&report.settings, &choice, options.backend);

@@ -43,8 +43,8 @@ int note_begin(struct vpmm_pool *pool, const char *name)
 	core->settings.trace = recorder_name(core->recorder);
 	why = recorder_ended(core->recorder);
 	if (why)
-		log_add(&core->log, VPMM_LOG_WARNING, "the trace %s (VPMM_TRACE) lacks this pool, as it has ended: %s",
-			core->settings.trace, why);
+		log_report(&core->log, "the trace %s (VPMM_TRACE) lacks this pool, as it has ended: %s",
+			   core->settings.trace, why);
 	return 0;
 }
 
@@ -56,8 +56,8 @@ static void add_news(struct vpmm_pool *pool)
 	if (!why)
 		return;
 	lock_acquire(&pool->core.lock);
-	log_add(&pool->core.log, VPMM_LOG_WARNING, "the trace %s (VPMM_TRACE) ends here: %s",
-		recorder_name(pool->core.recorder), why);
+	log_report(&pool->core.log, "the trace %s (VPMM_TRACE) ends here: %s",
+		   recorder_name(pool->core.recorder), why);
 	lock_release(&pool->core.lock);
 }
 

@@ -111,15 +111,16 @@ const struct option pool_options[OPTIONS] = {
 	},
 	[OPTION_OVERLAP] = {
 		"VPMM_OVERLAP", NUMBER(overlap), .type = OPTION_IS_PERCENT, .most = 1000,
-		.fallback = (uint64_t)VPMM_OVERLAP_AUTO, .unlimited = "auto",
+		.fallback = (uint64_t)VPMM_OVERLAP_AUTO, .unlimited = "auto", .nothing = "none",
+		.unlimited_opts = (uint64_t)VPMM_OVERLAP_AUTO, .nothing_opts = (uint64_t)VPMM_OVERLAP_NONE,
 	},
 	[OPTION_LIMIT] = {
 		"VPMM_LIMIT", NUMBER(limit), .type = OPTION_IS_LIMIT, .in_bytes = true,
 		.fallback = UINT64_MAX, .unlimited = "none",
 	},
 	[OPTION_KEEP] = {
-		"VPMM_KEEP", NUMBER(keep), .type = OPTION_IS_KEEP, .in_bytes = true,
-		.fallback = UINT64_MAX, .unlimited = "all", .nothing = "none",
+		"VPMM_KEEP", NUMBER(keep), .type = OPTION_IS_BYTES, .in_bytes = true,
+		.fallback = UINT64_MAX, .unlimited = "all", .nothing = "none", .nothing_opts = VPMM_KEEP_NONE,
 	},
 	[OPTION_SCRUB] = {
 		"VPMM_SCRUB", NUMBER(scrub), .type = OPTION_IS_WORD, .words = scrub_words,
@@ -132,12 +133,13 @@ const struct option pool_options[OPTIONS] = {
 	},
 	[OPTION_PEERS] = {
 		"VPMM_PEERS", NUMBER(peers), .type = OPTION_IS_DEVICES, .unlimited = "all", .nothing = "none",
+		.unlimited_opts = VPMM_PEERS_ALL,
 	},
 	[OPTION_LOG] = {
 		"VPMM_LOG", NUMBER(log_level), .type = OPTION_IS_WORD, .words = log_words,
 	},
 	[OPTION_TRACE] = {
-		"VPMM_TRACE", NUMBER(trace), .type = OPTION_IS_FILE,
+		"VPMM_TRACE", NUMBER(trace), .type = OPTION_IS_FILE, .nothing = "none",
 	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },

@@ -52,16 +52,18 @@ enum option_id {
 	OPTIONS
 };
 
-/* What a field of struct vpmm_opts holds, how a variable says it, and which values are good. */
+/*
+ * What a field of struct vpmm_opts holds, how a variable says it, and which values are good. A variable can have the
+ * words of @unlimited and @nothing too, whatever the type; so it can have each value that vpmm-info prints.
+ */
 enum option_type {
-	OPTION_IS_BYTES,	/* size_t: more than 0, plain or with a suffix */
+	OPTION_IS_BYTES,	/* size_t: plain or with a suffix; 0 only with @nothing */
 	OPTION_IS_COUNT,	/* size_t: plain */
 	OPTION_IS_PERCENT,	/* int: from @least to @most */
 	OPTION_IS_WORD,		/* int: the value of one of @words */
 	OPTION_IS_NAME,		/* const char *: one of @words */
 	OPTION_IS_LIMIT,	/* size_t: as bytes; or a percentage, which goes to OPTION_LIMIT_PERCENT */
-	OPTION_IS_KEEP,		/* size_t: bytes, or the words of @unlimited and @nothing */
-	OPTION_IS_DEVICES,	/* uint64_t: bits by ordinal; the words of @unlimited and @nothing, or a list */
+	OPTION_IS_DEVICES,	/* uint64_t: bits by ordinal, as a list */
 	OPTION_IS_FILE,		/* const char *: the name of one */
 	OPTION_IS_ORDINAL,	/* const int *: from 0 */
 	OPTION_IS_POINTER,	/* anything */
@@ -97,6 +99,8 @@ struct option_word {
  * @in_bytes: the number in struct vpmm_info is one of bytes
  * @unlimited: the word for UINT64_MAX in struct vpmm_info, or for -1 of a percentage; NULL: it has no such value
  * @nothing: the word for 0 there; NULL: none
+ * @unlimited_opts: what @unlimited is in struct vpmm_opts
+ * @nothing_opts: what @nothing, or a number of 0, is there: 0 is the default in that structure
  */
 struct option {
 	const char *variable;
@@ -114,6 +118,8 @@ struct option {
 	bool in_bytes;
 	const char *unlimited;
 	const char *nothing;
+	uint64_t unlimited_opts;
+	uint64_t nothing_opts;
 };
 
 extern const struct option pool_options[OPTIONS];

@@ -63,17 +63,67 @@ static int word_error(const struct option *option, const char *prefix, const cha
  * Of a value errors have 200 bytes at most, so that there is room to say what would be right.
  */
 
+#define WORDS_TEXT 32
+
+/* The words that an option has whatever its type: ", or auto", ", none or all". */
+static const char *or_words(const struct option *option, char text[WORDS_TEXT])
+{
+	const char *none = option->nothing, *all = option->unlimited;
+
+	*text = '\0';
+	if (none && all)
+		g_snprintf(text, WORDS_TEXT, ", %s or %s", none, all);
+	else if (none || all)
+		g_snprintf(text, WORDS_TEXT, ", or %s", none ? none : all);
+	return text;
+}
+
+/* Whether it is one of these words. */
+static bool parse_words(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const struct option *option = &pool_options[id];
+	bool none = !g_strcmp0(text, option->nothing);
+
+	if (!none && g_strcmp0(text, option->unlimited))
+		return false;
+	set(opts, id, none ? option->nothing_opts : option->unlimited_opts);
+	return true;
+}
+
+/* A number of 0 is none, as 0 in struct vpmm_opts is the default. */
+static void set_number(enum option_id id, uint64_t number, struct vpmm_opts *opts)
+{
+	set(opts, id, number ? number : pool_options[id].nothing_opts);
+}
+
+/* "none" is 0 of whatever can be 0. */
+static int parse_plain(const char *text, const char **end, uint64_t *number)
+{
+	if (strcmp(text, "none"))
+		return number_parse(text, end, number);
+	*number = 0;
+	*end = "";
+	return 0;
+}
+
 static int parse_bytes(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
+	const struct option *option = &pool_options[id];
+	char words[WORDS_TEXT];
 	uint64_t number;
 	int err;
 
-	err = env_parse_number(pool_options[id].variable, text, "bytes", &number);
+	err = number_parse_scaled(text, &number);
+	if (err == -ERANGE)
+		return env_too_large(option->variable, text);
 	if (err)
-		return err;
-	if (!number)
-		return error_set(-EINVAL, "%s=%.200s: expected more than 0 bytes", pool_options[id].variable, text);
-	set(opts, id, number);
+		return error_set(-EINVAL,
+				 "%s=%.200s: expected a number of bytes, plain or with a suffix K, M, G or T%s",
+				 option->variable, text, or_words(option, words));
+	if (!number && !option->nothing)
+		return error_set(-EINVAL, "%s=%.200s: expected more than 0 bytes%s", option->variable, text,
+				 or_words(option, words));
+	set_number(id, number, opts);
 	return 0;
 }
 
@@ -81,38 +131,30 @@ static int parse_count(enum option_id id, const char *text, struct vpmm_opts *op
 {
 	uint64_t number;
 	const char *end;
-	int err = number_parse(text, &end, &number);
+	int err = parse_plain(text, &end, &number);
 
 	if (err == -ERANGE)
 		return env_too_large(pool_options[id].variable, text);
 	if (err || *end)
-		return error_set(-EINVAL, "%s=%.200s: expected a number", pool_options[id].variable, text);
-	set(opts, id, number);
+		return error_set(-EINVAL, "%s=%.200s: expected a number, or none", pool_options[id].variable, text);
+	set_number(id, number, opts);
 	return 0;
 }
 
 static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
 	const struct option *option = &pool_options[id];
-	const char *automatic = option->unlimited ? option->unlimited : "", *or = *automatic ? ", or " : "";
+	char words[WORDS_TEXT];
 	uint64_t number;
 	const char *end;
-	int err;
+	int err = parse_plain(text, &end, &number);
 
-	if (option->unlimited && !strcmp(text, option->unlimited)) {
-		set(opts, id, UINT64_MAX);
-		return 0;
-	}
-	err = number_parse(text, &end, &number);
 	if (err == -ERANGE)
 		return env_too_large(option->variable, text);
-	if (err || *end)
-		return error_set(-EINVAL, "%s=%.200s: expected a number%s%s", option->variable, text, or, automatic);
-	if (number < (uint64_t)option->least || number > (uint64_t)option->most)
-		return error_set(-EINVAL, "%s=%.200s: expected a percentage, %d to %d%s%s", option->variable, text,
-				 option->least, option->most, or, automatic);
-	/* 0 means the default in struct vpmm_opts, here it does not. */
-	set(opts, id, id == OPTION_OVERLAP && !number ? (uint64_t)VPMM_OVERLAP_NONE : number);
+	if (err || *end || number < (uint64_t)option->least || number > (uint64_t)option->most)
+		return error_set(-EINVAL, "%s=%.200s: expected a percentage, %d to %d%s", option->variable, text,
+				 option->least, option->most, or_words(option, words));
+	set_number(id, number, opts);
 	return 0;
 }
 
@@ -148,30 +190,9 @@ static int parse_limit(enum option_id id, const char *text, struct vpmm_opts *op
 	if (err == -ERANGE)
 		return env_too_large(pool_options[id].variable, text);
 	if (err || strcmp(end, "%") || !number || number > 100)
-		return error_set(-EINVAL, "%s=%.200s: expected a number of bytes, or a percentage, 1%% to 100%%",
+		return error_set(-EINVAL, "%s=%.200s: expected a number of bytes, a percentage, 1%% to 100%%, or none",
 				 pool_options[id].variable, text);
 	set(opts, OPTION_LIMIT_PERCENT, number);
-	return 0;
-}
-
-/* Words, as 0 means the default here, as it does in struct vpmm_opts. */
-static int parse_keep(enum option_id id, const char *text, struct vpmm_opts *opts)
-{
-	const struct option *option = &pool_options[id];
-	uint64_t number = 0;
-	int err = 0;
-
-	if (!strcmp(text, option->nothing))
-		number = VPMM_KEEP_NONE;
-	else if (strcmp(text, option->unlimited))
-		err = number_parse_scaled(text, &number);
-	if (err == -ERANGE)
-		return env_too_large(option->variable, text);
-	if (err)
-		return error_set(-EINVAL,
-				 "%s=%.200s: expected %s, %s, or a number of bytes, plain or with a suffix K, M, G "
-				 "or T", option->variable, text, option->unlimited, option->nothing);
-	set(opts, id, number);
 	return 0;
 }
 
@@ -182,10 +203,6 @@ static int parse_devices(enum option_id id, const char *text, struct vpmm_opts *
 	const char *at = text;
 	int err;
 
-	if (!strcmp(text, option->nothing) || !strcmp(text, option->unlimited)) {
-		set(opts, id, !strcmp(text, option->nothing) ? 0 : UINT64_MAX);
-		return 0;
-	}
 	for (;; at++) {
 		err = number_parse(at, &at, &number);
 		if (err == -ERANGE)
@@ -301,7 +318,6 @@ static const struct {
 	[OPTION_IS_WORD] = { parse_word, check_word },
 	[OPTION_IS_NAME] = { parse_name, check_name },
 	[OPTION_IS_LIMIT] = { parse_limit, NULL },
-	[OPTION_IS_KEEP] = { parse_keep, NULL },
 	[OPTION_IS_DEVICES] = { parse_devices, NULL },
 	[OPTION_IS_FILE] = { parse_file, check_file },
 	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
@@ -338,7 +354,7 @@ int settings_from_env(struct vpmm_opts *opts)
 	for (enum option_id id = 0; id < OPTIONS; id++) {
 		const char *text = pool_options[id].variable ? env_get(pool_options[id].variable) : NULL;
 
-		if (!text || !types[pool_options[id].type].parse)
+		if (!text || !types[pool_options[id].type].parse || parse_words(id, text, &found))
 			continue;
 		err = types[pool_options[id].type].parse(id, text, &found);
 		if (err)

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,13 @@
 /* Of deflateInit2(): the largest window, and a header of gzip. */
 #define GZIP_WINDOW (15 + 16)
 #define GZIP_MEMORY 8
+
+#define READER_EACH_MS 10
+
+/* How often a write that waits looks whether it is to give up. */
+#define WRITE_EACH_MS 100
+
+unsigned int output_reader_ms = 2000;
 
 /*
  * A lock of the process, which a forked child does not have and which goes with the process. File systems without locks
@@ -27,11 +36,32 @@ static int lock_file(const struct output *out)
 	return error_set(-EINVAL, "another process writes it; with %%p in the name each process has its own");
 }
 
-static int open_file(struct output *out, const char *name)
+static bool is_pipe(const char *name)
 {
 	struct stat st;
 
-	out->fd = descriptor_raise(open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+	return !stat(name, &st) && S_ISFIFO(st.st_mode);
+}
+
+/* Without O_NONBLOCK this waits for a pipe's reader for ever, and a write for one that has stopped. */
+static int open_at_once(const char *name)
+{
+	return descriptor_raise(open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
+}
+
+static int open_file(struct output *out, const char *name)
+{
+	int left = (int)output_reader_ms;
+	struct stat st;
+
+	out->fd = open_at_once(name);
+	while (out->fd < 0 && errno == ENXIO && is_pipe(name)) {
+		if (left <= 0)
+			return error_set(-EINVAL, "it is a pipe that no process reads");
+		g_usleep(READER_EACH_MS * 1000);
+		left -= READER_EACH_MS;
+		out->fd = open_at_once(name);
+	}
 	if (out->fd < 0 || fstat(out->fd, &st))
 		return error_set(-EINVAL, "%s", g_strerror(errno));
 	out->regular = S_ISREG(st.st_mode);
@@ -41,11 +71,11 @@ static int open_file(struct output *out, const char *name)
 	return lock_file(out);
 }
 
-int output_open(struct output *out, const char *name)
+int output_open(struct output *out, const char *name, const _Atomic bool *given_up)
 {
 	int err;
 
-	*out = (struct output){ .fresh = true, .compress = g_str_has_suffix(name, ".gz") };
+	*out = (struct output){ .given_up = given_up, .fresh = true, .compress = g_str_has_suffix(name, ".gz") };
 	err = open_file(out, name);
 	if (err)
 		goto err_close;
@@ -72,6 +102,18 @@ void output_continue(struct output *out)
 		out->fresh = false;
 }
 
+/* Waits until a pipe or a terminal takes more. */
+static int wait_to_write(const struct output *out)
+{
+	struct pollfd ready = { .fd = out->fd, .events = POLLOUT };
+
+	while (!poll(&ready, 1, WRITE_EACH_MS)) {
+		if (atomic_load(out->given_up))
+			return -ECANCELED;
+	}
+	return 0;
+}
+
 static int write_all(const struct output *out, const void *bytes, size_t length)
 {
 	const char *at = bytes;
@@ -81,6 +123,13 @@ static int write_all(const struct output *out, const void *bytes, size_t length)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN) {
+			int err = wait_to_write(out);
+
+			if (err)
+				return err;
+			continue;
+		}
 		if (n <= 0)
 			return n ? -errno : -ENOSPC;
 		at += n;

@@ -9,9 +9,13 @@
 #include <sys/types.h>
 #include <zlib.h>
 
+/* So long a named pipe's reader is waited for: a shell starts it beside the program, or a moment later. */
+extern unsigned int output_reader_ms;
+
 /**
  * struct output - a file
- * @fd: its descriptor
+ * @fd: its descriptor, which does not block
+ * @given_up: once it is true, a write does not wait any longer for a file that takes nothing
  * @regular: it has an end to be cut off at, and another process could write it
  * @fresh: nothing was written, and what it holds from earlier is to go first
  * @compress: by gzip
@@ -24,6 +28,7 @@
  */
 struct output {
 	int fd;
+	const _Atomic bool *given_up;
 	bool regular;
 	bool fresh;
 	bool compress;
@@ -39,12 +44,14 @@ struct output {
  * output_open() - open a file for writing
  * @out: the file
  * @name: its name; one that ends in ".gz" is compressed
+ * @given_up: see struct output
  *
- * What it holds stays until the first write. The file is locked against other processes that open it so.
+ * What it holds stays until the first write. The file is locked against other processes that open it so. The call
+ * waits for a named pipe's reader, output_reader_ms at most.
  *
- * Return: 0, or -EINVAL if it cannot be written, or another process does; or -ENOMEM.
+ * Return: 0, or -EINVAL if it cannot be written, another process does, or no process reads the pipe; or -ENOMEM.
  */
-int output_open(struct output *out, const char *name);
+int output_open(struct output *out, const char *name, const _Atomic bool *given_up);
 
 /**
  * output_continue() - write behind what is there instead of in its place
@@ -60,7 +67,7 @@ void output_continue(struct output *out);
  *
  * SIGXFSZ and SIGPIPE must be blocked. What a write that fails has left behind is cut off again if that is possible.
  *
- * Return: 0, or a negative errno value, without text.
+ * Return: 0, or a negative errno value, without text; -ECANCELED if it was given up.
  */
 int output_write(struct output *out, const char *text, size_t length);
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -30,8 +31,7 @@
 /* How long to wait for a thread that has taken a number and not yet filled its slot. */
 #define LATE_MS 1
 
-/* A file that takes no byte for so long is given up, while a call or the end of the process waits for it. */
-#define STALLED_MS 10000
+unsigned int recorder_stalled_ms = 10000;
 
 /* Records after which the writer is woken, and after which it makes room. */
 #define WAKE_EACH (RING_SIZE / 16)
@@ -229,7 +229,7 @@ static void wait_moved(struct recorder *r)
 {
 	uint64_t before = atomic_load(&r->ring.tail);
 
-	if (wait_ms(r, &r->moved, STALLED_MS) && before == atomic_load(&r->ring.tail))
+	if (wait_ms(r, &r->moved, recorder_stalled_ms) && before == atomic_load(&r->ring.tail))
 		end_trace(r, "the file does not take what is written to it");
 }
 
@@ -320,7 +320,7 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
  */
 void recorder_flush(struct recorder *r)
 {
-	uint64_t head = atomic_load(&r->ring.head), patience = ticks_clock() + STALLED_MS * NS_PER_MS, done;
+	uint64_t head = atomic_load(&r->ring.head), patience = ticks_clock() + recorder_stalled_ms * NS_PER_MS, done;
 	int cancel = cancel_hold();
 
 	lock_acquire(&r->lock);
@@ -330,7 +330,7 @@ void recorder_flush(struct recorder *r)
 		kick(r);
 		wait_moved(r);
 		if (r->done != done)
-			patience = ticks_clock() + STALLED_MS * NS_PER_MS;
+			patience = ticks_clock() + recorder_stalled_ms * NS_PER_MS;
 	}
 	lock_release(&r->lock);
 	cancel_release(cancel);
@@ -413,7 +413,7 @@ static int start(struct recorder *r)
 	struct output out;
 	int err;
 
-	err = output_open(&out, r->name);
+	err = output_open(&out, r->name, &r->ended);
 	if (err)
 		return err;
 	err = ring_init(&r->ring);
@@ -526,9 +526,9 @@ void recorder_leave(struct recorder *r, uint32_t pool)
 {
 	recorder_add(r, &(struct record){ .op = RECORD_END, .pool = pool });
 	lock_acquire(&recorders_lock);
-	if (--r->users)
-		recorder_flush(r);
-	else
+	/* A file that takes nothing is given up here; the end of the thread is waited for without a limit. */
+	recorder_flush(r);
+	if (!--r->users)
 		stop(r);
 	lock_release(&recorders_lock);
 }
@@ -536,6 +536,15 @@ void recorder_leave(struct recorder *r, uint32_t pool)
 void recorder_forked(void)
 {
 	atomic_store(&forked, true);
+}
+
+/* No pool can say it any more. */
+static void report_at_exit(struct recorder *r)
+{
+	const char *why = recorder_news(r);
+
+	if (why)
+		fprintf(stderr, "vpmm: the trace %s (VPMM_TRACE) ends early: %s\n", r->name, why);
 }
 
 /*
@@ -548,7 +557,9 @@ __attribute__((destructor)) static void write_at_exit(void)
 		return;
 	atomic_store(&ending, true);
 	for (struct recorder *r = atomic_load(&recorders); r; r = r->next) {
-		if (atomic_load(&r->running))
-			recorder_flush(r);
+		if (!atomic_load(&r->running))
+			continue;
+		recorder_flush(r);
+		report_at_exit(r);
 	}
 }

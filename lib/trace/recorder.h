@@ -64,6 +64,9 @@ void recorder_add(struct recorder *recorder, const struct record *record);
 void recorder_add_cached(struct recorder *recorder, uint32_t pool, enum record_op op, uint64_t addr, uint64_t bytes,
 			 uint64_t stream);
 
+/* A file that takes no byte for so long is given up, while a call or the end of the process waits for it. */
+extern unsigned int recorder_stalled_ms;
+
 /**
  * recorder_flush() - wait until what was recorded so far is written
  * @recorder: the recorder

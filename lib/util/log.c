@@ -36,16 +36,11 @@ void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *
 	g_queue_init(&log->waiting);
 }
 
-void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...)
+static void add(struct log *log, enum vpmm_log_level level, const char *format, va_list args) G_GNUC_PRINTF(3, 0);
+static void add(struct log *log, enum vpmm_log_level level, const char *format, va_list args)
 {
-	char *text, **lines;
-	va_list args;
+	char *text = g_strdup_vprintf(format, args), **lines;
 
-	if (!log_wants(log, level))
-		return;
-	va_start(args, format);
-	text = g_strdup_vprintf(format, args);
-	va_end(args);
 	/* A callback gets a line at a time. */
 	lines = g_strsplit(text, "\n", -1);
 	for (char **line = lines; *line; line++) {
@@ -56,6 +51,28 @@ void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...
 	}
 	g_free(lines);
 	g_free(text);
+}
+
+void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...)
+{
+	va_list args;
+
+	if (!log_wants(log, level))
+		return;
+	va_start(args, format);
+	add(log, level, format, args);
+	va_end(args);
+}
+
+void log_report(struct log *log, const char *format, ...)
+{
+	va_list args;
+
+	if (log->fn && !log_wants(log, VPMM_LOG_WARNING))
+		return;
+	va_start(args, format);
+	add(log, VPMM_LOG_WARNING, format, args);
+	va_end(args);
 }
 
 GList *log_take(struct log *log)

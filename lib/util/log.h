@@ -45,6 +45,15 @@ static inline bool log_wants(const struct log *log, enum vpmm_log_level level)
 void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...) G_GNUC_PRINTF(3, 4);
 
 /**
+ * log_report() - add a warning about an output that the user has asked for
+ * @log: the log; the lock of its pool is held
+ * @format: a line
+ *
+ * Without a callback it goes to standard error at any level: with the default level nobody would learn of it.
+ */
+void log_report(struct log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/**
  * log_take() - take the messages that wait for delivery
  * @log: the log; the lock of its pool is held
  *

@@ -9,6 +9,8 @@
 #include "support/fixture.h"
 #include "support/life-fixture.h"
 #include "support/rlimit.h"
+#include "trace/output.h"
+#include "trace/recorder.h"
 
 /* Blocks at most, and operations, of a random program. */
 #define BLOCKS 64
@@ -415,6 +417,31 @@ static void expect_end(const char *name, const char *why)
 	g_free(line);
 }
 
+/* With the default log, where no pool is there any more to say it, or no call. */
+static void trace_to_full_disk(bool destroyed)
+{
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = 1 << 30, .trace = "/dev/full" };
+	struct vpmm_pool *pool;
+	void *ptr;
+
+	assert_ok(vpmm_pool_create(&pool, &opts));
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	if (destroyed)
+		vpmm_pool_destroy(pool);
+}
+
+static void test_full_at_end(gconstpointer destroyed)
+{
+	if (g_test_subprocess()) {
+		trace_to_full_disk(destroyed != NULL);
+		return;
+	}
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+	g_test_trap_assert_stderr("*the trace /dev/full (VPMM_TRACE) ends *: No space left on device*");
+}
+
 static void test_full(void)
 {
 	expect_end("/dev/full", "No space left on device");
@@ -486,6 +513,58 @@ static void test_slow_file(void)
 	remove_name(name);
 }
 
+/* Creation fails where nobody reads it, and waits for a reader that comes late. */
+static void *open_late(void *name)
+{
+	g_usleep(20 * 1000);
+	return GINT_TO_POINTER(open(name, O_RDONLY | O_CLOEXEC));
+}
+
+static void test_pipe_reader(void)
+{
+	unsigned int before = output_reader_ms;
+	char *name = new_name("");
+	struct vpmm_pool *pool;
+	GThread *reader;
+
+	g_assert_cmpint(mkfifo(name, 0600), ==, 0);
+	output_reader_ms = 20;
+	assert_error(vpmm_pool_create(&pool, &(struct vpmm_opts){ RECORDED(name) }), EINVAL,
+		     "it is a pipe that no process reads");
+	fixture_assert_nothing_left();
+	output_reader_ms = 60 * 1000;
+	reader = g_thread_new("reader", open_late, name);
+	assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ RECORDED(name) }));
+	vpmm_pool_destroy(pool);
+	close(GPOINTER_TO_INT(g_thread_join(reader)));
+	output_reader_ms = before;
+	remove_name(name);
+}
+
+/* A reader that has stopped holds nobody up for ever, the end of the pool neither. */
+static void test_stopped_reader(void)
+{
+	unsigned int before = recorder_stalled_ms;
+	char *name = new_name("");
+	struct fixture f;
+	void *ptr;
+	int fd;
+
+	g_assert_cmpint(mkfifo(name, 0600), ==, 0);
+	fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	g_assert_cmpint(fd, >=, 0);
+	fixture_open(&f, (struct vpmm_opts){ RECORDED(name) });
+	recorder_stalled_ms = 50;
+	for (int i = 0; i < 10 * OPERATIONS; i++) {
+		assert_ok(vpmm_malloc(f.pool, &ptr, PAGE, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
+	}
+	fixture_close(&f);
+	recorder_stalled_ms = before;
+	close(fd);
+	remove_name(name);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -501,6 +580,10 @@ int main(int argc, char **argv)
 	g_test_add_func("/record/earlier-file", test_earlier_file);
 	g_test_add_func("/record/slow-file", test_slow_file);
 	g_test_add_func("/record/full", test_full);
+	g_test_add_data_func("/record/full-at-end-of-pool", "", test_full_at_end);
+	g_test_add_data_func("/record/full-at-exit", NULL, test_full_at_end);
+	g_test_add_func("/record/pipe-reader", test_pipe_reader);
+	g_test_add_func("/record/stopped-reader", test_stopped_reader);
 	g_test_add_func("/record/largest", test_largest);
 	add_alone("/record/environment", test_environment);
 	add_alone("/record/bad-values", test_bad_values);

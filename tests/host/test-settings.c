@@ -167,7 +167,7 @@ static void test_env_limits(void)
 	fixture_assert_nothing_left();
 }
 
-/* What the environment says to keep and what options say mean the same; 0 is the default in both. */
+/* What the environment says to keep and what options say mean the same; but 0 is the default in options alone. */
 static void test_keep(void)
 {
 	static const struct {
@@ -175,7 +175,7 @@ static void test_keep(void)
 		size_t keep;
 		uint64_t in_force;
 	} cases[] = {
-		{ "", 0, UINT64_MAX }, { "0", 0, UINT64_MAX }, { "0M", 0, UINT64_MAX }, { "all", 0, UINT64_MAX },
+		{ "", 0, UINT64_MAX }, { "all", 0, UINT64_MAX }, { "0", VPMM_KEEP_NONE, 0 }, { "0M", VPMM_KEEP_NONE, 0 },
 		{ "none", VPMM_KEEP_NONE, 0 }, { "1", 1, 0 }, { "1M", 1 << 20, 0 }, { "2M", PAGE, PAGE },
 	};
 	struct vpmm_info info = { .size = sizeof(info) };

@@ -86,10 +86,20 @@ verdict "environment" "$(export VPMM_BACKEND=host VPMM_PAGE_SIZE=4m VPMM_VA_SIZE
 	shows VPMM_HOST_MAPPINGS 77 environment)"
 verdict "limit and threshold" "$(small_va; export VPMM_LIMIT=50% VPMM_KEEP=none; info 0 --backend=host
 	shows VPMM_LIMIT "42949672960 \(40.0 GiB\)" environment; shows VPMM_KEEP none environment
-	export VPMM_KEEP=0; info 0 --backend=host; shows VPMM_KEEP all environment
+	export VPMM_KEEP=0; info 0 --backend=host; shows VPMM_KEEP none environment
 	export VPMM_LIMIT=1G VPMM_KEEP=64M; info 0 --backend=host
 	shows VPMM_LIMIT "1073741824 \(1.00 GiB\)" environment
 	shows VPMM_KEEP "67108864 \(64.0 MiB\)" environment)"
+# A file that is there is left as it is, one that is not is not made.
+verdict "trace" "$(small_va; echo old >"$work/old.trace"; mkfifo "$work/pipe"
+	export VPMM_BACKEND=host
+	for name in none "$work/old.trace" "$work/new.trace" "$work/pipe"; do
+		VPMM_TRACE=$name info 0; shows VPMM_TRACE "$name" environment
+	done
+	[ "$(cat "$work/old.trace")" = old ] && [ ! -e "$work/new.trace" ] || ls "$work"
+	for name in "$work" "$work/none/x"; do
+		VPMM_TRACE=$name info 2; says err "vpmm-info: trace (VPMM_TRACE) is $name: "
+	done)"
 verdict "largest extent of large pages" "$(export VPMM_PAGE_SIZE=3G VPMM_VA_SIZE=63G VPMM_HOST_CAPACITY=9G
 	info 0 --backend=host; shows VPMM_EXTENT_MAX "3221225472 \(3.00 GiB\)" default)"
 verdict "variable set to nothing" "$(small_va; VPMM_PAGES='' info 0 --backend=host; shows VPMM_PAGES 0 default)"
