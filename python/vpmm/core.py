@@ -8,10 +8,11 @@ Memory of libvpmm for cuda.core:
 vpmm-python(7) says what else there is to know.
 """
 
-from typing import Any, Dict
+import errno
+from typing import Any, ClassVar, Dict, Optional
 
 from . import _blocks
-from ._library import lib, stream_handle
+from ._library import Error, lib, stream_handle
 from ._pool import STREAM_ANY
 
 try:
@@ -35,17 +36,43 @@ def _handle(stream: Any) -> int:
     return stream_handle(getattr(stream, "stream", stream))
 
 
+def _open_handle(stream: Any) -> int:
+    """The handle to free on; STREAM_ANY if the stream is closed: cuda.core answers that by an exception of its own."""
+    try:
+        return _handle(stream)
+    except Exception:
+        return STREAM_ANY
+
+
+def _order(address: int, home: Optional[_blocks.Stream], named: Optional[int]) -> int:
+    """The stream to free on, of the block's own and the one that the close names."""
+    if home is None:
+        # Where a buffer does not know its stream, the close names the default stream, whatever the work is on.
+        return named if named is not None and _takes_stream else STREAM_ANY
+    own = home.now()
+    if own == STREAM_ANY or _open_handle(home.keep) != own:
+        # Another thread's, or closed and destroyed with that.
+        return STREAM_ANY
+    if named is None or named == own or _takes_stream:
+        return own if named is None else named
+    # The named stream need not be behind the block's own. Where that cannot be announced, as when its capture was
+    # invalidated, the free is behind all work.
+    return STREAM_ANY if lib.vpmm_use(None, address, own) else named
+
+
 class MemoryResource(_Base):  # type: ignore[misc]
     """
     Device memory from the default pool of a device, by default of the current one. A buffer is freed on the stream
     that it is closed on, or else on that of its allocation.
     """
 
+    # The stream of each buffer: some versions of cuda.core close a buffer on the default stream. Of all resources, as
+    # a buffer of one can be wrapped anew with another.
+    _streams: ClassVar[Dict[int, _blocks.Stream]] = {}
+
     def __init__(self, device: Any = None) -> None:
         self._device = device if isinstance(device, Device) else Device(device)
         self._ordinal = int(self._device.device_id)
-        # The stream of each buffer: some versions of cuda.core close a buffer on the default stream.
-        self._streams: Dict[int, _blocks.Stream] = {}
 
     def allocate(self, size: int, stream: Any = None) -> Any:
         """A buffer for work on a stream; None is the default stream."""
@@ -74,23 +101,18 @@ class MemoryResource(_Base):  # type: ignore[misc]
         return _make(address, size, self)
 
     def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
-        """Frees a block of allocate()."""
+        """Frees a block of allocate(), or another block of a pool, which Buffer.from_handle() has wrapped."""
         address = int(ptr)
         home = self._streams.pop(address, None)
         if not address:
             return
-        if home is None:
-            raise ValueError(f"{address:#x} is no address of a buffer of this resource")
-        handle = home.now()
-        if handle != STREAM_ANY and _handle(home.keep) != home.handle:
-            # Closed, and destroyed with that.
-            handle = STREAM_ANY
-        if stream is not None and _handle(stream) != handle and handle != STREAM_ANY:
-            # The buffer does not know where its work is, and the other stream need not be behind that. Where the stream
-            # of the work cannot be named, as when its capture was invalidated, the free is behind all work.
-            known = _takes_stream or not lib.vpmm_use(None, address, handle)
-            handle = _handle(stream) if known else STREAM_ANY
-        _blocks.release(address, handle, home.keep)
+        named = None if stream is None else _open_handle(stream)
+        try:
+            _blocks.release(address, _order(address, home, named), home.keep if home else None)
+        except Error as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise ValueError(f"{address:#x} is no address of a buffer of this resource") from error
 
     @property
     def device_id(self) -> int:

@@ -48,6 +48,7 @@ def handle(stream):
                 assert resource.allocate(0, stream=stream).handle == 0 and resource._streams == {}
                 raises(ValueError, "-1 bytes", resource.allocate, -1, stream=stream)
                 raises(ValueError, "no address", resource.deallocate, 4096, 1, stream=stream)
+                raises(ValueError, "no address", resource.deallocate, 4096, 1)
                 vpmm.default_pool().check()
             """, FAKE_CUDA_CORE=version)
 
@@ -98,6 +99,53 @@ def handle(stream):
                 stream.close()
                 del a
                 assert live() == 0
+                vpmm.default_pool().check()
+            """, FAKE_CUDA_CORE=version)
+
+    def test_closed_stream(self):
+        # Nor does the order of the work suffer from that: whoever gets the memory next is behind it.
+        for version in VERSIONS:
+            self.program("""
+                import hosts
+                stream, other = device.create_stream(), device.create_stream()
+                a = device.allocate(4 * MIB, stream=stream)
+                address, number = a.handle, handle(stream)
+                kept = stream._handle
+                assert lib.vpmm_host_stream_submit(number) == 0
+                stream.close()
+                del a
+                assert live() == 0 and device.memory_resource._streams == {}
+                b = device.allocate(4 * MIB, stream=other)
+                assert b.handle != address or is_blocked(handle(other))
+                assert lib.vpmm_host_stream_complete(number, 1 << 20) == 0
+                vpmm.default_pool().check()
+            """, FAKE_CUDA_CORE=version)
+
+    def test_wrapped(self):
+        # A buffer that is made of an address is freed as any other, whichever resource or call the address is from.
+        for version in VERSIONS[:2]:
+            self.program("""
+                stream = device.create_stream()
+                second = vpmm.core.MemoryResource()
+                first = device.allocate(4 * MIB, stream=stream)
+                # The first object goes without a free, as one that its owner has released.
+                first.memory_resource, address = None, first.handle
+                a = Buffer.from_handle(address, 4 * MIB, mr=second)
+                b = Buffer.from_handle(vpmm.default_pool().malloc(MIB, stream), MIB, mr=second)
+                assert live() == 5 * MIB
+                assert lib.vpmm_host_stream_submit(handle(stream)) == 0
+                own = b.handle
+                a.close(stream)
+                b.close(stream)
+                assert live() == 0 and vpmm.core.MemoryResource._streams == {}
+                other = device.create_stream()
+                c = device.allocate(MIB, stream=other)
+                assert c.handle not in (own, address) or is_blocked(handle(other))
+                # A part of a block cannot be freed.
+                d = device.allocate(MIB, stream=stream)
+                raises(ValueError, "no address", second.deallocate, d.handle + 512, 512, stream=stream)
+                assert live() == 2 * MIB
+                assert lib.vpmm_host_stream_complete(handle(stream), 1 << 20) == 0
                 vpmm.default_pool().check()
             """, FAKE_CUDA_CORE=version)
 

@@ -7,20 +7,34 @@ import hosts
 VERSION = os.environ.get("FAKE_CUDA_CORE", "1.2")
 
 
-class Stream:
-    def __init__(self, handle):
-        self._handle = handle
+class _Handle:
+    """A stream of the driver, destroyed with the last reference to it."""
 
-    def __cuda_stream__(self):
-        return (0, self._handle)
-
-    def close(self):
-        if self._handle > 2:
-            hosts.destroy(self._handle)
-        self._handle = 0
+    def __init__(self, value):
+        self.value = value
 
     def __del__(self):
-        self.close()
+        if self.value > 2:
+            hosts.destroy(self.value)
+
+
+class Stream:
+    """A buffer of 1.2 has the handle of its stream, whose object can be closed meanwhile."""
+
+    def __init__(self, handle):
+        self._handle = handle if isinstance(handle, _Handle) else _Handle(handle)
+
+    @property
+    def is_closed(self):
+        return self._handle is None
+
+    def __cuda_stream__(self):
+        if self.is_closed and VERSION == "1.2":
+            raise RuntimeError("Stream has been closed")
+        return (0, 0 if self.is_closed else self._handle.value)
+
+    def close(self):
+        self._handle = None
 
 
 LEGACY_DEFAULT_STREAM = Stream(1)
@@ -35,6 +49,8 @@ def _accept(stream):
     if isinstance(stream, GraphBuilder):
         return stream.stream
     if isinstance(stream, Stream):
+        if stream.is_closed and VERSION == "1.2":
+            raise RuntimeError("Stream has been closed")
         return stream
     raise TypeError(f"Stream or GraphBuilder expected, got {type(stream).__name__}")
 
@@ -87,7 +103,7 @@ else:
                 raise RuntimeError("no buffer")
             self = cls.__new__(cls)
             self.handle, self.size, self.memory_resource = int(ptr), int(size), mr
-            self._stream = stream
+            self._stream = Stream(stream._handle)
             return self
 
         def _deallocate(self, address, stream):
