@@ -9,13 +9,21 @@ vpmm.torch.enable(). A Pool is one of its own.
 import os
 from typing import Union
 
-from ._library import Allocation, Error, Info, OutOfMemoryError, Stats, lib
-from ._pool import STREAM_ANY, Calls, Pool, Size, lookup
+from ._header import Forecast, Info, SharedStats, Stats
+from ._library import Allocation, Error, OutOfMemoryError, lib, text
+from ._pool import STREAM_ANY, Calls, Pool, lookup
+from ._ranges import Page
+from ._settings import Size
 
 __all__ = [
-    "Allocation", "Error", "Info", "OutOfMemoryError", "Pool", "STREAM_ANY", "Stats", "__version__", "default_pool",
-    "dump", "info", "lookup", "reset_peaks", "stats", "trace", "trim",
+    "Allocation", "Calls", "Error", "Forecast", "Info", "OutOfMemoryError", "Page", "Pool", "STREAM_ANY",
+    "SharedStats", "Stats", "__version__", "default_pool", "dump", "info", "lookup", "reset_peaks", "stats", "trace",
+    "trim",
 ]
+
+# By which names they are shown, pickled and imported.
+for _public in (Allocation, Calls, Error, Forecast, Info, OutOfMemoryError, Page, Pool, SharedStats, Stats, lookup):
+    _public.__module__ = __name__
 
 # Of the library in use.
 __version__: str = lib.vpmm_version().decode()
@@ -59,4 +67,4 @@ def trace(name: Union[str, "os.PathLike[str]"]) -> None:
     It is VPMM_TRACE, so it is for pools that do not exist yet: call it before the first allocation. info().trace tells
     the file that is written.
     """
-    os.environ["VPMM_TRACE"] = os.fspath(name)
+    os.environ["VPMM_TRACE"] = os.fsdecode(text("trace", name))

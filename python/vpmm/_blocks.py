@@ -19,8 +19,6 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tu
 from ._library import SIZE_MAX, OutOfMemoryError, check, lib
 from ._pool import STREAM_ANY, Calls
 
-IDLE = 2
-
 # The handle that stands for a stream of whichever thread makes the call.
 _PER_THREAD = 2
 
@@ -208,8 +206,8 @@ def _let_in(device: int, peer: int) -> None:
     with contextlib.suppress(OSError, RuntimeError), on_device(device):
         pool = Calls(None)
         peers = pool.info().peers
-        if not peers >> peer & 1:
-            pool.set_peers([peer] + [other for other in range(64) if peers >> other & 1])
+        if peer not in peers:
+            pool.set_peers([peer, *peers])
 
 
 def meet(device: int) -> None:

@@ -3,89 +3,45 @@
 
 import ctypes
 import errno
-import os
+import select
+import socket
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Optional, SupportsIndex, Tuple, Union
 
-from ._library import (INT_MAX, SIZE_MAX, Allocation, CAllocation, CInfo, COpts, CStats, Error, ExhaustedFn, Info,
-                       LogFn, PressureFn, Stats, answer, block_size, check, lib, stream_handle, whole, written_by)
+from ._header import (IDLE, SHAREABLE, WORDS, ZERO, CAllocation, CForecast, CInfo, COpts, CStats, ExhaustedFn, Export,
+                      Forecast, Info, LogFn, LogLevel, PressureFn, Rdma, Reuse, Scrub, Small, Stats)
+from ._library import (INT_MAX, SIZE_MAX, Allocation, Error, address_of, answer, block_size, check, lib, stream_handle,
+                       whole, written_by)
+from ._ranges import Ranges
+from ._settings import Size, fill, ordinals, read, size_of
+
+if TYPE_CHECKING:
+    import os
 
 # For Pool.free(), in place of a stream: after all work of the context so far.
 STREAM_ANY = c_void_p(-1).value or 0
 
-_ZERO, _IDLE, _SHAREABLE = 1, 2, 4
-
-# Words for the numbers of enumerations, as the environment has them.
-_WORDS = {
-    "reuse": ("async", "block"),
-    "log_level": ("none", "error", "warning", "info", "debug"),
-    "small": ("pool", "driver"),
-    "scrub": ("none", "stream", "always"),
-    "export_as": ("none", "fd", "fabric"),
-    "rdma": ("off", "on"),
-}
-_SIZES = ("page_size", "va_size", "extent_max", "limit", "keep")
-_NUMBERS = ("pages", "frag_ratio", "limit_percent", "overhead", "overlap")
-_SPECIAL = {("keep", "none"): 1, ("overlap", "auto"): -1, ("overlap", "none"): -2}
-_SUFFIXES = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
-Size = Union[int, str]
+# What a socket is: a number, or an object that has one.
+Socket = Union[SupportsIndex, "socket.socket"]
 
 
-def _size(name: str, value: Any) -> int:
-    """Bytes, or text such as 2M."""
-    if isinstance(value, str):
-        digits = value.rstrip("kKmMgGtT")
-        suffix = value[len(digits):].lower()
-        if not digits.isdecimal() or suffix not in _SUFFIXES:
-            raise ValueError(f"{name}={value!r} is not a size such as 4096 or '2M'")
-        value = int(digits) << _SUFFIXES[suffix]
-    return whole(name, value, SIZE_MAX)
+def _ready(connection: Any, event: int) -> int:
+    """
+    The descriptor of a socket, once it can be read or written. With an object's own timeout, and signals are handled
+    meanwhile, as Python's own calls have it; with a number, the call of the library waits.
+    """
+    number = connection if hasattr(connection, "__index__") else connection.fileno()
+    descriptor = whole("socket", number, INT_MAX)
+    timeout = connection.gettimeout() if hasattr(connection, "gettimeout") else 0
+    if timeout != 0:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        if not poll.poll(None if timeout is None else timeout * 1000):
+            raise socket.timeout("timed out")
+    return descriptor
 
 
-def _ordinals(name: str, devices: Iterable[Any]) -> List[int]:
-    return [whole(name, device, INT_MAX) for device in devices]
-
-
-def _address(value: Any) -> int:
-    return whole("address", value, SIZE_MAX)
-
-
-def _peers(value: Any) -> int:
-    if value == "all":
-        return (1 << 64) - 1
-    if isinstance(value, str):
-        raise ValueError(f"peers={value!r} is neither 'all' nor a list of devices")
-    mask = 0
-    for device in _ordinals("peers", value):
-        if device >= 64:
-            raise ValueError(f"peers: there is no device {device}")
-        mask |= 1 << device
-    return mask
-
-
-def _setting(name: str, value: Any) -> Any:
-    """The value of a field of struct vpmm_opts."""
-    if isinstance(value, str) and (name, value) in _SPECIAL:
-        return _SPECIAL[name, value]
-    if name == "overlap" and whole(name, value, INT_MAX) == 0:
-        return _SPECIAL["overlap", "none"]
-    if name in _WORDS:
-        if value not in _WORDS[name]:
-            raise ValueError(f"{name}={value!r} is none of {', '.join(_WORDS[name])}")
-        return _WORDS[name].index(value)
-    if name in _SIZES:
-        return _size(name, value)
-    if name in _NUMBERS:
-        return whole(name, value, SIZE_MAX if name == "pages" else INT_MAX)
-    if name == "peers":
-        return _peers(value)
-    if name in ("backend", "trace"):
-        return os.fsencode(value)
-    raise TypeError(f"a pool has no option {name}")
-
-
-class Calls:
+class Calls(Ranges):
     """What can be done with a pool, that of a Pool or the default one of the current device."""
 
     def __init__(self, handle: Optional[int]) -> None:
@@ -94,28 +50,45 @@ class Calls:
     def _pool(self) -> Optional[int]:
         return self._handle
 
-    def malloc(self, size: int, stream: Any = None, *, zero: bool = False, idle: bool = False,
+    def malloc(self, size: SupportsIndex, stream: Any = None, *, zero: bool = False, idle: bool = False,
                shareable: bool = False) -> int:
         """The address of memory for work on a stream; 0 for a size of 0."""
         address = c_void_p()
-        flags = (_ZERO if zero else 0) | (_IDLE if idle else 0) | (_SHAREABLE if shareable else 0)
+        flags = (ZERO if zero else 0) | (IDLE if idle else 0) | (SHAREABLE if shareable else 0)
         check(lib.vpmm_malloc_flags(self._pool(), byref(address), block_size(size), stream_handle(stream),
                                     flags))
         return address.value or 0
 
-    def realloc(self, address: int, size: int, stream: Any = None) -> int:
+    def malloc_growable(self, size: SupportsIndex, most: SupportsIndex, stream: Any = None) -> int:
+        """The address of memory that realloc() gives any size up to most without moving it."""
+        address = c_void_p()
+        check(lib.vpmm_malloc_growable(self._pool(), byref(address), block_size(size), block_size(most, "most"),
+                                       stream_handle(stream)))
+        return address.value or 0
+
+    def realloc(self, address: SupportsIndex, size: SupportsIndex, stream: Any = None) -> int:
         """Changes the size of a block, and returns where it is afterwards."""
-        block = c_void_p(_address(address))
+        block = c_void_p(address_of(address))
         check(lib.vpmm_realloc(self._pool(), byref(block), block_size(size), stream_handle(stream)))
         return block.value or 0
 
-    def free(self, address: int, stream: Any = None) -> None:
+    def free(self, address: SupportsIndex, stream: Any = None) -> None:
         """Frees a block in the order of a stream."""
-        check(lib.vpmm_free(self._pool(), _address(address), stream_handle(stream)))
+        check(lib.vpmm_free(self._pool(), address_of(address), stream_handle(stream)))
 
-    def use(self, address: int, stream: Any) -> None:
+    def use(self, address: SupportsIndex, stream: Any) -> None:
         """Names another stream that uses a block, which its free then waits for."""
-        check(lib.vpmm_use(self._pool(), _address(address), stream_handle(stream)))
+        check(lib.vpmm_use(self._pool(), address_of(address), stream_handle(stream)))
+
+    def send(self, address: SupportsIndex, connection: Socket) -> None:
+        """Hands a block that is shareable to the process at the other end of a Unix socket."""
+        check(lib.vpmm_send(self._pool(), address_of(address), _ready(connection, select.POLLOUT)))
+
+    def receive(self, connection: Socket) -> Tuple[int, int]:
+        """The address and the size of a block that another process has sent."""
+        address, size = c_void_p(), c_size_t()
+        check(lib.vpmm_receive(self._pool(), byref(address), byref(size), _ready(connection, select.POLLIN)))
+        return address.value or 0, size.value
 
     def retire_stream(self, stream: Any) -> None:
         """Tells that a stream is about to be destroyed."""
@@ -139,8 +112,15 @@ class Calls:
     def trim(self, keep: Size = 0) -> int:
         """Gives free memory back, but for so many bytes in all, and returns how much that was."""
         released = c_size_t()
-        check(lib.vpmm_pool_trim(self._pool(), _size("keep", keep), byref(released)))
+        check(lib.vpmm_pool_trim(self._pool(), size_of("keep", keep), byref(released)))
         return released.value
+
+    def query(self, size: SupportsIndex, stream: Any = None) -> Forecast:
+        """How a request would be served, and at what cost. Nothing is allocated."""
+        found = CForecast(size=ctypes.sizeof(CForecast))
+        check(lib.vpmm_pool_query(self._pool(), block_size(size), stream_handle(stream), byref(found)))
+        values = {name: getattr(found, name) for name in Forecast._fields}
+        return Forecast(**{**values, "way": WORDS["way"][found.way]})
 
     def stats(self) -> Stats:
         """What the pool holds and has done."""
@@ -156,13 +136,12 @@ class Calls:
         """The device, and the settings in force."""
         found = CInfo(size=ctypes.sizeof(CInfo))
         check(lib.vpmm_pool_info(self._pool(), byref(found)))
-        values = (getattr(found, name) for name in Info._fields)
-        return Info(*(os.fsdecode(value) if isinstance(value, bytes) else value for value in values))
+        return read(found)
 
     def set_peers(self, devices: Iterable[int]) -> None:
         """Chooses the other devices whose kernels can access the memory."""
-        ordinals = _ordinals("device", devices)
-        check(lib.vpmm_pool_set_peers(self._pool(), (c_int * len(ordinals))(*ordinals), len(ordinals)))
+        numbers = ordinals("device", devices)
+        check(lib.vpmm_pool_set_peers(self._pool(), (c_int * len(numbers))(*numbers), len(numbers)))
 
     def dump(self) -> str:
         """The layout, as vpmm_pool_dump(3) has it."""
@@ -177,27 +156,40 @@ class Calls:
 class Pool(Calls):
     """
     A pool on one device. The options are those of vpmm_pool_create(3), by the same names; what is not given is as the
-    environment has it. Sizes are numbers of bytes or text such as "2M", peers is "all" or devices, and where the
-    environment takes a word, so does the option.
+    environment has it. Sizes are numbers of bytes or text such as "2M", limit a part of the device's memory as well,
+    such as "50%", and peers "all" or devices: text is whatever the variable of the environment takes. Of limit and
+    limit_percent, either stands for both.
 
     log is called with a level and a line, pressure with a size before an allocation fails, and is to return whether
     it has given something back; exhausted with the size and a text when it does. What they raise is printed, and goes
     no further; from pressure it means no.
     """
 
-    def __init__(self, *, device: Optional[int] = None, log: Optional[Callable[[int, str], None]] = None,
+    def __init__(self, *, device: Optional[SupportsIndex] = None, backend: Optional[str] = None,
+                 page_size: Optional[Size] = None, va_size: Optional[Size] = None, pages: Optional[Size] = None,
+                 reuse: Optional[Reuse] = None, log_level: Optional[LogLevel] = None,
+                 log: Optional[Callable[[int, str], None]] = None, extent_max: Optional[Size] = None,
+                 small: Optional[Small] = None, frag_ratio: Optional[Size] = None,
+                 limit_percent: Optional[SupportsIndex] = None, overhead: Optional[Size] = None,
+                 limit: Optional[Size] = None, keep: Optional[Size] = None, scrub: Optional[Scrub] = None,
                  pressure: Optional[Callable[[int], bool]] = None,
-                 exhausted: Optional[Callable[[int, str], None]] = None, **options: Any) -> None:
+                 exhausted: Optional[Callable[[int, str], None]] = None,
+                 trace: Union[str, bytes, "os.PathLike[str]", None] = None, overlap: Optional[Size] = None,
+                 export_as: Optional[Export] = None, rdma: Optional[Rdma] = None,
+                 peers: Union[Literal["all", "none"], str, Iterable[int], None] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name}={function!r} is not a function")
         opts = COpts(size=ctypes.sizeof(COpts))
         check(lib.vpmm_opts_from_env(byref(opts)))
-        for name, value in options.items():
-            setattr(opts, name, _setting(name, value))
-        if device is not None:
-            opts.device = ctypes.pointer(c_int(whole("device", device, INT_MAX)))
+        fill(opts, {
+            "device": device, "backend": backend, "page_size": page_size, "va_size": va_size, "pages": pages,
+            "reuse": reuse, "log_level": log_level, "extent_max": extent_max, "small": small,
+            "frag_ratio": frag_ratio, "limit_percent": limit_percent, "overhead": overhead, "limit": limit,
+            "keep": keep, "scrub": scrub, "trace": trace, "overlap": overlap, "export_as": export_as, "rdma": rdma,
+            "peers": peers,
+        })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (
             LogFn(lambda _data, level, message: log and log(level, message.decode(errors="replace"))),
@@ -242,8 +234,8 @@ class Pool(Calls):
             self.close()
 
 
-def lookup(address: int) -> Allocation:
+def lookup(address: SupportsIndex) -> Allocation:
     """The allocation of any pool of the process that an address is in."""
     found = CAllocation(size=ctypes.sizeof(CAllocation))
-    check(lib.vpmm_lookup(_address(address), byref(found)))
+    check(lib.vpmm_lookup(address_of(address), byref(found)))
     return Allocation(found.device, found.base or 0, found.bytes)

@@ -102,7 +102,10 @@ def _out_of_memory(cupy: Any, size: int, reason: OutOfMemoryError) -> MemoryErro
     held, limit = 0, 0
     with contextlib.suppress(OSError):
         stats = Calls(None).stats()
-        held, limit = stats.mapped + stats.small_mapped, Calls(None).info().limit
+        held = stats.mapped + stats.small_mapped
+        bound = Calls(None).info().limit
+        # CuPy's own word for no limit.
+        limit = 0 if bound == "none" else bound
     error: MemoryError = cupy.cuda.memory.OutOfMemoryError(size, held, limit)
     error.args = (f"{error} {reason}",)
     return error

@@ -28,6 +28,7 @@ except (AttributeError, ImportError) as error:
                       f"Numba 0.50 or numba-cuda, and a GPU ({error})") from error
 
 from . import _blocks
+from ._header import IDLE as _IDLE
 from ._library import Error as _Error
 from ._library import OutOfMemoryError as _OutOfMemoryError
 from ._pool import STREAM_ANY, Calls
@@ -118,12 +119,12 @@ class MemoryManager(_HostOnly):  # type: ignore[misc]
         # Any stream may use the memory at once.
         try:
             try:
-                address = _blocks.allocate(size, 0, _blocks.IDLE)
+                address = _blocks.allocate(size, 0, _IDLE)
             except _OutOfMemoryError:
                 if not self._frees.deferred:
                     raise
                 self._frees.flush()
-                address = _blocks.allocate(size, 0, _blocks.IDLE)
+                address = _blocks.allocate(size, 0, _IDLE)
         except _OutOfMemoryError as reason:
             raise OutOfMemoryError(reason) from reason
         context = weakref.proxy(self.context)
@@ -137,7 +138,7 @@ class MemoryManager(_HostOnly):  # type: ignore[misc]
         """What the device has free, and the pool."""
         info, stats = Calls(None).info(), Calls(None).stats()
         free = info.memory_free + stats.free
-        if info.limit:
+        if info.limit != "none":
             free = min(free, max(info.limit - stats.live - stats.small_mapped, 0))
         return cuda.MemoryInfo(free=free, total=info.memory_total)
 

@@ -18,7 +18,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 import torch
 
 from . import _library
-from ._library import CStats, Stats, answer, check, written_by
+from ._header import CStats, Stats
+from ._library import answer, check, text, written_by
 from ._snapshot import segments
 
 __all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
@@ -366,7 +367,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
     with _lock:
         if _plugin is None:
             _check_time()
-            plugin = _Plugin(os.fspath(library) if library is not None else _find_plugin())
+            plugin = _Plugin(os.fsdecode(text("library", library)) if library is not None else _find_plugin())
             allocator = torch.cuda.memory.CUDAPluggableAllocator(plugin.path, "vpmm_torch_alloc", "vpmm_torch_free")
             _give_hooks(allocator.allocator(), plugin)
             torch.cuda.memory.change_current_allocator(allocator)

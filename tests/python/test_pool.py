@@ -4,75 +4,84 @@
 import copy
 import ctypes
 import errno
+import inspect
 import multiprocessing
 import os
 import pickle
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
 import threading
 import unittest
+import unittest.mock
 
 import vpmm
-from vpmm import _blocks, _library, _pool, _snapshot
+from vpmm import _blocks, _header, _library, _snapshot
 
-HEADER = os.path.join(os.environ["top_srcdir"], "include", "vpmm.h")
+SOURCE = os.environ["top_srcdir"]
+INCLUDE = os.path.join(SOURCE, "include")
+HEADERS = "vpmm.h", "vpmm-shared.h"
 MIB = 1 << 20
 
-C_TYPES = {
-    "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "int": ctypes.c_int,
-}
+
+class Header(unittest.TestCase):
+    """What the package knows of the library's headers is what they say."""
+
+    def test_generated(self):
+        output = os.path.join(os.environ["work"], "_header.py")
+        subprocess.run([sys.executable, os.path.join(SOURCE, "python", "generate.py"),
+                        *(os.path.join(INCLUDE, name) for name in HEADERS), output], check=True)
+        with open(output, encoding="utf-8") as mine, open(_header.__file__, encoding="utf-8") as kept:
+            self.assertEqual(mine.read(), kept.read(), "python/generate.py has to write python/vpmm/_header.py anew")
+
+    @unittest.skipUnless(os.environ.get("CC"), "there is no C compiler")
+    def test_compiled(self):
+        # By a compiler: the place and the size of each field, and each number.
+        lines, wanted = [], []
+        for name, kind in vars(_header).items():
+            if isinstance(kind, type) and issubclass(kind, ctypes.Structure):
+                struct = "struct vpmm" + re.sub("([A-Z])", r"_\1", name[1:]).lower()
+                lines.append(f'printf("{name} %zu\\n", sizeof({struct}));')
+                wanted.append(f"{name} {ctypes.sizeof(kind)}")
+                for field, _ in kind._fields_:
+                    place = getattr(kind, field)
+                    lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({struct}, {field}), '
+                                 f"sizeof((({struct} *)0)->{field}));")
+                    wanted.append(f"{name}.{field} {place.offset} {place.size}")
+            elif isinstance(kind, int):
+                lines.append(f'printf("{name} %d\\n", (int)VPMM_{name});')
+                wanted.append(f"{name} {kind}")
+        self.assertGreater(len(wanted), 100)
+        source = os.path.join(os.environ["work"], "header.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("".join(f'#include "{name}"\n' for name in HEADERS) + "int main(void)\n{\n" +
+                       "\n".join(lines) + "\n}\n")
+        subprocess.run([*shlex.split(os.environ["CC"]), f"-I{INCLUDE}", "-o", source[:-2], source], check=True)
+        said = subprocess.run([source[:-2]], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said.splitlines(), wanted)
 
 
-def fields(struct):
-    """The fields of a structure of the header, as (name, type, length of an array or 0, pointer)."""
-    with open(HEADER, encoding="utf-8") as header:
-        body = re.search(r"^struct %s \{\n(.*?)^\};" % struct, header.read(), re.M | re.S).group(1)
-    return [(name, kind, int(length or 0), bool(star)) for kind, star, name, length in
-            re.findall(r"^\t(?:const )?(?:struct )?(\w+) (\*?)(\w+)(?:\[(\d+)\])?;$", body, re.M)]
+class Names(unittest.TestCase):
+    def test_public(self):
+        # All that is public is shown by the name that it has for the user.
+        for name in vpmm.__all__:
+            module = getattr(getattr(vpmm, name), "__module__", "vpmm")
+            self.assertEqual(module, "vpmm", name)
+        self.assertEqual(repr(vpmm.Stats), "<class 'vpmm.Stats'>")
+        self.assertRegex(repr(vpmm.default_pool()), "^<vpmm.Calls object")
+        self.assertEqual(pickle.loads(pickle.dumps(vpmm.stats())), vpmm.stats())
 
-
-class Structures(unittest.TestCase):
-    """What the package knows of vpmm.h is what the header says."""
-
-    def compare(self, struct, mine):
-        theirs = fields(struct)
-        self.assertGreater(len(theirs), 3)
-        self.assertEqual([field[0] for field in theirs], [field[0] for field in mine._fields_])
-        for (name, kind, length, pointer), (_, got) in zip(theirs, mine._fields_):
-            if pointer or kind.endswith("_fn"):
-                wanted = ctypes.sizeof(ctypes.c_void_p)
-            elif length:
-                wanted = length
-            else:
-                wanted = ctypes.sizeof(C_TYPES[kind])
-            self.assertEqual(ctypes.sizeof(got), wanted, f"{struct}.{name}")
-
-    def test_stats(self):
-        self.compare("vpmm_stats", _library.CStats)
-
-    def test_info(self):
-        self.compare("vpmm_info", _library.CInfo)
-        self.assertEqual([name for name, _ in _library.CInfo._fields_[1:]], list(vpmm.Info._fields))
-
-    def test_opts(self):
-        self.compare("vpmm_opts", _library.COpts)
-
-    def test_allocation(self):
-        self.compare("vpmm_allocation", _library.CAllocation)
-
-    def test_numbers(self):
-        with open(HEADER, encoding="utf-8") as header:
-            text = header.read()
-        for name, value in (("VPMM_ZERO", _pool._ZERO), ("VPMM_IDLE", _pool._IDLE),
-                            ("VPMM_SHAREABLE", _pool._SHAREABLE)):
-            self.assertEqual(int(re.search(r"#define %s (0x\d)u" % name, text).group(1), 16), value)
-        for prefix, name in (("REUSE", "reuse"), ("LOG", "log_level"), ("SMALL", "small"), ("SCRUB", "scrub"),
-                             ("EXPORT", "export_as"), ("RDMA", "rdma")):
-            words = re.findall(r"^\tVPMM_%s_(\w+) = (\d+)" % prefix, text, re.M)
-            self.assertEqual([(word.lower(), int(number)) for word, number in words],
-                             [(word, i) for i, word in enumerate(_pool._WORDS[name])])
+    def test_nul(self):
+        # Never the part of a name before it.
+        name = os.path.join(os.environ["work"], "part\0of.trace")
+        for call in (lambda: vpmm.Pool(trace=name), lambda: vpmm.Pool(trace=name.encode()),
+                     lambda: vpmm.Pool(backend="host\0"), lambda: vpmm.trace(name)):
+            with self.assertRaisesRegex(ValueError, "^(trace|backend)=.*NUL"):
+                call()
+        self.assertFalse(os.path.exists(name.split("\0", 1)[0]))
+        self.assertNotIn("VPMM_TRACE", os.environ)
 
 
 class PoolTest(unittest.TestCase):
@@ -204,9 +213,63 @@ class Options(unittest.TestCase):
     def test_given(self):
         info = self.open(page_size="4M", limit=64 * MIB, keep="none", reuse="block", scrub="always", overlap="auto",
                          overhead=3, small="driver", log_level="warning", device=0).info()
-        self.assertEqual((info.backend, info.page_size, info.limit, info.keep), ("host", 4 * MIB, 64 * MIB, 0))
-        self.assertEqual((info.reuse, info.scrub, info.overhead, info.small, info.log_level), (1, 2, 3, 1, 2))
-        self.assertEqual(info.va_size, 1 << 30)
+        self.assertEqual((info.backend, info.page_size, info.limit, info.keep), ("host", 4 * MIB, 64 * MIB, "none"))
+        self.assertEqual((info.reuse, info.scrub, info.overhead, info.small, info.log_level),
+                         ("block", "always", 3, "driver", "warning"))
+        self.assertEqual((info.va_size, info.overlap, info.peers), (1 << 30, "auto", ()))
+
+    def test_again(self):
+        # What info() says of a pool makes another pool of the same settings.
+        names = set(inspect.signature(vpmm.Pool).parameters) & set(vpmm.Info._fields) - {"trace"}
+        self.assertGreater(len(names), 14)
+        for options in ({}, {"limit": "32M", "keep": "none", "overlap": "none", "small": "driver"},
+                        {"keep": "4M", "overlap": 30, "scrub": "stream", "export_as": "fd", "log_level": "error"},
+                        {"limit": "none", "keep": "all", "overlap": "auto", "reuse": "block", "frag_ratio": 7}):
+            first = self.open(**options).info()
+            pool = vpmm.Pool(**{name: getattr(first, name) for name in names})
+            self.addCleanup(pool.close)
+            self.assertEqual(pool.info(), first)
+
+    def test_text(self):
+        # An option takes the text that the variable takes, to the same effect, and no other.
+        texts = ("0", "1", "50", "4096", "2M", "2m", "4194304", "1G", "64M", "100%", "50%", "050%", "0%", "101%", "%",
+                 "1.5M", "-1", "+1", " 1", "1 ", "M", "2MB", "0x10", "none", "all", "auto", "async", "block",
+                 "always", "pool", "stream", "1,", "0,0", "\u0663", "99999999999999999999", "16777216T")
+        variables = {name: name.upper() for name in (
+            "page_size", "va_size", "pages", "reuse", "extent_max", "small", "frag_ratio", "overhead", "overlap",
+            "limit", "keep", "scrub", "rdma", "peers")}
+        variables.update(log_level="LOG", export_as="EXPORT")
+
+        def outcome(environment, **options):
+            with unittest.mock.patch.dict(os.environ, environment):
+                try:
+                    with vpmm.Pool(backend="host", **options) as pool:
+                        return pool.info()._replace(memory_free=0)
+                except vpmm.OutOfMemoryError:
+                    return "no memory"
+                except (ValueError, vpmm.Error):
+                    return "refused"
+
+        taken = 0
+        for option, variable in variables.items():
+            # An option takes each word of Info.
+            for text in texts if option not in ("limit", "overlap") else set(texts) - {"none"}:
+                by_name = outcome({"VPMM_" + variable: text})
+                self.assertEqual(by_name, outcome({}, **{option: text}), f"{option}={text!r}")
+                taken += isinstance(by_name, vpmm.Info)
+        self.assertGreater(taken, 50)
+
+    def test_limits(self):
+        # Bytes and percent are one setting: what is given takes the place of what the environment has.
+        total = self.open().info().memory_total
+        for variable in ("50%", "32M"):
+            os.environ["VPMM_LIMIT"] = variable
+            self.addCleanup(os.environ.pop, "VPMM_LIMIT", None)
+            for options, limit in (({"limit": "75%"}, total // 4 * 3), ({"limit_percent": 75}, total // 4 * 3),
+                                   ({"limit": total // 8 * 7}, total // 8 * 7), ({"limit": "none"}, "none"),
+                                   ({"limit": "16M", "limit_percent": 75}, 16 * MIB)):
+                got = self.open(**options).info().limit
+                self.assertLess(abs(got - limit) if got != limit else 0, 2 * MIB, (variable, options))
 
     def test_environment(self):
         # What is not given is as the environment has it.
@@ -223,7 +286,7 @@ class Options(unittest.TestCase):
                 (ValueError, {"limit": 1 << 64}), (ValueError, {"limit": "16777216T"}),
                 (ValueError, {"limit": "\u00b2"}), (TypeError, {"log": 3}), (TypeError, {"pressure": 0}),
                 (TypeError, {"exhausted": "text"}),
-                (ValueError, {"overhead": (1 << 32) + 3}), (ValueError, {"device": 1 << 32}),
+                (ValueError, {"overhead": (1 << 32) + 3}), (ValueError, {"device": 1 << 32}), (TypeError, {"trace": 5}),
                 (ValueError, {"device": -1}), (vpmm.Error, {"page_size": 3}), (vpmm.Error, {"device": 99})):
             with self.assertRaises(error, msg=str(options)) as caught:
                 self.open(**options)

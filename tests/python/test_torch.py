@@ -222,6 +222,10 @@ class TorchTest(unittest.TestCase):
     def test_library(self):
         self.program("""
             try:
+                vpmm.torch.enable(library="/nowhere\\0/libvpmm-torch.so")
+            except ValueError as error:
+                assert "library='/nowhere" in str(error) and "NUL" in str(error)
+            try:
                 vpmm.torch.enable(library="/nowhere/libvpmm-torch.so")
             except OSError as error:
                 assert "/nowhere/libvpmm-torch.so" in str(error)

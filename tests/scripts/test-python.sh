@@ -42,8 +42,32 @@ if command -v mypy >/dev/null; then
 	verdict "mypy has no complaint" "$(cd "$top_srcdir/python" && { PYTHONPATH='' mypy --strict --ignore-missing-imports \
 		--python-version 3.9 --cache-dir "$work/mypy" -p vpmm || echo "mypy failed"; } 2>&1 |
 		grep -v '^Success')"
+	# What a program does wrong it finds, on each line that says so and no other.
+	cat >"$work/user.py" <<'END'
+from typing import Tuple
+import vpmm
+
+def program(connection: int) -> Tuple[int, int]:
+    with vpmm.Pool(limit="50%", page_size=1 << 21, reuse="block", keep="none", peers=[1], pages=3) as pool:
+        if pool.info().reuse == "never":  # error
+            pool.shared_alloc(5)
+        pool.migrate(pool.shared_alloc(1 << 21), 1, "gpu")  # error
+        pool.send(pool.malloc_growable(1, 2), "socket")  # error
+        return vpmm.Pool(small="pool", scrub=vpmm.info().scrub).receive(connection)
+
+vpmm.Pool(colour="red")  # error
+vpmm.Pool(reuse="never")  # error
+vpmm.Pool(limit=1.5)  # error
+vpmm.Pool(log=print)
+END
+	grep -n '# error$' "$work/user.py" | sed 's/:.*//' >"$work/wanted"
+	(cd "$top_srcdir/python" && PYTHONPATH='' mypy --strict --cache-dir "$work/mypy" --python-version 3.9 \
+		"$work/user.py") >"$work/out" 2>&1
+	sed -n 's/^.*user\.py:\([0-9]*\): error:.*/\1/p' "$work/out" | sort -n >"$work/found"
+	verdict "mypy finds what a program does wrong" "$(diff "$work/wanted" "$work/found" || cat "$work/out")"
 else
 	verdict "mypy has no complaint # SKIP there is no mypy" ""
+	verdict "mypy finds what a program does wrong # SKIP there is no mypy" ""
 fi
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")
