@@ -186,9 +186,9 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
  * @stream: a stream that has used it; other streams are those of vpmm_use() and vpmm_migrate()
  *
  * Context: any thread, but none that handles a signal; nobody touches the range any more. Waits for the work of the
- *	streams.
+ *	streams, and for other threads' calls that use the range.
  * Return: 0, or
- *	-EINVAL no range starts there, or @stream is not a stream,
+ *	-EINVAL no range starts there, or another thread has freed it meanwhile, or @stream is not a stream,
  *	-ENOTSUP @stream is the default stream of each thread, or 4096 others use the range,
  *	-EBUSY the process was forked, or a piece of work of the host backend makes the call; or pages are pinned,
  *	-ESTALE the context of the pool was reset or destroyed,

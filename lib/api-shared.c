@@ -7,8 +7,8 @@
 #include "shared/migrate.h"
 #include "shared/mirror.h"
 #include "shared/range.h"
-#include "util/cancel.h"
 #include "util/error.h"
+#include "util/held.h"
 #include "util/sized.h"
 #include "vpmm-host.h"
 
@@ -23,65 +23,89 @@ static int refuse_fork(void)
 	return 0;
 }
 
-static struct vpmm_pool *pool_of(const struct range *range)
-{
-	return (struct vpmm_pool *)range->shared->core;
-}
-
 static int no_range(const void *addr)
 {
 	return error_set(-EINVAL, "%p is in no shared range", addr);
 }
 
-/* The pool that a call on an address means. */
-static int find_pool(struct vpmm_pool **pool, const void *addr)
+/* The pool that a call on an address means, and its ranges, which are held from then on. */
+static int find(struct vpmm_pool **pool, struct shared **shared, const void *addr)
 {
-	const struct range *range;
+	struct range *range;
+	int err;
 
-	if (*pool)
-		return (*pool)->shared ? 0 : error_set(-EINVAL, "%p: the pool has no shared ranges", addr);
+	err = refuse_fork();
+	if (err)
+		return err;
+	if (*pool) {
+		*shared = shared_hold(&(*pool)->shared);
+		return *shared ? 0 : error_set(-EINVAL, "%p: the pool has no shared ranges", addr);
+	}
 	lock_acquire(&shared_lock);
 	range = shared_find((uintptr_t)addr);
-	if (range)
-		*pool = pool_of(range);
+	if (range) {
+		*shared = range->shared;
+		(*shared)->holds++;
+		*pool = pool_of_core((*shared)->core);
+	}
 	lock_release(&shared_lock);
 	return range ? 0 : no_range(addr);
 }
 
 static int enter(struct vpmm_pool *pool)
 {
-	if (pool->core.generation != api_defaults.generation)
-		return error_set(-ESTALE, "the context in which the pool was created was reset or destroyed");
 	return pool->core.backend->ops->enter(pool->core.backend);
 }
 
-static int begin(struct vpmm_pool **pool, const void *addr)
+static int begin(struct vpmm_pool **pool, struct shared **shared, const void *addr)
 {
 	int err;
 
-	err = refuse_fork();
-	if (!err)
-		err = find_pool(pool, addr);
-	return err ? err : enter(*pool);
+	err = find(pool, shared, addr);
+	if (err)
+		return err;
+	err = enter(*pool);
+	if (err)
+		shared_drop(*shared);
+	return err;
 }
 
-static void leave(struct vpmm_pool *pool)
+/* The callback of the log may end the pool. */
+static void leave(struct vpmm_pool *pool, struct shared *shared)
 {
 	pool->core.backend->ops->leave(pool->core.backend);
+	shared_drop(shared);
 }
 
-static int end(struct vpmm_pool *pool, const char *call, int err)
+static int end(struct vpmm_pool *pool, struct shared *shared, const char *call, int err)
 {
-	leave(pool);
+	leave(pool, shared);
 	if (err >= 0)
 		return err;
 	error_add(err, "%s", call);
 	return api_fail(pool, err);
 }
 
-static int begin_shared(struct vpmm_pool **pool, const char *call)
+/* What the pool has, or made and held. */
+static int hold_or_make(struct vpmm_pool *pool, struct shared **shared)
 {
-	struct shared *made;
+	int err;
+
+	*shared = shared_hold(&pool->shared);
+	if (*shared)
+		return 0;
+	err = shared_new(&pool->core, shared);
+	if (err)
+		return err;
+	lock_acquire(&shared_lock);
+	(*shared)->holds++;
+	g_atomic_pointer_set(&pool->shared, *shared);
+	lock_release(&shared_lock);
+	return 0;
+}
+
+static int begin_shared(struct vpmm_pool **pool, struct shared **shared, const char *call)
+{
 	int err;
 
 	err = refuse_fork();
@@ -92,42 +116,40 @@ static int begin_shared(struct vpmm_pool **pool, const char *call)
 	if (err)
 		return err;
 	pthread_mutex_lock(&making);
-	if (!(*pool)->shared) {
-		err = shared_new(&(*pool)->core, &made);
-		if (!err)
-			g_atomic_pointer_set(&(*pool)->shared, made);
-	}
+	err = hold_or_make(*pool, shared);
 	pthread_mutex_unlock(&making);
 	if (err)
-		leave(*pool);
+		(*pool)->core.backend->ops->leave((*pool)->core.backend);
 	return err;
 }
 
-static int make(struct vpmm_pool *pool, size_t size, unsigned int flags, uint64_t *at)
+static int make(struct shared *shared, size_t size, unsigned int flags, uint64_t *at)
 {
 	int err;
 
 	pthread_mutex_lock(&making);
-	err = range_new(pool->shared, size, flags & VPMM_SHARED_FINE, at);
+	err = range_new(shared, size, flags & VPMM_SHARED_FINE, at);
 	pthread_mutex_unlock(&making);
 	return err;
 }
 
 int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned int flags)
 {
-	int err, cancel;
+	struct shared *shared;
+	struct held held;
 	uint64_t at;
+	int err;
 
 	if (!addr || !size || flags & ~VPMM_SHARED_FINE)
 		return error_set(-EINVAL, "vpmm_shared_alloc: %s", !addr ? "addr is NULL" : !size ? "size is 0" :
 				 "flags has an unknown bit");
-	cancel = cancel_hold();
-	err = begin_shared(&pool, "vpmm_shared_alloc");
+	held_begin(&held);
+	err = begin_shared(&pool, &shared, "vpmm_shared_alloc");
 	if (err)
 		error_add(err, "vpmm_shared_alloc");
 	else
-		err = end(pool, "vpmm_shared_alloc", make(pool, size, flags, &at));
-	cancel_release(cancel);
+		err = end(pool, shared, "vpmm_shared_alloc", make(shared, size, flags, &at));
+	held_end(&held);
 	if (!err)
 		*addr = (void *)(uintptr_t)at;
 	return err;
@@ -135,30 +157,35 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 
 int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *stream)
 {
-	int err, cancel;
+	struct shared *shared;
+	struct held held;
+	int err;
 
 	if (!addr)
 		return 0;
-	cancel = cancel_hold();
-	err = begin(&pool, addr);
+	held_begin(&held);
+	err = begin(&pool, &shared, addr);
 	if (err)
 		error_add(err, "vpmm_shared_free");
 	else
-		err = end(pool, "vpmm_shared_free", range_free(pool->shared, (uintptr_t)addr, stream));
-	cancel_release(cancel);
+		err = end(pool, shared, "vpmm_shared_free", range_free(shared, (uintptr_t)addr, stream));
+	held_end(&held);
 	return err;
 }
 
 static int move(struct vpmm_pool *pool, const struct migration *want, const char *call)
 {
-	int err, cancel = cancel_hold();
+	struct shared *shared;
+	struct held held;
+	int err;
 
-	err = begin(&pool, (void *)(uintptr_t)want->addr);
+	held_begin(&held);
+	err = begin(&pool, &shared, (void *)(uintptr_t)want->addr);
 	if (err)
 		error_add(err, "%s", call);
 	else
-		err = end(pool, call, migrate_pages(pool->shared, want));
-	cancel_release(cancel);
+		err = end(pool, shared, call, migrate_pages(shared, want));
+	held_end(&held);
 	return err;
 }
 
@@ -218,13 +245,14 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
 int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vpmm_page *pages)
 {
 	struct vpmm_page *found = NULL;
+	struct shared *shared;
 	int count;
 
-	count = refuse_fork();
-	if (!count)
-		count = find_pool(&pool, addr);
-	if (!count)
-		count = migrate_locate(pool->shared, (uintptr_t)addr, size, pages ? &found : NULL);
+	count = find(&pool, &shared, addr);
+	if (!count) {
+		count = migrate_locate(shared, (uintptr_t)addr, size, pages ? &found : NULL);
+		shared_drop(shared);
+	}
 	if (count < 0)
 		return error_add(count, "vpmm_locate");
 	for (int i = 0; i < count && found; i++)
@@ -235,48 +263,55 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
 
 int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advice advice)
 {
+	struct shared *shared;
+	struct held held;
 	int err;
 
 	if (advice != VPMM_ADVISE_NONE && advice != VPMM_ADVISE_PREFER_HOST && advice != VPMM_ADVISE_PREFER_DEVICE &&
 	    advice != VPMM_ADVISE_READ_MOSTLY)
 		return error_set(-EINVAL, "vpmm_advise: there is no advice %d", (int)advice);
-	err = refuse_fork();
-	if (!err)
-		err = find_pool(&pool, addr);
-	if (!err)
-		err = migrate_advise(pool->shared, (uintptr_t)addr, size, advice);
+	held_begin(&held);
+	err = find(&pool, &shared, addr);
+	if (!err) {
+		err = migrate_advise(shared, (uintptr_t)addr, size, advice);
+		shared_drop(shared);
+	}
+	held_end(&held);
 	return err ? error_add(err, "vpmm_advise") : 0;
 }
 
 int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size)
 {
-	int err, cancel = cancel_hold();
+	struct shared *shared;
+	struct held held;
+	int err;
 
-	err = begin(&pool, addr);
+	held_begin(&held);
+	err = begin(&pool, &shared, addr);
 	if (err)
 		error_add(err, "vpmm_pin");
 	else
-		err = end(pool, "vpmm_pin", migrate_pin(pool->shared, (uintptr_t)addr, size));
-	cancel_release(cancel);
+		err = end(pool, shared, "vpmm_pin", migrate_pin(shared, (uintptr_t)addr, size));
+	held_end(&held);
 	return err;
 }
 
 int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size)
 {
+	struct shared *shared;
 	int err;
 
-	err = refuse_fork();
-	if (!err)
-		err = find_pool(&pool, addr);
-	if (!err)
-		err = migrate_unpin(pool->shared, (uintptr_t)addr, size);
+	err = find(&pool, &shared, addr);
+	if (!err) {
+		err = migrate_unpin(shared, (uintptr_t)addr, size);
+		shared_drop(shared);
+	}
 	return err ? error_add(err, "vpmm_unpin") : 0;
 }
 
 int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 {
 	struct vpmm_shared_stats known = { 0 };
-	struct shared *shared;
 	int err;
 
 	err = sized_check(&sized_shared_stats, "stats", stats);
@@ -286,12 +321,10 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 		err = api_resolve(&pool, "vpmm_shared_stats");
 	if (err)
 		return error_add(err, "vpmm_shared_stats");
-	shared = g_atomic_pointer_get(&pool->shared);
-	if (shared) {
-		lock_acquire(&shared_lock);
-		known = shared->stats;
-		lock_release(&shared_lock);
-	}
+	lock_acquire(&shared_lock);
+	if (pool->shared)
+		known = pool->shared->stats;
+	lock_release(&shared_lock);
 	sized_export(&sized_shared_stats, stats, &known);
 	return 0;
 }
@@ -301,7 +334,9 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 {
 	struct vpmm_mirror *made = NULL;
 	struct vpmm_mirror_ops known;
-	int err, cancel;
+	struct shared *shared;
+	struct held held;
+	int err;
 
 	if (!mirror)
 		return error_set(-EINVAL, "vpmm_mirror_register: mirror is NULL");
@@ -310,13 +345,13 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 		return err;
 	if (!known.update)
 		return error_set(-EINVAL, "vpmm_mirror_register: ops.update is NULL");
-	cancel = cancel_hold();
-	err = begin_shared(&pool, "vpmm_mirror_register");
+	held_begin(&held);
+	err = begin_shared(&pool, &shared, "vpmm_mirror_register");
 	if (!err) {
-		mirror_add(pool->shared, &made, &known, data);
-		leave(pool);
+		mirror_add(shared, &made, &known, data);
+		leave(pool, shared);
 	}
-	cancel_release(cancel);
+	held_end(&held);
 	if (err)
 		return error_add(err, "vpmm_mirror_register");
 	*mirror = made;
@@ -325,11 +360,12 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 
 void vpmm_mirror_unregister(struct vpmm_mirror *mirror)
 {
-	int cancel = cancel_hold();
+	struct held held;
 
+	held_begin(&held);
 	if (mirror && !refuse_fork())
 		mirror_remove(mirror);
-	cancel_release(cancel);
+	held_end(&held);
 }
 
 void *vpmm_host_view(const void *addr)

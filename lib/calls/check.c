@@ -581,8 +581,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = group_check(&pool->pending);
 	if (!err)
 		err = cache_check(pool);
-	if (!err && pool->shared)
-		err = shared_check(pool->shared);
+	if (!err)
+		err = shared_check(&pool->shared);
 	g_hash_table_destroy(census.extents);
 	return err;
 }

@@ -122,11 +122,10 @@ static void free_small(struct vpmm_pool *pool, bool gone)
 
 static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 {
-	struct shared *shared = pool->shared;
+	struct shared *shared = shared_take(&pool->shared);
 
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);
-	pool->shared = NULL;
 	lock_acquire(&pool->core.lock);
 	if (end == POOL_END_WAIT)
 		pool_drain(pool);

@@ -4,6 +4,7 @@
 #define POOL_H
 
 #include <glib.h>
+#include <stddef.h>
 
 #include "core/core.h"
 #include "pending/pending.h"
@@ -29,6 +30,12 @@ struct vpmm_pool {
 	int cancel;
 	gint end;
 };
+
+/* The pool of a core. */
+static inline struct vpmm_pool *pool_of_core(struct core *core)
+{
+	return (struct vpmm_pool *)((char *)core - offsetof(struct vpmm_pool, core));
+}
 
 /* Whether a pool can be used. */
 enum pool_state {

@@ -7,19 +7,21 @@
 #include "shared/gates.h"
 #include "shared/migrate.h"
 #include "shared/piece.h"
-#include "util/cancel.h"
 #include "util/error.h"
+#include "util/held.h"
 
 /* While pages move, a stream that is not at the gate yet must not get past it, so this waits for the move. */
 static int add_user(struct shared *shared, const void *ptr, struct CUstream_st *stream)
 {
 	const struct backend_ops *ops = shared->core->backend->ops;
 	struct range *range;
+	struct held held;
 	int err;
 
+	held_begin(&held);
 	err = ops->enter(shared->core->backend);
 	if (err)
-		return err;
+		goto out_held;
 	err = gates_check(shared, stream);
 	if (err)
 		goto out;
@@ -34,6 +36,8 @@ static int add_user(struct shared *shared, const void *ptr, struct CUstream_st *
 	lock_release(&shared->mover);
 out:
 	ops->leave(shared->core->backend);
+out_held:
+	held_end(&held);
 	return err;
 }
 
@@ -42,22 +46,21 @@ bool pool_shared_use(struct vpmm_pool *pool, const void *ptr, struct CUstream_st
 	struct shared *shared = NULL;
 	const struct range *range;
 	bool known = false;
-	int cancel;
 
 	if (!g_atomic_int_get(&shared_exist))
 		return false;
 	lock_acquire(&shared_lock);
 	range = shared_find((uintptr_t)ptr);
-	if (range && (!pool || range->shared == g_atomic_pointer_get(&pool->shared))) {
+	if (range && (!pool || range->shared == pool->shared)) {
 		shared = range->shared;
+		shared->holds++;
 		known = gates_have(range, stream);
 	}
 	lock_release(&shared_lock);
 	if (!shared)
 		return false;
-	cancel = cancel_hold();
 	*err = known ? 0 : add_user(shared, ptr, stream);
-	cancel_release(cancel);
+	shared_drop(shared);
 	return true;
 }
 
@@ -73,7 +76,7 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 	if (range && addr - range->at >= range->requested)
 		range = NULL;
 	if (range) {
-		allocation->pool = (struct vpmm_pool *)range->shared->core;
+		allocation->pool = pool_of_core(range->shared->core);
 		allocation->base = (void *)(uintptr_t)range->at;
 		allocation->bytes = range->requested;
 		allocation->device = range->shared->core->device;
@@ -82,62 +85,77 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 	return range;
 }
 
+/* Calls on a pool that has ranges stand between these two. */
+static struct shared *begin(struct vpmm_pool *pool, struct held *held)
+{
+	struct shared *shared;
+
+	if (!g_atomic_pointer_get(&pool->shared))
+		return NULL;
+	held_begin(held);
+	shared = shared_hold(&pool->shared);
+	if (shared && !pool->core.backend->ops->enter(pool->core.backend))
+		return shared;
+	if (shared)
+		shared_drop(shared);
+	held_end(held);
+	return NULL;
+}
+
+static void end(struct vpmm_pool *pool, struct shared *shared, const struct held *held)
+{
+	pool->core.backend->ops->leave(pool->core.backend);
+	shared_drop(shared);
+	held_end(held);
+}
+
 void pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 {
-	struct shared *shared = g_atomic_pointer_get(&pool->shared);
-	int cancel;
+	struct shared *shared;
+	struct held held;
 
+	shared = begin(pool, &held);
 	if (!shared)
 		return;
-	cancel = cancel_hold();
-	if (!pool->core.backend->ops->enter(pool->core.backend)) {
-		gates_retire(shared, stream);
-		pool->core.backend->ops->leave(pool->core.backend);
-	}
-	cancel_release(cancel);
+	gates_retire(shared, stream);
+	end(pool, shared, &held);
 }
 
 bool pool_shared_give(struct vpmm_pool *pool, size_t size)
 {
-	struct shared *shared = g_atomic_pointer_get(&pool->shared);
 	struct error_kept kept;
+	struct shared *shared;
 	uint64_t bytes = 0;
-	int cancel;
+	struct held held;
 
-	if (!shared)
-		return false;
-	cancel = cancel_hold();
 	error_keep(&kept);
-	if (!pool->core.backend->ops->enter(pool->core.backend)) {
+	shared = begin(pool, &held);
+	if (shared) {
 		bytes = piece_trim_device(shared);
 		if (bytes < size) {
 			migrate_evict(shared, size - bytes, 0);
 			bytes += piece_trim_device(shared);
 		}
-		pool->core.backend->ops->leave(pool->core.backend);
+		end(pool, shared, &held);
 	}
 	error_restore(&kept);
-	cancel_release(cancel);
 	return bytes;
 }
 
 size_t pool_shared_trim(struct vpmm_pool *pool, bool all)
 {
-	struct shared *shared = g_atomic_pointer_get(&pool->shared);
-	size_t bytes = 0;
-	int cancel;
+	struct shared *shared;
+	struct held held;
+	size_t bytes;
 
+	shared = begin(pool, &held);
 	if (!shared)
 		return 0;
-	cancel = cancel_hold();
-	if (!pool->core.backend->ops->enter(pool->core.backend)) {
-		if (all)
-			shared_wait(&shared->trailing);
-		bytes = piece_trim_device(shared);
-		if (all)
-			piece_trim_host(shared, 0);
-		pool->core.backend->ops->leave(pool->core.backend);
-	}
-	cancel_release(cancel);
+	if (all)
+		shared_wait(&shared->trailing);
+	bytes = piece_trim_device(shared);
+	if (all)
+		piece_trim_host(shared, 0);
+	end(pool, shared, &held);
 	return bytes;
 }

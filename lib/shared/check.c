@@ -7,6 +7,7 @@
 
 #include "shared/check.h"
 #include "util/error.h"
+#include "util/held.h"
 
 #define U64 "%" G_GUINT64_FORMAT
 
@@ -86,7 +87,7 @@ static int check_all(const struct shared *shared)
 }
 
 /* A piece that a call has taken for a page is none of these for a while, so the sums are bounds. */
-int shared_check(struct shared *shared)
+static int check(struct shared *shared)
 {
 	int err;
 
@@ -98,5 +99,23 @@ int shared_check(struct shared *shared)
 		err = bound(shared->stats.device, shared->core->shared, "device memory under the limit");
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
+	return err;
+}
+
+int shared_check(struct shared **at)
+{
+	struct shared *shared;
+	struct held held;
+	int err = 0;
+
+	if (!g_atomic_pointer_get(at))
+		return 0;
+	held_begin(&held);
+	shared = shared_hold(at);
+	if (shared) {
+		err = check(shared);
+		shared_drop(shared);
+	}
+	held_end(&held);
 	return err;
 }

@@ -7,10 +7,10 @@
 
 /**
  * shared_check() - check that pages and memory are as they should be
- * @shared: of the pool; core.lock is held
+ * @at: where a pool has its ranges; core.lock is held
  *
  * Return: 0, or -EUCLEAN with what is wrong.
  */
-int shared_check(struct shared *shared);
+int shared_check(struct shared **at);
 
 #endif /* SHARED_CHECK_H */

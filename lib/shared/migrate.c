@@ -32,6 +32,34 @@ static int find_span(struct shared *shared, uint64_t addr, size_t size, struct s
 	return 0;
 }
 
+/* From the look-up on, so that the range stays while no lock is held. */
+static int hold_span(struct shared *shared, uint64_t addr, size_t size, struct span *span)
+{
+	int err;
+
+	lock_acquire(&shared_lock);
+	err = find_span(shared, addr, size, span);
+	if (!err)
+		span->range->holds++;
+	lock_release(&shared_lock);
+	return err;
+}
+
+static void drop_span(const struct span *span)
+{
+	lock_acquire(&shared_lock);
+	span->range->holds--;
+	lock_release(&shared_lock);
+}
+
+/* Each time that the mover is taken for a range that is held. */
+static int check_there(const struct range *range)
+{
+	lock_assert_held(&range->shared->mover);
+	return range->going ? error_set(-EINVAL, "the shared range at %#" G_GINT64_MODIFIER "x was freed meanwhile",
+					range->at) : 0;
+}
+
 /* Whether a page can go; @there: it is there already. */
 static bool can_go(const struct page *page, const struct migration *want, bool *there)
 {
@@ -42,7 +70,7 @@ static bool can_go(const struct page *page, const struct migration *want, bool *
 	return want->to != VPMM_DEVICE || (page->advice != VPMM_ADVISE_PREFER_HOST && !page->pins);
 }
 
-/* The next pages that can go. The range stays while the call that uses it is under way. */
+/* The next pages that can go. */
 static void choose(struct batch *batch, const struct migration *want, struct span *span, uint64_t *skipped)
 {
 	size_t most = batch_most(batch->range);
@@ -175,12 +203,13 @@ static int move_batch(struct batch *batch, const struct migration *want, struct 
 	uint64_t lacking = 0;
 	struct piece *list;
 	size_t first = 0;
-	int lack, err = 0;
+	int lack, err;
 
 	lack = want->to == VPMM_DEVICE ? take_device(batch, &list) : take_host(batch, &list);
 	batch->moved = 0;
 	lock_acquire(&shared->mover);
-	if (!lack || lack == -ENOMEM)
+	err = check_there(batch->range);
+	if (!err && (!lack || lack == -ENOMEM))
 		first = hand_out(batch, want, &list, lack, skipped, &lacking);
 	else
 		batch->count = 0;
@@ -199,20 +228,15 @@ static int move_batch(struct batch *batch, const struct migration *want, struct 
 	return err ? err : lack;
 }
 
-/* A range that is used by a call is not freed; that is for the program to see to. */
 static int begin(struct shared *shared, const struct migration *want, struct span *span)
 {
-	bool add;
 	int err = 0;
 
 	if (want->streamed)
 		err = gates_check(shared, want->stream);
 	if (err)
 		return err;
-	lock_acquire(&shared_lock);
-	err = find_span(shared, want->addr, want->size, span);
-	add = !err && want->streamed && !gates_have(span->range, want->stream);
-	lock_release(&shared_lock);
+	err = hold_span(shared, want->addr, want->size, span);
 	if (err)
 		return err;
 	/*
@@ -220,11 +244,14 @@ static int begin(struct shared *shared, const struct migration *want, struct spa
 	 * that is on its way, behind a touch that has gone on, must have got there before it is looked at.
 	 */
 	lock_acquire(&shared->mover);
+	err = check_there(span->range);
 	lock_acquire(&shared_lock);
-	if (add)
+	if (!err && want->streamed)
 		err = gates_add(span->range, want->stream);
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
+	if (err)
+		drop_span(span);
 	return err;
 }
 
@@ -263,6 +290,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 		}
 	} while (!err && span.first < span.end);
 	leave_quiet(&batch);
+	drop_span(&span);
 	if (want->to == VPMM_DEVICE)
 		piece_trim_host(shared, shared->host_keep);
 	lock_acquire(&shared_lock);
@@ -467,19 +495,28 @@ int migrate_advise(struct shared *shared, uint64_t addr, size_t size, enum vpmm_
 	return err;
 }
 
-static int change_pins(struct shared *shared, uint64_t addr, size_t size, bool more, struct span *span)
+static void add_pins(const struct span *span)
 {
+	lock_acquire(&shared_lock);
+	for (size_t i = span->first; i < span->end; i++)
+		span->range->pages[i].pins++;
+	lock_release(&shared_lock);
+}
+
+int migrate_unpin(struct shared *shared, uint64_t addr, size_t size)
+{
+	struct span span = { 0 };
 	int err;
 
 	lock_acquire(&shared_lock);
-	err = find_span(shared, addr, size, span);
-	for (size_t i = span->first; !err && !more && i < span->end; i++) {
-		if (!span->range->pages[i].pins)
+	err = find_span(shared, addr, size, &span);
+	for (size_t i = span.first; !err && i < span.end; i++) {
+		if (!span.range->pages[i].pins)
 			err = error_set(-EINVAL, "the page at %#" G_GINT64_MODIFIER "x is not pinned",
-					page_at(span->range, i));
+					page_at(span.range, i));
 	}
-	for (size_t i = span->first; !err && i < span->end; i++)
-		span->range->pages[i].pins += more ? 1 : UINT64_MAX;
+	for (size_t i = span.first; !err && i < span.end; i++)
+		span.range->pages[i].pins--;
 	lock_release(&shared_lock);
 	return err;
 }
@@ -487,9 +524,10 @@ static int change_pins(struct shared *shared, uint64_t addr, size_t size, bool m
 /* A touch that who accesses the memory does not make would not bring the view back. */
 static int show_hidden(const struct span *span)
 {
-	int err = 0;
+	int err;
 
 	lock_acquire(&span->range->shared->mover);
+	err = check_there(span->range);
 	for (size_t i = span->first; i < span->end && !err; i++) {
 		if (span->range->pages[i].hidden)
 			err = move_show(span->range, i);
@@ -502,29 +540,29 @@ static int show_hidden(const struct span *span)
 int migrate_pin(struct shared *shared, uint64_t addr, size_t size)
 {
 	const struct migration want = { .addr = addr, .size = size, .to = VPMM_HOST, .fill = true };
-	struct span span = { 0 };
 	struct error_kept kept;
+	struct span span;
 	int err;
 
-	lock_acquire(&shared->mover);
-	err = change_pins(shared, addr, size, true, &span);
-	lock_release(&shared->mover);
+	err = hold_span(shared, addr, size, &span);
 	if (err)
 		return err;
+	lock_acquire(&shared->mover);
+	err = check_there(span.range);
+	if (!err)
+		add_pins(&span);
+	lock_release(&shared->mover);
+	if (err)
+		goto out;
 	err = migrate_pages(shared, &want);
 	if (err >= 0)
 		err = show_hidden(&span);
 	if (err >= 0)
-		return 0;
+		goto out;
 	error_keep(&kept);
-	change_pins(shared, addr, size, false, &span);
+	migrate_unpin(shared, addr, size);
 	error_restore(&kept);
-	return err;
-}
-
-int migrate_unpin(struct shared *shared, uint64_t addr, size_t size)
-{
-	struct span span = { 0 };
-
-	return change_pins(shared, addr, size, false, &span);
+out:
+	drop_span(&span);
+	return MIN(err, 0);
 }

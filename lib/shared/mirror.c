@@ -137,16 +137,14 @@ void mirror_remove(struct vpmm_mirror *mirror)
 	lock_acquire(&shared_lock);
 	shared = mirror->shared;
 	if (shared)
-		shared->serving++;
+		shared->holds++;
 	lock_release(&shared_lock);
 	if (shared) {
 		watch(shared, mirror, false);
 		lock_acquire(&shared->mover);
 		g_ptr_array_remove(shared->mirrors, mirror);
 		lock_release(&shared->mover);
-		lock_acquire(&shared_lock);
-		shared->serving--;
-		lock_release(&shared_lock);
+		shared_drop(shared);
 	}
 	g_free(mirror);
 }

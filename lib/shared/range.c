@@ -218,26 +218,19 @@ static struct range *find_start(const struct shared *shared, uint64_t at)
 {
 	struct range *range;
 
-	lock_acquire(&shared_lock);
+	lock_assert_held(&shared_lock);
 	range = shared_find(at);
-	if (range && (range->at != at || range->shared != shared || range->going))
-		range = NULL;
-	lock_release(&shared_lock);
-	return range;
+	return range && range->at == at && range->shared == shared && !range->going ? range : NULL;
 }
 
-/* Nobody serves a touch of any range of the pool, or ends a mirror. The mover is not held, as they take it. */
-static void wait_for_servers(struct shared *shared)
-{
-	shared_wait(&shared->serving);
-}
-
-/* Everything the range has goes; nothing can fail any more. */
+/* Everything the range has goes; nothing can fail any more. Nobody finds it, and the mover is not held. */
 static void take_down(struct range *range)
 {
 	const struct backend_ops *ops = range->shared->core->backend->ops;
 	struct backend *be = range->shared->core->backend;
 
+	/* Who has found it earlier takes the mover once more. */
+	shared_wait(&range->holds);
 	/* Before another range can have the addresses. */
 	touch_unwatch(range->at);
 	ops->room_end(be, range->va, range->size, range->at);
@@ -287,18 +280,19 @@ static int check_pins(const struct range *range)
 
 int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 {
-	struct range *range = find_start(shared, at);
+	struct range *range;
 	int err = 0;
 
-	if (!range)
-		return error_set(-EINVAL, "no shared range of the pool starts at %#" G_GINT64_MODIFIER "x", at);
 	if (stream != VPMM_STREAM_ANY)
 		err = gates_check(shared, stream);
 	if (err)
 		return err;
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
-	err = check_pins(range);
+	/* Another thread may have freed it while this one waited for the mover. */
+	range = find_start(shared, at);
+	err = range ? check_pins(range) :
+	      error_set(-EINVAL, "no shared range of the pool starts at %#" G_GINT64_MODIFIER "x", at);
 	if (!err && stream != VPMM_STREAM_ANY)
 		err = gates_add(range, stream);
 	lock_release(&shared_lock);
@@ -309,10 +303,27 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 	lock_release(&shared->mover);
 	if (err)
 		return err;
-	wait_for_servers(shared);
 	take_down(range);
 	piece_trim_host(shared, shared->host_keep);
 	return 0;
+}
+
+static void empty(struct shared *shared)
+{
+	struct range *range;
+
+	do {
+		lock_acquire(&shared->mover);
+		range = shared->ranges->len ? shared->ranges->pdata[0] : NULL;
+		if (range) {
+			mirror_tell_range(range);
+			unmap_all(range);
+			leave(range);
+		}
+		lock_release(&shared->mover);
+		if (range)
+			take_down(range);
+	} while (range);
 }
 
 void shared_empty(struct shared *shared, bool wait)
@@ -322,18 +333,10 @@ void shared_empty(struct shared *shared, bool wait)
 
 	if (wait && shared->stream)
 		ops->sync(be);
-	while (shared->ranges->len) {
-		struct range *range = shared->ranges->pdata[0];
-
-		lock_acquire(&shared->mover);
-		mirror_tell_range(range);
-		unmap_all(range);
-		leave(range);
-		lock_release(&shared->mover);
-		wait_for_servers(shared);
-		take_down(range);
-	}
-	wait_for_servers(shared);
+	empty(shared);
+	/* A call that has found the pool before it was to end may have made another range meanwhile. */
+	shared_wait(&shared->holds);
+	empty(shared);
 	piece_clear(shared);
 	for (guint i = 0; i < shared->events->len; i++)
 		ops->event_destroy(be, shared->events->pdata[i]);
@@ -344,7 +347,7 @@ void shared_empty(struct shared *shared, bool wait)
 void shared_delete(struct shared *shared)
 {
 	mirror_leave_all(shared);
-	wait_for_servers(shared);
+	shared_wait(&shared->holds);
 	g_ptr_array_free(shared->ranges, TRUE);
 	g_ptr_array_free(shared->zeros, TRUE);
 	g_ptr_array_free(shared->events, TRUE);

@@ -52,8 +52,10 @@ static struct range *take_touches(GArray *touched, struct batch *batch)
 	lock_acquire(&shared_lock);
 	first = g_array_index(touched, uint64_t, 0);
 	range = shared_find(first);
-	if (range)
-		range->shared->serving++;
+	if (range) {
+		range->holds++;
+		range->shared->holds++;
+	}
 	batch->range = range;
 	batch->count = 0;
 	for (guint i = 0; i < touched->len;) {
@@ -268,10 +270,14 @@ static bool note_failure(struct shared *shared, int err)
 	return lost;
 }
 
-static void note_result(struct shared *shared, struct batch *batch, int err)
+/* The last use of the range. */
+static void note_result(struct batch *batch, int err)
 {
+	struct shared *shared = batch->range->shared;
+
 	lock_acquire(&shared_lock);
-	shared->serving--;
+	batch->range->holds--;
+	shared->holds--;
 	shared->trailing -= batch->trails;
 	shared->stats.retries += !!err;
 	lock_release(&shared_lock);
@@ -304,7 +310,7 @@ void serve_touches(GArray *touched)
 			leave_waiting(&all);
 			put_back(later, &all);
 		}
-		note_result(range->shared, &batch, err);
+		note_result(&batch, err);
 	}
 	g_array_append_vals(touched, later->data, later->len);
 	g_array_free(later, TRUE);
@@ -323,7 +329,7 @@ static struct shared *find_idle(void)
 			found = piece->viewless ? shared : NULL;
 	}
 	if (found) {
-		found->serving++;
+		found->holds++;
 		found->renewing++;
 	}
 	lock_release(&shared_lock);
@@ -345,7 +351,7 @@ bool serve_idle(void)
 	}
 	lock_acquire(&shared_lock);
 	shared->renewing--;
-	shared->serving--;
+	shared->holds--;
 	lock_release(&shared_lock);
 	return more;
 }

@@ -18,6 +18,36 @@ struct range *shared_find(uint64_t addr)
 	return NULL;
 }
 
+struct shared *shared_hold(struct shared **at)
+{
+	struct shared *shared;
+
+	lock_acquire(&shared_lock);
+	shared = *at;
+	if (shared)
+		shared->holds++;
+	lock_release(&shared_lock);
+	return shared;
+}
+
+void shared_drop(struct shared *shared)
+{
+	lock_acquire(&shared_lock);
+	shared->holds--;
+	lock_release(&shared_lock);
+}
+
+struct shared *shared_take(struct shared **at)
+{
+	struct shared *shared;
+
+	lock_acquire(&shared_lock);
+	shared = *at;
+	g_atomic_pointer_set(at, NULL);
+	lock_release(&shared_lock);
+	return shared;
+}
+
 /* What is counted lasts about as long as a driver call. */
 void shared_wait(const unsigned int *count)
 {

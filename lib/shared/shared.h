@@ -109,7 +109,8 @@ struct page {
  * @users: handles of the streams that use it
  * @next: the page that a touch in one direction would be of next
  * @ahead: how many pages come back with that
- * @going: it is being freed
+ * @holds: how many calls and threads use it without a lock: it stays until there are none
+ * @going: it is being freed, and whoever gets the mover after that leaves it alone
  */
 struct range {
 	struct shared *shared;
@@ -124,6 +125,7 @@ struct range {
 	GPtrArray *users;
 	size_t next;
 	size_t ahead;
+	unsigned int holds;
 	bool going;
 };
 
@@ -140,7 +142,7 @@ struct range {
  * @mirrors: of struct vpmm_mirror; under @mover
  * @watchers: the same, who are told of the pool's own regions; under core.lock
  * @host_keep: bytes of unused host memory to keep
- * @serving: how many threads use it that no call of the program on the pool accounts for
+ * @holds: how many calls and threads use it without a lock: it stays until there are none
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
  * @renewing: how many threads give a piece a view that is neither kept nor a page's meanwhile
  * @trailing: how many threads have let a touch go on, and are not done with what else they move for it
@@ -162,7 +164,7 @@ struct shared {
 	GPtrArray *mirrors;
 	GPtrArray *watchers;
 	uint64_t host_keep;
-	unsigned int serving;
+	unsigned int holds;
 	unsigned int quiet;
 	unsigned int renewing;
 	unsigned int trailing;
@@ -212,6 +214,31 @@ void shared_delete(struct shared *shared);
  * Return: the range; NULL: none.
  */
 struct range *shared_find(uint64_t addr) REQUIRES(shared_lock);
+
+/**
+ * shared_hold() - use the shared ranges of a pool, until shared_drop()
+ * @at: where the pool has them
+ *
+ * Without that only an address of them is safe to keep: another thread may free a range, and a default pool ends with
+ * its device. A range that is found is held, too, by range->holds, from the look-up on until its last use.
+ *
+ * Return: them; NULL: the pool has none, or no longer.
+ */
+struct shared *shared_hold(struct shared **at);
+
+/**
+ * shared_drop() - end that
+ * @shared: of shared_hold(); the caller holds nothing else of it
+ */
+void shared_drop(struct shared *shared);
+
+/**
+ * shared_take() - end the ranges of a pool for those who come from now on
+ * @at: where the pool has them, which is NULL afterwards
+ *
+ * Return: them, for shared_empty() and shared_delete(); NULL: the pool has none.
+ */
+struct shared *shared_take(struct shared **at);
 
 /**
  * shared_wait() - wait until nobody is at something

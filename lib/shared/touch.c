@@ -24,7 +24,7 @@
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
-#include "util/lock.h"
+#include "util/held.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -328,17 +328,15 @@ static void leave_way(void)
 	close_all();
 }
 
-/* No signal of the program is for these threads. */
+/* No signal of the program is for these threads, which have the mask of the one that starts them. */
 static int start(pthread_t *thread, void *(*run)(void *data))
 {
-	sigset_t all, was;
+	struct held held;
 	int err;
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	pthread_sigmask(SIG_BLOCK, &all, &was);
+	held_begin_all(&held);
 	err = pthread_create(thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	held_end(&held);
 	return err ? error_set(-ENOMEM, "pthread_create for shared ranges: %s", g_strerror(err)) : 0;
 }
 
