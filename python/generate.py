@@ -75,7 +75,9 @@ def structures(text):
         found = []
         for kind, field, length in re.findall(r"^\t(.*?)(\w+)(?:\[(\d+)\])?;$", body, re.M):
             enum = re.search(rf"^ \* @{field}: one of enum (\w+)", comment, re.M)
-            python = camel(enum.group(1)) if enum else "Optional[str]" if "char *" in kind else "str" if length else "int"
+            python = "Optional[str]" if "char *" in kind else "str" if length else "int"
+            if enum:
+                python = camel(enum.group(1))
             if name == "vpmm_info":
                 python = WORDED.get(field, python)
             found.append((field, f"c_char * {length}" if length else ctype(kind), python, enum and enum.group(1)))

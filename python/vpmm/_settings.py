@@ -18,11 +18,14 @@ Size = Union[SupportsIndex, str]
 _SIZES = ("page_size", "va_size", "extent_max", "limit", "keep")
 _COUNTS = {"pages": SIZE_MAX, "frag_ratio": INT_MAX, "limit_percent": INT_MAX, "overhead": INT_MAX, "overlap": INT_MAX}
 
-# Words for numbers of struct vpmm_opts.
-_SPECIAL = {("limit", "none"): 0, ("keep", "all"): 0, ("keep", "none"): KEEP_NONE,
-            ("overlap", "auto"): OVERLAP_AUTO, ("overlap", "none"): OVERLAP_NONE}
+# Words for what struct vpmm_opts has.
+_SPECIAL = {("limit", "none"): 0, ("keep", "all"): 0, ("keep", "none"): KEEP_NONE, ("pages", "none"): 0,
+            ("frag_ratio", "none"): 0, ("overlap", "auto"): OVERLAP_AUTO, ("overlap", "none"): OVERLAP_NONE,
+            ("trace", "none"): None}
 
-# 0 in struct vpmm_opts stands for the default, which is no value that the environment could set of these.
+# 0 is none, as in the environment. In struct vpmm_opts it stands for the default; text cannot be 0 where there is no
+# none.
+_NONE = {"keep": KEEP_NONE, "overlap": OVERLAP_NONE}
 _POSITIVE = ("page_size", "va_size", "extent_max", "limit", "overhead")
 
 _DEVICES = 64
@@ -57,7 +60,7 @@ def _count(name: str, value: Any) -> int:
         number = whole(name, _positive(name, value, int(value)), _COUNTS[name])
     else:
         raise _bad(name, value, "a number")
-    return OVERLAP_NONE if name == "overlap" and not number else number
+    return number
 
 
 def ordinals(name: str, devices: Iterable[Any]) -> List[int]:
@@ -89,10 +92,9 @@ def _value(name: str, value: Any) -> Any:
         if value not in WORDS[name]:
             raise ValueError(f"{name}={value!r} is none of {', '.join(WORDS[name])}")
         return WORDS[name].index(value)
-    if name in _SIZES:
-        return size_of(name, value)
-    if name in _COUNTS:
-        return _count(name, value)
+    if name in _SIZES or name in _COUNTS:
+        number = size_of(name, value) if name in _SIZES else _count(name, value)
+        return number or _NONE.get(name, 0)
     return _peers(value) if name == "peers" else text(name, value)
 
 

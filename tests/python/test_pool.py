@@ -252,12 +252,13 @@ class Options(unittest.TestCase):
 
         taken = 0
         for option, variable in variables.items():
-            # An option takes each word of Info.
-            for text in texts if option not in ("limit", "overlap") else set(texts) - {"none"}:
+            for text in texts:
                 by_name = outcome({"VPMM_" + variable: text})
                 self.assertEqual(by_name, outcome({}, **{option: text}), f"{option}={text!r}")
                 taken += isinstance(by_name, vpmm.Info)
         self.assertGreater(taken, 50)
+        self.assertIsNone(self.open(trace="none").info().trace)
+        self.assertEqual(outcome({}, keep=0, overlap=0), outcome({"VPMM_KEEP": "0", "VPMM_OVERLAP": "0"}))
 
     def test_limits(self):
         # Bytes and percent are one setting: what is given takes the place of what the environment has.
