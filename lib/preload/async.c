@@ -5,10 +5,10 @@
  */
 #include <errno.h>
 
-#include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
+#include "preload/own.h"
 #include "preload/pools.h"
 #include "preload/primary.h"
 #include "preload/settings.h"
@@ -113,10 +113,6 @@ static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result
 
 	if (!va || !library_used())
 		return false;
-	if (deferred_has((void *)va)) {
-		*result = DRV_ERROR_INVALID_VALUE;
-		return true;
-	}
 	if (FORWARD(cuStreamIsCapturing, stream, &status) && is_ours(va)) {
 		*result = refuse(stream);
 		if (*result)

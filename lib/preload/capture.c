@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "preload/capture.h"
-#include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/primary.h"
 #include "preload/running.h"
@@ -57,7 +56,6 @@ void capture_forget(drv_stream stream)
 	if (*at)
 		drop(at);
 	pthread_mutex_unlock(&lock);
-	deferred_release();
 }
 
 void capture_forget_all(drv_context context)
@@ -72,7 +70,6 @@ void capture_forget_all(drv_context context)
 			at = &(*at)->next;
 	}
 	pthread_mutex_unlock(&lock);
-	deferred_release();
 }
 
 static drv_result begun(drv_stream stream, drv_result result)

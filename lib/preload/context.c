@@ -4,10 +4,10 @@
  * the program's last release would not be the last.
  */
 #include "preload/capture.h"
-#include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
+#include "preload/own.h"
 #include "preload/peers.h"
 #include "preload/pools.h"
 #include "preload/primary.h"
@@ -24,9 +24,9 @@ static void give_up_pool(drv_device device)
 	report_pool(device);
 	LIBRARY(vpmm_pool_abandon, NULL);
 	library_served_no_more(device);
+	own_forget(device);
 	primary_pop();
 	peers_forget(device);
-	deferred_forget(device);
 }
 
 drv_result cuDevicePrimaryCtxRetain(drv_context *context, drv_device device)

@@ -85,6 +85,9 @@
 	X(cuEventCreate, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy_v2, (drv_event event)) \
 	X(cuEventSynchronize, (drv_event event)) \
+	X(cuMemAllocHost_v2, (void **to, size_t size)) \
+	X(cuMemFreeHost, (void *from)) \
+	X(cuStreamCreate, (drv_stream *stream, unsigned int flags)) \
 	X(cuStreamGetCtx, (drv_stream stream, drv_context *context)) \
 	X(cuStreamIsCapturing, (drv_stream stream, drv_capture_status *status)) \
 	X(cuStreamSynchronize, (drv_stream stream)) \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
-#include "preload/deferred.h"
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
+#include "preload/own.h"
 #include "preload/primary.h"
 #include "preload/running.h"
 #include "preload/settings.h"
@@ -16,12 +16,16 @@ static bool is_left(size_t size)
 
 static bool serve_idle(drv_deviceptr *va, size_t size, drv_result *result)
 {
+	drv_stream stream;
 	void *ptr = NULL;
 	int device, err;
 
 	if (is_left(size) || !library_serves(&device))
 		return false;
-	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, NULL, VPMM_IDLE);
+	stream = own_stream(device);
+	if (!stream)
+		return false;
+	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, stream, VPMM_IDLE);
 	return library_answer(device, err, ptr, va, result);
 }
 

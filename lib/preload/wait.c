@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * To wait for a context, and to record an event behind all of its work, both invalidate every capture of its streams. A
- * record is over at once, so captures can be kept from beginning beside it; and to wait for an event that was recorded
- * before is allowed beside captures of other threads.
+ * cuCtxSynchronize(), and the record of an event behind all work of a context, both invalidate every capture of its
+ * streams. A record is over at once, so captures can be kept from beginning beside it; and to wait for an event that was
+ * recorded before is allowed beside captures of other threads.
  */
 #include "preload/driver.h"
 #include "preload/primary.h"
@@ -24,18 +24,6 @@ static unsigned int event_flags(void)
 	return DRV_EVENT_DISABLE_TIMING |
 	       ((flags & CTX_SCHED_MASK) == CTX_SCHED_BLOCKING_SYNC ? DRV_EVENT_BLOCKING_SYNC : 0);
 }
-
-/* In the other modes it would invalidate a capture that another thread has begun since in the global mode. */
-#define RELAXED(name, ...) \
-	({ \
-		drv_capture_mode relaxed_mode = DRV_STREAM_CAPTURE_MODE_RELAXED; \
-		drv_result relaxed_exchanged = FORWARD(cuThreadExchangeStreamCaptureMode, &relaxed_mode); \
-		drv_result relaxed_result = FORWARD(name, __VA_ARGS__); \
-		\
-		if (!relaxed_exchanged) \
-			FORWARD(cuThreadExchangeStreamCaptureMode, &relaxed_mode); \
-		relaxed_result; \
-	})
 
 static drv_result wait_by_event(bool *captured)
 {
@@ -59,6 +47,25 @@ static drv_result wait_by_event(bool *captured)
 	return result;
 }
 
+/* As small as it gets. */
+#define HOST_BYTES 4096
+
+/* To give pinned memory back waits for all that any stream of the context is at, and lets captures go on. */
+drv_result wait_beside_capture(void)
+{
+	drv_result result;
+	void *host;
+
+	result = RELAXED(cuMemAllocHost_v2, &host, HOST_BYTES);
+	if (result)
+		return result;
+	result = RELAXED(cuMemFreeHost, host);
+	/* It may report what was earlier, and then there is no other way to get rid of it. */
+	if (result)
+		RELAXED(cuMemFreeHost, host);
+	return result;
+}
+
 drv_result wait_for_device(int device, bool *captured)
 {
 	drv_result result;
@@ -69,7 +76,7 @@ drv_result wait_for_device(int device, bool *captured)
 	result = primary_push(device);
 	if (result)
 		return result;
-	result = driver_call(CALL_cuCtxRecordEvent) ? wait_by_event(captured) : FORWARD(cuCtxSynchronize);
+	result = driver_call(CALL_cuCtxRecordEvent) ? wait_by_event(captured) : wait_beside_capture();
 	primary_pop();
 	return result;
 }

@@ -168,7 +168,7 @@ static void freed_twice_beside_capture(void)
 	drv_stream stream, other;
 	drv_deviceptr va;
 
-	/* A free waits for the end of a capture when the program frees once more, on a stream. */
+	/* A program frees beside a capture, and once more on a stream. */
 	use_primary(0);
 	stream = new_stream();
 	other = new_stream();
@@ -177,14 +177,14 @@ static void freed_twice_beside_capture(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va, other), ==, DRV_ERROR_INVALID_VALUE);
 
-	/* Who is given the memory meanwhile keeps it. */
+	/* Who is given the memory then keeps it. */
 	va = alloc_async(other);
 	end_capture(stream);
 	g_assert_cmphex(alloc_async(other), !=, va);
 	g_assert_cmpint(cuMemFreeAsync(va, other), ==, 0);
 }
 
-/* Whether a free waits, as it does beside no capture. */
+/* Whether a free waits by an event, as it does beside no capture. */
 static bool free_waits(void)
 {
 	uint64_t before = driver_calls("cuEventSynchronize");
@@ -227,7 +227,7 @@ static void other_reset_beside_capture(void)
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(-1), ==, DRV_ERROR_INVALID_DEVICE);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(1000), ==, DRV_ERROR_INVALID_DEVICE);
 
-	/* The capture is still running, and a free does not wait beside it. */
+	/* The capture is still running, and a free does not wait by an event beside it. */
 	g_assert_false(free_waits());
 	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
 	end_capture(stream);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the object itself has done for calls that name no stream. */
+#ifndef PRELOAD_OWN_H
+#define PRELOAD_OWN_H
+
+#include "preload/driver.h"
+#include "vpmm.h"
+
+/**
+ * own_stream() - the object's own stream of a device
+ * @device: whose primary context is current
+ *
+ * The program does not know it, so it is never under capture, and no capture suffers from work on it. The legacy default
+ * stream is no substitute: whatever is recorded there invalidates captures of blocking streams.
+ *
+ * Context: any thread.
+ * Return: NULL if the driver does not create one.
+ */
+drv_stream own_stream(int device);
+
+/**
+ * own_forget() - destroy the stream of a device, whose primary context is about to go
+ * @device: the device, whose primary context is current
+ *
+ * Context: any thread.
+ */
+void own_forget(int device);
+
+/**
+ * free_without_stream() - free a block behind all work of its context
+ * @block: the block
+ *
+ * Does not wait, unless a capture is running: that the record of such an event would invalidate, whenever it began, so
+ * the host waits for the device instead.
+ *
+ * Context: any thread; capture_hold_off() is not in effect on it.
+ * Return: what cuMemFree() answers: CUDA_ERROR_INVALID_VALUE if it was freed before, CUDA_ERROR_OUT_OF_MEMORY if the
+ * driver has no memory for an event or for a wait, or an error of earlier work.
+ */
+drv_result free_without_stream(const struct vpmm_allocation *block);
+
+#endif /* PRELOAD_OWN_H */
