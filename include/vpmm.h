@@ -361,8 +361,8 @@ struct vpmm_info {
  * @streams: streams that the pool knows, and captures
  * @driver_ns: nanoseconds spent in the five kinds of driver calls above
  * @peak_small: bytes; the most that @small_mapped has been
- * @peak_taken: bytes; the most that @mapped, @small_mapped and @shareable have been together, as seen whenever memory
- *	was created and whenever the statistics were read
+ * @peak_taken: bytes; the most that @mapped, @small_mapped, @shareable and @shared have been together, as seen whenever
+ *	memory was created and whenever the statistics were read
  * @stuck: bytes of @free that are pinned: in extents of which another part is allocated, so that they cannot be
  *	remapped
  * @spans: bytes of @mapped in slabs
@@ -378,6 +378,8 @@ struct vpmm_info {
  * @shareable: bytes of device memory of blocks of VPMM_SHAREABLE, which count towards the limit and towards
  *	@peak_taken, and are in neither @mapped nor @live
  * @imported: bytes of other processes' device memory, of blocks of vpmm_receive(); they count for nothing else
+ * @shared: bytes of device memory of shared ranges, unused ones included, which count towards the limit and towards
+ *	@peak_taken, and are in neither @mapped nor @live; vpmm_shared_stats() has more
  *
  * Since: 0.1
  */
@@ -426,6 +428,7 @@ struct vpmm_stats {
 	uint64_t peak_requested;
 	uint64_t shareable;
 	uint64_t imported;
+	uint64_t shared;
 };
 
 /**

@@ -39,6 +39,7 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "requested", stats->requested },
 		{ "shareable", stats->shareable },
 		{ "imported", stats->imported },
+		{ "shared", stats->shared },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)

@@ -65,6 +65,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.peak_requested = peak.requested,
 		.shareable = pool->core.shareable,
 		.imported = pool->core.imported,
+		.shared = pool->core.shared,
 	};
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
@@ -83,7 +84,7 @@ int stats_reset_peaks(struct vpmm_pool *pool)
 		return err;
 	account_reset(&core->account);
 	core->peak_mapped = core_mapped(core);
-	core->peak_taken = core_mapped(core) + core->shareable + small;
+	core->peak_taken = core_mapped(core) + core->shareable + core->shared + small;
 	core->peak_small = small;
 	core->small_past = peak;
 	return 0;

@@ -304,5 +304,5 @@ void account_note_taken(struct core *core)
 	/* The driver's own peak goes back further than the latest reset. */
 	core->peak_small = MAX(core->peak_small, peak > core->small_past ? peak : small);
 	core->peak_mapped = MAX(core->peak_mapped, mapped);
-	core->peak_taken = MAX(core->peak_taken, mapped + core->shareable + small);
+	core->peak_taken = MAX(core->peak_taken, mapped + core->shareable + core->shared + small);
 }

@@ -120,7 +120,7 @@ static void add_free(size_t *free)
 
 	if (LIBRARY(vpmm_pool_stats, NULL, &stats) || LIBRARY(vpmm_pool_info, NULL, &info))
 		return;
-	taken = stats.live + stats.small_live + stats.shareable;
+	taken = stats.live + stats.small_live + stats.shareable + stats.shared;
 	room = info.limit > taken ? info.limit - taken : 0;
 	*free += stats.free;
 	if (*free > room)

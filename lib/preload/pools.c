@@ -67,7 +67,7 @@ static uint64_t count_of(const struct vpmm_stats *stats, drv_pool_attribute attr
 {
 	switch (attribute) {
 	case DRV_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		return stats->mapped + stats->small_mapped + stats->shareable;
+		return stats->mapped + stats->small_mapped + stats->shareable + stats->shared;
 	case DRV_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		return stats->peak_taken;
 	case DRV_MEMPOOL_ATTR_USED_MEM_CURRENT:

@@ -95,8 +95,10 @@ static int check(struct shared *shared)
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	err = shared->renewing ? 0 : check_all(shared);
+	/* Of another call it may be on its way. */
 	if (!err)
-		err = bound(shared->stats.device, shared->core->shared, "device memory under the limit");
+		err = (shared->holds > 1 ? bound : expect)(shared->stats.device, shared->core->shared,
+							    "device memory under the limit");
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
 	return err;

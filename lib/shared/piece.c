@@ -2,6 +2,7 @@
 /* Memory for pages of shared ranges. */
 #include <errno.h>
 
+#include "core/account.h"
 #include "policy/reclaim.h"
 #include "policy/trim.h"
 #include "shared/piece.h"
@@ -278,6 +279,7 @@ static int create_device(struct shared *shared, size_t size, struct piece **piec
 	if (!err) {
 		core->shared += size;
 		core_count_apart(core);
+		account_note_taken(core);
 	}
 	lock_release(&core->lock);
 	if (!err)

@@ -191,6 +191,7 @@ class Stats(NamedTuple):
     peak_requested: int
     shareable: int
     imported: int
+    shared: int
 
 
 class CStats(ctypes.Structure):
@@ -239,6 +240,7 @@ class CStats(ctypes.Structure):
         ("peak_requested", c_uint64),
         ("shareable", c_uint64),
         ("imported", c_uint64),
+        ("shared", c_uint64),
     ]
 
 

@@ -195,7 +195,7 @@ def _memory_stats(device: int) -> Dict[str, Any]:
     # What is held can be another process's, which counts for nothing else.
     allocated = max(active - held.held, 0)
     blocks = asked.allocs - asked.frees
-    taken = held.mapped + held.small_mapped + held.shareable
+    taken = held.mapped + held.small_mapped + held.shareable + held.shared
     by_bytes = (sums["alloc_bytes"], sums["free_bytes"])
     by_blocks = (sums["allocs"], sums["frees"])
     by_extents = (sums["creates"], sums["releases"])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The memory of shared ranges: what reads as zero, is kept, given back, evicted and had again. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calls/pool.h"
@@ -402,6 +403,50 @@ static void test_counts_once(void)
 	fixture_close(&f);
 }
 
+/* All that counts towards the limit is in the statistics of the pool: returns the bytes of shared ranges. */
+static uint64_t counted(struct fixture *f)
+{
+	struct vpmm_stats stats = fixture_stats(f);
+	char *dump = fixture_dump(f), *line = g_strdup_printf("\nshared: %" G_GUINT64_FORMAT "\n", stats.shared);
+	uint64_t taken = stats.mapped + stats.small_mapped + stats.shareable + stats.shared;
+
+	g_assert_cmpuint(stats.shared, ==, ranges_stats(f).device);
+	g_assert_cmpuint(taken, <=, 4 * PAGE);
+	g_assert_cmpuint(stats.peak_taken, >=, taken);
+	g_assert_nonnull(strstr(dump, line));
+	assert_ok(vpmm_pool_check(f->pool));
+	g_free(line);
+	free(dump);
+	return stats.shared;
+}
+
+static void test_in_statistics(void)
+{
+	struct fixture f;
+	void *block;
+	char *at;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+	g_assert_cmpuint(fixture_stats(&f).shared, ==, 0);
+	at = ranges_alloc(&f, 4 * PAGE);
+	/* What empty pages read. */
+	g_assert_cmpuint(counted(&f), ==, PAGE);
+	g_assert_cmpint(vpmm_fault(f.pool, at, 3 * PAGE, VPMM_DEVICE, 0), ==, 3);
+	g_assert_cmpuint(counted(&f), ==, 4 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).peak_taken, ==, 4 * PAGE);
+	assert_ok(vpmm_malloc(f.pool, &block, 2 * PAGE, f.streams[0]));
+	g_assert_cmpuint(counted(&f), ==, 2 * PAGE);
+	assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	/* It is kept until the pool needs it. */
+	g_assert_cmpuint(counted(&f), ==, 2 * PAGE);
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	g_assert_cmpuint(counted(&f), ==, 0);
+	assert_ok(vpmm_pool_reset_peaks(f.pool));
+	g_assert_cmpuint(fixture_stats(&f).peak_taken, ==, 2 * PAGE);
+	assert_ok(vpmm_free(f.pool, block, f.streams[0]));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -418,5 +463,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/quiet", test_quiet);
 	g_test_add_func("/shared-memory/duplicate", test_duplicate);
 	g_test_add_func("/shared-memory/counts-once", test_counts_once);
+	g_test_add_func("/shared-memory/in-statistics", test_in_statistics);
 	return g_test_run();
 }
