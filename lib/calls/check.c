@@ -415,7 +415,7 @@ static int check_map(struct census *census, const struct region_map *map, size_t
 }
 
 /* A whole extent must be free at its home. */
-static int check_home(struct core *core, const struct extent *extent)
+static int check_home(struct core *core, struct extent *extent)
 {
 	uint64_t bytes = 0, end = extent->home->addr + extent->size;
 	const struct region *region = region_at(&core->regions, extent->home->addr);
@@ -424,6 +424,8 @@ static int check_home(struct core *core, const struct extent *extent)
 		if (region->kind == REGION_FREE)
 			bytes += MIN(end, region->addr + region->size) - MAX(extent->home->addr, region->addr);
 	}
+	if (!ready_is_right(&core->extents.ready, &core->regions, extent))
+		return error_set(-EUCLEAN, "a whole extent of %zu bytes is indexed by the wrong stream", extent->size);
 	return expect(bytes, extent->size, "bytes free at the home of a whole extent");
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Sets up a pool's core, and tears it down. */
+#include <stddef.h>
+
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
@@ -11,6 +13,23 @@
 
 /* The cache of one stream may have this part of what a pool is to keep (VPMM_KEEP). */
 #define CACHE_SHARE 16
+
+/* Which of a stream's free sets is which map's. */
+enum { SET_REGIONS, SET_SPANS };
+
+/* The callback of stream_map_init(). */
+static void core_pass(void *guarded)
+{
+	const struct region *region = guarded;
+	struct region_map *map = region->chunk->map;
+	struct core *core;
+
+	if (map->set == SET_REGIONS && region->kind == REGION_FREE) {
+		core = (struct core *)((char *)map - offsetof(struct core, regions));
+		extent_doubt(&core->extents, region->addr, region->size);
+	}
+	region_pass(guarded);
+}
 
 void core_init(struct core *core, struct backend *backend, const struct backend_info *info,
 	       const struct settings *settings)
@@ -25,14 +44,14 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->direct = settings->cache;
 	core->piece = settings->paged ? settings->page_size : CORE_PIECE;
 	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
-	region_map_init(&core->regions, &core->streams, 0, !settings->paged);
+	region_map_init(&core->regions, &core->streams, SET_REGIONS, !settings->paged);
 	core->regions.ages = core->regions.keeps && settings->overlap;
-	region_map_init(&core->spans, &core->streams, 1, true);
+	region_map_init(&core->spans, &core->streams, SET_SPANS, true);
 	core->spans.ages = settings->overlap;
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
 	account_init(&core->account);
-	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, region_pass);
+	stream_map_init(&core->streams, backend, &core->account, info->memory_total / UNMARKED_PART, core_pass);
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;

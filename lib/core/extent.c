@@ -28,6 +28,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
+	ready_init(&map->ready);
 	map->sizes = g_tree_new(compare_sizes);
 }
 
@@ -123,6 +124,7 @@ static void extent_make_whole(struct extent_map *map, struct extent *extent)
 	map->whole_bytes += extent->size;
 	links_append(&map->whole, &extent->whole);
 	links_append(&extent->same_size->whole, &extent->alike);
+	ready_enter(&map->ready, extent);
 }
 
 static void extent_break_whole(struct extent_map *map, struct extent *extent)
@@ -130,6 +132,15 @@ static void extent_break_whole(struct extent_map *map, struct extent *extent)
 	map->whole_bytes -= extent->size;
 	links_remove(&map->whole, &extent->whole);
 	links_remove(&extent->same_size->whole, &extent->alike);
+	ready_leave(&map->ready, extent);
+}
+
+void extent_requeue(struct extent_map *map, struct extent *extent)
+{
+	links_remove(&map->whole, &extent->whole);
+	links_append(&map->whole, &extent->whole);
+	ready_leave(&map->ready, extent);
+	ready_enter(&map->ready, extent);
 }
 
 static void extent_add_place(struct extent_map *map, struct extent *extent, uint64_t addr)
@@ -190,6 +201,7 @@ void extent_map_clear(struct extent_map *map)
 		g_free(stray);
 	}
 	g_tree_destroy(map->sizes);
+	ready_clear(&map->ready);
 	g_ptr_array_free(map->stray, TRUE);
 	g_hash_table_destroy(map->active);
 }
@@ -374,6 +386,20 @@ void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
 {
 	return extent_change_live(map, addr, size, false);
+}
+
+void extent_doubt(struct extent_map *map, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+
+	/* Most often nobody has asked yet. */
+	while (addr < end && map->ready.unknown.length < map->whole.length) {
+		const struct place *place = extent_place_mapped(map, addr);
+
+		if (extent_is_whole(place->extent) && place->extent->home == place)
+			ready_doubt(&map->ready, place->extent);
+		addr = place->addr + place->extent->size;
+	}
 }
 
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/ready.h"
 #include "util/assume.h"
 #include "util/links.h"
 
@@ -46,6 +47,7 @@ struct place {
  * @stamp: the last walk that visited it, by the map's @stamp
  * @all: its link in the map's @all, from the first mapping on
  * @whole: its link in the map's @whole, while nothing of it is allocated
+ * @ready: the same in the map's @ready
  * @same_size: the extents of its size, from the first mapping on
  * @alike: its link in @same_size's whole extents
  */
@@ -61,6 +63,7 @@ struct extent {
 	uint64_t stamp;
 	GList all;
 	GList whole;
+	struct ready_extent ready;
 	struct extent_size *same_size;
 	GList alike;
 };
@@ -108,6 +111,7 @@ struct extent_calls {
  * @all: extents with a mapping
  * @whole: extents without allocations, of those that count; the longest free first
  * @whole_bytes: bytes of those
+ * @ready: which of those a stream need not wait for
  * @sizes: size to struct extent_size
  * @stuck_bytes: pinned bytes: free, in extents with an allocation
  * @bytes: bytes of @all
@@ -132,6 +136,7 @@ struct extent_map {
 	GQueue all;
 	GQueue whole;
 	uint64_t whole_bytes;
+	struct ready ready;
 	GTree *sizes;
 	uint64_t stuck_bytes;
 	uint64_t bytes;
@@ -160,6 +165,21 @@ static inline bool extent_is_whole(const struct extent *extent)
 {
 	return extent->counts && !extent->live && !extent->split;
 }
+
+/**
+ * extent_requeue() - have a whole extent count as freed last
+ * @map: the map
+ * @extent: the extent
+ */
+void extent_requeue(struct extent_map *map, struct extent *extent);
+
+/**
+ * extent_doubt() - an event has passed that a range waited for
+ * @map: the map
+ * @addr: where it starts
+ * @size: bytes, all free
+ */
+void extent_doubt(struct extent_map *map, uint64_t addr, size_t size);
 
 /**
  * extent_size_upto() - the largest size of extent in the pool, up to a limit

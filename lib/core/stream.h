@@ -17,6 +17,7 @@ struct backend;
 struct backend_event;
 struct cache;
 struct free_set;
+struct ready_set;
 
 /* The region maps that a stream can have free memory in. */
 #define STREAM_SETS 2
@@ -89,6 +90,7 @@ struct event {
  * @id: the driver's id of it
  * @map: all streams of the pool
  * @free: its free memory in each region map, managed by the map; NULL: never had any
+ * @ready: the whole extents on which only its work is pending, managed by core/ready.c; NULL: never had any
  * @pending: its events that are not known to be complete, oldest first
  * @cache: its cache, whose lock also guards its records
  * @zombies: zombies that wait for its events, counted by the region maps
@@ -102,6 +104,7 @@ struct stream {
 	uint64_t id;
 	struct stream_map *map;
 	struct free_set *free[STREAM_SETS];
+	struct ready_set *ready;
 	GQueue pending;
 	struct cache *cache;
 	unsigned int zombies;

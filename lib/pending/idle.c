@@ -20,6 +20,7 @@ static void forget(struct pending *pending, struct stream *stream)
 {
 	region_forget(&pending->core->regions, stream);
 	region_forget(&pending->core->spans, stream);
+	ready_forget(&pending->core->extents.ready, stream);
 	stream_forget(&pending->core->streams, stream);
 }
 

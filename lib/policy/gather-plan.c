@@ -299,12 +299,29 @@ static void take_donor(struct gathering *g, struct extent *donor)
 	g_ptr_array_add(g->donors, donor);
 }
 
-static size_t take_preferred(struct gathering *g, size_t left)
+/* Whether there may be a donor of no more bytes. */
+static bool may_fit(const struct gathering *g, size_t left)
 {
-	for (guint i = 0; i < g->preferred->len && left; i++) {
-		struct extent *extent = g->preferred->pdata[i];
+	GTreeNode *node = extent_size_upto(&g->core->extents, left);
 
-		if (extent->size < g->least || extent->size > left || !is_donor(g, extent))
+	for (; node; node = g_tree_node_previous(node)) {
+		const struct extent_size *same = g_tree_node_value(node);
+
+		if (same->size < g->least)
+			return false;
+		if (same->whole.length)
+			return true;
+	}
+	return false;
+}
+
+static size_t take_ready(struct gathering *g, size_t left)
+{
+	struct ready_walk walk = ready_walk(&g->core->extents.ready, g->stream, left);
+	struct extent *extent;
+
+	while (left && may_fit(g, left) && (extent = ready_next(&walk, left))) {
+		if (extent->size < g->least || !is_donor(g, extent))
 			continue;
 		take_donor(g, extent);
 		left -= extent->size;
@@ -358,7 +375,7 @@ static void choose_donors(struct gathering *g)
 	g->least = g->frugal ? 0 : (size_t)((double)left * g->core->settings.frag_ratio / 100);
 
 	g->core->extents.stamp++;
-	left = g->preferred ? take_preferred(g, left) : take_donors(g, left);
+	left = g->overlap ? take_ready(g, left) : take_donors(g, left);
 	if (!left)
 		return;
 	donor = g->exact ? NULL : find_larger_donor(g, left);
@@ -381,8 +398,8 @@ static void gather_overlap(struct gathering *g)
 {
 	size_t ready, more;
 
-	g->preferred = g_ptr_array_new();
-	ready = overlap_extents(g->core, g->stream, g->preferred);
+	g->overlap = true;
+	ready = ready_update(&g->core->extents.ready, &g->core->regions, g->stream);
 	if (g->create >= g->need || ready >= g->need - g->create)
 		return;
 	more = budget_room_overlap(g->core, g->size);
@@ -477,8 +494,6 @@ void gather_clear(struct gathering *g)
 {
 	if (g->donors)
 		g_ptr_array_free(g->donors, TRUE);
-	if (g->preferred)
-		g_ptr_array_free(g->preferred, TRUE);
 }
 
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,

@@ -39,7 +39,7 @@ struct part {
  * @create: bytes of them that are to be created
  * @target: number of extents that the pool should consist of; rises with fragmentation
  * @least: bytes that an extent must have to be worth its mapping
- * @preferred: whole extents in the order in which they are to be taken; NULL: the largest that fit first
+ * @overlap: whole extents are to be taken in the order of ready_walk(); otherwise the largest that fit first
  * @donors: of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
  */
@@ -60,7 +60,7 @@ struct gathering {
 	size_t create;
 	double target;
 	size_t least;
-	GPtrArray *preferred;
+	bool overlap;
 	GPtrArray *donors;
 	uint64_t addr;
 };

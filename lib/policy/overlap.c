@@ -14,53 +14,6 @@ bool overlap_matters(const struct core *core)
 	return !core->streams.sole && core->settings.overlap && allowance_bytes(core, 100) && !allowance_falls(core);
 }
 
-enum readiness { OWN, COMPLETE, PENDING };
-
-static enum readiness extent_readiness(struct core *core, const struct stream *stream, const struct extent *extent)
-{
-	enum readiness readiness;
-	struct order order;
-
-	order_init(&order, (struct stream *)stream);
-	order_add_range(&order, &core->regions, extent->home->addr, extent->size);
-	readiness = order_is_met(&order) ? COMPLETE : PENDING;
-	if (readiness == COMPLETE && event_pending(order.own))
-		readiness = OWN;
-	order_clear(&order);
-	return readiness;
-}
-
-static int larger_first(const void *a, const void *b)
-{
-	const struct extent *first = *(struct extent *const *)a, *second = *(struct extent *const *)b;
-
-	return (first->size < second->size) - (first->size > second->size);
-}
-
-size_t overlap_extents(struct core *core, const struct stream *stream, GPtrArray *extents)
-{
-	GPtrArray *complete = g_ptr_array_new(), *pending = g_ptr_array_new();
-	size_t ready = 0;
-
-	/* The last freed first. */
-	for (GList *link = core->extents.whole.tail; link; link = link->prev) {
-		struct extent *extent = link->data;
-		enum readiness readiness = extent_readiness(core, stream, extent);
-
-		g_ptr_array_add(readiness == OWN ? extents : readiness == COMPLETE ? complete : pending, extent);
-		ready += readiness == PENDING ? 0 : extent->size;
-	}
-	for (guint i = complete->len; i-- > 0;)
-		g_ptr_array_add(extents, complete->pdata[i]);
-	/* Fewer extents are fewer driver calls. */
-	g_ptr_array_sort(extents, larger_first);
-	for (guint i = pending->len; i-- > 0;)
-		g_ptr_array_add(extents, pending->pdata[i]);
-	g_ptr_array_free(complete, TRUE);
-	g_ptr_array_free(pending, TRUE);
-	return ready;
-}
-
 /* Free regions in a row. */
 struct row {
 	const struct region *first;

@@ -26,16 +26,6 @@ struct stream;
 bool overlap_matters(const struct core *core);
 
 /**
- * overlap_extents() - all whole extents in the order in which a stream should take them
- * @core: the pool's core; its lock is held
- * @stream: the stream
- * @extents: receives the extents
- *
- * Return: bytes of those that the stream does not have to wait for; they come first.
- */
-size_t overlap_extents(struct core *core, const struct stream *stream, GPtrArray *extents);
-
-/**
  * overlap_find() - the free range that a stream has to wait for the least, as far as events tell
  * @core: the pool's core; its lock is held
  * @stream: the stream

@@ -104,10 +104,10 @@ int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	lock_assert_held(&core->lock);
 	/* An extent that cannot be released yet goes to the end of the queue. */
 	for (looks = MIN(looks, whole->length); looks && dropped < most && !err; looks--) {
-		GList *link = g_queue_pop_head_link(whole);
+		struct extent *extent = whole->head->data;
 
-		g_queue_push_tail_link(whole, link);
-		err = try_drop(core, link->data, keep, &dropped);
+		extent_requeue(&core->extents, extent);
+		err = try_drop(core, extent, keep, &dropped);
 	}
 	return err;
 }

@@ -2,6 +2,7 @@
 /* VPMM_OVERLAP: more memory instead of waiting, and what streams wait for. Times are those of the virtual clock. */
 #include <stdlib.h>
 
+#include "calls/pool.h"
 #include "host/cache-fixture.h"
 #include "support/fixture.h"
 #include "support/setting.h"
@@ -300,6 +301,45 @@ static void test_growable(void)
 	fixture_close(&f);
 }
 
+/*
+ * How many extents are looked at while a stream is served ten times, beside so many that another stream has freed and
+ * works on, and the first time apart, when these are new to the search.
+ */
+static uint64_t looks_beside(unsigned int extents)
+{
+	void **blocks = g_new(void *, extents), *ptr;
+	const struct ready *ready;
+	struct fixture f;
+	uint64_t before;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .overlap = 50 });
+	ready = &f.pool->core.extents.ready;
+	for (unsigned int i = 0; i < extents; i++)
+		assert_ok(vpmm_malloc(f.pool, &blocks[i], PAGE, f.streams[0]));
+	assert_ok(vpmm_malloc(f.pool, &ptr, 1, f.streams[1]));
+	assert_ok(vpmm_host_stream_submit(f.streams[0]));
+	for (unsigned int i = 0; i < extents; i++)
+		assert_ok(vpmm_free(f.pool, blocks[i], f.streams[0]));
+	fixture_malloc_bytes(&f, PAGE + PAGE / 2, f.streams[1]);
+	g_assert_cmpuint(ready->pending.length, >, extents / 2);
+	before = ready->looks;
+	for (unsigned int i = 1; i <= 10; i++)
+		fixture_malloc_bytes(&f, PAGE + PAGE / 2 + i * 4096, f.streams[1]);
+	before = ready->looks - before;
+	fixture_complete(f.streams[0]);
+	fixture_close(&f);
+	g_free(blocks);
+	return before;
+}
+
+static void test_looks_at_few(void)
+{
+	uint64_t few = looks_beside(40);
+
+	g_assert_cmpuint(few, >, 0);
+	g_assert_cmpuint(looks_beside(320), <=, few + 10);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -313,6 +353,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap/remaps", test_remaps_what_is_older);
 	g_test_add_func("/overlap/nearly-complete", test_waits_for_what_is_nearly_complete);
 	g_test_add_func("/overlap/growable", test_growable);
+	g_test_add_func("/overlap/looks-at-few", test_looks_at_few);
 	g_test_add_data_func("/overlap/bound/1", GINT_TO_POINTER(1), test_holds_no_more_than_it_may);
 	g_test_add_data_func("/overlap/bound/50", GINT_TO_POINTER(50), test_holds_no_more_than_it_may);
 	g_test_add_data_func("/overlap/bound/1000", GINT_TO_POINTER(1000), test_holds_no_more_than_it_may);
