@@ -86,6 +86,7 @@ struct standard_errors {
 			throw bad_alloc(message);
 		throw error(code, message);
 	}
+	static void allocated(const void *) noexcept {}
 };
 
 template <class Errors>
@@ -98,6 +99,7 @@ void *allocate_or_throw(struct vpmm_pool *pool, std::size_t size, std::size_t al
 			" bytes is not a power of two up to 256").c_str());
 	if (int code = allocate(pool, &ptr, size, stream))
 		Errors::raise(code, vpmm_last_error());
+	Errors::allocated(ptr);
 	return ptr;
 }
 
@@ -308,6 +310,7 @@ using resource = basic_resource<detail::standard_errors>;
 #if defined(VPMM_WITH_RMM) && !defined(VPMM_HPP_RMM)
 #define VPMM_HPP_RMM
 
+#include <cuda_runtime_api.h>
 #include <rmm/cuda_stream_view.hpp>
 #if __has_include(<rmm/error.hpp>)
 #include <rmm/error.hpp>
@@ -326,6 +329,26 @@ struct rmm_errors {
 		if (code == -ENOMEM)
 			throw ::rmm::out_of_memory(message);
 		throw ::rmm::bad_alloc(message);
+	}
+
+	/*
+	 * cudaMalloc() makes a context current on a thread that has none, and RMM's users rely on that: without one the
+	 * runtime calls no memory device memory. The library leaves a thread as it was. A context that the program has
+	 * made current stays.
+	 */
+	static void allocated(const void *ptr) noexcept
+	{
+		static thread_local bool bound = false;
+		::cudaPointerAttributes attributes{};
+		int device;
+
+		if (bound || !ptr)
+			return;
+		bound = true;
+		if (::cudaPointerGetAttributes(&attributes, ptr) == ::cudaSuccess && attributes.devicePointer)
+			return;
+		if (::cudaGetDevice(&device) == ::cudaSuccess)
+			(void)::cudaSetDevice(device);
 	}
 };
 

@@ -15,6 +15,8 @@
 #include "check.hpp"
 
 #ifdef TEST_RMM
+#include "bound.hpp"
+
 using tested = vpmm::rmm_resource;
 using exhausted = rmm::out_of_memory;
 using refused = rmm::bad_alloc;
@@ -107,6 +109,10 @@ int main()
 		[&](void *ptr, std::size_t size) { resource.deallocate_sync(ptr, size); });
 	check_unordered([&](std::size_t size) { return resource.allocate(size, 256); },
 		[&](void *ptr, std::size_t size) { resource.deallocate(ptr, size, 256); });
+#ifdef TEST_RMM
+	check_bound([&] { return resource.allocate_sync(MIB); },
+		[&](void *ptr) { resource.deallocate_sync(ptr, MIB); });
+#endif
 	test_equality();
 	test_errors();
 #if CCCL_VERSION < 3001000

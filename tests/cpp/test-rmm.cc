@@ -3,6 +3,7 @@
 #define VPMM_WITH_RMM
 #include <vpmm.hpp>
 
+#include "bound.hpp"
 #include "check.hpp"
 
 int main()
@@ -20,6 +21,8 @@ int main()
 	}, [&](void *ptr, std::size_t size, struct CUstream_st *stream) {
 		resource.deallocate(rmm::cuda_stream_view(stream), ptr, size);
 	});
+	check_bound([&] { return resource.allocate(rmm::cuda_stream_view(), MIB); },
+		    [&](void *ptr) { resource.deallocate(rmm::cuda_stream_view(), ptr, MIB); });
 	CHECK(resource.is_equal(same));
 	CHECK(!resource.is_equal(of_its_own));
 	CHECK(!resource.allocate(rmm::cuda_stream_view(), 0));

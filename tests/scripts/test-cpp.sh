@@ -78,9 +78,10 @@ holds()
 
 holds "what needs no framework" "$cpp/test-core.cc"
 holds "the resource of CCCL from 3.1 on" "$cpp/test-cccl.cc" -isystem "$cpp/stubs/cccl"
-holds "the resource of RMM before 26.06" "$cpp/test-rmm.cc" -isystem "$cpp/stubs/rmm-class" -isystem "$cpp/stubs/rmm"
+holds "the resource of RMM before 26.06" "$cpp/test-rmm.cc" -isystem "$cpp/stubs/rmm-class" \
+	-isystem "$cpp/stubs/rmm" -isystem "$cpp/stubs/cudart"
 holds "the resource of RMM from 26.06 on" "$cpp/test-cccl.cc" -DTEST_RMM -isystem "$cpp/stubs/rmm" \
-	-isystem "$cpp/stubs/cccl"
+	-isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/cudart"
 holds "the resource of Thrust" "$cpp/test-thrust.cc" -isystem "$cpp/stubs/thrust"
 holds "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/tensorrt"
 holds "the allocator of OpenCV" "$cpp/test-opencv.cc" -isystem "$cpp/stubs/opencv"
@@ -113,7 +114,8 @@ together()
 			-isystem "$cpp/stubs/opencv" -isystem "$cpp/stubs/tensorrt" "$@"
 	done
 }
-verdict "all frameworks together compile" "$(together -isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/thrust")"
+verdict "all frameworks together compile" "$(together -isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/thrust" \
+	-isystem "$cpp/stubs/cudart")"
 
 # The Toolkit's own; from CUDA 13 on they have a folder.
 toolkit=

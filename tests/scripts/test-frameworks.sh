@@ -64,7 +64,7 @@ else
 		before*) class="-isystem $cpp/stubs/rmm-class" ;;
 		*) class= ;;
 		esac
-		flags="-std=c++17 $class -isystem $cpp/stubs/rmm -isystem $cpp/stubs/cccl"
+		flags="-std=c++17 $class -isystem $cpp/stubs/rmm -isystem $cpp/stubs/cccl -isystem $cpp/stubs/cudart"
 		verdict "rmm.cc compiles with RMM $name" "$(
 			builds rmm "$CXX" "$examples/rmm.cc" "$flags")"
 		verdict "rmm.cc shows what RMM $name takes" "$(run 0 "$work/rmm"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
+#include <cuda_runtime_api.h>
 struct CUstream_st;
 namespace rmm {
 class cuda_stream_view
