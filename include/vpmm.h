@@ -995,6 +995,8 @@ int vpmm_pool_check(struct vpmm_pool *pool);
  * Return: 0, or
  *	-EINVAL @allocation is NULL or has the size of no version, or no allocation of a pool has @addr: it is foreign,
  *	or was freed,
+ *	-EALREADY the allocation was freed, and is one that the driver served (VPMM_SMALL_DRIVER): as long as work uses
+ *	it, it is allocated to the driver, which would free it for others,
  *	-EBUSY the process was forked after its first pool was created.
  * Since: 0.1
  */

@@ -325,30 +325,30 @@ struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *first)
 	return owner ? owner : first;
 }
 
-static bool find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
+/* As lookup_pool(). */
+static int find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
 {
-	bool found = false;
+	int err = -EINVAL;
 
 	/* Without pools a fork may have left the lock to the child. */
 	if (!g_atomic_int_get(&pools))
-		return false;
+		return err;
 	lock_acquire(&pools_lock);
-	for (GList *link = all_pools; link && !found; link = link->next) {
+	for (GList *link = all_pools; link && err == -EINVAL; link = link->next) {
 		struct vpmm_pool *pool = link->data;
 
 		lock_acquire(&pool->core.lock);
-		found = lookup_pool(pool, addr, allocation);
+		err = lookup_pool(pool, addr, allocation);
 		lock_release(&pool->core.lock);
 	}
 	lock_release(&pools_lock);
-	return found || pool_shared_lookup(addr, allocation);
+	return err == -EINVAL && pool_shared_lookup(addr, allocation) ? 0 : err;
 }
 
 int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)
 {
 	struct vpmm_allocation known = { .size = sizeof(known) };
 	int err, cancel;
-	bool found;
 
 	err = sized_check(&sized_allocation, "allocation", allocation);
 	if (err)
@@ -357,10 +357,12 @@ int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)
 	if (api_defaults.generation)
 		return error_set(-EBUSY, "vpmm_lookup: the process was forked from one that had used the library");
 	cancel = cancel_hold();
-	found = find_allocation((uintptr_t)addr, &known);
+	err = find_allocation((uintptr_t)addr, &known);
 	cancel_release(cancel);
-	if (!found)
-		return error_set(-EINVAL, "vpmm_lookup: no pool has an allocation at %p", addr);
+	if (err == -EALREADY)
+		return error_set(err, "vpmm_lookup: the allocation at %p was freed, and work still uses it", addr);
+	if (err)
+		return error_set(err, "vpmm_lookup: no pool has an allocation at %p", addr);
 	sized_export(&sized_allocation, allocation, &known);
 	return 0;
 }

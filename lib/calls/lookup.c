@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_lookup(): the allocation that an address is in. */
-#include "calls/lookup.h"
+#include <errno.h>
 
+#include "calls/lookup.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
 #include "pending/users.h"
 
-static bool found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
+static int found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
 {
 	*allocation = (struct vpmm_allocation){
 		.size = allocation->size,
@@ -16,7 +17,7 @@ static bool found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vp
 		.bytes = bytes,
 		.device = pool->core.device,
 	};
-	return true;
+	return 0;
 }
 
 static struct region *allocated_around(struct region_map *map, uint64_t addr)
@@ -41,7 +42,7 @@ static bool read_requested(struct vpmm_pool *pool, struct region *region, size_t
 /* Most programs have none of these, and a search by address is not worth an index. */
 static const struct small *small_around(struct core *core, uint64_t addr)
 {
-	const struct small *small = small_find(core, addr);
+	const struct small *small = g_hash_table_lookup(core->small, &addr);
 	GHashTableIter iter;
 	void *value;
 
@@ -50,24 +51,33 @@ static const struct small *small_around(struct core *core, uint64_t addr)
 	g_hash_table_iter_init(&iter, core->small);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		small = value;
-		if (addr - small->addr < small->size && !small->held)
+		if (addr - small->addr < small->size)
 			return small;
 	}
 	return NULL;
 }
 
-bool lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
+/* What is shareable is none of the driver's allocator. */
+static int lookup_small(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
+{
+	const struct small *small = small_around(&pool->core, addr);
+
+	if (!small || (small->held && small->shareable))
+		return -EINVAL;
+	return small->held ? -EALREADY : found(pool, small->addr, small->size, allocation);
+}
+
+int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
 {
 	struct region *region = allocated_around(&pool->core.regions, addr);
-	const struct small *small;
 	size_t bytes;
 
 	lock_assert_held(&pool->core.lock);
 	if (!region)
 		region = allocated_around(&pool->core.spans, addr);
-	if (region)
-		return read_requested(pool, region, &bytes) && addr - region->addr < bytes &&
-		       found(pool, region->addr, bytes, allocation);
-	small = small_around(&pool->core, addr);
-	return small && found(pool, small->addr, small->size, allocation);
+	if (!region)
+		return lookup_small(pool, addr, allocation);
+	if (!read_requested(pool, region, &bytes) || addr - region->addr >= bytes)
+		return -EINVAL;
+	return found(pool, region->addr, bytes, allocation);
 }

@@ -13,8 +13,8 @@
  * @addr: the address
  * @allocation: receives it
  *
- * Return: whether there is one that the program has not freed.
+ * Return: 0; -EALREADY: the program has freed it, and the driver's allocator still has it allocated; or -EINVAL.
  */
-bool lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation);
+int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation);
 
 #endif /* CALLS_LOOKUP_H */

@@ -104,7 +104,23 @@ static bool is_on_other(drv_deviceptr va, drv_stream stream, struct vpmm_allocat
 	       block->base == (void *)va && !stream_is_of(stream, block->device);
 }
 
-/* -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart. */
+/* What vpmm_free() has returned. */
+static drv_result result_of(int err)
+{
+	switch (err) {
+	case 0:
+		return DRV_SUCCESS;
+	case -ENOMEM:
+		return DRV_ERROR_OUT_OF_MEMORY;
+	default:
+		return DRV_ERROR_INVALID_VALUE;
+	}
+}
+
+/*
+ * -EINVAL is about a block of somebody else, or a stream that is none, and the driver tells the two apart; unless it has
+ * the block for the library still, and would free it once more.
+ */
 static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result)
 {
 	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
@@ -125,8 +141,8 @@ static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result
 		return true;
 	}
 	err = LIBRARY(vpmm_free, NULL, (void *)va, stream);
-	*result = err == -ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_SUCCESS;
-	return !err || err == -ENOMEM;
+	*result = result_of(err);
+	return !err || err == -ENOMEM || library_look(va, &block) == -EALREADY;
 }
 
 /* What is captured is none of the process's allocations yet. */

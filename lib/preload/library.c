@@ -125,10 +125,15 @@ bool library_used(void)
 	return state == USED && !library_inside;
 }
 
-bool library_find(drv_deviceptr va, struct vpmm_allocation *block)
+int library_look(drv_deviceptr va, struct vpmm_allocation *block)
 {
 	*block = (struct vpmm_allocation){ .size = sizeof(*block) };
-	return library_used() && !LIBRARY(vpmm_lookup, (const void *)va, block);
+	return library_used() ? LIBRARY(vpmm_lookup, (const void *)va, block) : -EINVAL;
+}
+
+bool library_find(drv_deviceptr va, struct vpmm_allocation *block)
+{
+	return !library_look(va, block);
 }
 
 static bool has_limit(void)

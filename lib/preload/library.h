@@ -79,6 +79,16 @@ bool library_ready(void);
 bool library_used(void);
 
 /**
+ * library_look() - look an address up
+ * @va: the address
+ * @block: receives the block that it is in
+ *
+ * Context: any thread.
+ * Return: what vpmm_lookup() returns; -EINVAL as well where there are no blocks.
+ */
+int library_look(drv_deviceptr va, struct vpmm_allocation *block);
+
+/**
  * library_find() - find the block that an address is in
  * @va: the address
  * @block: receives the answer

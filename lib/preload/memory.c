@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* cuMemAlloc() and its kin, whose memory any stream may use at once, and cuMemFree(), which waits for the device. */
+#include <errno.h>
+
 #include "preload/driver.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
@@ -100,10 +102,14 @@ static drv_result wait_before_free(int device)
 drv_result cuMemFree_v2(drv_deviceptr va)
 {
 	struct vpmm_allocation block;
+	int err = va ? library_look(va, &block) : -EINVAL;
 	drv_result result;
 
+	/* The driver has it for the library still, and would free it once more. */
+	if (err == -EALREADY)
+		return DRV_ERROR_INVALID_VALUE;
 	/* An address inside a block is as unknown to the driver as it would be without us. */
-	if (!va || !library_find(va, &block) || block.base != (void *)va) {
+	if (err || block.base != (void *)va) {
 		monitor_free(va, MONITOR_ANY);
 		return FORWARD(cuMemFree_v2, va);
 	}

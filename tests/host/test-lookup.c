@@ -70,6 +70,28 @@ static void test_driver_small(void)
 	each_address((struct vpmm_opts){ FIXTURE_OPTS }, sizes, G_N_ELEMENTS(sizes));
 }
 
+/* Until work that uses it is complete, the driver has it allocated, and is not to be asked to free it. */
+static void test_driver_small_freed(void)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
+	assert_ok(vpmm_malloc(f.pool, &ptr, 1000, f.streams[0]));
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	fixture_free(&f, ptr, VPMM_STREAM_ANY);
+
+	assert_error(vpmm_lookup(ptr, &allocation), EALREADY, "was freed");
+	assert_error(vpmm_lookup((char *)ptr + 999, &allocation), EALREADY, "was freed");
+	assert_error(vpmm_free(f.pool, ptr, f.streams[0]), EINVAL, "no allocation of this pool");
+	assert_ok(vpmm_host_stream_complete(f.streams[1], 1));
+	fixture_free(&f, fixture_malloc(&f, 1, f.streams[0]), f.streams[0]);
+	assert_none(ptr);
+
+	fixture_close(&f);
+}
+
 static void test_foreign(void)
 {
 	struct fixture f;
@@ -172,6 +194,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/lookup/large", test_large);
 	g_test_add_func("/lookup/slabs", test_slabs);
 	g_test_add_func("/lookup/driver-small", test_driver_small);
+	g_test_add_func("/lookup/driver-small-freed", test_driver_small_freed);
 	g_test_add_func("/lookup/foreign", test_foreign);
 	g_test_add_func("/lookup/two-pools", test_two_pools);
 	g_test_add_func("/lookup/shared", test_shared);

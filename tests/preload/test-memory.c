@@ -199,6 +199,28 @@ static void other_pools(void)
 	g_assert_cmpuint(driver_calls("cuMemCreate"), ==, 0);
 }
 
+static void freed_twice(void)
+{
+	drv_deviceptr va, again[2];
+	drv_stream stream;
+
+	/* A program frees memory twice that the driver's allocator serves for the library. */
+	use_primary(0);
+	stream = new_stream();
+	for (int way = 0; way < 4; way++) {
+		va = way & 1 ? alloc(1000) : alloc_async(1000, stream);
+		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+		g_assert_cmpint(way & 2 ? cuMemFree_v2(va) : cuMemFreeAsync(va, stream), ==, DRV_ERROR_INVALID_VALUE);
+
+		/* The second free has done nothing: no address is given twice. */
+		for (int i = 0; i < 2; i++)
+			again[i] = alloc_async(1000, stream);
+		g_assert_cmphex(again[0], !=, again[1]);
+		for (int i = 0; i < 2; i++)
+			g_assert_cmpint(cuMemFreeAsync(again[i], stream), ==, 0);
+	}
+}
+
 static void captured(void)
 {
 	drv_deviceptr va, outside;
@@ -440,6 +462,9 @@ int main(int argc, char **argv)
 		{ "/memory/ordered", ordered },
 		{ "/memory/other-pools", other_pools },
 		{ "/memory/refused-stream", refused_stream },
+		{ "/memory/freed-twice", freed_twice },
+		{ "/memory/freed-twice-driver-small", freed_twice, { "VPMM_SMALL=driver" } },
+		{ "/memory/freed-twice-ordered", freed_twice, { "VPMM_SMALL=driver", "VPMM_PRELOAD_FREE=ordered" } },
 		{ "/memory/captured", captured },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
