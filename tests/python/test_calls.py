@@ -12,6 +12,7 @@ import threading
 import unittest
 
 import vpmm
+from programs import ProgramTest
 
 MIB = 1 << 20
 
@@ -212,6 +213,17 @@ class Ranges(CallsTest):
         fine = vpmm.default_pool().shared_alloc(MIB, fine=True)
         self.assertEqual(vpmm.default_pool().shared_stats().ranges, 1)
         vpmm.default_pool().shared_free(fine, None)
+
+
+class Examples(ProgramTest):
+    def test_handoff(self):
+        self.assertEqual(self.example("python/handoff.py"),
+                         "received 64 MiB, 64 of them are the other process's\ndone\n")
+
+    def test_ranges(self):
+        said = self.example("python/ranges.py")
+        self.assertIn("the CPU reads hello", said)
+        self.assertIn("grown to 32 MiB", said)
 
 
 if __name__ == "__main__":
