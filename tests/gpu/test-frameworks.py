@@ -797,6 +797,33 @@ def core_exhausted():
     vpmm.trim()
 
 
+def core_closed():
+    """Buffers whose stream was closed first, and buffers made of an address."""
+    other = device.create_stream()
+    for step in range(8):
+        stream = device.create_stream()
+        one = device.allocate(16 * MIB, stream=stream)
+        driver.fill(int(one.handle), step, 16 * MIB, handle(stream))
+        stream.close()
+        if step % 2:
+            one.close()
+        del one
+        check(live() == 0, f"{live()} bytes are left of a buffer whose stream was closed")
+        two = device.allocate(16 * MIB, stream=other)
+        driver.fill(int(two.handle), 255 - step, 16 * MIB, handle(other))
+        driver.synchronize()
+        check(driver.read(int(two.handle), MIB) == bytes([255 - step]) * MIB, f"step {step}")
+        two.close()
+    if not hasattr(core.Buffer, "from_handle"):
+        raise Skip("this cuda.core makes no buffer of an address")
+    for resource in device.memory_resource, vpmm.core.MemoryResource(device):
+        wrapped = core.Buffer.from_handle(vpmm.default_pool().malloc(MIB, other), MIB, mr=resource)
+        check(live() == MIB and is_ours(int(wrapped.handle)))
+        wrapped.close()
+        check(live() == 0, f"{live()} bytes are left of a buffer made of an address")
+    vpmm.default_pool().check()
+
+
 def core_graph():
     """Memory that is allocated and freed while a graph is built."""
     stream = device.create_stream()
