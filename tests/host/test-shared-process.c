@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,16 +22,36 @@
 #include "support/rlimit.h"
 #include "util/sanitized.h"
 
+/* More than a pool of these tests reserves, with the stacks of the library's threads. */
+#define TO_LOCK ((size_t)4 << 30)
+
+/*
+ * Whether all new memory can be locked from now on. The pool's address space counts for the limit, and so do stacks of
+ * threads: a normal user may often lock no more than 8 MiB.
+ */
+static bool lock_new_memory(void)
+{
+	void *at = MAP_FAILED;
+
+	if (!mlockall(MCL_FUTURE))
+		at = mmap(NULL, TO_LOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at != MAP_FAILED) {
+		munmap(at, TO_LOCK);
+		return true;
+	}
+	munlockall();
+	g_test_skip("too little memory can be locked here: ulimit -l");
+	return false;
+}
+
 /* With all new memory locked the kernel fills it at once, also that which stands for a page on the device. */
 static void test_locked(gconstpointer data)
 {
 	struct fixture f;
 	char *at;
 
-	if (mlockall(MCL_FUTURE)) {
-		g_test_skip("memory cannot be locked here");
+	if (!lock_new_memory())
 		return;
-	}
 	if (ranges_open(&f, data, (struct vpmm_opts){ FIXTURE_PACKED }, &at, 2 * PAGE)) {
 		at[0] = at[PAGE] = 1;
 		ranges_settle(&f);

@@ -8,6 +8,9 @@ set -u
 
 tree="$work/a tree"
 calls=$work/calls
+export CALLS="$calls"
+: >"$work/tests"
+echo 0 >"$work/status"
 mkdir -p "$tree/debian" "$work/bin"
 cp "$top_srcdir/bootstrap" "$tree/bootstrap"
 cp "$top_srcdir/debian/control" "$tree/debian/control"
@@ -44,7 +47,8 @@ if [ "$source" != "$(pwd)" ] && [ -f "$source/config.status" ]; then
 	echo 'configure: error: source directory already configured; run "make distclean" there first' >&2
 	exit 1
 fi
-: >config.status
+printf '#!/bin/sh\necho config.status "$*" >>"%s"\n' "$CALLS" >config.status
+chmod +x config.status
 : >Makefile
 TXT
 stub "$work/bin/make" <<TXT
@@ -52,6 +56,10 @@ echo "make \$*" >>"$calls"
 while [ "\$1" != -C ]; do shift; done
 cd "\$2" || exit 1
 [ -f Makefile ] || exit 1
+case "\$*" in
+*TESTS=*) ;;
+*' check') cat "$work/tests"; exit "\$(cat "$work/status")" ;;
+esac
 mkdir -p tools
 cp "$work/vpmm-info" "$work/vpmm-replay" tools
 TXT
@@ -115,6 +123,28 @@ for action in demo check; do
 		bootstrap 0 $action; built build; (cd "$tree" && ./configure)
 		bootstrap 0 $action; built .)"
 done
+
+verdict "check after demo has what it installed configured in" "$(clean; missing=g++; bootstrap 0 demo; missing=none
+	bootstrap 0 check; grep -q '^config.status --recheck' "$calls" || echo "it is not configured again"
+	bootstrap 0 check; ! grep '^config.status' "$calls"; bootstrap 0 demo; ! grep '^config.status' "$calls")"
+cat >"$work/tests" <<TXT
+PASS: tests/a 1 /a/one
+SKIP: tests/a 2 /a/two # SKIP there is no GPU
+PASS: tests/b.sh 1 - three
+SKIP: tests/a 3 /a/four # SKIP there is no GPU
+SKIP: tests/a 4 /a/five # SKIP too few processors
+TXT
+verdict "check tells each reason for a skip once" "$(clean; bootstrap 0 check; says out "2 skipped: there is no GPU"
+	says out "1 skipped: too few processors"; says out "2 tests passed, 3 were skipped, 0 failed"
+	! grep '^SKIP' "$work/out")"
+verdict "check fails where make does" "$(clean; echo 2 >"$work/status"; bootstrap 1 check
+	says err "tests failed; the log is build/test-suite.log")"
+echo "FAIL: tests/b.sh 2 - six" >>"$work/tests"
+verdict "check shows what fails" "$(clean; bootstrap 1 check; says out "FAIL: tests/b.sh 2 - six"; says out "1 failed")"
+echo 0 >"$work/status"
+: >"$work/tests"
+verdict "tests that are named are run alone" "$(clean; bootstrap 0 check tests/a tests/b
+	grep -q '^make -s -C build .* check TESTS=tests/a tests/b' "$calls" || cat "$calls")"
 
 # What the demo runs, run in earnest
 # waits ARGUMENTS: how often a stream waited
