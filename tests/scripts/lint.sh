@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Static analysis of lib/, tools/ and tests/ by clang-tidy, cppcheck and gcc -fanalyzer: LINT_TOOLS has those to run.
+# Static analysis of lib/, tools/ and tests/ by clang-tidy, cppcheck and gcc -fanalyzer: LINT_TOOLS has those to run,
+# LINT_FILES the files if not all are meant.
 #
 # make lint calls it. What they find wrongly is argued in tests/scripts/lint-suppressions, by file, check and the line itself; all
 # else fails, and so does an argument that nothing needs any more.
@@ -15,6 +16,10 @@ rm -f "$out"/*.found "$out/used"
 cd "$top_srcdir" || exit 1
 # shellcheck disable=SC2086 # names are words
 sources=$(ls lib/*.c lib/*/*.c tools/*.c tests/*/*.c | grep -v '^lib/cuda/check\.c$')
+if [ -n "${LINT_FILES-}" ]; then
+	sources=$(for file in $LINT_FILES; do echo "$sources" | grep -xF "$file"; done)
+	[ -n "$sources" ] || exit 0
+fi
 # The directory is any string.
 includes="-I$build -Iinclude -Ilib -Itools -Itests -Itests/cpp/stubs/arrayfire -Itests/cpp/stubs/onnxruntime -DFAKE_CUDA_DIR=__FILE__ -DPRELOAD_OBJECT=__FILE__ -DSECOND_OBJECT=__FILE__ -DPRELOAD_DIR=__FILE__"
 failed=0
@@ -78,7 +83,7 @@ for tool in $LINT_TOOLS; do
 	echo "$tool: $(sort -u "$out/$tool.found" | wc -l) findings, $(grep -c '^[^	]' "$out/$tool.left") of them not argued"
 	[ ! -s "$out/$tool.left" ] || { cat "$out/$tool.left"; failed=1; }
 done
-if [ "$LINT_TOOLS" = "clang-tidy cppcheck gcc" ] && [ "$(ls "$out"/*.found | wc -l)" -eq 3 ]; then
+if [ -z "${LINT_FILES-}" ] && [ "$LINT_TOOLS" = "clang-tidy cppcheck gcc" ] && [ "$(ls "$out"/*.found | wc -l)" -eq 3 ]; then
 	stale=$(grep '	' tests/scripts/lint-suppressions | grep -vxFf "$out/used")
 	[ -z "$stale" ] || { printf 'argued, and not found any more:\n%s\n' "$stale"; failed=1; }
 fi
