@@ -6,7 +6,7 @@ import errno
 import select
 import socket
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Optional, SupportsIndex, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, SupportsIndex, Tuple, Union
 
 from ._header import (IDLE, SHAREABLE, WORDS, ZERO, CAllocation, CForecast, CInfo, COpts, CStats, ExhaustedFn, Export,
                       Forecast, Info, LogFn, LogLevel, PressureFn, Rdma, Reuse, Scrub, Small, Stats)
@@ -176,7 +176,7 @@ class Pool(Calls):
                  exhausted: Optional[Callable[[int, str], None]] = None,
                  trace: Union[str, bytes, "os.PathLike[str]", None] = None, overlap: Optional[Size] = None,
                  export_as: Optional[Export] = None, rdma: Optional[Rdma] = None,
-                 peers: Union[Literal["all", "none"], str, Iterable[int], None] = None) -> None:
+                 peers: Union[str, Iterable[int], None] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):

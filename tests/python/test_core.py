@@ -188,6 +188,24 @@ def handle(stream):
             assert vpmm.trim() >= 20 * MIB
         """)
 
+    def test_closed_builder(self):
+        # The buffer outlives the builder, which no longer has a stream then.
+        self.program("""
+            from cuda.core import GraphBuilder
+            import hosts
+            stream = device.create_stream()
+            builder = GraphBuilder(stream)
+            hosts.begin_capture(handle(stream))
+            capture = vpmm.default_pool().capture_id(stream)
+            a, b = (device.allocate(20 * MIB, stream=builder) for _ in range(2))
+            hosts.destroy_graph(hosts.end_capture(handle(stream)))
+            builder.close()
+            del a
+            b.close(stream)
+            vpmm.default_pool().retire_graph(capture, stream)
+            assert live() == 0 and vpmm.trim() >= 40 * MIB
+        """)
+
     def test_no_buffer(self):
         # Nothing is lost where the framework makes no buffer of the memory.
         for version in VERSIONS[:2]:

@@ -74,12 +74,16 @@ class Names(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(vpmm.stats())), vpmm.stats())
 
     def test_nul(self):
-        # Never the part of a name before it.
+        # Never the part of a name before it. All options that are text, as the header has them.
         name = os.path.join(os.environ["work"], "part\0of.trace")
-        for call in (lambda: vpmm.Pool(trace=name), lambda: vpmm.Pool(trace=name.encode()),
-                     lambda: vpmm.Pool(backend="host\0"), lambda: vpmm.trace(name)):
-            with self.assertRaisesRegex(ValueError, "^(trace|backend)=.*NUL"):
-                call()
+        texts = [field for field, kind in _header.COpts._fields_ if kind is ctypes.c_char_p]
+        self.assertIn("trace", texts)
+        for field in texts:
+            for value in name, name.encode(), "host\0":
+                with self.assertRaisesRegex(ValueError, f"^{field}=.*NUL"):
+                    vpmm.Pool(**{field: value})
+        with self.assertRaisesRegex(ValueError, "^trace=.*NUL"):
+            vpmm.trace(name)
         self.assertFalse(os.path.exists(name.split("\0", 1)[0]))
         self.assertNotIn("VPMM_TRACE", os.environ)
 

@@ -42,7 +42,16 @@ LEGACY_DEFAULT_STREAM = Stream(1)
 
 class GraphBuilder:
     def __init__(self, stream):
-        self.stream = stream
+        self._stream = stream
+
+    @property
+    def stream(self):
+        if self._stream is None:
+            raise RuntimeError("GraphBuilder has been closed")
+        return self._stream
+
+    def close(self):
+        self._stream = None
 
 
 def _accept(stream):
