@@ -19,6 +19,7 @@
 #include "shared/mirror.h"
 #include "shared/move.h"
 #include "shared/piece.h"
+#include "shared/there.h"
 #include "shared/touch.h"
 #include "util/error.h"
 
@@ -228,58 +229,6 @@ static void uncover(struct range *range, size_t index)
 	error_restore(&kept);
 }
 
-static int unmap_there(struct range *range, size_t index)
-{
-	struct page *page = &range->pages[index];
-	int err;
-
-	if (page->unmapped)
-		return 0;
-	err = ops_of(range)->unmap(be_of(range), page_va(range, index), range->page_size, NULL);
-	page->unmapped = !err;
-	return err;
-}
-
-/* What fails half way is unmapped, or if even that fails, by whoever maps something there next. */
-static int map_there(struct range *range, size_t index, const struct piece *piece)
-{
-	const struct piece *memory = piece ? piece : range->zero;
-	uint64_t va = page_va(range, index);
-	int err;
-
-	err = unmap_there(range, index);
-	if (!err)
-		err = ops_of(range)->map(be_of(range), va, range->page_size, memory->handle);
-	if (err)
-		return err;
-	range->pages[index].unmapped = false;
-	err = piece ? ops_of(range)->access(be_of(range), va, range->page_size) :
-	      ops_of(range)->access_read(be_of(range), va, range->page_size);
-	if (err && unmap_there(range, index))
-		unmap_there(range, index);
-	return err;
-}
-
-/* Gives the device other memory at the addresses of a page. */
-static int remap(struct range *range, size_t index, const struct piece *piece)
-{
-	const struct piece *before = range->pages[index].piece;
-	struct error_kept kept;
-	int err;
-
-	err = unmap_there(range, index);
-	if (err)
-		return err;
-	err = map_there(range, index, piece);
-	if (!err)
-		return 0;
-	error_keep(&kept);
-	if (map_there(range, index, before))
-		map_there(range, index, before);
-	error_restore(&kept);
-	return err;
-}
-
 static int submit_copy(struct batch *batch, size_t i, unsigned int flags)
 {
 	struct range *range = batch->range;
@@ -372,6 +321,7 @@ static void commit(struct batch *batch, size_t i, unsigned int flags)
 	page->recent = true;
 	page->hidden = false;
 	page->given_up = false;
+	there_settle(batch->range, batch->index[i]);
 	page->call = batch->call;
 	page_settle(page);
 	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
@@ -400,18 +350,6 @@ static int show_there(struct batch *batch, size_t i)
 	return err;
 }
 
-/* The page is not copied, so the device gets back what the page has. */
-static void map_back(struct batch *batch, size_t i)
-{
-	const struct page *page = page_of(batch, i);
-	struct error_kept kept;
-
-	error_keep(&kept);
-	if (remap(batch->range, batch->index[i], page->piece) && !page->unmapped)
-		batch->pieces[i]->stray = remap(batch->range, batch->index[i], page->piece) && !page->unmapped;
-	error_restore(&kept);
-}
-
 /* The first that goes on. */
 static void begin_trail(struct batch *batch)
 {
@@ -428,12 +366,13 @@ static int finish(struct batch *batch, size_t i, struct step *step, unsigned int
 	struct range *range = batch->range;
 	int err;
 
-	err = remap(range, batch->index[i], batch->pieces[i]);
+	err = there_remap(range, batch->index[i], batch->pieces[i]);
 	if (err)
 		return err;
 	err = ops_of(range)->event_sync(be_of(range), step->event);
+	/* The page is not copied, so the device gets back what the page has. */
 	if (err) {
-		map_back(batch, i);
+		there_restore(range, batch->index[i]);
 		return err;
 	}
 	commit(batch, i, flags);
@@ -481,6 +420,7 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 	size_t submitted = 0;
 	int err = 0;
 
+	there_mend(batch->range);
 	/*
 	 * Who copies gets pages that nobody writes to, and memory to write to: a duplicate is a piece as any other then.
 	 * Otherwise one page is covered while the one before is copied.
@@ -502,12 +442,17 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 		if (!steps[i].left)
 			err = finish(batch, i, &steps[i], moves[i].flags);
 	}
-	if (err)
+	if (err) {
+		there_mend(batch->range);
 		wait_for_copies(batch->range, steps, batch->count);
+	}
 	for (size_t i = 0; i < batch->count; i++) {
 		put_event(batch->range, &steps[i]);
 		if (steps[i].covered)
 			uncover(batch->range, batch->index[i]);
+		/* What could not be unmapped there is nobody else's. */
+		if (batch->pieces[i])
+			batch->pieces[i]->stray = page_of(batch, i)->wrong && !page_of(batch, i)->unmapped;
 	}
 	return err;
 }

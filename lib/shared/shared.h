@@ -70,7 +70,8 @@ enum page_state {
  * @recent: it has moved or was advised since the clock came by
  * @hidden: it is on the host, but the CPU's touch has to bring back the view
  * @given_up: the CPU has zeros, a SIGBUS or what it could read there for good, as what the device had is lost
- * @unmapped: the device has nothing there, as undoing a move has failed
+ * @unmapped: the device has nothing there
+ * @wrong: nor what the page has otherwise, as undoing a move has failed: there_mend() tries again
  * @moving: mirrors were told that it goes
  * @readable: the CPU has a copy of @duplicate, and its write is waited for
  * @pins: how many pins have it stay on the host
@@ -86,6 +87,7 @@ struct page {
 	bool hidden;
 	bool given_up;
 	bool unmapped;
+	bool wrong;
 	bool moving;
 	bool readable;
 	uint64_t pins;
@@ -105,6 +107,7 @@ struct page {
  * @page_size: bytes of a page
  * @count: pages
  * @pages: the pages
+ * @wrong: how many pages are @wrong
  * @zero: what empty pages read
  * @users: handles of the streams that use it
  * @next: the page that a touch in one direction would be of next
@@ -121,6 +124,7 @@ struct range {
 	size_t page_size;
 	size_t count;
 	struct page *pages;
+	size_t wrong;
 	struct piece *zero;
 	GPtrArray *users;
 	size_t next;

@@ -235,6 +235,43 @@ static void test_in_a_row(gconstpointer data)
 	fail_in_a_row(GPOINTER_TO_UINT(data), VPMM_ADVISE_READ_MOSTLY);
 }
 
+/*
+ * A move that fails puts back what the device had, and if that fails, tries again before the streams go on; a driver that
+ * fails for longer is asked once more by the next call that stops them. A kernel finds the page then.
+ */
+static void test_put_back(gconstpointer data)
+{
+	static const unsigned char values[PAGES] = { 3, 4 }, changed[PAGES] = { 4, 4 };
+	enum backend_op op = GPOINTER_TO_UINT(data);
+	struct fixture f;
+	void *at;
+
+	for (unsigned int count = 1; count <= 8; count++) {
+		struct backend *be;
+
+		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		be = f.pool->core.backend;
+		assert_ok(vpmm_shared_alloc(f.pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
+		put(at, values);
+		assert_ok(vpmm_use(f.pool, at, f.streams[1]));
+		persist(&f, at, VPMM_DEVICE);
+		persist(&f, at, VPMM_HOST);
+		backend_fault_arm(be, op, 0, count, -EIO);
+		g_assert_cmpint(vpmm_fault(f.pool, at, PAGE, VPMM_DEVICE, 0), ==, -EIO);
+		backend_fault_arm(be, op, 0, 0, 0);
+		/* The first failure, and twice to put it back. */
+		if (count > 3)
+			g_assert_cmpint(vpmm_fault(f.pool, (char *)at + PAGE, PAGE, VPMM_DEVICE, 0), ==, 1);
+		assert_ok(vpmm_host_stream_launch(f.streams[1], add_one, vpmm_host_view(at)));
+		assert_ok(vpmm_host_stream_launch(f.streams[1], add_one, vpmm_host_view((char *)at + PAGE - 1)));
+		fixture_complete(f.streams[1]);
+		expect(at, changed);
+		assert_ok(vpmm_pool_check(f.pool));
+		assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+		fixture_close(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct sweep io = { live, -EIO, 100 }, memory = { live, -ENOMEM, 100 };
@@ -248,5 +285,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/shared-sweep/two", GUINT_TO_POINTER(2), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/three", GUINT_TO_POINTER(3), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/five", GUINT_TO_POINTER(5), test_in_a_row);
+	g_test_add_data_func("/shared-sweep/put-back/map", GUINT_TO_POINTER(BACKEND_OP_map), test_put_back);
+	g_test_add_data_func("/shared-sweep/put-back/access", GUINT_TO_POINTER(BACKEND_OP_access), test_put_back);
 	return g_test_run();
 }
