@@ -12,6 +12,7 @@
 #include "calls/shared.h"
 #include "core/settings.h"
 #include "trace/recorder.h"
+#include "util/address-index.h"
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/lock.h"
@@ -21,10 +22,6 @@ struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 
 /* Pools that exist, and calls that are creating one. */
 static gint pools;
-
-/* The same pools, without those under way. */
-static struct lock pools_lock = LOCK_INIT(LOCK_POOLS);
-static GList *all_pools GUARDED_BY(pools_lock);
 
 /* If no pool was ever created, the child can use the library from the start. */
 static void count_fork(void)
@@ -69,21 +66,6 @@ static int begin_trace(struct vpmm_pool *pool, const char *name)
 	return err;
 }
 
-static void list_pool(struct vpmm_pool *pool)
-{
-	lock_acquire(&pools_lock);
-	all_pools = g_list_prepend(all_pools, pool);
-	lock_release(&pools_lock);
-}
-
-/* Nobody looks at the pool any more once it returns. */
-static void unlist_pool(const struct vpmm_pool *pool)
-{
-	lock_acquire(&pools_lock);
-	all_pools = g_list_remove(all_pools, pool);
-	lock_release(&pools_lock);
-}
-
 /* @call: the name of the failing call, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
@@ -113,7 +95,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	if (err)
 		goto err_close;
 	(*pool)->core.generation = api_defaults.generation;
-	list_pool(*pool);
+	address_open(&(*pool)->core.owner, *pool);
 	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
 	return 0;
 
@@ -165,7 +147,7 @@ static void take_down(struct vpmm_pool *pool, enum pool_end end,
 	struct backend *be = pool->core.backend;
 	int err;
 
-	unlist_pool(pool);
+	address_end(&pool->core.owner);
 	announce_end(pool);
 	note_end(pool);
 	/* A lost device cannot be entered; host memory is freed all the same. */
@@ -300,49 +282,43 @@ static bool has_block(struct vpmm_pool *pool, uint64_t addr)
 	return has;
 }
 
-static struct vpmm_pool *search_pools(uint64_t addr)
+/* The pool that has an address, which stays until address_leave(); NULL: none. */
+static struct vpmm_pool *visit_owner(uint64_t addr, struct address_owner **owner)
 {
-	struct vpmm_pool *owner = NULL;
-
 	/* Without pools a fork may have left the lock to the child. */
-	if (!g_atomic_int_get(&pools))
-		return NULL;
-	lock_acquire(&pools_lock);
-	for (GList *link = all_pools; link && !owner; link = link->next)
-		owner = has_block(link->data, addr) ? link->data : NULL;
-	lock_release(&pools_lock);
-	return owner;
+	return g_atomic_int_get(&pools) ? address_visit(addr, owner) : NULL;
 }
 
-struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *first)
+struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *otherwise)
 {
-	struct vpmm_pool *owner = first;
+	struct address_owner *owner;
 	int cancel = cancel_hold();
+	struct vpmm_pool *pool = visit_owner(addr, &owner);
+	bool has;
 
-	if (!first || !has_block(first, addr))
-		owner = search_pools(addr);
+	if (pool) {
+		has = pool != otherwise && has_block(pool, addr);
+		address_leave(owner);
+		pool = has ? pool : NULL;
+	}
 	cancel_release(cancel);
-	return owner ? owner : first;
+	return pool ? pool : otherwise;
 }
 
 /* As lookup_pool(). */
 static int find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
 {
-	int err = -EINVAL;
+	struct address_owner *owner;
+	struct vpmm_pool *pool = visit_owner(addr, &owner);
+	int err;
 
-	/* Without pools a fork may have left the lock to the child. */
-	if (!g_atomic_int_get(&pools))
-		return err;
-	lock_acquire(&pools_lock);
-	for (GList *link = all_pools; link && err == -EINVAL; link = link->next) {
-		struct vpmm_pool *pool = link->data;
-
-		lock_acquire(&pool->core.lock);
-		err = lookup_pool(pool, addr, allocation);
-		lock_release(&pool->core.lock);
-	}
-	lock_release(&pools_lock);
-	return err == -EINVAL && pool_shared_lookup(addr, allocation) ? 0 : err;
+	if (!pool)
+		return pool_shared_lookup(addr, allocation) ? 0 : -EINVAL;
+	lock_acquire(&pool->core.lock);
+	err = lookup_pool(pool, addr, allocation);
+	lock_release(&pool->core.lock);
+	address_leave(owner);
+	return err;
 }
 
 int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)

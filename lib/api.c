@@ -393,6 +393,7 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 	__attribute__((noinline));
 static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 {
+	struct vpmm_pool *owner;
 	struct core *core;
 	int err;
 
@@ -420,11 +421,12 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 			hear_news(pool);
 		return 0;
 	}
-	pool_lock(pool);
-	if (!given && !pool_knows(pool, (uintptr_t)ptr)) {
-		pool_part(pool, 0);
-		return free_inside(api_owner((uintptr_t)ptr, pool), ptr, stream, false, 0, true);
+	owner = given ? pool : api_owner((uintptr_t)ptr, pool);
+	if (owner != pool) {
+		pool->core.backend->ops->leave(pool->core.backend);
+		return free_inside(owner, ptr, stream, false, 0, true);
 	}
+	pool_lock(pool);
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
 	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
 	      pool_free(pool, (uintptr_t)ptr, stream);

@@ -53,12 +53,14 @@ int api_default_create(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNA
 /**
  * api_owner() - find the pool that a block is allocated from
  * @addr: where the block starts
- * @first: the pool to ask first; NULL: none
+ * @otherwise: the pool to return if none has the block; NULL: none
+ *
+ * Waits for no call of another pool than the block's.
  *
  * Context: no lock held; not in a forked child.
- * Return: the pool, which cannot be destroyed as long as nobody frees the block; @first if no pool has it.
+ * Return: the pool, which cannot be destroyed as long as nobody frees the block; or @otherwise.
  */
-struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *first) G_GNUC_INTERNAL;
+struct vpmm_pool *api_owner(uint64_t addr, struct vpmm_pool *otherwise) G_GNUC_INTERNAL;
 
 /**
  * api_find_default() - the default pool of the current device
@@ -79,7 +81,7 @@ int api_resolve(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
 
 /**
  * api_find_owner() - the pool that a block is allocated from
- * @pool: receives the pool; one that it has is asked first, and stays where none has the block, to say so itself
+ * @pool: receives the pool; one that it has stays where none has the block, to say so itself
  * @ptr: where the block starts
  *
  * Return: 0, -EINVAL or -EBUSY.

@@ -7,6 +7,7 @@
 #include "core/cache.h"
 #include "core/small.h"
 #include "pending/users.h"
+#include "util/address-index.h"
 
 static int found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
 {
@@ -39,30 +40,13 @@ static bool read_requested(struct vpmm_pool *pool, struct region *region, size_t
 	return true;
 }
 
-/* Most programs have none of these, and a search by address is not worth an index. */
-static const struct small *small_around(struct core *core, uint64_t addr)
-{
-	const struct small *small = g_hash_table_lookup(core->small, &addr);
-	GHashTableIter iter;
-	void *value;
-
-	if (small)
-		return small;
-	g_hash_table_iter_init(&iter, core->small);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		small = value;
-		if (addr - small->addr < small->size)
-			return small;
-	}
-	return NULL;
-}
-
 /* What is shareable is none of the driver's allocator. */
 static int lookup_small(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
 {
-	const struct small *small = small_around(&pool->core, addr);
+	uint64_t start = address_start(addr);
+	const struct small *small = g_hash_table_lookup(pool->core.small, &start);
 
-	if (!small || (small->held && small->shareable))
+	if (!small || addr - small->addr >= small->size || (small->held && small->shareable))
 		return -EINVAL;
 	return small->held ? -EALREADY : found(pool, small->addr, small->size, allocation);
 }

@@ -38,8 +38,10 @@ static struct cache *cache_look_up(struct core *core, uint64_t id)
 	struct cache *cache = NULL;
 	struct stream *stream;
 
+	/* A free that names no pool asks one that need not have the block, and must not wait for it. */
+	if (!lock_try(&core->lock))
+		return NULL;
 	/* Without the lock, another thread may forget the stream; its cache stays. */
-	lock_acquire(&core->lock);
 	stream = core->streams.ended ? NULL : stream_find(&core->streams, id);
 	if (stream) {
 		cache_remember(core, stream);

@@ -62,6 +62,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	*hole = region_add_chunk(map, addr, size);
 	(*hole)->chunk->reserved = base;
 	(*hole)->chunk->spare = spare;
+	address_add(&core->owner, &(*hole)->chunk->known, addr, size);
 	return 0;
 }
 
@@ -97,38 +98,40 @@ int chunk_map(struct core *core, struct region_map *map, uint64_t addr, GPtrArra
 	return err;
 }
 
-static int chunk_give_back(struct backend *be, const struct chunk *chunk)
+static int chunk_give_back(struct core *core, struct chunk *chunk)
 {
-	int err = be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+	struct backend *be = core->backend;
+	int err;
 
-	if (!err)
+	address_remove(&chunk->known);
+	err = be->ops->unreserve(be, chunk->reserved, chunk->size + chunk->spare);
+	if (err)
+		address_add(&core->owner, &chunk->known, chunk->addr, chunk->size);
+	else
 		room_sub(chunk->size + chunk->spare);
 	return err;
 }
 
 void chunk_drop(struct core *core, struct chunk *chunk)
 {
-	struct backend *be = core->backend;
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
 	if (!chunk || chunk->first->kind != REGION_UNMAPPED || chunk->first->next)
 		return;
 	error_keep(&kept);
-	if (!chunk_give_back(be, chunk))
+	if (!chunk_give_back(core, chunk))
 		region_remove_chunk(chunk->map, chunk);
 	error_restore(&kept);
 }
 
 void chunk_unreserve(struct core *core, struct region_map *map)
 {
-	struct backend *be = core->backend;
-
 	for (guint i = 0; i < map->chunks->len; i++) {
 		struct chunk *chunk = map->chunks->pdata[i];
 
 		/* No later call could try again. */
-		if (chunk_give_back(be, chunk))
-			chunk_give_back(be, chunk);
+		if (chunk_give_back(core, chunk))
+			chunk_give_back(core, chunk);
 	}
 }

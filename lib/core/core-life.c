@@ -94,6 +94,7 @@ void core_unmap(struct core *core)
 
 void core_clear(struct core *core)
 {
+	address_end(&core->owner);
 	shareable_clear(core);
 	extent_map_clear(&core->extents);
 	chunk_unreserve(core, &core->regions);

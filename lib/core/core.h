@@ -15,6 +15,7 @@
 #include "core/region.h"
 #include "core/settings.h"
 #include "core/stream.h"
+#include "util/address-index.h"
 #include "util/line.h"
 #include "util/lock.h"
 #include "util/log.h"
@@ -71,6 +72,7 @@ struct counts {
  * Under a lock of its own:
  *
  * @account: what is live, and the most that was
+ * @owner: of the addresses that the pool's allocations can have, for vpmm_lookup() and frees that name no pool
  *
  * Under the lock:
  *
@@ -117,6 +119,7 @@ struct core {
 	_Atomic uint64_t central;
 	_Alignas(LINE_PAIR) _Atomic uint64_t scrubbed;
 	_Alignas(LINE_PAIR) struct account account;
+	struct address_owner owner;
 	struct region_map regions;
 	struct region_map spans;
 	struct memo memo;

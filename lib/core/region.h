@@ -15,6 +15,7 @@
 
 #include "core/gaps.h"
 #include "core/stream.h"
+#include "util/address-index.h"
 
 struct block;
 
@@ -86,6 +87,7 @@ struct region {
  * @spare: bytes of the reservation that are not used
  * @map: the map
  * @first: its lowest region
+ * @known: in the index of all pools' addresses
  */
 struct chunk {
 	uint64_t addr;
@@ -94,6 +96,7 @@ struct chunk {
 	size_t spare;
 	struct region_map *map;
 	struct region *first;
+	struct address_range known;
 };
 
 /* The free memory of one stream: by size and address for best fit, by age for the paged policy. */

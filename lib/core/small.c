@@ -27,6 +27,7 @@ static struct small *add(struct core *core, uint64_t addr, size_t size)
 	small->addr = addr;
 	small->size = size;
 	g_hash_table_insert(core->small, &small->addr, small);
+	address_add(&core->owner, &small->known, addr, size);
 	account_enter(&core->account, 0, size);
 	return small;
 }
@@ -53,10 +54,18 @@ struct small *small_find(struct core *core, uint64_t addr)
 
 int small_release(struct core *core, struct small *small, struct CUstream_st *handle)
 {
+	int err;
+
 	lock_assert_held(&core->lock);
+	/* Another pool may get the addresses as soon as they are given back. */
+	address_remove(&small->known);
 	if (small->shareable)
-		return shareable_release(core, small->shareable);
-	return core->backend->ops->small_free(core->backend, small->addr, handle);
+		err = shareable_release(core, small->shareable);
+	else
+		err = core->backend->ops->small_free(core->backend, small->addr, handle);
+	if (err)
+		address_add(&core->owner, &small->known, small->addr, small->size);
+	return err;
 }
 
 void small_forget(struct core *core, const struct small *small)

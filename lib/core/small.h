@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/address-index.h"
+
 struct CUstream_st;
 struct core;
 struct shareable;
@@ -18,12 +20,14 @@ struct shareable;
  * @size: bytes, as requested
  * @held: it was freed, and the free is deferred; see pending/deferred-free.h
  * @shareable: its memory; NULL: the driver's allocator serves it
+ * @known: in the index of all pools' addresses
  */
 struct small {
 	uint64_t addr;
 	size_t size;
 	bool held;
 	struct shareable *shareable;
+	struct address_range known;
 };
 
 /**

@@ -39,7 +39,6 @@ void brief_wake(struct brief_lock *lock)
 static const char *const names[LOCK_RANKS] = {
 	[LOCK_DEFAULTS] = "defaults.lock",
 	[LOCK_RECORDERS] = "recorders.lock",
-	[LOCK_POOLS] = "pools.lock",
 	[LOCK_CORE] = "core.lock",
 	[LOCK_ACCOUNT] = "account.lock",
 	[LOCK_CACHE] = "cache.lock",
@@ -53,6 +52,7 @@ static const char *const names[LOCK_RANKS] = {
 	[LOCK_HOST_STREAMS] = "host_streams_lock",
 	[LOCK_HOST_DEVICES] = "host_devices_lock",
 	[LOCK_RECORDER] = "recorder.lock",
+	[LOCK_ADDRESSES] = "addresses.lock",
 };
 
 /* A bit for each rank of which this thread holds a lock. Its address stands for the thread. */

@@ -8,7 +8,6 @@
  *
  *	defaults.lock		api-pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
- *	pools.lock		api-pool.c: which pools there are
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
@@ -24,6 +23,7 @@
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
  *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
+ *	addresses.lock		util/address-index.c: which pool has which addresses
  *
  * With clang, -Wthread-safety checks the macros below at compile time: which lock a function needs, acquires or
  * releases, and which lock guards a global variable. For members of structures its C front end has no such attribute,
@@ -34,6 +34,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __clang__
@@ -58,7 +59,6 @@
 enum lock_rank {
 	LOCK_DEFAULTS,
 	LOCK_RECORDERS,
-	LOCK_POOLS,
 	LOCK_CORE,
 	LOCK_ACCOUNT,
 	LOCK_CACHE,
@@ -74,6 +74,7 @@ enum lock_rank {
 	LOCK_HOST_STREAMS,
 	LOCK_HOST_DEVICES,
 	LOCK_RECORDER,
+	LOCK_ADDRESSES,
 	LOCK_RANKS
 };
 
@@ -139,6 +140,22 @@ static inline void lock_acquire(struct lock *lock)
 	lock_check_order(lock);
 	pthread_mutex_lock(&lock->mutex);
 	lock_note_acquired(lock);
+}
+
+/**
+ * lock_try() - acquire a lock, unless a thread holds it
+ * @lock: the lock; see lock_acquire()
+ *
+ * Return: whether this thread holds it now.
+ */
+static inline bool lock_try(struct lock *lock) TRY_ACQUIRE(true, lock) NO_LOCK_ANALYSIS;
+static inline bool lock_try(struct lock *lock)
+{
+	lock_check_order(lock);
+	if (pthread_mutex_trylock(&lock->mutex))
+		return false;
+	lock_note_acquired(lock);
+	return true;
 }
 
 /**

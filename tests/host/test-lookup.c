@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_lookup(): any address of an allocation leads to it, and no other address does. */
 #include <errno.h>
+#include <unistd.h>
 
+#include "calls/pool.h"
 #include "support/fixture.h"
 #include "vpmm-shared.h"
 
@@ -188,6 +190,129 @@ static void test_beside_pools_that_come_and_go(void)
 	fixture_close(&f);
 }
 
+/* Blocks of a pool, one of each kind, and a stream of the thread that looks for them. */
+struct blocks {
+	struct vpmm_pool *pool;
+	void *large, *slab, *shareable, *small, *range;
+	struct vpmm_pool *driver;
+};
+
+/* All that a thread can do to a block without a pool. */
+static gpointer call_without_pool(gpointer data)
+{
+	struct blocks *b = data;
+	struct CUstream_st *stream;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_is((char *)b->large + 100, b->pool, b->large, PAGE);
+	assert_is((char *)b->slab + 1, b->pool, b->slab, 700);
+	assert_is((char *)b->shareable + 1, b->pool, b->shareable, PAGE);
+	assert_is((char *)b->small + 99, b->driver, b->small, 100);
+	assert_is(b->range, b->pool, b->range, PAGE);
+	assert_none(b);
+	assert_ok(vpmm_use(NULL, b->large, stream));
+	assert_ok(vpmm_realloc(NULL, &b->large, 2 * PAGE, stream));
+	assert_ok(vpmm_free(NULL, b->large, stream));
+	assert_ok(vpmm_free(NULL, b->slab, stream));
+	assert_ok(vpmm_free(NULL, b->shareable, VPMM_STREAM_ANY));
+	assert_ok(vpmm_free(NULL, b->small, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	return NULL;
+}
+
+/* No call waits for a pool that has nothing to do with it, however long that one's call takes. */
+static void beside_busy(struct vpmm_pool *busy)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .export_as = VPMM_EXPORT_FD };
+	struct blocks b;
+	GThread *thread;
+
+	assert_ok(vpmm_pool_create(&b.pool, &opts));
+	assert_ok(vpmm_pool_create(&b.driver, &(struct vpmm_opts){ FIXTURE_OPTS }));
+	assert_ok(vpmm_malloc(b.pool, &b.large, PAGE, NULL));
+	assert_ok(vpmm_malloc(b.pool, &b.slab, 700, NULL));
+	assert_ok(vpmm_malloc_flags(b.pool, &b.shareable, PAGE, NULL, VPMM_SHAREABLE));
+	assert_ok(vpmm_malloc(b.driver, &b.small, 100, NULL));
+	assert_ok(vpmm_shared_alloc(b.pool, &b.range, PAGE, 0));
+
+	/* A call that waits makes the test fail, not hang. */
+	alarm(100);
+	lock_acquire(&busy->core.lock);
+	thread = g_thread_new("without-pool", call_without_pool, &b);
+	g_thread_join(thread);
+	lock_release(&busy->core.lock);
+	alarm(0);
+
+	assert_ok(vpmm_shared_free(b.pool, b.range, NULL));
+	assert_ok(vpmm_pool_check(b.pool));
+	vpmm_pool_destroy(b.pool);
+	vpmm_pool_destroy(b.driver);
+}
+
+static void test_beside_busy_pool(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc(&f, 1, f.streams[0]);
+	beside_busy(f.pool);
+	fixture_close(&f);
+}
+
+/* The pool that a call asks first where none is given. */
+static void test_beside_busy_default(void)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+	void *ptr;
+
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, 0);
+		g_test_trap_assert_passed();
+		return;
+	}
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	assert_ok(vpmm_lookup(ptr, &allocation));
+	beside_busy(allocation.pool);
+	assert_ok(vpmm_free(NULL, ptr, NULL));
+}
+
+/* Whoever looks up an address while its pool ends finds it or does not, and reads nothing of what is gone. */
+static gpointer allocate_and_end(gpointer data)
+{
+	void *_Atomic *known = data;
+
+	for (int i = 0; i < 200; i++) {
+		struct vpmm_pool *pool;
+		void *ptr;
+
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+		assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+		*known = ptr;
+		vpmm_pool_destroy(pool);
+	}
+	g_atomic_int_set(&done, 1);
+	return NULL;
+}
+
+static void test_beside_end_of_pool(void)
+{
+	struct vpmm_allocation allocation = { .size = sizeof(allocation) };
+	void *_Atomic known = NULL;
+	GThread *thread;
+	void *addr;
+
+	g_atomic_int_set(&done, 0);
+	thread = g_thread_new("pools", allocate_and_end, &known);
+	while (!g_atomic_int_get(&done)) {
+		addr = known;
+		if (!vpmm_lookup(addr, &allocation))
+			g_assert_true(allocation.base == addr);
+	}
+	g_thread_join(thread);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -200,5 +325,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/lookup/shared", test_shared);
 	g_test_add_func("/lookup/bad-arguments", test_bad_arguments);
 	g_test_add_func("/lookup/beside-pools-that-come-and-go", test_beside_pools_that_come_and_go);
+	g_test_add_func("/lookup/beside-busy-pool", test_beside_busy_pool);
+	g_test_add_func("/lookup/beside-busy-default", test_beside_busy_default);
+	g_test_add_func("/lookup/beside-end-of-pool", test_beside_end_of_pool);
 	return g_test_run();
 }
