@@ -191,8 +191,11 @@ void vpmm_pool_destroy(struct vpmm_pool *pool)
 	cancel_release(cancel);
 }
 
-/* Marks an entry whose pool is gone: a place that no thread is in. */
-static const char no_place;
+/* Of a pool that is gone. */
+static const struct api_here nowhere;
+
+/* Of struct api_here: all there ever were, as a thread may come back to one after any time. Under api_defaults.lock. */
+static GSList *places;
 
 /* Returns whether it was a default pool. From now on no call finds it as such. */
 static bool forget_default(struct vpmm_pool *pool)
@@ -208,9 +211,9 @@ static bool forget_default(struct vpmm_pool *pool)
 			was = true;
 		}
 	}
-	for (unsigned int i = 0; was && api_defaults.here[i].place; i++) {
-		if (api_defaults.here[i].pool == pool)
-			g_atomic_pointer_set(&api_defaults.here[i].place, &no_place);
+	for (unsigned int i = 0; was && api_defaults.here[i]; i++) {
+		if (api_defaults.here[i]->pool == pool)
+			g_atomic_pointer_set(&api_defaults.here[i], &nowhere);
 	}
 	lock_release(&api_defaults.lock);
 	return was;
@@ -343,15 +346,20 @@ int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)
 	return 0;
 }
 
-/* With api_defaults.lock held. A reader that finds the place finds the pool. */
+/* With api_defaults.lock held. A reader that has found a place finds its pool, whatever comes into the entry then. */
 static void add_place(struct vpmm_pool *pool)
 {
+	struct api_here *here;
 	unsigned int i = 0;
 
-	while (api_defaults.here[i].place && api_defaults.here[i].place != &no_place)
+	if (!pool->core.place)
+		return;
+	here = g_new(struct api_here, 1);
+	*here = (struct api_here){ pool->core.place, pool };
+	places = g_slist_prepend(places, here);
+	while (api_defaults.here[i] && api_defaults.here[i] != &nowhere)
 		i++;
-	api_defaults.here[i].pool = pool;
-	g_atomic_pointer_set(&api_defaults.here[i].place, pool->core.place);
+	g_atomic_pointer_set(&api_defaults.here[i], here);
 }
 
 int api_default_create(struct vpmm_pool **pool, const char *call)

@@ -174,11 +174,12 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 static struct vpmm_pool *default_near(void)
 {
 	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
-	const void *now = ops && ops->current ? ops->current() : NULL, *place;
+	const void *now = ops && ops->current ? ops->current() : NULL;
+	const struct api_here *here;
 
-	for (unsigned int i = 0; now && (place = g_atomic_pointer_get(&api_defaults.here[i].place)); i++) {
-		if (place == now)
-			return api_defaults.here[i].pool;
+	for (unsigned int i = 0; now && (here = g_atomic_pointer_get(&api_defaults.here[i])); i++) {
+		if (here->place == now)
+			return here->pool;
 	}
 	return NULL;
 }

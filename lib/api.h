@@ -18,13 +18,22 @@
 #define API_DEFAULT_POOLS 64
 
 /**
+ * struct api_here - where a default pool is; never changed once a thread can find it, and never freed
+ * @place: that of its backend
+ * @pool: the pool
+ */
+struct api_here {
+	const void *place;
+	struct vpmm_pool *pool;
+};
+
+/**
  * struct api_defaults - the default pools, and what else the exported calls share
  * @lock: held while a default pool is created
  * @ops: of their backend; NULL before the first is created
  * @generation: the number of forks between this process and the one that created its first pool. A pool of another
  *	generation is the parent's
- * @here: the pools that have a @place, and that of their backends. The first without a place ends them; one of a pool
- *	that is gone has a place where no thread is
+ * @here: of the pools that have a @place. NULL ends them; that of a pool that is gone is replaced by one without a place
  * @pools: by device
  */
 struct api_defaults {
@@ -32,10 +41,7 @@ struct api_defaults {
 	/* A cache line for the calls that a cache serves: */
 	_Alignas(LINE_SIZE) const struct backend_ops *ops;
 	unsigned int generation;
-	struct {
-		const void *place;
-		struct vpmm_pool *pool;
-	} here[API_DEFAULT_POOLS + 1];
+	const struct api_here *here[API_DEFAULT_POOLS + 1];
 	struct vpmm_pool *pools[API_DEFAULT_POOLS];
 };
 

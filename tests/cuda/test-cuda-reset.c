@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "api.h"
 #include "core/cache.h"
 #include "cuda/cuda-fixture.h"
 #include "host/backend.h"
@@ -426,6 +427,34 @@ static void test_default_old_pool(void)
 	assert_handles(0);
 }
 
+/*
+ * A thread that has found its place among those of the default pools, and goes on after a reset, finds the pool of then:
+ * no later one, which may be another device's.
+ */
+static void test_default_place(void)
+{
+	const struct api_here *found;
+	struct api_here before;
+	void *ptr;
+
+	if (!is_child())
+		return;
+	enter_primary(0);
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+	found = api_defaults.here[0];
+	before = *found;
+	assert_ok(cu.cuDevicePrimaryCtxReset(0));
+	enter_primary(0);
+	assert_ok(vpmm_pool_abandon(NULL));
+	enter_primary(1);
+
+	assert_ok(vpmm_malloc(NULL, &ptr, PAGE, NULL));
+
+	g_assert_cmpint(api_defaults.here[0]->pool->core.device, ==, 1);
+	g_assert_nonnull(before.place);
+	g_assert_cmpmem(found, sizeof(*found), &before, sizeof(before));
+}
+
 void cuda_reset_tests(void)
 {
 	fixture_add_rows("/cuda/reset/destroy", states, test_destroy);
@@ -441,4 +470,5 @@ void cuda_reset_tests(void)
 	g_test_add_func("/cuda/reset/default/given-up", test_default_given_up);
 	g_test_add_func("/cuda/reset/default-old-pointer", test_default_old_pointer);
 	g_test_add_func("/cuda/reset/default-old-pool", test_default_old_pool);
+	g_test_add_func("/cuda/reset/default-place", test_default_place);
 }
