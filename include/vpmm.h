@@ -456,7 +456,8 @@ enum vpmm_way {
  * @remapped: bytes that would be remapped
  * @grown: bytes that would be created
  * @calls: about how many driver calls it would take
- * @largest: bytes of the largest request that could be served now, with all free memory of the device
+ * @largest: bytes that could be served now, with all free memory of the device; a little more may be served once
+ *	old mappings are unmapped, which a query of that size does
  *
  * The driver's mappings and the address space are not considered, neither in @way nor in @largest.
  *
