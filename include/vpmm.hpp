@@ -340,13 +340,18 @@ struct rmm_errors {
 	{
 		static thread_local bool bound = false;
 		::cudaPointerAttributes attributes{};
+		::cudaError_t result;
 		int device;
 
 		if (bound || !ptr)
 			return;
 		bound = true;
-		if (::cudaPointerGetAttributes(&attributes, ptr) == ::cudaSuccess && attributes.devicePointer)
+		result = ::cudaPointerGetAttributes(&attributes, ptr);
+		if (result == ::cudaSuccess && attributes.devicePointer)
 			return;
+		/* The last error is that of the program. */
+		if (result != ::cudaSuccess)
+			(void)::cudaGetLastError();
 		if (::cudaGetDevice(&device) == ::cudaSuccess)
 			(void)::cudaSetDevice(device);
 	}

@@ -20,6 +20,7 @@ void check_bound(Allocate allocate, Deallocate deallocate)
 			for (int round = 0; round < 2; round++) {
 				void *ptr = allocate();
 
+				CHECK(cudaGetLastError() == cudaSuccess);
 				CHECK(cudaPointerGetAttributes(&attributes, ptr) == cudaSuccess);
 				CHECK(attributes.devicePointer == ptr);
 				deallocate(ptr);
