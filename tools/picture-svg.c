@@ -68,11 +68,6 @@ char *svg_short_name(const struct picture *picture)
 	return valid;
 }
 
-static bool on_host(const struct picture *picture)
-{
-	return strcmp(picture->run->choice->info.backend, "host") == 0;
-}
-
 const char *svg_series_name(const struct picture *picture, enum picture_line line)
 {
 	switch (line) {
@@ -81,7 +76,7 @@ const char *svg_series_name(const struct picture *picture, enum picture_line lin
 	case PICTURE_TAKEN:
 		return "taken by libvpmm";
 	case PICTURE_ASYNC:
-		return on_host(picture) ? "model of cudaMallocAsync" : "taken by cudaMallocAsync";
+		return "taken by cudaMallocAsync";
 	default:
 		return "cudaMalloc in units of 2 MiB";
 	}
@@ -444,8 +439,7 @@ static char *headline(const struct picture *picture)
 	if (picture->series[PICTURE_ASYNC].measured && !picture->series[PICTURE_ASYNC].failed &&
 	    times_live(picture, PICTURE_ASYNC) > 0) {
 		g_ascii_formatd(ratio, sizeof(ratio), "%.2f", times_live(picture, PICTURE_ASYNC));
-		g_string_append_printf(text, ", %scudaMallocAsync %s times", on_host(picture) ? "the model of " : "",
-				       ratio);
+		g_string_append_printf(text, ", cudaMallocAsync %s times", ratio);
 	}
 	return g_string_free(text, FALSE);
 }

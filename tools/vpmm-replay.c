@@ -228,9 +228,11 @@ static int compare(const struct replay_setup *like, const struct report_run *run
 
 static int draw(const struct replay_setup *setup, const struct report_run *run, struct picture *picture)
 {
-	int err;
+	int err = 0;
 
-	err = compare(setup, run, picture, "async", PICTURE_ASYNC);
+	/* The host backend's model of it took up to half more than a GPU's driver did. */
+	if (strcmp(run->choice->info.backend, "host") != 0)
+		err = compare(setup, run, picture, "async", PICTURE_ASYNC);
 	if (!err)
 		err = compare(setup, run, picture, "malloc", PICTURE_MALLOC);
 	return err ? err : picture_write(picture, run);
