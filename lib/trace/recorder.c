@@ -72,6 +72,7 @@ unsigned int recorder_stalled_ms = 10000;
  * @moved: records were taken from the ring, or written
  * @kicked: the writer is not to sleep
  * @closing: it is to end
+ * @finished: it does nothing any more
  * @asked: records that somebody waits for
  * @done: records that are written
  * @why: @ended
@@ -102,6 +103,7 @@ struct recorder {
 	pthread_cond_t moved;
 	bool kicked;
 	bool closing;
+	bool finished;
 	uint64_t asked;
 	uint64_t done;
 	char why[256];
@@ -210,6 +212,8 @@ static void *write_out(void *data)
 		r->done = r->ring.taken;
 		pthread_cond_broadcast(&r->moved);
 	}
+	r->finished = true;
+	pthread_cond_broadcast(&r->moved);
 	lock_release(&r->lock);
 	return NULL;
 }
@@ -373,7 +377,7 @@ static int start_thread(struct recorder *r)
 	sigset_t all, before;
 	int err;
 
-	r->kicked = r->closing = false;
+	r->kicked = r->closing = r->finished = false;
 	atomic_store(&r->running, true);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -441,6 +445,9 @@ static void stop(struct recorder *r)
 	lock_acquire(&r->lock);
 	r->closing = true;
 	pthread_cond_signal(&r->wake);
+	/* Each wait gives a file up that takes nothing, so that the thread comes to its end. */
+	while (!r->finished)
+		wait_moved(r);
 	lock_release(&r->lock);
 	pthread_join(r->thread, NULL);
 	atomic_store(&r->running, false);
@@ -526,9 +533,9 @@ void recorder_leave(struct recorder *r, uint32_t pool)
 {
 	recorder_add(r, &(struct record){ .op = RECORD_END, .pool = pool });
 	lock_acquire(&recorders_lock);
-	/* A file that takes nothing is given up here; the end of the thread is waited for without a limit. */
-	recorder_flush(r);
-	if (!--r->users)
+	if (--r->users)
+		recorder_flush(r);
+	else
 		stop(r);
 	lock_release(&recorders_lock);
 }
