@@ -258,26 +258,36 @@ static int submit(struct batch *batch, size_t i, struct step *step, unsigned int
 }
 
 /*
- * All copies that were submitted have to be over before their memory is anybody else's: those with an event, and the
- * last one, whose event may not have been had or recorded.
+ * All copies that were submitted have to be over before their memory is anybody else's, also those whose event could not
+ * be had or recorded. Returns whether they are known to be.
  */
-static void wait_for_copies(struct range *range, const struct step *steps, size_t count)
+static bool wait_for_copies(struct range *range)
 {
 	struct step last = { .event = NULL };
+	struct error_kept kept;
+	bool over;
 
-	if (take_event(range, &last.event)) {
-		if (ops_of(range)->sync(be_of(range))) {
-			for (size_t i = 0; i < count; i++) {
-				if (steps[i].event)
-					ops_of(range)->event_sync(be_of(range), steps[i].event);
-			}
-		}
-		return;
-	}
-	if (ops_of(range)->event_record(be_of(range), last.event, range->shared->stream) ||
-	    ops_of(range)->event_sync(be_of(range), last.event))
-		ops_of(range)->sync(be_of(range));
+	error_keep(&kept);
+	over = !take_event(range, &last.event) &&
+	       !ops_of(range)->event_record(be_of(range), last.event, range->shared->stream) &&
+	       !ops_of(range)->event_sync(be_of(range), last.event);
 	put_event(range, &last);
+	error_restore(&kept);
+	return over;
+}
+
+/*
+ * The same by a wait for the whole device, with the streams going on: they would never get past a gate meanwhile. What
+ * may still be written to even then is nobody's.
+ */
+static void wait_for_all(struct batch *batch)
+{
+	if (!ops_of(batch->range)->sync(be_of(batch->range)))
+		return;
+	for (size_t i = 0; i < batch->count; i++) {
+		if (batch->pieces[i])
+			batch->pieces[i]->stray = true;
+	}
 }
 
 static int cover(struct batch *batch, size_t i, struct step *step)
@@ -413,8 +423,8 @@ static void tell(struct batch *batch, const struct step *steps, struct vpmm_move
 	batch->ops->finalize_and_map(batch->data, moves, batch->count);
 }
 
-/* With the streams stopped. */
-static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_move *moves)
+/* With the streams stopped. @over: receives whether all copies are known to be. */
+static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_move *moves, bool *over)
 {
 	bool asks = batch->ops && batch->ops->alloc_and_copy;
 	size_t submitted = 0;
@@ -444,7 +454,7 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 	}
 	if (err) {
 		there_mend(batch->range);
-		wait_for_copies(batch->range, steps, batch->count);
+		*over = wait_for_copies(batch->range);
 	}
 	for (size_t i = 0; i < batch->count; i++) {
 		put_event(batch->range, &steps[i]);
@@ -514,14 +524,22 @@ void batch_keep(struct batch *batch)
 	}
 }
 
-/* What the CPU had at the addresses of a page was the view of its memory. */
-static int renew_duplicates(struct batch *batch)
+/*
+ * What the CPU had at the addresses of a page was the view of its duplicate. And the memory of a page that was to be
+ * shown may not be where it is to be copied from.
+ */
+static int renew_views(struct batch *batch)
 {
+	struct shared *shared = batch->range->shared;
 	int err = 0;
 
 	for (size_t i = 0; i < batch->count && !err; i++) {
-		if (batch->pieces[i] == page_of(batch, i)->duplicate)
-			err = piece_renew(batch->range->shared, batch->pieces[i]);
+		struct page *page = page_of(batch, i);
+
+		if (batch->pieces[i] == page->duplicate)
+			err = piece_renew(shared, batch->pieces[i]);
+		if (!err && page->piece && page->piece->blind)
+			err = piece_renew(shared, page->piece);
 	}
 	return err;
 }
@@ -532,19 +550,22 @@ int batch_move(struct batch *batch)
 	struct vpmm_move moves[SHARED_BATCH] = { 0 };
 	struct backend_gate *gate;
 	struct error_kept kept;
+	bool over = true;
 	int err;
 
 	lock_assert_held(&batch->range->shared->mover);
 	batch->moved = 0;
-	err = renew_duplicates(batch);
+	err = renew_views(batch);
 	if (err)
 		return err;
 	mirror_tell(batch->range, batch->index, batch->count);
 	err = gates_close(batch->range, &gate);
 	if (!err) {
-		err = move_stopped(batch, steps, moves);
+		err = move_stopped(batch, steps, moves, &over);
 		error_keep(&kept);
 		gates_open(batch->range, gate);
+		if (!over)
+			wait_for_all(batch);
 		tell(batch, steps, moves);
 		error_restore(&kept);
 	}

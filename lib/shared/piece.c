@@ -57,25 +57,115 @@ static int map_alias(struct shared *shared, struct piece *piece)
 	       ops->access(be_of(shared), piece->alias, piece->size);
 }
 
-/* Of a piece that may be incomplete. What the driver does not take back is tried once more, and then lost. */
-static void drop(struct shared *shared, struct piece *piece)
+/* Of a piece that may be incomplete: whether all of it has gone. Each step is tried once more. */
+static bool drop(struct shared *shared, struct piece *piece)
 {
 	const struct backend_ops *ops = ops_of(shared);
 	struct backend *be = be_of(shared);
 	struct error_kept kept;
+	bool gone;
 
 	error_keep(&kept);
 	piece->mapped = piece->mapped && !piece->lost;
 	if (piece->lost)
 		piece->alias = 0;
-	if (piece->mapped && ops->unmap(be, piece->alias, piece->size, NULL))
-		ops->unmap(be, piece->alias, piece->size, NULL);
-	if (piece->handle && ops->release(be, piece->handle))
-		ops->release(be, piece->handle);
-	if (piece->alias && ops->unreserve(be, piece->alias, piece->size))
-		ops->unreserve(be, piece->alias, piece->size);
+	if (piece->mapped && (!ops->unmap(be, piece->alias, piece->size, NULL) ||
+			      !ops->unmap(be, piece->alias, piece->size, NULL)))
+		piece->mapped = false;
+	if (piece->handle && !piece->mapped && (!ops->release(be, piece->handle) || !ops->release(be, piece->handle)))
+		piece->handle = 0;
+	if (piece->alias && !piece->mapped && (!ops->unreserve(be, piece->alias, piece->size) ||
+					       !ops->unreserve(be, piece->alias, piece->size)))
+		piece->alias = 0;
 	error_restore(&kept);
-	g_free(piece);
+	gone = !piece->handle && !piece->alias;
+	if (gone)
+		g_free(piece);
+	return gone;
+}
+
+/* What the driver has not taken back counts, so that the limit holds, and the next trim tries again. */
+static void keep_rest(struct shared *shared, struct piece *piece)
+{
+	lock_acquire(&shared_lock);
+	piece->stray = false;
+	piece->next = shared->strays;
+	shared->strays = piece;
+	if (piece->handle)
+		*bytes_of(shared, piece, false) += piece->size;
+	lock_release(&shared_lock);
+}
+
+/* Of one that no longer counts. Returns how many bytes have gone. */
+static size_t give_back(struct shared *shared, struct piece *piece)
+{
+	size_t size = piece->handle ? piece->size : 0;
+
+	if (drop(shared, piece))
+		return size;
+	size = piece->handle ? 0 : size;
+	keep_rest(shared, piece);
+	return size;
+}
+
+/* Takes what was not taken back before out of the strays, a list. */
+static struct piece *take_rest(struct shared *shared, bool host)
+{
+	struct piece **link = &shared->strays, *list = NULL, *piece;
+
+	lock_acquire(&shared_lock);
+	while ((piece = *link)) {
+		if (piece->stray || piece->host != host) {
+			link = &piece->next;
+			continue;
+		}
+		*link = piece->next;
+		piece->next = list;
+		list = piece;
+		if (piece->handle)
+			*bytes_of(shared, piece, false) -= piece->size;
+	}
+	lock_release(&shared_lock);
+	return list;
+}
+
+static uint64_t retry_rest(struct shared *shared, bool host)
+{
+	struct piece *list = take_rest(shared, host);
+	uint64_t bytes = 0;
+
+	while (list) {
+		struct piece *next = list->next;
+
+		bytes += give_back(shared, list);
+		list = next;
+	}
+	return bytes;
+}
+
+void piece_give_addresses(struct shared *shared, uint64_t at, size_t size, bool mapped)
+{
+	struct piece *piece = g_new0(struct piece, 1);
+
+	piece->size = size;
+	piece->host = true;
+	piece->alias = at;
+	piece->mapped = mapped;
+	give_back(shared, piece);
+}
+
+/* The memory of one that was not made whole may still be the device's. */
+static void unmake(struct shared *shared, struct piece *piece)
+{
+	struct core *core = shared->core;
+
+	if (drop(shared, piece))
+		return;
+	if (piece->handle && !piece->host) {
+		core->shared += piece->size;
+		core_count_apart(core);
+	}
+	keep_rest(shared, piece);
 }
 
 static int make(struct shared *shared, size_t size, bool host, struct piece **made)
@@ -94,7 +184,7 @@ static int make(struct shared *shared, size_t size, bool host, struct piece **ma
 	if (!err)
 		err = map_alias(shared, piece);
 	if (err) {
-		drop(shared, piece);
+		unmake(shared, piece);
 		return err;
 	}
 	*made = piece;
@@ -178,8 +268,7 @@ int piece_renew(struct shared *shared, struct piece *piece)
 		piece->mapped = false;
 	}
 	err = map_alias(shared, piece);
-	if (!err)
-		piece->viewless = false;
+	piece->viewless = piece->blind = err;
 	return err;
 }
 
@@ -307,20 +396,19 @@ static struct piece *pop_kept(struct shared *shared, enum vpmm_location where, u
 uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 {
 	struct piece *piece;
-	uint64_t bytes = 0;
+	uint64_t bytes;
 	bool more;
 
+	bytes = retry_rest(shared, true);
 	if (keep == UINT64_MAX)
-		return 0;
+		return bytes;
 	/* None begins to get a view between the wait and the end. */
 	lock_acquire(&shared_lock);
 	shared->quiet++;
 	lock_release(&shared_lock);
 	shared_wait(&shared->renewing);
-	while ((piece = pop_kept(shared, VPMM_HOST, keep))) {
-		bytes += piece->size;
-		drop(shared, piece);
-	}
+	while ((piece = pop_kept(shared, VPMM_HOST, keep)))
+		bytes += give_back(shared, piece);
 	lock_acquire(&shared_lock);
 	shared->quiet--;
 	more = shared->kept[VPMM_HOST];
@@ -333,12 +421,11 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 uint64_t piece_trim_device(struct shared *shared)
 {
 	struct piece *piece;
-	uint64_t bytes = 0;
+	uint64_t bytes;
 
-	while ((piece = pop_kept(shared, VPMM_DEVICE, 0))) {
-		bytes += piece->size;
-		drop(shared, piece);
-	}
+	bytes = retry_rest(shared, false);
+	while ((piece = pop_kept(shared, VPMM_DEVICE, 0)))
+		bytes += give_back(shared, piece);
 	if (bytes)
 		count_apart(shared->core, -(int64_t)bytes);
 	return bytes;
@@ -442,13 +529,17 @@ void piece_zero_end(struct shared *shared, struct piece *zero)
 void piece_clear(struct shared *shared)
 {
 	/* Without ranges there is nothing that a stray could be at. */
+	for (struct piece *piece = shared->strays; piece; piece = piece->next)
+		piece->stray = false;
+	piece_trim_host(shared, 0);
+	piece_trim_device(shared);
+	/* The last try. What the driver refuses now is lost. */
+	retry_rest(shared, true);
+	retry_rest(shared, false);
 	while (shared->strays) {
 		struct piece *piece = shared->strays;
 
 		shared->strays = piece->next;
-		piece->stray = false;
-		piece_keep(shared, piece);
+		g_free(piece);
 	}
-	piece_trim_host(shared, 0);
-	piece_trim_device(shared);
 }

@@ -108,6 +108,15 @@ int piece_zero(struct shared *shared, size_t size, struct piece **zero);
 void piece_zero_end(struct shared *shared, struct piece *zero);
 
 /**
+ * piece_give_addresses() - give back addresses of a range, now or, if the driver refuses, at a later trim
+ * @shared: of the pool, its backend entered
+ * @at: where they start
+ * @size: bytes
+ * @mapped: something may be mapped there, as the driver has refused to unmap it
+ */
+void piece_give_addresses(struct shared *shared, uint64_t at, size_t size, bool mapped);
+
+/**
  * piece_clear() - give all back that no page has
  * @shared: of the pool, without ranges
  */

@@ -88,20 +88,19 @@ static int reserve(struct range *range)
 		return err;
 	err = ops->room(be, range->va, range->size, &range->at);
 	if (err)
-		ops->unreserve(be, range->va, range->size);
+		piece_give_addresses(range->shared, range->va, range->size, false);
 	else
 		room_add(range->size);
 	return err;
 }
 
-static void unreserve(struct range *range)
+static void unreserve(struct range *range, bool mapped)
 {
 	const struct backend_ops *ops = range->shared->core->backend->ops;
 	struct backend *be = range->shared->core->backend;
 
 	ops->room_end(be, range->va, range->size, range->at);
-	if (ops->unreserve(be, range->va, range->size))
-		ops->unreserve(be, range->va, range->size);
+	piece_give_addresses(range->shared, range->va, range->size, mapped);
 	room_sub(range->size);
 }
 
@@ -145,6 +144,44 @@ static void leave(struct range *range)
 	for (size_t i = 0; i < range->count; i++)
 		shared->stats.duplicates -= range->pages[i].duplicate ? range->page_size : 0;
 	lock_release(&shared_lock);
+}
+
+/*
+ * Everything the range has goes; nothing can fail any more. Nobody finds it, and the mover is not held. @mapped: the
+ * driver has refused to unmap it.
+ */
+static void take_down(struct range *range, bool mapped)
+{
+	/* Who has found it earlier takes the mover once more. */
+	shared_wait(&range->holds);
+	/* Before another range can have the addresses. */
+	touch_unwatch(range->at);
+	unreserve(range, mapped);
+	for (size_t i = 0; i < range->count; i++) {
+		if (range->pages[i].piece)
+			piece_keep(range->shared, range->pages[i].piece);
+		if (range->pages[i].duplicate)
+			piece_keep(range->shared, range->pages[i].duplicate);
+	}
+	piece_zero_end(range->shared, range->zero);
+	delete_range(range);
+	touch_end();
+}
+
+/* A range that the program has not got. A touch of its addresses may have found it. */
+static void withdraw(struct range *range)
+{
+	struct shared *shared = range->shared;
+	struct error_kept kept;
+	bool mapped;
+
+	error_keep(&kept);
+	lock_acquire(&shared->mover);
+	mapped = unmap_all(range);
+	leave(range);
+	lock_release(&shared->mover);
+	take_down(range, mapped);
+	error_restore(&kept);
 }
 
 static struct range *make(struct shared *shared, size_t size, bool fine)
@@ -194,16 +231,16 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	/* From here on a touch finds the range. */
 	enter(range);
 	err = touch_cover(range->at, range->size);
-	if (!err) {
-		*at = range->at;
-		return 0;
+	if (err) {
+		withdraw(range);
+		return err;
 	}
-	leave(range);
-	touch_unwatch(range->at);
+	*at = range->at;
+	return 0;
+
 err_unmap:
 	error_keep(&kept);
-	unmap_all(range);
-	unreserve(range);
+	unreserve(range, unmap_all(range));
 	error_restore(&kept);
 err_zero:
 	piece_zero_end(shared, range->zero);
@@ -221,31 +258,6 @@ static struct range *find_start(const struct shared *shared, uint64_t at)
 	lock_assert_held(&shared_lock);
 	range = shared_find(at);
 	return range && range->at == at && range->shared == shared && !range->going ? range : NULL;
-}
-
-/* Everything the range has goes; nothing can fail any more. Nobody finds it, and the mover is not held. */
-static void take_down(struct range *range)
-{
-	const struct backend_ops *ops = range->shared->core->backend->ops;
-	struct backend *be = range->shared->core->backend;
-
-	/* Who has found it earlier takes the mover once more. */
-	shared_wait(&range->holds);
-	/* Before another range can have the addresses. */
-	touch_unwatch(range->at);
-	ops->room_end(be, range->va, range->size, range->at);
-	for (size_t i = 0; i < range->count; i++) {
-		if (range->pages[i].piece)
-			piece_keep(range->shared, range->pages[i].piece);
-		if (range->pages[i].duplicate)
-			piece_keep(range->shared, range->pages[i].duplicate);
-	}
-	piece_zero_end(range->shared, range->zero);
-	if (ops->unreserve(be, range->va, range->size))
-		ops->unreserve(be, range->va, range->size);
-	room_sub(range->size);
-	delete_range(range);
-	touch_end();
 }
 
 /* The first step, which can fail: nobody knows the range after it. */
@@ -303,7 +315,7 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 	lock_release(&shared->mover);
 	if (err)
 		return err;
-	take_down(range);
+	take_down(range, false);
 	piece_trim_host(shared, shared->host_keep);
 	return 0;
 }
@@ -311,18 +323,19 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 static void empty(struct shared *shared)
 {
 	struct range *range;
+	bool mapped = false;
 
 	do {
 		lock_acquire(&shared->mover);
 		range = shared->ranges->len ? shared->ranges->pdata[0] : NULL;
 		if (range) {
 			mirror_tell_range(range);
-			unmap_all(range);
+			mapped = unmap_all(range);
 			leave(range);
 		}
 		lock_release(&shared->mover);
 		if (range)
-			take_down(range);
+			take_down(range, mapped);
 	} while (range);
 }
 

@@ -34,6 +34,7 @@
  * @host: where it is
  * @fresh: nobody has written to it, and it is cleared
  * @viewless: the CPU's view of host memory is no longer at @alias
+ * @blind: nor does the device reach it there, as piece_renew() has failed half way
  * @mapped: it is mapped at @alias
  * @lost: @alias is the device's alone, for good
  * @stray: the device may still have it at a page whose move could not be undone
@@ -47,6 +48,7 @@ struct piece {
 	bool host;
 	bool fresh;
 	bool viewless;
+	bool blind;
 	bool mapped;
 	bool lost;
 	bool stray;
@@ -140,7 +142,7 @@ struct range {
  * @stream: the stream of the copies; NULL: there was no range yet
  * @ranges: of struct range
  * @kept: unused memory, by enum vpmm_location
- * @strays: memory that only the end of the pool gives back
+ * @strays: memory that a page may still have, and what the driver has not taken back: a trim tries that again
  * @zeros: of struct piece, one for each size of page that a range has
  * @events: unused events, of struct backend_event
  * @mirrors: of struct vpmm_mirror; under @mover

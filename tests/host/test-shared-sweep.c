@@ -272,6 +272,39 @@ static void test_put_back(gconstpointer data)
 	}
 }
 
+/*
+ * What was submitted may be pending behind a gate, so with the gate closed nobody waits for it. Copies whose end cannot
+ * be told otherwise are over when the call returns, all the same.
+ */
+static void test_pending(gconstpointer data)
+{
+	static const unsigned char values[PAGES] = { 3, 4 };
+	enum backend_op op = GPOINTER_TO_UINT(data);
+	unsigned char other = 0;
+	struct fixture f;
+	struct backend *be;
+	void *at;
+
+	for (unsigned int count = 1; count <= 4; count++) {
+		fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		be = f.pool->core.backend;
+		assert_ok(vpmm_shared_alloc(f.pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
+		put(at, values);
+		assert_ok(vpmm_use(f.pool, at, f.streams[1]));
+		assert_ok(vpmm_host_stream_launch(f.streams[2], add_one, &other));
+		backend_fault_arm(be, op, 0, count, -EIO);
+		g_assert_cmpint(vpmm_fault(f.pool, at, PAGES * PAGE, VPMM_DEVICE, 0), ==, -EIO);
+		backend_fault_arm(be, op, 0, 0, 0);
+		fixture_complete(f.streams[2]);
+		expect(at, values);
+		persist(&f, at, VPMM_DEVICE);
+		expect(at, values);
+		assert_ok(vpmm_pool_check(f.pool));
+		assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+		fixture_close(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct sweep io = { live, -EIO, 100 }, memory = { live, -ENOMEM, 100 };
@@ -287,5 +320,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/shared-sweep/five", GUINT_TO_POINTER(5), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/put-back/map", GUINT_TO_POINTER(BACKEND_OP_map), test_put_back);
 	g_test_add_data_func("/shared-sweep/put-back/access", GUINT_TO_POINTER(BACKEND_OP_access), test_put_back);
+	g_test_add_data_func("/shared-sweep/pending/record", GUINT_TO_POINTER(BACKEND_OP_event_record), test_pending);
+	g_test_add_data_func("/shared-sweep/pending/sync", GUINT_TO_POINTER(BACKEND_OP_event_sync), test_pending);
 	return g_test_run();
 }
