@@ -899,6 +899,24 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
 
 /**
+ * vpmm_pool_set_limit() - change the most device memory that a pool may hold
+ * @pool: the pool; NULL: the default pool of the current device
+ * @bytes: the limit from now on, as @limit of struct vpmm_opts, in place of what the options or an earlier call have
+ *	set; 0: no limit
+ *
+ * Where the pool holds more, free memory goes back that no work is pending on, once. What is allocated, and what else
+ * is beyond the limit, stays: it serves requests, and the pool takes no more.
+ *
+ * Context: any thread; does not wait for streams.
+ * Return: 0, or
+ *	-EIO the driver reports an earlier failure, perhaps as memory was to be given back; the limit may hold then,
+ *	-EBUSY the process was forked after the pool was created,
+ *	-ESTALE the device was reset since the pool was created.
+ * Since: 0.1
+ */
+int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes);
+
+/**
  * vpmm_pool_set_peers() - choose the other devices whose kernels can access a pool's memory
  * @pool: the pool; NULL: the default pool of the current device
  * @devices: their ordinals; may be NULL if @count is 0

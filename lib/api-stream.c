@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls that tell a pool of streams, captures and graphs; and vpmm_pool_trim(). */
+/* The exported calls that tell a pool of streams, captures and graphs; and how much memory it keeps and may hold. */
 #include <errno.h>
 
 #include "api.h"
 #include "calls/capture.h"
 #include "calls/free.h"
+#include "calls/limit.h"
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/retire.h"
@@ -125,4 +126,14 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	if (released)
 		*released = bytes + shareable;
 	return 0;
+}
+
+int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes)
+{
+	int err;
+
+	err = api_begin(&pool, "vpmm_pool_set_limit");
+	if (err)
+		return err;
+	return api_end(pool, "vpmm_pool_set_limit", limit_set(pool, bytes));
 }

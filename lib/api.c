@@ -129,7 +129,12 @@ int api_end(struct vpmm_pool *pool, const char *call, int err)
 /* Whether the program gave memory, for a request that all of it could serve. */
 static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 {
-	return size <= pool->core.settings.most && api_ask_for_memory(pool, size);
+	bool could;
+
+	lock_acquire(&pool->core.lock);
+	could = size <= pool->core.settings.most;
+	lock_release(&pool->core.lock);
+	return could && api_ask_for_memory(pool, size);
 }
 
 /* Flags of memory that any stream may use at once. */

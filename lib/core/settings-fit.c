@@ -43,15 +43,20 @@ static uint64_t round_up(uint64_t size, size_t unit)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* The smaller limit counts, and no request can be larger than the device. */
+/* No request can be larger than the device. */
+void settings_set_limit(struct settings *settings, uint64_t limit, uint64_t total)
+{
+	settings->limit = limit;
+	settings->most = limit < total ? limit : total;
+}
+
+/* The smaller limit counts. */
 static void fit_limit(struct settings *settings, uint64_t total)
 {
 	unsigned int percent = (unsigned int)settings->limit_percent;
 	uint64_t part = total / 100 * percent + total % 100 * percent / 100;
 
-	if (part && part < settings->limit)
-		settings->limit = part;
-	settings->most = settings->limit < total ? settings->limit : total;
+	settings_set_limit(settings, part && part < settings->limit ? part : settings->limit, total);
 }
 
 static int fit_driver(struct settings *settings)

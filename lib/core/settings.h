@@ -75,4 +75,12 @@ int settings_fit(struct settings *settings, const struct backend_info *info);
  */
 void settings_tell(const struct settings *settings, struct vpmm_info *info);
 
+/**
+ * settings_set_limit() - set the limit
+ * @settings: the settings
+ * @limit: bytes; UINT64_MAX: none
+ * @total: bytes of the device
+ */
+void settings_set_limit(struct settings *settings, uint64_t limit, uint64_t total);
+
 #endif /* SETTINGS_H */

@@ -354,6 +354,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pool_trim": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
     "vpmm_pool_query": (c_int, [c_void_p, c_size_t, c_void_p, POINTER(CForecast)]),
     "vpmm_pool_stats": (c_int, [c_void_p, POINTER(CStats)]),
+    "vpmm_pool_set_limit": (c_int, [c_void_p, c_size_t]),
     "vpmm_pool_set_peers": (c_int, [c_void_p, POINTER(c_int), c_size_t]),
     "vpmm_pool_reset_peaks": (c_int, [c_void_p]),
     "vpmm_pool_info": (c_int, [c_void_p, POINTER(CInfo)]),

@@ -40,6 +40,87 @@ static void test_limit(void)
 	}
 }
 
+/* The limit changes while the pool is in use, and what is beyond it goes back. */
+static void test_set_limit(void)
+{
+	struct vpmm_opts opts[] = MODES;
+	void *a, *b, *none = NULL;
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		opts[i].limit = 4 * PAGE;
+		fixture_open(&f, opts[i]);
+		fixture_uncache(&f);
+		assert_error(vpmm_malloc(f.pool, &none, 8 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+
+		assert_ok(vpmm_pool_set_limit(f.pool, 0));
+		g_assert_cmpuint(info_of(f.pool).limit, ==, UINT64_MAX);
+		a = fixture_malloc(&f, 8, f.streams[0]);
+		b = fixture_malloc(&f, 2, f.streams[0]);
+		fixture_free(&f, a, f.streams[0]);
+		fixture_complete(f.streams[0]);
+
+		assert_ok(vpmm_pool_set_limit(f.pool, 6 * PAGE));
+		g_assert_cmpuint(info_of(f.pool).limit, ==, 6 * PAGE);
+		g_assert_cmpuint(fixture_stats(&f).mapped, <=, 6 * PAGE);
+		assert_error(vpmm_malloc(f.pool, &none, 5 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+		a = fixture_malloc(&f, 4, f.streams[0]);
+		assert_ok(vpmm_pool_check(f.pool));
+		fixture_free(&f, a, f.streams[0]);
+		fixture_free(&f, b, f.streams[0]);
+		fixture_close(&f);
+	}
+}
+
+/* An extent goes whole, also where the pool then holds less than it may. */
+static void test_set_limit_large(void)
+{
+	struct fixture f;
+	void *a;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_uncache(&f);
+	a = fixture_malloc(&f, 32, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_complete(f.streams[0]);
+	assert_ok(vpmm_pool_set_limit(f.pool, 31 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 31 * PAGE);
+	fixture_free(&f, fixture_malloc(&f, 31, f.streams[0]), f.streams[0]);
+	fixture_close(&f);
+}
+
+/* What is allocated stays where the limit is less, and the pool asks its program only for what it could serve. */
+static gint asked;
+static int count_asked(void *data, struct vpmm_pool *pool, size_t size)
+{
+	(void)data;
+	(void)pool;
+	(void)size;
+	asked++;
+	return 0;
+}
+
+static void test_set_limit_below(void)
+{
+	struct fixture f;
+	void *a, *none = NULL;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .pressure = count_asked });
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	assert_ok(vpmm_pool_set_limit(f.pool, 3 * PAGE));
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
+	assert_error(vpmm_malloc(f.pool, &none, 2 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(asked, ==, 1);
+	assert_error(vpmm_malloc(f.pool, &none, 4 * PAGE, f.streams[0]), ENOMEM, ": limit: ");
+	g_assert_cmpint(asked, ==, 1);
+
+	/* What is free serves, whatever the limit. */
+	fixture_free(&f, a, f.streams[0]);
+	a = fixture_malloc(&f, 8, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* What is missing is said of all that is missing, and of the pool as it is then. */
 static void test_sentence(void)
 {
@@ -207,6 +288,9 @@ int main(int argc, char **argv)
 
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/limit/limit", test_limit);
+	g_test_add_func("/limit/set", test_set_limit);
+	g_test_add_func("/limit/set-large", test_set_limit_large);
+	g_test_add_func("/limit/set-below", test_set_limit_below);
 	g_test_add_func("/limit/sentence", test_sentence);
 	g_test_add_func("/limit/fragments", test_fragments);
 	g_test_add_func("/limit/budget", test_budget);
