@@ -2,11 +2,14 @@
 /* What PyTorch calls: allocations, frees and the hooks. */
 #include <errno.h>
 
+#include "torch/begun.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
 #include "torch/raise.h"
 #include "torch/torch.h"
+
+#define NOT_CURRENT "the device's primary context cannot be made current"
 
 static int (*_Atomic pressure)(int device, size_t size);
 
@@ -33,14 +36,12 @@ static bool ask(int device, size_t size)
 /* The library has given back and waited for what it could by then. */
 static int allocate(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
 {
-	struct device *device = device_of(ordinal);
 	int err = vpmm_malloc(NULL, ptr, size, stream);
 	bool given = true;
 
 	if (err != -ENOMEM)
 		return err;
-	if (device)
-		device->retries++;
+	device_of(ordinal)->retries++;
 	if (graphs_retry())
 		err = vpmm_malloc(NULL, ptr, size, stream);
 	/* Also where it has nothing to give: calls that it made may have changed vpmm_last_error(). */
@@ -62,32 +63,9 @@ static void count_alloc(struct device *device, size_t size)
 		;
 }
 
-/* What the pool of the current device has allocated, as torch.cuda.memory_allocated() tells. */
-static uint64_t allocated(void)
-{
-	struct vpmm_stats stats = { .size = sizeof(stats) };
-	uint64_t all;
-
-	if (vpmm_pool_stats(NULL, &stats))
-		return 0;
-	/* What is held can be another process's, which counts for nothing else. */
-	all = stats.live + stats.small_live + stats.shareable;
-	return all > stats.held ? all - stats.held : 0;
-}
-
-/* The limit is on what is allocated; what the pool keeps beyond it goes back. */
-static void keep_limit(size_t limit)
-{
-	struct vpmm_stats stats = { .size = sizeof(stats) };
-
-	if (!vpmm_pool_stats(NULL, &stats) && stats.mapped + stats.small_mapped > limit)
-		vpmm_pool_trim(NULL, limit, NULL);
-}
-
 void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 {
 	struct device *device = device_of(ordinal);
-	uint64_t limit, live = 0;
 	void *ptr = NULL;
 	bool entered;
 	int err;
@@ -95,43 +73,39 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 	if (!size)
 		return NULL;
 	/* Memory of another device would be taken for this one's. */
-	if (!device_try(ordinal, &entered)) {
-		raise_failed((size_t)size, ordinal, "the device's primary context cannot be made current");
+	if (!device_enter(ordinal, &entered)) {
+		raise_failed((size_t)size, ordinal, NOT_CURRENT);
 		return NULL;
 	}
 	kept_retry();
-	if (graphs_begun())
+	if (begun_any())
 		graphs_note(ordinal, stream);
-	limit = device ? device->limit : 0;
-	if (limit) {
-		live = allocated();
-		limit = live > limit || (size_t)size > limit - live ? limit : 0;
-	}
-	err = limit ? -ENOMEM : allocate(&ptr, (size_t)size, ordinal, stream);
-	if (!err && device) {
-		if (!device->used)
+	err = allocate(&ptr, (size_t)size, ordinal, stream);
+	if (!err) {
+		if (!device->joined)
 			device_use(ordinal);
-		if (device->limit)
-			keep_limit(device->limit);
 		count_alloc(device, (size_t)size);
-	} else if (err == -ENOMEM && device) {
+	} else if (err == -ENOMEM) {
 		device->ooms++;
 	}
 	device_leave(entered);
-	if (limit)
-		raise_limited((size_t)size, ordinal, live, limit);
-	else if (err == -ENOMEM)
-		raise_exhausted((size_t)size, ordinal);
+	if (err == -ENOMEM)
+		raise_exhausted((size_t)size, ordinal, device->limit);
 	else if (err)
 		raise_failed((size_t)size, ordinal, vpmm_last_error());
 	return ptr;
 }
 
-/* As graphs_note(), of a device that need not be current. */
+/*
+ * As graphs_note(), of a device that need not be current. Where it cannot be, the next call of the stream finds the
+ * capture: another device's pool has other ones.
+ */
 static void note(int ordinal, struct CUstream_st *stream)
 {
-	bool entered = device_enter(ordinal);
+	bool entered;
 
+	if (!device_enter(ordinal, &entered))
+		return;
 	graphs_note(ordinal, stream);
 	device_leave(entered);
 }
@@ -142,7 +116,7 @@ void vpmm_torch_free(void *ptr, size_t size, int ordinal, struct CUstream_st *st
 
 	if (!ptr)
 		return;
-	if (graphs_begun())
+	if (begun_any())
 		note(ordinal, stream);
 	if (!kept_free(ptr, stream) || !device)
 		return;
@@ -167,20 +141,46 @@ void vpmm_torch_reset(void)
 		vpmm_torch_trim(i, NULL);
 }
 
-void vpmm_torch_memory_fraction(double fraction, int ordinal)
+/* Sets the limit of the pool of a device, which is current. That of VPMM_LIMIT holds as well. */
+static int set_limit(struct device *device, double fraction)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t limit = 0, most;
+	int err = vpmm_pool_info(NULL, &info);
+
+	if (err)
+		return err;
+	if (!device->limit_before)
+		device->limit_before = info.limit;
+	most = device->limit_before;
+	if (fraction < 1) {
+		limit = (uint64_t)((double)info.memory_total * fraction);
+		/* 0 would be no limit. */
+		limit = limit ? limit : 1;
+		most = limit < most ? limit : most;
+	}
+	err = vpmm_pool_set_limit(NULL, most == UINT64_MAX ? 0 : (size_t)most);
+	if (!err)
+		device->limit = limit;
+	return err;
+}
+
+void vpmm_torch_memory_fraction(double fraction, int ordinal)
+{
 	struct device *device = device_of(ordinal);
 	bool entered;
+	int err;
 
 	if (!device)
 		return;
-	entered = device_enter(ordinal);
-	if (fraction >= 1)
-		device->limit = 0;
-	else if (!vpmm_pool_info(NULL, &info))
-		device->limit = (uint64_t)((double)info.memory_total * fraction) + !fraction;
+	if (!device_enter(ordinal, &entered)) {
+		raise_fraction(ordinal, NOT_CURRENT);
+		return;
+	}
+	err = set_limit(device, fraction);
 	device_leave(entered);
+	if (err)
+		raise_fraction(ordinal, vpmm_last_error());
 }
 
 void *vpmm_torch_base(void *ptr, size_t *size)
@@ -201,7 +201,7 @@ void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream)
 
 	if (!ptr)
 		return;
-	if (graphs_begun() && !vpmm_lookup(ptr, &block))
+	if (begun_any() && !vpmm_lookup(ptr, &block))
 		note(block.device, stream);
 	err = vpmm_use(NULL, ptr, stream);
 	if (err)

@@ -20,7 +20,9 @@ static struct {
 	drv_result (*retain)(drv_context *context, drv_device device);
 	drv_result (*push)(drv_context context);
 	drv_result (*pop)(drv_context *context);
-	drv_result (*synchronize)(void);
+	drv_result (*exchange_mode)(drv_capture_mode *mode);
+	drv_result (*alloc_host)(void **to, size_t size);
+	drv_result (*free_host)(void *from);
 } driver;
 static bool has_driver;
 
@@ -48,9 +50,11 @@ static void find_driver(void)
 	*(void **)&driver.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
 	*(void **)&driver.push = dlsym(library, "cuCtxPushCurrent_v2");
 	*(void **)&driver.pop = dlsym(library, "cuCtxPopCurrent_v2");
-	*(void **)&driver.synchronize = dlsym(library, "cuCtxSynchronize");
+	*(void **)&driver.exchange_mode = dlsym(library, "cuThreadExchangeStreamCaptureMode");
+	*(void **)&driver.alloc_host = dlsym(library, "cuMemAllocHost_v2");
+	*(void **)&driver.free_host = dlsym(library, "cuMemFreeHost");
 	has_driver = driver.get_device && driver.device_get && driver.retain && driver.push && driver.pop &&
-		     driver.synchronize;
+		     driver.exchange_mode && driver.alloc_host && driver.free_host;
 }
 
 /* Whoever allocates device memory has loaded the driver by then. */
@@ -73,32 +77,25 @@ static drv_context primary_of(int ordinal)
 	return context;
 }
 
-bool device_try(int ordinal, bool *entered)
+bool device_enter(int ordinal, bool *entered)
 {
 	drv_context context;
 	drv_device current;
 
 	*entered = false;
-	if (!device_of(ordinal) || count == 1)
+	if (!device_of(ordinal))
+		return false;
+	if (count == 1)
 		return true;
 	if (!on_gpu()) {
 		/* Which device is current the host backend does not tell, so it stays that one. */
-		vpmm_host_set_device(ordinal);
-		return true;
+		return !vpmm_host_set_device(ordinal);
 	}
 	if (!driver.get_device(&current) && current == ordinal)
 		return true;
 	context = primary_of(ordinal);
 	*entered = context && !driver.push(context);
 	return *entered;
-}
-
-bool device_enter(int ordinal)
-{
-	bool entered;
-
-	device_try(ordinal, &entered);
-	return entered;
 }
 
 void device_leave(bool entered)
@@ -109,11 +106,31 @@ void device_leave(bool entered)
 		driver.pop(&context);
 }
 
+/* As small as it gets. */
+#define HOST_BYTES 4096
+
+/* To give pinned memory back waits for all that any stream of the context is at, and lets captures go on. */
+static drv_result wait_for_all(void)
+{
+	drv_result result;
+	void *host;
+
+	result = driver.alloc_host(&host, HOST_BYTES);
+	if (result)
+		return result;
+	result = driver.free_host(host);
+	/* It may report what was earlier, and then there is no other way to get rid of it. */
+	if (result)
+		driver.free_host(host);
+	return result;
+}
+
 bool device_wait(int ordinal)
 {
+	drv_capture_mode mode = DRV_STREAM_CAPTURE_MODE_RELAXED;
 	drv_context context = NULL;
+	drv_result result, exchanged;
 	drv_device current;
-	drv_result result;
 	bool entered;
 
 	if (!on_gpu())
@@ -122,7 +139,11 @@ bool device_wait(int ordinal)
 	if (driver.get_device(&current))
 		context = primary_of(ordinal);
 	entered = context && !driver.push(context);
-	result = driver.synchronize();
+	/* In the other modes these calls are not allowed beside a capture of another thread. */
+	exchanged = driver.exchange_mode(&mode);
+	result = exchanged ? exchanged : wait_for_all();
+	if (!exchanged)
+		driver.exchange_mode(&mode);
 	device_leave(entered);
 	return !result;
 }
@@ -146,20 +167,26 @@ static void let_in(int peer)
 void device_use(int ordinal)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	bool entered;
+	bool entered, all = true;
 	int i;
 
 	pthread_mutex_lock(&lock);
-	for (i = 0; i < DEVICES && !devices[ordinal].used; i++) {
-		if (!devices[i].used)
+	for (i = 0; i < DEVICES && !devices[ordinal].joined; i++) {
+		if (!devices[i].used || i == ordinal)
 			continue;
 		let_in(i);
-		entered = device_enter(i);
+		if (!device_enter(i, &entered)) {
+			all = false;
+			continue;
+		}
 		let_in(ordinal);
 		device_leave(entered);
-		if (!entered)
-			device_enter(ordinal);
+		/* On the host backend the device that was entered last is current. */
+		if (!entered && !device_enter(ordinal, &entered))
+			all = false;
 	}
 	devices[ordinal].used = true;
+	if (all)
+		devices[ordinal].joined = true;
 	pthread_mutex_unlock(&lock);
 }

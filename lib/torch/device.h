@@ -14,6 +14,7 @@
 /* What PyTorch has done with a device. */
 struct device {
 	atomic_bool used;		/* has a pool that PyTorch has allocated from */
+	atomic_bool joined;		/* accesses the pools of the others that were used before, and they access its */
 	_Atomic uint64_t allocs;
 	_Atomic uint64_t frees;
 	_Atomic uint64_t alloc_bytes;
@@ -21,7 +22,8 @@ struct device {
 	_Atomic uint64_t peak_blocks;
 	_Atomic uint64_t retries;
 	_Atomic uint64_t ooms;
-	_Atomic uint64_t limit;		/* bytes that may be allocated; 0: all */
+	_Atomic uint64_t limit;		/* bytes that its pool may hold, as a fraction has set; 0: none has */
+	_Atomic uint64_t limit_before;	/* as the pool had it without that, UINT64_MAX for none; 0: not known yet */
 };
 
 /**
@@ -38,24 +40,21 @@ void device_set_count(int count);
 /**
  * device_enter() - make a device current, until device_leave()
  * @ordinal: the device
+ * @entered: for device_leave()
  *
  * PyTorch allocates for the device that it takes for the current one. The driver may have another, as PyTorch puts off
  * to make a device current that has no context yet.
  *
- * Return: for device_leave().
+ * Return: whether it is current; if not, another one may be, and device_leave() is not to be called.
  */
-bool device_enter(int ordinal);
-
-/* The same for those who must not go on with another device: returns whether it is current. */
-bool device_try(int ordinal, bool *entered);
+bool device_enter(int ordinal, bool *entered) __attribute__((warn_unused_result));
 void device_leave(bool entered);
 
 /**
  * device_wait() - wait for all work of a device
  * @ordinal: the device, between device_enter() and device_leave()
  *
- * Invalidates captures, and fails then. The host backend has nothing of the kind: streams there run when they are told
- * to.
+ * No capture suffers from that. The host backend has nothing of the kind: streams there run when they are told to.
  *
  * Return: whether all work is done.
  */
@@ -67,7 +66,7 @@ bool device_wait(int ordinal);
  *
  * PyTorch copies between devices by letting the one access the memory of the other, which for mapped memory is the
  * pool's matter. So the first allocation lets in all devices that are used already, and the device at theirs, where
- * the devices can.
+ * the devices can. Where one of them cannot be made current, the next allocation tries again.
  */
 void device_use(int ordinal);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "torch/begun.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
@@ -36,7 +37,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools;
 static struct capture *due;	/* to be retired */
 static atomic_bool is_due;
-static atomic_uint open_count;
 
 /* The place of the pointer to it. */
 static struct pool **find(int device, struct torch_pool_id id)
@@ -70,6 +70,8 @@ void graphs_begin(int device, struct torch_pool_id id)
 {
 	struct pool *pool;
 
+	/* What is held off meanwhile may need the lock. */
+	begun_add();
 	pthread_mutex_lock(&lock);
 	pool = take(device, id);
 	if (pool) {
@@ -78,9 +80,10 @@ void graphs_begin(int device, struct torch_pool_id id)
 		pool->uses++;
 		pool->open++;
 		pool->thread = pthread_self();
-		open_count++;
 	}
 	pthread_mutex_unlock(&lock);
+	if (!pool)
+		begun_sub(1);
 }
 
 /* Takes back one begin without an end. */
@@ -90,7 +93,7 @@ static void end_one(struct pool *pool)
 
 	if (pool->open) {
 		pool->open--;
-		open_count--;
+		begun_sub(1);
 	}
 	for (capture = pool->open ? NULL : pool->captures; capture; capture = capture->next)
 		capture->open = false;
@@ -169,11 +172,6 @@ void graphs_note(int device, struct CUstream_st *stream)
 		vpmm_capture_group(NULL, id, group);
 }
 
-bool graphs_begun(void)
-{
-	return atomic_load_explicit(&open_count, memory_order_relaxed);
-}
-
 static void append(struct capture **list, struct capture *captures)
 {
 	while (*list)
@@ -190,7 +188,7 @@ static bool release(struct pool **place, unsigned int uses)
 	if (pool->uses)
 		return false;
 	*place = pool->next;
-	open_count -= pool->open;
+	begun_sub(pool->open);
 	append(&due, pool->captures);
 	is_due = due;
 	free(pool);
@@ -222,7 +220,8 @@ static bool has_failed(const struct pool *pool)
 	for (capture = pool->captures; capture; capture = capture->next) {
 		if (!capture->open)
 			continue;
-		entered = device_enter(capture->device);
+		if (!device_enter(capture->device, &entered))
+			return false;
 		over = !vpmm_capture_id(NULL, capture->stream, &id) && id != capture->id;
 		device_leave(entered);
 		if (!over)
@@ -329,7 +328,7 @@ static void close_failed(void)
 		for (capture = pool->captures; capture; capture = capture->next)
 			capture->open = false;
 		open = pool->open;
-		open_count -= open;
+		begun_sub(open);
 		pool->open = 0;
 		if (!release(place, open))
 			place = &pool->next;
@@ -337,14 +336,17 @@ static void close_failed(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Those of one device, which is current. Returns those that cannot be retired yet. */
+/*
+ * Those of one device, which is current. What a retire records on the legacy default stream invalidates a capture of a
+ * blocking stream. Returns those that cannot be retired yet.
+ */
 static struct capture *retire(struct capture *captures, int device)
 {
 	struct capture *left = NULL, *next;
 	int err;
 
 	/* PyTorch does not tell where a graph was launched. */
-	if (!device_wait(device))
+	if (!device_wait(device) || !begun_hold_off())
 		return captures;
 	for (; captures; captures = next) {
 		next = captures->next;
@@ -356,6 +358,7 @@ static struct capture *retire(struct capture *captures, int device)
 		}
 		free(captures);
 	}
+	begun_let();
 	return left;
 }
 
@@ -367,10 +370,9 @@ bool graphs_retry(void)
 
 	if (kept_in_child())
 		return false;
-	if (graphs_begun())
+	if (begun_any())
 		close_failed();
-	/* To wait for a device breaks captures. */
-	if (!is_due || graphs_begun())
+	if (!is_due || begun_any())
 		return false;
 	pthread_mutex_lock(&lock);
 	captures = due;
@@ -384,7 +386,8 @@ bool graphs_retry(void)
 			capture = capture->next;
 		if (!capture)
 			continue;
-		entered = device_enter(i);
+		if (!device_enter(i, &entered))
+			continue;
 		captures = retire(captures, i);
 		device_leave(entered);
 	}

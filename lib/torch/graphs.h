@@ -39,9 +39,6 @@ void graphs_failed(unsigned int left);
  */
 void graphs_note(int device, struct CUstream_st *stream);
 
-/* Whether a pool is in use, so that streams may be captured. */
-bool graphs_begun(void);
-
 /**
  * graphs_retry() - retire what had to wait for a capture to end
  *

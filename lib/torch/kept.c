@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "torch/begun.h"
 #include "torch/kept.h"
 #include "vpmm.h"
 
@@ -70,14 +71,21 @@ static bool can_come(int err)
 	return err == -EBUSY || err == -ENOMEM;
 }
 
-/* A stream that is not PyTorch's may be gone by now: the memory is free behind all work then. */
+/*
+ * A stream that is not PyTorch's may be gone by now: the memory is free behind all work then, by an event that would
+ * invalidate a capture.
+ */
 static int free_block(void *ptr, struct CUstream_st *stream)
 {
 	struct vpmm_allocation block = { .size = sizeof(block) };
 	int err = vpmm_free(NULL, ptr, stream);
 
-	if (err == -EINVAL && !vpmm_lookup(ptr, &block) && block.base == ptr)
-		err = vpmm_free(NULL, ptr, VPMM_STREAM_ANY);
+	if (err != -EINVAL || vpmm_lookup(ptr, &block) || block.base != ptr)
+		return err;
+	if (!begun_hold_off())
+		return -EBUSY;
+	err = vpmm_free(NULL, ptr, VPMM_STREAM_ANY);
+	begun_let();
 	return err;
 }
 

@@ -104,9 +104,9 @@ static void throw_exhausted(const char *text, struct location where)
 	throw(error, type, *(void (**)(void *))table);
 }
 
-static void throw_text(const char *text, uint32_t line, bool exhausted)
+static void throw_text(const char *text, const char *function, uint32_t line, bool exhausted)
 {
-	struct location where = { .function = "vpmm_torch_alloc", .file = "lib/torch/raise.c", .line = line };
+	struct location where = { .function = function, .file = "lib/torch/raise.c", .line = line };
 	void (*check_fail)(const char *function, const char *file, uint32_t line, const char *message);
 	void (*cuda_check)(int error, const char *file, const char *function, uint32_t line, bool sync);
 	void (*bad_alloc)(void);
@@ -139,25 +139,16 @@ static const char *amount(char *text, size_t room, size_t bytes)
 	return text;
 }
 
-void raise_exhausted(size_t size, int device)
+void raise_exhausted(size_t size, int device, size_t limit)
 {
-	char text[TEXT], wanted[32];
+	char text[TEXT], wanted[32], most[32], allowed[128] = "";
 
-	snprintf(text, sizeof(text), "CUDA out of memory. Tried to allocate %s on GPU %d. %s",
-		 amount(wanted, sizeof(wanted), size), device, vpmm_last_error());
-	throw_text(text, __LINE__, true);
-}
-
-void raise_limited(size_t size, int device, size_t live, size_t limit)
-{
-	char text[TEXT], wanted[32], is_live[32], is_limit[32];
-
-	snprintf(text, sizeof(text),
-		 "CUDA out of memory. Tried to allocate %s on GPU %d, of which set_per_process_memory_fraction() "
-		 "allows %s, and %s are allocated.\ntry this: free some of that, or ask for less",
-		 amount(wanted, sizeof(wanted), size), device, amount(is_limit, sizeof(is_limit), limit),
-		 amount(is_live, sizeof(is_live), live));
-	throw_text(text, __LINE__, true);
+	if (limit)
+		snprintf(allowed, sizeof(allowed), ", of which set_per_process_memory_fraction() allows %s",
+			 amount(most, sizeof(most), limit));
+	snprintf(text, sizeof(text), "CUDA out of memory. Tried to allocate %s on GPU %d%s. %s",
+		 amount(wanted, sizeof(wanted), size), device, allowed, vpmm_last_error());
+	throw_text(text, "vpmm_torch_alloc", __LINE__, true);
 }
 
 void raise_failed(size_t size, int device, const char *reason)
@@ -165,5 +156,13 @@ void raise_failed(size_t size, int device, const char *reason)
 	char text[TEXT];
 
 	snprintf(text, sizeof(text), "libvpmm-torch: %zu bytes on GPU %d: %s", size, device, reason);
-	throw_text(text, __LINE__, false);
+	throw_text(text, "vpmm_torch_alloc", __LINE__, false);
+}
+
+void raise_fraction(int device, const char *reason)
+{
+	char text[TEXT];
+
+	snprintf(text, sizeof(text), "libvpmm-torch: memory fraction of GPU %d: %s", device, reason);
+	throw_text(text, "vpmm_torch_memory_fraction", __LINE__, false);
 }

@@ -29,15 +29,12 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 	return 0;
 }
 
-/* Whether it has a pool; makes it current then, until device_leave(). */
-static bool enter_used(int ordinal, bool *entered)
+/* Makes a device with a pool current, until device_leave(): 1; 0: it has none; -ENXIO: it cannot be made current. */
+static int enter_used(int ordinal, bool *entered)
 {
-	struct device *device = device_of(ordinal);
-
-	if (!device || !device->used)
-		return false;
-	*entered = device_enter(ordinal);
-	return true;
+	if (!device_of(ordinal)->used)
+		return 0;
+	return device_enter(ordinal, entered) ? 1 : -ENXIO;
 }
 
 int vpmm_torch_stats(int ordinal, struct vpmm_stats *stats)
@@ -47,10 +44,11 @@ int vpmm_torch_stats(int ordinal, struct vpmm_stats *stats)
 
 	if (!device_of(ordinal) || !stats || stats->size != sizeof(*stats))
 		return -EINVAL;
-	if (!enter_used(ordinal, &entered)) {
+	err = enter_used(ordinal, &entered);
+	if (err <= 0) {
 		memset(stats, 0, sizeof(*stats));
 		stats->size = sizeof(*stats);
-		return 0;
+		return err;
 	}
 	err = vpmm_pool_stats(NULL, stats);
 	device_leave(entered);
@@ -66,8 +64,9 @@ int vpmm_torch_reset_peaks(int ordinal)
 	if (!device)
 		return -EINVAL;
 	device->peak_blocks = device->allocs - device->frees;
-	if (!enter_used(ordinal, &entered))
-		return 0;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
 	err = vpmm_pool_reset_peaks(NULL);
 	device_leave(entered);
 	return err;
@@ -82,8 +81,9 @@ int vpmm_torch_trim(int ordinal, size_t *released)
 		return -EINVAL;
 	if (released)
 		*released = 0;
-	if (!enter_used(ordinal, &entered))
-		return 0;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
 	err = vpmm_pool_trim(NULL, 0, released);
 	device_leave(entered);
 	return err;
@@ -96,8 +96,9 @@ int vpmm_torch_dump(int ordinal, FILE *out)
 
 	if (!device_of(ordinal) || !out)
 		return -EINVAL;
-	if (!enter_used(ordinal, &entered))
-		return 0;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
 	err = vpmm_pool_dump(NULL, out);
 	device_leave(entered);
 	return err;

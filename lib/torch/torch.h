@@ -44,7 +44,7 @@ void *vpmm_torch_alloc(ssize_t size, int device, struct CUstream_st *stream);
  */
 void vpmm_torch_free(void *ptr, size_t size, int device, struct CUstream_st *stream);
 
-/* The hooks. Those that PyTorch gives a std::function pass its address, which is not needed. */
+/* The hooks. vpmm_torch_memory_fraction() throws as well where it fails. Those that PyTorch gives a std::function pass its address, which is not needed. */
 void vpmm_torch_init(int device_count);
 void vpmm_torch_reset(void);
 void vpmm_torch_memory_fraction(double fraction, int device);
@@ -80,7 +80,7 @@ void vpmm_torch_capture_failed(unsigned int begun);
  * @peak_blocks: the most blocks that there were at once since vpmm_torch_reset_peaks()
  * @retries: allocations of the device for which other memory had to be given back first
  * @ooms: those that failed for want of memory
- * @limit: the most bytes that the device's pool may have allocated, by set_per_process_memory_fraction(); 0: no limit
+ * @limit: the most bytes that the device's pool may hold, by set_per_process_memory_fraction(); 0: no limit
  * @kept: frees of all devices that cannot be done yet
  * @unknown: frees and uses of addresses that no pool has, none of which is in @frees, and uses by a stream that does
  *	not exist any more
@@ -108,7 +108,10 @@ struct vpmm_torch_counts {
 /* For vpmm.torch: 0, or a negative errno value; -EINVAL for a structure of another size or a device out of range. */
 int vpmm_torch_counts(int device, struct vpmm_torch_counts *counts);
 
-/* The default pool of a device. One that PyTorch has not allocated from has nothing, and is not created by asking. */
+/*
+ * The default pool of a device. One that PyTorch has not allocated from has nothing, and is not created by asking. -ENXIO:
+ * the device cannot be made current.
+ */
 int vpmm_torch_stats(int device, struct vpmm_stats *stats);
 int vpmm_torch_reset_peaks(int device);
 int vpmm_torch_trim(int device, size_t *released);

@@ -9,6 +9,7 @@ before anything is done on a GPU. vpmm-torch(7) says what works then and what do
 """
 
 import ctypes
+import errno
 import functools
 import os
 import threading
@@ -19,7 +20,7 @@ import torch
 
 from . import _library
 from ._header import CStats, Stats
-from ._library import answer, check, text, written_by
+from ._library import Error, answer, check, text, written_by
 from ._snapshot import segments
 
 __all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
@@ -137,10 +138,17 @@ def _device(device: Any) -> int:
     return int(device)
 
 
+def _check(result: int) -> None:
+    """Raises what a call of the object has returned; of a device that cannot be made current the library knows nothing."""
+    if result == -errno.ENXIO:
+        raise Error(errno.ENXIO, "the device's primary context cannot be made current")
+    check(result)
+
+
 def stats(device: Any = None) -> Stats:
     """What the pool of a device holds and has done, as vpmm.stats(); all 0 before PyTorch has used the device."""
     found = CStats(size=ctypes.sizeof(CStats))
-    check(_need().lib.vpmm_torch_stats(_device(device), byref(found)))
+    _check(_need().lib.vpmm_torch_stats(_device(device), byref(found)))
     return Stats(*(getattr(found, name) for name in Stats._fields))
 
 
@@ -154,7 +162,7 @@ def counts(device: Any = None) -> Counts:
 def trim(device: Any = None) -> int:
     """Gives free memory of a device's pool back, and returns how much that was."""
     released = c_size_t()
-    check(_need().lib.vpmm_torch_trim(_device(device), byref(released)))
+    _check(_need().lib.vpmm_torch_trim(_device(device), byref(released)))
     return released.value
 
 
@@ -222,7 +230,7 @@ def _memory_stats(device: int) -> Dict[str, Any]:
 
 
 def _reset_peaks(device: int) -> None:
-    check(_need().lib.vpmm_torch_reset_peaks(device))
+    _check(_need().lib.vpmm_torch_reset_peaks(device))
 
 
 def _reset_accumulated(device: int) -> None:

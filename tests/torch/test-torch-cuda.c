@@ -7,6 +7,7 @@
 #include "torch/torch-fixture.h"
 
 #define COUNT 3
+#define DEVICES_NONE 64
 
 static const struct torch_pool_id mine = { .a = 1 };
 
@@ -103,17 +104,17 @@ static void test_waits(void)
 
 	/* Its pool is released from another device, while a stream is captured, which no wait may break. */
 	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
-	waits = fake_cuda_calls("cuCtxSynchronize");
+	waits = fake_cuda_calls("cuMemFreeHost");
 	torch.vpmm_torch_begin(1, (struct torch_pool_id){ .a = 2 }, NULL);
 	g_assert_cmpint(cuStreamBeginCapture_v2(other, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
 	torch.vpmm_torch_release(1, mine);
-	g_assert_cmpuint(fake_cuda_calls("cuCtxSynchronize"), ==, waits);
+	g_assert_cmpuint(fake_cuda_calls("cuMemFreeHost"), ==, waits);
 	g_assert_cmpuint(torch_counts(1).graphs, ==, 1);
 	end_capture(other);
 
 	/* Then the host waits for the device of the graph, and the memory is free for all. */
 	torch.vpmm_torch_end(1, (struct torch_pool_id){ .a = 2 });
-	g_assert_cmpuint(fake_cuda_calls("cuCtxSynchronize"), ==, waits + 1);
+	g_assert_cmpuint(fake_cuda_calls("cuMemFreeHost"), ==, waits + 1);
 	g_assert_cmpint(cuCtxSetCurrent(primary(1)), ==, 0);
 	g_assert_cmpint(cuStreamQuery(stream), ==, 0);
 	g_assert_cmpuint(torch_counts(1).graphs, ==, 0);
@@ -127,7 +128,7 @@ static void test_wait_fails(void)
 	drv_stream captured;
 	char *a;
 
-	/* As beside a capture that is not PyTorch's. The graph may be running still, so its memory stays. */
+	/* Work of before has failed, say. The graph may be running still, so its memory stays. */
 	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
 	captured = new_stream();
 	torch.vpmm_torch_begin(0, id, NULL);
@@ -136,7 +137,7 @@ static void test_wait_fails(void)
 	torch.vpmm_torch_free(a, 4 * MIB, 0, captured);
 	end_capture(captured);
 	torch.vpmm_torch_end(0, id);
-	fake_cuda_fail("cuCtxSynchronize", 0, 1, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	fake_cuda_fail("cuMemFreeHost", 0, 1, DRV_ERROR_LAUNCH_FAILED);
 	torch.vpmm_torch_release(0, id);
 	g_assert_cmpuint(torch_counts(0).graphs, ==, 1);
 	g_assert_cmpuint(torch_stats(0).held, ==, 4 * MIB);
@@ -147,19 +148,138 @@ static void test_wait_fails(void)
 	g_assert_cmpuint(torch_stats(0).held, ==, 0);
 }
 
+/* As the host has no memory for one more of the driver's structures. */
+static void let_enter(bool let)
+{
+	fake_cuda_fail("cuCtxPushCurrent", 0, let ? 0 : UINT_MAX, DRV_ERROR_OUT_OF_MEMORY);
+}
+
+static uint64_t limit_of_current(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+
+	assert_ok(vpmm_pool_info(NULL, &info));
+	return info.limit;
+}
+
 static void test_not_current(void)
 {
+	struct vpmm_stats stats = { .size = sizeof(stats) };
 	const char *text;
 	void *ptr = NULL;
+	char *a;
 
 	/* A device that cannot be made current has no memory, and that of another is no substitute. */
 	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
-	fake_cuda_fail("cuCtxPushCurrent", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
+	a = torch_new(MIB, 0, NULL);
+	torch.vpmm_torch_free(a, MIB, 0, NULL);
+	let_enter(false);
 	text = torch_try(&ptr, MIB, 1, NULL);
 	g_assert_nonnull(text);
 	g_assert_true(g_str_has_prefix(text, "libvpmm-torch: 1048576 bytes on GPU 1: the device's primary context "));
 	g_assert_null(ptr);
+
+	/* What is asked of it is neither answered by the other one nor done to that. */
+	text = torch_try_fraction(0.5, 1);
+	g_assert_nonnull(text);
+	g_assert_true(g_str_has_prefix(text, "libvpmm-torch: memory fraction of GPU 1: the device's primary context "));
+	g_assert_cmpuint(torch_counts(1).limit, ==, 0);
+	g_assert_cmpuint(limit_of_current(), ==, UINT64_MAX);
+	g_assert_cmpint(torch.vpmm_torch_trim(1, NULL), ==, -ENXIO);
+	g_assert_cmpint(torch.vpmm_torch_reset_peaks(1), ==, -ENXIO);
+	g_assert_cmpint(torch.vpmm_torch_stats(1, &stats), ==, -ENXIO);
+	g_assert_cmpint(torch.vpmm_torch_dump(1, stderr), ==, -ENXIO);
+	g_assert_cmpuint(torch_stats(0).mapped, >, 0);
+	g_assert_cmpint(torch.vpmm_torch_trim(DEVICES_NONE, NULL), ==, -EINVAL);
+	let_enter(true);
 	g_assert_cmpuint(torch_stats(0).requested, ==, 0);
+}
+
+static void test_graph_of_not_current(void)
+{
+	static const struct torch_pool_id id = { .a = 4 };
+	drv_stream captured;
+	char *a;
+
+	/* A graph of device 1 is released while device 0 is current, and 1 cannot be. */
+	g_assert_cmpint(cuCtxSetCurrent(primary(1)), ==, 0);
+	captured = new_stream();
+	torch.vpmm_torch_begin(1, id, NULL);
+	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+	a = torch_new(4 * MIB, 1, captured);
+	torch.vpmm_torch_free(a, 4 * MIB, 1, captured);
+	end_capture(captured);
+	torch.vpmm_torch_end(1, id);
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	let_enter(false);
+	torch.vpmm_torch_release(1, id);
+
+	/* It is not taken for one of the other device, and is retired once its own can be current. */
+	g_assert_cmpuint(torch_counts(1).graphs, ==, 1);
+	let_enter(true);
+	torch.vpmm_torch_reset();
+	g_assert_cmpuint(torch_counts(1).graphs, ==, 0);
+	g_assert_cmpuint(torch_stats(1).held, ==, 0);
+}
+
+static void test_beside_foreign_capture(void)
+{
+	static const struct torch_pool_id id = { .a = 5 };
+	drv_stream captured, other;
+	char *a;
+
+	/* A graph is released while a capture is running of which PyTorch has told nothing. */
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	captured = new_stream();
+	other = new_stream();
+	torch.vpmm_torch_begin(0, id, NULL);
+	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+	a = torch_new(4 * MIB, 0, captured);
+	torch.vpmm_torch_free(a, 4 * MIB, 0, captured);
+	end_capture(captured);
+	torch.vpmm_torch_end(0, id);
+	g_assert_cmpint(cuStreamBeginCapture_v2(other, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+	torch.vpmm_torch_release(0, id);
+
+	/* The capture lives, and the graph is retired by then or later. */
+	end_capture(other);
+	torch.vpmm_torch_reset();
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 0);
+	g_assert_cmpuint(torch_stats(0).held, ==, 0);
+}
+
+/* Begins, captures and releases graphs, as torch.cuda.graph() does. */
+static gpointer capture_often(gpointer data)
+{
+	struct torch_pool_id id = { .b = GPOINTER_TO_SIZE(data) };
+	drv_stream stream;
+	char *a;
+
+	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
+	stream = new_stream();
+	for (id.a = 1; id.a <= 3000; id.a++) {
+		torch.vpmm_torch_begin(0, id, NULL);
+		g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+		a = torch.vpmm_torch_alloc(MIB, 0, stream);
+		torch.vpmm_torch_free(a, MIB, 0, stream);
+		end_capture(stream);
+		torch.vpmm_torch_end(0, id);
+		torch.vpmm_torch_release(0, id);
+	}
+	return NULL;
+}
+
+static void test_captures_of_threads(void)
+{
+	GThread *thread[2];
+
+	/* One thread releases graphs, and so waits for the device, while another captures; every capture lives. */
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		thread[i] = g_thread_new("captures", capture_often, GSIZE_TO_POINTER(i + 1));
+	for (size_t i = 0; i < G_N_ELEMENTS(thread); i++)
+		g_thread_join(thread[i]);
+	torch.vpmm_torch_reset();
+	g_assert_cmpuint(torch_counts(0).graphs, ==, 0);
 }
 
 static void test_gone(void)
@@ -197,6 +317,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/cuda/waits", test_waits);
 	g_test_add_func("/torch/cuda/wait-fails", test_wait_fails);
 	g_test_add_func("/torch/cuda/not-current", test_not_current);
+	g_test_add_func("/torch/cuda/graph-of-not-current", test_graph_of_not_current);
+	g_test_add_func("/torch/cuda/beside-foreign-capture", test_beside_foreign_capture);
+	g_test_add_func("/torch/cuda/captures-of-threads", test_captures_of_threads);
 	g_test_add_func("/torch/cuda/gone", test_gone);
 	return g_test_run();
 }

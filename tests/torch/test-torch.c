@@ -290,23 +290,37 @@ static void test_pressure(void)
 static void test_fraction(void)
 {
 	struct CUstream_st *stream = new_stream();
+	unsigned int looks;
 	void *ptr = NULL;
 	char *a, *b;
 
 	/* Half of the device. */
-	torch.vpmm_torch_memory_fraction(0.5, 0);
+	assert_ok(torch.vpmm_torch_trim(0, NULL));
+	g_assert_null(torch_try_fraction(0.5, 0));
 	g_assert_cmpuint(torch_counts(0).limit, ==, CAPACITY / 2);
+	looks = torch_looks;
 	a = torch_new(20 * MIB, 0, stream);
 	g_assert_true(g_str_has_prefix(torch_try(&ptr, 13 * MIB, 0, stream), "CUDA out of memory. "));
-	g_assert_nonnull(strstr(torch_try(&ptr, 13 * MIB, 0, stream), "allows 32.00 MiB, and 20.00 MiB are allocated"));
+	g_assert_nonnull(strstr(torch_try(&ptr, 13 * MIB, 0, stream), "() allows 32.00 MiB. vpmm_malloc: "));
 	b = torch_new(12 * MIB, 0, stream);
+
+	/* An allocation neither takes statistics nor trims. */
+	for (int i = 0; i < 10; i++) {
+		torch.vpmm_torch_free(a, 20 * MIB, 0, stream);
+		a = torch_new(20 * MIB, 0, stream);
+	}
+	g_assert_cmpuint(torch_looks, ==, looks);
+	g_assert_cmpuint(torch_stats(0).mapped, <=, CAPACITY / 2);
 
 	/* Nothing at all; and the whole device again. */
 	torch.vpmm_torch_free(a, 20 * MIB, 0, stream);
 	torch.vpmm_torch_free(b, 12 * MIB, 0, stream);
-	torch.vpmm_torch_memory_fraction(0, 0);
+	assert_ok(torch.vpmm_torch_trim(0, NULL));
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	g_assert_null(torch_try_fraction(0, 0));
 	g_assert_nonnull(torch_try(&ptr, MIB, 0, stream));
-	torch.vpmm_torch_memory_fraction(1, 0);
+	g_assert_null(torch_try_fraction(1, 0));
+	g_assert_cmpuint(torch_counts(0).limit, ==, 0);
 	a = torch_new(40 * MIB, 0, stream);
 	torch.vpmm_torch_free(a, 40 * MIB, 0, stream);
 	retire_stream(stream);

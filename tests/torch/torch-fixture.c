@@ -18,7 +18,7 @@ void _ZN3c106detail14torchCheckFailEPKcS2_jS2_(const char *function, const char 
 	__attribute__((noreturn));
 void _ZN3c106detail14torchCheckFailEPKcS2_jS2_(const char *function, const char *file, uint32_t line, const char *text)
 {
-	g_assert_cmpstr(function, ==, "vpmm_torch_alloc");
+	g_assert_true(g_str_equal(function, "vpmm_torch_alloc") || g_str_equal(function, "vpmm_torch_memory_fraction"));
 	g_assert_cmpstr(file, ==, "lib/torch/raise.c");
 	g_assert_cmpuint(line, >, 0);
 	g_free(thrown);
@@ -37,6 +37,22 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		*(void **)&real = dlsym(RTLD_NEXT, "vpmm_free");
 	return torch_free_fails ? -torch_free_fails : real(pool, ptr, stream);
 }
+
+unsigned int torch_looks;
+
+#define COUNTED(name, params, args) \
+	int name params \
+	{ \
+		static __typeof__(&name) real; \
+		\
+		if (!real) \
+			*(void **)&real = dlsym(RTLD_NEXT, #name); \
+		torch_looks++; \
+		return real args; \
+	}
+
+COUNTED(vpmm_pool_stats, (struct vpmm_pool *pool, struct vpmm_stats *stats), (pool, stats))
+COUNTED(vpmm_pool_trim, (struct vpmm_pool *pool, size_t keep, size_t *released), (pool, keep, released))
 
 void torch_open(void)
 {
@@ -60,6 +76,14 @@ const char *torch_try(void **ptr, ssize_t size, int device, struct CUstream_st *
 	if (setjmp(thrown_to))
 		return thrown;
 	*ptr = torch.vpmm_torch_alloc(size, device, stream);
+	return NULL;
+}
+
+const char *torch_try_fraction(double fraction, int device)
+{
+	if (setjmp(thrown_to))
+		return thrown;
+	torch.vpmm_torch_memory_fraction(fraction, device);
 	return NULL;
 }
 

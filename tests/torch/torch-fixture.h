@@ -47,11 +47,17 @@ extern struct torch_calls torch;
 /* What frees fail with, as on a stream whose capture was invalidated; 0: they are done. */
 extern int torch_free_fails;
 
+/* How often statistics or a trim were asked for, either of which takes the locks of all caches. */
+extern unsigned int torch_looks;
+
 /* Opens the object. To be called first. */
 void torch_open(void);
 
 /* Sets *@ptr to memory, and gives the text of what was thrown, which lasts until the next; NULL: nothing was. */
 const char *torch_try(void **ptr, ssize_t size, int device, struct CUstream_st *stream);
+
+/* The same of set_per_process_memory_fraction(). */
+const char *torch_try_fraction(double fraction, int device);
 
 /* Memory, without an exception. */
 char *torch_new(size_t size, int device, struct CUstream_st *stream);

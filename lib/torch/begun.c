@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "torch/begun.h"
+
+static atomic_uint count;
+/* Held by those that hold captures off, and for an instant by one that is about to begin: it comes first. */
+static pthread_rwlock_t beginning = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+bool begun_any(void)
+{
+	return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+void begun_add(void)
+{
+	pthread_rwlock_wrlock(&beginning);
+	count++;
+	pthread_rwlock_unlock(&beginning);
+}
+
+void begun_sub(unsigned int n)
+{
+	count -= n;
+}
+
+bool begun_hold_off(void)
+{
+	pthread_rwlock_rdlock(&beginning);
+	if (!begun_any())
+		return true;
+	pthread_rwlock_unlock(&beginning);
+	return false;
+}
+
+void begun_let(void)
+{
+	pthread_rwlock_unlock(&beginning);
+}
