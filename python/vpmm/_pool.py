@@ -138,6 +138,10 @@ class Calls(Ranges):
         check(lib.vpmm_pool_info(self._pool(), byref(found)))
         return read(found)
 
+    def set_limit(self, size: Size = 0) -> None:
+        """Changes the most device memory that the pool may hold; 0: no limit."""
+        check(lib.vpmm_pool_set_limit(self._pool(), size_of("size", size)))
+
     def set_peers(self, devices: Iterable[int]) -> None:
         """Chooses the other devices whose kernels can access the memory."""
         numbers = ordinals("device", devices)
