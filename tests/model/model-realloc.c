@@ -258,7 +258,7 @@ static bool finds(struct model *m, const char *addr, struct vpmm_allocation *all
 	if (!m->faulty)
 		return !vpmm_lookup(addr, allocation);
 	lock_acquire(&m->f.pool->core.lock);
-	found = lookup_pool(m->f.pool, (uintptr_t)addr, allocation);
+	found = !lookup_pool(m->f.pool, (uintptr_t)addr, allocation);
 	lock_release(&m->f.pool->core.lock);
 	return found;
 }

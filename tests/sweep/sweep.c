@@ -162,7 +162,7 @@ static bool is_found(struct sweep *s, const struct sweep_block *block)
 	bool any;
 
 	lock_acquire(&s->pool->core.lock);
-	any = lookup_pool(s->pool, (uintptr_t)block->ptr + block->requested - 1, &found);
+	any = !lookup_pool(s->pool, (uintptr_t)block->ptr + block->requested - 1, &found);
 	lock_release(&s->pool->core.lock);
 	return any && found.base == block->ptr && found.bytes == block->requested;
 }
