@@ -29,7 +29,6 @@
 #include <limits>
 #include <new>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 
 namespace vpmm {
@@ -64,16 +63,19 @@ public:
 namespace detail {
 
 /* What every block satisfies, those that the driver serves (VPMM_SMALL_DRIVER) included. */
-constexpr std::size_t alignment_max = 256;
+constexpr std::size_t alignment_natural = 256;
 
-constexpr bool alignment_fits(std::size_t alignment) noexcept
+constexpr bool alignment_is_natural(std::size_t alignment) noexcept
 {
-	return alignment != 0 && alignment_max % alignment == 0;
+	return alignment != 0 && alignment_natural % alignment == 0;
 }
 
 /* Of a stream, or with VPMM_STREAM_ANY for all: any stream may use the memory at once. 0, or a negative errno value. */
-inline int allocate(struct vpmm_pool *pool, void **ptr, std::size_t size, struct CUstream_st *stream) noexcept
+inline int allocate(struct vpmm_pool *pool, void **ptr, std::size_t size, struct CUstream_st *stream,
+	std::size_t alignment = alignment_natural) noexcept
 {
+	if (!alignment_is_natural(alignment))
+		return vpmm_malloc_aligned(pool, ptr, size, alignment, stream);
 	if (stream == VPMM_STREAM_ANY)
 		return vpmm_malloc_flags(pool, ptr, size, nullptr, VPMM_IDLE);
 	return vpmm_malloc(pool, ptr, size, stream);
@@ -94,10 +96,7 @@ void *allocate_or_throw(struct vpmm_pool *pool, std::size_t size, std::size_t al
 {
 	void *ptr = nullptr;
 
-	if (!alignment_fits(alignment))
-		Errors::raise(-EINVAL, ("an alignment of " + std::to_string(alignment) +
-			" bytes is not a power of two up to 256").c_str());
-	if (int code = allocate(pool, &ptr, size, stream))
+	if (int code = allocate(pool, &ptr, size, stream, alignment))
 		Errors::raise(code, vpmm_last_error());
 	Errors::allocated(ptr);
 	return ptr;
@@ -232,7 +231,7 @@ namespace vpmm {
  * has to be destroyed at no particular time.
  *
  * Memory that is allocated without a stream may be used by any stream at once; what is freed without one is free after
- * all work that the context has then. An alignment may be up to 256. Since: 0.1
+ * all work that the context has then. An alignment is a power of two up to the size of a page. Since: 0.1
  */
 template <class Errors>
 class basic_resource
@@ -243,29 +242,29 @@ public:
 	struct vpmm_pool *pool() const noexcept { return pool_; }
 
 	/* CCCL 3.1 and later. */
-	void *allocate(::cuda::stream_ref stream, std::size_t bytes, std::size_t alignment = detail::alignment_max)
+	void *allocate(::cuda::stream_ref stream, std::size_t bytes, std::size_t alignment = detail::alignment_natural)
 	{
 		return detail::allocate_or_throw<Errors>(pool_, bytes, alignment, stream.get());
 	}
-	void deallocate(::cuda::stream_ref stream, void *ptr, std::size_t, std::size_t = detail::alignment_max) noexcept
+	void deallocate(::cuda::stream_ref stream, void *ptr, std::size_t, std::size_t = detail::alignment_natural) noexcept
 	{
 		detail::deallocate(pool_, ptr, stream.get());
 	}
-	void *allocate_sync(std::size_t bytes, std::size_t alignment = detail::alignment_max)
+	void *allocate_sync(std::size_t bytes, std::size_t alignment = detail::alignment_natural)
 	{
 		return detail::allocate_or_throw<Errors>(pool_, bytes, alignment, VPMM_STREAM_ANY);
 	}
-	void deallocate_sync(void *ptr, std::size_t, std::size_t = detail::alignment_max) noexcept
+	void deallocate_sync(void *ptr, std::size_t, std::size_t = detail::alignment_natural) noexcept
 	{
 		detail::deallocate(pool_, ptr, VPMM_STREAM_ANY);
 	}
 
 	/* CCCL before 3.1. */
-	void *allocate(std::size_t bytes, std::size_t alignment = detail::alignment_max)
+	void *allocate(std::size_t bytes, std::size_t alignment = detail::alignment_natural)
 	{
 		return allocate_sync(bytes, alignment);
 	}
-	void deallocate(void *ptr, std::size_t bytes, std::size_t alignment = detail::alignment_max) noexcept
+	void deallocate(void *ptr, std::size_t bytes, std::size_t alignment = detail::alignment_natural) noexcept
 	{
 		deallocate_sync(ptr, bytes, alignment);
 	}
@@ -512,8 +511,11 @@ public:
 	{
 		struct CUstream_st *stream;
 
-		/* 0 bytes would be a free, after which TensorRT would free the block again. */
-		if (!size || !fits(alignment) || !belongs(ptr, &stream))
+		/*
+		 * 0 bytes would be a free, after which TensorRT would free the block again. Where a block moves to, it has
+		 * the natural alignment only.
+		 */
+		if (!size || (alignment && !detail::alignment_is_natural(alignment)) || !belongs(ptr, &stream))
 			return nullptr;
 
 		/* First: once the block has moved, another thread may get one at its old address. */
@@ -533,19 +535,12 @@ public:
 	bool deallocate(void *ptr) noexcept override { return deallocateAsync(ptr, VPMM_STREAM_ANY); }
 
 private:
-	/* 0 is any. */
-	static bool fits(std::uint64_t alignment) noexcept
-	{
-		return !alignment || detail::alignment_fits(alignment);
-	}
-
 	void *take(std::uint64_t size, std::uint64_t alignment, struct CUstream_st *stream) noexcept
 	{
 		void *ptr = nullptr;
 
-		if (!fits(alignment) || detail::allocate(pool_, &ptr, size, stream))
-			return nullptr;
-		return ptr;
+		/* 0 is any alignment. */
+		return detail::allocate(pool_, &ptr, size, stream, alignment ? alignment : 1) ? nullptr : ptr;
 	}
 
 	/* A block that cannot be noted is one that cannot be resized. */

@@ -12,6 +12,7 @@
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
+#include "calls/serve.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "trace/recorder.h"
@@ -140,12 +141,20 @@ static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
 /* Flags of memory that any stream may use at once. */
 #define NOW (VPMM_IDLE | VPMM_SHAREABLE)
 
+/* The alignment of vpmm_malloc_aligned() passes among the flags, as its logarithm. */
+#define ALIGNED_SHIFT 16
+
+static size_t alignment_of(unsigned int flags)
+{
+	return (size_t)1 << (flags >> ALIGNED_SHIFT);
+}
+
 static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t id,
 		 unsigned int flags)
 {
 	if (G_UNLIKELY(flags & NOW))
-		return idle_malloc(pool, addr, size, stream, flags);
-	return pool_malloc(pool, addr, size, stream, id);
+		return idle_malloc(pool, addr, size, alignment_of(flags), stream, flags);
+	return pool_malloc(pool, addr, size, alignment_of(flags), stream, id);
 }
 
 /* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
@@ -335,16 +344,16 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
 }
 
-/* No cache is asked: its blocks were freed in the order of their stream. */
-static int allocate_idle(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
-			 unsigned int flags)
+/* No cache is asked: its blocks were freed in the order of their stream, and may lie anywhere. */
+static int allocate_uncached(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
+			 unsigned int flags, const char *call)
 {
 	uint64_t addr = 0;
 	int err;
 
-	err = api_check_stream(stream, "vpmm_malloc_flags");
+	err = api_check_stream(stream, call);
 	if (!err)
-		err = allocate_inside(pool, &addr, size, stream, true, 0, CACHE_NOBODY, flags, "vpmm_malloc_flags");
+		err = allocate_inside(pool, &addr, size, stream, true, 0, CACHE_NOBODY, flags, call);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
@@ -366,7 +375,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	if (err)
 		return error_add(err, "vpmm_malloc_flags");
 	if (flags & NOW)
-		err = allocate_idle(pool, &got, size, stream, flags);
+		err = allocate_uncached(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	else
 		err = allocate(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
@@ -377,6 +386,29 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	if (!err)
 		*ptr = got;
 	return err;
+}
+
+int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t alignment, struct CUstream_st *stream)
+{
+	const char *call = "vpmm_malloc_aligned";
+	unsigned int flags = stream == VPMM_STREAM_ANY ? VPMM_IDLE : 0;
+	int err;
+
+	if (!ptr)
+		return error_set(-EINVAL, "%s: ptr is NULL", call);
+	if (!alignment || alignment & (alignment - 1))
+		return error_set(-EINVAL, "%s: alignment is %zu: expected a power of two", call, alignment);
+	err = api_resolve(&pool, call);
+	if (err)
+		return error_add(err, "%s", call);
+	if (flags)
+		stream = NULL;
+	err = serve_judge_align(pool, size, alignment);
+	if (err)
+		return api_fail(pool, error_add(err, "%s", call));
+	if (alignment > serve_natural(pool, size))
+		flags |= (unsigned int)__builtin_ctzl(alignment) << ALIGNED_SHIFT;
+	return flags ? allocate_uncached(pool, ptr, size, stream, flags, call) : allocate(pool, ptr, size, stream, 0, call);
 }
 
 static int ask_cache_to_free(struct core *core, void *ptr, struct CUstream_st *stream)

@@ -137,38 +137,42 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 	return 0;
 }
 
-static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, size_t requested, struct stream *stream,
-			struct CUstream_st *handle)
+static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, size_t requested, size_t align,
+			struct stream *stream, struct CUstream_st *handle)
 {
 	struct request request = { .size = bytes, .requested = requested, .stream = stream, .handle = handle };
 	int err;
 
+	serve_align(pool, &request, align);
 	err = serve_request(pool, pool->core.policy, &request, addr);
 	if (!err && pool->core.settings.scrub)
 		err = scrub_malloc(pool, *addr, stream, handle);
 	return err;
 }
 
-static int capture_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, uint64_t id, struct stream *stream,
-			 struct CUstream_st *handle)
+/* What is freed in a capture serves it again only where it happens to be aligned; and is cut for a group, anywhere. */
+static int capture_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
+			 struct stream *stream, struct CUstream_st *handle)
 {
 	const struct graph *graph = graph_find(&pool->pending, id);
 	size_t bytes = serve_round(pool, size);
 	struct hold *hold;
 
-	if (graph && graph->group) {
+	if (graph && graph->group && align > serve_natural(pool, size)) {
+		hold = NULL;
+	} else if (graph && graph->group) {
 		hold = group_reuse_find(&pool->pending, graph, map_of(&pool->core, bytes), bytes, handle);
 		if (hold)
 			return capture_reuse_group(pool, hold, id, bytes, size, stream, handle, addr);
 	} else {
 		hold = capture_find(pool, id, bytes, handle);
-		if (hold)
+		if (hold && !(hold->region->addr & (MAX(align, 1) - 1)))
 			return capture_reuse(pool, hold, id, size, addr);
 	}
-	return capture_take(pool, addr, bytes, size, stream, handle);
+	return capture_take(pool, addr, bytes, size, align, stream, handle);
 }
 
-int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle)
+int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct CUstream_st *handle)
 {
 	struct error_kept kept;
 	struct region *region;
@@ -185,7 +189,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 	 */
 	if (err == -EBUSY) {
 		error_restore(&kept);
-		return idle_malloc(pool, addr, size, handle, 0);
+		return idle_malloc(pool, addr, size, align, handle, 0);
 	}
 	if (err)
 		return err;
@@ -196,7 +200,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct C
 		return error_set(-ENOMEM, "more than a device can address");
 	stream = stream_get_captured(&pool->core.streams, id);
 	enter_stream(pool, stream, handle);
-	err = capture_serve(pool, addr, size, id, stream, handle);
+	err = capture_serve(pool, addr, size, align, id, stream, handle);
 	if (err)
 		return err;
 	use_add_graph(&pool->pending, *addr, id);

@@ -32,11 +32,12 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
+ * @align: as for serve_align()
  * @handle: the stream, under capture
  *
  * Return: 0, or as vpmm_malloc().
  */
-int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle);
+int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct CUstream_st *handle);
 
 /**
  * capture_free() - free in a graph

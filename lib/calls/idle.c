@@ -58,7 +58,7 @@ static void enter(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 		cache_flush(&pool->core, stream, handle, 0);
 }
 
-static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool shareable)
+static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, bool shareable)
 {
 	struct request request = { .size = size, .requested = size, .handle = STREAM_NULL, .apart = shareable };
 	int err;
@@ -71,6 +71,7 @@ static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool share
 	if (shareable)
 		return serve_request(pool, &policy_shareable, &request, addr);
 	request.size = serve_round(pool, size);
+	serve_align(pool, &request, align);
 	return serve_request(pool, pool->core.policy, &request, addr);
 }
 
@@ -130,7 +131,8 @@ static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, s
 	return err;
 }
 
-int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, unsigned int flags)
+int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct CUstream_st *handle,
+		unsigned int flags)
 {
 	bool shareable = flags & VPMM_SHAREABLE;
 	struct region *region;
@@ -144,7 +146,7 @@ int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	if (err)
 		return err;
 	enter(pool, stream, handle);
-	err = serve(pool, addr, size, shareable);
+	err = serve(pool, addr, size, align, shareable);
 	if (err)
 		return err;
 	/* What the driver's allocator does not serve is in the region maps, unless it is shareable. */

@@ -21,6 +21,7 @@ struct vpmm_pool;
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
+ * @align: as for serve_align(); 0 for a shareable block
  * @handle: the stream that the block is to belong to. Where it cannot be recorded, because of a capture, the block
  *	belongs to none, and is no graph's
  * @flags: VPMM_ZERO: the caller is going to clear the memory, which takes a stream that can be recorded; VPMM_SHAREABLE
@@ -29,6 +30,7 @@ struct vpmm_pool;
  *
  * Return: 0, or as vpmm_malloc_flags() for VPMM_IDLE.
  */
-int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, unsigned int flags);
+int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct CUstream_st *handle,
+		unsigned int flags);
 
 #endif /* CALLS_IDLE_H */

@@ -13,7 +13,7 @@
 #include "policy/trim.h"
 #include "util/error.h"
 
-int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct stream *stream,
+int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
 		 struct CUstream_st *handle)
 {
 	size_t bytes = core_round(&pool->core, size);
@@ -22,10 +22,12 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 	int err;
 
 	lock_assert_held(&pool->core.lock);
+	serve_align(pool, &request, align);
 	if (size > SIZE_MAX / 4 && pool->core.settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else
-		err = serve_request(pool, policy_of(&pool->core, bytes), &request, addr);
+		err = serve_request(pool, policy_of(&pool->core, core_round(&pool->core, request.size)), &request,
+				    addr);
 	if (!err && G_UNLIKELY(pool->core.settings.scrub))
 		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)
@@ -35,7 +37,8 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct str
 	return err;
 }
 
-int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, uint64_t id)
+int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct CUstream_st *handle,
+		uint64_t id)
 {
 	struct stream *stream;
 	int err = 0;
@@ -46,9 +49,9 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUst
 	else
 		err = stream_get(&pool->core.streams, handle, &stream);
 	if (err == -EBUSY)
-		return capture_malloc(pool, addr, size, handle);
+		return capture_malloc(pool, addr, size, align, handle);
 	if (err)
 		return err;
 	enter_stream(pool, stream, handle);
-	return malloc_serve(pool, addr, size, stream, handle);
+	return malloc_serve(pool, addr, size, align, stream, handle);
 }

@@ -314,7 +314,7 @@ static int move(const struct resizing *r, uint64_t *addr)
 	uint64_t to;
 	int err;
 
-	err = malloc_serve(r->pool, &to, r->size, r->stream, r->handle);
+	err = malloc_serve(r->pool, &to, r->size, 0, r->stream, r->handle);
 	if (!err)
 		err = copy_over(r, to);
 	if (!err)
@@ -407,7 +407,7 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 		return error_set(-EBUSY, "a growable block cannot change its size in a capture");
 	if (use_is_named(use))
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
-	err = capture_malloc(r->pool, &to, r->size, r->handle);
+	err = capture_malloc(r->pool, &to, r->size, 0, r->handle);
 	if (!err)
 		err = copy_over(r, to);
 	if (!err)

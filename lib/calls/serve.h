@@ -22,6 +22,37 @@ struct vpmm_pool;
 size_t serve_round(const struct vpmm_pool *pool, size_t size);
 
 /**
+ * serve_natural() - the alignment that a block has without being asked for
+ * @pool: the pool
+ * @size: bytes as requested, not 0
+ *
+ * Context: any thread.
+ * Return: bytes, a power of two.
+ */
+size_t serve_natural(const struct vpmm_pool *pool, size_t size);
+
+/**
+ * serve_judge_align() - whether the pool can align a block so
+ * @pool: the pool
+ * @size: bytes as requested
+ * @align: a power of two
+ *
+ * Context: any thread.
+ * Return: 0; -EINVAL for more than a page's; or -ENOTSUP where the driver serves every request.
+ */
+int serve_judge_align(const struct vpmm_pool *pool, size_t size, size_t align);
+
+/**
+ * serve_align() - make a request one for an aligned block
+ * @pool: the pool
+ * @request: the request, with its size
+ * @align: a power of two that divides the size of a page; 0, or the natural one, changes nothing
+ *
+ * What the driver's allocator would serve becomes a page, as nobody can say where that allocator places a block.
+ */
+void serve_align(const struct vpmm_pool *pool, struct request *request, size_t align);
+
+/**
  * serve_request() - have the policy serve a request, and reclaim memory if there is too little
  * @pool: the pool, its backend entered
  * @policy: of policy_of()

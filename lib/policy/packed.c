@@ -17,8 +17,19 @@
 #include "policy/surplus.h"
 #include "policy/trim.h"
 
+/* Allocates the block in a free range that the stream is ordered after. What an aligned block leaves of it stays free. */
+static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
+		 struct event *event)
+{
+	size_t size = request->align ? request->part : request->size;
+
+	if (request->align)
+		*addr = (*addr + request->align - 1) & ~((uint64_t)request->align - 1);
+	live_enter(core, region_take(map, *addr, size, request->stream, event), request->requested);
+}
+
 /* Orders a stream after the earlier uses of a range, and allocates it. */
-static int take_range(struct core *core, struct region_map *map, const struct request *request, uint64_t addr)
+static int take_range(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr)
 {
 	struct stream *stream = request->stream;
 	size_t size = request->size;
@@ -27,13 +38,13 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 	int err = 0;
 
 	order_init(&order, stream);
-	order_add_range(&order, map, addr, size);
+	order_add_range(&order, map, *addr, size);
 	if (!order_is_met(&order)) {
 		core->counts.steals++;
 		err = order_meet(&order, request->handle, block, &core->counts.waits);
 	}
 	if (!err)
-		live_enter(core, region_take(map, addr, size, stream, order.own), request->requested);
+		take(core, map, request, addr, order.own);
 	order_clear(&order);
 	return err;
 }
@@ -46,7 +57,7 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 	if (plan->way == PLAN_GROW)
 		err = span_grow(core, addr);
 	if (!err)
-		err = take_range(core, &core->spans, plan->request, *addr);
+		err = take_range(core, &core->spans, plan->request, addr);
 	core->counts.reuses += !err && plan->way != PLAN_GROW;
 	return err;
 }
@@ -62,7 +73,7 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 	if (*addr != plan->known)
 		memo_put(&core->memo, request->size, *addr);
 	recent_note(core, *addr, request->size);
-	err = take_range(core, &core->regions, request, *addr);
+	err = take_range(core, &core->regions, request, addr);
 	core->counts.reuses += !err;
 	return err;
 }
@@ -77,8 +88,7 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 		return err;
 	memo_put(&core->memo, request->size, *addr);
 	recent_note(core, *addr, request->size);
-	live_enter(core, region_take(&core->regions, *addr, request->size, request->stream, plan->order.own),
-		   request->requested);
+	take(core, &core->regions, request, addr, plan->order.own);
 	return 0;
 }
 

@@ -35,6 +35,8 @@ struct vpmm_forecast;
  * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed, and for the
  *	stream of stream_get_idle() wait on the host
  * @apart: it takes memory that the pool does not hold
+ * @align: the block starts at a multiple of this power of two, and has @part bytes of @size, which is enough for that
+ *	wherever the policy places it; 0: the block has all of it
  * @import: it is memory of another process, and takes none of the device; NULL: it is not
  */
 struct request {
@@ -44,6 +46,8 @@ struct request {
 	struct CUstream_st *handle;
 	bool frugal;
 	bool apart;
+	size_t align;
+	size_t part;
 	const struct backend_export *import;
 };
 

@@ -343,6 +343,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_malloc_flags": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_void_p, c_uint]),
     "vpmm_free": (c_int, [c_void_p, c_void_p, c_void_p]),
     "vpmm_realloc": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_void_p]),
+    "vpmm_malloc_aligned": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_size_t, c_void_p]),
     "vpmm_malloc_growable": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_size_t, c_void_p]),
     "vpmm_send": (c_int, [c_void_p, c_void_p, c_int]),
     "vpmm_receive": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t), c_int]),

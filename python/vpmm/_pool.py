@@ -59,6 +59,13 @@ class Calls(Ranges):
                                     flags))
         return address.value or 0
 
+    def malloc_aligned(self, size: SupportsIndex, alignment: SupportsIndex, stream: Any = None) -> int:
+        """The address of memory that is a multiple of a power of two; with STREAM_ANY, any stream may use it at once."""
+        address = c_void_p()
+        check(lib.vpmm_malloc_aligned(self._pool(), byref(address), block_size(size),
+                                      block_size(alignment, "alignment"), stream_handle(stream)))
+        return address.value or 0
+
     def malloc_growable(self, size: SupportsIndex, most: SupportsIndex, stream: Any = None) -> int:
         """The address of memory that realloc() gives any size up to most without moving it."""
         address = c_void_p()

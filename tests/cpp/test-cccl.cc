@@ -77,10 +77,18 @@ static void test_errors()
 
 	CHECK(explains(thrown<exhausted>([&] { (void)resource.allocate(cuda::stream_ref(s.a), TOO_MUCH, 256); })));
 	CHECK(explains(thrown<exhausted>([&] { (void)resource.allocate_sync(TOO_MUCH, 256); })));
-	for (std::size_t alignment : {0, 3, 512}) {
+	for (std::size_t alignment : {0, 3, 12288, 1 << 30}) {
 		CHECK(std::strstr(thrown<refused>([&] { (void)resource.allocate_sync(1, alignment); }), "alignment"));
 		/* What is no want of memory is not reported as one: RMM's adaptors would try again. */
 		CHECK(!*thrown<exhausted>([&] { (void)resource.allocate_sync(1, alignment); }));
+	}
+	for (std::size_t alignment : {512, 4096, 1 << 20, 2 << 20}) {
+		void *ptr = resource.allocate(cuda::stream_ref(s.a), 1000, alignment), *other = resource.allocate_sync(1, alignment);
+
+		CHECK(reinterpret_cast<std::uintptr_t>(ptr) % alignment == 0);
+		CHECK(reinterpret_cast<std::uintptr_t>(other) % alignment == 0);
+		resource.deallocate(cuda::stream_ref(s.a), ptr, 1000, alignment);
+		resource.deallocate_sync(other, 1, alignment);
 	}
 	CHECK(!resource.allocate_sync(0, 1));
 	resource.deallocate_sync(nullptr, 0);

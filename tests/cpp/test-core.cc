@@ -81,7 +81,16 @@ static void test_allocator()
 	CHECK(explains(thrown<vpmm::bad_alloc>([&] { (void)chars.allocate(TOO_MUCH); })));
 
 	struct alignas(1024) wide { char bytes[1024]; };
-	CHECK(*thrown<vpmm::error>([] { (void)vpmm::allocator<wide>().allocate(1); }));
+	vpmm::allocator<wide> wides(s.a);
+	wide *each[8];
+
+	for (wide *&one : each) {
+		(void)chars.allocate(512);
+		one = wides.allocate(1);
+		CHECK(reinterpret_cast<std::uintptr_t>(one) % alignof(wide) == 0);
+	}
+	for (wide *one : each)
+		wides.deallocate(one, 1);
 }
 
 /* An exception is copied where it is thrown and where it is kept, and must not throw then. */

@@ -84,7 +84,12 @@ int main()
 	test_contents(allocator);
 	CHECK(!allocator.allocateAsync(0, 256, 0, nullptr));
 	CHECK(!allocator.allocateAsync(TOO_MUCH, 256, 0, nullptr));
-	CHECK(!allocator.allocateAsync(1, 4096, 0, nullptr));
+	CHECK(!allocator.allocateAsync(1, 4095, 0, nullptr));
+
+	void *wide = allocator.allocateAsync(1, 4096, 0, nullptr);
+
+	CHECK(wide && reinterpret_cast<std::uintptr_t>(wide) % 4096 == 0);
+	CHECK(allocator.deallocateAsync(wide, nullptr));
 	CHECK(allocator.deallocateAsync(nullptr, nullptr));
 	CHECK(!allocator.deallocateAsync(&ours, nullptr));
 	return failures != 0;

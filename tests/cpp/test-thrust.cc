@@ -44,7 +44,12 @@ int main()
 	ints.deallocate(ptr, 1000);
 	CHECK(bytes_at(ptr.get()) == UINT64_MAX);
 	CHECK(explains(thrown<std::bad_alloc>([&] { (void)resource.allocate(TOO_MUCH, 256); })));
-	CHECK(*thrown<vpmm::error>([&] { (void)resource.allocate(1, 4096); }));
+	CHECK(*thrown<vpmm::error>([&] { (void)resource.allocate(1, 4095); }));
+
+	auto wide = resource.allocate(1, 4096);
+
+	CHECK(reinterpret_cast<std::uintptr_t>(wide.get()) % 4096 == 0);
+	resource.deallocate(wide, 1, 4096);
 	CHECK(!resource.allocate(0, 256).get());
 	resource.deallocate(thrust::cuda::pointer<void>(nullptr), 0, 256);
 	test_equality();

@@ -29,6 +29,21 @@ class CallsTest(unittest.TestCase):
         self.assertEqual(caught.exception.errno, number)
 
 
+class Aligned(CallsTest):
+    def test_addresses(self):
+        pool = self.open()
+        for alignment in (1, 512, 4096, 2 * MIB):
+            for stream in (None, vpmm.STREAM_ANY):
+                a = pool.malloc_aligned(1000, alignment, stream)
+                self.assertEqual(a % alignment, 0)
+                self.assertEqual(vpmm.lookup(a).bytes, 1000)
+                pool.free(a, stream)
+        self.fails(errno.EINVAL, pool.malloc_aligned, 1000, 3)
+        self.fails(errno.EINVAL, pool.malloc_aligned, 1000, 4 * MIB)
+        with self.assertRaisesRegex(ValueError, "^alignment=-1"):
+            pool.malloc_aligned(1, -1)
+
+
 class Growable(CallsTest):
     def test_sizes(self):
         # It stays where it is, and so do its contents.

@@ -10,20 +10,38 @@ static uint64_t next_seed(void)
 	return ++seed * UINT64_C(0xD1342543DE82EF95);
 }
 
-static int allocate(struct sweep *s, size_t size, size_t max, int stream, unsigned int flags)
+/* The program has a block from now on, and writes to it. */
+static void have(struct sweep *s, void *ptr, size_t size, int stream)
 {
-	struct sweep_block block = { .size = size, .requested = size, .seed = next_seed() };
-	int err;
+	struct sweep_block block = { .ptr = ptr, .size = size, .requested = size, .seed = next_seed() };
 
-	err = max ? vpmm_malloc_growable(s->pool, &block.ptr, size, max, s->streams[stream]) :
-	      vpmm_malloc_flags(s->pool, &block.ptr, size, s->streams[stream], flags);
-	if (err)
-		return err;
 	if (s->on->settle && !s->held && !(s->captured & 1u << stream))
 		s->on->settle(s->streams[stream]);
-	s->on->fill(block.ptr, size, block.seed);
+	s->on->fill(ptr, size, block.seed);
 	g_array_append_val(s->blocks, block);
-	return 0;
+}
+
+static int allocate(struct sweep *s, size_t size, size_t max, int stream, unsigned int flags)
+{
+	void *ptr;
+	int err;
+
+	err = max ? vpmm_malloc_growable(s->pool, &ptr, size, max, s->streams[stream]) :
+	      vpmm_malloc_flags(s->pool, &ptr, size, s->streams[stream], flags);
+	if (!err)
+		have(s, ptr, size, stream);
+	return err;
+}
+
+int sweep_aligned(struct sweep *s, size_t size, size_t alignment, int stream)
+{
+	void *ptr;
+	int err;
+
+	err = vpmm_malloc_aligned(s->pool, &ptr, size, alignment, s->streams[stream]);
+	if (!err)
+		have(s, ptr, size, stream);
+	return err;
 }
 
 int sweep_malloc(struct sweep *s, size_t size, int stream)

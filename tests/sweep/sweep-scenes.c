@@ -23,6 +23,12 @@ static int act_malloc_small(struct sweep *s)
 	return sweep_malloc(s, 1000, 0);
 }
 
+/* Behind a block of the stream, where no such address is by itself. */
+static int act_malloc_aligned(struct sweep *s)
+{
+	return sweep_aligned(s, s->number, PAGE / 4, 0);
+}
+
 static int act_malloc_much(struct sweep *s)
 {
 	return sweep_malloc(s, (size_t)1 << 30, 0);
@@ -416,6 +422,9 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "first-small-driver", PAGED, OP(small_alloc), NULL, act_malloc_small },
 	{ "much", PACKED, OP(info), NULL, act_malloc_much },
 	{ "too-much", ALL, OP(info), NULL, act_malloc_too_much, .result = -ENOMEM, .capacity = "16M" },
+	{ "aligned-taken", ALL, OP(stream_wait), stage_taken, act_malloc_aligned },
+	{ "aligned-gather", ALL, OP(map), stage_donors, act_malloc_aligned },
+	{ "aligned-span", PACKED, OP(create), stage_span, act_malloc_aligned },
 	{ "across-chunks", ALL, OP(reserve), stage_full_chunk, act_malloc, CHUNKS(6) },
 	{ "own", ALL, OP(stream_id), stage_own, act_malloc },
 	{ "taken", ALL, OP(stream_wait), stage_taken, act_malloc },

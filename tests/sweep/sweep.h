@@ -188,8 +188,10 @@ void sweep_end(struct sweep *s, int stream);
 /*
  * For actions: the same, which may fail; of sweep_free() also on one of the two. sweep_zero(): allocate
  * cleared memory. sweep_growable(): allocate a growable block. sweep_idle(): idle memory, with other flags.
+ * sweep_aligned(): at a multiple of a power of two.
  */
 int sweep_malloc(struct sweep *s, size_t size, int stream);
+int sweep_aligned(struct sweep *s, size_t size, size_t alignment, int stream);
 int sweep_zero(struct sweep *s, size_t size, int stream);
 int sweep_growable(struct sweep *s, size_t size, size_t max, int stream);
 int sweep_idle(struct sweep *s, size_t size, int stream, unsigned int flags);
