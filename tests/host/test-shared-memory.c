@@ -447,6 +447,68 @@ static void test_in_statistics(void)
 	fixture_close(&f);
 }
 
+/* What the driver refuses to take back counts, and the next trim tries again. */
+static void test_refused(gconstpointer data)
+{
+	enum backend_op op = GPOINTER_TO_UINT(data);
+	struct backend *be;
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	at = ranges_alloc(&f, PAGE);
+	at[0] = 1;
+	g_assert_cmpint(vpmm_fault(f.pool, at, PAGE, VPMM_DEVICE, 0), ==, 1);
+	assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	/* The zeros, and the page's memory on both sides. */
+	for (unsigned int count = 2; count <= 6; count += 2) {
+		uint64_t shared = fixture_stats(&f).shared, host = ranges_stats(&f).host;
+
+		backend_fault_arm(be, op, 0, count, -EIO);
+		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+		backend_fault_arm(be, op, 0, 0, 0);
+		assert_ok(vpmm_pool_check(f.pool));
+		g_assert_cmpuint(fixture_stats(&f).shared, ==, ranges_stats(&f).device);
+		g_assert_cmpuint(fixture_stats(&f).shared, <=, shared);
+		g_assert_cmpuint(ranges_stats(&f).host, <=, host);
+		if (op != BACKEND_OP_unreserve)
+			g_assert_cmpuint(fixture_stats(&f).shared + ranges_stats(&f).host, >, 0);
+		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+		g_assert_cmpuint(fixture_stats(&f).shared + ranges_stats(&f).host, ==, 0);
+		at = ranges_alloc(&f, PAGE);
+		at[0] = 1;
+		g_assert_cmpint(vpmm_fault(f.pool, at, PAGE, VPMM_DEVICE, 0), ==, 1);
+		assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	}
+	fixture_close(&f);
+}
+
+/* A page on the host whose view could not be made is copied from there all the same. */
+static void test_blind(void)
+{
+	struct backend *be;
+	struct fixture f;
+	char *at;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	at = ranges_alloc(&f, PAGE);
+	memset(at, 7, PAGE);
+	/* The move fails, and showing the page again. */
+	backend_fault_arm(be, BACKEND_OP_unmap, 0, 2, -EIO);
+	g_assert_cmpint(vpmm_fault(f.pool, at, PAGE, VPMM_DEVICE, 0), ==, -EIO);
+	/* It is taken from where it was, and not mapped there again. */
+	backend_fault_arm(be, BACKEND_OP_map, 0, 1, -EIO);
+	g_assert_cmpint(vpmm_pin(f.pool, at, PAGE), ==, -EIO);
+	backend_fault_arm(be, BACKEND_OP_map, 0, 0, 0);
+	g_assert_cmpint(vpmm_fault(f.pool, at, PAGE, VPMM_DEVICE, 0), ==, 1);
+	g_assert_true(fixture_is_filled(vpmm_host_view(at), PAGE, 7));
+	g_assert_true(fixture_is_filled(at, PAGE, 7));
+	assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -464,5 +526,9 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/duplicate", test_duplicate);
 	g_test_add_func("/shared-memory/counts-once", test_counts_once);
 	g_test_add_func("/shared-memory/in-statistics", test_in_statistics);
+	g_test_add_func("/shared-memory/blind", test_blind);
+	g_test_add_data_func("/shared-memory/refused/unmap", GUINT_TO_POINTER(BACKEND_OP_unmap), test_refused);
+	g_test_add_data_func("/shared-memory/refused/release", GUINT_TO_POINTER(BACKEND_OP_release), test_refused);
+	g_test_add_data_func("/shared-memory/refused/unreserve", GUINT_TO_POINTER(BACKEND_OP_unreserve), test_refused);
 	return g_test_run();
 }
