@@ -197,15 +197,12 @@ void *vpmm_torch_base(void *ptr, size_t *size)
 void vpmm_torch_record_stream(void *ptr, struct CUstream_st *stream)
 {
 	struct vpmm_allocation block = { .size = sizeof(block) };
-	int err;
 
 	if (!ptr)
 		return;
 	if (begun_any() && !vpmm_lookup(ptr, &block))
 		note(block.device, stream);
-	err = vpmm_use(NULL, ptr, stream);
-	if (err)
-		kept_failed(err);
+	kept_use(ptr, stream);
 }
 
 void vpmm_torch_begin(int device, struct torch_pool_id id, void *filter)

@@ -351,7 +351,8 @@ static struct capture *retire(struct capture *captures, int device)
 	for (; captures; captures = next) {
 		next = captures->next;
 		err = captures->device == device ? vpmm_graph_retire(NULL, captures->id, NULL) : -EBUSY;
-		if (err == -EBUSY || err == -ENOMEM) {
+		/* After any other error it is there still. */
+		if (err && err != -EINVAL) {
 			captures->next = left;
 			left = captures;
 			continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Frees that cannot be done yet: on a stream whose capture was invalidated, until that ends, and where the driver has
- * no memory for an event. The legacy default stream beside a capture is the library's own matter.
+ * no memory for an event. The legacy default stream beside a capture is the library's own matter. And uses that could
+ * not be told to the library: such a block is freed behind all work.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +23,8 @@ struct kept {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *first;
-static atomic_uint_least64_t waiting, unknown, lost;
+static struct kept *uses;		/* of blocks by streams that could not be named */
+static atomic_uint_least64_t waiting, noted, unknown, lost;
 
 /* The process whose frees are kept; 0: nobody has said. */
 static _Atomic pid_t owner;
@@ -32,7 +34,8 @@ void kept_begin(void)
 	owner = getpid();
 }
 
-void kept_failed(int err)
+/* Counts a free or use that failed for good. */
+static void kept_failed(int err)
 {
 	if (err == -EINVAL)
 		unknown++;
@@ -71,17 +74,11 @@ static bool can_come(int err)
 	return err == -EBUSY || err == -ENOMEM;
 }
 
-/*
- * A stream that is not PyTorch's may be gone by now: the memory is free behind all work then, by an event that would
- * invalidate a capture.
- */
-static int free_block(void *ptr, struct CUstream_st *stream)
+/* Behind all work, by an event that would invalidate a capture. */
+static int free_behind_all(void *ptr)
 {
-	struct vpmm_allocation block = { .size = sizeof(block) };
-	int err = vpmm_free(NULL, ptr, stream);
+	int err;
 
-	if (err != -EINVAL || vpmm_lookup(ptr, &block) || block.base != ptr)
-		return err;
 	if (!begun_hold_off())
 		return -EBUSY;
 	err = vpmm_free(NULL, ptr, VPMM_STREAM_ANY);
@@ -89,11 +86,73 @@ static int free_block(void *ptr, struct CUstream_st *stream)
 	return err;
 }
 
+static bool is_block(void *ptr)
+{
+	struct vpmm_allocation block = { .size = sizeof(block) };
+
+	return !vpmm_lookup(ptr, &block) && block.base == ptr;
+}
+
+/* A stream that is not PyTorch's may be gone by now. */
+static int free_block(void *ptr, struct CUstream_st *stream)
+{
+	int err;
+
+	if (stream == VPMM_STREAM_ANY)
+		return free_behind_all(ptr);
+	err = vpmm_free(NULL, ptr, stream);
+	return err == -EINVAL && is_block(ptr) ? free_behind_all(ptr) : err;
+}
+
+/* Takes the note of a use out. */
+static bool take_use(void *ptr)
+{
+	struct kept **at = &uses, *use;
+
+	if (!noted)
+		return false;
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	use = *at;
+	if (use) {
+		*at = use->next;
+		noted--;
+	}
+	pthread_mutex_unlock(&lock);
+	free(use);
+	return use;
+}
+
+void kept_use(void *ptr, struct CUstream_st *stream)
+{
+	int err = vpmm_use(NULL, ptr, stream);
+	struct kept *use;
+
+	if (!err)
+		return;
+	use = is_block(ptr) && !kept_in_child() ? malloc(sizeof(*use)) : NULL;
+	if (!use) {
+		kept_failed(err);
+		return;
+	}
+	*use = (struct kept){ .ptr = ptr };
+	pthread_mutex_lock(&lock);
+	use->next = uses;
+	uses = use;
+	noted++;
+	pthread_mutex_unlock(&lock);
+}
+
 bool kept_free(void *ptr, struct CUstream_st *stream)
 {
-	int err = free_block(ptr, stream);
 	struct kept *kept;
+	int err;
 
+	/* More than one use can have been noted. */
+	while (!kept_in_child() && take_use(ptr))
+		stream = VPMM_STREAM_ANY;
+	err = free_block(ptr, stream);
 	if (!err)
 		return true;
 	kept = can_come(err) && !kept_in_child() ? malloc(sizeof(*kept)) : NULL;

@@ -24,10 +24,13 @@ bool kept_in_child(void);
 bool kept_free(void *ptr, struct CUstream_st *stream);
 
 /**
- * kept_failed() - count a free or use that failed for good
- * @err: the error of the call
+ * kept_use() - a stream uses a block of another one
+ * @ptr: the block
+ * @stream: the stream
+ *
+ * Where that fails, such as for want of memory, the block is freed behind all work. What is no block is counted.
  */
-void kept_failed(int err);
+void kept_use(void *ptr, struct CUstream_st *stream);
 
 /**
  * kept_retry() - do the frees that wait, as far as they can be done now

@@ -82,8 +82,7 @@ void vpmm_torch_capture_failed(unsigned int begun);
  * @ooms: those that failed for want of memory
  * @limit: the most bytes that the device's pool may hold, by set_per_process_memory_fraction(); 0: no limit
  * @kept: frees of all devices that cannot be done yet
- * @unknown: frees and uses of addresses that no pool has, none of which is in @frees, and uses by a stream that does
- *	not exist any more
+ * @unknown: frees and uses of addresses that no pool has, none of which is in @frees
  * @failed: frees and uses that failed otherwise, as after the driver is gone; what was to be freed stays allocated
  * @pools: pools of graphs that PyTorch has not released
  * @graphs: captures that are not retired yet
