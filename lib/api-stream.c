@@ -11,6 +11,7 @@
 #include "calls/retire.h"
 #include "calls/shared.h"
 #include "pending/deferred-free.h"
+#include "pending/watch.h"
 #include "policy/trim.h"
 #include "util/error.h"
 
@@ -114,6 +115,7 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	if (err)
 		return err;
 	before = pool->core.extents.given_back;
+	watch_collect(&pool->pending);
 	hold_poll_shareable(&pool->pending);
 	shareable = pool->core.extents.given_back - before;
 	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);

@@ -124,6 +124,12 @@ struct backend_info {
  * @stream_capture: the driver's id of the capture that a stream is under, never used for another; 0 if it is under
  *	none. -EBUSY for the legacy default stream while another stream's capture makes it unusable, and for an
  *	invalidated capture whose id the driver no longer tells.
+ * @graph_watch: have @gone called, once and with @data, when the graph that @stream is captured into cannot run any more:
+ *	when the capture has failed, or the graph is destroyed, and with it all that was made of it (instances, clones,
+ *	graphs that it is a child of), and the launches of all of them are complete. That may be within a call of the
+ *	driver or on a thread of its own, with locks held, and after close: @gone must not wait, nor call the backend.
+ *	It is not called if this fails, and need not be called once the context was reset. -ENOTSUP where the driver
+ *	cannot; -EBUSY where the stream is under no capture that it tells the graph of.
  * @stream_wait: make what is submitted to @stream from now on wait for @event, on the device.
  * @event_create: create an event, not yet recorded.
  * @event_create_timed: create an event that keeps time, not yet recorded. It can be used as any other, but a record
@@ -211,6 +217,7 @@ struct backend_ops {
 	int (*unmap)(struct backend *be, uint64_t va, size_t size, struct backend_event *guard);
 
 	int (*stream_capture)(struct backend *be, struct CUstream_st *stream, uint64_t *id);
+	int (*graph_watch)(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data);
 	int (*stream_wait)(struct backend *be, struct CUstream_st *stream, struct backend_event *event);
 	int (*event_create)(struct backend *be, struct backend_event **event);
 	int (*event_create_timed)(struct backend *be, struct backend_event **event);
@@ -268,7 +275,7 @@ int backend_open(const char *name, const int *device, struct backend **be);
 #define BACKEND_FAULT_OPS(X) \
 	X(enter) X(configure) X(peer_check) X(peers) X(info) X(reserve) X(unreserve) X(create) X(create_export) \
 	X(export) X(import) X(release) X(map) X(access) X(deny) X(unmap) X(stream_id) \
-	X(stream_capture) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) \
+	X(stream_capture) X(graph_watch) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) \
 	X(event_record_all) X(event_query) X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \
 	X(small_alloc) X(small_free) X(small_held) X(small_trim) \
 	X(host_create) X(host_access) X(access_read) X(room) X(show) X(stream_create) X(gate)

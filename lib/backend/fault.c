@@ -313,6 +313,13 @@ static int fault_stream_capture(struct backend *be, struct CUstream_st *stream, 
 	return err ? err : inner_of(be)->ops->stream_capture(inner_of(be), stream, id);
 }
 
+static int fault_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)
+{
+	int err = check(be, BACKEND_OP_graph_watch);
+
+	return err ? err : inner_of(be)->ops->graph_watch(inner_of(be), stream, gone, data);
+}
+
 static int fault_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
 	int err = check(be, BACKEND_OP_stream_wait);

@@ -17,6 +17,7 @@
 #include "pending/group-reuse.h"
 #include "pending/group.h"
 #include "pending/users.h"
+#include "pending/watch.h"
 #include "policy/policy.h"
 #include "util/assume.h"
 #include "util/error.h"
@@ -129,6 +130,7 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 	hold_drop(&pool->pending, hold);
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(&pool->pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	use_find(&pool->pending, region->addr)->outside = hold->outside;
 	hold_delete(hold);
 	live_request(&pool->core, region, requested);
 	cache_untake(region, true);
@@ -200,6 +202,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t a
 		return error_set(-ENOMEM, "more than a device can address");
 	stream = stream_get_captured(&pool->core.streams, id);
 	enter_stream(pool, stream, handle);
+	watch_begin(&pool->pending, id, handle);
 	err = capture_serve(pool, addr, size, align, id, stream, handle);
 	if (err)
 		return err;
@@ -247,12 +250,14 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 		return err;
 	stream = stream_get_captured(&pool->core.streams, id);
 	enter_stream(pool, stream, handle);
+	watch_begin(&pool->pending, id, handle);
 	err = hold_new(&pool->pending, region, small, use, stream->id, id, &hold);
 	if (err)
 		return err;
 	hold->handle = handle;
 	hold->thread = pthread_self();
 	hold->capture = id;
+	hold->outside = hold->outside || hold->maker != id;
 	/* Reuse it only if no other stream and no other branch of the graph uses it: those are not ordered before. */
 	hold->home = region && region->stream == stream && use_is_home(use, handle, id);
 	hold_keep(&pool->pending, hold);
@@ -293,7 +298,9 @@ int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group)
 int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *handle)
 {
 	struct event *event = NULL;
+	const struct graph *graph;
 	struct stream *stream;
+	uint64_t group;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
@@ -301,6 +308,8 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 	if (err)
 		return err;
 	enter_stream(pool, stream, handle);
+	graph = graph_find(&pool->pending, id);
+	group = graph && graph->group ? graph->group->id : 0;
 	if (use_has_graph(&pool->pending, id))
 		err = stream_record(stream, handle, &event);
 	if (!err)
@@ -309,6 +318,7 @@ int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *hand
 		use_retire_graph(&pool->pending, id, stream, event);
 		group_leave(&pool->pending, id);
 		graph_forget(&pool->pending, id);
+		watch_group_left(&pool->pending, group);
 	}
 	event_unref(event);
 	return err;

@@ -7,6 +7,7 @@
 #include "core/cache-hot.h"
 #include "pending/deferred-free.h"
 #include "pending/idle.h"
+#include "pending/watch.h"
 
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
@@ -16,6 +17,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 		hold_hear_legacy(&pool->pending);
 	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
 		hold_hear(&pool->pending, stream, handle);
+	watch_collect(&pool->pending);
 	if (pool->pending.holds.head)
 		hold_poll(&pool->pending, handle, stream->captured);
 	if (!pool->core.streams.sole) {

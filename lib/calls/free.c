@@ -13,6 +13,7 @@
 #include "pending/flush.h"
 #include "pending/owner.h"
 #include "pending/users.h"
+#include "pending/watch.h"
 #include "policy/trim.h"
 #include "util/error.h"
 
@@ -180,6 +181,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	if (graph && !use_is_home(use_find(&pool->pending, addr), handle, graph))
 		use_set_home(&pool->pending, addr, NULL, 0);
 	if (graph) {
+		watch_begin(&pool->pending, graph, handle);
 		use_add_graph(&pool->pending, addr, graph);
 		return 0;
 	}

@@ -30,6 +30,8 @@ struct ready_set;
 #define STREAM_IDLE_ID (UINT64_MAX - 2)
 /* Stands for the legacy default stream while a capture keeps the driver from telling its id. */
 #define STREAM_LATER_ID (UINT64_MAX - 3)
+/* Stands for streams that are not known, and so never call: what waits for them waits for the whole device. */
+#define STREAM_NOBODY_ID (UINT64_MAX - 4)
 
 /* Whether a handle was created by the program, so that it means one stream in all threads and contexts. */
 static inline bool stream_is_created(const struct CUstream_st *handle)

@@ -23,6 +23,7 @@ struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
+struct CUuserObject_st;
 struct CUmemPoolHandle_st;
 
 typedef int drv_result;			/* CUresult, an enumeration */
@@ -45,6 +46,7 @@ typedef struct CUfunc_st *drv_function;
 typedef struct CUgraph_st *drv_graph;
 typedef struct CUgraphNode_st *drv_graph_node;
 typedef struct CUgraphExec_st *drv_graph_exec;
+typedef struct CUuserObject_st *drv_user_object;
 typedef struct CUmemPoolHandle_st *drv_mem_pool;
 
 typedef struct {
@@ -171,6 +173,8 @@ typedef struct {
 	X(STREAM_CAPTURE_MODE_GLOBAL, 0) \
 	X(STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) \
 	X(STREAM_CAPTURE_MODE_RELAXED, 2) \
+	X(USER_OBJECT_NO_DESTRUCTOR_SYNC, 1) \
+	X(GRAPH_USER_OBJECT_MOVE, 1) \
 	X(EVENT_DEFAULT, 0) \
 	X(EVENT_BLOCKING_SYNC, 1) \
 	X(EVENT_DISABLE_TIMING, 2)
@@ -244,7 +248,7 @@ enum {
 
 /*
  * Without these, the library does less: it allocates nothing smaller than a page, shares no memory with other
- * processes, and calls errors by number.
+ * processes, does not hear of graphs that are gone, and calls errors by number.
  */
 #define DRV_CALLS_OPTIONAL(X) \
 	X(cuGetErrorName,, (drv_result error, const char **name)) \
@@ -260,6 +264,10 @@ enum {
 	X(cuMemPoolSetAccess,, (drv_mem_pool pool, const drv_access_desc *descs, size_t count)) \
 	X(cuMemAllocFromPoolAsync,, (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)) \
 	X(cuMemFreeAsync,, (drv_deviceptr va, drv_stream stream)) \
+	X(cuUserObjectCreate,, (drv_user_object *object, void *data, void (*destroy)(void *data), unsigned int count, \
+		unsigned int flags)) \
+	X(cuUserObjectRelease,, (drv_user_object object, unsigned int count)) \
+	X(cuGraphRetainUserObject,, (drv_graph graph, drv_user_object object, unsigned int count, unsigned int flags)) \
 	X(cuStreamCreate,, (drv_stream *stream, unsigned int flags)) \
 	X(cuStreamDestroy, _v2, (drv_stream stream))
 

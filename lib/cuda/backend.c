@@ -267,6 +267,7 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.unmap = cuda_unmap,
 	.stream_id = cuda_stream_id,
 	.stream_capture = cuda_stream_capture,
+	.graph_watch = cuda_graph_watch,
 	.stream_wait = cuda_stream_wait,
 	.event_create = cuda_event_create,
 	.event_create_timed = cuda_event_create_timed,

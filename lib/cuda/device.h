@@ -159,6 +159,9 @@ int cuda_sync(struct backend *be);
 int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
 
+/* graphs.c, */
+int cuda_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data);
+
 /* small.c, */
 int cuda_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream);

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "host/backend.h"
 #include "host/device.h"
+#include "host/graphs.h"
 #include "host/opened.h"
 #include "host/shared.h"
 #include "host/small.h"
@@ -318,6 +319,13 @@ static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t
 	return ret ? ret : host_stream_capture(device, stream, id);
 }
 
+static int host_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)
+{
+	int device, ret = host_check_stream(be, "graph_watch", stream, &device);
+
+	return ret ? ret : host_graph_watch(device, stream, gone, data);
+}
+
 static int host_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
 	int device, ret = host_check_stream(be, "stream_wait", stream, &device);
@@ -526,6 +534,7 @@ const struct backend_ops backend_host = {
 	.unmap = host_unmap,
 	.stream_id = host_id,
 	.stream_capture = host_capture,
+	.graph_watch = host_watch,
 	.stream_wait = host_wait,
 	.event_create = host_new_event,
 	.event_create_timed = host_new_event_timed,

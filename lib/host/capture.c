@@ -5,6 +5,7 @@
 
 #include "host/capture.h"
 #include "host/device.h"
+#include "host/life.h"
 #include "host/queue.h"
 #include "util/error.h"
 
@@ -51,6 +52,8 @@ static void forget(struct host_capture *capture)
 	}
 	if (capture->tasks)
 		g_array_free(capture->tasks, TRUE);
+	if (capture->life)
+		host_life_unref(capture->life);
 	g_free(capture->why);
 	g_free(capture);
 }
@@ -74,6 +77,7 @@ int host_capture_start(struct CUstream_st *stream)
 	capture->id = ++last_id;
 	capture->origin = stream;
 	capture->tasks = g_array_new(FALSE, FALSE, sizeof(struct host_task));
+	capture->life = host_life_new();
 	captures[stream->device]++;
 	join(stream, capture);
 	return 0;
@@ -109,6 +113,7 @@ int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **gra
 	} else {
 		*graph = g_new0(struct vpmm_host_graph, 1);
 		(*graph)->tasks = g_steal_pointer(&capture->tasks);
+		(*graph)->life = g_steal_pointer(&capture->life);
 	}
 	forget(capture);
 	return ret;

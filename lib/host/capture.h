@@ -17,16 +17,17 @@
 #include "vpmm-host.h"
 
 /* A capture under way. */
-
 struct host_capture {
 	uint64_t id;
 	struct CUstream_st *origin;	/* the stream that it was begun on */
 	GArray *tasks;			/* of struct host_task */
+	struct host_life *life;
 	char *why;			/* why it is invalid; NULL: it is valid */
 };
 
 struct vpmm_host_graph {
 	GArray *tasks;
+	struct host_life *life;
 };
 
 /**

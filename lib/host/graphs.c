@@ -6,6 +6,7 @@
 #include "host/capture.h"
 #include "host/clock.h"
 #include "host/graphs.h"
+#include "host/life.h"
 #include "host/queue.h"
 #include "host/streams.h"
 #include "util/error.h"
@@ -57,6 +58,23 @@ bool host_capture_is_valid(int device, struct CUstream_st *handle)
 	return valid;
 }
 
+int host_graph_watch(int device, struct CUstream_st *handle, void (*gone)(void *data), void *data)
+{
+	struct CUstream_st *stream;
+	int ret = 0;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(device, handle);
+	if (!stream)
+		ret = -EINVAL;
+	else if (!stream->capture)
+		ret = error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " is under no capture", stream->id);
+	else
+		host_life_watch(stream->capture->life, gone, data);
+	lock_release(&host_streams_lock);
+	return ret;
+}
+
 /* All of a graph is launched, or nothing. */
 REQUIRES(host_streams_lock)
 static int check_time(const struct vpmm_host_graph *graph)
@@ -82,12 +100,19 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 	ret = stream ? check_time(graph) : -EINVAL;
 	for (i = 0; !ret && i < graph->tasks->len; i++)
 		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
+	if (!ret && stream->capture)
+		host_life_contain(stream->capture->life, graph->life);
+	else if (!ret)
+		host_queue_launched(stream, graph->life);
 	lock_release(&host_streams_lock);
 	return ret;
 }
 
 void host_graph_destroy(struct vpmm_host_graph *graph)
 {
+	lock_acquire(&host_streams_lock);
+	host_life_unref(graph->life);
+	lock_release(&host_streams_lock);
 	g_array_free(graph->tasks, TRUE);
 	g_free(graph);
 }

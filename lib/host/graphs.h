@@ -46,6 +46,19 @@ void host_capture_invalidate(int device, struct CUstream_st *stream, const char 
 bool host_capture_is_valid(int device, struct CUstream_st *stream);
 
 /**
+ * host_graph_watch() - have a function called when the graph that a stream is captured into cannot run any more
+ * @device: ordinal
+ * @stream: the handle
+ * @gone: the function; it is called with host_streams_lock held
+ * @data: passed to @gone
+ *
+ * An invalid capture can be watched, too.
+ *
+ * Return: 0, -EINVAL, or -EBUSY if the stream is under no capture.
+ */
+int host_graph_watch(int device, struct CUstream_st *stream, void (*gone)(void *data), void *data);
+
+/**
  * host_graph_launch() - submit the tasks of a graph to a stream
  * @graph: the graph
  * @device: ordinal

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/clock.h"
+#include "host/life.h"
 #include "host/queue.h"
 #include "util/error.h"
 
@@ -98,6 +99,8 @@ static void pop(struct CUstream_st *stream)
 		item->event->waits -= item->kind == ITEM_WAIT;
 		host_event_drop(item->event);
 	}
+	if (item->life)
+		host_life_unref(item->life);
 	g_free(item);
 }
 
@@ -149,7 +152,7 @@ static struct CUstream_st *pass_markers(struct CUstream_st *stream, struct CUstr
 		} else if (item->kind == ITEM_RECORD) {
 			if (item->record == item->event->records)
 				todo = event_finish(item->event, todo);
-		} else if (!item->event->complete) {
+		} else if (item->kind == ITEM_WAIT && !item->event->complete) {
 			stream->next = item->event->waiting;
 			item->event->waiting = stream;
 			return todo;
@@ -199,6 +202,16 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 	if (kind == ITEM_TIMED)
 		host_clock_add(stream, item);
 	if (first && kind != ITEM_WORK)
+		host_queue_advance(stream);
+}
+
+void host_queue_launched(struct CUstream_st *stream, struct host_life *life)
+{
+	bool first = !stream->head;
+
+	lock_assert_held(&host_streams_lock);
+	host_queue_push(stream, ITEM_LAUNCHED, NULL)->life = host_life_ref(life);
+	if (first)
 		host_queue_advance(stream);
 }
 

@@ -14,6 +14,7 @@
 #define HOST_ENGINES 3
 
 struct host_capture;
+struct host_life;
 
 struct backend_event {
 	unsigned int refs;
@@ -44,7 +45,8 @@ enum item_kind {
 	ITEM_CLEAR,
 	ITEM_COPY,
 	ITEM_RECORD,
-	ITEM_WAIT
+	ITEM_WAIT,
+	ITEM_LAUNCHED
 };
 
 /* An entry of a stream's queue. */
@@ -54,6 +56,7 @@ struct item {
 	struct host_task task;
 	struct backend_event *event;
 	uint64_t record;		/* the number of the event's record */
+	struct host_life *life;		/* of the graph whose launch ends here */
 	struct CUstream_st *stream;	/* of timed work, as are the next two */
 	uint64_t number;		/* in the order of submission */
 	uint64_t at;			/* when it became ready; once it runs, when it completes */
@@ -218,6 +221,13 @@ void host_queue_hold(void) REQUIRES(host_streams_lock);
  * host_queue_unhold() - undo one host_queue_hold()
  */
 void host_queue_unhold(void) REQUIRES(host_streams_lock);
+
+/**
+ * host_queue_launched() - note the end of a launch, until which the graph lives
+ * @stream: the stream, which has got the tasks of the graph
+ * @life: the life of the graph
+ */
+void host_queue_launched(struct CUstream_st *stream, struct host_life *life) REQUIRES(host_streams_lock);
 
 /**
  * host_stream_push() - submit a task, without regard to captures

@@ -182,9 +182,21 @@ static bool hold_is_known(const struct hold *hold)
 	return !hold->silent->len && !hold->graphs->len;
 }
 
+/* No graph is left that could be retired behind the work from outside. */
+static void await_outside(struct hold *hold)
+{
+	const uint64_t nobody = STREAM_NOBODY_ID;
+
+	if (!hold->outside || hold->graphs->len)
+		return;
+	g_array_append_val(hold->silent, nobody);
+	hold->outside = false;
+}
+
 void hold_keep(struct pending *pending, struct hold *hold)
 {
 	lock_assert_held(&pending->core->lock);
+	await_outside(hold);
 	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
 	if (hold->region && hold_is_known(hold)) {
 		leave(pending, hold);
@@ -388,6 +400,7 @@ static void retire_hold(struct pending *pending, struct hold *hold, uint64_t gra
 	group_add_hold(pending, hold);
 	order_add_event(&hold->order, event);
 	hold->ordered = true;
+	hold->outside = false;
 }
 
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
@@ -405,6 +418,34 @@ int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *st
 	event_unref(event);
 	g_ptr_array_free(holds, TRUE);
 	return err;
+}
+
+/* No stream is at hand that could wait for the earlier uses of the memory, so whoever gets it does. */
+static void tell_behind(struct hold *hold)
+{
+	struct event *behind;
+
+	if (!hold->region || hold->ordered)
+		return;
+	hold->told = cache_behind(hold->region, &behind);
+	order_add_event(&hold->order, behind);
+}
+
+void hold_end_graph(struct pending *pending, uint64_t graph)
+{
+	GPtrArray *holds = graph_holds(pending, graph);
+
+	lock_assert_held(&pending->core->lock);
+	for (guint i = 0; i < holds->len; i++) {
+		struct hold *hold = holds->pdata[i];
+
+		hold_drop(pending, hold);
+		g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
+		tell_behind(hold);
+		hold->ordered = true;
+		hold_keep(pending, hold);
+	}
+	g_ptr_array_free(holds, TRUE);
 }
 
 void hold_clear(struct pending *pending)

@@ -129,6 +129,15 @@ void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captu
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle);
 
 /**
+ * hold_end_graph() - a graph is gone, and its launches are complete: stop waiting for it
+ * @pending: what the pool has pending, its backend entered
+ * @graph: the id of its capture
+ *
+ * What the driver's allocator serves is freed by a later hold_poll().
+ */
+void hold_end_graph(struct pending *pending, uint64_t graph);
+
+/**
  * hold_clear() - destroy all holds
  * @pending: what the pool has pending; the pool is being destroyed
  */

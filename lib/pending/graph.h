@@ -7,19 +7,22 @@
 #define GRAPH_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct group;
 struct pending;
 
 /**
- * struct graph - a graph, from its capture until it is retired
+ * struct graph - a graph, from its capture until it is retired, or gone
  * @id: of the capture
  * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
  * @holds: of struct hold: those that wait for this graph only
  * @uses: of struct use: allocations that this graph uses, and no other
  * @group: the captures that share memory with it, which then have what is freed instead of @freed; NULL: none
  * @turn: when it joined @group; larger is later
+ * @watched: the backend will tell when it is gone
+ * @gone: it has; the others of @group are not
  */
 struct graph {
 	uint64_t id;
@@ -28,6 +31,8 @@ struct graph {
 	GQueue uses;
 	struct group *group;
 	uint64_t turn;
+	bool watched;
+	bool gone;
 };
 
 /**
@@ -56,7 +61,7 @@ struct graph *graph_find(const struct pending *pending, uint64_t id);
 struct graph *graph_get(struct pending *pending, uint64_t id);
 
 /**
- * graph_forget() - remove a graph that was retired
+ * graph_forget() - remove a graph that was retired or is gone
  * @pending: what the pool has pending
  * @id: the id of its capture; its lists are empty, and it has left its group
  */

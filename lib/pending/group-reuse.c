@@ -107,6 +107,7 @@ static void merge(struct pending *pending, struct hold *lower, struct hold *uppe
 		lower->thread = upper->thread;
 	}
 	lower->ordered = lower->ordered && upper->ordered;
+	lower->outside = lower->outside || upper->outside;
 	hold_delete(upper);
 }
 
@@ -169,6 +170,7 @@ struct region *group_reuse_take(struct pending *pending, struct hold *hold, size
 	live_hand(pending->core, region, stream);
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	use_find(pending, region->addr)->outside = hold->outside;
 	hold_delete(hold);
 	return region;
 }

@@ -57,6 +57,7 @@ void group_join(struct pending *pending, struct graph *graph, uint64_t id)
 	lock_assert_held(&pending->core->lock);
 	graph->group = group_get(pending, id);
 	graph->group->graphs++;
+	graph->group->gone += graph->gone;
 	g_hash_table_add(graph->group->joined, g_memdup2(&graph->id, sizeof(graph->id)));
 	graph->turn = ++graph->group->turns;
 	add_holds(pending, &graph->holds);
@@ -72,6 +73,7 @@ void group_leave(struct pending *pending, uint64_t id)
 	if (!group)
 		return;
 	graph->group = NULL;
+	group->gone -= graph->gone;
 	if (!--group->graphs)
 		g_hash_table_remove(pending->groups, &group->id);
 }

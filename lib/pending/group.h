@@ -17,6 +17,7 @@ struct pending;
  * struct group - captures that share memory
  * @id: of it, as the program names it
  * @graphs: how many of its graphs are not retired; the last one takes the group along
+ * @gone: how many of those are gone, see watch.h
  * @turns: how often a capture has joined it
  * @joined: of uint64_t: the ids of all captures that have ever joined it
  * @freed: of struct hold: what they have freed, by size and address
@@ -24,6 +25,7 @@ struct pending;
 struct group {
 	uint64_t id;
 	guint graphs;
+	guint gone;
 	uint64_t turns;
 	GHashTable *joined;
 	GTree *freed;
@@ -45,7 +47,7 @@ GHashTable *group_table_new(void);
 void group_join(struct pending *pending, struct graph *graph, uint64_t id);
 
 /**
- * group_leave() - a graph was retired
+ * group_leave() - a graph was retired, or is gone
  * @pending: what the pool has pending
  * @id: the id of its capture; no hold waits for it
  */

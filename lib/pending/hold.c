@@ -81,6 +81,7 @@ struct hold *hold_make(struct region *region, struct small *small, const struct 
 	hold->small = small;
 	hold->told = true;
 	hold->maker = use ? use->maker : 0;
+	hold->outside = use && use->outside;
 	order_init(&hold->order, NULL);
 	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
@@ -197,6 +198,7 @@ struct hold *hold_new_part(const struct hold *hold, struct region *region)
 	part->thread = hold->thread;
 	part->maker = hold->maker;
 	part->capture = hold->capture;
+	part->outside = hold->outside;
 	part->home = hold->home;
 	return part;
 }

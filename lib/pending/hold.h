@@ -33,6 +33,8 @@ struct use;
  * @thread: the thread that freed it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
  * @capture: the id of the capture that it was freed under; 0: none
+ * @outside: it was freed under a capture, and work that was not captured may still be at it: each launch of the graph is
+ *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
  * @home: that is the same capture, and the same stream, and no other stream has used it
  * @group: the captures that may have it again, see group.h; NULL: none
  * @link: its link in the pool's holds, or in a graph's
@@ -49,6 +51,7 @@ struct hold {
 	pthread_t thread;
 	uint64_t maker;
 	uint64_t capture;
+	bool outside;
 	bool home;
 	struct group *group;
 	GList link;

@@ -6,6 +6,7 @@
 #include "pending/pending-life.h"
 #include "pending/pending.h"
 #include "pending/users.h"
+#include "pending/watch.h"
 
 void pending_init(struct pending *pending, struct core *core)
 {
@@ -13,6 +14,7 @@ void pending_init(struct pending *pending, struct core *core)
 	pending->uses = use_table_new();
 	pending->graphs = graph_table_new();
 	pending->groups = group_table_new();
+	pending->watches = watches_new();
 	pending->silent = hold_silent_new();
 	g_queue_init(&pending->holds);
 	g_queue_init(&pending->shared_holds);
@@ -26,4 +28,5 @@ void pending_clear(struct pending *pending)
 	g_hash_table_destroy(pending->graphs);
 	g_hash_table_destroy(pending->groups);
 	g_hash_table_destroy(pending->uses);
+	watches_drop(pending->watches);
 }

@@ -8,6 +8,8 @@
 
 #include "core/core.h"
 
+struct watches;
+
 /**
  * struct pending - all of that, under core.lock
  * @core: the pool's core; never changes
@@ -25,6 +27,7 @@
  * @shared_uses: of struct use: those used by several graphs
  * @graphs: id of a capture to struct graph
  * @groups: id of a group of captures to struct group, see group.h
+ * @watches: the graphs that are gone, see watch.h
  *
  * Streams, see idle.h:
  *
@@ -40,6 +43,7 @@ struct pending {
 	GQueue shared_uses;
 	GHashTable *graphs;
 	GHashTable *groups;
+	struct watches *watches;
 	guint idle_looked;
 };
 

@@ -276,7 +276,10 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 		use_unlink(pending, use);
 		g_array_remove_index_fast(use->graphs, (guint)ids_find(use->graphs, graph));
 		use_link(pending, use);
+		if (!stream)
+			continue;
 		add_retired(use, stream, event);
+		use->outside = false;
 	}
 	g_ptr_array_free(uses, TRUE);
 }

@@ -40,6 +40,7 @@ struct user {
  *	others too
  * @thread: the thread that allocated it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
+ * @outside: as of the struct hold that its memory was in before
  * @link: its link in its graph's uses, or in @shared_uses
  */
 struct use {
@@ -49,6 +50,7 @@ struct use {
 	struct CUstream_st *home;
 	pthread_t thread;
 	uint64_t maker;
+	bool outside;
 	GList link;
 };
 
@@ -138,8 +140,8 @@ bool use_has_graph(const struct pending *pending, uint64_t graph);
  * use_retire_graph() - a graph was destroyed: replace it as a user by a stream, up to an event
  * @pending: what the pool has pending
  * @graph: the id of its capture
- * @stream: a stream that is ordered after the graph's last launch
- * @event: the event; NULL: the graph uses nothing
+ * @stream: a stream that is ordered after the graph's last launch; NULL: that is complete
+ * @event: the event; NULL: the graph uses nothing, or @stream is NULL
  */
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event);
 

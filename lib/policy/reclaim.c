@@ -9,6 +9,7 @@
 #include "pending/deferred-free.h"
 #include "pending/flush.h"
 #include "pending/pending.h"
+#include "pending/watch.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"
 #include "policy/span.h"
@@ -130,18 +131,21 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 {
 	struct core *core = pending->core;
 	uint64_t cached = cached_bytes(core), deferred = hold_pending(pending), small = trim_small_pending(core);
+	uint64_t graphs = watch_held(pending);
 	int err;
 
-	if (!is_pending(pending, request, cached + small))
+	if (!is_pending(pending, request, cached + small + graphs))
 		return -ENOMEM;
-	err = judge_request(core, request, cached + deferred, small);
+	err = judge_request(core, request, cached + deferred + graphs, small);
 	if (err)
 		return err;
 	log_add(&core->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise",
 		request->size);
-	err = wait_for_all(pending, cached || small);
+	err = wait_for_all(pending, cached || small || graphs);
 	if (err)
 		return err;
+	if (graphs)
+		watch_await(pending);
 	hold_synced(pending, request->handle, request->stream->captured);
 	return reclaim_unused(core);
 }
@@ -170,6 +174,7 @@ static int reclaim_whole(struct core *core, const struct request *request)
 int reclaim(struct pending *pending, const struct request *request, int round)
 {
 	lock_assert_held(&pending->core->lock);
+	watch_collect(pending);
 	if (!round)
 		return reclaim_unused(pending->core);
 	return round == 1 ? reclaim_pending(pending, request) : reclaim_whole(pending->core, request);

@@ -14,7 +14,7 @@ struct capture {
 	struct capture *next;
 	uint64_t id;
 	int device;		/* whose pool has memory of it; a capture can be in those of several */
-	struct CUstream_st *stream;	/* that was captured when it came up */
+	struct CUstream_st *stream;	/* that was captured when it came up; NULL: see keeper_of() */
 	bool open;		/* PyTorch has not said that it has ended */
 };
 
@@ -138,24 +138,47 @@ static struct pool *pool_of(int device, uint64_t id)
 	return best;
 }
 
+static bool add_one(struct pool *pool, int device, uint64_t id, struct CUstream_st *stream)
+{
+	struct capture *capture = malloc(sizeof(*capture));
+
+	if (!capture)
+		return false;
+	capture->id = id;
+	capture->device = device;
+	capture->stream = stream;
+	capture->open = stream && pool->open;
+	capture->next = pool->captures;
+	pool->captures = capture;
+	return true;
+}
+
+/*
+ * The id of a capture that never was, in the group of a pool. The library gives the memory of a group back once all
+ * graphs of it are gone. PyTorch may still have some that allocate nothing, and read what the others have left.
+ */
+static uint64_t keeper_of(uint64_t group)
+{
+	return UINT64_MAX - group;
+}
+
+static bool is_keeper(const struct capture *capture)
+{
+	return capture->id > UINT64_MAX / 2;
+}
+
 /* Returns the group that the capture is to join; 0: it is in one already, or has none. */
 static uint64_t add(int device, uint64_t id, struct CUstream_st *stream)
 {
 	struct pool *pool = pool_of(device, id);
-	struct capture *capture;
+	uint64_t keeper;
 
 	if (!pool || find_capture(pool->captures, device, id))
 		return 0;
-	capture = malloc(sizeof(*capture));
-	if (!capture)
+	keeper = keeper_of(pool->group);
+	if (!find_capture(pool->captures, device, keeper) && !add_one(pool, device, keeper, NULL))
 		return 0;
-	capture->id = id;
-	capture->device = device;
-	capture->stream = stream;
-	capture->open = pool->open;
-	capture->next = pool->captures;
-	pool->captures = capture;
-	return pool->group;
+	return add_one(pool, device, id, stream) ? pool->group : 0;
 }
 
 void graphs_note(int device, struct CUstream_st *stream)
@@ -168,8 +191,10 @@ void graphs_note(int device, struct CUstream_st *stream)
 	pthread_mutex_lock(&lock);
 	group = add(device, id, stream);
 	pthread_mutex_unlock(&lock);
-	if (group)
-		vpmm_capture_group(NULL, id, group);
+	if (!group)
+		return;
+	vpmm_capture_group(NULL, keeper_of(group), group);
+	vpmm_capture_group(NULL, id, group);
 }
 
 static void append(struct capture **list, struct capture *captures)
@@ -406,7 +431,7 @@ static uint64_t length(const struct capture *captures)
 	uint64_t n = 0;
 
 	for (; captures; captures = captures->next)
-		n++;
+		n += !is_keeper(captures);
 	return n;
 }
 

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "cuda/fake-cuda.h"
 #include "host/device.h"
+#include "vpmm-host.h"
 
 /* What the driver exports, so that what is defined agrees with what is looked up. */
 #define X(name, version, args) drv_result name##version args;
@@ -82,6 +83,10 @@ void stream_check(const char *call, drv_stream stream);
 struct CUctx_st *stream_home(drv_stream stream, struct CUctx_st *current);
 /* Ends what a context that is destroyed has under capture. */
 void streams_end_captures(struct CUctx_st *context);
+
+/* What stands for the graph of a capture until that has ended, and after; NULL without @got. */
+drv_graph graph_of_capture(struct CUctx_st *context, drv_stream stream, uint64_t id);
+drv_graph graph_captured(uint64_t id, struct vpmm_host_graph *got);
 
 /* A call that is not allowed on any thread while one captures in the usual mode, but for those that relaxed theirs. */
 drv_result unsafe(struct CUctx_st *context, const char *call);

@@ -180,28 +180,37 @@ static drv_result capture_info(struct CUctx_st *context, drv_stream stream, drv_
 	*status = !got ? DRV_STREAM_CAPTURE_STATUS_NONE :
 		  host_capture_is_valid(context->device, stream) ? DRV_STREAM_CAPTURE_STATUS_ACTIVE :
 		  DRV_STREAM_CAPTURE_STATUS_INVALIDATED;
-	if (got)
-		*id = got;
+	/* Of one that is no good any more it tells neither id nor graph. */
+	if (id)
+		*id = *status == DRV_STREAM_CAPTURE_STATUS_ACTIVE ? got : 0;
 	return DRV_SUCCESS;
 }
 
 drv_result cuStreamIsCapturing(drv_stream stream, drv_capture_status *status)
 {
-	uint64_t id;
-
 	BEGIN_IN(cuStreamIsCapturing, context);
 	stream_check("cuStreamIsCapturing", stream);
-	return capture_info(context, stream, status, &id);
+	return capture_info(context, stream, status, NULL);
 }
 
 drv_result cuStreamGetCaptureInfo_v2(drv_stream stream, drv_capture_status *status, uint64_t *id, drv_graph *graph,
 				     const drv_graph_node **dependencies, size_t *count)
 {
+	uint64_t got = 0;
+	drv_result result;
+
 	BEGIN_IN(cuStreamGetCaptureInfo, context);
 	stream_check("cuStreamGetCaptureInfo", stream);
-	if (graph || dependencies || count)
+	if (dependencies || count)
 		return DRV_ERROR_NOT_SUPPORTED;
-	return capture_info(context, stream, status, id);
+	result = capture_info(context, stream, status, &got);
+	if (result)
+		return result;
+	if (id)
+		*id = got;
+	if (graph)
+		*graph = got ? graph_of_capture(context, stream, got) : NULL;
+	return DRV_SUCCESS;
 }
 
 drv_result cuThreadExchangeStreamCaptureMode(drv_capture_mode *exchanged)
@@ -233,53 +242,19 @@ drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode capture_m
 drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
 {
 	struct vpmm_host_graph *got = NULL;
+	uint64_t id = 0;
 	int err;
 
 	BEGIN_IN(cuStreamEndCapture, context);
 	stream_check("cuStreamEndCapture", stream);
-	if (!is_capturing(context, stream))
+	if (host_stream_capture(context->device, stream, &id) || !id)
 		return DRV_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	g_hash_table_remove(global, stream);
 	pthread_mutex_unlock(&lock);
 	err = host_capture_end(context->device, stream, &got);
-	*graph = (drv_graph)got;
+	*graph = graph_captured(id, got);
 	return err ? DRV_ERROR_STREAM_CAPTURE_INVALIDATED : DRV_SUCCESS;
-}
-
-/* What can be launched is the graph itself, which therefore has to outlive it. */
-drv_result cuGraphInstantiateWithFlags(drv_graph_exec *exec, drv_graph graph, drv_u64 flags)
-{
-	BEGIN_IN(cuGraphInstantiateWithFlags, context);
-	(void)context;
-	if (flags)
-		return DRV_ERROR_NOT_SUPPORTED;
-	*exec = (drv_graph_exec)graph;
-	return DRV_SUCCESS;
-}
-
-drv_result cuGraphLaunch(drv_graph_exec exec, drv_stream stream)
-{
-	BEGIN_IN(cuGraphLaunch, context);
-	stream_check("cuGraphLaunch", stream);
-	return capture_result(result_of(host_graph_launch((struct vpmm_host_graph *)exec, context->device, stream)));
-}
-
-drv_result cuGraphExecDestroy(drv_graph_exec exec)
-{
-	BEGIN_IN(cuGraphExecDestroy, context);
-	(void)context;
-	return exec ? DRV_SUCCESS : DRV_ERROR_INVALID_VALUE;
-}
-
-drv_result cuGraphDestroy(drv_graph graph)
-{
-	BEGIN_IN(cuGraphDestroy, context);
-	(void)context;
-	if (!graph)
-		return DRV_ERROR_INVALID_VALUE;
-	host_graph_destroy((struct vpmm_host_graph *)graph);
-	return DRV_SUCCESS;
 }
 
 drv_result cuStreamWaitEvent(drv_stream stream, drv_event event, unsigned int flags)
@@ -463,14 +438,17 @@ drv_result stream_sync(struct CUctx_st *context, drv_stream stream)
 	return result_of(err);
 }
 
-/* What is pending completes before the stream goes, as a device would see to in its own time. */
+/* A capture goes with the stream that it was begun on. What is pending completes before the stream goes, as a device would see to in its own time. */
 drv_result cuStreamDestroy_v2(drv_stream stream)
 {
 	drv_result result;
 
 	BEGIN_IN(cuStreamDestroy, context);
 	stream_check("cuStreamDestroy", stream);
-	result = stream_sync(context, stream);
+	pthread_mutex_lock(&lock);
+	g_hash_table_remove(global, stream);
+	pthread_mutex_unlock(&lock);
+	result = is_capturing(context, stream) ? DRV_SUCCESS : stream_sync(context, stream);
 	return result ? result : result_of(host_stream_destroy(stream));
 }
 

@@ -155,12 +155,12 @@ static void test_capture(void)
 	assert_ok(vpmm_free(pool, a, stream));
 	assert_error(vpmm_free(pool, &b, stream), EINVAL, "vpmm_free");
 	assert_ok(cu.cuStreamEndCapture(stream, &graph));
-	assert_ok(cu.cuGraphDestroy(graph));
 
 	assert_error(vpmm_free(pool, a, stream), EINVAL, "vpmm_free");
 	assert_ok(vpmm_malloc(pool, &b, 2 * PAGE, stream));
 	g_assert_true(a != b);
 	assert_ok(vpmm_graph_retire(pool, id, stream));
+	assert_ok(cu.cuGraphDestroy(graph));
 	assert_ok(vpmm_free(pool, c, stream));
 	assert_ok(vpmm_malloc(pool, &b, 2 * PAGE, stream));
 	g_assert_true(a == b);

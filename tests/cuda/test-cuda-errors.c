@@ -41,6 +41,7 @@ OPERATION(access, PAGE, PAGE)
 OPERATION(unmap, PAGE, PAGE, NULL)
 OPERATION(stream_id, NULL, &c->out)
 OPERATION(stream_capture, NULL, &c->out)
+OPERATION(graph_watch, NULL, g_free, NULL)
 OPERATION(stream_wait, NULL, c->event)
 OPERATION(event_create, &c->event)
 OPERATION(event_create_timed, &c->event)
@@ -78,6 +79,7 @@ static const struct {
 	{ "cuStreamIsCapturing", call_stream_id },
 	{ "cuStreamGetId", call_stream_id },
 	{ "cuStreamGetCaptureInfo", call_stream_capture },
+	{ "cuStreamGetCaptureInfo", call_graph_watch },
 	{ "cuStreamWaitEvent", call_stream_wait },
 	{ "cuEventCreate", call_event_create },
 	{ "cuEventCreate", call_event_create_timed },

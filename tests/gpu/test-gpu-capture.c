@@ -498,11 +498,11 @@ static void test_thrown_away(void)
 		assert_ok(vpmm_free(b.f.pool, get(&b, 3 * PAGE, b.s[0]), b.s[0]));
 		assert_ok(vpmm_free(b.f.pool, get(&b, 3000, b.s[0]), b.s[0]));
 		gpu_ok(cu.cuStreamEndCapture(b.s[0], &graph));
-		if (graph)
-			gpu_ok(cu.cuGraphDestroy(graph));
 		g_assert_cmpuint(stats_of(b.f.pool).held, >=, 3 * PAGE);
 		if (!i)
 			assert_ok(vpmm_graph_retire(b.f.pool, id, b.s[0]));
+		if (graph)
+			gpu_ok(cu.cuGraphDestroy(graph));
 		if (!i)
 			assert_nothing_held(&b);
 	}

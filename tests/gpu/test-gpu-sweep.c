@@ -71,6 +71,8 @@ static const struct conformance_device gpu = {
 	.stream_destroy = driver_stream_destroy,
 	.capture_begin = capture_begin,
 	.capture_end = driver_capture_end,
+	.graph_launch = driver_graph_launch,
+	.graph_destroy = driver_graph_destroy,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 };

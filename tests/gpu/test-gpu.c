@@ -34,7 +34,10 @@ static const struct conformance_device device = {
 	.stream_create = driver_stream_create,
 	.stream_destroy = driver_stream_destroy,
 	.capture_begin = driver_capture_begin,
+	.capture_spoil = driver_capture_spoil,
 	.capture_end = driver_capture_end,
+	.graph_launch = driver_graph_launch,
+	.graph_destroy = driver_graph_destroy,
 	.hold = gpu_hold,
 	.finish = gpu_finish,
 	.write = gpu_write,
@@ -175,6 +178,7 @@ int main(int argc, char **argv)
 	gpu_bounds_tests(errors);
 	gpu_export_tests();
 	gpu_capture_tests();
+	gpu_graph_tests();
 	gpu_stream_tests();
 	gpu_life_tests(errors);
 	if (errors)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What every backend has to do with memory that is cleared or copied, and beside captures. */
+#include <stdatomic.h>
+
 #include "host/conformance-bench.h"
 
 #define BYTES 4096
@@ -185,6 +187,20 @@ static void check_copy_bad(struct bench *b)
 	unreserve(b, va, 3);
 }
 
+static void *capture_end(struct bench *b, struct CUstream_st *stream)
+{
+	void *graph;
+
+	assert_ok(b->device->capture_end(stream, &graph));
+	g_assert_nonnull(graph);
+	return graph;
+}
+
+static void capture_finish(struct bench *b, struct CUstream_st *stream)
+{
+	assert_ok(b->device->graph_destroy(capture_end(b, stream)));
+}
+
 static uint64_t capture_id(struct bench *b, struct CUstream_st *stream)
 {
 	uint64_t id = UNTOUCHED;
@@ -217,7 +233,7 @@ static void check_capture_ids(struct bench *b)
 	g_assert_cmpuint(id, ==, UNTOUCHED);
 	g_assert_cmpuint(capture_id(b, stream), ==, first);
 	g_assert_cmpuint(capture_id(b, other), ==, 0);
-	assert_ok(b->device->capture_end(stream));
+	capture_finish(b, stream);
 	g_assert_cmpuint(capture_id(b, stream), ==, 0);
 	g_assert_cmpuint(stream_id(b, stream), ==, own);
 
@@ -225,7 +241,7 @@ static void check_capture_ids(struct bench *b)
 	second = capture_id(b, stream);
 	g_assert_cmpuint(second, !=, 0);
 	g_assert_cmpuint(second, !=, first);
-	assert_ok(b->device->capture_end(stream));
+	capture_finish(b, stream);
 	stream_end(b, stream);
 	stream_end(b, other);
 }
@@ -274,7 +290,7 @@ static void check_capture_beside(struct bench *b)
 	assert_ok(b->device->capture_begin(stream));
 	work_beside(b);
 	g_thread_join(g_thread_new("beside", work_beside, b));
-	assert_ok(b->device->capture_end(stream));
+	capture_finish(b, stream);
 	stream_end(b, stream);
 }
 
@@ -290,12 +306,106 @@ static void check_capture_clear(struct bench *b)
 	assert_ok(b->device->capture_begin(stream));
 	assert_ok(b->ops->clear(b->be, va, BYTES, stream));
 	assert_ok(b->ops->copy(b->be, other, va, BYTES, stream));
-	assert_ok(b->device->capture_end(stream));
+	capture_finish(b, stream);
 	wait_for(b, stream);
 	assert_cleared(b, va, 0, 0);
 	assert_cleared(b, other, 0, 0);
 	small_free(b, va, stream);
 	small_free(b, other, stream);
+	stream_end(b, stream);
+}
+
+static void count_gone(void *data)
+{
+	atomic_fetch_add((atomic_uint *)data, 1);
+}
+
+/* Waits for what a driver tells in its own time, on a thread of its own. */
+static void assert_gone(struct bench *b, const atomic_uint *gone, unsigned int count)
+{
+	for (int i = 0; i < 5000 && !b->device->strict && atomic_load(gone) < count; i++)
+		g_usleep(1000);
+	g_assert_cmpuint(atomic_load(gone), ==, count);
+}
+
+static void *capture_watched(struct bench *b, struct CUstream_st *stream, atomic_uint *gone)
+{
+	assert_ok(b->device->capture_begin(stream));
+	assert_ok(b->ops->graph_watch(b->be, stream, count_gone, gone));
+	assert_ok(b->ops->graph_watch(b->be, stream, count_gone, gone));
+	return capture_end(b, stream);
+}
+
+/* It is told once to each who watches, when the graph is destroyed and its last launch is complete. */
+static void check_watch(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b), *other = stream_new(b);
+	atomic_uint gone = 0;
+	void *graph;
+
+	assert_refused(b->ops->graph_watch(b->be, stream, count_gone, &gone), -EBUSY);
+	graph = capture_watched(b, stream, &gone);
+	g_assert_cmpuint(gone, ==, 0);
+	assert_ok(b->device->graph_destroy(graph));
+	assert_gone(b, &gone, 2);
+
+	graph = capture_watched(b, stream, &gone);
+	assert_ok(b->device->graph_launch(graph, other));
+	wait_for(b, other);
+	g_assert_cmpuint(gone, ==, 2);
+	assert_ok(b->device->graph_destroy(graph));
+	assert_gone(b, &gone, 4);
+
+	assert_ok(b->device->hold(other));
+	graph = capture_watched(b, stream, &gone);
+	assert_ok(b->device->graph_launch(graph, other));
+	assert_ok(b->device->graph_destroy(graph));
+	g_usleep(b->device->strict ? 0 : 5000);
+	g_assert_cmpuint(gone, ==, 4);
+	assert_ok(b->device->finish(other));
+	wait_for(b, other);
+	assert_gone(b, &gone, 6);
+	stream_end(b, stream);
+	stream_end(b, other);
+}
+
+/* A capture that failed, and one whose stream is destroyed, has no graph. */
+static void check_watch_failed(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	atomic_uint gone = 0;
+	void *graph;
+
+	assert_ok(b->device->capture_begin(stream));
+	assert_ok(b->ops->graph_watch(b->be, stream, count_gone, &gone));
+	b->device->capture_spoil(stream);
+	g_assert_cmpint(b->device->capture_end(stream, &graph), !=, 0);
+	assert_gone(b, &gone, 1);
+
+	assert_ok(b->device->capture_begin(stream));
+	assert_ok(b->ops->graph_watch(b->be, stream, count_gone, &gone));
+	assert_ok(b->device->stream_destroy(stream));
+	assert_gone(b, &gone, 2);
+}
+
+/* A graph can outlive the backend. */
+static void check_watch_longer(struct bench *b)
+{
+	struct CUstream_st *stream = stream_new(b);
+	struct backend *second;
+	atomic_uint gone = 0;
+	void *graph;
+
+	assert_ok(b->device->open(&second));
+	assert_ok(b->device->capture_begin(stream));
+	assert_ok(second->ops->enter(second));
+	assert_ok(second->ops->graph_watch(second, stream, count_gone, &gone));
+	second->ops->leave(second);
+	graph = capture_end(b, stream);
+	second->ops->close(second);
+	g_assert_cmpuint(gone, ==, 0);
+	assert_ok(b->device->graph_destroy(graph));
+	assert_gone(b, &gone, 1);
 	stream_end(b, stream);
 }
 
@@ -314,5 +424,8 @@ const struct check checks_of_captures[] = {
 	{ "capture-ids", false, check_capture_ids },
 	{ "capture-beside", false, check_capture_beside },
 	{ "capture-clear", false, check_capture_clear },
+	{ "graph-watch", false, check_watch },
+	{ "graph-watch-failed", false, check_watch_failed },
+	{ "graph-watch-longer", false, check_watch_longer },
 	{ .name = NULL }
 };

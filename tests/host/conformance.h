@@ -27,7 +27,10 @@ struct backend;
  * @stream_create: create a stream that does not wait for the default stream by itself.
  * @stream_destroy: destroy it. Nothing is held on it.
  * @capture_begin: begin to capture a stream of @stream_create into a graph, in the mode in which others are in the way.
- * @capture_end: end it, and destroy the graph. Fails if the capture was invalidated.
+ * @capture_spoil: invalidate the capture of a stream.
+ * @capture_end: end it. Fails if the capture was invalidated; otherwise there is a graph.
+ * @graph_launch: launch a graph, or an instance of it that is destroyed at once.
+ * @graph_destroy: destroy a graph.
  * @hold: submit one piece of work to a stream that does not complete before @finish is called for that stream.
  * @finish: let all that is held on a stream complete, as soon as what it waits for has. Need not wait for it.
  *	Does nothing for a stream without held work.
@@ -49,7 +52,10 @@ struct conformance_device {
 	int (*stream_create)(struct CUstream_st **stream);
 	int (*stream_destroy)(struct CUstream_st *stream);
 	int (*capture_begin)(struct CUstream_st *stream);
-	int (*capture_end)(struct CUstream_st *stream);
+	void (*capture_spoil)(struct CUstream_st *stream);
+	int (*capture_end)(struct CUstream_st *stream, void **graph);
+	int (*graph_launch)(void *graph, struct CUstream_st *stream);
+	int (*graph_destroy)(void *graph);
 	int (*hold)(struct CUstream_st *stream);
 	int (*finish)(struct CUstream_st *stream);
 	int (*write)(uint64_t va, const void *bytes, size_t size);

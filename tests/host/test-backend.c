@@ -2,6 +2,7 @@
 /* The host backend, alone and with the fault backend around it, against the conformance suite. */
 #include "host/conformance.h"
 #include "host/host-bench.h"
+#include "support/host-calls.h"
 
 #define MAPPINGS 64
 
@@ -41,13 +42,6 @@ static int host_read(uint64_t va, void *bytes, size_t size)
 	return 0;
 }
 
-static int host_capture_end(struct CUstream_st *stream)
-{
-	struct vpmm_host_graph *graph;
-
-	return vpmm_host_capture_end(stream, &graph) ?: vpmm_host_graph_destroy(graph);
-}
-
 static const struct conformance_device host = {
 	.strict = true,
 	.mappings = MAPPINGS,
@@ -56,7 +50,10 @@ static const struct conformance_device host = {
 	.stream_create = vpmm_host_stream_create,
 	.stream_destroy = vpmm_host_stream_destroy,
 	.capture_begin = vpmm_host_capture_begin,
-	.capture_end = host_capture_end,
+	.capture_spoil = host_capture_spoil_any,
+	.capture_end = host_capture_end_graph,
+	.graph_launch = host_graph_launch_any,
+	.graph_destroy = host_graph_destroy_any,
 	.hold = vpmm_host_stream_submit,
 	.finish = host_finish,
 	.write = host_write,

@@ -151,6 +151,28 @@ static int call_stream_capture(struct state *s)
 	return s->be->ops->stream_capture(s->be, NULL, &id);
 }
 
+static void note_graph(void *data)
+{
+	*(bool *)data = true;
+}
+
+static int call_graph_watch(struct state *s)
+{
+	struct vpmm_host_graph *graph;
+	struct CUstream_st *stream;
+	bool watched = false;
+	int err;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	assert_ok(vpmm_host_capture_begin(stream));
+	err = s->be->ops->graph_watch(s->be, stream, note_graph, &watched);
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	g_assert_true(watched == !err);
+	return err;
+}
+
 static int call_clear(struct state *s)
 {
 	return s->be->ops->clear(s->be, s->va, PAGE, NULL);
@@ -316,7 +338,7 @@ static const struct {
 	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(room),
 		CALL(create_export),
 		CALL(export), CALL(import), CALL(create), CALL(map), CALL(access), CALL(deny), CALL(stream_id),
-	CALL(stream_capture), CALL(clear), CALL(copy),
+	CALL(stream_capture), CALL(graph_watch), CALL(clear), CALL(copy),
 	CALL(event_create), CALL(event_record), CALL(event_record_all), CALL(event_query), CALL(event_sync),
 	CALL(stream_wait),
 	CALL(event_create_timed), CALL(event_elapsed), CALL(sync), CALL(small_alloc), CALL(small_held),

@@ -272,14 +272,15 @@ static void forget(struct worker *w, struct graph *g, struct stream *s)
 bool graph_retire(struct worker *w, guint index)
 {
 	struct graph *g = w->graphs->pdata[index];
-	bool early = contents_one_in(w, 2);
+	bool early = contents_one_in(w, 2), told = !contents_one_in(w, 3);
 	struct stream *s = stream_any(w);
 
-	if (!s || !may_retire(g, s))
+	/* Nobody tells of a graph that is only destroyed, nor of a capture that has failed. */
+	if (!s || (told && !may_retire(g, s)))
 		return false;
 	if (g->graph && early)
 		contents_ok(w->run, vpmm_host_graph_destroy(g->graph));
-	for (unsigned int i = 0; i < w->run->n_pools; i++)
+	for (unsigned int i = 0; told && i < w->run->n_pools; i++)
 		contents_ok(w->run, vpmm_graph_retire(w->run->pools[i], g->id, s->handle));
 	if (g->graph && !early)
 		contents_ok(w->run, vpmm_host_graph_destroy(g->graph));

@@ -29,11 +29,34 @@ static inline int driver_capture_begin(struct CUstream_st *stream)
 	return cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-static inline int driver_capture_end(struct CUstream_st *stream)
+/* The driver answers for a captured stream with an error, and the capture is no good any more. */
+static inline void driver_capture_spoil(struct CUstream_st *stream)
 {
-	drv_graph graph;
+	drv_u64 id;
 
-	return cu.cuStreamEndCapture(stream, &graph) ?: cu.cuGraphDestroy(graph);
+	cu.cuStreamGetId(stream, &id);
+}
+
+static inline int driver_capture_end(struct CUstream_st *stream, void **graph)
+{
+	drv_graph got = NULL;
+	int err = cu.cuStreamEndCapture(stream, &got);
+
+	*graph = got;
+	return err;
+}
+
+static inline int driver_graph_launch(void *graph, struct CUstream_st *stream)
+{
+	drv_graph_exec exec;
+	int err = cu.cuGraphInstantiateWithFlags(&exec, graph, 0);
+
+	return err ?: cu.cuGraphLaunch(exec, stream) ?: cu.cuGraphExecDestroy(exec);
+}
+
+static inline int driver_graph_destroy(void *graph)
+{
+	return cu.cuGraphDestroy(graph);
 }
 
 #endif /* DRIVER_CALLS_H */

@@ -66,8 +66,21 @@ void fixture_assert_nothing_left(void)
 	g_assert_cmpuint(left.touched, ==, 0);
 }
 
+static GSList *graphs;
+
+void fixture_keep_graph(struct vpmm_host_graph *graph)
+{
+	graphs = g_slist_prepend(graphs, graph);
+}
+
+static void destroy_graph(gpointer graph)
+{
+	assert_ok(vpmm_host_graph_destroy(graph));
+}
+
 void fixture_close_beside(struct fixture *f)
 {
+	g_slist_free_full(g_steal_pointer(&graphs), destroy_graph);
 	assert_ok(vpmm_pool_check(f->pool));
 	vpmm_pool_destroy(f->pool);
 	for (int i = 0; i < STREAMS; i++)

@@ -45,6 +45,9 @@ void fixture_close(struct fixture *f);
 /* Destroys them beside other pools, which still have what they have. */
 void fixture_close_beside(struct fixture *f);
 
+/* Destroys a graph once the fixture is closed: until then it could be launched, and so has its memory. */
+void fixture_keep_graph(struct vpmm_host_graph *graph);
+
 /* Fails the test if anything is left in the host backend. */
 void fixture_assert_nothing_left(void);
 

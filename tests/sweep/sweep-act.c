@@ -169,10 +169,27 @@ void sweep_capture(struct sweep *s, int stream)
 	g_assert_cmpuint(s->graph, !=, 0);
 }
 
+int sweep_end_try(struct sweep *s, int stream)
+{
+	void *graph;
+	int err = s->on->device->capture_end(s->streams[stream], &graph);
+
+	if (!err)
+		g_ptr_array_add(s->graphs, graph);
+	s->captured &= ~(1u << stream);
+	return err;
+}
+
 void sweep_end(struct sweep *s, int stream)
 {
-	assert_ok(s->on->device->capture_end(s->streams[stream]));
-	s->captured &= ~(1u << stream);
+	assert_ok(sweep_end_try(s, stream));
+}
+
+void sweep_destroy_graphs(struct sweep *s)
+{
+	for (guint i = 0; i < s->graphs->len; i++)
+		assert_ok(s->on->device->graph_destroy(s->graphs->pdata[i]));
+	g_ptr_array_set_size(s->graphs, 0);
 }
 
 int sweep_create(struct sweep *s)

@@ -361,6 +361,21 @@ static void stage_graph(struct sweep *s)
 }
 
 /* Another stream works on what was freed in the capture, from before it was allocated. */
+/* What the graph had is to be had again, as nobody can launch it any more. */
+static void stage_graph_gone(struct sweep *s)
+{
+	stage_graph(s);
+	sweep_finish(s, 3);
+	sweep_destroy_graphs(s);
+	s->number = 2 * PAGE;
+}
+
+static void stage_graph_gone_captured(struct sweep *s)
+{
+	stage_graph_gone(s);
+	sweep_capture(s, 0);
+}
+
 static void stage_graph_behind(struct sweep *s)
 {
 	void *a = sweep_have(s, 4 * PAGE, 1);
@@ -629,6 +644,11 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "captured-free", ALL, OP(event_record), stage_captured, act_free },
 	{ "captured-free-small", ALL, OP(event_record), stage_captured_small, act_free },
 	{ "graph", ALL, OP(event_record), stage_graph, act_retire_graph },
+	{ "graph-watch", ALL, OP(graph_watch), stage_capture, act_malloc },
+	{ "graph-watch-use", ALL, OP(graph_watch), stage_capture, act_use_captured },
+	{ "graph-watch-free", ALL, OP(graph_watch), stage_capture, act_free },
+	{ "graph-gone", ALL, OP(stream_id), stage_graph_gone, act_malloc },
+	{ "graph-gone-captured", ALL, OP(stream_id), stage_graph_gone_captured, act_malloc },
 	{ "graph-behind", UNCACHED, OP(stream_wait), stage_graph_behind, act_retire_graph_aside },
 	{ "graph-shared", ALL, OP(event_record), stage_graph_shared, act_retire_graph },
 	{ "graph-live", ALL, OP(stream_id), stage_captured, act_retire_graph },

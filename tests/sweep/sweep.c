@@ -140,6 +140,7 @@ static void trial_open(struct trial *t, struct sweep *s)
 	*s = (struct sweep){ .on = t->on, .opts = t->mode->opts, .cache = t->mode->cache };
 	s->idle = may_wait(t) && !t->on->completes;
 	s->blocks = g_array_new(FALSE, FALSE, sizeof(struct sweep_block));
+	s->graphs = g_ptr_array_new();
 	override(&s->opts, &t->scene->opts);
 	if (t->scene->capacity)
 		g_setenv("VPMM_HOST_CAPACITY", t->scene->capacity, TRUE);
@@ -373,10 +374,9 @@ static void trial_left(struct trial *t, struct sweep *s)
 static void trial_close(struct trial *t, struct sweep *s)
 {
 	for (int i = 0; i < STREAMS; i++) {
-		if (s->captured & 1u << i && t->on->device->capture_end(s->streams[i]))
+		if (s->captured & 1u << i && sweep_end_try(s, i))
 			trial_fail(t, "the capture has not survived");
 	}
-	s->captured = 0;
 	/* One may wait for another. */
 	for (int i = 0; i < STREAMS * STREAMS; i++)
 		sweep_finish(s, i % STREAMS);
@@ -385,6 +385,7 @@ static void trial_close(struct trial *t, struct sweep *s)
 	if (s->pool) {
 		trial_free(s);
 		trial_serve(t, s);
+		sweep_destroy_graphs(s);
 		pool_delete(s->pool, POOL_END_WAIT);
 	}
 	trial_left(t, s);
@@ -393,6 +394,7 @@ static void trial_close(struct trial *t, struct sweep *s)
 	s->be->ops->leave(s->be);
 	s->be->ops->close(s->be);
 	g_array_free(s->blocks, TRUE);
+	g_ptr_array_free(s->graphs, TRUE);
 }
 
 static void trial_run(struct trial *t)

@@ -90,6 +90,7 @@ struct sweep_block {
  * @captured: streams that are being captured, as bits
  * @graph: the id of the latest capture; 0: there was none
  * @before: the id of the capture before; 0: there was none
+ * @graphs: the graphs, which live as long as the pool serves
  * @ptr: what the action is about
  * @number: likewise
  */
@@ -107,6 +108,7 @@ struct sweep {
 	unsigned int captured;
 	uint64_t graph;
 	uint64_t before;
+	GPtrArray *graphs;
 	void *ptr;
 	uint64_t number;
 };
@@ -171,6 +173,7 @@ extern const size_t sweep_mirror_scene_count;
  * sweep_last(): what was allocated last. sweep_busy(): give a stream work that goes on. sweep_finish(): end it.
  * sweep_create(): create the pool. sweep_capture(): begin to capture a stream. sweep_end(): end it; nothing may have
  * invalidated the capture.
+ * sweep_end_try(): the same, if nothing has. sweep_destroy_graphs(): destroy all graphs of ended captures.
  */
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);
@@ -180,6 +183,8 @@ void sweep_finish(struct sweep *s, int stream);
 int sweep_create(struct sweep *s);
 void sweep_capture(struct sweep *s, int stream);
 void sweep_end(struct sweep *s, int stream);
+int sweep_end_try(struct sweep *s, int stream);
+void sweep_destroy_graphs(struct sweep *s);
 
 /* In place of a stream's number: VPMM_STREAM_ANY, and the default stream. */
 #define SWEEP_ANY (-1)

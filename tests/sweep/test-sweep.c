@@ -4,6 +4,7 @@
 
 #include "cuda/cuda-fixture.h"
 #include "support/driver-calls.h"
+#include "support/host-calls.h"
 #include "sweep/sweep.h"
 
 /* Bytes between the words that are written and looked at: memory moves by pages, which have many of them. */
@@ -54,20 +55,14 @@ static int host_finish(struct CUstream_st *stream)
 	return 0;
 }
 
-static int host_capture_end(struct CUstream_st *stream)
-{
-	struct vpmm_host_graph *graph;
-	int err = vpmm_host_capture_end(stream, &graph);
-
-	return err ? err : vpmm_host_graph_destroy(graph);
-}
-
 static const struct conformance_device host = {
 	.open = open_host,
 	.stream_create = vpmm_host_stream_create,
 	.stream_destroy = vpmm_host_stream_destroy,
 	.capture_begin = vpmm_host_capture_begin,
-	.capture_end = host_capture_end,
+	.capture_end = host_capture_end_graph,
+	.graph_launch = host_graph_launch_any,
+	.graph_destroy = host_graph_destroy_any,
 	.hold = vpmm_host_stream_submit,
 	.finish = host_finish,
 };
@@ -119,6 +114,8 @@ static const struct conformance_device cuda = {
 	.stream_destroy = driver_stream_destroy,
 	.capture_begin = driver_capture_begin,
 	.capture_end = driver_capture_end,
+	.graph_launch = driver_graph_launch,
+	.graph_destroy = driver_graph_destroy,
 	.hold = cuda_hold,
 	.finish = cuda_finish,
 };
