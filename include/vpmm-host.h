@@ -323,7 +323,7 @@ int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *st
  * vpmm_host_graph_destroy() - destroy a graph
  * @graph: the graph, which no other call uses
  *
- * Launched work stays submitted.
+ * Launched work stays submitted. Pools hear that the graph is gone once that is complete, see vpmm_graph_retire().
  *
  * Context: any thread.
  * Return: 0, or

@@ -837,7 +837,7 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
  * is launched again, or, of a block that was freed, any other.
  *
  * It can be called before the first allocation under the capture, later, and after the capture. Whether there is a
- * capture of that id is not checked.
+ * capture of that id is not checked. Graphs of a group that are not retired have their memory until all are gone.
  *
  * Context: any thread; does not wait, and does not invalidate the capture.
  * Return: 0, also if the capture is in that group already, or
@@ -856,6 +856,9 @@ int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group)
  * All memory that was allocated, freed or used under the capture belongs to the graph until this call. Blocks that were
  * freed, during the capture or since, become free in the order of @stream; others stay allocated. On failure nothing
  * has changed.
+ *
+ * Without this call the memory comes back once the capture has failed, or the graph and all that was made of it are
+ * destroyed and their launches complete. vpmm_graph_retire(3) says what comes back later.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
