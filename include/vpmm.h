@@ -345,7 +345,7 @@ struct vpmm_info {
  * @reuses: allocations served from mapped, free memory, caches included
  * @steals: allocations for which the stream had to be ordered after another stream's work; in paged mode, those of
  *	@reuses that took another stream's region
- * @defrags: allocations that were served by remapping
+ * @defrags: allocations for which memory was remapped
  * @grows: allocations for which memory was created
  * @waits: waits for another stream's event on the GPU or, with VPMM_REUSE_BLOCK, for any stream's on the host
  * @creates: driver calls that created memory

@@ -137,10 +137,34 @@ static bool is_more_than_all(struct vpmm_pool *pool, size_t size)
 	return !pool->core.backend->ops->info(pool->core.backend, &info) && size > info.memory_total;
 }
 
-/* What helps here, the cheapest first. */
-static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, uint64_t live, uint64_t others,
-			 bool chosen)
+/* Free bytes of extents that have something live and could be smaller. */
+static uint64_t stuck_in_large(const struct vpmm_pool *pool)
 {
+	uint64_t bytes = 0;
+
+	for (const GList *link = pool->core.extents.all.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		if (extent->counts && extent->live && extent->size > pool->core.settings.page_size)
+			bytes += extent->size - extent->live;
+	}
+	return bytes;
+}
+
+/* Whether it is the setting that keeps extents from being larger, those that are there or one for the request. */
+static bool is_extent_bounded(struct vpmm_pool *pool, size_t size)
+{
+	size_t most = pool->core.settings.extent_max;
+
+	return size > most || extent_size_from(&pool->core.extents, most);
+}
+
+/* What helps here, the cheapest first. */
+static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, size_t size, uint64_t live,
+			 uint64_t others, bool chosen)
+{
+	uint64_t stuck = lack == LACK_MAPPINGS ? 0 : stuck_in_large(pool);
+
 	say_awaited(pool, text);
 	if (pool->pending.held_bytes)
 		g_string_append_printf(text, "retire graphs and streams that freed memory is held for (%s); ",
@@ -150,11 +174,11 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 				"VPMM_KEEP=none, VPMM_LIMIT); ");
 	if (lack == LACK_LIMIT)
 		g_string_append(text, "raise the limit (VPMM_LIMIT); ");
-	if (lack == LACK_MAPPINGS)
+	if (lack == LACK_MAPPINGS && is_extent_bounded(pool, size))
 		g_string_append(text, "let extents be larger (VPMM_EXTENT_MAX), so that they take fewer mappings; ");
-	else if (pool->core.extents.stuck_bytes)
+	if (stuck)
 		g_string_append_printf(text, "let extents be smaller (VPMM_EXTENT_MAX), as %s free are stuck beside "
-				       "something live; ", amount(pool->core.extents.stuck_bytes).text);
+				       "something live; ", amount(stuck).text);
 	if (!chosen)
 		g_string_append(text, "free some of what is live, here or in other pools of the process");
 	else
@@ -179,7 +203,7 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 	if (is_more_than_all(pool, size))
 		g_string_append(text, "ask for less than the device has");
 	else
-		say_remedies(pool, text, lack, live, others, chosen);
+		say_remedies(pool, text, lack, size, live, others, chosen);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%s wanted", amount(size).text);

@@ -84,7 +84,8 @@ static void gather_count(struct gathering *g)
 {
 	struct counts *counts = &g->core->counts;
 
-	if (g->donors->len || g->base_size || g->tail.extent || g->head.extent)
+	/* New memory behind a base remaps nothing. */
+	if (g->donors->len || g->tail.extent || g->head.extent)
 		counts->defrags++;
 	g->core->packed->target = g->target;
 	counts->remapped += gather_moved(g);

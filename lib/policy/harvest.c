@@ -193,7 +193,7 @@ static void harvest_count(struct harvest *harvest)
 {
 	struct counts *counts = &harvest->core->counts;
 
-	if (harvest->moved || harvest->base)
+	if (harvest->moved)
 		counts->defrags++;
 	counts->remapped += harvest->moved;
 	if (harvest->created) {

@@ -216,6 +216,33 @@ static void test_mappings_explained(void)
 	g_unsetenv("VPMM_HOST_MAPPINGS");
 }
 
+/* A setting is named only where another value of it would help. */
+static void test_extent_sizes_explained(void)
+{
+	void *none = NULL;
+	struct fixture f;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "8", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 8; i++)
+		fixture_malloc(&f, 1, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &none, PAGE, f.streams[0]), ENOMEM, ": mappings: ");
+	g_assert_null(strstr(vpmm_last_error(), "VPMM_EXTENT_MAX"));
+	fixture_close(&f);
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+	/* Free memory beside something live, in extents that cannot be smaller, and in some that can. */
+	for (size_t pages = 1; pages <= 64; pages += 63) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = pages * PAGE, .limit = 64 * PAGE });
+		fixture_uncache(&f);
+		fixture_free(&f, fixture_malloc(&f, 64, f.streams[0]), f.streams[0]);
+		fixture_malloc_bytes(&f, PAGE + PAGE / 2, f.streams[0]);
+		g_assert_cmpuint(fixture_stats(&f).stuck, >, 0);
+		assert_error(vpmm_malloc(f.pool, &none, 64 * PAGE, f.streams[0]), ENOMEM, "limit: ");
+		g_assert_cmpint(!!strstr(vpmm_last_error(), "let extents be smaller (VPMM_EXTENT_MAX)"), ==, pages > 1);
+		fixture_close(&f);
+	}
+}
+
 /* Of many streams those with most are named. */
 static void test_pending_of_many(void)
 {
@@ -300,6 +327,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/exhausted/explained", test_explained);
 	g_test_add_func("/exhausted/shared-explained", test_shared_explained);
 	g_test_add_func("/exhausted/mappings-explained", test_mappings_explained);
+	g_test_add_func("/exhausted/extent-sizes-explained", test_extent_sizes_explained);
 	g_test_add_func("/exhausted/pending-of-many", test_pending_of_many);
 	g_test_add_func("/exhausted/remedies", test_remedies);
 	return g_test_run();

@@ -469,9 +469,29 @@ static void test_many_chunks(void)
 	g_rand_free(p.rand);
 }
 
+/* New memory behind what is free remaps nothing. */
+static void test_growth_is_no_remap(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_OPTS } };
+	struct fixture f;
+	void *block;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(opts); i++) {
+		fixture_open(&f, opts[i]);
+		block = fixture_malloc(&f, 2, f.streams[0]);
+		fixture_free(&f, block, f.streams[0]);
+		g_assert_true(fixture_malloc(&f, 3, f.streams[0]) == block);
+		g_assert_cmpuint(fixture_stats(&f).grown, ==, 3 * PAGE);
+		g_assert_cmpuint(fixture_stats(&f).remapped, ==, 0);
+		g_assert_cmpuint(fixture_stats(&f).defrags, ==, 0);
+		fixture_close(&f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/gather/growth-is-no-remap", test_growth_is_no_remap);
 	g_test_add_func("/gather/keeps-neighbours", test_keeps_neighbours);
 	g_test_add_func("/gather/no-extent-twice", test_no_extent_is_in_a_block_twice);
 	g_test_add_data_func("/gather/every-byte/1", GSIZE_TO_POINTER(1), test_every_byte);
