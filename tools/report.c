@@ -120,7 +120,8 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 		units_format_bytes(taken, r->stats.peak_taken);
 		fprintf(out, "%-*.*s %10s %9s %9s %9s %9s ", NAME_WIDTH, NAME_WIDTH, name, ops, median, slowest, live,
 			taken);
-		if (r->peak_live)
+		/* What failed is in neither of the two. */
+		if (r->peak_live && !r->errors)
 			fprintf(out, "%7.3f\n", (double)r->stats.peak_taken / (double)r->peak_live);
 		else
 			fprintf(out, "%7s\n", "-");
@@ -188,7 +189,8 @@ static void table_errors(FILE *out, const struct report_run *run, const struct r
 		errors += rows[i].result.errors;
 	units_format_count(text, errors);
 	if (errors)
-		fprintf(out, "\n%s errors; the first of them are told on standard error.\n", text);
+		fprintf(out, "\n%s error%s; the first of them are told on standard error. A trace with requests that\n"
+			"failed has no ratio.\n", text, errors == 1 ? "" : "s");
 	else if (run->verify)
 		fputs("\nNo errors: every allocation kept what was written to it until it was freed.\n", out);
 	else

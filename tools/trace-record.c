@@ -58,7 +58,8 @@ int trace_damaged(const struct trace_place *place, const char *format, ...)
 	va_start(args, format);
 	what = g_strdup_vprintf(format, args);
 	va_end(args);
-	fail_set(-EBADMSG, "%s:%" G_GUINT32_FORMAT ": %s", place->name, place->line, what);
+	fail_set(-EBADMSG, "%s:%" G_GUINT32_FORMAT ": %s%s", place->name, place->line, what,
+		 place->known ? "" : "; this is no trace: see vpmm-trace(5)");
 	g_free(what);
 	return -EBADMSG;
 }
@@ -328,6 +329,7 @@ int trace_parse_version(struct trace_place *place, const char *line, size_t leng
 	place->version = 1;
 	if (length < named || memcmp(line, VERSION_LINE, named) != 0)
 		return 0;
+	place->known = true;
 	c.at += named;
 	version = next_field(&c, &width);
 	if (version && width == 1 && (*version == '1' || *version == '2')) {

@@ -3,6 +3,7 @@
 #ifndef TRACE_RECORD_H
 #define TRACE_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,12 +13,14 @@
  * @line: the number of the line, from 1
  * @version: of the trace
  * @fields: that the line should have
+ * @known: the file is a trace: it says so, or a line before was one
  */
 struct trace_place {
 	const char *name;
 	uint32_t line;
 	unsigned int version;
 	const char *fields;
+	bool known;
 };
 
 /* The stream of a free that is behind all work of the context. */

@@ -303,6 +303,7 @@ static int parse_line(struct reader *r, const char *line, size_t length)
 	err = trace_parse_record(&r->place, line, length, &record);
 	if (err)
 		return err;
+	r->place.known = true;
 	if (record.us < r->us)
 		return trace_damaged(&r->place, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
 				     (guint64)r->us, (guint64)record.us);

@@ -101,26 +101,37 @@ void units_format_seconds(char text[UNITS_TEXT], double seconds)
 	snprintf(text, UNITS_TEXT, "%.*f %s", number < 10 ? 2 : number < 100 ? 1 : 0, number, units[unit].name);
 }
 
+/* A line of the text, which begins behind @at columns. */
+static void print_line(FILE *out, unsigned int indent, const char *line, size_t at)
+{
+	const char *space, *start = line;
+
+	for (; at + strlen(line) > WIDTH; line = space + 1, at = indent) {
+		space = g_strrstr_len(line, (gssize)(WIDTH - at) + 1, " ");
+		/* No break inside what stands in the first line before the indent, nor inside a word. */
+		if (!space || (!at && space < start + indent))
+			space = strchr(at ? line : line + indent, ' ');
+		if (!space)
+			break;
+		fprintf(out, "%.*s\n%*s", (int)(space - line), line, (int)indent, "");
+	}
+	fprintf(out, "%s\n", line);
+}
+
 void units_print_wrapped(FILE *out, unsigned int indent, const char *format, ...)
 {
-	const char *line, *space;
-	size_t room = WIDTH;
+	char *text, **lines;
 	va_list args;
-	char *text;
 
 	va_start(args, format);
 	text = g_strdup_vprintf(format, args);
 	va_end(args);
-	for (line = text; strlen(line) > room; line = space + 1) {
-		space = g_strrstr_len(line, (gssize)room + 1, " ");
-		/* No break inside what stands in the first line before the indent, nor inside a word. */
-		if (!space || (line == text && space < text + indent))
-			space = strchr(line == text ? line + indent : line, ' ');
-		if (!space)
-			break;
-		fprintf(out, "%.*s\n%*s", (int)(space - line), line, (int)indent, "");
-		room = WIDTH - indent;
+	lines = g_strsplit(text, "\n", -1);
+	for (char **line = lines; *line; line++) {
+		if (line != lines)
+			fprintf(out, "%*s", (int)indent, "");
+		print_line(out, indent, *line, line == lines ? 0 : indent);
 	}
-	fprintf(out, "%s\n", line);
+	g_strfreev(lines);
 	g_free(text);
 }

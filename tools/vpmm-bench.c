@@ -81,7 +81,7 @@ static const GOptionEntry entries[] = {
 	{ "quick", 'q', 0, G_OPTION_ARG_NONE, &options.quick,
 	  "Less of everything, for a first impression", NULL },
 	{ "regions", 'n', 0, G_OPTION_ARG_INT, &options.regions,
-	  "Compare N live regions with a thousand (default: a million)", "N" },
+	  "Compare N live regions with a thousand (default: a million, or what fits)", "N" },
 	{ "rounds", 'r', 0, G_OPTION_ARG_INT, &options.rounds,
 	  "Measure N times (default: 9)", "N" },
 	{ "threads", 't', 0, G_OPTION_ARG_INT, &options.threads,
@@ -195,12 +195,18 @@ int bench_allocator(struct bench *b, enum contender who, struct allocator **a)
 
 /*
  * Nobody touches the memory of a benchmark but shared's, which is little, so a device of the host backend may have as
- * much as a million regions take. What the user has set stays.
+ * much as a million regions take. What the user has set stays. Mappings are the kernel's: there are as many as it
+ * allows the process.
  */
 static void enlarge_host(void)
 {
 	g_setenv("VPMM_HOST_CAPACITY", "16T", FALSE);
-	g_setenv("VPMM_HOST_MAPPINGS", "16M", FALSE);
+}
+
+/* How many extents of a page can be mapped: some take two mappings, and old ones stay for a time. 0: unknown. */
+static uint64_t most_pages(const struct bench *b)
+{
+	return b->choice->info.mapping_limit / 3;
 }
 
 static void set_bounds(struct bench *b)
@@ -223,6 +229,10 @@ static void set_bounds(struct bench *b)
 	b->limit = options.limit ? options.limit_bytes : options.quick ? QUICK_LIMIT : DEFAULT_LIMIT;
 	b->limited = options.limit && b->limit <= usable;
 	b->limit = MIN(b->limit, usable);
+	if (!most_pages(b) || b->choice->info.page_size == SIZE_MAX)
+		return;
+	b->limit = MIN(b->limit, most_pages(b) * b->choice->info.page_size);
+	b->regions = MIN(b->regions, most_pages(b));
 }
 
 static int load_traces(struct bench *b)

@@ -176,6 +176,11 @@ verdict "no trace" "$(bench 0 replay; says out "skipped: no trace was named"; si
 verdict "too little memory" "$(bench 0 --json --limit=1G pair live
 	says out '"skipped": "needs up to 4.00 GiB, and --limit is 1.00 GiB"'
 	measured "2 MiB" 'pair"' vpmm async)"
+verdict "no more mappings than the kernel allows" "$(run 0 vpmm-bench --rounds=1 grow regions; silent err
+	grep error "$work/out")"
+verdict "an error keeps within its column" "$(VPMM_LIMIT=16M bench 1 grow
+	says err "try this: "; says out "  try this: "; grep "^try" "$work/out"
+	awk 'length > 79 { print "too wide: " $0 }' "$work/out")"
 verdict "the pool switched off" "$(VPMM_PAGE_SIZE=18446744073709551615 bench 0 harvest resize regions
 	says out "skipped: the pool is switched off by its page size"; silent err)"
 verdict "too few regions fit" "$(VPMM_HOST_CAPACITY=1G bench 0 regions

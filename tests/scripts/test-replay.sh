@@ -102,6 +102,13 @@ unset VPMM_PAGE_SIZE
 
 # Damaged traces
 damaged "empty trace" '' "1: the trace ends before its first allocation"
+for text in '' 'Thread,Time,Action\n1,10:00,free\n' '\177ELF\002\001\n' '# words\nand more\n'; do
+	printf "$text" >"$work/bad.trace"
+	refuses "no trace: $text" "$work/bad.trace:" "$work/bad.trace"
+	verdict "no trace, as is said: $text" "$(says err "; this is no trace: see vpmm-trace(5)")"
+done
+verdict "a trace is one" "$(printf '1 a 1 8 0\n2 f 1 8\n' >"$work/bad.trace"; replay 2 "$work/bad.trace"
+	grep "no trace" "$work/err")"
 damaged "unknown op" '1 a 1 8 0\n2 x 1 8 0\n' '2: the op is "x"'
 damaged "missing field" '1 a 1 8 0\n2 f 1 8\n' "2: the stream is missing"
 damaged "extra field" '#\n1 a 1 8 0 0\n' '2: "0" after the last field'
@@ -270,7 +277,8 @@ verdict "limit of the other allocators" "$(for allocator in async malloc; do
 		replay 1 --json --limit=4M --allocator=$allocator "$traces/pipeline_streams.trace.gz"; more errors 0
 	done)"
 verdict "errors in the table" "$(replay 1 --limit=4M "$traces/pipeline_streams.trace.gz"
-	says out " errors; the first of them")"
+	says out " errors; the first of them"; says out "has no ratio"
+	awk '/^pipeline_streams / { if ($NF != "-") print "the ratio is " $NF; exit }' "$work/out")"
 
 # Real programs: nothing is lost to fragmentation, to the byte
 for name in pipeline_streams stark_prover long_context; do
