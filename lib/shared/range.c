@@ -168,19 +168,31 @@ static void take_down(struct range *range, bool mapped)
 	touch_end();
 }
 
+static void drop(struct range *range)
+{
+	lock_acquire(&shared_lock);
+	range->holds--;
+	lock_release(&shared_lock);
+}
+
 /* A range that the program has not got. A touch of its addresses may have found it. */
 static void withdraw(struct range *range)
 {
 	struct shared *shared = range->shared;
+	bool mapped = false, going;
 	struct error_kept kept;
-	bool mapped;
 
 	error_keep(&kept);
 	lock_acquire(&shared->mover);
-	mapped = unmap_all(range);
-	leave(range);
+	going = range->going;
+	if (!going) {
+		mapped = unmap_all(range);
+		leave(range);
+	}
 	lock_release(&shared->mover);
-	take_down(range, mapped);
+	drop(range);
+	if (!going)
+		take_down(range, mapped);
 	error_restore(&kept);
 }
 
@@ -228,15 +240,16 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 		err = touch_watch(range->at, range->size);
 	if (err)
 		goto err_unmap;
-	/* From here on a touch finds the range. */
+	/* From here on a touch finds the range, and so does another thread that frees an earlier one twice. */
+	*at = range->at;
+	range->holds = 1;
 	enter(range);
 	err = touch_cover(range->at, range->size);
-	if (err) {
+	if (err)
 		withdraw(range);
-		return err;
-	}
-	*at = range->at;
-	return 0;
+	else
+		drop(range);
+	return err;
 
 err_unmap:
 	error_keep(&kept);
