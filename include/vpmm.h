@@ -672,7 +672,7 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
  * @pool: the pool; NULL: the default pool of the current device
  * @ptr: receives the address
  * @size: bytes; 0 gives NULL
- * @alignment: a power of two that divides the size of a page; up to 256 every block has it, and up to 512 every block of
+ * @alignment: a power of two that divides the size of a page; up to 256 every block has it, and up to 512 every one of
  *	the pool's own memory
  * @stream: the stream that the memory is for; VPMM_STREAM_ANY: any may use it at once, as with VPMM_IDLE
  *
@@ -680,8 +680,8 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
  * stream's cache serves the request. Where the driver's allocator would, the pool serves it, with a page at least.
  *
  * Context: as vpmm_malloc(); with VPMM_STREAM_ANY, as vpmm_malloc_flags() with VPMM_IDLE.
- * Return: 0; -EINVAL for a @ptr of NULL, or an @alignment that is no such power of two; -ENOTSUP if the pool leaves every
- * request to the driver; or as vpmm_malloc_flags(). On failure *@ptr is untouched.
+ * Return: 0; -EINVAL for a @ptr of NULL, or an @alignment that is no such power of two; -ENOTSUP if the pool leaves
+ * every request to the driver; or as vpmm_malloc_flags(). On failure *@ptr is untouched.
  * Since: 0.1
  */
 int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t alignment, struct CUstream_st *stream);

@@ -246,7 +246,8 @@ public:
 	{
 		return detail::allocate_or_throw<Errors>(pool_, bytes, alignment, stream.get());
 	}
-	void deallocate(::cuda::stream_ref stream, void *ptr, std::size_t, std::size_t = detail::alignment_natural) noexcept
+	void deallocate(::cuda::stream_ref stream, void *ptr, std::size_t,
+		std::size_t = detail::alignment_natural) noexcept
 	{
 		detail::deallocate(pool_, ptr, stream.get());
 	}
@@ -512,8 +513,8 @@ public:
 		struct CUstream_st *stream;
 
 		/*
-		 * 0 bytes would be a free, after which TensorRT would free the block again. Where a block moves to, it has
-		 * the natural alignment only.
+		 * 0 bytes would be a free, after which TensorRT would free the block again. Where a block moves to, it
+		 * has the natural alignment only.
 		 */
 		if (!size || (alignment && !detail::alignment_is_natural(alignment)) || !belongs(ptr, &stream))
 			return nullptr;

@@ -401,14 +401,13 @@ int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t 
 	err = api_resolve(&pool, call);
 	if (err)
 		return error_add(err, "%s", call);
-	if (flags)
-		stream = NULL;
 	err = serve_judge_align(pool, size, alignment);
 	if (err)
 		return api_fail(pool, error_add(err, "%s", call));
 	if (alignment > serve_natural(pool, size))
 		flags |= (unsigned int)__builtin_ctzl(alignment) << ALIGNED_SHIFT;
-	return flags ? allocate_uncached(pool, ptr, size, stream, flags, call) : allocate(pool, ptr, size, stream, 0, call);
+	return flags ? allocate_uncached(pool, ptr, size, stream == VPMM_STREAM_ANY ? NULL : stream, flags, call) :
+	       allocate(pool, ptr, size, stream, 0, call);
 }
 
 static int ask_cache_to_free(struct core *core, void *ptr, struct CUstream_st *stream)

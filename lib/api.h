@@ -33,7 +33,8 @@ struct api_here {
  * @ops: of their backend; NULL before the first is created
  * @generation: the number of forks between this process and the one that created its first pool. A pool of another
  *	generation is the parent's
- * @here: of the pools that have a @place. NULL ends them; that of a pool that is gone is replaced by one without a place
+ * @here: of the pools that have a @place. NULL ends them; that of a pool that is gone is replaced by one without a
+ *	place
  * @pools: by device
  */
 struct api_defaults {

@@ -17,7 +17,7 @@
 #include "policy/surplus.h"
 #include "policy/trim.h"
 
-/* Allocates the block in a free range that the stream is ordered after. What an aligned block leaves of it stays free. */
+/* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
 static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
 		 struct event *event)
 {

@@ -50,13 +50,29 @@ static bool fail_expected(const struct worker *w, int err, const struct stream *
 	return (err == -ENOMEM && w->run->limited) || (err == -ENOTSUP && s->captured && opts->page_size == SIZE_MAX);
 }
 
+static int malloc_aligned(struct worker *w, struct vpmm_pool *pool, void **ptr, size_t size, struct stream *s)
+{
+	size_t alignment = (size_t)1 << g_rand_int_range(w->rand, 0, 22);
+	int err = vpmm_malloc_aligned(pool, ptr, size, alignment, s->handle);
+
+	if (!err && (uintptr_t)*ptr % alignment)
+		contents_fail(w->run, "worker %u, step %u: %zu bytes at %p, which is no multiple of %zu", w->index, w->step,
+			      size, *ptr, alignment);
+	return err;
+}
+
 static int call_malloc(struct worker *w, unsigned int pool, void **ptr, size_t size, size_t max, struct stream *s,
 		       unsigned int flags)
 {
+	const struct vpmm_opts *opts = &w->run->opts[pool];
 	struct vpmm_pool *of = w->run->pools[pool];
 
 	if (max)
 		return vpmm_malloc_growable(of, ptr, size, max, s->handle);
+	/* What the driver would serve, and is taken for the driver's, would become a page. */
+	if (!flags && opts->page_size != SIZE_MAX && contents_one_in(w, 8) &&
+	    (opts->small != VPMM_SMALL_DRIVER || size >= page_size_of(opts)))
+		return malloc_aligned(w, of, ptr, size, s);
 	return flags || contents_one_in(w, 8) ? vpmm_malloc_flags(of, ptr, size, s->handle, flags) :
 	       vpmm_malloc(of, ptr, size, s->handle);
 }
