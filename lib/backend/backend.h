@@ -154,6 +154,12 @@ struct backend_info {
  * @copy: copy @size bytes from @from to @to likewise. Preconditions: both ranges lie in mappings with access, and do
  *	not overlap.
  *
+ * @hand_out: note that the library lets a stream have @size bytes at @va, which may be mapped elsewhere as well; @stream
+ *	is the driver's id of it, or no stream's id if the memory is for a graph, or for all streams at once. NULL: the
+ *	backend does not look.
+ * @check: whether clears, copies, unmaps and what @hand_out noted all came after the clears and copies that were
+ *	pending on their memory. -EUCLEAN if one did not. NULL: the backend does not look.
+ *
  * @small_alloc: allocate @size bytes, at least 1, from the driver's stream-ordered allocator, in a memory pool of this
  *	backend's own that keeps what it has.
  * @small_free: free it in the order of @stream. Precondition: it was given by small_alloc and not freed since.
@@ -229,6 +235,9 @@ struct backend_ops {
 	int (*sync)(struct backend *be);
 	int (*clear)(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream);
 	int (*copy)(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream);
+
+	void (*hand_out)(struct backend *be, uint64_t va, size_t size, uint64_t stream);
+	int (*check)(struct backend *be);
 
 	int (*small_alloc)(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va);
 	int (*small_free)(struct backend *be, uint64_t va, struct CUstream_st *stream);

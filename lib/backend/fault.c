@@ -411,6 +411,17 @@ static int fault_copy(struct backend *be, uint64_t to, uint64_t from, size_t siz
 	return err ? err : inner_of(be)->ops->copy(inner_of(be), to, from, size, stream);
 }
 
+static void fault_hand_out(struct backend *be, uint64_t va, size_t size, uint64_t stream)
+{
+	if (inner_of(be)->ops->hand_out)
+		inner_of(be)->ops->hand_out(inner_of(be), va, size, stream);
+}
+
+static int fault_look(struct backend *be)
+{
+	return inner_of(be)->ops->check ? inner_of(be)->ops->check(inner_of(be)) : 0;
+}
+
 static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
 	int err = check(be, BACKEND_OP_small_alloc);
@@ -524,6 +535,8 @@ static const struct backend_ops backend_fault = {
 	.gone = fault_gone,
 	.abandon = fault_abandon,
 	.now = fault_now,
+	.hand_out = fault_hand_out,
+	.check = fault_look,
 	.event_destroy = fault_event_destroy,
 	.room_end = fault_room_end,
 	.stream_destroy = fault_stream_destroy,

@@ -585,6 +585,8 @@ int check_pool(struct vpmm_pool *pool)
 		err = cache_check(pool);
 	if (!err)
 		err = shared_check(&pool->shared);
+	if (!err && core->backend->ops->check)
+		err = core->backend->ops->check(core->backend);
 	g_hash_table_destroy(census.extents);
 	return err;
 }

@@ -115,9 +115,11 @@ static int hand_over(struct vpmm_pool *pool, struct region *region, struct strea
 	err = hold_free_behind(&pool->pending, region, stream, handle, &told);
 	if (!err)
 		err = stream_record(stream, handle, event);
-	if (!err)
-		region_hand(region, stream, *event);
-	return err;
+	if (err)
+		return err;
+	region_hand(region, stream, *event);
+	live_hand_out(&pool->core, region);
+	return 0;
 }
 
 /* Gives back what it can. If that cannot be mapped elsewhere the block keeps it, which is no error. */
@@ -190,6 +192,7 @@ static int grow(struct vpmm_pool *pool, struct region *region, struct request *r
 		return err;
 	growable_extend(&pool->core, region, request->size);
 	region_hand(region, request->stream, event);
+	live_hand_out(&pool->core, region);
 	event_unref(event);
 	err = scrub_gain(pool, region, request->handle);
 	if (err)

@@ -81,6 +81,7 @@ static void give_to(struct vpmm_pool *pool, struct region *region, struct stream
 	bool lent = region->block && region->block->lent;
 
 	region_set_stream(region, stream);
+	live_hand_out(&pool->core, region);
 	if (!pool->core.settings.cache)
 		return;
 	cache_drop(region);

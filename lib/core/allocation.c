@@ -27,6 +27,14 @@ static bool is_lent(const struct core *core, const struct region *region)
 	return region->size < core_small_size(core) && is_packed(core, region);
 }
 
+void live_hand_out(const struct core *core, const struct region *region)
+{
+	const struct backend_ops *ops = core->backend->ops;
+
+	if (ops->hand_out)
+		ops->hand_out(core->backend, region->addr, region->size, region->stream->id);
+}
+
 void live_enter(struct core *core, struct region *region, size_t requested)
 {
 	lock_assert_held(&core->lock);
@@ -39,6 +47,7 @@ void live_enter(struct core *core, struct region *region, size_t requested)
 	if (core->settings.cache && !region->max)
 		cache_add(region, is_lent(core, region));
 	account_enter(&core->account, region->size, requested);
+	live_hand_out(core, region);
 }
 
 size_t live_requested(const struct region *region)
@@ -110,6 +119,7 @@ void live_hand(struct core *core, struct region *region, struct stream *stream)
 	live_lift(core, region);
 	region_hand(region, stream, NULL);
 	live_lay(core, region);
+	live_hand_out(core, region);
 }
 
 void live_end(struct core *core, struct region *region, struct stream *stream, struct event *event, bool covered)

@@ -30,6 +30,16 @@ struct region *live_find(struct core *core, uint64_t addr);
 void live_enter(struct core *core, struct region *region, size_t requested);
 
 /**
+ * live_hand_out() - tell the backend that a stream has an allocated region from now on
+ * @core: the pool's core, its backend entered
+ * @region: the region, of the stream
+ *
+ * For a region that was an allocation before; live_enter() does it for others. The host backend looks whether the
+ * library has work pending there that the stream does not come after.
+ */
+void live_hand_out(const struct core *core, const struct region *region);
+
+/**
  * live_requested() - the size of an allocated region, as requested
  * @region: the region; its stream's cache does not have it
  *

@@ -13,6 +13,7 @@
 #include "host/device.h"
 #include "host/graphs.h"
 #include "host/opened.h"
+#include "host/order.h"
 #include "host/shared.h"
 #include "host/small.h"
 #include "host/space.h"
@@ -71,6 +72,7 @@ static void host_close(struct backend *be)
 	abandoned_count += (host->gone ? 0 : small) + host_space_destroy(host->space);
 	host_device_close(host->dev);
 	open_count--;
+	g_free(host->misordered);
 	g_free(host);
 }
 
@@ -302,6 +304,8 @@ static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 {
 	int ret = host_check_entered(be, "unmap");
 
+	if (!ret)
+		ret = host_order_check_unmap(host_backend(be), va, size);
 	return ret ? ret : host_space_unmap(host_backend(be)->space, va, size, guard);
 }
 
@@ -436,15 +440,19 @@ int backend_host_check_access(int device, uint64_t va, size_t size)
 
 static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
+	const struct host_access access = { .what = "a clear", .to = va, .size = size };
 	int device, ret = host_check_stream(be, "clear", stream, &device);
 
 	if (!ret)
 		ret = check_reachable(be, "clear", va, size);
+	if (!ret)
+		host_order_check_handle(host_backend(be), &access, stream);
 	return ret ? ret : host_stream_clear(device, stream, va, size);
 }
 
 static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
 {
+	const struct host_access access = { .what = "a copy", .to = to, .from = from, .size = size };
 	int device, ret = host_check_stream(be, "copy", stream, &device);
 
 	if (!ret)
@@ -454,6 +462,8 @@ static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size
 	if (!ret && (to > from ? to - from : from - to) < size)
 		ret = error_set(-EINVAL, "copy: the %zu bytes at %#" G_GINT64_MODIFIER "x overlap those at %#"
 				G_GINT64_MODIFIER "x", size, from, to);
+	if (!ret)
+		host_order_check_handle(host_backend(be), &access, stream);
 	return ret ? ret : host_stream_copy(device, stream, to, from, size);
 }
 
@@ -470,8 +480,11 @@ static int host_alloc(struct backend *be, size_t size, struct CUstream_st *strea
 
 static int host_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
 {
+	const struct host_access access = { .what = "a free", .to = va, .size = 1 };
 	int device, ret = host_check_stream(be, "small_free", stream, &device);
 
+	if (!ret)
+		host_order_check_handle(host_backend(be), &access, stream);
 	if (!ret)
 		ret = host_small_free(host_backend(be)->small, va, stream);
 	if (!ret)
@@ -497,6 +510,18 @@ static int host_trim(struct backend *be, uint64_t keep, bool *pending)
 	return ret;
 }
 
+static void host_hand_out(struct backend *be, uint64_t va, size_t size, uint64_t stream)
+{
+	const struct host_access access = { .what = "given away", .to = va, .size = size };
+
+	host_order_check(host_backend(be), &access, stream);
+}
+
+static int host_found(struct backend *be)
+{
+	return host_order_found(host_backend(be));
+}
+
 void backend_host_left(struct host_left *left)
 {
 	host_space_count(&left->reservations, &left->handles, &left->mappings);
@@ -505,6 +530,7 @@ void backend_host_left(struct host_left *left)
 	left->small = small_count;
 	left->abandoned = abandoned_count;
 	left->touched = host_touched;
+	left->misordered = host_misordered;
 }
 
 const struct backend_ops backend_host = {
@@ -547,6 +573,8 @@ const struct backend_ops backend_host = {
 	.sync = host_sync_all,
 	.clear = host_clear,
 	.copy = host_copy,
+	.hand_out = host_hand_out,
+	.check = host_found,
 	.small_alloc = host_alloc,
 	.small_free = host_free,
 	.small_held = host_held,

@@ -52,6 +52,7 @@ int backend_host_check_access(int device, uint64_t va, size_t size);
  * @small: small allocations
  * @abandoned: how many of the above still existed when their backend was closed
  * @touched: calls that used streams, events or new memory of a device that had been reset
+ * @misordered: calls that did not come after work of the library that was pending on their memory, ever
  */
 struct host_left {
 	uint64_t opens;
@@ -62,6 +63,7 @@ struct host_left {
 	uint64_t small;
 	uint64_t abandoned;
 	uint64_t touched;
+	uint64_t misordered;
 };
 
 /**

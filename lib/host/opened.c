@@ -8,6 +8,7 @@
 
 _Thread_local struct host_entered host_entered;
 _Atomic uint64_t host_touched;
+_Atomic uint64_t host_misordered;
 
 int host_check_entered(struct backend *be, const char *call)
 {

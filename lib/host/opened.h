@@ -21,6 +21,7 @@ struct host_backend {
 	enum backend_handles handles;
 	_Atomic uint64_t peers;	/* as bits by ordinal */
 	_Atomic bool gone;	/* the device was reset since */
+	char *_Atomic misordered;	/* what order.c found first; NULL: nothing */
 	GList link;		/* in open_backends */
 };
 
@@ -36,6 +37,9 @@ extern _Thread_local struct host_entered host_entered;
 
 /* Calls that used what is lost in a reset, after one. */
 extern _Atomic uint64_t host_touched;
+
+/* What order.c found, of all backends. */
+extern _Atomic uint64_t host_misordered;
 
 static inline struct host_backend *host_backend(struct backend *be)
 {

@@ -18,6 +18,10 @@ uint64_t host_event_total;
 _Thread_local bool host_queue_in_work;
 static unsigned int held GUARDED_BY(host_streams_lock);
 
+/* Items of the kinds clear and copy that are in queues, and the number of the last search in host_queue_unordered(). */
+static GQueue works GUARDED_BY(host_streams_lock) = G_QUEUE_INIT;
+static uint64_t searches GUARDED_BY(host_streams_lock);
+
 struct CUstream_st *host_queue_new(int device)
 {
 	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
@@ -87,6 +91,11 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 	return item;
 }
 
+static bool is_of_library(const struct item *item)
+{
+	return item->kind == ITEM_CLEAR || item->kind == ITEM_COPY;
+}
+
 REQUIRES(host_streams_lock)
 static void pop(struct CUstream_st *stream)
 {
@@ -95,6 +104,8 @@ static void pop(struct CUstream_st *stream)
 	stream->head = item->next;
 	if (!stream->head)
 		stream->tail = &stream->head;
+	if (is_of_library(item))
+		g_queue_unlink(&works, &item->work);
 	if (item->event) {
 		item->event->waits -= item->kind == ITEM_WAIT;
 		host_event_drop(item->event);
@@ -197,8 +208,12 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 	lock_assert_held(&host_streams_lock);
 	item = host_queue_push(stream, kind, NULL);
 	item->task = *task;
+	item->stream = stream;
+	item->work.data = item;
 	if (is_work(item))
 		stream->submitted++;
+	if (is_of_library(item))
+		g_queue_push_tail_link(&works, &item->work);
 	if (kind == ITEM_TIMED)
 		host_clock_add(stream, item);
 	if (first && kind != ITEM_WORK)
@@ -368,4 +383,63 @@ void host_queue_get_on(struct CUstream_st *stream)
 	stream->refs++;
 	run_head(stream);
 	host_queue_unref(stream);
+}
+
+/* Whether an item of a queue is the one at which an event completes. */
+static bool is_record_of(const struct item *item, const struct backend_event *event)
+{
+	return item->kind == ITEM_RECORD && item->event == event && item->record == event->records;
+}
+
+/*
+ * Marks the items of a queue up to the one at which an event completes, or all of them, and notes the events that they
+ * wait for.
+ */
+REQUIRES(host_streams_lock)
+static void mark_queue(struct CUstream_st *stream, const struct backend_event *event, GPtrArray *events)
+{
+	for (struct item *item = stream->head; item; item = item->next) {
+		if (item->seen != searches && item->kind == ITEM_WAIT && !item->event->complete)
+			g_ptr_array_add(events, item->event);
+		item->seen = searches;
+		if (event && is_record_of(item, event))
+			return;
+	}
+}
+
+/* Marks all that has to be done before a stream's next work. */
+REQUIRES(host_streams_lock)
+static void mark_before(struct CUstream_st *stream)
+{
+	GPtrArray *events = g_ptr_array_new();
+
+	searches++;
+	if (stream)
+		mark_queue(stream, NULL, events);
+	while (events->len) {
+		struct backend_event *event = g_ptr_array_steal_index_fast(events, events->len - 1);
+
+		mark_queue(event->stream, event, events);
+	}
+	g_ptr_array_free(events, TRUE);
+}
+
+GArray *host_queue_unordered(struct CUstream_st *stream)
+{
+	GArray *found;
+
+	lock_assert_held(&host_streams_lock);
+	if (!works.head)
+		return NULL;
+	found = g_array_new(FALSE, FALSE, sizeof(struct host_pending));
+	mark_before(stream && !stream->capture ? stream : NULL);
+	for (const GList *link = works.head; link; link = link->next) {
+		const struct item *item = link->data;
+		const struct host_pending pending = { .stream = item->stream->id, .to = (uintptr_t)item->task.data,
+						      .from = (uintptr_t)item->task.from, .size = item->task.size };
+
+		if (item->seen != searches)
+			g_array_append_val(found, pending);
+	}
+	return found;
 }

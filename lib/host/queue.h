@@ -3,6 +3,7 @@
 #ifndef HOST_QUEUE_H
 #define HOST_QUEUE_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,7 +58,9 @@ struct item {
 	struct backend_event *event;
 	uint64_t record;		/* the number of the event's record */
 	struct host_life *life;		/* of the graph whose launch ends here */
-	struct CUstream_st *stream;	/* of timed work, as are the next two */
+	GList work;			/* of a clear or a copy, among all of them */
+	uint64_t seen;			/* the last search of host_queue_unordered() that has met it */
+	struct CUstream_st *stream;	/* of a clear, a copy, or timed work; the next two are timed work's alone */
 	uint64_t number;		/* in the order of submission */
 	uint64_t at;			/* when it became ready; once it runs, when it completes */
 };
@@ -235,5 +238,27 @@ void host_queue_launched(struct CUstream_st *stream, struct host_life *life) REQ
  * @task: the task
  */
 void host_stream_push(struct CUstream_st *stream, const struct host_task *task) REQUIRES(host_streams_lock);
+
+/**
+ * struct host_pending - a clear or a copy that is in a queue
+ * @stream: the stream's number
+ * @to: where it writes
+ * @from: where it reads; 0: it is a clear
+ * @size: bytes
+ */
+struct host_pending {
+	uint64_t stream;
+	uint64_t to;
+	uint64_t from;
+	size_t size;
+};
+
+/**
+ * host_queue_unordered() - find the clears and copies that need not be done before a stream's next work
+ * @stream: the stream; NULL, or one under capture: no work comes before
+ *
+ * Return: of struct host_pending; NULL: none is in a queue.
+ */
+GArray *host_queue_unordered(struct CUstream_st *stream) REQUIRES(host_streams_lock);
 
 #endif /* HOST_QUEUE_H */

@@ -14,6 +14,7 @@
 #include "host/ballast.h"
 #include "host/device.h"
 #include "host/file.h"
+#include "host/space-inside.h"
 #include "host/space.h"
 #include "host/streams.h"
 #include "util/error.h"
@@ -21,42 +22,6 @@
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
 #define U64 "%" G_GUINT64_FORMAT
-
-/* Addresses, the first member of what a tree by address holds. */
-struct span {
-	uint64_t va;
-	uint64_t size;
-};
-
-struct reservation {
-	struct span span;
-};
-
-/* Device memory: it exists as long as its handle or a mapping does. */
-struct memory {
-	uint64_t handle;
-	uint64_t offset;
-	int fd;				/* of a file of its own, which can be exported; -1: in the device's */
-	bool imported;
-	uint64_t size;
-	uint64_t mappings;
-	bool released;
-};
-
-struct mapping {
-	struct span span;
-	struct memory *memory;
-	uint64_t devices;		/* that can access it, as bits by ordinal; 0: nothing can */
-};
-
-struct host_space {
-	struct lock lock;
-	struct host_device *dev;
-	GTree *reservations;
-	GTree *mappings;
-	GHashTable *handles;		/* memory that is not released, by handle */
-	char *ballast;			/* see ballast.h */
-};
 
 static _Atomic uint64_t last_handle;
 static _Atomic uint64_t reservation_count;
@@ -79,8 +44,7 @@ static GTreeNode *first_from(GTree *tree, uint64_t va)
 	return g_tree_lower_bound(tree, &key);
 }
 
-/* The last that starts before an address. */
-static void *last_before(GTree *tree, uint64_t va)
+void *host_space_last_before(GTree *tree, uint64_t va)
 {
 	GTreeNode *node = first_from(tree, va);
 
@@ -105,7 +69,7 @@ static int check_reserved(struct host_space *space, const char *call, uint64_t v
 	lock_assert_held(&space->lock);
 	if (ret)
 		return ret;
-	in = last_before(space->reservations, va + 1);
+	in = host_space_last_before(space->reservations, va + 1);
 	if (!in || va + size > in->span.va + in->span.size)
 		return error_set(-EINVAL, "%s: %zu bytes at " HEX " do not lie in one reservation", call, size, va);
 	return 0;
@@ -331,7 +295,7 @@ static int check_map(struct host_space *space, uint64_t va, size_t size, uint64_
 	ret = check_reserved(space, "map", va, size);
 	if (ret)
 		return ret;
-	before = last_before(space->mappings, va + size);
+	before = host_space_last_before(space->mappings, va + size);
 	if (before && before->span.va + before->span.size > va)
 		return error_set(-EINVAL, "map: there is a mapping at " HEX " in the %zu bytes at " HEX,
 				 before->span.va, size, va);
@@ -455,7 +419,7 @@ int host_space_reachable(struct host_space *space, int device, const char *call,
 
 	lock_acquire(&space->lock);
 	while (covered < end) {
-		mapping = last_before(space->mappings, covered + 1);
+		mapping = host_space_last_before(space->mappings, covered + 1);
 		if (!mapping || mapping->span.va + mapping->span.size <= covered ||
 		    !(mapping->devices >> device & 1))
 			break;
@@ -476,9 +440,9 @@ static int check_unmap(struct host_space *space, uint64_t va, size_t size)
 
 	if (ret)
 		return ret;
-	mapping = last_before(space->mappings, va);
+	mapping = host_space_last_before(space->mappings, va);
 	if (!mapping || mapping->span.va + mapping->span.size <= va)
-		mapping = last_before(space->mappings, va + size);
+		mapping = host_space_last_before(space->mappings, va + size);
 	if (mapping && mapping->span.va < va && mapping->span.va + mapping->span.size > va)
 		return error_set(-EINVAL, "unmap: %zu bytes at " HEX " start inside a mapping", size, va);
 	if (mapping && mapping->span.va + mapping->span.size > va + size)

@@ -64,6 +64,7 @@ void fixture_assert_nothing_left(void)
 	g_assert_cmpuint(left.small, ==, 0);
 	g_assert_cmpuint(left.abandoned, ==, 0);
 	g_assert_cmpuint(left.touched, ==, 0);
+	g_assert_cmpuint(left.misordered, ==, 0);
 }
 
 static GSList *graphs;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Looks for clears and copies that are pending on memory which changes hands. */
+#include <errno.h>
+#include <glib.h>
+#include <stdbool.h>
+
+#include "host/opened.h"
+#include "host/order.h"
+#include "host/space-inside.h"
+#include "host/streams.h"
+#include "util/error.h"
+
+#define HEX "%#" G_GINT64_MODIFIER "x"
+#define U64 "%" G_GUINT64_FORMAT
+
+REQUIRES(host_streams_lock)
+static struct CUstream_st *find_stream(uint64_t id)
+{
+	struct CUstream_st *stream = host_streams;
+
+	while (stream && stream->id != id)
+		stream = stream->older;
+	return stream;
+}
+
+/* The part of a range that lies in one mapping, from the start on. NULL: nothing is mapped there. */
+static const struct mapping *first_part(struct host_space *space, uint64_t va, size_t size, struct span *part)
+{
+	const struct mapping *mapping = host_space_last_before(space->mappings, va + 1);
+
+	if (!mapping || mapping->span.va + mapping->span.size <= va)
+		return NULL;
+	part->va = va - mapping->span.va;
+	part->size = MIN(size, mapping->span.size - part->va);
+	return mapping;
+}
+
+/* Whether a part of some memory is mapped in a range, too. */
+static bool has_part(struct host_space *space, const struct memory *memory, const struct span *part, uint64_t va,
+		     size_t size)
+{
+	const struct mapping *mapping;
+	struct span other;
+
+	for (; size && (mapping = first_part(space, va, size, &other)); va += other.size, size -= other.size) {
+		if (mapping->memory == memory && part->va < other.va + other.size && other.va < part->va + part->size)
+			return true;
+	}
+	return false;
+}
+
+/* Whether two ranges have memory in common, at whatever addresses. Nothing behind what is not mapped is looked at. */
+static bool overlaps(struct host_space *space, uint64_t a, size_t a_size, uint64_t b, size_t b_size)
+{
+	const struct mapping *mapping;
+	struct span part;
+	bool found = false;
+
+	lock_acquire(&space->lock);
+	for (; a_size && !found && (mapping = first_part(space, a, a_size, &part)); a += part.size, a_size -= part.size)
+		found = has_part(space, mapping->memory, &part, b, b_size);
+	lock_release(&space->lock);
+	return found;
+}
+
+/* At these addresses, or at others of the same memory; what the stream-ordered allocator has is at one address only. */
+static bool meets(struct host_backend *host, uint64_t a, size_t a_size, uint64_t b, size_t b_size)
+{
+	if (!a || !b)
+		return false;
+	return (a < b + b_size && b < a + a_size) || overlaps(host->space, a, a_size, b, b_size);
+}
+
+/* Who writes comes after all others, and who reads after those that write. What is given away may be written. */
+static bool conflicts(struct host_backend *host, const struct host_access *access, const struct host_pending *pending)
+{
+	return meets(host, access->to, access->size, pending->to, pending->size) ||
+	       meets(host, access->to, access->size, pending->from, pending->size) ||
+	       meets(host, access->from, access->size, pending->to, pending->size);
+}
+
+/* Only the first is kept: what follows may come of it. */
+static void keep(struct host_backend *host, char *text)
+{
+	char *none = NULL;
+
+	host_misordered++;
+	if (!atomic_compare_exchange_strong(&host->misordered, &none, text))
+		g_free(text);
+}
+
+static void report(struct host_backend *host, const struct host_access *access, const struct host_pending *pending,
+		   uint64_t id)
+{
+	keep(host, g_strdup_printf("%s: the %zu bytes at " HEX " on stream " U64 ", which does not come after a %s"
+				   " of %zu bytes to " HEX " that is pending on stream " U64, access->what,
+				   access->size, access->to, id, pending->from ? "copy" : "clear", pending->size,
+				   pending->to, pending->stream));
+}
+
+static void judge(struct host_backend *host, const struct host_access *access, uint64_t id, GArray *found)
+{
+	for (guint i = 0; i < found->len; i++) {
+		const struct host_pending *pending = &g_array_index(found, struct host_pending, i);
+
+		if (conflicts(host, access, pending))
+			report(host, access, pending, id);
+	}
+	g_array_free(found, TRUE);
+}
+
+void host_order_check(struct host_backend *host, const struct host_access *access, uint64_t id)
+{
+	GArray *found;
+
+	lock_acquire(&host_streams_lock);
+	found = host_queue_unordered(find_stream(id));
+	lock_release(&host_streams_lock);
+	if (found)
+		judge(host, access, id, found);
+}
+
+void host_order_check_handle(struct host_backend *host, const struct host_access *access, struct CUstream_st *handle)
+{
+	struct CUstream_st *stream;
+	GArray *found = NULL;
+	uint64_t id = 0;
+
+	lock_acquire(&host_streams_lock);
+	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);
+	if (stream) {
+		id = stream->id;
+		found = host_queue_unordered(stream);
+	}
+	lock_release(&host_streams_lock);
+	if (found)
+		judge(host, access, id, found);
+}
+
+int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
+{
+	GArray *found;
+	int ret = 0;
+
+	lock_acquire(&host_streams_lock);
+	found = host_queue_unordered(NULL);
+	lock_release(&host_streams_lock);
+	for (guint i = 0; found && i < found->len && !ret; i++) {
+		const struct host_pending *work = &g_array_index(found, struct host_pending, i);
+
+		if ((work->to < va + size && va < work->to + work->size) ||
+		    (work->from && work->from < va + size && va < work->from + work->size))
+			ret = error_set(-EBUSY, "unmap: the %zu bytes at " HEX " have a %s of the library pending, on"
+					" stream " U64, size, va, work->from ? "copy" : "clear", work->stream);
+	}
+	if (found)
+		g_array_free(found, TRUE);
+	if (ret)
+		keep(host, g_strdup(error_get()));
+	return ret;
+}
+
+int host_order_found(struct host_backend *host)
+{
+	const char *text = host->misordered;
+
+	return text ? error_set(-EUCLEAN, "%s", text) : 0;
+}
