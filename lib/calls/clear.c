@@ -2,6 +2,7 @@
 /* Clears memory before it is handed out, and records that. */
 #include "calls/clear.h"
 #include "calls/pool.h"
+#include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
@@ -21,51 +22,9 @@ static void give_back(struct vpmm_pool *pool, struct region *region)
 
 int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
 {
-	int err;
+	struct submission s = { .pool = pool, .handle = handle };
 
-	err = pool->core.backend->ops->clear(pool->core.backend, addr, size, handle);
-	if (err)
-		return error_add(err, "clearing %zu bytes", size);
-	pool->core.scrubbed += size;
-	return 0;
-}
-
-static int scrub_small(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
-{
-	struct small *small = g_hash_table_lookup(pool->core.small, &addr);
-	struct error_kept kept;
-	int err;
-
-	err = scrub_clear(pool, addr, small->size, handle);
-	if (!err) {
-		pool->core.small_cleared = true;
-		return 0;
-	}
-	/* What the driver fails to free stays until the pool is destroyed. */
-	error_keep(&kept);
-	if (!small_release(&pool->core, small, handle))
-		small_forget(&pool->core, small);
-	error_restore(&kept);
-	return err;
-}
-
-int scrub_mark(struct region *region, struct CUstream_st *handle)
-{
-	struct stream *stream = region->stream;
-	struct event *event;
-	int err;
-
-	/* Under capture the clear is part of the graph, and the memory belongs to that until it is retired. */
-	if (stream->captured)
-		return 0;
-	if (region->block)
-		return cache_mark_work(region, handle);
-	err = stream_record(stream, handle, &event);
-	if (err)
-		return err;
-	region_set_begin(region, event);
-	event_unref(event);
-	return 0;
+	return submission_clear(&s, addr, size);
 }
 
 void scrub_set_aside(struct vpmm_pool *pool, struct region *region)
@@ -74,23 +33,66 @@ void scrub_set_aside(struct vpmm_pool *pool, struct region *region)
 		hold_unheard(&pool->pending, region);
 }
 
+/* Without an event, only the whole device can tell when the clear is done. */
+void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small)
+{
+	struct backend *be = pool->core.backend;
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (be->ops->sync(be))
+		small->held = pool->core.small_cleared = true;
+	else if (small_release(&pool->core, small, STREAM_NULL))
+		small->held = true;
+	else
+		small_forget(&pool->core, small);
+	error_restore(&kept);
+}
+
+/* What the driver fails to free stays until the pool is destroyed. */
+static void undo_small(struct submission *s, struct small *small)
+{
+	struct core *core = &s->pool->core;
+	struct error_kept kept;
+
+	/* It is unmapped at once, and not in the order of the stream. */
+	if (s->begun && small->shareable) {
+		scrub_drop_shareable(s->pool, small);
+		return;
+	}
+	error_keep(&kept);
+	if (!small_release(core, small, s->handle))
+		small_forget(core, small);
+	error_restore(&kept);
+}
+
+static void undo(struct submission *s, struct region *region, struct small *small)
+{
+	if (!region)
+		undo_small(s, small);
+	else if (s->begun)
+		scrub_set_aside(s->pool, region);
+	else
+		give_back(s->pool, region);
+}
+
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle)
 {
 	struct region *region = live_find(&pool->core, addr);
+	struct small *small = region ? NULL : small_find(&pool->core, addr);
+	struct submission s;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	if (!region)
-		return scrub_small(pool, addr, handle);
-	if (pool->core.settings.scrub == VPMM_SCRUB_STREAM && owner_take(&pool->core, region, stream))
+	if (region && pool->core.settings.scrub == VPMM_SCRUB_STREAM && owner_take(&pool->core, region, stream))
 		return 0;
-	err = scrub_clear(pool, addr, region->size, handle);
-	if (err) {
-		give_back(pool, region);
-		return err;
-	}
-	err = scrub_mark(region, handle);
+	err = submission_begin(&s, pool, handle, stream->captured);
+	if (!err)
+		err = submission_clear(&s, addr, region ? region->size : small->size);
+	if (!err)
+		err = region ? submission_cover(&s, region) : submission_cover_small(&s, small, stream);
 	if (err)
-		scrub_set_aside(pool, region);
+		undo(&s, region, small);
+	submission_drop(&s);
 	return err;
 }

@@ -14,6 +14,7 @@
 
 struct CUstream_st;
 struct region;
+struct small;
 struct stream;
 struct vpmm_pool;
 
@@ -40,13 +41,11 @@ int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstr
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle);
 
 /**
- * scrub_mark() - record an event behind a clear, so that the next use of the memory is ordered after it
- * @region: the region, just allocated
- * @handle: a handle of its stream
- *
- * Return: 0, or what the backend's event_create and event_record return.
+ * scrub_drop_shareable() - free a shareable block that was just allocated, if a clear may be pending
+ * @pool: the pool, its backend entered
+ * @small: the block; where the driver fails it is kept until the pool is destroyed
  */
-int scrub_mark(struct region *region, struct CUstream_st *handle);
+void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small);
 
 /**
  * scrub_set_aside() - free a block that was just allocated, if a clear may be pending that no event covers

@@ -6,6 +6,7 @@
 #include "calls/enter.h"
 #include "calls/free.h"
 #include "calls/pool.h"
+#include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
@@ -17,10 +18,14 @@
 #include "policy/trim.h"
 #include "util/error.h"
 
-static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct CUstream_st *handle)
+static int pool_free_small(struct vpmm_pool *pool, struct small *small, struct stream *stream,
+			   struct CUstream_st *handle)
 {
 	int err;
 
+	err = submission_follow(pool, NULL, small, stream, handle);
+	if (err)
+		return err;
 	err = small_release(&pool->core, small, handle);
 	if (err)
 		return err;
@@ -117,7 +122,7 @@ int pool_free(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 	else if (region)
 		err = pool_free_pages(pool, region, stream, handle);
 	else
-		err = pool_free_small(pool, small, handle);
+		err = pool_free_small(pool, small, stream, handle);
 	if (err)
 		goto err_untake;
 	count_free(pool, stream);

@@ -6,6 +6,7 @@
 #include "calls/enter.h"
 #include "calls/growable.h"
 #include "calls/pool.h"
+#include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/core.h"
 #include "pending/deferred-free.h"
@@ -148,9 +149,9 @@ out:
 }
 
 /* Clears what the block gains: from its end as requested on, as what it had before it became smaller is behind that. */
-static int scrub_gain(struct vpmm_pool *pool, struct region *region, struct CUstream_st *handle)
+static int scrub_gain(struct submission *s, struct region *region)
 {
-	struct core *core = &pool->core;
+	struct core *core = &s->pool->core;
 	size_t from = live_requested(region);
 	const struct region gain = { .addr = region->addr + from, .size = region->size - from };
 	int err;
@@ -159,50 +160,60 @@ static int scrub_gain(struct vpmm_pool *pool, struct region *region, struct CUst
 		return 0;
 	if (core->settings.scrub == VPMM_SCRUB_STREAM && owner_take(core, &gain, region->stream))
 		return 0;
-	err = scrub_clear(pool, gain.addr, gain.size, handle);
-	return err ? err : scrub_mark(region, handle);
+	err = submission_clear(s, gain.addr, gain.size);
+	return err ? err : submission_cover(s, region);
 }
 
-/* A clear may be under way with no event behind it. If there can be none, the stream uses what stays in the block. */
-static void undo_growth(struct vpmm_pool *pool, struct region *region, size_t had, const struct request *request)
+/* A clear may be under way. If no event can be behind it, its stream uses the block, which keeps what it has gained. */
+static void undo_growth(struct submission *s, struct region *region, size_t had, struct stream *stream)
 {
-	bool undone = false;
 	struct error_kept kept;
 	struct event *event;
 
 	error_keep(&kept);
-	if (region->size > had && !stream_record(request->stream, request->handle, &event)) {
-		undone = !growable_cut(&pool->core, region, had, request->stream, event);
+	if ((s->begun || region->size > had) && !submission_end(s, stream, &event)) {
+		region_set_begin(region, event);
+		if (region->size > had)
+			growable_cut(&s->pool->core, region, had, stream, event);
 		event_unref(event);
 	}
-	if (!undone)
-		use_add_stream(&pool->pending, region->addr, request->stream->id, request->handle);
+	submission_keep(s, region->addr, stream);
 	error_restore(&kept);
 }
 
-static int grow(struct vpmm_pool *pool, struct region *region, struct request *request)
+static int grow(struct submission *s, struct region *region, struct request *request)
 {
 	struct event *behind = event_ref(region->event), *event;
+	struct core *core = &s->pool->core;
 	size_t had = region->size;
 	int err;
 
-	err = map(pool, region->addr + had, request, behind, &event);
+	err = map(s->pool, region->addr + had, request, behind, &event);
 	event_unref(behind);
 	if (err)
 		return err;
-	growable_extend(&pool->core, region, request->size);
+	growable_extend(core, region, request->size);
 	region_hand(region, request->stream, event);
-	live_hand_out(&pool->core, region);
+	live_hand_out(core, region);
 	event_unref(event);
-	err = scrub_gain(pool, region, request->handle);
+	err = scrub_gain(s, region);
 	if (err)
-		undo_growth(pool, region, had, request);
+		undo_growth(s, region, had, request->stream);
 	return err;
 }
 
-bool growable_loses(struct vpmm_pool *pool, const struct region *region, size_t size)
+static int fit(struct submission *s, struct region *region, size_t size, bool keeps, struct stream *stream)
 {
-	return growable_least(&pool->core, region, size) < region->size;
+	struct core *core = &s->pool->core;
+	int err;
+
+	err = shrink(s->pool, region, keeps ? region->size : growable_least(core, region, size), stream, s->handle);
+	if (err || size <= live_requested(region))
+		return err;
+	err = scrub_gain(s, region);
+	if (err)
+		undo_growth(s, region, region->size, stream);
+	return err;
 }
 
 int growable_resize(struct vpmm_pool *pool, struct region *region, size_t size, bool keeps, struct stream *stream,
@@ -211,20 +222,16 @@ int growable_resize(struct vpmm_pool *pool, struct region *region, size_t size, 
 	struct core *core = &pool->core;
 	struct request request = { .requested = size, .stream = stream, .handle = handle };
 	size_t bytes = core_page_up(&pool->core, size);
+	struct submission s;
 	int err;
 
 	lock_assert_held(&core->lock);
-	if (bytes > region->size) {
-		request.size = bytes - region->size;
-		err = grow(pool, region, &request);
-	} else {
-		err = shrink(pool, region, keeps ? region->size : growable_least(core, region, size), stream, handle);
-		if (!err && size > live_requested(region)) {
-			err = scrub_gain(pool, region, handle);
-			if (err)
-				undo_growth(pool, region, region->size, &request);
-		}
-	}
+	err = submission_begin(&s, pool, handle, false);
+	if (err)
+		return err;
+	request.size = bytes - MIN(bytes, region->size);
+	err = request.size ? grow(&s, region, &request) : fit(&s, region, size, keeps, stream);
+	submission_drop(&s);
 	if (!err)
 		live_request(core, region, size);
 	return err;

@@ -28,20 +28,12 @@ struct vpmm_pool;
 int pool_malloc_growable(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t max, struct CUstream_st *handle);
 
 /**
- * growable_loses() - whether a block gives memory back when it gets a new size
- * @pool: the pool
- * @region: the block
- * @size: the size in bytes, not 0
- */
-bool growable_loses(struct vpmm_pool *pool, const struct region *region, size_t size);
-
-/**
  * growable_resize() - give a block a new size
  * @pool: the pool, its backend entered
  * @region: the block
  * @size: the new size in bytes, not 0
  * @keeps: a graph uses the block: it gives nothing back
- * @stream: the stream, which the block belongs to afterwards; if the block gives memory back, ordered after all users
+ * @stream: the stream, which the block belongs to afterwards; if the block becomes smaller, ordered after all users
  * @handle: a handle of it
  *
  * Return: 0, or as vpmm_realloc(); the block has its old size and contents then.

@@ -101,20 +101,6 @@ static int wait_for(struct stream *stream, struct CUstream_st *handle)
 	return err;
 }
 
-/* Where the clear has no event, only the whole device can tell when it is done. */
-static void drop_shareable(struct vpmm_pool *pool, uint64_t addr)
-{
-	struct small *small = small_find(&pool->core, addr);
-	struct error_kept kept;
-
-	error_keep(&kept);
-	if (!pool->core.backend->ops->sync(pool->core.backend) && !small_release(&pool->core, small, STREAM_NULL))
-		small_forget(&pool->core, small);
-	else
-		small->held = true;
-	error_restore(&kept);
-}
-
 /* @region: NULL: the block is shareable. */
 static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, struct stream *stream,
 		 struct CUstream_st *handle)
@@ -128,7 +114,7 @@ static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, s
 	if (err && region)
 		scrub_set_aside(pool, region);
 	else if (err)
-		drop_shareable(pool, addr);
+		scrub_drop_shareable(pool, small_find(&pool->core, addr));
 	return err;
 }
 

@@ -16,6 +16,7 @@
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
+#include "calls/submission.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
 #include "core/small.h"
@@ -81,22 +82,36 @@ static bool is_done(const struct resizing *r, const struct use *use)
 	return !r->bytes && r->size == r->had;
 }
 
-/* For VPMM_SCRUB=always: what a block had before it became smaller is still behind it, and not as a malloc gives it. */
-static int scrub_behind(const struct resizing *r)
+/*
+ * Clears what the block gains, if the settings say so. What it had before it became smaller, or before another stream
+ * got it, is still behind its contents, and not as a malloc gives it.
+ */
+static int scrub_gain(const struct resizing *r, struct submission *s)
 {
-	if (r->size <= r->asked)
+	struct core *core = &r->pool->core;
+	const struct region gain = { .addr = r->addr + r->had, .size = r->bytes - r->had };
+	size_t to = r->bytes;
+
+	if (core->settings.scrub == VPMM_SCRUB_NONE || r->size <= r->asked)
 		return 0;
-	return scrub_clear(r->pool, r->addr + r->asked, r->bytes - r->asked, r->handle);
+	if (core->settings.scrub == VPMM_SCRUB_STREAM && r->bytes > r->had && owner_take(core, &gain, r->stream))
+		to = r->had;
+	return submission_clear(s, r->addr + r->asked, to - r->asked);
 }
 
 static int scrub_kept(const struct resizing *r)
 {
+	struct submission s;
 	int err;
 
-	if (r->pool->core.settings.scrub != VPMM_SCRUB_ALWAYS || r->size <= r->asked)
-		return 0;
-	err = scrub_behind(r);
-	return err ? err : scrub_mark(r->region, r->handle);
+	err = submission_begin(&s, r->pool, r->handle, false);
+	if (!err)
+		err = scrub_gain(r, &s);
+	if (!err && s.begun)
+		err = submission_cover(&s, r->region);
+	submission_keep(&s, r->addr, r->stream);
+	submission_drop(&s);
+	return err;
 }
 
 /* The block stays as it is, and has another size as requested. */
@@ -106,14 +121,13 @@ static int keep(const struct resizing *r)
 
 	if (!r->region)
 		return 0;
-	err = scrub_kept(r);
-	if (err)
-		return err;
 	if (!cache_take(r->region))
 		return error_set(-EINVAL, "it is being freed");
-	live_request(&r->pool->core, r->region, r->size);
+	err = scrub_kept(r);
+	if (!err)
+		live_request(&r->pool->core, r->region, r->size);
 	cache_untake(r->region, use_find(&r->pool->pending, r->addr));
-	return 0;
+	return err;
 }
 
 /* The point up to which a user has used the block: where it was retired, or now. */
@@ -162,21 +176,8 @@ static int wait_for_users(const struct resizing *r, const struct use *use)
 	return err;
 }
 
-/* Clears what the block gains, if the settings say so. */
-static int scrub_gain(const struct resizing *r)
-{
-	struct core *core = &r->pool->core;
-	struct region gain = { .addr = r->addr + r->had, .size = r->bytes - r->had };
-
-	if (core->settings.scrub == VPMM_SCRUB_ALWAYS)
-		return scrub_behind(r);
-	if (core->settings.scrub == VPMM_SCRUB_NONE || r->bytes <= r->had || owner_take(core, &gain, r->stream))
-		return 0;
-	return scrub_clear(r->pool, gain.addr, gain.size, r->handle);
-}
-
 /* All that can fail of a change of size where the block is. @event receives a point in the stream behind it. */
-static int prepare_here(const struct resizing *r, bool frugal, bool *fits, struct event **event)
+static int prepare_here(const struct resizing *r, bool frugal, struct submission *s, bool *fits, struct event **event)
 {
 	const struct request request = { .size = r->bytes, .stream = r->stream, .handle = r->handle,
 					 .frugal = frugal };
@@ -187,13 +188,24 @@ static int prepare_here(const struct resizing *r, bool frugal, bool *fits, struc
 	if (!err && *fits && r->bytes > r->had)
 		err = resize_extend(&r->pool->core, r->region, &request, fits);
 	if (!err && *fits)
-		err = scrub_gain(r);
-	return err || !*fits ? err : stream_record(r->stream, r->handle, event);
+		err = submission_begin(s, r->pool, r->handle, false);
+	if (!err && *fits)
+		err = scrub_gain(r, s);
+	return err || !*fits ? err : submission_end(s, r->stream, event);
+}
+
+/* It stays as it was. What it would have gained is free, and so may be cleared later. */
+static void undo_here(const struct resizing *r, struct submission *s)
+{
+	submission_keep(s, r->addr, r->stream);
+	submission_set_aside(s, r->stream, r->region->chunk->map, r->addr + r->had,
+			     r->bytes - MIN(r->bytes, r->had));
 }
 
 /* Changes the size where the block is. @done receives whether that could be done. */
 static int resize_here(const struct resizing *r, bool frugal, bool *done)
 {
+	struct submission s = { .pool = r->pool };
 	struct core *core = &r->pool->core;
 	struct event *event;
 	int err;
@@ -201,9 +213,11 @@ static int resize_here(const struct resizing *r, bool frugal, bool *done)
 	*done = false;
 	if (!cache_take(r->region))
 		return error_set(-EINVAL, "it is being freed");
-	err = prepare_here(r, frugal, done, &event);
+	err = prepare_here(r, frugal, &s, done, &event);
+	submission_drop(&s);
 	if (err || !*done) {
 		*done = false;
+		undo_here(r, &s);
 		cache_untake(r->region, use_find(&r->pool->pending, r->addr));
 		return err;
 	}
@@ -219,26 +233,40 @@ static int resize_here(const struct resizing *r, bool frugal, bool *done)
 	return 0;
 }
 
-/* The parts that the block shares with others are copied. What it gains is cleared, if the settings say so. */
-static int fill_remap(const struct resizing *r, const struct remap *remap)
+/*
+ * Clears what is behind the contents. The block's own extents have that at the old address as well, and are cleared
+ * there: unlike the new one, that stays mapped as long as the block stays.
+ */
+static int scrub_remap(const struct resizing *r, struct submission *s, const struct remap *remap)
 {
-	struct backend *be = r->pool->core.backend;
-	size_t behind = remap->head + remap->moved;
-	int err = 0;
+	size_t behind = remap->head + remap->moved, from = r->asked, to = MIN(from, remap->head);
+	int err;
 
-	if (remap->head)
-		err = be->ops->copy(be, remap->to, r->addr, remap->head, r->handle);
-	if (!err && remap->tail)
-		err = be->ops->copy(be, remap->to + behind, r->addr + behind, remap->tail, r->handle);
-	if (err)
-		return error_add(err, "copying %zu bytes", remap->head + remap->tail);
-	if (r->pool->core.settings.scrub)
-		err = scrub_clear(r->pool, remap->to + r->asked, r->bytes - r->asked, r->handle);
-	return err;
+	if (!r->pool->core.settings.scrub)
+		return 0;
+	err = submission_clear(s, remap->to + to, remap->head - to);
+	to = MAX(from, remap->head);
+	if (!err && to < behind)
+		err = submission_clear(s, r->addr + to, behind - to);
+	to = MAX(from, behind);
+	return err ? err : submission_clear(s, remap->to + to, r->bytes - to);
+}
+
+/* The parts that the block shares with others are copied. What it gains is cleared, if the settings say so. */
+static int fill_remap(const struct resizing *r, struct submission *s, const struct remap *remap)
+{
+	size_t behind = remap->head + remap->moved;
+	int err;
+
+	err = submission_copy(s, remap->to, r->addr, remap->head);
+	if (!err)
+		err = submission_copy(s, remap->to + behind, r->addr + behind, remap->tail);
+	return err ? err : scrub_remap(r, s, remap);
 }
 
 /* All that can fail of a move by mapping. */
-static int prepare_remap(const struct resizing *r, bool frugal, struct remap *remap, bool *fits, struct event **event)
+static int prepare_remap(const struct resizing *r, bool frugal, struct submission *s, struct remap *remap, bool *fits,
+			 struct event **event)
 {
 	const struct request request = { .size = r->bytes, .stream = r->stream, .handle = r->handle,
 					 .frugal = frugal };
@@ -248,15 +276,29 @@ static int prepare_remap(const struct resizing *r, bool frugal, struct remap *re
 	if (!err && *fits)
 		err = remap_map(&r->pool->core, r->region, &request, remap, fits);
 	if (!err && *fits)
-		err = fill_remap(r, remap);
-	return err || !*fits ? err : stream_record(r->stream, r->handle, event);
+		err = submission_begin(s, r->pool, r->handle, false);
+	if (!err && *fits)
+		err = fill_remap(r, s, remap);
+	return err || !*fits ? err : submission_end(s, r->stream, event);
+}
+
+/* It stays where it was. What was mapped in front of its own extents, and behind them, is free. */
+static void undo_remap(const struct resizing *r, struct submission *s, const struct remap *remap)
+{
+	struct region_map *map = &r->pool->core.regions;
+	size_t behind = remap->head + remap->moved;
+
+	submission_keep(s, r->addr, r->stream);
+	submission_set_aside(s, r->stream, map, remap->to, remap->head);
+	submission_set_aside(s, r->stream, map, remap->to + behind, r->bytes - behind);
 }
 
 /* Maps a large block at another address, so that nothing is copied but what it shares with others. */
 static int remap(const struct resizing *r, bool frugal, uint64_t *addr, bool *done)
 {
+	struct submission s = { .pool = r->pool };
 	struct core *core = &r->pool->core;
-	struct remap remap;
+	struct remap remap = { 0 };
 	struct region *region;
 	struct event *event;
 	int err;
@@ -264,9 +306,11 @@ static int remap(const struct resizing *r, bool frugal, uint64_t *addr, bool *do
 	*done = false;
 	if (!cache_take(r->region))
 		return error_set(-EINVAL, "it is being freed");
-	err = prepare_remap(r, frugal, &remap, done, &event);
+	err = prepare_remap(r, frugal, &s, &remap, done, &event);
+	submission_drop(&s);
 	if (err || !*done) {
 		*done = false;
+		undo_remap(r, &s, &remap);
 		cache_untake(r->region, use_find(&r->pool->pending, r->addr));
 		return err;
 	}
@@ -280,32 +324,54 @@ static int remap(const struct resizing *r, bool frugal, uint64_t *addr, bool *do
 	return 0;
 }
 
-/* Copies the contents into a block that was just allocated, and frees the old one; or else frees the new one. */
-static int copy_over(const struct resizing *r, uint64_t to)
+/* All that can fail of a copy, but the free of the old block. */
+static int copy_to(const struct resizing *r, struct submission *s, struct stream *stream, uint64_t to)
 {
-	struct backend *be = r->pool->core.backend;
-	size_t size = MIN(r->asked, r->size);
-	struct region *region;
+	struct region *region = live_find(&r->pool->core, to);
 	int err;
 
-	err = be->ops->copy(be, to, r->addr, size, r->handle);
-	if (err) {
-		error_add(err, "copying %zu bytes", size);
-		goto err_undo;
-	}
-	region = live_find(&r->pool->core, to);
-	if (region)
-		err = scrub_mark(region, r->handle);
+	err = submission_follow(r->pool, r->region, r->small, stream, r->handle);
+	if (!err)
+		err = submission_begin(s, r->pool, r->handle, stream->captured);
+	if (!err)
+		err = submission_copy(s, to, r->addr, MIN(r->asked, r->size));
+	if (err)
+		return err;
+	return region ? submission_cover(s, region) : submission_cover_small(s, small_find(&r->pool->core, to), stream);
+}
+
+/* The old block stays, and the copy may still be to read it. */
+static void keep_source(const struct resizing *r, struct submission *s, const struct stream *stream, uint64_t graph)
+{
+	s->begun = true;
+	if (!graph)
+		submission_keep(s, r->addr, stream);
 	else
-		r->pool->core.small_cleared = true;
+		use_add_graph(&r->pool->pending, r->addr, graph);
+	if (graph && r->region)
+		cache_share(r->region, true);
+}
+
+/*
+ * Copies the contents into a block that was just allocated for a stream, or for a graph, and frees the old one; or else
+ * frees the new one.
+ */
+static int copy_over(const struct resizing *r, struct stream *stream, uint64_t graph, uint64_t to)
+{
+	struct submission s = { .pool = r->pool };
+	bool copied;
+	int err;
+
+	err = copy_to(r, &s, stream, to);
+	copied = !err || s.begun;
 	if (!err)
 		err = pool_free(r->pool, r->addr, r->handle);
 	*r->copied = !err;
-	if (!err)
-		return 0;
-
-err_undo:
-	zero_undo(r->pool, to, r->handle);
+	if (err && copied)
+		keep_source(r, &s, stream, graph);
+	if (err)
+		zero_undo(r->pool, to, r->handle);
+	submission_drop(&s);
 	return err;
 }
 
@@ -316,7 +382,7 @@ static int move(const struct resizing *r, uint64_t *addr)
 
 	err = malloc_serve(r->pool, &to, r->size, 0, r->stream, r->handle);
 	if (!err)
-		err = copy_over(r, to);
+		err = copy_over(r, r->stream, 0, to);
 	if (!err)
 		*addr = to;
 	return err;
@@ -388,7 +454,7 @@ static int resize_growable(const struct resizing *r, const struct use *use)
 
 	if (r->size > r->region->max)
 		return error_set(-EINVAL, "it was allocated to grow to %zu bytes at most", r->region->max);
-	if (use && !graphs && growable_loses(r->pool, r->region, r->size))
+	if (use && (use_has_work(use) || r->size < r->asked))
 		err = wait_for_users(r, use);
 	return err ? err : growable_resize(r->pool, r->region, r->size, graphs, r->stream, r->handle);
 }
@@ -409,7 +475,7 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
 	err = capture_malloc(r->pool, &to, r->size, 0, r->handle);
 	if (!err)
-		err = copy_over(r, to);
+		err = copy_over(r, stream_get_captured(&r->pool->core.streams, id), id, to);
 	if (!err)
 		*addr = to;
 	return err;

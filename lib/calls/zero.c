@@ -4,6 +4,7 @@
 #include "calls/free.h"
 #include "calls/note.h"
 #include "calls/pool.h"
+#include "calls/submission.h"
 #include "calls/zero.h"
 #include "core/allocation.h"
 #include "core/small.h"
@@ -24,7 +25,7 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	if (region)
 		scrub_set_aside(pool, region);
 	else
-		small->held = true;
+		small->held = pool->core.small_cleared = true;
 	pool->core.counts.frees++;
 }
 
@@ -38,27 +39,40 @@ void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 	error_restore(&kept);
 }
 
+static int cover(struct submission *s, uint64_t addr)
+{
+	struct core *core = &s->pool->core;
+	struct region *region = live_find(core, addr);
+	struct stream *stream;
+	int err;
+
+	if (region)
+		return submission_cover(s, region);
+	err = stream_get(&core->streams, s->handle, &stream);
+	return err ? err : submission_cover_small(s, small_find(core, addr), stream);
+}
+
 int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstream_st *handle)
 {
 	struct backend *be = pool->core.backend;
-	struct region *region;
-	uint64_t capture;
+	struct submission s = { .pool = pool };
+	uint64_t capture = 0;
 	int err;
 
 	/* On the default stream beside a capture the driver would fail, and invalidate that. */
 	err = be->ops->stream_capture(be, handle, &capture);
 	if (!err)
-		err = scrub_clear(pool, addr, size, handle);
+		err = submission_begin(&s, pool, handle, capture);
+	if (!err)
+		err = submission_clear(&s, addr, size);
 	lock_acquire(&pool->core.lock);
-	region = live_find(&pool->core, addr);
-	if (!err && region)
-		err = scrub_mark(region, handle);
-	else if (!err)
-		pool->core.small_cleared = true;
+	if (!err)
+		err = cover(&s, addr);
 	if (err) {
 		note(pool, handle, .op = RECORD_FREE, .addr = addr);
 		zero_undo(pool, addr, handle);
 	}
+	submission_drop(&s);
 	lock_release(&pool->core.lock);
 	return err;
 }

@@ -157,7 +157,7 @@ int cache_mark(struct cache *cache, struct CUstream_st *handle)
 	return 0;
 }
 
-int cache_mark_work(struct region *region, struct CUstream_st *handle)
+int cache_mark_work(struct region *region, struct CUstream_st *handle, struct backend_event **reserved)
 {
 	struct block *block = region->block;
 	struct cache *cache = block->cache;
@@ -167,6 +167,8 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle)
 	brief_acquire(&cache->lock);
 	before = block->freed;
 	block->freed = ++cache->freed;
+	if (!cache->mark)
+		cache->mark = g_steal_pointer(reserved);
 	err = cache_mark(cache, handle);
 	if (err)
 		block->freed = before;
@@ -402,6 +404,19 @@ bool cache_behind(struct region *region, struct event **event)
 		*event = cache_adopt(cache);
 	brief_release(&cache->lock);
 	return told;
+}
+
+struct event *cache_work(struct region *region)
+{
+	struct block *block = region->block;
+	struct event *event = NULL;
+
+	if (block && block->freed) {
+		brief_acquire(&block->cache->lock);
+		event = cache_adopt(block->cache);
+		brief_release(&block->cache->lock);
+	}
+	return event ? event : region->event;
 }
 
 void cache_strand(struct region *region, struct event *event)

@@ -433,12 +433,21 @@ bool cache_share(struct region *region, bool shared);
  * cache_mark_work() - cover work of the library's own on an allocated block
  * @region: the region, which has a block
  * @handle: a handle of the stream of the block, to which the work was submitted
+ * @reserved: an event of the driver; NULL afterwards if the cache had none
  *
  * A free on any stream is then ordered after that work, as after an earlier free by the owner.
  *
- * Return: 0, or what the backend's event_create and event_record return; nothing has changed then.
+ * Return: 0, or what the backend's event_record returns; nothing has changed then but @reserved.
  */
-int cache_mark_work(struct region *region, struct CUstream_st *handle);
+int cache_mark_work(struct region *region, struct CUstream_st *handle, struct backend_event **reserved);
+
+/**
+ * cache_work() - a point behind the work of the library's own on an allocated region
+ * @region: the region
+ *
+ * Return: the event, valid while the caller holds core.lock; NULL: there is nothing to wait for.
+ */
+struct event *cache_work(struct region *region);
 
 /**
  * cache_untake() - undo cache_take(): it stays allocated

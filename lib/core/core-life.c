@@ -102,7 +102,7 @@ void core_clear(struct core *core)
 	region_map_clear(&core->regions);
 	region_map_clear(&core->spans);
 	memo_clear(&core->memo);
+	g_hash_table_destroy(core->small);
 	stream_map_clear(&core->streams);
 	account_clear(&core->account);
-	g_hash_table_destroy(core->small);
 }

@@ -38,31 +38,40 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	return event;
 }
 
-int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event)
+int stream_record_reserved(struct stream *stream, struct CUstream_st *handle, struct backend_event **reserved,
+			   struct event **event)
 {
 	struct backend *be = stream->map->backend;
-	struct backend_event *recorded;
 	uint64_t seq = 0;
 	int err;
 
-	err = be->ops->event_create(be, &recorded);
-	if (err)
-		return err;
 	/*
 	 * Under the cache's lock, so that the numbers follow the order of the records: other threads record the mark.
 	 */
 	brief_acquire(&stream->cache->lock);
-	err = be->ops->event_record(be, recorded, handle);
+	err = be->ops->event_record(be, *reserved, handle);
 	if (!err)
 		seq = ++stream->cache->recorded;
 	brief_release(&stream->cache->lock);
 	if (err)
-		goto err_destroy;
-	*event = stream_adopt(stream, recorded, seq);
+		return err;
+	*event = stream_adopt(stream, *reserved, seq);
+	*reserved = NULL;
 	return 0;
+}
 
-err_destroy:
-	be->ops->event_destroy(be, recorded);
+int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event)
+{
+	struct backend *be = stream->map->backend;
+	struct backend_event *reserved;
+	int err;
+
+	err = be->ops->event_create(be, &reserved);
+	if (err)
+		return err;
+	err = stream_record_reserved(stream, handle, &reserved, event);
+	if (err)
+		be->ops->event_destroy(be, reserved);
 	return err;
 }
 

@@ -4,12 +4,14 @@
 #include "core/core.h"
 #include "core/shareable.h"
 #include "core/small.h"
+#include "core/stream.h"
 #include "util/address.h"
 
 static void small_delete(gpointer data)
 {
 	struct small *small = data;
 
+	event_unref(small->event);
 	g_free(small->shareable);
 	g_free(small);
 }
@@ -50,6 +52,13 @@ struct small *small_find(struct core *core, uint64_t addr)
 
 	lock_assert_held(&core->lock);
 	return small && !small->held ? small : NULL;
+}
+
+void small_set_event(struct small *small, struct event *event)
+{
+	event_ref(event);
+	event_unref(small->event);
+	small->event = event;
 }
 
 int small_release(struct core *core, struct small *small, struct CUstream_st *handle)

@@ -12,12 +12,14 @@
 
 struct CUstream_st;
 struct core;
+struct event;
 struct shareable;
 
 /**
  * struct small - one such allocation
  * @addr: its address
  * @size: bytes, as requested
+ * @event: behind the last work of the library's own on it, with a reference; NULL: there was none
  * @held: it was freed, and the free is deferred; see pending/deferred-free.h
  * @shareable: its memory; NULL: the driver's allocator serves it
  * @known: in the index of all pools' addresses
@@ -25,6 +27,7 @@ struct shareable;
 struct small {
 	uint64_t addr;
 	size_t size;
+	struct event *event;
 	bool held;
 	struct shareable *shareable;
 	struct address_range known;
@@ -63,10 +66,17 @@ void small_add_shareable(struct core *core, struct shareable *shareable, size_t 
 struct small *small_find(struct core *core, uint64_t addr);
 
 /**
+ * small_set_event() - note a point behind work of the library's own on an allocation
+ * @small: the allocation
+ * @event: the event
+ */
+void small_set_event(struct small *small, struct event *event);
+
+/**
  * small_release() - give the memory of an allocation back, which stays in the table
  * @core: the pool's core, its backend entered
  * @small: the allocation; no work is pending on it if it is shareable
- * @handle: the stream in whose order it is freed otherwise
+ * @handle: the stream in whose order it is freed otherwise, which comes after the library's work on it
  *
  * Return: 0, or an error of the backend.
  */

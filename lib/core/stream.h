@@ -288,6 +288,18 @@ struct stream *stream_find(struct stream_map *map, uint64_t id);
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event);
 
 /**
+ * stream_record_reserved() - the same with an event that was created before
+ * @stream: the stream
+ * @handle: a handle that means the stream on this thread
+ * @reserved: the driver's event; NULL afterwards
+ * @event: receives the event, with one reference, which owns the driver's
+ *
+ * Return: 0, or what the backend's event_record returns; @reserved stays then.
+ */
+int stream_record_reserved(struct stream *stream, struct CUstream_st *handle, struct backend_event **reserved,
+			   struct event **event);
+
+/**
  * stream_record_all() - record an event behind all work of the context so far
  * @any: the stream of stream_get_any()
  * @event: receives the event, with one reference

@@ -65,7 +65,8 @@ static int hold_await(struct pending *pending, struct hold *hold, const struct u
 		order_add_event(&hold->order, user->event);
 		return 0;
 	}
-	if (!user_is_there(pending, user)) {
+	/* Something has failed: the memory stays aside until the stream calls, or the device has completed its work. */
+	if (user->work || !user_is_there(pending, user)) {
 		g_array_append_val(hold->silent, user->id);
 		return 0;
 	}
@@ -83,6 +84,8 @@ struct hold *hold_make(struct region *region, struct small *small, const struct 
 	hold->maker = use ? use->maker : 0;
 	hold->outside = use && use->outside;
 	order_init(&hold->order, NULL);
+	if (small)
+		order_add_event(&hold->order, small->event);
 	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->link.data = hold;

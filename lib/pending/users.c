@@ -76,20 +76,41 @@ static void user_retire(struct user *user, struct event *event)
 	user->event = event_ref(event);
 }
 
-void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+static struct user *add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
 {
 	struct user added = { .id = id, .handle = handle, .named = true };
 	struct use *use = use_get(pending, addr);
 	struct user *user = user_find(use, id);
 
-	lock_assert_held(&pending->core->lock);
 	if (!user) {
 		g_array_append_val(use->users, added);
-		return;
+		return &g_array_index(use->users, struct user, use->users->len - 1);
 	}
 	/* A retired stream may be named again. */
+	added.work = user->work && !user->event;
 	event_unref(user->event);
 	*user = added;
+	return user;
+}
+
+void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+{
+	lock_assert_held(&pending->core->lock);
+	add_stream(pending, addr, id, handle);
+}
+
+void use_add_work(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle)
+{
+	add_stream(pending, addr, id, handle)->work = true;
+}
+
+bool use_has_work(const struct use *use)
+{
+	for (guint i = 0; i < use->users->len; i++) {
+		if (g_array_index(use->users, struct user, i).work)
+			return true;
+	}
+	return false;
 }
 
 /* The queue that a use belongs in; NULL: none, or that of one graph which is not known. */

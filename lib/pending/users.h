@@ -21,12 +21,14 @@ struct pending;
  * struct user - a stream that uses an allocation
  * @id: the driver's id of it
  * @handle: a handle that meant the stream when vpmm_use() was called
+ * @work: work of the library's own is pending on it with no event behind it, after a failure
  * @event: its last point, if it was retired, with a reference; NULL: it was not retired
  * @named: by vpmm_use(); false: it only stands for the last launch of a graph that was retired
  */
 struct user {
 	uint64_t id;
 	struct CUstream_st *handle;
+	bool work;
 	struct event *event;
 	bool named;
 };
@@ -78,6 +80,21 @@ struct use *use_find(const struct pending *pending, uint64_t addr);
  * @handle: a handle of it
  */
 void use_add_stream(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle);
+
+/**
+ * use_add_work() - the same for a stream on which work of the library's own is pending, with no event behind it
+ * @pending: what the pool has pending
+ * @addr: address of the allocation
+ * @id: the driver's id of the stream
+ * @handle: a handle of it
+ */
+void use_add_work(struct pending *pending, uint64_t addr, uint64_t id, struct CUstream_st *handle);
+
+/**
+ * use_has_work() - whether an allocation has a user with such work
+ * @use: the users
+ */
+bool use_has_work(const struct use *use);
 
 /**
  * use_add_graph() - add a graph to the users of an allocation

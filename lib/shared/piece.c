@@ -453,7 +453,18 @@ int piece_take_device(struct shared *shared, size_t size, size_t wanted, struct 
 	return 0;
 }
 
-static int clear_now(struct shared *shared, const struct piece *piece)
+/* Memory that may still be cleared stays aside. */
+static void clear_failed(struct shared *shared, struct piece *piece)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (ops_of(shared)->sync(be_of(shared)))
+		piece->stray = true;
+	error_restore(&kept);
+}
+
+static int clear_now(struct shared *shared, struct piece *piece)
 {
 	const struct backend_ops *ops = ops_of(shared);
 	struct backend *be = be_of(shared);
@@ -464,10 +475,14 @@ static int clear_now(struct shared *shared, const struct piece *piece)
 	if (err)
 		return err;
 	err = ops->clear(be, piece->alias, piece->size, shared->stream);
-	if (!err)
-		err = ops->event_record(be, event, shared->stream);
+	if (err)
+		goto out;
+	err = ops->event_record(be, event, shared->stream);
 	if (!err)
 		err = ops->event_sync(be, event);
+	if (err)
+		clear_failed(shared, piece);
+out:
 	ops->event_destroy(be, event);
 	return err;
 }
