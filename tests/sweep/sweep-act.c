@@ -10,6 +10,17 @@ static uint64_t next_seed(void)
 	return ++seed * UINT64_C(0xD1342543DE82EF95);
 }
 
+/* The contents may be cleared or copied behind what is pending. */
+static void settle_all(struct sweep *s, int stream)
+{
+	for (int i = 0; i < STREAMS; i++) {
+		if (s->held & 1u << i)
+			sweep_finish(s, i);
+	}
+	if (s->on->settle)
+		s->on->settle(s->streams[stream]);
+}
+
 /* The program has a block from now on, and writes to it. */
 static void have(struct sweep *s, void *ptr, size_t size, int stream)
 {
@@ -17,6 +28,8 @@ static void have(struct sweep *s, void *ptr, size_t size, int stream)
 
 	if (s->on->settle && !s->held && !(s->captured & 1u << stream))
 		s->on->settle(s->streams[stream]);
+	if (s->works)
+		settle_all(s, stream);
 	s->on->fill(ptr, size, block.seed);
 	g_array_append_val(s->blocks, block);
 }
@@ -92,17 +105,6 @@ static guint find_block(struct sweep *s, const void *ptr)
 		g_assert_cmpuint(i, <, s->blocks->len);
 	}
 	return i;
-}
-
-/* The contents may be copied behind what is pending. */
-static void settle_all(struct sweep *s, int stream)
-{
-	for (int i = 0; i < STREAMS; i++) {
-		if (s->held & 1u << i)
-			sweep_finish(s, i);
-	}
-	if (s->on->settle)
-		s->on->settle(s->streams[stream]);
 }
 
 int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream)

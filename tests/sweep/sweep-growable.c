@@ -109,6 +109,16 @@ static void stage_live(struct sweep *s)
 	sweep_busy(s, 0);
 }
 
+/* Larger again within its pages. */
+static void stage_within(struct sweep *s)
+{
+	have_growable(s, 2);
+	s->number = PAGE + 1000;
+	assert_ok(act_realloc(s));
+	s->number = 2 * PAGE - 1000;
+}
+
+#define ALWAYS .opts = { .scrub = VPMM_SCRUB_ALWAYS }, .keeps = true
 #define SCRUB .opts = { .scrub = VPMM_SCRUB_STREAM }, .keeps = true
 
 const struct sweep_scene sweep_growable_scenes[] = {
@@ -123,6 +133,10 @@ const struct sweep_scene sweep_growable_scenes[] = {
 	{ "growable-grow-again", ALL, OP(event_record), stage_grow_again, act_realloc, .waits = true },
 	{ "growable-grow-after", PACKED, OP(unmap), stage_grow_after_others, act_realloc, .waits = true },
 	{ "growable-grow-scrub", ALL, OP(clear), stage_grow_donors, act_realloc, SCRUB, .grows = true,
+	  .waits_again = true },
+	{ "growable-grow-always", ALL, OP(clear), stage_grow, act_realloc, ALWAYS, .grows = true,
+	  .waits_again = true },
+	{ "growable-within-always", ALL, OP(clear), stage_within, act_realloc, ALWAYS, .grows = true,
 	  .waits_again = true },
 	{ "growable-grow-full", ALL, OP(event_record), stage_full, act_realloc, .opts = { .limit = 8 * PAGE },
 	  .gives = true, .waits = true },

@@ -581,6 +581,13 @@ static void stage_resize_graph(struct sweep *s)
 	s->number = PAGE;
 }
 
+/* A few bytes more, which the block has. */
+static void stage_keep(struct sweep *s)
+{
+	s->ptr = sweep_have(s, PAGE + 100, 0);
+	s->number = PAGE + 500;
+}
+
 /* There is room for the larger block, and not for both. */
 static void stage_resize_full(struct sweep *s)
 {
@@ -590,8 +597,20 @@ static void stage_resize_full(struct sweep *s)
 	s->number = 7 * PAGE;
 }
 
+/* The same for a block that shares its first page and its last, with another one behind it. */
+static void stage_remap(struct sweep *s)
+{
+	sweep_have(s, PAGE / 2 + 512, 0);
+	s->ptr = sweep_have(s, 6 * PAGE, 0);
+	s->number = 4 * PAGE;
+	assert_ok(act_realloc(s));
+	sweep_have(s, 2 * PAGE, 0);
+	s->number = 7 * PAGE;
+}
+
 #define LIMIT .opts = { .limit = 8 * PAGE }, .gives = true
 #define LIMIT_BLOCK .opts = { .limit = 8 * PAGE, .reuse = VPMM_REUSE_BLOCK }, .gives = true, .waits = true
+#define REMAP .opts = { .limit = 12 * PAGE, .extent_max = PAGE }, .gives = true, .keeps = true, .waits = true
 #define SCRUB_STREAM .opts = { .scrub = VPMM_SCRUB_STREAM }, .keeps = true
 #define SCRUB_ALWAYS .opts = { .scrub = VPMM_SCRUB_ALWAYS }, .keeps = true
 
@@ -660,6 +679,10 @@ const struct sweep_scene sweep_held_scenes[] = {
 	{ "resize-used", ALL, OP(stream_wait), stage_resize_used, act_realloc },
 	{ "resize-full", ALL, OP(event_record), stage_resize_full, act_realloc, LIMIT },
 	{ "resize-scrub", ALL, OP(clear), stage_grow_other, act_realloc, SCRUB_STREAM },
+	{ "resize-scrub-always", ALL, OP(clear), stage_grow_own, act_realloc, SCRUB_ALWAYS },
+	{ "resize-scrub-hole", PACKED, OP(clear), stage_hole, act_realloc, SCRUB_ALWAYS },
+	{ "resize-keep", ALL, OP(clear), stage_keep, act_realloc, SCRUB_ALWAYS },
+	{ "resize-remap", PACKED, OP(copy), stage_remap, act_realloc, REMAP },
 	{ "resize-hole", SWEEP_PACKED | SWEEP_PACKED_UNCACHED, OP(map), stage_hole, act_realloc, .keeps = true },
 	{ "resize-hole-donors", SWEEP_PACKED | SWEEP_PACKED_UNCACHED, OP(stream_wait), stage_hole_donors, act_realloc,
 	  .keeps = true },

@@ -66,6 +66,7 @@ static const struct mode {
  * @skip: how many calls pass before
  * @count: how many fail then
  * @err: with what; 0: nothing fails
+ * @leaves: if the action fails, it is not taken again: another stream frees all there is, and memory is given back
  * @calls: receives how often the action called each operation
  */
 struct trial {
@@ -76,6 +77,7 @@ struct trial {
 	unsigned int skip;
 	unsigned int count;
 	int err;
+	bool leaves;
 	uint64_t calls[BACKEND_OP_COUNT + 1];
 };
 
@@ -133,6 +135,20 @@ static void override(struct vpmm_opts *opts, const struct vpmm_opts *with)
 	opts->peers = with->peers;
 }
 
+/* Whether the library clears or copies memory in the action. */
+static bool has_work(const struct sweep_scene *scene)
+{
+	return scene->reaches == BACKEND_OP_clear || scene->reaches == BACKEND_OP_copy;
+}
+
+/* What the library submits to the stream of the action is pending then. */
+static void trial_hold(const struct trial *t, struct sweep *s)
+{
+	s->works = has_work(t->scene);
+	if (s->works && !s->captured && !(s->held & 1))
+		sweep_busy(s, 0);
+}
+
 static void trial_open(struct trial *t, struct sweep *s)
 {
 	struct backend *inner;
@@ -154,6 +170,7 @@ static void trial_open(struct trial *t, struct sweep *s)
 		assert_ok(sweep_create(s));
 	if (t->scene->prepare)
 		t->scene->prepare(s);
+	trial_hold(t, s);
 }
 
 /* An address of a block leads to it, whatever has failed. */
@@ -307,6 +324,30 @@ static int trial_act_again(struct trial *t, struct sweep *s)
 	return trial_act_once(t, s, waits);
 }
 
+/* Another stream takes what it can have. None of that may still be cleared or copied. */
+static void trial_probe(struct trial *t, struct sweep *s)
+{
+	static const size_t sizes[] = { 1000, PAGE / 2, PAGE / 2, PAGE, PAGE, 2 * PAGE, 4 * PAGE };
+	void *ptrs[G_N_ELEMENTS(sizes)];
+	size_t count = 0;
+
+	if (!s->works)
+		return;
+	while (count < G_N_ELEMENTS(sizes) && !vpmm_malloc(s->pool, &ptrs[count], sizes[count], s->streams[3]))
+		count++;
+	trial_check(t, s, "when another stream has got memory");
+	while (count)
+		assert_ok(vpmm_free(s->pool, ptrs[--count], s->streams[3]));
+}
+
+static void trial_leave(struct trial *t, struct sweep *s)
+{
+	while (s->blocks->len)
+		sweep_drop(s, g_array_index(s->blocks, struct sweep_block, 0).ptr, 2);
+	assert_ok(vpmm_pool_trim(s->pool, 0, NULL));
+	trial_probe(t, s);
+}
+
 /* The action, with its fault, and the same once more if it fails. */
 static void trial_act(struct trial *t, struct sweep *s)
 {
@@ -326,6 +367,12 @@ static void trial_act(struct trial *t, struct sweep *s)
 	trial_check(t, s, "after the fault");
 	if (err && was)
 		trial_compare(t, s, &before);
+	if (err && t->leaves) {
+		trial_leave(t, s);
+		return;
+	}
+	if (err && was)
+		trial_probe(t, s);
 	if (err != t->scene->result && trial_act_again(t, s) != t->scene->result)
 		trial_fail(t, "the second time, it fails as well: %s", vpmm_last_error());
 	trial_check(t, s, "after the action");
@@ -451,6 +498,10 @@ static void plan_op(struct plan *p, const struct trial *dry, enum backend_op op,
 	for (t.skip = 0; t.skip < dry->calls[op]; t.skip++) {
 		t.count = 1;
 		plan_run(p, t);
+		t.leaves = has_work(p->scene);
+		if (t.leaves)
+			plan_run(p, t);
+		t.leaves = false;
 		if (p->scene->unmakes && gives_back(op))
 			continue;
 		t.count = UINT_MAX;

@@ -4,6 +4,7 @@
  * one of the backend's calls in it fails. A row of a table is all that one more action takes.
  *
  * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written;
+ * what the library still clears or copies is no other stream's to have;
  * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; the
  * host has waited for no stream at work where that is not part of the action; and when the pool is destroyed the
  * backend has everything back.
@@ -86,6 +87,7 @@ struct sweep_block {
  * @blocks: of struct sweep_block: what is allocated
  * @again: the action is taken once more, with nothing that fails
  * @idle: nothing is to be held
+ * @works: the action has the library clear or copy memory, behind what is held
  * @held: streams on which something is, as bits
  * @captured: streams that are being captured, as bits
  * @graph: the id of the latest capture; 0: there was none
@@ -104,6 +106,7 @@ struct sweep {
 	GArray *blocks;
 	bool again;
 	bool idle;
+	bool works;
 	unsigned int held;
 	unsigned int captured;
 	uint64_t graph;
