@@ -459,6 +459,22 @@ static int resize_growable(const struct resizing *r, const struct use *use)
 	return err ? err : growable_resize(r->pool, r->region, r->size, graphs, r->stream, r->handle);
 }
 
+/* The host waits for users that were retired, such as graphs that had the block before. */
+static int await_retired(const struct resizing *r, const struct use *use)
+{
+	struct core *core = &r->pool->core;
+	struct order order;
+	int err = 0;
+
+	order_init(&order, NULL);
+	for (guint i = 0; use && i < use->users->len; i++)
+		order_add_event(&order, g_array_index(use->users, struct user, i).event);
+	if (!order_is_met(&order))
+		err = order_meet(&order, r->handle, true, &core->counts.waits);
+	order_clear(&order);
+	return err;
+}
+
 /* A graph gets a copy of its own, as it would of an allocation and a free. It cannot wait for the work of others. */
 static int realloc_captured(const struct resizing *r, uint64_t *addr)
 {
@@ -473,7 +489,9 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 		return error_set(-EBUSY, "a growable block cannot change its size in a capture");
 	if (use_is_named(use))
 		return error_set(-EBUSY, "other streams use the block, and a graph cannot wait for them");
-	err = capture_malloc(r->pool, &to, r->size, 0, r->handle);
+	err = await_retired(r, use);
+	if (!err)
+		err = capture_malloc(r->pool, &to, r->size, 0, r->handle);
 	if (!err)
 		err = copy_over(r, stream_get_captured(&r->pool->core.streams, id), id, to);
 	if (!err)
