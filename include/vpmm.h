@@ -233,8 +233,8 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
  *	pool's own device does not count; VPMM_PEERS_ALL: all that can; 0: none; see vpmm_pool_set_peers()
  *
- * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a pool that is created with options;
- * vpmm_opts_from_env() reads it into options.
+ * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a
+ * pool that is created with options; vpmm_opts_from_env() reads it into options.
  *
  * Since: 0.1
  */
@@ -563,7 +563,7 @@ int vpmm_pool_abandon(struct vpmm_pool *pool);
  *	-ENOTSUP the driver would have to serve the request and cannot, or @stream is under capture and the pool leaves
  *	every request to the driver,
  *	-EIO the driver reports an earlier failure,
- *	-EBUSY the process was forked after the pool was created, or the memory would have to be cleared (VPMM_SCRUB)
+ *	-EBUSY the process was forked after the pool was created; or the memory would have to be cleared (VPMM_SCRUB),
  *	and @stream is the legacy default stream while another is under capture, or its capture was invalidated,
  *	and, for a NULL @pool, what vpmm_pool_create() returns.
  * Since: 0.1
@@ -655,7 +655,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * failure the block is as it was, at the same address.
  *
  * Under capture, and of a block that a graph uses, the contents are always copied: the copy becomes part of the graph
- * that @stream is captured into, and a graph that uses the old block has it until vpmm_graph_retire().
+ * that @stream is captured into, and a graph that uses the old block has it until it is gone or retired.
  *
  * Context: that of vpmm_malloc().
  * Return: 0, an error of vpmm_malloc() or vpmm_free(), or
@@ -672,16 +672,18 @@ int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
  * @pool: the pool; NULL: the default pool of the current device
  * @ptr: receives the address
  * @size: bytes; 0 gives NULL
- * @alignment: a power of two that divides the size of a page; up to 256 every block has it, and up to 512 every one of
- *	the pool's own memory
+ * @alignment: a power of two that divides the size of a page; every block has 256, and every block of the pool's own
+ *	memory has 512
  * @stream: the stream that the memory is for; VPMM_STREAM_ANY: any may use it at once, as with VPMM_IDLE
  *
- * The block is freed and used as any other. vpmm_realloc() may move it to where it is not so aligned. Beyond 512 no
- * stream's cache serves the request. Where the driver's allocator would, the pool serves it, with a page at least.
+ * The block is freed and used as any other. vpmm_realloc() may move it to where it is not so aligned. Beyond what every
+ * block has, no stream's cache serves the request; the driver's allocator does not either, and the pool gives it a page.
  *
  * Context: as vpmm_malloc(); with VPMM_STREAM_ANY, as vpmm_malloc_flags() with VPMM_IDLE.
- * Return: 0; -EINVAL for a @ptr of NULL, or an @alignment that is no such power of two; -ENOTSUP if the pool leaves
- * every request to the driver; or as vpmm_malloc_flags(). On failure *@ptr is untouched.
+ * Return: 0, an error of vpmm_malloc_flags(), or
+ *	-EINVAL @ptr is NULL, or @alignment is no such power of two,
+ *	-ENOTSUP the pool leaves every request to the driver, and @alignment is more than 256 or @stream is
+ *	VPMM_STREAM_ANY.
  * Since: 0.1
  */
 int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t alignment, struct CUstream_st *stream);
@@ -798,7 +800,8 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * stream may go on after the call; to the pool it is a new stream then. vpmm_stream_retire(3) says what stays behind if
  * a stream is destroyed without this.
  *
- * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait.
+ * Context: any thread; for the per-thread default stream, the thread that it belongs to. Does not wait, unless @stream
+ *	uses a shared range.
  * Return: 0, or
  *	-EINVAL @stream is not a stream,
  *	-ENOMEM the driver has no memory for an event,
@@ -853,12 +856,12 @@ int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group)
  * @id: the id of its capture, from vpmm_capture_id(); an id that the pool has no memory for does nothing
  * @stream: a stream behind the graph's last launch
  *
- * All memory that was allocated, freed or used under the capture belongs to the graph until this call. Blocks that were
- * freed, during the capture or since, become free in the order of @stream; others stay allocated. On failure nothing
- * has changed.
+ * Blocks of the graph that were freed, during the capture or since, become free in the order of @stream; others stay
+ * allocated. On failure nothing has changed.
  *
- * Without this call the memory comes back once the capture has failed, or the graph and all that was made of it are
- * destroyed and their launches complete. vpmm_graph_retire(3) says what comes back later.
+ * All memory that was allocated, freed or used under the capture belongs to the graph until this call, or until the
+ * capture has failed, or the graph and all that was made of it are destroyed and their launches complete.
+ * vpmm_graph_retire(3) says what comes back later.
  *
  * Context: any thread; does not wait.
  * Return: 0, or
