@@ -23,11 +23,13 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t ali
 
 	lock_assert_held(&pool->core.lock);
 	serve_align(pool, &request, align);
+	/* An alignment can take a small request from the driver's allocator to the pool. */
+	if (!bytes && request.size != size)
+		bytes = request.size;
 	if (size > SIZE_MAX / 4 && pool->core.settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else
-		err = serve_request(pool, policy_of(&pool->core, core_round(&pool->core, request.size)), &request,
-				    addr);
+		err = serve_request(pool, policy_of(&pool->core, bytes), &request, addr);
 	if (!err && G_UNLIKELY(pool->core.settings.scrub))
 		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)

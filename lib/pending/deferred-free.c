@@ -403,14 +403,41 @@ static void retire_hold(struct pending *pending, struct hold *hold, uint64_t gra
 	hold->outside = false;
 }
 
+/* Blocks of a graph that was gone before it was retired: the stream is behind the work from outside, too. */
+static int hear_retired(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
+{
+	GPtrArray *holds = g_ptr_array_new();
+	struct event *event = NULL;
+	int err = 0;
+
+	for (const GList *link = pending->holds.head; link; link = link->next) {
+		const struct hold *hold = link->data;
+
+		if (hold->capture == graph && ids_find(hold->silent, STREAM_NOBODY_ID) >= 0)
+			g_ptr_array_add(holds, link->data);
+	}
+	if (holds->len)
+		err = stream_record(stream, handle, &event);
+	for (guint i = 0; i < holds->len && !err; i++) {
+		hear(pending, holds->pdata[i], STREAM_NOBODY_ID, event);
+		hold_try(pending, holds->pdata[i], handle, false);
+	}
+	event_unref(event);
+	g_ptr_array_free(holds, TRUE);
+	return err;
+}
+
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
 {
 	GPtrArray *holds = graph_holds(pending, graph);
-	struct event *event;
+	struct event *event = NULL;
 	int err;
 
 	lock_assert_held(&pending->core->lock);
-	err = retire_prepare(pending, holds, stream, handle, &event);
+	err = g_hash_table_contains(pending->silent, &(uint64_t){ STREAM_NOBODY_ID }) ?
+	      hear_retired(pending, graph, stream, handle) : 0;
+	if (!err)
+		err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
 		retire_hold(pending, holds->pdata[i], graph, event);
 		hold_try(pending, holds->pdata[i], handle, false);

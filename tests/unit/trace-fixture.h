@@ -47,14 +47,17 @@ static inline void read_text(struct fixture *f, const char *text)
 	read_bytes(f, text, strlen(text));
 }
 
-/* @complaint begins with the number of the line. */
+/* @complaint begins with the number of the line. Of a file without a single good line, the text says what it is not. */
 static inline void expect_damage(struct fixture *f, const char *complaint)
 {
 	char *expected = g_strdup_printf("%s:%s", f->path, complaint);
+	char *no_trace = g_strdup_printf("%s; this is no trace: see vpmm-trace(5)", expected);
 
 	g_assert_cmpint(f->err, ==, -EBADMSG);
 	g_assert_null(f->trace);
-	g_assert_cmpstr(fail_text(), ==, expected);
+	if (strcmp(fail_text(), no_trace) != 0)
+		g_assert_cmpstr(fail_text(), ==, expected);
+	g_free(no_trace);
 	g_free(expected);
 }
 
