@@ -21,7 +21,7 @@ done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
 find "$top_srcdir/lib" "$top_srcdir/tools" "$top_srcdir/include" -name '*.[ch]' -exec cat {} + >"$work/sources"
 
-echo "1..13"
+echo "1..16"
 
 while read -r function; do
 	echo "$(present test -f "$man/$function.3") $function(3)"
@@ -64,12 +64,34 @@ grep -ho '^\.Xr vpmm[a-z_.-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ 
 done >"$work/references"
 none_left "every page that a page refers to is there" "$work/references"
 
-for page in vpmm-migration vpmm-tuning; do
-	grep -ohE '\bVPMM_[A-Z_]+[A-Z]' "$man/$page.7"
-done | sort -u | while read -r name; do
+# The macros of vpmm.hpp are named, too. A title is in capitals.
+find "$top_srcdir/include" -name '*.hpp' -exec cat {} + >>"$work/sources"
+cat "$man"/*.[1-8] "$top_srcdir/README" "$top_srcdir/NEWS" | grep -v '^\.Dt ' >"$work/texts"
+grep -owE 'VPMM_[A-Z0-9_]*' "$work/texts" | sort -u | while read -r name; do
 	echo "$(present grep -w "$name" "$work/sources") $name"
 done >"$work/named"
-none_left "every setting that the guides name exists" "$work/named"
+none_left "every setting and constant that a page, README or NEWS names exists" "$work/named"
+
+{
+	grep -oE '^\.(It )?F[no] vpmm_[a-z_]*' "$work/texts"
+	grep -oE '\bvpmm_[a-z_]*\(\)' "$top_srcdir/README" "$top_srcdir/NEWS"
+} | grep -oE 'vpmm_[a-z_]*' | sort -u | while read -r function; do
+	echo "$(present grep -w "$function" "$work/sources") $function"
+done >"$work/called"
+none_left "every call that a page, README or NEWS names exists" "$work/called"
+
+for tool in bench info replay run; do
+	grep -ohE 'Fl -[a-z-]+' "$man/vpmm-$tool.1" | sed 's/^Fl -//' | sort -u | while read -r option; do
+		echo "$(present grep -rw "\"$option\"" "$top_srcdir/tools") vpmm-$tool --$option"
+	done
+done >"$work/accepted"
+none_left "every option that a tool's page names exists" "$work/accepted"
+
+# Others follow as they are rewritten.
+for page in vpmm vpmm-shared vpmm-tuning; do
+	awk -f "$top_srcdir/tests/support/sentences.awk" "$man/$page.7" | sed "s/^/$page(7): /"
+done >"$work/sentences"
+verdict "sentences of vpmm(7) and the guides have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
 
 # A string can also be a constant of the headers, in a message.
 # Those of the preload object are none of a pool's.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The files, functions, structures and pages that README and lib/README name exist.
+# README and NEWS are short. The files, functions, structures and pages that README and lib/README name exist.
 set -u
 
 . "$top_srcdir/tests/support/tap.sh"
@@ -13,7 +13,7 @@ named()
 	grep -oE "$1" "$inside" | sort -u
 }
 
-echo "1..4"
+echo "1..6"
 
 named '\b([a-z]+/)+[a-z-]+\.[ch]\b' | while read -r file; do
 	case $file in
@@ -39,3 +39,15 @@ while read -r page; do
 	echo "$(present ls "$top_srcdir/man/$page".[137]) $page"
 done >"$work/pages"
 none_left "every page that the READMEs name is there" "$work/pages"
+
+# at_most LINES FILE: complains of a longer one
+at_most()
+{
+	[ "$(wc -l <"$2")" -le "$1" ] || echo "$2 has more than $1 lines"
+}
+
+verdict "README has at most 120 lines, and NEWS 40" "$(
+	at_most 120 "$top_srcdir/README"
+	at_most 40 "$top_srcdir/NEWS")"
+verdict "sentences of README and NEWS have at most 25 words, and begin with a noun" "$(
+	awk -f "$top_srcdir/tests/support/sentences.awk" "$top_srcdir/README" "$top_srcdir/NEWS")"
