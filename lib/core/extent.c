@@ -122,6 +122,8 @@ static void extent_delete(struct extent_map *map, struct extent *extent)
 static void extent_make_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes += extent->size;
+	map->coarse_bytes -= extent->coarse ? extent->size : 0;
+	extent->coarse = false;
 	links_append(&map->whole, &extent->whole);
 	links_append(&extent->same_size->whole, &extent->alike);
 	ready_enter(&map->ready, extent);

@@ -43,6 +43,7 @@ struct place {
  * @live: allocated bytes of it, at all mappings
  * @counts: whether @live is kept; only then can it be remapped
  * @split: its free bytes may be free at several mappings
+ * @coarse: it is allocated in part to a block that called for a much smaller extent
  * @owners: which streams had its bytes last, see owner.h; NULL: none
  * @stamp: the last walk that visited it, by the map's @stamp
  * @all: its link in the map's @all, from the first mapping on
@@ -59,6 +60,7 @@ struct extent {
 	size_t live;
 	bool counts;
 	bool split;
+	bool coarse;
 	GTree *owners;
 	uint64_t stamp;
 	GList all;
@@ -114,6 +116,7 @@ struct extent_calls {
  * @ready: which of those a stream need not wait for
  * @sizes: size to struct extent_size
  * @stuck_bytes: pinned bytes: free, in extents with an allocation
+ * @coarse_bytes: bytes of extents that are @coarse
  * @bytes: bytes of @all
  * @held: bytes of all handles, unmapped and stray ones included
  * @limit: bytes that @held and @apart together may reach; UINT64_MAX: no limit
@@ -139,6 +142,7 @@ struct extent_map {
 	struct ready ready;
 	GTree *sizes;
 	uint64_t stuck_bytes;
+	uint64_t coarse_bytes;
 	uint64_t bytes;
 	uint64_t held;
 	uint64_t limit;
@@ -159,6 +163,17 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
  * @map: the map; nothing is mapped any more
  */
 void extent_map_clear(struct extent_map *map);
+
+/**
+ * extent_set_coarse() - note that a block calls for a much smaller extent than it is about to break
+ * @map: the map
+ * @extent: the extent; it stays coarse until it is whole again
+ */
+static inline void extent_set_coarse(struct extent_map *map, struct extent *extent)
+{
+	map->coarse_bytes += extent->coarse ? 0 : extent->size;
+	extent->coarse = true;
+}
 
 /* Whether an extent is free as a whole, at its home. */
 static inline bool extent_is_whole(const struct extent *extent)

@@ -26,6 +26,17 @@ static size_t room_for(struct core *core, size_t size, bool overlap)
 	return room / core->settings.page_size * core->settings.page_size;
 }
 
+bool budget_allows(struct core *core, size_t size, size_t without, size_t with)
+{
+	return core_mapped(core) - without + with <= MAX(most_held(core), core_live(core) + size);
+}
+
+void budget_start(struct core *core, size_t size)
+{
+	core->packed->budget.past = size;
+	core->packed->budget.held = size;
+}
+
 uint64_t budget_most(struct core *core)
 {
 	uint64_t most = MAX(most_held(core), core_live(core));

@@ -3,6 +3,7 @@
 #ifndef BUDGET_H
 #define BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,5 +50,21 @@ uint64_t budget_most(struct core *core);
  * @core: the pool's core; its lock is held
  */
 void budget_note_trim(struct core *core);
+
+/**
+ * budget_allows() - whether the pool may exchange memory for other memory
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the request
+ * @without: bytes that are given back
+ * @with: bytes that are created
+ */
+bool budget_allows(struct core *core, size_t size, size_t without, size_t with);
+
+/**
+ * budget_start() - let the pool hold what it is created with
+ * @core: the pool's core
+ * @size: bytes
+ */
+void budget_start(struct core *core, size_t size);
 
 #endif /* BUDGET_H */

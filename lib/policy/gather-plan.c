@@ -516,6 +516,25 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 	return hole->size >= gather_bytes(g);
 }
 
+void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size)
+{
+	struct part_search tails = { .end = PART_TAIL, .size = size };
+
+	*g = gather_start(core, order, size, false);
+	/* The pages of the block before may have room for the start of this one. */
+	g->tail = find_part(g, &tails);
+	g->need = core_page_up(core, size - part_size(&g->tail));
+	g->create = g->need;
+}
+
+size_t gather_new_size(struct core *core, size_t size)
+{
+	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
+				     .target = target_extents(core) };
+
+	return gather_extent_size(&g);
+}
+
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)
 {
 	const struct gathering start = gather_start(core, order, size, frugal);

@@ -98,6 +98,22 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 			  size_t free, struct region *hole, bool frugal, bool exact);
 
 /**
+ * gather_decide_new() - make all of a block of new memory
+ * @g: receives the choice; to be cleared with gather_clear()
+ * @core: the pool's core; its lock is held
+ * @order: of the stream that wants it
+ * @size: bytes
+ */
+void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size);
+
+/**
+ * gather_new_size() - bytes of the extents that a block of new memory would have
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the block
+ */
+size_t gather_new_size(struct core *core, size_t size);
+
+/**
  * gather_clear() - free what a choice holds
  * @g: the choice
  */

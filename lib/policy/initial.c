@@ -3,6 +3,7 @@
 #include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
+#include "policy/budget.h"
 #include "policy/initial.h"
 #include "policy/tuning.h"
 #include "util/error.h"
@@ -32,6 +33,8 @@ static int create_pages(struct core *core, struct region *hole, size_t size)
 	region_cut(&core->regions, hole, size);
 	region_set_free(&core->regions, hole, NULL, NULL);
 	core->counts.grown += size;
+	if (core->packed)
+		budget_start(core, size);
 	account_note_taken(core);
 out:
 	g_ptr_array_free(extents, TRUE);

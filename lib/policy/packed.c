@@ -8,6 +8,7 @@
 #include "core/wait-set.h"
 #include "pending/flush.h"
 #include "policy/allowance.h"
+#include "policy/exchange.h"
 #include "policy/gather.h"
 #include "policy/largest.h"
 #include "policy/plan.h"
@@ -73,8 +74,9 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 	if (*addr != plan->known)
 		memo_put(&core->memo, request->size, *addr);
 	recent_note(core, *addr, request->size);
+	exchange_note(core, *addr, request->size);
 	err = take_range(core, &core->regions, request, addr);
-	core->counts.reuses += !err;
+	core->counts.reuses += !err && plan->way != PLAN_EXCHANGE;
 	return err;
 }
 
@@ -92,6 +94,14 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	return 0;
 }
 
+static int commit_exchange(struct core *core, const struct plan *plan, uint64_t *addr)
+{
+	int err;
+
+	err = exchange_carry_out(core, plan->request, plan->addr);
+	return err ? err : commit_range(core, plan, addr);
+}
+
 static int commit(struct core *core, struct plan *plan, uint64_t *addr)
 {
 	switch (plan->way) {
@@ -103,6 +113,8 @@ static int commit(struct core *core, struct plan *plan, uint64_t *addr)
 		return commit_range(core, plan, addr);
 	case PLAN_GATHER:
 		return commit_gather(core, plan, addr);
+	case PLAN_EXCHANGE:
+		return commit_exchange(core, plan, addr);
 	default:
 		return -ENOMEM;
 	}

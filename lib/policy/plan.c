@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "pending/flush.h"
 #include "policy/budget.h"
+#include "policy/exchange.h"
 #include "policy/fit.h"
 #include "policy/gather.h"
 #include "policy/overlap.h"
@@ -174,12 +175,32 @@ static int step_recall_waiting(struct core *core, struct plan *plan)
 	return may_wait(core, plan) ? recall(core, plan, true) : 0;
 }
 
+/* New memory within the budget, so that the block does not break a large extent. */
+static bool find_new(struct core *core, struct plan *plan)
+{
+	size_t room = budget_room(core, plan->request->size);
+
+	order_init(&plan->order, plan->request->stream);
+	gather_decide_new(&plan->gathering, core, &plan->order, plan->request->size);
+	gather_order(&plan->gathering);
+	found(plan, PLAN_GATHER, 0);
+	if (plan->gathering.create <= room && order_is_met(&plan->order))
+		return true;
+	plan_clear(plan);
+	return false;
+}
+
 static int step_fit(struct core *core, struct plan *plan)
 {
+	const struct request *request = plan->request;
 	uint64_t addr;
 
-	if (fit_find(core, plan->request->stream, plan->request->size, &addr))
+	if (!fit_find(core, request->stream, request->size, &addr))
+		return 0;
+	if (!exchange_is_due(core, request, addr))
 		found(plan, PLAN_FIT, addr);
+	else if (!find_new(core, plan))
+		found(plan, exchange_is_possible(core, request, addr, plan->asked) ? PLAN_EXCHANGE : PLAN_FIT, addr);
 	return 0;
 }
 
@@ -375,6 +396,9 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 
 	switch (plan->way) {
 	case PLAN_NONE:
+		break;
+	case PLAN_EXCHANGE:
+		exchange_price(core, plan->request, plan->addr, forecast);
 		break;
 	case PLAN_GATHER:
 		price_gather(plan, forecast);

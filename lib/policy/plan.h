@@ -25,6 +25,7 @@ struct vpmm_forecast;
  * @PLAN_RECALL: the address that the memo has; it may first have to become free there
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents
+ * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones
  */
 enum plan_way {
 	PLAN_NONE,
@@ -32,7 +33,8 @@ enum plan_way {
 	PLAN_GROW,
 	PLAN_RECALL,
 	PLAN_FIT,
-	PLAN_GATHER
+	PLAN_GATHER,
+	PLAN_EXCHANGE
 };
 
 /**

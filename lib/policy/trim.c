@@ -95,6 +95,18 @@ static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uin
 	return err;
 }
 
+bool trim_is_free(struct core *core, const struct extent *extent)
+{
+	return place_of_free(core, extent);
+}
+
+int trim_extent(struct core *core, struct extent *extent)
+{
+	const struct place *free = place_of_free(core, extent);
+
+	return free ? drop(core, extent, free) : 0;
+}
+
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
 	GQueue *whole = &core->extents.whole;

@@ -6,10 +6,12 @@
 #ifndef TRIM_H
 #define TRIM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct core;
+struct extent;
 struct stream;
 
 /**
@@ -42,6 +44,24 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released);
  * Return: 0, also if there is less, or an error of the backend.
  */
 int trim_bytes(struct core *core, uint64_t bytes);
+
+/**
+ * trim_is_free() - whether an extent can go back to the device
+ * @core: the pool's core
+ * @extent: the extent
+ *
+ * It cannot while work is pending on it, at any of its mappings.
+ */
+bool trim_is_free(struct core *core, const struct extent *extent);
+
+/**
+ * trim_extent() - release an extent, if it can go
+ * @core: the pool's core, its backend entered
+ * @extent: the extent
+ *
+ * Return: 0, or an error of the backend.
+ */
+int trim_extent(struct core *core, struct extent *extent);
 
 /**
  * trim_whole() - release whole extents, the longest free first; a policy's trim

@@ -32,19 +32,24 @@
  * Per mille of the pool that gaps may pin, for each percent of VPMM_OVERHEAD. Less takes more calls. 40 takes 1.0063,
  * 1.0092, 1.0087, 1.0429 and 385, 789, 823, 5237. Off: 763, 1551, 1495, 11763.
  */
-TUNING(stuck, 32, 0)
+TUNING(stuck, 36, 0)
 
 /*
  * Extents that make up a pool at least, over VPMM_OVERHEAD, as gaps may come. Off: 1.0118, 1.0078, 1.0129, 1.1097 and
  * 220, 650, 566, 3904.
  */
-TUNING(extents_least, 128, 1)
+TUNING(extents_least, 160, 1)
 
 /* Extents that make up a pool at most, over VPMM_OVERHEAD: a bound on calls. Off: 462, 963, 979, 5526. */
 TUNING(extents_most, 1100, 1 << 20)
 
 /* Extents that one request creates at most: a bound on the time of a call. Off: 507, 1050, 1044, 5878. */
-TUNING(call_extents, 32, 1 << 20)
+TUNING(call_extents, 160, 1 << 20)
+
+/*
+ * Per mille of the pool that is pinned before whole extents are exchanged for smaller ones (exchange.c).
+ */
+TUNING(exchange_from, 32, 1000)
 
 /*
  * New memory of at least this many pages gets its last page, which the next block shares, as a separate extent. Off: no

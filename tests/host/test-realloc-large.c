@@ -44,6 +44,8 @@ struct wedged {
 static void wedge(struct wedged *w, const struct kind *kind)
 {
 	fixture_open_faulty(&w->f, kind->opts);
+	/* Extents with pending work are not exchanged for smaller ones. */
+	assert_ok(vpmm_host_stream_submit(w->f.streams[0]));
 	fixture_free(&w->f, fixture_malloc(&w->f, 60, w->f.streams[0]), w->f.streams[0]);
 	assert_ok(vpmm_pool_trim(w->f.pool, SIZE_MAX, NULL));
 	w->next[0] = fixture_malloc_bytes(&w->f, 300 * KIB, w->f.streams[0]);
@@ -51,6 +53,7 @@ static void wedge(struct wedged *w, const struct kind *kind)
 	w->next[1] = fixture_malloc_bytes(&w->f, 300 * KIB, w->f.streams[0]);
 	g_assert_true(w->ptr == w->next[1] + 300 * KIB);
 	g_assert_true(w->next[0] == w->ptr + HAD);
+	vpmm_host_stream_complete(w->f.streams[0], UINT_MAX);
 	write_on(w->f.streams[0], w->ptr, HAD, &w->written);
 	write_on(w->f.streams[0], w->next[0], 300 * KIB, &w->beside[0]);
 	write_on(w->f.streams[0], w->next[1], 300 * KIB, &w->beside[1]);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Exchanges whole extents for smaller ones before a block pins them. */
+#include "core/chunk.h"
+#include "core/core.h"
+#include "policy/budget.h"
+#include "policy/exchange.h"
+#include "policy/gather-plan.h"
+#include "policy/policy.h"
+#include "policy/trim.h"
+#include "policy/tuning.h"
+
+/**
+ * struct broken - the whole extents that a block would break, at its start and at its end
+ * @count: how many
+ * @extents: the extents
+ * @from: the first page of each that the block needs
+ * @bytes: bytes of those pages
+ * @left: bytes of all that the block would pin, and not use
+ */
+struct broken {
+	guint count;
+	struct extent *extents[2];
+	uint64_t from[2];
+	size_t bytes[2];
+	size_t left;
+};
+
+static void add_broken(struct core *core, struct broken *broken, const struct place *place, uint64_t addr, uint64_t end)
+{
+	struct extent *extent = place->extent;
+	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
+	size_t before = (from - place->addr) / core->settings.page_size * core->settings.page_size;
+
+	if (!extent_is_whole(extent) || to - from == extent->size ||
+	    (broken->count && broken->extents[0] == extent))
+		return;
+	broken->extents[broken->count] = extent;
+	broken->from[broken->count] = place->addr + before;
+	broken->bytes[broken->count] = core_page_up(core, to - place->addr - before);
+	broken->left += extent->size - broken->bytes[broken->count];
+	broken->count++;
+}
+
+static struct broken find_broken(struct core *core, uint64_t addr, size_t size)
+{
+	struct broken broken = { .count = 0 };
+
+	add_broken(core, &broken, extent_place_mapped(&core->extents, addr), addr, addr + size);
+	add_broken(core, &broken, extent_place_mapped(&core->extents, addr + size - 1), addr, addr + size);
+	return broken;
+}
+
+/* Whether at least half as much would be pinned as an extent has that is created for the block. */
+static bool is_coarse(struct core *core, const struct broken *broken, size_t size)
+{
+	return broken->left * 2 >= gather_new_size(core, size);
+}
+
+/* A little may be pinned, as an exchange takes driver calls. */
+static bool is_too_much(const struct core *core, const struct broken *broken)
+{
+	return core->extents.coarse_bytes + broken->left >
+	       core->extents.bytes / 1000 * (uint64_t)tuning_exchange_from;
+}
+
+/* With one stream, nothing else polls its events. */
+static bool can_go(struct core *core, const struct extent *extent, bool asked)
+{
+	return trim_is_free(core, extent) ||
+	       (!asked && !stream_poll_some(&core->streams) && trim_is_free(core, extent));
+}
+
+bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr)
+{
+	struct broken broken;
+
+	if (request->frugal)
+		return false;
+	broken = find_broken(core, addr, request->size);
+	return broken.left && is_too_much(core, &broken) && is_coarse(core, &broken, request->size);
+}
+
+bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool asked)
+{
+	struct broken broken = find_broken(core, addr, request->size);
+	size_t without = 0, with = 0;
+
+	for (guint i = 0; i < broken.count; i++) {
+		if (!can_go(core, broken.extents[i], asked))
+			return false;
+		without += broken.extents[i]->size;
+		with += broken.bytes[i];
+	}
+	return budget_allows(core, request->size, without, with);
+}
+
+void exchange_note(struct core *core, uint64_t addr, size_t size)
+{
+	struct broken broken = find_broken(core, addr, size);
+
+	if (!broken.left || !is_coarse(core, &broken, size))
+		return;
+	for (guint i = 0; i < broken.count; i++)
+		extent_set_coarse(&core->extents, broken.extents[i]);
+}
+
+/* Maps new memory where the extent was; the rest of its addresses stays a hole. */
+static int replace(struct core *core, struct extent *extent, uint64_t from, size_t bytes, size_t piece)
+{
+	GPtrArray *extents = g_ptr_array_new();
+	int err;
+
+	err = trim_extent(core, extent);
+	if (!err)
+		err = extent_judge(&core->extents, bytes, MIN(piece, bytes));
+	if (!err)
+		err = extent_create(&core->extents, bytes, piece, true, extents);
+	if (!err)
+		err = chunk_map(core, &core->regions, from, extents);
+	if (!err) {
+		region_set_free(&core->regions, region_isolate(&core->regions, from, bytes), NULL, NULL);
+		core->counts.grows++;
+		core->counts.grown += bytes;
+	}
+	g_ptr_array_free(extents, TRUE);
+	return err;
+}
+
+int exchange_carry_out(struct core *core, const struct request *request, uint64_t addr)
+{
+	struct broken broken = find_broken(core, addr, request->size);
+	size_t piece = gather_new_size(core, request->size);
+	int err = 0;
+
+	for (guint i = 0; i < broken.count && !err; i++)
+		err = replace(core, broken.extents[i], broken.from[i], broken.bytes[i], piece);
+	return err;
+}
+
+void exchange_price(struct core *core, const struct request *request, uint64_t addr, struct vpmm_forecast *forecast)
+{
+	struct broken broken = find_broken(core, addr, request->size);
+	size_t piece = gather_new_size(core, request->size);
+
+	forecast->way = VPMM_WAY_GROW;
+	for (guint i = 0; i < broken.count; i++) {
+		forecast->grown += broken.bytes[i];
+		forecast->calls += 2 * ((broken.bytes[i] + piece - 1) / piece) + 1;
+	}
+}
