@@ -245,6 +245,60 @@ static size_t bytes_short(struct gathering *g)
 	return g->need > donors ? g->need - donors : 0;
 }
 
+/* What of a row of free memory lies in the extent at an end of it that cannot move, if there is more in the row. */
+static struct part part_of_row(const struct gathering *g, const struct region *row, enum part_end end)
+{
+	uint64_t at = end == PART_TAIL ? row->addr : row->addr + row->size - 1;
+	const struct place *place = extent_place_mapped(&g->core->extents, at);
+	const struct extent *extent = place->extent;
+	struct part part = { place->extent, 0, extent->size };
+
+	if (end == PART_TAIL)
+		part.from = row->addr - place->addr;
+	else
+		part.to = row->addr + row->size - place->addr;
+	if (!extent->live || part_size(&part) >= row->size || part_size(&part) >= g->size ||
+	    extent_in_base(g, extent) || extent == g->tail.extent || is_left_out(g, row->addr, row->size))
+		return (struct part){ 0 };
+	return part;
+}
+
+/* The largest of the largest rows. */
+static struct part find_in_rows(const struct gathering *g, enum part_end end)
+{
+	struct region_map *map = &g->core->regions;
+	struct part best = { 0 };
+	int looks = tuning_looks;
+
+	for (guint i = 0; i <= map->sets->len; i++) {
+		const struct free_set *set = i < map->sets->len ? map->sets->pdata[i] : &map->unused;
+		GTreeNode *node = region_last_below(map, set, SIZE_MAX);
+
+		for (; node && looks > 0; node = g_tree_node_previous(node), looks--) {
+			struct part part = part_of_row(g, g_tree_node_key(node), end);
+
+			if (part.extent && part_size(&part) > part_size(&best))
+				best = part;
+		}
+	}
+	return best;
+}
+
+/* Before a request fails: what is free beside whole extents, in one that cannot move. */
+static void choose_rows(struct gathering *g)
+{
+	size_t least = bytes_short(g);
+	struct gathering best = *g;
+
+	g->base_size = 0;
+	g->tail = find_in_rows(g, PART_TAIL);
+	choose_head(g);
+	if (!g->head.extent)
+		g->head = find_in_rows(g, PART_HEAD);
+	if (bytes_short(g) >= least)
+		*g = best;
+}
+
 /*
  * The lead, with its head, that leaves the least to be created; the largest base where they are equal, as it moves
  * less. A larger part never leaves more. So the largest tail is all there is to try, and a second one where a head of
@@ -284,6 +338,8 @@ static void choose_parts(struct gathering *g)
 		tails.without = g->tail.extent;
 	}
 	*g = best;
+	if (least && g->frugal)
+		choose_rows(g);
 }
 
 /* Whether a whole extent may be moved for the block: the base stays where it is. */
@@ -452,7 +508,8 @@ size_t gather_extent_size(const struct gathering *g)
 	const struct settings *settings = &g->core->settings;
 	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->target);
 
-	bytes = MIN(MAX(bytes, g->create / (size_t)tuning_call_extents), core_page_up(g->core, g->size));
+	bytes = MAX(bytes, core_page_up(g->core, g->create / (size_t)tuning_call_extents));
+	bytes = MIN(bytes, core_page_up(g->core, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 

@@ -165,7 +165,7 @@ static void test_pool_gives(void)
 	struct fixture f;
 	void *block, *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 64 * PAGE });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overhead = 25, .limit = 64 * PAGE });
 	fixture_uncache(&f);
 	block = fixture_malloc(&f, 64, f.streams[0]);
 	fixture_free(&f, block, f.streams[0]);
