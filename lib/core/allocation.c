@@ -119,7 +119,6 @@ void live_hand(struct core *core, struct region *region, struct stream *stream)
 	live_lift(core, region);
 	region_hand(region, stream, NULL);
 	live_lay(core, region);
-	live_hand_out(core, region);
 }
 
 void live_end(struct core *core, struct region *region, struct stream *stream, struct event *event, bool covered)

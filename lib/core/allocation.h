@@ -77,7 +77,8 @@ void live_join(struct core *core, struct region *region, struct region *upper);
  * live_hand() - give an allocation whose free is deferred to another stream
  * @core: the pool's core
  * @region: the region, after cache_take()
- * @stream: the stream, which need not wait for any earlier use
+ * @stream: the stream, which need not wait for any earlier use: it stands for a capture, and where launches of other
+ *	graphs are pending that have the memory, too, it is the program that orders them
  */
 void live_hand(struct core *core, struct region *region, struct stream *stream);
 

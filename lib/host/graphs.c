@@ -98,8 +98,12 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(device, handle);
 	ret = stream ? check_time(graph) : -EINVAL;
-	for (i = 0; !ret && i < graph->tasks->len; i++)
-		ret = host_capture_task(stream, &g_array_index(graph->tasks, struct host_task, i));
+	for (i = 0; !ret && i < graph->tasks->len; i++) {
+		struct host_task task = g_array_index(graph->tasks, struct host_task, i);
+
+		task.life = graph->life;
+		ret = host_capture_task(stream, &task);
+	}
 	if (!ret && stream->capture)
 		host_life_contain(stream->capture->life, graph->life);
 	else if (!ret)
@@ -111,7 +115,7 @@ int host_graph_launch(const struct vpmm_host_graph *graph, int device, struct CU
 void host_graph_destroy(struct vpmm_host_graph *graph)
 {
 	lock_acquire(&host_streams_lock);
-	host_life_unref(graph->life);
+	host_life_destroy(graph->life);
 	lock_release(&host_streams_lock);
 	g_array_free(graph->tasks, TRUE);
 	g_free(graph);

@@ -11,6 +11,7 @@ struct watch {
 
 struct host_life {
 	unsigned int refs;
+	bool destroyed;
 	GPtrArray *parts;		/* of struct host_life, with a reference each */
 	GArray *watches;		/* of struct watch */
 };
@@ -48,6 +49,19 @@ void host_life_unref(struct host_life *life)
 	g_array_free(life->watches, TRUE);
 	g_ptr_array_free(life->parts, TRUE);
 	g_free(life);
+}
+
+void host_life_destroy(struct host_life *life)
+{
+	lock_assert_held(&host_streams_lock);
+	life->destroyed = true;
+	host_life_unref(life);
+}
+
+bool host_life_is_destroyed(const struct host_life *life)
+{
+	lock_assert_held(&host_streams_lock);
+	return life->destroyed;
 }
 
 void host_life_contain(struct host_life *life, struct host_life *part)

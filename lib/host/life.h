@@ -30,6 +30,20 @@ struct host_life *host_life_ref(struct host_life *life) REQUIRES(host_streams_lo
 void host_life_unref(struct host_life *life) REQUIRES(host_streams_lock);
 
 /**
+ * host_life_destroy() - let go of a reference for the program, which has destroyed the graph
+ * @life: the life
+ */
+void host_life_destroy(struct host_life *life) REQUIRES(host_streams_lock);
+
+/**
+ * host_life_is_destroyed() - whether the program has destroyed the graph, whose launches go on
+ * @life: the life
+ *
+ * Return: true if it has.
+ */
+bool host_life_is_destroyed(const struct host_life *life) REQUIRES(host_streams_lock);
+
+/**
  * host_life_contain() - a graph becomes a part of another
  * @life: the life of the other
  * @part: that of the graph

@@ -212,8 +212,10 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 	item->work.data = item;
 	if (is_work(item))
 		stream->submitted++;
-	if (is_of_library(item))
+	if (is_of_library(item)) {
+		item->life = task->life ? host_life_ref(task->life) : NULL;
 		g_queue_push_tail_link(&works, &item->work);
+	}
 	if (kind == ITEM_TIMED)
 		host_clock_add(stream, item);
 	if (first && kind != ITEM_WORK)
@@ -424,6 +426,13 @@ static void mark_before(struct CUstream_st *stream)
 	g_ptr_array_free(events, TRUE);
 }
 
+/* Whether it is the program that orders it before what is captured. */
+REQUIRES(host_streams_lock)
+static bool is_of_other_graph(const struct item *item, const struct CUstream_st *stream)
+{
+	return stream && stream->capture && item->life && !host_life_is_destroyed(item->life);
+}
+
 GArray *host_queue_unordered(struct CUstream_st *stream)
 {
 	GArray *found;
@@ -438,7 +447,7 @@ GArray *host_queue_unordered(struct CUstream_st *stream)
 		const struct host_pending pending = { .stream = item->stream->id, .to = (uintptr_t)item->task.data,
 						      .from = (uintptr_t)item->task.from, .size = item->task.size };
 
-		if (item->seen != searches)
+		if (item->seen != searches && !is_of_other_graph(item, stream))
 			g_array_append_val(found, pending);
 	}
 	return found;

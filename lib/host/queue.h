@@ -38,6 +38,7 @@ struct host_task {
 	vpmm_host_fn fn;		/* called by the piece of work; NULL: nothing */
 	void *data;
 	size_t size;
+	struct host_life *life;		/* of the graph that is launched; NULL: it is no graph's */
 };
 
 enum item_kind {
@@ -57,7 +58,7 @@ struct item {
 	struct host_task task;
 	struct backend_event *event;
 	uint64_t record;		/* the number of the event's record */
-	struct host_life *life;		/* of the graph whose launch ends here */
+	struct host_life *life;		/* of the graph whose clear or copy it is, or whose launch ends here */
 	GList work;			/* of a clear or a copy, among all of them */
 	uint64_t seen;			/* the last search of host_queue_unordered() that has met it */
 	struct CUstream_st *stream;	/* of a clear, a copy, or timed work; the next two are timed work's alone */
@@ -256,6 +257,9 @@ struct host_pending {
 /**
  * host_queue_unordered() - find the clears and copies that need not be done before a stream's next work
  * @stream: the stream; NULL, or one under capture: no work comes before
+ *
+ * Graphs may share memory, if the program launches them one after another, see vpmm_capture_group(). So what a capture
+ * has need not come after launches of graphs that exist.
  *
  * Return: of struct host_pending; NULL: none is in a queue.
  */

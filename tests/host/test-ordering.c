@@ -131,6 +131,32 @@ static void test_cleared_captured(void)
 	fixture_close(&f);
 }
 
+/* It is the program that launches graphs of a group one after another, and the library clears what they share. */
+static void test_cleared_group(void)
+{
+	struct vpmm_host_graph *graphs[2];
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 2; i++) {
+		assert_ok(vpmm_host_stream_submit(f.streams[1]));
+		assert_ok(vpmm_host_capture_begin(f.streams[0]));
+		assert_ok(vpmm_capture_id(f.pool, f.streams[0], &id));
+		assert_ok(vpmm_capture_group(f.pool, id, 1));
+		assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], VPMM_ZERO));
+		fixture_free(&f, ptr, f.streams[0]);
+		assert_ok(vpmm_host_capture_end(f.streams[0], &graphs[i]));
+		assert_ok(vpmm_host_graph_launch(graphs[i], f.streams[1]));
+	}
+	complete(&f);
+	assert_ok(vpmm_pool_check(f.pool));
+	for (int i = 0; i < 2; i++)
+		assert_ok(vpmm_host_graph_destroy(graphs[i]));
+	fixture_close(&f);
+}
+
 /* A growable block that becomes smaller within its pages waits for the streams that use it. */
 static void test_growable_waits(void)
 {
@@ -281,6 +307,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/ordering/cleared-copied-small", GINT_TO_POINTER(1), test_cleared_copied);
 	g_test_add_func("/ordering/cleared-freed-small", test_cleared_freed);
 	g_test_add_func("/ordering/cleared-captured", test_cleared_captured);
+	g_test_add_func("/ordering/cleared-group", test_cleared_group);
 	g_test_add_func("/ordering/growable-waits", test_growable_waits);
 	g_test_add_func("/ordering/scrub-behind", test_scrub_behind);
 	g_test_add_func("/ordering/growth-fails", test_growth_fails);
