@@ -61,6 +61,12 @@ static int malloc_aligned(struct worker *w, struct vpmm_pool *pool, void **ptr, 
 	return err;
 }
 
+/* It is not cleared where that could only be captured. */
+static bool flags_refused(int err, const struct stream *s, const struct vpmm_opts *opts, unsigned int flags)
+{
+	return err == -EBUSY && s->captured && flags & (VPMM_IDLE | VPMM_SHAREABLE) && (opts->scrub || flags & VPMM_ZERO);
+}
+
 static int call_malloc(struct worker *w, unsigned int pool, void **ptr, size_t size, size_t max, struct stream *s,
 		       unsigned int flags)
 {
@@ -77,14 +83,15 @@ static int call_malloc(struct worker *w, unsigned int pool, void **ptr, size_t s
 	       vpmm_malloc(of, ptr, size, s->handle);
 }
 
-static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t max, struct stream *s, bool zero)
+static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t max, struct stream *s,
+		      unsigned int flags)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 	void *ptr = NULL;
 	int err;
 
-	err = call_malloc(w, pool, &ptr, size, max, s, zero ? VPMM_ZERO : 0);
-	if (err && !fail_expected(w, err, s, opts))
+	err = call_malloc(w, pool, &ptr, size, max, s, flags);
+	if (err && !fail_expected(w, err, s, opts) && !flags_refused(err, s, opts, flags))
 		contents_fail(w->run, "worker %u, step %u: %zu bytes: %d, %s", w->index, w->step, size, err,
 			      vpmm_last_error());
 	if (err)
@@ -95,9 +102,26 @@ static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t m
 	return ptr;
 }
 
-static bool is_cleared(const struct vpmm_opts *opts, bool zero)
+static bool is_idle(unsigned int flags)
 {
-	return zero || opts->scrub == VPMM_SCRUB_ALWAYS;
+	return flags & (VPMM_IDLE | VPMM_SHAREABLE);
+}
+
+static bool is_cleared(const struct vpmm_opts *opts, unsigned int flags)
+{
+	return flags & VPMM_ZERO || opts->scrub == VPMM_SCRUB_ALWAYS;
+}
+
+/* The CPU can use it at once, so it is not only streams that may. */
+static void see_idle(struct worker *w, struct block *b, struct stream *s, bool cleared)
+{
+	if (cleared)
+		work_now(w, b, s, ZEROED);
+	else if (w->run->opts[b->pool].scrub)
+		work_now(w, b, s, OWN);
+	else if (!contents_one_in(w, 3))
+		work_now(w, b, s, WRITE);
+	b->written = b->shadow->key != UINT32_MAX;
 }
 
 /* What was cleared is zero, with nothing done about it; what was not is looked at before anything is done. */
@@ -151,21 +175,30 @@ static size_t any_max(struct worker *w, const struct vpmm_opts *opts, size_t siz
 	return size * (size_t)g_rand_int_range(w->rand, 1, 9);
 }
 
-static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s, bool zero)
+static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s,
+				 unsigned int flags)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
-	size_t max = zero ? 0 : any_max(w, opts, size, s);
+	size_t max = flags ? 0 : any_max(w, opts, size, s);
 	struct block *b;
 	void *ptr;
 
 	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
 		return NULL;
-	ptr = allocate(w, pool, size, max, s, zero);
+	ptr = allocate(w, pool, size, max, s, flags);
 	if (!ptr)
 		return NULL;
 	b = add_block(w, pool, ptr, size, max, s);
-	work_note(w, b, s, zero ? "allocate cleared" : max ? "allocate growable" : "allocate");
-	see_fresh(w, b, s, is_cleared(opts, zero));
+	work_note(w, b, s, max ? "allocate growable" : is_idle(flags) ? "allocate idle" :
+		  flags ? "allocate cleared" : "allocate");
+	if (is_idle(flags)) {
+		b->apart = flags & VPMM_SHAREABLE;
+		b->of_driver = false;
+		b->born = 0;
+		see_idle(w, b, s, is_cleared(opts, flags));
+	} else {
+		see_fresh(w, b, s, is_cleared(opts, flags));
+	}
 	return b;
 }
 
@@ -174,11 +207,17 @@ static unsigned int any_pool(struct worker *w)
 	return (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
 }
 
-struct block *block_new(struct worker *w, struct stream *s, bool zero)
+/* What the driver serves is ordered on a stream; and only a pool that exports has what others can map. */
+struct block *block_new(struct worker *w, struct stream *s, unsigned int flags)
 {
 	unsigned int pool = any_pool(w);
+	const struct vpmm_opts *opts = &w->run->opts[pool];
 
-	return new_of_size(w, pool, any_size(w, &w->run->opts[pool], zero), s, zero);
+	if (opts->page_size == SIZE_MAX)
+		flags &= VPMM_ZERO;
+	if (!opts->export_as)
+		flags &= ~VPMM_SHAREABLE;
+	return new_of_size(w, pool, any_size(w, opts, flags), s, flags);
 }
 
 void block_free_struct(gpointer data)
@@ -261,7 +300,7 @@ void block_name(struct worker *w, struct block *b, struct stream *s)
 {
 	struct record *record = block_record(b, s);
 
-	contents_ok(w->run, vpmm_use(w->run->pools[b->pool], b->shadow->ptr, s->handle));
+	contents_ok(w->run, vpmm_use(contents_pool(w, b->pool), b->shadow->ptr, s->handle));
 	if (!record->named)
 		g_atomic_int_inc(&s->named);
 	record->named = true;
@@ -296,14 +335,19 @@ static bool may_release(struct worker *w, struct block *b, struct stream *s)
 	return true;
 }
 
-void block_released(struct worker *w, struct block *b)
+void block_release_records(GArray *records)
 {
-	for (guint i = 0; i < b->records->len; i++) {
-		const struct record *r = &g_array_index(b->records, struct record, i);
+	for (guint i = 0; i < records->len; i++) {
+		const struct record *r = &g_array_index(records, struct record, i);
 
 		if (r->named)
 			g_atomic_int_add(&r->stream->named, -1);
 	}
+}
+
+void block_released(struct worker *w, struct block *b)
+{
+	block_release_records(b->records);
 	__atomic_fetch_add(&w->run->frees[b->pool], 1, __ATOMIC_RELAXED);
 	g_ptr_array_remove_fast(w->live, b);
 	w->bytes -= b->shadow->size;
@@ -320,7 +364,7 @@ static void make_own(struct shadow *shadow, const struct stream *s)
 static bool release_any(struct worker *w, struct block *b, struct stream *s)
 {
 	work_note(w, b, s, "free on any");
-	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, VPMM_STREAM_ANY));
+	contents_ok(w->run, vpmm_free(contents_pool(w, b->pool), b->shadow->ptr, VPMM_STREAM_ANY));
 	block_released(w, b);
 	return true;
 }
@@ -334,7 +378,7 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	if (b->first == s && !b->shared && !b->of_driver)
 		make_own(b->shadow, s);
 	work_note(w, b, s, "free");
-	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle));
+	contents_ok(w->run, vpmm_free(contents_pool(w, b->pool), b->shadow->ptr, s->handle));
 	block_released(w, b);
 	return true;
 }
@@ -355,6 +399,8 @@ static bool refusal_expected(struct worker *w, int err, const struct block *b, c
 /* Behind all that writes it, where graphs do: what they leave there is what is copied. */
 static bool may_resize(struct worker *w, struct block *b, size_t size, struct stream *s)
 {
+	if (b->apart)
+		return false;
 	if (b->max && (size > b->max || b->graphs->len || b->graphed || !behind_uses(b, s, true)))
 		return false;
 	if (b->unborn || w->bytes + size > MOST_BYTES / w->run->n_workers || !may_release(w, b, s))
@@ -393,7 +439,7 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	work_note(w, b, s, "resize");
 	/* What is asked for memory meanwhile must not free it. */
 	g_ptr_array_remove_fast(w->live, b);
-	err = vpmm_realloc(w->run->pools[b->pool], &ptr, size, s->handle);
+	err = vpmm_realloc(contents_pool(w, b->pool), &ptr, size, s->handle);
 	g_ptr_array_add(w->live, b);
 	if (err && refusal_expected(w, err, b, s))
 		return NULL;
@@ -409,6 +455,8 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	now->shadow->before = b->shadow;
 	now->key = b->key;
 	now->graphed = b->graphed;
+	now->group = b->group;
+	now->joined = b->joined;
 	now->shared = b->max && b->shared;
 	return now;
 }
@@ -450,6 +498,47 @@ void block_resize(struct worker *w, struct block *b, struct stream *s)
 		block_access(w, now, s, true);
 }
 
+static void *receive(struct worker *w, struct block *b, unsigned int pool)
+{
+	size_t size = 0;
+	void *ptr = NULL;
+	int err;
+
+	contents_ok(w->run, vpmm_send(contents_pool(w, b->pool), b->shadow->ptr, w->sockets[0]));
+	/* What is asked for mappings meanwhile must not free it. */
+	g_ptr_array_remove(w->live, b);
+	err = vpmm_receive(w->run->pools[pool], &ptr, &size, w->sockets[1]);
+	g_ptr_array_add(w->live, b);
+	if (err ? err != -ENOMEM || !w->run->limited : size != b->shadow->size)
+		contents_fail(w->run, "step %u: %zu bytes are received as %zu: %d, %s", w->step, b->shadow->size, size,
+			      err, vpmm_last_error());
+	return ptr;
+}
+
+void block_share(struct worker *w, struct block *b, struct stream *s)
+{
+	unsigned int pool = any_pool(w);
+	struct block *now;
+	void *ptr;
+
+	if (!b->apart || b->imported || b->graphs->len || b->graphed || !b->written || !behind_uses(b, s, true))
+		return;
+	ptr = receive(w, b, pool);
+	if (!ptr)
+		return;
+	__atomic_fetch_add(&w->run->mallocs[pool], 1, __ATOMIC_RELAXED);
+	now = add_block(w, pool, ptr, b->shadow->size, 0, s);
+	now->apart = now->imported = now->written = true;
+	now->of_driver = false;
+	now->key = b->key;
+	now->shadow->before = b->shadow;
+	now->shadow->stride = b->shadow->stride;
+	work_note(w, now, s, "receive");
+	block_record(now, s)->last = block_record(b, s)->last = work_submit(w, now, s, MAPPED);
+	if (contents_one_in(w, 2) || !block_release(w, b, s))
+		block_release(w, now, s);
+}
+
 /* What a loop on one stream does; its cache serves it without an event, until another stream comes for the same. */
 void block_burst(struct worker *w, struct stream *s)
 {
@@ -458,7 +547,7 @@ void block_burst(struct worker *w, struct stream *s)
 	struct stream *other = stream_any(w);
 
 	for (int i = g_rand_int_range(w->rand, 1, MOST_BURST); i > 0; i--) {
-		struct block *b = new_of_size(w, pool, size, s, false);
+		struct block *b = new_of_size(w, pool, size, s, 0);
 
 		if (!b)
 			return;
@@ -466,7 +555,7 @@ void block_burst(struct worker *w, struct stream *s)
 		block_release(w, b, s);
 	}
 	if (!contents_one_in(w, 4))
-		new_of_size(w, pool, size, other, false);
+		new_of_size(w, pool, size, other, 0);
 }
 
 /* Nobody has touched it, so any stream may free it; what clears it, or copies it, may be pending all the same. */
@@ -475,13 +564,13 @@ void block_unused(struct worker *w, struct stream *s)
 	unsigned int pool = any_pool(w);
 	size_t size = any_size(w, &w->run->opts[pool], true);
 	bool copied = contents_one_in(w, 2);
-	struct block *b = new_of_size(w, pool, copied ? (size / 2 + 8) & ~(size_t)7 : size, s, !copied), *now;
+	struct block *b = new_of_size(w, pool, copied ? (size / 2 + 8) & ~(size_t)7 : size, s, copied ? 0 : VPMM_ZERO), *now;
 
 	now = b && copied ? resize(w, b, s, size) : NULL;
 	b = now ? now : b;
 	if (!b || !block_release(w, b, stream_any(w)) || contents_one_in(w, 3))
 		return;
-	b = new_of_size(w, pool, size, stream_any(w), false);
+	b = new_of_size(w, pool, size, stream_any(w), 0);
 	if (b)
 		block_access(w, b, stream_any(w), true);
 }

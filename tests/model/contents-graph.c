@@ -32,6 +32,17 @@ static void set_captured(struct stream *s, bool captured)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* Any time will do, until the graph is retired. What it has made by now was not the group's, as far as is known. */
+static void join(struct worker *w, struct graph *g)
+{
+	if (g->group)
+		return;
+	g->group = CONTENTS_GROUPS * w->index + (guint)g_rand_int_range(w->rand, 0, CONTENTS_GROUPS) + 1;
+	g->joined = ++w->joins;
+	for (unsigned int i = 0; i < w->run->n_pools; i++)
+		contents_ok(w->run, vpmm_capture_group(w->run->pools[i], g->id, g->group));
+}
+
 static void begin(struct worker *w)
 {
 	struct stream *s = stream_any(w), *joined;
@@ -49,6 +60,8 @@ static void begin(struct worker *w)
 			contents_fail(w->run, "step %u: the id of a capture is %" G_GUINT64_FORMAT, w->step, id);
 		w->capture.graph->id = id;
 	}
+	if (contents_one_in(w, 4))
+		join(w, w->capture.graph);
 	joined = contents_one_in(w, 2) ? stream_any(w) : NULL;
 	if (!joined)
 		return;
@@ -99,6 +112,8 @@ static void adopt(struct worker *w, struct block *b, struct stream *s)
 {
 	add(w->capture.graph, b);
 	b->made_by = w->capture.graph;
+	b->group = b->made_by->group;
+	b->joined = b->made_by->joined;
 	b->node_last = s;
 	b->unborn = true;
 }
@@ -106,16 +121,27 @@ static void adopt(struct worker *w, struct block *b, struct stream *s)
 static void allocate(struct worker *w)
 {
 	struct stream *s = captured_stream(w);
-	struct block *b = block_new(w, s, contents_one_in(w, 4));
+	struct block *b = block_new(w, s, contents_one_in(w, 4) ? VPMM_ZERO : 0);
 
 	if (b)
+		adopt(w, b, s);
+}
+
+/* What belongs to no stream and to no graph is like any other block, and there already. */
+static void allocate_idle(struct worker *w)
+{
+	struct stream *s = captured_stream(w);
+	struct block *b = block_new(w, s, contents_one_in(w, 8) ? VPMM_SHAREABLE : VPMM_IDLE);
+
+	/* The pool may not have such memory. */
+	if (b && b->graphed)
 		adopt(w, b, s);
 }
 
 /* Whether the capture may touch it at all, and if so behind what it has done with it already. */
 static bool reach(struct worker *w, struct block *b, struct stream *s)
 {
-	if (b->made_by != w->capture.graph && (b->unborn || !b->written))
+	if (b->made_by != w->capture.graph && (b->unborn || !b->written || b->group))
 		return false;
 	if (b->node_last && has(w->capture.graph, b) && b->node_last != s)
 		contents_ok(w->run, vpmm_host_stream_wait(s->handle, b->node_last->handle));
@@ -158,7 +184,7 @@ static void resize(struct worker *w)
 	struct stream *s = captured_stream(w);
 	struct block *b = block_any(w), *now;
 
-	if (!b || b->of_driver || b->max || !reach(w, b, s))
+	if (!b || b->of_driver || b->apart || b->max || !reach(w, b, s))
 		return;
 	now = block_replace(w, b, s, b->shadow->size / 2 + (size_t)g_rand_int_range(w->rand, 1, (gint32)PAGE));
 	if (!now)
@@ -193,9 +219,38 @@ static bool behind_launches(const struct block *b, struct stream *s)
 	return true;
 }
 
-/* A launch does with each block what any work might. */
-static bool may_launch(const struct graph *g, struct stream *s)
+/* What graphs of a group have made since a graph joined it, that graph may overwrite. */
+static bool overwrites(const struct graph *g, const struct block *b)
 {
+	return g->group && b->group == g->group && b->joined > g->joined;
+}
+
+static struct group *group_of(struct worker *w, const struct graph *g)
+{
+	return &w->groups[(g->group - 1) % CONTENTS_GROUPS];
+}
+
+/* Graphs of a group run one after another, behind whoever reads what the launch overwrites. */
+static bool behind_group(struct worker *w, const struct graph *g, struct stream *s)
+{
+	const struct group *group = group_of(w, g);
+
+	if (group->last && !stream_behind(s, group->last, group->last_at))
+		return false;
+	for (guint i = 0; i < w->live->len; i++) {
+		struct block *b = w->live->pdata[i];
+
+		if (overwrites(g, b) && (!behind_records(b, s, true) || !behind_launches(b, s)))
+			return false;
+	}
+	return true;
+}
+
+/* A launch does with each block what any work might. */
+static bool may_launch(struct worker *w, const struct graph *g, struct stream *s)
+{
+	if (g->group && !behind_group(w, g, s))
+		return false;
 	if (g->last && !stream_behind(s, g->last, g->last_at))
 		return false;
 	for (guint i = 0; i < g->blocks->len; i++) {
@@ -209,16 +264,29 @@ static bool may_launch(const struct graph *g, struct stream *s)
 	return true;
 }
 
+static void overwrite_group(struct worker *w, const struct graph *g)
+{
+	if (!g->group)
+		return;
+	*group_of(w, g) = (struct group){ .last = g->last, .last_at = g->last_at };
+	for (guint i = 0; i < w->live->len; i++) {
+		struct block *b = w->live->pdata[i];
+
+		b->written = b->written && !overwrites(g, b);
+	}
+}
+
 static void launch(struct worker *w)
 {
 	struct graph *g = w->graphs->pdata[g_rand_int_range(w->rand, 0, (gint32)w->graphs->len)];
 	struct stream *s = stream_any(w);
 
-	if (!g->graph || !s || !may_launch(g, s))
+	if (!g->graph || !s || !may_launch(w, g, s))
 		return;
 	contents_ok(w->run, vpmm_host_graph_launch(g->graph, s->handle));
 	g->last_at = work_submit(w, NULL, s, TICK);
 	g->last = s;
+	overwrite_group(w, g);
 	for (guint i = 0; i < g->blocks->len; i++) {
 		struct block *b = g->blocks->pdata[i];
 
@@ -269,10 +337,19 @@ static void forget(struct worker *w, struct graph *g, struct stream *s)
 	}
 }
 
+/*
+ * Nobody but the program orders its launches before what others of the group capture. The host backend, which looks for
+ * work that is in no order, knows groups as long as their graphs exist.
+ */
+static bool is_grouped_and_busy(struct worker *w, const struct graph *g)
+{
+	return g->group && g->last && !stream_has_run(w, g->last, g->last_at);
+}
+
 bool graph_retire(struct worker *w, guint index)
 {
 	struct graph *g = w->graphs->pdata[index];
-	bool early = contents_one_in(w, 2), told = !contents_one_in(w, 3);
+	bool early = contents_one_in(w, 2), told = !contents_one_in(w, 3) || is_grouped_and_busy(w, g);
 	struct stream *s = stream_any(w);
 
 	/* Nobody tells of a graph that is only destroyed, nor of a capture that has failed. */
@@ -302,7 +379,7 @@ void graph_free(gpointer data)
 
 static void capture_step(struct worker *w)
 {
-	switch (g_rand_int_range(w->rand, 0, 12)) {
+	switch (g_rand_int_range(w->rand, 0, 14)) {
 	case 0:
 		if (contents_one_in(w, 8) && !spoil(w))
 			return;
@@ -316,6 +393,14 @@ static void capture_step(struct worker *w)
 		break;
 	case 4: case 5: case 6: case 7:
 		allocate(w);
+		break;
+	case 8:
+		if (contents_one_in(w, 2))
+			allocate_idle(w);
+		break;
+	case 9:
+		if (contents_one_in(w, 4))
+			join(w, w->capture.graph);
 		break;
 	default:
 		touch(w);

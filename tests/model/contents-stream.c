@@ -110,6 +110,13 @@ bool stream_complete(struct worker *w, struct stream *s, unsigned int n)
 	return err;
 }
 
+bool stream_has_run(struct worker *w, struct stream *s, uint64_t position)
+{
+	if (__atomic_load_n(&s->ran, __ATOMIC_ACQUIRE) < position)
+		stream_complete(w, s, UINT_MAX);
+	return __atomic_load_n(&s->ran, __ATOMIC_ACQUIRE) >= position;
+}
+
 static struct stream *one_of_all(struct run *run, guint index)
 {
 	struct stream *s;

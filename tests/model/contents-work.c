@@ -17,6 +17,7 @@ struct work {
 	struct stream *stream;	/* where it is done; NULL: wherever its graph is launched */
 	uint64_t position;
 	uint32_t key;		/* written, or expected; ANY: as it comes */
+	bool cpu;		/* it is the CPU that does it */
 	gint own;
 	unsigned int worker;
 	unsigned int step;
@@ -27,7 +28,7 @@ struct shadow *work_shadow(struct worker *w, void *ptr, size_t size)
 	static const size_t strides[] = { STRIDE, 16384, 16384, 65536, 65536, 65536 };
 	struct shadow *s = g_new0(struct shadow, 1);
 
-	s->ptr = ptr;
+	s->ptr = s->touched = ptr;
 	s->size = size;
 	/* Multiples of these are where blocks begin, so that whoever intrudes is seen. */
 	s->stride = size <= FINE ? STRIDE : strides[g_rand_int_range(w->rand, 0, G_N_ELEMENTS(strides))];
@@ -68,9 +69,14 @@ static size_t next_spot(const struct shadow *s, size_t at)
 	return MIN(up, whole - DENSE);
 }
 
-static void *spot(const struct shadow *s, size_t at)
+static void *spot(const struct work *work, size_t at)
 {
-	return s->ptr + at;
+	return (work->cpu ? work->shadow->touched : work->shadow->ptr) + at;
+}
+
+static char byte_at(const struct work *work, size_t at)
+{
+	return *(char *)spot(work, at);
 }
 
 static uint32_t take_key(struct run *run, struct shadow *shadow)
@@ -107,9 +113,9 @@ static void write_block(struct work *work)
 	uint32_t key = work->key == ANY ? take_key(work->run, s) : work->key;
 
 	for (size_t at = 0; at + 8 <= s->size; at = next_spot(s, at))
-		*(uint64_t *)spot(s, at) = pattern(key, at);
+		*(uint64_t *)spot(work, at) = pattern(key, at);
 	for (size_t at = s->size & ~(size_t)7; at < s->size; at++)
-		s->ptr[at] = (char)key;
+		*(char *)spot(work, at) = (char)key;
 	s->key = key;
 }
 
@@ -123,14 +129,14 @@ static void verify_block(struct work *work, uint32_t key)
 		contents_fail(work->run, "worker %u, step %u: streams ran out of order: block %u has key %u, not %u",
 			      work->worker, work->step, s->number, s->key, key);
 	for (size_t at = 0; at + 8 <= s->size; at = next_spot(s, at), words++) {
-		uint64_t found = *(uint64_t *)spot(s, at);
+		uint64_t found = *(uint64_t *)spot(work, at);
 
 		if (found != pattern(s->key, at))
 			wrong(work, at, found, pattern(s->key, at));
 	}
 	for (size_t at = s->size & ~(size_t)7; at < s->size; at++) {
-		if (s->ptr[at] != (char)s->key)
-			wrong(work, at, (unsigned char)s->ptr[at], (unsigned char)s->key);
+		if (byte_at(work, at) != (char)s->key)
+			wrong(work, at, (unsigned char)byte_at(work, at), (unsigned char)s->key);
 	}
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
 }
@@ -141,7 +147,7 @@ static void verify_own(struct work *work)
 	uint64_t words = 0;
 
 	for (size_t at = 0; at + 8 <= s->size; at = next_spot(s, at), words++) {
-		uint64_t found = *(uint64_t *)spot(s, at);
+		uint64_t found = *(uint64_t *)spot(work, at);
 
 		by = found ? writer_of(work->run, found) : NULL;
 		if (found && (!by || g_atomic_int_get(&by->own) != work->own))
@@ -159,7 +165,7 @@ static void verify_kept(struct work *work)
 	uint64_t words = 0;
 
 	for (size_t at = 0; at + 8 <= size; at = next_spot(s->before, at), words++) {
-		uint64_t found = *(uint64_t *)spot(s, at);
+		uint64_t found = *(uint64_t *)spot(work, at);
 
 		if (found != pattern(key, at))
 			wrong(work, at, found, pattern(key, at));
@@ -167,10 +173,15 @@ static void verify_kept(struct work *work)
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
 }
 
-static void run_work(void *data)
+/* What one sees through another mapping, others see there from now on. */
+static void verify_mapped(struct work *work)
 {
-	struct work *work = data;
+	work->shadow->key = work->shadow->before->key;
+	verify_block(work, work->key);
+}
 
+static void perform(struct work *work)
+{
 	switch (work->kind) {
 	case WRITE:
 		write_block(work);
@@ -188,11 +199,21 @@ static void run_work(void *data)
 	case KEPT:
 		verify_kept(work);
 		break;
+	case MAPPED:
+		verify_mapped(work);
+		break;
 	case TICK:
 		break;
 	}
 	if (work->kind != TICK)
 		__atomic_fetch_add(&work->run->works, 1, __ATOMIC_RELAXED);
+}
+
+static void run_work(void *data)
+{
+	struct work *work = data;
+
+	perform(work);
 	if (!work->stream)
 		return;
 	__atomic_store_n(&work->stream->ran, work->position, __ATOMIC_RELEASE);
@@ -205,6 +226,7 @@ static const char *const names[] = {
 	[ZEROED] = "verify zeros",
 	[OWN] = "verify own",
 	[KEPT] = "verify kept",
+	[MAPPED] = "verify mapped",
 	[TICK] = "tick",
 };
 
@@ -217,6 +239,17 @@ static struct work *work_new(struct worker *w, struct shadow *shadow, enum kind 
 	return work;
 }
 
+/* What the block holds from now on, and what is expected there. */
+static void choose_key(struct worker *w, struct block *b, struct work *work)
+{
+	if (work->kind == WRITE)
+		work->key = b->key = take_key(w->run, b->shadow);
+	else if (work->kind == ZEROED)
+		b->key = 0;
+	else if (work->kind != OWN && !b->graphed)
+		work->key = b->key;
+}
+
 uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum kind kind)
 {
 	struct work *work = work_new(w, b ? b->shadow : NULL, kind);
@@ -227,15 +260,22 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 	work->own = (gint)s->index + 1;
 	if (b) {
 		work_note(w, b, s, names[kind]);
-		if (kind == WRITE)
-			work->key = b->key = take_key(w->run, b->shadow);
-		else if (kind == ZEROED)
-			b->key = 0;
-		else if ((kind == KEPT || kind == VERIFY) && !b->graphed)
-			work->key = b->key;
+		choose_key(w, b, work);
 	}
 	contents_ok(w->run, vpmm_host_stream_launch(s->handle, run_work, work));
 	return stream_next(s);
+}
+
+void work_now(struct worker *w, struct block *b, const struct stream *s, enum kind kind)
+{
+	struct work *work = work_new(w, b->shadow, kind);
+
+	g_string_append_printf(b->shadow->trail, "\n  worker %u step %u CPU: %s", w->index, w->step, names[kind]);
+	choose_key(w, b, work);
+	work->cpu = true;
+	work->own = s ? (gint)s->index + 1 : 0;
+	perform(work);
+	g_free(work);
 }
 
 void work_capture(struct worker *w, struct block *b, struct stream *s, enum kind kind)

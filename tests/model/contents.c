@@ -2,10 +2,13 @@
 /* Runs of the program: pools with random options, workers, what these do in each step, and the end. */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "model/contents.h"
 
 #define MOST_LIVE 48
+#define MOST_PEERS (CONTENTS_DEVICES - 1)
 #define MOST_KEYS ((size_t)1 << 22)
 
 /* Whose allocation it is that asks for memory back. */
@@ -14,6 +17,11 @@ static _Thread_local struct worker *self;
 bool contents_one_in(struct worker *w, int n)
 {
 	return !g_rand_int_range(w->rand, 0, n);
+}
+
+struct vpmm_pool *contents_pool(struct worker *w, unsigned int pool)
+{
+	return contents_one_in(w, 8) ? NULL : w->run->pools[pool];
 }
 
 static void ignore(void *data, int level, const char *message)
@@ -81,6 +89,8 @@ static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
 		opts->limit = (size_t)g_rand_int_range(rand, 16, 50) * PAGE;
 	else if (one_in(rand, 8))
 		opts->limit_percent = g_rand_int_range(rand, 60, 101);
+	if (opts->limit)
+		opts->pages = MIN(opts->pages, 8);
 	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
 	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 26) : 0;
 	opts->overlap = one_in(rand, 4) ? g_rand_int_range(rand, VPMM_OVERLAP_NONE, 201) : 0;
@@ -93,6 +103,7 @@ static void choose_options(struct vpmm_opts *opts, GRand *rand)
 	choose_sizes(opts, rand);
 	opts->reuse = one_in(rand, 4) ? VPMM_REUSE_BLOCK : VPMM_REUSE_ASYNC;
 	opts->scrub = one_in(rand, 3) ? g_rand_int_range(rand, 1, 3) : VPMM_SCRUB_NONE;
+	opts->export_as = one_in(rand, 3) ? VPMM_EXPORT_FD : VPMM_EXPORT_NONE;
 	opts->log_level = one_in(rand, 8) ? VPMM_LOG_DEBUG : VPMM_LOG_NONE;
 	opts->pressure = one_in(rand, 2) ? give : NULL;
 	opts->exhausted = one_in(rand, 2) ? hear : NULL;
@@ -102,10 +113,10 @@ static void describe(struct run *run, const struct vpmm_opts *opts)
 {
 	g_string_append_printf(run->text, "; pool: page_size %zu extent_max %zu small %d va_size %zu pages %zu "
 			       "reuse %d scrub %d keep %zu limit %zu limit_percent %d frag_ratio %d overhead %d overlap %d "
-			       "pressure %d",
+			       "pressure %d export %d",
 			       opts->page_size, opts->extent_max, opts->small, opts->va_size, opts->pages, opts->reuse,
 			       opts->scrub, opts->keep, opts->limit, opts->limit_percent, opts->frag_ratio,
-			       opts->overhead, opts->overlap, opts->pressure != NULL);
+			       opts->overhead, opts->overlap, opts->pressure != NULL, opts->export_as);
 }
 
 /* Of the device, which has as little as some options ask for, or more than a run can use. */
@@ -114,6 +125,7 @@ static void choose_device(struct run *run, GRand *rand)
 	bool small = one_in(rand, 6), few = one_in(rand, 8);
 
 	g_setenv("VPMM_HOST_CAPACITY", small ? "112M" : "80G", TRUE);
+	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(CONTENTS_DEVICES), TRUE);
 	g_setenv("VPMM_HOST_MAPPINGS", few ? "90" : "524090", TRUE);
 	run->limited = small || few;
 	g_string_append_printf(run->text, "%u workers, lazy %u, capacity %s, mappings %s", run->n_workers, run->lazy,
@@ -143,6 +155,8 @@ static void open_worker(struct run *run, unsigned int index, GRand *rand)
 	w->rand = g_rand_new_with_seed_array(seeds, G_N_ELEMENTS(seeds));
 	w->live = g_ptr_array_new();
 	w->streams = g_ptr_array_new();
+	w->ranges = g_ptr_array_new_with_free_func(range_free_struct);
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->sockets), ==, 0);
 	w->graphs = g_ptr_array_new_with_free_func(graph_free);
 	w->blocks = g_ptr_array_new_with_free_func(block_free_struct);
 	w->shadows = g_ptr_array_new_with_free_func(work_shadow_free);
@@ -153,6 +167,49 @@ static void open_worker(struct run *run, unsigned int index, GRand *rand)
 	}
 	if (!run->captures && !index)
 		stream_new(w, NULL);
+}
+
+/* Other devices come and go. Without them, nobody but the pool's own device could use a block. */
+static void change_peers(struct worker *w, struct vpmm_pool *pool)
+{
+	static const int devices[MOST_PEERS] = { 1, 2 };
+
+	contents_ok(w->run, vpmm_pool_set_peers(pool, devices, (size_t)g_rand_int_range(w->rand, 0, MOST_PEERS + 1)));
+}
+
+static void find(struct worker *w)
+{
+	struct vpmm_allocation found = { .size = sizeof(found) };
+	const struct block *b = block_any(w);
+	size_t at;
+
+	if (!b)
+		return;
+	at = (size_t)g_rand_int(w->rand) % b->shadow->size;
+	contents_ok(w->run, vpmm_lookup(b->shadow->ptr + at, &found));
+	if (found.pool != w->run->pools[b->pool] || found.base != b->shadow->ptr || found.bytes != b->shadow->size)
+		contents_fail(w->run, "step %u: %zu bytes into %zu bytes at %p, %zu bytes are found at %p", w->step, at,
+			      b->shadow->size, (void *)b->shadow->ptr, (size_t)found.bytes, found.base);
+}
+
+static void change(struct worker *w)
+{
+	struct vpmm_pool *pool = w->run->pools[g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools)];
+
+	switch (g_rand_int_range(w->rand, 0, 4)) {
+	case 0:
+		change_peers(w, pool);
+		break;
+	case 1:
+		contents_ok(w->run, vpmm_pool_reset_peaks(pool));
+		break;
+	case 2:
+		if (w->run->limited)
+			contents_ok(w->run, vpmm_pool_set_limit(pool, (size_t)g_rand_int_range(w->rand, 0, 60) * PAGE));
+		break;
+	default:
+		find(w);
+	}
 }
 
 static void look(struct worker *w)
@@ -203,7 +260,8 @@ static void post(struct worker *w)
 {
 	struct block *b = block_any(w);
 
-	if (!b || b->graphs->len)
+	/* Others do not know when graphs of this one overwrite it. */
+	if (!b || b->graphs->len || b->group)
 		return;
 	g_ptr_array_remove_fast(w->live, b);
 	w->bytes -= b->shadow->size;
@@ -225,6 +283,17 @@ static void fetch(struct worker *w)
 	w->bytes += b->shadow->size;
 }
 
+static unsigned int any_flags(struct worker *w)
+{
+	unsigned int flags = contents_one_in(w, 6) ? VPMM_ZERO : 0;
+
+	if (contents_one_in(w, 8))
+		flags |= VPMM_IDLE;
+	if (contents_one_in(w, 16))
+		flags |= VPMM_SHAREABLE;
+	return flags;
+}
+
 static void malloc_step(struct worker *w)
 {
 	struct stream *s = stream_any(w);
@@ -234,7 +303,7 @@ static void malloc_step(struct worker *w)
 	else if (s && contents_one_in(w, 12))
 		block_unused(w, s);
 	else if (s && w->live->len < MOST_LIVE)
-		block_new(w, s, contents_one_in(w, 6));
+		block_new(w, s, any_flags(w));
 }
 
 /* Mostly the stream that it was allocated for, if that is the worker's own still. */
@@ -258,6 +327,8 @@ static void free_step(struct worker *w)
 		block_access(w, b, s, false);
 	if (contents_one_in(w, 3))
 		block_resize(w, b, s);
+	else if (b->apart && contents_one_in(w, 2))
+		block_share(w, b, s);
 	else
 		block_release(w, b, s);
 }
@@ -291,13 +362,15 @@ static void step(struct worker *w)
 	else if (what < 86)
 		stream_renew(w);
 	else if (what < 88)
-		look(w);
+		contents_one_in(w, 2) ? look(w) : change(w);
 	else if (what < 89)
 		misuse(w);
 	else if (what < 93 && w->run->n_workers > 1)
 		post(w);
 	else if (w->run->n_workers > 1)
 		fetch(w);
+	if (w->run->ranges && contents_one_in(w, 8))
+		range_step(w);
 	if (contents_one_in(w, (int)w->run->lazy))
 		stream_complete_any(w);
 }
@@ -356,6 +429,7 @@ static void look_at_all(struct worker *w)
 {
 	while (contents_one_in(w, 2) && w->graphs->len)
 		graph_retire(w, 0);
+	range_look(w);
 	for (guint i = w->live->len; i > 0; i--) {
 		struct block *b = w->live->pdata[i - 1];
 		struct stream *s = stream_any(w);
@@ -405,6 +479,9 @@ static void close_worker(struct worker *w)
 		if (!s->legacy)
 			contents_ok(w->run, vpmm_host_stream_destroy(s->handle));
 	}
+	close(w->sockets[0]);
+	close(w->sockets[1]);
+	g_ptr_array_free(w->ranges, TRUE);
 	g_ptr_array_free(w->live, TRUE);
 	g_ptr_array_free(w->streams, TRUE);
 	g_ptr_array_free(w->graphs, TRUE);
@@ -442,6 +519,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	run->n_workers = workers;
 	run->text = g_string_new(NULL);
 	run->captures = !one_in(rand, 4);
+	run->ranges = one_in(rand, 3);
 	run->lazy = lazy[g_rand_int_range(rand, 0, G_N_ELEMENTS(lazy))];
 	run->checks = checks[g_rand_int_range(rand, workers > 1 ? 2 : 0, G_N_ELEMENTS(checks))];
 	run->streams = g_ptr_array_new_with_free_func(stream_free);

@@ -20,9 +20,12 @@
 
 #define CONTENTS_POOLS 2
 #define CONTENTS_WORKERS 4
+#define CONTENTS_DEVICES 3
+#define CONTENTS_GROUPS 2
 
 struct block;
 struct graph;
+struct range;
 struct run;
 struct worker;
 
@@ -40,7 +43,7 @@ struct worker;
  * @ran: the position of the last work that ran; atomic
  * @seen: of uint64_t, by index of a stream: the position that this stream is behind
  * @epoch: how often it was retired
- * @named: live blocks that vpmm_use() has named it for; atomic
+ * @named: live blocks and ranges that vpmm_use() has named it for; atomic
  */
 struct stream {
 	struct CUstream_st *handle;
@@ -70,7 +73,8 @@ struct record {
 
 /**
  * struct shadow - what the memory of a block holds by now, as work has run
- * @ptr: the block's memory
+ * @ptr: the block's memory, as work of the device has it
+ * @touched: the same for the CPU
  * @size: bytes
  * @stride: bytes between the words that are looked at, in a large block
  * @key: of the pattern; 0: zeros; ordered by the streams, as the memory itself is
@@ -81,6 +85,7 @@ struct record {
  */
 struct shadow {
 	char *ptr;
+	char *touched;
 	size_t size;
 	size_t stride;
 	uint32_t key;
@@ -101,6 +106,8 @@ struct shadow {
  * @graphs: those that it belongs to
  * @made_by: the graph under whose capture it was allocated, or NULL
  * @freed_by: the graph under whose capture it was freed, or NULL
+ * @group: that its memory may come from, which graphs share; 0: none
+ * @joined: when the graph that made it joined that
  * @node_last: the captured stream whose node had it last
  * @key: of what was submitted last
  * @graphed: graphs have written it, so that nobody knows the pattern before work runs
@@ -108,6 +115,8 @@ struct shadow {
  * @unborn: its graph was never launched
  * @of_driver: the driver's allocator serves it
  * @shared: it was named to the pool, or part of a graph
+ * @apart: it has memory of its own, which other pools can map
+ * @imported: that is another block's memory
  */
 struct block {
 	struct shadow *shadow;
@@ -119,6 +128,8 @@ struct block {
 	GPtrArray *graphs;
 	struct graph *made_by;
 	struct graph *freed_by;
+	uint64_t group;
+	uint64_t joined;
 	struct stream *node_last;
 	uint32_t key;
 	bool graphed;
@@ -126,11 +137,15 @@ struct block {
 	bool unborn;
 	bool of_driver;
 	bool shared;
+	bool apart;
+	bool imported;
 };
 
 struct graph {
 	struct vpmm_host_graph *graph;	/* NULL: the capture failed */
 	uint64_t id;
+	uint64_t group;			/* 0: it has memory that no other graph has */
+	uint64_t joined;
 	GPtrArray *blocks;
 	struct stream *last;		/* where it was launched last; NULL: nowhere */
 	uint64_t last_at;
@@ -144,6 +159,12 @@ struct capture {
 	bool broken;
 };
 
+/* Graphs of a worker that share memory, and so run one after another. */
+struct group {
+	struct stream *last;		/* where one of them was launched last; NULL: nowhere */
+	uint64_t last_at;
+};
+
 /**
  * struct worker - a thread
  * @run: what it is part of
@@ -154,7 +175,11 @@ struct capture {
  * @live: its blocks
  * @streams: its streams
  * @graphs: those that may be launched or are not retired
+ * @groups: of graphs
+ * @joins: how often a capture has joined a group
  * @capture: what it captures
+ * @ranges: of struct range
+ * @sockets: the ends through which its blocks go from pool to pool
  * @blocks: all blocks that it has allocated
  * @shadows: of those
  * @kept: what graphs refer to until the run is over
@@ -169,7 +194,11 @@ struct worker {
 	GPtrArray *live;
 	GPtrArray *streams;
 	GPtrArray *graphs;
+	struct group groups[CONTENTS_GROUPS];
+	uint64_t joins;
 	struct capture capture;
+	GPtrArray *ranges;
+	int sockets[2];
 	GPtrArray *blocks;
 	GPtrArray *shadows;
 	GPtrArray *kept;
@@ -186,6 +215,7 @@ struct worker {
  * @n_pools: how many there are
  * @limited: whether allocations may fail for want of memory
  * @captures: whether there are any; not beside the legacy default stream
+ * @ranges: whether there are addresses that the CPU and the device share
  * @lazy: of so many steps, one completes work
  * @checks: of so many steps, one is followed by vpmm_pool_check()
  * @workers: the workers
@@ -209,6 +239,7 @@ struct run {
 	unsigned int n_pools;
 	bool limited;
 	bool captures;
+	bool ranges;
 	unsigned int lazy;
 	unsigned int checks;
 	struct worker workers[CONTENTS_WORKERS];
@@ -267,6 +298,15 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
  */
 bool contents_one_in(struct worker *w, int n);
 
+/**
+ * contents_pool() - the pool of a block
+ * @w: the worker
+ * @pool: its index
+ *
+ * Return: the pool, or NULL, which stands for it wherever an address is given.
+ */
+struct vpmm_pool *contents_pool(struct worker *w, unsigned int pool);
+
 /* contents-stream.c */
 
 /**
@@ -321,6 +361,16 @@ bool stream_behind(struct stream *s, struct stream *other, uint64_t position);
 bool stream_complete(struct worker *w, struct stream *s, unsigned int n);
 
 /**
+ * stream_has_run() - complete what a stream has up to a position, as far as it waits for nobody
+ * @w: who does it
+ * @s: anybody's stream
+ * @position: in the stream
+ *
+ * Return: whether all of that is done.
+ */
+bool stream_has_run(struct worker *w, struct stream *s, uint64_t position);
+
+/**
  * stream_complete_any() - the same of a random one
  * @w: who does it
  */
@@ -352,6 +402,7 @@ enum kind {
 	ZEROED,		/* zeros are there, and are what there is from now on */
 	OWN,		/* nothing is there but zeros and what the stream alone has had */
 	KEPT,		/* what the block held before its size changed is there, as far as both go */
+	MAPPED,		/* the same of one that has the memory of another, as it is */
 	TICK		/* nothing; that it was run is known */
 };
 
@@ -392,6 +443,15 @@ void work_note(struct worker *w, struct block *b, const struct stream *s, const 
 uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum kind kind);
 
 /**
+ * work_now() - do on the CPU what would be submitted
+ * @w: the worker
+ * @b: the block, which no work uses that is not complete
+ * @s: for OWN: the stream; or NULL
+ * @kind: which
+ */
+void work_now(struct worker *w, struct block *b, const struct stream *s, enum kind kind);
+
+/**
  * work_capture() - submit work on a block under capture, so that each launch does it
  * @w: the worker
  * @b: the block
@@ -406,11 +466,17 @@ void work_capture(struct worker *w, struct block *b, struct stream *s, enum kind
  * block_new() - allocate
  * @w: the worker
  * @s: the stream, under capture or not
- * @zero: whether the memory is to be cleared
+ * @flags: of vpmm_malloc_flags()
  *
  * Return: the block, among those of the worker; NULL where memory has run out.
  */
-struct block *block_new(struct worker *w, struct stream *s, bool zero);
+struct block *block_new(struct worker *w, struct stream *s, unsigned int flags);
+
+/**
+ * block_release_records() - let go of the streams that were named for a block
+ * @records: of struct record
+ */
+void block_release_records(GArray *records);
 
 /**
  * block_free_struct() - let go of what is known of a block
@@ -491,6 +557,14 @@ void block_resize(struct worker *w, struct block *b, struct stream *s);
 void block_released(struct worker *w, struct block *b);
 
 /**
+ * block_share() - map memory once more, in any pool, and free the block that had it, or the other
+ * @w: the worker
+ * @b: the block
+ * @s: the worker's own stream, not under capture
+ */
+void block_share(struct worker *w, struct block *b, struct stream *s);
+
+/**
  * block_burst() - allocate and free on one stream, again and again, and then on another
  * @w: the worker
  * @s: the stream, not under capture
@@ -532,5 +606,25 @@ bool graph_retire(struct worker *w, guint index);
  * @data: the graph
  */
 void graph_free(gpointer data);
+
+/* contents-range.c */
+
+/**
+ * range_step() - something about addresses that the CPU and the device share
+ * @w: the worker
+ */
+void range_step(struct worker *w);
+
+/**
+ * range_look() - look at all of a worker's ranges with the CPU, and free most of them
+ * @w: the worker; all work is complete
+ */
+void range_look(struct worker *w);
+
+/**
+ * range_free_struct() - let go of what is known of a range
+ * @data: the range
+ */
+void range_free_struct(gpointer data);
 
 #endif /* CONTENTS_H */
