@@ -183,7 +183,8 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
  * vpmm_shared_free() - free a range
  * @pool: the pool; NULL: whichever has it
  * @addr: where the range starts; NULL does nothing
- * @stream: a stream that has used it; other streams are those of vpmm_use() and vpmm_migrate()
+ * @stream: a stream that has used it; other streams are those of vpmm_use() and vpmm_migrate(). VPMM_STREAM_ANY: all
+ *	streams of the context
  *
  * Context: any thread, but none that handles a signal; nobody touches the range any more. Waits for the work of the
  *	streams, and for other threads' calls that use the range.

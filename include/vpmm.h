@@ -612,8 +612,9 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, unsigned int flags);
 
 /*
- * For vpmm_free(), in place of a stream: the memory is free once all work is complete that was submitted before the
- * call to any stream of the pool's context. No stream has this handle. Since: 0.1
+ * In place of a stream. For vpmm_free(): the memory is free once all work is complete that was submitted before the call
+ * to any stream of the pool's context. For vpmm_malloc_aligned() and vpmm_shared_free(): see there. No stream has this
+ * handle. Since: 0.1
  */
 #define VPMM_STREAM_ANY ((struct CUstream_st *)UINTPTR_MAX)
 

@@ -106,7 +106,7 @@ int api_find_owner(struct vpmm_pool **pool, const void *ptr) G_GNUC_INTERNAL;
 int api_resolve_owner(struct vpmm_pool **pool, const void *ptr, const char *call) G_GNUC_INTERNAL;
 
 /**
- * api_check_stream() - refuse VPMM_STREAM_ANY, which is for vpmm_free() alone
+ * api_check_stream() - refuse VPMM_STREAM_ANY, in a call that needs one stream
  * @stream: the stream
  * @call: the name of the call
  *

@@ -101,7 +101,7 @@ static int ask_device(struct report *report)
 		return ask_cuda(report);
 	add_feature(report, "virtual_memory", "virtual memory management", true);
 	add_feature(report, "stream_ordered", "stream-ordered allocator", true);
-	add_feature(report, "file_descriptors", "sharing by file descriptor", false);
+	add_feature(report, "file_descriptors", "sharing by file descriptor", true);
 	add_feature(report, "rdma", "GPUDirect RDMA", false);
 	return 0;
 }
