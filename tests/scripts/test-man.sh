@@ -88,8 +88,8 @@ done >"$work/accepted"
 none_left "every option that a tool's page names exists" "$work/accepted"
 
 # The pages that a user reads once. Those of single calls and tools are looked up, and follow as they are rewritten.
-for page in vpmm.7 vpmm-frameworks.7 vpmm-preload.7 vpmm-python.7 vpmm-shared.7 vpmm-torch.7 vpmm-tuning.7 vpmm-trace.5; do
-	awk -f "$top_srcdir/tests/support/sentences.awk" "$man/$page" | sed "s/^/$page: /"
+for page in "$man"/*.[57]; do
+	awk -f "$top_srcdir/tests/support/sentences.awk" "$page" | sed "s/^/${page##*/}: /"
 done >"$work/sentences"
 verdict "sentences of vpmm(7) and the guides have at most 25 words, and begin with a noun" "$(cat "$work/sentences")"
 
