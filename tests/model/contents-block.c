@@ -2,6 +2,7 @@
 /* Blocks of the program: allocated, used on streams in an order that the program keeps, and freed. */
 #include <errno.h>
 
+#include "model/contents-work.h"
 #include "model/contents.h"
 
 #define MOST_BYTES ((uint64_t)64 << 20)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "model/contents-work.h"
 #include "model/contents.h"
 
 #define MOST_GRAPHS 4
@@ -264,6 +265,14 @@ static bool may_launch(struct worker *w, const struct graph *g, struct stream *s
 	return true;
 }
 
+static void wrote(struct block *b, struct stream *s, uint64_t position)
+{
+	struct record *r = block_record(b, s);
+
+	r->last = MAX(r->last, position);
+	r->wrote = MAX(r->wrote, position);
+}
+
 static void overwrite_group(struct worker *w, const struct graph *g)
 {
 	if (!g->group)
@@ -272,7 +281,10 @@ static void overwrite_group(struct worker *w, const struct graph *g)
 	for (guint i = 0; i < w->live->len; i++) {
 		struct block *b = w->live->pdata[i];
 
-		b->written = b->written && !overwrites(g, b);
+		if (!overwrites(g, b))
+			continue;
+		b->written = false;
+		wrote(b, g->last, g->last_at);
 	}
 }
 
@@ -319,7 +331,6 @@ static void forget(struct worker *w, struct graph *g, struct stream *s)
 {
 	for (guint i = 0; i < g->blocks->len; i++) {
 		struct block *b = g->blocks->pdata[i];
-		struct record *r;
 
 		work_note(w, b, s, "retire graph");
 		g_ptr_array_remove_fast(b->graphs, g);
@@ -329,11 +340,8 @@ static void forget(struct worker *w, struct graph *g, struct stream *s)
 		}
 		if (b->freed_by == g)
 			b->freed_by = NULL;
-		if (!g->last)
-			continue;
-		r = block_record(b, g->last);
-		r->last = MAX(r->last, g->last_at);
-		r->wrote = MAX(r->wrote, g->last_at);
+		if (g->last)
+			wrote(b, g->last, g->last_at);
 	}
 }
 

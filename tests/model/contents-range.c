@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "model/contents-work.h"
 #include "model/contents.h"
 #include "vpmm-shared.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What streams do with blocks, and what they find. */
-#include "model/contents.h"
+#include "model/contents-work.h"
 
 /* Each word is looked at in so many bytes at either end of a block; one in so many bytes elsewhere in a small block. */
 #define DENSE ((size_t)64)

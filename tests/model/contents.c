@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "model/contents-work.h"
 #include "model/contents.h"
 
 #define MOST_LIVE 48
