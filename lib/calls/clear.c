@@ -61,7 +61,9 @@ static void undo_small(struct submission *s, struct small *small)
 		return;
 	}
 	error_keep(&kept);
-	if (!small_release(core, small, s->handle))
+	if (small_release(core, small, s->handle))
+		small->held = true;
+	else
 		small_forget(core, small);
 	error_restore(&kept);
 }

@@ -16,11 +16,11 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	struct region *region = live_find(&pool->core, addr);
 	struct small *small = region ? NULL : small_find(&pool->core, addr);
 
-	if (!region && !(small && small->shareable))
+	if (!region && !small)
 		return;
 	/*
-	 * No stream has a shareable block that could tell later when the clear is done, so that stays as long as the
-	 * pool.
+	 * What the driver fails to free stays as long as the pool, and so does a shareable block: no stream has it that
+	 * could tell later when the clear is done.
 	 */
 	if (region)
 		scrub_set_aside(pool, region);

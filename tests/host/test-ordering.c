@@ -252,6 +252,24 @@ static void test_growable_fails(gconstpointer count)
 	fixture_close(&f);
 }
 
+/* What the driver fails to take back of a copy that has failed is no allocation of the program. */
+static void test_copy_small_fails(void)
+{
+	struct vpmm_stats stats;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER });
+	assert_ok(vpmm_malloc(f.pool, &ptr, 1000, f.streams[0]));
+	fail_next(&f, BACKEND_OP_copy, 0, 1);
+	fail_next(&f, BACKEND_OP_small_free, 0, UINT_MAX);
+	assert_fails(&f, BACKEND_OP_small_free, vpmm_realloc(f.pool, &ptr, 2000, f.streams[0]));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.mallocs - stats.frees, ==, 1);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
 /* The source of a copy stays mapped, whatever fails behind the copy. */
 static void test_copy_fails(void)
 {
@@ -315,6 +333,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/ordering/growable-fails", GUINT_TO_POINTER(1), test_growable_fails);
 	g_test_add_data_func("/ordering/growable-fails-twice", GUINT_TO_POINTER(2), test_growable_fails);
 	g_test_add_func("/ordering/copy-fails", test_copy_fails);
+	g_test_add_func("/ordering/copy-fails-small", test_copy_small_fails);
 	g_test_add_data_func("/ordering/remap-fails/event", GINT_TO_POINTER(BACKEND_OP_event_create), test_remap_fails);
 	g_test_add_data_func("/ordering/remap-fails/record", GINT_TO_POINTER(BACKEND_OP_event_record), test_remap_fails);
 	g_test_add_data_func("/ordering/remap-fails/copy", GINT_TO_POINTER(BACKEND_OP_copy), test_remap_fails);
