@@ -91,8 +91,8 @@ static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t m
 	void *ptr = NULL;
 	int err;
 
-	err = call_malloc(w, pool, &ptr, size, max, s, flags);
-	if (err && !fail_expected(w, err, s, opts) && !flags_refused(err, s, opts, flags))
+	err = contents_call(w, pool, call_malloc(w, pool, &ptr, size, max, s, flags));
+	if (err && !w->armed && !fail_expected(w, err, s, opts) && !flags_refused(err, s, opts, flags))
 		contents_fail(w->run, "worker %u, step %u: %zu bytes: %d, %s", w->index, w->step, size, err,
 			      vpmm_last_error());
 	if (err)
@@ -297,11 +297,13 @@ bool block_access(struct worker *w, struct block *b, struct stream *s, bool writ
 	return true;
 }
 
-void block_name(struct worker *w, struct block *b, struct stream *s)
+bool block_name(struct worker *w, struct block *b, struct stream *s)
 {
+	struct vpmm_pool *pool = contents_pool(w, b->pool);
 	struct record *record = block_record(b, s);
 
-	contents_ok(w->run, vpmm_use(contents_pool(w, b->pool), b->shadow->ptr, s->handle));
+	if (!contents_try(w, b->pool, vpmm_use(pool, b->shadow->ptr, s->handle)))
+		return false;
 	if (!record->named)
 		g_atomic_int_inc(&s->named);
 	record->named = true;
@@ -309,6 +311,7 @@ void block_name(struct worker *w, struct block *b, struct stream *s)
 	record->covered = record->last;
 	work_note(w, b, s, "name");
 	b->shared = true;
+	return true;
 }
 
 /* One that is the worker's own can be named, too, in place of a wait. */
@@ -318,10 +321,8 @@ static bool cover(struct worker *w, struct block *b, guint i, struct stream *s)
 
 	if (r->covered >= r->last)
 		return true;
-	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && contents_one_in(w, 3)) {
-		block_name(w, b, r->stream);
-		return true;
-	}
+	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && contents_one_in(w, 3))
+		return block_name(w, b, r->stream);
 	return stream_behind(s, r->stream, r->last);
 }
 
@@ -364,14 +365,19 @@ static void make_own(struct shadow *shadow, const struct stream *s)
 /* Behind all that any stream was given to do. Captures that the pool does not know of would not survive that. */
 static bool release_any(struct worker *w, struct block *b, struct stream *s)
 {
+	struct vpmm_pool *pool = contents_pool(w, b->pool);
+
 	work_note(w, b, s, "free on any");
-	contents_ok(w->run, vpmm_free(contents_pool(w, b->pool), b->shadow->ptr, VPMM_STREAM_ANY));
+	if (!contents_try(w, b->pool, vpmm_free(pool, b->shadow->ptr, VPMM_STREAM_ANY)))
+		return false;
 	block_released(w, b);
 	return true;
 }
 
 bool block_release(struct worker *w, struct block *b, struct stream *s)
 {
+	struct vpmm_pool *pool = contents_pool(w, b->pool);
+
 	if (!w->run->captures && contents_one_in(w, 16))
 		return release_any(w, b, s);
 	if (!may_release(w, b, s))
@@ -379,7 +385,8 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	if (b->first == s && !b->shared && !b->of_driver)
 		make_own(b->shadow, s);
 	work_note(w, b, s, "free");
-	contents_ok(w->run, vpmm_free(contents_pool(w, b->pool), b->shadow->ptr, s->handle));
+	if (!contents_try(w, b->pool, vpmm_free(pool, b->shadow->ptr, s->handle)))
+		return false;
 	block_released(w, b);
 	return true;
 }
@@ -433,6 +440,7 @@ static void keep_names(struct block *now, const struct block *before)
 
 struct block *block_replace(struct worker *w, struct block *b, struct stream *s, size_t size)
 {
+	struct vpmm_pool *pool = contents_pool(w, b->pool);
 	void *ptr = b->shadow->ptr;
 	struct block *now;
 	int err;
@@ -440,8 +448,10 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	work_note(w, b, s, "resize");
 	/* What is asked for memory meanwhile must not free it. */
 	g_ptr_array_remove_fast(w->live, b);
-	err = vpmm_realloc(contents_pool(w, b->pool), &ptr, size, s->handle);
+	err = contents_call(w, b->pool, vpmm_realloc(pool, &ptr, size, s->handle));
 	g_ptr_array_add(w->live, b);
+	if (err && w->armed)
+		return NULL;
 	if (err && refusal_expected(w, err, b, s))
 		return NULL;
 	if (err)
@@ -508,9 +518,12 @@ static void *receive(struct worker *w, struct block *b, unsigned int pool)
 	contents_ok(w->run, vpmm_send(contents_pool(w, b->pool), b->shadow->ptr, w->sockets[0]));
 	/* What is asked for mappings meanwhile must not free it. */
 	g_ptr_array_remove(w->live, b);
-	err = vpmm_receive(w->run->pools[pool], &ptr, &size, w->sockets[1]);
+	err = contents_call(w, pool, vpmm_receive(w->run->pools[pool], &ptr, &size, w->sockets[1]));
 	g_ptr_array_add(w->live, b);
-	if (err ? err != -ENOMEM || !w->run->limited : size != b->shadow->size)
+	/* The message may be there still. */
+	if (err)
+		contents_connect(w);
+	if (err ? !w->armed && (err != -ENOMEM || !w->run->limited) : size != b->shadow->size)
 		contents_fail(w->run, "step %u: %zu bytes are received as %zu: %d, %s", w->step, b->shadow->size, size,
 			      err, vpmm_last_error());
 	return ptr;
@@ -536,8 +549,10 @@ void block_share(struct worker *w, struct block *b, struct stream *s)
 	now->shadow->stride = b->shadow->stride;
 	work_note(w, now, s, "receive");
 	block_record(now, s)->last = block_record(b, s)->last = work_submit(w, now, s, MAPPED);
-	if (contents_one_in(w, 2) || !block_release(w, b, s))
-		block_release(w, now, s);
+	if (contents_one_in(w, 2) && block_release(w, b, s))
+		return;
+	while (!block_release(w, now, s))
+		work_note(w, now, s, "again");
 }
 
 /* What a loop on one stream does; its cache serves it without an event, until another stream comes for the same. */

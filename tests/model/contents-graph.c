@@ -187,6 +187,9 @@ static void resize(struct worker *w)
 
 	if (!b || b->of_driver || b->apart || b->max || !reach(w, b, s))
 		return;
+	/* The program will launch this behind the other graph, but the host backend takes that for no order. */
+	if (b->untold && !block_settle(w, b))
+		return;
 	now = block_replace(w, b, s, b->shadow->size / 2 + (size_t)g_rand_int_range(w->rand, 1, (gint32)PAGE));
 	if (!now)
 		return;
@@ -366,10 +369,12 @@ bool graph_retire(struct worker *w, guint index)
 	if (g->graph && early)
 		contents_ok(w->run, vpmm_host_graph_destroy(g->graph));
 	for (unsigned int i = 0; told && i < w->run->n_pools; i++)
-		contents_ok(w->run, vpmm_graph_retire(w->run->pools[i], g->id, s->handle));
+		contents_make(w, i, vpmm_graph_retire(w->run->pools[i], g->id, s->handle));
 	if (g->graph && !early)
 		contents_ok(w->run, vpmm_host_graph_destroy(g->graph));
 	g->graph = NULL;
+	for (guint i = 0; !told && i < g->blocks->len; i++)
+		((struct block *)g->blocks->pdata[i])->untold = true;
 	forget(w, g, s);
 	g_ptr_array_remove_index_fast(w->graphs, index);
 	return true;

@@ -151,24 +151,11 @@ static void work(struct worker *w, struct range *r, guint i)
 	block_access(w, r->pages->pdata[i], s, write);
 }
 
-/* Whether the CPU is behind what was submitted for a page. */
-static bool settle(struct worker *w, struct block *b)
-{
-	bool settled = true;
-
-	for (guint i = 0; i < b->records->len; i++) {
-		const struct record *r = &g_array_index(b->records, struct record, i);
-
-		settled = stream_has_run(w, r->stream, r->last) && settled;
-	}
-	return settled;
-}
-
 static void touch(struct worker *w, struct range *r, guint i)
 {
 	struct block *b = r->pages->pdata[i];
 
-	if (settle(w, b))
+	if (block_settle(w, b))
 		work_now(w, b, NULL, contents_one_in(w, 2) ? WRITE : VERIFY);
 }
 

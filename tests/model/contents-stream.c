@@ -118,6 +118,18 @@ bool stream_has_run(struct worker *w, struct stream *s, uint64_t position)
 	return __atomic_load_n(&s->ran, __ATOMIC_ACQUIRE) >= position;
 }
 
+bool block_settle(struct worker *w, struct block *b)
+{
+	bool settled = true;
+
+	for (guint i = 0; i < b->records->len; i++) {
+		const struct record *r = &g_array_index(b->records, struct record, i);
+
+		settled = stream_has_run(w, r->stream, r->last) && settled;
+	}
+	return settled;
+}
+
 static struct stream *one_of_all(struct run *run, guint index)
 {
 	struct stream *s;
@@ -179,7 +191,7 @@ void stream_retire(struct stream *s)
 	struct run *run = s->owner->run;
 
 	for (unsigned int i = 0; i < run->n_pools; i++)
-		contents_ok(run, vpmm_stream_retire(run->pools[i], s->handle));
+		contents_make(s->owner, i, vpmm_stream_retire(run->pools[i], s->handle));
 	s->epoch++;
 }
 

@@ -20,9 +20,24 @@ bool contents_one_in(struct worker *w, int n)
 	return !g_rand_int_range(w->rand, 0, n);
 }
 
+const struct contents_faults *contents_faults;
+
+void contents_arm(struct worker *w, unsigned int pool)
+{
+	w->armed = contents_faults && !w->run->calm && contents_one_in(w, 4);
+	if (w->armed)
+		contents_faults->arm(w->run->pools[pool], w->rand);
+}
+
+void contents_disarm(struct worker *w, unsigned int pool)
+{
+	if (w->armed)
+		contents_faults->disarm(w->run->pools[pool]);
+}
+
 struct vpmm_pool *contents_pool(struct worker *w, unsigned int pool)
 {
-	return contents_one_in(w, 8) ? NULL : w->run->pools[pool];
+	return contents_one_in(w, 8) && !contents_faults ? NULL : w->run->pools[pool];
 }
 
 static void ignore(void *data, int level, const char *message)
@@ -106,7 +121,7 @@ static void choose_options(struct vpmm_opts *opts, GRand *rand)
 	opts->scrub = one_in(rand, 3) ? g_rand_int_range(rand, 1, 3) : VPMM_SCRUB_NONE;
 	opts->export_as = one_in(rand, 3) ? VPMM_EXPORT_FD : VPMM_EXPORT_NONE;
 	opts->log_level = one_in(rand, 8) ? VPMM_LOG_DEBUG : VPMM_LOG_NONE;
-	opts->pressure = one_in(rand, 2) ? give : NULL;
+	opts->pressure = one_in(rand, 2) && !contents_faults ? give : NULL;
 	opts->exhausted = one_in(rand, 2) ? hear : NULL;
 }
 
@@ -140,8 +155,17 @@ static void open_pools(struct run *run, GRand *rand)
 		choose_options(&run->opts[i], rand);
 		run->limited |= run->opts[i].limit || run->opts[i].limit_percent;
 		describe(run, &run->opts[i]);
-		contents_ok(run, vpmm_pool_create(&run->pools[i], &run->opts[i]));
+		contents_ok(run, (contents_faults ? contents_faults->create : vpmm_pool_create)(&run->pools[i], &run->opts[i]));
 	}
+}
+
+void contents_connect(struct worker *w)
+{
+	if (w->sockets[0] >= 0) {
+		close(w->sockets[0]);
+		close(w->sockets[1]);
+	}
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->sockets), ==, 0);
 }
 
 /* The legacy default stream is in the way of captures, and the per-thread one is opened on its thread. */
@@ -157,7 +181,8 @@ static void open_worker(struct run *run, unsigned int index, GRand *rand)
 	w->live = g_ptr_array_new();
 	w->streams = g_ptr_array_new();
 	w->ranges = g_ptr_array_new_with_free_func(range_free_struct);
-	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->sockets), ==, 0);
+	w->sockets[0] = w->sockets[1] = -1;
+	contents_connect(w);
 	w->graphs = g_ptr_array_new_with_free_func(graph_free);
 	w->blocks = g_ptr_array_new_with_free_func(block_free_struct);
 	w->shadows = g_ptr_array_new_with_free_func(work_shadow_free);
@@ -171,11 +196,12 @@ static void open_worker(struct run *run, unsigned int index, GRand *rand)
 }
 
 /* Other devices come and go. Without them, nobody but the pool's own device could use a block. */
-static void change_peers(struct worker *w, struct vpmm_pool *pool)
+static void change_peers(struct worker *w, unsigned int pool)
 {
 	static const int devices[MOST_PEERS] = { 1, 2 };
+	size_t count = (size_t)g_rand_int_range(w->rand, 0, MOST_PEERS + 1);
 
-	contents_ok(w->run, vpmm_pool_set_peers(pool, devices, (size_t)g_rand_int_range(w->rand, 0, MOST_PEERS + 1)));
+	contents_try(w, pool, vpmm_pool_set_peers(w->run->pools[pool], devices, count));
 }
 
 static void find(struct worker *w)
@@ -184,7 +210,7 @@ static void find(struct worker *w)
 	const struct block *b = block_any(w);
 	size_t at;
 
-	if (!b)
+	if (!b || contents_faults)
 		return;
 	at = (size_t)g_rand_int(w->rand) % b->shadow->size;
 	contents_ok(w->run, vpmm_lookup(b->shadow->ptr + at, &found));
@@ -195,18 +221,20 @@ static void find(struct worker *w)
 
 static void change(struct worker *w)
 {
-	struct vpmm_pool *pool = w->run->pools[g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools)];
+	unsigned int number = (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
+	size_t limit = (size_t)g_rand_int_range(w->rand, 0, 60) * PAGE;
+	struct vpmm_pool *pool = w->run->pools[number];
 
 	switch (g_rand_int_range(w->rand, 0, 4)) {
 	case 0:
-		change_peers(w, pool);
+		change_peers(w, number);
 		break;
 	case 1:
 		contents_ok(w->run, vpmm_pool_reset_peaks(pool));
 		break;
 	case 2:
 		if (w->run->limited)
-			contents_ok(w->run, vpmm_pool_set_limit(pool, (size_t)g_rand_int_range(w->rand, 0, 60) * PAGE));
+			contents_try(w, number, vpmm_pool_set_limit(pool, limit));
 		break;
 	default:
 		find(w);
@@ -216,7 +244,8 @@ static void change(struct worker *w)
 static void look(struct worker *w)
 {
 	static _Thread_local FILE *out;
-	struct vpmm_pool *pool = w->run->pools[g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools)];
+	unsigned int number = (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
+	struct vpmm_pool *pool = w->run->pools[number];
 	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -225,11 +254,11 @@ static void look(struct worker *w)
 
 	switch (g_rand_int_range(w->rand, 0, 5)) {
 	case 0:
-		contents_ok(w->run, vpmm_pool_trim(pool, size, NULL));
+		contents_try(w, number, vpmm_pool_trim(pool, size, NULL));
 		break;
 	case 1:
 		if (s)
-			contents_ok(w->run, vpmm_pool_query(pool, size, s->handle, &forecast));
+			contents_try(w, number, vpmm_pool_query(pool, size, s->handle, &forecast));
 		break;
 	case 2:
 		contents_ok(w->run, vpmm_pool_stats(pool, &stats));
@@ -458,6 +487,7 @@ static void finish(struct run *run)
 {
 	struct worker *first = &run->workers[0];
 
+	run->calm = true;
 	self = first;
 	stream_complete_all(first);
 	while (run->mail->len)

@@ -16,10 +16,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "model/contents-run.h"
 #include "support/fixture.h"
 
 #define CONTENTS_POOLS 2
-#define CONTENTS_WORKERS 4
 #define CONTENTS_DEVICES 3
 #define CONTENTS_GROUPS 2
 
@@ -117,6 +117,7 @@ struct shadow {
  * @shared: it was named to the pool, or part of a graph
  * @apart: it has memory of its own, which other pools can map
  * @imported: that is another block's memory
+ * @untold: a graph that has it was only destroyed
  */
 struct block {
 	struct shadow *shadow;
@@ -139,6 +140,7 @@ struct block {
 	bool shared;
 	bool apart;
 	bool imported;
+	bool untold;
 };
 
 struct graph {
@@ -171,6 +173,7 @@ struct group {
  * @index: of the worker
  * @rand: what it does
  * @step: how far it has come
+ * @armed: calls of the driver could fail during its last call
  * @bytes: of its blocks
  * @live: its blocks
  * @streams: its streams
@@ -190,6 +193,7 @@ struct worker {
 	unsigned int index;
 	GRand *rand;
 	unsigned int step;
+	bool armed;
 	uint64_t bytes;
 	GPtrArray *live;
 	GPtrArray *streams;
@@ -215,6 +219,7 @@ struct worker {
  * @n_pools: how many there are
  * @limited: whether allocations may fail for want of memory
  * @captures: whether there are any; not beside the legacy default stream
+ * @calm: whether no call of the driver fails any more
  * @ranges: whether there are addresses that the CPU and the device share
  * @lazy: of so many steps, one completes work
  * @checks: of so many steps, one is followed by vpmm_pool_check()
@@ -239,6 +244,7 @@ struct run {
 	unsigned int n_pools;
 	bool limited;
 	bool captures;
+	bool calm;
 	bool ranges;
 	unsigned int lazy;
 	unsigned int checks;
@@ -255,20 +261,6 @@ struct run {
 	uint64_t frees[CONTENTS_POOLS];
 };
 
-/**
- * struct contents_counts - what was done
- * @seeds: runs
- * @steps: operations of all workers
- * @works: times that work has looked at a block
- * @words: words that it has looked at
- */
-struct contents_counts {
-	uint64_t seeds;
-	uint64_t steps;
-	uint64_t works;
-	uint64_t words;
-};
-
 /* Fails the test, with the seed and the options. */
 #define contents_fail(run, format, ...) \
 	g_error("seed %u (%s): " format, (run)->seed, (run)->text->str, __VA_ARGS__)
@@ -280,14 +272,45 @@ struct contents_counts {
 			contents_fail(run, "%s: %d, %s", #call, err_, vpmm_last_error()); \
 	} while (0)
 
+/* A call of the program on a pool, during which calls of the driver may fail, and what it returns. */
+#define contents_call(w, pool, call) \
+	({ \
+		int result_; \
+		contents_arm(w, pool); \
+		result_ = (call); \
+		contents_disarm(w, pool); \
+		result_; \
+	})
+
+/* Whether a call is successful that fails for nothing else. */
+#define contents_try(w, pool, call) \
+	({ \
+		int err_ = contents_call(w, pool, call); \
+		if (err_ && !(w)->armed) \
+			contents_fail((w)->run, "%s: %d, %s", #call, err_, vpmm_last_error()); \
+		!err_; \
+	})
+
+/* One that is made once more if it fails. */
+#define contents_make(w, pool, call) \
+	do { \
+		if (!contents_try(w, pool, call)) \
+			contents_ok((w)->run, call); \
+	} while (0)
+
 /**
- * contents_run() - perform the operations of a seed, and look at everything in the end
- * @seed: the seed
- * @steps: of each worker
- * @workers: how many there are; one is the calling thread
- * @counts: what was done is added
+ * contents_arm() - have calls of the driver fail, now and then
+ * @w: the worker
+ * @pool: index of the pool
  */
-void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct contents_counts *counts);
+void contents_arm(struct worker *w, unsigned int pool);
+
+/**
+ * contents_disarm() - the call is over
+ * @w: the worker
+ * @pool: index of the pool
+ */
+void contents_disarm(struct worker *w, unsigned int pool);
 
 /**
  * contents_one_in() - a decision
@@ -297,6 +320,12 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
  * Return: true, once in @n times.
  */
 bool contents_one_in(struct worker *w, int n);
+
+/**
+ * contents_connect() - take new sockets, with nothing under way
+ * @w: the worker
+ */
+void contents_connect(struct worker *w);
 
 /**
  * contents_pool() - the pool of a block
@@ -436,6 +465,15 @@ struct block *block_any(struct worker *w);
 struct record *block_record(struct block *b, struct stream *s);
 
 /**
+ * block_settle() - complete what was submitted for a block, as far as that waits for nobody
+ * @w: the worker
+ * @b: the block
+ *
+ * Return: whether all of it is done, so that the CPU is behind it.
+ */
+bool block_settle(struct worker *w, struct block *b);
+
+/**
  * block_access() - look at a block on a stream, or write it, behind all that must come before
  * @w: the worker
  * @b: the block
@@ -451,8 +489,10 @@ bool block_access(struct worker *w, struct block *b, struct stream *s, bool writ
  * @w: the worker
  * @b: the block
  * @s: the worker's own stream, not under capture
+ *
+ * Return: whether that could be done.
  */
-void block_name(struct worker *w, struct block *b, struct stream *s);
+bool block_name(struct worker *w, struct block *b, struct stream *s);
 
 /**
  * block_release() - free a block on a stream that is behind all its uses, but for those that the pool was told of

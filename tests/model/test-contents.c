@@ -5,10 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "model/contents.h"
+#include "model/contents-run.h"
 #include "support/setting.h"
 
-#define SEEDS 16
+#define SEEDS 12
 #define STEPS 1500
 
 static void report(const struct contents_counts *counts)
