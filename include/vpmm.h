@@ -662,6 +662,7 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream);
  * Return: 0, an error of vpmm_malloc() or vpmm_free(), or
  *	-EINVAL @ptr is NULL, or no block of the pool starts at *@ptr, or a stream that vpmm_use() has named was
  *	destroyed without vpmm_stream_retire(),
+ *	-ENOTSUP the block is shareable or was received, and @size is neither its size nor 0,
  *	-EBUSY a stream that vpmm_use() has named cannot be waited for, as it is under capture or another thread's
  *	default stream; or @stream is under capture and streams that vpmm_use() named still use the block.
  * Since: 0.1
