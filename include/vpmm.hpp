@@ -11,6 +11,9 @@
  * Where a pool can be passed, a null pointer is the default pool of the current device, that of each call; it is created
  * at the first allocation. Blocks are freed to the pool that they are from, whatever device is current then.
  *
+ * A null stream is what the runtime takes it for in the same source: the calling thread's default stream where it is
+ * compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as by nvcc --default-stream per-thread; the legacy one otherwise.
+ *
  * No free throws: a framework would have nowhere to catch it. One that fails leaves the block allocated, and the pool
  * says so in its log (VPMM_LOG). All that is here may be called from any thread, unless the framework says otherwise.
  */
@@ -60,7 +63,38 @@ public:
 	error(int code, const char *message) : std::system_error(-code, std::generic_category(), message) {}
 };
 
+} /* namespace vpmm */
+
+/* Sources that differ in what a null stream is differ in the names, so that one program can have both. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define VPMM_HPP_BEGIN namespace vpmm { inline namespace per_thread {
+#define VPMM_HPP_END } }
+#else
+#define VPMM_HPP_BEGIN namespace vpmm {
+#define VPMM_HPP_END }
+#endif
+
+VPMM_HPP_BEGIN
+
 namespace detail {
+
+/* The value of cudaStreamPerThread, whose header not everybody has. */
+inline struct CUstream_st *per_thread_stream() noexcept
+{
+	return reinterpret_cast<struct CUstream_st *>(std::uintptr_t(2));
+}
+
+/*
+ * Every stream goes to the library through this: there a null stream is the legacy one, however a source was compiled.
+ */
+inline struct CUstream_st *named(struct CUstream_st *stream) noexcept
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+	if (!stream)
+		return per_thread_stream();
+#endif
+	return stream;
+}
 
 /* What every block satisfies, those that the driver serves (VPMM_SMALL_DRIVER) included. */
 constexpr std::size_t alignment_natural = 256;
@@ -75,10 +109,10 @@ inline int allocate(struct vpmm_pool *pool, void **ptr, std::size_t size, struct
 	std::size_t alignment = alignment_natural) noexcept
 {
 	if (!alignment_is_natural(alignment))
-		return vpmm_malloc_aligned(pool, ptr, size, alignment, stream);
+		return vpmm_malloc_aligned(pool, ptr, size, alignment, named(stream));
 	if (stream == VPMM_STREAM_ANY)
 		return vpmm_malloc_flags(pool, ptr, size, nullptr, VPMM_IDLE);
-	return vpmm_malloc(pool, ptr, size, stream);
+	return vpmm_malloc(pool, ptr, size, named(stream));
 }
 
 struct standard_errors {
@@ -102,9 +136,10 @@ void *allocate_or_throw(struct vpmm_pool *pool, std::size_t size, std::size_t al
 	return ptr;
 }
 
-inline void deallocate(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream) noexcept
+/* 0, or a negative errno value. */
+inline int deallocate(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream) noexcept
 {
-	(void)vpmm_free(pool, ptr, stream);
+	return vpmm_free(pool, ptr, named(stream));
 }
 
 } /* namespace detail */
@@ -196,7 +231,7 @@ bool operator!=(const allocator<T> &one, const allocator<U> &other) noexcept
 	return !(one == other);
 }
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_HPP */
 
@@ -221,7 +256,7 @@ bool operator!=(const allocator<T> &one, const allocator<U> &other) noexcept
 /* It brings cuda::stream_ref along, whose own header has moved. */
 #include <cuda/memory_resource>
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 /**
  * class basic_resource - a memory resource of CCCL; resource and rmm_resource are its instances
@@ -303,7 +338,7 @@ private:
 /* Throws bad_alloc, which is a std::bad_alloc as CCCL's own are, or error. Since: 0.1 */
 using resource = basic_resource<detail::standard_errors>;
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_HPP_CCCL */
 
@@ -318,7 +353,7 @@ using resource = basic_resource<detail::standard_errors>;
 #include <rmm/detail/error.hpp>
 #endif
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 namespace detail {
 
@@ -393,7 +428,7 @@ private:
 using rmm_resource = basic_resource<detail::rmm_errors>;
 #endif
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_WITH_RMM */
 
@@ -410,7 +445,7 @@ using rmm_resource = basic_resource<detail::rmm_errors>;
 #define VPMM_HPP_HOST_DEVICE
 #endif
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 /**
  * class thrust_resource - a memory resource of Thrust
@@ -456,7 +491,7 @@ private:
 template <class T>
 using thrust_allocator = ::thrust::mr::stateless_resource_allocator<T, thrust_resource>;
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #undef VPMM_HPP_HOST_DEVICE
 
@@ -474,7 +509,7 @@ using thrust_allocator = ::thrust::mr::stateless_resource_allocator<T, thrust_re
 #error "vpmm.hpp needs TensorRT 10 or later: before, its allocators have no streams"
 #endif
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 /**
  * class tensorrt_allocator - an allocator of TensorRT 10 and later
@@ -485,7 +520,8 @@ namespace vpmm {
  *
  * A block of AllocatorFlag::kRESIZABLE of a stream grows by vpmm_realloc(), in the order of that stream: in place, or by
  * remapping it. One that was allocated without a stream stays as it is, which leaves TensorRT to copy it: nobody says
- * what work is pending on it. Since: 0.1
+ * what work is pending on it. Nor does anybody say that the thread which grows a block is the one whose default stream
+ * it was allocated on. Since: 0.1
  */
 class tensorrt_allocator final : public ::nvinfer1::IGpuAsyncAllocator
 {
@@ -497,7 +533,8 @@ public:
 	{
 		void *ptr = take(size, alignment, stream);
 
-		if (ptr && flags & 1u << static_cast<int>(::nvinfer1::AllocatorFlag::kRESIZABLE))
+		if (ptr && flags & 1u << static_cast<int>(::nvinfer1::AllocatorFlag::kRESIZABLE) &&
+		    detail::named(stream) != detail::per_thread_stream())
 			note(ptr, stream);
 		return ptr;
 	}
@@ -505,7 +542,7 @@ public:
 	bool deallocateAsync(void *ptr, cudaStream_t stream) noexcept override
 	{
 		forget(ptr);
-		return !vpmm_free(pool_, ptr, stream);
+		return !detail::deallocate(pool_, ptr, stream);
 	}
 
 	void *reallocate(void *ptr, std::uint64_t alignment, std::uint64_t size) noexcept override
@@ -522,7 +559,7 @@ public:
 		/* First: once the block has moved, another thread may get one at its old address. */
 		forget(ptr);
 
-		int code = vpmm_realloc(pool_, &ptr, size, stream);
+		int code = vpmm_realloc(pool_, &ptr, size, detail::named(stream));
 
 		note(ptr, stream);
 		return code ? nullptr : ptr;
@@ -579,7 +616,7 @@ private:
 	std::unordered_map<void *, struct CUstream_st *> resizable_;
 };
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_WITH_TENSORRT */
 
@@ -588,7 +625,7 @@ private:
 
 #include <opencv2/core/cuda.hpp>
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 /**
  * class opencv_allocator - an allocator of OpenCV's GpuMat
@@ -644,7 +681,7 @@ private:
 	struct vpmm_pool *pool_;
 };
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_WITH_OPENCV */
 
@@ -655,7 +692,7 @@ private:
 #include <faiss/gpu/utils/DeviceUtils.h>
 #include <faiss/impl/FaissException.h>
 
-namespace vpmm {
+VPMM_HPP_BEGIN
 
 /**
  * class faiss_resources - the resources of faiss, with device memory from the default pool of each device
@@ -678,7 +715,7 @@ public:
 		for (const auto &stream : defaultStreams_) {
 			::faiss::gpu::DeviceScope scope(stream.first);
 
-			(void)vpmm_stream_retire(nullptr, stream.second);
+			(void)vpmm_stream_retire(nullptr, detail::named(stream.second));
 		}
 	}
 
@@ -736,6 +773,6 @@ private:
 	}
 };
 
-} /* namespace vpmm */
+VPMM_HPP_END
 
 #endif /* VPMM_WITH_FAISS */

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <future>
+#include <thread>
 
 inline int failures;
 
@@ -78,6 +80,46 @@ inline bool waits(struct CUstream_st *stream)
 }
 
 /*
+ * check_default() - what holds of allocations and frees that name a null stream
+ *
+ * It is the stream that the runtime has for 0 in this source. Where each thread has one of its own, what a thread has
+ * freed is another's behind the work of the first.
+ */
+template <class Allocate, class Release>
+void check_default(Allocate allocate, Release release)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+	struct CUstream_st *const own = VPMM_HOST_STREAM_PER_THREAD;
+#else
+	struct CUstream_st *const own = nullptr;
+#endif
+	std::promise<void> taken, completed;
+	void *first = allocate(MOST, nullptr);
+
+	CHECK(!vpmm_host_stream_submit(own));
+	release(first, MOST, nullptr);
+	CHECK(allocate(MOST, nullptr) == first);
+	release(first, MOST, nullptr);
+
+	std::thread other([&] {
+		void *second = allocate(MOST, nullptr);
+
+		CHECK(bytes_at(second) == MOST);
+		CHECK(waits(own) == (own != nullptr));
+		taken.set_value();
+		completed.get_future().wait();
+		CHECK(!vpmm_host_stream_complete(own, UINT_MAX));
+		release(second, MOST, nullptr);
+		CHECK(!vpmm_stream_retire(nullptr, own));
+	});
+
+	taken.get_future().wait();
+	CHECK(!vpmm_host_stream_complete(own, UINT_MAX));
+	completed.set_value();
+	other.join();
+}
+
+/*
  * check_ordered() - what holds of allocations and frees that name a stream
  * @allocate: of bytes and a stream, returns the block
  * @release: of block, bytes and stream
@@ -106,6 +148,7 @@ void check_ordered(Allocate allocate, Release release)
 	CHECK(!vpmm_host_stream_complete(s.a, UINT_MAX));
 	CHECK(!vpmm_host_stream_complete(s.b, UINT_MAX));
 	release(second, MOST, s.b);
+	check_default(allocate, release);
 	CHECK(stats_of().requested == before);
 }
 

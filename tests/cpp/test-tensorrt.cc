@@ -58,6 +58,17 @@ static void test_contents(nvinfer1::IGpuAsyncAllocator &allocator)
 	CHECK(allocator.deallocateAsync(ptr, s.a));
 }
 
+/* Nobody knows whose default stream it would be. */
+static void test_per_thread(nvinfer1::IGpuAsyncAllocator &allocator)
+{
+	struct CUstream_st *const stream = VPMM_HOST_STREAM_PER_THREAD;
+	void *ptr = allocator.allocateAsync(MIB, 256, resizable, stream);
+
+	CHECK(!allocator.reallocate(ptr, 256, 2 * MIB));
+	CHECK(bytes_at(ptr) == MIB);
+	CHECK(allocator.deallocateAsync(ptr, stream));
+}
+
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static void test_without_streams(nvinfer1::IGpuAllocator &allocator)
@@ -82,6 +93,7 @@ int main()
 	test_without_streams(ours);
 	test_resize(allocator);
 	test_contents(allocator);
+	test_per_thread(allocator);
 	CHECK(!allocator.allocateAsync(0, 256, 0, nullptr));
 	CHECK(!allocator.allocateAsync(TOO_MUCH, 256, 0, nullptr));
 	CHECK(!allocator.allocateAsync(1, 4095, 0, nullptr));

@@ -56,7 +56,7 @@ links()
 	source=$2
 	shift 2
 	# shellcheck disable=SC2086
-	$CXX -std=c++17 -g $strict ${SANITIZE_CFLAGS-} -I"$top_srcdir/include" -I"$cpp" "$@" -c -o "$output.o" "$source" \
+	$CXX -std=c++17 -g -pthread $strict ${SANITIZE_CFLAGS-} -I"$top_srcdir/include" -I"$cpp" "$@" -c -o "$output.o" "$source" \
 		>"$work/log" 2>&1 &&
 		(cd "$top_builddir" && ./libtool --silent --tag=CC --mode=link $CXX ${SANITIZE_CFLAGS-} -o "$output" \
 			"$output.o" lib/libvpmm.la) >>"$work/log" 2>&1
@@ -76,16 +76,30 @@ holds()
 	fi
 }
 
-holds "what needs no framework" "$cpp/test-core.cc"
-holds "the resource of CCCL from 3.1 on" "$cpp/test-cccl.cc" -isystem "$cpp/stubs/cccl"
-holds "the resource of RMM before 26.06" "$cpp/test-rmm.cc" -isystem "$cpp/stubs/rmm-class" \
+# As nvcc --default-stream per-thread has it.
+per_thread=-DCUDA_API_PER_THREAD_DEFAULT_STREAM
+
+# either NAME SOURCE FLAGS...: the same where a null stream is the calling thread's
+either()
+{
+	holds "$@"
+	name=$1
+	source=$2
+	shift 2
+	verdict "$name works with default streams of each thread" "$(
+		links "$work/program" "$source" $per_thread "$@" && run 0 "$work/program" || cat "$work/log")"
+}
+
+either "what needs no framework" "$cpp/test-core.cc"
+either "the resource of CCCL from 3.1 on" "$cpp/test-cccl.cc" -isystem "$cpp/stubs/cccl"
+either "the resource of RMM before 26.06" "$cpp/test-rmm.cc" -isystem "$cpp/stubs/rmm-class" \
 	-isystem "$cpp/stubs/rmm" -isystem "$cpp/stubs/cudart"
-holds "the resource of RMM from 26.06 on" "$cpp/test-cccl.cc" -DTEST_RMM -isystem "$cpp/stubs/rmm" \
+either "the resource of RMM from 26.06 on" "$cpp/test-cccl.cc" -DTEST_RMM -isystem "$cpp/stubs/rmm" \
 	-isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/cudart"
-holds "the resource of Thrust" "$cpp/test-thrust.cc" -isystem "$cpp/stubs/thrust"
-holds "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/tensorrt"
+either "the resource of Thrust" "$cpp/test-thrust.cc" -isystem "$cpp/stubs/thrust"
+either "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/tensorrt"
 holds "the allocator of OpenCV" "$cpp/test-opencv.cc" -isystem "$cpp/stubs/opencv"
-holds "the resources of faiss" "$cpp/test-faiss.cc" -isystem "$cpp/stubs/faiss"
+either "the resources of faiss" "$cpp/test-faiss.cc" -isystem "$cpp/stubs/faiss"
 
 # All at once, with either RMM.
 cat >"$work/all.cc" <<'END'
@@ -116,6 +130,23 @@ together()
 }
 verdict "all frameworks together compile" "$(together -isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/thrust" \
 	-isystem "$cpp/stubs/cudart")"
+
+# names RMM FLAGS: what of it the linker merges with what others have by that name, but for the exceptions
+names()
+{
+	# shellcheck disable=SC2086
+	$CXX -std=c++17 -I"$top_srcdir/include" -isystem "$cpp/stubs/$1" -isystem "$cpp/stubs/rmm" \
+		-isystem "$cpp/stubs/faiss" -isystem "$cpp/stubs/opencv" -isystem "$cpp/stubs/tensorrt" \
+		-isystem "$cpp/stubs/cccl" -isystem "$cpp/stubs/thrust" -isystem "$cpp/stubs/cudart" ${2-} \
+		-c -o "$work/names.o" "$work/all.cc" && ${NM-nm} "$work/names.o" |
+		sed -n 's/.* [VWu] \(.*4vpmm.*\)/\1/p' | grep -vE '4vpmm(9bad_alloc|5error)' | LC_ALL=C sort
+}
+names rmm-class >"$work/legacy"
+names rmm-class $per_thread >"$work/own"
+# One program can have sources of both kinds.
+verdict "either kind of default stream has names of its own" "$(
+	[ -s "$work/legacy" ] && [ -s "$work/own" ] || echo "there are no names"
+	LC_ALL=C comm -12 "$work/legacy" "$work/own")"
 
 # The Toolkit's own; from CUDA 13 on they have a folder.
 toolkit=
@@ -157,6 +188,11 @@ verdict "TensorRT before 10 is refused" "$(
 	refuses '#define VPMM_WITH_TENSORRT
 #include <vpmm.hpp>' -std=c++17 -isystem "$work/old"
 	says err "TensorRT 10")"
+
+# Each call with a stream, and none in a comment, has it through the one function that knows what a null one is.
+verdict "every stream goes through one function" "$(
+	grep -nE 'vpmm_(malloc|free|realloc|use|stream_retire|pool_query|capture_)[a-z_]*\([^)]' \
+		"$top_srcdir/include/vpmm.hpp" | grep -vE '\bnamed\(|VPMM_IDLE')"
 
 # What the header has is in its page, and the other way round.
 header=$top_srcdir/include/vpmm.hpp
