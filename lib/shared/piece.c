@@ -168,6 +168,14 @@ static void unmake(struct shared *shared, struct piece *piece)
 	keep_rest(shared, piece);
 }
 
+/* Notes where there is host memory, and no address or no mapping for it. */
+static void note_cramped(struct shared *shared)
+{
+	lock_acquire(&shared_lock);
+	shared->cramped = true;
+	lock_release(&shared_lock);
+}
+
 static int make(struct shared *shared, size_t size, bool host, struct piece **made)
 {
 	const struct backend_ops *ops = ops_of(shared);
@@ -183,6 +191,8 @@ static int make(struct shared *shared, size_t size, bool host, struct piece **ma
 		err = ops->reserve(be, size, shared->core->granularity, &piece->alias);
 	if (!err)
 		err = map_alias(shared, piece);
+	if (err == -ENOMEM && host && piece->handle)
+		note_cramped(shared);
 	if (err) {
 		unmake(shared, piece);
 		return err;
@@ -344,6 +354,21 @@ static int make_room(struct core *core, size_t size)
 	given = core->extents.given_back - before;
 	/* An extent that is larger than what is still to go has stayed. */
 	return err || given >= size ? err : trim_bytes(core, size - given);
+}
+
+void piece_make_mappings(struct shared *shared, size_t size)
+{
+	struct core *core = shared->core;
+	bool cramped;
+
+	lock_acquire(&shared_lock);
+	cramped = shared->cramped;
+	shared->cramped = false;
+	lock_release(&shared_lock);
+	if (!cramped || !lock_try(&core->lock))
+		return;
+	make_room(core, size);
+	lock_release(&core->lock);
 }
 
 static int create_device(struct shared *shared, size_t size, struct piece **piece)

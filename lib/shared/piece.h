@@ -31,6 +31,15 @@ int piece_take_device(struct shared *shared, size_t size, size_t count, struct p
 int piece_take_host(struct shared *shared, size_t size, struct piece **piece);
 
 /**
+ * piece_make_mappings() - have the pool give back free memory if piece_take_host() has found no mapping
+ * @shared: of the pool, its backend entered; the mover is not held
+ * @size: bytes
+ *
+ * Does not wait for the pool's lock: who has that may touch a page, and the caller serves it.
+ */
+void piece_make_mappings(struct shared *shared, size_t size);
+
+/**
  * piece_keep() - keep memory that no page has any more
  * @shared: of the pool
  * @piece: the memory; nothing refers to it

@@ -301,6 +301,8 @@ void serve_touches(GArray *touched)
 		err = be->ops->enter(be);
 		if (!err) {
 			err = serve_batch(&batch);
+			if (err == -ENOMEM)
+				piece_make_mappings(range->shared, range->page_size);
 			be->ops->leave(be);
 		}
 		if (note_failure(range->shared, err)) {

@@ -150,6 +150,7 @@ struct range {
  * @host_keep: bytes of unused host memory to keep
  * @holds: how many calls and threads use it without a lock: it stays until there are none
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
+ * @cramped: there was no mapping for host memory, and nobody has seen to that yet
  * @renewing: how many threads give a piece a view that is neither kept nor a page's meanwhile
  * @trailing: how many threads have let a touch go on, and are not done with what else they move for it
  * @failing: since when the device has failed each time that touches were served, in us; 0: it has not
@@ -172,6 +173,7 @@ struct shared {
 	uint64_t host_keep;
 	unsigned int holds;
 	unsigned int quiet;
+	bool cramped;
 	unsigned int renewing;
 	unsigned int trailing;
 	gint64 failing;

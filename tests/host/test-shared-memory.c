@@ -509,6 +509,42 @@ static void test_blind(void)
 	fixture_close(&f);
 }
 
+/* A page needs a mapping to come back. The touch has the pool give back one that it has no use for, and is served. */
+static void test_pool_gives_mappings(void)
+{
+	void *blocks[16];
+	size_t count = 0;
+	GArray *touched;
+	uint64_t addr;
+	struct fixture f;
+	char *at;
+
+	g_setenv("VPMM_HOST_MAPPINGS", "12", TRUE);
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
+	at = ranges_alloc(&f, PAGE);
+	memset(at, 7, PAGE);
+	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 1);
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	while (count < G_N_ELEMENTS(blocks) && !vpmm_malloc(f.pool, &blocks[count], PAGE, f.streams[0]))
+		count++;
+	g_assert_cmpuint(count, <, G_N_ELEMENTS(blocks));
+	g_unsetenv("VPMM_HOST_MAPPINGS");
+	while (count)
+		assert_ok(vpmm_free(f.pool, blocks[--count], f.streams[0]));
+	touched = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	for (int tries = 0; tries < 2; tries++) {
+		addr = (uintptr_t)at;
+		g_array_set_size(touched, 0);
+		g_array_append_val(touched, addr);
+		serve_touches(touched);
+	}
+	g_array_free(touched, TRUE);
+	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_HOST);
+	g_assert_true(fixture_is_filled(at, PAGE, 7));
+	assert_ok(vpmm_shared_free(f.pool, at, NULL));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -518,6 +554,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/shared-memory/pushes-others", test_pushes_others);
 	g_test_add_func("/shared-memory/zero-given-back", test_zero_given_back);
 	g_test_add_func("/shared-memory/pool-gives", test_pool_gives);
+	g_test_add_func("/shared-memory/pool-gives-mappings", test_pool_gives_mappings);
 	g_test_add_func("/shared-memory/counts-skipped", test_counts_skipped);
 	g_test_add_func("/shared-memory/other-sizes", test_other_sizes);
 	g_test_add_func("/shared-memory/trimmed", test_trimmed);
