@@ -397,7 +397,7 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
  */
 static bool refusal_expected(struct worker *w, int err, const struct block *b, const struct stream *s)
 {
-	bool named = s->captured && b->shared;
+	bool named = (s->captured && b->shared) || (b->kept && err == -EBUSY);
 
 	for (guint i = 0; i < b->records->len; i++)
 		named |= g_array_index(b->records, struct record, i).named;
@@ -450,8 +450,10 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	g_ptr_array_remove_fast(w->live, b);
 	err = contents_call(w, b->pool, vpmm_realloc(pool, &ptr, size, s->handle));
 	g_ptr_array_add(w->live, b);
-	if (err && w->armed)
+	if (err && w->armed) {
+		b->kept = true;
 		return NULL;
+	}
 	if (err && refusal_expected(w, err, b, s))
 		return NULL;
 	if (err)

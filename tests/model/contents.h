@@ -117,6 +117,7 @@ struct shadow {
  * @shared: it was named to the pool, or part of a graph
  * @apart: it has memory of its own, which other pools can map
  * @imported: that is another block's memory
+ * @kept: its size could not be changed, and what the library did for that may be under way
  * @untold: a graph that has it was only destroyed
  */
 struct block {
@@ -140,6 +141,7 @@ struct block {
 	bool shared;
 	bool apart;
 	bool imported;
+	bool kept;
 	bool untold;
 };
 
