@@ -105,7 +105,7 @@ static void choose_sizes(struct vpmm_opts *opts, GRand *rand)
 		opts->limit = (size_t)g_rand_int_range(rand, 16, 50) * PAGE;
 	else if (one_in(rand, 8))
 		opts->limit_percent = g_rand_int_range(rand, 60, 101);
-	if (opts->limit)
+	if (opts->limit || opts->limit_percent)
 		opts->pages = MIN(opts->pages, 8);
 	opts->frag_ratio = one_in(rand, 4) ? g_rand_int_range(rand, 1, 101) : 0;
 	opts->overhead = one_in(rand, 4) ? g_rand_int_range(rand, 1, 26) : 0;
