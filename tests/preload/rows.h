@@ -117,8 +117,8 @@ _Noreturn void row_lacks(const char *name);
  * what waited may be another; where it is of frees, all may; elsewhere, all but the codes of frees and
  * synchronisations.
  */
-#define DIFFERS_TRUTH "What the driver says of an address is the truth about mapped memory"
-#define DIFFERS_RANGE "cuMemGetAddressRange tells the range of one mapping, of which a block can have several"
+#define DIFFERS_TRUTH "The driver answers questions about addresses, and describes mapped memory"
+#define DIFFERS_RANGE "cuMemGetAddressRange returns the range of one mapping, of which a block can have several"
 #define DIFFERS_WAIT "Without the object it does not wait for memory of cudaMallocAsync; with it, it does."
 #define DIFFERS_BESIDE "Beside a capture, memory is allocated and freed in every mode"
 #define DIFFERS_AFTER "After a reset, a free of memory that was allocated before it fails"
