@@ -98,6 +98,23 @@ static void report(struct host_backend *host, const struct host_access *access, 
 				   pending->to, pending->stream));
 }
 
+/* Whether an access meets any pending work at all. To find out whether it is ordered takes a walk over the queues. */
+static bool meets_work(struct host_backend *host, const struct host_access *access)
+{
+	GArray *works;
+	bool found = false;
+
+	lock_acquire(&host_streams_lock);
+	works = host_queue_works();
+	lock_release(&host_streams_lock);
+	if (!works)
+		return false;
+	for (guint i = 0; i < works->len && !found; i++)
+		found = conflicts(host, access, &g_array_index(works, struct host_pending, i));
+	g_array_free(works, TRUE);
+	return found;
+}
+
 static void judge(struct host_backend *host, const struct host_access *access, uint64_t id, GArray *found)
 {
 	for (guint i = 0; i < found->len; i++) {
@@ -113,6 +130,8 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 {
 	GArray *found;
 
+	if (!meets_work(host, access))
+		return;
 	lock_acquire(&host_streams_lock);
 	found = host_queue_unordered(find_stream(id));
 	lock_release(&host_streams_lock);
@@ -126,6 +145,8 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
 	GArray *found = NULL;
 	uint64_t id = 0;
 
+	if (!meets_work(host, access))
+		return;
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);
 	if (stream) {

@@ -22,6 +22,9 @@ static unsigned int held GUARDED_BY(host_streams_lock);
 static GQueue works GUARDED_BY(host_streams_lock) = G_QUEUE_INIT;
 static uint64_t searches GUARDED_BY(host_streams_lock);
 
+/* Items that ever came into a queue. */
+static uint64_t pushes GUARDED_BY(host_streams_lock);
+
 struct CUstream_st *host_queue_new(int device)
 {
 	struct CUstream_st *stream = g_new0(struct CUstream_st, 1);
@@ -81,6 +84,7 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 	lock_assert_held(&host_streams_lock);
 	item->kind = kind;
 	item->event = event;
+	item->serial = ++pushes;
 	if (event) {
 		item->record = event->records;
 		event->waits += kind == ITEM_WAIT;
@@ -387,26 +391,22 @@ void host_queue_get_on(struct CUstream_st *stream)
 	host_queue_unref(stream);
 }
 
-/* Whether an item of a queue is the one at which an event completes. */
-static bool is_record_of(const struct item *item, const struct backend_event *event)
-{
-	return item->kind == ITEM_RECORD && item->event == event && item->record == event->records;
-}
-
 /*
- * Marks the items of a queue up to the one at which an event completes, or all of them, and notes the events that they
- * wait for.
+ * Marks the items of a queue up to a serial number, and notes the events that they wait for. A search comes here again,
+ * for other events, and goes on from where it was.
  */
 REQUIRES(host_streams_lock)
-static void mark_queue(struct CUstream_st *stream, const struct backend_event *event, GPtrArray *events)
+static void mark_queue(struct CUstream_st *stream, uint64_t last, GPtrArray *events)
 {
-	for (struct item *item = stream->head; item; item = item->next) {
-		if (item->seen != searches && item->kind == ITEM_WAIT && !item->event->complete)
+	struct item *item = stream->search == searches ? stream->unmarked : stream->head;
+
+	for (; item && item->serial <= last; item = item->next) {
+		if (item->kind == ITEM_WAIT && !item->event->complete)
 			g_ptr_array_add(events, item->event);
 		item->seen = searches;
-		if (event && is_record_of(item, event))
-			return;
 	}
+	stream->search = searches;
+	stream->unmarked = item;
 }
 
 /* Marks all that has to be done before a stream's next work. */
@@ -417,11 +417,11 @@ static void mark_before(struct CUstream_st *stream)
 
 	searches++;
 	if (stream)
-		mark_queue(stream, NULL, events);
+		mark_queue(stream, UINT64_MAX, events);
 	while (events->len) {
 		struct backend_event *event = g_ptr_array_steal_index_fast(events, events->len - 1);
 
-		mark_queue(event->stream, event, events);
+		mark_queue(event->stream, event->serial, events);
 	}
 	g_ptr_array_free(events, TRUE);
 }
@@ -433,22 +433,34 @@ static bool is_of_other_graph(const struct item *item, const struct CUstream_st 
 	return stream && stream->capture && item->life && !host_life_is_destroyed(item->life);
 }
 
-GArray *host_queue_unordered(struct CUstream_st *stream)
+/* Adds what is not marked, or all. */
+REQUIRES(host_streams_lock)
+static GArray *list_works(const struct CUstream_st *stream, bool all)
 {
-	GArray *found;
+	GArray *found = works.head ? g_array_new(FALSE, FALSE, sizeof(struct host_pending)) : NULL;
 
-	lock_assert_held(&host_streams_lock);
-	if (!works.head)
-		return NULL;
-	found = g_array_new(FALSE, FALSE, sizeof(struct host_pending));
-	mark_before(stream && !stream->capture ? stream : NULL);
 	for (const GList *link = works.head; link; link = link->next) {
 		const struct item *item = link->data;
 		const struct host_pending pending = { .stream = item->stream->id, .to = (uintptr_t)item->task.data,
 						      .from = (uintptr_t)item->task.from, .size = item->task.size };
 
-		if (item->seen != searches && !is_of_other_graph(item, stream))
+		if (all || (item->seen != searches && !is_of_other_graph(item, stream)))
 			g_array_append_val(found, pending);
 	}
 	return found;
+}
+
+GArray *host_queue_works(void)
+{
+	lock_assert_held(&host_streams_lock);
+	return list_works(NULL, true);
+}
+
+GArray *host_queue_unordered(struct CUstream_st *stream)
+{
+	lock_assert_held(&host_streams_lock);
+	if (!works.head)
+		return NULL;
+	mark_before(stream && !stream->capture ? stream : NULL);
+	return list_works(stream, false);
 }

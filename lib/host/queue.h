@@ -22,6 +22,7 @@ struct backend_event {
 	uint64_t records;		/* times it was recorded; only the last counts */
 	unsigned int waits;		/* waits for it in queues, and threads that wait */
 	bool timed;			/* its time may be asked for through the backend */
+	uint64_t serial;		/* of the item of the last record */
 	bool complete;
 	uint64_t time;			/* on the virtual clock, when it completed */
 	struct CUstream_st *stream;	/* the stream whose queue has its marker, if any */
@@ -57,6 +58,7 @@ struct item {
 	enum item_kind kind;
 	struct host_task task;
 	struct backend_event *event;
+	uint64_t serial;		/* in the order in which items came into queues */
 	uint64_t record;		/* the number of the event's record */
 	struct host_life *life;		/* of the graph whose clear or copy it is, or whose launch ends here */
 	GList work;			/* of a clear or a copy, among all of them */
@@ -84,6 +86,8 @@ struct CUstream_st {
 	struct item **tail;
 	uint64_t submitted;		/* pieces of work, ever */
 	uint64_t completed;
+	uint64_t search;		/* the last search of host_queue_unordered() that came here */
+	struct item *unmarked;		/* the first item that it has not marked; NULL: none */
 	struct CUstream_st *next;	/* in an event's list, or in advance()'s */
 	struct CUstream_st *older;	/* in host_streams */
 	struct CUstream_st *newer;
@@ -253,6 +257,13 @@ struct host_pending {
 	uint64_t from;
 	size_t size;
 };
+
+/**
+ * host_queue_works() - list all clears and copies that are in a queue
+ *
+ * Return: of struct host_pending; NULL: none is.
+ */
+GArray *host_queue_works(void) REQUIRES(host_streams_lock);
 
 /**
  * host_queue_unordered() - find the clears and copies that need not be done before a stream's next work

@@ -336,7 +336,7 @@ static void record(struct CUstream_st *stream, struct backend_event *event)
 	event->records++;
 	event->complete = false;
 	event->stream = stream;
-	host_queue_push(stream, ITEM_RECORD, event);
+	event->serial = host_queue_push(stream, ITEM_RECORD, event)->serial;
 	if (first)
 		host_queue_advance(stream);
 }
