@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calls/pool.h"
 #include "support/fixture.h"
@@ -317,9 +318,38 @@ static void test_remap_fails(gconstpointer op)
 	fixture_close(&f);
 }
 
+/* Otherwise no test here could fail. In a process of its own, as what was found is never forgotten. */
+static void test_finds(void)
+{
+	struct fixture f;
+	struct backend *be;
+	uint64_t own = 0, other = 0;
+	char *ptr;
+
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+		g_test_trap_assert_passed();
+		return;
+	}
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	ptr = have_cleared(&f, MIB, 0);
+	assert_ok(be->ops->enter(be));
+	assert_ok(be->ops->stream_id(be, f.streams[0], &own));
+	assert_ok(be->ops->stream_id(be, f.streams[1], &other));
+	be->ops->leave(be);
+	be->ops->hand_out(be, (uintptr_t)ptr, MIB, own);
+	assert_ok(vpmm_pool_check(f.pool));
+	be->ops->hand_out(be, (uintptr_t)ptr, MIB, other);
+	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "a clear of");
+	/* What is left would be reported as well. */
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/ordering/finds", test_finds);
 	g_test_add_func("/ordering/copied-twice", test_copied_twice);
 	g_test_add_data_func("/ordering/cleared-copied", NULL, test_cleared_copied);
 	g_test_add_data_func("/ordering/cleared-copied-small", GINT_TO_POINTER(1), test_cleared_copied);
