@@ -9,6 +9,7 @@
 #include "core/small.h"
 #include "core/wait-set.h"
 #include "pending/deferred-free.h"
+#include "pending/owner.h"
 #include "pending/users.h"
 #include "util/error.h"
 
@@ -116,6 +117,8 @@ void submission_set_aside(struct submission *s, struct stream *stream, struct re
 		return;
 	region = region_take(map, addr, size, stream, NULL);
 	live_enter(&s->pool->core, region, 0);
+	/* What was copied there, or is still to be, is not what the last owner has left. */
+	owner_lose(&s->pool->core, addr, size);
 	if (cache_take(region))
 		hold_unheard(&s->pool->pending, region);
 }

@@ -8,6 +8,7 @@
 #include "calls/zero.h"
 #include "core/allocation.h"
 #include "core/small.h"
+#include "pending/owner.h"
 #include "util/error.h"
 
 /* Sets an allocation aside, and counts the free. */
@@ -29,13 +30,18 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	pool->core.counts.frees++;
 }
 
+/* The program has not had it, so no stream owns what is there: a resize may have copied another's contents. */
 void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 {
+	const struct region *region = live_find(&pool->core, addr);
+	size_t size = region ? region->size : 0;
 	struct error_kept kept;
 
 	error_keep(&kept);
 	if (pool_free(pool, addr, handle))
 		set_aside_counted(pool, addr);
+	else
+		owner_lose(&pool->core, addr, size);
 	error_restore(&kept);
 }
 

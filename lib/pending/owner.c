@@ -113,6 +113,22 @@ bool owner_take(struct core *core, const struct region *region, const struct str
 	return all;
 }
 
+void owner_lose(struct core *core, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+
+	lock_assert_held(&core->lock);
+	while (addr < end) {
+		struct owned part = { .to = core->granularity - addr % core->granularity };
+
+		if (extent_place(&core->extents, addr))
+			part = owned_at(core, addr, end);
+		if (part.extent && part.extent->owners)
+			disown(part.extent->owners, part.from, part.to);
+		addr += part.to - part.from;
+	}
+}
+
 void owner_note(struct core *core, const struct region *region, const struct stream *stream)
 {
 	uint64_t end = region->addr + region->size;

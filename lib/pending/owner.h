@@ -9,6 +9,8 @@
 #define OWNER_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct region;
 struct stream;
@@ -31,5 +33,13 @@ void owner_note(struct core *core, const struct region *region, const struct str
  * Clears the owner.
  */
 bool owner_take(struct core *core, const struct region *region, const struct stream *stream);
+
+/**
+ * owner_lose() - let nobody own memory, as it holds what its owner has not left there
+ * @core: the pool's core
+ * @addr: where it starts
+ * @size: bytes, of which some may no longer be mapped
+ */
+void owner_lose(struct core *core, uint64_t addr, size_t size);
 
 #endif /* OWNER_H */

@@ -323,6 +323,40 @@ static void test_clear_fails_pending(gconstpointer opts)
 	fixture_close(&f);
 }
 
+static bool resize_fails(const struct vpmm_opts *opts, size_t size, enum backend_op op, unsigned int skip)
+{
+	struct fixture f;
+	void *ptr;
+	int err;
+
+	fixture_open_faulty(&f, *opts);
+	fixture_uncache(&f);
+	ptr = fixture_malloc_bytes(&f, size, f.streams[0]);
+	fixture_malloc(&f, 1, f.streams[0]);
+	memset(ptr, FIXTURE_SECRET, size);
+	backend_fault_arm(f.pool->core.backend, op, skip, 1, -EIO);
+	err = vpmm_realloc(f.pool, &ptr, 3 * PAGE, f.streams[1]);
+	backend_fault_arm(f.pool->core.backend, op, 0, 0, 0);
+	vpmm_host_stream_complete(f.streams[1], UINT_MAX);
+	if (err)
+		g_assert_true(fixture_is_clear(fixture_malloc(&f, 3, f.streams[1]), 3 * PAGE));
+	fixture_close(&f);
+	return err;
+}
+
+/* What a resize copies for a stream and then takes back is no memory of that stream's own: the block is another's. */
+static void test_resize_fails(gconstpointer opts)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_copy, BACKEND_OP_event_record, BACKEND_OP_event_create };
+	unsigned int failed = 0;
+
+	for (unsigned int i = 0; i < 4 * G_N_ELEMENTS(ops); i++) {
+		failed += resize_fails(opts, PAGE / 32, ops[i / 4], i % 4);
+		failed += resize_fails(opts, 2 * PAGE, ops[i / 4], i % 4);
+	}
+	g_assert_cmpuint(failed, >, 0);
+}
+
 /* The program knows nothing of the clear, and may have nothing pending itself when it destroys the pool. */
 static void test_driver_destroyed(gconstpointer opts)
 {
@@ -460,6 +494,7 @@ int main(int argc, char **argv)
 	add("clear-fails/stream", &stream_packed, &stream_paged, test_clear_fails);
 	add("clear-fails/always", &always_packed, &always_paged, test_clear_fails);
 	add("clear-fails/pending", &stream_packed, &stream_paged, test_clear_fails_pending);
+	add("resize-fails", &stream_packed, &stream_paged, test_resize_fails);
 	g_test_add_func("/scrub/clear-fails/small-not-taken-back", test_small_not_taken_back);
 	return g_test_run();
 }
