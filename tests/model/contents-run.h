@@ -4,6 +4,7 @@
 #define CONTENTS_RUN_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vpmm.h"
@@ -28,12 +29,13 @@ struct contents_counts {
 /**
  * struct contents_faults - how calls of the driver fail, for a test that knows the inside of the library
  * @create: vpmm_pool_create(), of a pool whose calls of the driver can fail; no address leads to it
- * @arm: have some fail during the next call of the program
+ * @arm: have some fail during the next call of the program; @ranges: which has addresses that the CPU and the device
+ *	share
  * @disarm: have none fail
  */
 struct contents_faults {
 	int (*create)(struct vpmm_pool **pool, const struct vpmm_opts *opts);
-	void (*arm)(struct vpmm_pool *pool, GRand *rand);
+	void (*arm)(struct vpmm_pool *pool, bool ranges, GRand *rand);
 	void (*disarm)(struct vpmm_pool *pool);
 };
 

@@ -26,7 +26,7 @@ void contents_arm(struct worker *w, unsigned int pool)
 {
 	w->armed = contents_faults && !w->run->calm && contents_one_in(w, 4);
 	if (w->armed)
-		contents_faults->arm(w->run->pools[pool], w->rand);
+		contents_faults->arm(w->run->pools[pool], w->run->ranges, w->rand);
 }
 
 void contents_disarm(struct worker *w, unsigned int pool)

@@ -11,6 +11,8 @@
 
 #define SEEDS 10
 #define STEPS 1500
+/* So many failures in a row leave no page of a range without memory. */
+#define PUT_BACK 3
 
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 {
@@ -26,15 +28,20 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 	return 0;
 }
 
-/* Any call, or any of some operation; once, a few times, or until the call of the program is over. */
-static void arm(struct vpmm_pool *pool, GRand *rand)
+/*
+ * Any call, or any of some operation; once, a few times, or until the call of the program is over. The last not beside
+ * ranges: memory for a block may come from their pages, and work that uses one faults if the driver refuses to put it
+ * back, again and again. See vpmm_migrate(3).
+ */
+static void arm(struct vpmm_pool *pool, bool ranges, GRand *rand)
 {
 	static const unsigned int counts[] = { 1, 1, 2, 3, UINT_MAX };
 	enum backend_op op = g_rand_boolean(rand) ? BACKEND_OP_COUNT :
 			     (enum backend_op)g_rand_int_range(rand, 0, BACKEND_OP_COUNT);
 	unsigned int count = counts[g_rand_int_range(rand, 0, G_N_ELEMENTS(counts))];
+	unsigned int most = ranges ? PUT_BACK : UINT_MAX;
 
-	backend_fault_arm(pool->core.backend, op, (unsigned int)g_rand_int_range(rand, 0, 6), count,
+	backend_fault_arm(pool->core.backend, op, (unsigned int)g_rand_int_range(rand, 0, 6), MIN(count, most),
 			  g_rand_boolean(rand) ? -EIO : -ENOMEM);
 }
 
