@@ -300,6 +300,44 @@ static void test_fails(gconstpointer kind)
 	}
 }
 
+static bool is_secret_or_clear(const char *ptr, size_t size)
+{
+	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+		if (*(const uint64_t *)(ptr + i) && !fixture_is_filled(ptr + i, sizeof(uint64_t), FIXTURE_SECRET))
+			return false;
+	}
+	return true;
+}
+
+/* The stream that had the memory which a part was copied to gets it back without what is there now. */
+static void test_fails_scrubbed(void)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_copy, BACKEND_OP_clear, BACKEND_OP_event_record };
+	const struct kind *kind = &kinds[1];
+	const size_t size = 60 * MIB;
+
+	g_assert_cmpint(kind->opts.scrub, ==, VPMM_SCRUB_STREAM);
+	for (unsigned int i = 0; i < 3 * G_N_ELEMENTS(ops); i++) {
+		struct wedged w;
+		void *given;
+
+		wedge(&w, kind);
+		fixture_complete(w.f.streams[0]);
+		fixture_leave_secret(&w.f, size, w.f.streams[1]);
+		assert_ok(vpmm_pool_trim(w.f.pool, SIZE_MAX, NULL));
+		given = w.ptr;
+		backend_fault_arm(w.f.pool->core.backend, ops[i / 3], i % 3, 1, -EIO);
+		vpmm_realloc(w.f.pool, &given, WANTED, w.f.streams[0]);
+		backend_fault_arm(w.f.pool->core.backend, ops[i / 3], 0, 0, 0);
+		/* What was set aside is free once the stream calls again. */
+		fixture_free(&w.f, fixture_malloc_bytes(&w.f, KIB, w.f.streams[0]), w.f.streams[0]);
+		vpmm_host_stream_complete(w.f.streams[0], UINT_MAX);
+		if (given == w.ptr)
+			g_assert_true(is_secret_or_clear(fixture_malloc_bytes(&w.f, size, w.f.streams[1]), size));
+		fixture_close(&w.f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -314,5 +352,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/realloc-large/paged-hole", test_paged_hole);
 	g_test_add_data_func("/realloc-large/fails/packed", &kinds[0], test_fails);
 	g_test_add_data_func("/realloc-large/fails/scrub", &kinds[1], test_fails);
+	g_test_add_func("/realloc-large/fails-scrubbed", test_fails_scrubbed);
 	return g_test_run();
 }
