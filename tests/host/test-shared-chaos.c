@@ -223,7 +223,7 @@ static void pin(struct chaos *c, struct known *k, size_t page)
 
 static void allocate_range(struct chaos *c, struct known *k)
 {
-	void *at;
+	void *at = NULL;
 
 	c->fair = true;
 	if (!MAKE(c, vpmm_shared_alloc(c->f.pool, &at, PAGES * PAGE, VPMM_SHARED_FINE)))

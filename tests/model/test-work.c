@@ -220,8 +220,8 @@ static void step_realloc(struct walk *w, struct own *b)
 {
 	size_t size = one_in(w, 2) ? any_size(w) : b->size / 2 + (size_t)below(w, (int)MIN(b->size + 2, 1u << 20)) + 1;
 	int stream = below(w, 3) ? below(w, STREAMS) : b->last;
-	size_t kept = MIN(b->size, size);
 	void *ptr = b->ptr;
+	size_t kept;
 
 	if (b->max && size > b->max)
 		size = b->max;

@@ -30,7 +30,7 @@ static NOT_SANITIZED void *next(void *handle, const char *name)
 
 	for (size_t i = 0; !real && i < sizeof(versions) / sizeof(*versions); i++)
 		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-	return real(handle, name);
+	return real ? real(handle, name) : NULL;
 }
 
 static void *driver(const char *name)
