@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "util/sanitized.h"
 
 #define GIB ((size_t)1 << 30)
 #define TIB ((size_t)1 << 40)
@@ -29,7 +30,7 @@ static bool runs_here(void)
 {
 	if (g_test_subprocess())
 		return true;
-	if (!can_reserve(64 * TIB) || !can_reserve(32 * TIB)) {
+	if (SANITIZED || !can_reserve(64 * TIB) || !can_reserve(32 * TIB)) {
 		g_test_skip("the process has less address space than x86-64 gives");
 		return false;
 	}

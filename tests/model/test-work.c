@@ -48,6 +48,7 @@ struct walk {
 	bool armed;
 	int captured;		/* a stream; -1: none */
 	uint64_t graph;		/* of the capture, or that is not retired */
+	bool handed_on;		/* a stream may have had what another wrote to a block, and frees it as its own */
 };
 
 /* What a piece of work looks at. */
@@ -175,7 +176,7 @@ static void look_at_new(struct walk *w, struct own *b, size_t from)
 		return;
 	if (w->scrub == VPMM_SCRUB_ALWAYS) {
 		b->zeros = b->zeros == from ? b->size : b->zeros;
-	} else if (w->scrub == VPMM_SCRUB_STREAM && one_in(w, 2)) {
+	} else if (w->scrub == VPMM_SCRUB_STREAM && !w->handed_on && one_in(w, 2)) {
 		launch(w, b->last, look_for, b->ptr, from, b->size, MARK + b->last);
 		b->used = true;
 	}
@@ -234,6 +235,7 @@ static void step_realloc(struct walk *w, struct own *b)
 	b->zeros = MIN(b->zeros, kept);
 	b->ptr = ptr;
 	b->size = size;
+	w->handed_on |= b->last != stream;
 	b->last = stream;
 	if (is_captured(w, stream)) {
 		b->graph = w->graph;
@@ -245,8 +247,10 @@ static void step_realloc(struct walk *w, struct own *b)
 /* The program comes after all that the library does on the stream that has the block. */
 static void use(struct walk *w, struct own *b, int stream)
 {
-	if (stream != b->last)
+	if (stream != b->last) {
 		assert_ok(vpmm_host_stream_wait(handle(w, stream), handle(w, b->last)));
+		w->handed_on = true;
+	}
 	b->last = stream;
 	b->used = true;
 }
