@@ -179,6 +179,8 @@ static GHashTable *threads(void)
 	DIR *tasks;
 
 	tasks = opendir("/proc/self/task");
+	if (!tasks)
+		return found;
 	while ((entry = readdir(tasks)))
 		g_hash_table_add(found, g_strdup(entry->d_name));
 	closedir(tasks);
