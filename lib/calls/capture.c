@@ -152,7 +152,7 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, si
 	return err;
 }
 
-/* What is freed in a capture serves it again only where it happens to be aligned; and is cut for a group, anywhere. */
+/* A block freed in a capture serves an aligned request only if its address is aligned. Groups cut blocks anywhere. */
 static int capture_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
 			 struct stream *stream, struct CUstream_st *handle)
 {

@@ -49,7 +49,7 @@ void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small)
 	error_restore(&kept);
 }
 
-/* What the driver fails to free stays until the pool is destroyed. */
+/* A block that the driver fails to free stays until the pool is destroyed. */
 static void undo_small(struct submission *s, struct small *small)
 {
 	struct core *core = &s->pool->core;

@@ -40,7 +40,7 @@ static bool read_requested(struct vpmm_pool *pool, struct region *region, size_t
 	return true;
 }
 
-/* What is shareable is none of the driver's allocator. */
+/* Shareable blocks do not come from the driver's allocator. */
 static int lookup_small(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
 {
 	uint64_t start = address_start(addr);

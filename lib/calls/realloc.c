@@ -104,6 +104,9 @@ static int scrub_kept(const struct resizing *r)
 	struct submission s;
 	int err;
 
+	/* Most reallocs that keep a block have nothing to clear, and need no event. */
+	if (r->pool->core.settings.scrub == VPMM_SCRUB_NONE || r->size <= r->asked)
+		return 0;
 	err = submission_begin(&s, r->pool, r->handle, false);
 	if (!err)
 		err = scrub_gain(r, &s);

@@ -48,7 +48,7 @@ int serve_judge_align(const struct vpmm_pool *pool, size_t size, size_t align);
  * @request: the request, with its size
  * @align: a power of two that divides the size of a page; 0, or the natural one, changes nothing
  *
- * What the driver's allocator would serve becomes a page, as nobody can say where that allocator places a block.
+ * A request for the driver's allocator gets a page, because that allocator takes no alignment.
  */
 void serve_align(const struct vpmm_pool *pool, struct request *request, size_t align);
 

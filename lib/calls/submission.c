@@ -2,6 +2,7 @@
 /* Submits clears and copies of the library's own, with an event behind them. */
 #include <glib.h>
 
+#include "calls/clear.h"
 #include "calls/pool.h"
 #include "calls/submission.h"
 #include "core/allocation.h"
@@ -117,10 +118,9 @@ void submission_set_aside(struct submission *s, struct stream *stream, struct re
 		return;
 	region = region_take(map, addr, size, stream, NULL);
 	live_enter(&s->pool->core, region, 0);
-	/* What was copied there, or is still to be, is not what the last owner has left. */
+	/* A copy may have overwritten the last owner's data, so nobody owns the range. */
 	owner_lose(&s->pool->core, addr, size);
-	if (cache_take(region))
-		hold_unheard(&s->pool->pending, region);
+	scrub_set_aside(s->pool, region);
 }
 
 void submission_keep(struct submission *s, uint64_t addr, const struct stream *stream)

@@ -243,7 +243,7 @@ static bool is_nervous(struct cache *cache, uint32_t pressure)
 	return true;
 }
 
-/* What note_free() does for few frees. @more: bytes that become uncovered without a record. */
+/* The rare part of note_free(). @more: bytes that become uncovered without a record. */
 static int note_free_wary(struct cache *cache, struct block *block, struct CUstream_st *handle, uint64_t more,
 			  uint32_t pressure) __attribute__((cold, noinline));
 static int note_free_wary(struct cache *cache, struct block *block, struct CUstream_st *handle, uint64_t more,
