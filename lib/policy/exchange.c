@@ -2,9 +2,9 @@
 /* Exchanges whole extents for smaller ones before a block pins them. */
 #include "core/chunk.h"
 #include "core/core.h"
-#include "policy/budget.h"
 #include "policy/exchange.h"
 #include "policy/gather-plan.h"
+#include "policy/growth.h"
 #include "policy/policy.h"
 #include "policy/trim.h"
 #include "policy/tuning.h"
@@ -91,7 +91,7 @@ bool exchange_is_possible(struct core *core, const struct request *request, uint
 		without += broken.extents[i]->size;
 		with += broken.bytes[i];
 	}
-	return budget_allows(core, request->size, without, with);
+	return growth_allows(core, request->size, without, with);
 }
 
 void exchange_note(struct core *core, uint64_t addr, size_t size)

@@ -2,9 +2,9 @@
 /* Plans a block: which free memory goes into it, how much is created, and in which sizes. */
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/budget.h"
 #include "policy/allowance.h"
 #include "policy/gather-plan.h"
+#include "policy/growth.h"
 #include "policy/overlap.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
@@ -458,13 +458,13 @@ static void gather_overlap(struct gathering *g)
 	ready = ready_update(&g->core->extents.ready, &g->core->regions, g->stream);
 	if (g->create >= g->need || ready >= g->need - g->create)
 		return;
-	more = budget_room_overlap(g->core, g->size);
+	more = growth_room_overlap(g->core, g->size);
 	g->create = MIN(MAX(g->create, more), g->need - ready);
 }
 
 static void gather_plan(struct gathering *g)
 {
-	size_t room = g->frugal ? 0 : budget_room(g->core, g->size);
+	size_t room = g->frugal ? 0 : growth_room(g->core, g->size);
 	size_t missing = bytes_short(g);
 
 	if (missing > room) {
@@ -564,7 +564,7 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 	g->hole = hole;
 	g->fixed = true;
 	g->exact = exact;
-	room = frugal ? 0 : budget_room(core, size);
+	room = frugal ? 0 : growth_room(core, size);
 	g->create = bytes_short(g);
 	g->create = MAX(g->create, MIN(room, g->need));
 	if (!frugal && overlap_matters(core))

@@ -3,7 +3,7 @@
 #include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
-#include "policy/budget.h"
+#include "policy/growth.h"
 #include "policy/initial.h"
 #include "policy/tuning.h"
 #include "util/error.h"
@@ -34,7 +34,7 @@ static int create_pages(struct core *core, struct region *hole, size_t size)
 	region_set_free(&core->regions, hole, NULL, NULL);
 	core->counts.grown += size;
 	if (core->packed)
-		budget_start(core, size);
+		growth_start(core, size);
 	account_note_taken(core);
 out:
 	g_ptr_array_free(extents, TRUE);

@@ -5,10 +5,10 @@
 #include "core/alias.h"
 #include "core/core.h"
 #include "pending/flush.h"
-#include "policy/budget.h"
 #include "policy/exchange.h"
 #include "policy/fit.h"
 #include "policy/gather.h"
+#include "policy/growth.h"
 #include "policy/overlap.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
@@ -130,7 +130,7 @@ static int step_slab_waiting(struct core *core, struct plan *plan)
 	/* The wait would be on the host. */
 	if (stream_is_idle(plan->request->stream))
 		return 0;
-	if (!budget_room_overlap(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
+	if (!growth_room_overlap(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
 		found(plan, PLAN_SLAB, addr);
 	return 0;
 }
@@ -178,7 +178,7 @@ static int step_recall_waiting(struct core *core, struct plan *plan)
 /* New memory within the budget, so that the block does not break a large extent. */
 static bool find_new(struct core *core, struct plan *plan)
 {
-	size_t room = budget_room(core, plan->request->size);
+	size_t room = growth_room(core, plan->request->size);
 
 	order_init(&plan->order, plan->request->stream);
 	gather_decide_new(&plan->gathering, core, &plan->order, plan->request->size);

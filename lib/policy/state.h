@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "policy/allowance.h"
-#include "policy/budget.h"
+#include "policy/growth.h"
 
 /**
  * struct packed - that state, under core.lock
@@ -17,10 +17,10 @@
  *
  * @most_places: unmap unused old mappings above this number of mappings; never changes
  *
- * Sizes, see gather-plan.c and budget.c:
+ * Sizes, see gather-plan.c and growth.c:
  *
  * @target: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
- * @budget: the effect of the latest trim
+ * @growth: the effect of the latest trim
  *
  * Threads, see plan.c:
  *
@@ -35,7 +35,7 @@
 struct packed {
 	uint64_t most_places;
 	double target;
-	struct budget budget;
+	struct growth growth;
 	pthread_t thread;
 	uint64_t crowded;
 	GHashTable *recent;

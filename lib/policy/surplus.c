@@ -2,7 +2,7 @@
 /* VPMM_OVERLAP=auto: fits what the pool holds to an allowance that has changed. */
 #include "core/core.h"
 #include "policy/allowance.h"
-#include "policy/budget.h"
+#include "policy/growth.h"
 #include "policy/state.h"
 #include "policy/surplus.h"
 #include "policy/trim.h"
@@ -17,7 +17,7 @@
 static void give_back(struct core *core)
 {
 	struct allowance *a = &core->packed->allowance;
-	uint64_t most = MAX(budget_most(core), a->held), mapped;
+	uint64_t most = MAX(growth_most(core), a->held), mapped;
 
 	while (a->surplus && core_mapped(core) > most) {
 		mapped = core_mapped(core);

@@ -7,7 +7,7 @@
 #include "core/cache.h"
 #include "core/core.h"
 #include "pending/flush.h"
-#include "policy/budget.h"
+#include "policy/growth.h"
 #include "policy/policy.h"
 #include "policy/span.h"
 #include "policy/trim.h"
@@ -237,7 +237,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 	err = span_trim(core, keep);
 	if (!err)
 		err = core->policy->trim(core, keep, ALL, ALL);
-	budget_note_trim(core);
+	growth_note_trim(core);
 	if (!err)
 		err = trim_small(core, keep, released ? &small : NULL);
 	if (!err && core->extents.stray->len > stray)

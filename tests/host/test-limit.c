@@ -170,11 +170,11 @@ static void test_budget(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 21 * PAGE + 5 });
 	a = fixture_malloc(&f, 20, f.streams[0]);
-	g_assert_cmpuint(budget_room(&f.pool->core, PAGE), <=, PAGE);
+	g_assert_cmpuint(growth_room(&f.pool->core, PAGE), <=, PAGE);
 	fixture_free(&f, a, f.streams[0]);
 	fixture_close(&f);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .keep = 10 * PAGE });
-	g_assert_cmpuint(budget_room(&f.pool->core, 40 * PAGE), ==, 10 * PAGE);
+	g_assert_cmpuint(growth_room(&f.pool->core, 40 * PAGE), ==, 10 * PAGE);
 	fixture_close(&f);
 }
 

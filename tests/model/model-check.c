@@ -118,7 +118,7 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 {
 	const struct vpmm_pool *pool = m->f.pool;
 	/* What it was left with when it last gave memory back counts as well. */
-	uint64_t budget = MAX(m->peak, pool->packed.budget.held);
+	uint64_t budget = MAX(m->peak, pool->packed.growth.held);
 
 	/* So much more it may take rather than wait. */
 	budget += allowance_bytes(&pool->core, budget) + m->page_size;

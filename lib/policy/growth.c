@@ -2,7 +2,7 @@
 /* How much device memory a pool may create: it holds no more than the peak of live bytes. */
 #include "core/core.h"
 #include "policy/allowance.h"
-#include "policy/budget.h"
+#include "policy/growth.h"
 #include "policy/state.h"
 
 /* The bytes that the pool may hold: the peak, or what the latest trim left until there is a higher peak. */
@@ -10,7 +10,7 @@ static uint64_t most_held(struct core *core)
 {
 	uint64_t peak = account_most(&core->account);
 
-	return peak > core->packed->budget.past ? peak : core->packed->budget.held;
+	return peak > core->packed->growth.past ? peak : core->packed->growth.held;
 }
 
 /* Bytes, whole pages. */
@@ -26,37 +26,37 @@ static size_t room_for(struct core *core, size_t size, bool overlap)
 	return room / core->settings.page_size * core->settings.page_size;
 }
 
-bool budget_allows(struct core *core, size_t size, size_t without, size_t with)
+bool growth_allows(struct core *core, size_t size, size_t without, size_t with)
 {
 	return core_mapped(core) - without + with <= MAX(most_held(core), core_live(core) + size);
 }
 
-void budget_start(struct core *core, size_t size)
+void growth_start(struct core *core, size_t size)
 {
-	core->packed->budget.past = size;
-	core->packed->budget.held = size;
+	core->packed->growth.past = size;
+	core->packed->growth.held = size;
 }
 
-uint64_t budget_most(struct core *core)
+uint64_t growth_most(struct core *core)
 {
 	uint64_t most = MAX(most_held(core), core_live(core));
 
 	return most + allowance_bytes(core, most);
 }
 
-size_t budget_room(struct core *core, size_t size)
+size_t growth_room(struct core *core, size_t size)
 {
 	return room_for(core, size, false);
 }
 
-size_t budget_room_overlap(struct core *core, size_t size)
+size_t growth_room_overlap(struct core *core, size_t size)
 {
 	return room_for(core, size, true);
 }
 
-void budget_note_trim(struct core *core)
+void growth_note_trim(struct core *core)
 {
-	core->packed->budget.past = account_most(&core->account);
+	core->packed->growth.past = account_most(&core->account);
 	/* What was taken over the peak is bounded by itself. */
-	core->packed->budget.held = MIN(core_mapped(core), core->packed->budget.past);
+	core->packed->growth.held = MIN(core_mapped(core), core->packed->growth.past);
 }

@@ -105,10 +105,10 @@ static void test_limit(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/budget/restless", test_restless);
-	g_test_add_func("/budget/overhead", test_overhead);
-	g_test_add_func("/budget/trim", test_trim);
-	g_test_add_func("/budget/cached-is-free", test_cached_is_free);
-	g_test_add_func("/budget/limit", test_limit);
+	g_test_add_func("/growth/restless", test_restless);
+	g_test_add_func("/growth/overhead", test_overhead);
+	g_test_add_func("/growth/trim", test_trim);
+	g_test_add_func("/growth/cached-is-free", test_cached_is_free);
+	g_test_add_func("/growth/limit", test_limit);
 	return g_test_run();
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How much device memory a pool may create: it holds no more than the peak of live bytes. */
+#ifndef GROWTH_H
+#define GROWTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct core;
+
+/**
+ * struct growth - the effect of the latest trim
+ * @past: the most that was ever live, at the latest trim; a later peak counts only above that
+ * @held: bytes that the pool held after that trim; they count until then
+ */
+struct growth {
+	uint64_t past;
+	uint64_t held;
+};
+
+/**
+ * growth_room() - how much more memory the pool may create
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the request
+ *
+ * Return: bytes, whole pages.
+ */
+size_t growth_room(struct core *core, size_t size);
+
+/**
+ * growth_room_overlap() - how much more memory the pool may create rather than wait for another stream
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the request
+ *
+ * Return: bytes, whole pages; no less than growth_room().
+ */
+size_t growth_room_overlap(struct core *core, size_t size);
+
+/**
+ * growth_most() - how much memory the pool may hold, so that no stream need wait
+ * @core: the pool's core; its lock is held
+ *
+ * Return: bytes.
+ */
+uint64_t growth_most(struct core *core);
+
+/**
+ * growth_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory
+ * @core: the pool's core; its lock is held
+ */
+void growth_note_trim(struct core *core);
+
+/**
+ * growth_allows() - whether the pool may exchange memory for other memory
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the request
+ * @without: bytes that are given back
+ * @with: bytes that are created
+ */
+bool growth_allows(struct core *core, size_t size, size_t without, size_t with);
+
+/**
+ * growth_start() - let the pool hold what it is created with
+ * @core: the pool's core
+ * @size: bytes
+ */
+void growth_start(struct core *core, size_t size);
+
+#endif /* GROWTH_H */
