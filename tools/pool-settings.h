@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "choose.h"
-#include "core/options.h"
+#include "settings/options.h"
 #include "json.h"
 #include "units.h"
 

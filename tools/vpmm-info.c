@@ -15,7 +15,7 @@
 #include "json.h"
 #include "pool-settings.h"
 #include "units.h"
-#include "core/variables.h"
+#include "settings/variables.h"
 #include "util/name.h"
 
 #define PROGRAM "vpmm-info"

@@ -2,8 +2,8 @@
 /* vpmm_pool_set_limit(): the limit of a pool, while it is in use. */
 #include "calls/limit.h"
 #include "calls/pool.h"
-#include "core/settings.h"
 #include "policy/trim.h"
+#include "settings/settings.h"
 
 static uint64_t beyond(const struct extent_map *map)
 {

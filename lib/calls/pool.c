@@ -4,7 +4,6 @@
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/core-life.h"
-#include "core/options.h"
 #include "core/peer.h"
 #include "core/small.h"
 #include "pending/flush.h"
@@ -12,6 +11,7 @@
 #include "policy/allowance.h"
 #include "policy/initial.h"
 #include "policy/policy.h"
+#include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
 

@@ -6,7 +6,7 @@
  *
  * Lock order: a thread that holds a lock acquires only those below it, and of those in one line only one.
  *
- *	defaults.lock		api-pool.c: the default pools, while one is created
+ *	defaults.lock		api/pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches

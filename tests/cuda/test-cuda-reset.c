@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "core/cache.h"
 #include "cuda/cuda-fixture.h"
 #include "host/backend.h"

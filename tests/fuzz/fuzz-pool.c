@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "calls/pool.h"
-#include "core/settings.h"
+#include "settings/settings.h"
 #include "fuzz.h"
 #include "program.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "core/settings.h"
+#include "settings/settings.h"
 #include "fuzz.h"
 #include "support/fixture.h"
 #include "util/env.h"

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/options.h"
+#include "settings/options.h"
 #include "support/fixture.h"
 
 #define SIZE_OF(type, member) sizeof(((struct type *)NULL)->member)

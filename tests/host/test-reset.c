@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "backend/backend.h"
 #include "host/backend.h"
 #include "support/fixture.h"

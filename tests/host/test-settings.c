@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "core/options.h"
-#include "core/settings.h"
-#include "core/variables.h"
+#include "settings/options.h"
+#include "settings/settings.h"
+#include "settings/variables.h"
 #include "support/fixture.h"
 #include "util/env.h"
 

@@ -5,17 +5,18 @@ set -u
 
 . "$top_srcdir/tests/support/tap.sh"
 
-# A folder, and those that it may use besides itself. lib/api*.c may use all. preload/ and torch/ are objects of their
+# A folder, and those that it may use besides itself. api/ may use all. preload/ and torch/ are objects of their
 # own, which have the public headers and the declarations of the driver.
 cat >"$work/layers" <<'END'
-api calls shared policy pending core backend cuda host trace util
+api calls shared policy pending core settings backend cuda host trace util
 preload cuda
 torch cuda
-calls shared policy pending core backend trace util
-shared policy pending core backend util
-policy pending core backend util
-pending core backend util
-core backend trace util
+calls shared policy pending core settings backend trace util
+shared policy pending core settings backend util
+policy pending core settings backend util
+pending core settings backend util
+core settings backend trace util
+settings backend util
 cuda backend util
 host backend util
 backend util
@@ -42,7 +43,7 @@ judge()
 {
 	awk -v layers="$work/layers" -v allowed="$work/allowed" '
 		function folder(file) {
-			return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "api"
+			return substr(file, 1, index(file, "/") - 1)
 		}
 		BEGIN {
 			while ((getline line <layers) > 0) {
@@ -61,26 +62,23 @@ judge()
 # includes DIR: FILE HEADER HEADER, for each include that names a folder, in the sources below DIR
 includes()
 {
-	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[a-z]+/' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
+	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[a-z]+/' ./*/*.[ch] 2>/dev/null) |
 		sed -n 's,^\./\([^:]*\):[^"]*"\([^"]*\)".*,\1 \2 \2,p'
 }
 
-# bare DIR: includes that name no folder, and are none of the public headers, of configure or of lib/ itself
+# bare DIR: includes that name no folder, and are none of the public headers or of configure
 bare()
 {
-	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[^/"]+"' ./*.[ch] ./*/*.[ch] 2>/dev/null) |
-		grep -vE '"(api|config|vpmm|vpmm-host|vpmm-shared|cuda)\.h"'
+	(cd "$1" && grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]+"[^/"]+"' ./*/*.[ch] 2>/dev/null) |
+		grep -vE '"(config|vpmm|vpmm-host|vpmm-shared|cuda)\.h"'
 }
 
 # objects DIR SOURCES: FILE OBJECT, for each source that has been compiled below DIR; stale objects have none
 objects()
 {
-	(cd "$2" && ls ./*.c ./*/*.c 2>/dev/null) | sed 's,^\./,,' | while read -r file; do
+	(cd "$2" && ls ./*/*.c 2>/dev/null) | sed 's,^\./,,' | while read -r file; do
 		stem=${file%.c}
-		case $stem in
-		*/*) hidden=${stem%/*}/.libs/${stem##*/}.o ;;
-		*) hidden=.libs/$stem.o ;;
-		esac
+		hidden=${stem%/*}/.libs/${stem##*/}.o
 		# With flags of its own, an object is named after its library as well.
 		for object in "$1/$hidden" "$1/$stem.o" "$1/${stem%/*}"/.libs/*_la-"${stem##*/}.o"; do
 			if [ -f "$object" ]; then
@@ -133,6 +131,7 @@ if [ ! -s "$work/calls" ]; then
 	exit 0
 fi
 
+verdict "every source has a folder" "$(cd "$top_srcdir/lib" && ls ./*.[ch] 2>/dev/null)"
 verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
 verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"

@@ -54,7 +54,7 @@ done >"$work/fields"
 none_left "every field of the public structures is in a page" "$work/fields"
 
 for name in $(fields | sed -n 's/^vpmm_opts //p' | grep -vx size); do
-	echo "$(present grep -E "(FIELD|NUMBER)\($name\)" "$top_srcdir/lib/core/options.c") $name"
+	echo "$(present grep -E "(FIELD|NUMBER)\($name\)" "$top_srcdir/lib/settings/options.c") $name"
 done >"$work/options"
 none_left "every field of struct vpmm_opts is in the table of options" "$work/options"
 

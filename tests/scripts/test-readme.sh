@@ -23,7 +23,7 @@ named '\b([a-z]+/)+[a-z-]+\.[ch]\b' | while read -r file; do
 done >"$work/files"
 none_left "every file that lib/README names is there" "$work/files"
 
-cat "$top_srcdir"/lib/*.c "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
+cat "$top_srcdir"/lib/*/*.[ch] "$top_srcdir"/include/*.h >"$work/sources"
 named '\b[a-z]+(_[a-z0-9]+)+\b|\b[a-z0-9_]+\(\)' | tr -d '()' | while read -r function; do
 	echo "$(present grep -w "$function" "$work/sources") $function"
 done >"$work/functions"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "core/options.h"
-#include "core/settings.h"
+#include "settings/options.h"
+#include "settings/settings.h"
 #include "util/error.h"
 
 /* No size or count of bytes may exceed it, so that sums of them do not overflow. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "shared/migrate.h"
 #include "shared/mirror.h"
 #include "shared/range.h"

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/options.h"
-#include "core/variables.h"
+#include "settings/options.h"
+#include "settings/variables.h"
 
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/export.h"
 #include "calls/message.h"
 #include "calls/note.h"

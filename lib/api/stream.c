@@ -2,7 +2,7 @@
 /* The exported calls that tell a pool of streams, captures and graphs; and how much memory it keeps and may hold. */
 #include <errno.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/capture.h"
 #include "calls/free.h"
 #include "calls/limit.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The exported call that lets other devices access a pool's memory. */
-#include "api.h"
+#include "api/api.h"
 #include "calls/peers.h"
 
 int vpmm_pool_set_peers(struct vpmm_pool *pool, const int *devices, size_t count)

@@ -2,7 +2,7 @@
 /* Who is asked when memory has run out: shared ranges, then the program by its callbacks. */
 #include <stdbool.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/shared.h"
 #include "util/error.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/free.h"
 #include "calls/growable.h"
 #include "calls/idle.h"

@@ -4,13 +4,13 @@
 #include <glib.h>
 #include <pthread.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/free.h"
 #include "calls/lookup.h"
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/shared.h"
-#include "core/settings.h"
+#include "settings/settings.h"
 #include "trace/recorder.h"
 #include "util/address-index.h"
 #include "util/cancel.h"

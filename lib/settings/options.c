@@ -3,8 +3,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/options.h"
-#include "core/settings.h"
+#include "settings/options.h"
+#include "settings/settings.h"
 
 /* Sizes are device addresses and address space; CUDA has no 32-bit hosts. */
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "libvpmm needs a machine of 64 bits");

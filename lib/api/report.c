@@ -5,13 +5,13 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "api.h"
+#include "api/api.h"
 #include "calls/check.h"
 #include "calls/dump.h"
 #include "calls/query.h"
 #include "calls/stats.h"
 #include "config.h"
-#include "core/settings.h"
+#include "settings/settings.h"
 #include "util/error.h"
 #include "util/sized.h"
 

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/options.h"
-#include "core/settings.h"
-#include "core/variables.h"
+#include "settings/options.h"
+#include "settings/settings.h"
+#include "settings/variables.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/log.h"
