@@ -83,8 +83,7 @@ static const char *next_field(struct cursor *c, size_t *length)
 	return *length ? start : NULL;
 }
 
-/* Quotes a field for a message; what does not print is escaped. */
-static char *quote(const char *field, size_t length)
+char *trace_quote(const char *field, size_t length)
 {
 	char *text = g_strndup(field, MIN(length, 40));
 	char *escaped = g_strescape(text, NULL);
@@ -107,23 +106,23 @@ static bool digit_value(char c, unsigned int base, unsigned int *digit)
 	return value >= 0;
 }
 
-static int number_of(const struct trace_place *p, const char *field, size_t length, const char *what, uint64_t most,
-		     uint64_t *value)
+int trace_parse_number(const struct trace_place *p, const char *field, size_t length, const char *what, uint64_t most,
+		       uint64_t *value)
 {
-	unsigned int base = length > 2 && p->version == 2 && field[0] == '0' && field[1] == 'x' ? 16 : 10, digit;
+	unsigned int base = length > 2 && p->hexadecimal && field[0] == '0' && field[1] == 'x' ? 16 : 10, digit;
 	uint64_t number = 0;
 	char *quoted;
 	int err;
 
 	for (size_t i = base == 16 ? 2 : 0; i < length; i++) {
 		if (!digit_value(field[i], base, &digit)) {
-			quoted = quote(field, length);
+			quoted = trace_quote(field, length);
 			err = trace_damaged(p, "the %s is \"%s\", which is no number", what, quoted);
 			g_free(quoted);
 			return err;
 		}
 		if (number > (most - digit) / base) {
-			quoted = quote(field, length);
+			quoted = trace_quote(field, length);
 			err = trace_damaged(p, "the %s is %s, more than the %" G_GUINT64_FORMAT " there can be", what,
 				      quoted, (guint64)most);
 			g_free(quoted);
@@ -141,7 +140,7 @@ static int parse_number(const struct trace_place *p, struct cursor *c, const cha
 	size_t length;
 
 	field = next_field(c, &length);
-	return field ? number_of(p, field, length, what, most, value) : missing(p, what);
+	return field ? trace_parse_number(p, field, length, what, most, value) : missing(p, what);
 }
 
 /* NULL: there is no such record, which is explained. */
@@ -163,7 +162,7 @@ static const struct kind *parse_op(struct trace_place *p, struct cursor *c)
 			return kind;
 		}
 	}
-	quoted = quote(field, length);
+	quoted = trace_quote(field, length);
 	if (p->version == 1)
 		trace_damaged(p, "the op is \"%s\", neither a (allocate) nor f (free)", quoted);
 	else
@@ -262,7 +261,7 @@ static int parse_max(const struct trace_place *p, const char *field, size_t leng
 {
 	int err;
 
-	err = number_of(p, field, length, "maximum", PTRDIFF_MAX, &record->max);
+	err = trace_parse_number(p, field, length, "maximum", PTRDIFF_MAX, &record->max);
 	if (!err && record->max < record->bytes)
 		err = trace_damaged(p, "the maximum is %" G_GUINT64_FORMAT ", less than the size",
 				    (guint64)record->max);
@@ -281,14 +280,14 @@ static int parse_attribute(const struct trace_place *p, const char *attributes, 
 	if (flag)
 		return 0;
 	if (attributes && is_named("pool=", &field, &length))
-		return number_of(p, field, length, "pool", UINT32_MAX, &record->pool);
+		return trace_parse_number(p, field, length, "pool", UINT32_MAX, &record->pool);
 	if (attributes && record->op != 'g' && record->op != 'c' && is_named("capture=", &field, &length))
-		return number_of(p, field, length, "capture", UINT64_MAX, &record->capture);
+		return trace_parse_number(p, field, length, "capture", UINT64_MAX, &record->capture);
 	if (attributes && strchr(attributes, 'm') && is_named("max=", &field, &length))
 		return parse_max(p, field, length, record);
 	if (attributes && strchr(attributes, 'M') && is_named("moved=", &field, &length))
-		return number_of(p, field, length, "size", PTRDIFF_MAX, &record->moved);
-	quoted = quote(field, length);
+		return trace_parse_number(p, field, length, "size", PTRDIFF_MAX, &record->moved);
+	quoted = trace_quote(field, length);
 	err = trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
 	g_free(quoted);
 	return err;
@@ -334,9 +333,10 @@ int trace_parse_version(struct trace_place *place, const char *line, size_t leng
 	version = next_field(&c, &width);
 	if (version && width == 1 && (*version == '1' || *version == '2')) {
 		place->version = (unsigned int)(*version - '0');
+		place->hexadecimal = place->version == 2;
 		return 0;
 	}
-	quoted = quote(version ? version : "", width);
+	quoted = trace_quote(version ? version : "", width);
 	err = trace_damaged(place, "the trace is of version \"%s\", and this program reads 1 and 2", quoted);
 	g_free(quoted);
 	return err;

@@ -14,6 +14,7 @@
  * @version: of the trace
  * @fields: that the line should have
  * @known: the file is a trace: it says so, or a line before was one
+ * @hexadecimal: numbers can be, behind 0x
  */
 struct trace_place {
 	const char *name;
@@ -21,6 +22,7 @@ struct trace_place {
 	unsigned int version;
 	const char *fields;
 	bool known;
+	bool hexadecimal;
 };
 
 /* The stream of a free that is behind all work of the context. */
@@ -64,6 +66,29 @@ struct trace_record {
  * Return: -EBADMSG, explained by fail_set().
  */
 int trace_damaged(const struct trace_place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * trace_quote() - quote a field for a message
+ * @field: the field
+ * @length: of it
+ *
+ * Return: its beginning, with what does not print escaped, for g_free().
+ */
+char *trace_quote(const char *field, size_t length);
+
+/**
+ * trace_parse_number() - read a number
+ * @place: which line it is of
+ * @field: the number
+ * @length: of it
+ * @what: it is, for the message
+ * @most: it can be
+ * @value: receives it
+ *
+ * Return: 0, or -EBADMSG, explained by fail_set().
+ */
+int trace_parse_number(const struct trace_place *place, const char *field, size_t length, const char *what,
+		       uint64_t most, uint64_t *value);
 
 /**
  * trace_parse_version() - read what the first line says of the version

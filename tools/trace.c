@@ -7,6 +7,7 @@
 
 #include "fail.h"
 #include "input.h"
+#include "trace-csv.h"
 #include "trace-record.h"
 
 /* Also the longest line there can be. */
@@ -33,6 +34,7 @@ struct reader {
 	trace_progress_fn progress;
 	void *progress_data;
 	bool so_far;			/* more of it may follow */
+	struct trace_csv *csv;		/* that the file is; NULL: it is one of ours */
 
 	GPtrArray *pools;		/* of struct pool; that with the number 1 comes first */
 	uint64_t us;			/* of the line before */
@@ -287,8 +289,33 @@ static int begin_trace(struct reader *r, const char *line, size_t length)
 	int err;
 
 	err = trace_parse_version(&r->place, line, length);
+	if (!err)
+		err = trace_csv_begin(&r->place, line, length, &r->csv);
 	if (!err && r->place.version == 1)
 		begin_pool(r);
+	return err;
+}
+
+static int apply_in_time(struct reader *r, const struct trace_record *record)
+{
+	if (record->us < r->us)
+		return trace_damaged(&r->place, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
+				     (guint64)r->us, (guint64)record->us);
+	r->us = record->us;
+	return apply(r, record);
+}
+
+/* Applies what can be of a table. */
+static int apply_csv(struct reader *r)
+{
+	uint32_t line = r->place.line;
+	struct trace_record record;
+	int err = 0;
+
+	while (!err && trace_csv_next(r->csv, &r->place, &record))
+		err = apply_in_time(r, &record);
+	if (!err)
+		r->place.line = line;
 	return err;
 }
 
@@ -298,17 +325,17 @@ static int parse_line(struct reader *r, const char *line, size_t length)
 	int err;
 
 	err = r->place.line == 1 ? begin_trace(r, line, length) : 0;
-	if (err || (length && line[0] == '#'))
+	if (err || (length && line[0] == '#') || (r->csv && r->place.line == 1))
 		return err;
+	if (r->csv) {
+		err = trace_csv_add(r->csv, &r->place, line, length);
+		return err ? err : apply_csv(r);
+	}
 	err = trace_parse_record(&r->place, line, length, &record);
 	if (err)
 		return err;
 	r->place.known = true;
-	if (record.us < r->us)
-		return trace_damaged(&r->place, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
-				     (guint64)r->us, (guint64)record.us);
-	r->us = record.us;
-	return apply(r, &record);
+	return apply_in_time(r, &record);
 }
 
 /* Parses the whole lines of a buffer; what is left of it begins at *@rest. */
@@ -367,6 +394,17 @@ static int read_some(struct reader *r, char *buffer, size_t size, size_t *got)
 	return err ? read_failure(r, err) : 0;
 }
 
+/* Nothing of the file was parsed yet. */
+static int refuse_strange(struct reader *r, const char *start, size_t length)
+{
+	const char *what = trace_strange(start, length);
+
+	if (!what)
+		return 0;
+	r->place.line = 1;
+	return trace_damaged(&r->place, "the file is %s", what);
+}
+
 static int read_all(struct reader *r, char *buffer)
 {
 	size_t held = 0, rest = 0, got = 0;
@@ -379,6 +417,9 @@ static int read_all(struct reader *r, char *buffer)
 		if (!got)
 			break;
 		held += got;
+		err = r->place.line ? 0 : refuse_strange(r, buffer, held);
+		if (err)
+			return err;
 		err = parse_lines(r, buffer, held, &rest);
 		if (err)
 			return err;
@@ -392,6 +433,12 @@ static int read_all(struct reader *r, char *buffer)
 	r->place.line++;
 	if (held && !r->so_far)
 		return trace_damaged(&r->place, "the last line has no newline: the trace is cut short");
+	if (r->csv) {
+		trace_csv_end(r->csv);
+		err = apply_csv(r);
+		if (err)
+			return err;
+	}
 	for (guint i = 0; i < r->pools->len; i++) {
 		if (((struct pool *)r->pools->pdata[i])->allocs)
 			return 0;
@@ -458,6 +505,7 @@ static int load(const char *name, bool so_far, trace_progress_fn progress, void 
 	if (!err)
 		*trace = traces_of(&r, name);
 	g_ptr_array_free(r.pools, TRUE);
+	trace_csv_free(r.csv);
 	g_free(buffer);
 	input_close(r.input);
 	return err;

@@ -128,6 +128,8 @@ verdict "garbage after a compressed trace" "$(replay 2 "$work/tail.trace.gz"
 verdict "a damaged trace after a good one" "$(replay 2 --json "$work/two.trace" "$work/bad.trace" "$work/two.trace"
 	is trace "$work/two.trace"; says err "vpmm-replay: $work/bad.trace:2:")"
 
+damaged "a pickle" '\200\004\225' "1: the file is a pickle of Python, of which python3 -m vpmm.convert makes a trace"
+
 # What is reported
 keys="trace version backend device device_name driver_version allocator settings verify pass operations errors streams peak_live peak_rounded peak_mapped peak_small peak_taken peak_requested requested
 	wall_s trace_s driver_s op_us_p50 op_us_p99 op_us_max reserved mapped live free holes zombies small_live
