@@ -6,7 +6,6 @@
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
-#include "pending/deferred-free.h"
 #include "pending/owner.h"
 #include "util/error.h"
 
@@ -25,12 +24,6 @@ int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstr
 	struct submission s = { .pool = pool, .handle = handle };
 
 	return submission_clear(&s, addr, size);
-}
-
-void scrub_set_aside(struct vpmm_pool *pool, struct region *region)
-{
-	if (cache_take(region))
-		hold_unheard(&pool->pending, region);
 }
 
 /* Without an event, only the whole device can tell when the clear is done. */
@@ -73,7 +66,7 @@ static void undo(struct submission *s, struct region *region, struct small *smal
 	if (!region)
 		undo_small(s, small);
 	else if (s->begun)
-		scrub_set_aside(s->pool, region);
+		submission_set_aside_block(s->pool, region);
 	else
 		give_back(s->pool, region);
 }

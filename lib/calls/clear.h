@@ -47,11 +47,4 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
  */
 void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small);
 
-/**
- * scrub_set_aside() - free a block that was just allocated, if a clear may be pending that no event covers
- * @pool: the pool
- * @region: the region; it becomes free once its stream has completed the clear
- */
-void scrub_set_aside(struct vpmm_pool *pool, struct region *region);
-
 #endif /* CLEAR_H */

@@ -7,6 +7,7 @@
 #include "calls/idle.h"
 #include "calls/pool.h"
 #include "calls/serve.h"
+#include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/region-index.h"
@@ -112,7 +113,7 @@ static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, s
 		return err;
 	err = wait_for(stream, handle);
 	if (err && region)
-		scrub_set_aside(pool, region);
+		submission_set_aside_block(pool, region);
 	else if (err)
 		scrub_drop_shareable(pool, small_find(&pool->core, addr));
 	return err;

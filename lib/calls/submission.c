@@ -2,7 +2,6 @@
 /* Submits clears and copies of the library's own, with an event behind them. */
 #include <glib.h>
 
-#include "calls/clear.h"
 #include "calls/pool.h"
 #include "calls/submission.h"
 #include "core/allocation.h"
@@ -109,6 +108,12 @@ int submission_follow(struct vpmm_pool *pool, struct region *region, const struc
 	return err;
 }
 
+void submission_set_aside_block(struct vpmm_pool *pool, struct region *region)
+{
+	if (cache_take(region))
+		hold_unheard(&pool->pending, region);
+}
+
 void submission_set_aside(struct submission *s, struct stream *stream, struct region_map *map, uint64_t addr,
 			  size_t size)
 {
@@ -120,7 +125,7 @@ void submission_set_aside(struct submission *s, struct stream *stream, struct re
 	live_enter(&s->pool->core, region, 0);
 	/* A copy may have overwritten the last owner's data, so nobody owns the range. */
 	owner_lose(&s->pool->core, addr, size);
-	scrub_set_aside(s->pool, region);
+	submission_set_aside_block(s->pool, region);
 }
 
 void submission_keep(struct submission *s, uint64_t addr, const struct stream *stream)

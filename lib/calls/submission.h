@@ -135,7 +135,14 @@ void submission_set_aside(struct submission *s, struct stream *stream, struct re
 			  size_t size);
 
 /**
- * submission_keep() - the same for a block that stays as it is: the stream becomes one of its users
+ * submission_set_aside_block() - free a block that was just allocated, if a clear may be pending that no event covers
+ * @pool: the pool
+ * @region: the region; it becomes free once its stream has completed the clear
+ */
+void submission_set_aside_block(struct vpmm_pool *pool, struct region *region);
+
+/**
+ * submission_keep() - make the stream a user of a block that stays as it is
  * @s: the submission, without an event
  * @addr: address of the block
  * @stream: the stream, not under capture

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_ZERO: clears what was just allocated, without the lock of the pool; or frees it again. */
-#include "calls/clear.h"
 #include "calls/free.h"
 #include "calls/note.h"
 #include "calls/pool.h"
@@ -24,7 +23,7 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 	 * could tell later when the clear is done.
 	 */
 	if (region)
-		scrub_set_aside(pool, region);
+		submission_set_aside_block(pool, region);
 	else
 		small->held = pool->core.small_cleared = true;
 	pool->core.counts.frees++;
