@@ -149,8 +149,8 @@ static size_t alignment_of(unsigned int flags)
 	return (size_t)1 << (flags >> ALIGNED_SHIFT);
 }
 
-static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t id,
-		 unsigned int flags)
+static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t id,
+			unsigned int flags)
 {
 	if (G_UNLIKELY(flags & NOW))
 		return idle_malloc(pool, addr, size, alignment_of(flags), stream, flags);
@@ -167,7 +167,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = hit == -EBUSY ? 0 : hit;
 	if (!err && size)
-		err = serve(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
+		err = serve_locked(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
 	if (!err && size)
 		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
 		     .flags = (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0));

@@ -141,8 +141,8 @@ static void announce_end(struct vpmm_pool *pool)
 }
 
 /* Frees all of the pool but its backend, and, as @delete does it, the structure. */
-static void take_down(struct vpmm_pool *pool, enum pool_end end,
-		      void (*delete)(struct vpmm_pool *pool, enum pool_end end))
+static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
+			   void (*delete)(struct vpmm_pool *pool, enum pool_end end))
 {
 	struct backend *be = pool->core.backend;
 	int err;
@@ -165,7 +165,7 @@ static void take_down_and_close(struct vpmm_pool *pool, enum pool_end end)
 {
 	struct backend *be = pool->core.backend;
 
-	take_down(pool, end, pool_delete);
+	take_down_pool(pool, end, pool_delete);
 	be->ops->close(be);
 }
 
@@ -229,7 +229,7 @@ static void end_default(struct vpmm_pool *pool)
 	int cancel = cancel_hold();
 
 	if (forget_default(pool)) {
-		take_down(pool, POOL_END_GONE, pool_empty);
+		take_down_pool(pool, POOL_END_GONE, pool_empty);
 		lock_acquire(&api_defaults.lock);
 		ended = g_slist_prepend(ended, pool);
 		lock_release(&api_defaults.lock);

@@ -92,7 +92,7 @@ static void free_text(void *text)
 	g_string_free(text, TRUE);
 }
 
-static void write_text(const GString *text, FILE *out, int *err)
+static void write_dump(const GString *text, FILE *out, int *err)
 {
 	errno = 0;
 	*err = 0;
@@ -107,7 +107,7 @@ static int write_and_free(GString *text, FILE *out)
 	int err;
 
 	pthread_cleanup_push(free_text, text);
-	write_text(text, out, &err);
+	write_dump(text, out, &err);
 	pthread_cleanup_pop(1);
 	return err;
 }

@@ -29,7 +29,7 @@ static int no_range(const void *addr)
 }
 
 /* The pool that a call on an address means, and its ranges, which are held from then on. */
-static int find(struct vpmm_pool **pool, struct shared **shared, const void *addr)
+static int find_pool(struct vpmm_pool **pool, struct shared **shared, const void *addr)
 {
 	struct range *range;
 	int err;
@@ -52,34 +52,34 @@ static int find(struct vpmm_pool **pool, struct shared **shared, const void *add
 	return range ? 0 : no_range(addr);
 }
 
-static int enter(struct vpmm_pool *pool)
+static int enter_backend(struct vpmm_pool *pool)
 {
 	return pool->core.backend->ops->enter(pool->core.backend);
 }
 
-static int begin(struct vpmm_pool **pool, struct shared **shared, const void *addr)
+static int begin_at(struct vpmm_pool **pool, struct shared **shared, const void *addr)
 {
 	int err;
 
-	err = find(pool, shared, addr);
+	err = find_pool(pool, shared, addr);
 	if (err)
 		return err;
-	err = enter(*pool);
+	err = enter_backend(*pool);
 	if (err)
 		shared_drop(*shared);
 	return err;
 }
 
 /* The callback of the log may end the pool. */
-static void leave(struct vpmm_pool *pool, struct shared *shared)
+static void leave_backend(struct vpmm_pool *pool, struct shared *shared)
 {
 	pool->core.backend->ops->leave(pool->core.backend);
 	shared_drop(shared);
 }
 
-static int end(struct vpmm_pool *pool, struct shared *shared, const char *call, int err)
+static int end_at(struct vpmm_pool *pool, struct shared *shared, const char *call, int err)
 {
-	leave(pool, shared);
+	leave_backend(pool, shared);
 	if (err >= 0)
 		return err;
 	error_add(err, "%s", call);
@@ -112,7 +112,7 @@ static int begin_shared(struct vpmm_pool **pool, struct shared **shared, const c
 	if (!err)
 		err = api_resolve(pool, call);
 	if (!err)
-		err = enter(*pool);
+		err = enter_backend(*pool);
 	if (err)
 		return err;
 	pthread_mutex_lock(&making);
@@ -123,7 +123,7 @@ static int begin_shared(struct vpmm_pool **pool, struct shared **shared, const c
 	return err;
 }
 
-static int make(struct shared *shared, size_t size, unsigned int flags, uint64_t *at)
+static int make_shared_range(struct shared *shared, size_t size, unsigned int flags, uint64_t *at)
 {
 	int err;
 
@@ -148,7 +148,7 @@ int vpmm_shared_alloc(struct vpmm_pool *pool, void **addr, size_t size, unsigned
 	if (err)
 		error_add(err, "vpmm_shared_alloc");
 	else
-		err = end(pool, shared, "vpmm_shared_alloc", make(shared, size, flags, &at));
+		err = end_at(pool, shared, "vpmm_shared_alloc", make_shared_range(shared, size, flags, &at));
 	held_end(&held);
 	if (!err)
 		*addr = (void *)(uintptr_t)at;
@@ -164,32 +164,32 @@ int vpmm_shared_free(struct vpmm_pool *pool, void *addr, struct CUstream_st *str
 	if (!addr)
 		return 0;
 	held_begin(&held);
-	err = begin(&pool, &shared, addr);
+	err = begin_at(&pool, &shared, addr);
 	if (err)
 		error_add(err, "vpmm_shared_free");
 	else
-		err = end(pool, shared, "vpmm_shared_free", range_free(shared, (uintptr_t)addr, stream));
+		err = end_at(pool, shared, "vpmm_shared_free", range_free(shared, (uintptr_t)addr, stream));
 	held_end(&held);
 	return err;
 }
 
-static int move(struct vpmm_pool *pool, const struct migration *want, const char *call)
+static int move_range(struct vpmm_pool *pool, const struct migration *want, const char *call)
 {
 	struct shared *shared;
 	struct held held;
 	int err;
 
 	held_begin(&held);
-	err = begin(&pool, &shared, (void *)(uintptr_t)want->addr);
+	err = begin_at(&pool, &shared, (void *)(uintptr_t)want->addr);
 	if (err)
 		error_add(err, "%s", call);
 	else
-		err = end(pool, shared, call, migrate_pages(shared, want));
+		err = end_at(pool, shared, call, migrate_pages(shared, want));
 	held_end(&held);
 	return err;
 }
 
-static int check_place(const char *call, enum vpmm_location to)
+static int check_location(const char *call, enum vpmm_location to)
 {
 	if (to == VPMM_HOST || to == VPMM_DEVICE)
 		return 0;
@@ -220,14 +220,14 @@ int vpmm_migrate(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_loca
 	};
 	int err;
 
-	err = check_place("vpmm_migrate", to);
+	err = check_location("vpmm_migrate", to);
 	if (!err)
 		err = api_check_stream(stream, "vpmm_migrate");
 	if (!err && ops) {
 		err = import("vpmm_migrate", &sized_migrate_ops, &known, ops);
 		want.ops = &known;
 	}
-	return err ? err : move(pool, &want, "vpmm_migrate");
+	return err ? err : move_range(pool, &want, "vpmm_migrate");
 }
 
 int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_location to, unsigned int flags)
@@ -235,10 +235,10 @@ int vpmm_fault(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_locati
 	const struct migration want = { .addr = (uintptr_t)addr, .size = size, .to = to, .fill = true };
 	int err;
 
-	err = check_place("vpmm_fault", to);
+	err = check_location("vpmm_fault", to);
 	if (!err && flags)
 		err = error_set(-EINVAL, "vpmm_fault: flags has an unknown bit");
-	return err ? err : move(pool, &want, "vpmm_fault");
+	return err ? err : move_range(pool, &want, "vpmm_fault");
 }
 
 /* The caller's array may be in a shared range, so it is written with no lock held. */
@@ -248,7 +248,7 @@ int vpmm_locate(struct vpmm_pool *pool, const void *addr, size_t size, struct vp
 	struct shared *shared;
 	int count;
 
-	count = find(&pool, &shared, addr);
+	count = find_pool(&pool, &shared, addr);
 	if (!count) {
 		count = migrate_locate(shared, (uintptr_t)addr, size, pages ? &found : NULL);
 		shared_drop(shared);
@@ -271,7 +271,7 @@ int vpmm_advise(struct vpmm_pool *pool, void *addr, size_t size, enum vpmm_advic
 	    advice != VPMM_ADVISE_READ_MOSTLY)
 		return error_set(-EINVAL, "vpmm_advise: there is no advice %d", (int)advice);
 	held_begin(&held);
-	err = find(&pool, &shared, addr);
+	err = find_pool(&pool, &shared, addr);
 	if (!err) {
 		err = migrate_advise(shared, (uintptr_t)addr, size, advice);
 		shared_drop(shared);
@@ -287,11 +287,11 @@ int vpmm_pin(struct vpmm_pool *pool, void *addr, size_t size)
 	int err;
 
 	held_begin(&held);
-	err = begin(&pool, &shared, addr);
+	err = begin_at(&pool, &shared, addr);
 	if (err)
 		error_add(err, "vpmm_pin");
 	else
-		err = end(pool, shared, "vpmm_pin", migrate_pin(shared, (uintptr_t)addr, size));
+		err = end_at(pool, shared, "vpmm_pin", migrate_pin(shared, (uintptr_t)addr, size));
 	held_end(&held);
 	return err;
 }
@@ -301,7 +301,7 @@ int vpmm_unpin(struct vpmm_pool *pool, void *addr, size_t size)
 	struct shared *shared;
 	int err;
 
-	err = find(&pool, &shared, addr);
+	err = find_pool(&pool, &shared, addr);
 	if (!err) {
 		err = migrate_unpin(shared, (uintptr_t)addr, size);
 		shared_drop(shared);
@@ -349,7 +349,7 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 	err = begin_shared(&pool, &shared, "vpmm_mirror_register");
 	if (!err) {
 		mirror_add(shared, &made, &known, data);
-		leave(pool, shared);
+		leave_backend(pool, shared);
 	}
 	held_end(&held);
 	if (err)

@@ -55,7 +55,7 @@ static int fire(struct arm *arm)
 }
 
 /* Counts a call, and returns whether it is to fail. */
-static int check(struct backend *be, enum backend_op op)
+static int count_call(struct backend *be, enum backend_op op)
 {
 	struct fault *fault = fault_of(be);
 	int err, any;
@@ -70,7 +70,7 @@ static int check(struct backend *be, enum backend_op op)
 	return err ? error_set(err, "%s fails, as the test wants it", op_names[op]) : 0;
 }
 
-static void count(struct backend *be, uint64_t *what, int change)
+static void count_change(struct backend *be, uint64_t *what, int change)
 {
 	struct fault *fault = fault_of(be);
 
@@ -87,7 +87,7 @@ static int compare_va(const void *a, const void *b, void *data)
 	return (x > y) - (x < y);
 }
 
-static void forget_mappings(struct fault *fault, uint64_t va, size_t size)
+static void forget_fault_mappings(struct fault *fault, uint64_t va, size_t size)
 {
 	GTreeNode *node;
 
@@ -126,7 +126,7 @@ static void fault_close(struct backend *be)
 
 static int fault_enter(struct backend *be)
 {
-	int err = check(be, BACKEND_OP_enter);
+	int err = count_call(be, BACKEND_OP_enter);
 
 	return err ? err : inner_of(be)->ops->enter(inner_of(be));
 }
@@ -138,7 +138,7 @@ static void fault_leave(struct backend *be)
 
 static int fault_configure(struct backend *be, enum backend_handles handles, bool rdma)
 {
-	int err = check(be, BACKEND_OP_configure);
+	int err = count_call(be, BACKEND_OP_configure);
 
 	return err ? err : inner_of(be)->ops->configure(inner_of(be), handles, rdma);
 }
@@ -155,21 +155,21 @@ static int fault_abandon(struct backend *be)
 
 static int fault_peer_check(struct backend *be, int device)
 {
-	int err = check(be, BACKEND_OP_peer_check);
+	int err = count_call(be, BACKEND_OP_peer_check);
 
 	return err ? err : inner_of(be)->ops->peer_check(inner_of(be), device);
 }
 
 static int fault_peers(struct backend *be, uint64_t devices)
 {
-	int err = check(be, BACKEND_OP_peers);
+	int err = count_call(be, BACKEND_OP_peers);
 
 	return err ? err : inner_of(be)->ops->peers(inner_of(be), devices);
 }
 
 static int fault_info(struct backend *be, struct backend_info *info)
 {
-	int err = check(be, BACKEND_OP_info);
+	int err = count_call(be, BACKEND_OP_info);
 
 	return err ? err : inner_of(be)->ops->info(inner_of(be), info);
 }
@@ -181,74 +181,74 @@ static uint64_t fault_now(struct backend *be)
 
 static int fault_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
-	int err = check(be, BACKEND_OP_reserve);
+	int err = count_call(be, BACKEND_OP_reserve);
 
 	if (!err)
 		err = inner_of(be)->ops->reserve(inner_of(be), size, align, va);
 	if (!err)
-		count(be, &fault_of(be)->left.reservations, 1);
+		count_change(be, &fault_of(be)->left.reservations, 1);
 	return err;
 }
 
 static int fault_unreserve(struct backend *be, uint64_t va, size_t size)
 {
-	int err = check(be, BACKEND_OP_unreserve);
+	int err = count_call(be, BACKEND_OP_unreserve);
 
 	if (!err)
 		err = inner_of(be)->ops->unreserve(inner_of(be), va, size);
 	if (!err)
-		count(be, &fault_of(be)->left.reservations, -1);
+		count_change(be, &fault_of(be)->left.reservations, -1);
 	return err;
 }
 
 static int fault_create(struct backend *be, size_t size, uint64_t *handle)
 {
-	int err = check(be, BACKEND_OP_create);
+	int err = count_call(be, BACKEND_OP_create);
 
 	if (!err)
 		err = inner_of(be)->ops->create(inner_of(be), size, handle);
 	if (!err)
-		count(be, &fault_of(be)->left.handles, 1);
+		count_change(be, &fault_of(be)->left.handles, 1);
 	return err;
 }
 
 static int fault_create_export(struct backend *be, size_t size, uint64_t *handle)
 {
-	int err = check(be, BACKEND_OP_create_export);
+	int err = count_call(be, BACKEND_OP_create_export);
 
 	if (!err)
 		err = inner_of(be)->ops->create_export(inner_of(be), size, handle);
 	if (!err)
-		count(be, &fault_of(be)->left.handles, 1);
+		count_change(be, &fault_of(be)->left.handles, 1);
 	return err;
 }
 
 static int fault_export(struct backend *be, uint64_t handle, struct backend_export *export)
 {
-	int err = check(be, BACKEND_OP_export);
+	int err = count_call(be, BACKEND_OP_export);
 
 	return err ? err : inner_of(be)->ops->export(inner_of(be), handle, export);
 }
 
 static int fault_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
 {
-	int err = check(be, BACKEND_OP_import);
+	int err = count_call(be, BACKEND_OP_import);
 
 	if (!err)
 		err = inner_of(be)->ops->import(inner_of(be), export, size, handle);
 	if (!err)
-		count(be, &fault_of(be)->left.handles, 1);
+		count_change(be, &fault_of(be)->left.handles, 1);
 	return err;
 }
 
 static int fault_release(struct backend *be, uint64_t handle)
 {
-	int err = check(be, BACKEND_OP_release);
+	int err = count_call(be, BACKEND_OP_release);
 
 	if (!err)
 		err = inner_of(be)->ops->release(inner_of(be), handle);
 	if (!err)
-		count(be, &fault_of(be)->left.handles, -1);
+		count_change(be, &fault_of(be)->left.handles, -1);
 	return err;
 }
 
@@ -256,7 +256,7 @@ static int fault_release(struct backend *be, uint64_t handle)
 static int fault_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
 {
 	struct fault *fault = fault_of(be);
-	int err = check(be, BACKEND_OP_map);
+	int err = count_call(be, BACKEND_OP_map);
 
 	if (err)
 		return err;
@@ -272,14 +272,14 @@ static int fault_map(struct backend *be, uint64_t va, size_t size, uint64_t hand
 
 static int fault_access(struct backend *be, uint64_t va, size_t size)
 {
-	int err = check(be, BACKEND_OP_access);
+	int err = count_call(be, BACKEND_OP_access);
 
 	return err ? err : inner_of(be)->ops->access(inner_of(be), va, size);
 }
 
 static int fault_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
 {
-	int err = check(be, BACKEND_OP_deny);
+	int err = count_call(be, BACKEND_OP_deny);
 
 	return err ? err : inner_of(be)->ops->deny(inner_of(be), va, size, devices);
 }
@@ -287,126 +287,126 @@ static int fault_deny(struct backend *be, uint64_t va, size_t size, uint64_t dev
 static int fault_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
 	struct fault *fault = fault_of(be);
-	int err = check(be, BACKEND_OP_unmap);
+	int err = count_call(be, BACKEND_OP_unmap);
 
 	if (err)
 		return err;
 	lock_acquire(&fault->lock);
 	err = fault->inner->ops->unmap(fault->inner, va, size, guard);
 	if (!err)
-		forget_mappings(fault, va, size);
+		forget_fault_mappings(fault, va, size);
 	lock_release(&fault->lock);
 	return err;
 }
 
 static int fault_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
-	int err = check(be, BACKEND_OP_stream_id);
+	int err = count_call(be, BACKEND_OP_stream_id);
 
 	return err ? err : inner_of(be)->ops->stream_id(inner_of(be), stream, id);
 }
 
 static int fault_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
-	int err = check(be, BACKEND_OP_stream_capture);
+	int err = count_call(be, BACKEND_OP_stream_capture);
 
 	return err ? err : inner_of(be)->ops->stream_capture(inner_of(be), stream, id);
 }
 
 static int fault_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)
 {
-	int err = check(be, BACKEND_OP_graph_watch);
+	int err = count_call(be, BACKEND_OP_graph_watch);
 
 	return err ? err : inner_of(be)->ops->graph_watch(inner_of(be), stream, gone, data);
 }
 
 static int fault_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
 {
-	int err = check(be, BACKEND_OP_stream_wait);
+	int err = count_call(be, BACKEND_OP_stream_wait);
 
 	return err ? err : inner_of(be)->ops->stream_wait(inner_of(be), stream, event);
 }
 
 static int fault_event_create(struct backend *be, struct backend_event **event)
 {
-	int err = check(be, BACKEND_OP_event_create);
+	int err = count_call(be, BACKEND_OP_event_create);
 
 	if (!err)
 		err = inner_of(be)->ops->event_create(inner_of(be), event);
 	if (!err)
-		count(be, &fault_of(be)->left.events, 1);
+		count_change(be, &fault_of(be)->left.events, 1);
 	return err;
 }
 
 static int fault_event_create_timed(struct backend *be, struct backend_event **event)
 {
-	int err = check(be, BACKEND_OP_event_create_timed);
+	int err = count_call(be, BACKEND_OP_event_create_timed);
 
 	if (!err)
 		err = inner_of(be)->ops->event_create_timed(inner_of(be), event);
 	if (!err)
-		count(be, &fault_of(be)->left.events, 1);
+		count_change(be, &fault_of(be)->left.events, 1);
 	return err;
 }
 
 static void fault_event_destroy(struct backend *be, struct backend_event *event)
 {
 	inner_of(be)->ops->event_destroy(inner_of(be), event);
-	count(be, &fault_of(be)->left.events, -1);
+	count_change(be, &fault_of(be)->left.events, -1);
 }
 
 static int fault_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
 {
-	int err = check(be, BACKEND_OP_event_record);
+	int err = count_call(be, BACKEND_OP_event_record);
 
 	return err ? err : inner_of(be)->ops->event_record(inner_of(be), event, stream);
 }
 
 static int fault_event_record_all(struct backend *be, struct backend_event *event)
 {
-	int err = check(be, BACKEND_OP_event_record_all);
+	int err = count_call(be, BACKEND_OP_event_record_all);
 
 	return err ? err : inner_of(be)->ops->event_record_all(inner_of(be), event);
 }
 
 static int fault_event_query(struct backend *be, struct backend_event *event, int *complete)
 {
-	int err = check(be, BACKEND_OP_event_query);
+	int err = count_call(be, BACKEND_OP_event_query);
 
 	return err ? err : inner_of(be)->ops->event_query(inner_of(be), event, complete);
 }
 
 static int fault_event_sync(struct backend *be, struct backend_event *event)
 {
-	int err = check(be, BACKEND_OP_event_sync);
+	int err = count_call(be, BACKEND_OP_event_sync);
 
 	return err ? err : inner_of(be)->ops->event_sync(inner_of(be), event);
 }
 
 static int fault_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
 {
-	int err = check(be, BACKEND_OP_event_elapsed);
+	int err = count_call(be, BACKEND_OP_event_elapsed);
 
 	return err ? err : inner_of(be)->ops->event_elapsed(inner_of(be), start, end, ns);
 }
 
 static int fault_sync(struct backend *be)
 {
-	int err = check(be, BACKEND_OP_sync);
+	int err = count_call(be, BACKEND_OP_sync);
 
 	return err ? err : inner_of(be)->ops->sync(inner_of(be));
 }
 
 static int fault_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
 {
-	int err = check(be, BACKEND_OP_clear);
+	int err = count_call(be, BACKEND_OP_clear);
 
 	return err ? err : inner_of(be)->ops->clear(inner_of(be), va, size, stream);
 }
 
 static int fault_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
 {
-	int err = check(be, BACKEND_OP_copy);
+	int err = count_call(be, BACKEND_OP_copy);
 
 	return err ? err : inner_of(be)->ops->copy(inner_of(be), to, from, size, stream);
 }
@@ -424,68 +424,68 @@ static int fault_look(struct backend *be)
 
 static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
 {
-	int err = check(be, BACKEND_OP_small_alloc);
+	int err = count_call(be, BACKEND_OP_small_alloc);
 
 	if (!err)
 		err = inner_of(be)->ops->small_alloc(inner_of(be), size, stream, va);
 	if (!err)
-		count(be, &fault_of(be)->left.small, 1);
+		count_change(be, &fault_of(be)->left.small, 1);
 	return err;
 }
 
 static int fault_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
 {
-	int err = check(be, BACKEND_OP_small_free);
+	int err = count_call(be, BACKEND_OP_small_free);
 
 	if (!err)
 		err = inner_of(be)->ops->small_free(inner_of(be), va, stream);
 	if (!err)
-		count(be, &fault_of(be)->left.small, -1);
+		count_change(be, &fault_of(be)->left.small, -1);
 	return err;
 }
 
 static int fault_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
 {
-	int err = check(be, BACKEND_OP_small_held);
+	int err = count_call(be, BACKEND_OP_small_held);
 
 	return err ? err : inner_of(be)->ops->small_held(inner_of(be), bytes, peak);
 }
 
 static int fault_small_trim(struct backend *be, uint64_t keep, bool *pending)
 {
-	int err = check(be, BACKEND_OP_small_trim);
+	int err = count_call(be, BACKEND_OP_small_trim);
 
 	return err ? err : inner_of(be)->ops->small_trim(inner_of(be), keep, pending);
 }
 
 static int fault_host_create(struct backend *be, size_t size, uint64_t *handle)
 {
-	int err = check(be, BACKEND_OP_host_create);
+	int err = count_call(be, BACKEND_OP_host_create);
 
 	if (!err)
 		err = inner_of(be)->ops->host_create(inner_of(be), size, handle);
 	if (!err)
-		count(be, &fault_of(be)->left.handles, 1);
+		count_change(be, &fault_of(be)->left.handles, 1);
 	return err;
 }
 
 static int fault_host_access(struct backend *be, uint64_t va, size_t size)
 {
-	int err = check(be, BACKEND_OP_host_access);
+	int err = count_call(be, BACKEND_OP_host_access);
 
 	return err ? err : inner_of(be)->ops->host_access(inner_of(be), va, size);
 }
 
 static int fault_access_read(struct backend *be, uint64_t va, size_t size)
 {
-	int err = check(be, BACKEND_OP_access_read);
+	int err = count_call(be, BACKEND_OP_access_read);
 
 	return err ? err : inner_of(be)->ops->access_read(inner_of(be), va, size);
 }
 
 static int fault_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 {
-	int err = check(be, BACKEND_OP_room);
+	int err = count_call(be, BACKEND_OP_room);
 
 	return err ? err : inner_of(be)->ops->room(inner_of(be), va, size, at);
 }
@@ -497,14 +497,14 @@ static void fault_room_end(struct backend *be, uint64_t va, size_t size, uint64_
 
 static int fault_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 {
-	int err = check(be, BACKEND_OP_show);
+	int err = count_call(be, BACKEND_OP_show);
 
 	return err ? err : inner_of(be)->ops->show(inner_of(be), at, from, size);
 }
 
 static int fault_stream_create(struct backend *be, struct CUstream_st **stream)
 {
-	int err = check(be, BACKEND_OP_stream_create);
+	int err = count_call(be, BACKEND_OP_stream_create);
 
 	return err ? err : inner_of(be)->ops->stream_create(inner_of(be), stream);
 }
@@ -516,7 +516,7 @@ static void fault_stream_destroy(struct backend *be, struct CUstream_st *stream)
 
 static int fault_gate(struct backend *be, struct CUstream_st *const *streams, size_t many, struct backend_gate **gate)
 {
-	int err = check(be, BACKEND_OP_gate);
+	int err = count_call(be, BACKEND_OP_gate);
 
 	return err ? err : inner_of(be)->ops->gate(inner_of(be), streams, many, gate);
 }

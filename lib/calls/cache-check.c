@@ -12,13 +12,13 @@
 #include "pending/users.h"
 #include "util/error.h"
 
-static int broken(const struct block *block, const char *what)
+static int broken_block(const struct block *block, const char *what)
 {
 	return error_set(-EUCLEAN, "block at 0x%" PRIx64 " of the cache of stream %" PRIu64 " %s", block->addr,
 			 block->cache->stream->id, what);
 }
 
-static int expect(const struct cache *cache, uint64_t seen, uint64_t kept, const char *what)
+static int expect_cached(const struct cache *cache, uint64_t seen, uint64_t kept, const char *what)
 {
 	if (seen == kept)
 		return 0;
@@ -31,21 +31,21 @@ static int check_block(struct vpmm_pool *pool, const struct cache *cache, const 
 	const struct region *region = block->region->held ? block->region : live_find(&pool->core, block->addr);
 
 	if (!region || region != block->region || region->block != block)
-		return broken(block, "has not the region there");
+		return broken_block(block, "has not the region there");
 	if (block->cache != cache || region->stream != cache->stream)
-		return broken(block, "belongs to another stream");
+		return broken_block(block, "belongs to another stream");
 	if (block->freed > cache->freed)
-		return broken(block, "was freed later than anything");
+		return broken_block(block, "was freed later than anything");
 	if (block->state == BLOCK_STRANDED)
 		return 0;
 	if (table_find(&cache->bins, region->size) != block->bin || block->bin->size != region->size)
-		return broken(block, "is in the bin of another size");
+		return broken_block(block, "is in the bin of another size");
 	if (block->state == BLOCK_TAKEN && !region->held)
-		return broken(block, "is being freed by nobody");
+		return broken_block(block, "is being freed by nobody");
 	if (!region->held != (block->state != BLOCK_TAKEN))
-		return broken(block, "is held, and not taken");
+		return broken_block(block, "is held, and not taken");
 	return block->state == BLOCK_SHARED && !use_find(&pool->pending, block->addr) ?
-	       broken(block, "is shared with nobody") : 0;
+	       broken_block(block, "is shared with nobody") : 0;
 }
 
 static int check_bins(const struct cache *cache)
@@ -67,7 +67,7 @@ static int check_bins(const struct cache *cache)
 
 		for (const struct block *block = bin ? bin->top : NULL; block; block = block->next) {
 			if (block->state != BLOCK_CACHED || block->bin != bin || block->freed >= later)
-				return broken(block, "is in a bin, and not cached there in the order of frees");
+				return broken_block(block, "is in a bin, and not cached there in the order of frees");
 			later = block->freed;
 			count++;
 			lent += block->lent;
@@ -78,17 +78,17 @@ static int check_bins(const struct cache *cache)
 		if (bin && bin->link && *bin->link != bin)
 			return error_set(-EUCLEAN, "a bin is listed elsewhere than it knows");
 		if (bin && bin->top && !bin->link)
-			return broken(bin->top, "is cached, and its bin is not listed");
+			return broken_block(bin->top, "is cached, and its bin is not listed");
 	}
-	err = expect(cache, listed, marks, "bins that may have cached blocks");
+	err = expect_cached(cache, listed, marks, "bins that may have cached blocks");
 	if (!err)
-		err = expect(cache, blocks, cache->blocks.used, "blocks in bins");
+		err = expect_cached(cache, blocks, cache->blocks.used, "blocks in bins");
 	if (!err)
-		err = expect(cache, count, cache->count, "cached blocks");
+		err = expect_cached(cache, count, cache->count, "cached blocks");
 	if (!err)
-		err = expect(cache, lent, cache->lent, "cached blocks that are lent");
+		err = expect_cached(cache, lent, cache->lent, "cached blocks that are lent");
 	if (!err)
-		err = expect(cache, bytes, cache->bytes, "cached bytes");
+		err = expect_cached(cache, bytes, cache->bytes, "cached bytes");
 	return err;
 }
 
@@ -117,11 +117,11 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 	}
 	err = check_bins(cache);
 	if (!err)
-		err = expect(cache, cached, cache->count, "blocks in the state of cached ones");
+		err = expect_cached(cache, cached, cache->count, "blocks in the state of cached ones");
 	if (!err)
-		err = expect(cache, unmarked, cache->unmarked, "unmarked bytes");
+		err = expect_cached(cache, unmarked, cache->unmarked, "unmarked bytes");
 	if (!err)
-		err = expect(cache, stranded, cache->stranded_bytes, "stranded bytes");
+		err = expect_cached(cache, stranded, cache->stranded_bytes, "stranded bytes");
 	/* The first stream has the larger limit if it was the only one when it last called. */
 	limit = cache->stream->first ? CACHE_SOLE_SHARES * cache->limit : cache->limit;
 	if (!err && !cache->legacy && cache->unmarked > limit)
@@ -130,7 +130,7 @@ static int check_cache(struct vpmm_pool *pool, const struct cache *cache)
 	return err;
 }
 
-static bool is_live(const struct block *block)
+static bool is_outside_cache(const struct block *block)
 {
 	return !block || (block->state != BLOCK_CACHED && block->state != BLOCK_STRANDED);
 }
@@ -144,7 +144,7 @@ static void add_live(const struct region_map *map, struct footprint *live)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct region *region = value;
 
-		if (!is_live(region->block))
+		if (!is_outside_cache(region->block))
 			continue;
 		live->rounded += region->size;
 		live->requested += live_requested(region);

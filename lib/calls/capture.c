@@ -33,7 +33,7 @@ static int compare_threads(const struct hold *x, const struct hold *y)
 	return (uintptr_t)x->thread < (uintptr_t)y->thread ? -1 : 1;
 }
 
-static int compare_freed(gconstpointer a, gconstpointer b)
+static int compare_threads_freed(gconstpointer a, gconstpointer b)
 {
 	const struct hold *x = a, *y = b;
 	int threads;
@@ -54,7 +54,7 @@ static GTree *capture_freed(struct vpmm_pool *pool, uint64_t id)
 	struct graph *graph = graph_get(&pool->pending, id);
 
 	if (!graph->freed)
-		graph->freed = g_tree_new(compare_freed);
+		graph->freed = g_tree_new(compare_threads_freed);
 	return graph->freed;
 }
 

@@ -400,7 +400,7 @@ static int check_sums(const struct census *census)
 	return err ? err : check_sets(census);
 }
 
-static int check_map(struct census *census, const struct region_map *map, size_t piece)
+static int check_region_map(struct census *census, const struct region_map *map, size_t piece)
 {
 	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
 	int err = 0;
@@ -566,9 +566,9 @@ int check_pool(struct vpmm_pool *pool)
 
 	lock_assert_held(&pool->core.lock);
 	census.extents = g_hash_table_new_full(NULL, NULL, NULL, g_free);
-	err = check_map(&census, &core->regions, core->piece);
+	err = check_region_map(&census, &core->regions, core->piece);
 	if (!err)
-		err = check_map(&census, &core->spans, CORE_PIECE);
+		err = check_region_map(&census, &core->spans, CORE_PIECE);
 	if (!err)
 		err = check_extents(&census);
 	if (!err)

@@ -10,7 +10,7 @@
 #include "util/error.h"
 
 /* Frees it with the event that it came with. That needs no driver call. */
-static void give_back(struct vpmm_pool *pool, struct region *region)
+static void free_unwritten(struct vpmm_pool *pool, struct region *region)
 {
 	struct event *event = event_pending(region->event) ? event_ref(region->event) : NULL;
 
@@ -61,14 +61,14 @@ static void undo_small(struct submission *s, struct small *small)
 	error_restore(&kept);
 }
 
-static void undo(struct submission *s, struct region *region, struct small *small)
+static void undo_malloc(struct submission *s, struct region *region, struct small *small)
 {
 	if (!region)
 		undo_small(s, small);
 	else if (s->begun)
 		submission_set_aside_block(s->pool, region);
 	else
-		give_back(s->pool, region);
+		free_unwritten(s->pool, region);
 }
 
 int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, struct CUstream_st *handle)
@@ -87,7 +87,7 @@ int scrub_malloc(struct vpmm_pool *pool, uint64_t addr, struct stream *stream, s
 	if (!err)
 		err = region ? submission_cover(&s, region) : submission_cover_small(&s, small, stream);
 	if (err)
-		undo(&s, region, small);
+		undo_malloc(&s, region, small);
 	submission_drop(&s);
 	return err;
 }

@@ -15,7 +15,7 @@
 #include "policy/policy.h"
 #include "util/error.h"
 
-static int find_block(struct vpmm_pool *pool, uint64_t addr, const struct small **small)
+static int find_exported(struct vpmm_pool *pool, uint64_t addr, const struct small **small)
 {
 	if (!pool_knows(pool, addr))
 		return error_set(-EINVAL, "no allocation of this pool starts there");
@@ -36,7 +36,7 @@ int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message,
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	err = find_block(pool, addr, &small);
+	err = find_exported(pool, addr, &small);
 	if (!err)
 		err = be->ops->info(be, &info);
 	if (!err)
@@ -61,7 +61,7 @@ int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message,
 	return 0;
 }
 
-static int judge_device(const struct vpmm_pool *pool, const struct message *message)
+static int check_exporter(const struct vpmm_pool *pool, const struct message *message)
 {
 	struct backend_info info;
 	int err;
@@ -90,7 +90,7 @@ int import_block(struct vpmm_pool *pool, const struct message *message, int fd, 
 
 	lock_assert_held(&pool->core.lock);
 	hold_poll(&pool->pending, STREAM_NULL, true);
-	err = judge_device(pool, message);
+	err = check_exporter(pool, message);
 	if (err)
 		return err;
 	memcpy(export.fabric, message->fabric, sizeof(export.fabric));

@@ -18,8 +18,8 @@
 #include "policy/trim.h"
 #include "util/error.h"
 
-static int reserve(struct vpmm_pool *pool, size_t max, const struct request *request, uint64_t *addr,
-		   struct chunk **added)
+static int reserve_growable(struct vpmm_pool *pool, size_t max, const struct request *request, uint64_t *addr,
+			    struct chunk **added)
 {
 	int err;
 
@@ -32,8 +32,8 @@ static int reserve(struct vpmm_pool *pool, size_t max, const struct request *req
 	return err;
 }
 
-static int map(struct vpmm_pool *pool, uint64_t addr, struct request *request, struct event *behind,
-	       struct event **event)
+static int map_growable(struct vpmm_pool *pool, uint64_t addr, struct request *request, struct event *behind,
+			struct event **event)
 {
 	int err, last;
 
@@ -51,14 +51,14 @@ static int map(struct vpmm_pool *pool, uint64_t addr, struct request *request, s
 	return err;
 }
 
-static int allocate(struct vpmm_pool *pool, uint64_t addr, size_t max, struct request *request)
+static int allocate_growable(struct vpmm_pool *pool, uint64_t addr, size_t max, struct request *request)
 {
 	struct core *core = &pool->core;
 	struct region *region;
 	struct event *event;
 	int err;
 
-	err = map(pool, addr, request, NULL, &event);
+	err = map_growable(pool, addr, request, NULL, &event);
 	if (err)
 		return err;
 	region = region_take(&core->regions, addr, request->size, request->stream, event);
@@ -88,10 +88,10 @@ int pool_malloc_growable(struct vpmm_pool *pool, uint64_t *addr, size_t size, si
 		return err;
 	enter_stream(pool, request.stream, handle);
 	request.size = core_page_up(&pool->core, size);
-	err = reserve(pool, core_page_up(&pool->core, max), &request, &start, &added);
+	err = reserve_growable(pool, core_page_up(&pool->core, max), &request, &start, &added);
 	if (err)
 		return err;
-	err = allocate(pool, start, max, &request);
+	err = allocate_growable(pool, start, max, &request);
 	if (err) {
 		growable_abandon(core, start, added);
 		return err;
@@ -149,7 +149,7 @@ out:
 }
 
 /* Clears what the block gains: from its end as requested on, as what it had before it became smaller is behind that. */
-static int scrub_gain(struct submission *s, struct region *region)
+static int scrub_growth(struct submission *s, struct region *region)
 {
 	struct core *core = &s->pool->core;
 	size_t from = live_requested(region);
@@ -181,14 +181,14 @@ static void undo_growth(struct submission *s, struct region *region, size_t had,
 	error_restore(&kept);
 }
 
-static int grow(struct submission *s, struct region *region, struct request *request)
+static int grow_growable(struct submission *s, struct region *region, struct request *request)
 {
 	struct event *behind = event_ref(region->event), *event;
 	struct core *core = &s->pool->core;
 	size_t had = region->size;
 	int err;
 
-	err = map(s->pool, region->addr + had, request, behind, &event);
+	err = map_growable(s->pool, region->addr + had, request, behind, &event);
 	event_unref(behind);
 	if (err)
 		return err;
@@ -196,7 +196,7 @@ static int grow(struct submission *s, struct region *region, struct request *req
 	region_hand(region, request->stream, event);
 	live_hand_out(core, region);
 	event_unref(event);
-	err = scrub_gain(s, region);
+	err = scrub_growth(s, region);
 	if (err)
 		undo_growth(s, region, had, request->stream);
 	return err;
@@ -210,7 +210,7 @@ static int fit(struct submission *s, struct region *region, size_t size, bool ke
 	err = shrink(s->pool, region, keeps ? region->size : growable_least(core, region, size), stream, s->handle);
 	if (err || size <= live_requested(region))
 		return err;
-	err = scrub_gain(s, region);
+	err = scrub_growth(s, region);
 	if (err)
 		undo_growth(s, region, region->size, stream);
 	return err;
@@ -230,7 +230,7 @@ int growable_resize(struct vpmm_pool *pool, struct region *region, size_t size, 
 	if (err)
 		return err;
 	request.size = bytes - MIN(bytes, region->size);
-	err = request.size ? grow(&s, region, &request) : fit(&s, region, size, keeps, stream);
+	err = request.size ? grow_growable(&s, region, &request) : fit(&s, region, size, keeps, stream);
 	submission_drop(&s);
 	if (!err)
 		live_request(core, region, size);

@@ -19,7 +19,7 @@
 #include "util/error.h"
 
 /* NULL: no event can be recorded on it now. */
-static int find_stream(struct vpmm_pool *pool, struct CUstream_st *handle, bool clears, struct stream **stream)
+static int find_idle_stream(struct vpmm_pool *pool, struct CUstream_st *handle, bool clears, struct stream **stream)
 {
 	struct error_kept kept;
 	int err;
@@ -35,7 +35,7 @@ static int find_stream(struct vpmm_pool *pool, struct CUstream_st *handle, bool 
 	return 0;
 }
 
-static int judge(const struct vpmm_pool *pool, size_t size, bool shareable)
+static int check_idle_size(const struct vpmm_pool *pool, size_t size, bool shareable)
 {
 	if (shareable && pool->core.settings.export_as == VPMM_EXPORT_NONE)
 		return error_set(-ENOTSUP,
@@ -46,7 +46,7 @@ static int judge(const struct vpmm_pool *pool, size_t size, bool shareable)
 }
 
 /* What the stream has freed without an event, nobody else knows to be complete. */
-static void enter(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
+static void enter_idle_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle)
 {
 	struct stream *idle = stream_get_idle(&pool->core.streams);
 
@@ -59,7 +59,7 @@ static void enter(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 		cache_flush(&pool->core, stream, handle, 0);
 }
 
-static int serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, bool shareable)
+static int malloc_idle(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, bool shareable)
 {
 	struct request request = { .size = size, .requested = size, .handle = STREAM_NULL, .apart = shareable };
 	int err;
@@ -89,7 +89,7 @@ static void give_to(struct vpmm_pool *pool, struct region *region, struct stream
 	cache_add(region, lent);
 }
 
-static int wait_for(struct stream *stream, struct CUstream_st *handle)
+static int wait_for_idle(struct stream *stream, struct CUstream_st *handle)
 {
 	struct event *event;
 	int err;
@@ -111,7 +111,7 @@ static int scrub(struct vpmm_pool *pool, uint64_t addr, struct region *region, s
 	err = scrub_malloc(pool, addr, stream, handle);
 	if (err)
 		return err;
-	err = wait_for(stream, handle);
+	err = wait_for_idle(stream, handle);
 	if (err && region)
 		submission_set_aside_block(pool, region);
 	else if (err)
@@ -128,13 +128,13 @@ int idle_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	err = judge(pool, size, shareable);
+	err = check_idle_size(pool, size, shareable);
 	if (!err)
-		err = find_stream(pool, handle, flags & VPMM_ZERO, &stream);
+		err = find_idle_stream(pool, handle, flags & VPMM_ZERO, &stream);
 	if (err)
 		return err;
-	enter(pool, stream, handle);
-	err = serve(pool, addr, size, align, shareable);
+	enter_idle_stream(pool, stream, handle);
+	err = malloc_idle(pool, addr, size, align, shareable);
 	if (err)
 		return err;
 	/* What the driver's allocator does not serve is in the region maps, unless it is shareable. */

@@ -13,7 +13,7 @@ static uint64_t beyond(const struct extent_map *map)
 }
 
 /* A trim leaves what it is to keep, and perhaps a part of an extent more; so the last extent goes after it. */
-static int give_back(struct core *core)
+static int trim_to_limit(struct core *core)
 {
 	int err = 0;
 
@@ -37,5 +37,5 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 		return err;
 	settings_set_limit(&core->settings, limit, info.memory_total);
 	core->extents.limit = limit;
-	return give_back(core);
+	return trim_to_limit(core);
 }

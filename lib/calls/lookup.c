@@ -9,7 +9,7 @@
 #include "pending/users.h"
 #include "util/address-index.h"
 
-static int found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
+static int fill_found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struct vpmm_allocation *allocation)
 {
 	*allocation = (struct vpmm_allocation){
 		.size = allocation->size,
@@ -48,7 +48,7 @@ static int lookup_small(struct vpmm_pool *pool, uint64_t addr, struct vpmm_alloc
 
 	if (!small || addr - small->addr >= small->size || (small->held && small->shareable))
 		return -EINVAL;
-	return small->held ? -EALREADY : found(pool, small->addr, small->size, allocation);
+	return small->held ? -EALREADY : fill_found(pool, small->addr, small->size, allocation);
 }
 
 int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *allocation)
@@ -63,5 +63,5 @@ int lookup_pool(struct vpmm_pool *pool, uint64_t addr, struct vpmm_allocation *a
 		return lookup_small(pool, addr, allocation);
 	if (!read_requested(pool, region, &bytes) || addr - region->addr >= bytes)
 		return -EINVAL;
-	return found(pool, region->addr, bytes, allocation);
+	return fill_found(pool, region->addr, bytes, allocation);
 }

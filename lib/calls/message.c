@@ -59,7 +59,7 @@ static int check_socket(int socket, int *type)
 	return 0;
 }
 
-static int fail(int socket, const char *call)
+static int fail_socket(int socket, const char *call)
 {
 	/* Which of them it is that says that nobody is there depends on the type of the socket. */
 	int err = errno == ECONNRESET || errno == ECONNREFUSED ? EPIPE : errno;
@@ -83,7 +83,7 @@ static int patience(int socket, int option)
 	return (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
 }
 
-static struct message_wait wait_for(int ms)
+static struct message_wait deadline_after(int ms)
 {
 	return (struct message_wait){ .ms = ms, .end = ms < 0 ? 0 : g_get_monotonic_time() + (gint64)ms * 1000 };
 }
@@ -93,7 +93,7 @@ static struct message_wait wait_for_rest(int socket, int option)
 {
 	int ms = patience(socket, option);
 
-	return wait_for(ms > 0 ? ms : REST_MS);
+	return deadline_after(ms > 0 ? ms : REST_MS);
 }
 
 /* For poll(): milliseconds; -1: without end. */
@@ -117,7 +117,7 @@ static int await(int socket, short events, const struct message_wait *wait)
 		ready = poll(&poll_fd, 1, time_left(wait));
 	while (ready < 0 && errno == EINTR);
 	if (ready < 0)
-		return fail(socket, "poll");
+		return fail_socket(socket, "poll");
 	return ready ? 0 : error_set(-EAGAIN, "socket %d: nothing within %d ms", socket, wait->ms);
 }
 
@@ -164,7 +164,7 @@ int message_send(int socket, const struct message *message, int fd)
 	int err = check_socket(socket, &type);
 
 	if (!err)
-		wait = wait_for(patience(socket, SO_SNDTIMEO));
+		wait = deadline_after(patience(socket, SO_SNDTIMEO));
 	while (!err && done < sizeof(*message)) {
 		put_now = put(socket, message, done, fd);
 		if (put_now >= 0 && !done)
@@ -174,12 +174,12 @@ int message_send(int socket, const struct message *message, int fd)
 		else if (errno == EAGAIN)
 			err = done ? await_rest(socket, POLLOUT, &wait, done) : await(socket, POLLOUT, &wait);
 		else if (errno != EINTR)
-			err = fail(socket, "sendmsg");
+			err = fail_socket(socket, "sendmsg");
 	}
 	return err;
 }
 
-static void close_all(struct incoming *in, guint from)
+static void close_received(struct incoming *in, guint from)
 {
 	for (guint i = from; i < in->count; i++)
 		close(in->fds[i]);
@@ -260,7 +260,7 @@ static int nothing_on(int socket, int type)
 }
 
 /* Reads all of a message, or what a packet has. */
-static int read_all(int socket, int type, struct incoming *in)
+static int read_message(int socket, int type, struct incoming *in)
 {
 	struct message_wait wait = { 0 };
 	ssize_t got;
@@ -277,7 +277,7 @@ static int read_all(int socket, int type, struct incoming *in)
 		else if (got < 0 && errno == EAGAIN)
 			err = in->got ? await_rest(socket, POLLIN, &wait, in->got) : nothing_on(socket, type);
 		else if (got < 0 && errno != EINTR)
-			err = fail(socket, "recvmsg");
+			err = fail_socket(socket, "recvmsg");
 	}
 	if (!err && in->longer)
 		err = error_set(-EPROTO, "socket %d: the packet is longer than the %zu bytes of a message", socket,
@@ -337,7 +337,7 @@ int message_begin(int socket, struct message_wait *wait)
 	int err = check_socket(socket, &type);
 
 	if (!err)
-		*wait = wait_for(patience(socket, SO_RCVTIMEO));
+		*wait = deadline_after(patience(socket, SO_RCVTIMEO));
 	return err;
 }
 
@@ -353,7 +353,7 @@ int message_receive(int socket, struct message *message, int *fd)
 	int err = check_socket(socket, &type);
 
 	if (!err)
-		err = read_all(socket, type, &in);
+		err = read_message(socket, type, &in);
 	if (!err)
 		err = judge_header(&in.message);
 	if (!err)
@@ -361,7 +361,7 @@ int message_receive(int socket, struct message *message, int *fd)
 	if (!err)
 		err = judge_sizes(&in.message);
 	if (err) {
-		close_all(&in, 0);
+		close_received(&in, 0);
 		return err;
 	}
 	*message = in.message;

@@ -59,7 +59,7 @@ struct resizing {
 	bool *copied;
 };
 
-static int find_block(struct resizing *r)
+static int find_resized(struct resizing *r)
 {
 	struct core *core = &r->pool->core;
 
@@ -73,7 +73,7 @@ static int find_block(struct resizing *r)
 }
 
 /* Whether it has the size, belongs to the stream, and is used by nobody else, so that there is nothing to do. */
-static bool is_done(const struct resizing *r, const struct use *use)
+static bool is_unchanged(const struct resizing *r, const struct use *use)
 {
 	if (use)
 		return false;
@@ -118,7 +118,7 @@ static int scrub_kept(const struct resizing *r)
 }
 
 /* The block stays as it is, and has another size as requested. */
-static int keep(const struct resizing *r)
+static int keep_in_place(const struct resizing *r)
 {
 	int err;
 
@@ -378,7 +378,7 @@ static int copy_over(const struct resizing *r, struct stream *stream, uint64_t g
 	return err;
 }
 
-static int move(const struct resizing *r, uint64_t *addr)
+static int move_block(const struct resizing *r, uint64_t *addr)
 {
 	uint64_t to;
 	int err;
@@ -441,7 +441,7 @@ static int resize(const struct resizing *r, uint64_t *addr)
 		err = remap(r, false, addr, &done);
 	if ((err && err != -ENOMEM) || done)
 		return err;
-	err = move(r, addr);
+	err = move_block(r, addr);
 	if (err == -ENOMEM && stays)
 		err = resize_last(r, addr);
 	if (!err)
@@ -502,14 +502,15 @@ static int realloc_captured(const struct resizing *r, uint64_t *addr)
 	return err;
 }
 
-static int reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle, bool *copied)
+static int reallocate_packed(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *handle,
+			     bool *copied)
 {
 	struct resizing r = { .pool = pool, .addr = *addr, .size = size, .bytes = core_round(&pool->core, size),
 			      .handle = handle, .copied = copied };
 	const struct use *use;
 	int err;
 
-	err = find_block(&r);
+	err = find_resized(&r);
 	if (!err && r.small && r.small->shareable)
 		return size == r.small->size ? 0 : error_set(-ENOTSUP, "the size of a shareable block cannot change");
 	if (err)
@@ -524,8 +525,8 @@ static int reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 	if (r.region && r.region->max) {
 		err = resize_growable(&r, use);
 	} else {
-		if (is_done(&r, use))
-			return keep(&r);
+		if (is_unchanged(&r, use))
+			return keep_in_place(&r);
 		err = use ? wait_for_users(&r, use) : 0;
 		if (!err)
 			err = resize(&r, addr);
@@ -542,7 +543,7 @@ int pool_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUs
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	err = reallocate(pool, addr, size, handle, &copied);
+	err = reallocate_packed(pool, addr, size, handle, &copied);
 	if (!err)
 		note(pool, handle, .op = RECORD_REALLOC, .addr = before, .to = *addr, .bytes = size,
 		     .flags = copied ? RECORD_COPIED : 0);

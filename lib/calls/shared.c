@@ -86,7 +86,7 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 }
 
 /* Calls on a pool that has ranges stand between these two. */
-static struct shared *begin(struct vpmm_pool *pool, struct held *held)
+static struct shared *enter_shared(struct vpmm_pool *pool, struct held *held)
 {
 	struct shared *shared;
 
@@ -102,7 +102,7 @@ static struct shared *begin(struct vpmm_pool *pool, struct held *held)
 	return NULL;
 }
 
-static void end(struct vpmm_pool *pool, struct shared *shared, const struct held *held)
+static void leave_shared(struct vpmm_pool *pool, struct shared *shared, const struct held *held)
 {
 	pool->core.backend->ops->leave(pool->core.backend);
 	shared_drop(shared);
@@ -114,11 +114,11 @@ void pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	struct shared *shared;
 	struct held held;
 
-	shared = begin(pool, &held);
+	shared = enter_shared(pool, &held);
 	if (!shared)
 		return;
 	gates_retire(shared, stream);
-	end(pool, shared, &held);
+	leave_shared(pool, shared, &held);
 }
 
 bool pool_shared_give(struct vpmm_pool *pool, size_t size)
@@ -129,14 +129,14 @@ bool pool_shared_give(struct vpmm_pool *pool, size_t size)
 	struct held held;
 
 	error_keep(&kept);
-	shared = begin(pool, &held);
+	shared = enter_shared(pool, &held);
 	if (shared) {
 		bytes = piece_trim_device(shared);
 		if (bytes < size) {
 			migrate_evict(shared, size - bytes, 0);
 			bytes += piece_trim_device(shared);
 		}
-		end(pool, shared, &held);
+		leave_shared(pool, shared, &held);
 	}
 	error_restore(&kept);
 	return bytes;
@@ -148,7 +148,7 @@ size_t pool_shared_trim(struct vpmm_pool *pool, bool all)
 	struct held held;
 	size_t bytes;
 
-	shared = begin(pool, &held);
+	shared = enter_shared(pool, &held);
 	if (!shared)
 		return 0;
 	if (all)
@@ -156,6 +156,6 @@ size_t pool_shared_trim(struct vpmm_pool *pool, bool all)
 	bytes = piece_trim_device(shared);
 	if (all)
 		piece_trim_host(shared, 0);
-	end(pool, shared, &held);
+	leave_shared(pool, shared, &held);
 	return bytes;
 }

@@ -13,7 +13,7 @@
 #include "pending/users.h"
 #include "util/error.h"
 
-static const struct backend_ops *ops_of(const struct submission *s)
+static const struct backend_ops *submission_ops(const struct submission *s)
 {
 	return s->pool->core.backend->ops;
 }
@@ -21,14 +21,14 @@ static const struct backend_ops *ops_of(const struct submission *s)
 int submission_begin(struct submission *s, struct vpmm_pool *pool, struct CUstream_st *handle, bool captured)
 {
 	*s = (struct submission){ .pool = pool, .handle = handle };
-	return captured ? 0 : ops_of(s)->event_create(pool->core.backend, &s->reserved);
+	return captured ? 0 : submission_ops(s)->event_create(pool->core.backend, &s->reserved);
 }
 
 int submission_clear(struct submission *s, uint64_t addr, size_t size)
 {
 	int err;
 
-	err = size ? ops_of(s)->clear(s->pool->core.backend, addr, size, s->handle) : 0;
+	err = size ? submission_ops(s)->clear(s->pool->core.backend, addr, size, s->handle) : 0;
 	if (err)
 		return error_add(err, "clearing %zu bytes", size);
 	s->begun = s->begun || size;
@@ -40,7 +40,7 @@ int submission_copy(struct submission *s, uint64_t to, uint64_t from, size_t siz
 {
 	int err;
 
-	err = size ? ops_of(s)->copy(s->pool->core.backend, to, from, size, s->handle) : 0;
+	err = size ? submission_ops(s)->copy(s->pool->core.backend, to, from, size, s->handle) : 0;
 	if (err)
 		return error_add(err, "copying %zu bytes", size);
 	s->begun = s->begun || size;
@@ -52,7 +52,7 @@ int submission_end(struct submission *s, struct stream *stream, struct event **e
 	int err = 0;
 
 	if (!s->reserved)
-		err = ops_of(s)->event_create(s->pool->core.backend, &s->reserved);
+		err = submission_ops(s)->event_create(s->pool->core.backend, &s->reserved);
 	if (err)
 		return err;
 	err = stream_record_reserved(stream, s->handle, &s->reserved, event);
@@ -142,6 +142,6 @@ void submission_keep(struct submission *s, uint64_t addr, const struct stream *s
 void submission_drop(struct submission *s)
 {
 	if (s->reserved)
-		ops_of(s)->event_destroy(s->pool->core.backend, s->reserved);
+		submission_ops(s)->event_destroy(s->pool->core.backend, s->reserved);
 	s->reserved = NULL;
 }

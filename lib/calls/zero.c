@@ -44,7 +44,7 @@ void zero_undo(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle
 	error_restore(&kept);
 }
 
-static int cover(struct submission *s, uint64_t addr)
+static int cover_cleared(struct submission *s, uint64_t addr)
 {
 	struct core *core = &s->pool->core;
 	struct region *region = live_find(core, addr);
@@ -72,7 +72,7 @@ int zero_block(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstre
 		err = submission_clear(&s, addr, size);
 	lock_acquire(&pool->core.lock);
 	if (!err)
-		err = cover(&s, addr);
+		err = cover_cleared(&s, addr);
 	if (err) {
 		note(pool, handle, .op = RECORD_FREE, .addr = addr);
 		zero_undo(pool, addr, handle);

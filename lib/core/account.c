@@ -69,7 +69,7 @@ static bool is_covered(const struct account *account, const struct footprint *ne
 }
 
 /* Moves headroom of a cache, whose lock is held, to the spare. Return: whether it had any that is needed. */
-static bool take(struct account *account, struct cache *cache, const struct footprint *need)
+static bool take_headroom(struct account *account, struct cache *cache, const struct footprint *need)
 {
 	struct footprint *spare = &account->spare;
 	struct footprint part = { 0 };
@@ -105,7 +105,7 @@ static bool gather(struct account *account, const struct footprint *need)
 		bool any;
 
 		brief_acquire(&cache->lock);
-		any = take(account, cache, need);
+		any = take_headroom(account, cache, need);
 		brief_release(&cache->lock);
 		if (!any)
 			continue;
@@ -116,12 +116,12 @@ static bool gather(struct account *account, const struct footprint *need)
 }
 
 /* With the locks of all caches held: what is missing now, is missing at one moment. */
-static void cover(struct account *account, const struct footprint *need)
+static void cover_need(struct account *account, const struct footprint *need)
 {
 	struct footprint *spare = &account->spare, *peak = &account->peak;
 
 	for (guint i = 0; i < account->caches->len && !is_covered(account, need); i++)
-		take(account, account->caches->pdata[i], need);
+		take_headroom(account, account->caches->pdata[i], need);
 	if (spare->rounded < need->rounded) {
 		peak->rounded += need->rounded - spare->rounded;
 		spare->rounded = need->rounded;
@@ -139,7 +139,7 @@ void account_enter(struct account *account, uint64_t rounded, uint64_t requested
 	brief_acquire(&account->lock);
 	if (!gather(account, &need)) {
 		lock_caches(account);
-		cover(account, &need);
+		cover_need(account, &need);
 		unlock_caches(account);
 	}
 	account->spare.rounded -= rounded;
@@ -179,7 +179,7 @@ void account_cover(struct account *account, struct cache *cache, uint64_t rounde
 	const struct footprint need = { .rounded = rounded, .requested = requested };
 
 	brief_assert_held(&account->lock);
-	cover(account, &need);
+	cover_need(account, &need);
 	give(account, cache, &need);
 }
 

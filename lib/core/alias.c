@@ -248,7 +248,7 @@ int alias_trim_some(struct core *core, uint64_t keep)
 	return trim_places(core, keep, ALIAS_TRIM_LOOKS, ALIAS_TRIM_NEEDED);
 }
 
-static int reap(struct core *core, struct region_map *regions)
+static int reap_map(struct core *core, struct region_map *regions)
 {
 	int err;
 
@@ -273,6 +273,6 @@ int zombie_reap(struct core *core)
 	if (!regions->keeps && regions->bytes[REGION_ZOMBIE])
 		err = stream_poll_busy(&core->streams, true);
 	if (!err)
-		err = reap(core, regions);
-	return err ? err : reap(core, &core->spans);
+		err = reap_map(core, regions);
+	return err ? err : reap_map(core, &core->spans);
 }

@@ -73,7 +73,7 @@ static int cache_lock(struct core *core, struct CUstream_st *handle, uint64_t *i
 }
 
 /* For cache_last(): that a cache served a call since the latest slow path. */
-static void note_call(struct cache *cache, struct core *core)
+static void note_hit(struct cache *cache, struct core *core)
 {
 	brief_assert_held(&cache->lock);
 	cache->central = atomic_load_explicit(&core->central, memory_order_relaxed);
@@ -105,10 +105,11 @@ static inline struct block *find_block(struct cache *cache, const struct core *c
 }
 
 /* Return: 1, for cache_malloc(). */
-static inline int serve(struct cache *cache, struct core *core, struct block *block, size_t requested, uint64_t *addr)
+static inline int serve_cached(struct cache *cache, struct core *core, struct block *block, size_t requested,
+			       uint64_t *addr)
 {
 	brief_assert_held(&cache->lock);
-	note_call(cache, core);
+	note_hit(cache, core);
 	cache->run = 0;
 	block->bin->top = block->next;
 	block->state = BLOCK_LIVE;
@@ -145,7 +146,7 @@ static int serve_funded(struct core *core, struct cache *cache, uint64_t id, siz
 		if (!block)
 			ret = 0;
 		else if (is_below_peak(cache, size, requested))
-			ret = serve(cache, core, block, requested, addr);
+			ret = serve_cached(cache, core, block, requested, addr);
 		brief_release(&cache->lock);
 	}
 	return ret;
@@ -163,7 +164,7 @@ static int serve_at_peak(struct core *core, struct cache *cache, uint64_t id, si
 	block = cache->id == id ? find_block(cache, core, size) : NULL;
 	if (block) {
 		account_cover(&core->account, cache, size, requested);
-		ret = serve(cache, core, block, requested, addr);
+		ret = serve_cached(cache, core, block, requested, addr);
 	}
 	account_unlock_all(&core->account);
 	return ret;
@@ -198,7 +199,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
 	block = find_block(cache, core, size);
 	if (block && G_UNLIKELY(!is_below_peak(cache, size, requested)))
 		return malloc_near_peak(core, cache, size, requested, addr);
-	ret = block ? serve(cache, core, block, requested, addr) : 0;
+	ret = block ? serve_cached(cache, core, block, requested, addr) : 0;
 	brief_release(&cache->lock);
 	return ret;
 }
@@ -354,7 +355,7 @@ static inline __attribute__((always_inline)) int take_back(struct core *core, ui
 	    block->bin->size <= cache->most - cache->bytes) {
 		ret = note_free(cache, core, block, handle);
 		if (!ret) {
-			note_call(cache, core);
+			note_hit(cache, core);
 			bin_push(cache, block);
 			if (recorded)
 				recorder_add_cached(core->recorder, core->recorded_as, RECORD_FREE, addr, 0, id);

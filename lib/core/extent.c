@@ -249,7 +249,7 @@ int extent_judge_limit(struct extent_map *map, size_t size)
  * A request that cannot be served must not take memory meanwhile, as other processes share the device. A single create
  * fails without taking any. For several, ask first: that costs less than the second create.
  */
-static int judge_device(struct extent_map *map, size_t size)
+static int check_device_memory(struct extent_map *map, size_t size)
 {
 	struct backend_info info;
 	int err;
@@ -269,7 +269,7 @@ int extent_judge(struct extent_map *map, size_t size, size_t first)
 	extent_retry_stray(map);
 	err = extent_judge_limit(map, size);
 	if (!err && (size > first || size >= MUCH))
-		err = judge_device(map, size);
+		err = check_device_memory(map, size);
 	return err;
 }
 

@@ -39,7 +39,7 @@ static uint64_t worth(uint64_t addr, size_t size)
 	return mix(addr * UINT64_C(0x9e3779b97f4a7c15) + size);
 }
 
-static uint64_t key_of(const struct memo *memo, size_t size)
+static uint64_t key_of_size(const struct memo *memo, size_t size)
 {
 	return memo->state ^ mix(size);
 }
@@ -60,7 +60,7 @@ static uint32_t age_of(const struct memo *memo, uint32_t where)
 	return (uint32_t)(memo->count - 1 - where) & memo->mask;
 }
 
-static void table_make(struct memo *memo)
+static void make_rows(struct memo *memo)
 {
 	memo->row_mask = (memo->mask + 1) / OF_ROW - 1;
 	memo->rows = g_aligned_alloc0(memo->row_mask + 1, sizeof(*memo->rows), sizeof(*memo->rows));
@@ -70,7 +70,7 @@ void memo_init(struct memo *memo)
 {
 	*memo = (struct memo){ .mask = LEAST - 1 };
 	memo->log = g_new(struct decision, LEAST);
-	table_make(memo);
+	make_rows(memo);
 }
 
 void memo_clear(struct memo *memo)
@@ -128,13 +128,13 @@ static void memo_grow(struct memo *memo)
 	memo->mask = 4 * memo->mask + 3;
 	memo->log = g_renew(struct decision, memo->log, memo->mask + 1);
 	g_aligned_free(memo->rows);
-	table_make(memo);
+	make_rows(memo);
 	for (uint32_t i = 0; i < memo->count; i++)
 		add_slot(memo, memo->log[i].key, i);
 }
 
 /* Deletes the slot of a decision. */
-static void forget(struct memo *memo, uint32_t where)
+static void delete_slot(struct memo *memo, uint32_t where)
 {
 	uint32_t *slot = find_slot(memo, memo->log[where].key);
 
@@ -149,7 +149,7 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 	if (memo->count > memo->mask && memo->mask < MEMO_MOST - 1)
 		memo_grow(memo);
 	else if (memo->count > memo->mask)
-		forget(memo, memo->count & memo->mask);
+		delete_slot(memo, memo->count & memo->mask);
 	where = memo->count++ & memo->mask;
 	memo->log[where] = (struct decision){ .key = key, .addr = addr };
 	add_slot(memo, key, where);
@@ -160,7 +160,7 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 
 uint64_t memo_find(struct memo *memo, size_t size)
 {
-	uint64_t key = key_of(memo, size), addr;
+	uint64_t key = key_of_size(memo, size), addr;
 	uint32_t where = memo->next & memo->mask;
 
 	if (memo->next >= memo->count || memo->log[where].key != key) {
@@ -175,7 +175,7 @@ uint64_t memo_find(struct memo *memo, size_t size)
 	addr = memo->log[where].addr;
 	/* Still in use: append it again, before the ring overwrites it. */
 	if (age_of(memo, where) > MEMO_MOST / 2) {
-		forget(memo, where);
+		delete_slot(memo, where);
 		memo->log[where].key = 0;
 		append(memo, key, addr);
 	}
@@ -184,7 +184,7 @@ uint64_t memo_find(struct memo *memo, size_t size)
 
 uint64_t memo_peek(const struct memo *memo, size_t size)
 {
-	uint64_t key = key_of(memo, size);
+	uint64_t key = key_of_size(memo, size);
 	uint32_t *slot = find_slot(memo, key);
 
 	return slot ? memo->log[*slot & WHERE].addr : 0;
@@ -192,7 +192,7 @@ uint64_t memo_peek(const struct memo *memo, size_t size)
 
 void memo_put(struct memo *memo, size_t size, uint64_t addr)
 {
-	uint64_t key = key_of(memo, size);
+	uint64_t key = key_of_size(memo, size);
 	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
 	uint32_t *slot = memo->absent == key ? NULL : find_slot(memo, key);
 	bool again = memo->next && last->key == key;

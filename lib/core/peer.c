@@ -22,7 +22,7 @@ struct change {
 };
 
 /* Whether a device is a peer: all, of those that can, or those that the settings name. */
-static int judge(struct core *core, int device, bool *can)
+static int check_peer(struct core *core, int device, bool *can)
 {
 	struct backend *be = core->backend;
 	int err;
@@ -49,7 +49,7 @@ int peer_begin(struct core *core)
 		return 0;
 	error_keep(&kept);
 	for (int device = 0; device < BACKEND_PEERS_MOST && !err; device++) {
-		err = judge(core, device, &can);
+		err = check_peer(core, device, &can);
 		peers |= (uint64_t)can << device;
 	}
 	/* Behind the last device. */
@@ -117,7 +117,7 @@ static int change_range(struct core *core, const GArray *ranges, guint i, const 
 }
 
 /* Makes each call once more if it fails, as nobody else will. Returns whether all is as before. */
-static bool undo(struct core *core, const GArray *ranges, guint count, uint64_t peers)
+static bool undo_peers(struct core *core, const GArray *ranges, guint count, uint64_t peers)
 {
 	const struct change back = change_between(core, peers, core->settings.peers);
 	struct backend *be = core->backend;
@@ -134,7 +134,7 @@ static void undo_or_say(struct core *core, const GArray *ranges, guint count, ui
 	bool undone;
 
 	error_keep(&kept);
-	undone = undo(core, ranges, count, peers);
+	undone = undo_peers(core, ranges, count, peers);
 	error_restore(&kept);
 	if (undone)
 		return;

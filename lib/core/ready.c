@@ -5,7 +5,7 @@
 #include "core/region.h"
 #include "util/links.h"
 
-static gint compare_sizes(const struct extent *x, const struct extent *y)
+static gint compare_ready(const struct extent *x, const struct extent *y)
 {
 	return (x->size < y->size) - (x->size > y->size);
 }
@@ -17,13 +17,13 @@ static gint compare_numbers(const struct extent *x, const struct extent *y)
 
 static gint compare_complete(gconstpointer a, gconstpointer b)
 {
-	return compare_sizes(a, b) ?: compare_numbers(a, b);
+	return compare_ready(a, b) ?: compare_numbers(a, b);
 }
 
 /* What was freed earlier is left to other streams, which find it complete before long. */
 static gint compare_own(gconstpointer a, gconstpointer b)
 {
-	return compare_sizes(a, b) ?: compare_numbers(b, a);
+	return compare_ready(a, b) ?: compare_numbers(b, a);
 }
 
 static void set_delete(gpointer data)
@@ -122,7 +122,7 @@ void ready_doubt(struct ready *ready, struct extent *extent)
  * Whether a single stream's work is pending on an extent, or none: *@stream is NULL then. Several streams that used the
  * same memory have one of their own, which no request is for.
  */
-static bool find_stream(struct region_map *regions, const struct extent *extent, struct stream **stream)
+static bool find_sole_stream(struct region_map *regions, const struct extent *extent, struct stream **stream)
 {
 	const uint64_t end = extent->home->addr + extent->size;
 	const struct region *region = region_at(regions, extent->home->addr);
@@ -143,7 +143,7 @@ static bool find_stream(struct region_map *regions, const struct extent *extent,
 static void learn(struct ready *ready, struct region_map *regions, struct extent *extent)
 {
 	struct stream *stream;
-	bool one = find_stream(regions, extent, &stream);
+	bool one = find_sole_stream(regions, extent, &stream);
 
 	ready->looks++;
 	if (one && !stream) {
@@ -174,7 +174,7 @@ bool ready_is_right(struct ready *ready, struct region_map *regions, struct exte
 
 	if (extent->ready.unknown.data)
 		return !extent->ready.set;
-	one = find_stream(regions, extent, &stream);
+	one = find_sole_stream(regions, extent, &stream);
 	if (one && !stream)
 		return extent->ready.set == &ready->complete && !extent->ready.pending.data;
 	return extent->ready.set == (one ? stream->ready : NULL) && extent->ready.pending.data;

@@ -10,7 +10,7 @@
 #include "util/room.h"
 
 /* Bytes of the pool's own memory count for the limit; another process's do not. */
-static void count(struct core *core, const struct shareable *it, bool more)
+static void count_shareable(struct core *core, const struct shareable *it, bool more)
 {
 	uint64_t *sum = it->imported ? &core->imported : &core->shareable;
 
@@ -21,11 +21,11 @@ static void count(struct core *core, const struct shareable *it, bool more)
 static void created(struct core *core, struct shareable *it)
 {
 	it->created = true;
-	count(core, it, true);
+	count_shareable(core, it, true);
 }
 
 /* Addresses that the driver does not take back are no reason to keep the block. */
-static void unreserve(struct core *core, struct shareable *it)
+static void unreserve_shareable(struct core *core, struct shareable *it)
 {
 	struct error_kept kept;
 
@@ -57,12 +57,12 @@ int shareable_release(struct core *core, struct shareable *it)
 	if (err)
 		return err;
 	if (it->created) {
-		count(core, it, false);
+		count_shareable(core, it, false);
 		core->extents.given_back += it->grown ? it->bytes : 0;
 	}
 	it->created = false;
 	if (it->reserved)
-		unreserve(core, it);
+		unreserve_shareable(core, it);
 	return 0;
 }
 
@@ -88,7 +88,7 @@ void shareable_clear(struct core *core)
 	g_ptr_array_free(core->strays, TRUE);
 }
 
-static int reserve(struct core *core, struct shareable *it)
+static int reserve_shareable(struct core *core, struct shareable *it)
 {
 	int err = room_check(it->bytes, false);
 
@@ -101,9 +101,9 @@ static int reserve(struct core *core, struct shareable *it)
 	return 0;
 }
 
-static int map(struct core *core, struct shareable *it)
+static int map_shareable(struct core *core, struct shareable *it)
 {
-	int err = reserve(core, it);
+	int err = reserve_shareable(core, it);
 
 	if (!err)
 		err = TIMED(&core->extents, maps, map, it->addr, it->bytes, it->handle);
@@ -117,7 +117,7 @@ static int map(struct core *core, struct shareable *it)
 static int map_or_drop(struct core *core, struct shareable *it)
 {
 	struct error_kept kept;
-	int err = map(core, it);
+	int err = map_shareable(core, it);
 
 	if (!err)
 		return 0;

@@ -21,7 +21,7 @@ GHashTable *small_table_new(void)
 	return address_table_new(small_delete);
 }
 
-static struct small *add(struct core *core, uint64_t addr, size_t size)
+static struct small *add_small(struct core *core, uint64_t addr, size_t size)
 {
 	struct small *small = g_new0(struct small, 1);
 
@@ -36,14 +36,14 @@ static struct small *add(struct core *core, uint64_t addr, size_t size)
 
 void small_add(struct core *core, uint64_t addr, size_t size)
 {
-	add(core, addr, size);
+	add_small(core, addr, size);
 	core->small_live += size;
 	core_count_apart(core);
 }
 
 void small_add_shareable(struct core *core, struct shareable *shareable, size_t size)
 {
-	add(core, shareable->addr, size)->shareable = shareable;
+	add_small(core, shareable->addr, size)->shareable = shareable;
 }
 
 struct small *small_find(struct core *core, uint64_t addr)

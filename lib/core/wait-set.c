@@ -4,7 +4,7 @@
 #include "core/stream.h"
 #include "core/wait-set.h"
 
-static void release(gpointer event)
+static void release_event(gpointer event)
 {
 	event_unref(event);
 }
@@ -49,7 +49,7 @@ static void add_one(struct order *order, struct event *event)
 		return;
 	}
 	if (!order->others)
-		order->others = g_ptr_array_new_with_free_func(release);
+		order->others = g_ptr_array_new_with_free_func(release_event);
 	g_ptr_array_add(order->others, event_ref(event));
 }
 

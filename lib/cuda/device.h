@@ -85,6 +85,12 @@ drv_allocation_prop cuda_prop(const struct cuda *cuda);
  */
 void cuda_tell_uuid(const struct cuda *cuda, unsigned char *uuid);
 
+/* A context has one legacy default stream as long as it lives. */
+static inline bool cuda_is_legacy(const struct CUstream_st *stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_LEGACY;
+}
+
 /* Lets a device read and write, or do neither. */
 static inline drv_access_desc cuda_desc(drv_device device, bool access)
 {

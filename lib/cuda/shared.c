@@ -220,7 +220,7 @@ static bool all_reached(struct backend *be, size_t count, uint32_t number, uint6
 	return true;
 }
 
-static int wait_for(struct backend *be, struct CUstream_st *stream)
+static int wait_for_one(struct backend *be, struct CUstream_st *stream)
 {
 	struct backend_event *event;
 	int err;
@@ -243,7 +243,7 @@ static int wait_for(struct backend *be, struct CUstream_st *stream)
 #define PATIENCE_FIRST UINT64_C(1000000)
 #define PATIENCE_MOST UINT64_C(30000000000)
 
-static int close_all(struct backend *be, struct CUstream_st *const *streams, size_t count)
+static int close_gates(struct backend *be, struct CUstream_st *const *streams, size_t count)
 {
 	struct cuda *cuda = cuda_of(be);
 	uint64_t patience = PATIENCE_FIRST;
@@ -259,21 +259,16 @@ static int close_all(struct backend *be, struct CUstream_st *const *streams, siz
 			break;
 		open_all(cuda, closed, cuda->gate);
 		for (size_t i = 0; i < count && !err; i++)
-			err = wait_for(be, streams[i]);
+			err = wait_for_one(be, streams[i]);
 		patience = MIN(patience * 4, PATIENCE_MOST);
 	}
 	return err;
 }
 
-static bool is_legacy(const struct CUstream_st *stream)
-{
-	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_LEGACY;
-}
-
 static bool any_legacy(struct CUstream_st *const *streams, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (is_legacy(streams[i]))
+		if (cuda_is_legacy(streams[i]))
 			return true;
 	}
 	return false;
@@ -284,7 +279,7 @@ static bool any_legacy(struct CUstream_st *const *streams, size_t count)
  * The gate of the legacy one is reached when the work of all blocking streams is complete, and holds back what is
  * submitted to them later, so they need none. Leaves the streams that need one.
  */
-static int choose(struct CUstream_st *const *streams, size_t count, struct CUstream_st **chosen, size_t *left)
+static int choose_gates(struct CUstream_st *const *streams, size_t count, struct CUstream_st **chosen, size_t *left)
 {
 	bool legacy = any_legacy(streams, count);
 	drv_result result = 0;
@@ -295,7 +290,7 @@ static int choose(struct CUstream_st *const *streams, size_t count, struct CUstr
 		chosen[(*left)++] = DRV_STREAM_LEGACY;
 	for (size_t i = 0; i < count; i++) {
 		flags = DRV_STREAM_NON_BLOCKING;
-		if (is_legacy(streams[i]))
+		if (cuda_is_legacy(streams[i]))
 			continue;
 		if (legacy)
 			result = drv.cuStreamGetFlags(streams[i], &flags);
@@ -316,9 +311,9 @@ int cuda_gate(struct backend *be, struct CUstream_st *const *streams, size_t cou
 	if (count > BACKEND_GATE_STREAMS)
 		return error_set(-ENOTSUP, "%zu streams use one range, more than %d", count, BACKEND_GATE_STREAMS);
 	chosen = g_new(struct CUstream_st *, count);
-	err = choose(streams, count, chosen, &left);
+	err = choose_gates(streams, count, chosen, &left);
 	if (!err)
-		err = close_all(be, chosen, left);
+		err = close_gates(be, chosen, left);
 	g_free(chosen);
 	if (err)
 		return err;

@@ -8,12 +8,6 @@
 #include "cuda/device.h"
 #include "util/error.h"
 
-/* A context has one legacy default stream as long as it lives. */
-static bool is_legacy(struct CUstream_st *stream)
-{
-	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_LEGACY;
-}
-
 /*
  * An event that is recorded on a stream under capture belongs to the graph: to query it later fails, and invalidates
  * the capture. Everything that is done with a stream begins by asking for its id, so it ends here, before the driver
@@ -31,7 +25,7 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 		return cuda_fail(result, "", "cuStreamIsCapturing of stream %p", (void *)stream);
 	if (G_UNLIKELY(status != DRV_STREAM_CAPTURE_STATUS_NONE))
 		return error_set(-EBUSY, "stream %p is being captured into a graph", (void *)stream);
-	if (is_legacy(stream)) {
+	if (cuda_is_legacy(stream)) {
 		got = atomic_load_explicit(&cuda->legacy_id, memory_order_relaxed);
 		if (G_LIKELY(got != LEGACY_UNKNOWN)) {
 			*id = got;
@@ -41,7 +35,7 @@ int cuda_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 	result = drv.cuStreamGetId(stream, &got);
 	if (G_UNLIKELY(result))
 		return cuda_fail(result, "", "cuStreamGetId of stream %p", (void *)stream);
-	if (is_legacy(stream))
+	if (cuda_is_legacy(stream))
 		atomic_store_explicit(&cuda->legacy_id, got, memory_order_relaxed);
 	*id = got;
 	return 0;

@@ -39,7 +39,7 @@ static void invalidate_device(int device, const char *why)
 }
 
 REQUIRES(host_streams_lock)
-static void forget(struct host_capture *capture)
+static void free_capture(struct host_capture *capture)
 {
 	struct CUstream_st *stream;
 
@@ -84,7 +84,7 @@ int host_capture_start(struct CUstream_st *stream)
 }
 
 REQUIRES(host_streams_lock)
-static void check_joined(struct host_capture *capture)
+static void check_capture_joined(struct host_capture *capture)
 {
 	struct CUstream_st *stream;
 	char *why;
@@ -107,7 +107,7 @@ int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **gra
 	lock_assert_held(&host_streams_lock);
 	if (!capture || capture->origin != stream)
 		return error_set(-EINVAL, "no capture was begun on stream " U64, stream->id);
-	check_joined(capture);
+	check_capture_joined(capture);
 	if (capture->why) {
 		ret = error_set(-EINVAL, "the capture is invalid: %s", capture->why);
 	} else {
@@ -115,7 +115,7 @@ int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **gra
 		(*graph)->tasks = g_steal_pointer(&capture->tasks);
 		(*graph)->life = g_steal_pointer(&capture->life);
 	}
-	forget(capture);
+	free_capture(capture);
 	return ret;
 }
 
@@ -215,7 +215,7 @@ void host_capture_leave(struct CUstream_st *stream)
 	if (!capture)
 		return;
 	if (capture->origin == stream) {
-		forget(capture);
+		free_capture(capture);
 		return;
 	}
 	host_capture_spoil(capture, "a stream that had joined it was destroyed");

@@ -161,7 +161,7 @@ void host_device_usage(struct host_device *dev, uint64_t *capacity, uint64_t *us
 	lock_release(&host_devices_lock);
 }
 
-static int take(struct host_device *dev, uint64_t size)
+static int take_memory(struct host_device *dev, uint64_t size)
 {
 	lock_assert_held(&host_devices_lock);
 	if (size > dev->capacity - dev->used)
@@ -176,7 +176,7 @@ int host_device_take(struct host_device *dev, uint64_t size)
 	int ret;
 
 	lock_acquire(&host_devices_lock);
-	ret = take(dev, size);
+	ret = take_memory(dev, size);
 	lock_release(&host_devices_lock);
 	return ret;
 }
@@ -189,7 +189,7 @@ void host_device_give(struct host_device *dev, uint64_t size)
 }
 
 /* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
-static int check_file_limit(const struct host_device *dev, uint64_t size)
+static int check_device_file(const struct host_device *dev, uint64_t size)
 {
 	struct rlimit limit;
 
@@ -204,7 +204,7 @@ static int check_file_limit(const struct host_device *dev, uint64_t size)
 
 static int file_grow(struct host_device *dev, uint64_t size)
 {
-	int ret = check_file_limit(dev, size);
+	int ret = check_device_file(dev, size);
 
 	if (ret)
 		return ret;
@@ -221,7 +221,7 @@ int host_device_alloc(struct host_device *dev, uint64_t size, uint64_t *offset)
 	int ret;
 
 	lock_acquire(&host_devices_lock);
-	ret = take(dev, size);
+	ret = take_memory(dev, size);
 	if (ret || host_ranges_take(dev->ranges, size, offset))
 		goto unlock;
 	end = dev->file_size;

@@ -23,7 +23,7 @@
 #define SEALS_READ_ONLY (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
 /* Beyond RLIMIT_FSIZE the kernel does not only refuse: it sends SIGXFSZ, which ends the program. */
-static int check_file_limit(size_t size)
+static int check_export_file(size_t size)
 {
 	struct rlimit limit;
 
@@ -34,7 +34,7 @@ static int check_file_limit(size_t size)
 			 " RLIMIT_FSIZE, of %" G_GUINT64_FORMAT, size, (uint64_t)limit.rlim_cur);
 }
 
-static int make_file(size_t size, int *fd)
+static int make_export_file(size_t size, int *fd)
 {
 	int made = descriptor_raise(memfd_create("vpmm-export", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
@@ -51,13 +51,13 @@ static int make_file(size_t size, int *fd)
 
 int host_file_create(struct host_device *dev, size_t size, int *fd)
 {
-	int ret = check_file_limit(size);
+	int ret = check_export_file(size);
 
 	if (!ret)
 		ret = host_device_take(dev, size);
 	if (ret)
 		return ret;
-	ret = make_file(size, fd);
+	ret = make_export_file(size, fd);
 	if (ret)
 		host_device_give(dev, size);
 	return ret;

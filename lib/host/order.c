@@ -14,7 +14,7 @@
 #define U64 "%" G_GUINT64_FORMAT
 
 REQUIRES(host_streams_lock)
-static struct CUstream_st *find_stream(uint64_t id)
+static struct CUstream_st *find_stream_by_id(uint64_t id)
 {
 	struct CUstream_st *stream = host_streams;
 
@@ -80,7 +80,7 @@ static bool conflicts(struct host_backend *host, const struct host_access *acces
 }
 
 /* Only the first is kept: what follows may come of it. */
-static void keep(struct host_backend *host, char *text)
+static void keep_first(struct host_backend *host, char *text)
 {
 	char *none = NULL;
 
@@ -92,10 +92,10 @@ static void keep(struct host_backend *host, char *text)
 static void report(struct host_backend *host, const struct host_access *access, const struct host_pending *pending,
 		   uint64_t id)
 {
-	keep(host, g_strdup_printf("%s: the %zu bytes at " HEX " on stream " U64 ", which does not come after a %s"
-				   " of %zu bytes to " HEX " that is pending on stream " U64, access->what,
-				   access->size, access->to, id, pending->from ? "copy" : "clear", pending->size,
-				   pending->to, pending->stream));
+	keep_first(host, g_strdup_printf("%s: the %zu bytes at " HEX " on stream " U64 ", which does not come after"
+					 " a %s of %zu bytes to " HEX " that is pending on stream " U64, access->what,
+					 access->size, access->to, id, pending->from ? "copy" : "clear", pending->size,
+					 pending->to, pending->stream));
 }
 
 /* Whether an access meets any pending work at all. To find out whether it is ordered takes a walk over the queues. */
@@ -115,7 +115,7 @@ static bool meets_work(struct host_backend *host, const struct host_access *acce
 	return found;
 }
 
-static void judge(struct host_backend *host, const struct host_access *access, uint64_t id, GArray *found)
+static void check_pending(struct host_backend *host, const struct host_access *access, uint64_t id, GArray *found)
 {
 	for (guint i = 0; i < found->len; i++) {
 		const struct host_pending *pending = &g_array_index(found, struct host_pending, i);
@@ -133,10 +133,10 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 	if (!meets_work(host, access))
 		return;
 	lock_acquire(&host_streams_lock);
-	found = host_queue_unordered(find_stream(id));
+	found = host_queue_unordered(find_stream_by_id(id));
 	lock_release(&host_streams_lock);
 	if (found)
-		judge(host, access, id, found);
+		check_pending(host, access, id, found);
 }
 
 void host_order_check_handle(struct host_backend *host, const struct host_access *access, struct CUstream_st *handle)
@@ -155,7 +155,7 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
 	}
 	lock_release(&host_streams_lock);
 	if (found)
-		judge(host, access, id, found);
+		check_pending(host, access, id, found);
 }
 
 int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
@@ -177,7 +177,7 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 	if (found)
 		g_array_free(found, TRUE);
 	if (ret)
-		keep(host, g_strdup(error_get()));
+		keep_first(host, g_strdup(error_get()));
 	return ret;
 }
 

@@ -47,7 +47,7 @@ void host_ranges_destroy(struct host_ranges *ranges)
 	g_free(ranges);
 }
 
-static void add(struct host_ranges *ranges, uint64_t start, uint64_t size)
+static void insert_range(struct host_ranges *ranges, uint64_t start, uint64_t size)
 {
 	struct range *range = g_new(struct range, 1);
 
@@ -57,7 +57,7 @@ static void add(struct host_ranges *ranges, uint64_t start, uint64_t size)
 	g_tree_insert(ranges->by_size, range, range);
 }
 
-static void drop(struct host_ranges *ranges, struct range *range)
+static void remove_range(struct host_ranges *ranges, struct range *range)
 {
 	g_tree_remove(ranges->by_size, range);
 	g_tree_remove(ranges->by_start, range);
@@ -75,9 +75,9 @@ bool host_ranges_take(struct host_ranges *ranges, uint64_t size, uint64_t *start
 	range = g_tree_node_value(node);
 	*start = range->start;
 	left = range->size - size;
-	drop(ranges, range);
+	remove_range(ranges, range);
 	if (left)
-		add(ranges, *start + size, left);
+		insert_range(ranges, *start + size, left);
 	return true;
 }
 
@@ -91,12 +91,12 @@ void host_ranges_give(struct host_ranges *ranges, uint64_t start, uint64_t size)
 
 	if (next && next->start == start + size) {
 		size += next->size;
-		drop(ranges, next);
+		remove_range(ranges, next);
 	}
 	if (prev && prev->start + prev->size == start) {
 		start = prev->start;
 		size += prev->size;
-		drop(ranges, prev);
+		remove_range(ranges, prev);
 	}
-	add(ranges, start, size);
+	insert_range(ranges, start, size);
 }

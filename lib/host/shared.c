@@ -21,7 +21,7 @@ struct backend_gate {
 	char unused;
 };
 
-static int wait_for(int device, struct CUstream_st *stream)
+static int wait_for_host_stream(int device, struct CUstream_st *stream)
 {
 	struct backend_event *event = host_event_create();
 	int ret;
@@ -38,7 +38,7 @@ static int gate_all(int device, struct CUstream_st *const *streams, size_t count
 	int ret = 0;
 
 	for (size_t i = 0; i < count && !ret; i++)
-		ret = wait_for(device, streams[i]);
+		ret = wait_for_host_stream(device, streams[i]);
 	if (ret)
 		return ret;
 	/* What another thread has submitted since may be running; what it submits from now on does not begin. */
@@ -58,7 +58,7 @@ void host_shared_gate_open(struct backend *be, struct backend_gate *gate)
 	g_free(gate);
 }
 
-static int make_file(size_t size, int *fd)
+static int make_shared_file(size_t size, int *fd)
 {
 	*fd = descriptor_raise(memfd_create("vpmm-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
@@ -79,7 +79,7 @@ static int create_memory(struct host_space *space, size_t size, uint64_t *handle
 	if (!size || size % HOST_GRANULARITY)
 		return error_set(-EINVAL, "host_create: %zu bytes are not a multiple of the granularity of %zu bytes",
 				 size, HOST_GRANULARITY);
-	ret = make_file(size, &made.fd);
+	ret = make_shared_file(size, &made.fd);
 	if (ret)
 		return ret;
 	/* To the space it is as another process's memory: none of the device. */
@@ -93,7 +93,7 @@ static void *at_address(uint64_t va)
 	return (void *)(uintptr_t)va;
 }
 
-static int make_room(size_t size, uint64_t *at)
+static int make_host_room(size_t size, uint64_t *at)
 {
 	uint64_t base, start, end;
 	void *range;
@@ -144,7 +144,7 @@ int host_shared_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 	int ret = host_check_there(be, "room");
 
 	(void)va;
-	return ret ? ret : make_room(size, at);
+	return ret ? ret : make_host_room(size, at);
 }
 
 void host_shared_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)

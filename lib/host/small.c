@@ -59,7 +59,7 @@ struct host_small {
 	GTree *by_size;			/* blocks free for everyone */
 };
 
-static gint compare_size(gconstpointer left, gconstpointer right, gpointer data)
+static gint compare_block_size(gconstpointer left, gconstpointer right, gpointer data)
 {
 	const struct block *a = left, *b = right;
 
@@ -85,7 +85,7 @@ static struct lane *lane_get(struct host_small *small, uint64_t id)
 		return lane;
 	lane = g_new0(struct lane, 1);
 	lane->id = id;
-	lane->by_size = g_tree_new_full(compare_size, NULL, NULL, NULL);
+	lane->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
 	g_hash_table_insert(small->lanes, &lane->id, lane);
 	return lane;
 }
@@ -217,7 +217,7 @@ static bool event_complete(struct backend_event *event)
 }
 
 /* Frees the complete blocks of a lane for all streams. A lane is in order, so one look at each is enough. */
-static void reap(struct host_small *small)
+static void reap_lane(struct host_small *small)
 {
 	GHashTableIter iter;
 	struct block *block;
@@ -319,7 +319,7 @@ static bool trim(struct host_small *small, uint64_t size)
 	return true;
 }
 
-static int grow(struct host_small *small, uint64_t size, struct block **block)
+static int grow_lane(struct host_small *small, uint64_t size, struct block **block)
 {
 	uint64_t least = (size + HOST_GRANULARITY - 1) / HOST_GRANULARITY * HOST_GRANULARITY;
 	int ret = -ENOMEM;
@@ -403,7 +403,8 @@ static int run_join(struct host_small *small, struct block *first, struct block 
 }
 
 /* Finds a free block that @stream may use now, with a wait for other streams if necessary. */
-static int find(struct host_small *small, uint64_t size, struct CUstream_st *stream, uint64_t id, struct block **block)
+static int find_free_block(struct host_small *small, uint64_t size, struct CUstream_st *stream, uint64_t id,
+			   struct block **block)
 {
 	struct lane *lane = g_hash_table_lookup(small->lanes, &id);
 	struct block *own = lane ? smallest_fit(lane->by_size, size) : NULL;
@@ -416,7 +417,7 @@ static int find(struct host_small *small, uint64_t size, struct CUstream_st *str
 		*block = own;
 	if (*block)
 		return 0;
-	ret = grow(small, size, block);
+	ret = grow_lane(small, size, block);
 	if (!ret)
 		return 0;
 	*block = pending_fit(small, size);
@@ -439,7 +440,7 @@ struct host_small *host_small_new(struct host_device *dev)
 	small->dev = dev;
 	small->live = address_table_new(NULL);
 	small->lanes = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, lane_free);
-	small->by_size = g_tree_new_full(compare_size, NULL, NULL, NULL);
+	small->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
 	return small;
 }
 
@@ -475,9 +476,9 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 		return error_set(-ENOMEM, "device memory: %zu bytes asked for, of host device %d", size,
 				 host_device_ordinal(small->dev));
 	lock_acquire(&small->lock);
-	reap(small);
+	reap_lane(small);
 	size = (size + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
-	ret = find(small, size, stream, id, &block);
+	ret = find_free_block(small, size, stream, id, &block);
 	if (!ret) {
 		block = block_carve(small, block, size);
 		g_hash_table_insert(small->live, &block->va, block);
@@ -512,7 +513,7 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 	ret = host_event_record(device, event, stream);
 	if (ret)
 		goto unref_event;
-	reap(small);
+	reap_lane(small);
 	g_hash_table_remove(small->live, &va);
 	if (!event_complete(event)) {
 		block_attach(small, block, lane_get(small, id), event);
@@ -569,7 +570,7 @@ bool host_small_trim(struct host_small *small, uint64_t keep)
 	bool pending;
 
 	lock_acquire(&small->lock);
-	reap(small);
+	reap_lane(small);
 	for (link = &small->segments; (segment = *link);) {
 		if (!segment_unused(segment) || small->held - segment->size < keep) {
 			link = &segment->next;

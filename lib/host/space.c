@@ -483,7 +483,7 @@ static void forget_mappings(struct host_space *space, uint64_t va, size_t size)
 }
 
 /* Makes addresses of a reservation inaccessible again. */
-static bool make_hole(uint64_t va, size_t size)
+static bool forbid(uint64_t va, size_t size)
 {
 	return mmap(at(va), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
 	       MAP_FAILED;
@@ -500,7 +500,7 @@ int host_space_unmap(struct host_space *space, uint64_t va, size_t size, struct 
 	ret = check_unmap(space, va, size);
 	if (ret)
 		goto unlock;
-	if (!make_hole(va, size) && !(errno == ENOMEM && ballast_drop(&space->ballast) && make_hole(va, size))) {
+	if (!forbid(va, size) && !(errno == ENOMEM && ballast_drop(&space->ballast) && forbid(va, size))) {
 		ret = kernel_refused("mmap", size, va);
 		goto unlock;
 	}

@@ -26,7 +26,7 @@ static struct CUstream_st *defaults[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lo
 static GPrivate own_streams = G_PRIVATE_INIT(own_streams_free);
 
 REQUIRES(host_streams_lock)
-static struct CUstream_st *own_stream(int device)
+static struct CUstream_st *own_stream_of(int device)
 {
 	struct own_streams *own = g_private_get(&own_streams);
 
@@ -50,7 +50,7 @@ struct CUstream_st *host_stream_resolve(int device, struct CUstream_st *handle)
 		return defaults[device];
 	}
 	if (handle == VPMM_HOST_STREAM_PER_THREAD)
-		return own_stream(device);
+		return own_stream_of(device);
 	if (created && g_hash_table_contains(created, handle))
 		return handle;
 	error_set(-EINVAL, "%p is not a stream of the host backend", (void *)handle);
@@ -270,7 +270,7 @@ int host_stream_pending(int device, struct CUstream_st *stream, unsigned int *n)
 }
 
 REQUIRES(host_streams_lock)
-static void wait_for(struct CUstream_st *stream, struct backend_event *event)
+static void wait_for_recorded(struct CUstream_st *stream, struct backend_event *event)
 {
 	bool first = !stream->head;
 
@@ -295,7 +295,7 @@ int host_stream_wait(int device, struct CUstream_st *stream, struct backend_even
 	else
 		ret = host_capture_refuse(found, "a wait for an event from outside");
 	if (!ret)
-		wait_for(found, event);
+		wait_for_recorded(found, event);
 	lock_release(&host_streams_lock);
 	return ret;
 }
@@ -387,7 +387,7 @@ static void meet_all(struct CUstream_st *meeting)
 		event->refs = 1;
 		host_event_total++;
 		record(stream, event);
-		wait_for(meeting, event);
+		wait_for_recorded(meeting, event);
 		host_event_drop(event);
 	}
 }
@@ -421,7 +421,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 	ret = after ? host_capture_wait(after, before) : -EINVAL;
 	if (!ret) {
 		record(before, event);
-		wait_for(after, event);
+		wait_for_recorded(after, event);
 	}
 	host_event_drop(event);
 	lock_release(&host_streams_lock);

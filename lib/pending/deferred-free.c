@@ -152,7 +152,7 @@ int hold_free_behind(struct pending *pending, struct region *region, const struc
  * Makes the region free, behind the events of all who used it. Streams that have passed theirs meanwhile are left out.
  * Errors are ignored: the caller's next driver call reports them.
  */
-static void leave(struct pending *pending, struct hold *hold)
+static void leave_held(struct pending *pending, struct hold *hold)
 {
 	struct core *core = pending->core;
 	struct error_kept kept;
@@ -199,7 +199,7 @@ void hold_keep(struct pending *pending, struct hold *hold)
 	await_outside(hold);
 	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
 	if (hold->region && hold_is_known(hold)) {
-		leave(pending, hold);
+		leave_held(pending, hold);
 		hold_delete(hold);
 	} else {
 		hold_link(pending, hold);
@@ -246,7 +246,7 @@ static void hold_try(struct pending *pending, struct hold *hold, struct CUstream
 		return;
 	if (hold->region) {
 		hold_drop(pending, hold);
-		leave(pending, hold);
+		leave_held(pending, hold);
 		hold_delete(hold);
 		return;
 	}

@@ -10,7 +10,7 @@
 #include "util/error.h"
 
 /* Within a capture, other streams and other branches of the graph are not ordered before. */
-static bool is_before(const struct hold *hold, const struct graph *graph, struct CUstream_st *handle)
+static bool is_ordered_before(const struct hold *hold, const struct graph *graph, struct CUstream_st *handle)
 {
 	if (ids_find(hold->graphs, graph->id) < 0)
 		return true;
@@ -34,7 +34,7 @@ static bool is_complete(struct hold *hold)
 static bool serves(const struct pending *pending, struct hold *hold, const struct graph *graph,
 		   struct CUstream_st *handle)
 {
-	if (hold->silent->len || !hold->told || !is_before(hold, graph, handle))
+	if (hold->silent->len || !hold->told || !is_ordered_before(hold, graph, handle))
 		return false;
 	for (guint i = 0; i < hold->graphs->len; i++) {
 		if (graph_find(pending, g_array_index(hold->graphs, uint64_t, i))->turn > graph->turn)
@@ -151,7 +151,7 @@ struct hold *group_reuse_find(struct pending *pending, const struct graph *graph
 }
 
 /* The rest of what is taken stays with the graphs that have had all of it. */
-static void keep_rest(struct pending *pending, const struct hold *hold, size_t size)
+static void keep_rest_held(struct pending *pending, const struct hold *hold, size_t size)
 {
 	struct region *region = live_split(pending->core, hold->region, size);
 	struct hold *rest = hold_new_part(hold, region);
@@ -166,7 +166,7 @@ struct region *group_reuse_take(struct pending *pending, struct hold *hold, size
 	lock_assert_held(&pending->core->lock);
 	hold_drop(pending, hold);
 	if (region->size > size)
-		keep_rest(pending, hold, size);
+		keep_rest_held(pending, hold, size);
 	live_hand(pending->core, region, stream);
 	for (guint i = 0; i < hold->graphs->len; i++)
 		use_add_graph(pending, region->addr, g_array_index(hold->graphs, uint64_t, i));

@@ -23,7 +23,7 @@ GHashTable *group_table_new(void)
 	return address_table_new(group_delete);
 }
 
-static int compare_freed(gconstpointer a, gconstpointer b)
+static int compare_held(gconstpointer a, gconstpointer b)
 {
 	const struct region *x = ((const struct hold *)a)->region, *y = ((const struct hold *)b)->region;
 
@@ -40,7 +40,7 @@ static struct group *group_get(struct pending *pending, uint64_t id)
 		return group;
 	group = g_new0(struct group, 1);
 	group->id = id;
-	group->freed = g_tree_new(compare_freed);
+	group->freed = g_tree_new(compare_held);
 	group->joined = address_table_new(g_free);
 	g_hash_table_insert(pending->groups, &group->id, group);
 	return group;

@@ -16,7 +16,7 @@ static bool is_idle(struct stream *stream)
 	return stream->refs == own && g_queue_is_empty(&stream->pending) && cache_is_empty(stream->cache);
 }
 
-static void forget(struct pending *pending, struct stream *stream)
+static void forget_stream(struct pending *pending, struct stream *stream)
 {
 	region_forget(&pending->core->regions, stream);
 	region_forget(&pending->core->spans, stream);
@@ -39,7 +39,7 @@ void idle_forget_streams(struct pending *pending, const struct stream *stream)
 	for (link = pending->core->streams.all.head; link; link = next) {
 		next = link->next;
 		if (link->data != stream && is_idle(link->data))
-			forget(pending, link->data);
+			forget_stream(pending, link->data);
 	}
 	pending->idle_looked = 2 * g_hash_table_size(pending->core->streams.by_id);
 }
@@ -48,5 +48,5 @@ void idle_forget(struct pending *pending, struct stream *stream)
 {
 	lock_assert_held(&pending->core->lock);
 	if (is_idle(stream))
-		forget(pending, stream);
+		forget_stream(pending, stream);
 }

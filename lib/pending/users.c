@@ -114,7 +114,7 @@ bool use_has_work(const struct use *use)
 }
 
 /* The queue that a use belongs in; NULL: none, or that of one graph which is not known. */
-static GQueue *queue_of(struct pending *pending, const struct use *use)
+static GQueue *queue_of_use(struct pending *pending, const struct use *use)
 {
 	struct graph *graph;
 
@@ -128,7 +128,7 @@ static GQueue *queue_of(struct pending *pending, const struct use *use)
 
 static void use_unlink(struct pending *pending, struct use *use)
 {
-	GQueue *queue = queue_of(pending, use);
+	GQueue *queue = queue_of_use(pending, use);
 
 	if (queue)
 		g_queue_unlink(queue, &use->link);
@@ -140,7 +140,7 @@ static void use_link(struct pending *pending, struct use *use)
 
 	if (use->graphs->len == 1)
 		graph_get(pending, g_array_index(use->graphs, uint64_t, 0));
-	queue = queue_of(pending, use);
+	queue = queue_of_use(pending, use);
 	if (queue)
 		g_queue_push_tail_link(queue, &use->link);
 }
@@ -309,7 +309,7 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 static int count_uses(struct pending *pending, const GQueue *uses)
 {
 	for (const GList *link = uses->head; link; link = link->next) {
-		if (queue_of(pending, link->data) != uses)
+		if (queue_of_use(pending, link->data) != uses)
 			return -1;
 	}
 	return (int)uses->length;

@@ -16,7 +16,7 @@
 #include "util/error.h"
 
 /* The largest hole, so that the block has room to grow behind it; NULL if it is too small. */
-static struct region *find_hole(struct region_map *regions, size_t bytes)
+static struct region *find_gather_hole(struct region_map *regions, size_t bytes)
 {
 	struct region *hole = region_find_largest_unmapped(regions);
 
@@ -24,7 +24,7 @@ static struct region *find_hole(struct region_map *regions, size_t bytes)
 }
 
 /* Makes a hole: reserves address space, or else unmaps unused old mappings. */
-static int make_hole(struct core *core, size_t bytes, struct region **hole, struct chunk **chunk)
+static int make_gather_hole(struct core *core, size_t bytes, struct region **hole, struct chunk **chunk)
 {
 	struct region_map *regions = &core->regions;
 	struct error_kept kept;
@@ -60,8 +60,8 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 		g->addr = g->hole->addr;
 		return 0;
 	}
-	hole = find_hole(&g->core->regions, bytes);
-	err = hole ? 0 : make_hole(g->core, bytes, &hole, chunk);
+	hole = find_gather_hole(&g->core->regions, bytes);
+	err = hole ? 0 : make_gather_hole(g->core, bytes, &hole, chunk);
 	if (err)
 		return err;
 	gap = hole->prev ? MIN((size_t)tuning_gap * bytes, hole->size / (size_t)tuning_gap_part / page * page) : 0;

@@ -15,7 +15,7 @@
 #include "util/error.h"
 
 /* Old mappings are in the way of large holes. They go first, lest one block after another take more addresses. */
-static int find_hole(struct core *core, size_t max, struct region **hole, struct chunk **added)
+static int find_growable_hole(struct core *core, size_t max, struct region **hole, struct chunk **added)
 {
 	int err = 0;
 
@@ -39,9 +39,9 @@ int growable_reserve(struct core *core, size_t max, uint64_t *addr, struct chunk
 	int err;
 
 	lock_assert_held(&core->lock);
-	err = find_hole(core, max, &hole, added);
+	err = find_growable_hole(core, max, &hole, added);
 	if (!err && follows_growable(hole, max))
-		err = find_hole(core, max + core->settings.page_size, &hole, added);
+		err = find_growable_hole(core, max + core->settings.page_size, &hole, added);
 	if (err)
 		return err;
 	/* The far end: other blocks grow into the start of a hole. */
@@ -97,7 +97,7 @@ static int wait_for_zombie(struct core *core, const struct region *zombie)
 }
 
 /* Unmaps what is still mapped in a reserved range, whose memory others have by now. */
-static int make_room(struct core *core, uint64_t addr, size_t size)
+static int unmap_reserved(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *map = &core->regions;
 	uint64_t end = addr + size;
@@ -142,7 +142,7 @@ static int plan_rest(struct gathering *g, struct core *core, struct order *order
 {
 	int err;
 
-	err = make_room(core, addr + kept, request->size - kept);
+	err = unmap_reserved(core, addr + kept, request->size - kept);
 	if (err)
 		return err;
 	gather_decide_behind(g, core, order, request->size, addr, kept, region_at(&core->regions, addr + kept),
@@ -189,7 +189,7 @@ static int map_paged(struct core *core, uint64_t addr, const struct request *req
 
 	err = zombie_reap(core);
 	if (!err)
-		err = make_room(core, addr, request->size);
+		err = unmap_reserved(core, addr, request->size);
 	return err ? err : harvest_into(core, request, addr, NULL, behind, event);
 }
 

@@ -163,8 +163,8 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 }
 
 /* Makes a plan for a query. Return: 0; -ENOMEM if the device could not create enough; or an error of the backend. */
-static int ask(struct core *core, const struct request *request, plan_fn make_plan, uint64_t room,
-	       struct vpmm_forecast *forecast)
+static int ask_plan(struct core *core, const struct request *request, plan_fn make_plan, uint64_t room,
+		    struct vpmm_forecast *forecast)
 {
 	struct plan plan = { .request = request, .asked = true };
 	int err;
@@ -184,8 +184,8 @@ static int ask_all(struct core *core, const struct request *request, uint64_t ro
 	int err = -ENOMEM;
 
 	if (request->size < core_small_size(core) && !request->frugal)
-		err = ask(core, request, plan_small, room, forecast);
-	return err == -ENOMEM ? ask(core, request, plan_block, room, forecast) : err;
+		err = ask_plan(core, request, plan_small, room, forecast);
+	return err == -ENOMEM ? ask_plan(core, request, plan_block, room, forecast) : err;
 }
 
 static int packed_forecast(struct core *core, const struct request *request, uint64_t room,

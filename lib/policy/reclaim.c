@@ -112,7 +112,7 @@ static int judge_request(struct core *core, const struct request *request, uint6
  * Waits for all frees: for their events, or for the whole @device where there are frees without one. If that is not
  * possible (-EBUSY), the request fails with its own error.
  */
-static int wait_for_all(struct pending *pending, bool device)
+static int wait_for_frees(struct pending *pending, bool device)
 {
 	bool events = !device && !g_hash_table_size(pending->silent);
 	struct error_kept why;
@@ -141,7 +141,7 @@ static int reclaim_pending(struct pending *pending, const struct request *reques
 		return err;
 	log_add(&core->log, VPMM_LOG_INFO, "waiting for all streams, as %zu bytes are not to be had otherwise",
 		request->size);
-	err = wait_for_all(pending, cached || small || graphs);
+	err = wait_for_frees(pending, cached || small || graphs);
 	if (err)
 		return err;
 	if (graphs)

@@ -45,7 +45,7 @@ static bool is_worthwhile(const struct remap *remap, const GPtrArray *extents)
 	       remap->moved / extents->len >= (size_t)tuning_remap_extent * MIB;
 }
 
-static int find_hole(struct core *core, size_t size, struct region **hole, struct chunk **added)
+static int find_remap_hole(struct core *core, size_t size, struct region **hole, struct chunk **added)
 {
 	*added = NULL;
 	*hole = region_find_largest_unmapped(&core->regions);
@@ -94,7 +94,7 @@ static int map_all(struct core *core, const struct request *request, struct rema
 	uint64_t addr;
 	int err;
 
-	err = find_hole(core, front + remap->moved + back, &hole, &added);
+	err = find_remap_hole(core, front + remap->moved + back, &hole, &added);
 	if (err)
 		return err;
 	addr = hole->addr;
@@ -126,7 +126,7 @@ static int map_pages(struct core *core, const struct region *region, const struc
 	struct event *event;
 	int err;
 
-	err = find_hole(core, request->size, &hole, &added);
+	err = find_remap_hole(core, request->size, &hole, &added);
 	if (err)
 		return err;
 	remap->to = hole->addr;

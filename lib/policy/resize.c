@@ -14,7 +14,7 @@
 #include "policy/resize.h"
 
 /* Whether the extents below a map can be mapped at several addresses. Slabs never move, and pages are not shared. */
-static bool is_packed(const struct core *core, const struct region_map *map)
+static bool can_remap(const struct core *core, const struct region_map *map)
 {
 	return map == &core->regions && map->keeps;
 }
@@ -56,7 +56,7 @@ static bool reaches(struct core *core, const struct region *region, size_t more,
 
 	if (more > region->chunk->addr + region->chunk->size - end)
 		return false;
-	if (is_packed(core, region->chunk->map))
+	if (can_remap(core, region->chunk->map))
 		return alias_reaches(core, end, more, order) && !has_twice(core, region, more);
 	if (free_behind(region, more) < more)
 		return false;
@@ -78,7 +78,7 @@ static int claim_behind(struct core *core, const struct region *region, const st
 		err = order_meet(&order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK,
 				 &core->counts.waits);
 	}
-	if (*fits && !err && is_packed(core, region->chunk->map))
+	if (*fits && !err && can_remap(core, region->chunk->map))
 		alias_claim(core, region->addr + region->size, more);
 	order_clear(&order);
 	return err;

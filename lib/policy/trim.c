@@ -54,7 +54,7 @@ static void place_is_gone(struct core *core, uint64_t addr, size_t size)
 }
 
 /* Unmaps that mapping last, so that the extent stays free there if a call fails. */
-static int drop(struct core *core, struct extent *extent, const struct place *free)
+static int release_extent(struct core *core, struct extent *extent, const struct place *free)
 {
 	uint64_t addr = free->addr;
 	size_t size = extent->size;
@@ -89,7 +89,7 @@ static int try_drop(struct core *core, struct extent *extent, uint64_t keep, uin
 	free = place_of_free(core, extent);
 	if (!free)
 		return 0;
-	err = drop(core, extent, free);
+	err = release_extent(core, extent, free);
 	if (!err)
 		++*dropped;
 	return err;
@@ -104,7 +104,7 @@ int trim_extent(struct core *core, struct extent *extent)
 {
 	const struct place *free = place_of_free(core, extent);
 
-	return free ? drop(core, extent, free) : 0;
+	return free ? release_extent(core, extent, free) : 0;
 }
 
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
@@ -140,7 +140,7 @@ struct page_trim {
 	uint64_t dropped;
 };
 
-static bool is_done(const struct page_trim *trim)
+static bool is_trimmed(const struct page_trim *trim)
 {
 	uint64_t mapped = core_mapped(trim->core), page = trim->core->settings.page_size;
 
@@ -153,7 +153,7 @@ static int trim_region(struct page_trim *trim, const struct region *region)
 	uint64_t addr = region->addr, end = addr + region->size;
 	int err = 0;
 
-	for (; addr < end && !is_done(trim) && !err; trim->looks--) {
+	for (; addr < end && !is_trimmed(trim) && !err; trim->looks--) {
 		struct extent *extent = extent_place(&trim->core->extents, end - 1)->extent;
 
 		end -= extent->size;
@@ -174,11 +174,11 @@ int trim_pages(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	for (; link && !is_done(&trim) && !err; link = next) {
+	for (; link && !is_trimmed(&trim) && !err; link = next) {
 		next = link->next;
 		err = trim_region(&trim, link->data);
 	}
-	for (; node && !is_done(&trim) && !err; node = smaller) {
+	for (; node && !is_trimmed(&trim) && !err; node = smaller) {
 		smaller = g_tree_node_previous(node);
 		err = trim_region(&trim, g_tree_node_key(node));
 	}
@@ -248,7 +248,7 @@ int trim_pool(struct core *core, uint64_t keep, uint64_t *released)
 }
 
 /* While the pool holds too much, each cache lets a free take the slow path now and then, which comes here. */
-static void watch(struct core *core, struct stream *own, bool released)
+static void watch_caches(struct core *core, struct stream *own, bool released)
 {
 	bool over = core->settings.cache && core_mapped(core) > core->settings.keep;
 	uint16_t frees = released ? CACHE_WATCH_SOON : CACHE_WATCH;
@@ -277,5 +277,5 @@ void trim_some(struct core *core, struct stream *stream)
 	if (!stream_poll_some(&core->streams) && (core->regions.keeps || !zombie_reap(core)))
 		core->policy->trim(core, core->settings.keep, TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
-	watch(core, stream, core->extents.given_back != before);
+	watch_caches(core, stream, core->extents.given_back != before);
 }

@@ -15,7 +15,7 @@
 #include "preload/wait.h"
 
 /* An error is for the driver to report. */
-static bool is_captured(drv_stream stream)
+static bool may_be_captured(drv_stream stream)
 {
 	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
 
@@ -30,7 +30,7 @@ struct ordered {
 	drv_stream stream;
 };
 
-static bool is_left(const struct ordered *request)
+static bool is_left_async(const struct ordered *request)
 {
 	return !request->size || request->size < settings()->min || request->size > settings()->max ||
 	       settings()->async_driver;
@@ -57,7 +57,7 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
 	void *ptr = NULL;
 	int device, err;
 
-	if (!va || is_left(request) || !library_serves(&device) || is_captured(request->stream) ||
+	if (!va || is_left_async(request) || !library_serves(&device) || may_be_captured(request->stream) ||
 	    !is_of_current(request->stream, device) || !is_for_default(request, device))
 		return false;
 	err = LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream);
@@ -69,7 +69,7 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
  * blocking stream is under capture, and what becomes of the capture then, a call of the same kind finds out. Of a block
  * of ours the driver would say that it knows of none.
  */
-static drv_result refuse(drv_stream stream)
+static drv_result refuse_free(drv_stream stream)
 {
 	drv_deviceptr probe;
 	drv_result result = FORWARD(cuMemAllocAsync, &probe, 1, stream);
@@ -130,7 +130,7 @@ static bool free_ordered(drv_deviceptr va, drv_stream stream, drv_result *result
 	if (!va || !library_used())
 		return false;
 	if (FORWARD(cuStreamIsCapturing, stream, &status) && is_ours(va)) {
-		*result = refuse(stream);
+		*result = refuse_free(stream);
 		if (*result)
 			return true;
 	} else if (status != DRV_STREAM_CAPTURE_STATUS_NONE) {
@@ -150,22 +150,17 @@ static drv_result note_ordered(drv_result result, const drv_deviceptr *va, const
 {
 	int device;
 
-	if (settings()->monitor && !result && !is_left(request) && library_wants(&device) &&
-	    !is_captured(request->stream) && is_of_current(request->stream, device) &&
+	if (settings()->monitor && !result && !is_left_async(request) && library_wants(&device) &&
+	    !may_be_captured(request->stream) && is_of_current(request->stream, device) &&
 	    is_for_default(request, device))
 		monitor_allocated(device, *va, request->size, request->stream);
 	return result;
 }
 
-static void note_free(drv_deviceptr va, drv_stream stream)
+static void note_async_free(drv_deviceptr va, drv_stream stream)
 {
-	if (settings()->monitor && !is_captured(stream))
+	if (settings()->monitor && !may_be_captured(stream))
 		monitor_free(va, stream);
-}
-
-static drv_stream per_thread(drv_stream stream)
-{
-	return stream ? stream : DRV_STREAM_PER_THREAD;
 }
 
 drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
@@ -180,7 +175,7 @@ drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
 
 drv_result cuMemAllocAsync_ptsz(drv_deviceptr *va, size_t size, drv_stream stream)
 {
-	const struct ordered request = { size, NULL, false, per_thread(stream) };
+	const struct ordered request = { size, NULL, false, stream_per_thread(stream) };
 	drv_result result;
 
 	if (serve_ordered(va, &request, &result))
@@ -200,7 +195,7 @@ drv_result cuMemAllocFromPoolAsync(drv_deviceptr *va, size_t size, drv_mem_pool 
 
 drv_result cuMemAllocFromPoolAsync_ptsz(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
 {
-	const struct ordered request = { size, pool, true, per_thread(stream) };
+	const struct ordered request = { size, pool, true, stream_per_thread(stream) };
 	drv_result result;
 
 	if (serve_ordered(va, &request, &result))
@@ -214,7 +209,7 @@ drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
 
 	if (free_ordered(va, stream, &result))
 		return result;
-	note_free(va, stream);
+	note_async_free(va, stream);
 	return FORWARD(cuMemFreeAsync, va, stream);
 }
 
@@ -222,8 +217,8 @@ drv_result cuMemFreeAsync_ptsz(drv_deviceptr va, drv_stream stream)
 {
 	drv_result result;
 
-	if (free_ordered(va, per_thread(stream), &result))
+	if (free_ordered(va, stream_per_thread(stream), &result))
 		return result;
-	note_free(va, per_thread(stream));
+	note_async_free(va, stream_per_thread(stream));
 	return FORWARD(cuMemFreeAsync_ptsz, va, stream);
 }

@@ -19,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *all;
 
 /* Before it begins: what another thread does for a free would invalidate it as soon as it has. */
-static bool note(drv_stream stream)
+static bool note_capture(drv_stream stream)
 {
 	struct capture *capture = malloc(sizeof(*capture));
 
@@ -37,7 +37,7 @@ static bool note(drv_stream stream)
 }
 
 /* Takes one out; called with the lock held. */
-static void drop(struct capture **at)
+static void unlink_capture(struct capture **at)
 {
 	struct capture *capture = *at;
 
@@ -54,7 +54,7 @@ void capture_forget(drv_stream stream)
 	while (*at && (*at)->stream != stream)
 		at = &(*at)->next;
 	if (*at)
-		drop(at);
+		unlink_capture(at);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -65,7 +65,7 @@ void capture_forget_all(drv_context context)
 	pthread_mutex_lock(&lock);
 	while (*at) {
 		if ((*at)->context == context)
-			drop(at);
+			unlink_capture(at);
 		else
 			at = &(*at)->next;
 	}
@@ -80,12 +80,7 @@ static drv_result begun(drv_stream stream, drv_result result)
 }
 
 #define BEGIN(meant, name, ...) \
-	(note(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
-
-static drv_stream per_thread(drv_stream stream)
-{
-	return stream ? stream : DRV_STREAM_PER_THREAD;
-}
+	(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
 
 static bool is_captured(drv_stream stream)
 {
@@ -112,7 +107,7 @@ drv_result cuStreamBeginCapture(drv_stream stream)
 
 drv_result cuStreamBeginCapture_ptsz(drv_stream stream)
 {
-	return BEGIN(per_thread(stream), cuStreamBeginCapture_ptsz, stream);
+	return BEGIN(stream_per_thread(stream), cuStreamBeginCapture_ptsz, stream);
 }
 
 drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode mode)
@@ -122,7 +117,7 @@ drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode mode)
 
 drv_result cuStreamBeginCapture_v2_ptsz(drv_stream stream, drv_capture_mode mode)
 {
-	return BEGIN(per_thread(stream), cuStreamBeginCapture_v2_ptsz, stream, mode);
+	return BEGIN(stream_per_thread(stream), cuStreamBeginCapture_v2_ptsz, stream, mode);
 }
 
 drv_result cuStreamBeginCaptureToGraph(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
@@ -134,7 +129,7 @@ drv_result cuStreamBeginCaptureToGraph(drv_stream stream, drv_graph graph, const
 drv_result cuStreamBeginCaptureToGraph_ptsz(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
 					    const void *edges, size_t count, drv_capture_mode mode)
 {
-	return BEGIN(per_thread(stream), cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count,
+	return BEGIN(stream_per_thread(stream), cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count,
 		     mode);
 }
 
@@ -147,7 +142,7 @@ drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
 
 drv_result cuStreamEndCapture_ptsz(drv_stream stream, drv_graph *graph)
 {
-	const drv_stream meant = per_thread(stream);
+	const drv_stream meant = stream_per_thread(stream);
 	bool captured = is_captured(meant);
 
 	return ended(meant, captured, FORWARD(cuStreamEndCapture_ptsz, stream, graph));

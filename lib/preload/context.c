@@ -54,7 +54,7 @@ static int before_release(drv_device device)
 }
 
 /* A device that does not exist has none. */
-static void forget(drv_device device)
+static void forget_device(drv_device device)
 {
 	drv_context context = primary_context(device);
 
@@ -68,7 +68,7 @@ static drv_result after_release(drv_device device, int retains, drv_result resul
 	if (result && retains)
 		primary_release_failed(device);
 	if (!result && retains == 1)
-		forget(device);
+		forget_device(device);
 	return result;
 }
 
@@ -89,7 +89,7 @@ drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
 /* The error may be one of earlier work, and the context reset. */
 static drv_result after_reset(drv_device device, drv_result result)
 {
-	forget(device);
+	forget_device(device);
 	return result;
 }
 
@@ -127,7 +127,7 @@ drv_result cuCtxDestroy_v2(drv_context context)
  * What the stream has freed would be out of others' reach for good. Where nothing was served since the last reset there
  * is nothing, and the stream may be of the time before: to ask the driver about such a one ends the process.
  */
-static void retire(drv_stream stream)
+static void retire_destroyed(drv_stream stream)
 {
 	drv_context context;
 	int device;
@@ -149,12 +149,12 @@ static drv_result destroyed(drv_stream stream, drv_result result)
 
 drv_result cuStreamDestroy(drv_stream stream)
 {
-	retire(stream);
+	retire_destroyed(stream);
 	return destroyed(stream, FORWARD(cuStreamDestroy, stream));
 }
 
 drv_result cuStreamDestroy_v2(drv_stream stream)
 {
-	retire(stream);
+	retire_destroyed(stream);
 	return destroyed(stream, FORWARD(cuStreamDestroy_v2, stream));
 }

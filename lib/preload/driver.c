@@ -41,7 +41,7 @@ static bool is_linked(void *library)
 	return next && next == real_dlsym(library, any);
 }
 
-static bool is_own(const void *address)
+static bool is_own_address(const void *address)
 {
 	return real_object(address) == real_object((const void *)names);
 }
@@ -51,7 +51,7 @@ void *driver_find(void *library, const char *name)
 {
 	void *own = real_dlsym(library, name), *next = real_dlsym_next()(library, name);
 
-	if (own && (is_own(next) || (next == own && is_linked(library))))
+	if (own && (is_own_address(next) || (next == own && is_linked(library))))
 		next = real_dlsym(RTLD_NEXT, name);
 	return own && next ? next : own;
 }

@@ -16,7 +16,7 @@ static bool is_left(size_t size)
 	return !size || size < settings()->min || size > settings()->max || settings()->ipc_driver;
 }
 
-static bool serve_idle(drv_deviceptr *va, size_t size, drv_result *result)
+static bool serve_idle_malloc(drv_deviceptr *va, size_t size, drv_result *result)
 {
 	drv_stream stream;
 	void *ptr = NULL;
@@ -43,7 +43,7 @@ drv_result cuMemAlloc_v2(drv_deviceptr *va, size_t size)
 {
 	drv_result result;
 
-	if (va && serve_idle(va, size, &result))
+	if (va && serve_idle_malloc(va, size, &result))
 		return result;
 	result = FORWARD(cuMemAlloc_v2, va, size);
 	if (!result && va)
@@ -62,7 +62,7 @@ drv_result cuMemAllocPitch_v2(drv_deviceptr *va, size_t *pitch, size_t width, si
 	if (va && pitch && (element == 4 || element == 8 || element == 16) &&
 	    !__builtin_add_overflow(width, PITCH_ALIGN - 1, &rows)) {
 		rows = rows / PITCH_ALIGN * PITCH_ALIGN;
-		if (!__builtin_mul_overflow(rows, height, &size) && serve_idle(va, size, &result)) {
+		if (!__builtin_mul_overflow(rows, height, &size) && serve_idle_malloc(va, size, &result)) {
 			if (!result)
 				*pitch = rows;
 			return result;

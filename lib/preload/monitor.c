@@ -63,7 +63,7 @@ static uint64_t last_block;
 static uint64_t started, second;	/* when the second began that @flushes are of */
 static unsigned int flushes;
 
-static int compare(const void *a, const void *b)
+static int compare_blocks(const void *a, const void *b)
 {
 	drv_deviceptr one = ((const struct block *)a)->va, other = ((const struct block *)b)->va;
 
@@ -122,7 +122,7 @@ static const char *variable(void)
 	return name && *name ? "VPMM_PRELOAD_TRACE" : "VPMM_TRACE";
 }
 
-static void open_file(void)
+static void open_trace(void)
 {
 	char line[128];
 	const char *name = getenv(variable());
@@ -145,13 +145,13 @@ static void open_file(void)
 }
 
 /* Locks, and starts a record with the time; false, and nothing is locked, if there is nothing to write to. */
-static bool begin(uint64_t *time)
+static bool begin_record(uint64_t *time)
 {
 	if (!settings()->monitor)
 		return false;
 	pthread_mutex_lock(&lock);
 	if (state == CLOSED)
-		open_file();
+		open_trace();
 	if (state == OPEN) {
 		*time = now() - started;
 		return true;
@@ -161,13 +161,13 @@ static bool begin(uint64_t *time)
 }
 
 /* A record that is missing would make all that follow wrong. */
-static void give_up(void)
+static void stop_monitor(void)
 {
 	fprintf(stderr, "libvpmm-preload: %s=%s: %m; nothing more is recorded\n", variable(), getenv(variable()));
 	state = FAILED;
 }
 
-static void end(uint64_t time)
+static void end_record(uint64_t time)
 {
 	if (time + started - second >= FLUSH_US) {
 		second = time + started;
@@ -178,11 +178,11 @@ static void end(uint64_t time)
 		flushes++;
 	}
 	if (ferror(file))
-		give_up();
+		stop_monitor();
 	pthread_mutex_unlock(&lock);
 }
 
-static unsigned int pool_of(int device, uint64_t time)
+static unsigned int pool_number(int device, uint64_t time)
 {
 	if (!devices[device].pool) {
 		devices[device].pool = ++last_pool;
@@ -192,14 +192,14 @@ static unsigned int pool_of(int device, uint64_t time)
 }
 
 /* Addresses are one space for all devices. */
-static struct block *find(drv_deviceptr va, int *device)
+static struct block *find_block_at(drv_deviceptr va, int *device)
 {
 	const struct block key = { .va = va };
 	struct block **found;
 	int i;
 
 	for (i = 0; i < DEVICES_KNOWN; i++) {
-		found = tfind(&key, &devices[i].blocks, compare);
+		found = tfind(&key, &devices[i].blocks, compare_blocks);
 		if (found) {
 			*device = i;
 			return *found;
@@ -208,19 +208,19 @@ static struct block *find(drv_deviceptr va, int *device)
 	return NULL;
 }
 
-static bool add(int device, drv_deviceptr va, size_t size)
+static bool add_block(int device, drv_deviceptr va, size_t size)
 {
 	struct block *block;
 	bool in_tree;
 	int owner;
 
-	if (find(va, &owner))
+	if (find_block_at(va, &owner))
 		return false;
 	block = malloc(sizeof(*block));
 	if (!block)
 		return false;
 	*block = (struct block){ .va = va, .size = size, .number = ++last_block };
-	in_tree = tsearch(block, &devices[device].blocks, compare);
+	in_tree = tsearch(block, &devices[device].blocks, compare_blocks);
 	if (!in_tree)
 		free(block);
 	return in_tree;
@@ -232,14 +232,14 @@ void monitor_allocated(int device, drv_deviceptr va, size_t size, drv_stream str
 	unsigned int pool;
 	uint64_t time;
 
-	if (!begin(&time))
+	if (!begin_record(&time))
 		return;
-	if (add(device, va, size)) {
-		pool = pool_of(device, time);
+	if (add_block(device, va, size)) {
+		pool = pool_number(device, time);
 		fprintf(file, "%llu a %#llx %zu %#llx pool=%u%s\n", (unsigned long long)time, (unsigned long long)va,
 			size, any ? 0 : (unsigned long long)(uintptr_t)stream, pool, any ? " idle" : "");
 	}
-	end(time);
+	end_record(time);
 }
 
 /* Whether the larger block that it was copied to is allocated still. */
@@ -248,7 +248,7 @@ static bool has_moved(const struct block *block)
 	const struct block *to;
 	int device;
 
-	to = block->moved ? find(block->to, &device) : NULL;
+	to = block->moved ? find_block_at(block->to, &device) : NULL;
 	return to && to->number == block->to_number;
 }
 
@@ -258,9 +258,9 @@ void monitor_free(drv_deviceptr va, drv_stream stream)
 	uint64_t time;
 	int device;
 
-	if (!va || !begin(&time))
+	if (!va || !begin_record(&time))
 		return;
-	block = find(va, &device);
+	block = find_block_at(va, &device);
 	if (block) {
 		fprintf(file, "%llu f %#llx ", (unsigned long long)time, (unsigned long long)va);
 		if (stream == MONITOR_ANY)
@@ -271,10 +271,10 @@ void monitor_free(drv_deviceptr va, drv_stream stream)
 		if (has_moved(block))
 			fprintf(file, " moved=%zu%s", block->moved, block->submissions == submissions ? "" : " used");
 		fputc('\n', file);
-		tdelete(block, &devices[device].blocks, compare);
+		tdelete(block, &devices[device].blocks, compare_blocks);
 		free(block);
 	}
-	end(time);
+	end_record(time);
 }
 
 static bool is_whole(const struct block *from, const struct block *to, size_t size)
@@ -289,17 +289,17 @@ void monitor_copied(drv_deviceptr to, drv_deviceptr from, size_t size)
 	uint64_t time;
 
 	monitor_submitted();
-	if (!size || capture_is_running() || !begin(&time))
+	if (!size || capture_is_running() || !begin_record(&time))
 		return;
-	source = find(from, &device);
-	target = source ? find(to, &of_target) : NULL;
+	source = find_block_at(from, &device);
+	target = source ? find_block_at(to, &of_target) : NULL;
 	if (target && device == of_target && is_whole(source, target, size)) {
 		source->moved = size;
 		source->to = to;
 		source->to_number = target->number;
 		source->submissions = submissions;
 	}
-	end(time);
+	end_record(time);
 }
 
 void monitor_submitted(void)
@@ -311,12 +311,12 @@ void monitor_reset(int device)
 {
 	uint64_t time;
 
-	if (device < 0 || device >= DEVICES_KNOWN || !begin(&time))
+	if (device < 0 || device >= DEVICES_KNOWN || !begin_record(&time))
 		return;
 	tdestroy(devices[device].blocks, free);
 	devices[device].blocks = NULL;
 	if (devices[device].pool)
 		fprintf(file, "%llu e %u\n", (unsigned long long)time, devices[device].pool);
 	devices[device].pool = 0;
-	end(time);
+	end_record(time);
 }

@@ -42,7 +42,7 @@ bool pools_is_default(drv_mem_pool pool, int *device)
 }
 
 /* Until pop: the context of the device of a default pool that the library has. */
-static bool enter(drv_mem_pool pool)
+static bool enter_default_pool(drv_mem_pool pool)
 {
 	int device;
 
@@ -51,7 +51,7 @@ static bool enter(drv_mem_pool pool)
 
 drv_result cuMemPoolTrimTo(drv_mem_pool pool, size_t keep)
 {
-	if (enter(pool)) {
+	if (enter_default_pool(pool)) {
 		LIBRARY(vpmm_pool_trim, NULL, keep, NULL);
 		primary_pop();
 	}
@@ -82,7 +82,7 @@ drv_result cuMemPoolGetAttribute(drv_mem_pool pool, drv_pool_attribute attribute
 	drv_result result = FORWARD(cuMemPoolGetAttribute, pool, attribute, value);
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 
-	if (result || !is_count(attribute) || !enter(pool))
+	if (result || !is_count(attribute) || !enter_default_pool(pool))
 		return result;
 	if (!LIBRARY(vpmm_pool_stats, NULL, &stats))
 		*(uint64_t *)value += count_of(&stats, attribute);
@@ -95,7 +95,7 @@ drv_result cuMemPoolSetAttribute(drv_mem_pool pool, drv_pool_attribute attribute
 	drv_result result = FORWARD(cuMemPoolSetAttribute, pool, attribute, value);
 
 	/* A count can only be set to 0, and only a high one. */
-	if (!result && is_count(attribute) && enter(pool)) {
+	if (!result && is_count(attribute) && enter_default_pool(pool)) {
 		LIBRARY(vpmm_pool_reset_peaks, NULL);
 		primary_pop();
 	}

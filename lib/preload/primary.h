@@ -52,6 +52,12 @@ static inline bool stream_is_default(drv_stream stream)
 	return (uintptr_t)stream <= (uintptr_t)DRV_STREAM_PER_THREAD;
 }
 
+/* What a program means by a stream if it was compiled for a default stream of each thread. */
+static inline drv_stream stream_per_thread(drv_stream stream)
+{
+	return stream ? stream : DRV_STREAM_PER_THREAD;
+}
+
 /**
  * stream_context() - the context that a stream is of
  * @stream: the stream; a default one is of the current context

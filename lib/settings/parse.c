@@ -374,7 +374,7 @@ static int opts_import(struct vpmm_opts *known, const struct vpmm_opts *opts)
 }
 
 /* Copies a field into the settings, or its default if it is 0. */
-static void take(struct settings *settings, const struct vpmm_opts *opts, const struct option *option)
+static void copy_option(struct settings *settings, const struct vpmm_opts *opts, const struct option *option)
 {
 	static const char zero[sizeof(uint64_t)];
 	const void *field = field_of(opts, option);
@@ -402,7 +402,7 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	*settings = (struct settings){ 0 };
 	for_each_option(option) {
 		if (option->size)
-			take(settings, &known, option);
+			copy_option(settings, &known, option);
 	}
 	if (!settings->backend)
 		settings->backend = pool_options[OPTION_BACKEND].words->name;

@@ -49,7 +49,7 @@ static int bound(uint64_t there, uint64_t most, const char *what)
 					     " are counted", what, there, most);
 }
 
-static int expect(uint64_t there, uint64_t counted, const char *what)
+static int expect_shared(uint64_t there, uint64_t counted, const char *what)
 {
 	return there == counted ? 0 : error_set(-EUCLEAN, "bytes of %s of shared ranges: " U64 " are there, " U64
 						" are counted", what, there, counted);
@@ -74,11 +74,11 @@ static int check_all(const struct shared *shared)
 			sums.kept[where] += piece->size;
 	}
 	if (!err)
-		err = expect(sums.kept[VPMM_DEVICE], stats->device_unused, "unused device memory");
+		err = expect_shared(sums.kept[VPMM_DEVICE], stats->device_unused, "unused device memory");
 	if (!err)
-		err = expect(sums.kept[VPMM_HOST], stats->host_unused, "unused host memory");
+		err = expect_shared(sums.kept[VPMM_HOST], stats->host_unused, "unused host memory");
 	if (!err)
-		err = expect(sums.duplicates, stats->duplicates, "duplicates");
+		err = expect_shared(sums.duplicates, stats->duplicates, "duplicates");
 	if (!err)
 		err = bound(sums.used[VPMM_DEVICE] + stats->device_unused, stats->device, "device memory");
 	if (!err)
@@ -87,7 +87,7 @@ static int check_all(const struct shared *shared)
 }
 
 /* A piece that a call has taken for a page is none of these for a while, so the sums are bounds. */
-static int check(struct shared *shared)
+static int check_shared(struct shared *shared)
 {
 	int err;
 
@@ -97,8 +97,8 @@ static int check(struct shared *shared)
 	err = shared->renewing ? 0 : check_all(shared);
 	/* Of another call it may be on its way. */
 	if (!err)
-		err = (shared->holds > 1 ? bound : expect)(shared->stats.device, shared->core->shared,
-							    "device memory under the limit");
+		err = (shared->holds > 1 ? bound : expect_shared)(shared->stats.device, shared->core->shared,
+								  "device memory under the limit");
 	lock_release(&shared_lock);
 	lock_release(&shared->mover);
 	return err;
@@ -115,7 +115,7 @@ int shared_check(struct shared **at)
 	held_begin(&held);
 	shared = shared_hold(at);
 	if (shared) {
-		err = check(shared);
+		err = check_shared(shared);
 		shared_drop(shared);
 	}
 	held_end(&held);

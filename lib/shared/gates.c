@@ -58,7 +58,7 @@ static bool forget_all(struct shared *shared, const struct CUstream_st *stream)
 	return used;
 }
 
-static void wait_for(struct backend *be, struct CUstream_st *stream)
+static void wait_for_user(struct backend *be, struct CUstream_st *stream)
 {
 	struct backend_event *event;
 	struct error_kept kept;
@@ -82,7 +82,7 @@ void gates_retire(struct shared *shared, struct CUstream_st *stream)
 	lock_acquire(&shared->mover);
 	used = forget_all(shared, stream);
 	if (used)
-		wait_for(shared->core->backend, stream);
+		wait_for_user(shared->core->backend, stream);
 	lock_release(&shared->mover);
 }
 
@@ -96,7 +96,7 @@ static GPtrArray *copy_users(struct range *range)
 	return users;
 }
 
-static void forget(struct range *range, const struct CUstream_st *stream)
+static void remove_user(struct range *range, const struct CUstream_st *stream)
 {
 	lock_acquire(&shared_lock);
 	g_ptr_array_remove(range->users, (void *)stream);
@@ -107,7 +107,7 @@ static void forget(struct range *range, const struct CUstream_st *stream)
  * Under capture a stream has nothing submitted that would run, but it may have from before. Leaves those that a gate
  * can stop. Tells whether the whole device has to be waited for.
  */
-static int sort_out(struct range *range, GPtrArray *users, bool *captured)
+static int sort_out_users(struct range *range, GPtrArray *users, bool *captured)
 {
 	struct backend *be = range->shared->core->backend;
 	struct error_kept kept;
@@ -123,7 +123,7 @@ static int sort_out(struct range *range, GPtrArray *users, bool *captured)
 			return err;
 		/* The host backend knows that it was destroyed. */
 		if (err == -EINVAL)
-			forget(range, users->pdata[i - 1]);
+			remove_user(range, users->pdata[i - 1]);
 		if (err == -EBUSY || id)
 			*captured = true;
 		if (err || id)
@@ -141,7 +141,7 @@ int gates_close(struct range *range, struct backend_gate **gate)
 	int err;
 
 	*gate = NULL;
-	err = sort_out(range, users, &captured);
+	err = sort_out_users(range, users, &captured);
 	if (!err && captured)
 		err = be->ops->sync(be);
 	if (!err && users->len)

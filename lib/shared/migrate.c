@@ -61,7 +61,7 @@ static int check_there(const struct range *range)
 }
 
 /* Whether a page can go; @there: it is there already. */
-static bool can_go(const struct page *page, const struct migration *want, bool *there)
+static bool can_migrate(const struct page *page, const struct migration *want, bool *there)
 {
 	*there = page->state == (want->to == VPMM_DEVICE ? PAGE_DEVICE : PAGE_HOST) ||
 		 (want->only_empty && page->state != PAGE_EMPTY);
@@ -71,7 +71,7 @@ static bool can_go(const struct page *page, const struct migration *want, bool *
 }
 
 /* The next pages that can go. */
-static void choose(struct batch *batch, const struct migration *want, struct span *span, uint64_t *skipped)
+static void choose_pages(struct batch *batch, const struct migration *want, struct span *span, uint64_t *skipped)
 {
 	size_t most = batch_most(batch->range);
 	bool there;
@@ -79,7 +79,7 @@ static void choose(struct batch *batch, const struct migration *want, struct spa
 	batch->count = 0;
 	lock_acquire(&shared_lock);
 	for (; span->first < span->end && batch->count < most; span->first++) {
-		if (can_go(&batch->range->pages[span->first], want, &there))
+		if (can_migrate(&batch->range->pages[span->first], want, &there))
 			batch->index[batch->count++] = span->first;
 		else
 			*skipped += !there && span->first >= span->counted;
@@ -183,7 +183,7 @@ static size_t hand_out(struct batch *batch, const struct migration *want, struct
 		size_t index = batch->index[i];
 
 		lock_acquire(&shared_lock);
-		can = can_go(&batch->range->pages[index], want, &there);
+		can = can_migrate(&batch->range->pages[index], want, &there);
 		lock_release(&shared_lock);
 		*skipped += !can && !there;
 		if (!can)
@@ -228,7 +228,7 @@ static int move_batch(struct batch *batch, const struct migration *want, struct 
 	return err ? err : lack;
 }
 
-static int begin(struct shared *shared, const struct migration *want, struct span *span)
+static int begin_migration(struct shared *shared, const struct migration *want, struct span *span)
 {
 	int err = 0;
 
@@ -266,7 +266,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 	size_t moved = 0;
 	int err;
 
-	err = begin(shared, want, &span);
+	err = begin_migration(shared, want, &span);
 	if (err)
 		return err;
 	lock_acquire(&shared_lock);
@@ -278,7 +278,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 	batch.range = span.range;
 	enter_quiet(&batch);
 	do {
-		choose(&batch, want, &span, &skipped);
+		choose_pages(&batch, want, &span, &skipped);
 		if (batch.count)
 			err = move_batch(&batch, want, &span, &skipped);
 		moved += batch.count ? batch.moved : 0;

@@ -14,7 +14,7 @@ struct vpmm_mirror {
 	void *data;
 };
 
-static void tell(const GPtrArray *mirrors, uint64_t start, uint64_t end, enum vpmm_mirror_action action)
+static void notify_mirrors(const GPtrArray *mirrors, uint64_t start, uint64_t end, enum vpmm_mirror_action action)
 {
 	for (guint i = 0; i < mirrors->len; i++) {
 		struct vpmm_mirror *mirror = mirrors->pdata[i];
@@ -52,8 +52,8 @@ void mirror_tell(struct range *range, const size_t *index, size_t count)
 	for (size_t i = 1; i <= count; i++) {
 		if (i < count && index[i] == index[i - 1] + 1)
 			continue;
-		tell(range->shared->mirrors, page_at(range, index[first]), page_at(range, index[i - 1] + 1),
-		     VPMM_MIRROR_MOVE);
+		notify_mirrors(range->shared->mirrors, page_at(range, index[first]), page_at(range, index[i - 1] + 1),
+			       VPMM_MIRROR_MOVE);
 		first = i;
 	}
 }
@@ -74,7 +74,7 @@ void mirror_tell_range(struct range *range)
 	for (size_t i = 0; i < range->count; i++)
 		begin_move(&range->pages[i]);
 	lock_release(&shared_lock);
-	tell(range->shared->mirrors, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
+	notify_mirrors(range->shared->mirrors, range->at, range->at + range->size, VPMM_MIRROR_UNMAP);
 }
 
 void mirror_told_range(struct range *range)
@@ -95,13 +95,13 @@ static void tell_of_region(void *data, uint64_t addr, size_t size)
 
 	lock_assert_held(&shared->core->lock);
 	error_keep(&kept);
-	tell(shared->watchers, addr, addr + size, VPMM_MIRROR_UNMAP);
+	notify_mirrors(shared->watchers, addr, addr + size, VPMM_MIRROR_UNMAP);
 	error_restore(&kept);
 	errno = errno_kept;
 }
 
 /* As long as nobody listens, nobody tells. */
-static void watch(struct shared *shared, struct vpmm_mirror *mirror, bool add)
+static void watch_extents(struct shared *shared, struct vpmm_mirror *mirror, bool add)
 {
 	struct extent_map *extents = &shared->core->extents;
 
@@ -125,7 +125,7 @@ void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct v
 	lock_acquire(&shared->mover);
 	g_ptr_array_add(shared->mirrors, mirror);
 	lock_release(&shared->mover);
-	watch(shared, mirror, true);
+	watch_extents(shared, mirror, true);
 	*made = mirror;
 }
 
@@ -140,7 +140,7 @@ void mirror_remove(struct vpmm_mirror *mirror)
 		shared->holds++;
 	lock_release(&shared_lock);
 	if (shared) {
-		watch(shared, mirror, false);
+		watch_extents(shared, mirror, false);
 		lock_acquire(&shared->mover);
 		g_ptr_array_remove(shared->mirrors, mirror);
 		lock_release(&shared->mover);

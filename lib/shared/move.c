@@ -36,16 +36,6 @@ static struct page *page_of(const struct batch *batch, size_t i)
 	return &batch->range->pages[batch->index[i]];
 }
 
-static const struct backend_ops *ops_of(const struct range *range)
-{
-	return range->shared->core->backend->ops;
-}
-
-static struct backend *be_of(const struct range *range)
-{
-	return range->shared->core->backend;
-}
-
 size_t batch_most(const struct range *range)
 {
 	return CLAMP(SHARED_BATCH_BYTES / range->page_size, 1, SHARED_BATCH);
@@ -56,7 +46,7 @@ static int take_event(struct range *range, struct backend_event **event)
 	GPtrArray *events = range->shared->events;
 
 	if (!events->len)
-		return ops_of(range)->event_create(be_of(range), event);
+		return range_ops(range)->event_create(range_backend(range), event);
 	*event = g_ptr_array_remove_index_fast(events, events->len - 1);
 	return 0;
 }
@@ -238,10 +228,10 @@ static int submit_copy(struct batch *batch, size_t i, unsigned int flags)
 	if (flags & VPMM_MOVE_COPIED || piece == page->duplicate)
 		return 0;
 	if (page->piece)
-		return ops_of(range)->copy(be_of(range), piece->alias, page->piece->alias, range->page_size,
-					   range->shared->stream);
-	return piece->fresh ? 0 : ops_of(range)->clear(be_of(range), piece->alias, range->page_size,
-						       range->shared->stream);
+		return range_ops(range)->copy(range_backend(range), piece->alias, page->piece->alias, range->page_size,
+					      range->shared->stream);
+	return piece->fresh ? 0 : range_ops(range)->clear(range_backend(range), piece->alias, range->page_size,
+							  range->shared->stream);
 }
 
 static int submit(struct batch *batch, size_t i, struct step *step, unsigned int flags)
@@ -253,7 +243,7 @@ static int submit(struct batch *batch, size_t i, struct step *step, unsigned int
 	if (!err)
 		err = submit_copy(batch, i, flags);
 	if (!err)
-		err = ops_of(range)->event_record(be_of(range), step->event, range->shared->stream);
+		err = range_ops(range)->event_record(range_backend(range), step->event, range->shared->stream);
 	return err;
 }
 
@@ -269,8 +259,8 @@ static bool wait_for_copies(struct range *range)
 
 	error_keep(&kept);
 	over = !take_event(range, &last.event) &&
-	       !ops_of(range)->event_record(be_of(range), last.event, range->shared->stream) &&
-	       !ops_of(range)->event_sync(be_of(range), last.event);
+	       !range_ops(range)->event_record(range_backend(range), last.event, range->shared->stream) &&
+	       !range_ops(range)->event_sync(range_backend(range), last.event);
 	put_event(range, &last);
 	error_restore(&kept);
 	return over;
@@ -280,9 +270,9 @@ static bool wait_for_copies(struct range *range)
  * The same by a wait for the whole device, with the streams going on: they would never get past a gate meanwhile. What
  * may still be written to even then is nobody's.
  */
-static void wait_for_all(struct batch *batch)
+static void wait_for_whole_device(struct batch *batch)
 {
-	if (!ops_of(batch->range)->sync(be_of(batch->range)))
+	if (!range_ops(batch->range)->sync(range_backend(batch->range)))
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
 		if (batch->pieces[i])
@@ -290,7 +280,7 @@ static void wait_for_all(struct batch *batch)
 	}
 }
 
-static int cover(struct batch *batch, size_t i, struct step *step)
+static int cover_page(struct batch *batch, size_t i, struct step *step)
 {
 	const struct page *page = page_of(batch, i);
 	int err;
@@ -312,7 +302,7 @@ static bool is_kept(const struct batch *batch, const struct page *page, unsigned
 	       !(flags & VPMM_MOVE_COPIED);
 }
 
-static void commit(struct batch *batch, size_t i, unsigned int flags)
+static void commit_page(struct batch *batch, size_t i, unsigned int flags)
 {
 	struct vpmm_shared_stats *stats = &batch->range->shared->stats;
 	struct page *page = page_of(batch, i);
@@ -379,13 +369,13 @@ static int finish(struct batch *batch, size_t i, struct step *step, unsigned int
 	err = there_remap(range, batch->index[i], batch->pieces[i]);
 	if (err)
 		return err;
-	err = ops_of(range)->event_sync(be_of(range), step->event);
+	err = range_ops(range)->event_sync(range_backend(range), step->event);
 	/* The page is not copied, so the device gets back what the page has. */
 	if (err) {
 		there_restore(range, batch->index[i]);
 		return err;
 	}
-	commit(batch, i, flags);
+	commit_page(batch, i, flags);
 	step->covered = false;
 	step->moved = true;
 	if (batch->to == VPMM_HOST)
@@ -395,7 +385,7 @@ static int finish(struct batch *batch, size_t i, struct step *step, unsigned int
 	return err;
 }
 
-static void ask(struct batch *batch, struct vpmm_move *moves)
+static void ask_program(struct batch *batch, struct vpmm_move *moves)
 {
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct page *page = page_of(batch, i);
@@ -411,7 +401,7 @@ static void ask(struct batch *batch, struct vpmm_move *moves)
 		batch->ops->alloc_and_copy(batch->data, moves, batch->count, batch->range->shared->stream);
 }
 
-static void tell(struct batch *batch, const struct step *steps, struct vpmm_move *moves)
+static void tell_program(struct batch *batch, const struct step *steps, struct vpmm_move *moves)
 {
 	/* Who was not asked is not told. */
 	if (!batch->ops || !batch->ops->finalize_and_map || !moves[0].size)
@@ -436,14 +426,14 @@ static int move_stopped(struct batch *batch, struct step *steps, struct vpmm_mov
 	 * Otherwise one page is covered while the one before is copied.
 	 */
 	for (size_t i = 0; i < batch->count && !err && asks; i++)
-		err = cover(batch, i, &steps[i]);
+		err = cover_page(batch, i, &steps[i]);
 	for (size_t i = 0; i < batch->count && !err && asks; i++)
 		detach_duplicate(batch->range, batch->index[i]);
 	if (!err)
-		ask(batch, moves);
+		ask_program(batch, moves);
 	for (; submitted < batch->count && !err; submitted++) {
 		if (!asks)
-			err = cover(batch, submitted, &steps[submitted]);
+			err = cover_page(batch, submitted, &steps[submitted]);
 		steps[submitted].left = moves[submitted].flags & VPMM_MOVE_SKIP;
 		if (!err && !steps[submitted].left)
 			err = submit(batch, submitted, &steps[submitted], moves[submitted].flags);
@@ -565,8 +555,8 @@ int batch_move(struct batch *batch)
 		error_keep(&kept);
 		gates_open(batch->range, gate);
 		if (!over)
-			wait_for_all(batch);
-		tell(batch, steps, moves);
+			wait_for_whole_device(batch);
+		tell_program(batch, steps, moves);
 		error_restore(&kept);
 	}
 	mirror_told(batch->range, batch->index, batch->count);

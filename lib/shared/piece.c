@@ -9,16 +9,6 @@
 #include "shared/touch.h"
 #include "util/error.h"
 
-static const struct backend_ops *ops_of(const struct shared *shared)
-{
-	return shared->core->backend->ops;
-}
-
-static struct backend *be_of(const struct shared *shared)
-{
-	return shared->core->backend;
-}
-
 static uint64_t *bytes_of(struct shared *shared, const struct piece *piece, bool unused)
 {
 	if (piece->host)
@@ -26,7 +16,7 @@ static uint64_t *bytes_of(struct shared *shared, const struct piece *piece, bool
 	return unused ? &shared->stats.device_unused : &shared->stats.device;
 }
 
-static void count(struct shared *shared, const struct piece *piece, bool more)
+static void count_piece(struct shared *shared, const struct piece *piece, bool more)
 {
 	uint64_t *bytes = bytes_of(shared, piece, false);
 
@@ -46,22 +36,22 @@ static void count_apart(struct core *core, int64_t change)
 
 static int map_alias(struct shared *shared, struct piece *piece)
 {
-	const struct backend_ops *ops = ops_of(shared);
+	const struct backend_ops *ops = shared_ops(shared);
 	int err;
 
-	err = ops->map(be_of(shared), piece->alias, piece->size, piece->handle);
+	err = ops->map(shared_backend(shared), piece->alias, piece->size, piece->handle);
 	if (err)
 		return err;
 	piece->mapped = true;
-	return piece->host ? ops->host_access(be_of(shared), piece->alias, piece->size) :
-	       ops->access(be_of(shared), piece->alias, piece->size);
+	return piece->host ? ops->host_access(shared_backend(shared), piece->alias, piece->size) :
+	       ops->access(shared_backend(shared), piece->alias, piece->size);
 }
 
 /* Of a piece that may be incomplete: whether all of it has gone. Each step is tried once more. */
-static bool drop(struct shared *shared, struct piece *piece)
+static bool release_piece(struct shared *shared, struct piece *piece)
 {
-	const struct backend_ops *ops = ops_of(shared);
-	struct backend *be = be_of(shared);
+	const struct backend_ops *ops = shared_ops(shared);
+	struct backend *be = shared_backend(shared);
 	struct error_kept kept;
 	bool gone;
 
@@ -85,7 +75,7 @@ static bool drop(struct shared *shared, struct piece *piece)
 }
 
 /* What the driver has not taken back counts, so that the limit holds, and the next trim tries again. */
-static void keep_rest(struct shared *shared, struct piece *piece)
+static void keep_unreleased(struct shared *shared, struct piece *piece)
 {
 	lock_acquire(&shared_lock);
 	piece->stray = false;
@@ -97,14 +87,14 @@ static void keep_rest(struct shared *shared, struct piece *piece)
 }
 
 /* Of one that no longer counts. Returns how many bytes have gone. */
-static size_t give_back(struct shared *shared, struct piece *piece)
+static size_t release_uncounted(struct shared *shared, struct piece *piece)
 {
 	size_t size = piece->handle ? piece->size : 0;
 
-	if (drop(shared, piece))
+	if (release_piece(shared, piece))
 		return size;
 	size = piece->handle ? 0 : size;
-	keep_rest(shared, piece);
+	keep_unreleased(shared, piece);
 	return size;
 }
 
@@ -137,7 +127,7 @@ static uint64_t retry_rest(struct shared *shared, bool host)
 	while (list) {
 		struct piece *next = list->next;
 
-		bytes += give_back(shared, list);
+		bytes += release_uncounted(shared, list);
 		list = next;
 	}
 	return bytes;
@@ -151,7 +141,7 @@ void piece_give_addresses(struct shared *shared, uint64_t at, size_t size, bool 
 	piece->host = true;
 	piece->alias = at;
 	piece->mapped = mapped;
-	give_back(shared, piece);
+	release_uncounted(shared, piece);
 }
 
 /* The memory of one that was not made whole may still be the device's. */
@@ -159,13 +149,13 @@ static void unmake(struct shared *shared, struct piece *piece)
 {
 	struct core *core = shared->core;
 
-	if (drop(shared, piece))
+	if (release_piece(shared, piece))
 		return;
 	if (piece->handle && !piece->host) {
 		core->shared += piece->size;
 		core_count_apart(core);
 	}
-	keep_rest(shared, piece);
+	keep_unreleased(shared, piece);
 }
 
 /* Notes where there is host memory, and no address or no mapping for it. */
@@ -176,11 +166,11 @@ static void note_cramped(struct shared *shared)
 	lock_release(&shared_lock);
 }
 
-static int make(struct shared *shared, size_t size, bool host, struct piece **made)
+static int make_piece(struct shared *shared, size_t size, bool host, struct piece **made)
 {
-	const struct backend_ops *ops = ops_of(shared);
+	const struct backend_ops *ops = shared_ops(shared);
 	struct piece *piece = g_new0(struct piece, 1);
-	struct backend *be = be_of(shared);
+	struct backend *be = shared_backend(shared);
 	int err;
 
 	piece->size = size;
@@ -250,7 +240,7 @@ int piece_show(struct shared *shared, struct piece *piece, uint64_t at)
 {
 	int err;
 
-	err = ops_of(shared)->show(be_of(shared), at, piece->alias, piece->size);
+	err = shared_ops(shared)->show(shared_backend(shared), at, piece->alias, piece->size);
 	if (err < 0)
 		return err;
 	piece->viewless = true;
@@ -266,13 +256,13 @@ int piece_renew(struct shared *shared, struct piece *piece)
 		return 0;
 	/* Addresses that another thread has got are left to it. */
 	if (piece->lost) {
-		err = ops_of(shared)->reserve(be_of(shared), piece->size, shared->core->granularity, &piece->alias);
+		err = shared_ops(shared)->reserve(shared_backend(shared), piece->size, shared->core->granularity, &piece->alias);
 		if (err)
 			return err;
 		piece->lost = piece->mapped = false;
 	}
 	if (piece->mapped) {
-		err = ops_of(shared)->unmap(be_of(shared), piece->alias, piece->size, NULL);
+		err = shared_ops(shared)->unmap(shared_backend(shared), piece->alias, piece->size, NULL);
 		if (err)
 			return err;
 		piece->mapped = false;
@@ -311,11 +301,11 @@ static int create_host(struct shared *shared, size_t size, struct piece **piece)
 {
 	int err;
 
-	err = make(shared, size, true, piece);
+	err = make_piece(shared, size, true, piece);
 	if (err == -ENOMEM && piece_trim_host(shared, 0))
-		err = make(shared, size, true, piece);
+		err = make_piece(shared, size, true, piece);
 	if (!err)
-		count(shared, *piece, true);
+		count_piece(shared, *piece, true);
 	return err;
 }
 
@@ -340,7 +330,7 @@ int piece_take_host(struct shared *shared, size_t size, struct piece **piece)
 }
 
 /* What the pool has free goes back to the device, if there is no other memory. */
-static int make_room(struct core *core, size_t size)
+static int free_device_memory(struct core *core, size_t size)
 {
 	uint64_t mapped, before, given;
 	int err;
@@ -367,7 +357,7 @@ void piece_make_mappings(struct shared *shared, size_t size)
 	lock_release(&shared_lock);
 	if (!cramped || !lock_try(&core->lock))
 		return;
-	make_room(core, size);
+	free_device_memory(core, size);
 	lock_release(&core->lock);
 }
 
@@ -380,15 +370,15 @@ static int create_device(struct shared *shared, size_t size, struct piece **piec
 	lock_acquire(&core->lock);
 	err = extent_judge(&core->extents, size, size);
 	if (!err)
-		err = make(shared, size, false, piece);
+		err = make_piece(shared, size, false, piece);
 	if (err == -ENOMEM) {
 		error_keep(&kept);
-		err = make_room(core, size);
+		err = free_device_memory(core, size);
 		error_restore(&kept);
 		if (!err)
 			err = extent_judge(&core->extents, size, size);
 		if (!err)
-			err = make(shared, size, false, piece);
+			err = make_piece(shared, size, false, piece);
 	}
 	if (!err) {
 		core->shared += size;
@@ -397,7 +387,7 @@ static int create_device(struct shared *shared, size_t size, struct piece **piec
 	}
 	lock_release(&core->lock);
 	if (!err)
-		count(shared, *piece, true);
+		count_piece(shared, *piece, true);
 	return err;
 }
 
@@ -433,7 +423,7 @@ uint64_t piece_trim_host(struct shared *shared, uint64_t keep)
 	lock_release(&shared_lock);
 	shared_wait(&shared->renewing);
 	while ((piece = pop_kept(shared, VPMM_HOST, keep)))
-		bytes += give_back(shared, piece);
+		bytes += release_uncounted(shared, piece);
 	lock_acquire(&shared_lock);
 	shared->quiet--;
 	more = shared->kept[VPMM_HOST];
@@ -450,7 +440,7 @@ uint64_t piece_trim_device(struct shared *shared)
 
 	bytes = retry_rest(shared, false);
 	while ((piece = pop_kept(shared, VPMM_DEVICE, 0)))
-		bytes += give_back(shared, piece);
+		bytes += release_uncounted(shared, piece);
 	if (bytes)
 		count_apart(shared->core, -(int64_t)bytes);
 	return bytes;
@@ -484,15 +474,15 @@ static void clear_failed(struct shared *shared, struct piece *piece)
 	struct error_kept kept;
 
 	error_keep(&kept);
-	if (ops_of(shared)->sync(be_of(shared)))
+	if (shared_ops(shared)->sync(shared_backend(shared)))
 		piece->stray = true;
 	error_restore(&kept);
 }
 
 static int clear_now(struct shared *shared, struct piece *piece)
 {
-	const struct backend_ops *ops = ops_of(shared);
-	struct backend *be = be_of(shared);
+	const struct backend_ops *ops = shared_ops(shared);
+	struct backend *be = shared_backend(shared);
 	struct backend_event *event;
 	int err;
 

@@ -75,7 +75,7 @@ static int unmap_all(struct range *range)
 	return err;
 }
 
-static int reserve(struct range *range)
+static int reserve_range(struct range *range)
 {
 	const struct backend_ops *ops = range->shared->core->backend->ops;
 	struct backend *be = range->shared->core->backend;
@@ -94,7 +94,7 @@ static int reserve(struct range *range)
 	return err;
 }
 
-static void unreserve(struct range *range, bool mapped)
+static void unreserve_range(struct range *range, bool mapped)
 {
 	const struct backend_ops *ops = range->shared->core->backend->ops;
 	struct backend *be = range->shared->core->backend;
@@ -111,7 +111,7 @@ static void delete_range(struct range *range)
 	g_free(range);
 }
 
-static void enter(struct range *range)
+static void index_range(struct range *range)
 {
 	struct shared *shared = range->shared;
 
@@ -125,7 +125,7 @@ static void enter(struct range *range)
 	lock_release(&shared_lock);
 }
 
-static void leave(struct range *range)
+static void unindex_range(struct range *range)
 {
 	struct shared *shared = range->shared;
 
@@ -156,7 +156,7 @@ static void take_down(struct range *range, bool mapped)
 	shared_wait(&range->holds);
 	/* Before another range can have the addresses. */
 	touch_unwatch(range->at);
-	unreserve(range, mapped);
+	unreserve_range(range, mapped);
 	for (size_t i = 0; i < range->count; i++) {
 		if (range->pages[i].piece)
 			piece_keep(range->shared, range->pages[i].piece);
@@ -168,7 +168,7 @@ static void take_down(struct range *range, bool mapped)
 	touch_end();
 }
 
-static void drop(struct range *range)
+static void unref_range(struct range *range)
 {
 	lock_acquire(&shared_lock);
 	range->holds--;
@@ -187,16 +187,16 @@ static void withdraw(struct range *range)
 	going = range->going;
 	if (!going) {
 		mapped = unmap_all(range);
-		leave(range);
+		unindex_range(range);
 	}
 	lock_release(&shared->mover);
-	drop(range);
+	unref_range(range);
 	if (!going)
 		take_down(range, mapped);
 	error_restore(&kept);
 }
 
-static struct range *make(struct shared *shared, size_t size, bool fine)
+static struct range *make_range(struct shared *shared, size_t size, bool fine)
 {
 	struct range *range = g_new0(struct range, 1);
 
@@ -221,7 +221,7 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	err = need_stream(shared);
 	if (err)
 		return err;
-	range = make(shared, size, fine);
+	range = make_range(shared, size, fine);
 	if (!range->pages) {
 		err = error_set(-ENOMEM, "no memory for a table of %zu pages", range->count);
 		goto err_delete;
@@ -232,7 +232,7 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	err = piece_zero(shared, range->page_size, &range->zero);
 	if (err)
 		goto err_end;
-	err = reserve(range);
+	err = reserve_range(range);
 	if (err)
 		goto err_zero;
 	err = map_zero(range);
@@ -243,17 +243,17 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	/* From here on a touch finds the range, and so does another thread that frees an earlier one twice. */
 	*at = range->at;
 	range->holds = 1;
-	enter(range);
+	index_range(range);
 	err = touch_cover(range->at, range->size);
 	if (err)
 		withdraw(range);
 	else
-		drop(range);
+		unref_range(range);
 	return err;
 
 err_unmap:
 	error_keep(&kept);
-	unreserve(range, unmap_all(range));
+	unreserve_range(range, unmap_all(range));
 	error_restore(&kept);
 err_zero:
 	piece_zero_end(shared, range->zero);
@@ -288,7 +288,7 @@ static int unmap_told(struct range *range)
 	if (err)
 		mirror_told_range(range);
 	else
-		leave(range);
+		unindex_range(range);
 	return err;
 }
 
@@ -344,7 +344,7 @@ static void empty(struct shared *shared)
 		if (range) {
 			mirror_tell_range(range);
 			mapped = unmap_all(range);
-			leave(range);
+			unindex_range(range);
 		}
 		lock_release(&shared->mover);
 		if (range)

@@ -103,7 +103,7 @@ static bool is_read(struct range *range, size_t index, bool written)
  * Those that the CPU has by now go on, those that it only has to be shown, and those of which it can read a copy.
  * Leaves the others.
  */
-static int sort_out(struct batch *batch)
+static int sort_out_pages(struct batch *batch)
 {
 	struct range *range = batch->range;
 	size_t left = 0;
@@ -176,7 +176,7 @@ static int serve_batch(struct batch *batch)
 	}
 	batch->moved = 0;
 	/* A page that cannot be shown now is in nobody's way. */
-	shown = sort_out(batch);
+	shown = sort_out_pages(batch);
 	needed = batch->count;
 	err = needed ? bring_back(batch, needed) : 0;
 	lock_release(&shared->mover);
@@ -230,7 +230,7 @@ static bool give_up_one(struct range *range, size_t index, bool zeros)
  * After a reset nobody can tell what the device had, and of a device that has failed nobody gets it. Leaves those for
  * which even that cannot be told.
  */
-static void give_up(struct batch *batch, bool zeros)
+static void give_up_batch(struct batch *batch, bool zeros)
 {
 	struct range *range = batch->range;
 	size_t left = 0;
@@ -306,7 +306,7 @@ void serve_touches(GArray *touched)
 			be->ops->leave(be);
 		}
 		if (note_failure(range->shared, err)) {
-			give_up(&all, err == -ESTALE);
+			give_up_batch(&all, err == -ESTALE);
 			put_back(later, &all);
 		} else if (err) {
 			leave_waiting(&all);

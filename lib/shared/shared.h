@@ -262,6 +262,26 @@ static inline void page_settle(struct page *page)
 	page->sequence++;
 }
 
+static inline struct backend *shared_backend(const struct shared *shared)
+{
+	return shared->core->backend;
+}
+
+static inline const struct backend_ops *shared_ops(const struct shared *shared)
+{
+	return shared_backend(shared)->ops;
+}
+
+static inline struct backend *range_backend(const struct range *range)
+{
+	return shared_backend(range->shared);
+}
+
+static inline const struct backend_ops *range_ops(const struct range *range)
+{
+	return shared_ops(range->shared);
+}
+
 /* Where a page starts, for the CPU and for the device. */
 static inline uint64_t page_at(const struct range *range, size_t index)
 {

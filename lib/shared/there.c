@@ -3,16 +3,6 @@
 #include "shared/there.h"
 #include "util/error.h"
 
-static const struct backend_ops *ops_of(const struct range *range)
-{
-	return range->shared->core->backend->ops;
-}
-
-static struct backend *be_of(const struct range *range)
-{
-	return range->shared->core->backend;
-}
-
 static int unmap_there(struct range *range, size_t index)
 {
 	struct page *page = &range->pages[index];
@@ -20,7 +10,7 @@ static int unmap_there(struct range *range, size_t index)
 
 	if (page->unmapped)
 		return 0;
-	err = ops_of(range)->unmap(be_of(range), page_va(range, index), range->page_size, NULL);
+	err = range_ops(range)->unmap(range_backend(range), page_va(range, index), range->page_size, NULL);
 	page->unmapped = !err;
 	return err;
 }
@@ -34,12 +24,12 @@ static int map_there(struct range *range, size_t index, const struct piece *piec
 
 	err = unmap_there(range, index);
 	if (!err)
-		err = ops_of(range)->map(be_of(range), va, range->page_size, memory->handle);
+		err = range_ops(range)->map(range_backend(range), va, range->page_size, memory->handle);
 	if (err)
 		return err;
 	range->pages[index].unmapped = false;
-	err = piece ? ops_of(range)->access(be_of(range), va, range->page_size) :
-	      ops_of(range)->access_read(be_of(range), va, range->page_size);
+	err = piece ? range_ops(range)->access(range_backend(range), va, range->page_size) :
+	      range_ops(range)->access_read(range_backend(range), va, range->page_size);
 	if (err && unmap_there(range, index))
 		unmap_there(range, index);
 	return err;

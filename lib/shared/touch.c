@@ -59,7 +59,7 @@ static _Atomic uint32_t wakes;
 static struct sigaction before;
 static bool handling;
 
-static void push(const uint64_t *addrs, guint count)
+static void push_touches(const uint64_t *addrs, guint count)
 {
 	pthread_mutex_lock(&queue);
 	g_array_append_vals(touched, addrs, count);
@@ -91,7 +91,7 @@ static guint read_news(uint64_t *addrs)
 	return got > 0 ? (guint)((size_t)got / sizeof(*addrs)) : 0;
 }
 
-static void *read_all(void *data)
+static void *read_touches(void *data)
 {
 	struct pollfd files[] = { { uffd >= 0 ? uffd : news[0], POLLIN, 0 }, { stop[0], POLLIN, 0 } };
 	uint64_t addrs[MESSAGES];
@@ -101,7 +101,7 @@ static void *read_all(void *data)
 	while (poll(files, G_N_ELEMENTS(files), -1) < 0 || !files[1].revents) {
 		count = uffd >= 0 ? read_faults(addrs) : read_news(addrs);
 		if (count)
-			push(addrs, count);
+			push_touches(addrs, count);
 	}
 	return NULL;
 }
@@ -305,7 +305,7 @@ static int choose_way(void)
 	return 0;
 }
 
-static void close_all(void)
+static void close_files(void)
 {
 	int *files[] = { &uffd, &news[0], &news[1], &stop[0], &stop[1] };
 
@@ -325,11 +325,11 @@ static void leave_way(void)
 		sigaction(SIGSEGV, &before, NULL);
 		handling = false;
 	}
-	close_all();
+	close_files();
 }
 
 /* No signal of the program is for these threads, which have the mask of the one that starts them. */
-static int start(pthread_t *thread, void *(*run)(void *data))
+static int begin_thread(pthread_t *thread, void *(*run)(void *data))
 {
 	struct held held;
 	int err;
@@ -357,7 +357,7 @@ static void init_queued(void)
 	pthread_condattr_destroy(&attr);
 }
 
-static int begin(void)
+static int begin_touches(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err;
@@ -374,10 +374,10 @@ static int begin(void)
 	touched = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	stopping = nudged = false;
 	pthread_mutex_unlock(&queue);
-	err = start(&reader, read_all);
+	err = begin_thread(&reader, read_touches);
 	if (err)
 		goto err_free;
-	err = start(&server, serve_all);
+	err = begin_thread(&server, serve_all);
 	if (!err)
 		return 0;
 	end_reader();
@@ -396,7 +396,7 @@ int touch_begin(touch_fn serves, touch_idle_fn idles)
 	if (!ranges) {
 		serve = serves;
 		idle = idles;
-		err = begin();
+		err = begin_touches();
 	}
 	ranges += !err;
 	pthread_mutex_unlock(&life);

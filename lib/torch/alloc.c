@@ -34,7 +34,7 @@ static bool ask(int device, size_t size)
 }
 
 /* The library has given back and waited for what it could by then. */
-static int allocate(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
+static int allocate_retrying(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
 {
 	int err = vpmm_malloc(NULL, ptr, size, stream);
 	bool given = true;
@@ -80,7 +80,7 @@ void *vpmm_torch_alloc(ssize_t size, int ordinal, struct CUstream_st *stream)
 	kept_retry();
 	if (begun_any())
 		graphs_note(ordinal, stream);
-	err = allocate(&ptr, (size_t)size, ordinal, stream);
+	err = allocate_retrying(&ptr, (size_t)size, ordinal, stream);
 	if (!err) {
 		if (!device->joined)
 			device_use(ordinal);

@@ -66,7 +66,7 @@ static bool on_gpu(void)
 	return has_driver;
 }
 
-static drv_context primary_of(int ordinal)
+static drv_context primary_context_of(int ordinal)
 {
 	drv_context context = primaries[ordinal];
 	drv_device device;
@@ -93,7 +93,7 @@ bool device_enter(int ordinal, bool *entered)
 	}
 	if (!driver.get_device(&current) && current == ordinal)
 		return true;
-	context = primary_of(ordinal);
+	context = primary_context_of(ordinal);
 	*entered = context && !driver.push(context);
 	return *entered;
 }
@@ -137,7 +137,7 @@ bool device_wait(int ordinal)
 		return true;
 	/* None is current on a thread that has never used one; device_enter() leaves it so where there is one only. */
 	if (driver.get_device(&current))
-		context = primary_of(ordinal);
+		context = primary_context_of(ordinal);
 	entered = context && !driver.push(context);
 	/* In the other modes these calls are not allowed beside a capture of another thread. */
 	exchanged = driver.exchange_mode(&mode);

@@ -39,7 +39,7 @@ static struct capture *due;	/* to be retired */
 static atomic_bool is_due;
 
 /* The place of the pointer to it. */
-static struct pool **find(int device, struct torch_pool_id id)
+static struct pool **find_pool_place(int device, struct torch_pool_id id)
 {
 	struct pool **place = &pools;
 
@@ -48,10 +48,10 @@ static struct pool **find(int device, struct torch_pool_id id)
 	return place;
 }
 
-static struct pool *take(int device, struct torch_pool_id id)
+static struct pool *take_pool(int device, struct torch_pool_id id)
 {
 	static uint64_t groups;
-	struct pool **place = find(device, id), *pool = *place;
+	struct pool **place = find_pool_place(device, id), *pool = *place;
 
 	if (pool) {
 		*place = pool->next;
@@ -73,7 +73,7 @@ void graphs_begin(int device, struct torch_pool_id id)
 	/* What is held off meanwhile may need the lock. */
 	begun_add();
 	pthread_mutex_lock(&lock);
-	pool = take(device, id);
+	pool = take_pool(device, id);
 	if (pool) {
 		pool->next = pools;
 		pools = pool;
@@ -104,7 +104,7 @@ void graphs_end(int device, struct torch_pool_id id)
 	struct pool *pool;
 
 	pthread_mutex_lock(&lock);
-	pool = *find(device, id);
+	pool = *find_pool_place(device, id);
 	if (pool)
 		end_one(pool);
 	pthread_mutex_unlock(&lock);
@@ -138,7 +138,7 @@ static struct pool *pool_of(int device, uint64_t id)
 	return best;
 }
 
-static bool add_one(struct pool *pool, int device, uint64_t id, struct CUstream_st *stream)
+static bool add_to_pool(struct pool *pool, int device, uint64_t id, struct CUstream_st *stream)
 {
 	struct capture *capture = malloc(sizeof(*capture));
 
@@ -168,7 +168,7 @@ static bool is_keeper(const struct capture *capture)
 }
 
 /* Returns the group that the capture is to join; 0: it is in one already, or has none. */
-static uint64_t add(int device, uint64_t id, struct CUstream_st *stream)
+static uint64_t add_to_group(int device, uint64_t id, struct CUstream_st *stream)
 {
 	struct pool *pool = pool_of(device, id);
 	uint64_t keeper;
@@ -176,9 +176,9 @@ static uint64_t add(int device, uint64_t id, struct CUstream_st *stream)
 	if (!pool || find_capture(pool->captures, device, id))
 		return 0;
 	keeper = keeper_of(pool->group);
-	if (!find_capture(pool->captures, device, keeper) && !add_one(pool, device, keeper, NULL))
+	if (!find_capture(pool->captures, device, keeper) && !add_to_pool(pool, device, keeper, NULL))
 		return 0;
-	return add_one(pool, device, id, stream) ? pool->group : 0;
+	return add_to_pool(pool, device, id, stream) ? pool->group : 0;
 }
 
 void graphs_note(int device, struct CUstream_st *stream)
@@ -189,7 +189,7 @@ void graphs_note(int device, struct CUstream_st *stream)
 	if (vpmm_capture_id(NULL, stream, &id) || !id)
 		return;
 	pthread_mutex_lock(&lock);
-	group = add(device, id, stream);
+	group = add_to_group(device, id, stream);
 	pthread_mutex_unlock(&lock);
 	if (!group)
 		return;
@@ -197,7 +197,7 @@ void graphs_note(int device, struct CUstream_st *stream)
 	vpmm_capture_group(NULL, id, group);
 }
 
-static void append(struct capture **list, struct capture *captures)
+static void append_captures(struct capture **list, struct capture *captures)
 {
 	while (*list)
 		list = &(*list)->next;
@@ -205,7 +205,7 @@ static void append(struct capture **list, struct capture *captures)
 }
 
 /* Takes back so many begins. With the last, the pool at this place goes, and its graphs are to be retired. */
-static bool release(struct pool **place, unsigned int uses)
+static bool release_uses(struct pool **place, unsigned int uses)
 {
 	struct pool *pool = *place;
 
@@ -214,7 +214,7 @@ static bool release(struct pool **place, unsigned int uses)
 		return false;
 	*place = pool->next;
 	begun_sub(pool->open);
-	append(&due, pool->captures);
+	append_captures(&due, pool->captures);
 	is_due = due;
 	free(pool);
 	return true;
@@ -228,9 +228,9 @@ void graphs_release(int device, struct torch_pool_id id)
 	if (kept_in_child())
 		return;
 	pthread_mutex_lock(&lock);
-	place = find(device, id);
+	place = find_pool_place(device, id);
 	if (*place)
-		release(place, 1);
+		release_uses(place, 1);
 	pthread_mutex_unlock(&lock);
 	graphs_retry();
 }
@@ -329,7 +329,7 @@ void graphs_failed(unsigned int left)
 		if (!*place || (has_open_capture(*place) && !has_failed(*place)))
 			break;
 		end_one(*place);
-		release(place, 1);
+		release_uses(place, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	kept_retry();
@@ -355,7 +355,7 @@ static void close_failed(void)
 		open = pool->open;
 		begun_sub(open);
 		pool->open = 0;
-		if (!release(place, open))
+		if (!release_uses(place, open))
 			place = &pool->next;
 	}
 	pthread_mutex_unlock(&lock);
@@ -365,7 +365,7 @@ static void close_failed(void)
  * Those of one device, which is current. What a retire records on the legacy default stream invalidates a capture of a
  * blocking stream. Returns those that cannot be retired yet.
  */
-static struct capture *retire(struct capture *captures, int device)
+static struct capture *retire_captures(struct capture *captures, int device)
 {
 	struct capture *left = NULL, *next;
 	int err;
@@ -414,13 +414,13 @@ bool graphs_retry(void)
 			continue;
 		if (!device_enter(i, &entered))
 			continue;
-		captures = retire(captures, i);
+		captures = retire_captures(captures, i);
 		device_leave(entered);
 	}
 	if (!captures)
 		return true;
 	pthread_mutex_lock(&lock);
-	append(&due, captures);
+	append_captures(&due, captures);
 	is_due = true;
 	pthread_mutex_unlock(&lock);
 	return true;

@@ -43,7 +43,7 @@ static void kept_failed(int err)
 		lost++;
 }
 
-static void push(struct kept *kept)
+static void push_kept(struct kept *kept)
 {
 	pthread_mutex_lock(&lock);
 	kept->next = first;
@@ -162,7 +162,7 @@ bool kept_free(void *ptr, struct CUstream_st *stream)
 	}
 	kept->ptr = ptr;
 	kept->stream = stream;
-	push(kept);
+	push_kept(kept);
 	return true;
 }
 
@@ -178,7 +178,7 @@ void kept_retry(void)
 		waiting--;
 		err = free_block(kept->ptr, kept->stream);
 		if (can_come(err)) {
-			push(kept);
+			push_kept(kept);
 			continue;
 		}
 		if (err)

@@ -37,7 +37,7 @@
 #define BAD_ALLOC "_ZSt17__throw_bad_allocv"
 
 /* Python loads PyTorch's objects out of reach of a search in all of them, so each is asked for by its name. */
-static void *find(const char *object, const char *name)
+static void *find_symbol(const char *object, const char *name)
 {
 	void *found = dlsym(RTLD_DEFAULT, name), *library;
 
@@ -81,13 +81,13 @@ static void throw_exhausted(const char *text, struct location where)
 	struct string message;
 	void *type, *error;
 
-	*(void **)&construct = find("libc10.so", ERROR_NEW);
-	type = find("libc10_cuda.so", ERROR_TYPE);
-	table = find("libc10_cuda.so", ERROR_TABLE);
-	*(void **)&allocate = find("libstdc++.so.6", "__cxa_allocate_exception");
-	*(void **)&throw = find("libstdc++.so.6", "__cxa_throw");
-	*(void **)&new = find("libstdc++.so.6", "_Znwm");
-	*(void **)&delete = find("libstdc++.so.6", "_ZdlPv");
+	*(void **)&construct = find_symbol("libc10.so", ERROR_NEW);
+	type = find_symbol("libc10_cuda.so", ERROR_TYPE);
+	table = find_symbol("libc10_cuda.so", ERROR_TABLE);
+	*(void **)&allocate = find_symbol("libstdc++.so.6", "__cxa_allocate_exception");
+	*(void **)&throw = find_symbol("libstdc++.so.6", "__cxa_throw");
+	*(void **)&new = find_symbol("libstdc++.so.6", "_Znwm");
+	*(void **)&delete = find_symbol("libstdc++.so.6", "_ZdlPv");
 	if (!construct || !type || !table || !allocate || !throw || !new || !delete)
 		return;
 	/* The exception takes the text over, and leaves an empty one behind, or a copy that is given back. */
@@ -113,19 +113,19 @@ static void throw_text(const char *text, const char *function, uint32_t line, bo
 
 	if (exhausted)
 		throw_exhausted(text, where);
-	*(void **)&check_fail = find("libc10.so", CHECK_FAIL);
+	*(void **)&check_fail = find_symbol("libc10.so", CHECK_FAIL);
 	if (check_fail)
 		check_fail(where.function, where.file, where.line, text);
-	*(void **)&cuda_check = exhausted ? find("libc10_cuda.so", CUDA_CHECK) : NULL;
+	*(void **)&cuda_check = exhausted ? find_symbol("libc10_cuda.so", CUDA_CHECK) : NULL;
 	if (cuda_check)
 		cuda_check(CUDA_ERROR_MEMORY, where.file, where.function, where.line, false);
-	*(void **)&bad_alloc = find("libstdc++.so.6", BAD_ALLOC);
+	*(void **)&bad_alloc = find_symbol("libstdc++.so.6", BAD_ALLOC);
 	if (bad_alloc)
 		bad_alloc();
 }
 
 /* As PyTorch's own message has it. */
-static const char *amount(char *text, size_t room, size_t bytes)
+static const char *write_amount(char *text, size_t room, size_t bytes)
 {
 	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
 	double value = (double)bytes;
@@ -145,9 +145,9 @@ void raise_exhausted(size_t size, int device, size_t limit)
 
 	if (limit)
 		snprintf(allowed, sizeof(allowed), ", of which set_per_process_memory_fraction() allows %s",
-			 amount(most, sizeof(most), limit));
+			 write_amount(most, sizeof(most), limit));
 	snprintf(text, sizeof(text), "CUDA out of memory. Tried to allocate %s on GPU %d%s. %s",
-		 amount(wanted, sizeof(wanted), size), device, allowed, vpmm_last_error());
+		 write_amount(wanted, sizeof(wanted), size), device, allowed, vpmm_last_error());
 	throw_text(text, "vpmm_torch_alloc", __LINE__, true);
 }
 

@@ -160,7 +160,7 @@ static int pack(struct output *out, const char *text, size_t length, size_t *pac
 	return 0;
 }
 
-static int begin(struct output *out)
+static int begin_output(struct output *out)
 {
 	if (!out->fresh)
 		return 0;
@@ -174,7 +174,7 @@ int output_write(struct output *out, const char *text, size_t length)
 	const void *bytes = text;
 	int err;
 
-	err = begin(out);
+	err = begin_output(out);
 	if (!err && out->compress) {
 		err = pack(out, text, length, &length);
 		bytes = out->packed;

@@ -138,7 +138,7 @@ static void end_trace(struct recorder *r, const char *why)
 
 /* The writer. */
 
-static void write_text(struct recorder *r)
+static void write_records(struct recorder *r)
 {
 	int err;
 
@@ -155,7 +155,7 @@ static void write_text(struct recorder *r)
 }
 
 /* A thread that waits has counted itself before it looked at the tail, and holds the lock until it sleeps. */
-static void make_room(struct recorder *r)
+static void wake_writers(struct recorder *r)
 {
 	atomic_store(&r->ring.tail, r->ring.taken);
 	if (!atomic_load(&r->waiting))
@@ -172,18 +172,18 @@ static void drain(struct recorder *r)
 	ticks_go_on(&r->ticks);
 	while (!atomic_load(&r->ended) && (record = ring_next(&r->ring))) {
 		if (r->length + FORMAT_MOST > TEXT_SIZE)
-			write_text(r);
+			write_records(r);
 		if (record->op != RECORD_POOL && record->op != RECORD_END)
 			r->begun = true;
 		r->length += format_record(&r->format, record, ticks_ns(&r->ticks, record->time), r->text + r->length);
 		r->ring.taken++;
 		if (r->ring.taken % ROOM_EACH == 0)
-			make_room(r);
+			wake_writers(r);
 	}
 	/* A program that only looks at a device leaves a trace of earlier as it is. */
 	if (r->begun)
-		write_text(r);
-	make_room(r);
+		write_records(r);
+	wake_writers(r);
 }
 
 static void sleep_a_while(struct recorder *r) REQUIRES(r->lock);
@@ -262,7 +262,7 @@ static void wake_writer(struct recorder *r)
 }
 
 /* The record to be filled in; NULL: nothing is recorded any more. */
-static inline struct record *reserve(struct recorder *r, uint64_t *number)
+static inline struct record *reserve_record(struct recorder *r, uint64_t *number)
 {
 	if (G_UNLIKELY(atomic_load_explicit(&r->ended, memory_order_relaxed)))
 		return NULL;
@@ -286,7 +286,7 @@ void recorder_add(struct recorder *r, const struct record *record)
 	struct record *slot;
 	uint64_t number;
 
-	slot = reserve(r, &number);
+	slot = reserve_record(r, &number);
 	if (!slot)
 		return;
 	*slot = *record;
@@ -304,7 +304,7 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
 	struct record *slot;
 	uint64_t number;
 
-	slot = reserve(r, &number);
+	slot = reserve_record(r, &number);
 	if (!slot)
 		return;
 	slot->addr = addr;
@@ -411,8 +411,8 @@ static void begin_file(struct recorder *r, const struct output *out)
 	atomic_store(&r->told, false);
 }
 
-static int start(struct recorder *r) REQUIRES(recorders_lock);
-static int start(struct recorder *r)
+static int start_writer(struct recorder *r) REQUIRES(recorders_lock);
+static int start_writer(struct recorder *r)
 {
 	struct output out;
 	int err;
@@ -466,7 +466,7 @@ static bool is_file(const struct recorder *r, const char *name)
 	return !stat(name, &st) && r->users && r->out.dev == st.st_dev && r->out.ino == st.st_ino;
 }
 
-static struct recorder *find(const char *name)
+static struct recorder *find_recorder(const char *name)
 {
 	struct recorder *r = atomic_load(&recorders);
 
@@ -485,8 +485,8 @@ static void init_condition(pthread_cond_t *condition)
 	pthread_condattr_destroy(&attributes);
 }
 
-static struct recorder *make(char *name) REQUIRES(recorders_lock);
-static struct recorder *make(char *name)
+static struct recorder *make_recorder(char *name) REQUIRES(recorders_lock);
+static struct recorder *make_recorder(char *name)
 {
 	struct recorder *r = g_aligned_alloc0(1, sizeof(*r), _Alignof(struct recorder));
 
@@ -509,13 +509,13 @@ int recorder_join(const char *name, const struct record *begin, struct recorder 
 
 	name_expand(name, expanded, room);
 	lock_acquire(&recorders_lock);
-	r = find(expanded);
+	r = find_recorder(expanded);
 	if (r)
 		g_free(expanded);
 	else
-		r = make(expanded);
+		r = make_recorder(expanded);
 	if (!r->users)
-		err = start(r);
+		err = start_writer(r);
 	if (err) {
 		error_add(err, "trace (VPMM_TRACE) is %s", r->name);
 		goto out;
@@ -546,7 +546,7 @@ void recorder_forked(void)
 }
 
 /* No pool can say it any more. */
-static void report_at_exit(struct recorder *r)
+static void report_lost(struct recorder *r)
 {
 	const char *why = recorder_news(r);
 
@@ -567,6 +567,6 @@ __attribute__((destructor)) static void write_at_exit(void)
 		if (!atomic_load(&r->running))
 			continue;
 		recorder_flush(r);
-		report_at_exit(r);
+		report_lost(r);
 	}
 }

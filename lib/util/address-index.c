@@ -9,7 +9,7 @@ static struct lock lock = LOCK_INIT(LOCK_ADDRESSES);
 static GTree *ranges GUARDED_BY(lock);
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 
-static gint compare(gconstpointer a, gconstpointer b)
+static gint compare_ranges(gconstpointer a, gconstpointer b)
 {
 	const struct address_range *x = a, *y = b;
 
@@ -30,8 +30,8 @@ static struct address_range *last_below(uint64_t addr)
 	return node ? g_tree_node_value(node) : NULL;
 }
 
-static struct address_range *find(uint64_t addr) REQUIRES(lock);
-static struct address_range *find(uint64_t addr)
+static struct address_range *find_range(uint64_t addr) REQUIRES(lock);
+static struct address_range *find_range(uint64_t addr)
 {
 	struct address_range *range = addr < UINT64_MAX ? last_below(addr + 1) : NULL;
 
@@ -39,8 +39,8 @@ static struct address_range *find(uint64_t addr)
 }
 
 /* The tree goes with the last range, so that a program that is done with the library has nothing of it left. */
-static void drop(struct address_range *range) REQUIRES(lock);
-static void drop(struct address_range *range)
+static void remove_index_range(struct address_range *range) REQUIRES(lock);
+static void remove_index_range(struct address_range *range)
 {
 	g_tree_remove(ranges, range);
 	g_queue_unlink(&range->owner->ranges, &range->link);
@@ -59,9 +59,9 @@ void address_add(struct address_owner *owner, struct address_range *range, uint6
 	if (owner->ended)
 		goto out;
 	while ((stale = last_below(addr + size)) && stale->addr + stale->size > addr)
-		drop(stale);
+		remove_index_range(stale);
 	if (!ranges)
-		ranges = g_tree_new(compare);
+		ranges = g_tree_new(compare_ranges);
 	*range = (struct address_range){ .addr = addr, .size = size, .owner = owner, .link.data = range };
 	g_tree_insert(ranges, range, range);
 	g_queue_push_tail_link(&owner->ranges, &range->link);
@@ -73,7 +73,7 @@ void address_remove(struct address_range *range)
 {
 	lock_acquire(&lock);
 	if (range->owner)
-		drop(range);
+		remove_index_range(range);
 	lock_release(&lock);
 }
 
@@ -83,7 +83,7 @@ uint64_t address_start(uint64_t addr)
 	uint64_t start;
 
 	lock_acquire(&lock);
-	range = find(addr);
+	range = find_range(addr);
 	start = range ? range->addr : 0;
 	lock_release(&lock);
 	return start;
@@ -102,7 +102,7 @@ void *address_visit(uint64_t addr, struct address_owner **owner)
 	void *who;
 
 	lock_acquire(&lock);
-	range = find(addr);
+	range = find_range(addr);
 	who = range ? range->owner->who : NULL;
 	if (who) {
 		*owner = range->owner;
@@ -126,7 +126,7 @@ void address_end(struct address_owner *owner)
 	owner->ended = true;
 	owner->who = NULL;
 	while (owner->ranges.head)
-		drop(owner->ranges.head->data);
+		remove_index_range(owner->ranges.head->data);
 	while (owner->visitors)
 		lock_wait(&lock, &left);
 	lock_release(&lock);

@@ -59,7 +59,7 @@ static const char *const names[LOCK_RANKS] = {
 static _Thread_local unsigned int held;
 
 /* No GLib: it may be what called. */
-_Noreturn static void fail(const struct lock *lock, const char *what, const char *other)
+_Noreturn static void fail_check(const struct lock *lock, const char *what, const char *other)
 {
 	fprintf(stderr, "libvpmm: %s %s%s\n", names[lock->rank], what, other);
 	abort();
@@ -79,10 +79,10 @@ void lock_set_rank(struct lock *lock, enum lock_rank rank)
 void lock_check_order(const struct lock *lock)
 {
 	if (is_mine(lock))
-		fail(lock, "is acquired by the thread that holds it", "");
+		fail_check(lock, "is acquired by the thread that holds it", "");
 	for (int rank = LOCK_RANKS - 1; rank >= (int)lock->rank; rank--) {
 		if (held & 1u << rank && !(rank == LOCK_CACHE && held & 1u << LOCK_ACCOUNT))
-			fail(lock, "is acquired by a thread that holds ", names[rank]);
+			fail_check(lock, "is acquired by a thread that holds ", names[rank]);
 	}
 }
 
@@ -95,7 +95,7 @@ void lock_note_acquired(struct lock *lock)
 void lock_note_released(struct lock *lock)
 {
 	if (!is_mine(lock))
-		fail(lock, "is released by a thread that does not hold it", "");
+		fail_check(lock, "is released by a thread that does not hold it", "");
 	atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
 	held &= ~(1u << lock->rank);
 }
@@ -103,7 +103,7 @@ void lock_note_released(struct lock *lock)
 void lock_check_held(const struct lock *lock)
 {
 	if (!is_mine(lock))
-		fail(lock, "is not held", "");
+		fail_check(lock, "is not held", "");
 }
 
 void lock_as_another(void (*fn)(void *data), void *data)

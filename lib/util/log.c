@@ -36,8 +36,9 @@ void log_init(struct log *log, enum vpmm_log_level level, vpmm_log_fn fn, void *
 	g_queue_init(&log->waiting);
 }
 
-static void add(struct log *log, enum vpmm_log_level level, const char *format, va_list args) G_GNUC_PRINTF(3, 0);
-static void add(struct log *log, enum vpmm_log_level level, const char *format, va_list args)
+static void add_message(struct log *log, enum vpmm_log_level level, const char *format, va_list args)
+	G_GNUC_PRINTF(3, 0);
+static void add_message(struct log *log, enum vpmm_log_level level, const char *format, va_list args)
 {
 	char *text = g_strdup_vprintf(format, args), **lines;
 
@@ -60,7 +61,7 @@ void log_add(struct log *log, enum vpmm_log_level level, const char *format, ...
 	if (!log_wants(log, level))
 		return;
 	va_start(args, format);
-	add(log, level, format, args);
+	add_message(log, level, format, args);
 	va_end(args);
 }
 
@@ -71,7 +72,7 @@ void log_report(struct log *log, const char *format, ...)
 	if (log->fn && !log_wants(log, VPMM_LOG_WARNING))
 		return;
 	va_start(args, format);
-	add(log, VPMM_LOG_WARNING, format, args);
+	add_message(log, VPMM_LOG_WARNING, format, args);
 	va_end(args);
 }
 

@@ -111,6 +111,16 @@ circles()
 	awk '{ print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null
 }
 
+# twice DIR: NAME FILE FILE, for each function that more than one source below DIR defines. lock_as_another() is a
+# function or an empty one in the header, as --enable-debug says.
+twice()
+{
+	(cd "$1" && awk -f "$top_srcdir/tests/support/functions.awk" ./*/*.[ch]) | sed 's, \./, ,' | sort -u |
+		awk '{ files[$1] = files[$1] " " $2; count[$1]++ }
+		     END { for (name in count) if (count[name] > 1) print name files[name] }' |
+		grep -vx "lock_as_another util/lock\.c util/lock\.h"
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -118,6 +128,7 @@ plant()
 	printf '#include "calls/above.h"\n#include "beside.h"\nextern int above(void);\nint below(void);\nint below(void)\n{\n\treturn above();\n}\n' \
 		>"$work/planted/core/below.c"
 	printf 'extern int below(void);\nint above(void);\nint above(void)\n{\n\treturn below();\n}\n' >"$work/planted/calls/above.c"
+	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
 		$CC -c -o "$work/planted/${file%/*}/.libs/${file##*/}.o" "$work/plain.c" || return 1
@@ -136,6 +147,7 @@ verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
 verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
 verdict "no files call one another in a circle" "$(circles <"$work/calls")"
+verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -147,4 +159,6 @@ judge <"$work/both" >"$work/out"
 verdict "a call that does is found" "$(says out "core/below.c uses above of calls/above.c")"
 circles <"$work/both" >"$work/out"
 verdict "a circle is found" "$(says out "core/below.c")"
+twice "$work/planted" >"$work/out"
+verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
 echo "1..$count"
