@@ -178,8 +178,30 @@ static void release(struct run *run, const struct trace_op *op)
 	run_count(run, slot->bytes, false);
 }
 
+/* Where the allocation of an operation is; NULL: it does not live. */
+static const void *place_of(const struct run *run, const struct trace_op *op)
+{
+	const struct slot *slot = op->kind <= TRACE_RESIZE ? &run->slots[op->slot] : NULL;
+
+	return slot && slot->live ? slot->ptr : NULL;
+}
+
+static void show_moved(struct run *run, const struct trace_op *op, const void *before)
+{
+	const struct replay_watch *watch = &run->setup->watch;
+	uint64_t start;
+
+	if (!watch->moved || op->kind > TRACE_RESIZE)
+		return;
+	start = run_now();
+	watch->moved(watch->data, op, before, place_of(run, op));
+	run->watched_ns += run_now() - start;
+}
+
 static void run_operation(struct run *run, const struct trace_op *op)
 {
+	const void *before = place_of(run, op);
+
 	run_capture(run, op);
 	if (op->kind == TRACE_ALLOC)
 		allocate(run, op);
@@ -190,6 +212,7 @@ static void run_operation(struct run *run, const struct trace_op *op)
 	else
 		run_other(run, op);
 	run_captured(run, op);
+	show_moved(run, op, before);
 }
 
 static void show_progress(const struct run *run, size_t done)

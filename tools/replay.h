@@ -60,10 +60,13 @@ struct replay_result {
 /**
  * struct replay_watch - who looks on; the time that it takes counts for no statistic
  * @see: hears after each operation which it was, of those of all passes, and how many bytes are live; NULL: nobody
- * @data: for @see
+ * @moved: hears before that of an allocation that was at @before and is at @after from now on; NULL: nowhere.
+ *	@moved of NULL: nobody
+ * @data: for both
  */
 struct replay_watch {
 	void (*see)(void *data, uint64_t operation, uint64_t live);
+	void (*moved)(void *data, const struct trace_op *op, const void *before, const void *after);
 	void *data;
 };
 

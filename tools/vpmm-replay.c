@@ -9,6 +9,7 @@
 
 #include "choose.h"
 #include "cli.h"
+#include "export.h"
 #include "fail.h"
 #include "interrupt.h"
 #include "picture.h"
@@ -25,6 +26,8 @@ struct options {
 	char *lag;
 	char *limit;
 	char *picture;
+	char *export;
+	char *output;
 	char **traces;
 	gboolean verify;
 	gboolean json;
@@ -50,6 +53,10 @@ static const GOptionEntry entries[] = {
 	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
 	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
+	{ "export", 'e', 0, G_OPTION_ARG_STRING, &options.export,
+	  "Write the replay as memory_viz or perfetto", "FORMAT" },
+	{ "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
+	  "Where the export goes (default: standard output)", "FILE" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
 	  "Print one JSON object for each pass", NULL },
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
@@ -76,6 +83,19 @@ static int check_picture(void)
 	return 0;
 }
 
+static int check_export(void)
+{
+	if (strcmp(options.allocator, "vpmm") != 0)
+		return cli_refuse("--export: expected --allocator=vpmm");
+	if (options.traces[1] || options.repeat > 1)
+		return cli_refuse("--export: expected one trace, and one pass");
+	if (options.picture)
+		return cli_refuse("--export: expected no --picture beside it");
+	if (options.json && !options.output)
+		return cli_refuse("--export: with --json, name a file by --output");
+	return 0;
+}
+
 static int check_options(void)
 {
 	if (!options.allocator)
@@ -94,6 +114,10 @@ static int check_options(void)
 		return cli_refuse("--limit: expected at least one byte");
 	if (!options.traces)
 		return cli_refuse("no trace given; see " PROGRAM " --help");
+	if (options.output && !options.export)
+		return cli_refuse("--output: expected --export beside it");
+	if (options.export)
+		return check_export();
 	return options.picture ? check_picture() : 0;
 }
 
@@ -104,6 +128,8 @@ static void free_options(void)
 	g_free(options.lag);
 	g_free(options.limit);
 	g_free(options.picture);
+	g_free(options.export);
+	g_free(options.output);
 	g_strfreev(options.traces);
 }
 
@@ -238,7 +264,14 @@ static int draw(const struct replay_setup *setup, const struct report_run *run, 
 	return err ? err : picture_write(picture, run);
 }
 
-static int run_pool(const struct trace *trace, const struct report_run *run, struct picture *picture, GArray *rows)
+/* Who looks on; either may be NULL. */
+struct lookers {
+	struct picture *picture;
+	struct export *export;
+};
+
+static int run_pool(const struct trace *trace, const struct report_run *run, const struct lookers *lookers,
+		    GArray *rows)
 {
 	struct progress progress;
 	struct replay_setup setup = {
@@ -246,6 +279,7 @@ static int run_pool(const struct trace *trace, const struct report_run *run, str
 		.page_size = run->choice->info.page_size,
 		.progress = &progress,
 	};
+	struct picture *picture = lookers->picture;
 	int err;
 
 	err = open_setup(&setup, run, options.allocator);
@@ -254,6 +288,8 @@ static int run_pool(const struct trace *trace, const struct report_run *run, str
 	if (picture) {
 		picture_begin(picture, trace, (unsigned int)options.repeat);
 		setup.watch = picture_watch(picture, setup.allocator, PICTURE_TAKEN);
+	} else if (lookers->export) {
+		setup.watch = export_watch(lookers->export, trace, setup.allocator);
 	}
 	err = run_passes(&setup, run, picture, rows);
 	close_setup(&setup);
@@ -261,16 +297,16 @@ static int run_pool(const struct trace *trace, const struct report_run *run, str
 }
 
 /* Each pool of the file is replayed by itself, with the device to itself. */
-static int run_trace(const char *name, const struct report_run *run, struct picture *picture, GArray *rows)
+static int run_trace(const char *name, const struct report_run *run, const struct lookers *lookers, GArray *rows)
 {
 	struct trace *trace = NULL;
 	int err;
 
 	err = load(name, &trace);
-	if (!err && picture && trace->next)
+	if (!err && lookers->picture && trace->next)
 		err = fail_set(-EINVAL, "--picture: %s has several pools, and a picture is of one", name);
 	for (const struct trace *pool = trace; pool && !err; pool = pool->next)
-		err = run_pool(pool, run, picture, rows);
+		err = run_pool(pool, run, lookers, rows);
 	trace_free(trace);
 	return err;
 }
@@ -278,6 +314,35 @@ static int run_trace(const char *name, const struct report_run *run, struct pict
 static void clear_row(void *row)
 {
 	g_free(((struct report_row *)row)->trace);
+}
+
+/* Opens what is to be written before anything is run. */
+static int open_lookers(struct lookers *lookers, struct picture *picture, struct export *export)
+{
+	int err = 0;
+
+	if (options.picture) {
+		lookers->picture = picture;
+		err = picture_open(picture, options.picture);
+	} else if (options.export) {
+		lookers->export = export;
+		err = export_open(export, options.export, options.output);
+	}
+	return err;
+}
+
+static void close_lookers(const struct lookers *lookers)
+{
+	if (lookers->picture)
+		picture_close(lookers->picture);
+	if (lookers->export)
+		export_close(lookers->export);
+}
+
+/* Where an export goes to standard output, the report has no place. */
+static bool has_table(void)
+{
+	return !options.json && !(options.export && !options.output);
 }
 
 static int run_traces(const struct choice *choice)
@@ -291,18 +356,20 @@ static int run_traces(const struct choice *choice)
 		.limit = options.limit_bytes,
 	};
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct report_row));
+	struct lookers lookers = { NULL, NULL };
 	struct picture picture;
-	int err = 0, status = 0;
+	struct export export;
+	int err, status = 0;
 
 	pool_settings_collect(&run.settings, choice, options.backend);
 	g_array_set_clear_func(rows, clear_row);
-	if (options.picture)
-		err = picture_open(&picture, options.picture);
+	err = open_lookers(&lookers, &picture, &export);
 	for (char **name = options.traces; name && *name && !err; name++)
-		err = run_trace(*name, &run, options.picture ? &picture : NULL, rows);
-	if (options.picture)
-		picture_close(&picture);
-	if (!options.json && rows->len)
+		err = run_trace(*name, &run, &lookers, rows);
+	if (!err && lookers.export)
+		err = export_write(&export);
+	close_lookers(&lookers);
+	if (has_table() && rows->len)
 		report_table(stdout, &run, (struct report_row *)(void *)rows->data, rows->len);
 	if (err) {
 		/* The reason stands below the table, on a terminal. */
@@ -314,7 +381,7 @@ static int run_traces(const struct choice *choice)
 			status = CLI_ERRORS;
 	}
 	g_array_free(rows, TRUE);
-	return status ? status : cli_finish_output("the report");
+	return status ? status : cli_finish_output(has_table() || options.json ? "the report" : "the export");
 }
 
 /* On the host backend a limit is the capacity of the device; on cuda the device of the replay sees to it. */

@@ -74,7 +74,7 @@ gzip -c "$work/two.trace" >"$work/two.trace.gz"
 
 # Options
 verdict "--help names every option" "$(replay 0 --help
-	for option in backend allocator verify lag repeat limit picture json version help; do says out "--$option"; done; silent err)"
+	for option in backend allocator verify lag repeat limit picture export output json version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(replay 0 --version; says out "vpmm-replay "; silent err)"
 for option in help version; do
 	verdict "--$option into a full disk" "$(vpmm-replay --$option >/dev/full 2>"$work/err"

@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# vpmm-replay --export: what other programs read, by the rules of their formats, and what is refused.
+set -u
+
+. "$top_srcdir/tests/support/tap.sh"
+trace=$top_srcdir/tests/traces/pipeline_streams.trace.gz
+python=${PYTHON:-python3}
+[ "$python" != : ] || python=python3
+VPMM_BACKEND=host
+export VPMM_BACKEND
+printf '10 a 1 3000000 0\n20 a 2 100 1\n30 f 1 3000000 1\n2000050 a 3 5000 0\n' >"$work/two.trace"
+printf '# vpmm-trace 2\n0 p 1 cuda 0 2097152\n0 p 2 cuda 2 2097152\n5 a 0x10 3000000 7\n6 a 0x10 100 7 pool=2\n7 m 0x10 0x20 9000000 7\n' \
+	>"$work/pools.trace"
+
+# refuses NAME SENTENCE ARGUMENTS
+refuses()
+{
+	name=$1 sentence=$2
+	shift 2
+	verdict "$name" "$(run 2 vpmm-replay "$@"; says err "vpmm-replay: $sentence"; silent out)"
+}
+
+# read_as FORMAT NAME TRACE: exports it, and has the rules of the format checked
+read_as()
+{
+	if [ -z "$can_read" ]; then
+		skip "$1 of $2" "there is no Python"
+		return
+	fi
+	verdict "$1 of $2" "$(run 0 vpmm-replay --json --export="$1" --output="$work/exported" "$3"
+		"$python" "$work/$1.py" "$work/exported" "$work/out" 2>&1)"
+}
+
+can_read=$("$python" -c 'print(1)' 2>/dev/null)
+
+# The assertions are those of PyTorch's own reader: blocks fill their segment, and what is allocated is no larger than
+# its block. Then memory must be where a block is allocated, and the history must lead to the segments.
+cat >"$work/memory_viz.py" <<'END'
+import json, pickle, sys
+
+def cut(ranges, start, end):
+    kept = []
+    for a, b in ranges:
+        kept += [(x, y) for x, y in ((a, min(b, start)), (max(a, end), b)) if x < y]
+    return kept
+
+snapshot = pickle.load(open(sys.argv[1], "rb"))
+reports = [json.loads(line) for line in open(sys.argv[2])]
+for segment in snapshot["segments"]:
+    blocks = segment["blocks"]
+    assert sum(b["size"] for b in blocks) == segment["total_size"] and segment["segment_pool_id"] == (0, 0)
+    address = segment["address"]
+    for b in blocks:
+        assert b["address"] == address and b["requested_size"] <= b["size"] and b["frames"] == []
+        address += b["size"]
+    assert segment["allocated_size"] == sum(b["size"] for b in blocks if b["state"] == "active_allocated")
+    assert segment["active_size"] == segment["allocated_size"]
+assert sum(s["total_size"] for s in snapshot["segments"]) == sum(r["mapped"] for r in reports)
+allocs = 0
+for device, history in enumerate(snapshot["device_traces"]):
+    mapped, live, clock = [], {}, 0
+    for e in history:
+        start, end = e["addr"], e["addr"] + e["size"]
+        assert e["time_us"] >= clock and isinstance(e["stream"], int) and e["frames"] == []
+        clock = e["time_us"]
+        if e["action"] == "segment_map":
+            assert cut([(start, end)], 0, 0) == [(start, end)] and cut(mapped, start, end) == mapped
+            mapped.append((start, end))
+        elif e["action"] == "segment_unmap":
+            mapped = cut(mapped, start, end)
+        elif e["action"] == "alloc":
+            assert start not in live
+            live[start] = e["size"]
+            allocs += 1
+            rest = [(start, end)]
+            for a, b in mapped:
+                rest = cut(rest, a, b)
+            assert not rest, ("no memory at", e)
+        elif e["action"] == "free_requested":
+            assert live.pop(start) == e["size"]
+        else:
+            assert e["action"] == "free_completed", e
+    segments = [s for s in snapshot["segments"] if s["device"] == device]
+    assert sum(b - a for a, b in mapped) == sum(s["total_size"] for s in segments)
+    active = {b["address"]: b["requested_size"] for s in segments for b in s["blocks"] if b["state"] == "active_allocated"}
+    assert active == live, (active, live)
+assert allocs >= sum(r["mallocs"] for r in reports)
+END
+
+# Of Chrome's format: each phase has its fields, slices of a track do not overlap, times of a track do not go back.
+cat >"$work/perfetto.py" <<'END'
+import json, sys
+
+events = json.load(open(sys.argv[1]))["traceEvents"]
+reports = [json.loads(line) for line in open(sys.argv[2])]
+tracks, most, slices, names, calls = {}, {}, {}, set(), 0
+for e in events:
+    pid = e["pid"]
+    if e["ph"] == "M":
+        names.add((pid, e["tid"], e["args"]["name"]))
+        continue
+    assert e["ts"] >= tracks.get((pid, e.get("tid"), e["name"]), 0), e
+    tracks[pid, e.get("tid"), e["name"]] = e["ts"]
+    if e["ph"] == "C":
+        most[pid, e["name"]] = max(most.get((pid, e["name"]), 0), e["args"]["bytes"])
+    elif e["ph"] == "X":
+        assert round(e["ts"] * 1000) >= slices.get((pid, e["tid"]), 0), e
+        slices[pid, e["tid"]] = round((e["ts"] + e["dur"]) * 1000)
+        calls += e["args"]["calls"]
+    else:
+        assert e["ph"] == "i" and e["s"] == "t" and e["name"] in ("malloc", "free") and e["args"]["bytes"] >= 0, e
+        assert any(known[:2] == (pid, e["tid"]) for known in names), e
+for pid, report in enumerate(reports, 1):
+    assert most[pid, "live"] == report["peak_live"]
+    assert 0 < most[pid, "taken"] <= report["peak_taken"] and (pid, "stranded") in most
+    assert (pid, 1, "driver") in names and (pid, 2, "stream 0") in names
+assert calls >= sum(r["creates"] + r["maps"] + r["accesses"] for r in reports)
+END
+
+for format in memory_viz perfetto; do
+	read_as $format "a few operations" "$work/two.trace"
+	read_as $format "streams" "$trace"
+	read_as $format "two pools" "$work/pools.trace"
+	verdict "$format to standard output, and nothing else" "$(
+		run 0 vpmm-replay --export=$format "$work/two.trace"; mv "$work/out" "$work/first"; silent err
+		run 0 vpmm-replay --export=$format --output="$work/second" "$work/two.trace"; says out "operations"
+		[ "$(wc -c <"$work/first")" -gt 100 ] || echo "nothing written")"
+	verdict "$format into a full disk" "$(
+		vpmm-replay --export=$format "$trace" >/dev/full 2>"$work/err"
+		[ $? -eq 2 ] || echo "expected exit status 2"
+		says err "No space left on device")"
+done
+
+refuses "unknown format" '--export: "svg" is none, expected' --export=svg "$work/two.trace"
+refuses "two traces" "--export: expected one trace, and one pass" --export=perfetto "$work/two.trace" "$work/two.trace"
+refuses "two passes" "--export: expected one trace, and one pass" --export=perfetto --repeat=2 "$work/two.trace"
+refuses "another allocator" "--export: expected --allocator=vpmm" --export=perfetto --allocator=malloc "$work/two.trace"
+refuses "a report in the same place" "--export: with --json, name a file" --json --export=perfetto "$work/two.trace"
+refuses "a picture" "--export: expected no --picture" --picture="$work/p.svg" --export=perfetto "$work/two.trace"
+refuses "an output of nothing" "--output: expected --export beside it" --output="$work/x" "$work/two.trace"
+refuses "a folder that is not there" "--output: $work/no/x: No such file or directory" --export=perfetto \
+	--output="$work/no/x" "$work/two.trace"
+echo "1..$count"
