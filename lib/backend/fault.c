@@ -124,133 +124,101 @@ static void fault_close(struct backend *be)
 	g_free(fault);
 }
 
-static int fault_enter(struct backend *be)
-{
-	int err = count_call(be, BACKEND_OP_enter);
+/* Of a wrapper: its arguments, and those of the call inside, of @inner. */
+#define PASS(type, op, takes, gives)				\
+	static type fault_##op takes				\
+	{							\
+		struct backend *inner = inner_of(be);		\
+								\
+		return inner->ops->op gives;			\
+	}
+#define PASS_VOID(op, takes, gives)				\
+	static void fault_##op takes				\
+	{							\
+		struct backend *inner = inner_of(be);		\
+								\
+		inner->ops->op gives;				\
+	}
+#define FAILS(op, takes, gives)					\
+	static int fault_##op takes				\
+	{							\
+		struct backend *inner = inner_of(be);		\
+		int err = count_call(be, BACKEND_OP_##op);	\
+								\
+		return err ? err : inner->ops->op gives;	\
+	}
+/* What a call that succeeds adds to a number of struct backend_left. */
+#define COUNTED(op, what, change, takes, gives)				\
+	static int fault_##op takes					\
+	{								\
+		struct backend *inner = inner_of(be);			\
+		int err = count_call(be, BACKEND_OP_##op);		\
+									\
+		if (!err)						\
+			err = inner->ops->op gives;			\
+		if (!err)						\
+			count_change(be, &fault_of(be)->left.what, change); \
+		return err;						\
+	}
 
-	return err ? err : inner_of(be)->ops->enter(inner_of(be));
-}
+PASS(bool, gone, (struct backend *be), (inner))
+PASS(int, abandon, (struct backend *be), (inner))
+PASS(uint64_t, now, (struct backend *be), (inner))
 
-static void fault_leave(struct backend *be)
-{
-	inner_of(be)->ops->leave(inner_of(be));
-}
+PASS_VOID(leave, (struct backend *be), (inner))
+PASS_VOID(room_end, (struct backend *be, uint64_t va, size_t size, uint64_t at), (inner, va, size, at))
+PASS_VOID(stream_destroy, (struct backend *be, struct CUstream_st *stream), (inner, stream))
+PASS_VOID(gate_open, (struct backend *be, struct backend_gate *gate), (inner, gate))
 
-static int fault_configure(struct backend *be, enum backend_handles handles, bool rdma)
-{
-	int err = count_call(be, BACKEND_OP_configure);
+FAILS(enter, (struct backend *be), (inner))
+FAILS(configure, (struct backend *be, enum backend_handles handles, bool rdma), (inner, handles, rdma))
+FAILS(peer_check, (struct backend *be, int device), (inner, device))
+FAILS(peers, (struct backend *be, uint64_t devices), (inner, devices))
+FAILS(info, (struct backend *be, struct backend_info *info), (inner, info))
+FAILS(export, (struct backend *be, uint64_t handle, struct backend_export *export), (inner, handle, export))
+FAILS(access, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
+FAILS(deny, (struct backend *be, uint64_t va, size_t size, uint64_t devices), (inner, va, size, devices))
+FAILS(stream_id, (struct backend *be, struct CUstream_st *stream, uint64_t *id), (inner, stream, id))
+FAILS(stream_capture, (struct backend *be, struct CUstream_st *stream, uint64_t *id), (inner, stream, id))
+FAILS(graph_watch, (struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data),
+      (inner, stream, gone, data))
+FAILS(stream_wait, (struct backend *be, struct CUstream_st *stream, struct backend_event *event),
+      (inner, stream, event))
+FAILS(event_record, (struct backend *be, struct backend_event *event, struct CUstream_st *stream),
+      (inner, event, stream))
+FAILS(event_record_all, (struct backend *be, struct backend_event *event), (inner, event))
+FAILS(event_query, (struct backend *be, struct backend_event *event, int *complete), (inner, event, complete))
+FAILS(event_sync, (struct backend *be, struct backend_event *event), (inner, event))
+FAILS(event_elapsed, (struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns),
+      (inner, start, end, ns))
+FAILS(sync, (struct backend *be), (inner))
+FAILS(clear, (struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream), (inner, va, size, stream))
+FAILS(copy, (struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream),
+      (inner, to, from, size, stream))
+FAILS(small_held, (struct backend *be, uint64_t *bytes, uint64_t *peak), (inner, bytes, peak))
+FAILS(small_trim, (struct backend *be, uint64_t keep, bool *pending), (inner, keep, pending))
+FAILS(host_access, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
+FAILS(access_read, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
+FAILS(room, (struct backend *be, uint64_t va, size_t size, uint64_t *at), (inner, va, size, at))
+FAILS(show, (struct backend *be, uint64_t at, uint64_t from, size_t size), (inner, at, from, size))
+FAILS(stream_create, (struct backend *be, struct CUstream_st **stream), (inner, stream))
+FAILS(gate, (struct backend *be, struct CUstream_st *const *streams, size_t many, struct backend_gate **gate),
+      (inner, streams, many, gate))
 
-	return err ? err : inner_of(be)->ops->configure(inner_of(be), handles, rdma);
-}
-
-static bool fault_gone(struct backend *be)
-{
-	return inner_of(be)->ops->gone(inner_of(be));
-}
-
-static int fault_abandon(struct backend *be)
-{
-	return inner_of(be)->ops->abandon(inner_of(be));
-}
-
-static int fault_peer_check(struct backend *be, int device)
-{
-	int err = count_call(be, BACKEND_OP_peer_check);
-
-	return err ? err : inner_of(be)->ops->peer_check(inner_of(be), device);
-}
-
-static int fault_peers(struct backend *be, uint64_t devices)
-{
-	int err = count_call(be, BACKEND_OP_peers);
-
-	return err ? err : inner_of(be)->ops->peers(inner_of(be), devices);
-}
-
-static int fault_info(struct backend *be, struct backend_info *info)
-{
-	int err = count_call(be, BACKEND_OP_info);
-
-	return err ? err : inner_of(be)->ops->info(inner_of(be), info);
-}
-
-static uint64_t fault_now(struct backend *be)
-{
-	return inner_of(be)->ops->now(inner_of(be));
-}
-
-static int fault_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
-{
-	int err = count_call(be, BACKEND_OP_reserve);
-
-	if (!err)
-		err = inner_of(be)->ops->reserve(inner_of(be), size, align, va);
-	if (!err)
-		count_change(be, &fault_of(be)->left.reservations, 1);
-	return err;
-}
-
-static int fault_unreserve(struct backend *be, uint64_t va, size_t size)
-{
-	int err = count_call(be, BACKEND_OP_unreserve);
-
-	if (!err)
-		err = inner_of(be)->ops->unreserve(inner_of(be), va, size);
-	if (!err)
-		count_change(be, &fault_of(be)->left.reservations, -1);
-	return err;
-}
-
-static int fault_create(struct backend *be, size_t size, uint64_t *handle)
-{
-	int err = count_call(be, BACKEND_OP_create);
-
-	if (!err)
-		err = inner_of(be)->ops->create(inner_of(be), size, handle);
-	if (!err)
-		count_change(be, &fault_of(be)->left.handles, 1);
-	return err;
-}
-
-static int fault_create_export(struct backend *be, size_t size, uint64_t *handle)
-{
-	int err = count_call(be, BACKEND_OP_create_export);
-
-	if (!err)
-		err = inner_of(be)->ops->create_export(inner_of(be), size, handle);
-	if (!err)
-		count_change(be, &fault_of(be)->left.handles, 1);
-	return err;
-}
-
-static int fault_export(struct backend *be, uint64_t handle, struct backend_export *export)
-{
-	int err = count_call(be, BACKEND_OP_export);
-
-	return err ? err : inner_of(be)->ops->export(inner_of(be), handle, export);
-}
-
-static int fault_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
-{
-	int err = count_call(be, BACKEND_OP_import);
-
-	if (!err)
-		err = inner_of(be)->ops->import(inner_of(be), export, size, handle);
-	if (!err)
-		count_change(be, &fault_of(be)->left.handles, 1);
-	return err;
-}
-
-static int fault_release(struct backend *be, uint64_t handle)
-{
-	int err = count_call(be, BACKEND_OP_release);
-
-	if (!err)
-		err = inner_of(be)->ops->release(inner_of(be), handle);
-	if (!err)
-		count_change(be, &fault_of(be)->left.handles, -1);
-	return err;
-}
+COUNTED(reserve, reservations, 1, (struct backend *be, size_t size, size_t align, uint64_t *va),
+	(inner, size, align, va))
+COUNTED(unreserve, reservations, -1, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
+COUNTED(create, handles, 1, (struct backend *be, size_t size, uint64_t *handle), (inner, size, handle))
+COUNTED(create_export, handles, 1, (struct backend *be, size_t size, uint64_t *handle), (inner, size, handle))
+COUNTED(import, handles, 1, (struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle),
+	(inner, export, size, handle))
+COUNTED(release, handles, -1, (struct backend *be, uint64_t handle), (inner, handle))
+COUNTED(event_create, events, 1, (struct backend *be, struct backend_event **event), (inner, event))
+COUNTED(event_create_timed, events, 1, (struct backend *be, struct backend_event **event), (inner, event))
+COUNTED(small_alloc, small, 1, (struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va),
+	(inner, size, stream, va))
+COUNTED(small_free, small, -1, (struct backend *be, uint64_t va, struct CUstream_st *stream), (inner, va, stream))
+COUNTED(host_create, handles, 1, (struct backend *be, size_t size, uint64_t *handle), (inner, size, handle))
 
 /* A range may be mapped again as soon as it is unmapped, so both happen to it and to its record in one step. */
 static int fault_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
@@ -270,20 +238,6 @@ static int fault_map(struct backend *be, uint64_t va, size_t size, uint64_t hand
 	return err;
 }
 
-static int fault_access(struct backend *be, uint64_t va, size_t size)
-{
-	int err = count_call(be, BACKEND_OP_access);
-
-	return err ? err : inner_of(be)->ops->access(inner_of(be), va, size);
-}
-
-static int fault_deny(struct backend *be, uint64_t va, size_t size, uint64_t devices)
-{
-	int err = count_call(be, BACKEND_OP_deny);
-
-	return err ? err : inner_of(be)->ops->deny(inner_of(be), va, size, devices);
-}
-
 static int fault_unmap(struct backend *be, uint64_t va, size_t size, struct backend_event *guard)
 {
 	struct fault *fault = fault_of(be);
@@ -299,116 +253,10 @@ static int fault_unmap(struct backend *be, uint64_t va, size_t size, struct back
 	return err;
 }
 
-static int fault_stream_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
-{
-	int err = count_call(be, BACKEND_OP_stream_id);
-
-	return err ? err : inner_of(be)->ops->stream_id(inner_of(be), stream, id);
-}
-
-static int fault_stream_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
-{
-	int err = count_call(be, BACKEND_OP_stream_capture);
-
-	return err ? err : inner_of(be)->ops->stream_capture(inner_of(be), stream, id);
-}
-
-static int fault_graph_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)
-{
-	int err = count_call(be, BACKEND_OP_graph_watch);
-
-	return err ? err : inner_of(be)->ops->graph_watch(inner_of(be), stream, gone, data);
-}
-
-static int fault_stream_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
-{
-	int err = count_call(be, BACKEND_OP_stream_wait);
-
-	return err ? err : inner_of(be)->ops->stream_wait(inner_of(be), stream, event);
-}
-
-static int fault_event_create(struct backend *be, struct backend_event **event)
-{
-	int err = count_call(be, BACKEND_OP_event_create);
-
-	if (!err)
-		err = inner_of(be)->ops->event_create(inner_of(be), event);
-	if (!err)
-		count_change(be, &fault_of(be)->left.events, 1);
-	return err;
-}
-
-static int fault_event_create_timed(struct backend *be, struct backend_event **event)
-{
-	int err = count_call(be, BACKEND_OP_event_create_timed);
-
-	if (!err)
-		err = inner_of(be)->ops->event_create_timed(inner_of(be), event);
-	if (!err)
-		count_change(be, &fault_of(be)->left.events, 1);
-	return err;
-}
-
 static void fault_event_destroy(struct backend *be, struct backend_event *event)
 {
 	inner_of(be)->ops->event_destroy(inner_of(be), event);
 	count_change(be, &fault_of(be)->left.events, -1);
-}
-
-static int fault_event_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
-{
-	int err = count_call(be, BACKEND_OP_event_record);
-
-	return err ? err : inner_of(be)->ops->event_record(inner_of(be), event, stream);
-}
-
-static int fault_event_record_all(struct backend *be, struct backend_event *event)
-{
-	int err = count_call(be, BACKEND_OP_event_record_all);
-
-	return err ? err : inner_of(be)->ops->event_record_all(inner_of(be), event);
-}
-
-static int fault_event_query(struct backend *be, struct backend_event *event, int *complete)
-{
-	int err = count_call(be, BACKEND_OP_event_query);
-
-	return err ? err : inner_of(be)->ops->event_query(inner_of(be), event, complete);
-}
-
-static int fault_event_sync(struct backend *be, struct backend_event *event)
-{
-	int err = count_call(be, BACKEND_OP_event_sync);
-
-	return err ? err : inner_of(be)->ops->event_sync(inner_of(be), event);
-}
-
-static int fault_event_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
-{
-	int err = count_call(be, BACKEND_OP_event_elapsed);
-
-	return err ? err : inner_of(be)->ops->event_elapsed(inner_of(be), start, end, ns);
-}
-
-static int fault_sync(struct backend *be)
-{
-	int err = count_call(be, BACKEND_OP_sync);
-
-	return err ? err : inner_of(be)->ops->sync(inner_of(be));
-}
-
-static int fault_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st *stream)
-{
-	int err = count_call(be, BACKEND_OP_clear);
-
-	return err ? err : inner_of(be)->ops->clear(inner_of(be), va, size, stream);
-}
-
-static int fault_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
-{
-	int err = count_call(be, BACKEND_OP_copy);
-
-	return err ? err : inner_of(be)->ops->copy(inner_of(be), to, from, size, stream);
 }
 
 static void fault_hand_out(struct backend *be, uint64_t va, size_t size, uint64_t stream)
@@ -420,110 +268,6 @@ static void fault_hand_out(struct backend *be, uint64_t va, size_t size, uint64_
 static int fault_look(struct backend *be)
 {
 	return inner_of(be)->ops->check ? inner_of(be)->ops->check(inner_of(be)) : 0;
-}
-
-static int fault_small_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
-{
-	int err = count_call(be, BACKEND_OP_small_alloc);
-
-	if (!err)
-		err = inner_of(be)->ops->small_alloc(inner_of(be), size, stream, va);
-	if (!err)
-		count_change(be, &fault_of(be)->left.small, 1);
-	return err;
-}
-
-static int fault_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
-{
-	int err = count_call(be, BACKEND_OP_small_free);
-
-	if (!err)
-		err = inner_of(be)->ops->small_free(inner_of(be), va, stream);
-	if (!err)
-		count_change(be, &fault_of(be)->left.small, -1);
-	return err;
-}
-
-static int fault_small_held(struct backend *be, uint64_t *bytes, uint64_t *peak)
-{
-	int err = count_call(be, BACKEND_OP_small_held);
-
-	return err ? err : inner_of(be)->ops->small_held(inner_of(be), bytes, peak);
-}
-
-static int fault_small_trim(struct backend *be, uint64_t keep, bool *pending)
-{
-	int err = count_call(be, BACKEND_OP_small_trim);
-
-	return err ? err : inner_of(be)->ops->small_trim(inner_of(be), keep, pending);
-}
-
-static int fault_host_create(struct backend *be, size_t size, uint64_t *handle)
-{
-	int err = count_call(be, BACKEND_OP_host_create);
-
-	if (!err)
-		err = inner_of(be)->ops->host_create(inner_of(be), size, handle);
-	if (!err)
-		count_change(be, &fault_of(be)->left.handles, 1);
-	return err;
-}
-
-static int fault_host_access(struct backend *be, uint64_t va, size_t size)
-{
-	int err = count_call(be, BACKEND_OP_host_access);
-
-	return err ? err : inner_of(be)->ops->host_access(inner_of(be), va, size);
-}
-
-static int fault_access_read(struct backend *be, uint64_t va, size_t size)
-{
-	int err = count_call(be, BACKEND_OP_access_read);
-
-	return err ? err : inner_of(be)->ops->access_read(inner_of(be), va, size);
-}
-
-static int fault_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
-{
-	int err = count_call(be, BACKEND_OP_room);
-
-	return err ? err : inner_of(be)->ops->room(inner_of(be), va, size, at);
-}
-
-static void fault_room_end(struct backend *be, uint64_t va, size_t size, uint64_t at)
-{
-	inner_of(be)->ops->room_end(inner_of(be), va, size, at);
-}
-
-static int fault_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
-{
-	int err = count_call(be, BACKEND_OP_show);
-
-	return err ? err : inner_of(be)->ops->show(inner_of(be), at, from, size);
-}
-
-static int fault_stream_create(struct backend *be, struct CUstream_st **stream)
-{
-	int err = count_call(be, BACKEND_OP_stream_create);
-
-	return err ? err : inner_of(be)->ops->stream_create(inner_of(be), stream);
-}
-
-static void fault_stream_destroy(struct backend *be, struct CUstream_st *stream)
-{
-	inner_of(be)->ops->stream_destroy(inner_of(be), stream);
-}
-
-static int fault_gate(struct backend *be, struct CUstream_st *const *streams, size_t many, struct backend_gate **gate)
-{
-	int err = count_call(be, BACKEND_OP_gate);
-
-	return err ? err : inner_of(be)->ops->gate(inner_of(be), streams, many, gate);
-}
-
-static void fault_gate_open(struct backend *be, struct backend_gate *gate)
-{
-	inner_of(be)->ops->gate_open(inner_of(be), gate);
 }
 
 static const struct backend_ops backend_fault = {
