@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The benchmarks of one thread whose every pair is like the one before. */
 #include <glib.h>
+#include <inttypes.h>
 
 #include "bench-mix.h"
 #include "bench.h"
@@ -196,8 +197,8 @@ void bench_regions(struct bench *b)
 	if (page == SIZE_MAX)
 		return bench_skip(b, &rows[0], "the pool is switched off by its page size");
 	if (counts[1] <= counts[0])
-		return bench_skip(b, &rows[0], "there is room for %" G_GUINT64_FORMAT " blocks of a page, and more are "
-				  "compared with a thousand", (guint64)counts[1]);
+		return bench_skip(b, &rows[0], "there is room for %" PRIu64 " blocks of a page, and more are "
+				  "compared with a thousand", (uint64_t)counts[1]);
 	for (unsigned int i = 0; i < G_N_ELEMENTS(counts); i++) {
 		struct mix_shape shape = { .least = page, .most = page, .live = counts[i], .spare = counts[i] / 4 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Recorded allocations of real programs, twice on the same allocator: its memory is there the second time. */
 #include <glib.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "bench.h"
@@ -90,7 +91,7 @@ static bool replay_once(struct bench *b, struct pass *passes, enum contender who
 		if (good) {
 			add_result(&passes[i], who, &result);
 		} else {
-			why = g_strdup_printf("%" G_GUINT64_FORMAT " error%s", (guint64)result.errors,
+			why = g_strdup_printf("%" PRIu64 " error%s", (uint64_t)result.errors,
 					      result.errors == 1 ? "" : "s");
 			bench_fail(b, &passes[i].wall, who, why);
 			g_free(why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How figures become lines: of a table for people, or of JSON for programs. */
 #include <glib.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ void bench_size_text(char text[32], uint64_t bytes)
 		bytes /= 1024;
 		unit++;
 	}
-	snprintf(text, 32, "%" G_GUINT64_FORMAT " %s", (guint64)bytes, units[unit]);
+	snprintf(text, 32, "%" PRIu64 " %s", (uint64_t)bytes, units[unit]);
 }
 
 void bench_row_begin(struct bench_row *row, const char *benchmark, const char *metric, enum bench_unit unit,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -119,7 +120,7 @@ static int check_sum(const struct range *r, size_t step)
 
 	if (sum == r->size / CPU_PAGE)
 		return 0;
-	return fail_set(-EIO, "the sum of what was written is %" G_GUINT64_FORMAT ", not %zu", (guint64)sum,
+	return fail_set(-EIO, "the sum of what was written is %" PRIu64 ", not %zu", (uint64_t)sum,
 			r->size / CPU_PAGE);
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 
 #include "fail.h"
 #include "pattern.h"
@@ -360,8 +361,8 @@ static int take_ballast(struct device_cuda *dev)
 	if (result)
 		return driver_fail(drv, result, "cuMemGetInfo");
 	if (available < limit)
-		return fail_set(-ENOMEM, "--limit asks for %" G_GUINT64_FORMAT " bytes, and the device has %zu free",
-				(guint64)limit, available);
+		return fail_set(-ENOMEM, "--limit asks for %" PRIu64 " bytes, and the device has %zu free",
+				(uint64_t)limit, available);
 	while (available > limit + LIMIT_SLACK && dev->n_ballast < G_N_ELEMENTS(dev->ballast)) {
 		size_t bytes = available - limit;
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -368,9 +369,9 @@ static int host_malloc_alloc(struct allocator *base, void **ptr, size_t size, st
 		return 0;
 	}
 	if (taken > a->capacity - a->ledger.taken)
-		return fail_set(-ENOMEM, "%zu bytes are more than the %" G_GUINT64_FORMAT " left of the device's %"
-				G_GUINT64_FORMAT, taken, (guint64)(a->capacity - a->ledger.taken),
-				(guint64)a->capacity);
+		return fail_set(-ENOMEM, "%zu bytes are more than the %" PRIu64 " left of the device's %"
+				PRIu64, taken, (uint64_t)(a->capacity - a->ledger.taken),
+				(uint64_t)a->capacity);
 	err = map_memory(&memory, taken);
 	if (err)
 		return err;

@@ -2,6 +2,7 @@
 #include "json.h"
 
 #include <glib.h>
+#include <inttypes.h>
 
 static void put_key(struct json *json, const char *key)
 {
@@ -55,7 +56,7 @@ void json_string(struct json *json, const char *key, const char *value)
 void json_count(struct json *json, const char *key, uint64_t value)
 {
 	put_key(json, key);
-	fprintf(json->out, "%" G_GUINT64_FORMAT, (guint64)value);
+	fprintf(json->out, "%" PRIu64, (uint64_t)value);
 }
 
 void json_decimal(struct json *json, const char *key, double value, unsigned int places)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "picture-html.h"
+
+#include <inttypes.h>
+
 #include "picture-svg.h"
 
 /* Nothing that the page might be made to hold can load or send anything. */
@@ -228,8 +231,8 @@ static void put_series(const struct picture *picture, enum picture_line line, GS
 
 	g_string_append_printf(out, "{\"name\": \"%s\", \"most\": [", names[line]);
 	for (unsigned int i = 0; i < picture->columns; i++)
-		g_string_append_printf(out, "%s%" G_GUINT64_FORMAT, i ? "," : "",
-				       (guint64)picture->series[line].most[i]);
+		g_string_append_printf(out, "%s%" PRIu64, i ? "," : "",
+				       (uint64_t)picture->series[line].most[i]);
 	g_string_append(out, "]},\n");
 }
 
@@ -240,22 +243,22 @@ static void put_ranges(const struct picture *picture, GString *out)
 	for (guint i = 0; i < picture->map.ranges->len; i++) {
 		const struct map_range *range = &g_array_index(picture->map.ranges, struct map_range, i);
 
-		g_string_append_printf(out, "%s[\"%" G_GUINT64_FORMAT "\",\"%" G_GUINT64_FORMAT "\",\"%" G_GUINT64_FORMAT
-				       "\"]", i ? ",\n" : "", (guint64)range->addr,
-				       (guint64)(range->below + range->size), (guint64)range->below);
+		g_string_append_printf(out, "%s[\"%" PRIu64 "\",\"%" PRIu64 "\",\"%" PRIu64
+				       "\"]", i ? ",\n" : "", (uint64_t)range->addr,
+				       (uint64_t)(range->below + range->size), (uint64_t)range->below);
 	}
 	g_string_append(out, "],\n");
 }
 
 static void put_data(const struct picture *picture, GString *out)
 {
-	g_string_append_printf(out, "const data = {\n\"operations\": %" G_GUINT64_FORMAT ", \"columns\": %u, "
-			       "\"passes\": %u,\n", (guint64)picture->operations, picture->columns, picture->passes);
+	g_string_append_printf(out, "const data = {\n\"operations\": %" PRIu64 ", \"columns\": %u, "
+			       "\"passes\": %u,\n", (uint64_t)picture->operations, picture->columns, picture->passes);
 	g_string_append_printf(out, "\"left\": %d, \"width\": %d, \"memoryTop\": %d, \"memoryHeight\": %d, \"mapTop\": %d, "
 			       "\"mapHeight\": %d,\n", SVG_LEFT, SVG_PLOT_WIDTH, SVG_MEMORY_TOP, SVG_MEMORY_HEIGHT,
 			       SVG_MAP_TOP, SVG_MAP_HEIGHT);
-	g_string_append_printf(out, "\"memoryBytes\": %" G_GUINT64_FORMAT ", \"mapBytes\": %" G_GUINT64_FORMAT ",\n",
-			       (guint64)svg_memory_top(picture), (guint64)picture->map.used);
+	g_string_append_printf(out, "\"memoryBytes\": %" PRIu64 ", \"mapBytes\": %" PRIu64 ",\n",
+			       (uint64_t)svg_memory_top(picture), (uint64_t)picture->map.used);
 	g_string_append(out, "\"states\": [");
 	for (unsigned int i = 0; i < MAP_STATES; i++)
 		g_string_append_printf(out, "{\"colour\": %u, \"name\": \"%s\"},\n", (unsigned int)svg_state_colours[i],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "picture-svg.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -329,7 +330,7 @@ static char *describe_series(const struct picture *picture, enum picture_line li
 		g_string_append_printf(text, " (%s times)", g_ascii_formatd(ratio, sizeof(ratio), "%.3f",
 									   times_live(picture, line)));
 	if (series->failed)
-		g_string_append_printf(text, ", %" G_GUINT64_FORMAT " errors", (guint64)series->failed);
+		g_string_append_printf(text, ", %" PRIu64 " errors", (uint64_t)series->failed);
 	return g_string_free(text, FALSE);
 }
 
@@ -475,8 +476,8 @@ static void put_data(const struct picture *picture, GString *out)
 
 	for (unsigned int i = 0; i < PICTURE_LINES; i++) {
 		if (picture->series[i].measured)
-			g_string_append_printf(out, " data-peak-%s=\"%" G_GUINT64_FORMAT "\"", names[i],
-					       (guint64)picture->series[i].peak);
+			g_string_append_printf(out, " data-peak-%s=\"%" PRIu64 "\"", names[i],
+					       (uint64_t)picture->series[i].peak);
 	}
 }
 

@@ -2,6 +2,7 @@
 #include "pool-settings.h"
 
 #include <glib.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static void say_number(struct pool_setting *setting, uint64_t value, bool bytes)
 {
 	setting->number = true;
 	setting->bytes = bytes;
-	g_snprintf(setting->value, sizeof(setting->value), "%" G_GUINT64_FORMAT, (guint64)value);
+	g_snprintf(setting->value, sizeof(setting->value), "%" PRIu64, (uint64_t)value);
 }
 
 static void say_word(struct pool_setting *setting, const char *word)

@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include <glib.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ void progress_format(const struct progress *p, uint64_t done, uint64_t total, in
 	double part;
 
 	if (!total) {
-		g_snprintf(line, PROGRESS_LINE, "%-16.16s %" G_GUINT64_FORMAT, p->what, (guint64)done);
+		g_snprintf(line, PROGRESS_LINE, "%-16.16s %" PRIu64, p->what, (uint64_t)done);
 		return;
 	}
 	part = (double)MIN(done, total) / (double)total;

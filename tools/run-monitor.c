@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -100,7 +101,7 @@ static bool set_capacity(uint64_t peak)
 	uint64_t capacity = MAX(CAPACITY, peak < G_MAXINT64 / CAPACITY_FACTOR ? peak * CAPACITY_FACTOR : peak);
 	char number[UNITS_TEXT];
 
-	g_snprintf(number, sizeof(number), "%" G_GUINT64_FORMAT, (guint64)capacity);
+	g_snprintf(number, sizeof(number), "%" PRIu64, (uint64_t)capacity);
 	return !g_getenv("VPMM_HOST_CAPACITY") && g_setenv("VPMM_HOST_CAPACITY", number, TRUE);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,7 +124,7 @@ static bool matches(const char *pattern, const char *name, pid_t *pid)
 			if (!g_ascii_isdigit(*name))
 				return false;
 			number = g_ascii_strtoull(name, &end, 10);
-			if (number > G_MAXINT || (*pid && number != (guint64)*pid))
+			if (number > G_MAXINT || (*pid && number != (uint64_t)*pid))
 				return false;
 			*pid = (pid_t)number;
 			name = end;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,8 +212,8 @@ static int add_buffer(struct trace_csv *csv, const struct trace_place *place)
 	if (!err)
 		err = read_number(place, &csv->fields[BUFFER_UPPER], "upper time", INT64_MAX, &end.us);
 	if (!err && end.us <= begin.us)
-		err = trace_damaged(place, "the upper time %" G_GUINT64_FORMAT " is not above the lower, %"
-				    G_GUINT64_FORMAT, (guint64)end.us, (guint64)begin.us);
+		err = trace_damaged(place, "the upper time %" PRIu64 " is not above the lower, %"
+				    PRIu64, (uint64_t)end.us, (uint64_t)begin.us);
 	if (err)
 		return err;
 	add_record(csv, place, &begin);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
@@ -123,8 +124,8 @@ int trace_parse_number(const struct trace_place *p, const char *field, size_t le
 		}
 		if (number > (most - digit) / base) {
 			quoted = trace_quote(field, length);
-			err = trace_damaged(p, "the %s is %s, more than the %" G_GUINT64_FORMAT " there can be", what,
-				      quoted, (guint64)most);
+			err = trace_damaged(p, "the %s is %s, more than the %" PRIu64 " there can be", what,
+				      quoted, (uint64_t)most);
 			g_free(quoted);
 			return err;
 		}
@@ -263,8 +264,8 @@ static int parse_max(const struct trace_place *p, const char *field, size_t leng
 
 	err = trace_parse_number(p, field, length, "maximum", PTRDIFF_MAX, &record->max);
 	if (!err && record->max < record->bytes)
-		err = trace_damaged(p, "the maximum is %" G_GUINT64_FORMAT ", less than the size",
-				    (guint64)record->max);
+		err = trace_damaged(p, "the maximum is %" PRIu64 ", less than the size",
+				    (uint64_t)record->max);
 	return err;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "fail.h"
@@ -106,8 +107,8 @@ static int apply_alloc(struct reader *r, struct pool *p, const struct trace_reco
 			       .line = r->place.line, .kind = TRACE_ALLOC, .flags = (uint8_t)record->flags };
 
 	if (birth)
-		return trace_damaged(&r->place, "allocates %" G_GUINT64_FORMAT ", which line %" G_GUINT32_FORMAT
-			       " did and nobody has freed", (guint64)record->id, birth->line);
+		return trace_damaged(&r->place, "allocates %" PRIu64 ", which line %" G_GUINT32_FORMAT
+			       " did and nobody has freed", (uint64_t)record->id, birth->line);
 	op.slot = take_slot(p);
 	p->allocs++;
 	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->id), GSIZE_TO_POINTER((gsize)p->ops->len));
@@ -121,15 +122,15 @@ static int apply_free(struct reader *r, struct pool *p, const struct trace_recor
 	struct trace_op op = { .line = r->place.line };
 
 	if (!birth)
-		return trace_damaged(&r->place, "frees %" G_GUINT64_FORMAT ", which is not allocated",
-				     (guint64)record->id);
+		return trace_damaged(&r->place, "frees %" PRIu64 ", which is not allocated",
+				     (uint64_t)record->id);
 	if (r->place.version == 1 && birth->bytes != record->bytes)
 		return trace_damaged(&r->place,
-				     "frees %" G_GUINT64_FORMAT " bytes of %" G_GUINT64_FORMAT ", for which line %"
-				     G_GUINT32_FORMAT " allocated %zu", (guint64)record->bytes,
-				     (guint64)record->id, birth->line, birth->bytes);
+				     "frees %" PRIu64 " bytes of %" PRIu64 ", for which line %"
+				     G_GUINT32_FORMAT " allocated %zu", (uint64_t)record->bytes,
+				     (uint64_t)record->id, birth->line, birth->bytes);
 	if (record->moved > birth->bytes)
-		return trace_damaged(&r->place, "moved %" G_GUINT64_FORMAT " bytes of %zu", (guint64)record->moved,
+		return trace_damaged(&r->place, "moved %" PRIu64 " bytes of %zu", (uint64_t)record->moved,
 				     birth->bytes);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
@@ -149,15 +150,15 @@ static int apply_resize(struct reader *r, struct pool *p, const struct trace_rec
 			       .flags = (uint8_t)record->flags };
 
 	if (!birth)
-		return trace_damaged(&r->place, "resizes %" G_GUINT64_FORMAT ", which is not allocated",
-				     (guint64)record->id);
+		return trace_damaged(&r->place, "resizes %" PRIu64 ", which is not allocated",
+				     (uint64_t)record->id);
 	if (other && record->to != record->id)
-		return trace_damaged(&r->place, "moves %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT ", which line %"
-				     G_GUINT32_FORMAT " allocated and nobody has freed", (guint64)record->id,
-				     (guint64)record->to, other->line);
+		return trace_damaged(&r->place, "moves %" PRIu64 " to %" PRIu64 ", which line %"
+				     G_GUINT32_FORMAT " allocated and nobody has freed", (uint64_t)record->id,
+				     (uint64_t)record->to, other->line);
 	if (!record->bytes)
-		return trace_damaged(&r->place, "resizes %" G_GUINT64_FORMAT " to 0 bytes, which would free it",
-				     (guint64)record->id);
+		return trace_damaged(&r->place, "resizes %" PRIu64 " to 0 bytes, which would free it",
+				     (uint64_t)record->id);
 	op.slot = birth->slot;
 	g_hash_table_remove(p->live, GSIZE_TO_POINTER((gsize)record->id));
 	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->to), GSIZE_TO_POINTER((gsize)p->ops->len));
@@ -171,8 +172,8 @@ static int apply_use(struct reader *r, struct pool *p, const struct trace_record
 	struct trace_op op = { .line = r->place.line, .kind = TRACE_USE };
 
 	if (!birth)
-		return trace_damaged(&r->place, "uses %" G_GUINT64_FORMAT ", which is not allocated",
-				     (guint64)record->id);
+		return trace_damaged(&r->place, "uses %" PRIu64 ", which is not allocated",
+				     (uint64_t)record->id);
 	op.bytes = birth->bytes;
 	op.slot = birth->slot;
 	add_op(p, &op, record);
@@ -240,8 +241,8 @@ static void begin_pool(struct reader *r)
 static int apply_begin(struct reader *r, const struct trace_record *record)
 {
 	if (record->pool != r->pools->len + 1)
-		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " begins, where the next is %u",
-				     (guint64)record->pool,
+		return trace_damaged(&r->place, "pool %" PRIu64 " begins, where the next is %u",
+				     (uint64_t)record->pool,
 			       r->pools->len + 1);
 	begin_pool(r);
 	((struct pool *)r->pools->pdata[r->pools->len - 1])->device = (unsigned int)record->other;
@@ -256,7 +257,7 @@ static int apply(struct reader *r, const struct trace_record *record)
 		return apply_begin(r, record);
 	p = record->pool && record->pool <= r->pools->len ? r->pools->pdata[record->pool - 1] : NULL;
 	if (!p || p->over)
-		return trace_damaged(&r->place, "pool %" G_GUINT64_FORMAT " %s", (guint64)record->pool,
+		return trace_damaged(&r->place, "pool %" PRIu64 " %s", (uint64_t)record->pool,
 			       p ? "was destroyed before" : "has not begun");
 	switch (record->op) {
 	case 'a':
@@ -299,8 +300,8 @@ static int begin_trace(struct reader *r, const char *line, size_t length)
 static int apply_in_time(struct reader *r, const struct trace_record *record)
 {
 	if (record->us < r->us)
-		return trace_damaged(&r->place, "the time goes back from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
-				     (guint64)r->us, (guint64)record->us);
+		return trace_damaged(&r->place, "the time goes back from %" PRIu64 " to %" PRIu64,
+				     (uint64_t)r->us, (uint64_t)record->us);
 	r->us = record->us;
 	return apply(r, record);
 }

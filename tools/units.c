@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -72,7 +73,7 @@ void units_format_count(char text[UNITS_TEXT], uint64_t count)
 	char digits[UNITS_TEXT];
 	size_t length, from, to = 0;
 
-	length = (size_t)snprintf(digits, sizeof(digits), "%" G_GUINT64_FORMAT, (guint64)count);
+	length = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, (uint64_t)count);
 	for (from = 0; from < length; from++) {
 		if (from && (length - from) % 3 == 0)
 			text[to++] = ',';

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +166,7 @@ static void print_text(const struct report *report)
 	print_bytes("memory that nobody holds", info->memory_free);
 	print_bytes("granularity of mappings", info->granularity);
 	if (info->mapping_limit)
-		printf("%-30s%" G_GUINT64_FORMAT "\n", "mappings at once", (guint64)info->mapping_limit);
+		printf("%-30s%" PRIu64 "\n", "mappings at once", (uint64_t)info->mapping_limit);
 	printf("\nThe device supports\n");
 	for (unsigned int i = 0; i < report->n_features; i++)
 		printf("  %-30s%s\n", report->features[i].name, report->features[i].supported ? "yes" : "no");

@@ -2,6 +2,7 @@
 /* Runs recorded allocations of real programs, and tells what they cost. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,9 +397,9 @@ static int choose(struct choice *choice)
 	g_free(choice->why);
 	if (options.limit_bytes < choice->info.granularity)
 		return fail_set(-EINVAL,
-				"--limit: %s: expected %" G_GUINT64_FORMAT " bytes or more, the least that the "
+				"--limit: %s: expected %" PRIu64 " bytes or more, the least that the "
 				"device can map", options.limit, choice->info.granularity);
-	snprintf(capacity, sizeof(capacity), "%" G_GUINT64_FORMAT, (guint64)options.limit_bytes);
+	snprintf(capacity, sizeof(capacity), "%" PRIu64, (uint64_t)options.limit_bytes);
 	g_setenv("VPMM_HOST_CAPACITY", capacity, TRUE);
 	return choose_backend(options.backend, choice);
 }

@@ -2,6 +2,7 @@
 /* Runs a CUDA program on libvpmm, unchanged; or on the driver, and tells what libvpmm would have taken. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static void complete_report(int argc, char **argv)
 
 static void set_bytes(const char *variable, uint64_t bytes)
 {
-	char *text = g_strdup_printf("%" G_GUINT64_FORMAT, (guint64)bytes);
+	char *text = g_strdup_printf("%" PRIu64, (uint64_t)bytes);
 
 	g_setenv(variable, text, TRUE);
 	g_free(text);

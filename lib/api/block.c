@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The exported calls that allocate and free: they check arguments, lock, and call the inside. */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 
 #include "api/api.h"
@@ -537,7 +538,7 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	if (err == -ENOMEM && max <= GROWABLE_MOST)
 		explain_exhausted(pool, size, stream, true);
 	if (err && before)
-		error_add(err, "%#" G_GINT64_MODIFIER "x to %zu bytes", before, size);
+		error_add(err, "%#" PRIx64 " to %zu bytes", before, size);
 	if (err)
 		error_add(err, "%s", call);
 	return pool_part(pool, err);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The life of a pool. */
+#include <inttypes.h>
+
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/alias.h"
@@ -164,6 +166,6 @@ void pool_announce_end(struct vpmm_pool *pool)
 
 	lock_assert_held(&pool->core.lock);
 	cache_sum(&pool->core, &cached);
-	log_add(&pool->core.log, VPMM_LOG_INFO, "pool destroyed after %" G_GUINT64_FORMAT " allocations",
+	log_add(&pool->core.log, VPMM_LOG_INFO, "pool destroyed after %" PRIu64 " allocations",
 		pool->core.counts.mallocs + cached.mallocs);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Reserves address space, maps extents there, and gives it back. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "core/chunk.h"
 #include "core/core.h"
@@ -57,7 +58,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 		log_add(&core->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
 			wanted, limited ? ", to leave room for the rest of the process within RLIMIT_AS" : "");
 	else
-		log_add(&core->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" G_GINT64_MODIFIER "x",
+		log_add(&core->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" PRIx64,
 			size, addr);
 	*hole = region_add_chunk(map, addr, size);
 	(*hole)->chunk->reserved = base;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* A chunk in one line of text, for the log and for dumps. */
+#include <inttypes.h>
+
 #include "core/cache.h"
 #include "core/core.h"
 #include "core/layout.h"
@@ -39,7 +41,7 @@ void layout_say(struct core *core, const struct chunk *chunk, const char *what, 
 	if (!bytes || !log_wants(&core->log, VPMM_LOG_DEBUG))
 		return;
 	layout = layout_line(core, chunk);
-	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" G_GUINT64_FORMAT ": %s", what, bytes,
+	log_add(&core->log, VPMM_LOG_DEBUG, "%s %zu bytes for stream %" PRIu64 ": %s", what, bytes,
 		stream->id, layout);
 	g_free(layout);
 }

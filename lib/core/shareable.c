@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Creates, imports, maps and releases the memory of blocks that several processes have. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "core/account.h"
 #include "core/core.h"
@@ -95,7 +96,7 @@ static int reserve_shareable(struct core *core, struct shareable *it)
 	if (!err)
 		err = core->backend->ops->reserve(core->backend, it->bytes, core->granularity, &it->addr);
 	if (err)
-		return error_add(err, "reserving %" G_GUINT64_FORMAT " bytes of address space", it->bytes);
+		return error_add(err, "reserving %" PRIu64 " bytes of address space", it->bytes);
 	room_add(it->bytes);
 	it->reserved = true;
 	return 0;

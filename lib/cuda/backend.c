@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
@@ -205,7 +206,7 @@ static int cuda_release(struct backend *be, uint64_t handle)
 	(void)be;
 	cuda_relax();
 	result = drv.cuMemRelease(handle);
-	return result ? cuda_fail(result, "", "cuMemRelease of handle %#" G_GINT64_MODIFIER "x", handle) : 0;
+	return result ? cuda_fail(result, "", "cuMemRelease of handle %#" PRIx64, handle) : 0;
 }
 
 static int cuda_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)

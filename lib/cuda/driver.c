@@ -2,6 +2,7 @@
 /* Opens libcuda.so.1 and explains its errors. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -109,7 +110,7 @@ int cuda_fail_mapping(drv_result result, const char *call, size_t size, uint64_t
 			   "; %s of %s are free, so the device has reached the most mappings it can have",
 			   amount(free).text, amount(total).text);
 	}
-	err = cuda_fail(result, note, "%s of %zu bytes at %#" G_GINT64_MODIFIER "x", call, size, va);
+	err = cuda_fail(result, note, "%s of %zu bytes at %#" PRIx64, call, size, va);
 	return err == -ENOMEM ? error_add(err, "%s", lacks) : err;
 }
 

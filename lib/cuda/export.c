@@ -2,6 +2,7 @@
 /* Memory that other processes can map: what it is created as, and how its handles go there and come from there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,7 +108,7 @@ int cuda_export(struct backend *be, uint64_t handle, struct backend_export *expo
 	result = drv.cuMemExportToShareableHandle(is_fd ? (void *)&made.fd : (void *)made.fabric, handle,
 						  kinds[made.type].type, 0);
 	if (result)
-		return cuda_fail(result, "", "cuMemExportToShareableHandle of handle %#" G_GINT64_MODIFIER "x", handle);
+		return cuda_fail(result, "", "cuMemExportToShareableHandle of handle %#" PRIx64, handle);
 	err = is_fd ? keep_private(&made.fd) : 0;
 	if (!err)
 		*export = made;

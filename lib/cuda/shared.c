@@ -8,6 +8,7 @@
 #endif
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -103,7 +104,7 @@ int cuda_show(struct backend *be, uint64_t at, uint64_t from, size_t size)
 	(void)be;
 	if (mremap((void *)(uintptr_t)from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(uintptr_t)at) ==
 	    MAP_FAILED)
-		return error_set(-ENOMEM, "mremap of %zu bytes of host memory to %#" G_GINT64_MODIFIER "x: %s", size,
+		return error_set(-ENOMEM, "mremap of %zu bytes of host memory to %#" PRIx64 ": %s", size,
 				 at, g_strerror(errno));
 	/* A child of the process has nothing of a range. */
 	madvise((void *)(uintptr_t)at, size, MADV_DONTFORK);

@@ -2,6 +2,7 @@
 /* Small allocations of a CUDA device: its stream-ordered allocator, from a memory pool of our own. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 
 #include "cuda/device.h"
@@ -80,7 +81,7 @@ int cuda_small_free(struct backend *be, uint64_t va, struct CUstream_st *stream)
 	cuda_relax();
 	result = drv.cuMemFreeAsync(va, stream);
 	if (result)
-		return cuda_fail(result, "", "cuMemFreeAsync of %#" G_GINT64_MODIFIER "x", va);
+		return cuda_fail(result, "", "cuMemFreeAsync of %#" PRIx64, va);
 	cuda_frees_note(&cuda_of(be)->frees, stream);
 	return 0;
 }
@@ -118,7 +119,7 @@ int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending)
 		left = cuda_frees_settle(&cuda_of(be)->frees);
 		result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
 		if (result)
-			return cuda_fail(result, "", "cuMemPoolTrimTo of %" G_GUINT64_FORMAT " bytes", keep);
+			return cuda_fail(result, "", "cuMemPoolTrimTo of %" PRIu64 " bytes", keep);
 	}
 	*pending = left;
 	return 0;

@@ -2,6 +2,7 @@
 /* Streams and events of a CUDA device. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -245,7 +246,7 @@ int cuda_clear(struct backend *be, uint64_t va, size_t size, struct CUstream_st 
 
 	(void)be;
 	result = drv.cuMemsetD8Async(va, 0, size, stream);
-	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" G_GINT64_MODIFIER "x", size, va) : 0;
+	return result ? cuda_fail(result, "", "cuMemsetD8Async of %zu bytes at %#" PRIx64, size, va) : 0;
 }
 
 int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
@@ -254,6 +255,6 @@ int cuda_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struc
 
 	(void)be;
 	result = drv.cuMemcpyDtoDAsync(to, from, size, stream);
-	return result ? cuda_fail(result, "", "cuMemcpyDtoDAsync of %zu bytes from %#" G_GINT64_MODIFIER "x to %#"
-				  G_GINT64_MODIFIER "x", size, from, to) : 0;
+	return result ? cuda_fail(result, "", "cuMemcpyDtoDAsync of %zu bytes from %#" PRIx64 " to %#"
+				  PRIx64, size, from, to) : 0;
 }

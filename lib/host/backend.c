@@ -2,6 +2,7 @@
 /* The operations of the host backend: they check what a driver demands, and call the files beside. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -434,7 +435,7 @@ int backend_host_check_access(int device, uint64_t va, size_t size)
 	error_restore(&kept);
 	if (can)
 		return 0;
-	return error_set(-EACCES, "host device %d cannot access all of the %zu bytes at 0x%" G_GINT64_MODIFIER "x",
+	return error_set(-EACCES, "host device %d cannot access all of the %zu bytes at 0x%" PRIx64,
 			 device, size, va);
 }
 
@@ -460,8 +461,8 @@ static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size
 	if (!ret)
 		ret = check_reachable(be, "copy", to, size);
 	if (!ret && (to > from ? to - from : from - to) < size)
-		ret = error_set(-EINVAL, "copy: the %zu bytes at %#" G_GINT64_MODIFIER "x overlap those at %#"
-				G_GINT64_MODIFIER "x", size, from, to);
+		ret = error_set(-EINVAL, "copy: the %zu bytes at %#" PRIx64 " overlap those at %#"
+				PRIx64, size, from, to);
 	if (!ret)
 		host_order_check_handle(host_backend(be), &access, stream);
 	return ret ? ret : host_stream_copy(device, stream, to, from, size);

@@ -2,6 +2,7 @@
 /* What the tasks of a stream under capture become. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 
 #include "host/capture.h"
 #include "host/device.h"
@@ -9,7 +10,6 @@
 #include "host/queue.h"
 #include "util/error.h"
 
-#define U64 "%" G_GUINT64_FORMAT
 
 static uint64_t last_id GUARDED_BY(host_streams_lock);
 static unsigned int captures[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
@@ -72,7 +72,7 @@ int host_capture_start(struct CUstream_st *stream)
 	if (stream->legacy)
 		return error_set(-EINVAL, "the legacy default stream cannot be captured");
 	if (stream->capture)
-		return error_set(-EINVAL, "stream " U64 " is being captured already", stream->id);
+		return error_set(-EINVAL, "stream %" PRIu64 " is being captured already", stream->id);
 	capture = g_new0(struct host_capture, 1);
 	capture->id = ++last_id;
 	capture->origin = stream;
@@ -92,7 +92,7 @@ static void check_capture_joined(struct host_capture *capture)
 	for (stream = host_streams; stream; stream = stream->older) {
 		if (stream->capture != capture || !stream->loose)
 			continue;
-		why = g_strdup_printf("stream " U64 ", on which it was begun, did not wait for stream " U64,
+		why = g_strdup_printf("stream %" PRIu64 ", on which it was begun, did not wait for stream %" PRIu64,
 				      capture->origin->id, stream->id);
 		host_capture_spoil(capture, why);
 		g_free(why);
@@ -106,7 +106,7 @@ int host_capture_finish(struct CUstream_st *stream, struct vpmm_host_graph **gra
 
 	lock_assert_held(&host_streams_lock);
 	if (!capture || capture->origin != stream)
-		return error_set(-EINVAL, "no capture was begun on stream " U64, stream->id);
+		return error_set(-EINVAL, "no capture was begun on stream %" PRIu64, stream->id);
 	check_capture_joined(capture);
 	if (capture->why) {
 		ret = error_set(-EINVAL, "the capture is invalid: %s", capture->why);
@@ -141,7 +141,7 @@ int host_capture_task(struct CUstream_st *stream, const struct host_task *task)
 		return 0;
 	}
 	if (capture->why)
-		return error_set(-EBUSY, "stream " U64 " is under a capture that is invalid: %s", stream->id,
+		return error_set(-EBUSY, "stream %" PRIu64 " is under a capture that is invalid: %s", stream->id,
 				 capture->why);
 	g_array_append_val(capture->tasks, *task);
 	stream->loose = stream != capture->origin;
@@ -161,7 +161,7 @@ int host_capture_wait(struct CUstream_st *stream, struct CUstream_st *other)
 			host_capture_spoil(capture, "a stream from outside, which cannot be captured with it, was to "
 					   "wait for it");
 		host_capture_refuse(stream, "a wait for what is outside of the capture");
-		return error_set(-EBUSY, "stream " U64 " cannot wait for stream " U64
+		return error_set(-EBUSY, "stream %" PRIu64 " cannot wait for stream %" PRIu64
 				 " while one of them is being captured, and the other is not into the same graph",
 				 stream->id, other->id);
 	}
@@ -182,7 +182,7 @@ int host_capture_refuse(struct CUstream_st *stream, const char *what)
 	if (!stream->capture && !is_blocked(stream))
 		return 0;
 	why = stream->capture ?
-	      g_strdup_printf("%s, on stream " U64 ", cannot be captured", what, stream->id) :
+	      g_strdup_printf("%s, on stream %" PRIu64 ", cannot be captured", what, stream->id) :
 	      g_strdup_printf("%s on the legacy default stream cannot be captured, as streams wait for that one", what);
 	if (stream->capture)
 		host_capture_spoil(stream->capture, why);

@@ -2,6 +2,7 @@
 /* The virtual clock: which timed work runs when. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 
 #include "host/clock.h"
 #include "host/device.h"
@@ -79,8 +80,8 @@ int host_clock_room(uint64_t ns)
 	lock_assert_held(&host_streams_lock);
 	if (ns <= UINT64_MAX - now - pending_ns)
 		return 0;
-	return error_set(-EINVAL, "%" G_GUINT64_FORMAT " ns are more than the clock can count: it is at %"
-			 G_GUINT64_FORMAT " ns, and pending work takes up to %" G_GUINT64_FORMAT " ns", ns, now,
+	return error_set(-EINVAL, "%" PRIu64 " ns are more than the clock can count: it is at %"
+			 PRIu64 " ns, and pending work takes up to %" PRIu64 " ns", ns, now,
 			 pending_ns);
 }
 

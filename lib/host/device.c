@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -46,7 +47,7 @@ int host_device_count(int *count)
 	if (ret)
 		return ret;
 	if (!value || value > HOST_DEVICES_MAX)
-		return error_set(-EINVAL, "VPMM_HOST_DEVICES is %" G_GUINT64_FORMAT ", but must be from 1 to %d", value,
+		return error_set(-EINVAL, "VPMM_HOST_DEVICES is %" PRIu64 ", but must be from 1 to %d", value,
 				 HOST_DEVICES_MAX);
 	*count = (int)value;
 	return 0;
@@ -84,8 +85,8 @@ static int read_limits(uint64_t *capacity, uint64_t *mapping_limit)
 	if (ret)
 		return ret;
 	if (*capacity < HOST_GRANULARITY || *capacity > INT64_MAX)
-		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" G_GUINT64_FORMAT " bytes, but must be from %zu to %"
-				 G_GINT64_FORMAT, *capacity, HOST_GRANULARITY, INT64_MAX);
+		return error_set(-EINVAL, "VPMM_HOST_CAPACITY is %" PRIu64 " bytes, but must be from %zu to %"
+				 PRId64, *capacity, HOST_GRANULARITY, INT64_MAX);
 	ret = env_number("VPMM_HOST_MAPPINGS", "mappings", default_mappings(), mapping_limit);
 	if (ret)
 		return ret;
@@ -197,9 +198,9 @@ static int check_device_file(const struct host_device *dev, uint64_t size)
 	    dev->file_size + size <= limit.rlim_cur)
 		return 0;
 	return error_set(-ENOMEM,
-			 "file size: the memory of host device %d is a file of %" G_GUINT64_FORMAT " bytes, and"
-			 " %" G_GUINT64_FORMAT " more would exceed the file size limit, RLIMIT_FSIZE, of %"
-			 G_GUINT64_FORMAT, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
+			 "file size: the memory of host device %d is a file of %" PRIu64 " bytes, and"
+			 " %" PRIu64 " more would exceed the file size limit, RLIMIT_FSIZE, of %"
+			 PRIu64, dev->ordinal, dev->file_size, size, (uint64_t)limit.rlim_cur);
 }
 
 static int file_grow(struct host_device *dev, uint64_t size)
@@ -209,7 +210,7 @@ static int file_grow(struct host_device *dev, uint64_t size)
 	if (ret)
 		return ret;
 	if (ftruncate(dev->fd, (off_t)(dev->file_size + size)))
-		return error_set(-ENOMEM, "ftruncate for %" G_GUINT64_FORMAT " bytes of memory of host device %d: %s",
+		return error_set(-ENOMEM, "ftruncate for %" PRIu64 " bytes of memory of host device %d: %s",
 				 size, dev->ordinal, g_strerror(errno));
 	dev->file_size += size;
 	return 0;
@@ -266,7 +267,7 @@ int host_device_may_access(struct host_device *dev)
 
 	lock_acquire(&host_devices_lock);
 	if (dev->mappings > dev->mapping_limit)
-		ret = error_set(-ENOMEM, "mappings: %" G_GUINT64_FORMAT " exist, but only %" G_GUINT64_FORMAT
+		ret = error_set(-ENOMEM, "mappings: %" PRIu64 " exist, but only %" PRIu64
 				" can be accessed, of host device %d", dev->mappings, dev->mapping_limit, dev->ordinal);
 	lock_release(&host_devices_lock);
 	return ret;

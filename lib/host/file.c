@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -31,7 +32,7 @@ static int check_export_file(size_t size)
 		return 0;
 	return error_set(-ENOMEM,
 			 "file size: memory to export is a file, and %zu bytes would exceed the file size limit,"
-			 " RLIMIT_FSIZE, of %" G_GUINT64_FORMAT, size, (uint64_t)limit.rlim_cur);
+			 " RLIMIT_FSIZE, of %" PRIu64, size, (uint64_t)limit.rlim_cur);
 }
 
 static int make_export_file(size_t size, int *fd)
@@ -97,7 +98,7 @@ int host_file_check(int fd, size_t size)
 	if (!is_exported(fd) || fstat(fd, &stat))
 		return error_set(-EINVAL, "import: the descriptor is not of memory that the host backend has exported");
 	if ((uint64_t)stat.st_size != size)
-		return error_set(-EINVAL, "import: %zu bytes of memory that has %" G_GINT64_FORMAT, size,
+		return error_set(-EINVAL, "import: %zu bytes of memory that has %" PRId64, size,
 				 (int64_t)stat.st_size);
 	return 0;
 }

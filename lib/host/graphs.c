@@ -2,6 +2,7 @@
 /* Captures and graphs by the handles of their streams. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 
 #include "host/capture.h"
 #include "host/clock.h"
@@ -68,7 +69,7 @@ int host_graph_watch(int device, struct CUstream_st *handle, void (*gone)(void *
 	if (!stream)
 		ret = -EINVAL;
 	else if (!stream->capture)
-		ret = error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " is under no capture", stream->id);
+		ret = error_set(-EBUSY, "stream %" PRIu64 " is under no capture", stream->id);
 	else
 		host_life_watch(stream->capture->life, gone, data);
 	lock_release(&host_streams_lock);

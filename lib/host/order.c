@@ -2,6 +2,7 @@
 /* Looks for clears and copies that are pending on memory which changes hands. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 
 #include "host/opened.h"
@@ -10,8 +11,6 @@
 #include "host/streams.h"
 #include "util/error.h"
 
-#define HEX "%#" G_GINT64_MODIFIER "x"
-#define U64 "%" G_GUINT64_FORMAT
 
 REQUIRES(host_streams_lock)
 static struct CUstream_st *find_stream_by_id(uint64_t id)
@@ -92,8 +91,9 @@ static void keep_first(struct host_backend *host, char *text)
 static void report(struct host_backend *host, const struct host_access *access, const struct host_pending *pending,
 		   uint64_t id)
 {
-	keep_first(host, g_strdup_printf("%s: the %zu bytes at " HEX " on stream " U64 ", which does not come after"
-					 " a %s of %zu bytes to " HEX " that is pending on stream " U64, access->what,
+	keep_first(host, g_strdup_printf("%s: the %zu bytes at %#" PRIx64 " on stream %" PRIu64
+					 ", which does not come after a %s of %zu bytes to %#" PRIx64
+					 " that is pending on stream %" PRIu64, access->what,
 					 access->size, access->to, id, pending->from ? "copy" : "clear", pending->size,
 					 pending->to, pending->stream));
 }
@@ -171,8 +171,8 @@ int host_order_check_unmap(struct host_backend *host, uint64_t va, size_t size)
 
 		if ((work->to < va + size && va < work->to + work->size) ||
 		    (work->from && work->from < va + size && va < work->from + work->size))
-			ret = error_set(-EBUSY, "unmap: the %zu bytes at " HEX " have a %s of the library pending, on"
-					" stream " U64, size, va, work->from ? "copy" : "clear", work->stream);
+			ret = error_set(-EBUSY, "unmap: the %zu bytes at %#" PRIx64 " have a %s of the library pending,"
+					" on stream %" PRIu64, size, va, work->from ? "copy" : "clear", work->stream);
 	}
 	if (found)
 		g_array_free(found, TRUE);

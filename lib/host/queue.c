@@ -2,6 +2,7 @@
 /* The queues of streams: work, markers between pieces of work, and how both are passed. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -363,8 +364,8 @@ int host_queue_complete(struct CUstream_st *stream, uint64_t n, uint64_t last, b
 			host_queue_step(UINT64_MAX);
 			n -= MIN(n, stream->completed - completed);
 		} else if (stream->head->kind == ITEM_WAIT) {
-			return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " waits for stream %" G_GUINT64_FORMAT
-					 "; pieces of work behind the wait: %" G_GUINT64_FORMAT, stream->id,
+			return error_set(-EBUSY, "stream %" PRIu64 " waits for stream %" PRIu64
+					 "; pieces of work behind the wait: %" PRIu64, stream->id,
 					 stream->head->event->stream->id, stream->submitted - stream->completed);
 		} else {
 			run_head(stream);

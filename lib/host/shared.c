@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -118,8 +119,8 @@ static int make_host_room(size_t size, uint64_t *at)
 static int show(uint64_t at, uint64_t from, size_t size)
 {
 	if (mremap(at_address(from), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at_address(at)) == MAP_FAILED)
-		return error_set(-ENOMEM, "mappings: the kernel refused mremap of %zu bytes to %#" G_GINT64_MODIFIER
-				 "x: %s", size, at, g_strerror(errno));
+		return error_set(-ENOMEM, "mappings: the kernel refused mremap of %zu bytes to %#" PRIx64
+				 ": %s", size, at, g_strerror(errno));
 	madvise(at_address(at), size, MADV_DONTFORK);
 	return 0;
 }
@@ -135,7 +136,7 @@ int host_shared_protect(struct backend *be, uint64_t va, size_t size)
 {
 	(void)be;
 	return mprotect(at_address(va), size, PROT_READ) ?
-	       error_set(-ENOMEM, "mappings: the kernel refused mprotect of %zu bytes at %#" G_GINT64_MODIFIER "x: %s",
+	       error_set(-ENOMEM, "mappings: the kernel refused mprotect of %zu bytes at %#" PRIx64 ": %s",
 			 size, va, g_strerror(errno)) : 0;
 }
 

@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
@@ -251,7 +252,7 @@ static int segment_new(struct host_small *small, uint64_t size, struct block **b
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
 		host_device_give(small->dev, size);
-		return error_set(-ENOMEM, "mmap of %" G_GUINT64_FORMAT " bytes for the memory of host device %d: %s",
+		return error_set(-ENOMEM, "mmap of %" PRIu64 " bytes for the memory of host device %d: %s",
 				 size, host_device_ordinal(small->dev), g_strerror(errno));
 	}
 	/* No huge pages: a program that touches little of it should take little of the machine's memory. */
@@ -484,7 +485,7 @@ int host_small_alloc(struct host_small *small, size_t size, struct CUstream_st *
 		g_hash_table_insert(small->live, &block->va, block);
 		*va = block->va;
 	} else {
-		ret = error_add(ret, "%zu bytes of the stream-ordered allocator, which holds %" G_GUINT64_FORMAT
+		ret = error_add(ret, "%zu bytes of the stream-ordered allocator, which holds %" PRIu64
 				" for %u others", size, small->held, g_hash_table_size(small->live));
 	}
 	lock_release(&small->lock);
@@ -505,7 +506,7 @@ int host_small_free(struct host_small *small, uint64_t va, struct CUstream_st *s
 	lock_acquire(&small->lock);
 	block = g_hash_table_lookup(small->live, &va);
 	if (!block) {
-		ret = error_set(-EINVAL, "0x%" G_GINT64_MODIFIER "x is not allocated from the stream-ordered allocator",
+		ret = error_set(-EINVAL, "0x%" PRIx64 " is not allocated from the stream-ordered allocator",
 				va);
 		goto unlock;
 	}

@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -20,8 +21,6 @@
 #include "util/error.h"
 #include "util/lock.h"
 
-#define HEX "0x%" G_GINT64_MODIFIER "x"
-#define U64 "%" G_GUINT64_FORMAT
 
 static _Atomic uint64_t last_handle;
 static _Atomic uint64_t reservation_count;
@@ -55,7 +54,8 @@ void *host_space_last_before(GTree *tree, uint64_t va)
 static int check_range(const char *call, uint64_t va, size_t size)
 {
 	if (!size || size % HOST_GRANULARITY || va % HOST_GRANULARITY || va + size < va)
-		return error_set(-EINVAL, "%s: %zu bytes at " HEX " are not multiples of the granularity of %zu bytes",
+		return error_set(-EINVAL, "%s: %zu bytes at 0x%" PRIx64 " are not multiples of the granularity of %zu"
+				 " bytes",
 				 call, size, va, HOST_GRANULARITY);
 	return 0;
 }
@@ -71,16 +71,17 @@ static int check_reserved(struct host_space *space, const char *call, uint64_t v
 		return ret;
 	in = host_space_last_before(space->reservations, va + 1);
 	if (!in || va + size > in->span.va + in->span.size)
-		return error_set(-EINVAL, "%s: %zu bytes at " HEX " do not lie in one reservation", call, size, va);
+		return error_set(-EINVAL, "%s: %zu bytes at 0x%" PRIx64 " do not lie in one reservation", call, size,
+				 va);
 	return 0;
 }
 
 static int kernel_refused(const char *call, size_t size, uint64_t va)
 {
 	if (errno == ENOMEM)
-		return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at " HEX ": a process can have"
-				 " no more than the sysctl vm.max_map_count says", call, size, va);
-	return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at " HEX ": %s", call, size, va,
+		return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at 0x%" PRIx64 ": a process can"
+				 " have no more than the sysctl vm.max_map_count says", call, size, va);
+	return error_set(-ENOMEM, "mappings: the kernel refused %s of %zu bytes at 0x%" PRIx64 ": %s", call, size, va,
 			 g_strerror(errno));
 }
 
@@ -141,12 +142,12 @@ int host_space_unreserve(struct host_space *space, uint64_t va, size_t size)
 	lock_acquire(&space->lock);
 	reservation = g_tree_lookup(space->reservations, &key);
 	if (!reservation || reservation->span.size != size) {
-		ret = error_set(-EINVAL, "unreserve: %zu bytes at " HEX " are not what was reserved", size, va);
+		ret = error_set(-EINVAL, "unreserve: %zu bytes at 0x%" PRIx64 " are not what was reserved", size, va);
 		goto unlock;
 	}
 	node = first_from(space->mappings, va);
 	if (node && ((struct mapping *)g_tree_node_value(node))->span.va < va + size) {
-		ret = error_set(-EINVAL, "unreserve: something is mapped in the %zu bytes at " HEX, size, va);
+		ret = error_set(-EINVAL, "unreserve: something is mapped in the %zu bytes at 0x%" PRIx64, size, va);
 		goto unlock;
 	}
 	if (munmap(at(va), size) && !(errno == ENOMEM && ballast_drop(&space->ballast) && !munmap(at(va), size))) {
@@ -240,7 +241,7 @@ static struct memory *memory_of(struct host_space *space, const char *call, uint
 
 	lock_assert_held(&space->lock);
 	if (!memory)
-		error_set(-EINVAL, "%s: " U64 " is not a handle", call, handle);
+		error_set(-EINVAL, "%s: %" PRIu64 " is not a handle", call, handle);
 	return memory;
 }
 
@@ -253,7 +254,7 @@ int host_space_export(struct host_space *space, uint64_t handle, struct backend_
 	lock_acquire(&space->lock);
 	memory = memory_of(space, "export", handle);
 	if (memory && (memory->fd < 0 || memory->imported))
-		error_set(-EINVAL, "export: " U64 " was not created by create_export", handle);
+		error_set(-EINVAL, "export: %" PRIu64 " was not created by create_export", handle);
 	else if (memory)
 		ret = host_file_dup(memory->fd, &made.fd);
 	lock_release(&space->lock);
@@ -290,14 +291,15 @@ static int check_map(struct host_space *space, uint64_t va, size_t size, uint64_
 	if (!memory)
 		return -EINVAL;
 	if (memory->size != size)
-		return error_set(-EINVAL, "map: %zu bytes of a handle of " U64 " bytes, of which all must be mapped",
+		return error_set(-EINVAL, "map: %zu bytes of a handle of %" PRIu64 " bytes, of which all must be"
+				 " mapped",
 				 size, memory->size);
 	ret = check_reserved(space, "map", va, size);
 	if (ret)
 		return ret;
 	before = host_space_last_before(space->mappings, va + size);
 	if (before && before->span.va + before->span.size > va)
-		return error_set(-EINVAL, "map: there is a mapping at " HEX " in the %zu bytes at " HEX,
+		return error_set(-EINVAL, "map: there is a mapping at 0x%" PRIx64 " in the %zu bytes at 0x%" PRIx64,
 				 before->span.va, size, va);
 	return 0;
 }
@@ -352,10 +354,10 @@ static int check_access(struct host_space *space, const char *call, uint64_t va,
 		*news = *news || !mapping->devices;
 	}
 	if (covered < end)
-		return error_set(-EINVAL, "%s: no mapping starts at " HEX " in the %zu bytes at " HEX, call, covered,
-				 size, va);
+		return error_set(-EINVAL, "%s: no mapping starts at 0x%" PRIx64 " in the %zu bytes at 0x%" PRIx64,
+				 call, covered, size, va);
 	if (covered > end)
-		return error_set(-EINVAL, "%s: %zu bytes at " HEX " end inside a mapping", call, size, va);
+		return error_set(-EINVAL, "%s: %zu bytes at 0x%" PRIx64 " end inside a mapping", call, size, va);
 	return 0;
 }
 
@@ -400,7 +402,7 @@ int host_space_deny(struct host_space *space, uint64_t va, size_t size, uint64_t
 	lock_acquire(&space->lock);
 	ret = check_access(space, "deny", va, size, &news);
 	if (!ret && news)
-		ret = error_set(-EINVAL, "deny: part of the %zu bytes at " HEX " was never accessible", size, va);
+		ret = error_set(-EINVAL, "deny: part of the %zu bytes at 0x%" PRIx64 " was never accessible", size, va);
 	for (node = first_from(space->mappings, va); node && !ret; node = g_tree_node_next(node)) {
 		mapping = g_tree_node_value(node);
 		if (mapping->span.va >= va + size)
@@ -426,8 +428,8 @@ int host_space_reachable(struct host_space *space, int device, const char *call,
 		covered = mapping->span.va + mapping->span.size;
 	}
 	if (covered < end || end < va)
-		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at " HEX " in the %zu bytes at "
-				HEX, call, covered, size, va);
+		ret = error_set(-EINVAL, "%s: nothing that can be accessed is mapped at 0x%" PRIx64 " in the %zu bytes"
+				" at 0x%" PRIx64, call, covered, size, va);
 	lock_release(&space->lock);
 	return ret;
 }
@@ -444,9 +446,9 @@ static int check_unmap(struct host_space *space, uint64_t va, size_t size)
 	if (!mapping || mapping->span.va + mapping->span.size <= va)
 		mapping = host_space_last_before(space->mappings, va + size);
 	if (mapping && mapping->span.va < va && mapping->span.va + mapping->span.size > va)
-		return error_set(-EINVAL, "unmap: %zu bytes at " HEX " start inside a mapping", size, va);
+		return error_set(-EINVAL, "unmap: %zu bytes at 0x%" PRIx64 " start inside a mapping", size, va);
 	if (mapping && mapping->span.va + mapping->span.size > va + size)
-		return error_set(-EINVAL, "unmap: %zu bytes at " HEX " end inside a mapping", size, va);
+		return error_set(-EINVAL, "unmap: %zu bytes at 0x%" PRIx64 " end inside a mapping", size, va);
 	return 0;
 }
 
@@ -458,7 +460,8 @@ static int check_guard(struct backend_event *guard, uint64_t va, size_t size)
 	if (ret)
 		return ret;
 	if (!complete)
-		return error_set(-EBUSY, "unmap: the event that guards %zu bytes at " HEX " is pending", size, va);
+		return error_set(-EBUSY, "unmap: the event that guards %zu bytes at 0x%" PRIx64 " is pending", size,
+				 va);
 	return 0;
 }
 

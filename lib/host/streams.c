@@ -2,6 +2,7 @@
 /* Streams and events by their handles: every call takes the one lock of all streams. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 
 #include "host/capture.h"
@@ -127,7 +128,7 @@ int host_stream_check(int device, struct CUstream_st *stream)
 	if (!found)
 		ret = -EINVAL;
 	else if (found->device != device)
-		ret = error_set(-EINVAL, "stream %" G_GUINT64_FORMAT " belongs to host device %d, not to %d", found->id,
+		ret = error_set(-EINVAL, "stream %" PRIu64 " belongs to host device %d, not to %d", found->id,
 				found->device, device);
 	lock_release(&host_streams_lock);
 	return ret;
@@ -144,7 +145,7 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 	if (found)
 		ret = host_capture_ask(found, &capture);
 	if (!ret && capture)
-		ret = error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " is being captured into a graph", found->id);
+		ret = error_set(-EBUSY, "stream %" PRIu64 " is being captured into a graph", found->id);
 	if (!ret)
 		*id = found->id;
 	lock_release(&host_streams_lock);
@@ -191,7 +192,7 @@ static int read_kernels(unsigned int *kernels)
 	if (ret)
 		return ret;
 	if (!value || value > INT_MAX)
-		return error_set(-EINVAL, "VPMM_HOST_KERNELS is %" G_GUINT64_FORMAT ", but must be from 1 to %d", value,
+		return error_set(-EINVAL, "VPMM_HOST_KERNELS is %" PRIu64 ", but must be from 1 to %d", value,
 				 INT_MAX);
 	*kernels = (unsigned int)value;
 	return 0;

@@ -2,6 +2,7 @@
 /* The virtual clock, as a program moves it. */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 
 #include "host/clock.h"
 #include "host/queue.h"
@@ -42,8 +43,8 @@ unlock:
 REQUIRES(host_streams_lock)
 static int refuse_untimed(struct CUstream_st *stream)
 {
-	return error_set(-EBUSY, "stream %" G_GUINT64_FORMAT " has work that is pending until a call completes it; "
-			 "pieces: %" G_GUINT64_FORMAT, stream->id, stream->submitted - stream->completed);
+	return error_set(-EBUSY, "stream %" PRIu64 " has work that is pending until a call completes it; "
+			 "pieces: %" PRIu64, stream->id, stream->submitted - stream->completed);
 }
 
 int host_time_finish(void)

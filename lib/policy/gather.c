@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Carries out a gathering: waits, creates, maps, and undoes all of it if a call fails. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "core/account.h"
 #include "core/alias.h"
@@ -74,7 +75,7 @@ static void gather_say(struct gathering *g, uint64_t addr)
 	struct core *core = g->core;
 
 	if (g->create)
-		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" PRIu64,
 			g->create, g->stream->id);
 	if (log_wants(&core->log, VPMM_LOG_DEBUG))
 		layout_say(core, region_at(&core->regions, addr)->chunk, "gathered", g->size, g->stream);

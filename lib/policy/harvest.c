@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Harvests free pages: carries out what harvest.h says. */
+#include <inttypes.h>
+
 #include "core/account.h"
 #include "core/alias.h"
 #include "core/chunk.h"
@@ -199,7 +201,7 @@ static void harvest_count(struct harvest *harvest)
 	if (harvest->created) {
 		counts->grows++;
 		counts->grown += harvest->created;
-		log_add(&harvest->core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" G_GUINT64_FORMAT,
+		log_add(&harvest->core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" PRIu64,
 			harvest->created, harvest->stream->id);
 		account_note_taken(harvest->core);
 	}

@@ -4,12 +4,12 @@
  * kept, or what empty pages read, and the sums are those of the statistics.
  */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "shared/check.h"
 #include "util/error.h"
 #include "util/held.h"
 
-#define U64 "%" G_GUINT64_FORMAT
 
 /* Bytes on the device and on the host. */
 struct sums {
@@ -25,14 +25,14 @@ static int check_page(const struct range *range, size_t index, struct sums *sums
 
 	if (piece ? page->state != (piece->host ? PAGE_HOST : PAGE_DEVICE) || piece->size != range->page_size :
 	    page->state != PAGE_EMPTY)
-		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x is in state %d with %s memory",
+		return error_set(-EUCLEAN, "the page at %#" PRIx64 " is in state %d with %s memory",
 				 page_at(range, index), page->state, !piece ? "no" : piece->host ? "host" : "device");
 	if (duplicate ? page->state != PAGE_DEVICE || !duplicate->host || duplicate->size != range->page_size :
 	    page->readable)
-		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x is in state %d with %s duplicate",
+		return error_set(-EUCLEAN, "the page at %#" PRIx64 " is in state %d with %s duplicate",
 				 page_at(range, index), page->state, duplicate ? "a" : "no");
 	if (duplicate && page->advice != VPMM_ADVISE_READ_MOSTLY)
-		return error_set(-EUCLEAN, "the page at %#" G_GINT64_MODIFIER "x has a duplicate without the advice",
+		return error_set(-EUCLEAN, "the page at %#" PRIx64 " has a duplicate without the advice",
 				 page_at(range, index));
 	if (piece)
 		sums->used[!piece->host] += piece->size;
@@ -45,14 +45,14 @@ static int check_page(const struct range *range, size_t index, struct sums *sums
 
 static int bound(uint64_t there, uint64_t most, const char *what)
 {
-	return there <= most ? 0 : error_set(-EUCLEAN, "bytes of %s of shared ranges: " U64 " are in use, " U64
+	return there <= most ? 0 : error_set(-EUCLEAN, "bytes of %s of shared ranges: %" PRIu64 " are in use, %" PRIu64
 					     " are counted", what, there, most);
 }
 
 static int expect_shared(uint64_t there, uint64_t counted, const char *what)
 {
-	return there == counted ? 0 : error_set(-EUCLEAN, "bytes of %s of shared ranges: " U64 " are there, " U64
-						" are counted", what, there, counted);
+	return there == counted ? 0 : error_set(-EUCLEAN, "bytes of %s of shared ranges: %" PRIu64 " are there, %"
+						PRIu64 " are counted", what, there, counted);
 }
 
 static int check_all(const struct shared *shared)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_migrate(), vpmm_fault(), vpmm_locate(), vpmm_advise(), vpmm_pin(), and what goes when memory runs out. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "shared/gates.h"
 #include "shared/migrate.h"
@@ -24,7 +25,7 @@ static int find_span(struct shared *shared, uint64_t addr, size_t size, struct s
 	lock_assert_held(&shared_lock);
 	range = shared_find(addr);
 	if (!range || range->shared != shared || range->going || !size || size > range->size - (addr - range->at))
-		return error_set(-EINVAL, "%zu bytes at %#" G_GINT64_MODIFIER "x are not in one shared range of the"
+		return error_set(-EINVAL, "%zu bytes at %#" PRIx64 " are not in one shared range of the"
 				 " pool", size, addr);
 	span->range = range;
 	span->first = (addr - range->at) / range->page_size;
@@ -56,7 +57,7 @@ static void drop_span(const struct span *span)
 static int check_there(const struct range *range)
 {
 	lock_assert_held(&range->shared->mover);
-	return range->going ? error_set(-EINVAL, "the shared range at %#" G_GINT64_MODIFIER "x was freed meanwhile",
+	return range->going ? error_set(-EINVAL, "the shared range at %#" PRIx64 " was freed meanwhile",
 					range->at) : 0;
 }
 
@@ -512,7 +513,7 @@ int migrate_unpin(struct shared *shared, uint64_t addr, size_t size)
 	err = find_span(shared, addr, size, &span);
 	for (size_t i = span.first; !err && i < span.end; i++) {
 		if (!span.range->pages[i].pins)
-			err = error_set(-EINVAL, "the page at %#" G_GINT64_MODIFIER "x is not pinned",
+			err = error_set(-EINVAL, "the page at %#" PRIx64 " is not pinned",
 					page_at(span.range, i));
 	}
 	for (size_t i = span.first; !err && i < span.end; i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Shared ranges, and what those of a pool have in common. */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "shared/gates.h"
 #include "shared/mirror.h"
@@ -297,7 +298,7 @@ static int check_pins(const struct range *range)
 	lock_assert_held(&shared_lock);
 	for (size_t i = 0; i < range->count; i++) {
 		if (range->pages[i].pins)
-			return error_set(-EBUSY, "the page at %#" G_GINT64_MODIFIER "x of the shared range is pinned",
+			return error_set(-EBUSY, "the page at %#" PRIx64 " of the shared range is pinned",
 					 page_at(range, i));
 	}
 	return 0;
@@ -317,7 +318,7 @@ int range_free(struct shared *shared, uint64_t at, struct CUstream_st *stream)
 	/* Another thread may have freed it while this one waited for the mover. */
 	range = find_start(shared, at);
 	err = range ? check_pins(range) :
-	      error_set(-EINVAL, "no shared range of the pool starts at %#" G_GINT64_MODIFIER "x", at);
+	      error_set(-EINVAL, "no shared range of the pool starts at %#" PRIx64, at);
 	if (!err && stream != VPMM_STREAM_ANY)
 		err = gates_add(range, stream);
 	lock_release(&shared_lock);

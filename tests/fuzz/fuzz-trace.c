@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -151,7 +152,7 @@ static void write_op(GString *text, const struct trace_op *op)
 {
 	static const char letters[] = "famutrcg";
 
-	g_string_append_printf(text, "%" G_GUINT64_FORMAT " %c", (guint64)op->us, letters[op->kind]);
+	g_string_append_printf(text, "%" PRIu64 " %c", (uint64_t)op->us, letters[op->kind]);
 	if (op->kind <= TRACE_USE)
 		g_string_append_printf(text, " %u", op->slot);
 	if (op->kind == TRACE_RESIZE)

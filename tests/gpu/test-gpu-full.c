@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static void test_fragments(void)
 	for (i = 0; i < slots->len; i += 2)
 		give(b.f.pool, &g_array_index(slots, struct slot, i));
 	before = stats_of(b.f.pool);
-	g_test_message("%u fragments of %zu MiB; %" G_GUINT64_FORMAT " MiB free, %" G_GUINT64_FORMAT " of it stuck",
+	g_test_message("%u fragments of %zu MiB; %" PRIu64 " MiB free, %" PRIu64 " of it stuck",
 		       slots->len, FRAGMENT / MIB, before.free / MIB, before.stuck / MIB);
 	g_assert_cmpuint(before.free, >=, (slots->len + 1) / 2 * FRAGMENT);
 	g_assert_cmpuint(before.stuck, ==, 0);

@@ -6,6 +6,7 @@
  * VPMM_TEST_SECONDS is how long the hammer goes on, VPMM_TEST_GIB how large the ranges are whose speed is measured.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -426,9 +427,9 @@ static void test_hammer(void)
 	for (size_t i = 0; i < HAMMER_PAGES * PAGE / 8; i++)
 		found += ((uint64_t *)h.at)[i];
 	stats = stats_of(h.pool);
-	g_test_message("%zu s: %" G_GUINT64_FORMAT " additions by %d threads, %" G_GUINT64_FORMAT " by kernels, %"
-		       G_GUINT64_FORMAT " found; pages to the device %" G_GUINT64_FORMAT ", to the host %"
-		       G_GUINT64_FORMAT ", touches %" G_GUINT64_FORMAT ", tried again %" G_GUINT64_FORMAT, seconds,
+	g_test_message("%zu s: %" PRIu64 " additions by %d threads, %" PRIu64 " by kernels, %"
+		       PRIu64 " found; pages to the device %" PRIu64 ", to the host %"
+		       PRIu64 ", touches %" PRIu64 ", tried again %" PRIu64, seconds,
 		       (uint64_t)h.by_cpu, HAMMER_THREADS, (uint64_t)h.by_gpu, found, stats.pages_to_device,
 		       stats.pages_to_host, stats.faults, stats.retries);
 	g_assert_cmpuint(found, ==, h.by_cpu + h.by_gpu);
@@ -587,7 +588,7 @@ static void time_shared(size_t size, drv_stream stream)
 	g_assert_cmpuint(sum((uint64_t *)at, size), ==, want);
 	report("shared: the CPU reads what is on the device", size, now() - begin);
 	after = stats_of(pool);
-	g_test_message("of that %" G_GUINT64_FORMAT " touches, %" G_GUINT64_FORMAT " pages read ahead, %.1f ms serving",
+	g_test_message("of that %" PRIu64 " touches, %" PRIu64 " pages read ahead, %.1f ms serving",
 		       after.faults - before.faults, after.read_ahead - before.read_ahead,
 		       (double)(after.fault_ns - before.fault_ns) * 1e-6);
 	begin = now();
@@ -666,7 +667,7 @@ static void test_more_than_device(void)
 	}
 	gpu_sync(stream);
 	report("1.5 times the limit: kernels over all of it", (size_t)ROUNDS * RANGES * GIB / 2, now() - begin);
-	g_test_message("%" G_GUINT64_FORMAT " pages evicted, %" G_GUINT64_FORMAT " skipped", stats_of(pool).evicted,
+	g_test_message("%" PRIu64 " pages evicted, %" PRIu64 " skipped", stats_of(pool).evicted,
 		       stats_of(pool).skipped);
 	g_assert_cmpuint(stats_of(pool).evicted, >, 0);
 	assert_ok(vpmm_malloc(pool, &block, 2 * GIB, stream));

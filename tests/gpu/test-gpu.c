@@ -8,6 +8,7 @@
  * driver's calls take a refusal for a mistake of the program.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +91,7 @@ static void test_info(void)
 
 	assert_ok(be->ops->info(be, &info));
 
-	g_test_message("%s, driver %d.%d, %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " MiB free", info.device_name,
+	g_test_message("%s, driver %d.%d, %" PRIu64 " of %" PRIu64 " MiB free", info.device_name,
 		       info.driver_version / 1000, info.driver_version % 1000 / 10, info.memory_free >> 20,
 		       info.memory_total >> 20);
 	g_assert_cmpint(info.driver_version, >=, 12000);

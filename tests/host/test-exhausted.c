@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a program is asked and told when there is no memory for a request, and which remedies it is told of. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "calls/pool.h"
@@ -166,7 +167,7 @@ static void test_explained(void)
 	g_assert_true(g_str_has_prefix(lines[0], "vpmm_malloc: 20 MiB wanted: "));
 	g_assert_true(g_str_has_suffix(lines[0], "; the pool has 10 MiB live and 8 MiB free; the largest block to be "
 					 "had is 16 MiB; others hold 6 MiB of 32 MiB"));
-	want = g_strdup_printf("try this: let pending work finish (8 MiB on stream %" G_GUINT64_FORMAT "); have other "
+	want = g_strdup_printf("try this: let pending work finish (8 MiB on stream %" PRIu64 "); have other "
 			       "pools ", ((struct stream *)f.pool->core.streams.busy.head->data)->id);
 	g_assert_true(g_str_has_prefix(lines[1], want));
 	g_assert_null(strstr(vpmm_last_error(), "raise the limit"));

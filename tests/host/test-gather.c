@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Blocks that are put together from extents: whose bytes they are, what they cost, and that programs settle. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -249,7 +250,7 @@ static void settles_after(struct vpmm_opts opts, guint32 seed, int streams, size
 			vpmm_host_stream_complete(f.streams[j], UINT_MAX);
 	}
 	after = fixture_stats(&f);
-	g_test_message("seed %u: maps %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, seed, settled.maps, after.maps);
+	g_test_message("seed %u: maps %" PRIu64 " %" PRIu64, seed, settled.maps, after.maps);
 	g_assert_cmpuint(after.creates, ==, settled.creates);
 	g_assert_cmpuint(after.maps, ==, settled.maps);
 	g_assert_cmpuint(after.accesses, ==, settled.accesses);

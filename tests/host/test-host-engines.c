@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The engines of the host backend: how long timed work of streams takes on them, and in which order. */
+#include <inttypes.h>
+
 #include "host/clock-bench.h"
 
 static void test_an_engine_does_one_piece_at_a_time(void)
@@ -219,7 +221,7 @@ static char *random_times(guint32 seed)
 		random_step(&b, rand, events);
 	assert_ok(vpmm_host_time_finish());
 	for (guint i = 0; i < events->len; i++)
-		g_string_append_printf(times, "%" G_GUINT64_FORMAT " ", completed_at(&b, events->pdata[i]));
+		g_string_append_printf(times, "%" PRIu64 " ", completed_at(&b, events->pdata[i]));
 	g_ptr_array_free(events, true);
 	g_rand_free(rand);
 	bench_close(&b);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Programs that overlap in ways of their own get on as fast as they can. Times are those of the virtual clock. */
+#include <inttypes.h>
+
 #include "support/fixture.h"
 #include "support/setting.h"
 
@@ -137,7 +139,7 @@ static void test_program(gconstpointer data)
 		for (int i = 0; i < BATCHES; i++)
 			program->batch(&f);
 		assert_ok(vpmm_host_time_finish());
-		g_test_message("%" G_GUINT64_FORMAT " ms", (vpmm_host_time() - start) / MS);
+		g_test_message("%" PRIu64 " ms", (vpmm_host_time() - start) / MS);
 		g_assert_cmpuint((vpmm_host_time() - start) / MS, <=, BATCHES * program->ms * 110 / 100);
 	}
 	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 2 * fixture_stats(&f).peak_live + 2 * PAGE);

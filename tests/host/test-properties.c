@@ -9,6 +9,7 @@
  * VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_SEED the first of them.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -283,7 +284,7 @@ static void test_had(gconstpointer data)
 	}
 	g_unsetenv("VPMM_HOST_CAPACITY");
 	if (broken) {
-		g_test_message("after %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " programs", broken, programs);
+		g_test_message("after %" PRIu64 " of %" PRIu64 " programs", broken, programs);
 		g_test_fail();
 	}
 }
@@ -368,7 +369,7 @@ static bool settles(const struct load *load, uint32_t seed)
 		run_program(&run, pass);
 		made = driver_calls(&run) - before;
 		settled = settled && (i < SETTLED_PASS || !made);
-		g_string_append_printf(calls, " %" G_GUINT64_FORMAT, made);
+		g_string_append_printf(calls, " %" PRIu64, made);
 	}
 	if (!settled)
 		g_test_message("seed %u: driver calls of each pass:%s", seed, calls->str);

@@ -2,6 +2,7 @@
 /* VPMM_TRACE: what is recorded, that a replay comes to the same, and files that cannot be written. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -244,12 +245,12 @@ static void test_lines_of_captures(void)
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
 	fixture_close(&f);
 
-	expected = g_strdup_printf("\\d+ c %" G_GUINT64_FORMAT " 77\n"
-				   "\\d+ a (0x[0-9a-f]+) 1000 0 capture=%" G_GUINT64_FORMAT "\n"
-				   "\\d+ u \\1 0 capture=%" G_GUINT64_FORMAT "\n"
-				   "\\d+ f \\1 0 capture=%" G_GUINT64_FORMAT "\n"
-				   "\\d+ g %" G_GUINT64_FORMAT " 1\n", (guint64)id, (guint64)id, (guint64)id,
-				   (guint64)id, (guint64)id);
+	expected = g_strdup_printf("\\d+ c %" PRIu64 " 77\n"
+				   "\\d+ a (0x[0-9a-f]+) 1000 0 capture=%" PRIu64 "\n"
+				   "\\d+ u \\1 0 capture=%" PRIu64 "\n"
+				   "\\d+ f \\1 0 capture=%" PRIu64 "\n"
+				   "\\d+ g %" PRIu64 " 1\n", (uint64_t)id, (uint64_t)id, (uint64_t)id,
+				   (uint64_t)id, (uint64_t)id);
 	assert_lines(name, expected);
 	g_free(expected);
 	remove_name(name);

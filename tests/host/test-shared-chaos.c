@@ -5,6 +5,7 @@
  * nothing that the program can tell, and can be made again.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -345,7 +346,7 @@ static void run(unsigned int seed)
 		assert_ok(vpmm_free(c.f.pool, c.block, c.f.streams[0]));
 	assert_ok(vpmm_pool_trim(c.f.pool, 0, NULL));
 	vpmm_mirror_unregister(c.mirror);
-	g_test_message("seed %u: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " calls failed; left %" G_GUINT64_FORMAT,
+	g_test_message("seed %u: %" PRIu64 " of %" PRIu64 " calls failed; left %" PRIu64,
 		       seed, c.failed, c.calls, fixture_stats(&c.f).shared);
 	fixture_close(&c.f);
 }

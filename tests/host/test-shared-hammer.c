@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Threads and kernels add to a shared range at random while its pages move both ways: every addition is found. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static void test_hammer(gconstpointer data)
 		fixture_complete(h.f.streams[i]);
 	for (size_t i = 0; i < PAGES * WORDS; i++)
 		found += h.at[i];
-	g_test_message("%" G_GUINT64_FORMAT " additions, %" G_GUINT64_FORMAT " moves", (uint64_t)h.added,
+	g_test_message("%" PRIu64 " additions, %" PRIu64 " moves", (uint64_t)h.added,
 		       (uint64_t)h.moved);
 	g_assert_cmpuint(found, ==, h.added);
 	g_assert_cmpuint(h.moved, >, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The memory of shared ranges: what reads as zero, is kept, given back, evicted and had again. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -407,7 +408,7 @@ static void test_counts_once(void)
 static uint64_t counted(struct fixture *f)
 {
 	struct vpmm_stats stats = fixture_stats(f);
-	char *dump = fixture_dump(f), *line = g_strdup_printf("\nshared: %" G_GUINT64_FORMAT "\n", stats.shared);
+	char *dump = fixture_dump(f), *line = g_strdup_printf("\nshared: %" PRIu64 "\n", stats.shared);
 	uint64_t taken = stats.mapped + stats.small_mapped + stats.shareable + stats.shared;
 
 	g_assert_cmpuint(stats.shared, ==, ranges_stats(f).device);

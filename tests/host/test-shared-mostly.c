@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Pages that are read mostly: on the device, while the CPU reads a duplicate. */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -558,7 +559,7 @@ static void test_hammer(gconstpointer data)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	stats = ranges_stats(&readers.f);
-	g_test_message("%" G_GUINT64_FORMAT " copies read, %" G_GUINT64_FORMAT " faults", stats.read_copies,
+	g_test_message("%" PRIu64 " copies read, %" PRIu64 " faults", stats.read_copies,
 		       stats.faults);
 	g_assert_cmpuint(stats.read_copies, >, 0);
 	if (block)

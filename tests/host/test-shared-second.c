@@ -8,6 +8,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -418,7 +419,7 @@ static void test_second(gconstpointer data)
 	g_assert_cmpint(ranges_migrate(&first.f, first.at, PAGES * PAGE, VPMM_HOST), >, 0);
 	for (size_t i = 0; i < PAGES; i++)
 		found += *(_Atomic uint64_t *)(first.at + i * PAGE);
-	g_test_message("used %" G_GUINT64_FORMAT " times, %u updates", (uint64_t)first.common->used, first.updates);
+	g_test_message("used %" PRIu64 " times, %u updates", (uint64_t)first.common->used, first.updates);
 	g_assert_cmpuint(found, ==, first.common->added);
 	g_assert_cmpuint(first.common->stale, ==, 0);
 	g_assert_cmpuint(first.common->used, >, 0);

@@ -4,6 +4,7 @@
  * does without, can be made again, and no byte is lost. Touches are answered in any case.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "calls/pool.h"
@@ -176,7 +177,7 @@ static void test_sweep(gconstpointer data)
 		calls = backend_fault_calls(be, BACKEND_OP_COUNT) - calls;
 		fixture_close(&f);
 	}
-	g_test_message("%" G_GUINT64_FORMAT " calls", calls);
+	g_test_message("%" PRIu64 " calls", calls);
 	g_assert_cmpuint(calls, >, sweep->least);
 }
 

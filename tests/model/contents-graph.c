@@ -5,6 +5,7 @@
  * between, has left it.
  */
 #include <errno.h>
+#include <inttypes.h>
 
 #include "model/contents-work.h"
 #include "model/contents.h"
@@ -58,7 +59,7 @@ static void begin(struct worker *w)
 	for (unsigned int i = 0; i < w->run->n_pools; i++) {
 		contents_ok(w->run, vpmm_capture_id(w->run->pools[i], s->handle, &id));
 		if (!id || (i && id != w->capture.graph->id))
-			contents_fail(w->run, "step %u: the id of a capture is %" G_GUINT64_FORMAT, w->step, id);
+			contents_fail(w->run, "step %u: the id of a capture is %" PRIu64, w->step, id);
 		w->capture.graph->id = id;
 	}
 	if (contents_one_in(w, 4))

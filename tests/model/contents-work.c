@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What streams do with blocks, and what they find. */
+#include <inttypes.h>
+
 #include "model/contents-work.h"
 
 /* Each word is looked at in so many bytes at either end of a block; one in so many bytes elsewhere in a small block. */
@@ -100,8 +102,8 @@ static void wrong(const struct work *work, size_t at, uint64_t found, uint64_t e
 {
 	const struct shadow *s = work->shadow, *by = writer_of(work->run, found);
 
-	contents_fail(work->run, "what worker %u submitted in step %u on stream %d found %#" G_GINT64_MODIFIER
-		      "x in place of %#" G_GINT64_MODIFIER "x, %zu bytes into %zu bytes at %p:%s\n"
+	contents_fail(work->run, "what worker %u submitted in step %u on stream %d found %#" PRIx64
+		      " in place of %#" PRIx64 ", %zu bytes into %zu bytes at %p:%s\n"
 		      "It is of %zu bytes at %p:%s\n", work->worker, work->step,
 		      work->stream ? (int)work->stream->index : -1, found, expected, at, s->size, (void *)s->ptr,
 		      s->trail->str, by ? by->size : 0, by ? (void *)by->ptr : NULL, by ? by->trail->str : "");

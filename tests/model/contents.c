@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Runs of the program: pools with random options, workers, what these do in each step, and the end. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -479,8 +480,8 @@ static void check_counts(struct run *run)
 	for (unsigned int i = 0; i < run->n_pools; i++) {
 		contents_ok(run, vpmm_pool_stats(run->pools[i], &stats));
 		if (stats.mallocs - stats.frees != run->mallocs[i] - run->frees[i])
-			contents_fail(run, "pool %u: %" G_GUINT64_FORMAT " allocations less %" G_GUINT64_FORMAT
-				      " frees, not %" G_GUINT64_FORMAT " less %" G_GUINT64_FORMAT, i, stats.mallocs,
+			contents_fail(run, "pool %u: %" PRIu64 " allocations less %" PRIu64
+				      " frees, not %" PRIu64 " less %" PRIu64, i, stats.mallocs,
 				      stats.frees, run->mallocs[i], run->frees[i]);
 	}
 }

@@ -12,6 +12,7 @@
  * place, everything is held against the rest, and the process may not have taken more of the host's memory.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -485,9 +486,9 @@ static void soak_close(struct soak *soak)
 	fixture_assert_nothing_left();
 	fclose(soak->dump);
 	g_rand_free(rand);
-	printf("%" G_GUINT64_FORMAT " allocations, of which %" G_GUINT64_FORMAT " found a free block, %" G_GUINT64_FORMAT
-	       " were gathered and %" G_GUINT64_FORMAT " grew the pool to %" G_GUINT64_FORMAT " MiB, after %"
-	       G_GUINT64_FORMAT " waits\n", stats.mallocs, stats.reuses, stats.defrags, stats.grows,
+	printf("%" PRIu64 " allocations, of which %" PRIu64 " found a free block, %" PRIu64
+	       " were gathered and %" PRIu64 " grew the pool to %" PRIu64 " MiB, after %"
+	       PRIu64 " waits\n", stats.mallocs, stats.reuses, stats.defrags, stats.grows,
 	       stats.peak_mapped >> 20, stats.waits);
 }
 
@@ -536,12 +537,12 @@ static void run(struct vpmm_opts opts, uint64_t operations, guint32 seed)
 		if (phase < WARM_PHASES)
 			most = MAX(most, memory);
 		else if (memory > most + most / GROWTH_PART + GROWTH_MIB * 1024)
-			g_error("phase %u: %" G_GUINT64_FORMAT " KiB of the host's memory, %" G_GUINT64_FORMAT " KiB before",
+			g_error("phase %u: %" PRIu64 " KiB of the host's memory, %" PRIu64 " KiB before",
 				phase, memory, most);
 	}
 	progress_end(&soak.bar);
 	soak_close(&soak);
-	printf("%.0f operations a second, %" G_GUINT64_FORMAT " KiB of the host's memory, %" G_GUINT64_FORMAT
+	printf("%.0f operations a second, %" PRIu64 " KiB of the host's memory, %" PRIu64
 	       " KiB at the start\n", (double)operations * G_USEC_PER_SEC / (double)(g_get_monotonic_time() - start),
 	       memory, most);
 }

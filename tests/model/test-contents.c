@@ -3,6 +3,7 @@
  * What blocks hold when work runs, against a model of the program: contents.h says how. VPMM_TEST_SEEDS is how many
  * seeds each case takes, VPMM_TEST_SEED the first of them, VPMM_TEST_STEPS how long each goes on.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "model/contents-run.h"
@@ -13,8 +14,8 @@
 
 static void report(const struct contents_counts *counts)
 {
-	g_test_message("%" G_GUINT64_FORMAT " seeds, %" G_GUINT64_FORMAT " steps, %" G_GUINT64_FORMAT
-		       " words looked at by %" G_GUINT64_FORMAT " pieces of work", counts->seeds, counts->steps,
+	g_test_message("%" PRIu64 " seeds, %" PRIu64 " steps, %" PRIu64
+		       " words looked at by %" PRIu64 " pieces of work", counts->seeds, counts->steps,
 		       counts->words, counts->works);
 	g_assert_cmpuint(counts->words, >, 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -240,7 +241,7 @@ static void trial_count(struct trial *t, struct sweep *s, bool after)
 #define AT_MOST(what) \
 	do { \
 		if (after.what > before->what) \
-			trial_fail(t, #what " was %" G_GUINT64_FORMAT ", and is %" G_GUINT64_FORMAT, before->what, \
+			trial_fail(t, #what " was %" PRIu64 ", and is %" PRIu64, before->what, \
 				   after.what); \
 	} while (0)
 
@@ -292,7 +293,7 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 		trial_fail(t, "something was freed");
 	/* Only who is short of memory gives some back. */
 	if (t->err != -ENOMEM && !t->scene->capacity && !t->scene->gives && after.mapped < before->mapped)
-		trial_fail(t, "%" G_GUINT64_FORMAT " bytes were given back", before->mapped - after.mapped);
+		trial_fail(t, "%" PRIu64 " bytes were given back", before->mapped - after.mapped);
 }
 
 static uint64_t count_host_waits(struct sweep *s)
@@ -411,8 +412,8 @@ static void trial_left(struct trial *t, struct sweep *s)
 
 	backend_fault_left(s->be, &left);
 	if (memcmp(&left, &none, sizeof(left)))
-		trial_fail(t, "left are %" G_GUINT64_FORMAT " reservations, %" G_GUINT64_FORMAT " handles, %"
-			   G_GUINT64_FORMAT " mappings, %" G_GUINT64_FORMAT " events, %" G_GUINT64_FORMAT
+		trial_fail(t, "left are %" PRIu64 " reservations, %" PRIu64 " handles, %"
+			   PRIu64 " mappings, %" PRIu64 " events, %" PRIu64
 			   " small allocations", left.reservations, left.handles, left.mappings, left.events,
 			   left.small);
 }
@@ -564,7 +565,7 @@ static void sweep_test(gconstpointer data)
 		if (plan.scene->modes & 1u << i)
 			plan_mode(&plan, &modes[i]);
 	}
-	g_test_message("%s on %s: %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs", plan.scene->name,
+	g_test_message("%s on %s: %" PRIu64 " calls, %" PRIu64 " runs", plan.scene->name,
 		       plan.on->name, plan.calls, plan.runs);
 }
 
@@ -574,8 +575,8 @@ static void total_test(void)
 		g_test_skip("nothing was run");
 		return;
 	}
-	g_test_message("%zu actions, %" G_GUINT64_FORMAT " calls, %" G_GUINT64_FORMAT " runs with a fault, %"
-		       G_GUINT64_FORMAT " left out", sweep_scene_count + sweep_held_scene_count +
+	g_test_message("%zu actions, %" PRIu64 " calls, %" PRIu64 " runs with a fault, %"
+		       PRIu64 " left out", sweep_scene_count + sweep_held_scene_count +
 		       sweep_growable_scene_count + sweep_export_scene_count + sweep_peer_scene_count +
 		       sweep_mirror_scene_count, totals.calls, totals.runs, totals.left_out);
 	totals.calls = totals.runs = totals.left_out = 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -34,8 +35,9 @@ static bool write_ops(gzFile out, const struct trace *trace)
 	for (size_t i = 0; i < trace->n_ops; i++) {
 		const struct trace_op *op = &trace->ops[i];
 
-		if (gzprintf(out, "%" G_GUINT64_FORMAT " %c %" G_GUINT32_FORMAT " %zu %" G_GUINT32_FORMAT "\n",
-			     (guint64)op->us, op->kind == TRACE_ALLOC ? 'a' : 'f', op->slot, op->bytes, op->stream) <= 0)
+		if (gzprintf(out, "%" PRIu64 " %c %" G_GUINT32_FORMAT " %zu %" G_GUINT32_FORMAT "\n",
+			     (uint64_t)op->us, op->kind == TRACE_ALLOC ? 'a' : 'f', op->slot, op->bytes,
+			     op->stream) <= 0)
 			return false;
 	}
 	return true;

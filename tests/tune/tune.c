@@ -4,6 +4,7 @@
  * on the host backend and gives the same figures each time, so anyone can repeat it.
  */
 #include <glib.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,7 +320,7 @@ static bool report_rules(const struct programs *programs, const struct results *
 
 		if (number->off == value)
 			continue;
-		printf("\n%s: %" G_GINT64_FORMAT " in place of %" G_GINT64_FORMAT "\n", number->name, number->off, value);
+		printf("\n%s: %" PRId64 " in place of %" PRId64 "\n", number->name, number->off, value);
 		/* The processes that measure would print what is buffered once more. */
 		fflush(stdout);
 		*number->value = number->off;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The reader of traces: tables that others write, and files that are no trace. */
 #include <glib.h>
+#include <inttypes.h>
 
 #include "trace.h"
 #include "unit/trace-fixture.h"
@@ -17,7 +18,7 @@ static void assert_ops(const struct fixture *f, const char *expected)
 	for (size_t i = 0; i < f->trace->n_ops; i++) {
 		const struct trace_op *op = &f->trace->ops[i];
 
-		g_string_append_printf(found, "%s%" G_GUINT64_FORMAT "%c%zu/%u", i ? " " : "", (guint64)op->us,
+		g_string_append_printf(found, "%s%" PRIu64 "%c%zu/%u", i ? " " : "", (uint64_t)op->us,
 				       op->kind == TRACE_ALLOC ? 'a' : 'f', op->bytes, op->stream);
 	}
 	g_assert_cmpstr(found->str, ==, expected);
