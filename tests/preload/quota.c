@@ -84,7 +84,7 @@ drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 	return result;
 }
 
-/* The runtime of a sanitizer comes here before it is ready, and before strcmp() is. */
+/* The runtime of a sanitizer comes here before it is ready, and before strcmp() is. Each call of next() is a jump. */
 NOT_SANITIZED void *dlsym(void *handle, const char *name)
 {
 	if (name[0] != 'c' || name[1] != 'u')
