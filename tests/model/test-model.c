@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Random operations on four streams, with a plain model beside the pool. With faults, calls of the driver fail at
- * random besides.
+ * random besides. VPMM_TEST_SEEDS is how many programs each case tries, VPMM_TEST_STEPS how long each goes on.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "support/setting.h"
 
-#define STEPS 4000
+#define STEPS 1000
 #define MOST_LIVE 60
 #define MOST_PAGES 12
 
@@ -195,177 +195,84 @@ static void walk(struct walk *w, struct vpmm_opts opts, bool faulty, enum cachin
 	g_rand_free(w->rand);
 }
 
-static void run_walk(struct vpmm_opts opts, guint32 seed, bool faulty, enum caching caching)
-{
-	struct walk w = { .rand = g_rand_new_with_seed(seed) };
-
-	walk(&w, opts, faulty, caching);
-}
-
-static void run_model(struct vpmm_opts opts, guint32 seed, bool faulty)
-{
-	run_walk(opts, seed, faulty, AS_USUAL);
-}
-
-static void test_async(gconstpointer seed)
-{
-	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false);
-}
-
-static void test_block(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false);
-}
+/* A pool, and what programs do with it. Those of a case have seeds of its own. */
+struct variant {
+	const char *name;
+	struct vpmm_opts opts;
+	bool faulty;
+	enum caching caching;
+};
 
 /* Chunks so small that allocations are larger and holes are short. */
-static void test_chunks(void)
+#define SMALL_CHUNKS .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE
+
+/*
+ * Pages are extents so small that a block has many. With caches, streams keep what they free, and all is the same but
+ * where things lie; without, every free is the pool's at once. Of what a pool keeps, memory is given back now and then,
+ * and the pool goes on as if it had been so from the start; what is beyond a threshold goes a little at a time, and
+ * always if the threshold is nothing.
+ */
+static const struct variant variants[] = {
+	{ "paged", { FIXTURE_OPTS }, false, AS_USUAL },
+	{ "paged-block", { FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, false, AS_USUAL },
+	{ "paged-chunks", { FIXTURE_CHUNKS(8) }, false, AS_USUAL },
+	{ "paged-faults", { FIXTURE_OPTS }, true, AS_USUAL },
+	{ "paged-faults-block", { FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, true, AS_USUAL },
+	{ "paged-faults-chunks", { FIXTURE_CHUNKS(8) }, true, AS_USUAL },
+	{ "paged-cached", { FIXTURE_OPTS }, false, CACHED },
+	{ "paged-cached-block", { FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, false, CACHED },
+	{ "paged-cached-faults", { FIXTURE_OPTS }, true, CACHED },
+	{ "paged-trimmed", { FIXTURE_OPTS, .keep = SIZE_MAX }, false, AS_USUAL },
+	{ "paged-trimmed-chunks", { FIXTURE_CHUNKS(8), .keep = SIZE_MAX }, false, AS_USUAL },
+	{ "paged-trimmed-faults", { FIXTURE_OPTS, .keep = SIZE_MAX }, true, AS_USUAL },
+	{ "paged-kept-none", { FIXTURE_OPTS, .keep = 1 }, false, AS_USUAL },
+	{ "paged-kept-faults", { FIXTURE_OPTS, .keep = 150 * PAGE }, true, AS_USUAL },
+	{ "packed", { FIXTURE_PACKED }, false, AS_USUAL },
+	{ "packed-pages", { FIXTURE_PACKED, .extent_max = PAGE }, false, AS_USUAL },
+	{ "packed-large", { FIXTURE_PACKED, .pages = 64, .small = VPMM_SMALL_DRIVER }, false, AS_USUAL },
+	{ "packed-ratio", { FIXTURE_PACKED, .extent_max = 2 * PAGE, .frag_ratio = 30 }, false, AS_USUAL },
+	{ "packed-overhead", { FIXTURE_PACKED, .overhead = 25 }, false, AS_USUAL },
+	{ "packed-block", { FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, false, AS_USUAL },
+	{ "packed-chunks", { SMALL_CHUNKS }, false, AS_USUAL },
+	{ "packed-faults", { FIXTURE_PACKED }, true, AS_USUAL },
+	{ "packed-faults-pages", { FIXTURE_PACKED, .extent_max = PAGE }, true, AS_USUAL },
+	{ "packed-faults-block", { FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, true, AS_USUAL },
+	{ "packed-faults-chunks", { SMALL_CHUNKS }, true, AS_USUAL },
+	{ "uncached", { FIXTURE_PACKED }, false, UNCACHED },
+	{ "uncached-driver", { FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER }, false, UNCACHED },
+	{ "uncached-pages", { FIXTURE_PACKED, .extent_max = PAGE }, false, UNCACHED },
+	{ "uncached-block", { FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, false, UNCACHED },
+	{ "uncached-chunks", { SMALL_CHUNKS }, false, UNCACHED },
+	{ "uncached-faults", { FIXTURE_PACKED }, true, UNCACHED },
+	{ "uncached-faults-block", { FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK }, true, UNCACHED },
+	{ "trimmed", { FIXTURE_PACKED, .keep = SIZE_MAX }, false, AS_USUAL },
+	{ "trimmed-pages", { FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, false, UNCACHED },
+	{ "trimmed-block", { FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, false, UNCACHED },
+	{ "trimmed-faults", { FIXTURE_PACKED, .keep = SIZE_MAX }, true, UNCACHED },
+	{ "trimmed-faults-pages", { FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, true, UNCACHED },
+	{ "kept-none", { FIXTURE_PACKED, .keep = 1 }, false, AS_USUAL },
+	{ "kept", { FIXTURE_PACKED, .keep = 150 * PAGE }, false, UNCACHED },
+	{ "kept-faults-pages", { FIXTURE_PACKED, .keep = 150 * PAGE, .extent_max = PAGE }, true, UNCACHED },
+};
+
+/* The case's programs, one after the other. @like: what they do beside the usual. */
+static void walk_seeds(struct walk like, const char *name, struct vpmm_opts opts, bool faulty, enum caching caching)
 {
-	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 6, false);
+	guint32 first = g_str_hash(name) + setting("VPMM_TEST_SEED", 1), seeds = setting("VPMM_TEST_SEEDS", 1);
+
+	for (guint32 i = 0; i < seeds; i++) {
+		struct walk w = like;
+
+		w.rand = g_rand_new_with_seed(first + i);
+		walk(&w, opts, faulty, caching);
+	}
 }
 
-static void test_faults(gconstpointer seed)
+static void test_variant(gconstpointer variant)
 {
-	run_model((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true);
-}
+	const struct variant *v = variant;
 
-static void test_faults_block(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 9, true);
-}
-
-static void test_faults_chunks(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_CHUNKS(8) }, 10, true);
-}
-
-static void test_packed(gconstpointer seed)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), false);
-}
-
-/* Extents so small that a block has many. */
-static void test_packed_pages(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 14, false);
-}
-
-static void test_packed_large(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .pages = 64, .small = VPMM_SMALL_DRIVER }, 15, false);
-}
-
-static void test_packed_ratio(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = 2 * PAGE, .frag_ratio = 30 }, 16, false);
-}
-
-static void test_packed_overhead(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .overhead = 25 }, 19, false);
-}
-
-static void test_packed_block(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 17, false);
-}
-
-static void test_packed_chunks(void)
-{
-	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 18, false);
-}
-
-static void test_packed_faults(gconstpointer seed)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED }, GPOINTER_TO_UINT(seed), true);
-}
-
-static void test_packed_faults_pages(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 21, true);
-}
-
-static void test_packed_faults_block(void)
-{
-	run_model((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 22, true);
-}
-
-static void test_packed_faults_chunks(void)
-{
-	run_model((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 23, true);
-}
-
-/* Streams keep what they free, and all is the same but where things lie. */
-static void test_cached(gconstpointer seed)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), false, CACHED);
-}
-
-static void test_cached_block(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK }, 5, false, CACHED);
-}
-
-static void test_cached_faults(gconstpointer seed)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS }, GPOINTER_TO_UINT(seed), true, CACHED);
-}
-
-/* With streams that keep nothing to themselves, so that every free is the pool's at once. */
-static void test_uncached(void)
-{
-	for (guint32 seed = 11; seed < 15; seed++)
-		run_walk((struct vpmm_opts){ FIXTURE_PACKED }, seed, false, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .small = VPMM_SMALL_DRIVER }, 25, false, UNCACHED);
-}
-
-static void test_uncached_pages(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE }, 26, false, UNCACHED);
-}
-
-static void test_uncached_block(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .reuse = VPMM_REUSE_BLOCK }, 27, false, UNCACHED);
-}
-
-static void test_uncached_chunks(void)
-{
-	run_walk((struct vpmm_opts){ .size = sizeof(struct vpmm_opts), .backend = "host", .va_size = 8 * PAGE }, 28, false,
-		 UNCACHED);
-}
-
-static void test_uncached_faults(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED }, 29, true, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK }, 30, true, UNCACHED);
-}
-
-/* Memory is given back now and then, and the pool goes on as if it had been so from the start. */
-static void test_trimmed(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 31, false, AS_USUAL);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 32, false, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .reuse = VPMM_REUSE_BLOCK }, 33, false,
-		 UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 34, false, AS_USUAL);
-	run_walk((struct vpmm_opts){ FIXTURE_CHUNKS(8), .keep = SIZE_MAX }, 35, false, AS_USUAL);
-}
-
-static void test_trimmed_faults(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX }, 36, true, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = SIZE_MAX, .extent_max = PAGE }, 37, true, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = SIZE_MAX }, 38, true, AS_USUAL);
-}
-
-/* What is beyond the threshold goes a little at a time, and always when it is nothing. */
-static void test_kept(void)
-{
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 1 }, 39, false, AS_USUAL);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE }, 40, false, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_PACKED, .keep = 150 * PAGE, .extent_max = PAGE }, 41, true, UNCACHED);
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 1 }, 42, false, AS_USUAL);
-	run_walk((struct vpmm_opts){ FIXTURE_OPTS, .keep = 150 * PAGE }, 43, true, AS_USUAL);
+	walk_seeds((struct walk){ .uses = false }, v->name, v->opts, v->faulty, v->caching);
 }
 
 /* Blocks have users on all streams, wherever they are and whatever size they become. */
@@ -388,88 +295,53 @@ static const struct kind {
 
 static void test_used(gconstpointer kind)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(44), .uses = true };
+	const struct kind *k = kind;
 
-	walk(&w, ((const struct kind *)kind)->opts, false, AS_USUAL);
+	walk_seeds((struct walk){ .uses = true }, k->name, k->opts, false, AS_USUAL);
 }
 
 static void test_used_uncached(gconstpointer kind)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(45), .uses = true };
+	const struct kind *k = kind;
 
-	walk(&w, ((const struct kind *)kind)->opts, false, UNCACHED);
+	walk_seeds((struct walk){ .uses = true }, k->name, k->opts, false, UNCACHED);
 }
 
 static void test_used_faults(gconstpointer kind)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(46), .uses = true };
+	const struct kind *k = kind;
 
-	walk(&w, ((const struct kind *)kind)->opts, true, AS_USUAL);
+	walk_seeds((struct walk){ .uses = true }, k->name, k->opts, true, AS_USUAL);
 }
 
 /* Blocks of memory apart come and go among the others, and are received once more. */
-static void test_shared(gconstpointer kind)
+static void share(const struct kind *kind, bool faulty)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(47), .uses = true, .shares = true };
-	struct vpmm_opts opts = ((const struct kind *)kind)->opts;
+	struct vpmm_opts opts = kind->opts;
 
 	opts.export_as = VPMM_EXPORT_FD;
-	walk(&w, opts, false, AS_USUAL);
+	walk_seeds((struct walk){ .uses = true, .shares = true }, kind->name, opts, faulty, AS_USUAL);
+}
+
+static void test_shared(gconstpointer kind)
+{
+	share(kind, false);
 }
 
 static void test_shared_faults(gconstpointer kind)
 {
-	struct walk w = { .rand = g_rand_new_with_seed(48), .uses = true, .shares = true };
-	struct vpmm_opts opts = ((const struct kind *)kind)->opts;
-
-	opts.export_as = VPMM_EXPORT_FD;
-	walk(&w, opts, true, AS_USUAL);
+	share(kind, true);
 }
 
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(MODEL_DEVICES), TRUE);
+	fixture_add_rows("/model", variants, test_variant);
 	fixture_add_rows("/model/used", kinds, test_used);
 	fixture_add_rows("/model/used-uncached", kinds, test_used_uncached);
 	fixture_add_rows("/model/used-faults", kinds, test_used_faults);
 	fixture_add_rows("/model/shared", kinds, test_shared);
 	fixture_add_rows("/model/shared-faults", kinds, test_shared_faults);
-	g_test_add_data_func("/model/async/1", GUINT_TO_POINTER(1), test_async);
-	g_test_add_data_func("/model/async/2", GUINT_TO_POINTER(2), test_async);
-	g_test_add_data_func("/model/async/3", GUINT_TO_POINTER(3), test_async);
-	g_test_add_func("/model/block", test_block);
-	g_test_add_func("/model/chunks", test_chunks);
-	g_test_add_data_func("/model/faults/7", GUINT_TO_POINTER(7), test_faults);
-	g_test_add_data_func("/model/faults/8", GUINT_TO_POINTER(8), test_faults);
-	g_test_add_func("/model/faults/block", test_faults_block);
-	g_test_add_func("/model/faults/chunks", test_faults_chunks);
-	g_test_add_data_func("/model/packed/11", GUINT_TO_POINTER(11), test_packed);
-	g_test_add_data_func("/model/packed/12", GUINT_TO_POINTER(12), test_packed);
-	g_test_add_data_func("/model/packed/13", GUINT_TO_POINTER(13), test_packed);
-	g_test_add_func("/model/packed/pages", test_packed_pages);
-	g_test_add_func("/model/packed/large", test_packed_large);
-	g_test_add_func("/model/packed/ratio", test_packed_ratio);
-	g_test_add_func("/model/packed/overhead", test_packed_overhead);
-	g_test_add_func("/model/packed/block", test_packed_block);
-	g_test_add_func("/model/packed/chunks", test_packed_chunks);
-	g_test_add_data_func("/model/packed-faults/19", GUINT_TO_POINTER(19), test_packed_faults);
-	g_test_add_data_func("/model/packed-faults/20", GUINT_TO_POINTER(20), test_packed_faults);
-	g_test_add_func("/model/packed-faults/pages", test_packed_faults_pages);
-	g_test_add_func("/model/packed-faults/block", test_packed_faults_block);
-	g_test_add_func("/model/packed-faults/chunks", test_packed_faults_chunks);
-	g_test_add_data_func("/model/cached/1", GUINT_TO_POINTER(1), test_cached);
-	g_test_add_data_func("/model/cached/2", GUINT_TO_POINTER(2), test_cached);
-	g_test_add_func("/model/cached/block", test_cached_block);
-	g_test_add_data_func("/model/cached/faults/7", GUINT_TO_POINTER(7), test_cached_faults);
-	g_test_add_data_func("/model/cached/faults/8", GUINT_TO_POINTER(8), test_cached_faults);
-	g_test_add_func("/model/uncached/extents", test_uncached);
-	g_test_add_func("/model/uncached/pages", test_uncached_pages);
-	g_test_add_func("/model/uncached/block", test_uncached_block);
-	g_test_add_func("/model/uncached/chunks", test_uncached_chunks);
-	g_test_add_func("/model/uncached/faults", test_uncached_faults);
-	g_test_add_func("/model/trimmed/fine", test_trimmed);
-	g_test_add_func("/model/trimmed/faults", test_trimmed_faults);
-	g_test_add_func("/model/trimmed/kept", test_kept);
 	return g_test_run();
 }
