@@ -96,7 +96,7 @@ build()
 		esac
 	done >"$out/list"
 	{
-		for name in support/fixture model/model model/model-check model/model-peers model/model-pool \
+		for name in support/fixture model/model model/model-check model/model-fail model/model-peers model/model-pool \
 			model/model-realloc model/model-share model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done

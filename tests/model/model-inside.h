@@ -23,6 +23,14 @@ uint64_t model_rounded(const struct model *m, size_t size);
 bool model_is_limited(const struct model *m);
 
 /**
+ * model_is_beside_capture() - whether a request is served as beside a capture, as its stream has no id
+ * @m: the model
+ *
+ * Return: whether it may be.
+ */
+bool model_is_beside_capture(const struct model *m);
+
+/**
  * model_is_expected() - whether a call may fail as it did, for a fault or for lack of something
  * @m: the model, still armed
  * @err: the error
@@ -39,6 +47,24 @@ bool model_is_expected(const struct model *m, int err);
  * Return: whether there is.
  */
 bool model_lacks(struct model *m, size_t size);
+
+/**
+ * model_apart() - what an allocation apart from the pool's own memory takes
+ * @m: the model
+ * @size: bytes
+ *
+ * Return: bytes.
+ */
+uint64_t model_apart(const struct model *m, size_t size);
+
+/**
+ * model_lacks_apart() - model_lacks() for memory apart, for which the pool has given back all that is whole
+ * @m: the model
+ * @size: bytes
+ *
+ * Return: whether there is too little.
+ */
+bool model_lacks_apart(struct model *m, size_t size);
 
 /**
  * model_taken() - the device memory that a pool has taken, without what the driver's allocator holds,

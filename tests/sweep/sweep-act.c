@@ -206,3 +206,20 @@ int sweep_create(struct sweep *s)
 		s->pool->core.settings.cache = s->cache && s->opts.scrub != VPMM_SCRUB_ALWAYS;
 	return err;
 }
+
+void sweep_override(struct vpmm_opts *opts, const struct vpmm_opts *with)
+{
+	opts->va_size = with->va_size ? with->va_size : opts->va_size;
+	opts->pages = with->pages;
+	opts->reuse = with->reuse;
+	opts->extent_max = with->extent_max ? with->extent_max : opts->extent_max;
+	opts->small = with->small ? with->small : opts->small;
+	opts->frag_ratio = with->frag_ratio;
+	opts->overhead = with->overhead;
+	opts->limit = with->limit;
+	opts->limit_percent = with->limit_percent;
+	opts->keep = with->keep;
+	opts->scrub = with->scrub;
+	opts->export_as = with->export_as;
+	opts->peers = with->peers;
+}

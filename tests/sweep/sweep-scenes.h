@@ -65,4 +65,39 @@ static inline void *sweep_reuse(struct sweep *s)
 	return ptr;
 }
 
+/* Situations that several tables start from. */
+
+static inline void use(struct sweep *s, void *ptr, int stream)
+{
+	assert_ok(vpmm_use(s->pool, ptr, s->streams[stream]));
+}
+
+static inline void stage_used(struct sweep *s)
+{
+	sweep_have(s, PAGE, 1);
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	use(s, s->ptr, 1);
+	s->number = 2 * PAGE;
+}
+
+static inline void stage_used_busy(struct sweep *s)
+{
+	stage_used(s);
+	use(s, s->ptr, 2);
+	sweep_busy(s, 1);
+}
+
+static inline void stage_capture_own(struct sweep *s)
+{
+	sweep_capture(s, 0);
+	s->ptr = sweep_have(s, 2 * PAGE, 0);
+	sweep_have(s, PAGE, 0);
+}
+
+static inline void stage_captured(struct sweep *s)
+{
+	stage_capture_own(s);
+	sweep_end(s, 0);
+}
+
 #endif /* SWEEP_SCENES_H */

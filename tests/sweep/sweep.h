@@ -156,12 +156,14 @@ struct sweep_scene {
 
 /*
  * The tables: of requests, of what is freed, and of pools; of what is held, kept apart, or captured; of blocks
- * that can grow; of blocks that other processes can map; of other devices; and of mirrors.
+ * that change their size, and that can grow; of blocks that other processes can map; of other devices; and of mirrors.
  */
 extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
 extern const struct sweep_scene sweep_held_scenes[];
 extern const size_t sweep_held_scene_count;
+extern const struct sweep_scene sweep_realloc_scenes[];
+extern const size_t sweep_realloc_scene_count;
 extern const struct sweep_scene sweep_growable_scenes[];
 extern const size_t sweep_growable_scene_count;
 extern const struct sweep_scene sweep_export_scenes[];
@@ -184,6 +186,9 @@ void *sweep_last(struct sweep *s);
 void sweep_busy(struct sweep *s, int stream);
 void sweep_finish(struct sweep *s, int stream);
 int sweep_create(struct sweep *s);
+
+/* Has what @with says in place of what @opts do. */
+void sweep_override(struct vpmm_opts *opts, const struct vpmm_opts *with);
 void sweep_capture(struct sweep *s, int stream);
 void sweep_end(struct sweep *s, int stream);
 int sweep_end_try(struct sweep *s, int stream);
