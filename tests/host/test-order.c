@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Who has to wait for whom: nobody has memory that another still works on. Most of it is about pools that do not keep
- * to pages; test-pool.c has the others. What streams keep in their caches is left out.
+ * Who has to wait for whom: nobody has memory that another still works on, in pools of extents of any size, of pages
+ * that are put together, and of pages alone. What streams keep in their caches is left out.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -9,6 +9,30 @@
 #include "calls/pool.h"
 #include "core/wait-set.h"
 #include "support/fixture.h"
+
+/* Pools, and the size of a block. */
+static const struct kind {
+	const char *name;
+	struct vpmm_opts opts;
+	size_t size;
+} kinds[] = {
+	{ "large", { FIXTURE_PACKED }, 2 * PAGE },
+	{ "odd", { FIXTURE_PACKED }, PAGE + 512 },
+	{ "small", { FIXTURE_PACKED }, 512 },
+	{ "paged", { FIXTURE_OPTS }, 2 * PAGE },
+};
+
+/* Those whose extents are a page each. */
+static const struct kind of_pages[] = {
+	{ "packed", { FIXTURE_PACKED, .extent_max = PAGE }, PAGE },
+	{ "paged", { FIXTURE_OPTS }, PAGE },
+};
+
+static void open_kind(struct fixture *f, const struct kind *kind)
+{
+	fixture_open(f, kind->opts);
+	fixture_uncache(f);
+}
 
 static void open_packed(struct fixture *f)
 {
@@ -32,13 +56,13 @@ static void write_new(void *data)
 	**(char **)data = 'n';
 }
 
-static void test_own_memory_at_once(gconstpointer data)
+static void test_own_memory_at_once(gconstpointer kind)
 {
-	size_t size = GPOINTER_TO_SIZE(data);
+	size_t size = ((const struct kind *)kind)->size;
 	struct fixture f;
 	char *a, *b;
 
-	open_packed(&f);
+	open_kind(&f, kind);
 	a = fixture_malloc_bytes(&f, size, f.streams[0]);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
@@ -49,13 +73,13 @@ static void test_own_memory_at_once(gconstpointer data)
 	fixture_close(&f);
 }
 
-static void test_takes_completed_of_others(gconstpointer data)
+static void test_takes_completed_of_others(gconstpointer kind)
 {
-	size_t size = GPOINTER_TO_SIZE(data);
+	size_t size = ((const struct kind *)kind)->size;
 	struct fixture f;
 	char *a, *b;
 
-	open_packed(&f);
+	open_kind(&f, kind);
 	a = fixture_malloc_bytes(&f, size, f.streams[0]);
 	assert_ok(vpmm_host_stream_submit(f.streams[0]));
 	fixture_free(&f, a, f.streams[0]);
@@ -67,20 +91,22 @@ static void test_takes_completed_of_others(gconstpointer data)
 }
 
 /* The only memory that there is goes to a stream whose work then comes after that of the one which had it. */
-static void test_waits_on_device(void)
+static void test_waits_on_device(gconstpointer kind)
 {
+	size_t size = ((const struct kind *)kind)->size;
 	struct fixture f;
 	char *a, *b;
 
-	open_packed(&f);
-	a = fixture_malloc(&f, 2, f.streams[0]);
+	open_kind(&f, kind);
+	a = fixture_malloc_bytes(&f, size, f.streams[0]);
 	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &a));
 	fixture_free(&f, a, f.streams[0]);
-	b = fixture_malloc(&f, 2, f.streams[1]);
+	b = fixture_malloc_bytes(&f, size, f.streams[1]);
 	g_assert_true(a == b);
 	assert_ok(vpmm_host_stream_launch(f.streams[1], write_new, &b));
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
-	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 2 * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, (size + PAGE - 1) / PAGE * PAGE);
+	g_assert_cmpuint(fixture_stats(&f).remapped, ==, 0);
 	fixture_assert_waits(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
@@ -89,11 +115,11 @@ static void test_waits_on_device(void)
 }
 
 /* Extents of two streams make one block for a third, which waits for both, and once for each. */
-static void test_gathers_others(void)
+static void test_gathers_others(gconstpointer kind)
 {
 	struct fixture f;
 
-	open_pages(&f);
+	open_kind(&f, kind);
 	fixture_free_apart(&f);
 	fixture_malloc(&f, 5, f.streams[2]);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
@@ -198,13 +224,13 @@ static void test_unused_and_gathered(gconstpointer data)
 }
 
 /* The old owner's late work goes through the old address, to the very memory that is mapped elsewhere by now. */
-static void test_old_addresses_work(void)
+static void test_old_addresses_work(gconstpointer kind)
 {
 	struct fixture f;
 	char *a, *b, *block;
 	size_t at;
 
-	open_pages(&f);
+	open_kind(&f, kind);
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[0]);
 	b = fixture_malloc(&f, 1, f.streams[0]);
@@ -226,12 +252,12 @@ static void test_old_addresses_work(void)
 }
 
 /* Memory moves, is given to others at its new place, and is asked for at the old one again: after those others. */
-static void test_claimed_back(void)
+static void test_claimed_back(gconstpointer kind)
 {
 	struct fixture f;
 	char *a, *b, *block, *again;
 
-	open_pages(&f);
+	open_kind(&f, kind);
 	a = fixture_malloc(&f, 1, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[0]);
 	b = fixture_malloc(&f, 1, f.streams[0]);
@@ -399,29 +425,17 @@ static void test_order(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		size_t size;
-	} sizes[] = { { "large", 2 * PAGE }, { "odd", PAGE + 512 }, { "small", 512 } };
-
 	g_test_init(&argc, &argv, NULL);
-	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
-		char *own = g_strdup_printf("/order/own-memory-at-once/%s", sizes[i].name);
-		char *others = g_strdup_printf("/order/takes-completed-of-others/%s", sizes[i].name);
-
-		g_test_add_data_func(own, GSIZE_TO_POINTER(sizes[i].size), test_own_memory_at_once);
-		g_test_add_data_func(others, GSIZE_TO_POINTER(sizes[i].size), test_takes_completed_of_others);
-		g_free(own);
-		g_free(others);
-	}
-	g_test_add_func("/order/waits-on-device", test_waits_on_device);
-	g_test_add_func("/order/gathers-others", test_gathers_others);
+	fixture_add_rows("/order/own-memory-at-once", kinds, test_own_memory_at_once);
+	fixture_add_rows("/order/takes-completed-of-others", kinds, test_takes_completed_of_others);
+	fixture_add_rows("/order/waits-on-device", kinds, test_waits_on_device);
+	fixture_add_rows("/order/gathers-others", of_pages, test_gathers_others);
 	g_test_add_func("/order/leftover-of-a-wait", test_leftover_of_a_wait);
 	fixture_add_rows("/order/unused-and-freed-elsewhere", takeovers, test_unused_and_freed_elsewhere);
 	g_test_add_data_func("/order/unused-and-gathered/own", GINT_TO_POINTER(0), test_unused_and_gathered);
 	g_test_add_data_func("/order/unused-and-gathered/other", GINT_TO_POINTER(1), test_unused_and_gathered);
-	g_test_add_func("/order/old-addresses-work", test_old_addresses_work);
-	g_test_add_func("/order/claimed-back", test_claimed_back);
+	fixture_add_rows("/order/old-addresses-work", of_pages, test_old_addresses_work);
+	fixture_add_rows("/order/claimed-back", of_pages, test_claimed_back);
 	g_test_add_func("/order/row-of-two", test_row_of_two);
 	g_test_add_data_func("/order/block/one", GSIZE_TO_POINTER(PAGE), test_block);
 	g_test_add_data_func("/order/block/several", GSIZE_TO_POINTER(3 * PAGE), test_block);
