@@ -4,10 +4,10 @@
  * of the driver fail in a row. What was sent has the same bytes at both ends, exactly the peers of a pool can access its
  * blocks, a call that fails can be made again, and nothing is left, descriptors included.
  */
-#include <stdlib.h>
 
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/setting.h"
 #include "util/sanitized.h"
 
 #define BLOCKS 4
@@ -206,11 +206,7 @@ static void run(unsigned int seed)
 
 static void test_chaos(void)
 {
-	const char *first = g_getenv("VPMM_TEST_FIRST"), *seeds = g_getenv("VPMM_TEST_SEEDS");
-	unsigned int begin = first ? (unsigned int)atoi(first) : 1;
-
-	for (unsigned int seed = begin; seed < begin + (seeds ? (unsigned int)atoi(seeds) : 4); seed++)
-		run(seed);
+	setting_run_seeds(4, run);
 }
 
 int main(int argc, char **argv)

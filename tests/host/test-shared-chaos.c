@@ -6,12 +6,12 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "calls/pool.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
+#include "support/setting.h"
 #include "util/sanitized.h"
 
 #define RANGES 2
@@ -353,11 +353,7 @@ static void run(unsigned int seed)
 
 static void test_chaos(void)
 {
-	const char *first = g_getenv("VPMM_TEST_FIRST"), *seeds = g_getenv("VPMM_TEST_SEEDS");
-	unsigned int begin = first ? (unsigned int)atoi(first) : 1;
-
-	for (unsigned int seed = begin; seed < begin + (seeds ? (unsigned int)atoi(seeds) : 4); seed++)
-		run(seed);
+	setting_run_seeds(4, run);
 }
 
 int main(int argc, char **argv)

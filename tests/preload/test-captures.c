@@ -7,43 +7,6 @@
 
 #define SIZE 3000000
 
-static drv_deviceptr alloc(size_t size)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAlloc_v2(&va, size), ==, 0);
-	return va;
-}
-
-static drv_deviceptr alloc_async(size_t size, drv_stream stream)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAllocAsync(&va, size, stream), ==, 0);
-	return va;
-}
-
-static drv_stream new_stream(void)
-{
-	drv_stream stream;
-
-	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
-	return stream;
-}
-
-static void begin_capture(drv_stream stream, drv_capture_mode mode)
-{
-	g_assert_cmpint(cuStreamBeginCapture_v2(stream, mode), ==, 0);
-}
-
-static void end_capture(drv_stream stream)
-{
-	drv_graph graph;
-
-	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
-	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
-}
-
 static void free_beside_capture(void)
 {
 	drv_stream stream;

@@ -8,30 +8,6 @@
 
 #define SIZE 3000000
 
-static drv_deviceptr alloc(size_t size)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAlloc_v2(&va, size), ==, 0);
-	return va;
-}
-
-static drv_deviceptr alloc_async(size_t size, drv_stream stream)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAllocAsync(&va, size, stream), ==, 0);
-	return va;
-}
-
-static drv_stream new_stream(void)
-{
-	drv_stream stream;
-
-	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
-	return stream;
-}
-
 static size_t free_memory(void)
 {
 	size_t free, total;

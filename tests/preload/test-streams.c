@@ -7,43 +7,6 @@
 
 #define SIZE 3000000
 
-static drv_deviceptr alloc(void)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAlloc_v2(&va, SIZE), ==, 0);
-	return va;
-}
-
-static drv_deviceptr alloc_async(drv_stream stream)
-{
-	drv_deviceptr va;
-
-	g_assert_cmpint(cuMemAllocAsync(&va, SIZE, stream), ==, 0);
-	return va;
-}
-
-static drv_stream new_stream(void)
-{
-	drv_stream stream;
-
-	g_assert_cmpint(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), ==, 0);
-	return stream;
-}
-
-static void begin_capture(drv_stream stream)
-{
-	g_assert_cmpint(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
-}
-
-static void end_capture(drv_stream stream)
-{
-	drv_graph graph;
-
-	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, 0);
-	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
-}
-
 static void allocated_for_other_device(void)
 {
 	drv_stream stream;
@@ -53,7 +16,7 @@ static void allocated_for_other_device(void)
 	use_primary(1);
 	stream = new_stream();
 	use_primary(0);
-	va = alloc_async(stream);
+	va = alloc_async(SIZE, stream);
 
 	/* The memory is of the stream's device, so not of the library's pool here: the driver serves, and frees. */
 	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
@@ -76,7 +39,7 @@ static void freed_on_other_device(void)
 	/* A program frees memory of one device on a stream of another, and on the default one of the other. */
 	use_primary(0);
 	for (int i = 0; i < 3; i++)
-		va[i] = alloc();
+		va[i] = alloc(SIZE);
 	use_primary(1);
 	stream = new_stream();
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
@@ -91,7 +54,7 @@ static void freed_on_other_device(void)
 
 	/* Its work is done by then, and the memory is there for others. */
 	for (int i = 0; i < 3; i++)
-		va[i] = alloc();
+		va[i] = alloc(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
@@ -102,7 +65,7 @@ static void freed_in_other_context(void)
 
 	/* A program frees on the default stream of a context of its own. */
 	use_primary(0);
-	va = alloc();
+	va = alloc(SIZE);
 	g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
 	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
 	g_assert_cmpint(fake_cuda_submit(NULL), ==, 0);
@@ -117,7 +80,7 @@ static void failed_on_other_device(void)
 
 	/* The work of such a stream has failed. */
 	use_primary(0);
-	va = alloc();
+	va = alloc(SIZE);
 	use_primary(1);
 	stream = new_stream();
 	fake_cuda_fail("cuStreamSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
@@ -135,7 +98,7 @@ static void destroyed_beside_other_device(void)
 	/* A program frees on a stream with pending work, and destroys it while another device is current. */
 	use_primary(1);
 	stream = new_stream();
-	va = alloc_async(stream);
+	va = alloc_async(SIZE, stream);
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va, stream), ==, 0);
 	use_primary(0);
@@ -143,7 +106,7 @@ static void destroyed_beside_other_device(void)
 
 	/* Others have the memory when the work is done. */
 	use_primary(1);
-	g_assert_cmphex(alloc(), ==, va);
+	g_assert_cmphex(alloc(SIZE), ==, va);
 }
 
 static void destroyed_after_reset(void)
@@ -153,14 +116,14 @@ static void destroyed_after_reset(void)
 	/* A program resets the device, and only then destroys a stream of before, which the driver refuses. */
 	use_primary(0);
 	stream = new_stream();
-	alloc_async(stream);
+	alloc_async(SIZE, stream);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
 	use_primary(0);
 	fake_cuda_fail("cuStreamDestroy", 0, 1, DRV_ERROR_INVALID_HANDLE);
 	g_assert_cmpint(cuStreamDestroy_v2(stream), ==, DRV_ERROR_INVALID_HANDLE);
 
 	/* Nobody has asked it about the stream, which would have ended the process. */
-	alloc();
+	alloc(SIZE);
 }
 
 static void freed_twice_beside_capture(void)
@@ -172,15 +135,15 @@ static void freed_twice_beside_capture(void)
 	use_primary(0);
 	stream = new_stream();
 	other = new_stream();
-	va = alloc();
-	begin_capture(stream);
+	va = alloc(SIZE);
+	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va, other), ==, DRV_ERROR_INVALID_VALUE);
 
 	/* Who is given the memory then keeps it. */
-	va = alloc_async(other);
+	va = alloc_async(SIZE, other);
 	end_capture(stream);
-	g_assert_cmphex(alloc_async(other), !=, va);
+	g_assert_cmphex(alloc_async(SIZE, other), !=, va);
 	g_assert_cmpint(cuMemFreeAsync(va, other), ==, 0);
 }
 
@@ -189,7 +152,7 @@ static bool free_waits(void)
 {
 	uint64_t before = driver_calls("cuEventSynchronize");
 
-	g_assert_cmpint(cuMemFree_v2(alloc()), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(alloc(SIZE)), ==, 0);
 	return driver_calls("cuEventSynchronize") > before;
 }
 
@@ -202,7 +165,7 @@ static void context_destroyed_with_capture(void)
 	for (int variant = 0; variant < 2; variant++) {
 		g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
 		g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
-		begin_capture(new_stream());
+		begin_capture(new_stream(), DRV_STREAM_CAPTURE_MODE_RELAXED);
 		g_assert_cmpint(cuCtxPopCurrent_v2(&current), ==, 0);
 		g_assert_false(free_waits());
 		g_assert_cmpint(variant ? cuCtxDestroy(context) : cuCtxDestroy_v2(context), ==, 0);
@@ -222,7 +185,7 @@ static void other_reset_beside_capture(void)
 	g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
 	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
 	stream = new_stream();
-	begin_capture(stream);
+	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpint(cuCtxPopCurrent_v2(&current), ==, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(-1), ==, DRV_ERROR_INVALID_DEVICE);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(1000), ==, DRV_ERROR_INVALID_DEVICE);

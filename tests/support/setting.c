@@ -17,3 +17,11 @@ guint setting_at_most(const char *name, guint usual)
 {
 	return MIN(setting(name, usual), usual);
 }
+
+void setting_run_seeds(guint usual, void (*run)(guint seed))
+{
+	guint first = setting("VPMM_TEST_SEED", 1), seeds = setting("VPMM_TEST_SEEDS", usual);
+
+	for (guint i = 0; i < seeds; i++)
+		run(first + i);
+}

@@ -14,4 +14,7 @@ guint setting(const char *name, guint otherwise);
 /* The first number, and no more than a test needs without any setting. */
 guint setting_at_most(const char *name, guint usual);
 
+/* Calls @run with each seed. */
+void setting_run_seeds(guint usual, void (*run)(guint seed));
+
 #endif /* SETTING_H */
