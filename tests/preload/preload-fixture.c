@@ -146,7 +146,7 @@ int preload_main(int argc, char **argv, const struct preload_test *tests, size_t
 	return g_test_run();
 }
 
-drv_deviceptr alloc(size_t size)
+drv_deviceptr alloc_bytes(size_t size)
 {
 	drv_deviceptr va;
 

@@ -30,7 +30,7 @@ void preload_again(void);
 drv_context use_primary(int device);
 
 /* Calls of the driver that must succeed. A stream is non-blocking; the graph of a capture is destroyed. */
-drv_deviceptr alloc(size_t size);
+drv_deviceptr alloc_bytes(size_t size);
 drv_deviceptr alloc_async(size_t size, drv_stream stream);
 drv_stream new_stream(void);
 void begin_capture(drv_stream stream, drv_capture_mode mode);

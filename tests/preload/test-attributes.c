@@ -20,7 +20,7 @@ static void ranges(void)
 
 	/* A program asks for the range of an address inside a block, one attribute at a time, and several. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuPointerGetAttribute(&start, RANGE_START_ADDR, va + 1000), ==, 0);
 	g_assert_cmpint(cuPointerGetAttribute(&size, RANGE_SIZE, va + 1000), ==, 0);
 	g_assert_cmphex(start, ==, va);
@@ -45,7 +45,7 @@ static void address_range(void)
 
 	/* As a rule the range of an address is that of a mapping, as the driver says. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuMemGetAddressRange_v2(&base, &size, va + 1000), ==, 0);
 	g_assert_cmpuint(size, ==, 2 << 20);
 }
@@ -57,7 +57,7 @@ static void address_range_of_block(void)
 
 	/* With VPMM_PRELOAD_RANGE=block it is that of the block; either answer can be left out. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuMemGetAddressRange_v2(&base, NULL, va + 1000), ==, 0);
 	g_assert_cmpint(cuMemGetAddressRange_v2(NULL, &size, va + 1000), ==, 0);
 	g_assert_cmphex(base, ==, va);
@@ -72,7 +72,7 @@ static void sync_memops(void)
 
 	/* A program wants copies of a block to be synchronous. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuPointerSetAttribute(&yes, SYNC_MEMOPS, va), ==, 0);
 
 	/* Those of the context are; for other memory the driver answers. */
@@ -95,7 +95,7 @@ static void ipc(void)
 
 	/* A program shares a block with other processes, twice. */
 	use_primary(0);
-	said = said_by(share_twice, alloc(SIZE));
+	said = said_by(share_twice, alloc_bytes(SIZE));
 
 	/* The driver refuses, and one line says what to set. */
 	g_assert_cmpstr(said, ==, "libvpmm-preload: cuIpcGetMemHandle: libvpmm's memory cannot be shared in this way; "
@@ -155,12 +155,12 @@ static void peers(void)
 
 	/* A program lets device 1 access the memory of device 0, and allocates before and after. */
 	owner = use_primary(0);
-	before = alloc(SIZE);
+	before = alloc_bytes(SIZE);
 	peer = use_primary(1);
 	g_assert_false(reaches(1, before));
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
 	g_assert_cmpint(cuCtxSetCurrent(owner), ==, 0);
-	after = alloc(SIZE);
+	after = alloc_bytes(SIZE);
 
 	/* It can access both, and device 2 neither. */
 	g_assert_true(reaches(1, before) && reaches(1, after));
@@ -207,7 +207,7 @@ static void pool_access_elsewhere(void)
 	/* A program with no current context lets device 1 access the default pool of device 0. */
 	use_primary(0);
 	g_assert_cmpint(cuDeviceGetDefaultMemPool(&preset, 0), ==, 0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
 	g_assert_cmpint(cuMemPoolSetAccess(preset, &in, 1), ==, 0);
 
@@ -222,7 +222,7 @@ static void peers_of_settings(void)
 
 	/* With VPMM_PEERS=1, a program lets devices 1 and 2 access the memory of device 0, and takes both back. */
 	owner = use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	for (int device = 1; device <= 2; device++) {
 		use_primary(device);
 		g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
@@ -249,7 +249,7 @@ static void peers_refused(void)
 
 	/* The driver cannot map a device's memory for the peer. */
 	owner = use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	use_primary(1);
 	fake_cuda_part(3);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, DRV_ERROR_PEER_ACCESS_UNSUPPORTED);
@@ -268,14 +268,14 @@ static void peers_after_reset(void)
 
 	/* A device that others can access is reset. */
 	owner = use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	use_primary(1);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
 
 	/* What it allocates then is its own, and that of those that it lets in anew. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_false(reaches(1, va));
 	use_primary(2);
 	g_assert_cmpint(cuCtxEnablePeerAccess(owner, 0), ==, 0);

@@ -16,7 +16,7 @@ static void free_beside_capture(void)
 	/* A stream is under capture in the usual mode when the program frees. */
 	use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL);
 	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 
@@ -25,7 +25,7 @@ static void free_beside_capture(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 
 	/* Beside a relaxed capture it works, with no event, and the capture lives. */
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
@@ -60,7 +60,7 @@ static void free_as_capture_begins(void)
 	use_primary(0);
 	thread = g_thread_new("capture", capture_often, &stop);
 	for (int i = 0; i < RACES; i++) {
-		va = alloc(SIZE);
+		va = alloc_bytes(SIZE);
 		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	}
 
@@ -78,7 +78,7 @@ static void freed_beside_capture(void)
 	use_primary(0);
 	stream = new_stream();
 	other = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 
 	/* A free works beside it, once, and waits for what uses the memory. */
@@ -88,7 +88,7 @@ static void freed_beside_capture(void)
 	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_INVALID_VALUE);
 
 	/* What was freed is there for others, and the capture lives. */
-	g_assert_cmphex(alloc(SIZE), ==, va);
+	g_assert_cmphex(alloc_bytes(SIZE), ==, va);
 	end_capture(stream);
 }
 
@@ -101,7 +101,7 @@ static void freed_beside_full_device(void)
 	use_primary(0);
 	stream = new_stream();
 	other = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	fake_cuda_fail("cuMemAlloc", 0, 1, DRV_ERROR_OUT_OF_MEMORY);
 	g_assert_cmpint(fake_cuda_submit(other), ==, 0);
@@ -121,11 +121,11 @@ static void captures_overlap(void)
 	use_primary(0);
 	stream[0] = new_stream();
 	stream[1] = new_stream();
-	first = alloc(SIZE);
+	first = alloc_bytes(SIZE);
 	g_assert_cmpint(cuMemFree_v2(first), ==, 0);
 	begin_capture(stream[0], DRV_STREAM_CAPTURE_MODE_RELAXED);
 	for (int i = 0; i < 20; i++) {
-		va = alloc(SIZE);
+		va = alloc_bytes(SIZE);
 		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 		begin_capture(stream[~i & 1], DRV_STREAM_CAPTURE_MODE_RELAXED);
 		end_capture(stream[i & 1]);
@@ -166,7 +166,7 @@ static void scrubbed_beside_capture(void)
 	use_primary(0);
 	stream = new_stream();
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 
 	/* We serve it, as the clear is on no stream of the program's, and the capture lives. */
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
@@ -182,21 +182,21 @@ static void reset_beside_capture(void)
 	/* The device is reset beside a capture, beside which something was freed. */
 	use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxReset_v2(0), ==, 0);
 
 	/* What is allocated afterwards, at whatever address, stays. */
 	use_primary(0);
-	va = alloc(SIZE);
-	g_assert_cmphex(alloc(SIZE), !=, va);
+	va = alloc_bytes(SIZE);
+	g_assert_cmphex(alloc_bytes(SIZE), !=, va);
 
 	/* The capture is gone, so a free waits by an event again, and what it frees is there for others. */
 	waits = driver_calls("cuEventSynchronize");
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, waits + 1);
-	g_assert_cmphex(alloc(SIZE), ==, va);
+	g_assert_cmphex(alloc_bytes(SIZE), ==, va);
 }
 
 static void end_of_other_capture(void)
@@ -208,7 +208,7 @@ static void end_of_other_capture(void)
 	/* A stream is under capture, and a program ends the captures of streams that it has not begun on. */
 	use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	fake_cuda_fail("cuStreamEndCapture", 0, 2, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
 	g_assert_cmpint(cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_UNMATCHED);
@@ -219,7 +219,7 @@ static void end_of_other_capture(void)
 	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 0);
 
 	/* Once it has ended, also as an invalid one, a free waits. */
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	end_capture(stream);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpuint(driver_calls("cuEventSynchronize"), ==, 1);
@@ -233,7 +233,7 @@ static void free_beside_capture_elsewhere(void)
 	/* A stream is under a relaxed capture when the program frees with no current context. */
 	drv_context context = use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpint(cuCtxSetCurrent(NULL), ==, 0);
 

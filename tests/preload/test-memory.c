@@ -24,7 +24,7 @@ static void answers(void)
 
 	/* A program allocates from its primary context. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 
 	/* Nothing, an address inside and an address freed before are refused; the null address is fine. */
 	g_assert_cmpint(cuMemAlloc_v2(&other, 0), ==, DRV_ERROR_INVALID_VALUE);
@@ -52,7 +52,7 @@ static void free_waits(void)
 	/* A stream has work, and the program frees memory. */
 	use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 
@@ -68,18 +68,18 @@ static void free_orders(void)
 	/* The same with VPMM_PRELOAD_FREE=ordered. */
 	use_primary(0);
 	stream = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 
 	/* The work is still pending, and nobody gets the memory. */
 	g_assert_cmpint(cuStreamQuery(stream), ==, DRV_ERROR_NOT_READY);
-	again = alloc(SIZE);
+	again = alloc_bytes(SIZE);
 	g_assert_cmphex(again, !=, va);
 
 	/* When it is done, somebody does. */
 	g_assert_cmpint(fake_cuda_complete(stream, 1), ==, 0);
-	g_assert_cmphex(alloc(SIZE), ==, va);
+	g_assert_cmphex(alloc_bytes(SIZE), ==, va);
 }
 
 static void earlier_error(void)
@@ -88,7 +88,7 @@ static void earlier_error(void)
 
 	/* The device reports an earlier failure when the program frees. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	fake_cuda_fail("cuEventSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
 	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_LAUNCH_FAILED);
 
@@ -122,7 +122,7 @@ static void ordered(void)
 
 	/* Each kind of memory can be freed by the other call, and what is nobody's by none. */
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
-	g_assert_cmpint(cuMemFreeAsync(alloc(SIZE), stream), ==, 0);
+	g_assert_cmpint(cuMemFreeAsync(alloc_bytes(SIZE), stream), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va + 512, stream), ==, DRV_ERROR_INVALID_VALUE);
 }
 
@@ -184,7 +184,7 @@ static void freed_twice(void)
 	use_primary(0);
 	stream = new_stream();
 	for (int way = 0; way < 4; way++) {
-		va = way & 1 ? alloc(1000) : alloc_async(1000, stream);
+		va = way & 1 ? alloc_bytes(1000) : alloc_async(1000, stream);
 		g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 		g_assert_cmpint(way & 2 ? cuMemFree_v2(va) : cuMemFreeAsync(va, stream), ==, DRV_ERROR_INVALID_VALUE);
 
@@ -225,7 +225,7 @@ static void free_memory_is_told(void)
 	/* A program has freed memory that the library keeps. */
 	use_primary(0);
 	before = free_memory();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpuint(free_memory(), <=, before - SIZE);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 
@@ -242,7 +242,7 @@ static void limited(void)
 	/* With a limit of 64 MiB, a program is told of so much, and less of what it has. */
 	use_primary(0);
 	g_assert_cmpuint(free_memory(), ==, 64 << 20);
-	va = alloc(32 << 20);
+	va = alloc_bytes(32 << 20);
 	g_assert_cmpuint(free_memory(), ==, 32 << 20);
 
 	/* It does not get more, not even from the driver. */
@@ -257,9 +257,9 @@ static void exhausted(void)
 
 	/* The library gets no memory of the device, once. */
 	use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	fake_cuda_fail("cuMemCreate", 0, 100, DRV_ERROR_OUT_OF_MEMORY);
-	va = alloc(100 << 20);
+	va = alloc_bytes(100 << 20);
 
 	/* The driver has served the program. */
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
@@ -276,7 +276,7 @@ static void other_context(void)
 	use_primary(0);
 	g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
 	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 
 	/* The driver has served it. */
@@ -290,7 +290,7 @@ static void plain_left_to_driver(void)
 
 	/* With VPMM_PRELOAD_IPC=driver plain memory is the driver's, and the other kind ours. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	alloc_async(SIZE, NULL);
@@ -301,7 +301,7 @@ static void ordered_left_to_driver(void)
 {
 	/* With VPMM_PRELOAD_ASYNC=driver it is the other way round. */
 	use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 	alloc_async(SIZE, NULL);
 	g_assert_cmpuint(driver_calls("cuMemAllocAsync"), ==, 1);
@@ -311,11 +311,11 @@ static void sizes(void)
 {
 	/* With VPMM_PRELOAD_MIN=1M and VPMM_PRELOAD_MAX=4M, what is smaller or larger is the driver's. */
 	use_primary(0);
-	alloc((1 << 20) - 1);
-	alloc((4 << 20) + 1);
+	alloc_bytes((1 << 20) - 1);
+	alloc_bytes((4 << 20) + 1);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 2);
-	alloc(1 << 20);
-	alloc(4 << 20);
+	alloc_bytes(1 << 20);
+	alloc_bytes(4 << 20);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 2);
 }
 
@@ -323,7 +323,7 @@ static void bad_setting(void)
 {
 	/* A setting cannot be understood. */
 	use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 
 	/* The driver serves everything. */
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
@@ -361,7 +361,7 @@ static void reset(void)
 	use_primary(0);
 	before = free_memory();
 	for (round = 0; round < 4; round++) {
-		alloc(SIZE);
+		alloc_bytes(SIZE);
 		alloc_async(SIZE, NULL);
 		g_assert_cmpint(round & 1 ? cuDevicePrimaryCtxReset(0) : cuDevicePrimaryCtxReset_v2(0), ==, 0);
 		use_primary(0);
@@ -380,7 +380,7 @@ static void last_release(void)
 	/* A program retains the context twice, allocates, and releases it as often. */
 	use_primary(0);
 	g_assert_cmpint(cuDevicePrimaryCtxRetain(&context, 0), ==, 0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, 0);
 	g_assert_cmpint(fake_cuda_retained(0), >, 0);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease(0), ==, 0);
@@ -393,7 +393,7 @@ static void last_release(void)
 
 	/* Until it is retained again. */
 	use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 1);
 }
 
@@ -401,13 +401,13 @@ static void failed_release(void)
 {
 	/* A program's last release fails. */
 	use_primary(0);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	fake_cuda_fail("cuDevicePrimaryCtxRelease", 1, 1, DRV_ERROR_UNKNOWN);
 	g_assert_cmpint(cuDevicePrimaryCtxRelease_v2(0), ==, DRV_ERROR_UNKNOWN);
 
 	/* The context is there, and served. */
 	g_assert_cmpint(fake_cuda_retained(0), ==, 1);
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
@@ -425,7 +425,7 @@ static void stream_destroyed(void)
 	g_assert_cmpint(cuStreamDestroy_v2(stream), ==, 0);
 
 	/* Others have the memory when the work is done. */
-	g_assert_cmphex(alloc(SIZE), ==, va);
+	g_assert_cmphex(alloc_bytes(SIZE), ==, va);
 }
 
 int main(int argc, char **argv)

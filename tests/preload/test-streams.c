@@ -39,7 +39,7 @@ static void freed_on_other_device(void)
 	/* A program frees memory of one device on a stream of another, and on the default one of the other. */
 	use_primary(0);
 	for (int i = 0; i < 3; i++)
-		va[i] = alloc(SIZE);
+		va[i] = alloc_bytes(SIZE);
 	use_primary(1);
 	stream = new_stream();
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
@@ -54,7 +54,7 @@ static void freed_on_other_device(void)
 
 	/* Its work is done by then, and the memory is there for others. */
 	for (int i = 0; i < 3; i++)
-		va[i] = alloc(SIZE);
+		va[i] = alloc_bytes(SIZE);
 	g_assert_cmpuint(driver_calls("cuMemAlloc"), ==, 0);
 }
 
@@ -65,7 +65,7 @@ static void freed_in_other_context(void)
 
 	/* A program frees on the default stream of a context of its own. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	g_assert_cmpint(fake_cuda_context_create(&context, 0), ==, 0);
 	g_assert_cmpint(cuCtxPushCurrent_v2(context), ==, 0);
 	g_assert_cmpint(fake_cuda_submit(NULL), ==, 0);
@@ -80,7 +80,7 @@ static void failed_on_other_device(void)
 
 	/* The work of such a stream has failed. */
 	use_primary(0);
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	use_primary(1);
 	stream = new_stream();
 	fake_cuda_fail("cuStreamSynchronize", 0, 1, DRV_ERROR_LAUNCH_FAILED);
@@ -106,7 +106,7 @@ static void destroyed_beside_other_device(void)
 
 	/* Others have the memory when the work is done. */
 	use_primary(1);
-	g_assert_cmphex(alloc(SIZE), ==, va);
+	g_assert_cmphex(alloc_bytes(SIZE), ==, va);
 }
 
 static void destroyed_after_reset(void)
@@ -123,7 +123,7 @@ static void destroyed_after_reset(void)
 	g_assert_cmpint(cuStreamDestroy_v2(stream), ==, DRV_ERROR_INVALID_HANDLE);
 
 	/* Nobody has asked it about the stream, which would have ended the process. */
-	alloc(SIZE);
+	alloc_bytes(SIZE);
 }
 
 static void freed_twice_beside_capture(void)
@@ -135,7 +135,7 @@ static void freed_twice_beside_capture(void)
 	use_primary(0);
 	stream = new_stream();
 	other = new_stream();
-	va = alloc(SIZE);
+	va = alloc_bytes(SIZE);
 	begin_capture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED);
 	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
 	g_assert_cmpint(cuMemFreeAsync(va, other), ==, DRV_ERROR_INVALID_VALUE);
@@ -152,7 +152,7 @@ static bool free_waits(void)
 {
 	uint64_t before = driver_calls("cuEventSynchronize");
 
-	g_assert_cmpint(cuMemFree_v2(alloc(SIZE)), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(alloc_bytes(SIZE)), ==, 0);
 	return driver_calls("cuEventSynchronize") > before;
 }
 
