@@ -232,6 +232,10 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
  *	pool's own device does not count; VPMM_PEERS_ALL: all that can; 0: none; see vpmm_pool_set_peers()
+ * @stacks: bytes; the call stack of one allocation in so many bytes is sampled, see vpmm-owners(7); 1: of every
+ *	allocation; 0: of none
+ * @oom_dump: the name of a file that is written at the pool's first failure for want of memory, with % as in @trace;
+ *	NULL: none
  *
  * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a
  * pool that is created with options; vpmm_opts_from_env() reads it into options.
@@ -265,6 +269,8 @@ struct vpmm_opts {
 	int export_as;
 	int rdma;
 	uint64_t peers;
+	size_t stacks;
+	const char *oom_dump;
 };
 
 /**
@@ -295,6 +301,8 @@ struct vpmm_opts {
  * @export_as: one of enum vpmm_export
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices that can access the pool's memory now, as bits by ordinal
+ * @stacks: bytes; 0: no stacks are sampled
+ * @oom_dump: as @trace; NULL: none
  *
  * Since: 0.1
  */
@@ -325,6 +333,8 @@ struct vpmm_info {
 	int export_as;
 	int rdma;
 	uint64_t peers;
+	uint64_t stacks;
+	const char *oom_dump;
 };
 
 /**

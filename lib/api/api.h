@@ -163,6 +163,33 @@ int api_fail(struct vpmm_pool *pool, int err) G_GNUC_INTERNAL __attribute__((col
 bool api_ask_for_memory(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 
 /**
+ * api_allocate() - allocate as vpmm_malloc() does
+ * @pool: the pool; NULL: the default pool
+ * @ptr: receives the address
+ * @size: bytes
+ * @stream: the stream
+ * @call: what it calls itself when it fails
+ *
+ * Return: as vpmm_malloc().
+ */
+int api_allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
+		 const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_dump_exhausted() - write the file of VPMM_OOM_DUMP, if this is the pool's first failure for want of memory
+ * @pool: the pool
+ * @size: bytes of the request
+ *
+ * Context: no lock held. The error's text stays.
+ */
+void api_dump_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
+
+/**
+ * api_ask_to_serve() - as api_ask_for_memory(), unless no memory could serve the request
+ */
+bool api_ask_to_serve(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
+
+/**
  * api_tell_exhausted() - tell the program's callback that a request fails for want of memory
  * @pool: the pool
  * @size: bytes of the request

@@ -6,17 +6,17 @@
 
 #include "api/api.h"
 #include "calls/free.h"
-#include "calls/growable.h"
 #include "calls/idle.h"
 #include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
-#include "calls/realloc.h"
+#include "calls/requests.h"
 #include "calls/serve.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "trace/recorder.h"
+#include "trace/sampler.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -129,7 +129,7 @@ int api_end(struct vpmm_pool *pool, const char *call, int err)
 }
 
 /* Whether the program gave memory, for a request that all of it could serve. */
-static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
+bool api_ask_to_serve(struct vpmm_pool *pool, size_t size)
 {
 	bool could;
 
@@ -174,6 +174,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 		     .flags = (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0));
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
+	requests_note(pool, size, stream, err ? 0 : *addr);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream, true);
 	else if (err)
@@ -229,29 +230,28 @@ static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUst
 	       cache_malloc(core, addr, size, stream, id);
 }
 
-static bool is_recorded(const struct vpmm_pool *pool)
+/* Whether a cache has to be asked here, as calls are recorded or their stacks sampled. */
+static bool is_observed(const struct vpmm_pool *pool)
 {
-	return pool && pool->core.recorder;
+	return pool && (pool->core.recorder || pool->core.sampler);
 }
 
 static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
 static void hear_news(struct vpmm_pool *pool)
 {
-	if (recorder_has_news(pool->core.recorder))
+	if (pool->core.recorder && recorder_has_news(pool->core.recorder))
 		note_news(pool);
 }
 
-/* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
-	__attribute__((noinline));
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
+/* As allocate_inside(); *@given receives the pool. */
+static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			       bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
+	struct vpmm_pool *pool = *given;
 	struct core *core;
 	int err;
 
-	if (G_UNLIKELY(!near && is_recorded(pool))) {
+	if (G_UNLIKELY(!near && is_observed(pool))) {
 		core = core_near(&pool, stream, true);
 		near = core;
 		hit = core ? ask_cache(core, addr, size, stream, &id, flags & VPMM_ZERO) : 0;
@@ -262,6 +262,7 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	err = call_enter(&pool, call);
 	if (err)
 		return err;
+	*given = pool;
 	if (pool->core.settings.cache && (!near || hit < 0))
 		hit = ask_cache(&pool->core, addr, size, stream, &id, flags & VPMM_ZERO);
 	if (G_LIKELY(hit > 0)) {
@@ -271,7 +272,7 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 		return 0;
 	}
 	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
-	while (err == -ENOMEM && ask_for_memory(pool, size)) {
+	while (err == -ENOMEM && api_ask_to_serve(pool, size)) {
 		err = call_enter(&pool, call);
 		if (err)
 			return err;
@@ -284,6 +285,20 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 	if (err == -ENOMEM)
 		api_tell_exhausted(pool, size);
 	return api_fail(pool, err);
+}
+
+/* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
+	__attribute__((noinline));
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
+{
+	int err = serve_inside(&pool, addr, size, stream, near, hit, id, flags, call);
+
+	if (!err && G_UNLIKELY(pool->core.sampler) && size)
+		sampler_note(pool->core.sampler, *addr, size);
+	return err;
 }
 
 static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
@@ -316,11 +331,22 @@ static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, stru
 	       allocate_near(NULL, ptr, size, stream, flags, call);
 }
 
+int api_allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, const char *call)
+{
+	return allocate(pool, ptr, size, stream, 0, call);
+}
+
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
 	return allocate(pool, ptr, size, stream, 0, "vpmm_malloc");
+}
+
+/* The sample of a block that is about to be freed. A forked child frees nothing, and its lock may be another thread's. */
+static struct sample *take_sample(const void *ptr)
+{
+	return api_defaults.generation ? NULL : sampler_take((uintptr_t)ptr);
 }
 
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
@@ -382,6 +408,8 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
 		err = zero(pool, got, size, stream, flags & NOW);
+		if (err)
+			sampler_drop(take_sample(got));
 		cancel_release(cancel);
 	}
 	if (!err)
@@ -426,10 +454,12 @@ static int first_owner(struct vpmm_pool **pool, const void *ptr)
 	return err || *pool ? err : api_find_owner(pool, ptr);
 }
 
-/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
 static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 	__attribute__((noinline));
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+
+/* As free_inside(). */
+static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed,
+			     bool given)
 {
 	struct vpmm_pool *owner;
 	struct core *core;
@@ -440,7 +470,7 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 		if (err)
 			return error_add(err, "vpmm_free");
 	}
-	if (G_UNLIKELY(!near && is_recorded(pool))) {
+	if (G_UNLIKELY(!near && is_observed(pool))) {
 		core = core_near(&pool, stream, true);
 		near = core;
 		freed = core ? ask_cache_to_free(core, ptr, stream) : 0;
@@ -475,24 +505,43 @@ static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *st
 	return api_end(pool, "vpmm_free", err);
 }
 
+static int end_sample(struct sample *sample, int err)
+{
+	if (G_UNLIKELY(sample && err))
+		sampler_restore(sample);
+	else if (G_UNLIKELY(sample))
+		sampler_drop(sample);
+	return err;
+}
+
+/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+{
+	struct sample *sample = take_sample(ptr);
+
+	return end_sample(sample, free_here(pool, ptr, stream, near, freed, given));
+}
+
 /* No cache takes it, as its stream may not be behind the work of the others. */
 static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
 static int free_any(struct vpmm_pool *pool, void *ptr)
 {
+	struct sample *sample;
 	int err;
 
 	err = api_resolve_owner(&pool, ptr, "vpmm_free");
 	if (err)
 		return err;
+	sample = take_sample(ptr);
 	err = api_begin(&pool, "vpmm_free");
 	if (err)
-		return err;
+		return end_sample(sample, err);
 	err = pool_free_any(pool, (uintptr_t)ptr);
 	if (err)
 		error_add(err, "%p", ptr);
 	else
 		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
-	return api_end(pool, "vpmm_free", err);
+	return end_sample(sample, api_end(pool, "vpmm_free", err));
 }
 
 static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,
@@ -515,85 +564,4 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		return free_any(pool, ptr);
 	/* Twice the same, so that what a cache takes back does not pay for the difference. */
 	return pool ? free_near(pool, ptr, stream, true) : free_near(NULL, ptr, stream, false);
-}
-
-/* One try; as try_malloc(). @max: 0, or to be allocated as a growable block. */
-static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t max, struct CUstream_st *stream,
-		       const char *call)
-{
-	uint64_t before;
-	int err;
-
-	err = call_enter(&pool, call);
-	if (err)
-		return err;
-	pool_lock(pool);
-	before = *addr;
-	err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
-	if (!err && max)
-		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
-	else if (err == -ENOMEM)
-		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
-	/* What the pool has is no reason then. */
-	if (err == -ENOMEM && max <= GROWABLE_MOST)
-		explain_exhausted(pool, size, stream, true);
-	if (err && before)
-		error_add(err, "%#" PRIx64 " to %zu bytes", before, size);
-	if (err)
-		error_add(err, "%s", call);
-	return pool_part(pool, err);
-}
-
-static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-		      const char *call)
-{
-	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
-	int err;
-
-	do
-		err = try_realloc(pool, &addr, size, max, stream, call);
-	while (err == -ENOMEM && max <= GROWABLE_MOST && ask_for_memory(pool, size));
-	if (!err) {
-		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	if (err == -ENOMEM)
-		api_tell_exhausted(pool, size);
-	return api_fail(pool, err);
-}
-
-int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
-{
-	int err;
-
-	if (!ptr)
-		return error_set(-EINVAL, "vpmm_realloc: ptr is NULL");
-	if (!*ptr)
-		return allocate(pool, ptr, size, stream, 0, "vpmm_realloc");
-	err = api_resolve_owner(&pool, *ptr, "vpmm_realloc");
-	if (err)
-		return err;
-	if (size)
-		return api_check_stream(stream, "vpmm_realloc") ?: reallocate(pool, ptr, size, 0, stream,
-									      "vpmm_realloc");
-	err = vpmm_free(pool, *ptr, stream);
-	if (err)
-		return error_add(err, "vpmm_realloc");
-	*ptr = NULL;
-	return 0;
-}
-
-int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream)
-{
-	int err;
-
-	if (!ptr || !size || max < size)
-		return error_set(-EINVAL, "vpmm_malloc_growable: %s", !ptr ? "ptr is NULL" : !size ? "size is 0" :
-				 "max is below size");
-	err = api_check_stream(stream, "vpmm_malloc_growable");
-	if (err)
-		return err;
-	err = api_resolve(&pool, "vpmm_malloc_growable");
-	return err ? error_add(err, "vpmm_malloc_growable") :
-	       reallocate(pool, ptr, size, max, stream, "vpmm_malloc_growable");
 }

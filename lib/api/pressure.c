@@ -34,6 +34,7 @@ void api_tell_exhausted(struct vpmm_pool *pool, size_t size)
 	const struct settings *settings = &pool->core.settings;
 	struct error_kept kept;
 
+	api_dump_exhausted(pool, size);
 	if (!settings->exhausted || asking)
 		return;
 	error_keep(&kept);

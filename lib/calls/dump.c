@@ -11,6 +11,7 @@
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/flush.h"
+#include "trace/sampler.h"
 
 static void dump_stats(const struct vpmm_stats *stats, GString *out)
 {
@@ -172,6 +173,8 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	for (guint i = 0; i < pool->core.spans.chunks->len; i++)
 		dump_chunk(pool, pool->core.spans.chunks->pdata[i], out);
 	dump_shareable(pool, out);
+	if (pool->core.sampler)
+		sampler_write(pool->core.sampler, out);
 	*text = out;
 	return 0;
 }

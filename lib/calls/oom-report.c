@@ -9,8 +9,12 @@
 #include "calls/query.h"
 #include "core/account.h"
 #include "core/cache.h"
+#include "trace/sampler.h"
 #include "util/amount.h"
 #include "util/error.h"
+
+/* Names this many stacks of VPMM_STACKS: those that hold most. */
+#define STACKS_NAMED 3
 
 /* Names this many streams: those with the most memory. */
 #define STREAMS_NAMED 3
@@ -204,6 +208,8 @@ int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *h
 		g_string_append(text, "ask for less than the device has");
 	else
 		say_remedies(pool, text, lack, size, live, others, chosen);
+	if (pool->core.sampler)
+		sampler_name(pool->core.sampler, STACKS_NAMED, text);
 	error_set(-ENOMEM, "%s", text->str);
 	g_string_free(text, TRUE);
 	return error_add(-ENOMEM, "%s wanted", amount(size).text);

@@ -16,6 +16,7 @@
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
+#include "util/name.h"
 
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)
@@ -49,6 +50,19 @@ static int configure(struct backend *backend, const struct settings *settings)
 	return err;
 }
 
+/* The name of a file with what % stands for; valid as long as the process. */
+static const char *expand_name(const char *name)
+{
+	size_t size = name_expand(name, NULL, 0) + 1;
+	char *expanded = g_malloc(size);
+	const char *kept;
+
+	name_expand(name, expanded, size);
+	kept = g_intern_string(expanded);
+	g_free(expanded);
+	return kept;
+}
+
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
 	struct settings fitting = *settings;
@@ -67,6 +81,8 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	err = settings_fit(&fitting, &info);
 	if (err)
 		return err;
+	if (fitting.oom_dump)
+		fitting.oom_dump = expand_name(fitting.oom_dump);
 
 	made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
 	core_init(&made->core, backend, &info, &fitting);

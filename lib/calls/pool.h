@@ -13,6 +13,23 @@
 
 struct shared;
 
+/* The latest requests that are kept for VPMM_OOM_DUMP. */
+#define POOL_REQUESTS 64
+
+/**
+ * struct pool_request - a request that no cache served
+ * @ns: when, by ticks_clock()
+ * @size: bytes
+ * @stream: its handle
+ * @addr: of the block; 0: it failed
+ */
+struct pool_request {
+	uint64_t ns;
+	size_t size;
+	uint64_t stream;
+	uint64_t addr;
+};
+
 /**
  * struct vpmm_pool - a pool
  * @core: memory, addresses and streams; the first member, as caches need nothing else
@@ -20,6 +37,8 @@ struct shared;
  * @packed: state of the packed policy; under core.lock
  * @shared: its shared ranges; NULL: it never had one
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
+ * @requests: the latest requests, @requested of all modulo POOL_REQUESTS the next; under core.lock
+ * @dumped: whether VPMM_OOM_DUMP was written, or is about to be
  * @end: of enum pool_state; written only by the thread that ends the pool, and read by any
  */
 struct vpmm_pool {
@@ -28,6 +47,9 @@ struct vpmm_pool {
 	struct packed packed;
 	struct shared *shared;
 	int cancel;
+	struct pool_request requests[POOL_REQUESTS];
+	uint64_t requested;
+	gint dumped;
 	gint end;
 };
 

@@ -23,6 +23,7 @@
 struct packed;
 struct policy;
 struct recorder;
+struct sampler;
 
 /* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
@@ -53,7 +54,8 @@ struct counts {
  * @ops: its @ops
  * @piece: the unit that requests are rounded up to, in bytes
  * @generation: fork generation of the process that created the pool
- * @direct: a cache may be asked before anything else: there are caches, and calls are not recorded
+ * @direct: a cache may be asked before anything else: there are caches, and calls are neither recorded nor
+ *	sampled
  * @settings: validated and completed for the device; what every call reads comes first in it
  * @device: ordinal of the device
  * @granularity: of the device's mappings, in bytes
@@ -61,6 +63,7 @@ struct counts {
  * @packed: state of the packed policy; core/ never looks into it
  * @recorder: of VPMM_TRACE; NULL: calls are not recorded
  * @recorded_as: the number of the pool there
+ * @sampler: of VPMM_STACKS; NULL: no stacks are sampled
  *
  * Read and written without the lock:
  *
@@ -114,6 +117,7 @@ struct core {
 	struct packed *packed;
 	struct recorder *recorder;
 	uint32_t recorded_as;
+	struct sampler *sampler;
 	struct cache *_Atomic known[CACHE_KNOWN];
 	_Alignas(LINE_PAIR) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;

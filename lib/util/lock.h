@@ -22,6 +22,7 @@
  *	space.lock		host: the address space of a device
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
+ *	samples_lock		trace/sampler.c: the stacks of all pools, and what they hold
  *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
  *	addresses.lock		util/address-index.c: which pool has which addresses
  *
@@ -73,6 +74,7 @@ enum lock_rank {
 	LOCK_HOST_SPACE,
 	LOCK_HOST_STREAMS,
 	LOCK_HOST_DEVICES,
+	LOCK_SAMPLES,
 	LOCK_RECORDER,
 	LOCK_ADDRESSES,
 	LOCK_RANKS

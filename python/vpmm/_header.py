@@ -81,6 +81,8 @@ class COpts(ctypes.Structure):
         ("export_as", c_int),
         ("rdma", c_int),
         ("peers", c_uint64),
+        ("stacks", c_size_t),
+        ("oom_dump", c_char_p),
     ]
 
 
@@ -112,6 +114,8 @@ class Info(NamedTuple):
     export_as: Export
     rdma: Rdma
     peers: Tuple[int, ...]
+    stacks: int
+    oom_dump: Optional[str]
 
 
 class CInfo(ctypes.Structure):
@@ -142,6 +146,8 @@ class CInfo(ctypes.Structure):
         ("export_as", c_int),
         ("rdma", c_int),
         ("peers", c_uint64),
+        ("stacks", c_uint64),
+        ("oom_dump", c_char_p),
     ]
 
 
