@@ -5,25 +5,131 @@
 #include <pthread.h>
 
 #include "api/api.h"
-#include "api/tag.h"
-#include "calls/arena.h"
 #include "calls/free.h"
-#include "calls/growable.h"
 #include "calls/idle.h"
 #include "calls/malloc.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
-#include "calls/realloc.h"
+#include "calls/requests.h"
 #include "calls/serve.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "trace/recorder.h"
+#include "trace/sampler.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
+static int refuse_generation(void) __attribute__((cold));
+static int refuse_generation(void)
+{
+	return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
+}
+
+static int pool_enter(struct vpmm_pool *pool)
+{
+	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
+		return refuse_generation();
+	return pool->core.backend->ops->enter(pool->core.backend);
+}
+
+/*
+ * Under the lock there are cancellation points: calls of the kernel that the host backend makes, and whatever a driver
+ * does. The thread must not end there.
+ */
+static void pool_lock(struct vpmm_pool *pool) ACQUIRE(pool->core.lock);
+static void pool_lock(struct vpmm_pool *pool)
+{
+	int cancel = cancel_hold();
+
+	lock_acquire(&pool->core.lock);
+	pool->cancel = cancel;
+}
+
+/*
+ * Delivers the log, with no lock held. Returns @err, with errno set to match. The thread can be cancelled only after
+ * that: nothing else would free the messages, or the block of a malloc.
+ */
+static int pool_part(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
+static int pool_part(struct vpmm_pool *pool, int err)
+{
+	int cancel = pool->cancel;
+	GList *messages;
+
+	messages = log_take(&pool->core.log);
+	lock_release(&pool->core.lock);
+	pool->core.backend->ops->leave(pool->core.backend);
+	if (G_UNLIKELY(messages))
+		log_deliver(&pool->core.log, messages);
+	cancel_release(cancel);
+	if (err)
+		errno = -err;
+	return err;
+}
+
+/* Ends a call that has failed, and logs that. */
+static int pool_leave(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
+static int pool_leave(struct vpmm_pool *pool, int err)
+{
+	if (err)
+		log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
+	return pool_part(pool, err);
+}
+
+/* Logs the failure of a call that has left the pool already. */
+int api_fail(struct vpmm_pool *pool, int err)
+{
+	int cancel = cancel_hold();
+	GList *messages;
+
+	lock_acquire(&pool->core.lock);
+	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
+	messages = log_take(&pool->core.log);
+	lock_release(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
+	cancel_release(cancel);
+	errno = -err;
+	return err;
+}
+
+/* For calls that may do without the lock of the pool. @call is what it calls itself when it fails. */
+static int call_enter(struct vpmm_pool **pool, const char *call)
+{
+	int err;
+
+	err = api_resolve(pool, call);
+	if (!err)
+		err = pool_enter(*pool);
+	return G_UNLIKELY(err) ? error_add(err, "%s", call) : 0;
+}
+
+/* Every other call on a pool stands between these two. */
+int api_begin(struct vpmm_pool **pool, const char *call)
+{
+	int err;
+
+	err = call_enter(pool, call);
+	if (!err)
+		pool_lock(*pool);
+	return err;
+}
+
+int api_part(struct vpmm_pool *pool, const char *call, int err)
+{
+	if (err)
+		error_add(err, "%s", call);
+	return pool_part(pool, err);
+}
+
+int api_end(struct vpmm_pool *pool, const char *call, int err)
+{
+	if (err)
+		error_add(err, "%s", call);
+	return pool_leave(pool, err);
+}
+
 /* Whether the program gave memory, for a request that all of it could serve. */
-static bool ask_for_memory(struct vpmm_pool *pool, size_t size)
+bool api_ask_to_serve(struct vpmm_pool *pool, size_t size)
 {
 	bool could;
 
@@ -58,11 +164,9 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 {
 	int err;
 
-	api_lock(pool);
+	pool_lock(pool);
 	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = hit == -EBUSY ? 0 : hit;
-	if (!err && size)
-		err = arena_judge(pool);
 	if (!err && size)
 		err = serve_locked(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
 	if (!err && size)
@@ -70,13 +174,14 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 		     .flags = (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0));
 	else if (err == -ENOMEM)
 		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
+	requests_note(pool, size, stream, err ? 0 : *addr);
 	if (err == -ENOMEM)
 		explain_exhausted(pool, size, stream, true);
 	else if (err)
 		error_add(err, "%zu bytes", size);
 	if (err)
 		error_add(err, "%s", call);
-	return api_leave(pool, err);
+	return pool_part(pool, err);
 }
 
 /*
@@ -95,18 +200,12 @@ static struct vpmm_pool *default_near(void)
 	return NULL;
 }
 
-static inline unsigned int near_generation(void)
-{
-	return atomic_load_explicit(&api_defaults.near, memory_order_relaxed);
-}
-
 /*
  * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call.
  * That is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if
- * that is easy. Where calls are recorded, or there are tags, only those that ask again have a core, so that others need
- * not look.
+ * that is easy. Where calls are recorded, only those that say so have a core, so that others need not look.
  */
-static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool again)
+static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool recorded)
 {
 	bool given = *pool;
 	struct core *core;
@@ -116,8 +215,8 @@ static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstr
 	if (G_UNLIKELY(!*pool))
 		return NULL;
 	core = &(*pool)->core;
-	if (G_UNLIKELY(!(again ? core->settings.cache : core->direct) ||
-		       core->generation != (again ? api_defaults.generation : near_generation())))
+	if (G_UNLIKELY(!(recorded ? core->settings.cache : core->direct) ||
+		       core->generation != api_defaults.generation))
 		return NULL;
 	if (!given || (stream_is_created(stream) && core->ops->roams))
 		return core;
@@ -131,26 +230,28 @@ static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUst
 	       cache_malloc(core, addr, size, stream, id);
 }
 
-static bool is_recorded(const struct vpmm_pool *pool)
+/* Whether a cache has to be asked here, as calls are recorded or their stacks sampled. */
+static bool is_observed(const struct vpmm_pool *pool)
 {
-	return pool && pool->core.recorder;
+	return pool && (pool->core.recorder || pool->core.sampler);
 }
 
 static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
 static void hear_news(struct vpmm_pool *pool)
 {
-	if (is_recorded(pool) && recorder_has_news(pool->core.recorder))
+	if (pool->core.recorder && recorder_has_news(pool->core.recorder))
 		note_news(pool);
 }
 
-/* From the pool itself, whatever the thread's tag. @hit: what the cache said, if @near. */
-static int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, bool near,
-			  int hit, uint64_t id, unsigned int flags, const char *call)
+/* As allocate_inside(); *@given receives the pool. */
+static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t size, struct CUstream_st *stream,
+			       bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
+	struct vpmm_pool *pool = *given;
 	struct core *core;
 	int err;
 
-	if (G_UNLIKELY(!near && (api_tagged() || is_recorded(pool)))) {
+	if (G_UNLIKELY(!near && is_observed(pool))) {
 		core = core_near(&pool, stream, true);
 		near = core;
 		hit = core ? ask_cache(core, addr, size, stream, &id, flags & VPMM_ZERO) : 0;
@@ -158,9 +259,10 @@ static int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, s
 		if (hit > 0)
 			return 0;
 	}
-	err = api_enter(&pool, call);
+	err = call_enter(&pool, call);
 	if (err)
 		return err;
+	*given = pool;
 	if (pool->core.settings.cache && (!near || hit < 0))
 		hit = ask_cache(&pool->core, addr, size, stream, &id, flags & VPMM_ZERO);
 	if (G_LIKELY(hit > 0)) {
@@ -170,8 +272,8 @@ static int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, s
 		return 0;
 	}
 	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
-	while (err == -ENOMEM && ask_for_memory(pool, size)) {
-		err = api_enter(&pool, call);
+	while (err == -ENOMEM && api_ask_to_serve(pool, size)) {
+		err = call_enter(&pool, call);
 		if (err)
 			return err;
 		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, flags, call);
@@ -185,22 +287,6 @@ static int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, s
 	return api_fail(pool, err);
 }
 
-/* What a call that allocates does for the pool that is to serve it. */
-struct allocation {
-	size_t size;
-	struct CUstream_st *stream;
-	unsigned int flags;
-	bool near;
-	const char *call;
-};
-
-static int allocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
-{
-	const struct allocation *it = data;
-
-	return allocate_plain(pool, addr, it->size, it->stream, it->near, 0, CACHE_NOBODY, it->flags, it->call);
-}
-
 /* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
@@ -208,11 +294,11 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
-	struct allocation it = { size, stream, flags, near, call };
+	int err = serve_inside(&pool, addr, size, stream, near, hit, id, flags, call);
 
-	if (api_tagged() && tag_current() && size)
-		return tagged_allocate(pool, addr, size, flags & VPMM_SHAREABLE, call, allocate_of, &it);
-	return allocate_plain(pool, addr, size, stream, near, hit, id, flags, call);
+	if (!err && G_UNLIKELY(pool->core.sampler) && size)
+		sampler_note(pool->core.sampler, *addr, size);
+	return err;
 }
 
 static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
@@ -245,11 +331,22 @@ static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, stru
 	       allocate_near(NULL, ptr, size, stream, flags, call);
 }
 
+int api_allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, const char *call)
+{
+	return allocate(pool, ptr, size, stream, 0, call);
+}
+
 int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
 {
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
 	return allocate(pool, ptr, size, stream, 0, "vpmm_malloc");
+}
+
+/* The sample of a block that is about to be freed. A forked child frees nothing, and its lock may be another thread's. */
+static struct sample *take_sample(const void *ptr)
+{
+	return api_defaults.generation ? NULL : sampler_take((uintptr_t)ptr);
 }
 
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
@@ -259,7 +356,7 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 
 	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
 		return 0;
-	err = api_enter_pool(pool);
+	err = pool_enter(pool);
 	if (!err) {
 		err = zero_block(pool, (uintptr_t)ptr, size, stream);
 		if (!err && idle)
@@ -272,18 +369,6 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 		error_restore(&kept);
 	}
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
-}
-
-static int zero_tagged(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
-{
-	struct tagged block;
-	int err;
-
-	if (!api_tagged() || !tagged_take(pool, ptr, &block))
-		return zero(pool, ptr, size, stream, idle);
-	err = zero(block.pool, ptr, size, stream, idle);
-	tagged_settle(&block, !err);
-	return err;
 }
 
 /* No cache is asked: its blocks were freed in the order of their stream, and may lie anywhere. */
@@ -322,7 +407,9 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 		err = allocate(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
-		err = zero_tagged(pool, got, size, stream, flags & NOW);
+		err = zero(pool, got, size, stream, flags & NOW);
+		if (err)
+			sampler_drop(take_sample(got));
 		cancel_release(cancel);
 	}
 	if (!err)
@@ -367,8 +454,12 @@ static int first_owner(struct vpmm_pool **pool, const void *ptr)
 	return err || *pool ? err : api_find_owner(pool, ptr);
 }
 
-/* As free_inside(), if the block has no tag, or is the pool's of @pool. */
-static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+	__attribute__((noinline));
+
+/* As free_inside(). */
+static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed,
+			     bool given)
 {
 	struct vpmm_pool *owner;
 	struct core *core;
@@ -379,7 +470,7 @@ static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 		if (err)
 			return error_add(err, "vpmm_free");
 	}
-	if (G_UNLIKELY(!near && (api_tagged() || is_recorded(pool)))) {
+	if (G_UNLIKELY(!near && is_observed(pool))) {
 		core = core_near(&pool, stream, true);
 		near = core;
 		freed = core ? ask_cache_to_free(core, ptr, stream) : 0;
@@ -387,7 +478,7 @@ static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 		if (freed > 0)
 			return 0;
 	}
-	err = api_enter(&pool, "vpmm_free");
+	err = call_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
 	if (pool->core.settings.cache && (!near || freed < 0))
@@ -401,9 +492,9 @@ static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 	owner = given ? pool : api_owner((uintptr_t)ptr, pool);
 	if (owner != pool) {
 		pool->core.backend->ops->leave(pool->core.backend);
-		return free_plain(owner, ptr, stream, false, 0, true);
+		return free_inside(owner, ptr, stream, false, 0, true);
 	}
-	api_lock(pool);
+	pool_lock(pool);
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
 	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
 	      pool_free(pool, (uintptr_t)ptr, stream);
@@ -414,49 +505,43 @@ static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 	return api_end(pool, "vpmm_free", err);
 }
 
-/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
-	__attribute__((noinline));
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+static int end_sample(struct sample *sample, int err)
 {
-	struct tagged block;
-	int err;
-
-	if (!api_tagged() || !tagged_take(pool, ptr, &block))
-		return free_plain(pool, ptr, stream, near, freed, given);
-	err = free_plain(block.pool, ptr, stream, false, 0, true);
-	tagged_settle(&block, err);
+	if (G_UNLIKELY(sample && err))
+		sampler_restore(sample);
+	else if (G_UNLIKELY(sample))
+		sampler_drop(sample);
 	return err;
 }
 
-static int free_any_plain(struct vpmm_pool *pool, void *ptr)
+/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 {
-	int err;
+	struct sample *sample = take_sample(ptr);
 
-	err = api_begin(&pool, "vpmm_free");
-	if (err)
-		return err;
-	err = pool_free_any(pool, (uintptr_t)ptr);
-	if (err)
-		error_add(err, "%p", ptr);
-	else
-		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
-	return api_end(pool, "vpmm_free", err);
+	return end_sample(sample, free_here(pool, ptr, stream, near, freed, given));
 }
 
 /* No cache takes it, as its stream may not be behind the work of the others. */
 static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
 static int free_any(struct vpmm_pool *pool, void *ptr)
 {
-	struct tagged block;
+	struct sample *sample;
 	int err;
 
 	err = api_resolve_owner(&pool, ptr, "vpmm_free");
-	if (err || !api_tagged() || !tagged_take(pool, ptr, &block))
-		return err ? err : free_any_plain(pool, ptr);
-	err = free_any_plain(block.pool, ptr);
-	tagged_settle(&block, err);
-	return err;
+	if (err)
+		return err;
+	sample = take_sample(ptr);
+	err = api_begin(&pool, "vpmm_free");
+	if (err)
+		return end_sample(sample, err);
+	err = pool_free_any(pool, (uintptr_t)ptr);
+	if (err)
+		error_add(err, "%p", ptr);
+	else
+		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
+	return end_sample(sample, api_end(pool, "vpmm_free", err));
 }
 
 static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,
@@ -479,123 +564,4 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		return free_any(pool, ptr);
 	/* Twice the same, so that what a cache takes back does not pay for the difference. */
 	return pool ? free_near(pool, ptr, stream, true) : free_near(NULL, ptr, stream, false);
-}
-
-/* One try; as try_malloc(). @max: 0, or to be allocated as a growable block. */
-static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t max, struct CUstream_st *stream,
-		       const char *call)
-{
-	uint64_t before;
-	int err;
-
-	err = api_enter(&pool, call);
-	if (err)
-		return err;
-	api_lock(pool);
-	before = *addr;
-	err = arena_judge(pool);
-	if (!err)
-		err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
-	if (!err && max)
-		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
-	else if (err == -ENOMEM)
-		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
-	/* What the pool has is no reason then. */
-	if (err == -ENOMEM && max <= GROWABLE_MOST)
-		explain_exhausted(pool, size, stream, true);
-	if (err && before)
-		error_add(err, "%#" PRIx64 " to %zu bytes", before, size);
-	if (err)
-		error_add(err, "%s", call);
-	return api_leave(pool, err);
-}
-
-static int reallocate_plain(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-			    const char *call)
-{
-	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
-	int err;
-
-	do
-		err = try_realloc(pool, &addr, size, max, stream, call);
-	while (err == -ENOMEM && max <= GROWABLE_MOST && ask_for_memory(pool, size));
-	if (!err) {
-		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	if (err == -ENOMEM)
-		api_tell_exhausted(pool, size);
-	return api_fail(pool, err);
-}
-
-/* As struct allocation. */
-struct reallocation {
-	size_t size;
-	size_t max;
-	struct CUstream_st *stream;
-	const char *call;
-};
-
-static int reallocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
-{
-	const struct reallocation *it = data;
-	void *ptr = it->max ? NULL : (void *)(uintptr_t)*addr;
-	int err;
-
-	err = reallocate_plain(pool, &ptr, it->size, it->max, it->stream, it->call);
-	if (!err)
-		*addr = (uintptr_t)ptr;
-	return err;
-}
-
-static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-		      const char *call)
-{
-	struct reallocation it = { size, max, stream, call };
-	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
-	int err;
-
-	if (!api_tagged() || (max && !tag_current()))
-		return reallocate_plain(pool, ptr, size, max, stream, call);
-	err = max ? tagged_allocate(pool, &addr, size, false, call, reallocate_of, &it) :
-	      tagged_reallocate(pool, &addr, size, call, reallocate_of, &it);
-	if (!err)
-		*ptr = (void *)(uintptr_t)addr;
-	return err;
-}
-
-int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)
-{
-	int err;
-
-	if (!ptr)
-		return error_set(-EINVAL, "vpmm_realloc: ptr is NULL");
-	if (!*ptr)
-		return allocate(pool, ptr, size, stream, 0, "vpmm_realloc");
-	err = api_resolve_owner(&pool, *ptr, "vpmm_realloc");
-	if (err)
-		return err;
-	if (size)
-		return api_check_stream(stream, "vpmm_realloc") ?: reallocate(pool, ptr, size, 0, stream,
-									      "vpmm_realloc");
-	err = vpmm_free(pool, *ptr, stream);
-	if (err)
-		return error_add(err, "vpmm_realloc");
-	*ptr = NULL;
-	return 0;
-}
-
-int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream)
-{
-	int err;
-
-	if (!ptr || !size || max < size)
-		return error_set(-EINVAL, "vpmm_malloc_growable: %s", !ptr ? "ptr is NULL" : !size ? "size is 0" :
-				 "max is below size");
-	err = api_check_stream(stream, "vpmm_malloc_growable");
-	if (err)
-		return err;
-	err = api_resolve(&pool, "vpmm_malloc_growable");
-	return err ? error_add(err, "vpmm_malloc_growable") :
-	       reallocate(pool, ptr, size, max, stream, "vpmm_malloc_growable");
 }

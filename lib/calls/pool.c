@@ -2,7 +2,6 @@
 /* The life of a pool. */
 #include <inttypes.h>
 
-#include "calls/arena.h"
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/alias.h"
@@ -17,6 +16,7 @@
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
+#include "util/name.h"
 
 /* Everything but the backend. */
 static void pool_give_back(struct vpmm_pool *pool)
@@ -50,16 +50,17 @@ static int configure(struct backend *backend, const struct settings *settings)
 	return err;
 }
 
-static struct vpmm_pool *prepare(struct backend *backend, const struct backend_info *info,
-				 const struct settings *settings)
+/* The name of a file with what % stands for; valid as long as the process. */
+static const char *expand_name(const char *name)
 {
-	struct vpmm_pool *made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
+	size_t size = name_expand(name, NULL, 0) + 1;
+	char *expanded = g_malloc(size);
+	const char *kept;
 
-	lock_init(&made->making, LOCK_ARENAS);
-	core_init(&made->core, backend, info, settings);
-	pending_init(&made->pending, &made->core);
-	policy_init(&made->core, &made->packed, info);
-	return made;
+	name_expand(name, expanded, size);
+	kept = g_intern_string(expanded);
+	g_free(expanded);
+	return kept;
 }
 
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
@@ -80,8 +81,13 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	err = settings_fit(&fitting, &info);
 	if (err)
 		return err;
+	if (fitting.oom_dump)
+		fitting.oom_dump = expand_name(fitting.oom_dump);
 
-	made = prepare(backend, &info, &fitting);
+	made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
+	core_init(&made->core, backend, &info, &fitting);
+	pending_init(&made->pending, &made->core);
+	policy_init(&made->core, &made->packed, &info);
 	lock_acquire(&made->core.lock);
 	err = peer_begin(&made->core);
 	if (!err)
@@ -99,34 +105,9 @@ err_release:
 	log_finish(&made->core.log);
 	pool_give_back(made);
 	lock_destroy(&made->core.lock);
-	lock_destroy(&made->making);
 	g_aligned_free(made);
 	error_restore(&kept);
 	return err;
-}
-
-int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
-{
-	struct backend *backend = parent->core.backend;
-	struct settings settings;
-	struct backend_info info;
-	struct vpmm_pool *made;
-	int err;
-
-	err = backend->ops->info(backend, &info);
-	if (err)
-		return err;
-	lock_acquire(&parent->core.lock);
-	settings = parent->core.settings;
-	lock_release(&parent->core.lock);
-	made = prepare(backend, &info, &settings);
-	made->core.extents.taken = parent->core.extents.taken;
-	made->core.generation = parent->core.generation;
-	made->core.recorder = parent->core.recorder;
-	made->core.recorded_as = parent->core.recorded_as;
-	made->core.direct = parent->core.direct;
-	*pool = made;
-	return 0;
 }
 
 /* Errors are ignored: release all that can be released. */
@@ -156,39 +137,10 @@ static void free_small(struct vpmm_pool *pool, bool gone)
 	}
 }
 
-static void arena_clear(struct arena *arena)
-{
-	g_ptr_array_free(arena->pieces, TRUE);
-	g_array_free(arena->saved, TRUE);
-	g_array_free(arena->dropped, TRUE);
-	g_free(arena);
-}
-
-/* @keep: the structures stay for threads that still find them. */
-static void arenas_end(struct vpmm_pool *pool, enum pool_end end, bool keep)
-{
-	struct tags *tags = pool->tags;
-
-	for_each_arena(arena, tags) {
-		address_end(&arena->core.owner);
-		store_give(&tags->store, arena->arena->pieces);
-		if (keep)
-			pool_empty(arena, end);
-		else
-			pool_delete(arena, end);
-	}
-	if (tags && keep)
-		store_trim(&tags->store, 0);
-	else if (tags)
-		tags_delete(tags);
-}
-
-/* @keep: as for arenas_end(). */
-static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
+static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 {
 	struct shared *shared = shared_take(&pool->shared);
 
-	arenas_end(pool, end, keep);
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);
 	lock_acquire(&pool->core.lock);
@@ -203,12 +155,9 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 
 void pool_delete(struct vpmm_pool *pool, enum pool_end end)
 {
-	pool_finish(pool, end, false);
+	pool_finish(pool, end);
 	log_finish(&pool->core.log);
-	if (pool->arena)
-		arena_clear(pool->arena);
 	lock_destroy(&pool->core.lock);
-	lock_destroy(&pool->making);
 	g_aligned_free(pool);
 }
 
@@ -223,7 +172,7 @@ void pool_empty(struct vpmm_pool *pool, enum pool_end end)
 	pool->core.log.level = VPMM_LOG_NONE;
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
-	pool_finish(pool, end, true);
+	pool_finish(pool, end);
 	g_atomic_int_set(&pool->end, POOL_GONE);
 }
 

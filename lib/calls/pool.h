@@ -11,9 +11,24 @@
 #include "policy/state.h"
 #include "vpmm.h"
 
-struct arena;
 struct shared;
-struct tags;
+
+/* The latest requests that are kept for VPMM_OOM_DUMP. */
+#define POOL_REQUESTS 64
+
+/**
+ * struct pool_request - a request that no cache served
+ * @ns: when, by ticks_clock()
+ * @size: bytes
+ * @stream: its handle
+ * @addr: of the block; 0: it failed
+ */
+struct pool_request {
+	uint64_t ns;
+	size_t size;
+	uint64_t stream;
+	uint64_t addr;
+};
 
 /**
  * struct vpmm_pool - a pool
@@ -21,10 +36,9 @@ struct tags;
  * @pending: deferred frees and users of blocks; under core.lock
  * @packed: state of the packed policy; under core.lock
  * @shared: its shared ranges; NULL: it never had one
- * @tags: what it has under tags; NULL: it never had any. Set once; an arena has none
- * @making: held while an arena of it is made, and while something is done to it and to all of its arenas
- * @arena: it is an arena, see arena.h; NULL: it is the program's
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
+ * @requests: the latest requests, @requested of all modulo POOL_REQUESTS the next; under core.lock
+ * @dumped: whether VPMM_OOM_DUMP was written, or is about to be
  * @end: of enum pool_state; written only by the thread that ends the pool, and read by any
  */
 struct vpmm_pool {
@@ -32,10 +46,10 @@ struct vpmm_pool {
 	struct pending pending;
 	struct packed packed;
 	struct shared *shared;
-	struct tags *tags;
-	struct lock making;
-	struct arena *arena;
 	int cancel;
+	struct pool_request requests[POOL_REQUESTS];
+	uint64_t requested;
+	gint dumped;
 	gint end;
 };
 
@@ -61,15 +75,6 @@ enum pool_state {
  * Return: 0, -EINVAL for settings that are invalid for the device, -ENOMEM, or another error of the backend.
  */
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings);
-
-/**
- * pool_new_behind() - make a pool on the backend and with the settings of another, with which it shares its limit
- * @pool: receives the pool
- * @parent: the other one, its backend entered, its lock not held; no thread changes its peers or its limit meanwhile
- *
- * Return: 0, or what the backend's info returns.
- */
-int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent);
 
 /**
  * pool_announce_end() - log that the pool is about to be destroyed, while it still works

@@ -5,9 +5,9 @@
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
-#include "core/hollow.h"
 #include "core/shareable.h"
 #include "core/small.h"
+#include "trace/sampler.h"
 
 /* A stream may leave this part of the device's memory uncovered: see cache.h. */
 #define UNMARKED_PART (16 * 1024)
@@ -42,7 +42,8 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->device = info->device;
 	core->granularity = info->granularity;
 	core->settings = *settings;
-	core->direct = settings->cache;
+	core->direct = settings->cache && !settings->stacks;
+	core->sampler = settings->stacks ? sampler_new(settings->stacks) : NULL;
 	core->piece = settings->paged ? settings->page_size : CORE_PIECE;
 	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
 	region_map_init(&core->regions, &core->streams, SET_REGIONS, !settings->paged);
@@ -89,9 +90,6 @@ static void map_unmap(struct core *core, struct region_map *map)
 
 void core_unmap(struct core *core)
 {
-	/* What is left of it: then there is no mapping, and no handle. */
-	if (core->extents.hollow)
-		hollow_empty(core);
 	map_unmap(core, &core->regions);
 	map_unmap(core, &core->spans);
 }
@@ -109,4 +107,5 @@ void core_clear(struct core *core)
 	g_hash_table_destroy(core->small);
 	stream_map_clear(&core->streams);
 	account_clear(&core->account);
+	sampler_free(core->sampler);
 }

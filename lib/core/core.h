@@ -23,6 +23,7 @@
 struct packed;
 struct policy;
 struct recorder;
+struct sampler;
 
 /* Requests are rounded up to this many bytes, or to pages if the pool is paged. */
 #define CORE_PIECE 512
@@ -53,7 +54,8 @@ struct counts {
  * @ops: its @ops
  * @piece: the unit that requests are rounded up to, in bytes
  * @generation: fork generation of the process that created the pool
- * @direct: a cache may be asked before anything else: there are caches, and calls are not recorded
+ * @direct: a cache may be asked before anything else: there are caches, and calls are neither recorded nor
+ *	sampled
  * @settings: validated and completed for the device; what every call reads comes first in it
  * @device: ordinal of the device
  * @granularity: of the device's mappings, in bytes
@@ -61,6 +63,7 @@ struct counts {
  * @packed: state of the packed policy; core/ never looks into it
  * @recorder: of VPMM_TRACE; NULL: calls are not recorded
  * @recorded_as: the number of the pool there
+ * @sampler: of VPMM_STACKS; NULL: no stacks are sampled
  *
  * Read and written without the lock:
  *
@@ -81,7 +84,6 @@ struct counts {
  * @memo: earlier decisions about @regions
  * @extents: physical memory
  * @streams: the streams that the pool has met
- * @resting: mappings must not change: the pool is an arena that is paused, or about to be paused or resumed
  * @peers_unsure: devices, as bits by ordinal, that may have access to some of the memory and none to the rest, since a
  *	change of peers failed and could not be undone
  * @small: address to struct small: requests that the driver's allocator serves, and shareable blocks
@@ -115,6 +117,7 @@ struct core {
 	struct packed *packed;
 	struct recorder *recorder;
 	uint32_t recorded_as;
+	struct sampler *sampler;
 	struct cache *_Atomic known[CACHE_KNOWN];
 	_Alignas(LINE_PAIR) _Atomic uint64_t pressure;
 	_Atomic uint64_t central;
@@ -134,7 +137,6 @@ struct core {
 	uint64_t shared;
 	GPtrArray *strays;
 	bool small_cleared;
-	bool resting;
 	bool watched;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
@@ -187,7 +189,7 @@ static inline size_t core_small_size(const struct core *core)
 /* What is outside of the region maps has changed: it counts towards the limit, but for other processes' memory. */
 static inline void core_count_apart(struct core *core)
 {
-	extent_count_apart(&core->extents, core->small_live + core->shareable + core->shared);
+	core->extents.apart = core->small_live + core->shareable + core->shared;
 }
 
 /* Device memory that the pool holds, in bytes. */

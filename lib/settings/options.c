@@ -141,6 +141,12 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_TRACE] = {
 		"VPMM_TRACE", NUMBER(trace), .type = OPTION_IS_FILE, .nothing = "none",
 	},
+	[OPTION_STACKS] = {
+		"VPMM_STACKS", NUMBER(stacks), .type = OPTION_IS_BYTES, .in_bytes = true, .nothing = "none",
+	},
+	[OPTION_OOM_DUMP] = {
+		"VPMM_OOM_DUMP", NUMBER(oom_dump), .type = OPTION_IS_FILE, .nothing = "none",
+	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },
 	[OPTION_LOG_FN] = { NULL, FIELD(log), .type = OPTION_IS_POINTER },

@@ -36,6 +36,8 @@ enum option_id {
 	OPTION_PEERS,
 	OPTION_LOG,
 	OPTION_TRACE,
+	OPTION_STACKS,
+	OPTION_OOM_DUMP,
 	/* Without a variable: callbacks, and options that share another option's variable. */
 	OPTION_DEVICE,
 	OPTION_LIMIT_PERCENT,

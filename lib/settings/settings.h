@@ -40,6 +40,8 @@ struct settings {
 	vpmm_exhausted_fn exhausted;
 	void *pressure_data;
 	const char *trace;		/* once the pool exists, the name of the file; NULL: none */
+	size_t stacks;			/* bytes; 0: none are sampled */
+	const char *oom_dump;		/* the same */
 };
 
 /**

@@ -11,10 +11,8 @@
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 
-/* Those of shared ranges, of tags and of pausing, which are no options of a pool. */
-static const char *const others[] = {
-	"VPMM_HOST_KEEP", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG"
-};
+/* Those of shared ranges, which are read with the first range and are no options of a pool. */
+static const char *const others[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH" };
 
 /* Levenshtein's distance, one row of the table at a time. */
 static size_t distance(const char *a, const char *b)

@@ -39,13 +39,9 @@ void brief_wake(struct brief_lock *lock)
 static const char *const names[LOCK_RANKS] = {
 	[LOCK_DEFAULTS] = "defaults.lock",
 	[LOCK_RECORDERS] = "recorders.lock",
-	[LOCK_ARENAS] = "pool.making",
 	[LOCK_CORE] = "core.lock",
 	[LOCK_ACCOUNT] = "account.lock",
 	[LOCK_CACHE] = "cache.lock",
-	[LOCK_TAGS] = "tags.lock",
-	[LOCK_TAG_NAMES] = "tag_lock",
-	[LOCK_STORE] = "store.lock",
 	[LOCK_FAULT] = "fault.lock",
 	[LOCK_DRIVER] = "drv_lock",
 	[LOCK_CUDA] = "cuda.lock",

@@ -8,13 +8,9 @@
  *
  *	defaults.lock		api/pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
- *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
- *	tags.lock		calls/tags.c: what a pool has under which tag
- *	tag_lock		calls/tag.c: the names of tags
- *	store.lock		core/store.c: host memory for contents
  *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held
  *	shared_lock		shared/: all ranges and the state of their pages, never held across a driver call
  *	fault.lock		the backend that fails on demand
@@ -26,6 +22,7 @@
  *	space.lock		host: the address space of a device
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
+ *	samples_lock		trace/sampler.c: the stacks of all pools, and what they hold
  *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
  *	addresses.lock		util/address-index.c: which pool has which addresses
  *
@@ -63,13 +60,9 @@
 enum lock_rank {
 	LOCK_DEFAULTS,
 	LOCK_RECORDERS,
-	LOCK_ARENAS,
 	LOCK_CORE,
 	LOCK_ACCOUNT,
 	LOCK_CACHE,
-	LOCK_TAGS,
-	LOCK_TAG_NAMES,
-	LOCK_STORE,
 	LOCK_MOVER,
 	LOCK_SHARED,
 	LOCK_FAULT,
@@ -81,6 +74,7 @@ enum lock_rank {
 	LOCK_HOST_SPACE,
 	LOCK_HOST_STREAMS,
 	LOCK_HOST_DEVICES,
+	LOCK_SAMPLES,
 	LOCK_RECORDER,
 	LOCK_ADDRESSES,
 	LOCK_RANKS

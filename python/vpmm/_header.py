@@ -14,11 +14,6 @@ OVERLAP_NONE = -2
 ZERO = 0x1
 IDLE = 0x2
 SHAREABLE = 0x4
-TAG_PAUSABLE = 0x1
-TAG_DROP = 0x40000000
-TAG_STAY = 0x80000000
-TAG_ALL = 0x3fffffff
-PAUSE_DROP = 0x1
 SHARED_FINE = 0x1
 PAGE_EMPTY = 0x1
 PAGE_PREFER_HOST = 0x2
@@ -86,6 +81,8 @@ class COpts(ctypes.Structure):
         ("export_as", c_int),
         ("rdma", c_int),
         ("peers", c_uint64),
+        ("stacks", c_size_t),
+        ("oom_dump", c_char_p),
     ]
 
 
@@ -117,6 +114,8 @@ class Info(NamedTuple):
     export_as: Export
     rdma: Rdma
     peers: Tuple[int, ...]
+    stacks: int
+    oom_dump: Optional[str]
 
 
 class CInfo(ctypes.Structure):
@@ -147,6 +146,8 @@ class CInfo(ctypes.Structure):
         ("export_as", c_int),
         ("rdma", c_int),
         ("peers", c_uint64),
+        ("stacks", c_uint64),
+        ("oom_dump", c_char_p),
     ]
 
 
@@ -197,8 +198,6 @@ class Stats(NamedTuple):
     shareable: int
     imported: int
     shared: int
-    paused: int
-    saved: int
 
 
 class CStats(ctypes.Structure):
@@ -248,8 +247,6 @@ class CStats(ctypes.Structure):
         ("shareable", c_uint64),
         ("imported", c_uint64),
         ("shared", c_uint64),
-        ("paused", c_uint64),
-        ("saved", c_uint64),
     ]
 
 
@@ -283,35 +280,6 @@ class CAllocation(ctypes.Structure):
         ("device", c_int),
         ("base", c_void_p),
         ("bytes", c_uint64),
-    ]
-
-
-class TagStats(NamedTuple):
-    """What a pool has under a tag; vpmm_tag_stats(3) explains each."""
-
-    live: int
-    peak_live: int
-    requested: int
-    blocks: int
-    mapped: int
-    limit: int
-    paused: int
-    saved: int
-    kept: int
-
-
-class CTagStats(ctypes.Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("live", c_uint64),
-        ("peak_live", c_uint64),
-        ("requested", c_uint64),
-        ("blocks", c_uint64),
-        ("mapped", c_uint64),
-        ("limit", c_uint64),
-        ("paused", c_uint64),
-        ("saved", c_uint64),
-        ("kept", c_uint64),
     ]
 
 
@@ -393,13 +361,6 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pool_trim": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
     "vpmm_pool_query": (c_int, [c_void_p, c_size_t, c_void_p, POINTER(CForecast)]),
     "vpmm_pool_stats": (c_int, [c_void_p, POINTER(CStats)]),
-    "vpmm_tag_open": (c_int, [c_char_p, c_uint, POINTER(c_uint)]),
-    "vpmm_tag_set": (c_uint, [c_uint]),
-    "vpmm_tag_stats": (c_int, [c_void_p, c_uint, POINTER(CTagStats)]),
-    "vpmm_tag_limit": (c_int, [c_void_p, c_uint, c_size_t]),
-    "vpmm_pause_prepare": (c_int, [c_void_p, c_uint]),
-    "vpmm_pause": (c_int, [c_void_p, c_uint, c_uint]),
-    "vpmm_resume": (c_int, [c_void_p, c_uint, c_void_p]),
     "vpmm_pool_set_limit": (c_int, [c_void_p, c_size_t]),
     "vpmm_pool_set_peers": (c_int, [c_void_p, POINTER(c_int), c_size_t]),
     "vpmm_pool_reset_peaks": (c_int, [c_void_p]),

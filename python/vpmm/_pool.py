@@ -187,7 +187,8 @@ class Pool(Calls):
                  exhausted: Optional[Callable[[int, str], None]] = None,
                  trace: Union[str, bytes, "os.PathLike[str]", None] = None, overlap: Optional[Size] = None,
                  export_as: Optional[Export] = None, rdma: Optional[Rdma] = None,
-                 peers: Union[str, Iterable[int], None] = None) -> None:
+                 peers: Union[str, Iterable[int], None] = None, stacks: Optional[Size] = None,
+                 oom_dump: Union[str, bytes, "os.PathLike[str]", None] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
@@ -199,7 +200,7 @@ class Pool(Calls):
             "reuse": reuse, "log_level": log_level, "extent_max": extent_max, "small": small,
             "frag_ratio": frag_ratio, "limit_percent": limit_percent, "overhead": overhead, "limit": limit,
             "keep": keep, "scrub": scrub, "trace": trace, "overlap": overlap, "export_as": export_as, "rdma": rdma,
-            "peers": peers,
+            "peers": peers, "stacks": stacks, "oom_dump": oom_dump,
         })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (

@@ -15,13 +15,13 @@ from ._library import INT_MAX, SIZE_MAX, text, whole
 
 Size = Union[SupportsIndex, str]
 
-_SIZES = ("page_size", "va_size", "extent_max", "limit", "keep")
+_SIZES = ("page_size", "va_size", "extent_max", "limit", "keep", "stacks")
 _COUNTS = {"pages": SIZE_MAX, "frag_ratio": INT_MAX, "limit_percent": INT_MAX, "overhead": INT_MAX, "overlap": INT_MAX}
 
 # Words for what struct vpmm_opts has.
 _SPECIAL = {("limit", "none"): 0, ("keep", "all"): 0, ("keep", "none"): KEEP_NONE, ("pages", "none"): 0,
             ("frag_ratio", "none"): 0, ("overlap", "auto"): OVERLAP_AUTO, ("overlap", "none"): OVERLAP_NONE,
-            ("trace", "none"): None}
+            ("trace", "none"): None, ("stacks", "none"): 0, ("oom_dump", "none"): None}
 
 # 0 is none, as in the environment. In struct vpmm_opts it stands for the default; text cannot be 0 where there is no
 # none.

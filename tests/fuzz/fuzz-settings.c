@@ -250,6 +250,7 @@ static void try_opts(struct input *in)
 	place(opts, size, offsetof(struct vpmm_opts, backend), choice & 1 ? backend : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, trace), NULL);
+	place(opts, size, offsetof(struct vpmm_opts, oom_dump), NULL);
 	if (!(choice & 4))
 		pressure = NULL;
 	if (!(choice & 8))

@@ -38,6 +38,7 @@ static const struct sample {
 	{ "VPMM_RDMA", "on", IN_OPTS(rdma), VPMM_RDMA_ON, IN_INFO(rdma), VPMM_RDMA_ON },
 	{ "VPMM_PEERS", "1,3", IN_OPTS(peers), 0xa, IN_INFO(peers), 0xa },
 	{ "VPMM_PEERS", "all", IN_OPTS(peers), VPMM_PEERS_ALL, IN_INFO(peers), 0xe },
+	{ "VPMM_STACKS", "512K", IN_OPTS(stacks), 512 << 10, IN_INFO(stacks), 512 << 10 },
 	{ "VPMM_LOG", "error", IN_OPTS(log_level), VPMM_LOG_ERROR, IN_INFO(log_level), VPMM_LOG_ERROR },
 };
 

@@ -90,7 +90,7 @@ shows "streams.c shows how memory goes from stream to stream" \
 	'\[4\]\[\+1\]' '\[-4\]\[1\]' '\[~4\]\[1\]\[\+6\]' '^compute cannot go on: ' \
 	'^copy did the fill and cannot go on: ' "^compute reads 'x' and 'x'$" '\[\*4\]\[1\]\[\+3\]\[-3\]'
 
-displayed "$top_srcdir/man/vpmm_host_stream_submit_for.3" >"$work/buffers.c"
+displayed "$top_srcdir/man/vpmm_host_stream_create.3" >"$work/buffers.c"
 build buffers "$work/buffers.c"
 verdict "vpmm_host_stream_submit_for(3)'s program compiles" $?
 run buffers

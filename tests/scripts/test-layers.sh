@@ -35,6 +35,7 @@ preload/file.c name_unknown
 preload/settings.c util/number.h
 preload/settings.c number_parse_scaled
 torch/device.c dlsym
+trace/frames-python.c dlsym
 torch/raise.c dlsym
 END
 

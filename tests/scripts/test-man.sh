@@ -21,10 +21,25 @@ done | grep -o '\bvpmm_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/functions"
 
 find "$top_srcdir/lib" "$top_srcdir/tools" "$top_srcdir/include" -name '*.[ch]' -exec cat {} + >"$work/sources"
 
-echo "1..16"
+# What man finds: the pages, and links by the names of the calls that they are about.
+(cd "$top_builddir" && MAKEFLAGS='' make -s install-man-links DESTDIR= man3dir="$work/man3") >"$work/log" 2>&1 ||
+	cat "$work/log" >&2
+cp "$man"/*.3 "$work/man3"
+
+# found NAME SECTION: whether man finds it
+found()
+{
+	if [ "$2" != 3 ]; then
+		test -f "$man/$1.$2"
+	else
+		test -f "$work/man3/$(sed -n 's,^\.so man3/,,p; q' "$work/man3/$1.3" | grep . || echo "$1.3")"
+	fi 2>/dev/null
+}
+
+echo "1..17"
 
 while read -r function; do
-	echo "$(present test -f "$man/$function.3") $function(3)"
+	echo "$(present found "$function" 3) $function(3)"
 done <"$work/functions" >"$work/pages"
 none_left "every function has a page" "$work/pages"
 
@@ -60,7 +75,7 @@ none_left "every field of struct vpmm_opts is in the table of options" "$work/op
 
 # Only the library's own pages: those of others need not be on this machine.
 grep -ho '^\.Xr vpmm[a-z_.-]* [1-8]' "$man"/*.[1-8] | sort -u | while read -r _ name section; do
-	echo "$(present test -f "$man/$name.$section") $name($section)"
+	echo "$(present found "$name" "$section") $name($section)"
 done >"$work/references"
 none_left "every page that a page refers to is there" "$work/references"
 
@@ -129,3 +144,19 @@ lint()
 lint "mandoc has nothing to say" mandoc -T lint -W warning
 # What most readers have, and more: it breaks tables in other places.
 lint "groff fits the pages into 80 columns" groff -mandoc -Tutf8 -Kutf8 -rLL=78n -w break -z
+
+# made_html: make html, and the pages that others refer to and that are not there
+made_html()
+{
+	(cd "$top_builddir" && MAKEFLAGS='' make -s html html_dir="$work/html") 2>&1 >/dev/null
+	grep -oh 'href="vpmm[^"#]*' "$work"/html/*.html | sed 's/^href="//' | sort -u | while read -r page; do
+		[ -e "$work/html/$page" ] || echo "$page"
+	done
+}
+
+if command -v mandoc >/dev/null; then
+	verdict "make html has every page" "$(made_html)"
+else
+	count=$((count + 1))
+	echo "ok $count - make html has every page # SKIP mandoc is not installed"
+fi

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_OOM_DUMP: what there was when memory ran out. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "calls/dump.h"
+#include "calls/requests.h"
+#include "util/cancel.h"
+#include "util/error.h"
+
+static GString *describe_failure(size_t size, const char *sentence)
+{
+	GString *text = g_string_new("# vpmm-oom-dump 1\n");
+	time_t now = time(NULL);
+	struct tm at;
+
+	if (gmtime_r(&now, &at))
+		g_string_append_printf(text, "time: %04d-%02d-%02dT%02d:%02d:%02dZ\n", at.tm_year + 1900, at.tm_mon + 1,
+				       at.tm_mday, at.tm_hour, at.tm_min, at.tm_sec);
+	g_string_append_printf(text, "process: %ld\nwanted: %zu\n", (long)getpid(), size);
+	for (const char *line = sentence; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		g_string_append_printf(text, "error: %.*s\n", (int)strcspn(line, "\n"), line);
+	return text;
+}
+
+/* What the pool has; nothing if its context is gone. */
+static void add_pool(struct vpmm_pool *pool, GString *text)
+{
+	struct backend *be = pool->core.backend;
+	GString *dump;
+
+	if (be->ops->enter(be))
+		return;
+	lock_acquire(&pool->core.lock);
+	if (!dump_pool(pool, &dump)) {
+		g_string_append_len(text, dump->str, (gssize)dump->len);
+		g_string_free(dump, TRUE);
+	}
+	requests_write(pool, text);
+	lock_release(&pool->core.lock);
+	be->ops->leave(be);
+}
+
+/* Return: 0, or a negative errno value. */
+static int write_file(const char *name, const GString *text)
+{
+	size_t done = 0;
+	int fd, err = 0;
+
+	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+	if (fd < 0)
+		return -errno;
+	while (done < text->len && !err) {
+		ssize_t n = write(fd, text->str + done, text->len - done);
+
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			err = -errno;
+	}
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+static void warn(struct vpmm_pool *pool, int err)
+{
+	GList *messages;
+
+	lock_acquire(&pool->core.lock);
+	log_report(&pool->core.log, "%s (VPMM_OOM_DUMP) cannot be written: %s", pool->core.settings.oom_dump,
+		   g_strerror(-err));
+	messages = log_take(&pool->core.log);
+	lock_release(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
+}
+
+void api_dump_exhausted(struct vpmm_pool *pool, size_t size)
+{
+	struct error_kept kept;
+	GString *text;
+	int err, cancel;
+
+	if (!pool->core.settings.oom_dump || !g_atomic_int_compare_and_exchange(&pool->dumped, 0, 1))
+		return;
+	cancel = cancel_hold();
+	error_keep(&kept);
+	text = describe_failure(size, kept.sentence);
+	add_pool(pool, text);
+	err = write_file(pool->core.settings.oom_dump, text);
+	g_string_free(text, TRUE);
+	if (err)
+		warn(pool, err);
+	error_restore(&kept);
+	cancel_release(cancel);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "trace/sampler.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "trace/frames.h"
+#include "trace/ticks.h"
+#include "util/amount.h"
+#include "util/lock.h"
+
+/* Beyond so many different stacks of a pool, what comes is put down to a stack without frames. */
+#define STACKS_MOST 65536
+
+/* Frames of a stack that sampler_name() has: the innermost. */
+#define FRAMES_NAMED 4
+
+/* Counts of a stack are in thousandths of a block. */
+#define BLOCK 1000
+
+/**
+ * struct stack - who allocated
+ * @sampler: of whose pool
+ * @live: bytes, as estimated
+ * @blocks: in thousandths
+ * @peak: the most that @live was
+ * @count: of frames
+ * @frames: the innermost first
+ */
+struct stack {
+	struct sampler *sampler;
+	uint64_t live;
+	uint64_t blocks;
+	uint64_t peak;
+	unsigned int count;
+	struct frame frames[];
+};
+
+/**
+ * struct sample - a block that was sampled
+ * @addr: where it is
+ * @bytes: that it stands for
+ * @blocks: the same, in thousandths
+ */
+struct sample {
+	uint64_t addr;
+	struct stack *stack;
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+struct sampler {
+	size_t interval;
+	GHashTable *stacks;		/* a set of struct stack, owned; under samples_lock */
+};
+
+_Atomic unsigned int sampler_live;
+
+/* All samples of all pools by address, as no two pools have the same. */
+static struct lock samples_lock = LOCK_INIT(LOCK_SAMPLES);
+static GHashTable *samples GUARDED_BY(samples_lock);
+
+/* How many samples have an address with this hash, so that nearly all frees need no lock. */
+#define FILTER_BITS 14
+static _Atomic uint32_t filter[1 << FILTER_BITS];
+
+/* How many intervals away the next byte is, and what it is drawn by; 0: not drawn yet. */
+static _Thread_local double until;
+static _Thread_local uint64_t seed;
+
+static _Atomic uint32_t *filter_of(uint64_t addr)
+{
+	return &filter[(addr >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FILTER_BITS)];
+}
+
+/* An exponential variate of mean 1. */
+static double draw(void)
+{
+	uint64_t x;
+
+	if (!seed)
+		seed = ticks_clock() ^ (uintptr_t)&seed << 16;
+	seed += UINT64_C(0x9e3779b97f4a7c15);
+	x = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return -log(((double)(x >> 11) + 0.5) / 9007199254740992.0);
+}
+
+static bool is_due(const struct sampler *sampler, size_t size)
+{
+	double intervals = (double)size / (double)sampler->interval;
+
+	if (sampler->interval == 1)
+		return true;
+	if (!seed)
+		until = draw();
+	until -= intervals;
+	if (G_LIKELY(until > 0))
+		return false;
+	until = draw();
+	return true;
+}
+
+static guint hash_stack(gconstpointer data)
+{
+	const struct stack *stack = data;
+	uint64_t hash = stack->count;
+
+	for (unsigned int i = 0; i < stack->count; i++)
+		hash = (hash ^ stack->frames[i].pc ^ (uintptr_t)stack->frames[i].text) * UINT64_C(0x9e3779b97f4a7c15);
+	return (guint)(hash >> 32);
+}
+
+static gboolean equal_stacks(gconstpointer a, gconstpointer b)
+{
+	const struct stack *x = a, *y = b;
+
+	return x->count == y->count && memcmp(x->frames, y->frames, x->count * sizeof(*x->frames)) == 0;
+}
+
+static struct stack *make_stack(struct sampler *sampler)
+{
+	struct stack *stack = g_malloc0(sizeof(*stack) + FRAMES_MOST * sizeof(*stack->frames));
+
+	stack->sampler = sampler;
+	stack->count = frames_walk(stack->frames);
+	return g_realloc(stack, sizeof(*stack) + stack->count * sizeof(*stack->frames));
+}
+
+/* The stack of the sampler that is the same; takes @stack over. */
+static struct stack *unify(struct sampler *sampler, struct stack *stack) REQUIRES(samples_lock);
+static struct stack *unify(struct sampler *sampler, struct stack *stack)
+{
+	struct stack *known;
+
+	if (g_hash_table_size(sampler->stacks) >= STACKS_MOST)
+		stack->count = 0;
+	known = g_hash_table_lookup(sampler->stacks, stack);
+	if (known) {
+		g_free(stack);
+		return known;
+	}
+	g_hash_table_add(sampler->stacks, stack);
+	return stack;
+}
+
+static void count_in(struct sample *sample) REQUIRES(samples_lock);
+static void count_in(struct sample *sample)
+{
+	struct stack *stack = sample->stack;
+
+	stack->live += sample->bytes;
+	stack->blocks += sample->blocks;
+	stack->peak = MAX(stack->peak, stack->live);
+	atomic_fetch_add(filter_of(sample->addr), 1);
+	atomic_fetch_add(&sampler_live, 1);
+	g_hash_table_insert(samples, GSIZE_TO_POINTER((gsize)sample->addr), sample);
+}
+
+static void add_sample(struct sampler *sampler, uint64_t addr, size_t size) __attribute__((cold, noinline));
+static void add_sample(struct sampler *sampler, uint64_t addr, size_t size)
+{
+	struct sample *sample = g_new(struct sample, 1);
+	struct stack *stack = make_stack(sampler);
+	double share = sampler->interval == 1 ? 1 : -expm1(-(double)size / (double)sampler->interval);
+
+	*sample = (struct sample){
+		.addr = addr,
+		.bytes = (uint64_t)((double)size / share + 0.5),
+		.blocks = (uint64_t)(BLOCK / share + 0.5),
+	};
+	lock_acquire(&samples_lock);
+	if (!samples)
+		samples = g_hash_table_new(NULL, NULL);
+	sample->stack = unify(sampler, stack);
+	count_in(sample);
+	lock_release(&samples_lock);
+}
+
+void sampler_note(struct sampler *sampler, uint64_t addr, size_t size)
+{
+	if (G_UNLIKELY(is_due(sampler, size)))
+		add_sample(sampler, addr, size);
+}
+
+struct sample *sampler_find(uint64_t addr)
+{
+	struct sample *sample;
+
+	if (G_LIKELY(!atomic_load_explicit(filter_of(addr), memory_order_relaxed)))
+		return NULL;
+	lock_acquire(&samples_lock);
+	sample = g_hash_table_lookup(samples, GSIZE_TO_POINTER((gsize)addr));
+	if (sample) {
+		g_hash_table_remove(samples, GSIZE_TO_POINTER((gsize)addr));
+		atomic_fetch_sub(filter_of(addr), 1);
+		atomic_fetch_sub(&sampler_live, 1);
+		sample->stack->live -= sample->bytes;
+		sample->stack->blocks -= sample->blocks;
+	}
+	lock_release(&samples_lock);
+	return sample;
+}
+
+void sampler_drop(struct sample *sample)
+{
+	g_free(sample);
+}
+
+void sampler_restore(struct sample *sample)
+{
+	if (!sample)
+		return;
+	lock_acquire(&samples_lock);
+	count_in(sample);
+	lock_release(&samples_lock);
+}
+
+struct sampler *sampler_new(size_t interval)
+{
+	struct sampler *sampler = g_new0(struct sampler, 1);
+
+	sampler->interval = interval;
+	sampler->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
+	return sampler;
+}
+
+static gboolean is_of(gpointer key, gpointer value, gpointer data)
+{
+	struct sample *sample = value;
+
+	(void)key;
+	if (sample->stack->sampler != data)
+		return FALSE;
+	atomic_fetch_sub(filter_of(sample->addr), 1);
+	atomic_fetch_sub(&sampler_live, 1);
+	g_free(sample);
+	return TRUE;
+}
+
+void sampler_free(struct sampler *sampler)
+{
+	if (!sampler)
+		return;
+	lock_acquire(&samples_lock);
+	if (samples)
+		g_hash_table_foreach_remove(samples, is_of, sampler);
+	if (samples && !g_hash_table_size(samples)) {
+		g_hash_table_destroy(samples);
+		samples = NULL;
+	}
+	lock_release(&samples_lock);
+	g_hash_table_destroy(sampler->stacks);
+	g_free(sampler);
+}
+
+/* Those that hold most first; of those that hold nothing, those that held most. */
+static gint compare_stacks(gconstpointer a, gconstpointer b)
+{
+	const struct stack *x = *(const struct stack *const *)a, *y = *(const struct stack *const *)b;
+
+	if (x->live != y->live)
+		return x->live > y->live ? -1 : 1;
+	return (x->peak < y->peak) - (x->peak > y->peak);
+}
+
+static GPtrArray *sort_stacks(const struct sampler *sampler) REQUIRES(samples_lock);
+static GPtrArray *sort_stacks(const struct sampler *sampler)
+{
+	GPtrArray *sorted = g_ptr_array_new();
+	GHashTableIter iter;
+	gpointer stack;
+
+	g_hash_table_iter_init(&iter, sampler->stacks);
+	while (g_hash_table_iter_next(&iter, &stack, NULL))
+		g_ptr_array_add(sorted, stack);
+	g_ptr_array_sort(sorted, compare_stacks);
+	return sorted;
+}
+
+static uint64_t count_blocks(const struct stack *stack)
+{
+	return (stack->blocks + BLOCK / 2) / BLOCK;
+}
+
+static void write_stack(const struct stack *stack, GString *out)
+{
+	g_string_append_printf(out, "stack live %" PRIu64 " blocks %" PRIu64 " peak %" PRIu64 "\n", stack->live,
+			       count_blocks(stack), stack->peak);
+	for (unsigned int i = 0; i < stack->count; i++) {
+		g_string_append_printf(out, "    #%u ", i);
+		frames_describe(&stack->frames[i], out);
+		g_string_append_c(out, '\n');
+	}
+}
+
+void sampler_write(struct sampler *sampler, GString *out)
+{
+	GPtrArray *sorted;
+
+	lock_acquire(&samples_lock);
+	sorted = sort_stacks(sampler);
+	g_string_append_printf(out, "stacks: %u, of one allocation in %zu bytes\n", sorted->len, sampler->interval);
+	for (guint i = 0; i < sorted->len; i++)
+		write_stack(sorted->pdata[i], out);
+	lock_release(&samples_lock);
+	g_ptr_array_free(sorted, TRUE);
+}
+
+/* Of a program in Python its own frames say more than those between it and the library. */
+static unsigned int first_named(const struct stack *stack)
+{
+	unsigned int i = 0;
+
+	while (i < stack->count && !stack->frames[i].text)
+		i++;
+	return i < stack->count ? i : 0;
+}
+
+static void name_stack(const struct stack *stack, GString *out)
+{
+	unsigned int first = first_named(stack), end = MIN(stack->count, first + FRAMES_NAMED);
+
+	g_string_append_printf(out, "\nheld: %s in %" PRIu64 " blocks by ", amount(stack->live).text,
+			       count_blocks(stack));
+	for (unsigned int i = first; i < end; i++) {
+		g_string_append(out, i > first ? " < " : "");
+		frames_name(&stack->frames[i], out);
+	}
+}
+
+void sampler_name(struct sampler *sampler, unsigned int most, GString *out)
+{
+	GPtrArray *sorted;
+
+	lock_acquire(&samples_lock);
+	sorted = sort_stacks(sampler);
+	for (guint i = 0; i < MIN(sorted->len, most) && ((const struct stack *)sorted->pdata[i])->live; i++)
+		name_stack(sorted->pdata[i], out);
+	lock_release(&samples_lock);
+	g_ptr_array_free(sorted, TRUE);
+}
