@@ -37,22 +37,9 @@ void brief_wake(struct brief_lock *lock)
 #ifdef VPMM_DEBUG
 
 static const char *const names[LOCK_RANKS] = {
-	[LOCK_DEFAULTS] = "defaults.lock",
-	[LOCK_RECORDERS] = "recorders.lock",
-	[LOCK_CORE] = "core.lock",
-	[LOCK_ACCOUNT] = "account.lock",
-	[LOCK_CACHE] = "cache.lock",
-	[LOCK_FAULT] = "fault.lock",
-	[LOCK_DRIVER] = "drv_lock",
-	[LOCK_CUDA] = "cuda.lock",
-	[LOCK_CUDA_FREES] = "frees.lock",
-	[LOCK_HOST_OPENS] = "open_lock",
-	[LOCK_HOST_SMALL] = "small.lock",
-	[LOCK_HOST_SPACE] = "space.lock",
-	[LOCK_HOST_STREAMS] = "host_streams_lock",
-	[LOCK_HOST_DEVICES] = "host_devices_lock",
-	[LOCK_RECORDER] = "recorder.lock",
-	[LOCK_ADDRESSES] = "addresses.lock",
+#define X(rank, name) [rank] = name,
+	LOCK_ORDER(X)
+#undef X
 };
 
 /* A bit for each rank of which this thread holds a lock. Its address stands for the thread. */

@@ -56,27 +56,32 @@
 /* For a function that clang cannot analyse. */
 #define NO_LOCK_ANALYSIS LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
-/* The lock order, outermost first. */
+/* The lock order, outermost first, and what a message calls each. */
+#define LOCK_ORDER(X) \
+	X(LOCK_DEFAULTS, "defaults.lock") \
+	X(LOCK_RECORDERS, "recorders.lock") \
+	X(LOCK_CORE, "core.lock") \
+	X(LOCK_ACCOUNT, "account.lock") \
+	X(LOCK_CACHE, "cache.lock") \
+	X(LOCK_MOVER, "mover.lock") \
+	X(LOCK_SHARED, "shared_lock") \
+	X(LOCK_FAULT, "fault.lock") \
+	X(LOCK_DRIVER, "drv_lock") \
+	X(LOCK_CUDA, "cuda.lock") \
+	X(LOCK_CUDA_FREES, "frees.lock") \
+	X(LOCK_HOST_OPENS, "open_lock") \
+	X(LOCK_HOST_SMALL, "small.lock") \
+	X(LOCK_HOST_SPACE, "space.lock") \
+	X(LOCK_HOST_STREAMS, "host_streams_lock") \
+	X(LOCK_HOST_DEVICES, "host_devices_lock") \
+	X(LOCK_SAMPLES, "samples.lock") \
+	X(LOCK_RECORDER, "recorder.lock") \
+	X(LOCK_ADDRESSES, "addresses.lock")
+
 enum lock_rank {
-	LOCK_DEFAULTS,
-	LOCK_RECORDERS,
-	LOCK_CORE,
-	LOCK_ACCOUNT,
-	LOCK_CACHE,
-	LOCK_MOVER,
-	LOCK_SHARED,
-	LOCK_FAULT,
-	LOCK_DRIVER,
-	LOCK_CUDA,
-	LOCK_CUDA_FREES,
-	LOCK_HOST_OPENS,
-	LOCK_HOST_SMALL,
-	LOCK_HOST_SPACE,
-	LOCK_HOST_STREAMS,
-	LOCK_HOST_DEVICES,
-	LOCK_SAMPLES,
-	LOCK_RECORDER,
-	LOCK_ADDRESSES,
+#define X(rank, name) rank,
+	LOCK_ORDER(X)
+#undef X
 	LOCK_RANKS
 };
 
