@@ -2,14 +2,13 @@
 /* What PyTorch calls: allocations, frees and the hooks. */
 #include <errno.h>
 
+#include "torch/alloc.h"
 #include "torch/begun.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
 #include "torch/raise.h"
 #include "torch/torch.h"
-
-#define NOT_CURRENT "the device's primary context cannot be made current"
 
 static int (*_Atomic pressure)(int device, size_t size);
 
@@ -33,15 +32,11 @@ static bool ask(int device, size_t size)
 	return given;
 }
 
-/* The library has given back and waited for what it could by then. */
-static int allocate_retrying(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
+int alloc_pressed(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
 {
-	int err = vpmm_malloc(NULL, ptr, size, stream);
 	bool given = true;
+	int err = -ENOMEM;
 
-	if (err != -ENOMEM)
-		return err;
-	device_of(ordinal)->retries++;
 	if (graphs_retry())
 		err = vpmm_malloc(NULL, ptr, size, stream);
 	/* Also where it has nothing to give: calls that it made may have changed vpmm_last_error(). */
@@ -51,6 +46,17 @@ static int allocate_retrying(void **ptr, size_t size, int ordinal, struct CUstre
 		err = vpmm_malloc(NULL, ptr, size, stream);
 	}
 	return err;
+}
+
+/* The library has given back and waited for what it could by then. */
+static int allocate_retrying(void **ptr, size_t size, int ordinal, struct CUstream_st *stream)
+{
+	int err = vpmm_malloc(NULL, ptr, size, stream);
+
+	if (err != -ENOMEM)
+		return err;
+	device_of(ordinal)->retries++;
+	return alloc_pressed(ptr, size, ordinal, stream);
 }
 
 static void count_alloc(struct device *device, size_t size)
@@ -141,8 +147,7 @@ void vpmm_torch_reset(void)
 		vpmm_torch_trim(i, NULL);
 }
 
-/* Sets the limit of the pool of a device, which is current. That of VPMM_LIMIT holds as well. */
-static int set_limit(struct device *device, double fraction)
+int alloc_set_limit(struct device *device, double fraction)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
 	uint64_t limit = 0, most;
@@ -177,7 +182,7 @@ void vpmm_torch_memory_fraction(double fraction, int ordinal)
 		raise_fraction(ordinal, NOT_CURRENT);
 		return;
 	}
-	err = set_limit(device, fraction);
+	err = alloc_set_limit(device, fraction);
 	device_leave(entered);
 	if (err)
 		raise_fraction(ordinal, vpmm_last_error());

@@ -148,20 +148,20 @@ bool device_wait(int ordinal)
 	return !result;
 }
 
-/* Lets @peer access the memory of the current device. Fails where it cannot, and then copies go another way. */
-static void let_in(int peer)
+int device_let_in(int peer)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
+	int err = vpmm_pool_info(NULL, &info);
 	int list[DEVICES];
 	size_t n = 0;
 	int i;
 
-	if (vpmm_pool_info(NULL, &info) || info.peers >> peer & 1)
-		return;
+	if (err || info.peers >> peer & 1)
+		return err;
 	for (i = 0; i < DEVICES; i++)
 		if (i == peer || info.peers >> i & 1)
 			list[n++] = i;
-	vpmm_pool_set_peers(NULL, list, n);
+	return vpmm_pool_set_peers(NULL, list, n);
 }
 
 void device_use(int ordinal)
@@ -174,12 +174,12 @@ void device_use(int ordinal)
 	for (i = 0; i < DEVICES && !devices[ordinal].joined; i++) {
 		if (!devices[i].used || i == ordinal)
 			continue;
-		let_in(i);
+		device_let_in(i);
 		if (!device_enter(i, &entered)) {
 			all = false;
 			continue;
 		}
-		let_in(ordinal);
+		device_let_in(ordinal);
 		device_leave(entered);
 		/* On the host backend the device that was entered last is current. */
 		if (!entered && !device_enter(ordinal, &entered))

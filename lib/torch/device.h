@@ -70,4 +70,14 @@ bool device_wait(int ordinal);
  */
 void device_use(int ordinal);
 
+/**
+ * device_let_in() - let another device access the memory of the current one
+ * @peer: its ordinal
+ *
+ * Where it cannot, copies go another way.
+ *
+ * Return: 0, or an error of vpmm_pool_set_peers().
+ */
+int device_let_in(int peer);
+
 #endif /* TORCH_DEVICE_H */

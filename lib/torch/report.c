@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "torch/books.h"
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
@@ -26,6 +27,8 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 	counts->unknown = kept_unknown();
 	counts->failed = kept_lost();
 	graphs_count(&counts->pools, &counts->graphs);
+	/* Of the plug-in's hooks and of the class, one has nothing. */
+	books_counts(ordinal, counts);
 	return 0;
 }
 

@@ -6,24 +6,30 @@ PyTorch's CUDA memory from libvpmm, instead of from its own caching allocator:
     vpmm.torch.enable()
 
 before anything is done on a GPU. vpmm-torch(7) says what works then and what does not.
+
+    python -m vpmm.torch build
+
+compiles ahead what enable() else compiles at the first use.
 """
 
 import ctypes
 import errno
 import functools
 import os
+import sys
 import threading
+import warnings
 from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import torch
 
-from . import _library
+from . import _library, _torch_build
 from ._header import CStats, Stats
 from ._library import Error, answer, check, text, written_by
 from ._snapshot import segments
 
-__all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "stats", "trim"]
+__all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "is_whole", "stats", "trim"]
 
 OBJECT = "libvpmm-torch.so"
 
@@ -90,10 +96,14 @@ class _Plugin:
         self.lib.vpmm_torch_begun.restype = c_uint
         self.lib.vpmm_torch_capture_failed.argtypes = [c_uint]
         self.lib.vpmm_torch_capture_failed.restype = None
+        self.lib.vpmm_torch_class.argtypes = []
+        self.lib.vpmm_torch_class.restype = c_void_p
         # For good: another thread may be on its way into one that has been replaced.
         self.pressures: List[Any] = []
         # As long as PyTorch can call it.
         self.allocator: Any = None
+        # What was compiled against PyTorch, in place of that.
+        self.compiled: Optional[ctypes.CDLL] = None
 
     def address(self, name: str) -> int:
         return ctypes.cast(getattr(self.lib, name), c_void_p).value or 0
@@ -175,6 +185,11 @@ def dump(device: Any = None) -> str:
 def is_enabled() -> bool:
     """Whether PyTorch's memory comes from libvpmm."""
     return _plugin is not None
+
+
+def is_whole() -> bool:
+    """Whether it does so through an allocator class that answers all of PyTorch's calls, and not through the plug-in."""
+    return _plugin is not None and _plugin.compiled is not None
 
 
 # What torch.cuda.memory_stats() has of each: what is there now, the most that was, and the sums of what came and went.
@@ -348,8 +363,6 @@ def _check_time() -> None:
     if torch.cuda.is_initialized():
         raise RuntimeError("vpmm.torch.enable() comes too late: PyTorch has initialised CUDA, and cannot change its "
                            "allocator any more. Call it right after the imports, before anything is done on a GPU")
-    if torch._C._get_cudnn_benchmark():
-        _refuse_benchmark()
 
 
 def _give_hooks(allocator: Any, plugin: _Plugin) -> None:
@@ -359,6 +372,59 @@ def _give_hooks(allocator: Any, plugin: _Plugin) -> None:
                            "and streams: vpmm.torch needs 2.2 or later")
     for method, function in _HOOKS.items():
         getattr(allocator, method)(plugin.address(function))
+
+
+def _compiled() -> str:
+    """The file of the allocator class. CannotBuild says why there is none."""
+    wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
+    if wanted not in ("auto", "never", "require"):
+        raise ValueError(f"VPMM_TORCH_BUILD is {wanted!r}: expected auto, never or require")
+    if wanted == "never":
+        raise _torch_build.CannotBuild("VPMM_TORCH_BUILD is never")
+    return os.environ.get("VPMM_TORCH_CLASS") or _torch_build.build()[0]
+
+
+def _install_class(plugin: _Plugin) -> None:
+    path = _compiled()
+    try:
+        compiled = ctypes.CDLL(path)
+        compiled.vpmm_torch_install.argtypes = [c_void_p]
+        compiled.vpmm_torch_install.restype = ctypes.c_char_p
+    except (OSError, AttributeError) as error:
+        raise _torch_build.CannotBuild(f"{path} cannot be loaded: {error}") from error
+    reason = compiled.vpmm_torch_install(plugin.lib.vpmm_torch_class())
+    if reason is not None:
+        raise _torch_build.CannotBuild(f"{path}: {reason.decode(errors='replace')}")
+    plugin.compiled = compiled
+    if not hasattr(torch._C, "_cuda_getMemoryFraction"):
+        # A version whose IPC asks for an address, and then calls the driver, which refuses in other words.
+        torch.UntypedStorage._share_cuda_ = _refuse_sharing
+
+
+def _install_hooks(plugin: _Plugin) -> None:
+    if torch._C._get_cudnn_benchmark():
+        _refuse_benchmark()
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(plugin.path, "vpmm_torch_alloc", "vpmm_torch_free")
+    _give_hooks(allocator.allocator(), plugin)
+    torch.cuda.memory.change_current_allocator(allocator)
+    plugin.allocator = allocator
+    _replace_statistics()
+    _refuse_the_rest()
+    _tell_failed_captures(plugin)
+
+
+def _install(plugin: _Plugin) -> None:
+    """The class if it can be had, or else the plug-in, which lacks what it says."""
+    wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
+    try:
+        _install_class(plugin)
+    except _torch_build.CannotBuild as error:
+        if wanted == "require":
+            raise RuntimeError(f"VPMM_TORCH_BUILD is require: {error}") from error
+        _install_hooks(plugin)
+        if wanted != "never":
+            warnings.warn("vpmm.torch: cudnn.benchmark, CUDA graphs of torch.compile, MemPool and memory history do not "
+                          f"work: {error}", RuntimeWarning, stacklevel=3)
 
 
 def enable(library: Union[str, "os.PathLike[str]", None] = None,
@@ -376,13 +442,11 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
         if _plugin is None:
             _check_time()
             plugin = _Plugin(os.fsdecode(text("library", library)) if library is not None else _find_plugin())
-            allocator = torch.cuda.memory.CUDAPluggableAllocator(plugin.path, "vpmm_torch_alloc", "vpmm_torch_free")
-            _give_hooks(allocator.allocator(), plugin)
-            torch.cuda.memory.change_current_allocator(allocator)
-            plugin.allocator = allocator
-            _replace_statistics()
-            _refuse_the_rest()
-            _tell_failed_captures(plugin)
+            _install(plugin)
             _plugin = plugin
         if on_pressure is not None:
             _plugin.ask_on_pressure(on_pressure)
+
+
+if __name__ == "__main__":
+    sys.exit(_torch_build.main(sys.argv[1:]))

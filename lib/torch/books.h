@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the program has of each device: its blocks by their address, and the statistics that PyTorch shows. */
+#ifndef TORCH_BOOKS_H
+#define TORCH_BOOKS_H
+
+#include <stdbool.h>
+
+#include "torch/torch.h"
+#include "vpmm/torch_class.h"
+
+struct part;
+
+/**
+ * struct entry - a block that the program has
+ * @ptr: its address
+ * @requested: bytes that were asked for
+ * @size: bytes as PyTorch counts them
+ * @stream: the stream of the allocation
+ * @part: of a pool; NULL: ordinary memory
+ * @device: ordinal
+ * @captured: ordinary memory that a stream used while it was captured
+ */
+struct entry {
+	void *ptr;
+	uint64_t requested;
+	uint64_t size;
+	struct CUstream_st *stream;
+	struct part *part;
+	int device;
+	bool captured;
+};
+
+/* Adds a block, and counts it; false: no memory on the host. */
+bool books_add(const struct entry *entry);
+
+/* Takes a block out, and counts that; false: there is none. Of a pool it stays active until books_passed(). */
+bool books_take(void *ptr, struct entry *entry);
+
+bool books_find(const void *ptr, struct entry *entry);
+
+/* Sets what the entry of a block says of captures. */
+void books_mark_captured(const void *ptr);
+
+/* A block of a pool is not active any more. */
+void books_passed(int device, uint64_t size, bool large);
+
+/* A segment of a pool has come, with 1, or gone, with -1. */
+void books_segment(int device, uint64_t size, bool large, int by);
+
+void books_retry(int device);
+void books_oom(int device);
+
+/* Without what the library counts. */
+void books_stats(int device, struct torch_stats *stats);
+void books_reset_accumulated(int device);
+void books_reset_peaks(int device);
+
+/* What came and went since the beginning, whatever was reset. */
+void books_counts(int device, struct vpmm_torch_counts *counts);
+
+#endif /* TORCH_BOOKS_H */

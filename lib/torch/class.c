@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the allocator class calls, in the form that python/vpmm/torch_class.h has. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "torch/alloc.h"
+#include "torch/arena.h"
+#include "torch/begun.h"
+#include "torch/books.h"
+#include "torch/class.h"
+#include "torch/device.h"
+#include "torch/kept.h"
+#include "torch/ordinary.h"
+#include "torch/pools.h"
+#include "torch/torch.h"
+
+/* A free that would make the block a graph's. */
+struct late {
+	struct late *next;
+	void *ptr;
+	struct CUstream_st *stream;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct late *late;
+static atomic_bool in_child, has_late, is_used;
+
+bool class_is_used(void)
+{
+	return is_used;
+}
+
+static void enter_child(void)
+{
+	in_child = true;
+}
+
+static void begin_use(int device_count, const struct torch_hooks *hooks)
+{
+	if (!is_used)
+		pthread_atfork(NULL, NULL, enter_child);
+	pools_set_hooks(hooks);
+	device_set_count(device_count);
+	kept_begin();
+	is_used = true;
+}
+
+/* Does the frees that waited for captures to end. */
+static void late_free(void)
+{
+	struct late *it, *next;
+
+	if (!has_late || begun_any())
+		return;
+	pthread_mutex_lock(&lock);
+	it = late;
+	late = NULL;
+	has_late = false;
+	pthread_mutex_unlock(&lock);
+	for (; it; it = next) {
+		next = it->next;
+		kept_free(it->ptr, it->stream);
+		free(it);
+	}
+}
+
+/* Without memory on the host the graph gets the block, and the program does not get it back before it retires that. */
+static void late_add(void *ptr, struct CUstream_st *stream)
+{
+	struct late *it = malloc(sizeof(*it));
+
+	if (!it) {
+		kept_free(ptr, stream);
+		return;
+	}
+	it->ptr = ptr;
+	it->stream = stream;
+	pthread_mutex_lock(&lock);
+	it->next = late;
+	late = it;
+	has_late = true;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool stream_is_captured(int ordinal, struct CUstream_st *stream)
+{
+	uint64_t id = 0;
+	bool entered;
+	int err;
+
+	if (!begun_any() || !device_enter(ordinal, &entered))
+		return false;
+	err = vpmm_capture_id(NULL, stream, &id);
+	device_leave(entered);
+	return err == -EBUSY || id;
+}
+
+/* Makes a block of the program's of what the library has given. */
+static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream)
+{
+	struct entry entry = {
+		.ptr = ptr, .requested = size, .size = arena_round(size), .stream = stream, .device = ordinal,
+	};
+
+	if (!books_add(&entry)) {
+		kept_free(ptr, stream);
+		return -ENOMEM;
+	}
+	if (!device_of(ordinal)->joined)
+		device_use(ordinal);
+	*block = (struct torch_piece){
+		.addr = (uintptr_t)ptr, .size = entry.size, .requested = size, .stream = stream, .device = ordinal,
+		.grows = 1, .large = arena_is_large(size), .allocated = 1, .active = 1,
+	};
+	return 0;
+}
+
+static int class_alloc(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream,
+		 struct torch_pool *pool)
+{
+	void *ptr = NULL;
+	bool entered;
+	int err;
+
+	if (!device_enter(ordinal, &entered))
+		return -ENXIO;
+	kept_retry();
+	late_free();
+	if (pool) {
+		err = pools_alloc(pool, block, size, stream);
+	} else {
+		err = vpmm_malloc(NULL, &ptr, size, stream);
+		if (!err)
+			err = enter_block(ptr, block, ordinal, size, stream);
+	}
+	device_leave(entered);
+	return err;
+}
+
+static int alloc_ordinary(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream)
+{
+	void *ptr = NULL;
+	int err = vpmm_malloc(NULL, &ptr, size, stream);
+
+	if (err == -ENOMEM)
+		err = alloc_pressed(&ptr, size, ordinal, stream);
+	return err ? err : enter_block(ptr, block, ordinal, size, stream);
+}
+
+static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream,
+			   struct torch_pool *pool)
+{
+	const struct torch_id all = { 0 };
+	int err = -ENOMEM;
+	bool entered;
+
+	if (!pool)
+		err = pools_borrow(ordinal, block, size, stream);
+	if (!err || !device_enter(ordinal, &entered))
+		return err;
+	books_retry(ordinal);
+	pools_trim(ordinal, all);
+	kept_retry();
+	late_free();
+	err = pool ? pools_alloc(pool, block, size, stream) : alloc_ordinary(block, ordinal, size, stream);
+	device_leave(entered);
+	return err;
+}
+
+static int class_release(void *ptr, struct torch_piece *block)
+{
+	struct entry entry;
+
+	if (in_child)
+		return 0;
+	if (!books_take(ptr, &entry))
+		return -EINVAL;
+	if (entry.part) {
+		pools_free(entry.part, block);
+		return 0;
+	}
+	*block = (struct torch_piece){
+		.addr = (uintptr_t)ptr, .size = entry.size, .requested = entry.requested, .stream = entry.stream,
+		.device = entry.device, .grows = 1, .large = arena_is_large(entry.size),
+	};
+	if (stream_is_captured(entry.device, entry.stream) || (entry.captured && begun_any()))
+		late_add(ptr, entry.captured ? VPMM_STREAM_ANY : entry.stream);
+	else
+		kept_free(ptr, entry.captured ? VPMM_STREAM_ANY : entry.stream);
+	return 0;
+}
+
+static void class_use(void *ptr, struct CUstream_st *stream)
+{
+	struct entry entry;
+
+	if (in_child || !books_find(ptr, &entry) || entry.stream == stream)
+		return;
+	if (entry.part)
+		pools_use(entry.part, stream);
+	else if (stream_is_captured(entry.device, stream))
+		books_mark_captured(ptr);
+	else
+		kept_use(ptr, stream);
+}
+
+static int class_base(void *ptr, void **from, size_t *size)
+{
+	struct vpmm_allocation block = { .size = sizeof(block) };
+	struct entry entry;
+	int err;
+
+	if (books_find(ptr, &entry) && entry.part) {
+		pools_base(entry.part, from, size);
+		return 0;
+	}
+	err = vpmm_lookup(ptr, &block);
+	if (!err) {
+		*from = block.base;
+		*size = block.bytes;
+	}
+	return err;
+}
+
+static size_t class_cached(int ordinal)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	return vpmm_torch_stats(ordinal, &stats) ? 0 : stats.free;
+}
+
+static void class_trim(int ordinal, struct torch_id id)
+{
+	kept_retry();
+	late_free();
+	pools_trim(ordinal, id);
+	if (!id.a && !id.b)
+		vpmm_torch_trim(ordinal, NULL);
+}
+
+static int set_fraction(int ordinal, double fraction)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	if (!device_enter(ordinal, &entered))
+		return -ENXIO;
+	err = alloc_set_limit(device_of(ordinal), fraction);
+	device_leave(entered);
+	return err;
+}
+
+static double get_fraction(int ordinal)
+{
+	const struct device *device = device_of(ordinal);
+	struct vpmm_info info = { .size = sizeof(info) };
+	bool entered;
+	int err;
+
+	if (!device || !device->limit || !device_enter(ordinal, &entered))
+		return 1;
+	err = vpmm_pool_info(NULL, &info);
+	device_leave(entered);
+	return err || !info.memory_total ? 1 : (double)device->limit / (double)info.memory_total;
+}
+
+/* Lets @peer access the memory of a device. */
+static int set_peer(int ordinal, int peer)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal) || !device_of(peer))
+		return -EINVAL;
+	if (!device_enter(ordinal, &entered))
+		return -ENXIO;
+	err = device_let_in(peer);
+	device_leave(entered);
+	return err;
+}
+
+static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
+{
+	stat->current += current;
+	stat->peak += peak > current ? peak : current;
+}
+
+/* What the library counts, without the segments of pools. */
+static void stats_add_library(const struct vpmm_stats *held, const struct pools_held *pools, struct torch_stats *stats)
+{
+	int64_t small = (int64_t)held->small_mapped;
+	int64_t taken = (int64_t)(held->mapped + held->small_mapped + held->shareable + held->shared - pools->own);
+	int64_t peak = (int64_t)(held->peak_taken + pools->foreign);
+	struct torch_stat *all = &stats->reserved_bytes[TORCH_ALL];
+
+	all->current += taken;
+	all->peak = peak > all->current ? peak : all->current;
+	all->allocated += (int64_t)held->grown;
+	all->freed += (int64_t)held->given_back;
+	stats_add(&stats->reserved_bytes[TORCH_SMALL], small, small);
+	stats_add(&stats->reserved_bytes[TORCH_LARGE], taken - small, taken - small);
+	stats_add(&stats->segment[TORCH_ALL], (int64_t)held->chunks, 0);
+	stats_add(&stats->segment[TORCH_LARGE], (int64_t)held->chunks, 0);
+	stats->created = (int64_t)held->creates;
+	stats->released = (int64_t)held->releases;
+}
+
+static void stats_add_split(const struct pools_held *pools, struct torch_stats *stats)
+{
+	int kind;
+
+	for (kind = 0; kind < TORCH_KINDS; kind++) {
+		stats_add(&stats->inactive_split[kind], pools->split[kind], 0);
+		stats_add(&stats->inactive_split_bytes[kind], pools->split_bytes[kind], 0);
+	}
+}
+
+static int class_stats(int ordinal, struct torch_stats *stats)
+{
+	struct vpmm_stats held = { .size = sizeof(held) };
+	struct pools_held pools;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	late_free();
+	err = vpmm_torch_stats(ordinal, &held);
+	if (err)
+		return err;
+	pools_held(ordinal, &pools);
+	books_stats(ordinal, stats);
+	stats_add_library(&held, &pools, stats);
+	stats_add_split(&pools, stats);
+	return 0;
+}
+
+static void reset_peaks(int ordinal)
+{
+	if (!device_of(ordinal))
+		return;
+	books_reset_peaks(ordinal);
+	vpmm_torch_reset_peaks(ordinal);
+}
+
+static void class_end(int ordinal, struct torch_id id)
+{
+	(void)ordinal;
+	(void)id;
+	begun_sub(1);
+	late_free();
+	kept_retry();
+}
+
+static int class_list(int ordinal, struct torch_id id, struct torch_piece **pieces, size_t *count)
+{
+	struct pieces found = { 0 };
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	err = pools_list(ordinal, id, &found);
+	if (!err && !id.a && !id.b)
+		err = ordinary_list(&found, ordinal);
+	*pieces = found.all;
+	*count = found.count;
+	return err;
+}
+
+const struct torch_class *vpmm_torch_class(void)
+{
+	static const struct torch_class class = {
+		.version = TORCH_CLASS_VERSION,
+		.size = sizeof(class),
+		.init = begin_use,
+		.alloc = class_alloc,
+		.alloc_pressed = class_alloc_pressed,
+		.release = class_release,
+		.use = class_use,
+		.count_oom = books_oom,
+		.base = class_base,
+		.cached = class_cached,
+		.trim = class_trim,
+		.set_fraction = set_fraction,
+		.fraction = get_fraction,
+		.set_peer = set_peer,
+		.stats = class_stats,
+		.reset_accumulated = books_reset_accumulated,
+		.reset_peaks = reset_peaks,
+		.begin = pools_begin,
+		.end = class_end,
+		.join = pools_join,
+		.drop = pools_drop,
+		.uses = pools_uses,
+		.set_lends = pools_set_lends,
+		.set_whole = pools_set_whole,
+		.list = class_list,
+		.restore = pools_restore,
+		.last_error = vpmm_last_error,
+	};
+
+	return &class;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory that is in none of PyTorch's pools. */
+#ifndef TORCH_ORDINARY_H
+#define TORCH_ORDINARY_H
+
+#include "torch/pieces.h"
+
+/**
+ * ordinary_list() - add the memory of a device's pool that is no segment of one of PyTorch's pools
+ * @pieces: the list
+ * @device: ordinal
+ *
+ * Blocks are those that the program has at the moment of each look. What others have in the same pool is active, but not
+ * allocated.
+ *
+ * Return: 0, -ENOMEM, or an error of vpmm_pool_dump().
+ */
+int ordinary_list(struct pieces *pieces, int device);
+
+#endif /* TORCH_ORDINARY_H */

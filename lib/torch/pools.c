@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * One lock for all pools. It is not held while memory is created, which may ask the program for memory and so come back
+ * here. Order of locks: this one, then that of the books.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "torch/begun.h"
+#include "torch/books.h"
+#include "torch/kept.h"
+#include "torch/pool.h"
+#include "torch/pools.h"
+#include "vpmm.h"
+
+/* A part that is freed, but in use. */
+struct waiting {
+	struct waiting *next;
+	struct torch_pool *pool;
+	struct part *part;
+	size_t count;
+	void *events[];		/* as many as the part has users; none recorded: all are NULL */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct torch_pool *pools;
+static struct waiting *waiting;
+static struct torch_hooks hooks;
+
+void pools_set_hooks(const struct torch_hooks *given)
+{
+	hooks = *given;
+}
+
+static bool is_same(struct torch_id one, struct torch_id other)
+{
+	return one.a == other.a && one.b == other.b;
+}
+
+static bool is_any(struct torch_id id)
+{
+	return !id.a && !id.b;
+}
+
+static struct torch_pool *pool_find(int device, struct torch_id id)
+{
+	struct torch_pool *pool = pools;
+
+	while (pool && (pool->device != device || !is_same(pool->id, id)))
+		pool = pool->next;
+	return pool;
+}
+
+static struct torch_pool *pool_join(int device, struct torch_id id, const struct torch_source *source)
+{
+	struct torch_pool *pool = pool_find(device, id);
+
+	if (!pool) {
+		pool = calloc(1, sizeof(*pool));
+		if (!pool)
+			return NULL;
+		pool->device = device;
+		pool->id = id;
+		if (source)
+			pool->source = *source;
+		pool->next = pools;
+		pools = pool;
+	} else if (source && source->forget) {
+		source->forget(source->data);
+	}
+	pool->uses++;
+	return pool;
+}
+
+struct torch_pool *pools_begin(int device, struct torch_id id)
+{
+	struct torch_pool *pool;
+
+	begun_add();
+	pthread_mutex_lock(&lock);
+	pool = pool_join(device, id, NULL);
+	pthread_mutex_unlock(&lock);
+	if (!pool)
+		begun_sub(1);
+	return pool;
+}
+
+int pools_join(int device, struct torch_id id, const struct torch_source *source)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_join(device, id, source);
+	pthread_mutex_unlock(&lock);
+	return pool ? 0 : -ENOMEM;
+}
+
+/* Ends a call on a pool that may not exist. */
+static int part_with(const struct torch_pool *pool, int result)
+{
+	pthread_mutex_unlock(&lock);
+	return pool ? result : -ENOENT;
+}
+
+int pools_drop(int device, struct torch_id id)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_find(device, id);
+	if (pool && pool->uses)
+		pool->uses--;
+	return part_with(pool, 0);
+}
+
+int pools_uses(int device, struct torch_id id)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_find(device, id);
+	return part_with(pool, pool ? pool->uses : 0);
+}
+
+int pools_set_lends(int device, struct torch_id id, int lends)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_find(device, id);
+	if (pool)
+		pool->lends = lends;
+	return part_with(pool, 0);
+}
+
+int pools_set_whole(int device, struct torch_id id)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_find(device, id);
+	if (pool)
+		pool->arena.whole = true;
+	return part_with(pool, 0);
+}
+
+struct torch_piece pool_piece(const struct torch_pool *pool, const struct part *part)
+{
+	return (struct torch_piece){
+		.addr = part->addr, .size = part->size, .requested = part->requested, .id = pool->id,
+		.stream = part->segment->stream, .device = pool->device, .large = part->segment->large,
+		.allocated = part->allocated, .active = part->active,
+	};
+}
+
+static struct torch_piece segment_of(const struct torch_pool *pool, const struct segment *segment)
+{
+	return (struct torch_piece){
+		.addr = segment->addr, .size = segment->size, .stream = segment->stream, .id = pool->id,
+		.device = pool->device, .segment = 1, .large = segment->large,
+	};
+}
+
+static void segment_tell(const struct torch_pool *pool, const struct segment *segment, int by)
+{
+	struct torch_piece piece = segment_of(pool, segment);
+
+	books_segment(pool->device, segment->size, segment->large, by);
+	if (hooks.segment)
+		hooks.segment(&piece, by > 0);
+}
+
+/* The driver, the program's allocator or the library: without the lock. */
+static int segment_create(struct torch_pool *pool, uint64_t bytes, struct CUstream_st *stream, uint64_t *addr)
+{
+	void *ptr = NULL;
+	int err = 0;
+
+	if (pool->source.take)
+		ptr = pool->source.take(pool->source.data, pool->device, bytes, stream);
+	else
+		err = vpmm_malloc_flags(NULL, &ptr, bytes, stream, VPMM_IDLE);
+	*addr = (uintptr_t)ptr;
+	return err || ptr ? err : -ENOMEM;
+}
+
+static void segment_destroy(const struct torch_pool *pool, uint64_t addr)
+{
+	void *ptr = (void *)(uintptr_t)addr;
+
+	if (pool->source.give)
+		pool->source.give(pool->source.data, pool->device, ptr);
+	else
+		kept_free(ptr, VPMM_STREAM_ANY);
+}
+
+/* Ends waiting parts whose streams have passed. */
+static bool has_passed(struct waiting *it)
+{
+	size_t i;
+
+	for (i = 0; i < it->count; i++) {
+		if (!it->events[i]) {
+			/* Recorded in a capture, the event would be a node of the graph. */
+			if (begun_any())
+				return false;
+			it->events[i] = hooks.record(it->pool->device, it->part->users[i]);
+		}
+		if (!it->events[i] || !hooks.passed(it->pool->device, it->events[i]))
+			return false;
+	}
+	return true;
+}
+
+void pool_free_part(struct torch_pool *pool, struct part *part)
+{
+	uint64_t size = part->size;
+	bool large = part->segment->large;
+
+	arena_free(part);
+	books_passed(pool->device, size, large);
+}
+
+static void poll_waiting(void)
+{
+	struct waiting **at = &waiting, *it;
+	size_t i;
+
+	while (*at) {
+		it = *at;
+		if (!has_passed(it)) {
+			at = &it->next;
+			continue;
+		}
+		*at = it->next;
+		for (i = 0; i < it->count; i++)
+			hooks.forget(it->pool->device, it->events[i]);
+		it->pool->waiting--;
+		pool_free_part(it->pool, it->part);
+		free(it);
+	}
+}
+
+struct torch_pool *pools_lock(int device, struct torch_id id)
+{
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	return pool_find(device, id);
+}
+
+void pools_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Takes memory of a free part for the program. */
+static int pool_take(struct torch_pool *pool, struct part *part, struct torch_piece *block, uint64_t size,
+		uint64_t requested, struct CUstream_st *stream)
+{
+	struct entry entry;
+
+	if (!arena_take(part, size, requested))
+		return -ENOMEM;
+	entry = (struct entry){
+		.ptr = (void *)(uintptr_t)part->addr, .requested = requested, .size = part->size, .stream = stream,
+		.part = part, .device = pool->device,
+	};
+	if (!books_add(&entry)) {
+		arena_free(part);
+		return -ENOMEM;
+	}
+	*block = pool_piece(pool, part);
+	return 0;
+}
+
+static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st *stream, struct part **part)
+{
+	uint64_t bytes = arena_segment_size(size), addr = 0;
+	struct segment *segment;
+	int err;
+
+	pool->busy++;
+	pthread_mutex_unlock(&lock);
+	err = segment_create(pool, bytes, stream, &addr);
+	pthread_mutex_lock(&lock);
+	pool->busy--;
+	if (err)
+		return err;
+	segment = arena_add(&pool->arena, addr, bytes, arena_is_large(size), stream);
+	if (!segment) {
+		pthread_mutex_unlock(&lock);
+		segment_destroy(pool, addr);
+		pthread_mutex_lock(&lock);
+		return -ENOMEM;
+	}
+	segment_tell(pool, segment, 1);
+	*part = segment->first;
+	return 0;
+}
+
+int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, struct CUstream_st *stream)
+{
+	uint64_t bytes = arena_round(size);
+	struct part *part;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	part = arena_find(&pool->arena, bytes, stream);
+	if (!part)
+		err = pool_grow(pool, bytes, stream, &part);
+	if (!err)
+		err = pool_take(pool, part, block, bytes, size, stream);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int pools_borrow(int device, struct torch_piece *block, size_t size, struct CUstream_st *stream)
+{
+	uint64_t bytes = arena_round(size);
+	struct torch_pool *pool;
+	struct part *part;
+	int err = -ENOMEM;
+
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	for (pool = pools; pool && err; pool = pool->next) {
+		if (pool->device != device || !pool->lends)
+			continue;
+		part = arena_find(&pool->arena, bytes, stream);
+		if (part)
+			err = pool_take(pool, part, block, bytes, size, stream);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static struct torch_pool *part_pool(const struct part *part)
+{
+	return (struct torch_pool *)((char *)part->segment->arena - offsetof(struct torch_pool, arena));
+}
+
+/* Without memory on the host the part serves nobody any more. */
+static void part_wait(struct torch_pool *pool, struct part *part)
+{
+	struct waiting *it = calloc(1, sizeof(*it) + part->user_count * sizeof(void *));
+
+	arena_release(part);
+	if (!it)
+		return;
+	it->pool = pool;
+	it->part = part;
+	it->count = part->user_count;
+	it->next = waiting;
+	waiting = it;
+	pool->waiting++;
+}
+
+void pools_free(struct part *part, struct torch_piece *block)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = part_pool(part);
+	*block = pool_piece(pool, part);
+	if (part->user_count)
+		part_wait(pool, part);
+	else
+		pool_free_part(pool, part);
+	poll_waiting();
+	pthread_mutex_unlock(&lock);
+}
+
+bool pools_use(struct part *part, struct CUstream_st *stream)
+{
+	bool noted;
+
+	pthread_mutex_lock(&lock);
+	noted = arena_use(part, stream);
+	pthread_mutex_unlock(&lock);
+	return noted;
+}
+
+void pools_base(const struct part *part, void **base, size_t *size)
+{
+	pthread_mutex_lock(&lock);
+	*base = (void *)(uintptr_t)part->segment->addr;
+	*size = part->segment->size;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Takes an idle segment out of a pool: its address, or 0. */
+static uint64_t take_idle(struct torch_pool *pool)
+{
+	struct segment *segment = pool->arena.segments;
+	uint64_t addr;
+
+	while (segment && !arena_is_idle(segment))
+		segment = segment->next;
+	if (!segment)
+		return 0;
+	addr = segment->addr;
+	segment_tell(pool, segment, -1);
+	arena_remove(&pool->arena, segment);
+	return addr;
+}
+
+/* The next pool without a use, of a device; or that of the id. */
+static struct torch_pool *next_unused(struct torch_pool *pool, int device, struct torch_id id)
+{
+	while (pool && (pool->device != device || pool->uses || (!is_any(id) && !is_same(pool->id, id))))
+		pool = pool->next;
+	return pool;
+}
+
+static void forget_if_empty(struct torch_pool *pool)
+{
+	struct torch_pool **at = &pools;
+
+	if (pool->uses || pool->busy || pool->waiting || pool->arena.segments)
+		return;
+	while (*at != pool)
+		at = &(*at)->next;
+	*at = pool->next;
+	if (pool->source.forget)
+		pool->source.forget(pool->source.data);
+	free(pool);
+}
+
+bool pools_trim(int device, struct torch_id id)
+{
+	struct torch_pool *pool, *next;
+	bool given = false;
+	uint64_t addr;
+
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	for (pool = next_unused(pools, device, id); pool && !begun_any(); pool = next_unused(next, device, id)) {
+		/* So that it stays while the lock is not held. */
+		pool->busy++;
+		while ((addr = take_idle(pool))) {
+			given = true;
+			pthread_mutex_unlock(&lock);
+			segment_destroy(pool, addr);
+			pthread_mutex_lock(&lock);
+		}
+		pool->busy--;
+		next = pool->next;
+		forget_if_empty(pool);
+	}
+	pthread_mutex_unlock(&lock);
+	return given;
+}
+
+/* Parts that are free in a segment that is not. */
+static void count_split(const struct segment *segment, struct pools_held *held)
+{
+	const struct part *part;
+
+	if (!segment->first->after)
+		return;
+	for (part = segment->first; part; part = part->after) {
+		if (part->active)
+			continue;
+		held->split[TORCH_ALL]++;
+		held->split[segment->large ? TORCH_LARGE : TORCH_SMALL]++;
+		held->split_bytes[TORCH_ALL] += (int64_t)part->size;
+		held->split_bytes[segment->large ? TORCH_LARGE : TORCH_SMALL] += (int64_t)part->size;
+	}
+}
+
+void pools_held(int device, struct pools_held *held)
+{
+	const struct torch_pool *pool;
+	const struct segment *segment;
+
+	*held = (struct pools_held){ 0 };
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	for (pool = pools; pool; pool = pool->next) {
+		if (pool->device != device)
+			continue;
+		for (segment = pool->arena.segments; segment; segment = segment->next) {
+			*(pool->source.take ? &held->foreign : &held->own) += segment->size;
+			count_split(segment, held);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void list_pool(const struct torch_pool *pool, struct pieces *pieces)
+{
+	const struct segment *segment;
+	const struct part *part;
+	struct torch_piece piece;
+
+	for (segment = pool->arena.segments; segment; segment = segment->next) {
+		piece = segment_of(pool, segment);
+		pieces_add(pieces, &piece);
+		for (part = segment->first; part; part = part->after) {
+			piece = pool_piece(pool, part);
+			pieces_add(pieces, &piece);
+		}
+	}
+}
+
+int pools_list(int device, struct torch_id id, struct pieces *pieces)
+{
+	const struct torch_pool *pool;
+	int err = is_any(id) ? 0 : -ENOENT;
+
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	for (pool = pools; pool; pool = pool->next) {
+		if (pool->device != device || (!is_any(id) && !is_same(pool->id, id)))
+			continue;
+		list_pool(pool, pieces);
+		err = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return pieces->failed ? -ENOMEM : err;
+}
+
+bool pools_has_segment(int device, uint64_t addr)
+{
+	const struct segment *segment = NULL;
+	const struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	for (pool = pools; pool && !segment; pool = pool->next) {
+		segment = pool->device == device ? pool->arena.segments : NULL;
+		while (segment && segment->addr != addr)
+			segment = segment->next;
+	}
+	pthread_mutex_unlock(&lock);
+	return segment;
+}

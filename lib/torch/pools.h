@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * PyTorch's private pools, of graphs and of MemPool: an arena each. Segments come from the library as memory that is
+ * idle, so no graph and no stream owns them, or from an allocator that the program has given the pool.
+ */
+#ifndef TORCH_POOLS_H
+#define TORCH_POOLS_H
+
+#include <stdbool.h>
+
+#include "torch/pieces.h"
+
+struct part;
+struct vpmm_stats;
+
+void pools_set_hooks(const struct torch_hooks *hooks);
+
+/* As in struct torch_class. */
+struct torch_pool *pools_begin(int device, struct torch_id id);
+int pools_join(int device, struct torch_id id, const struct torch_source *source);
+int pools_drop(int device, struct torch_id id);
+int pools_uses(int device, struct torch_id id);
+int pools_set_lends(int device, struct torch_id id, int lends);
+int pools_set_whole(int device, struct torch_id id);
+int pools_restore(int device, struct torch_id id, const struct torch_piece *pieces, size_t count,
+		  struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
+		  size_t *allocated_count);
+
+/**
+ * pools_alloc() - allocate from a pool
+ * @pool: the pool, whose device is current
+ * @block: receives what became of it
+ *
+ * Return: 0, or an error of the library, or -ENOMEM.
+ */
+int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, struct CUstream_st *stream);
+
+/* Allocates ordinary memory from free memory of a pool that lends it: 0, or -ENOMEM. */
+int pools_borrow(int device, struct torch_piece *block, size_t size, struct CUstream_st *stream);
+
+/* A block that is not in the books any more; it serves others once the streams that used it have passed. */
+void pools_free(struct part *part, struct torch_piece *block);
+
+/* Another stream uses a block; false: no memory on the host. */
+bool pools_use(struct part *part, struct CUstream_st *stream);
+
+/* The segment of a block. */
+void pools_base(const struct part *part, void **base, size_t *size);
+
+/**
+ * pools_trim() - give whole segments of pools without a use back
+ * @device: ordinal
+ * @id: of that pool; both 0: of all
+ *
+ * Return: whether there were any. Not while a capture may be under way.
+ */
+bool pools_trim(int device, struct torch_id id);
+
+/* What pools hold of the library's memory, and of others', and what of it is free beside blocks. */
+struct pools_held {
+	uint64_t own;
+	uint64_t foreign;
+	int64_t split[TORCH_KINDS];
+	int64_t split_bytes[TORCH_KINDS];
+};
+
+void pools_held(int device, struct pools_held *held);
+
+/* Adds the segments of a pool; with both 0, of all. -ENOENT: there is no such pool. */
+int pools_list(int device, struct torch_id id, struct pieces *pieces);
+
+/* Whether a pool has a segment at an address. */
+bool pools_has_segment(int device, uint64_t addr);
+
+#endif /* TORCH_POOLS_H */

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Compiles PyTorch's allocator class over libvpmm, torch_class.cpp, against the PyTorch that is installed: by one call of
+the C++ compiler, without nvcc, ninja and network. What it makes is kept in the user's cache, one file for each PyTorch,
+compiler and version of the sources. `python -m vpmm.torch build` does it ahead.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import glob
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from typing import Iterator, List, Optional, Tuple
+
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = ("torch_class.cpp", "torch_class.h", "torch_history.hpp", "torch_serve.hpp")
+
+# In front of the file's name; the rest of it tells one build from another.
+PREFIX = "vpmm-torch-"
+
+# Types that the class has to name, where a version has them.
+_TYPES = {
+    "VPMM_HAVE_SHAREABLE_HANDLE": "struct ShareableHandle",
+    "VPMM_HAVE_STREAM_SEGMENT_SIZE": "struct StreamSegmentSize",
+    "VPMM_HAVE_OOM_REJECTION": "OomRejectionObserver",
+}
+
+# Seconds. A build takes some 20.
+_LIMIT = 600
+
+
+class CannotBuild(Exception):
+    """In words that follow a colon."""
+
+
+def _include() -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
+
+
+def _header() -> str:
+    path = os.path.join(_include(), "c10", "cuda", "CUDACachingAllocator.h")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise CannotBuild(f"PyTorch's headers are missing: {error.strerror}: {path}") from error
+
+
+def _compiler() -> List[str]:
+    """CXX, or what there is."""
+    given = os.environ.get("CXX", "").split()
+    if given:
+        if shutil.which(given[0]) is None:
+            raise CannotBuild(f"CXX={' '.join(given)} is not there")
+        return given
+    for name in ("c++", "g++", "clang++"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    raise CannotBuild("there is no C++ compiler (g++ or clang++)")
+
+
+def _identity(compiler: List[str]) -> str:
+    try:
+        done = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CannotBuild(f"{' '.join(compiler)} does not run: {error}") from error
+    return done.stdout.split("\n", 1)[0]
+
+
+def _cuda_includes() -> List[str]:
+    """
+    Where CUDA's headers are: a toolkit's, or those that PyTorch's wheels bring. The latter are without the compiler's
+    folder crt/, of which stub/ has what is needed here.
+    """
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    packages = [sysconfig.get_paths()["purelib"], os.path.dirname(os.path.dirname(_include()))]
+    wheels = [place for package in packages for pattern in ("cu*", "cuda_runtime")
+              for place in sorted(glob.glob(os.path.join(package, "nvidia", pattern, "include")), reverse=True)]
+    major = (torch.version.cuda or "").split(".", maxsplit=1)[0]
+    wheels.sort(key=lambda place: f"cu{major}" not in place)
+    places = ([os.path.join(home, "include")] if home else []) + wheels
+    places += ["/usr/local/cuda/include", "/usr/include"]
+    for place in places:
+        if os.path.exists(os.path.join(place, "cuda_runtime_api.h")):
+            whole = os.path.exists(os.path.join(place, "crt", "host_defines.h"))
+            return [place] if whole else [place, os.path.join(HERE, "stub")]
+    raise CannotBuild("there is no cuda_runtime_api.h, neither of a CUDA toolkit nor of PyTorch's packages")
+
+
+def _flags() -> List[str]:
+    header = _header()
+    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    flags = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    flags += [f"-D{macro}" for macro, text in _TYPES.items() if text in header]
+    for place in (_include(), os.path.join(_include(), "torch", "csrc", "api", "include"), *_cuda_includes()):
+        flags += ["-isystem", place]
+    return flags
+
+
+def _libraries() -> List[str]:
+    place = os.path.join(os.path.dirname(_include()), "lib")
+    return [f"-L{place}", "-Wl,--no-as-needed", "-lc10", "-lc10_cuda", "-ltorch_cuda", "-ltorch_cpu",
+            "-Wl,-z,nodelete"]
+
+
+def file_name(compiler: List[str]) -> str:
+    """Of what a compiler makes of these sources for the PyTorch at hand."""
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        with open(os.path.join(HERE, source), "rb") as file:
+            digest.update(file.read())
+    for text in (str(torch.__version__), str(getattr(torch.version, "git_version", "")),
+                 str(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)), _include(), platform.machine(),
+                 _identity(compiler)):
+        digest.update(text.encode() + b"\0")
+    version = "".join(letter for letter in str(torch.__version__) if letter.isalnum() or letter in ".+")
+    return f"{PREFIX}{version}-{digest.hexdigest()[:20]}.so"
+
+
+def _usable(directory: str) -> str:
+    """What is wrong with a folder that code is loaded from; nothing, if nobody else can write it."""
+    state = os.stat(directory)
+    if state.st_uid != os.geteuid():
+        return f"{directory} belongs to another user"
+    return f"others can write {directory}" if state.st_mode & 0o022 else ""
+
+
+def cache_directory() -> str:
+    """Of the user, made if need be."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    directory = os.path.join(base, "vpmm")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        wrong = _usable(directory)
+    except OSError as error:
+        raise CannotBuild(f"there is no cache: {error.strerror}: {directory}") from error
+    if wrong:
+        raise CannotBuild(wrong)
+    return directory
+
+
+@contextlib.contextmanager
+def _alone(directory: str, name: str) -> Iterator[None]:
+    """One process builds, and the others wait for it. Where files cannot be locked, each builds."""
+    with open(os.path.join(directory, f".{name}.lock"), "w", encoding="utf-8") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(compiler: List[str], path: str) -> None:
+    """Into a file of its own, which takes the name once it is whole."""
+    flags, last = _flags(), ""
+    handle, made = tempfile.mkstemp(prefix=".build-", dir=os.path.dirname(path))
+    os.close(handle)
+    try:
+        # Newer versions want the newer standard, and older compilers do not have it.
+        for standard in ("-std=c++20", "-std=c++17"):
+            done = subprocess.run([*compiler, standard, *flags, os.path.join(HERE, SOURCES[0]), "-o", made,
+                                   *_libraries()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=_LIMIT, check=False)
+            if done.returncode == 0:
+                os.chmod(made, 0o700)
+                os.replace(made, path)
+                return
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            last = errors[0] if errors else f"status {done.returncode}"
+    except (OSError, subprocess.SubprocessError) as error:
+        last = str(error)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+    raise CannotBuild(f"{' '.join(compiler)} failed: {last}")
+
+
+def build(directory: Optional[str] = None) -> Tuple[str, bool]:
+    """The path of the compiled class, and whether it was compiled now. CannotBuild says why there is none."""
+    compiler = _compiler()
+    name = file_name(compiler)
+    try:
+        directory = directory or cache_directory()
+        path = os.path.join(directory, name)
+        if os.path.exists(path):
+            return path, False
+        with _alone(directory, name):
+            if os.path.exists(path):
+                return path, False
+            _compile(compiler, path)
+    except OSError as error:
+        raise CannotBuild(f"{error.strerror}: {error.filename}") from error
+    return path, True
+
+
+def main(arguments: List[str]) -> int:
+    """python -m vpmm.torch build"""
+    parser = argparse.ArgumentParser(prog="python -m vpmm.torch", description="PyTorch's allocator class over libvpmm")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("build", help="compile it for the PyTorch at hand, ahead of the first use")
+    command.add_argument("--into", metavar="DIR", help="a folder in place of the user's cache; VPMM_TORCH_CLASS "
+                         "names the file then")
+    options = parser.parse_args(arguments)
+    try:
+        if options.into:
+            os.makedirs(options.into, exist_ok=True)
+        path, _ = build(options.into)
+    except (CannotBuild, OSError) as error:
+        print(f"python -m vpmm.torch: {error}", file=sys.stderr)
+        return 1
+    print(path)
+    return 0

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* See host_defines.h beside it. */
+#ifndef VPMM_STUB_HOST_CONFIG_H
+#define VPMM_STUB_HOST_CONFIG_H
+
+#endif /* VPMM_STUB_HOST_CONFIG_H */

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How a request is served: by which pool, what is tried before it fails, who is told, and with which words it fails. */
+#ifndef VPMM_TORCH_SERVE_HPP
+#define VPMM_TORCH_SERVE_HPP
+
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include "torch_history.hpp"
+
+namespace vpmm {
+
+using Index = c10::DeviceIndex;
+using Stats = decltype(std::declval<native::CUDAAllocator &>().getDeviceStats(Index(0)));
+using Filter = std::function<bool(cudaStream_t)>;
+
+/* Beyond what any device can address PyTorch names no size. */
+constexpr size_t exabyte = 1152921504606846976;
+
+const torch_class *table;
+
+/* Never destroyed, as storages that static objects hold come back after everything else has gone. */
+History &history = *new History;
+
+/* The context of the call of this thread that is under way, for segments that come and go in it. */
+thread_local Context call_context;
+
+void delete_block(void *ptr);
+void delete_uncached(void *ptr)
+{
+	(void)cudaFree(ptr);
+}
+
+torch_id to_id(const Id &id)
+{
+	return { id.first, id.second };
+}
+
+CUstream_st *handle_of(cudaStream_t stream)
+{
+	return reinterpret_cast<CUstream_st *>(stream);
+}
+
+std::string amount(uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB" };
+	double value = static_cast<double>(bytes);
+	char text[64];
+	int unit = 0;
+
+	for (; value >= 1024 && unit < 3; unit++)
+		value /= 1024;
+	snprintf(text, sizeof(text), unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+	return text;
+}
+
+/* Lists of the table's. */
+struct Pieces {
+	torch_piece *all = nullptr;
+	size_t count = 0;
+
+	Pieces() = default;
+	Pieces(const Pieces &) = delete;
+	Pieces &operator=(const Pieces &) = delete;
+	~Pieces()
+	{
+		free(all);
+	}
+};
+
+struct State : native::AllocatorState {
+	Id id;
+	std::vector<torch_piece> pieces;
+};
+
+/* Events behind the work of other streams, and news of segments: for the pools. */
+void *record_event(int device, CUstream_st *stream)
+{
+	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
+	cudaEvent_t event = nullptr;
+
+	if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess)
+		return nullptr;
+	if (cudaEventRecord(event, reinterpret_cast<cudaStream_t>(stream)) != cudaSuccess) {
+		(void)cudaGetLastError();
+		(void)cudaEventDestroy(event);
+		return nullptr;
+	}
+	return event;
+}
+
+int event_passed(int, void *event)
+{
+	cudaError_t result = cudaEventQuery(static_cast<cudaEvent_t>(event));
+
+	if (result == cudaErrorNotReady)
+		(void)cudaGetLastError();
+	return result == cudaSuccess;
+}
+
+void forget_event(int, void *event)
+{
+	(void)cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+void tell_segment(const torch_piece *segment, int came)
+{
+	if (history.listens())
+		history.record(came ? Trace::SEGMENT_ALLOC : Trace::SEGMENT_FREE, *segment,
+			       came || history.wants(Level::ALL) ? call_context : nullptr);
+}
+
+/* Memory of a pool that has an allocator of its own. */
+void *take_foreign(void *data, int device, size_t size, CUstream_st *)
+{
+	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
+
+	try {
+		return (*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_alloc(size);
+	} catch (const c10::Error &) {
+		return nullptr;
+	}
+}
+
+void give_foreign(void *data, int device, void *ptr)
+{
+	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
+
+	(*static_cast<std::shared_ptr<native::CUDAAllocator> *>(data))->raw_delete(ptr);
+}
+
+void forget_foreign(void *data)
+{
+	delete static_cast<std::shared_ptr<native::CUDAAllocator> *>(data);
+}
+
+bool run_free_callbacks()
+{
+	auto *registry = c10::FreeCudaMemoryCallbacksRegistry();
+	bool freed = false;
+
+	for (const auto &name : registry->Keys())
+		freed |= registry->Create(name)->Execute();
+	return freed;
+}
+
+void check(int err, const char *what)
+{
+	TORCH_CHECK(!err, "libvpmm-torch: ", what, ": ", err == -ENOENT ? "there is no such pool" :
+		    err == -ENXIO ? "the device's primary context cannot be made current" : table->last_error());
+}
+
+[[noreturn]] void refuse_sharing()
+{
+	TORCH_CHECK(false, "a CUDA tensor in memory of libvpmm cannot be shared with another process by CUDA IPC, as "
+		    "torch.multiprocessing does: that shares memory of cudaMalloc() alone. Send a copy in host memory "
+		    "(tensor.cpu()), or do without vpmm.torch.enable()");
+}
+
+template <typename T> void copy_stats(T &to, const torch_stat *from)
+{
+	for (size_t kind = 0; kind < TORCH_KINDS; kind++) {
+		to[kind].current = from[kind].current;
+		to[kind].peak = from[kind].peak;
+		to[kind].allocated = from[kind].allocated;
+		to[kind].freed = from[kind].freed;
+	}
+}
+
+/* Which allocations go to a pool. PyTorch gives each a function that tells by the stream. */
+class Filters {
+public:
+	void begin(Index device, Id id, Filter filter)
+	{
+		std::lock_guard<std::mutex> guard(lock_);
+		torch_pool *pool;
+
+		for (auto &entry : all_)
+			TORCH_CHECK(entry.device != device || entry.id != id,
+				    "beginAllocateToPool: already recording to mempool_id");
+		pool = table->begin(device, to_id(id));
+		TORCH_CHECK(pool, "libvpmm-torch: there is no memory on the host");
+		all_.push_back({ device, id, std::move(filter), pool });
+		count_ = static_cast<int>(all_.size());
+	}
+
+	bool end(Index device, Id id)
+	{
+		std::lock_guard<std::mutex> guard(lock_);
+
+		for (auto at = all_.begin(); at != all_.end(); ++at) {
+			if (at->device != device || at->id != id)
+				continue;
+			all_.erase(at);
+			count_ = static_cast<int>(all_.size());
+			return true;
+		}
+		return false;
+	}
+
+	/* The pool that an allocation goes to, by the latest filter; NULL: ordinary memory. */
+	torch_pool *match(Index device, cudaStream_t stream)
+	{
+		if (!count_.load(std::memory_order_relaxed))
+			return nullptr;
+		std::lock_guard<std::mutex> guard(lock_);
+
+		for (auto at = all_.rbegin(); at != all_.rend(); ++at)
+			if (at->device == device && at->filter(stream))
+				return at->pool;
+		return nullptr;
+	}
+
+private:
+	struct Entry {
+		Index device;
+		Id id;
+		Filter filter;
+		torch_pool *pool;
+	};
+
+	std::mutex lock_;
+	std::atomic<int> count_{ 0 };
+	std::vector<Entry> all_;
+};
+
+/* Who wants to know before a request fails. They take the interpreter's lock, and call the allocator. */
+class Observers {
+public:
+	void add(native::OutOfMemoryObserver observer)
+	{
+		std::lock_guard<std::mutex> guard(lock_);
+
+		all_.push_back(std::move(observer));
+	}
+
+	void tell(Index device, size_t size, size_t total, size_t free_bytes)
+	{
+		std::vector<native::OutOfMemoryObserver> all;
+
+		{
+			std::lock_guard<std::mutex> guard(lock_);
+			all = all_;
+		}
+		for (auto &observer : all)
+			observer(device, size, total, free_bytes);
+	}
+
+private:
+	std::mutex lock_;
+	std::vector<native::OutOfMemoryObserver> all_;
+};
+
+Filters &filters = *new Filters;
+Observers &observers = *new Observers;
+
+/* PyTorch's profiler, which wants to know what there is in all. */
+void tell_profiler(void *ptr, const torch_piece &block, int64_t size)
+{
+	torch_stats stats = {};
+
+	if (!c10::memoryProfilingEnabled() || table->stats(block.device, &stats))
+		return;
+	c10::reportMemoryUsageToProfiler(ptr, size, static_cast<size_t>(stats.allocated_bytes[TORCH_ALL].current),
+					 static_cast<size_t>(stats.reserved_bytes[TORCH_ALL].current),
+					 c10::Device(c10::DeviceType::CUDA, static_cast<Index>(block.device)));
+}
+
+void tell_alloc(const torch_piece &block, Context context)
+{
+	auto *ptr = reinterpret_cast<void *>(block.addr);
+	const auto *trace = c10::impl::GPUTrace::get_trace();
+
+	if (C10_UNLIKELY(history.listens())) {
+		history.record(Trace::ALLOC, block, context);
+		if (context)
+			history.keep(ptr, std::move(context));
+	}
+	if (C10_UNLIKELY(trace))
+		(*trace)->trace_gpu_memory_allocation(c10::DeviceType::CUDA, block.addr);
+	tell_profiler(ptr, block, static_cast<int64_t>(block.size));
+}
+
+/* A free of a pool's block may have to wait for other streams; what is told of it is that it was asked for. */
+void tell_free(const torch_piece &block, Context context)
+{
+	const auto *trace = c10::impl::GPUTrace::get_trace();
+
+	if (C10_UNLIKELY(history.listens())) {
+		Context all = history.wants(Level::ALL) ? std::move(context) : nullptr;
+
+		history.record(Trace::FREE_REQUESTED, block, all);
+		history.record(Trace::FREE_COMPLETED, block, all);
+	}
+	if (C10_UNLIKELY(trace))
+		(*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA, block.addr);
+	tell_profiler(reinterpret_cast<void *>(block.addr), block, -static_cast<int64_t>(block.size));
+}
+
+/* In the words of PyTorch's own allocator, which programs search, and then in the library's. */
+[[noreturn]] void throw_exhausted(Index device, size_t size)
+{
+	size_t free_bytes = 0, total = 0, allowed;
+	std::string reason = table->last_error(), limit;
+	double fraction = table->fraction(device);
+	torch_stats stats = {};
+	torch_piece mark = {};
+
+	TORCH_CHECK_WITH(OutOfMemoryError, size < exabyte,
+			 "CUDA out of memory. Tried to allocate more than 1EB memory.");
+	{
+		c10::cuda::CUDAGuard guard(device);
+		C10_CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
+	}
+	allowed = fraction < 1 ? static_cast<size_t>(static_cast<double>(total) * fraction) : total;
+	if (fraction < 1)
+		limit = amount(allowed) + " allowed; ";
+	table->stats(device, &stats);
+	auto allocated = static_cast<size_t>(stats.allocated_bytes[TORCH_ALL].current);
+	auto reserved = static_cast<size_t>(stats.reserved_bytes[TORCH_ALL].current);
+	mark.device = device;
+	mark.addr = free_bytes;
+	mark.size = size;
+	if (history.listens())
+		history.record(Trace::OOM, mark, history.gather(Level::STATE));
+	table->count_oom(device);
+	c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(size), allocated, reserved,
+					 c10::Device(c10::DeviceType::CUDA, device));
+	observers.tell(device, size, allowed, free_bytes);
+	TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", amount(size), ". GPU ",
+			 static_cast<int>(device), " has a total capacity of ", amount(total), " of which ",
+			 amount(free_bytes), " is free. ", limit, "Of the allocated memory ", amount(allocated),
+			 " is allocated by PyTorch, and ", amount(reserved > allocated ? reserved - allocated : 0),
+			 " is reserved by libvpmm but unallocated. ", reason);
+}
+
+[[noreturn]] void throw_failed(int err, Index device, size_t size)
+{
+	if (err == -ENOMEM)
+		throw_exhausted(device, size);
+	TORCH_CHECK(false, "libvpmm-torch: ", size, " bytes on GPU ", static_cast<int>(device), ": ",
+		    err == -ENXIO ? "the device's primary context cannot be made current" : table->last_error());
+}
+
+/* Memory for a request that is not 0. */
+void *serve(Index device, size_t size, cudaStream_t stream)
+{
+	torch_pool *pool = filters.match(device, stream);
+	bool listens = history.listens();
+	torch_piece block;
+	Context context;
+	int err;
+
+	if (C10_UNLIKELY(listens)) {
+		context = history.gather(Level::STATE);
+		call_context = context;
+	}
+	err = table->alloc(&block, device, size, handle_of(stream), pool);
+	if (err == -ENOMEM && size < exabyte && run_free_callbacks())
+		err = table->alloc(&block, device, size, handle_of(stream), pool);
+	if (err == -ENOMEM && size < exabyte)
+		err = table->alloc_pressed(&block, device, size, handle_of(stream), pool);
+	if (C10_UNLIKELY(listens))
+		call_context = nullptr;
+	if (C10_UNLIKELY(err))
+		throw_failed(err, device, size);
+	tell_alloc(block, std::move(context));
+	return reinterpret_cast<void *>(block.addr);
+}
+
+/* Nothing is thrown: destructors call it, also after the driver has gone. */
+void release(void *ptr)
+{
+	bool listens = history.listens();
+	torch_piece block = {};
+	Context context, before;
+
+	if (C10_UNLIKELY(listens)) {
+		context = history.gather(Level::ALL);
+		before = history.drop(ptr);
+		call_context = context;
+	}
+	if (!table->release(ptr, &block) && block.addr)
+		tell_free(block, std::move(context));
+	if (C10_UNLIKELY(listens))
+		call_context = nullptr;
+}
+
+/* The library's own memory that has come or gone in a call: its regions before and after. */
+void tell_regions(const Pieces &before, const Pieces &after, Trace::Action action)
+{
+	std::set<std::pair<uint64_t, uint64_t>> known;
+
+	for (size_t i = 0; i < before.count; i++)
+		known.emplace(before.all[i].addr, before.all[i].size);
+	for (size_t i = 0; i < after.count; i++)
+		if (after.all[i].segment && after.all[i].grows &&
+		    !known.count({ after.all[i].addr, after.all[i].size }))
+			history.record(action, after.all[i], call_context);
+}
+
+void trim(int device, const Id &id)
+{
+	Pieces before, after;
+
+	if (!history.listens()) {
+		table->trim(device, to_id(id));
+		return;
+	}
+	call_context = history.gather(Level::ALL);
+	if (id == Id(0, 0))
+		table->list(device, to_id(id), &before.all, &before.count);
+	table->trim(device, to_id(id));
+	if (id == Id(0, 0))
+		table->list(device, to_id(id), &after.all, &after.count);
+	tell_regions(before, after, Trace::SEGMENT_MAP);
+	tell_regions(after, before, Trace::SEGMENT_UNMAP);
+	call_context = nullptr;
+}
+
+} // namespace vpmm
+
+#endif /* VPMM_TORCH_SERVE_HPP */
