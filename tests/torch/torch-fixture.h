@@ -9,6 +9,8 @@
 #include "torch/torch.h"
 #include "vpmm-host.h"
 
+struct torch_class;
+
 #define MIB ((size_t)1 << 20)
 
 /* What each device of the host backend has. */
@@ -34,7 +36,11 @@
 	X(vpmm_torch_reset_peaks) \
 	X(vpmm_torch_trim) \
 	X(vpmm_torch_dump) \
-	X(vpmm_torch_set_pressure)
+	X(vpmm_torch_set_pressure) \
+	X(vpmm_torch_class)
+
+/* Of a header that most tests do not need. */
+const struct torch_class *vpmm_torch_class(void);
 
 struct torch_calls {
 #define X(name) __typeof__(&name) name;

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+How vpmm.torch gets its allocator class: compiled, from the cache, or not at all. PyTorch and the compiler are of our own:
+the latter writes down that it was called, and makes an object that says it is installed.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+COMPILER = """#!/bin/sh
+[ "$1" != --version ] || { echo "fake $(cat "$BUILD_TEST/version" 2>/dev/null)"; exit 0; }
+echo "$*" >>"$BUILD_TEST/calls"
+[ ! -e "$BUILD_TEST/fails" ] || { echo "x.cpp:1: error: $(cat "$BUILD_TEST/fails")" >&2; exit 1; }
+while [ "$1" != -o ]; do shift; done
+sleep "0$(cat "$BUILD_TEST/sleep" 2>/dev/null)"
+cp "$BUILD_TEST/class.so" "$2"
+"""
+
+CLASS = """
+const char *vpmm_torch_install(const unsigned int *table)
+{
+	return table && table[0] == 1 ? REASON : "there is no table";
+}
+"""
+
+
+def compile_class(directory, reason):
+    source = os.path.join(directory, "class.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(CLASS.replace("REASON", reason))
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", os.path.join(directory, "class.so")], check=True)
+
+
+@unittest.skipUnless(shutil.which("cc"), "there is no compiler")
+class BuildTest(unittest.TestCase):
+    def setUp(self):
+        self.where = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.where)
+        self.torch = os.path.join(self.where, "torch")
+        shutil.copytree(os.path.join(HERE, "fake"), self.torch)
+        headers = os.path.join(self.torch, "torch", "include", "c10", "cuda")
+        cuda = os.path.join(self.where, "toolkit", "include", "crt")
+        os.makedirs(headers)
+        os.makedirs(cuda)
+        self.write(os.path.join(headers, "CUDACachingAllocator.h"), "struct ShareableHandle {};")
+        self.write(os.path.join(cuda, "host_defines.h"), "")
+        self.write(os.path.join(self.where, "toolkit", "include", "cuda_runtime_api.h"), "")
+        self.compiler = os.path.join(self.where, "c++")
+        self.write(self.compiler, COMPILER)
+        os.chmod(self.compiler, 0o755)
+        compile_class(self.where, "0")
+        self.cache = os.path.join(self.where, "cache", "vpmm")
+
+    def write(self, path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def calls(self):
+        try:
+            with open(os.path.join(self.where, "calls"), encoding="utf-8") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def environment(self, **more):
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([self.torch, os.environ.get("PYTHONPATH", "")]),
+                "VPMM_HOST_CAPACITY": "64M", "BUILD_TEST": self.where, "CXX": self.compiler,
+                "CUDA_HOME": os.path.join(self.where, "toolkit"),
+                "XDG_CACHE_HOME": os.path.join(self.where, "cache"), **more}
+
+    def start(self, **more):
+        text = textwrap.dedent("""
+            import torch, vpmm.torch
+            from torch.cuda import Tensor
+            vpmm.torch.enable()
+            vpmm.torch.enable()
+            print(vpmm.torch.is_whole(), end="")
+            if not vpmm.torch.is_whole():
+                block = Tensor(1000)
+                assert torch.cuda.memory_allocated() == 1024
+        """)
+        return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=self.environment(**more))
+
+    def enable(self, **more):
+        """Whether the class serves, and what was said."""
+        process = self.start(**more)
+        out, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        return out == "True", said
+
+    def refused(self, reason, **more):
+        """The plug-in serves, and one line says what is missing and why."""
+        whole, said = self.enable(**more)
+        self.assertFalse(whole)
+        lines = [line for line in said.splitlines() if "RuntimeWarning" in line]
+        self.assertEqual(len(lines), 1, said)
+        self.assertIn(reason, lines[0])
+        self.assertIn("MemPool", lines[0])
+
+    def files(self):
+        return sorted(name for name in os.listdir(self.cache) if not name.startswith("."))
+
+    def test_cache(self):
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual(len(self.calls()), 1)
+        self.assertIn("-DVPMM_HAVE_SHAREABLE_HANDLE", self.calls()[0])
+        self.assertNotIn("-DVPMM_HAVE_OOM_REJECTION", self.calls()[0])
+        # From now on nothing is compiled, and nobody else can change what is loaded.
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(stat.S_IMODE(os.stat(self.cache).st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.cache, self.files()[0])).st_mode), 0o700)
+
+    def test_versions(self):
+        # Each PyTorch and each compiler has a file of its own, side by side.
+        self.enable()
+        path = os.path.join(self.torch, "torch", "__init__.py")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.write(path, text.replace("2.11.0+fake", "2.4.1+fake"))
+        self.assertEqual(self.enable(), (True, ""))
+        self.write(os.path.join(self.where, "version"), "14")
+        self.assertEqual(self.enable(), (True, ""))
+        self.write(path, text)
+        self.write(os.path.join(self.where, "version"), "")
+        self.assertEqual(self.enable(), (True, ""))
+        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual(len(self.files()), 3)
+
+    def test_together(self):
+        # The ranks of a host: one compiles, the others wait.
+        self.write(os.path.join(self.where, "sleep"), ".5")
+        started = [self.start() for _ in range(4)]
+        for process in started:
+            out, said = process.communicate(timeout=60)
+            self.assertEqual((out, said, process.returncode), ("True", "", 0))
+        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(len(self.files()), 1)
+
+    def test_no_compiler(self):
+        self.refused("there is no C++ compiler", CXX="", PATH=self.torch)
+        self.refused("CXX=nowhere is not there", CXX="nowhere")
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_no_headers(self):
+        os.unlink(os.path.join(self.torch, "torch", "include", "c10", "cuda", "CUDACachingAllocator.h"))
+        self.refused("PyTorch's headers are missing")
+
+    def test_failure(self):
+        # It is tried with either standard; nothing is left of it, and the next process tries again.
+        self.write(os.path.join(self.where, "fails"), "no such method")
+        self.refused("error: no such method")
+        self.assertEqual(len(self.calls()), 2)
+        self.assertEqual(self.files(), [])
+        self.assertEqual([name for name in os.listdir(self.cache) if name.startswith(".build")], [])
+        os.unlink(os.path.join(self.where, "fails"))
+        self.assertEqual(self.enable(), (True, ""))
+
+    def test_no_cache(self):
+        file = os.path.join(self.where, "file")
+        self.write(file, "")
+        self.refused("there is no cache", XDG_CACHE_HOME=file)
+        os.makedirs(self.cache)
+        os.chmod(self.cache, 0o777)
+        self.refused("others can write")
+        if os.geteuid() == 0:
+            os.chmod(self.cache, 0o755)
+            os.chown(self.cache, 12345, 12345)
+            self.refused("belongs to another user")
+        self.assertEqual(self.calls(), [])
+
+    def test_refused(self):
+        # Of an object that is another version's, or none.
+        compile_class(self.where, '"of another version"')
+        self.refused("of another version")
+        shutil.rmtree(self.cache)
+        self.write(os.path.join(self.where, "class.so"), "no object")
+        self.refused("cannot be loaded")
+
+    def test_wanted(self):
+        self.assertEqual(self.enable(VPMM_TORCH_BUILD="never"), (False, ""))
+        self.write(os.path.join(self.where, "fails"), "no such method")
+        for wanted, error in (("require", "VPMM_TORCH_BUILD is require: "), ("maybe", "expected auto, never or require")):
+            process = self.start(VPMM_TORCH_BUILD=wanted)
+            said = process.communicate(timeout=60)[1]
+            self.assertNotEqual(process.returncode, 0)
+            self.assertIn(error, said.splitlines()[-1])
+
+    def test_ahead(self):
+        # For images and machines without a compiler: built into a folder, and named.
+        into = os.path.join(self.where, "image")
+        done = subprocess.run([sys.executable, "-m", "vpmm.torch", "build", "--into", into], capture_output=True,
+                              text=True, check=False, env=self.environment())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        path = done.stdout.rstrip("\n")
+        self.assertEqual(os.path.dirname(path), into)
+        self.assertEqual(self.enable(VPMM_TORCH_CLASS=path, CXX="nowhere"), (True, ""))
+        self.write(os.path.join(self.where, "fails"), "no such method")
+        shutil.rmtree(into)
+        done = subprocess.run([sys.executable, "-m", "vpmm.torch", "build", "--into", into], capture_output=True,
+                              text=True, check=False, env=self.environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("error: no such method", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the allocator class calls, without PyTorch: pools as PyTorch's own allocator has them, statistics and lists. */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "torch/torch-fixture.h"
+#include "vpmm/torch_class.h"
+
+static const struct torch_class *table;
+static const struct torch_id none = { 0 };
+
+/* The class's part: events that have passed once @passed says so, and segments that came and went. */
+static bool passed = true;
+static unsigned int events, segments_come, segments_gone;
+
+static void *record(int device, struct CUstream_st *stream)
+{
+	(void)device;
+	(void)stream;
+	events++;
+	return &events;
+}
+
+static int has_passed(int device, void *event)
+{
+	(void)device;
+	g_assert_true(event == &events);
+	return passed;
+}
+
+static void forget(int device, void *event)
+{
+	(void)device;
+	(void)event;
+	events--;
+}
+
+static void hear(const struct torch_piece *segment, int came)
+{
+	g_assert_true(segment->segment && segment->size);
+	*(came ? &segments_come : &segments_gone) += 1;
+}
+
+static struct torch_stats stats_now(void)
+{
+	struct torch_stats stats;
+
+	assert_ok(table->stats(0, &stats));
+	return stats;
+}
+
+static char *new_block(size_t size, struct CUstream_st *stream, struct torch_pool *pool)
+{
+	struct torch_piece block;
+
+	assert_ok(table->alloc(&block, 0, size, stream, pool));
+	g_assert_cmpuint(block.requested, ==, size);
+	g_assert_cmpuint(block.size, >=, size);
+	g_assert_true(block.stream == stream && block.allocated && block.active && !block.device);
+	return (char *)(uintptr_t)block.addr;
+}
+
+static void drop(void *ptr)
+{
+	struct torch_piece block = { 0 };
+
+	assert_ok(table->release(ptr, &block));
+	g_assert_cmpuint(block.addr, ==, (uintptr_t)ptr);
+}
+
+/* Ends a pool, with all that it has. */
+static void end_pool(struct torch_id id)
+{
+	table->end(0, id);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
+/* The segments of a list tile: parts fill each in order of address. */
+static size_t check_list(const struct torch_piece *pieces, size_t count)
+{
+	uint64_t at = 0, end = 0;
+	size_t segments = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (pieces[i].segment) {
+			g_assert_cmpuint(at, ==, end);
+			at = pieces[i].addr;
+			end = at + pieces[i].size;
+			segments++;
+			continue;
+		}
+		g_assert_cmpuint(pieces[i].addr, ==, at);
+		at += pieces[i].size;
+	}
+	g_assert_cmpuint(at, ==, end);
+	return segments;
+}
+
+static size_t count_segments(struct torch_id id)
+{
+	struct torch_piece *pieces;
+	size_t count, segments;
+
+	assert_ok(table->list(0, id, &pieces, &count));
+	segments = check_list(pieces, count);
+	g_free(pieces);
+	return segments;
+}
+
+static void test_ordinary(void)
+{
+	struct torch_stats before = stats_now(), now;
+	struct torch_piece block;
+	size_t size;
+	void *base;
+	char *a, *b;
+
+	a = new_block(1000, NULL, NULL);
+	b = new_block(3 * MIB, NULL, NULL);
+	now = stats_now();
+	g_assert_cmpint(now.allocation[TORCH_ALL].current, ==, before.allocation[TORCH_ALL].current + 2);
+	g_assert_cmpint(now.allocation[TORCH_SMALL].current, ==, before.allocation[TORCH_SMALL].current + 1);
+	g_assert_cmpint(now.requested_bytes[TORCH_ALL].current, ==, before.requested_bytes[TORCH_ALL].current + 1000 + 3 * MIB);
+	g_assert_cmpint(now.allocated_bytes[TORCH_SMALL].current, ==, before.allocated_bytes[TORCH_SMALL].current + 1024);
+	g_assert_cmpint(now.reserved_bytes[TORCH_ALL].current, >=, now.allocated_bytes[TORCH_ALL].current);
+	assert_ok(table->base(b + MIB, &base, &size));
+	g_assert_true(base == b);
+	g_assert_cmpuint(size, ==, 3 * MIB);
+	drop(a);
+	drop(b);
+	/* What is no block is refused, and changes nothing. */
+	g_assert_cmpint(table->release(b, &block), ==, -EINVAL);
+	now = stats_now();
+	g_assert_cmpint(now.allocated_bytes[TORCH_ALL].current, ==, before.allocated_bytes[TORCH_ALL].current);
+	g_assert_cmpint(now.allocated_bytes[TORCH_ALL].peak, >=, 3 * MIB);
+	table->reset_peaks(0);
+	table->reset_accumulated(0);
+	now = stats_now();
+	g_assert_cmpint(now.allocated_bytes[TORCH_ALL].peak, ==, now.allocated_bytes[TORCH_ALL].current);
+	g_assert_cmpint(now.allocation[TORCH_ALL].allocated, ==, 0);
+	/* What vpmm.torch tells knows no reset. */
+	g_assert_cmpuint(torch_counts(0).allocs, >=, 2);
+}
+
+/* Sizes of segments, places in them, and merging: as PyTorch's own allocator shows them. */
+static void test_places(void)
+{
+	const struct torch_id id = { 0, 1 };
+	struct torch_pool *pool = table->begin(0, id);
+	char *a, *b, *c, *large;
+	size_t size;
+	void *base;
+
+	a = new_block(1, NULL, pool);
+	b = new_block(513, NULL, pool);
+	c = new_block(MIB, NULL, pool);
+	g_assert_true(b == a + 512 && c == b + 1024);
+	assert_ok(table->base(b, &base, &size));
+	g_assert_true(base == a);
+	g_assert_cmpuint(size, ==, 2 * MIB);
+	large = new_block(MIB + 1, NULL, pool);
+	assert_ok(table->base(large, &base, &size));
+	g_assert_cmpuint(size, ==, 20 * MIB);
+	g_assert_cmpuint(count_segments(id), ==, 2);
+	/* The smallest that fits, and the lowest of those. */
+	drop(b);
+	g_assert_true(new_block(1024, NULL, pool) == b);
+	drop(b);
+	drop(a);
+	g_assert_true(new_block(1536, NULL, pool) == a);
+	/* Another stream has nothing of it. */
+	drop(a);
+	g_assert_cmpuint(stats_now().inactive_split[TORCH_SMALL].current, >, 0);
+	drop(c);
+	drop(large);
+	g_assert_cmpuint(stats_now().inactive_split[TORCH_ALL].current, ==, 0);
+	end_pool(id);
+	g_assert_cmpuint(segments_come, ==, segments_gone);
+	g_assert_cmpint(stats_now().segment[TORCH_SMALL].current, ==, 0);
+}
+
+static void test_streams(void)
+{
+	const struct torch_id id = { 0, 2 };
+	struct torch_pool *pool = table->begin(0, id);
+	struct CUstream_st *stream;
+	struct torch_stats now;
+	char *a, *b;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = new_block(4096, NULL, pool);
+	b = new_block(4096, stream, pool);
+	g_assert_true(ABS(a - b) >= (ptrdiff_t)MIB);
+	/* In a pool that is begun no event can be recorded; the block waits for that, and then for the event. */
+	table->use(a, stream);
+	passed = false;
+	drop(a);
+	g_assert_cmpuint(events, ==, 0);
+	now = stats_now();
+	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current + 1);
+	table->end(0, id);
+	now = stats_now();
+	g_assert_cmpuint(events, ==, 1);
+	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current + 1);
+	g_assert_true(new_block(4096, NULL, pool) != a);
+	passed = true;
+	now = stats_now();
+	g_assert_cmpuint(events, ==, 0);
+	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current);
+	drop(new_block(4096, NULL, pool));
+	drop(a + 4096);
+	drop(b);
+	assert_ok(table->drop(0, id));
+	table->trim(0, none);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+/* Uses, and what becomes of memory without one. */
+static void test_uses(void)
+{
+	const struct torch_id id = { 7, 0 };
+	struct torch_pool *pool;
+	char *a;
+
+	g_assert_cmpint(table->drop(0, id), ==, -ENOENT);
+	assert_ok(table->join(0, id, NULL));
+	pool = table->begin(0, id);
+	g_assert_cmpint(table->uses(0, id), ==, 2);
+	a = new_block(100, NULL, pool);
+	table->end(0, id);
+	assert_ok(table->drop(0, id));
+	/* In use: nothing goes. */
+	table->trim(0, id);
+	g_assert_cmpuint(count_segments(id), ==, 1);
+	assert_ok(table->drop(0, id));
+	table->trim(0, none);
+	g_assert_cmpuint(count_segments(id), ==, 1);
+	drop(a);
+	table->trim(0, none);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
+static unsigned int taken, given, forgotten;
+
+static void *take(void *data, int device, size_t size, struct CUstream_st *stream)
+{
+	(void)device;
+	(void)stream;
+	if (size > *(size_t *)data)
+		return NULL;
+	taken++;
+	return g_malloc(size);
+}
+
+static void give(void *data, int device, void *ptr)
+{
+	(void)data;
+	(void)device;
+	given++;
+	g_free(ptr);
+}
+
+static void forget_source(void *data)
+{
+	(void)data;
+	forgotten++;
+}
+
+/* A pool with an allocator of its own; whole blocks; and lending to requests that would fail. */
+static void test_source(void)
+{
+	const struct torch_id id = { 0, 9 };
+	size_t most = 32 * MIB;
+	const struct torch_source source = { take, give, forget_source, &most };
+	struct torch_piece block;
+	struct torch_pool *pool;
+	char *a, *b, *c;
+
+	assert_ok(table->join(0, id, &source));
+	assert_ok(table->set_whole(0, id));
+	pool = table->begin(0, id);
+	a = new_block(5 * MIB, NULL, pool);
+	b = new_block(5 * MIB, NULL, pool);
+	g_assert_cmpuint(taken, ==, 2);
+	g_assert_cmpint(table->alloc(&block, 0, 2 * most, NULL, pool), ==, -ENOMEM);
+	table->end(0, id);
+	assert_ok(table->drop(0, id));
+	drop(a);
+	/* It lends what is free once it is told to. */
+	c = new_block(CAPACITY - 10 * MIB, NULL, NULL);
+	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, NULL, NULL), ==, -ENOMEM);
+	assert_ok(table->set_lends(0, id, 1));
+	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, NULL, NULL), ==, 0);
+	g_assert_true((char *)(uintptr_t)block.addr == a);
+	drop(a);
+	assert_ok(table->set_lends(0, id, 0));
+	drop(b);
+	drop(c);
+	assert_ok(table->drop(0, id));
+	g_assert_cmpuint(given, ==, 0);
+	table->trim(0, id);
+	g_assert_cmpuint(given, ==, 2);
+	g_assert_cmpuint(forgotten, ==, 1);
+}
+
+/* A pool becomes what it was: the same blocks at the same addresses, in the same parts. */
+static void test_restore(void)
+{
+	const struct torch_id id = { 0, 11 };
+	struct torch_pool *pool = table->begin(0, id);
+	struct torch_piece *state, *after, *freed, *allocated;
+	size_t count, after_count, freed_count, allocated_count;
+	GRand *rand = g_rand_new_with_seed(1);
+	GPtrArray *live = g_ptr_array_new();
+	guint i;
+
+	for (int round = 0; round < 20; round++) {
+		for (i = 0; i < 30; i++) {
+			if (live->len && g_rand_boolean(rand))
+				drop(g_ptr_array_steal_index_fast(live, (guint)g_rand_int_range(rand, 0, (int)live->len)));
+			else
+				g_ptr_array_add(live, new_block((size_t)g_rand_int_range(rand, 1, 200000), NULL, pool));
+		}
+		assert_ok(table->list(0, id, &state, &count));
+		check_list(state, count);
+		for (i = 0; i < 10; i++)
+			new_block((size_t)g_rand_int_range(rand, 1, 3 * (int)MIB), NULL, pool);
+		drop(g_ptr_array_index(live, 0));
+		assert_ok(table->restore(0, id, state, count, &freed, &freed_count, &allocated, &allocated_count));
+		g_assert_cmpuint(freed_count, ==, live->len + 9);
+		g_assert_cmpuint(allocated_count, ==, live->len);
+		assert_ok(table->list(0, id, &after, &after_count));
+		/* Segments that are newer stay, and are free. */
+		for (size_t old = 0, new = 0; new < after_count; new++) {
+			if (after[new].segment && (old == count || after[new].addr != state[old].addr)) {
+				new++;
+				g_assert_true(!after[new].active && after[new].size == after[new - 1].size);
+				continue;
+			}
+			g_assert_cmpmem(&after[new], sizeof(*after), &state[old], sizeof(*state));
+			old++;
+		}
+		g_free(after);
+		g_free(freed);
+		g_free(allocated);
+		g_free(state);
+	}
+	/* A state that the pool cannot have changes nothing. */
+	assert_ok(table->list(0, id, &state, &count));
+	state[0].addr += 512;
+	g_assert_cmpint(table->restore(0, id, state, count, &freed, &freed_count, &allocated, &allocated_count), ==, -EINVAL);
+	g_assert_cmpuint(freed_count + allocated_count, ==, 0);
+	g_free(state);
+	for (i = 0; i < live->len; i++)
+		drop(g_ptr_array_index(live, i));
+	g_ptr_array_unref(live);
+	g_rand_free(rand);
+	end_pool(id);
+}
+
+/* A list of all has each byte once: statistics and list agree. */
+static void test_list(void)
+{
+	const struct torch_id id = { 0, 13 };
+	struct torch_pool *pool = table->begin(0, id);
+	char *a = new_block(100, NULL, pool), *b = new_block(100, NULL, NULL), *c = new_block(3 * MIB, NULL, NULL);
+	struct torch_stats now = stats_now();
+	struct torch_piece *pieces;
+	int64_t taken_bytes = 0, allocated_bytes = 0, requested = 0;
+	size_t count;
+
+	assert_ok(table->list(0, none, &pieces, &count));
+	check_list(pieces, count);
+	for (size_t i = 0; i < count; i++) {
+		taken_bytes += pieces[i].segment ? (int64_t)pieces[i].size : 0;
+		allocated_bytes += pieces[i].allocated ? (int64_t)pieces[i].size : 0;
+		requested += (int64_t)pieces[i].requested;
+	}
+	g_assert_cmpint(requested, ==, now.requested_bytes[TORCH_ALL].current);
+	g_assert_cmpint(allocated_bytes, ==, now.allocated_bytes[TORCH_ALL].current);
+	g_assert_cmpint(taken_bytes, ==, now.reserved_bytes[TORCH_ALL].current);
+	g_free(pieces);
+	drop(a);
+	drop(b);
+	drop(c);
+	end_pool(id);
+}
+
+/* Ordinary memory that is freed in a capture of its own stream does not become the graph's. */
+static void test_capture(void)
+{
+	const struct torch_id id = { 17, 0 };
+	struct CUstream_st *stream;
+	struct vpmm_host_graph *graph = NULL;
+	char *a;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	a = new_block(3 * MIB, stream, NULL);
+	table->begin(0, id);
+	assert_ok(vpmm_host_capture_begin(stream));
+	drop(a);
+	assert_ok(vpmm_host_capture_end(stream, &graph));
+	end_pool(id);
+	/* Nothing waits for the graph. */
+	g_assert_true(new_block(3 * MIB, stream, NULL) == a);
+	drop(a);
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	assert_ok(vpmm_stream_retire(NULL, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+static void test_fraction(void)
+{
+	struct torch_piece block;
+
+	g_assert_cmpfloat(table->fraction(0), ==, 1);
+	assert_ok(table->set_fraction(0, 0.25));
+	g_assert_cmpfloat(table->fraction(0), ==, 0.25);
+	g_assert_cmpint(table->alloc(&block, 0, CAPACITY / 2, NULL, NULL), ==, -ENOMEM);
+	assert_ok(table->set_fraction(0, 1));
+	drop(new_block(CAPACITY / 2, NULL, NULL));
+	g_assert_cmpint(table->set_fraction(64, 1), ==, -EINVAL);
+}
+
+/* A child has nothing to free, and asks for nothing. */
+static void test_fork(void)
+{
+	char *a = new_block(100, NULL, NULL);
+	struct torch_piece block;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid)
+		_exit(table->release(a, &block) || table->alloc(&block, 0, 100, NULL, NULL) != -EBUSY);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	drop(a);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct torch_hooks hooks = { record, has_passed, forget, hear };
+
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	g_setenv("VPMM_HOST_CAPACITY", "64M", TRUE);
+	g_test_init(&argc, &argv, NULL);
+	torch_open();
+	table = torch.vpmm_torch_class();
+	g_assert_cmpuint(table->version, ==, TORCH_CLASS_VERSION);
+	g_assert_cmpuint(table->size, ==, sizeof(*table));
+	table->init(1, &hooks);
+	g_test_add_func("/torch-class/ordinary", test_ordinary);
+	g_test_add_func("/torch-class/places", test_places);
+	g_test_add_func("/torch-class/streams", test_streams);
+	g_test_add_func("/torch-class/uses", test_uses);
+	g_test_add_func("/torch-class/source", test_source);
+	g_test_add_func("/torch-class/restore", test_restore);
+	g_test_add_func("/torch-class/list", test_list);
+	g_test_add_func("/torch-class/capture", test_capture);
+	g_test_add_func("/torch-class/fraction", test_fraction);
+	g_test_add_func("/torch-class/fork", test_fork);
+	return g_test_run();
+}
