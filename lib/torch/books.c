@@ -72,7 +72,7 @@ static void close_gap(size_t gap)
 	table[gap].ptr = NULL;
 }
 
-static void stat_add(struct torch_stat *stat, int64_t by)
+static inline void stat_add(struct torch_stat *stat, int64_t by)
 {
 	stat->current += by;
 	if (stat->current > stat->peak)
@@ -84,7 +84,7 @@ static void stat_add(struct torch_stat *stat, int64_t by)
 }
 
 /* In all, and in small or large. */
-static void stats_count(struct torch_stat *stats, bool large, int64_t by)
+static inline void stats_count(struct torch_stat *stats, bool large, int64_t by)
 {
 	stat_add(&stats[TORCH_ALL], by);
 	stat_add(&stats[large ? TORCH_LARGE : TORCH_SMALL], by);

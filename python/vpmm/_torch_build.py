@@ -108,10 +108,23 @@ def _flags() -> List[str]:
     return flags
 
 
+def _loaded(name: str) -> List[str]:
+    """The file of a library of that name that this process has."""
+    with contextlib.suppress(OSError):
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            paths = {line.split(None, 5)[5].strip() for line in file if name in line}
+        return sorted(path for path in paths if os.path.exists(path))[:1]
+    return []
+
+
 def _libraries() -> List[str]:
+    """
+    PyTorch's; and its C++ library by its file, as a compiler whose own is an archive would put a second one in, whose
+    exceptions and streams do not go with the first.
+    """
     place = os.path.join(os.path.dirname(_include()), "lib")
     return [f"-L{place}", "-Wl,--no-as-needed", "-lc10", "-lc10_cuda", "-ltorch_cuda", "-ltorch_cpu",
-            "-Wl,-z,nodelete"]
+            *_loaded("/libstdc++.so.6"), "-Wl,-z,nodelete"]
 
 
 def file_name(compiler: List[str]) -> str:

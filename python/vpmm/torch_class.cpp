@@ -420,23 +420,25 @@ public:
 		const char *settings = getenv("PYTORCH_CUDA_ALLOC_CONF");
 		Snapshot info{};
 
+		if (with_traces)
+			history.copy(info, static_cast<size_t>(devices_));
+		else
+			info.device_traces.resize(static_cast<size_t>(devices_));
 		for (int device = 0; device < devices_; device++) {
 			torch_piece mark = {};
 			Pieces pieces;
 			int err;
 
-			mark.device = device;
-			if (history.listens())
-				history.record(Trace::SNAPSHOT, mark, nullptr);
 			err = table->list(device, to_id(id), &pieces.all, &pieces.count);
 			if (err != -ENOENT)
 				check(err, "snapshot");
 			add_segments(info.segments, pieces.all, pieces.count, history);
+			mark.device = device;
+			for (size_t i = 0; i < pieces.count; i++)
+				mark.size += pieces.all[i].active && !pieces.all[i].segment ? pieces.all[i].size : 0;
+			if (history.listens())
+				history.record(Trace::SNAPSHOT, mark, nullptr);
 		}
-		if (with_traces)
-			history.copy(info, static_cast<size_t>(devices_));
-		else
-			info.device_traces.resize(static_cast<size_t>(devices_));
 		info.config_metadata.expandable_segments = true;
 		info.config_metadata.max_split_size = static_cast<size_t>(-1);
 		info.config_metadata.last_allocator_settings = settings ? settings : "";

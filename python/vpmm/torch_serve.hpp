@@ -264,11 +264,11 @@ Filters &filters = *new Filters;
 Observers &observers = *new Observers;
 
 /* PyTorch's profiler, which wants to know what there is in all. */
-void tell_profiler(void *ptr, const torch_piece &block, int64_t size)
+__attribute__((cold, noinline)) void tell_profiler(void *ptr, const torch_piece &block, int64_t size)
 {
 	torch_stats stats = {};
 
-	if (!c10::memoryProfilingEnabled() || table->stats(block.device, &stats))
+	if (table->stats(block.device, &stats))
 		return;
 	c10::reportMemoryUsageToProfiler(ptr, size, static_cast<size_t>(stats.allocated_bytes[TORCH_ALL].current),
 					 static_cast<size_t>(stats.reserved_bytes[TORCH_ALL].current),
@@ -287,7 +287,8 @@ void tell_alloc(const torch_piece &block, Context context)
 	}
 	if (C10_UNLIKELY(trace))
 		(*trace)->trace_gpu_memory_allocation(c10::DeviceType::CUDA, block.addr);
-	tell_profiler(ptr, block, static_cast<int64_t>(block.size));
+	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+		tell_profiler(ptr, block, static_cast<int64_t>(block.size));
 }
 
 /* A free of a pool's block may have to wait for other streams; what is told of it is that it was asked for. */
@@ -303,7 +304,8 @@ void tell_free(const torch_piece &block, Context context)
 	}
 	if (C10_UNLIKELY(trace))
 		(*trace)->trace_gpu_memory_deallocation(c10::DeviceType::CUDA, block.addr);
-	tell_profiler(reinterpret_cast<void *>(block.addr), block, -static_cast<int64_t>(block.size));
+	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+		tell_profiler(reinterpret_cast<void *>(block.addr), block, -static_cast<int64_t>(block.size));
 }
 
 /* In the words of PyTorch's own allocator, which programs search, and then in the library's. */
