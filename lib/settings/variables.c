@@ -75,7 +75,8 @@ bool variables_is_known(const char *name)
 static bool is_unknown(const char *name)
 {
 	return g_str_has_prefix(name, "VPMM_") && !g_str_has_prefix(name, "VPMM_TEST_") &&
-	       !g_str_has_prefix(name, "VPMM_PRELOAD") && !variables_is_known(name);
+	       !g_str_has_prefix(name, "VPMM_PRELOAD") && !g_str_has_prefix(name, "VPMM_TORCH_") &&
+	       !variables_is_known(name);
 }
 
 void variables_each_unknown(void (*fn)(void *data, const char *name), void *data)

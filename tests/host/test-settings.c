@@ -358,6 +358,7 @@ static void test_unknown(void)
 	}
 	g_setenv("VPMM_TEST_SOMETHING", "1", TRUE);
 	g_setenv("VPMM_PRELOAD_FREE", "sync", TRUE);
+	g_setenv("VPMM_TORCH_BUILD", "never", TRUE);
 	g_setenv("VPMM_HOST_KEEP", "1G", TRUE);
 	g_setenv("VPMM_SHARED_TOUCH", "user", TRUE);
 	g_setenv("MY_VPMM_PAGES", "1", TRUE);
@@ -369,6 +370,7 @@ static void test_unknown(void)
 	g_assert_cmpstr(found->pdata[0], ==, "VPMM_PAGESIZE");
 	g_unsetenv("VPMM_PAGESIZE");
 	g_unsetenv("VPMM_TEST_SOMETHING");
+	g_unsetenv("VPMM_TORCH_BUILD");
 	g_unsetenv("VPMM_PRELOAD_FREE");
 	g_unsetenv("VPMM_HOST_KEEP");
 	g_unsetenv("VPMM_SHARED_TOUCH");
