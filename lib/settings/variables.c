@@ -12,7 +12,7 @@
 #define LONGEST 64
 
 /* Those of shared ranges, which are read with the first range and are no options of a pool. */
-static const char *const others[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH" };
+static const char *const others[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH", "VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS" };
 
 /* Levenshtein's distance, one row of the table at a time. */
 static size_t distance(const char *a, const char *b)
@@ -75,8 +75,7 @@ bool variables_is_known(const char *name)
 static bool is_unknown(const char *name)
 {
 	return g_str_has_prefix(name, "VPMM_") && !g_str_has_prefix(name, "VPMM_TEST_") &&
-	       !g_str_has_prefix(name, "VPMM_PRELOAD") && !g_str_has_prefix(name, "VPMM_TORCH_") &&
-	       !variables_is_known(name);
+	       !g_str_has_prefix(name, "VPMM_PRELOAD") && !variables_is_known(name);
 }
 
 void variables_each_unknown(void (*fn)(void *data, const char *name), void *data)

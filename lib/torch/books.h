@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
+#include "torch/class.h"
 #include "torch/torch.h"
-#include "vpmm/torch_class.h"
 
 struct part;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the allocator class calls, in the form that python/vpmm/torch_class.h has. */
+/* What the allocator class calls, behind a table. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,11 +25,6 @@ struct late {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct late *late;
 static atomic_bool in_child, has_late, is_used;
-
-bool class_is_used(void)
-{
-	return is_used;
-}
 
 static void enter_child(void)
 {

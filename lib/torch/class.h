@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The allocator class, to the rest of the object. */
+/* What the allocator class and this object have in common is with the class, which is installed as a source. */
 #ifndef TORCH_CLASS_H
 #define TORCH_CLASS_H
 
-#include <stdbool.h>
-
-/* Whether PyTorch's memory comes through the class, and so not through the plug-in's hooks. */
-bool class_is_used(void);
+#include "vpmm/torch_class.h"
 
 #endif /* TORCH_CLASS_H */

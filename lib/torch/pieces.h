@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "vpmm/torch_class.h"
+#include "torch/class.h"
 
 /* A growing list; it has failed once there was no memory. */
 struct pieces {

@@ -15,6 +15,8 @@
 
 #include "vpmm.h"
 
+struct torch_class;
+
 /* c10::MempoolId_t, a pair of numbers: (n, 0) of a graph's own, (0, n) of graph_pool_handle() and MemPool. */
 struct torch_pool_id {
 	uint64_t a;
@@ -123,5 +125,12 @@ int vpmm_torch_dump(int device, FILE *out);
  * Called with no lock held. It may free, and an allocation that fails in there does not call it again.
  */
 void vpmm_torch_set_pressure(int (*fn)(int device, size_t size));
+
+/**
+ * vpmm_torch_class() - what the allocator class needs, in place of the hooks
+ *
+ * Return: a table; python/vpmm/torch_class.h has its form.
+ */
+const struct torch_class *vpmm_torch_class(void);
 
 #endif /* VPMM_TORCH_H */

@@ -24,7 +24,7 @@ trace util
 util
 END
 # The exceptions: somebody has to know which backends there are, the C library's dlsym() is no call of ours, and what
-# preload/ has of util/ needs no GLib.
+# preload/ has of util/ needs no GLib. The allocator class is compiled where it is installed.
 cat >"$work/allowed" <<'END'
 backend/backend.c backend_cuda
 backend/backend.c backend_host
@@ -34,6 +34,7 @@ preload/file.c name_expand
 preload/file.c name_unknown
 preload/settings.c util/number.h
 preload/settings.c number_parse_scaled
+torch/class.h vpmm/torch_class.h
 torch/device.c dlsym
 trace/frames-python.c dlsym
 torch/raise.c dlsym

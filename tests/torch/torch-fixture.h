@@ -9,8 +9,6 @@
 #include "torch/torch.h"
 #include "vpmm-host.h"
 
-struct torch_class;
-
 #define MIB ((size_t)1 << 20)
 
 /* What each device of the host backend has. */
@@ -38,9 +36,6 @@ struct torch_class;
 	X(vpmm_torch_dump) \
 	X(vpmm_torch_set_pressure) \
 	X(vpmm_torch_class)
-
-/* Of a header that most tests do not need. */
-const struct torch_class *vpmm_torch_class(void);
 
 struct torch_calls {
 #define X(name) __typeof__(&name) name;
