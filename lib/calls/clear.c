@@ -6,6 +6,7 @@
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
+#include "pending/deferred-free.h"
 #include "pending/owner.h"
 #include "util/error.h"
 
@@ -26,45 +27,33 @@ int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstr
 	return submission_clear(&s, addr, size);
 }
 
-/* Without an event, only the whole device can tell when the clear is done. */
-void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small)
+/* What cannot be freed now is, once the device has completed its work. */
+static void drop_small(struct vpmm_pool *pool, struct small *small, bool begun, struct CUstream_st *handle)
 {
 	struct backend *be = pool->core.backend;
 	struct error_kept kept;
 
 	error_keep(&kept);
-	if (be->ops->sync(be))
-		small->held = pool->core.small_cleared = true;
-	else if (small_release(&pool->core, small, STREAM_NULL))
-		small->held = true;
+	/*
+	 * What is shareable is unmapped at once, and not in the order of the stream. Without an event, only the whole
+	 * device can tell when the clear is done.
+	 */
+	if ((begun && small->shareable && be->ops->sync(be)) || small_release(&pool->core, small, handle))
+		hold_aside(&pool->pending, small);
 	else
 		small_forget(&pool->core, small);
 	error_restore(&kept);
 }
 
-/* A block that the driver fails to free stays until the pool is destroyed. */
-static void undo_small(struct submission *s, struct small *small)
+void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small)
 {
-	struct core *core = &s->pool->core;
-	struct error_kept kept;
-
-	/* It is unmapped at once, and not in the order of the stream. */
-	if (s->begun && small->shareable) {
-		scrub_drop_shareable(s->pool, small);
-		return;
-	}
-	error_keep(&kept);
-	if (small_release(core, small, s->handle))
-		small->held = true;
-	else
-		small_forget(core, small);
-	error_restore(&kept);
+	drop_small(pool, small, true, STREAM_NULL);
 }
 
 static void undo_malloc(struct submission *s, struct region *region, struct small *small)
 {
 	if (!region)
-		undo_small(s, small);
+		drop_small(s->pool, small, s->begun, s->handle);
 	else if (s->begun)
 		submission_set_aside_block(s->pool, region);
 	else

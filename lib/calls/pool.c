@@ -114,8 +114,8 @@ err_release:
 static void pool_drain(struct vpmm_pool *pool)
 {
 	cache_drain(&pool->core);
-	/* Silent streams, and some clears of shareable blocks, have no event either. */
-	if (g_hash_table_size(pool->pending.silent) || pool->core.small_cleared)
+	/* Silent streams have no event either. */
+	if (g_hash_table_size(pool->pending.silent))
 		pool->core.backend->ops->sync(pool->core.backend);
 	stream_sync_busy(&pool->core.streams);
 	zombie_reap(&pool->core);

@@ -7,6 +7,7 @@
 #include "calls/zero.h"
 #include "core/allocation.h"
 #include "core/small.h"
+#include "pending/deferred-free.h"
 #include "pending/owner.h"
 #include "util/error.h"
 
@@ -18,14 +19,10 @@ static void set_aside_counted(struct vpmm_pool *pool, uint64_t addr)
 
 	if (!region && !small)
 		return;
-	/*
-	 * What the driver fails to free stays as long as the pool, and so does a shareable block: no stream has it that
-	 * could tell later when the clear is done.
-	 */
 	if (region)
 		submission_set_aside_block(pool, region);
 	else
-		small->held = pool->core.small_cleared = true;
+		hold_aside(&pool->pending, small);
 	pool->core.counts.frees++;
 }
 

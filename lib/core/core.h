@@ -92,7 +92,6 @@ struct counts {
  * @imported: bytes of device memory of blocks that came from other processes
  * @shared: bytes of device memory of shared ranges
  * @strays: of struct shareable: what the driver did not take back when an allocation failed
- * @small_cleared: the pool has submitted clears of shareable blocks with no event behind them
  * @watched: the pool held more than VPMM_KEEP at the latest call on the slow path, so caches were told to watch
  * @peak_mapped: peak of the device memory that the pool held, since the peaks were last reset
  * @peak_taken: the same, with what the driver's allocator held
@@ -136,7 +135,6 @@ struct core {
 	uint64_t imported;
 	uint64_t shared;
 	GPtrArray *strays;
-	bool small_cleared;
 	bool watched;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;

@@ -222,6 +222,15 @@ void hold_unheard(struct pending *pending, struct region *region)
 	hold_keep(pending, hold);
 }
 
+void hold_aside(struct pending *pending, struct small *small)
+{
+	const uint64_t nobody = STREAM_NOBODY_ID;
+	struct hold *hold = hold_make(NULL, small, NULL);
+
+	g_array_append_val(hold->silent, nobody);
+	hold_keep(pending, hold);
+}
+
 /*
  * The driver's allocator frees it on whatever stream is at hand, and what is shareable is unmapped, so the host has to
  * see all events complete.

@@ -58,6 +58,16 @@ void hold_drop(struct pending *pending, struct hold *hold);
 void hold_unheard(struct pending *pending, struct region *region);
 
 /**
+ * hold_aside() - defer the free of an allocation of the driver's allocator, or of a shareable one, until the device has
+ * completed all its work
+ * @pending: what the pool has pending; its backend need not be entered
+ * @small: the allocation, which no program has
+ *
+ * This cannot fail.
+ */
+void hold_aside(struct pending *pending, struct small *small);
+
+/**
  * hold_free_behind() - order a stream that frees a region after the earlier uses of its memory
  * @pending: what the pool has pending
  * @region: the region, after cache_take()

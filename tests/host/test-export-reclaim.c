@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What vpmm_receive() does before it fails: what it has taken from the socket would be lost. */
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "host/export-fixture.h"
 #include "support/kinds.h"
 
@@ -187,6 +189,39 @@ static void test_freed(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* Neither the clear nor the free has an event, from some call on. */
+static void fail_clear(const struct vpmm_opts *opts, enum backend_op op, unsigned int passes)
+{
+	struct fixture f;
+	void *ptr = NULL;
+
+	fixture_open_faulty(&f, *opts);
+	backend_fault_arm(f.pool->core.backend, op, passes, UINT_MAX, -EIO);
+	if (vpmm_malloc_flags(f.pool, &ptr, SIZE, f.streams[0], VPMM_SHAREABLE | VPMM_ZERO))
+		g_assert_cmpuint(fixture_stats(&f).held, ==, fixture_stats(&f).shareable);
+	backend_fault_arm(f.pool->core.backend, op, 0, 0, 0);
+	if (ptr)
+		fixture_free(&f, ptr, f.streams[0]);
+	assert_ok(vpmm_pool_check(f.pool));
+
+	memset(fixture_malloc(&f, 4, f.streams[1]), 1, 4 * PAGE);
+
+	fixture_close(&f);
+}
+
+/* A block that could be neither cleared nor freed is held, and its memory goes to another request. */
+static void test_failed_clear(gconstpointer data)
+{
+	struct vpmm_opts opts = ((const struct kind *)data)->opts;
+
+	opts.limit = 4 * PAGE;
+	opts.export_as = VPMM_EXPORT_FD;
+	for (unsigned int passes = 0; passes < 3; passes++) {
+		fail_clear(&opts, BACKEND_OP_event_create, passes);
+		fail_clear(&opts, BACKEND_OP_event_record, passes);
+	}
+}
+
 /* No one waits for what another process has: it takes no memory of the pool's. */
 static void test_freed_import(gconstpointer data)
 {
@@ -241,6 +276,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/export-reclaim/asked", kinds, test_asked);
 	fixture_add_rows("/export-reclaim/told", kinds, test_told);
 	fixture_add_rows("/export-reclaim/freed", kinds, test_freed);
+	fixture_add_rows("/export-reclaim/failed-clear", kinds, test_failed_clear);
 	fixture_add_rows("/export-reclaim/freed-import", kinds, test_freed_import);
 	fixture_add_rows("/export-reclaim/freed-mapping", kinds, test_freed_mapping);
 	return g_test_run();
