@@ -28,7 +28,7 @@ int scrub_clear(struct vpmm_pool *pool, uint64_t addr, size_t size, struct CUstr
 }
 
 /* What cannot be freed now is, once the device has completed its work. */
-static void drop_small(struct vpmm_pool *pool, struct small *small, bool begun, struct CUstream_st *handle)
+static void free_or_hold(struct vpmm_pool *pool, struct small *small, bool begun, struct CUstream_st *handle)
 {
 	struct backend *be = pool->core.backend;
 	struct error_kept kept;
@@ -47,13 +47,13 @@ static void drop_small(struct vpmm_pool *pool, struct small *small, bool begun, 
 
 void scrub_drop_shareable(struct vpmm_pool *pool, struct small *small)
 {
-	drop_small(pool, small, true, STREAM_NULL);
+	free_or_hold(pool, small, true, STREAM_NULL);
 }
 
 static void undo_malloc(struct submission *s, struct region *region, struct small *small)
 {
 	if (!region)
-		drop_small(s->pool, small, s->begun, s->handle);
+		free_or_hold(s->pool, small, s->begun, s->handle);
 	else if (s->begun)
 		submission_set_aside_block(s->pool, region);
 	else

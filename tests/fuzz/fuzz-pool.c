@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "calls/note.h"
 #include "calls/pool.h"
 #include "settings/settings.h"
 #include "fuzz.h"
@@ -100,7 +101,10 @@ static void configure(struct program *p, uint8_t pool, uint8_t rest)
 
 void program_open_pool(struct program *p, struct model *m)
 {
-	model_open(m, p->opts[m - p->m], true);
+	const struct vpmm_opts *opts = &p->opts[m - p->m];
+
+	model_open(m, *opts, true);
+	assert_ok(note_begin(m->f.pool, opts->trace));
 	if (p->caching == 1 || p->caching == 2)
 		m->f.pool->core.settings.cache = p->caching == 1 && m->f.pool->core.settings.scrub != VPMM_SCRUB_ALWAYS;
 }
@@ -457,11 +461,11 @@ static void repeat(struct program *p, struct model *m, uint8_t a, uint8_t b);
 static void (*const operations[WHAT_ROW + 1])(struct program *p, struct model *m, uint8_t a, uint8_t b) = {
 	[0] = allocate_pages,
 	[1] = allocate_pages,
-	[2] = allocate_pages,
+	[2] = fuzz_aligned,
 	[3] = allocate_any,
 	[4] = allocate_small,
 	[5] = give_back,
-	[6] = give_back,
+	[6] = fuzz_bound,
 	[7] = give_back_on,
 	[8] = verify,
 	[9] = complete,

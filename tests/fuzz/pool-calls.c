@@ -80,6 +80,41 @@ void fuzz_zeroed(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		model_malloc_flags(m, size_of(a), program_stream(p, b), flags[idle ? b >> 5 & 3 : 0]);
 }
 
+/* From what every block has to what no page has. */
+void fuzz_aligned(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	static const size_t sizes[] = {
+		8, 4096, 100000, PAGE / 2 + 512, PAGE - 512, PAGE, PAGE + 512, PAGE + 4096,
+		2 * PAGE, 3 * PAGE, 3 * PAGE + 8, 7 * PAGE, 12 * PAGE, 13 * PAGE - 1, 20 * PAGE, 60 * PAGE,
+	};
+	bool idle = b & 0x80 && !p->capture.stream;
+
+	if (m->live->len < MOST_LIVE)
+		model_malloc_aligned(m, program_size(m, sizes[a >> 4]), (size_t)128 << (a & 15), program_stream(p, b),
+				     idle ? VPMM_IDLE : 0);
+}
+
+/* A limit of so many pages, or of some more or less than the pool holds; and what bounds the memory of graphs. */
+void fuzz_bound(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	uint64_t held = m->f.pool->core.extents.held, pages = (uint64_t)(a & 0x1f) * PAGE;
+
+	switch (a >> 5) {
+	case 0:
+		model_set_limit(m, b * PAGE);
+		break;
+	case 1:
+		model_set_limit(m, held + pages + b);
+		break;
+	case 2:
+	case 3:
+		model_set_limit(m, held > pages ? held - pages : held / 2 + 1);
+		break;
+	default:
+		fuzz_lose_graph(p, m, a, b);
+	}
+}
+
 /* Up to 16 pages at first, and up to 60 at last. */
 void fuzz_growable(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
@@ -215,6 +250,7 @@ void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	struct vpmm_opts *opts = &p->opts[m - p->m];
 
 	opts->scrub = a % 4 % 3;
+	opts->trace = a % 4 == 3 ? "/dev/null" : NULL;
 	opts->limit = a & 0x04 ? (16 + (size_t)b) * PAGE : 0;
 	opts->limit_percent = a & 0x08 ? m->capacity ? 75 : 1 : 0;
 	opts->keep = a & 0x10 ? 1 + (b & 0x80 ? (size_t)(b & 0x3f) * PAGE : 0) : 0;

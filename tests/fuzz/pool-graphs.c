@@ -191,17 +191,61 @@ static void destroy(struct program *p, unsigned int index)
 	memmove(&p->graphs[index], &p->graphs[index + 1], (--p->n_graphs - index) * sizeof(*p->graphs));
 }
 
+static void come_after(struct CUstream_st *stream, struct CUstream_st *other)
+{
+	if (stream != other)
+		assert_ok(vpmm_host_stream_wait(stream, other));
+}
+
 static void retire(struct program *p, unsigned int index, struct CUstream_st *stream)
 {
 	struct graph *graph = &p->graphs[index];
 
-	if (stream != graph->last)
-		assert_ok(vpmm_host_stream_wait(stream, graph->last));
+	come_after(stream, graph->last);
 	for (unsigned int i = 0; i < p->pools; i++) {
 		model_retire_graph(&p->m[i], graph->id, stream);
 		model_check(&p->m[i]);
 	}
 	destroy(p, index);
+}
+
+/* The pools hear of it when its last launch is over; if @late, a program that retires it then does no harm. */
+static void lose(struct program *p, unsigned int index, struct CUstream_st *stream, bool late)
+{
+	struct graph graph = p->graphs[index];
+
+	come_after(stream, graph.last);
+	destroy(p, index);
+	if (late)
+		program_complete(p);
+	for (unsigned int i = 0; i < p->pools; i++) {
+		model_lose_graph(&p->m[i], graph.id);
+		model_check(&p->m[i]);
+		if (late)
+			model_retire_graph(&p->m[i], graph.id, stream);
+	}
+}
+
+/*
+ * A call that cannot be captured invalidates the capture. What it was to write, the program writes now; and what it has
+ * freed of others, it retires if @late: only the program knows the work at that.
+ */
+static void fail(struct program *p, bool late)
+{
+	struct CUstream_st *stream = p->capture.stream;
+	struct graph failed = { .id = p->capture.id, .group = p->group, .last = stream };
+
+	join(p);
+	g_assert_cmpint(vpmm_host_stream_submit(NULL), ==, -EBUSY);
+	g_assert_cmpint(vpmm_host_capture_end(stream, &failed.graph), ==, -EINVAL);
+	p->capture.stream = NULL;
+	restore(p, &failed, stream, true);
+	for (unsigned int i = 0; i < p->pools; i++) {
+		model_lose_graph(&p->m[i], failed.id);
+		model_check(&p->m[i]);
+		if (late)
+			model_retire_graph(&p->m[i], failed.id, stream);
+	}
 }
 
 /* What a graph has read that was freed since, nobody writes again once it is gone; so those of groups go with it. */
@@ -214,21 +258,42 @@ static unsigned int last_to_retire(const struct program *p, unsigned int index)
 	return last;
 }
 
+/* How many graphs go with one of them, if all can. */
+static unsigned int count_to_retire(const struct program *p, const struct model *m, unsigned int index)
+{
+	unsigned int last = last_to_retire(p, index);
+
+	for (unsigned int i = index; i <= last; i++) {
+		if (model_is_captured(m, p->graphs[i].last))
+			return 0;
+	}
+	return last - index + 1;
+}
+
 void fuzz_retire_graph(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
 	struct CUstream_st *stream;
-	unsigned int index, count;
 
 	if (!p->n_graphs || !program_stream_outside(p, b, &stream))
 		return;
-	index = a % p->n_graphs;
-	count = last_to_retire(p, index) - index + 1;
-	for (unsigned int i = index; i < index + count; i++) {
-		if (model_is_captured(m, p->graphs[i].last))
-			return;
-	}
-	while (count--)
+	for (unsigned int count = count_to_retire(p, m, a % p->n_graphs), index = a % p->n_graphs; count--;)
 		retire(p, index, stream);
+}
+
+/* Graphs that nobody retires, or a capture that comes to nothing. */
+void fuzz_lose_graph(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	bool late = a & 0x20;
+	struct CUstream_st *stream;
+
+	for (unsigned int i = 0; i < p->pools; i++)
+		model_disarm(&p->m[i]);
+	if (a & 0x40 && p->capture.stream)
+		fail(p, late);
+	if (a & 0x40 || !p->n_graphs || !program_stream_outside(p, b, &stream))
+		return;
+	for (unsigned int count = count_to_retire(p, m, a % p->n_graphs), index = a % p->n_graphs; count--;)
+		lose(p, index, stream, late);
 }
 
 void program_drop_graphs(struct program *p, const struct model *but)

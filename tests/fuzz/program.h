@@ -126,6 +126,9 @@ void fuzz_trim(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_query(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b);
 void fuzz_arm(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_aligned(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_bound(struct program *p, struct model *m, uint8_t a, uint8_t b);
+void fuzz_lose_graph(struct program *p, struct model *m, uint8_t a, uint8_t b);
 
 /**
  * program_create_streams() - create the streams that are not the default ones

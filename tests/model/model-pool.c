@@ -77,20 +77,43 @@ void model_join_group(struct model *m, uint64_t group)
 	note_group(m, group);
 }
 
+/* The stream behind its last launch is a user that is retired. */
+static void forget_graph(struct model *m, uint64_t id)
+{
+	for (guint i = 0; i < m->live->len; i++) {
+		struct model_allocation *a = m->live->pdata[i];
+
+		a->retired |= remove_graph(a->graphs, id);
+	}
+	for (guint i = 0; i < m->held->len; i++)
+		remove_graph(((struct model_held *)m->held->pdata[i])->graphs, id);
+}
+
 void model_retire_graph(struct model *m, uint64_t id, struct CUstream_st *stream)
 {
 	if (model_may_fail(m, vpmm_graph_retire(m->f.pool, id, stream))) {
 		model_check(m);
 		assert_ok(vpmm_graph_retire(m->f.pool, id, stream));
 	}
-	for (guint i = 0; i < m->live->len; i++) {
-		struct model_allocation *a = m->live->pdata[i];
+	forget_graph(m, id);
+}
 
-		/* The stream behind its last launch is a user that is retired. */
-		a->retired |= remove_graph(a->graphs, id);
+/* The pool hears of it later. */
+void model_lose_graph(struct model *m, uint64_t id)
+{
+	m->holds = true;
+	forget_graph(m, id);
+}
+
+/* What is free beyond it goes back, and where that is not enough, no more is taken. */
+void model_set_limit(struct model *m, uint64_t bytes)
+{
+	m->over = UINT64_MAX;
+	if (model_may_fail(m, vpmm_pool_set_limit(m->f.pool, bytes))) {
+		model_check(m);
+		assert_ok(vpmm_pool_set_limit(m->f.pool, bytes));
 	}
-	for (guint i = 0; i < m->held->len; i++)
-		remove_graph(((struct model_held *)m->held->pdata[i])->graphs, id);
+	g_assert_cmpuint(m->f.pool->core.settings.limit, ==, bytes ? bytes : UINT64_MAX);
 }
 
 int model_query(struct model *m, size_t size, struct CUstream_st *stream)

@@ -179,6 +179,7 @@ static void change(struct model *m, struct model_allocation *a, char *ptr, size_
 		a->bytes = model_rounded(m, size);
 	g_assert_true(!a->max || !moved);
 	if (moved) {
+		a->align = 0;
 		g_array_set_size(a->graphs, 0);
 	} else {
 		g_assert_cmpuint(a->graphs->len, ==, 0);

@@ -12,6 +12,9 @@
 #include "model/model-inside.h"
 #include "model/model-work.h"
 
+/* What the driver's allocator aligns to. */
+#define SMALL_ALIGNMENT 256
+
 bool model_is_captured(const struct model *m, const struct CUstream_st *stream)
 {
 	return stream && m->capture && m->capture->stream == stream;
@@ -79,6 +82,7 @@ void model_open(struct model *m, struct vpmm_opts opts, bool faulty)
 	m->held = g_ptr_array_new_with_free_func(held_free);
 	m->had = g_hash_table_new(NULL, NULL);
 	m->holds = false;
+	m->over = 0;
 	m->told = 0;
 	m->bytes = m->small_bytes = m->shareable = m->imported = m->requested = m->mallocs = m->frees = 0;
 	m->peak = m->peak_shown = m->peak_requested = 0;
@@ -109,19 +113,32 @@ void model_clear(struct model *m)
 	g_hash_table_destroy(m->had);
 }
 
-/* @max: 0, or of a growable block. */
-static int call_malloc(struct model *m, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-		       unsigned int flags)
+/* What is asked for. */
+struct wanted {
+	size_t size;
+	size_t max;		/* of a growable block, or 0 */
+	size_t align;		/* of an aligned block, or 0 */
+	unsigned int flags;
+};
+
+static int call_function(struct model *m, void **ptr, const struct wanted *wanted, struct CUstream_st *stream)
+{
+	if (wanted->max)
+		return vpmm_malloc_growable(m->f.pool, ptr, wanted->size, wanted->max, stream);
+	if (wanted->align)
+		return vpmm_malloc_aligned(m->f.pool, ptr, wanted->size, wanted->align,
+					   wanted->flags & VPMM_IDLE ? VPMM_STREAM_ANY : stream);
+	if (wanted->flags)
+		return vpmm_malloc_flags(m->f.pool, ptr, wanted->size, stream, wanted->flags);
+	return vpmm_malloc(m->f.pool, ptr, wanted->size, stream);
+}
+
+static int call_malloc(struct model *m, void **ptr, const struct wanted *wanted, struct CUstream_st *stream)
 {
 	unsigned int told = m->told;
 	int err, number;
 
-	if (max)
-		err = vpmm_malloc_growable(m->f.pool, ptr, size, max, stream);
-	else if (flags)
-		err = vpmm_malloc_flags(m->f.pool, ptr, size, stream, flags);
-	else
-		err = vpmm_malloc(m->f.pool, ptr, size, stream);
+	err = call_function(m, ptr, wanted, stream);
 	number = errno;
 	if (err) {
 		g_assert_null(*ptr);
@@ -131,7 +148,7 @@ static int call_malloc(struct model *m, void **ptr, size_t size, size_t max, str
 		return err;
 	/* A clear that the driver has no memory for fails behind the request. */
 	g_assert_cmpuint(m->told - told, <=, err == -ENOMEM);
-	if (!(flags & VPMM_ZERO))
+	if (!(wanted->flags & VPMM_ZERO))
 		g_assert_cmpuint(m->told - told, ==, err == -ENOMEM);
 	return err;
 }
@@ -151,32 +168,46 @@ void model_adopt(struct model *m)
 	m->given_back = m->f.pool->core.extents.given_back;
 }
 
-/* NULL where it failed for lack of something. */
-static void *try_malloc(struct model *m, size_t size, size_t max, struct CUstream_st *stream, unsigned int flags)
+/*
+ * How much it may take. The driver's allocator serves no capture, does not align, and what it has is not known to be
+ * idle.
+ */
+static size_t size_at_most(const struct model *m, const struct wanted *wanted, const struct CUstream_st *stream)
 {
-	bool armed = m->armed, lacks;
+	bool page = wanted->flags & VPMM_IDLE || model_is_captured(m, stream) || wanted->align > SMALL_ALIGNMENT;
+
+	if (wanted->max || (page && m->page_size != SIZE_MAX))
+		return MAX(wanted->size, m->page_size) + (wanted->align > CORE_PIECE ? wanted->align : 0);
+	return wanted->size;
+}
+
+/* NULL where it failed for lack of something. */
+static void *try_malloc(struct model *m, const struct wanted *wanted, struct CUstream_st *stream)
+{
+	bool armed = m->armed, lacks = false;
+	size_t size = wanted->size;
 	void *ptr = NULL;
 	int err;
 
-	err = call_malloc(m, &ptr, size, max, stream, flags);
+	err = call_malloc(m, &ptr, wanted, stream);
 	if (err && !model_is_expected(m, err))
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_disarm(m);
 	if (err && armed) {
-		if (flags || m->f.pool->core.settings.scrub) {
+		if (wanted->flags || m->f.pool->core.settings.scrub) {
 			/* Memory whose clear may be pending is held until its stream calls. */
 			m->holds = true;
 			model_adopt(m);
 		}
 		model_check(m);
-		err = call_malloc(m, &ptr, size, max, stream, flags);
+		err = call_malloc(m, &ptr, wanted, stream);
 	}
 	if (!err)
 		return ptr;
-	/* The driver's allocator serves no capture, and what it has is not known to be idle. */
-	if (max || ((flags & VPMM_IDLE || model_is_captured(m, stream)) && m->page_size != SIZE_MAX))
-		size = MAX(size, m->page_size);
-	lacks = err == -ENOMEM && (flags & VPMM_SHAREABLE ? model_lacks_apart(m, size) : model_lacks(m, size));
+	if (err == -ENOMEM && wanted->flags & VPMM_SHAREABLE)
+		lacks = model_lacks_apart(m, size);
+	else if (err == -ENOMEM)
+		lacks = model_lacks(m, size_at_most(m, wanted, stream));
 	if (!lacks)
 		g_error("%zu bytes: %d, %s", size, err, vpmm_last_error());
 	model_check(m);
@@ -194,11 +225,11 @@ static void assert_apart(const struct model *m, const struct model_allocation *a
 
 static size_t alignment(const struct model *m, const struct model_allocation *a)
 {
+	size_t natural = m->f.pool->core.settings.paged ? m->page_size & -m->page_size : CORE_PIECE;
+
 	if (a->apart)
 		return m->f.pool->core.granularity;
-	if (!a->bytes)
-		return 256;
-	return m->f.pool->core.settings.paged ? m->page_size & -m->page_size : CORE_PIECE;
+	return a->bytes ? MAX(natural, a->align) : SMALL_ALIGNMENT;
 }
 
 /* Before it is filled. */
@@ -404,7 +435,7 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 		assert_error(vpmm_malloc(m->f.pool, &ptr, size, stream), ENOTSUP, "captured");
 		return false;
 	}
-	ptr = try_malloc(m, size, 0, stream, flags);
+	ptr = try_malloc(m, &(struct wanted){ .size = size, .flags = flags }, stream);
 	if (!ptr)
 		return false;
 	a = model_new_allocation(ptr, size, stream);
@@ -428,11 +459,55 @@ bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUst
 		g_assert_null(ptr);
 		return false;
 	}
-	ptr = try_malloc(m, size, max, stream, 0);
+	ptr = try_malloc(m, &(struct wanted){ .size = size, .max = max }, stream);
 	if (!ptr)
 		return false;
 	a = model_new_allocation(ptr, size, stream);
 	a->max = max;
+	receive(m, a, 0);
+	return true;
+}
+
+/* The error that a request must give, whatever else could fail of it. */
+static int refusal_of(const struct model *m, size_t align, const struct CUstream_st *stream, unsigned int flags)
+{
+	if (m->page_size == SIZE_MAX)
+		return align > SMALL_ALIGNMENT || flags || model_is_captured(m, stream) ? -ENOTSUP : 0;
+	return align > CORE_PIECE && m->page_size % align ? -EINVAL : 0;
+}
+
+/* A page takes the place of the driver's allocator. */
+static uint64_t bytes_aligned(struct model *m, const struct model_allocation *a, bool idle)
+{
+	uint64_t bytes = model_rounded(m, a->size);
+
+	if (!bytes && a->align > SMALL_ALIGNMENT)
+		bytes = m->page_size;
+	return idle ? size_of_block(m, a) : bytes;
+}
+
+bool model_malloc_aligned(struct model *m, size_t size, size_t align, struct CUstream_st *stream, unsigned int flags)
+{
+	const struct wanted wanted = { .size = size, .align = align, .flags = flags };
+	bool idle = flags & VPMM_IDLE || model_is_beside_capture(m);
+	int refusal = refusal_of(m, align, stream, flags);
+	struct model_allocation *a;
+	void *ptr = NULL;
+
+	m->holds |= idle;
+	if (refusal) {
+		model_disarm(m);
+		g_assert_cmpint(vpmm_malloc_aligned(m->f.pool, &ptr, size, align, flags ? VPMM_STREAM_ANY : stream), ==,
+				refusal);
+		g_assert_null(ptr);
+		return false;
+	}
+	ptr = try_malloc(m, &wanted, stream);
+	if (!ptr)
+		return false;
+	a = model_new_allocation(ptr, size, stream);
+	a->align = align;
+	a->bytes = bytes_aligned(m, a, idle);
 	receive(m, a, 0);
 	return true;
 }

@@ -20,6 +20,7 @@ struct model_allocation {
 	char *ptr;
 	size_t size;
 	size_t max;			/* the most bytes that a growable one may have; 0: it is not growable */
+	size_t align;			/* what its address is a multiple of; 0: what every one is */
 	uint64_t bytes;			/* as the pool rounds it up; 0 for one that the driver serves, or @apart */
 	uint64_t apart;			/* bytes of its own memory, which others can map; 0: it has none */
 	bool imported;			/* that is another's, whose bytes it has */
@@ -65,6 +66,7 @@ struct model_capture {
  * @live: of struct model_allocation
  * @held: of struct model_held
  * @holds: whether anything ever was held, or captured
+ * @over: the most that the pool may hold; more than its limit, if that was set to less
  * @told: how often the program was told that memory is exhausted
  * @had: pattern to the stream that alone has had the memory
  * @patterns: how many were allocated
@@ -98,6 +100,7 @@ struct model {
 	GPtrArray *live;
 	GPtrArray *held;
 	bool holds;
+	uint64_t over;
 	unsigned int told;
 	GHashTable *had;
 	uint64_t patterns;
@@ -200,6 +203,18 @@ bool model_malloc_flags(struct model *m, size_t size, struct CUstream_st *stream
 bool model_malloc_growable(struct model *m, size_t size, size_t max, struct CUstream_st *stream);
 
 /**
+ * model_malloc_aligned() - the same with vpmm_malloc_aligned()
+ * @m: the model
+ * @size: bytes, not 0
+ * @align: a power of two; where the pool cannot give it, the call has to say so
+ * @stream: whose work uses it
+ * @flags: VPMM_IDLE: for VPMM_STREAM_ANY, which nothing may be captured for; or 0
+ *
+ * Return: whether there was memory.
+ */
+bool model_malloc_aligned(struct model *m, size_t size, size_t align, struct CUstream_st *stream, unsigned int flags);
+
+/**
  * model_share() - send an allocation, and have a pool receive it; both have its bytes from then on
  * @m: the model
  * @index: in @m->live, of one with memory of its own that was not received; it is the last of them afterwards
@@ -239,6 +254,20 @@ void model_replace_stream(struct model *m, struct CUstream_st *old, struct CUstr
  * @group: with those that joined this group; 0: with none
  */
 void model_join_group(struct model *m, uint64_t group);
+
+/**
+ * model_set_limit() - change what the pool may hold
+ * @m: the model
+ * @bytes: the limit; 0: none
+ */
+void model_set_limit(struct model *m, uint64_t bytes);
+
+/**
+ * model_lose_graph() - let a graph be destroyed that is not retired
+ * @m: the model
+ * @id: of its capture; no launch of it comes after this call
+ */
+void model_lose_graph(struct model *m, uint64_t id);
 
 /**
  * model_retire_graph() - let a graph have nothing any more
