@@ -182,6 +182,21 @@ typedef int (*vpmm_pressure_fn)(void *data, struct vpmm_pool *pool, size_t size)
  */
 typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t size, const char *message);
 
+/**
+ * enum vpmm_budget_thread - whether a thread of the library answers what other pools of a budget ask of this one
+ * @VPMM_BUDGET_THREAD_ON: yes (the default), even while the program makes no call
+ * @VPMM_BUDGET_THREAD_OFF: no; calls of the program do, other than those that a cache serves
+ *
+ * Since: 0.1
+ */
+enum vpmm_budget_thread {
+	VPMM_BUDGET_THREAD_ON = 0,
+	VPMM_BUDGET_THREAD_OFF = 1
+};
+
+/* For budget_wait of struct vpmm_opts, where 0 is the default: the pool does not wait for others. */
+#define VPMM_BUDGET_WAIT_NONE (-1)
+
 /* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
 #define VPMM_KEEP_NONE ((size_t)1)
 
@@ -236,6 +251,13 @@ typedef void (*vpmm_exhausted_fn)(void *data, struct vpmm_pool *pool, size_t siz
  *	allocation; 0: of none
  * @oom_dump: the name of a file that is written at the pool's first failure for want of memory, with % as in @trace;
  *	NULL: none
+ * @budget: NAME or NAME:SIZE; the pools of a device in all processes of the user with the same NAME share SIZE bytes of
+ *	its memory, see vpmm-budget(7); NULL: none
+ * @budget_floor: bytes of the budget that the pool is sure of; 0: none
+ * @budget_weight: up to 1000; of the pool's share of the rest, beside other pools' weights; 0: 1
+ * @budget_wait: milliseconds, up to 60000; how long an allocation waits for other pools to give memory back;
+ *	VPMM_BUDGET_WAIT_NONE: it does not; 0: 100
+ * @budget_thread: one of enum vpmm_budget_thread
  *
  * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a
  * pool that is created with options; vpmm_opts_from_env() reads it into options.
@@ -271,6 +293,11 @@ struct vpmm_opts {
 	uint64_t peers;
 	size_t stacks;
 	const char *oom_dump;
+	const char *budget;
+	size_t budget_floor;
+	int budget_weight;
+	int budget_wait;
+	int budget_thread;
 };
 
 /**
@@ -303,6 +330,11 @@ struct vpmm_opts {
  * @peers: other devices that can access the pool's memory now, as bits by ordinal
  * @stacks: bytes; 0: no stacks are sampled
  * @oom_dump: as @trace; NULL: none
+ * @budget: NAME:SIZE of the budget that the pool has part of, valid as long as the process; NULL: none
+ * @budget_floor: bytes of it that the pool is sure of
+ * @budget_weight: of the pool's share of it
+ * @budget_wait: milliseconds; 0: it does not wait for other pools
+ * @budget_thread: one of enum vpmm_budget_thread
  *
  * Since: 0.1
  */
@@ -335,6 +367,11 @@ struct vpmm_info {
 	uint64_t peers;
 	uint64_t stacks;
 	const char *oom_dump;
+	const char *budget;
+	uint64_t budget_floor;
+	int budget_weight;
+	int budget_wait;
+	int budget_thread;
 };
 
 /**
@@ -390,6 +427,9 @@ struct vpmm_info {
  * @imported: bytes of other processes' device memory, of blocks of vpmm_receive(); they count for nothing else
  * @shared: bytes of device memory of shared ranges, unused ones included, which count towards the limit and towards
  *	@peak_taken, and are in neither @mapped nor @live; vpmm_shared_stats() has more
+ * @budget_size: bytes of the budget that the pool has part of (VPMM_BUDGET); 0: none
+ * @budget_left: bytes of it that the pool can still take at once
+ * @budget_idle: bytes of it that other pools have free, as far as they have told
  *
  * Since: 0.1
  */
@@ -439,6 +479,9 @@ struct vpmm_stats {
 	uint64_t shareable;
 	uint64_t imported;
 	uint64_t shared;
+	uint64_t budget_size;
+	uint64_t budget_left;
+	uint64_t budget_idle;
 };
 
 /**

@@ -77,6 +77,14 @@ static void say_value(struct pool_setting *setting, const struct option *option,
 		say_number(setting, value, option->in_bytes);
 }
 
+static void say_text(struct pool_setting *setting, const struct option *option, const struct vpmm_info *info)
+{
+	const char *text;
+
+	memcpy(&text, (const char *)info + option->info, sizeof(text));
+	say_word(setting, text ? text : option->nothing);
+}
+
 static void add_backend(struct pool_settings *settings, const struct vpmm_info *info, bool by_option)
 {
 	struct pool_setting *setting = add_setting(settings, pool_options[OPTION_BACKEND].variable);
@@ -96,8 +104,8 @@ void pool_settings_collect(struct pool_settings *settings, const struct choice *
 	settings->n = 0;
 	add_backend(settings, info, by_option);
 	for_each_option(option) {
-		if (option->type == OPTION_IS_FILE)
-			say_word(add_setting(settings, option->variable), info->trace ? info->trace : option->nothing);
+		if (option->type == OPTION_IS_FILE || option->type == OPTION_IS_BUDGET)
+			say_text(add_setting(settings, option->variable), option, info);
 		else if (option->info && (option->type != OPTION_IS_HOST || on_host))
 			say_value(add_setting(settings, option->variable), option, option_from_info(option, info));
 		else if (option == &pool_options[OPTION_HOST_DEVICES] && on_host)

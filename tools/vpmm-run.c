@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "budget/parse.h"
 #include "cli.h"
 #include "fail.h"
 #include "interrupt.h"
@@ -27,6 +28,7 @@ struct options {
 	char *report;			/* "": on standard error */
 	char *trace;
 	char *limit;
+	char *budget;
 	char *trace_pattern;
 	FILE *out;			/* of the report */
 };
@@ -42,6 +44,8 @@ static const GOptionEntry entries[] = {
 	  "Record allocations and frees, for vpmm-replay", "FILE" },
 	{ "limit", 0, 0, G_OPTION_ARG_STRING, &options.limit,
 	  "Let libvpmm take no more than SIZE: 512M, 8G", "SIZE" },
+	{ "budget", 0, 0, G_OPTION_ARG_STRING, &options.budget,
+	  "Have all programs with this NAME share SIZE", "NAME[:SIZE]" },
 	G_OPTION_ENTRY_NULL
 };
 
@@ -63,7 +67,8 @@ static void complete_report(int argc, char **argv)
 	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--report") == 0)
 			argv[i] = complete;
-		else if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--limit") == 0)
+		else if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--limit") == 0 ||
+			 strcmp(argv[i], "--budget") == 0)
 			i++;
 	}
 }
@@ -87,6 +92,23 @@ static int check_limit(void)
 	if (!bytes)
 		return fail_set(-EINVAL, "--limit: expected at least one byte");
 	set_bytes("VPMM_LIMIT", bytes);
+	return 0;
+}
+
+static int check_budget(void)
+{
+	const char *why;
+	uint64_t size;
+	size_t name;
+
+	if (!options.budget)
+		return 0;
+	why = budget_parse(options.budget, &name, &size);
+	if (why)
+		return fail_set(-EINVAL, "--budget: %s: %s", options.budget, why);
+	if (options.monitor)
+		return fail_set(-EINVAL, "--budget: not with --monitor, which leaves all to the driver");
+	g_setenv("VPMM_BUDGET", options.budget, TRUE);
 	return 0;
 }
 
@@ -147,6 +169,8 @@ static int check_options(void)
 	if (options.monitor && options.report)
 		return fail_set(-EINVAL, "--report: with --monitor there is nothing that libvpmm does");
 	err = check_limit();
+	if (!err)
+		err = check_budget();
 	if (!err)
 		err = check_trace();
 	if (!err)
@@ -232,6 +256,7 @@ static void free_options(void)
 	g_free(options.report);
 	g_free(options.trace);
 	g_free(options.limit);
+	g_free(options.budget);
 	g_free(options.trace_pattern);
 }
 

@@ -153,14 +153,37 @@ int api_part(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->co
 int api_fail(struct vpmm_pool *pool, int err) G_GNUC_INTERNAL __attribute__((cold));
 
 /**
- * api_ask_for_memory() - have shared ranges give memory, or ask the program's callback for it
+ * api_ask_for_memory() - have other pools of the budget or shared ranges give memory, or ask the program's callback
  * @pool: the pool, whose request has failed for want of memory
  * @size: bytes of the request
+ * @until: when to end waiting for other pools; 0 at the first time
  *
  * Context: no lock held. The error's text stays.
  * Return: whether one gave any, so that the request is to be tried again.
  */
-bool api_ask_for_memory(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
+bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
+
+/**
+ * api_budget_ask() - have other pools of the budget give memory
+ * @pool: the pool, as above; without a budget there are none
+ * @size: bytes of the request
+ * @until: as above
+ *
+ * Return: whether one gave any, or has ended.
+ */
+bool api_budget_ask(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
+
+/**
+ * api_budget_begin() - start the thread that answers other pools of the budget
+ * @pool: the pool, which no other thread knows yet
+ */
+void api_budget_begin(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
+ * api_budget_end() - end that thread
+ * @pool: the pool, which is about to be destroyed
+ */
+void api_budget_end(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 
 /**
  * api_allocate() - allocate as vpmm_malloc() does
@@ -187,7 +210,7 @@ void api_dump_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 /**
  * api_ask_to_serve() - as api_ask_for_memory(), unless no memory could serve the request
  */
-bool api_ask_to_serve(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
+bool api_ask_to_serve(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
 
 /**
  * api_tell_exhausted() - tell the program's callback that a request fails for want of memory

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "calls/budget.h"
 #include "calls/free.h"
 #include "calls/idle.h"
 #include "calls/malloc.h"
@@ -56,6 +57,8 @@ static int pool_part(struct vpmm_pool *pool, int err)
 	int cancel = pool->cancel;
 	GList *messages;
 
+	if (G_UNLIKELY(pool->core.extents.budget))
+		pool_budget_end_call(pool);
 	messages = log_take(&pool->core.log);
 	lock_release(&pool->core.lock);
 	pool->core.backend->ops->leave(pool->core.backend);
@@ -126,17 +129,6 @@ int api_end(struct vpmm_pool *pool, const char *call, int err)
 	if (err)
 		error_add(err, "%s", call);
 	return pool_leave(pool, err);
-}
-
-/* Whether the program gave memory, for a request that all of it could serve. */
-bool api_ask_to_serve(struct vpmm_pool *pool, size_t size)
-{
-	bool could;
-
-	lock_acquire(&pool->core.lock);
-	could = size <= pool->core.settings.most;
-	lock_release(&pool->core.lock);
-	return could && api_ask_for_memory(pool, size);
 }
 
 /* Flags of memory that any stream may use at once. */
@@ -249,6 +241,7 @@ static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t 
 {
 	struct vpmm_pool *pool = *given;
 	struct core *core;
+	uint64_t until = 0;
 	int err;
 
 	if (G_UNLIKELY(!near && is_observed(pool))) {
@@ -272,7 +265,7 @@ static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t 
 		return 0;
 	}
 	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
-	while (err == -ENOMEM && api_ask_to_serve(pool, size)) {
+	while (err == -ENOMEM && api_ask_to_serve(pool, size, &until)) {
 		err = call_enter(&pool, call);
 		if (err)
 			return err;

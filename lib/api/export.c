@@ -65,6 +65,7 @@ static int try_map(struct vpmm_pool *pool, const struct message *message, int fd
 /* The message is lost if it fails, so the program is asked for what the pool cannot reclaim. */
 static int map_received(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
 {
+	uint64_t until = 0;
 	int err;
 
 	do {
@@ -72,7 +73,7 @@ static int map_received(struct vpmm_pool *pool, const struct message *message, i
 		if (err)
 			return err;
 		err = api_part(pool, "vpmm_receive", try_map(pool, message, fd, addr));
-	} while (err == -ENOMEM && api_ask_for_memory(pool, message->bytes));
+	} while (err == -ENOMEM && api_ask_for_memory(pool, message->bytes, &until));
 	if (err == -ENOMEM)
 		api_tell_exhausted(pool, message->bytes);
 	return err ? api_fail(pool, err) : 0;

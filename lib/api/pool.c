@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "budget/budget.h"
 #include "calls/free.h"
 #include "calls/lookup.h"
 #include "calls/note.h"
@@ -30,6 +31,7 @@ static void count_fork(void)
 		api_defaults.generation++;
 	if (api_defaults.generation)
 		recorder_forked();
+	budget_forked();
 }
 
 static void watch_forks(void)
@@ -96,6 +98,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 		goto err_close;
 	(*pool)->core.generation = api_defaults.generation;
 	address_open(&(*pool)->core.owner, *pool);
+	api_budget_begin(*pool);
 	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
 	return 0;
 
@@ -147,6 +150,7 @@ static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
 	struct backend *be = pool->core.backend;
 	int err;
 
+	api_budget_end(pool);
 	address_end(&pool->core.owner);
 	announce_end(pool);
 	note_end(pool);

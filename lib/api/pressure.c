@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Who is asked when memory has run out: shared ranges, then the program by its callbacks. */
+/* Who is asked when memory has run out: other pools of a budget, then shared ranges, then the program. */
 #include <stdbool.h>
 
 #include "api/api.h"
@@ -9,7 +9,7 @@
 /* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
 static _Thread_local bool asking;
 
-bool api_ask_for_memory(struct vpmm_pool *pool, size_t size)
+bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 {
 	const struct settings *settings = &pool->core.settings;
 	struct error_kept kept;
@@ -17,6 +17,8 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size)
 
 	if (asking)
 		return false;
+	if (api_budget_ask(pool, size, until))
+		return true;
 	if (pool_shared_give(pool, size))
 		return true;
 	if (!settings->pressure)
@@ -27,6 +29,16 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size)
 	asking = false;
 	error_restore(&kept);
 	return given;
+}
+
+bool api_ask_to_serve(struct vpmm_pool *pool, size_t size, uint64_t *until)
+{
+	bool could;
+
+	lock_acquire(&pool->core.lock);
+	could = size <= pool->core.settings.most;
+	lock_release(&pool->core.lock);
+	return could && api_ask_for_memory(pool, size, until);
 }
 
 void api_tell_exhausted(struct vpmm_pool *pool, size_t size)

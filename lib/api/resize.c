@@ -41,12 +41,12 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 static int try_all(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
 		   const char *call)
 {
-	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
+	uint64_t addr = max ? 0 : (uintptr_t)*ptr, until = 0;
 	int err;
 
 	do
 		err = try_realloc(pool, &addr, size, max, stream, call);
-	while (err == -ENOMEM && max <= GROWABLE_MOST && api_ask_to_serve(pool, size));
+	while (err == -ENOMEM && max <= GROWABLE_MOST && api_ask_to_serve(pool, size, &until));
 	if (!err) {
 		*ptr = (void *)(uintptr_t)addr;
 		return 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "calls/budget.h"
 #include "calls/cache-check.h"
 #include "calls/check.h"
 #include "calls/pool.h"
@@ -554,8 +555,10 @@ static int check_small(const struct core *core)
 		err = expect(own, core->shareable, "bytes of shareable blocks");
 	if (!err)
 		err = expect(imported, core->imported, "bytes of other processes");
-	return err ? err : expect(bytes + own + core->shared, core->extents.apart,
-				  "bytes elsewhere that count for the limit");
+	if (!err)
+		err = expect(bytes + own + core->shared, core->extents.apart,
+			     "bytes elsewhere that count for the limit");
+	return err ? err : pool_budget_check(core);
 }
 
 int check_pool(struct vpmm_pool *pool)

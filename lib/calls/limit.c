@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_pool_set_limit(): the limit of a pool, while it is in use. */
+#include "calls/budget.h"
 #include "calls/limit.h"
 #include "calls/pool.h"
 #include "policy/trim.h"
@@ -35,7 +36,7 @@ int limit_set(struct vpmm_pool *pool, size_t bytes)
 	err = core->backend->ops->info(core->backend, &info);
 	if (err)
 		return err;
-	settings_set_limit(&core->settings, limit, info.memory_total);
+	settings_set_limit(&core->settings, limit, pool_budget_most(core->extents.budget, info.memory_total));
 	core->extents.limit = limit;
 	return trim_to_limit(core);
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "budget/budget.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/query.h"
@@ -90,6 +91,7 @@ static void say_awaited(struct vpmm_pool *pool, GString *text)
 enum lack {
 	LACK_MEMORY,
 	LACK_LIMIT,
+	LACK_BUDGET,
 	LACK_MAPPINGS,
 	LACK_OTHER
 };
@@ -100,7 +102,31 @@ static enum lack lack_of(const char *reason)
 		return LACK_MEMORY;
 	if (strstr(reason, "limit: "))
 		return LACK_LIMIT;
+	if (strstr(reason, "budget: "))
+		return LACK_BUDGET;
 	return strstr(reason, "mappings: ") ? LACK_MAPPINGS : LACK_OTHER;
+}
+
+/* So many of those that have part of the same budget. */
+#define HOLDERS_NAMED 5
+
+static void say_holders(const struct vpmm_pool *pool, GString *text)
+{
+	const struct budget *budget = pool->core.extents.budget;
+	struct budget_holder *holders;
+	unsigned int count;
+
+	if (!budget)
+		return;
+	holders = g_new(struct budget_holder, BUDGET_SLOTS);
+	count = budget_holders(budget, holders);
+	for (unsigned int i = 0; i < MIN(count, HOLDERS_NAMED); i++)
+		g_string_append_printf(text, "%s process %u (%.16s) has %s, of which %s were free",
+				       i ? "," : "; of the budget", holders[i].pid, holders[i].program,
+				       amount(holders[i].taken).text, amount(holders[i].idle).text);
+	if (count > HOLDERS_NAMED)
+		g_string_append_printf(text, ", and %u others have some", count - HOLDERS_NAMED);
+	g_free(holders);
 }
 
 /* Adds the largest block that is available, and the bytes that other processes hold; returns the latter. */
@@ -115,7 +141,7 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 		return 0;
 	stream = be->ops->stream_id(be, handle, &id) ? NULL : stream_find(&pool->core.streams, id);
 	/* If mappings or address space ran out, the largest block is not known. */
-	if (stream && (lack == LACK_MEMORY || lack == LACK_LIMIT))
+	if (stream && (lack == LACK_MEMORY || lack == LACK_LIMIT || lack == LACK_BUDGET))
 		g_string_append_printf(text, "; the largest block to be had is %s",
 				       amount(query_largest(pool, stream, MIN(info.memory_free,
 									      extent_room(&pool->core.extents)))).text);
@@ -126,6 +152,7 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 		g_string_append_printf(text, "; %s are in shareable blocks", amount(pool->core.shareable).text);
 	if (pool->core.shared)
 		g_string_append_printf(text, "; %s are in shared ranges", amount(pool->core.shared).text);
+	say_holders(pool, text);
 	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
@@ -176,6 +203,9 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	if (lack == LACK_MEMORY && others)
 		g_string_append(text, "have other pools and processes give memory back (vpmm_pool_trim, "
 				"VPMM_KEEP=none, VPMM_LIMIT); ");
+	if (lack == LACK_BUDGET)
+		g_string_append(text, "have the other processes of the budget free some of theirs, or let all begin "
+				"with a larger size (VPMM_BUDGET); ");
 	if (lack == LACK_LIMIT)
 		g_string_append(text, "raise the limit (VPMM_LIMIT); ");
 	if (lack == LACK_MAPPINGS && is_extent_bounded(pool, size))
@@ -188,6 +218,13 @@ static void say_remedies(struct vpmm_pool *pool, GString *text, enum lack lack, 
 	else
 		g_string_append(text, live || pool->core.small_live ? "free some of what is live, or ask for less" :
 				"ask for less");
+}
+
+bool is_exhausted_elsewhere(void)
+{
+	enum lack lack = lack_of(error_get());
+
+	return lack == LACK_MEMORY || lack == LACK_BUDGET;
 }
 
 int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, bool chosen)

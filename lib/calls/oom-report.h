@@ -22,4 +22,11 @@ struct vpmm_pool;
  */
 int explain_exhausted(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, bool chosen);
 
+/**
+ * is_exhausted_elsewhere() - whether what others have is the reason for the error at hand
+ *
+ * Return: whether device memory or a budget ran out, by the error's text.
+ */
+bool is_exhausted_elsewhere(void);
+
 #endif /* OOM_REPORT_H */

@@ -2,6 +2,8 @@
 /* The life of a pool. */
 #include <inttypes.h>
 
+#include "budget/budget.h"
+#include "calls/budget.h"
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/alias.h"
@@ -28,6 +30,7 @@ static void pool_give_back(struct vpmm_pool *pool)
 	lock_release(&pool->core.lock);
 	core_clear(&pool->core);
 	policy_clear(&pool->packed);
+	pool_budget_leave(&pool->core);
 }
 
 static const enum backend_handles handles[] = {
@@ -68,6 +71,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	struct settings fitting = *settings;
 	struct backend_info info;
 	struct error_kept kept;
+	struct budget *budget = NULL;
 	struct vpmm_pool *made;
 	int err = 0;
 
@@ -79,6 +83,8 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	if (err)
 		return err;
 	err = settings_fit(&fitting, &info);
+	if (!err)
+		err = pool_budget_join(&fitting, &info, &budget);
 	if (err)
 		return err;
 	if (fitting.oom_dump)
@@ -86,12 +92,14 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 
 	made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
 	core_init(&made->core, backend, &info, &fitting);
+	made->core.extents.budget = budget;
 	pending_init(&made->pending, &made->core);
 	policy_init(&made->core, &made->packed, &info);
 	lock_acquire(&made->core.lock);
 	err = peer_begin(&made->core);
 	if (!err)
 		err = initial_create(&made->core);
+	pool_budget_tell(&made->core);
 	lock_release(&made->core.lock);
 	if (err)
 		goto err_release;
@@ -104,6 +112,7 @@ err_release:
 	error_keep(&kept);
 	log_finish(&made->core.log);
 	pool_give_back(made);
+	budget_free(budget);
 	lock_destroy(&made->core.lock);
 	g_aligned_free(made);
 	error_restore(&kept);
@@ -156,6 +165,7 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 void pool_delete(struct vpmm_pool *pool, enum pool_end end)
 {
 	pool_finish(pool, end);
+	budget_free(pool->core.extents.budget);
 	log_finish(&pool->core.log);
 	lock_destroy(&pool->core.lock);
 	g_aligned_free(pool);

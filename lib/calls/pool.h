@@ -11,6 +11,7 @@
 #include "policy/state.h"
 #include "vpmm.h"
 
+struct listener;
 struct shared;
 
 /* The latest requests that are kept for VPMM_OOM_DUMP. */
@@ -36,6 +37,7 @@ struct pool_request {
  * @pending: deferred frees and users of blocks; under core.lock
  * @packed: state of the packed policy; under core.lock
  * @shared: its shared ranges; NULL: it never had one
+ * @listener: the thread that answers others of the budget, see api/budget.c; NULL: none
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
  * @requests: the latest requests, @requested of all modulo POOL_REQUESTS the next; under core.lock
  * @dumped: whether VPMM_OOM_DUMP was written, or is about to be
@@ -46,6 +48,7 @@ struct vpmm_pool {
 	struct pending pending;
 	struct packed packed;
 	struct shared *shared;
+	struct listener *listener;
 	int cancel;
 	struct pool_request requests[POOL_REQUESTS];
 	uint64_t requested;

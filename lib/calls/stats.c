@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_pool_stats(), vpmm_pool_reset_peaks() and vpmm_pool_info(). */
+#include "calls/budget.h"
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"
@@ -67,6 +68,7 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		.imported = pool->core.imported,
 		.shared = pool->core.shared,
 	};
+	pool_budget_count(&pool->core, stats);
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
 	return 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "backend/backend.h"
+#include "budget/budget.h"
 #include "core/extent.h"
 #include "core/timed.h"
 #include "util/address.h"
@@ -227,20 +228,36 @@ void extent_retry_stray(struct extent_map *map)
 
 uint64_t extent_room(const struct extent_map *map)
 {
+	uint64_t taken = map->held + map->apart, room = UINT64_MAX;
+
+	if (map->limit < UINT64_MAX)
+		room = map->limit > taken ? map->limit - taken : 0;
+	return map->budget ? MIN(room, budget_room(map->budget, taken)) : room;
+}
+
+static int judge_budget(const struct extent_map *map, size_t size)
+{
+	const struct budget *budget = map->budget;
 	uint64_t taken = map->held + map->apart;
 
-	if (map->limit == UINT64_MAX)
-		return UINT64_MAX;
-	return map->limit > taken ? map->limit - taken : 0;
+	if (!budget || budget_take(map->budget, taken + size))
+		return 0;
+	return error_set(-ENOMEM, "budget: %s needed, but of the %s of %s the pool holds %s and %s are left",
+			 amount(size).text, amount(budget_size(budget)).text, budget_name(budget), amount(taken).text,
+			 amount(budget_room(budget, taken)).text);
 }
 
 int extent_judge_limit(struct extent_map *map, size_t size)
 {
+	uint64_t room = map->limit - MIN(map->limit, map->held + map->apart);
+
 	/* Stray extents count towards the limit; perhaps they can be released now. */
-	if (size > extent_room(map))
+	if (size > extent_room(map)) {
 		extent_retry_stray(map);
-	if (size <= extent_room(map))
-		return 0;
+		room = map->limit - MIN(map->limit, map->held + map->apart);
+	}
+	if (map->limit == UINT64_MAX || size <= room)
+		return judge_budget(map, size);
 	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
 			 amount(map->held + map->apart).text, amount(map->limit).text);
 }

@@ -17,6 +17,7 @@
 #include "util/links.h"
 
 struct backend;
+struct budget;
 struct backend_event;
 struct extent;
 
@@ -121,6 +122,7 @@ struct extent_calls {
  * @held: bytes of all handles, unmapped and stray ones included
  * @limit: bytes that @held and @apart together may reach; UINT64_MAX: no limit
  * @apart: bytes outside of the map that count towards the limit
+ * @budget: what other processes' pools share with this one; NULL: nothing
  * @given_back: bytes that were released to the device
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
@@ -147,6 +149,7 @@ struct extent_map {
 	uint64_t held;
 	uint64_t limit;
 	uint64_t apart;
+	struct budget *budget;
 	uint64_t given_back;
 	GQueue by_use;
 	uint64_t places;

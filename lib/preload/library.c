@@ -140,7 +140,7 @@ static bool has_limit(void)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
 
-	return !LIBRARY(vpmm_pool_info, NULL, &info) && info.limit != UINT64_MAX;
+	return !LIBRARY(vpmm_pool_info, NULL, &info) && (info.limit != UINT64_MAX || info.budget);
 }
 
 /* Without a pool, nothing is as the user has set it, such as a limit. A bad stream is for the driver to report. */

@@ -117,8 +117,21 @@ drv_result cuMemFree_v2(drv_deviceptr va)
 	return result ? result : free_without_stream(&block);
 }
 
+/* Of a budget the program sees what is left for it, with what others do not use, as if there were no more. */
+static void bound_by_budget(const struct vpmm_stats *stats, size_t *free, size_t *total)
+{
+	uint64_t room = stats->budget_left + stats->budget_idle + stats->free;
+
+	if (!stats->budget_size)
+		return;
+	if (*free > room)
+		*free = room;
+	if (total && *total > stats->budget_size)
+		*total = stats->budget_size;
+}
+
 /* What could be had: the driver's free memory, and the library's. */
-static void add_free(size_t *free)
+static void add_free(size_t *free, size_t *total)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -131,6 +144,7 @@ static void add_free(size_t *free)
 	*free += stats.free;
 	if (*free > room)
 		*free = room;
+	bound_by_budget(&stats, free, total);
 }
 
 drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -139,6 +153,6 @@ drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 	int device;
 
 	if (!result && free && library_serves(&device))
-		add_free(free);
+		add_free(free, total);
 	return result;
 }

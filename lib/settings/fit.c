@@ -117,6 +117,8 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		settings->keep = 0;
 	if (settings->overlap == VPMM_OVERLAP_NONE)
 		settings->overlap = 0;
+	if (settings->budget_wait == VPMM_BUDGET_WAIT_NONE)
+		settings->budget_wait = 0;
 	if (settings->page_size == SIZE_MAX)
 		return fit_driver(settings);
 	err = fit_page_size(settings, granularity);

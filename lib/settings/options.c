@@ -43,6 +43,14 @@ static const struct option_word rdma_words[] = {
 	{ NULL, NULL, 0 }
 };
 
+static const struct option_word budget_thread_words[] = {
+	WORD("on", VPMM_BUDGET_THREAD_ON),
+	WORD("off", VPMM_BUDGET_THREAD_OFF),
+	WORD("1", VPMM_BUDGET_THREAD_ON),
+	WORD("0", VPMM_BUDGET_THREAD_OFF),
+	{ NULL, NULL, 0 }
+};
+
 static const struct option_word log_words[] = {
 	WORD("none", VPMM_LOG_NONE),
 	WORD("error", VPMM_LOG_ERROR),
@@ -146,6 +154,24 @@ const struct option pool_options[OPTIONS] = {
 	},
 	[OPTION_OOM_DUMP] = {
 		"VPMM_OOM_DUMP", NUMBER(oom_dump), .type = OPTION_IS_FILE, .nothing = "none",
+	},
+	[OPTION_BUDGET] = {
+		"VPMM_BUDGET", NUMBER(budget), .type = OPTION_IS_BUDGET, .nothing = "none",
+	},
+	[OPTION_BUDGET_FLOOR] = {
+		"VPMM_BUDGET_FLOOR", NUMBER(budget_floor), .type = OPTION_IS_BYTES, .in_bytes = true, .nothing = "none",
+	},
+	[OPTION_BUDGET_WEIGHT] = {
+		"VPMM_BUDGET_WEIGHT", NUMBER(budget_weight), .type = OPTION_IS_WHOLE, .least = 1, .most = 1000,
+		.fallback = 1,
+	},
+	[OPTION_BUDGET_WAIT] = {
+		"VPMM_BUDGET_WAIT", NUMBER(budget_wait), .type = OPTION_IS_WHOLE, .most = 60000, .fallback = 100,
+		.nothing = "none", .nothing_opts = (uint64_t)VPMM_BUDGET_WAIT_NONE,
+	},
+	[OPTION_BUDGET_THREAD] = {
+		"VPMM_BUDGET_THREAD", NUMBER(budget_thread), .type = OPTION_IS_WORD, .words = budget_thread_words,
+		.nothing = "none", .nothing_opts = VPMM_BUDGET_THREAD_OFF,
 	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },

@@ -38,6 +38,11 @@ enum option_id {
 	OPTION_TRACE,
 	OPTION_STACKS,
 	OPTION_OOM_DUMP,
+	OPTION_BUDGET,
+	OPTION_BUDGET_FLOOR,
+	OPTION_BUDGET_WEIGHT,
+	OPTION_BUDGET_WAIT,
+	OPTION_BUDGET_THREAD,
 	/* Without a variable: callbacks, and options that share another option's variable. */
 	OPTION_DEVICE,
 	OPTION_LIMIT_PERCENT,
@@ -62,11 +67,13 @@ enum option_type {
 	OPTION_IS_BYTES,	/* size_t: plain or with a suffix; 0 only with @nothing */
 	OPTION_IS_COUNT,	/* size_t: plain */
 	OPTION_IS_PERCENT,	/* int: from @least to @most */
+	OPTION_IS_WHOLE,	/* int: the same, but no percentage */
 	OPTION_IS_WORD,		/* int: the value of one of @words */
 	OPTION_IS_NAME,		/* const char *: one of @words */
 	OPTION_IS_LIMIT,	/* size_t: as bytes; or a percentage, which goes to OPTION_LIMIT_PERCENT */
 	OPTION_IS_DEVICES,	/* uint64_t: bits by ordinal, as a list */
 	OPTION_IS_FILE,		/* const char *: the name of one */
+	OPTION_IS_BUDGET,	/* const char *: NAME[:SIZE] */
 	OPTION_IS_ORDINAL,	/* const int *: from 0 */
 	OPTION_IS_POINTER,	/* anything */
 	OPTION_IS_HOST,		/* of no field */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "budget/parse.h"
 #include "settings/options.h"
 #include "settings/settings.h"
 #include "settings/variables.h"
@@ -141,6 +142,11 @@ static int parse_count(enum option_id id, const char *text, struct vpmm_opts *op
 	return 0;
 }
 
+static const char *noun(const struct option *option)
+{
+	return option->type == OPTION_IS_PERCENT ? "a percentage" : "a number";
+}
+
 static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *opts)
 {
 	const struct option *option = &pool_options[id];
@@ -152,8 +158,8 @@ static int parse_percent(enum option_id id, const char *text, struct vpmm_opts *
 	if (err == -ERANGE)
 		return env_too_large(option->variable, text);
 	if (err || *end || number < (uint64_t)option->least || number > (uint64_t)option->most)
-		return error_set(-EINVAL, "%s=%.200s: expected a percentage, %d to %d%s", option->variable, text,
-				 option->least, option->most, or_words(option, words));
+		return error_set(-EINVAL, "%s=%.200s: expected %s, %d to %d%s", option->variable, text,
+				 noun(option), option->least, option->most, or_words(option, words));
 	set_number(id, number, opts);
 	return 0;
 }
@@ -236,6 +242,19 @@ static int parse_file(enum option_id id, const char *text, struct vpmm_opts *opt
 	return 0;
 }
 
+static int parse_budget(enum option_id id, const char *text, struct vpmm_opts *opts)
+{
+	const char *why;
+	uint64_t size;
+	size_t name;
+
+	why = budget_parse(text, &name, &size);
+	if (why)
+		return error_set(-EINVAL, "%s=%.200s: %s", pool_options[id].variable, text, why);
+	set(opts, id, (uintptr_t)text);
+	return 0;
+}
+
 /* The checks of fields. Each returns 0, or -EINVAL with an error that names the field. */
 
 static int check_percent(const struct option *option, const void *field)
@@ -244,11 +263,13 @@ static int check_percent(const struct option *option, const void *field)
 
 	if (!value || (value >= option->least && value <= option->most))
 		return 0;
-	if (option->unlimited && (value == VPMM_OVERLAP_AUTO || value == VPMM_OVERLAP_NONE))
+	if ((option->unlimited && value == (int)option->unlimited_opts) ||
+	    (option->nothing && value == (int)option->nothing_opts))
 		return 0;
-	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected a percentage, %d to %d%s%s", option->field, value,
+	return error_set(-EINVAL, "vpmm_opts.%s is %d: expected %s, %d to %d%s%s", option->field, value, noun(option),
 			 option->least, option->most, option->least ? ", or 0" : "",
-			 option->unlimited ? ", VPMM_OVERLAP_AUTO or VPMM_OVERLAP_NONE" : "");
+			 option->unlimited ? ", VPMM_OVERLAP_AUTO or VPMM_OVERLAP_NONE" :
+			 option->nothing ? ", or VPMM_BUDGET_WAIT_NONE" : "");
 }
 
 static int constant_error(const struct option *option, int value)
@@ -299,6 +320,16 @@ static int check_file(const struct option *option, const void *field)
 			 option->field, name, unknown);
 }
 
+static int check_budget(const struct option *option, const void *field)
+{
+	const char *text = *(const char *const *)field, *why;
+	uint64_t size;
+	size_t name;
+
+	why = text ? budget_parse(text, &name, &size) : NULL;
+	return why ? error_set(-EINVAL, "vpmm_opts.%s is %.200s: %s", option->field, text, why) : 0;
+}
+
 static int check_ordinal(const struct option *option, const void *field)
 {
 	const int *ordinal = *(const int *const *)field;
@@ -315,11 +346,13 @@ static const struct {
 	[OPTION_IS_BYTES] = { parse_bytes, NULL },
 	[OPTION_IS_COUNT] = { parse_count, NULL },
 	[OPTION_IS_PERCENT] = { parse_percent, check_percent },
+	[OPTION_IS_WHOLE] = { parse_percent, check_percent },
 	[OPTION_IS_WORD] = { parse_word, check_word },
 	[OPTION_IS_NAME] = { parse_name, check_name },
 	[OPTION_IS_LIMIT] = { parse_limit, NULL },
 	[OPTION_IS_DEVICES] = { parse_devices, NULL },
 	[OPTION_IS_FILE] = { parse_file, check_file },
+	[OPTION_IS_BUDGET] = { parse_budget, check_budget },
 	[OPTION_IS_ORDINAL] = { NULL, check_ordinal },
 	[OPTION_IS_POINTER] = { NULL, NULL },
 	[OPTION_IS_HOST] = { NULL, NULL },

@@ -39,6 +39,11 @@ struct settings {
 	vpmm_pressure_fn pressure;
 	vpmm_exhausted_fn exhausted;
 	void *pressure_data;
+	const char *budget;		/* NAME[:SIZE], once the pool exists with the size; NULL: none */
+	size_t budget_floor;
+	int budget_weight;
+	int budget_wait;		/* milliseconds */
+	int budget_thread;		/* of enum vpmm_budget_thread */
 	const char *trace;		/* once the pool exists, the name of the file; NULL: none */
 	size_t stacks;			/* bytes; 0: none are sampled */
 	const char *oom_dump;		/* the same */

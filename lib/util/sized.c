@@ -17,9 +17,9 @@
  * One entry for each release that made a structure larger. An entry never changes once it is released: programs that
  * were built with that header pass this size.
  */
-#define OPTS_0_1 SIZE_TO(vpmm_opts, oom_dump)
-#define INFO_0_1 SIZE_TO(vpmm_info, oom_dump)
-#define STATS_0_1 SIZE_TO(vpmm_stats, shared)
+#define OPTS_0_1 SIZE_TO(vpmm_opts, budget_thread)
+#define INFO_0_1 SIZE_TO(vpmm_info, budget_thread)
+#define STATS_0_1 SIZE_TO(vpmm_stats, budget_idle)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 #define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)

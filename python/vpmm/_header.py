@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Literal, NamedTuple, Optional, Tuple, Union,
 VERSION_MAJOR = 0
 VERSION_MINOR = 1
 VERSION_PATCH = 0
+BUDGET_WAIT_NONE = -1
 KEEP_NONE = 1
 OVERLAP_AUTO = -1
 OVERLAP_NONE = -2
@@ -32,6 +33,7 @@ Small = Literal["pool", "driver"]
 Scrub = Literal["none", "stream", "always"]
 Export = Literal["none", "fd", "fabric"]
 Rdma = Literal["off", "on"]
+BudgetThread = Literal["on", "off"]
 Way = Literal["none", "reuse", "harvest", "grow"]
 Location = Literal["host", "device"]
 Advice = Literal["none", "prefer_host", "prefer_device", "read_mostly"]
@@ -45,6 +47,7 @@ WORDS: Dict[str, Tuple[str, ...]] = {
     "scrub": get_args(Scrub),
     "export_as": get_args(Export),
     "rdma": get_args(Rdma),
+    "budget_thread": get_args(BudgetThread),
     "way": get_args(Way),
 }
 
@@ -83,6 +86,11 @@ class COpts(ctypes.Structure):
         ("peers", c_uint64),
         ("stacks", c_size_t),
         ("oom_dump", c_char_p),
+        ("budget", c_char_p),
+        ("budget_floor", c_size_t),
+        ("budget_weight", c_int),
+        ("budget_wait", c_int),
+        ("budget_thread", c_int),
     ]
 
 
@@ -116,6 +124,11 @@ class Info(NamedTuple):
     peers: Tuple[int, ...]
     stacks: int
     oom_dump: Optional[str]
+    budget: Optional[str]
+    budget_floor: int
+    budget_weight: int
+    budget_wait: int
+    budget_thread: BudgetThread
 
 
 class CInfo(ctypes.Structure):
@@ -148,6 +161,11 @@ class CInfo(ctypes.Structure):
         ("peers", c_uint64),
         ("stacks", c_uint64),
         ("oom_dump", c_char_p),
+        ("budget", c_char_p),
+        ("budget_floor", c_uint64),
+        ("budget_weight", c_int),
+        ("budget_wait", c_int),
+        ("budget_thread", c_int),
     ]
 
 
@@ -198,6 +216,9 @@ class Stats(NamedTuple):
     shareable: int
     imported: int
     shared: int
+    budget_size: int
+    budget_left: int
+    budget_idle: int
 
 
 class CStats(ctypes.Structure):
@@ -247,6 +268,9 @@ class CStats(ctypes.Structure):
         ("shareable", c_uint64),
         ("imported", c_uint64),
         ("shared", c_uint64),
+        ("budget_size", c_uint64),
+        ("budget_left", c_uint64),
+        ("budget_idle", c_uint64),
     ]
 
 

@@ -8,8 +8,9 @@ import socket
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, SupportsIndex, Tuple, Union
 
-from ._header import (IDLE, SHAREABLE, WORDS, ZERO, CAllocation, CForecast, CInfo, COpts, CStats, ExhaustedFn, Export,
-                      Forecast, Info, LogFn, LogLevel, PressureFn, Rdma, Reuse, Scrub, Small, Stats)
+from ._header import (IDLE, SHAREABLE, WORDS, ZERO, BudgetThread, CAllocation, CForecast, CInfo, COpts, CStats,
+                      ExhaustedFn, Export, Forecast, Info, LogFn, LogLevel, PressureFn, Rdma, Reuse, Scrub, Small,
+                      Stats)
 from ._library import (INT_MAX, SIZE_MAX, Allocation, Error, address_of, answer, block_size, check, lib, stream_handle,
                        whole, written_by)
 from ._ranges import Ranges
@@ -188,7 +189,9 @@ class Pool(Calls):
                  trace: Union[str, bytes, "os.PathLike[str]", None] = None, overlap: Optional[Size] = None,
                  export_as: Optional[Export] = None, rdma: Optional[Rdma] = None,
                  peers: Union[str, Iterable[int], None] = None, stacks: Optional[Size] = None,
-                 oom_dump: Union[str, bytes, "os.PathLike[str]", None] = None) -> None:
+                 oom_dump: Union[str, bytes, "os.PathLike[str]", None] = None, budget: Optional[str] = None,
+                 budget_floor: Optional[Size] = None, budget_weight: Optional[Size] = None,
+                 budget_wait: Optional[Size] = None, budget_thread: Optional[BudgetThread] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
@@ -201,6 +204,8 @@ class Pool(Calls):
             "frag_ratio": frag_ratio, "limit_percent": limit_percent, "overhead": overhead, "limit": limit,
             "keep": keep, "scrub": scrub, "trace": trace, "overlap": overlap, "export_as": export_as, "rdma": rdma,
             "peers": peers, "stacks": stacks, "oom_dump": oom_dump,
+            "budget": budget, "budget_floor": budget_floor, "budget_weight": budget_weight,
+            "budget_wait": budget_wait, "budget_thread": budget_thread,
         })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (

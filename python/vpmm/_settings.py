@@ -10,23 +10,26 @@ import re
 from ctypes import c_int
 from typing import Any, Dict, Iterable, List, SupportsIndex, Tuple, Union
 
-from ._header import KEEP_NONE, OVERLAP_AUTO, OVERLAP_NONE, WORDS, CInfo, COpts, Info
+from ._header import BUDGET_WAIT_NONE, KEEP_NONE, OVERLAP_AUTO, OVERLAP_NONE, WORDS, CInfo, COpts, Info
 from ._library import INT_MAX, SIZE_MAX, text, whole
 
 Size = Union[SupportsIndex, str]
 
-_SIZES = ("page_size", "va_size", "extent_max", "limit", "keep", "stacks")
-_COUNTS = {"pages": SIZE_MAX, "frag_ratio": INT_MAX, "limit_percent": INT_MAX, "overhead": INT_MAX, "overlap": INT_MAX}
+_SIZES = ("page_size", "va_size", "extent_max", "limit", "keep", "stacks", "budget_floor")
+_COUNTS = {"pages": SIZE_MAX, "frag_ratio": INT_MAX, "limit_percent": INT_MAX, "overhead": INT_MAX, "overlap": INT_MAX,
+           "budget_weight": INT_MAX, "budget_wait": INT_MAX}
 
 # Words for what struct vpmm_opts has.
 _SPECIAL = {("limit", "none"): 0, ("keep", "all"): 0, ("keep", "none"): KEEP_NONE, ("pages", "none"): 0,
             ("frag_ratio", "none"): 0, ("overlap", "auto"): OVERLAP_AUTO, ("overlap", "none"): OVERLAP_NONE,
-            ("trace", "none"): None, ("stacks", "none"): 0, ("oom_dump", "none"): None}
+            ("trace", "none"): None, ("stacks", "none"): 0, ("oom_dump", "none"): None,
+            ("budget", "none"): None, ("budget_floor", "none"): 0,
+            ("budget_wait", "none"): BUDGET_WAIT_NONE}
 
 # 0 is none, as in the environment. In struct vpmm_opts it stands for the default; text cannot be 0 where there is no
 # none.
-_NONE = {"keep": KEEP_NONE, "overlap": OVERLAP_NONE}
-_POSITIVE = ("page_size", "va_size", "extent_max", "limit", "overhead")
+_NONE = {"keep": KEEP_NONE, "overlap": OVERLAP_NONE, "budget_wait": BUDGET_WAIT_NONE}
+_POSITIVE = ("page_size", "va_size", "extent_max", "limit", "overhead", "budget_weight")
 
 _DEVICES = 64
 _SUFFIXES = "kmgt"

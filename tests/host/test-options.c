@@ -39,6 +39,12 @@ static const struct sample {
 	{ "VPMM_PEERS", "1,3", IN_OPTS(peers), 0xa, IN_INFO(peers), 0xa },
 	{ "VPMM_PEERS", "all", IN_OPTS(peers), VPMM_PEERS_ALL, IN_INFO(peers), 0xe },
 	{ "VPMM_STACKS", "512K", IN_OPTS(stacks), 512 << 10, IN_INFO(stacks), 512 << 10 },
+	{ "VPMM_BUDGET_FLOOR", "64M", IN_OPTS(budget_floor), 64 << 20, IN_INFO(budget_floor), 64 << 20 },
+	{ "VPMM_BUDGET_WEIGHT", "3", IN_OPTS(budget_weight), 3, IN_INFO(budget_weight), 3 },
+	{ "VPMM_BUDGET_WAIT", "250", IN_OPTS(budget_wait), 250, IN_INFO(budget_wait), 250 },
+	{ "VPMM_BUDGET_WAIT", "none", IN_OPTS(budget_wait), (uint64_t)VPMM_BUDGET_WAIT_NONE, IN_INFO(budget_wait), 0 },
+	{ "VPMM_BUDGET_THREAD", "0", IN_OPTS(budget_thread), VPMM_BUDGET_THREAD_OFF, IN_INFO(budget_thread),
+	  VPMM_BUDGET_THREAD_OFF },
 	{ "VPMM_LOG", "error", IN_OPTS(log_level), VPMM_LOG_ERROR, IN_INFO(log_level), VPMM_LOG_ERROR },
 };
 
@@ -129,12 +135,12 @@ static bool has_sample(const struct option *option)
 	return false;
 }
 
-/* The backend is a name and says so itself, test-record has the name of a trace; the rest has a sample here. */
+/* The backend is a name and says so itself, test-record has the name of a trace, test-budget that of a budget; the rest has a sample here. */
 static void test_all(void)
 {
 	for_each_option(option) {
 		if (!option->variable || option->type == OPTION_IS_HOST || option->type == OPTION_IS_NAME ||
-		    option->type == OPTION_IS_FILE)
+		    option->type == OPTION_IS_FILE || option->type == OPTION_IS_BUDGET)
 			continue;
 		if (!has_sample(option))
 			g_error("%s: add a sample to this test", option->variable);

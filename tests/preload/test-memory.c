@@ -239,7 +239,7 @@ static void limited(void)
 {
 	drv_deviceptr va;
 
-	/* With a limit of 64 MiB, a program is told of so much, and less of what it has. */
+	/* With a limit or a budget of 64 MiB, a program is told of so much, and less of what it has. */
 	use_primary(0);
 	g_assert_cmpuint(free_memory(), ==, 64 << 20);
 	va = alloc_bytes(32 << 20);
@@ -444,6 +444,7 @@ int main(int argc, char **argv)
 		{ "/memory/captured", captured },
 		{ "/memory/info", free_memory_is_told },
 		{ "/memory/limit", limited, { "VPMM_LIMIT=64M" } },
+		{ "/memory/budget", limited, { "VPMM_BUDGET=vpmm-test-preload:64M" } },
 		{ "/memory/exhausted", exhausted },
 		{ "/memory/other-context", other_context },
 		{ "/memory/ipc-driver", plain_left_to_driver, { "VPMM_PRELOAD_IPC=driver" } },

@@ -8,15 +8,16 @@ set -u
 # A folder, and those that it may use besides itself. api/ may use all. preload/ and torch/ are objects of their
 # own, which have the public headers and the declarations of the driver.
 cat >"$work/layers" <<'END'
-api calls shared policy pending core settings backend cuda host trace util
+api calls shared policy pending core settings budget backend cuda host trace util
 preload cuda
 torch cuda
-calls shared policy pending core settings backend trace util
+calls shared policy pending core settings budget backend trace util
 shared policy pending core settings backend util
 policy pending core settings backend util
 pending core settings backend util
-core settings backend trace util
-settings backend util
+core settings budget backend trace util
+settings budget backend util
+budget util
 cuda backend util
 host backend util
 backend util

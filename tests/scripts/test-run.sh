@@ -79,7 +79,7 @@ tables()
 
 # Options
 verdict "--help names every option" "$(vrun 0 --help
-	for option in monitor report trace limit version help; do says out "--$option"; done; silent err)"
+	for option in monitor report trace limit budget version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(vrun 0 --version; says out "vpmm-run "; silent err)"
 for option in monitor help version; do
 	refuses "a value of --$option" "--$option takes no value" --$option=1 ls
@@ -88,6 +88,9 @@ refuses "no program" "no program given"
 refuses "no program behind --" "no program given" --
 refuses "unknown option" "Unknown option --fast" --fast ls
 refuses "bad limit" '--limit: "1MB" is no number of bytes' --limit=1MB ls
+refuses "bad budget" '--budget: a b:1G: expected NAME' "--budget=a b:1G" ls
+refuses "bad size of a budget" '--budget: a:1X: expected a number of bytes' --budget=a:1X ls
+refuses "a budget with --monitor" '--budget: not with --monitor' --budget=a:1G --monitor ls
 refuses "no limit" '--limit: expected at least one byte' --limit=0 ls
 refuses "report of what is not served" '--report: with --monitor' --monitor --report ls
 refuses "compressed trace of what is not served" '--trace: x.gz: with --monitor' --monitor --trace=x.gz ls
@@ -128,6 +131,7 @@ verdict "options of the program are left to it" "$(vrun 0 sh -c 'echo "$0 $@"' -
 verdict "-- ends the options" "$(vrun 0 -- "$program" say=hello; says out hello; silent err)"
 verdict "--report takes no argument of its own" "$(vrun 0 --report "$program" say=hello; says out hello
 	says err "served nothing")"
+verdict "--budget" "$(vrun 0 --budget=vpmm-test-run:3G "$program" env=VPMM_BUDGET; says out vpmm-test-run:3G)"
 verdict "--limit" "$(vrun 0 --limit=3G "$program" env=VPMM_LIMIT; says out 3221225472)"
 verdict "--trace" "$(ln -s "$here/$object" "$work/object.so"; [ -z "$space" ] || VPMM_PRELOAD_OBJECT=$work/object.so
 	cd "$work" || exit; vrun 0 --trace=a%p sh -c 'echo $VPMM_TRACE'; says out "$work/a%p")"

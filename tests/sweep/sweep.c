@@ -52,7 +52,7 @@ static const struct mode {
 	struct vpmm_opts opts;
 	bool cache;
 } modes[SWEEP_MODES] = {
-	{ "packed", { FIXTURE_PACKED }, true },
+	{ "packed", { FIXTURE_PACKED, .budget = "sweep" }, true },
 	{ "packed-uncached", { FIXTURE_PACKED }, false },
 	{ "paged", { FIXTURE_OPTS }, false },
 	{ "paged-cached", { FIXTURE_OPTS }, true },

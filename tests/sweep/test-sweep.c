@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "cuda/cuda-fixture.h"
+#include "host/budget-fixture.h"
 #include "support/driver-calls.h"
 #include "support/host-calls.h"
 #include "sweep/sweep.h"
@@ -135,9 +136,14 @@ static const struct sweep_device on_cuda = {
 
 int main(int argc, char **argv)
 {
+	int result;
+
 	g_test_init(&argc, &argv, NULL);
 	g_setenv("VPMM_HOST_DEVICES", G_STRINGIFY(DEVICES), TRUE);
 	sweep_add("/sweep/host", &on_host, always, fixture_assert_nothing_left);
 	sweep_add("/sweep/cuda", &on_cuda, use_fake, assert_nothing_left);
-	return g_test_run();
+	budget_folder();
+	result = g_test_run();
+	budget_remove_folder();
+	return result;
 }

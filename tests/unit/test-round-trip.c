@@ -83,7 +83,7 @@ static void test_none(void)
 {
 	static const char *const variables[] = {
 		"VPMM_PAGES", "VPMM_FRAG_RATIO", "VPMM_OVERLAP", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB", "VPMM_EXPORT",
-		"VPMM_PEERS", "VPMM_LOG", "VPMM_TRACE",
+		"VPMM_PEERS", "VPMM_LOG", "VPMM_TRACE", "VPMM_BUDGET", "VPMM_BUDGET_FLOOR", "VPMM_BUDGET_WAIT",
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)
@@ -96,7 +96,8 @@ static void test_zero(void)
 	for_each_option(option) {
 		struct pool_settings zero, none;
 
-		if (!option->variable || option->type == OPTION_IS_HOST || option->type == OPTION_IS_FILE)
+		if (!option->variable || option->type == OPTION_IS_HOST || option->type == OPTION_IS_FILE ||
+		    option->type == OPTION_IS_BUDGET)
 			continue;
 		begin();
 		g_setenv(option->variable, "0", TRUE);
@@ -110,9 +111,19 @@ static void test_zero(void)
 
 int main(int argc, char **argv)
 {
+	char *folder = g_dir_make_tmp("vpmm-round-trip-XXXXXX", NULL), *remove;
+	int result;
+
 	g_test_init(&argc, &argv, NULL);
+	/* Of budgets. */
+	g_setenv("XDG_RUNTIME_DIR", folder, TRUE);
 	g_test_add_func("/round-trip/each", test_each);
 	g_test_add_func("/round-trip/none", test_none);
 	g_test_add_func("/round-trip/zero", test_zero);
-	return g_test_run();
+	result = g_test_run();
+	remove = g_strdup_printf("rm -r '%s'", folder);
+	g_spawn_command_line_sync(remove, NULL, NULL, NULL, NULL);
+	g_free(remove);
+	g_free(folder);
+	return result;
 }

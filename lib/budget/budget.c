@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Joins a budget, and takes parts of it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "budget/futex.h"
+#include "budget/inside.h"
+#include "budget/parse.h"
+#include "util/amount.h"
+#include "util/error.h"
+
+/* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
+#define JOIN_WAIT_MS 5000
+
+/* Descriptors with a locked slot, for a forked child to close; 0: none, as descriptor_raise() keeps that free. */
+#define KEPT 1024
+static _Atomic int kept[KEPT];
+
+uint64_t budget_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * G_GUINT64_CONSTANT(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* -EAGAIN: another description has it. */
+static int lock_byte(int fd, off_t byte, short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
+}
+
+static off_t byte_of(const struct budget *budget, const struct budget_slot *slot)
+{
+	return BUDGET_BYTE_SLOT + (slot - budget->file->slots);
+}
+
+/* Of a slot whose lock this process has, or that nobody else can get. */
+static void empty_slot(struct budget_slot *slot)
+{
+	atomic_store(&slot->want, 0);
+	atomic_store(&slot->taken, 0);
+	atomic_store(&slot->floor, 0);
+	atomic_store(&slot->idle, 0);
+	atomic_store(&slot->ask, 0);
+	atomic_store(&slot->pid, 0);
+}
+
+static bool is_slot_empty(const struct budget_slot *slot)
+{
+	return !atomic_load(&slot->taken) && !atomic_load(&slot->want) && !atomic_load(&slot->floor) &&
+	       !atomic_load(&slot->pid);
+}
+
+uint64_t budget_others(const struct budget *budget, bool wants)
+{
+	uint64_t size = budget_size(budget), sum = 0;
+
+	for_each_other(slot, budget) {
+		uint64_t taken = MIN(atomic_load(&slot->taken), size), floor = MIN(atomic_load(&slot->floor), size);
+
+		if (wants)
+			taken += MIN(atomic_load(&slot->want), size);
+		sum += MAX(taken, floor);
+	}
+	return sum;
+}
+
+const char *budget_name(const struct budget *budget)
+{
+	return budget->name;
+}
+
+const char *budget_text(const struct budget *budget)
+{
+	return budget->text;
+}
+
+uint64_t budget_size(const struct budget *budget)
+{
+	/* So that sums do not overflow. */
+	return MIN(atomic_load_explicit(&budget->file->size, memory_order_relaxed), UINT64_MAX / 4 / BUDGET_SLOTS);
+}
+
+uint64_t budget_taken(const struct budget *budget)
+{
+	return atomic_load(&budget->slot->taken);
+}
+
+uint64_t budget_room(const struct budget *budget, uint64_t total)
+{
+	uint64_t size = budget_size(budget), taken = budget_others(budget, true) + total;
+
+	return size > taken ? size - taken : 0;
+}
+
+uint64_t budget_idle(const struct budget *budget)
+{
+	uint64_t sum = 0;
+
+	for_each_other(slot, budget) {
+		uint64_t taken = atomic_load(&slot->taken), floor = atomic_load(&slot->floor);
+
+		sum += taken > floor ? MIN(atomic_load(&slot->idle), MIN(taken - floor, budget_size(budget))) : 0;
+	}
+	return sum;
+}
+
+/*
+ * First says what it wants, then looks what the others have: of two that do this at once, one at least sees both. It is
+ * another that has the bytes only where the sum without wants is too large.
+ */
+static bool try_to_take(struct budget *budget, uint64_t total, bool *contended)
+{
+	struct budget_slot *slot = budget->slot;
+	uint64_t taken = atomic_load(&slot->taken), size = budget_size(budget);
+	bool fits;
+
+	if (total > size)
+		return *contended = false;
+	atomic_store(&slot->want, total - taken);
+	fits = budget_others(budget, true) <= size - total;
+	if (fits)
+		atomic_store(&slot->taken, total);
+	atomic_store(&slot->want, 0);
+	*contended = !fits && budget_others(budget, false) <= size - total;
+	return fits;
+}
+
+/* Tries while others are about to take, which lasts nanoseconds. */
+#define TRIES 100
+
+bool budget_take(struct budget *budget, uint64_t total)
+{
+	bool contended;
+
+	if (total <= atomic_load(&budget->slot->taken) || budget->fd < 0)
+		return true;
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (try_to_take(budget, total, &contended))
+			return true;
+		/* A process that has ended may have been about to take some. */
+		if (!tries && budget_bury(budget))
+			continue;
+		if (!contended)
+			return false;
+		g_usleep((gulong)g_random_int_range(1, 50));
+	}
+	return false;
+}
+
+void budget_tell(struct budget *budget, uint64_t total, uint64_t idle)
+{
+	struct budget_slot *slot = budget->slot;
+	uint64_t taken = atomic_load_explicit(&slot->taken, memory_order_relaxed);
+
+	if (budget->fd < 0)
+		return;
+	if (taken != total)
+		atomic_store(&slot->taken, total);
+	atomic_store_explicit(&slot->idle, idle, memory_order_relaxed);
+	atomic_store_explicit(&slot->last, budget_now(), memory_order_relaxed);
+	if (taken > total)
+		futex_bump(&budget->file->released);
+}
+
+/*
+ * The time when a process began: a number that was given to another process since has another. 0: /proc does not tell.
+ */
+static uint64_t birth_of(uint32_t pid)
+{
+	char name[32], text[512], *at;
+	uint64_t when = 0;
+	size_t length;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%u/stat", pid);
+	file = fopen(name, "re");
+	if (!file)
+		return 0;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	/* The name of the program can have spaces and parentheses. */
+	at = strrchr(text, ')');
+	if (at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+			 &when) != 1)
+		when = 0;
+	return when;
+}
+
+static uint64_t space_of_pids(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+/* A child of a raw clone() has the parent's descriptors, and no handler closes them. */
+static bool is_orphan(const struct budget_slot *slot)
+{
+	uint32_t pid = atomic_load(&slot->pid);
+	uint64_t began = atomic_load(&slot->born);
+
+	if (!pid || pid > G_MAXINT32 || !atomic_load(&slot->space) || atomic_load(&slot->space) != space_of_pids())
+		return false;
+	if (kill((pid_t)pid, 0) && errno == ESRCH)
+		return true;
+	return began && birth_of(pid) && birth_of(pid) != began;
+}
+
+/* Nobody joins meanwhile, so that the slot cannot be another's by now. */
+static bool bury_orphan(struct budget *budget, struct budget_slot *slot)
+{
+	bool orphan;
+
+	if (!is_orphan(slot) || lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK))
+		return false;
+	orphan = is_orphan(slot);
+	if (orphan)
+		empty_slot(slot);
+	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	return orphan;
+}
+
+bool budget_bury(struct budget *budget)
+{
+	bool any = false;
+
+	for_each_other(slot, budget) {
+		bool found = false;
+
+		if (is_slot_empty(slot))
+			continue;
+		if (!lock_byte(budget->fd, byte_of(budget, slot), F_WRLCK)) {
+			/* It may have left in between. */
+			found = !is_slot_empty(slot);
+			empty_slot(slot);
+			lock_byte(budget->fd, byte_of(budget, slot), F_UNLCK);
+		} else {
+			found = bury_orphan(budget, slot);
+		}
+		any = any || found;
+	}
+	if (any) {
+		atomic_store(&budget->file->died, budget_now());
+		futex_bump(&budget->file->released);
+	}
+	return any;
+}
+
+uint64_t budget_since_death(const struct budget *budget)
+{
+	uint64_t died = atomic_load(&budget->file->died), now = budget_now();
+
+	return died && died <= now ? now - died : UINT64_MAX;
+}
+
+/* What there is when a pool joins, with the lock that excludes others. */
+struct found {
+	unsigned int living;
+	uint64_t floors;
+	struct budget_slot *free;
+};
+
+/* Empties the slots of the dead, and leaves the first of them locked. */
+static void look_at_slots(struct budget *budget, struct found *found)
+{
+	*found = (struct found){ 0 };
+	for (unsigned int i = 0; i < BUDGET_SLOTS; i++) {
+		struct budget_slot *slot = &budget->file->slots[i];
+
+		if (lock_byte(budget->fd, byte_of(budget, slot), F_WRLCK)) {
+			found->living++;
+			found->floors += MIN(atomic_load(&slot->floor), budget_size(budget));
+			continue;
+		}
+		empty_slot(slot);
+		if (!found->free)
+			found->free = slot;
+		else
+			lock_byte(budget->fd, byte_of(budget, slot), F_UNLCK);
+		if (found->free && i >= budget_used(budget))
+			break;
+	}
+}
+
+static int agree_on_terms(struct budget *budget, const struct budget_terms *terms, uint64_t size,
+			  const struct found *found)
+{
+	uint64_t there = budget_size(budget);
+
+	if (!found->free)
+		return error_set(-EBUSY, "%s: has %d pools already", budget->name, BUDGET_SLOTS);
+	if (!found->living) {
+		there = size ? size : terms->memory;
+		atomic_store(&budget->file->size, there);
+		there = budget_size(budget);
+	} else if (size && size != there) {
+		return error_set(-EINVAL, "%s: size is %" PRIu64 ", but other pools have it with %"
+				 PRIu64 " bytes", budget->name, size, there);
+	}
+	if (found->floors > there || terms->floor > there - found->floors)
+		return error_set(-EINVAL, "%s: VPMM_BUDGET_FLOOR is %" PRIu64 ", but of the %"
+				 PRIu64 " bytes other pools are sure of %" PRIu64, budget->name,
+				 terms->floor, there, found->floors);
+	return 0;
+}
+
+static void settle_in(struct budget *budget, const struct budget_terms *terms, struct budget_slot *slot)
+{
+	const char *program = program_invocation_short_name;
+
+	budget->slot = slot;
+	budget->own = (unsigned int)(slot - budget->file->slots);
+	atomic_store(&slot->weight, terms->weight ? terms->weight : 1);
+	atomic_store(&slot->answered, 0);
+	atomic_store(&slot->space, space_of_pids());
+	atomic_store(&slot->born, birth_of((uint32_t)getpid()));
+	for (size_t i = 0, end = strlen(program); i < sizeof(slot->program); i++)
+		atomic_store(&slot->program[i], i < end && i + 1 < sizeof(slot->program) ? program[i] : '\0');
+	atomic_store(&slot->last, budget_now());
+	atomic_store(&slot->pid, (uint32_t)getpid());
+	atomic_store(&slot->floor, terms->floor);
+	if (budget->own >= budget_used(budget))
+		atomic_store(&budget->file->used, budget->own + 1);
+}
+
+static int lock_join(struct budget *budget)
+{
+	int err;
+
+	for (int ms = 0; ms < JOIN_WAIT_MS; ms++) {
+		err = lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_WRLCK);
+		if (err != -EAGAIN && err != -EACCES && err != -EINTR)
+			return err ? error_set(err, "%s: cannot be locked: %s", budget->name, g_strerror(-err)) : 0;
+		g_usleep(1000);
+	}
+	return error_set(-EBUSY, "%s: another process has been joining it for %d s: it may be stopped", budget->name,
+			 JOIN_WAIT_MS / 1000);
+}
+
+static int note_descriptor(struct budget *budget)
+{
+	for (size_t i = 0; i < KEPT; i++) {
+		int none = 0;
+
+		if (atomic_compare_exchange_strong(&kept[i], &none, budget->fd)) {
+			budget->kept = &kept[i];
+			return 0;
+		}
+	}
+	return error_set(-EBUSY, "%s: the process has %d pools with a budget already", budget->name, KEPT);
+}
+
+static int join_file(struct budget *budget, const struct budget_terms *terms, uint64_t size)
+{
+	struct found found;
+	int err;
+
+	err = note_descriptor(budget);
+	if (err)
+		return err;
+	err = lock_join(budget);
+	if (err)
+		goto err_kept;
+	look_at_slots(budget, &found);
+	err = agree_on_terms(budget, terms, size, &found);
+	if (!err)
+		settle_in(budget, terms, found.free);
+	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
+	if (err)
+		goto err_kept;
+	return 0;
+
+err_kept:
+	atomic_store(budget->kept, 0);
+	return err;
+}
+
+int budget_join(const struct budget_terms *terms, struct budget **budget)
+{
+	struct budget *made;
+	const char *why;
+	size_t length;
+	uint64_t size;
+	char *path;
+	int err;
+
+	why = budget_parse(terms->name, &length, &size);
+	if (why)
+		return error_set(-EINVAL, "VPMM_BUDGET=%.200s: %s", terms->name, why);
+	made = g_new0(struct budget, 1);
+	made->name = g_strndup(terms->name, length);
+	path = budget_path(made->name, terms->uuid);
+	err = budget_open(path, &made->fd, &made->file);
+	g_free(path);
+	if (err)
+		goto err_free;
+	err = join_file(made, terms, size);
+	if (err)
+		goto err_close;
+	path = g_strdup_printf("%s:%" PRIu64, made->name, budget_size(made));
+	made->text = g_intern_string(path);
+	g_free(path);
+	*budget = made;
+	return 0;
+
+err_close:
+	budget_close(made->fd, made->file);
+err_free:
+	g_free(made->name);
+	g_free(made);
+	return error_add(err, "VPMM_BUDGET");
+}
+
+void budget_leave(struct budget *budget)
+{
+	empty_slot(budget->slot);
+	/* First, so that a child of a fork does not close what has the number next. */
+	atomic_store(budget->kept, 0);
+	close(budget->fd);
+	budget->fd = -1;
+	futex_bump(&budget->file->released);
+}
+
+void budget_free(struct budget *budget)
+{
+	if (!budget)
+		return;
+	budget_close(-1, budget->file);
+	g_free(budget->name);
+	g_free(budget);
+}
+
+void budget_forked(void)
+{
+	for (size_t i = 0; i < KEPT; i++) {
+		int fd = atomic_exchange(&kept[i], 0);
+
+		if (fd)
+			close(fd);
+	}
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Finds, creates and opens the file of a budget. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "budget/file.h"
+#include "util/descriptor.h"
+#include "util/error.h"
+
+_Static_assert(sizeof(struct budget_slot) == 128, "other builds of the library have slots of 128 bytes");
+
+/* Permissions of the group and of others. */
+#define NOT_MINE (S_IRWXG | S_IRWXO)
+
+static bool is_folder_mine(const char *folder)
+{
+	struct stat st;
+
+	return !stat(folder, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+char *budget_path(const char *name, const unsigned char uuid[BUDGET_UUID])
+{
+	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
+	char hex[2 * BUDGET_UUID + 1];
+
+	for (size_t i = 0; i < BUDGET_UUID; i++)
+		sprintf(hex + 2 * i, "%02x", uuid[i]);
+	if (strchr(name, '/'))
+		return g_strdup_printf("%s.%s", name, hex);
+	/* After sudo it is the folder of somebody else. */
+	if (runtime && *runtime == '/' && is_folder_mine(runtime))
+		return g_strdup_printf("%s/vpmm/%s.%s", runtime, name, hex);
+	return g_strdup_printf("/dev/shm/vpmm-%u/%s.%s", geteuid(), name, hex);
+}
+
+static int fail_file(const char *path, const char *what)
+{
+	int err = -errno;
+
+	return error_set(err, "%s: %s: %s", path, what, g_strerror(-err));
+}
+
+/* Record locks are slow there, or not those of other machines. */
+static bool is_file_remote(int fd)
+{
+	static const unsigned long remote[] = { 0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0x65735546, 0x00c36400 };
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	for (size_t i = 0; i < G_N_ELEMENTS(remote); i++) {
+		if ((unsigned long)fs.f_type == remote[i])
+			return true;
+	}
+	return false;
+}
+
+/* What is found has to be a folder that nobody else can put a file in. */
+static int open_budget_folder(const char *path)
+{
+	char *name = g_path_get_dirname(path);
+	struct stat st;
+	int fd = -1, err = 0;
+
+	if (mkdir(name, S_IRWXU) && errno != EEXIST) {
+		err = fail_file(name, "cannot be created");
+		goto out;
+	}
+	fd = descriptor_raise(open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	if (fd < 0) {
+		err = fail_file(name, "cannot be opened");
+		goto out;
+	}
+	if (fstat(fd, &st))
+		err = fail_file(name, "cannot be examined");
+	else if (st.st_uid != geteuid())
+		err = error_set(-EINVAL, "%s: belongs to user %u: expected a folder of user %u", name, st.st_uid,
+				geteuid());
+	else if (st.st_mode & (S_IWGRP | S_IWOTH))
+		err = error_set(-EINVAL, "%s: others can write there, as its mode is %#o: expected 0700", name,
+				st.st_mode & 07777);
+	else if (is_file_remote(fd))
+		err = error_set(-EINVAL, "%s: is on a network or in user space, where locks do not do: expected a "
+				"local file system", name);
+	if (err)
+		close(fd);
+out:
+	g_free(name);
+	return err ? err : fd;
+}
+
+static int judge_budget_file(int fd, const char *path, struct stat *st)
+{
+	if (fstat(fd, st))
+		return fail_file(path, "cannot be examined");
+	if (!S_ISREG(st->st_mode))
+		return error_set(-EINVAL, "%s: is no regular file", path);
+	if (st->st_uid != geteuid())
+		return error_set(-EINVAL, "%s: belongs to user %u: expected a file of user %u", path, st->st_uid,
+				 geteuid());
+	if (st->st_mode & NOT_MINE)
+		return error_set(-EINVAL, "%s: others can open it, as its mode is %#o: expected 0600", path,
+				 st->st_mode & 07777);
+	if (st->st_nlink != 1)
+		return error_set(-EINVAL, "%s: has %lu names: expected 1", path, (unsigned long)st->st_nlink);
+	if (st->st_size != sizeof(struct budget_file))
+		return error_set(-EINVAL, "%s: has %lld bytes: expected %zu. It is no file of a budget, or one of "
+				 "another version", path, (long long)st->st_size, sizeof(struct budget_file));
+	return 0;
+}
+
+/* Nobody sees a file that is not complete. */
+static int create_file(int folder, const char *path, const char *name)
+{
+	struct { char magic[sizeof(((struct budget_file *)NULL)->magic)]; } head = { BUDGET_MAGIC };
+	char *unnamed = g_strdup_printf(".%s.%ld.%08x", name, (long)getpid(), g_random_int());
+	int fd, err = 0;
+
+	fd = descriptor_raise(openat(folder, unnamed, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				     S_IRUSR | S_IWUSR));
+	if (fd < 0) {
+		err = fail_file(path, "cannot be created");
+		goto out;
+	}
+	if (fchmod(fd, S_IRUSR | S_IWUSR))
+		err = fail_file(path, "cannot be created");
+	/* Otherwise a full file system would be a signal later. */
+	if (!err && (errno = posix_fallocate(fd, 0, sizeof(struct budget_file))))
+		err = fail_file(path, "cannot be created");
+	if (!err && pwrite(fd, &head, sizeof(head), 0) != sizeof(head))
+		err = fail_file(path, "cannot be written");
+	/* Another process may have been faster. */
+	if (!err && renameat2(folder, unnamed, folder, name, RENAME_NOREPLACE) && errno != EEXIST)
+		err = fail_file(path, "cannot be created");
+	unlinkat(folder, unnamed, 0);
+	close(fd);
+out:
+	g_free(unnamed);
+	return err;
+}
+
+static int open_budget_file(int folder, const char *path, const char *name, struct stat *st)
+{
+	int fd, err;
+
+	for (int tries = 0;; tries++) {
+		fd = descriptor_raise(openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+		if (fd >= 0 || errno != ENOENT || tries)
+			break;
+		err = create_file(folder, path, name);
+		if (err)
+			return err;
+	}
+	if (fd < 0)
+		return errno == ELOOP ? error_set(-EINVAL, "%s: is a symbolic link: expected a file", path) :
+		       fail_file(path, "cannot be opened");
+	err = judge_budget_file(fd, path, st);
+	if (err)
+		close(fd);
+	return err ? err : fd;
+}
+
+/*
+ * The mapping is of a descriptor of its own, as it keeps that alive, and a child of a raw clone() would keep the locks
+ * with it.
+ */
+static int map_budget_file(int folder, const char *path, const char *name, const struct stat *same,
+			   struct budget_file **file)
+{
+	struct stat st;
+	void *at;
+	int fd, err = 0;
+
+	fd = open_budget_file(folder, path, name, &st);
+	if (fd < 0)
+		return fd;
+	if (st.st_dev != same->st_dev || st.st_ino != same->st_ino) {
+		err = error_set(-EBUSY, "%s: was replaced meanwhile", path);
+		goto out;
+	}
+	at = mmap(NULL, sizeof(**file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED) {
+		err = fail_file(path, "cannot be mapped");
+		goto out;
+	}
+	madvise(at, sizeof(**file), MADV_DONTFORK);
+	*file = at;
+	if (memcmp((*file)->magic, BUDGET_MAGIC, sizeof(BUDGET_MAGIC))) {
+		err = error_set(-EINVAL, "%s: does not begin as a file of a budget does, or is of another version",
+				path);
+		munmap(at, sizeof(**file));
+	}
+out:
+	close(fd);
+	return err;
+}
+
+int budget_open(const char *path, int *fd, struct budget_file **file)
+{
+	char *name = g_path_get_basename(path);
+	int folder, got, err;
+	struct stat st;
+
+	folder = open_budget_folder(path);
+	if (folder < 0) {
+		err = folder;
+		goto out;
+	}
+	got = open_budget_file(folder, path, name, &st);
+	err = got < 0 ? got : map_budget_file(folder, path, name, &st, file);
+	if (!err)
+		*fd = got;
+	else if (got >= 0)
+		close(got);
+	close(folder);
+out:
+	g_free(name);
+	return err;
+}
+
+void budget_close(int fd, struct budget_file *file)
+{
+	munmap(file, sizeof(*file));
+	if (fd >= 0)
+		close(fd);
+}

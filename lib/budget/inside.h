@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the files of budget/ have in common. */
+#ifndef BUDGET_INSIDE_H
+#define BUDGET_INSIDE_H
+
+#include "budget/budget.h"
+
+/**
+ * struct budget - a pool's part of a budget
+ * @name: without the size
+ * @text: with it
+ * @fd: has the lock of the slot; -1: it was left
+ * @file: the contents
+ * @slot: the pool's
+ * @own: its number
+ * @kept: where @fd is noted, for a forked child
+ */
+struct budget {
+	char *name;
+	const char *text;
+	int fd;
+	struct budget_file *file;
+	struct budget_slot *slot;
+	unsigned int own;
+	_Atomic int *kept;
+};
+
+/* Slots that were ever used; another process may have written anything. */
+static inline unsigned int budget_used(const struct budget *budget)
+{
+	unsigned int used = atomic_load(&budget->file->used);
+
+	return used < BUDGET_SLOTS ? used : BUDGET_SLOTS;
+}
+
+/* The slots of the other pools. */
+#define for_each_other(slot, budget) \
+	for (struct budget_slot *slot = (budget)->file->slots, *end_ = slot + budget_used(budget); slot < end_; slot++) \
+		if (slot != (budget)->slot)
+
+/**
+ * budget_others() - what the others have
+ * @budget: the budget
+ * @wants: with what they are about to take
+ *
+ * Return: bytes, those that they are sure of included.
+ */
+uint64_t budget_others(const struct budget *budget, bool wants);
+
+#endif /* BUDGET_INSIDE_H */

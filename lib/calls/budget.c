@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "budget/budget.h"
+#include "calls/budget.h"
+#include "calls/pool.h"
+#include "pending/deferred-free.h"
+#include "pending/watch.h"
+#include "policy/trim.h"
+#include "settings/settings.h"
+#include "util/error.h"
+
+_Static_assert(BUDGET_UUID == BACKEND_UUID_SIZE, "the file of a budget has the device's UUID in its name");
+
+int pool_budget_join(struct settings *settings, const struct backend_info *info, struct budget **budget)
+{
+	struct budget_terms terms = {
+		.name = settings->budget,
+		.floor = settings->budget_floor,
+		.weight = (unsigned int)settings->budget_weight,
+		.memory = info->memory_total,
+	};
+	int err;
+
+	if (!settings->budget)
+		return 0;
+	memcpy(terms.uuid, info->uuid, sizeof(terms.uuid));
+	err = budget_join(&terms, budget);
+	if (err)
+		return err;
+	settings->budget = budget_text(*budget);
+	settings_set_limit(settings, settings->limit, pool_budget_most(*budget, info->memory_total));
+	return 0;
+}
+
+uint64_t pool_budget_most(const struct budget *budget, uint64_t memory)
+{
+	return budget ? MIN(memory, budget_size(budget)) : memory;
+}
+
+static uint64_t bytes_taken(const struct core *core)
+{
+	return core->extents.held + core->extents.apart;
+}
+
+static uint64_t bytes_idle(const struct core *core)
+{
+	if (core->regions.keeps)
+		return core->extents.whole_bytes;
+	return core_mapped(core) - MIN(core_mapped(core), core_live(core));
+}
+
+void pool_budget_tell(struct core *core)
+{
+	if (core->extents.budget)
+		budget_tell(core->extents.budget, bytes_taken(core), bytes_idle(core));
+}
+
+uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
+{
+	struct core *core = &pool->core;
+	uint64_t before = bytes_taken(core), mapped = core_mapped(core), given;
+	struct error_kept kept;
+
+	lock_assert_held(&core->lock);
+	error_keep(&kept);
+	watch_collect(&pool->pending);
+	hold_poll_shareable(&pool->pending);
+	trim_pool(core, mapped > bytes ? mapped - bytes : 0, NULL);
+	given = before - MIN(before, bytes_taken(core));
+	/* A trim leaves what it is to keep, and perhaps a part of an extent more. */
+	if (given < bytes)
+		trim_bytes(core, bytes - given);
+	error_restore(&kept);
+	return before - MIN(before, bytes_taken(core));
+}
+
+void pool_budget_end_call(struct vpmm_pool *pool)
+{
+	struct budget *budget = pool->core.extents.budget;
+	uint64_t bytes;
+
+	lock_assert_held(&pool->core.lock);
+	bytes = budget_is_asked(budget) ? budget_asked(budget) : 0;
+	if (bytes)
+		pool_budget_give(pool, bytes);
+	pool_budget_tell(&pool->core);
+	if (bytes)
+		budget_answer(budget);
+}
+
+int pool_budget_check(const struct core *core)
+{
+	const struct budget *budget = core->extents.budget;
+
+	if (!budget || budget_taken(budget) == bytes_taken(core))
+		return 0;
+	return error_set(-EUCLEAN, "the pool has %" PRIu64 " bytes, but %" PRIu64 " of the budget",
+			 bytes_taken(core), budget_taken(budget));
+}
+
+void pool_budget_leave(struct core *core)
+{
+	if (core->extents.budget)
+		budget_leave(core->extents.budget);
+}
+
+void pool_budget_count(const struct core *core, struct vpmm_stats *stats)
+{
+	const struct budget *budget = core->extents.budget;
+
+	if (!budget)
+		return;
+	stats->budget_size = budget_size(budget);
+	stats->budget_left = budget_room(budget, bytes_taken(core));
+	stats->budget_idle = budget_idle(budget);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A pool's part of a budget, see budget/budget.h. Of a pool without one nothing here does anything. */
+#ifndef CALLS_BUDGET_H
+#define CALLS_BUDGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vpmm.h"
+
+struct backend_info;
+struct budget;
+struct core;
+struct settings;
+
+/**
+ * pool_budget_join() - have a part of the budget of the settings
+ * @settings: after settings_fit(); their budget becomes the one in force
+ * @info: the device
+ * @budget: receives it; NULL: there is none
+ *
+ * Return: 0, or as budget_join().
+ */
+int pool_budget_join(struct settings *settings, const struct backend_info *info, struct budget **budget);
+
+/* Bytes of the largest request that a device with so much memory could ever serve. */
+uint64_t pool_budget_most(const struct budget *budget, uint64_t memory);
+
+/**
+ * pool_budget_tell() - tell the others what the pool has now; the last thing that a call does
+ * @core: the pool's core; its lock is held
+ */
+void pool_budget_tell(struct core *core);
+
+/**
+ * pool_budget_give() - give back some of what nothing needs
+ * @pool: the pool, its backend entered
+ * @bytes: how much
+ *
+ * Waits for nothing. The error's text stays.
+ *
+ * Return: how much was given back; the last extent may be larger than what was left of @bytes.
+ */
+uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes);
+
+/**
+ * pool_budget_end_call() - give back what others have asked for, and tell what the pool has
+ * @pool: the pool, its backend entered
+ */
+void pool_budget_end_call(struct vpmm_pool *pool);
+
+/* -EUCLEAN unless what was told last is what the pool has: each call tells at its end. */
+int pool_budget_check(const struct core *core);
+
+/**
+ * pool_budget_leave() - leave the budget; all memory was given back
+ * @core: the pool's core
+ */
+void pool_budget_leave(struct core *core);
+
+/**
+ * pool_budget_count() - fill in the statistics
+ * @core: the pool's core; its lock is held
+ * @stats: receives them
+ */
+void pool_budget_count(const struct core *core, struct vpmm_stats *stats);
+
+#endif /* CALLS_BUDGET_H */

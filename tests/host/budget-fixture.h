@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Budgets in a folder of the test, and what is in their files. */
+#ifndef BUDGET_FIXTURE_H
+#define BUDGET_FIXTURE_H
+
+#include <fcntl.h>
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "budget/file.h"
+#include "support/fixture.h"
+
+/* Of the host backend's first device. */
+static const unsigned char budget_uuid[BUDGET_UUID] = "host device 0";
+
+/* In pages. */
+#define BUDGET_PAGES 40
+
+#define BUDGET_TEXT "test:80M"
+
+/* Pools of this process and its children find their budgets there. */
+static inline void budget_folder(void)
+{
+	char *folder = g_dir_make_tmp("vpmm-budget-XXXXXX", NULL);
+
+	g_assert_nonnull(folder);
+	g_setenv("XDG_RUNTIME_DIR", folder, TRUE);
+	g_free(folder);
+}
+
+static inline void budget_remove_folder(void)
+{
+	char *folder = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "vpmm", NULL);
+	GDir *dir = g_dir_open(folder, 0, NULL);
+	const char *name;
+
+	while (dir && (name = g_dir_read_name(dir))) {
+		char *path = g_build_filename(folder, name, NULL);
+
+		g_remove(path);
+		g_free(path);
+	}
+	if (dir)
+		g_dir_close(dir);
+	g_rmdir(folder);
+	g_rmdir(g_getenv("XDG_RUNTIME_DIR"));
+	g_free(folder);
+}
+
+/* The file of a budget; it has to exist. */
+static inline struct budget_file *budget_map(const char *name)
+{
+	char *path = budget_path(name, budget_uuid);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	void *file = mmap(NULL, sizeof(struct budget_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	g_assert_true(fd >= 0 && file != MAP_FAILED);
+	close(fd);
+	g_free(path);
+	return file;
+}
+
+static inline void budget_unmap(struct budget_file *file)
+{
+	munmap(file, sizeof(*file));
+}
+
+/* What all pools have taken, those included whose processes have ended unseen. */
+static inline uint64_t budget_sum(const struct budget_file *file)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < BUDGET_SLOTS; i++)
+		sum += atomic_load(&file->slots[i].taken);
+	return sum;
+}
+
+#endif /* BUDGET_FIXTURE_H */

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_BUDGET: who may join, how much each pool may take, and who gives back. Of processes: test-budget-process. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/budget-fixture.h"
+#include "vpmm-shared.h"
+
+#define NAMED(text, ...) ((struct vpmm_opts){ FIXTURE_PACKED, .budget = (text), ##__VA_ARGS__ })
+#define OPTS(...) NAMED(BUDGET_TEXT, ##__VA_ARGS__)
+
+static int try_malloc(struct fixture *f, void **ptr, size_t pages)
+{
+	return vpmm_malloc(f->pool, ptr, pages * PAGE, f->streams[0]);
+}
+
+static void close_both(struct fixture *a, struct fixture *b)
+{
+	fixture_close_beside(a);
+	fixture_close(b);
+}
+
+static void test_sum(void)
+{
+	struct fixture a, b;
+	void *ptr, *other;
+
+	fixture_open(&a, OPTS());
+	fixture_open(&b, OPTS());
+	ptr = fixture_malloc(&a, 25, a.streams[0]);
+	assert_error(try_malloc(&b, &other, 16), ENOMEM, "budget: 32 MiB needed, but of the 80 MiB of test");
+	g_assert_nonnull(strstr(vpmm_last_error(), "has 50 MiB, of which 0 MiB were free"));
+	other = fixture_malloc(&b, 15, b.streams[0]);
+	fixture_free(&a, ptr, a.streams[0]);
+	fixture_free(&b, other, b.streams[0]);
+	close_both(&a, &b);
+}
+
+/* A has freed it, and does nothing. */
+static void test_idle(void)
+{
+	struct fixture a, b;
+	void *ptr;
+
+	fixture_open(&a, OPTS());
+	fixture_open(&b, OPTS(.budget_wait = 20000));
+	ptr = fixture_malloc(&a, 10, a.streams[0]);
+	fixture_free(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
+	g_assert_cmpuint(fixture_stats(&a).mapped, ==, 40 * PAGE);
+	g_assert_cmpuint(fixture_stats(&b).budget_left, ==, 0);
+	fixture_free(&b, fixture_malloc(&b, 30, b.streams[0]), b.streams[0]);
+	/* And back again. */
+	fixture_free(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
+	fixture_free(&a, ptr, a.streams[0]);
+	assert_ok(vpmm_pool_check(a.pool));
+	assert_ok(vpmm_pool_check(b.pool));
+	close_both(&a, &b);
+}
+
+/* The idlest gives first, and no more than is missing. */
+static void test_idlest(void)
+{
+	struct fixture f[3];
+	void *ptr;
+
+	for (int i = 0; i < 3; i++) {
+		fixture_open(&f[i], OPTS(.budget_wait = 20000));
+		if (i < 2)
+			fixture_free(&f[i], fixture_malloc(&f[i], 20, f[i].streams[0]), f[i].streams[0]);
+	}
+	g_usleep(1100000);
+	/* A call on the slow path: it is not idle. */
+	fixture_stats(&f[0]);
+	ptr = fixture_malloc(&f[2], 15, f[2].streams[0]);
+	g_assert_cmpuint(fixture_stats(&f[0]).mapped, ==, 20 * PAGE);
+	fixture_free(&f[2], ptr, f[2].streams[0]);
+	for (int i = 0; i < 3; i++)
+		i < 2 ? fixture_close_beside(&f[i]) : fixture_close(&f[i]);
+}
+
+static void *malloc_much(void *data)
+{
+	struct fixture *b = data;
+	void *ptr;
+
+	assert_ok(try_malloc(b, &ptr, 30));
+	assert_ok(vpmm_free(b->pool, ptr, b->streams[0]));
+	return NULL;
+}
+
+/* Without a thread, a call of the program answers. */
+static void test_no_thread(void)
+{
+	struct fixture a, b;
+	GThread *thread;
+
+	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, OPTS(.budget_wait = 20000));
+	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
+	thread = g_thread_new("b", malloc_much, &b);
+	while (fixture_stats(&a).mapped == 40 * PAGE)
+		g_usleep(100);
+	g_thread_join(thread);
+	close_both(&a, &b);
+}
+
+static void test_no_wait(void)
+{
+	struct fixture a, b;
+	void *ptr;
+
+	fixture_open(&a, OPTS(.budget_thread = VPMM_BUDGET_THREAD_OFF));
+	fixture_open(&b, OPTS(.budget_wait = VPMM_BUDGET_WAIT_NONE));
+	fixture_free(&a, fixture_malloc(&a, 40, a.streams[0]), a.streams[0]);
+	assert_error(try_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
+	close_both(&a, &b);
+}
+
+/* What a pool is sure of is its own, whether it has it or not; and it need not give that back. */
+static void test_floor(void)
+{
+	struct fixture a, b;
+	struct vpmm_pool *pool;
+	void *ptr, *other;
+
+	fixture_open(&a, OPTS(.budget_floor = 10 * PAGE));
+	fixture_open(&b, OPTS());
+	assert_error(try_malloc(&b, &other, 31), ENOMEM, "budget: ");
+	other = fixture_malloc(&b, 30, b.streams[0]);
+	fixture_free(&a, fixture_malloc(&a, 10, a.streams[0]), a.streams[0]);
+	assert_error(try_malloc(&b, &ptr, 1), ENOMEM, "budget: ");
+	g_assert_cmpuint(fixture_stats(&a).mapped, ==, 10 * PAGE);
+	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_floor = 31 * PAGE)), EINVAL,
+		     "VPMM_BUDGET_FLOOR is 65011712, but");
+	fixture_free(&b, other, b.streams[0]);
+	close_both(&a, &b);
+}
+
+static void test_sizes(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct fixture a, b;
+	struct vpmm_pool *pool;
+
+	fixture_open(&a, OPTS());
+	assert_error(vpmm_pool_create(&pool, &NAMED("test:90M")), EINVAL,
+		     "VPMM_BUDGET: test: size is 94371840, but other pools have it with 83886080 bytes");
+	fixture_open(&b, NAMED("test"));
+	assert_ok(vpmm_pool_info(b.pool, &info));
+	g_assert_cmpstr(info.budget, ==, "test:83886080");
+	g_assert_cmpuint(fixture_stats(&b).budget_size, ==, 40 * PAGE);
+	close_both(&a, &b);
+	/* An old size does not stick. */
+	fixture_open(&a, NAMED("test:90M"));
+	g_assert_cmpuint(fixture_stats(&a).budget_size, ==, 45 * PAGE);
+	fixture_close(&a);
+	/* By itself, all of the device. */
+	fixture_open(&a, NAMED("test"));
+	assert_ok(vpmm_pool_info(a.pool, &info));
+	g_assert_cmpuint(fixture_stats(&a).budget_size, ==, info.memory_total);
+	fixture_close(&a);
+}
+
+static void test_names(void)
+{
+	static const struct { const char *text, *why; } bad[] = {
+		{ "", "expected NAME" }, { ":1G", "expected NAME" }, { "a b:1G", "expected NAME" },
+		{ ".hidden", "expected NAME" }, { "..", "expected NAME" }, { "../a", "absolute" }, { "a/b", "absolute" },
+		{ "/a/", "absolute" }, { "a:", "bytes" }, { "a:0", "bytes" }, { "a:1X", "bytes" }, { "a:-1", "bytes" },
+		{ "a:99999999999999999999", "64 bits" }, { "a\nb", "expected NAME" }, { "a%s%n", "expected NAME" },
+		{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "more than 64" },
+	};
+	struct vpmm_opts opts = { .size = sizeof(opts) };
+	struct vpmm_pool *pool;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+		assert_error(vpmm_pool_create(&pool, &NAMED(bad[i].text)), EINVAL, bad[i].why);
+		g_assert_nonnull(strstr(vpmm_last_error(), "vpmm_opts.budget is"));
+		g_setenv("VPMM_BUDGET", bad[i].text, TRUE);
+		/* An empty variable is none. */
+		if (*bad[i].text)
+			assert_error(vpmm_opts_from_env(&opts), EINVAL, bad[i].why);
+		g_unsetenv("VPMM_BUDGET");
+	}
+	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_weight = -1)), EINVAL, "budget_weight is -1: expected a number");
+	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_wait = -2)), EINVAL, "budget_wait is -2: expected a number");
+	assert_error(vpmm_pool_create(&pool, &OPTS(.budget_thread = 2)), EINVAL, "budget_thread is 2");
+}
+
+/* A file or a folder that is not as it should be is refused by name, and not touched. */
+
+static void spoil_mode(const char *path, const char *folder)
+{
+	(void)folder;
+	g_chmod(path, 0644);
+}
+
+static void spoil_folder(const char *path, const char *folder)
+{
+	(void)path;
+	g_chmod(folder, 0777);
+}
+
+static void spoil_link(const char *path, const char *folder)
+{
+	char *other = g_build_filename(folder, "other", NULL);
+
+	g_rename(path, other);
+	g_assert_cmpint(symlink(other, path), ==, 0);
+	g_free(other);
+}
+
+static void spoil_names(const char *path, const char *folder)
+{
+	char *other = g_build_filename(folder, "other", NULL);
+
+	g_assert_cmpint(link(path, other), ==, 0);
+	g_free(other);
+}
+
+static void spoil_size(const char *path, const char *folder)
+{
+	(void)folder;
+	g_assert_cmpint(truncate(path, 100), ==, 0);
+}
+
+static void spoil_magic(const char *path, const char *folder)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	(void)folder;
+	g_assert_cmpint(pwrite(fd, "other", 5, 0), ==, 5);
+	close(fd);
+}
+
+static void spoil_kind(const char *path, const char *folder)
+{
+	(void)folder;
+	g_remove(path);
+	g_assert_cmpint(mkfifo(path, 0600), ==, 0);
+}
+
+static void spoil_owner(const char *path, const char *folder)
+{
+	(void)folder;
+	g_assert_cmpint(chown(path, 12345, 12345), ==, 0);
+}
+
+static void spoil_folder_owner(const char *path, const char *folder)
+{
+	(void)path;
+	g_assert_cmpint(chown(folder, 12345, 12345), ==, 0);
+}
+
+static void test_files(void)
+{
+	static const struct {
+		void (*spoil)(const char *path, const char *folder);
+		const char *why;
+		bool root;
+	} spoilt[] = {
+		{ spoil_mode, "others can open it, as its mode is 0644: expected 0600" },
+		{ spoil_folder, "others can write there, as its mode is 0777" },
+		{ spoil_link, "is a symbolic link" },
+		{ spoil_names, "has 2 names" },
+		{ spoil_size, "has 100 bytes" },
+		{ spoil_magic, "does not begin as a file of a budget does" },
+		{ spoil_kind, "is no regular file" },
+		{ spoil_owner, "belongs to user 12345", true },
+		{ spoil_folder_owner, "belongs to user 12345", true },
+	};
+	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
+	char *keep = g_strdup(runtime);
+	struct vpmm_pool *pool;
+	struct fixture f;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(spoilt); i++) {
+		char *path, *folder;
+
+		if (spoilt[i].root && geteuid())
+			continue;
+		budget_folder();
+		fixture_open(&f, OPTS());
+		fixture_close(&f);
+		path = budget_path("test", budget_uuid);
+		folder = g_path_get_dirname(path);
+		spoilt[i].spoil(path, folder);
+		assert_error(vpmm_pool_create(&pool, &OPTS()), EINVAL, spoilt[i].why);
+		g_assert_nonnull(strstr(vpmm_last_error(), "VPMM_BUDGET: /"));
+		fixture_assert_nothing_left();
+		budget_remove_folder();
+		g_free(path);
+		g_free(folder);
+	}
+	g_setenv("XDG_RUNTIME_DIR", keep, TRUE);
+	g_free(keep);
+}
+
+/* A folder that can be written by nobody; and a path. */
+static void test_path(void)
+{
+	char *folder = g_dir_make_tmp("vpmm-path-XXXXXX", NULL), *name = g_strdup_printf("%s/mine:80M", folder), *file;
+	struct vpmm_pool *pool;
+	struct fixture f;
+
+	fixture_open(&f, NAMED(name));
+	fixture_free(&f, fixture_malloc(&f, 40, f.streams[0]), f.streams[0]);
+	fixture_close(&f);
+	file = g_strdup_printf("%s/mine.686f7374206465766963652030000000", folder);
+	g_assert_cmpint(g_remove(file), ==, 0);
+	g_assert_cmpint(g_rmdir(folder), ==, 0);
+	assert_error(vpmm_pool_create(&pool, &NAMED("/nonexistent/x/y")), ENOENT, "VPMM_BUDGET: /nonexistent/x");
+	g_free(folder);
+	g_free(name);
+	g_free(file);
+}
+
+/* Whatever takes memory counts; what was given back does not. */
+static void test_kinds(void)
+{
+	struct vpmm_stats stats;
+	struct budget_file *file;
+	void *shareable, *small, *grown, *shared;
+	struct fixture f;
+
+	fixture_open(&f, OPTS(.export_as = VPMM_EXPORT_FD, .small = VPMM_SMALL_DRIVER, .pages = 3));
+	file = budget_map("test");
+	g_assert_cmpuint(budget_sum(file), ==, 3 * PAGE);
+	assert_ok(vpmm_malloc_flags(f.pool, &shareable, 2 * PAGE, f.streams[0], VPMM_SHAREABLE));
+	assert_ok(vpmm_malloc(f.pool, &small, 1000, f.streams[0]));
+	assert_ok(vpmm_malloc_growable(f.pool, &grown, PAGE, 4 * PAGE, f.streams[0]));
+	assert_ok(vpmm_realloc(f.pool, &grown, 4 * PAGE, f.streams[0]));
+	shared = NULL;
+	if (!vpmm_shared_alloc(f.pool, &shared, 2 * PAGE, 0))
+		assert_ok(vpmm_migrate(f.pool, shared, 2 * PAGE, VPMM_DEVICE, f.streams[0], NULL, NULL));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(budget_sum(file), ==, stats.mapped + stats.shareable + stats.small_live + stats.shared);
+	g_assert_cmpuint(budget_sum(file), >=, 7 * PAGE + 1000);
+	assert_ok(vpmm_free(f.pool, shareable, f.streams[0]));
+	assert_ok(vpmm_free(f.pool, small, f.streams[0]));
+	assert_ok(vpmm_free(f.pool, grown, f.streams[0]));
+	if (shared)
+		assert_ok(vpmm_shared_free(f.pool, shared, f.streams[0]));
+	assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(budget_sum(file), ==, stats.mapped + stats.shareable + stats.small_live + stats.shared);
+	fixture_close(&f);
+	g_assert_cmpuint(budget_sum(file), ==, 0);
+	budget_unmap(file);
+}
+
+/* What others write is refused or believed, and does no other harm. */
+static void test_hostile(void)
+{
+	struct budget_file *file;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, OPTS(.budget_wait = 1));
+	file = budget_map("test");
+	for (int round = 0; round < 200; round++) {
+		unsigned char *bytes = (unsigned char *)file->slots;
+		size_t length = sizeof(file->slots);
+
+		for (size_t i = sizeof(*file->slots); i < length; i++)
+			bytes[i] = g_test_rand_bit() ? (unsigned char)g_test_rand_int() : 0xff;
+		atomic_store(&file->used, (uint32_t)g_test_rand_int());
+		atomic_store(&file->died, g_test_rand_bit() ? UINT64_MAX : 0);
+		/* Nobody has the locks of those slots, so they are found dead. */
+		if (!try_malloc(&f, &ptr, (size_t)g_test_rand_int_range(1, 40)))
+			assert_ok(vpmm_free(f.pool, ptr, f.streams[0]));
+		fixture_stats(&f);
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	atomic_store(&file->size, UINT64_MAX);
+	fixture_free(&f, fixture_malloc(&f, 60, f.streams[0]), f.streams[0]);
+	atomic_store(&file->size, 0);
+	assert_error(try_malloc(&f, &ptr, 70), ENOMEM, "");
+	budget_unmap(file);
+	fixture_close(&f);
+}
+
+/* Threads of a process take, give and ask at once: for ThreadSanitizer, too. */
+static void *churn(void *data)
+{
+	struct fixture *f = data;
+
+	for (int i = 0; i < 100; i++) {
+		void *ptr;
+
+		if (!try_malloc(f, &ptr, 1 + (size_t)i * 7 % 24))
+			assert_ok(vpmm_free(f->pool, ptr, f->streams[0]));
+	}
+	return NULL;
+}
+
+/* What was read twice was so at one time, as a pool that gives back notes the time. */
+static void assert_within(const struct budget_file *file)
+{
+	uint64_t taken[4], last[4], sum = 0;
+
+	for (int i = 0; i < 4; i++) {
+		last[i] = atomic_load(&file->slots[i].last);
+		taken[i] = atomic_load(&file->slots[i].taken);
+		sum += taken[i];
+	}
+	for (int i = 0; i < 4; i++) {
+		if (atomic_load(&file->slots[i].taken) != taken[i] || atomic_load(&file->slots[i].last) != last[i])
+			return;
+	}
+	g_assert_cmpuint(sum, <=, 40 * PAGE);
+}
+
+static void test_threads(void)
+{
+	GThread *threads[3];
+	struct budget_file *file;
+	struct fixture f[3];
+
+	for (int i = 0; i < 3; i++)
+		fixture_open(&f[i], OPTS(.budget_wait = 1000, .budget_weight = i + 1));
+	file = budget_map("test");
+	for (int i = 0; i < 3; i++)
+		threads[i] = g_thread_new("churn", churn, &f[i]);
+	for (int i = 0; i < 1000; i++) {
+		assert_within(file);
+		g_usleep(20);
+	}
+	for (int i = 0; i < 3; i++)
+		g_thread_join(threads[i]);
+	for (int i = 0; i < 3; i++) {
+		assert_ok(vpmm_pool_check(f[i].pool));
+		i < 2 ? fixture_close_beside(&f[i]) : fixture_close(&f[i]);
+	}
+	g_assert_cmpuint(budget_sum(file), ==, 0);
+	budget_unmap(file);
+}
+
+/* Each device has its own. */
+static void test_devices(void)
+{
+	const int second = 1;
+	struct fixture a, b;
+	void *ptr, *other;
+
+	fixture_open(&a, OPTS());
+	fixture_open(&b, OPTS(.device = &second));
+	ptr = fixture_malloc(&a, 40, a.streams[0]);
+	assert_ok(vpmm_malloc(b.pool, &other, 40 * PAGE, NULL));
+	assert_ok(vpmm_free(b.pool, other, NULL));
+	fixture_free(&a, ptr, a.streams[0]);
+	close_both(&a, &b);
+}
+
+int main(int argc, char **argv)
+{
+	int result;
+
+	g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
+	g_test_init(&argc, &argv, NULL);
+	budget_folder();
+	g_test_add_func("/budget/names", test_names);
+	g_test_add_func("/budget/files", test_files);
+	g_test_add_func("/budget/path", test_path);
+	g_test_add_func("/budget/sum", test_sum);
+	g_test_add_func("/budget/idle", test_idle);
+	g_test_add_func("/budget/idlest", test_idlest);
+	g_test_add_func("/budget/no-thread", test_no_thread);
+	g_test_add_func("/budget/no-wait", test_no_wait);
+	g_test_add_func("/budget/floor", test_floor);
+	g_test_add_func("/budget/sizes", test_sizes);
+	g_test_add_func("/budget/kinds", test_kinds);
+	g_test_add_func("/budget/hostile", test_hostile);
+	g_test_add_func("/budget/threads", test_threads);
+	g_test_add_func("/budget/devices", test_devices);
+	result = g_test_run();
+	budget_remove_folder();
+	return result;
+}
