@@ -48,10 +48,7 @@ struct region *region_find_own(struct region_map *map, struct stream *stream, si
 	region_settle(map);
 	own = set ? best_fit(set->by_size, size) : NULL;
 	unused = best_fit(map->unused.by_size, size);
-	if (!own || (unused && own->size >= unused->size))
-		own = unused;
-	region_expect(map, own);
-	return own;
+	return !own || (unused && own->size >= unused->size) ? unused : own;
 }
 
 struct region *region_find_passed(struct region_map *map, size_t size)
@@ -90,35 +87,23 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 	return best;
 }
 
-struct region *region_at(struct region_map *map, uint64_t addr)
+/* A map has a few chunks, and most of its regions in the first that is large enough. */
+struct region *region_around(const struct region_map *map, uint64_t addr)
 {
-	GTreeNode *node;
-
-	if (map->last && addr - map->last->addr < map->last->size)
-		return map->last;
-	node = g_tree_upper_bound(map->by_addr, &(struct region){ .addr = addr });
-	node = node ? g_tree_node_previous(node) : g_tree_node_last(map->by_addr);
-	map->last = node ? g_tree_node_key(node) : NULL;
-	return map->last && addr - map->last->addr < map->last->size ? map->last : NULL;
-}
-
-/* The tree has what is not allocated; its nearest region below the address may be in a chunk further down. */
-struct region *region_around(struct region_map *map, uint64_t addr)
-{
-	struct region *below = region_at(map, addr), *region = NULL;
-
-	if (below)
-		return below;
-	below = map->last;
-	for (guint i = 0; i < map->chunks->len && !region; i++) {
-		struct chunk *chunk = map->chunks->pdata[i];
+	for (guint i = 0; i < map->chunks->len; i++) {
+		const struct chunk *chunk = map->chunks->pdata[i];
 
 		if (addr - chunk->addr < chunk->size)
-			region = below && below->chunk == chunk ? below : chunk->first;
+			return region_starts_find(&chunk->starts, addr);
 	}
-	while (region && addr - region->addr >= region->size)
-		region = region->next;
-	return region;
+	return NULL;
+}
+
+struct region *region_at(const struct region_map *map, uint64_t addr)
+{
+	struct region *region = region_around(map, addr);
+
+	return region && region->kind != REGION_MALLOC ? region : NULL;
 }
 
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)

@@ -18,13 +18,6 @@ int region_compare_size(gconstpointer a, gconstpointer b)
 	return x->key_addr < y->key_addr ? -1 : x->key_addr > y->key_addr;
 }
 
-static int compare_addr(gconstpointer a, gconstpointer b)
-{
-	const struct region *x = a, *y = b;
-
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
-}
-
 static void free_set_init(struct free_set *set)
 {
 	set->by_size = g_tree_new(region_compare_size);
@@ -43,7 +36,6 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 {
 	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps };
 	map->chunks = g_ptr_array_new();
-	map->by_addr = g_tree_new(compare_addr);
 	map->mallocs = address_table_new(NULL);
 	map->unmapped = g_tree_new(region_compare_size);
 	map->passed = g_tree_new(region_compare_size);
@@ -201,26 +193,13 @@ void region_delist(struct region_map *map, struct region *region)
 	links_remove(&map->by_age, &region->map_age);
 }
 
-/* Allocated regions are looked up by their start alone, so they are not in the tree by address. */
-static void region_enter(struct region_map *map, struct region *region)
+void region_move(struct region *region, uint64_t addr)
 {
-	g_tree_insert(map->by_addr, region, region);
-}
-
-static void region_exit(struct region_map *map, struct region *region)
-{
-	g_tree_remove(map->by_addr, region);
-	if (map->last == region)
-		map->last = NULL;
-}
-
-void region_become(struct region_map *map, struct region *region, enum region_kind kind)
-{
-	if (region->kind == REGION_MALLOC && kind != REGION_MALLOC)
-		region_enter(map, region);
-	else if (region->kind != REGION_MALLOC && kind == REGION_MALLOC)
-		region_exit(map, region);
-	region->kind = kind;
+	if (region->addr == addr)
+		return;
+	region_starts_remove(&region->chunk->starts, region);
+	region->addr = addr;
+	region_starts_add(&region->chunk->starts, region);
 }
 
 struct region *region_new(struct region_map *map, struct chunk *chunk, enum region_kind kind, uint64_t addr,
@@ -243,16 +222,14 @@ struct region *region_new(struct region_map *map, struct chunk *chunk, enum regi
 		.set_age.data = region,
 		.map_age.data = region,
 	};
-	if (kind != REGION_MALLOC)
-		region_enter(map, region);
+	region_starts_add(&chunk->starts, region);
 	map->count++;
 	return region;
 }
 
 void region_delete(struct region_map *map, struct region *region)
 {
-	if (region->kind != REGION_MALLOC)
-		region_exit(map, region);
+	region_starts_remove(&region->chunk->starts, region);
 	region_unguard(region);
 	region_set_stream(region, NULL);
 	map->count--;
@@ -279,6 +256,7 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 	chunk->addr = addr;
 	chunk->size = size;
 	chunk->map = map;
+	region_starts_init(&chunk->starts, addr, size);
 	chunk->first = region_new(map, chunk, REGION_UNMAPPED, addr, size);
 	region_index(map, chunk->first);
 	g_ptr_array_add(map->chunks, chunk);
@@ -291,6 +269,7 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk)
 	region_unindex(map, chunk->first);
 	region_delete(map, chunk->first);
 	g_ptr_array_remove(map->chunks, chunk);
+	region_starts_clear(&chunk->starts);
 	g_free(chunk);
 }
 
@@ -314,6 +293,7 @@ void region_map_clear(struct region_map *map)
 			region_set_stream(region, NULL);
 			g_aligned_free(region);
 		}
+		region_starts_clear(&chunk->starts);
 		g_free(chunk);
 	}
 	for (struct region *spare = map->spare, *next; spare; spare = next) {
@@ -322,7 +302,6 @@ void region_map_clear(struct region_map *map)
 	}
 	g_ptr_array_free(map->chunks, TRUE);
 	g_hash_table_destroy(map->mallocs);
-	g_tree_destroy(map->by_addr);
 	g_tree_destroy(map->unmapped);
 	g_tree_destroy(map->passed);
 	g_tree_destroy(map->unused.by_size);

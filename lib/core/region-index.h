@@ -60,12 +60,11 @@ void region_enlist(struct region_map *map, struct region *region, struct region 
 void region_delist(struct region_map *map, struct region *region);
 
 /**
- * region_become() - change the kind of a region
- * @map: the map
- * @region: the region, in no index
- * @kind: the kind
+ * region_move() - change where a region starts
+ * @region: the region; its neighbours are still those of its old address
+ * @addr: the new address
  */
-void region_become(struct region_map *map, struct region *region, enum region_kind kind);
+void region_move(struct region *region, uint64_t addr);
 
 /**
  * region_set_stream() - change the stream of a region

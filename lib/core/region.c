@@ -92,7 +92,7 @@ struct region *region_set_unmapped(struct region_map *map, struct region *region
 	region_unguard(region);
 	region_set_stream(region, NULL);
 	region->stray = false;
-	region_become(map, region, REGION_UNMAPPED);
+	region->kind = REGION_UNMAPPED;
 	if (next && next->kind == REGION_UNMAPPED && next->reserved == region->reserved) {
 		region_leave(map, next);
 		region_swallow(map, region, next);
@@ -112,7 +112,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	if (!event_pending(region->event))
 		region_unguard(region);
 	region_set_stream(region, stream);
-	region_become(map, region, REGION_MALLOC);
+	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	region_index(map, region);
 }
@@ -165,7 +165,7 @@ static void region_resize(struct region_map *map, struct region *region, uint64_
 {
 	if (!map->keeps) {
 		region_unindex(map, region);
-		region->addr = addr;
+		region_move(region, addr);
 		region->size = size;
 		region_index(map, region);
 		return;
@@ -176,7 +176,7 @@ static void region_resize(struct region_map *map, struct region *region, uint64_
 	map->bytes[REGION_FREE] += size - region->size;
 	gaps_remove(&map->gaps, region->size);
 	gaps_add(&map->gaps, size);
-	region->addr = addr;
+	region_move(region, addr);
 	region->size = size;
 }
 
@@ -207,7 +207,7 @@ static void region_absorb(struct region_map *map, struct region *region, struct 
 	}
 	event_unref(event);
 	region_set_stream(region, stream);
-	region->addr = addr;
+	region_move(region, addr);
 	region->size = size;
 	region->fresh = false;
 	region->id = ++map->newest;
@@ -252,7 +252,7 @@ static struct region *set_free_once(struct region_map *map, struct region *regio
 		event_unref(event);
 		return kept;
 	}
-	region_become(map, region, REGION_FREE);
+	region->kind = REGION_FREE;
 	region_set_stream(region, stream);
 	region->id = ++map->newest;
 	region_guard(region, event);
@@ -326,10 +326,7 @@ static bool region_is_end(const struct region *region, uint64_t addr, size_t siz
 	       (addr == region->addr || addr + size == region->addr + region->size);
 }
 
-/*
- * Splits an allocated region off one end of a free one, and returns it, in no index yet. The free region keeps its
- * place in the tree by address: its neighbours there stay the same.
- */
+/* Splits an allocated region off one end of a free one, and returns it, in no index yet. */
 static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	struct region *end;
@@ -360,7 +357,7 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 		region_unguard(region);
 	}
 	region_set_stream(region, stream);
-	region_become(map, region, REGION_MALLOC);
+	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	if (event_pending(event))
 		region_guard(region, event);
@@ -395,7 +392,7 @@ static struct region *region_merge_zombies(struct region_map *map, struct region
 struct region *region_set_zombie(struct region_map *map, struct region *region)
 {
 	region_leave(map, region);
-	region_become(map, region, REGION_ZOMBIE);
+	region->kind = REGION_ZOMBIE;
 	if (map->keeps && !region->stray && !event_pending(region->event)) {
 		region_unguard(region);
 		region_set_stream(region, NULL);

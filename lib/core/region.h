@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/gaps.h"
+#include "core/region-start.h"
 #include "core/stream.h"
 #include "util/address-index.h"
 
@@ -87,6 +88,7 @@ struct region {
  * @spare: bytes of the reservation that are not used
  * @map: the map
  * @first: its lowest region
+ * @starts: where its regions start
  * @known: in the index of all pools' addresses
  */
 struct chunk {
@@ -96,6 +98,7 @@ struct chunk {
 	size_t spare;
 	struct region_map *map;
 	struct region *first;
+	struct region_starts starts;
 	struct address_range known;
 };
 
@@ -114,8 +117,6 @@ struct free_set {
  *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
  * @chunks: of struct chunk, by address
- * @by_addr: all regions that are not allocated, by address
- * @last: where the next lookup by address is likely to hit; or NULL
  * @mallocs: address to region, for those that are allocated
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
@@ -141,8 +142,6 @@ struct region_map {
 	bool ages;
 	bool alone;
 	GPtrArray *chunks;
-	GTree *by_addr;
-	struct region *last;
 	GHashTable *mallocs;
 	GTree *unmapped;
 	struct free_set unused;
@@ -298,37 +297,22 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr);
 size_t region_run(const struct region *region, struct region **end);
 
 /**
- * region_at() - the region at an address that is not allocated
- * @map: the map
- * @addr: the address
- *
- * Allocated regions are found by their start, with region_find_malloc(). Most of a pool is allocated, and allocations
- * come and go at the ends of free regions, which leaves the tree by address as it is.
- *
- * Return: the region; NULL: the address is allocated, or in no chunk.
- */
-struct region *region_at(struct region_map *map, uint64_t addr);
-
-/**
  * region_around() - the region that has an address, of any kind
  * @map: the map
  * @addr: the address
  *
- * Walks over the allocations between the free region below and @addr.
- *
  * Return: the region; NULL: the address is in no chunk.
  */
-struct region *region_around(struct region_map *map, uint64_t addr);
+struct region *region_around(const struct region_map *map, uint64_t addr);
 
 /**
- * region_expect() - hint at the region where the next region_at() will hit
+ * region_at() - the region that has an address, if it is not allocated
  * @map: the map
- * @region: the region, which is not allocated; NULL: no hint
+ * @addr: the address
+ *
+ * Return: the region; NULL: the address is allocated, or in no chunk.
  */
-static inline void region_expect(struct region_map *map, struct region *region)
-{
-	map->last = region;
-}
+struct region *region_at(const struct region_map *map, uint64_t addr);
 
 /**
  * region_isolate() - split and merge, so that a range is one region

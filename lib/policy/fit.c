@@ -15,7 +15,6 @@ struct fit {
 	uint64_t addr;
 	uint64_t cost;
 	uint64_t stamp;
-	struct region *region;
 };
 
 /* The part of the first extent in front of the range, if taking the range breaks the extent. */
@@ -89,14 +88,11 @@ static void fit_try_set(struct fit *fit, const struct free_set *set)
 
 	for (int i = 0; node && i < tuning_candidates; i++, node = g_tree_node_next(node)) {
 		struct region *region = g_tree_node_key(node);
-		uint64_t best = fit->addr;
 
 		/* Larger regions leave even more over. */
 		if ((region->size - fit->size) / (uint64_t)tuning_left_over > fit->cost)
 			break;
 		fit_try(fit, region->addr, region->size, ages ? event_stamp(region->event, NULL) : 0);
-		if (fit->addr != best)
-			fit->region = region;
 		/* An exact fit leaves no remainder too small for the next request. */
 		if (region->size == fit->size && !ages)
 			break;
@@ -143,8 +139,6 @@ bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *a
 	}
 	if (fit.cost == UINT64_MAX)
 		return false;
-	if (fit.region)
-		region_expect(&core->regions, fit.region);
 	*addr = fit.addr;
 	return true;
 }

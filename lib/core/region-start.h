@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Where the regions of a chunk start, to find the one that has an address.
+ *
+ * A chunk is divided into cells of 64 KiB. A table has the lowest region that starts in a cell, and a hierarchy of
+ * bitmaps says which cells have one. So a lookup reads a few words however many regions there are, and a region that
+ * changes its kind changes nothing here.
+ */
+#ifndef REGION_START_H
+#define REGION_START_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/table.h"
+
+struct region;
+
+/* log2 of the bytes of a cell: a slab has up to 128 regions in one. */
+#define REGION_CELL 16
+
+/* Levels of bitmaps above the cells' own, each with a bit for a word of the level below. */
+#define REGION_LEVELS 5
+
+/**
+ * struct region_starts - the starts of one chunk's regions
+ * @addr: where the chunk starts
+ * @first: cell to the lowest region that starts in it
+ * @bits: number of a word of the cells' bitmap to the word; those without a bit are absent, as the chunk can be huge
+ * @levels: the bitmaps above; the lowest has a bit for each word of @bits
+ */
+struct region_starts {
+	uint64_t addr;
+	struct table first;
+	struct table bits;
+	uint64_t *levels[REGION_LEVELS];
+};
+
+/**
+ * region_starts_init() - set up for a chunk without regions
+ * @starts: the starts
+ * @addr: where the chunk starts
+ * @size: bytes of it
+ */
+void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size);
+
+/**
+ * region_starts_clear() - free all of it
+ * @starts: the starts
+ */
+void region_starts_clear(struct region_starts *starts);
+
+/**
+ * region_starts_add() - add a region
+ * @starts: the starts of its chunk
+ * @region: the region, with its address
+ */
+void region_starts_add(struct region_starts *starts, struct region *region);
+
+/**
+ * region_starts_remove() - remove a region
+ * @starts: the starts of its chunk
+ * @region: the region, with the address that it was added with; its @next is the next region that was added
+ */
+void region_starts_remove(struct region_starts *starts, struct region *region);
+
+/**
+ * region_starts_find() - the region that has an address
+ * @starts: the starts of the chunk; all of its regions were added
+ * @addr: the address, in the chunk
+ *
+ * Return: the region.
+ */
+struct region *region_starts_find(const struct region_starts *starts, uint64_t addr);
+
+/**
+ * region_starts_are_lowest() - whether a region is the lowest that starts in its cell
+ * @starts: the starts of its chunk, which then have an entry for it
+ * @region: the region, with its neighbours
+ */
+bool region_starts_are_lowest(const struct region_starts *starts, const struct region *region);
+
+#endif /* REGION_START_H */
