@@ -92,7 +92,7 @@ static int check_indices(struct census *census, const struct region *region)
 			return broken(region, "is free, and a block of a cache");
 		if (!set || g_tree_lookup(set->by_size, region) != region)
 			return broken(region, "is free, and not in its stream's tree");
-		if (region != map->moved && (region->key_addr != region->addr || region->key_size != region->size))
+		if (region->key_addr != region->addr || region->key_size != region->size)
 			return broken(region, "is free, and not where its size belongs in its stream's tree");
 		if (map->keeps && !map->alone && region->stream && !event_pending(region->event))
 			return broken(region, "is free with its event passed, and still somebody's");
@@ -402,10 +402,12 @@ static int check_sums(const struct census *census)
 	return err ? err : check_sets(census);
 }
 
-static int check_region_map(struct census *census, const struct region_map *map, size_t piece)
+static int check_region_map(struct census *census, struct region_map *map, size_t piece)
 {
 	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
 	int err = 0;
+
+	region_settle(map);
 
 	for (guint i = 0; i < map->chunks->len && !err; i++)
 		err = check_chunk(&sums, map->chunks->pdata[i]);

@@ -40,6 +40,7 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	map->unmapped = g_tree_new(region_compare_size);
 	map->passed = g_tree_new(region_compare_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
+	g_queue_init(&map->late);
 	free_set_init(&map->unused);
 }
 
@@ -89,39 +90,53 @@ static void set_key(struct region *region)
 	region->key_size = region->size;
 }
 
+static void region_unsort(struct region_map *map, struct region *region)
+{
+	if (region->sorted)
+		g_tree_remove(region_set_of(map, region)->by_size, region);
+	region->sorted = false;
+}
+
+void region_be_late(struct region_map *map, struct region *region)
+{
+	if (region->late.data)
+		return;
+	region->late.data = region;
+	links_append(&map->late, &region->late);
+}
+
+static void region_be_early(struct region_map *map, struct region *region)
+{
+	if (!region->late.data)
+		return;
+	links_remove(&map->late, &region->late);
+	region->late.data = NULL;
+}
+
+/* Sorts what has another key, or none. */
 void region_settle(struct region_map *map)
 {
-	struct region *region = map->moved, now;
-	GTreeNode *node, *less, *more;
-	GTree *tree;
+	/* No two may have the same key, and one may have the range that another had. */
+	for (GList *link = map->late.head; link; link = link->next) {
+		struct region *region = link->data;
 
-	if (!region)
-		return;
-	map->moved = NULL;
-	if (region->key_size == region->size && region->key_addr == region->addr)
-		return;
-	now.key_addr = region->addr;
-	now.key_size = region->size;
-	tree = region_set_of(map, region)->by_size;
-	node = g_tree_lookup_node(tree, region);
-	less = g_tree_node_previous(node);
-	more = g_tree_node_next(node);
-	/* Often it stays between the same two, and then the tree need not change. */
-	if ((!less || region_compare_size(g_tree_node_key(less), &now) < 0) &&
-	    (!more || region_compare_size(&now, g_tree_node_key(more)) < 0)) {
-		set_key(region);
-		return;
+		if (region->key_size != region->size || region->key_addr != region->addr)
+			region_unsort(map, region);
 	}
-	g_tree_remove(tree, region);
-	set_key(region);
-	g_tree_insert(tree, region, region);
+	while (map->late.head) {
+		struct region *region = map->late.head->data;
+
+		if (!region->sorted) {
+			set_key(region);
+			g_tree_insert(region_set_of(map, region)->by_size, region, region);
+			region->sorted = true;
+		}
+		region_be_early(map, region);
+	}
 }
 
 void region_index(struct region_map *map, struct region *region)
 {
-	/* No two may have the same key, and the addresses of @moved may be another's by now. */
-	if (region->kind == REGION_FREE)
-		region_settle(map);
 	set_key(region);
 	switch (region->kind) {
 	case REGION_UNMAPPED:
@@ -132,7 +147,7 @@ void region_index(struct region_map *map, struct region *region)
 		g_hash_table_insert(map->mallocs, &region->addr, region);
 		break;
 	case REGION_FREE:
-		g_tree_insert(region_set_of(map, region)->by_size, region, region);
+		region_be_late(map, region);
 		gaps_add(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_insert(map->passed, region, region);
@@ -160,9 +175,8 @@ void region_unindex(struct region_map *map, struct region *region)
 		g_hash_table_remove(map->mallocs, &region->addr);
 		break;
 	case REGION_FREE:
-		g_tree_remove(region_set_of(map, region)->by_size, region);
-		if (map->moved == region)
-			map->moved = NULL;
+		region_unsort(map, region);
+		region_be_early(map, region);
 		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);

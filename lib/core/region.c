@@ -170,9 +170,7 @@ static void region_resize(struct region_map *map, struct region *region, uint64_
 		region_index(map, region);
 		return;
 	}
-	if (map->moved != region)
-		region_settle(map);
-	map->moved = region;
+	region_be_late(map, region);
 	map->bytes[REGION_FREE] += size - region->size;
 	gaps_remove(&map->gaps, region->size);
 	gaps_add(&map->gaps, size);

@@ -34,6 +34,7 @@ enum region_kind {
  * @size: bytes of it
  * @kind: see enum region_kind
  * @fresh: free: was created for the latest malloc
+ * @sorted: free: it is in the tree of its stream by size, with the keys @key_addr and @key_size
  * @reserved: unmapped, zombie: address space of the growable block below it
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
@@ -51,7 +52,8 @@ enum region_kind {
  * @block: malloc: its block in its stream's cache; NULL: none
  * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
  * @max: malloc: bytes that a growable block may reach, as requested; 0: the block is not growable
- * @key_addr: @addr, as the indices by size have it; see @moved of struct region_map
+ * @late: its link in the map's @late
+ * @key_addr: @addr, as the indices by size have it; see @late of struct region_map
  * @key_size: @size, likewise
  */
 struct region {
@@ -60,6 +62,7 @@ struct region {
 	size_t size;
 	enum region_kind kind;
 	bool fresh;
+	bool sorted;
 	bool stray;
 	bool reserved;
 	bool held;
@@ -73,6 +76,7 @@ struct region {
 	GList set_age;
 	GList map_age;
 	GList guarded;
+	GList late;
 	struct block *block;
 	size_t requested;
 	size_t max;
@@ -120,9 +124,9 @@ struct free_set {
  * @mallocs: address to region, for those that are allocated
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
- * @moved: the free region whose range has changed since it was put into the tree of its stream by size; NULL: none. A
- *	free that makes it larger is most often followed by a malloc that makes it smaller, and then its place in the
- *	tree is the same again
+ * @late: free regions that have no place in the tree of their stream by size yet, or another than they had. A program
+ *	that repeats itself is given the addresses that it had before, and nobody reads the tree: what is freed and
+ *	allocated again meanwhile never enters it
  * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
@@ -145,7 +149,7 @@ struct region_map {
 	GHashTable *mallocs;
 	GTree *unmapped;
 	struct free_set unused;
-	struct region *moved;
+	GQueue late;
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
@@ -219,7 +223,7 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 struct region *region_find_unmapped(struct region_map *map, size_t size);
 
 /**
- * region_settle() - give @moved its place by size
+ * region_settle() - give each of @late its place by size
  * @map: the map
  *
  * Call it before you read the tree of a free set yourself.
