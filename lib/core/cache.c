@@ -54,9 +54,15 @@ bool cache_is_empty(struct cache *cache)
 
 static void bins_free(struct cache *cache)
 {
+	struct bin *bin;
+
 	for (size_t i = 0; i <= table_mask(&cache->bins); i++)
 		g_aligned_free(cache->bins.slots[i].value);
 	table_clear(&cache->bins);
+	while ((bin = cache->spare_bin)) {
+		cache->spare_bin = bin->next;
+		g_aligned_free(bin);
+	}
 }
 
 /* The mark can serve another stream: all blocks that it covered are gone. */
@@ -182,7 +188,8 @@ struct event *cache_adopt(struct cache *cache)
 	if (cache->mark_seq) {
 		event_unref(cache->adopted);
 		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
-		cache->mark = NULL;
+		/* The next mark may be recorded without the lock that the unused events are under. */
+		cache->mark = event_spare_handle(cache->stream->map);
 		cache->mark_seq = 0;
 	}
 	return cache->adopted;
@@ -201,8 +208,12 @@ static struct bin *bin_of(struct cache *cache, size_t size)
 	struct bin *bin = table_find(&cache->bins, size);
 
 	if (!bin) {
-		bin = line_alloc(sizeof(*bin), LINE_SIZE);
-		bin->size = size;
+		bin = cache->spare_bin;
+		if (bin)
+			cache->spare_bin = bin->next;
+		else
+			bin = line_alloc(sizeof(*bin), LINE_SIZE);
+		*bin = (struct bin){ .size = size };
 		bin->class = cache_class(size);
 		table_insert(&cache->bins, size, bin);
 	}
@@ -244,7 +255,8 @@ static void drop_unused(struct cache *cache, struct bin *bin)
 	if (bin->blocks || cache->bins.used <= BINS_KEPT)
 		return;
 	table_remove(&cache->bins, bin->size);
-	g_aligned_free(bin);
+	bin->next = cache->spare_bin;
+	cache->spare_bin = bin;
 }
 
 void cache_unlist(struct cache *cache, struct bin *bin)

@@ -129,7 +129,7 @@ struct block {
  * @blocks: all of its blocks, cached or not
  * @class: of its size
  * @link: what points to it in the list of bins of its class; NULL: it is not in the list
- * @next: the next bin in that list
+ * @next: the next bin in that list, or among those that are spare
  */
 struct bin {
 	size_t size;
@@ -188,6 +188,7 @@ struct bin {
  * @before: the stream's mallocs when its phase began
  * @spare: unused structures, for later blocks
  * @spares: how many there are
+ * @spare_bin: unused bins, for later sizes
  *
  * Under core.lock:
  *
@@ -238,6 +239,7 @@ struct cache {
 	uint64_t before;
 	struct block *spare;
 	size_t spares;
+	struct bin *spare_bin;
 	/* under core.lock: */
 	struct event *adopted;
 	struct block *stranded;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Events: their records, which are complete, and joined ones. */
+#include <string.h>
 
 #include "backend/backend.h"
 #include "core/cache.h"
@@ -9,10 +10,24 @@
 /* A query takes a tenth of a microsecond: too long to query hundreds of streams in one call. */
 #define POLL_SOME 8
 
+/* Of an event without parts. */
+static struct event *spare_event(struct stream_map *map)
+{
+	struct event *event = map->spare_events;
+
+	if (!event)
+		return g_new(struct event, 1);
+	map->spare_events = event->link.data;
+	map->spares--;
+	return event;
+}
+
 static struct event *event_new(struct stream *stream, guint count)
 {
-	struct event *event = g_malloc0(sizeof(*event) + count * sizeof(*event->parts));
+	size_t size = sizeof(struct event) + count * sizeof(struct join);
+	struct event *event = count ? g_malloc(size) : spare_event(stream->map);
 
+	memset(event, 0, size);
 	event->stream = stream;
 	event->refs = 1;
 	event->count = count;
@@ -36,6 +51,44 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 		before = before->prev;
 	links_insert(&stream->pending, before, &event->link);
 	return event;
+}
+
+struct backend_event *event_spare_handle(struct stream_map *map)
+{
+	return map->spare_handle_count ? map->spare_handles[--map->spare_handle_count] : NULL;
+}
+
+static void keep_handle(struct stream_map *map, struct backend_event *handle)
+{
+	if (map->spare_handle_count < EVENT_SPARES)
+		map->spare_handles[map->spare_handle_count++] = handle;
+	else
+		map->backend->ops->event_destroy(map->backend, handle);
+}
+
+static void keep_event(struct stream_map *map, struct event *event)
+{
+	if (event->count || map->spares == EVENT_SPARES) {
+		g_free(event);
+		return;
+	}
+	event->link.data = map->spare_events;
+	map->spare_events = event;
+	map->spares++;
+}
+
+void event_drop_spares(struct stream_map *map)
+{
+	while (map->spare_events)
+		g_free(spare_event(map));
+	while (map->spare_handle_count)
+		map->backend->ops->event_destroy(map->backend, event_spare_handle(map));
+}
+
+static int event_handle(struct stream_map *map, struct backend_event **handle)
+{
+	*handle = event_spare_handle(map);
+	return *handle ? 0 : map->backend->ops->event_create(map->backend, handle);
 }
 
 int stream_record_reserved(struct stream *stream, struct CUstream_st *handle, struct backend_event **reserved,
@@ -62,16 +115,15 @@ int stream_record_reserved(struct stream *stream, struct CUstream_st *handle, st
 
 int stream_record(struct stream *stream, struct CUstream_st *handle, struct event **event)
 {
-	struct backend *be = stream->map->backend;
 	struct backend_event *reserved;
 	int err;
 
-	err = be->ops->event_create(be, &reserved);
+	err = event_handle(stream->map, &reserved);
 	if (err)
 		return err;
 	err = stream_record_reserved(stream, handle, &reserved, event);
 	if (err)
-		be->ops->event_destroy(be, reserved);
+		keep_handle(stream->map, reserved);
 	return err;
 }
 
@@ -81,20 +133,20 @@ int stream_record_all(struct stream *any, struct event **event)
 	struct backend_event *recorded;
 	int err;
 
-	err = be->ops->event_create(be, &recorded);
+	err = event_handle(any->map, &recorded);
 	if (err)
 		return err;
 	err = be->ops->event_record_all(be, recorded);
 	if (err)
-		goto err_destroy;
+		goto err_keep;
 	/* Nobody records it without the pool's lock, so its cache's is not needed for the order of the numbers. */
 	brief_acquire(&any->cache->lock);
 	*event = stream_adopt(any, recorded, ++any->cache->recorded);
 	brief_release(&any->cache->lock);
 	return 0;
 
-err_destroy:
-	be->ops->event_destroy(be, recorded);
+err_keep:
+	keep_handle(any->map, recorded);
 	return err;
 }
 
@@ -276,10 +328,11 @@ int stream_poll_some(struct stream_map *map)
 	return err;
 }
 
-static int wait_one(const struct event *event, struct CUstream_st *handle)
+static int wait_one(struct event *event, struct CUstream_st *handle)
 {
 	struct backend *be = event->stream->map->backend;
 
+	event->waited = true;
 	return be->ops->stream_wait(be, handle, event->handle);
 }
 
@@ -354,16 +407,18 @@ static void parts_drop(struct event *joined)
 
 void event_unref(struct event *event)
 {
-	struct backend *be;
+	struct stream_map *map;
 
 	if (!event || --event->refs)
 		return;
 	if (!event->passed)
 		event_retire(event);
-	be = event->stream->map->backend;
-	if (event->handle)
-		be->ops->event_destroy(be, event->handle);
+	map = event->stream->map;
+	if (event->handle && event->waited)
+		map->backend->ops->event_destroy(map->backend, event->handle);
+	else if (event->handle)
+		keep_handle(map, event->handle);
 	parts_drop(event);
 	event->stream->refs--;
-	g_free(event);
+	keep_event(map, event);
 }

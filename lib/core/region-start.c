@@ -16,74 +16,44 @@ static uint64_t cell_of(const struct region_starts *starts, uint64_t addr)
 
 void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size)
 {
-	uint64_t count = ((size - 1) >> REGION_CELL) / WORD + 1;
+	uint64_t count = ((size - 1) >> REGION_CELL) + 1;
 
 	starts->addr = addr;
 	table_init(&starts->first);
-	table_init(&starts->bits);
 	for (int level = 0; level < REGION_LEVELS; level++) {
 		count = (count - 1) / WORD + 1;
-		starts->levels[level] = g_new0(uint64_t, count);
+		starts->bits[level] = g_new0(uint64_t, count);
 	}
 }
 
 void region_starts_clear(struct region_starts *starts)
 {
 	table_clear(&starts->first);
-	table_clear(&starts->bits);
 	for (int level = 0; level < REGION_LEVELS; level++)
-		g_free(starts->levels[level]);
+		g_free(starts->bits[level]);
 }
 
-/* A word of the cells' bitmap has its first bit. */
-static void mark(struct region_starts *starts, uint64_t number)
+/* A word without bits is one bit of the level above. */
+static void set_bit(struct region_starts *starts, uint64_t bit)
 {
-	for (int level = 0; level < REGION_LEVELS; level++, number /= WORD) {
-		uint64_t *word = &starts->levels[level][number / WORD], before = *word;
+	for (int level = 0; level < REGION_LEVELS; level++, bit /= WORD) {
+		uint64_t *word = &starts->bits[level][bit / WORD], before = *word;
 
-		*word |= UINT64_C(1) << number % WORD;
+		*word |= UINT64_C(1) << bit % WORD;
 		if (before)
 			return;
 	}
 }
 
-/* A word of the cells' bitmap has no bit any more. */
-static void unmark(struct region_starts *starts, uint64_t number)
+static void clear_bit(struct region_starts *starts, uint64_t bit)
 {
-	for (int level = 0; level < REGION_LEVELS; level++, number /= WORD) {
-		uint64_t *word = &starts->levels[level][number / WORD];
+	for (int level = 0; level < REGION_LEVELS; level++, bit /= WORD) {
+		uint64_t *word = &starts->bits[level][bit / WORD];
 
-		*word &= ~(UINT64_C(1) << number % WORD);
+		*word &= ~(UINT64_C(1) << bit % WORD);
 		if (*word)
 			return;
 	}
-}
-
-/* Values are pointers, and a word that is 0 is absent, as NULL is. */
-static void set_bit(struct region_starts *starts, uint64_t cell)
-{
-	uint64_t bit = UINT64_C(1) << cell % WORD;
-	struct table_slot *slot = table_slot(&starts->bits, cell / WORD);
-
-	if (slot->value) {
-		slot->value = (void *)((uintptr_t)slot->value | bit);
-		return;
-	}
-	table_insert(&starts->bits, cell / WORD, (void *)(uintptr_t)bit);
-	mark(starts, cell / WORD);
-}
-
-static void clear_bit(struct region_starts *starts, uint64_t cell)
-{
-	struct table_slot *slot = table_slot(&starts->bits, cell / WORD);
-	uint64_t left = (uintptr_t)slot->value & ~(UINT64_C(1) << cell % WORD);
-
-	if (left) {
-		slot->value = (void *)(uintptr_t)left;
-		return;
-	}
-	table_remove(&starts->bits, cell / WORD);
-	unmark(starts, cell / WORD);
 }
 
 void region_starts_add(struct region_starts *starts, struct region *region)
@@ -127,31 +97,21 @@ static uint64_t upto(uint64_t word, uint64_t bit)
 	return word & (UINT64_MAX >> (WORD - 1 - bit));
 }
 
-/* The last word of the cells' bitmap, below one, that has a bit. There is one, as the first region starts the chunk. */
-static uint64_t word_below(const struct region_starts *starts, uint64_t number)
-{
-	int level = 0;
-
-	while (!(number % WORD) || !upto(starts->levels[level][number / WORD], number % WORD - 1)) {
-		number /= WORD;
-		level++;
-	}
-	number = number / WORD * WORD + last_bit(upto(starts->levels[level][number / WORD], number % WORD - 1));
-	while (level--)
-		number = number * WORD + last_bit(starts->levels[level][number]);
-	return number;
-}
-
-/* The last cell, at or below one, in which a region starts. */
+/* The last cell, at or below one, in which a region starts. There is one, as the first region starts the chunk. */
 static uint64_t cell_upto(const struct region_starts *starts, uint64_t cell)
 {
-	uint64_t number = cell / WORD, word = upto((uintptr_t)table_find(&starts->bits, number), cell % WORD);
+	uint64_t word = upto(starts->bits[0][cell / WORD], cell % WORD);
+	int level = 0;
 
-	if (!word) {
-		number = word_below(starts, number);
-		word = (uintptr_t)table_find(&starts->bits, number);
+	/* Up, to a word with a bit below the one that leads here, and down again by the last bit of each word. */
+	while (!word) {
+		cell /= WORD;
+		level++;
+		word = starts->bits[level][cell / WORD] & ((UINT64_C(1) << cell % WORD) - 1);
 	}
-	return number * WORD + last_bit(word);
+	for (cell = cell / WORD * WORD + last_bit(word); level--; cell = cell * WORD + last_bit(word))
+		word = starts->bits[level][cell];
+	return cell;
 }
 
 struct region *region_starts_find(const struct region_starts *starts, uint64_t addr)

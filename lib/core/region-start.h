@@ -20,21 +20,19 @@ struct region;
 /* log2 of the bytes of a cell: a slab has up to 128 regions in one. */
 #define REGION_CELL 16
 
-/* Levels of bitmaps above the cells' own, each with a bit for a word of the level below. */
-#define REGION_LEVELS 5
+/* Levels of bitmaps: of the cells, and of the words of the level below. They are enough for 57 bits of addresses. */
+#define REGION_LEVELS 7
 
 /**
  * struct region_starts - the starts of one chunk's regions
  * @addr: where the chunk starts
  * @first: cell to the lowest region that starts in it
- * @bits: number of a word of the cells' bitmap to the word; those without a bit are absent, as the chunk can be huge
- * @levels: the bitmaps above; the lowest has a bit for each word of @bits
+ * @bits: the bitmaps; the lowest has a bit for each cell, 2 bytes for each MiB of the chunk, most of them untouched
  */
 struct region_starts {
 	uint64_t addr;
 	struct table first;
-	struct table bits;
-	uint64_t *levels[REGION_LEVELS];
+	uint64_t *bits[REGION_LEVELS];
 };
 
 /**

@@ -49,6 +49,7 @@ void stream_map_clear(struct stream_map *map)
 	}
 	if (!map->ended)
 		g_ptr_array_free(map->caches, TRUE);
+	event_drop_spares(map);
 	g_hash_table_destroy(map->by_id);
 	g_free(map->joined);
 }

@@ -19,6 +19,8 @@ struct cache;
 struct free_set;
 struct ready_set;
 
+/* Unused events that a pool keeps: each flush of a cache takes one, and most have passed some flushes later. */
+#define EVENT_SPARES 64
 /* The region maps that a stream can have free memory in. */
 #define STREAM_SETS 2
 /* CUDA's special handles. */
@@ -65,6 +67,7 @@ struct join {
  * @seq: its number among its stream's events; larger is later
  * @stamp: its number among the events of all streams, in the order in which the pool learnt of them; joined: 0
  * @passed: whether it is known to be complete; joined: all of its parts
+ * @waited: a stream was made to wait for it: @handle is not recorded again, so that the wait stays one for this point
  * @guarded: the regions that wait for it, while it is pending
  * @joins: of struct join: the joined events that it is part of, while it is pending
  * @link: its link in its stream, while it is pending
@@ -79,6 +82,7 @@ struct event {
 	uint64_t seq;
 	uint64_t stamp;
 	bool passed;
+	bool waited;
 	GQueue guarded;
 	GQueue joins;
 	GList link;
@@ -138,6 +142,10 @@ struct stream {
  * @ended: no cache serves anybody any more, and all stay, for threads that look for one without the lock
  * @mallocs: hits of forgotten streams
  * @frees: frees into caches of forgotten streams
+ * @spare_events: unused structures of events without parts, by the data of @link
+ * @spares: how many there are
+ * @spare_handles: unused events of the driver
+ * @spare_handle_count: how many there are
  */
 struct stream_map {
 	struct backend *backend;
@@ -158,6 +166,10 @@ struct stream_map {
 	bool ended;
 	uint64_t mallocs;
 	uint64_t frees;
+	struct event *spare_events;
+	guint spares;
+	struct backend_event *spare_handles[EVENT_SPARES];
+	guint spare_handle_count;
 };
 
 /* A link of @all, as a stream. */
@@ -317,6 +329,20 @@ int stream_record_all(struct stream *any, struct event **event);
  * Return: the event, with one reference.
  */
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq);
+
+/**
+ * event_spare_handle() - take an unused event of the driver
+ * @map: the map
+ *
+ * Return: the event, or NULL.
+ */
+struct backend_event *event_spare_handle(struct stream_map *map);
+
+/**
+ * event_drop_spares() - destroy the unused events
+ * @map: the map
+ */
+void event_drop_spares(struct stream_map *map);
 
 /**
  * stream_poll() - find out which events of a stream are complete
