@@ -375,25 +375,6 @@ int event_sync(struct event *event)
 	return err;
 }
 
-void event_guard(struct event *event, GList *link)
-{
-	if (!event->passed)
-		links_append(&event->guarded, link);
-}
-
-void event_unguard(struct event *event, GList *link)
-{
-	if (!event->passed)
-		links_remove(&event->guarded, link);
-}
-
-struct event *event_ref(struct event *event)
-{
-	if (event)
-		event->refs++;
-	return event;
-}
-
 static void parts_drop(struct event *joined)
 {
 	for (guint i = 0; i < joined->count; i++) {
@@ -405,15 +386,12 @@ static void parts_drop(struct event *joined)
 	}
 }
 
-void event_unref(struct event *event)
+void event_end(struct event *event)
 {
-	struct stream_map *map;
+	struct stream_map *map = event->stream->map;
 
-	if (!event || --event->refs)
-		return;
 	if (!event->passed)
 		event_retire(event);
-	map = event->stream->map;
 	if (event->handle && event->waited)
 		map->backend->ops->event_destroy(map->backend, event->handle);
 	else if (event->handle)

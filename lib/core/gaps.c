@@ -2,27 +2,6 @@
 /* A histogram of the sizes of free regions. */
 #include "core/gaps.h"
 
-static unsigned int class_of(size_t size)
-{
-	return 63 - (unsigned int)__builtin_clzll(size);
-}
-
-void gaps_add(struct gaps *gaps, size_t size)
-{
-	unsigned int class = class_of(size);
-
-	gaps->of[class].count++;
-	gaps->of[class].bytes += size;
-}
-
-void gaps_remove(struct gaps *gaps, size_t size)
-{
-	unsigned int class = class_of(size);
-
-	gaps->of[class].count--;
-	gaps->of[class].bytes -= size;
-}
-
 size_t gaps_extent_size(const struct gaps *gaps, uint64_t stuck)
 {
 	uint64_t larger = 0, smaller = 0;

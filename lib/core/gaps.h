@@ -20,19 +20,36 @@ struct gaps {
 	} of[GAPS_CLASSES];
 };
 
+static inline unsigned int gaps_class(size_t size)
+{
+	return 63 - (unsigned int)__builtin_clzll(size);
+}
+
 /**
  * gaps_add() - add a free region
  * @gaps: the gaps
  * @size: its bytes, not 0
  */
-void gaps_add(struct gaps *gaps, size_t size);
+static inline void gaps_add(struct gaps *gaps, size_t size)
+{
+	unsigned int class = gaps_class(size);
+
+	gaps->of[class].count++;
+	gaps->of[class].bytes += size;
+}
 
 /**
  * gaps_remove() - remove a free region
  * @gaps: the gaps
  * @size: its bytes, as given to gaps_add()
  */
-void gaps_remove(struct gaps *gaps, size_t size);
+static inline void gaps_remove(struct gaps *gaps, size_t size)
+{
+	unsigned int class = gaps_class(size);
+
+	gaps->of[class].count--;
+	gaps->of[class].bytes -= size;
+}
 
 /**
  * gaps_extent_size() - the size of extents at which the gaps would pin a number of bytes

@@ -44,44 +44,14 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	free_set_init(&map->unused);
 }
 
-struct free_set *region_set_of(struct region_map *map, struct region *region)
+struct free_set *region_new_set(struct region_map *map, struct stream *stream)
 {
-	struct stream *stream = region->stream;
+	struct free_set *set = g_new(struct free_set, 1);
 
-	if (!stream)
-		return &map->unused;
-	if (!stream->free[map->set]) {
-		stream->free[map->set] = g_new(struct free_set, 1);
-		free_set_init(stream->free[map->set]);
-		g_ptr_array_add(map->sets, stream->free[map->set]);
-	}
-	return stream->free[map->set];
-}
-
-void region_set_stream(struct region *region, struct stream *stream)
-{
-	if (stream)
-		stream->refs++;
-	if (region->stream)
-		region->stream->refs--;
-	region->stream = stream;
-}
-
-void region_guard(struct region *region, struct event *event)
-{
-	region->event = event_ref(event);
-	if (event)
-		event_guard(event, &region->guarded);
-}
-
-void region_unguard(struct region *region)
-{
-	struct event *event = region->event;
-
-	if (event)
-		event_unguard(event, &region->guarded);
-	region->event = NULL;
-	event_unref(event);
+	free_set_init(set);
+	g_ptr_array_add(map->sets, set);
+	stream->free[map->set] = set;
+	return set;
 }
 
 static void set_key(struct region *region)

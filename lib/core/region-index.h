@@ -78,20 +78,50 @@ void region_move(struct region *region, uint64_t addr);
  * @region: the region
  * @stream: the stream, which stays in the pool as long as a region refers to it; NULL: none
  */
-void region_set_stream(struct region *region, struct stream *stream);
+static inline void region_set_stream(struct region *region, struct stream *stream)
+{
+	if (stream)
+		stream->refs++;
+	if (region->stream)
+		region->stream->refs--;
+	region->stream = stream;
+}
 
 /**
  * region_guard() - set the event of a region
  * @region: the region, without an event
  * @event: the event; the region holds a reference until region_unguard(), passed or not; NULL: none
  */
-void region_guard(struct region *region, struct event *event);
+static inline void region_guard(struct region *region, struct event *event)
+{
+	region->event = event_ref(event);
+	if (event)
+		event_guard(event, &region->guarded);
+}
 
 /**
  * region_unguard() - drop the event of a region
  * @region: the region
  */
-void region_unguard(struct region *region);
+static inline void region_unguard(struct region *region)
+{
+	struct event *event = region->event;
+
+	if (!event)
+		return;
+	event_unguard(event, &region->guarded);
+	region->event = NULL;
+	event_unref(event);
+}
+
+/**
+ * region_new_set() - give a stream its free set
+ * @map: the map
+ * @stream: the stream, without one in this map
+ *
+ * Return: the set.
+ */
+struct free_set *region_new_set(struct region_map *map, struct stream *stream);
 
 /**
  * region_set_of() - the free set that a free region belongs to
@@ -100,7 +130,14 @@ void region_unguard(struct region *region);
  *
  * Return: that of its stream, or that of memory without a stream.
  */
-struct free_set *region_set_of(struct region_map *map, struct region *region);
+static inline struct free_set *region_set_of(struct region_map *map, struct region *region)
+{
+	struct stream *stream = region->stream;
+
+	if (!stream)
+		return &map->unused;
+	return stream->free[map->set] ? stream->free[map->set] : region_new_set(map, stream);
+}
 
 /* The order of the indices by size; equal sizes by address. */
 int region_compare_size(gconstpointer a, gconstpointer b);

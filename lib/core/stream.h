@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/stall.h"
+#include "util/links.h"
 
 struct CUstream_st;
 struct backend;
@@ -442,14 +443,22 @@ int event_sync(struct event *event);
  * @event: the event; nothing happens if it has passed
  * @link: linked into the event until then; its data goes to the callback of stream_map_init()
  */
-void event_guard(struct event *event, GList *link);
+static inline void event_guard(struct event *event, GList *link)
+{
+	if (!event->passed)
+		links_append(&event->guarded, link);
+}
 
 /**
  * event_unguard() - undo event_guard()
  * @event: the event; nothing happens if it has passed
  * @link: as given to event_guard()
  */
-void event_unguard(struct event *event, GList *link);
+static inline void event_unguard(struct event *event, GList *link)
+{
+	if (!event->passed)
+		links_remove(&event->guarded, link);
+}
 
 /**
  * event_pending() - whether an event is not known to be complete
@@ -466,12 +475,27 @@ static inline bool event_pending(const struct event *event)
  *
  * Return: @event.
  */
-struct event *event_ref(struct event *event);
+static inline struct event *event_ref(struct event *event)
+{
+	if (event)
+		event->refs++;
+	return event;
+}
+
+/**
+ * event_end() - what event_unref() does with the last reference
+ * @event: the event, gone afterwards
+ */
+void event_end(struct event *event);
 
 /**
  * event_unref() - drop a reference; the last destroys the event
  * @event: the event; NULL does nothing
  */
-void event_unref(struct event *event);
+static inline void event_unref(struct event *event)
+{
+	if (event && !--event->refs)
+		event_end(event);
+}
 
 #endif /* STREAM_H */
