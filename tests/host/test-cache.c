@@ -79,6 +79,26 @@ static void test_miss(void)
 	fixture_close(&f);
 }
 
+/* Each miss flushes what was freed behind an event, and the events that have passed serve again. */
+static void test_misses_create_no_events(void)
+{
+	uint64_t created = 0, recorded = 0;
+	struct fixture f;
+
+	open_cached(&f);
+	for (int i = 0; i < 120; i++) {
+		fixture_free(&f, fixture_malloc(&f, (size_t)(2 + i % 2), f.streams[0]), f.streams[0]);
+		if (i == 20) {
+			created = backend_fault_calls(f.pool->core.backend, BACKEND_OP_event_create);
+			recorded = backend_fault_calls(f.pool->core.backend, BACKEND_OP_event_record);
+		}
+	}
+
+	g_assert_cmpuint(backend_fault_calls(f.pool->core.backend, BACKEND_OP_event_record), >=, recorded + 99);
+	g_assert_cmpuint(backend_fault_calls(f.pool->core.backend, BACKEND_OP_event_create), ==, created);
+	fixture_close(&f);
+}
+
 static void test_foreign_free(void)
 {
 	struct fixture f;
@@ -495,6 +515,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cache/hit", test_hit);
 	g_test_add_func("/cache/calls", test_calls);
 	g_test_add_func("/cache/miss", test_miss);
+	g_test_add_func("/cache/misses-create-no-events", test_misses_create_no_events);
 	g_test_add_func("/cache/foreign-free", test_foreign_free);
 	g_test_add_func("/cache/foreign-free-of-marked", test_foreign_free_of_marked);
 	g_test_add_func("/cache/foreign-free-of-unmarked", test_foreign_free_of_unmarked);

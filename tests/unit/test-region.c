@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The region maps by themselves: what lies where, what fits best, what merges. No event is recorded here. */
+#include <math.h>
+
 #include "core/region.h"
 #include "util/address.h"
 
@@ -295,6 +297,56 @@ static void test_cut(void)
 	maps_clear(&m);
 }
 
+/* Splits and merges at random, over cells that hold many regions and regions that span many cells. */
+static void test_found_by_address(void)
+{
+	const size_t size = (size_t)1 << 40;
+	GRand *rand = g_rand_new_with_seed(1);
+	struct maps m = { 0 };
+
+	maps_init(&m, size);
+	for (int i = 0; i < 4000; i++) {
+		/* From a few bytes to terabytes. */
+		size_t offset = (size_t)exp2(g_rand_double_range(rand, 0, 40));
+		struct region *region = region_around(&m.map, BASE + offset);
+
+		g_assert_cmpuint(BASE + offset - region->addr, <, region->size);
+		if (g_rand_int_range(rand, 0, 3)) {
+			region_set_malloc(&m.map, region, NULL);
+			region_cut(&m.map, region, g_rand_int_range(rand, 1, 100) * region->size / 100 + 1);
+		} else if (region->kind == REGION_MALLOC) {
+			region_set_unmapped(&m.map, region);
+		}
+	}
+	for (struct region *region = m.hole->chunk->first; region; region = region->next) {
+		g_assert_true(region_around(&m.map, region->addr) == region);
+		g_assert_true(region_around(&m.map, region->addr + region->size - 1) == region);
+	}
+	g_assert_null(region_around(&m.map, BASE - 1));
+	g_assert_null(region_around(&m.map, BASE + size));
+	g_rand_free(rand);
+	maps_clear(&m);
+}
+
+/* What is freed and allocated again, with nobody looking for memory between, is not sorted by size. */
+static void test_sorted_when_looked_for(void)
+{
+	struct stream_map streams = { 0 };
+	struct maps m = { 0 };
+	struct region *part;
+
+	maps_init(&m, 100);
+	m.map.keeps = true;
+	m.map.streams = &streams;
+	free_next(&m, 30, NULL);
+	part = region_take(&m.map, BASE, 10, &m.a, NULL);
+	region_set_free(&m.map, part, NULL, NULL);
+	g_assert_cmpint(g_tree_nnodes(m.map.unused.by_size), ==, 0);
+	g_assert_cmpuint(region_find_own(&m.map, &m.a, 25)->size, ==, 30);
+	g_assert_cmpint(g_tree_nnodes(m.map.unused.by_size), ==, 1);
+	maps_clear(&m);
+}
+
 /* The addresses of pages, of whatever size, spread over all of a hash table's buckets. */
 static void test_addresses_spread(void)
 {
@@ -326,6 +378,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/region/zombie-dies", test_zombie_dies);
 	g_test_add_func("/region/zombie-waits-for-good", test_zombie_waits_for_good);
 	g_test_add_func("/region/cut", test_cut);
+	g_test_add_func("/region/found-by-address", test_found_by_address);
+	g_test_add_func("/region/sorted-when-looked-for", test_sorted_when_looked_for);
 	g_test_add_func("/region/addresses-spread", test_addresses_spread);
 	return g_test_run();
 }
