@@ -12,6 +12,7 @@
 #include "pending/graph.h"
 #include "pending/group.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "pending/users.h"
 #include "util/address.h"
 #include "util/error.h"
@@ -19,10 +20,10 @@
 /* Holds that one call polls: each may take a query of the driver. */
 #define POLL_SOME 8
 
-/* A silent stream, and the number of holds that wait for it. */
+/* A silent stream, and the holds that wait for it. */
 struct silence {
 	uint64_t id;
-	guint holds;
+	GQueue holds;
 };
 
 GHashTable *hold_silent_new(void)
@@ -30,64 +31,72 @@ GHashTable *hold_silent_new(void)
 	return address_table_new(g_free);
 }
 
-static void silence_add(struct pending *pending, uint64_t id)
+static struct silence *silence_find(struct pending *pending, uint64_t id)
 {
-	struct silence *silence = g_hash_table_lookup(pending->silent, &id);
-
-	if (!silence) {
-		silence = g_new0(struct silence, 1);
-		silence->id = id;
-		g_hash_table_insert(pending->silent, &silence->id, silence);
-	}
-	silence->holds++;
+	return g_hash_table_lookup(pending->silent, &id);
 }
 
-static void silence_sub(struct pending *pending, uint64_t id)
+static struct silence *silence_get(struct pending *pending, uint64_t id)
 {
-	struct silence *silence = g_hash_table_lookup(pending->silent, &id);
+	struct silence *silence = silence_find(pending, id);
 
-	if (!--silence->holds)
-		g_hash_table_remove(pending->silent, &id);
+	if (silence)
+		return silence;
+	silence = g_new0(struct silence, 1);
+	silence->id = id;
+	g_hash_table_insert(pending->silent, &silence->id, silence);
+	return silence;
 }
 
-/* The queue that a hold belongs in; NULL: that of one graph which is not known. */
-static GQueue *queue_of(struct pending *pending, const struct hold *hold)
+/* Puts a hold into the list of each graph and stream that it waits for, and without graphs into that of the pool. */
+static void tie(struct pending *pending, struct hold *hold)
 {
-	struct graph *graph;
-
 	if (!hold->graphs->len)
-		return &pending->holds;
-	if (hold->graphs->len > 1)
-		return &pending->shared_holds;
-	graph = graph_find(pending, g_array_index(hold->graphs, uint64_t, 0));
-	return graph ? &graph->holds : NULL;
+		tie_add(hold->ties, &pending->holds, hold);
+	for (guint i = 0; i < hold->graphs->len; i++)
+		tie_add(hold->ties, &graph_get(pending, g_array_index(hold->graphs, uint64_t, i))->holds, hold);
+	for (guint i = 0; i < hold->silent->len; i++)
+		tie_add(hold->ties, &silence_get(pending, g_array_index(hold->silent, uint64_t, i))->holds, hold);
 }
 
-static void queue_add(struct pending *pending, struct hold *hold)
+/* Nobody waits any more for a silent stream without holds. */
+static void untie(struct pending *pending, struct hold *hold)
 {
-	if (hold->graphs->len == 1)
-		graph_get(pending, g_array_index(hold->graphs, uint64_t, 0));
-	g_queue_push_tail_link(queue_of(pending, hold), &hold->link);
+	g_ptr_array_set_size(hold->ties, 0);
+	for (guint i = 0; i < hold->silent->len; i++) {
+		uint64_t id = g_array_index(hold->silent, uint64_t, i);
+		const struct silence *silence = silence_find(pending, id);
+
+		if (silence && !silence->holds.length)
+			g_hash_table_remove(pending->silent, &id);
+	}
 }
 
-static void add_all(GPtrArray *holds, const GQueue *queue)
-{
-	for (const GList *link = queue->head; link; link = link->next)
-		g_ptr_array_add(holds, link->data);
-}
-
-/* All holds: those of streams, and those of graphs. */
-static GPtrArray *all_holds(struct pending *pending)
+static GPtrArray *members(const GQueue *list)
 {
 	GPtrArray *holds = g_ptr_array_new();
-	GHashTableIter iter;
-	gpointer graph;
 
-	add_all(holds, &pending->holds);
-	add_all(holds, &pending->shared_holds);
+	for (const GList *link = list ? list->head : NULL; link; link = link->next)
+		g_ptr_array_add(holds, link->data);
+	return holds;
+}
+
+/* All holds: those of streams, and those of graphs, each with the first of its graphs. */
+static GPtrArray *all_holds(struct pending *pending)
+{
+	GPtrArray *holds = members(&pending->holds);
+	GHashTableIter iter;
+	gpointer value;
+
 	g_hash_table_iter_init(&iter, pending->graphs);
-	while (g_hash_table_iter_next(&iter, NULL, &graph))
-		add_all(holds, &((struct graph *)graph)->holds);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct graph *graph = value;
+
+		for (const GList *link = graph->holds.head; link; link = link->next) {
+			if (ids_find(((struct hold *)link->data)->graphs, graph->id) == 0)
+				g_ptr_array_add(holds, link->data);
+		}
+	}
 	return holds;
 }
 
@@ -95,15 +104,8 @@ static GPtrArray *all_holds(struct pending *pending)
 static GPtrArray *graph_holds(struct pending *pending, uint64_t id)
 {
 	const struct graph *graph = graph_find(pending, id);
-	GPtrArray *holds = g_ptr_array_new();
 
-	if (graph)
-		add_all(holds, &graph->holds);
-	for (GList *link = pending->shared_holds.head; link; link = link->next) {
-		if (ids_find(((struct hold *)link->data)->graphs, id) >= 0)
-			g_ptr_array_add(holds, link->data);
-	}
-	return holds;
+	return members(graph ? &graph->holds : NULL);
 }
 
 static void set_held(struct hold *hold, bool held)
@@ -119,10 +121,8 @@ void hold_drop(struct pending *pending, struct hold *hold)
 	lock_assert_held(&pending->core->lock);
 	set_held(hold, false);
 	group_remove_hold(hold);
-	g_queue_unlink(queue_of(pending, hold), &hold->link);
+	untie(pending, hold);
 	pending->held_bytes -= hold_size(hold);
-	for (guint i = 0; i < hold->silent->len; i++)
-		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
 }
 
 int hold_free_behind(struct pending *pending, struct region *region, const struct stream *stream,
@@ -169,11 +169,9 @@ static void leave_held(struct pending *pending, struct hold *hold)
 static void hold_link(struct pending *pending, struct hold *hold)
 {
 	set_held(hold, true);
-	queue_add(pending, hold);
+	tie(pending, hold);
 	group_add_hold(pending, hold);
 	pending->held_bytes += hold_size(hold);
-	for (guint i = 0; i < hold->silent->len; i++)
-		silence_add(pending, g_array_index(hold->silent, uint64_t, i));
 }
 
 /* Whether all that a hold waits for is events. */
@@ -268,11 +266,10 @@ static void poll_first(struct pending *pending, guint count, struct CUstream_st 
 {
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < count && pending->holds.head; i++) {
-		struct hold *hold = pending->holds.head->data;
+		GList *first = g_queue_pop_head_link(&pending->holds);
 
-		g_queue_unlink(&pending->holds, &hold->link);
-		g_queue_push_tail_link(&pending->holds, &hold->link);
-		hold_try(pending, hold, handle, captured);
+		g_queue_push_tail_link(&pending->holds, first);
+		hold_try(pending, first->data, handle, captured);
 	}
 }
 
@@ -286,36 +283,43 @@ void hold_poll_shareable(struct pending *pending)
 	poll_first(pending, pending->holds.length, STREAM_NULL, true);
 }
 
-static bool hear(struct pending *pending, struct hold *hold, uint64_t id, struct event *event)
+static void hear(struct pending *pending, struct hold *hold, uint64_t id, struct event *event)
 {
-	int i = ids_find(hold->silent, id);
-
-	if (i < 0)
-		return false;
-	g_array_remove_index_fast(hold->silent, (guint)i);
-	silence_sub(pending, id);
+	untie(pending, hold);
+	g_array_remove_index_fast(hold->silent, (guint)ids_find(hold->silent, id));
+	tie(pending, hold);
 	order_add_event(&hold->order, event);
-	return true;
+}
+
+/* The holds that wait for a silent stream, of memory that was freed under a capture; NULL: of any. */
+static GPtrArray *silent_holds(struct pending *pending, uint64_t id, const uint64_t *capture)
+{
+	const struct silence *silence = silence_find(pending, id);
+	GPtrArray *holds = members(silence ? &silence->holds : NULL);
+
+	for (guint i = holds->len; i > 0; i--) {
+		if (capture && ((struct hold *)holds->pdata[i - 1])->capture != *capture)
+			g_ptr_array_remove_index(holds, i - 1);
+	}
+	return holds;
 }
 
 /* @id: what the holds know the stream by. */
-static int hear_as(struct pending *pending, uint64_t id, struct stream *stream, struct CUstream_st *handle)
+static int hear_as(struct pending *pending, uint64_t id, const uint64_t *capture, struct stream *stream,
+		   struct CUstream_st *handle)
 {
-	struct event *event;
-	GPtrArray *holds;
+	GPtrArray *holds = silent_holds(pending, id, capture);
+	struct event *event = NULL;
 	int err;
 
-	err = stream_record(stream, handle, &event);
-	if (err)
-		return err;
-	holds = all_holds(pending);
-	for (guint i = 0; i < holds->len; i++) {
-		if (hear(pending, holds->pdata[i], id, event))
-			hold_try(pending, holds->pdata[i], handle, false);
+	err = holds->len ? stream_record(stream, handle, &event) : 0;
+	for (guint i = 0; i < holds->len && !err; i++) {
+		hear(pending, holds->pdata[i], id, event);
+		hold_try(pending, holds->pdata[i], handle, false);
 	}
-	g_ptr_array_free(holds, TRUE);
 	event_unref(event);
-	return 0;
+	g_ptr_array_free(holds, TRUE);
+	return err;
 }
 
 void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_st *handle)
@@ -326,7 +330,7 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 	if (!g_hash_table_contains(pending->silent, &stream->id))
 		return;
 	error_keep(&kept);
-	if (hear_as(pending, stream->id, stream, handle))
+	if (hear_as(pending, stream->id, NULL, stream, handle))
 		error_restore(&kept);
 }
 
@@ -341,7 +345,7 @@ void hold_hear_legacy(struct pending *pending)
 		return;
 	error_keep(&kept);
 	if (stream_get(&pending->core->streams, STREAM_LEGACY, &stream) ||
-	    hear_as(pending, later, stream, STREAM_LEGACY))
+	    hear_as(pending, later, NULL, stream, STREAM_LEGACY))
 		error_restore(&kept);
 }
 
@@ -365,9 +369,9 @@ uint64_t hold_pending(const struct pending *pending)
 
 static void unsilence(struct pending *pending, struct hold *hold)
 {
-	for (guint i = 0; i < hold->silent->len; i++)
-		silence_sub(pending, g_array_index(hold->silent, uint64_t, i));
+	untie(pending, hold);
 	g_array_set_size(hold->silent, 0);
+	tie(pending, hold);
 }
 
 void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured)
@@ -403,37 +407,13 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct event *event)
 {
 	group_remove_hold(hold);
-	g_queue_unlink(queue_of(pending, hold), &hold->link);
+	untie(pending, hold);
 	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
-	queue_add(pending, hold);
+	tie(pending, hold);
 	group_add_hold(pending, hold);
 	order_add_event(&hold->order, event);
 	hold->ordered = true;
 	hold->outside = false;
-}
-
-/* Blocks of a graph that was gone before it was retired: the stream is behind the work from outside, too. */
-static int hear_retired(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
-{
-	GPtrArray *holds = g_ptr_array_new();
-	struct event *event = NULL;
-	int err = 0;
-
-	for (const GList *link = pending->holds.head; link; link = link->next) {
-		const struct hold *hold = link->data;
-
-		if (hold->capture == graph && ids_find(hold->silent, STREAM_NOBODY_ID) >= 0)
-			g_ptr_array_add(holds, link->data);
-	}
-	if (holds->len)
-		err = stream_record(stream, handle, &event);
-	for (guint i = 0; i < holds->len && !err; i++) {
-		hear(pending, holds->pdata[i], STREAM_NOBODY_ID, event);
-		hold_try(pending, holds->pdata[i], handle, false);
-	}
-	event_unref(event);
-	g_ptr_array_free(holds, TRUE);
-	return err;
 }
 
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
@@ -443,8 +423,8 @@ int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *st
 	int err;
 
 	lock_assert_held(&pending->core->lock);
-	err = g_hash_table_contains(pending->silent, &(uint64_t){ STREAM_NOBODY_ID }) ?
-	      hear_retired(pending, graph, stream, handle) : 0;
+	/* Blocks of a graph that was gone before it was retired: the stream is behind the work from outside, too. */
+	err = hear_as(pending, STREAM_NOBODY_ID, &graph, stream, handle);
 	if (!err)
 		err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
@@ -506,55 +486,61 @@ static int check_hold(const struct hold *hold)
 	return 0;
 }
 
-static int check_queue(struct pending *pending, const GQueue *holds, uint64_t *bytes, uint64_t *silent)
+static bool is_tied(const struct hold *hold)
 {
-	int err = 0;
-
-	for (const GList *link = holds->head; link && !err; link = link->next) {
-		const struct hold *hold = link->data;
-
-		err = check_hold(hold);
-		if (!err && queue_of(pending, hold) != holds)
-			err = error_set(-EUCLEAN, "a hold is not where its graphs are");
-		*bytes += hold_size(hold);
-		*silent += hold->silent->len;
-	}
-	return err;
+	return hold->ties->len == hold->graphs->len + hold->silent->len + !hold->graphs->len;
 }
 
-static int check_queues(struct pending *pending, uint64_t *bytes, uint64_t *silent)
+/* Whether all in a list wait for it. @silent: it is that of a stream, or else of a graph. */
+static bool are_of(const GQueue *holds, uint64_t id, bool silent)
+{
+	for (const GList *link = holds->head; link; link = link->next) {
+		const struct hold *hold = link->data;
+
+		if (ids_find(silent ? hold->silent : hold->graphs, id) < 0)
+			return false;
+	}
+	return true;
+}
+
+static int check_lists(struct pending *pending)
 {
 	GHashTableIter iter;
-	gpointer graph;
-	int err;
+	gpointer value;
 
-	err = check_queue(pending, &pending->holds, bytes, silent);
-	if (!err)
-		err = check_queue(pending, &pending->shared_holds, bytes, silent);
 	g_hash_table_iter_init(&iter, pending->graphs);
-	while (!err && g_hash_table_iter_next(&iter, NULL, &graph))
-		err = check_queue(pending, &((struct graph *)graph)->holds, bytes, silent);
-	return err;
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct graph *graph = value;
+
+		if (!are_of(&graph->holds, graph->id, false))
+			return error_set(-EUCLEAN, "a hold is not where its graphs are");
+	}
+	g_hash_table_iter_init(&iter, pending->silent);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct silence *silence = value;
+
+		if (!silence->holds.length || !are_of(&silence->holds, silence->id, true))
+			return error_set(-EUCLEAN, "a hold is not where the streams are that it waits for");
+	}
+	return 0;
 }
 
 int hold_check(struct pending *pending)
 {
-	uint64_t bytes = 0, silent = 0, kept = 0;
-	GHashTableIter iter;
-	gpointer silence;
+	GPtrArray *holds = all_holds(pending);
+	uint64_t bytes = 0;
 	int err;
 
-	err = check_queues(pending, &bytes, &silent);
-	if (err)
-		return err;
-	if (bytes != pending->held_bytes)
-		return error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
-				 pending->held_bytes);
-	g_hash_table_iter_init(&iter, pending->silent);
-	while (g_hash_table_iter_next(&iter, NULL, &silence))
-		kept += ((struct silence *)silence)->holds;
-	if (silent != kept)
-		return error_set(-EUCLEAN, "holds wait to hear %" PRIu64 " times, and %" PRIu64 " is kept", silent,
-				 kept);
-	return 0;
+	err = check_lists(pending);
+	for (guint i = 0; i < holds->len && !err; i++) {
+		err = check_hold(holds->pdata[i]);
+		if (!err && !is_tied(holds->pdata[i]))
+			err = error_set(-EUCLEAN, "a hold is not in as many lists as it waits for");
+		bytes += hold_size(holds->pdata[i]);
+	}
+	g_ptr_array_free(holds, TRUE);
+	if (!err && bytes != pending->held_bytes)
+		err = error_set(-EUCLEAN, "held are %" PRIu64 " bytes, and %" PRIu64 " are kept", bytes,
+				pending->held_bytes);
+	return err;
 }

@@ -26,7 +26,7 @@ struct pending;
 /**
  * hold_silent_new() - make the table of silent streams
  *
- * Return: the table: the number of holds that wait, by stream id.
+ * Return: the table: the holds that wait, by stream id.
  */
 GHashTable *hold_silent_new(void);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The holds and users of each graph, so that retiring a graph takes no search through those of other graphs. The few
- * allocations of several graphs are in lists of their own, which each retired graph searches.
- */
+/* The holds and users of each graph, so that retiring a graph takes no search through those of other graphs. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
@@ -17,8 +14,8 @@ struct pending;
  * struct graph - a graph, from its capture until it is retired, or gone
  * @id: of the capture
  * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
- * @holds: of struct hold: those that wait for this graph only
- * @uses: of struct use: allocations that this graph uses, and no other
+ * @holds: of struct hold: those that wait for this graph
+ * @uses: of struct use: allocations that this graph uses
  * @group: the captures that share memory with it, which then have what is freed instead of @freed; NULL: none
  * @turn: when it joined @group; larger is later
  * @watched: the backend will tell when it is gone

@@ -61,7 +61,6 @@ void group_join(struct pending *pending, struct graph *graph, uint64_t id)
 	g_hash_table_add(graph->group->joined, g_memdup2(&graph->id, sizeof(graph->id)));
 	graph->turn = ++graph->group->turns;
 	add_holds(pending, &graph->holds);
-	add_holds(pending, &pending->shared_holds);
 }
 
 void group_leave(struct pending *pending, uint64_t id)

@@ -10,6 +10,7 @@
 #include "pending/graph.h"
 #include "pending/hold.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "pending/users.h"
 #include "util/error.h"
 
@@ -25,6 +26,7 @@ void hold_delete(struct hold *hold)
 	order_clear(&hold->order);
 	g_array_free(hold->silent, TRUE);
 	g_array_free(hold->graphs, TRUE);
+	g_ptr_array_free(hold->ties, TRUE);
 	g_free(hold);
 }
 
@@ -88,7 +90,7 @@ struct hold *hold_make(struct region *region, struct small *small, const struct 
 		order_add_event(&hold->order, small->event);
 	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	hold->link.data = hold;
+	hold->ties = ties_new();
 	return hold;
 }
 

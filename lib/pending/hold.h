@@ -37,7 +37,7 @@ struct use;
  *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
  * @home: that is the same capture, and the same stream, and no other stream has used it
  * @group: the captures that may have it again, see group.h; NULL: none
- * @link: its link in the pool's holds, or in a graph's
+ * @ties: while it is deferred: its places in the lists of its graphs and silent streams, or of the pool, see tie.h
  */
 struct hold {
 	struct region *region;
@@ -54,7 +54,7 @@ struct hold {
 	bool outside;
 	bool home;
 	struct group *group;
-	GList link;
+	GPtrArray *ties;
 };
 
 /**

@@ -17,16 +17,15 @@ void pending_init(struct pending *pending, struct core *core)
 	pending->watches = watches_new();
 	pending->silent = hold_silent_new();
 	g_queue_init(&pending->holds);
-	g_queue_init(&pending->shared_holds);
-	g_queue_init(&pending->shared_uses);
 }
 
 void pending_clear(struct pending *pending)
 {
 	hold_clear(pending);
+	/* They are in the lists of graphs. */
+	g_hash_table_destroy(pending->uses);
 	g_hash_table_destroy(pending->silent);
 	g_hash_table_destroy(pending->graphs);
 	g_hash_table_destroy(pending->groups);
-	g_hash_table_destroy(pending->uses);
 	watches_drop(pending->watches);
 }

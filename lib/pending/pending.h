@@ -17,14 +17,12 @@ struct watches;
  * Deferred frees, see deferred-free.h:
  *
  * @holds: of struct hold: those that wait for streams only
- * @shared_holds: of struct hold: those that wait for several graphs
  * @held_bytes: bytes of all holds, including those in @graphs
- * @silent: silent streams: the number of holds that wait for each, by id
+ * @silent: silent streams by id: the holds that wait for each
  *
  * Users, see users.h and graph.h:
  *
  * @uses: address to struct use: allocations with users besides their own streams
- * @shared_uses: of struct use: those used by several graphs
  * @graphs: id of a capture to struct graph
  * @groups: id of a group of captures to struct group, see group.h
  * @watches: the graphs that are gone, see watch.h
@@ -36,11 +34,9 @@ struct watches;
 struct pending {
 	struct core *core;
 	GQueue holds;
-	GQueue shared_holds;
 	uint64_t held_bytes;
 	GHashTable *silent;
 	GHashTable *uses;
-	GQueue shared_uses;
 	GHashTable *graphs;
 	GHashTable *groups;
 	struct watches *watches;

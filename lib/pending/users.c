@@ -5,6 +5,7 @@
 #include "core/wait-set.h"
 #include "pending/graph.h"
 #include "pending/pending.h"
+#include "pending/tie.h"
 #include "pending/users.h"
 #include "util/address.h"
 #include "util/error.h"
@@ -20,6 +21,7 @@ static void use_free(gpointer data)
 
 	g_array_free(use->users, TRUE);
 	g_array_free(use->graphs, TRUE);
+	g_ptr_array_free(use->ties, TRUE);
 	g_free(use);
 }
 
@@ -51,7 +53,7 @@ static struct use *use_get(struct pending *pending, uint64_t addr)
 		return use;
 	use = g_new0(struct use, 1);
 	use->addr = addr;
-	use->link.data = use;
+	use->ties = ties_new();
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	g_array_set_clear_func(use->users, user_clear);
@@ -113,38 +115,6 @@ bool use_has_work(const struct use *use)
 	return false;
 }
 
-/* The queue that a use belongs in; NULL: none, or that of one graph which is not known. */
-static GQueue *queue_of_use(struct pending *pending, const struct use *use)
-{
-	struct graph *graph;
-
-	if (!use->graphs->len)
-		return NULL;
-	if (use->graphs->len > 1)
-		return &pending->shared_uses;
-	graph = graph_find(pending, g_array_index(use->graphs, uint64_t, 0));
-	return graph ? &graph->uses : NULL;
-}
-
-static void use_unlink(struct pending *pending, struct use *use)
-{
-	GQueue *queue = queue_of_use(pending, use);
-
-	if (queue)
-		g_queue_unlink(queue, &use->link);
-}
-
-static void use_link(struct pending *pending, struct use *use)
-{
-	GQueue *queue;
-
-	if (use->graphs->len == 1)
-		graph_get(pending, g_array_index(use->graphs, uint64_t, 0));
-	queue = queue_of_use(pending, use);
-	if (queue)
-		g_queue_push_tail_link(queue, &use->link);
-}
-
 void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 {
 	struct use *use = use_get(pending, addr);
@@ -152,9 +122,8 @@ void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 	lock_assert_held(&pending->core->lock);
 	if (ids_find(use->graphs, graph) >= 0)
 		return;
-	use_unlink(pending, use);
 	g_array_append_val(use->graphs, graph);
-	use_link(pending, use);
+	tie_add(use->ties, &graph_get(pending, graph)->uses, use);
 }
 
 void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture)
@@ -211,12 +180,7 @@ bool use_is_home(const struct use *use, struct CUstream_st *handle, uint64_t cap
 
 void use_remove(struct pending *pending, uint64_t addr)
 {
-	struct use *use = use_find(pending, addr);
-
 	lock_assert_held(&pending->core->lock);
-	if (!use)
-		return;
-	use_unlink(pending, use);
 	g_hash_table_remove(pending->uses, &addr);
 }
 
@@ -250,23 +214,16 @@ static GPtrArray *graph_uses(const struct pending *pending, uint64_t id)
 	const struct graph *graph = graph_find(pending, id);
 	GPtrArray *uses = g_ptr_array_new();
 
-	for (GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
+	for (const GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
 		g_ptr_array_add(uses, link->data);
-	for (GList *link = pending->shared_uses.head; link; link = link->next) {
-		if (ids_find(((struct use *)link->data)->graphs, id) >= 0)
-			g_ptr_array_add(uses, link->data);
-	}
 	return uses;
 }
 
-bool use_has_graph(const struct pending *pending, uint64_t graph)
+bool use_has_graph(const struct pending *pending, uint64_t id)
 {
-	GPtrArray *uses = graph_uses(pending, graph);
-	bool any = uses->len > 0;
+	const struct graph *graph = graph_find(pending, id);
 
-	lock_assert_held(&pending->core->lock);
-	g_ptr_array_free(uses, TRUE);
-	return any;
+	return graph && graph->uses.length;
 }
 
 /*
@@ -289,14 +246,16 @@ static void add_retired(struct use *use, const struct stream *stream, struct eve
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event)
 {
 	GPtrArray *uses = graph_uses(pending, graph);
+	guint found;
 
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < uses->len; i++) {
 		struct use *use = uses->pdata[i];
 
-		use_unlink(pending, use);
-		g_array_remove_index_fast(use->graphs, (guint)ids_find(use->graphs, graph));
-		use_link(pending, use);
+		/* The ties are in the order of the graphs. */
+		found = (guint)ids_find(use->graphs, graph);
+		g_array_remove_index(use->graphs, found);
+		g_ptr_array_remove_index(use->ties, found);
 		if (!stream)
 			continue;
 		add_retired(use, stream, event);
@@ -305,31 +264,31 @@ void use_retire_graph(struct pending *pending, uint64_t graph, const struct stre
 	g_ptr_array_free(uses, TRUE);
 }
 
-/* The number of uses in a queue; -1: one of them does not belong there. */
-static int count_uses(struct pending *pending, const GQueue *uses)
+/* The number of uses in a graph's list; -1: one of them is not of that graph. */
+static int count_uses(const struct graph *graph)
 {
-	for (const GList *link = uses->head; link; link = link->next) {
-		if (queue_of_use(pending, link->data) != uses)
+	for (const GList *link = graph->uses.head; link; link = link->next) {
+		if (ids_find(((struct use *)link->data)->graphs, graph->id) < 0)
 			return -1;
 	}
-	return (int)uses->length;
+	return (int)graph->uses.length;
 }
 
 int use_check(struct pending *pending)
 {
-	int linked = count_uses(pending, &pending->shared_uses), used = 0, more;
+	int linked = 0, used = 0, more;
 	GHashTableIter iter;
 	gpointer value;
 
 	lock_assert_held(&pending->core->lock);
 	g_hash_table_iter_init(&iter, pending->graphs);
 	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
-		more = count_uses(pending, &((struct graph *)value)->uses);
+		more = count_uses(value);
 		linked = more < 0 ? more : linked + more;
 	}
 	g_hash_table_iter_init(&iter, pending->uses);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
-		used += ((struct use *)value)->graphs->len > 0;
+		used += (int)((struct use *)value)->graphs->len;
 	if (linked == used)
 		return 0;
 	return error_set(-EUCLEAN, "graphs use %d allocations, and find %d (-1: some of other graphs)", used, linked);

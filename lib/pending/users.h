@@ -43,7 +43,7 @@ struct user {
  * @thread: the thread that allocated it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
  * @outside: as of the struct hold that its memory was in before
- * @link: its link in its graph's uses, or in @shared_uses
+ * @ties: its places in the lists of its graphs, see tie.h
  */
 struct use {
 	uint64_t addr;
@@ -53,7 +53,7 @@ struct use {
 	pthread_t thread;
 	uint64_t maker;
 	bool outside;
-	GList link;
+	GPtrArray *ties;
 };
 
 /**

@@ -192,8 +192,11 @@ uint64_t watch_held(const struct pending *pending)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct graph *graph = value;
 
-		for (const GList *link = graph->watched ? graph->holds.head : NULL; link; link = link->next)
-			bytes += hold_size(link->data);
+		for (const GList *link = graph->watched ? graph->holds.head : NULL; link; link = link->next) {
+			const struct hold *hold = link->data;
+
+			bytes += hold->graphs->len == 1 ? hold_size(hold) : 0;
+		}
 	}
 	return bytes;
 }
