@@ -61,6 +61,7 @@ struct backend_info {
 	char device_name[128];
 	unsigned char uuid[BACKEND_UUID_SIZE];	/* the same in all processes; 0: the driver does not tell */
 	int driver_version;
+	bool mapless;			/* no virtual memory management: only small_alloc gives memory */
 	size_t granularity;		/* of sizes and addresses of mappings */
 	uint64_t memory_total;
 	uint64_t memory_free;

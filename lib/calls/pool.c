@@ -105,6 +105,9 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 		goto err_release;
 	log_add(&made->core.log, VPMM_LOG_INFO, "pool created on %s device %d, %s, with pages of %zu bytes", info.name,
 		info.device, info.device_name, fitting.page_size);
+	if (info.mapless)
+		log_add(&made->core.log, VPMM_LOG_WARNING, "%s device %d has no virtual memory management: its driver's "
+			"allocator serves every request", info.name, info.device);
 	*pool = made;
 	return 0;
 

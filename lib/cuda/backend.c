@@ -14,6 +14,9 @@
 #include "util/error.h"
 #include "util/line.h"
 
+/* Told of a device that maps nothing: that of all others. */
+#define MAPLESS_GRANULARITY ((size_t)2 << 20)
+
 static int device_find(struct cuda *cuda, int ordinal)
 {
 	int count, supported;
@@ -32,8 +35,7 @@ static int device_find(struct cuda *cuda, int ordinal)
 					  cuda->device);
 	if (result)
 		return cuda_fail(result, "", "cuDeviceGetAttribute of device %d", ordinal);
-	if (!supported)
-		return error_set(-ENOTSUP, "CUDA device %d has no virtual memory management", ordinal);
+	cuda->mapless = !supported;
 	return 0;
 }
 
@@ -78,6 +80,9 @@ static int cuda_open(int device, struct backend **be)
 	if (err)
 		goto put_context;
 	err = cuda_small_open(cuda);
+	if (!err && cuda->mapless && !cuda->pool)
+		err = error_set(-ENOTSUP, "CUDA device %d has no virtual memory management, and no memory pools",
+				device);
 	cuda_leave(&cuda->base);
 	if (err)
 		goto put_context;
@@ -135,8 +140,10 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	if (result)
 		return cuda_fail(result, "", "cuDriverGetVersion");
 	cuda_relax();
-	result = drv.cuMemGetAllocationGranularity(&got.granularity, &prop,
-							      DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
+	got.mapless = cuda->mapless;
+	got.granularity = MAPLESS_GRANULARITY;
+	result = cuda->mapless ? DRV_SUCCESS :
+		 drv.cuMemGetAllocationGranularity(&got.granularity, &prop, DRV_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (result)
 		return cuda_fail(result, "", "cuMemGetAllocationGranularity of device %d", cuda->ordinal);
 	cuda_relax();

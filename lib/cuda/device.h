@@ -20,6 +20,7 @@ struct cuda {
 	drv_u64 context_id;		/* a reset changes it, and never the handle of a primary context */
 	int retained;			/* the primary context, to be released */
 	_Atomic bool abandoned;		/* the context is gone: nothing of it is touched any more */
+	bool mapless;			/* no virtual memory management */
 	bool rdma;
 	enum backend_handles handles;	/* that memory is created for */
 	uint64_t peers;			/* as bits by ordinal */

@@ -111,6 +111,10 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		return error_set(-EINVAL, "the device's granularity is %zu: no page can be a multiple of it",
 				 granularity);
 	fit_limit(settings, info->memory_total);
+	if (info->mapless) {
+		settings->page_size = SIZE_MAX;
+		settings->pages = 0;
+	}
 	if (!settings->page_size)
 		settings->page_size = round_up(pool_options[OPTION_PAGE_SIZE].fallback, granularity);
 	if (settings->keep < settings->page_size)

@@ -196,6 +196,7 @@ static void test_default_pools_alone(void)
 	assert_ok(vpmm_free(NULL, ptr, NULL));
 	ptr = NULL;
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
 	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
 	assert_ok(cu.cuCtxPushCurrent(context));
 

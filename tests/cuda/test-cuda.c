@@ -151,9 +151,48 @@ static void test_no_vmm(void)
 	if (!use_fake())
 		return;
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
 
-	assert_error(backend_cuda.open(0, &be), ENOTSUP, "device 0 has no virtual memory management");
+	assert_error(backend_cuda.open(0, &be), ENOTSUP, "device 0 has no virtual memory management, and no memory pools");
 
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
+	assert_nothing_left();
+}
+
+static void keep_line(void *data, int level, const char *message)
+{
+	(void)level;
+	g_string_append(data, message);
+}
+
+/* The driver's allocator serves then, as slowly as it does, and the log says so in a line. */
+static void test_mapless(void)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+	struct vpmm_opts opts = { .size = sizeof(opts), .log_level = VPMM_LOG_WARNING, .log = keep_line, .pages = 3 };
+	GString *line = g_string_new(NULL);
+	struct vpmm_pool *pool;
+	void *ptr;
+
+	if (!use_fake())
+		return;
+	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+	opts.log_data = line;
+
+	assert_ok(vpmm_pool_create(&pool, &opts));
+
+	g_assert_cmpstr(line->str, ==, "cuda device 0 has no virtual memory management: its driver's allocator "
+			"serves every request");
+	assert_ok(vpmm_pool_info(pool, &info));
+	g_assert_cmpuint(info.page_size, ==, SIZE_MAX);
+	assert_ok(vpmm_malloc(pool, &ptr, 3 * PAGE, NULL));
+	assert_ok(vpmm_realloc(pool, &ptr, 5 * PAGE, NULL));
+	assert_ok(vpmm_pool_check(pool));
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	assert_error(vpmm_malloc_growable(pool, &ptr, PAGE, 4 * PAGE, NULL), ENOTSUP, "");
+	vpmm_pool_destroy(pool);
+	g_string_free(line, TRUE);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
 	assert_nothing_left();
 }
@@ -387,6 +426,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/cuda/device/several", test_devices);
 	g_test_add_func("/cuda/device/none-such", test_no_such_device);
 	g_test_add_func("/cuda/device/no-vmm", test_no_vmm);
+	g_test_add_func("/cuda/device/mapless", test_mapless);
 	g_test_add_func("/cuda/device/no-memory-pools", test_no_memory_pools);
 	g_test_add_func("/cuda/device/memory-pool-keeps", test_memory_pool_keeps);
 	g_test_add_func("/cuda/device/open-fails", test_open_fails);
