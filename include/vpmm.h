@@ -430,6 +430,8 @@ struct vpmm_info {
  * @budget_size: bytes of the budget that the pool has part of (VPMM_BUDGET); 0: none
  * @budget_left: bytes of it that the pool can still take at once
  * @budget_idle: bytes of it that other pools have free, as far as they have told
+ * @paused: bytes of @live whose tag is paused, so that they are not in @mapped
+ * @saved: bytes of host memory that have the contents of those
  *
  * Since: 0.1
  */
@@ -482,6 +484,8 @@ struct vpmm_stats {
 	uint64_t budget_size;
 	uint64_t budget_left;
 	uint64_t budget_idle;
+	uint64_t paused;
+	uint64_t saved;
 };
 
 /**
@@ -977,6 +981,197 @@ int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *str
  * Since: 0.1
  */
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats);
+
+/**
+ * typedef vpmm_tag - what an allocation is for; 0: no tag
+ *
+ * Since: 0.1
+ */
+typedef uint32_t vpmm_tag;
+
+/* For vpmm_tag_open(): vpmm_pause() can give the memory of the tag back. Since: 0.1 */
+#define VPMM_TAG_PAUSABLE 0x1u
+
+/* For vpmm_tag_set(), or-ed with the tag: pausing does not save the contents of these blocks. Since: 0.1 */
+#define VPMM_TAG_DROP 0x40000000u
+
+/* Likewise: these blocks keep their memory while the tag is paused. Since: 0.1 */
+#define VPMM_TAG_STAY 0x80000000u
+
+/* For vpmm_pause() and its kin: all pausable tags. Since: 0.1 */
+#define VPMM_TAG_ALL 0x3fffffffu
+
+/* For vpmm_pause(): save no contents. Since: 0.1 */
+#define VPMM_PAUSE_DROP 0x1u
+
+/**
+ * struct vpmm_tag_stats - what a pool has under a tag
+ * @size: sizeof(struct vpmm_tag_stats), set by the caller
+ * @live: bytes that are allocated, with sizes as they are rounded up, paused ones included
+ * @peak_live: the most that @live has been
+ * @requested: bytes of @live, as they were requested
+ * @blocks: number of allocations
+ * @mapped: bytes of device memory that the pool holds for them. A tag without VPMM_TAG_PAUSABLE shares extents with
+ *	others, so it is @live then
+ * @limit: the limit of vpmm_tag_limit(); 0: none
+ * @paused: bytes of @live that have no device memory, as the tag is paused
+ * @saved: bytes of host memory that have the contents of those
+ * @kept: bytes of @live that pausing leaves in device memory
+ *
+ * Since: 0.1
+ */
+struct vpmm_tag_stats {
+	size_t size;
+	uint64_t live;
+	uint64_t peak_live;
+	uint64_t requested;
+	uint64_t blocks;
+	uint64_t mapped;
+	uint64_t limit;
+	uint64_t paused;
+	uint64_t saved;
+	uint64_t kept;
+};
+
+/**
+ * vpmm_tag_open() - find the tag of a name, or create it
+ * @name: 1 to 63 bytes without control characters, such as "weights" or "kv_cache"
+ * @flags: 0 or VPMM_TAG_PAUSABLE; the same whenever the tag is opened
+ * @tag: receives the tag
+ *
+ * Tags belong to the process and are never closed. Counts, limits and pausing are those of each pool.
+ *
+ * Context: any thread.
+ * Return: 0, or
+ *	-EINVAL @name is NULL or no name, @tag is NULL, @flags has an unknown bit, or the tag was opened with other flags,
+ *	-ENOSPC there are 255 tags,
+ *	-EBUSY the process was forked after its first pool was created.
+ * Since: 0.1
+ */
+int vpmm_tag_open(const char *name, unsigned int flags, vpmm_tag *tag);
+
+/**
+ * vpmm_tag_set() - set the tag of what the calling thread allocates from now on
+ * @tag: the tag, with VPMM_TAG_DROP or VPMM_TAG_STAY or-ed, or with none of them; 0: no tag
+ *
+ * Other threads, those that this one creates included, keep theirs. A block keeps the tag that it was allocated under,
+ * also when vpmm_realloc() moves it. Blocks of vpmm_receive() have none.
+ *
+ * Context: any thread.
+ * Return: the previous tag, with its bits. A tag that vpmm_tag_open() has not given changes nothing, and sets errno to
+ *	EINVAL.
+ * Since: 0.1
+ */
+vpmm_tag vpmm_tag_set(vpmm_tag tag);
+
+/* Where a function has the name of a structure, g++ -Wshadow says that it hides the constructor. C has none. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
+/**
+ * vpmm_tag_stats() - get the counts of a tag
+ * @pool: the pool; NULL: the default pool of the current device
+ * @tag: the tag
+ * @stats: receives the counts; its size is set by the caller
+ *
+ * Context: any thread; does not wait.
+ * Return: 0, or
+ *	-EINVAL there is no such tag, or @stats is NULL or has the size of no version,
+ *	-EBUSY the process was forked after its first pool was created.
+ * Since: 0.1
+ */
+int vpmm_tag_stats(struct vpmm_pool *pool, vpmm_tag tag, struct vpmm_tag_stats *stats);
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+/**
+ * vpmm_tag_limit() - bound what can be live under a tag
+ * @pool: the pool; NULL: the default pool of the current device
+ * @tag: the tag
+ * @bytes: an allocation that would take the tag's live bytes, paused ones included, beyond this fails with -ENOMEM;
+ *	0: no limit
+ *
+ * What is live already stays.
+ *
+ * Context: any thread; does not wait.
+ * Return: 0, or
+ *	-EINVAL there is no such tag,
+ *	-EBUSY the process was forked after its first pool was created.
+ * Since: 0.1
+ */
+int vpmm_tag_limit(struct vpmm_pool *pool, vpmm_tag tag, size_t bytes);
+
+/**
+ * vpmm_pause_prepare() - make the host memory that pausing a tag would need
+ * @pool: the pool; NULL: the default pool of the current device
+ * @tag: the tag, or VPMM_TAG_ALL
+ *
+ * Host memory that a device can copy to takes far longer to make than the copy itself. The pool keeps it, see
+ * VPMM_PAUSE_HOST in vpmm(7).
+ *
+ * Context: any thread; takes about 0.3 s for each GiB.
+ * Return: 0, or
+ *	-EINVAL there is no such tag, or it is not pausable,
+ *	-ENOMEM not enough host memory; what was made is kept,
+ *	-ENOTSUP the driver has no such memory,
+ *	-EBUSY the process was forked after the pool was created,
+ *	or another error of the driver.
+ * Since: 0.1
+ */
+int vpmm_pause_prepare(struct vpmm_pool *pool, vpmm_tag tag);
+
+/**
+ * vpmm_pause() - give the device memory of a tag's blocks back
+ * @pool: the pool; NULL: the default pool of the current device
+ * @tag: the tag, or VPMM_TAG_ALL
+ * @flags: 0 or VPMM_PAUSE_DROP
+ *
+ * Waits for all work of the device, saves the contents of the blocks to host memory, unless they or the call are to
+ * drop them, unmaps them and releases their memory. The blocks keep their addresses, count as live and can be freed; no
+ * kernel may touch them, and other calls on them, and allocations under the tag, return -EBUSY. Blocks with
+ * VPMM_TAG_STAY, of VPMM_SHAREABLE and those that the driver's allocator serves keep their memory. Memory of graphs
+ * that were captured under the tag goes too: do not launch them until vpmm_resume() has returned.
+ *
+ * On failure nothing is paused. With VPMM_TAG_ALL that holds for each tag, and the tags that this call has paused are
+ * resumed.
+ *
+ * Context: any thread. Waits for the device and for the copies; other threads can allocate under other tags meanwhile.
+ * Return: 0, also if the tag is paused already, or
+ *	-EINVAL there is no such tag, it is not pausable, or @flags has an unknown bit,
+ *	-ENOMEM not enough host memory,
+ *	-ENOTSUP the driver has no host memory that the device can copy to; VPMM_PAUSE_DROP needs none,
+ *	-EBUSY a stream is under capture, or another thread pauses or resumes the tag,
+ *	or another error of the driver.
+ * Since: 0.1
+ */
+int vpmm_pause(struct vpmm_pool *pool, vpmm_tag tag, unsigned int flags);
+
+/**
+ * vpmm_resume() - give paused blocks device memory again, and their contents
+ * @pool: the pool; NULL: the default pool of the current device
+ * @tag: the tag, or VPMM_TAG_ALL
+ * @stream: a stream whose later work finds the contents; VPMM_STREAM_ANY: any stream's does. This version is complete
+ *	on return either way
+ *
+ * The blocks are at the addresses that they had. Contents that were dropped are undefined. On failure the tag is paused
+ * as before, with all that was saved, and the call can be tried again. With VPMM_TAG_ALL that holds for each tag, and
+ * the tags that this call has resumed are paused again.
+ *
+ * Before it fails for want of memory, the pool gives back what it has free, and asks the program, as vpmm_malloc() does.
+ *
+ * Context: any thread. Waits for the copies.
+ * Return: 0, also if the tag is not paused, or
+ *	-EINVAL there is no such tag, it is not pausable, or @stream is not a stream,
+ *	-ENOMEM not enough device memory, or beyond the limit of the pool,
+ *	-EBUSY a stream is under capture, or another thread pauses or resumes the tag,
+ *	or another error of the driver.
+ * Since: 0.1
+ */
+int vpmm_resume(struct vpmm_pool *pool, vpmm_tag tag, struct CUstream_st *stream);
 
 /**
  * vpmm_pool_set_limit() - change the most device memory that a pool may hold

@@ -15,11 +15,12 @@ import sys
 
 # Structures, and what a record of their fields is called.
 STRUCTURES = {"vpmm_opts": None, "vpmm_allocation": None, "vpmm_page": None, "vpmm_stats": "Stats", "vpmm_info": "Info",
-              "vpmm_forecast": "Forecast", "vpmm_shared_stats": "SharedStats"}
+              "vpmm_forecast": "Forecast", "vpmm_shared_stats": "SharedStats", "vpmm_tag_stats": "TagStats"}
 SUMMARIES = {
     "Stats": "What a pool holds and what it has done; vpmm_pool_stats(3) explains each.",
     "Info": "The device of a pool and the settings in force; vpmm_pool_info(3) explains each.",
     "Forecast": "How a request would be served, and at what cost; vpmm_pool_query(3) explains each.",
+    "TagStats": "What a pool has under a tag; vpmm_tag_stats(3) explains each.",
     "SharedStats": "What the shared ranges of a pool have and did; vpmm_shared_stats(3) explains each.",
 }
 
@@ -27,7 +28,8 @@ SUMMARIES = {
 WORDED = {"limit": 'Union[int, Literal["none"]]', "keep": 'Union[int, Literal["all", "none"]]',
           "overlap": 'Union[int, Literal["auto", "none"]]', "peers": "Tuple[int, ...]"}
 
-NUMBERS = {"int": "c_int", "unsigned int": "c_uint", "size_t": "c_size_t", "uint64_t": "c_uint64"}
+NUMBERS = {"int": "c_int", "unsigned int": "c_uint", "size_t": "c_size_t", "uint64_t": "c_uint64",
+           "vpmm_tag": "c_uint"}
 
 
 def camel(name):
@@ -92,7 +94,7 @@ def generate(text):
     yield "from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p"
     yield "from typing import Any, Dict, List, Literal, NamedTuple, Optional, Tuple, Union, get_args"
     yield ""
-    for name, value in re.findall(r"^#define (VPMM_\w+) \(?(?:\(size_t\))?(-?[0-9x]+)u?\)?(?:\t|$)", text, re.M):
+    for name, value in re.findall(r"^#define (VPMM_\w+) \(?(?:\(size_t\))?(-?[0-9a-fx]+)u?\)?(?:\t|$)", text, re.M):
         yield f"{name[5:]} = {value}"
     yield ""
     for name, members in words(text):

@@ -7,6 +7,8 @@
 #define API_H
 
 #include <glib.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,6 +35,8 @@ struct api_here {
  * @ops: of their backend; NULL before the first is created
  * @generation: the number of forks between this process and the one that created its first pool. A pool of another
  *	generation is the parent's
+ * @near: @generation, which that of a pool must equal where a call goes past the backend; API_NEAR_NEVER once a thread
+ *	has set a tag: so calls look for tags only then, and are as fast as before without
  * @here: of the pools that have a @place. NULL ends them; that of a pool that is gone is replaced by one without a
  *	place
  * @pools: by device
@@ -42,11 +46,20 @@ struct api_defaults {
 	/* A cache line for the calls that a cache serves: */
 	_Alignas(LINE_SIZE) const struct backend_ops *ops;
 	unsigned int generation;
+	_Atomic unsigned int near;
 	const struct api_here *here[API_DEFAULT_POOLS + 1];
 	struct vpmm_pool *pools[API_DEFAULT_POOLS];
 };
 
 extern struct api_defaults api_defaults G_GNUC_INTERNAL;
+
+#define API_NEAR_NEVER UINT_MAX
+
+/* Whether a thread has ever set a tag, or VPMM_TAG has. */
+static inline bool api_tagged(void)
+{
+	return G_UNLIKELY(atomic_load_explicit(&api_defaults.near, memory_order_relaxed) == API_NEAR_NEVER);
+}
 
 /**
  * api_default_create() - create the default pool of the current device, unless another thread has
@@ -87,6 +100,15 @@ int api_find_default(struct vpmm_pool **pool) G_GNUC_INTERNAL;
 int api_resolve(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
 
 /**
+ * api_resolve_for() - api_resolve(), with the name of the call in the text of an error
+ * @pool: as there
+ * @call: the name of the call
+ *
+ * Return: as there.
+ */
+int api_resolve_for(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
+
+/**
  * api_find_owner() - the pool that a block is allocated from
  * @pool: receives the pool; one that it has stays where none has the block, to say so itself
  * @ptr: where the block starts
@@ -113,6 +135,43 @@ int api_resolve_owner(struct vpmm_pool **pool, const void *ptr, const char *call
  * Return: 0 or -EINVAL.
  */
 int api_check_stream(const struct CUstream_st *stream, const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_enter_pool() - enter the backend of a pool, if the pool is this process's
+ * @pool: the pool
+ *
+ * Return: 0, -EBUSY in a forked child, or as the backend's enter.
+ */
+int api_enter_pool(struct vpmm_pool *pool) G_GNUC_INTERNAL;
+
+/**
+ * api_enter() - begin a call that may do without the lock of the pool
+ * @pool: the pool; NULL: the default pool of the current device, which it receives
+ * @call: what the call calls itself when it fails
+ *
+ * Return: 0, with the backend entered; or an error.
+ */
+int api_enter(struct vpmm_pool **pool, const char *call) G_GNUC_INTERNAL;
+
+/**
+ * api_lock() - acquire the lock of a pool
+ * @pool: the pool
+ *
+ * Under the lock there are cancellation points: calls of the kernel that the host backend makes, and whatever a driver
+ * does. The thread must not end there.
+ */
+void api_lock(struct vpmm_pool *pool) ACQUIRE(pool->core.lock) G_GNUC_INTERNAL;
+
+/**
+ * api_leave() - release the lock, leave the backend, and deliver the log
+ * @pool: the pool
+ * @err: the result of the call
+ *
+ * The thread can be cancelled only after that: nothing else would free the messages, or the block of a malloc.
+ *
+ * Return: @err, with errno set to match.
+ */
+int api_leave(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock) G_GNUC_INTERNAL;
 
 /**
  * api_begin() - begin a call that takes the lock of a pool
@@ -153,7 +212,29 @@ int api_part(struct vpmm_pool *pool, const char *call, int err) RELEASE(pool->co
 int api_fail(struct vpmm_pool *pool, int err) G_GNUC_INTERNAL __attribute__((cold));
 
 /**
- * api_ask_for_memory() - have other pools of the budget or shared ranges give memory, or ask the program's callback
+ * api_each() - do something to a pool and to each of its arenas, between api_begin() and api_end()
+ * @pool: the pool; NULL: the default pool of the current device
+ * @call: the name of the call
+ * @fn: does it, with the lock of the pool or arena held, and returns 0 or an error
+ * @data: passed to it
+ *
+ * No arena is made meanwhile. An error does not keep it from the arenas that are left.
+ *
+ * Return: 0, or the first error.
+ */
+int api_each(struct vpmm_pool *pool, const char *call, int (*fn)(struct vpmm_pool *pool, void *data), void *data)
+	G_GNUC_INTERNAL;
+
+/**
+ * api_find_arena() - the pool that serves a block of a pool: one of its arenas, or itself
+ * @pool: the pool that a call was given; receives the arena
+ * @ptr: the block
+ */
+void api_find_arena(struct vpmm_pool **pool, const void *ptr) G_GNUC_INTERNAL;
+
+/**
+ * api_ask_for_memory() - have other pools of the budget, arenas or shared ranges give memory, or ask the program's
+ *	callback
  * @pool: the pool, whose request has failed for want of memory
  * @size: bytes of the request
  * @until: when to end waiting for other pools; 0 at the first time

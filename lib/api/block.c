@@ -5,7 +5,8 @@
 #include <pthread.h>
 
 #include "api/api.h"
-#include "calls/budget.h"
+#include "api/tag.h"
+#include "calls/arena.h"
 #include "calls/free.h"
 #include "calls/idle.h"
 #include "calls/malloc.h"
@@ -20,116 +21,6 @@
 #include "trace/sampler.h"
 #include "util/cancel.h"
 #include "util/error.h"
-
-static int refuse_generation(void) __attribute__((cold));
-static int refuse_generation(void)
-{
-	return error_set(-EBUSY, "the pool belongs to the process that this one was forked from");
-}
-
-static int pool_enter(struct vpmm_pool *pool)
-{
-	if (G_UNLIKELY(pool->core.generation != api_defaults.generation))
-		return refuse_generation();
-	return pool->core.backend->ops->enter(pool->core.backend);
-}
-
-/*
- * Under the lock there are cancellation points: calls of the kernel that the host backend makes, and whatever a driver
- * does. The thread must not end there.
- */
-static void pool_lock(struct vpmm_pool *pool) ACQUIRE(pool->core.lock);
-static void pool_lock(struct vpmm_pool *pool)
-{
-	int cancel = cancel_hold();
-
-	lock_acquire(&pool->core.lock);
-	pool->cancel = cancel;
-}
-
-/*
- * Delivers the log, with no lock held. Returns @err, with errno set to match. The thread can be cancelled only after
- * that: nothing else would free the messages, or the block of a malloc.
- */
-static int pool_part(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
-static int pool_part(struct vpmm_pool *pool, int err)
-{
-	int cancel = pool->cancel;
-	GList *messages;
-
-	if (G_UNLIKELY(pool->core.extents.budget))
-		pool_budget_end_call(pool);
-	messages = log_take(&pool->core.log);
-	lock_release(&pool->core.lock);
-	pool->core.backend->ops->leave(pool->core.backend);
-	if (G_UNLIKELY(messages))
-		log_deliver(&pool->core.log, messages);
-	cancel_release(cancel);
-	if (err)
-		errno = -err;
-	return err;
-}
-
-/* Ends a call that has failed, and logs that. */
-static int pool_leave(struct vpmm_pool *pool, int err) RELEASE(pool->core.lock);
-static int pool_leave(struct vpmm_pool *pool, int err)
-{
-	if (err)
-		log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
-	return pool_part(pool, err);
-}
-
-/* Logs the failure of a call that has left the pool already. */
-int api_fail(struct vpmm_pool *pool, int err)
-{
-	int cancel = cancel_hold();
-	GList *messages;
-
-	lock_acquire(&pool->core.lock);
-	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
-	messages = log_take(&pool->core.log);
-	lock_release(&pool->core.lock);
-	log_deliver(&pool->core.log, messages);
-	cancel_release(cancel);
-	errno = -err;
-	return err;
-}
-
-/* For calls that may do without the lock of the pool. @call is what it calls itself when it fails. */
-static int call_enter(struct vpmm_pool **pool, const char *call)
-{
-	int err;
-
-	err = api_resolve(pool, call);
-	if (!err)
-		err = pool_enter(*pool);
-	return G_UNLIKELY(err) ? error_add(err, "%s", call) : 0;
-}
-
-/* Every other call on a pool stands between these two. */
-int api_begin(struct vpmm_pool **pool, const char *call)
-{
-	int err;
-
-	err = call_enter(pool, call);
-	if (!err)
-		pool_lock(*pool);
-	return err;
-}
-
-int api_part(struct vpmm_pool *pool, const char *call, int err)
-{
-	if (err)
-		error_add(err, "%s", call);
-	return pool_part(pool, err);
-}
-
-int api_end(struct vpmm_pool *pool, const char *call, int err)
-{
-	if (err)
-		error_add(err, "%s", call);
-	return pool_leave(pool, err);
-}
 
 /* Flags of memory that any stream may use at once. */
 #define NOW (VPMM_IDLE | VPMM_SHAREABLE)
@@ -156,9 +47,11 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 {
 	int err;
 
-	pool_lock(pool);
+	api_lock(pool);
 	/* -EBUSY can mean a capture, which the slow path handles. */
 	err = hit == -EBUSY ? 0 : hit;
+	if (!err && size)
+		err = arena_judge(pool);
 	if (!err && size)
 		err = serve_locked(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
 	if (!err && size)
@@ -173,7 +66,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struc
 		error_add(err, "%zu bytes", size);
 	if (err)
 		error_add(err, "%s", call);
-	return pool_part(pool, err);
+	return api_leave(pool, err);
 }
 
 /*
@@ -192,12 +85,18 @@ static struct vpmm_pool *default_near(void)
 	return NULL;
 }
 
+static inline unsigned int near_generation(void)
+{
+	return atomic_load_explicit(&api_defaults.near, memory_order_relaxed);
+}
+
 /*
  * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call.
  * That is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if
- * that is easy. Where calls are recorded, only those that say so have a core, so that others need not look.
+ * that is easy. Where calls are recorded, or there are tags, only those that ask again have a core, so that others need
+ * not look.
  */
-static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool recorded)
+static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool again)
 {
 	bool given = *pool;
 	struct core *core;
@@ -207,8 +106,8 @@ static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstr
 	if (G_UNLIKELY(!*pool))
 		return NULL;
 	core = &(*pool)->core;
-	if (G_UNLIKELY(!(recorded ? core->settings.cache : core->direct) ||
-		       core->generation != api_defaults.generation))
+	if (G_UNLIKELY(!(again ? core->settings.cache : core->direct) ||
+		       core->generation != (again ? api_defaults.generation : near_generation())))
 		return NULL;
 	if (!given || (stream_is_created(stream) && core->ops->roams))
 		return core;
@@ -222,20 +121,20 @@ static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUst
 	       cache_malloc(core, addr, size, stream, id);
 }
 
-/* Whether a cache has to be asked here, as calls are recorded or their stacks sampled. */
+/* Whether a cache has to be asked here, as calls are recorded, their stacks sampled, or tags looked for. */
 static bool is_observed(const struct vpmm_pool *pool)
 {
-	return pool && (pool->core.recorder || pool->core.sampler);
+	return api_tagged() || (pool && (pool->core.recorder || pool->core.sampler));
 }
 
 static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
 static void hear_news(struct vpmm_pool *pool)
 {
-	if (pool->core.recorder && recorder_has_news(pool->core.recorder))
+	if (pool && pool->core.recorder && recorder_has_news(pool->core.recorder))
 		note_news(pool);
 }
 
-/* As allocate_inside(); *@given receives the pool. */
+/* As allocate_plain(); *@given receives the pool. */
 static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			       bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
@@ -252,7 +151,7 @@ static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t 
 		if (hit > 0)
 			return 0;
 	}
-	err = call_enter(&pool, call);
+	err = api_enter(&pool, call);
 	if (err)
 		return err;
 	*given = pool;
@@ -266,7 +165,7 @@ static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t 
 	}
 	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
 	while (err == -ENOMEM && api_ask_to_serve(pool, size, &until)) {
-		err = call_enter(&pool, call);
+		err = api_enter(&pool, call);
 		if (err)
 			return err;
 		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, flags, call);
@@ -280,6 +179,33 @@ static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t 
 	return api_fail(pool, err);
 }
 
+/* From the pool itself, whatever the thread's tag. @hit: what the cache said, if @near. */
+static inline int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
+				 bool near, int hit, uint64_t id, unsigned int flags, const char *call)
+{
+	int err = serve_inside(&pool, addr, size, stream, near, hit, id, flags, call);
+
+	if (!err && G_UNLIKELY(pool->core.sampler) && size)
+		sampler_note(pool->core.sampler, *addr, size);
+	return err;
+}
+
+/* What a call that allocates does for the pool that is to serve it. */
+struct allocation {
+	size_t size;
+	struct CUstream_st *stream;
+	unsigned int flags;
+	bool near;
+	const char *call;
+};
+
+static int allocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
+{
+	const struct allocation *it = data;
+
+	return allocate_plain(pool, addr, it->size, it->stream, it->near, 0, CACHE_NOBODY, it->flags, it->call);
+}
+
 /* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
@@ -287,11 +213,11 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
-	int err = serve_inside(&pool, addr, size, stream, near, hit, id, flags, call);
+	struct allocation it = { size, stream, flags, near, call };
 
-	if (!err && G_UNLIKELY(pool->core.sampler) && size)
-		sampler_note(pool->core.sampler, *addr, size);
-	return err;
+	if (api_tagged() && tag_current() && size)
+		return tagged_allocate(pool, addr, size, flags & VPMM_SHAREABLE, call, allocate_of, &it);
+	return allocate_plain(pool, addr, size, stream, near, hit, id, flags, call);
 }
 
 static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
@@ -349,7 +275,7 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 
 	if (pool->core.settings.scrub == VPMM_SCRUB_ALWAYS)
 		return 0;
-	err = pool_enter(pool);
+	err = api_enter_pool(pool);
 	if (!err) {
 		err = zero_block(pool, (uintptr_t)ptr, size, stream);
 		if (!err && idle)
@@ -362,6 +288,18 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 		error_restore(&kept);
 	}
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
+}
+
+static int zero_tagged(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
+{
+	struct tagged block;
+	int err;
+
+	if (!api_tagged() || !tagged_take(pool, ptr, &block))
+		return zero(pool, ptr, size, stream, idle);
+	err = zero(block.pool, ptr, size, stream, idle);
+	tagged_settle(&block, !err);
+	return err;
 }
 
 /* No cache is asked: its blocks were freed in the order of their stream, and may lie anywhere. */
@@ -400,7 +338,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 		err = allocate(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
-		err = zero(pool, got, size, stream, flags & NOW);
+		err = zero_tagged(pool, got, size, stream, flags & NOW);
 		if (err)
 			sampler_drop(take_sample(got));
 		cancel_release(cancel);
@@ -447,10 +385,9 @@ static int first_owner(struct vpmm_pool **pool, const void *ptr)
 	return err || *pool ? err : api_find_owner(pool, ptr);
 }
 
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
-	__attribute__((noinline));
+static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given);
 
-/* As free_inside(). */
+/* As free_plain(). */
 static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed,
 			     bool given)
 {
@@ -471,7 +408,7 @@ static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_s
 		if (freed > 0)
 			return 0;
 	}
-	err = call_enter(&pool, "vpmm_free");
+	err = api_enter(&pool, "vpmm_free");
 	if (err)
 		return err;
 	if (pool->core.settings.cache && (!near || freed < 0))
@@ -485,9 +422,9 @@ static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_s
 	owner = given ? pool : api_owner((uintptr_t)ptr, pool);
 	if (owner != pool) {
 		pool->core.backend->ops->leave(pool->core.backend);
-		return free_inside(owner, ptr, stream, false, 0, true);
+		return free_plain(owner, ptr, stream, false, 0, true);
 	}
-	pool_lock(pool);
+	api_lock(pool);
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
 	err = freed && freed != -EBUSY && pool_knows(pool, (uintptr_t)ptr) ? freed :
 	      pool_free(pool, (uintptr_t)ptr, stream);
@@ -507,25 +444,34 @@ static int end_sample(struct sample *sample, int err)
 	return err;
 }
 
-/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+/* As free_inside(), if the block has no tag, or @pool serves it. */
+static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 {
 	struct sample *sample = take_sample(ptr);
 
 	return end_sample(sample, free_here(pool, ptr, stream, near, freed, given));
 }
 
-/* No cache takes it, as its stream may not be behind the work of the others. */
-static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
-static int free_any(struct vpmm_pool *pool, void *ptr)
+/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
+	__attribute__((noinline));
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 {
-	struct sample *sample;
+	struct tagged block;
 	int err;
 
-	err = api_resolve_owner(&pool, ptr, "vpmm_free");
-	if (err)
-		return err;
-	sample = take_sample(ptr);
+	if (!api_tagged() || !tagged_take(pool, ptr, &block))
+		return free_plain(pool, ptr, stream, near, freed, given);
+	err = free_plain(block.pool, ptr, stream, false, 0, true);
+	tagged_settle(&block, err);
+	return err;
+}
+
+static int free_any_plain(struct vpmm_pool *pool, void *ptr)
+{
+	struct sample *sample = take_sample(ptr);
+	int err;
+
 	err = api_begin(&pool, "vpmm_free");
 	if (err)
 		return end_sample(sample, err);
@@ -535,6 +481,21 @@ static int free_any(struct vpmm_pool *pool, void *ptr)
 	else
 		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
 	return end_sample(sample, api_end(pool, "vpmm_free", err));
+}
+
+/* No cache takes it, as its stream may not be behind the work of the others. */
+static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
+static int free_any(struct vpmm_pool *pool, void *ptr)
+{
+	struct tagged block;
+	int err;
+
+	err = api_resolve_owner(&pool, ptr, "vpmm_free");
+	if (err || !api_tagged() || !tagged_take(pool, ptr, &block))
+		return err ? err : free_any_plain(pool, ptr);
+	err = free_any_plain(block.pool, ptr);
+	tagged_settle(&block, err);
+	return err;
 }
 
 static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,

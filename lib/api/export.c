@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
 #include "calls/export.h"
 #include "calls/message.h"
 #include "calls/note.h"
@@ -18,10 +19,13 @@ static int begin_send(struct vpmm_pool **pool, const void *ptr, struct message *
 	err = api_resolve_owner(pool, ptr, "vpmm_send");
 	if (err)
 		return err;
+	api_find_arena(pool, ptr);
 	err = api_begin(pool, "vpmm_send");
 	if (err)
 		return err;
-	err = export_block(*pool, (uintptr_t)ptr, message, fd);
+	err = arena_judge(*pool);
+	if (!err)
+		err = export_block(*pool, (uintptr_t)ptr, message, fd);
 	if (err)
 		error_add(err, "%p", ptr);
 	return api_end(*pool, "vpmm_send", err);

@@ -6,11 +6,13 @@
 
 #include "api/api.h"
 #include "budget/budget.h"
+#include "calls/arena.h"
 #include "calls/free.h"
 #include "calls/lookup.h"
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/shared.h"
+#include "calls/tag.h"
 #include "settings/settings.h"
 #include "trace/recorder.h"
 #include "util/address-index.h"
@@ -29,6 +31,8 @@ static void count_fork(void)
 {
 	if (g_atomic_int_get(&pools))
 		api_defaults.generation++;
+	if (!api_tagged())
+		atomic_store_explicit(&api_defaults.near, api_defaults.generation, memory_order_relaxed);
 	if (api_defaults.generation)
 		recorder_forked();
 	budget_forked();
@@ -81,8 +85,12 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	if (api_defaults.generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	err = settings_from_opts(&settings, opts);
+	if (!err)
+		err = tag_set_default();
 	if (err)
 		return err;
+	if (tag_has_default())
+		atomic_store(&api_defaults.near, API_NEAR_NEVER);
 	begin_making();
 	err = backend_open(settings.backend, settings.device, &be);
 	if (err)
@@ -324,6 +332,8 @@ static int find_allocation(uint64_t addr, struct vpmm_allocation *allocation)
 	lock_acquire(&pool->core.lock);
 	err = lookup_pool(pool, addr, allocation);
 	lock_release(&pool->core.lock);
+	if (!err)
+		allocation->pool = arena_root(pool);
 	address_leave(owner);
 	return err;
 }
@@ -449,6 +459,13 @@ int api_resolve(struct vpmm_pool **pool, const char *call)
 	if (api_defaults.generation)
 		return error_set(-EBUSY, "the process was forked from one that had used the library");
 	return api_default_create(pool, call);
+}
+
+int api_resolve_for(struct vpmm_pool **pool, const char *call)
+{
+	int err = api_resolve(pool, call);
+
+	return err ? error_add(err, "%s", call) : 0;
 }
 
 int api_find_owner(struct vpmm_pool **pool, const void *ptr)

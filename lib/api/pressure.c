@@ -3,11 +3,69 @@
 #include <stdbool.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
+#include "calls/budget.h"
 #include "calls/shared.h"
+#include "pending/flush.h"
+#include "policy/trim.h"
+#include "util/cancel.h"
 #include "util/error.h"
 
 /* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
 static _Thread_local bool asking;
+
+/* Whether a pool that is not under way to another state gave any of its free memory. */
+static bool trim_all(struct core *core)
+{
+	uint64_t before = core->extents.given_back;
+
+	if (core->resting)
+		return false;
+	trim_pool(core, 0, NULL);
+	if (core->extents.given_back == before && !cache_settle_all(core))
+		trim_pool(core, 0, NULL);
+	pool_budget_tell(core);
+	return core->extents.given_back != before;
+}
+
+/* The pool and its arenas have the same limit, and the same device. One lock at a time. */
+static bool arenas_give(struct vpmm_pool *pool)
+{
+	struct vpmm_pool *root = arena_root(pool);
+	struct tags *tags = g_atomic_pointer_get(&root->tags);
+	struct backend *be = root->core.backend;
+	bool given = false;
+
+	if (!tags || be->ops->enter(be))
+		return false;
+	if (pool != root) {
+		lock_acquire(&root->core.lock);
+		given = trim_all(&root->core);
+		lock_release(&root->core.lock);
+	}
+	for_each_arena(arena, tags) {
+		if (arena == pool)
+			continue;
+		lock_acquire(&arena->core.lock);
+		given |= trim_all(&arena->core);
+		lock_release(&arena->core.lock);
+	}
+	be->ops->leave(be);
+	return given;
+}
+
+static bool arenas_give_kept(struct vpmm_pool *pool)
+{
+	int cancel = cancel_hold();
+	struct error_kept kept;
+	bool given;
+
+	error_keep(&kept);
+	given = arenas_give(pool);
+	error_restore(&kept);
+	cancel_release(cancel);
+	return given;
+}
 
 bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 {
@@ -17,8 +75,11 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 
 	if (asking)
 		return false;
+	if (arenas_give_kept(pool))
+		return true;
 	if (api_budget_ask(pool, size, until))
 		return true;
+	pool = arena_root(pool);
 	if (pool_shared_give(pool, size))
 		return true;
 	if (!settings->pressure)
@@ -51,7 +112,7 @@ void api_tell_exhausted(struct vpmm_pool *pool, size_t size)
 		return;
 	error_keep(&kept);
 	asking = true;
-	settings->exhausted(settings->pressure_data, pool, size, kept.sentence);
+	settings->exhausted(settings->pressure_data, arena_root(pool), size, kept.sentence);
 	asking = false;
 	error_restore(&kept);
 }

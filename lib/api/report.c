@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
 #include "calls/check.h"
 #include "calls/dump.h"
 #include "calls/query.h"
@@ -24,31 +25,46 @@ static int check_room(const char *call, const struct sized *sized, const char *n
 	return err ? error_add(err, "%s", call) : 0;
 }
 
+/* For api_each(): @data is the sum. */
+static int stats_each(struct vpmm_pool *pool, void *data)
+{
+	struct vpmm_stats part = { .size = sizeof(part) }, *total = data;
+	int err;
+
+	err = stats_get(pool, &part);
+	if (!err)
+		stats_add_arena(total, &part);
+	return err;
+}
+
 int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 {
 	struct vpmm_stats known = { .size = sizeof(known) };
 	int err;
 
 	err = check_room("vpmm_pool_stats", &sized_stats, "stats", stats);
-	if (err)
-		return err;
-	err = api_begin(&pool, "vpmm_pool_stats");
-	if (err)
-		return err;
-	err = stats_get(pool, &known);
 	if (!err)
-		sized_export(&sized_stats, stats, &known);
-	return api_end(pool, "vpmm_pool_stats", err);
+		err = api_resolve_for(&pool, "vpmm_pool_stats");
+	if (!err)
+		err = api_each(pool, "vpmm_pool_stats", stats_each, &known);
+	if (err)
+		return err;
+	stats_sample_peaks(g_atomic_pointer_get(&pool->tags), &known);
+	sized_export(&sized_stats, stats, &known);
+	return 0;
+}
+
+static int reset_peaks_each(struct vpmm_pool *pool, void *data)
+{
+	(void)data;
+	if (pool->tags)
+		tags_reset_peaks(pool->tags);
+	return stats_reset_peaks(pool);
 }
 
 int vpmm_pool_reset_peaks(struct vpmm_pool *pool)
 {
-	int err;
-
-	err = api_begin(&pool, "vpmm_pool_reset_peaks");
-	if (err)
-		return err;
-	return api_end(pool, "vpmm_pool_reset_peaks", stats_reset_peaks(pool));
+	return api_each(pool, "vpmm_pool_reset_peaks", reset_peaks_each, NULL);
 }
 
 int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
@@ -112,31 +128,49 @@ static int write_and_free(GString *text, FILE *out)
 	return err;
 }
 
+/* For api_each(): @data is the text so far. */
+static int dump_each(struct vpmm_pool *pool, void *data)
+{
+	GString *text;
+	int err;
+
+	err = dump_pool(pool, &text);
+	if (!err) {
+		g_string_append_len(data, text->str, (gssize)text->len);
+		free_text(text);
+	}
+	return err;
+}
+
 int vpmm_pool_dump(struct vpmm_pool *pool, FILE *out)
 {
-	GString *text = NULL;
+	GString *text;
 	int err;
 
 	if (!out)
 		return error_set(-EINVAL, "vpmm_pool_dump: out is NULL");
-	err = api_begin(&pool, "vpmm_pool_dump");
+	err = api_resolve_for(&pool, "vpmm_pool_dump");
 	if (err)
 		return err;
-	err = api_end(pool, "vpmm_pool_dump", dump_pool(pool, &text));
-	if (err)
+	text = g_string_new(NULL);
+	err = api_each(pool, "vpmm_pool_dump", dump_each, text);
+	if (err) {
+		free_text(text);
 		return err;
+	}
 	err = write_and_free(text, out);
 	return err ? api_fail(pool, err) : 0;
 }
 
+static int check_each(struct vpmm_pool *pool, void *data)
+{
+	(void)data;
+	return check_pool(pool);
+}
+
 int vpmm_pool_check(struct vpmm_pool *pool)
 {
-	int err;
-
-	err = api_begin(&pool, "vpmm_pool_check");
-	if (err)
-		return err;
-	return api_end(pool, "vpmm_pool_check", check_pool(pool));
+	return api_each(pool, "vpmm_pool_check", check_each, NULL);
 }
 
 int vpmm_opts_from_env(struct vpmm_opts *opts)

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/tag.h"
+#include "calls/arena.h"
 #include "calls/growable.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
@@ -24,7 +26,9 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	if (err)
 		return err;
 	before = *addr;
-	err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
+	err = arena_judge(pool);
+	if (!err)
+		err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
 	if (!err && max)
 		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
 	else if (err == -ENOMEM)
@@ -57,8 +61,8 @@ static int try_all(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, 
 }
 
 /* What is resized is an allocation of who resizes it, from now on. */
-static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-		      const char *call)
+static int reallocate_plain(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
+			    const char *call)
 {
 	struct sample *sample = max || api_defaults.generation ? NULL : sampler_take((uintptr_t)*ptr);
 	int err;
@@ -72,6 +76,42 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 	if (G_UNLIKELY(pool->core.sampler))
 		sampler_note(pool->core.sampler, (uintptr_t)*ptr, size);
 	return 0;
+}
+
+/* What a call does for the pool that serves it. */
+struct reallocation {
+	size_t size;
+	size_t max;
+	struct CUstream_st *stream;
+	const char *call;
+};
+
+static int reallocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
+{
+	const struct reallocation *it = data;
+	void *ptr = it->max ? NULL : (void *)(uintptr_t)*addr;
+	int err;
+
+	err = reallocate_plain(pool, &ptr, it->size, it->max, it->stream, it->call);
+	if (!err)
+		*addr = (uintptr_t)ptr;
+	return err;
+}
+
+static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
+		      const char *call)
+{
+	struct reallocation it = { size, max, stream, call };
+	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
+	int err;
+
+	if (!api_tagged() || (max && !tag_current()))
+		return reallocate_plain(pool, ptr, size, max, stream, call);
+	err = max ? tagged_allocate(pool, &addr, size, false, call, reallocate_of, &it) :
+	      tagged_reallocate(pool, &addr, size, call, reallocate_of, &it);
+	if (!err)
+		*ptr = (void *)(uintptr_t)addr;
+	return err;
 }
 
 int vpmm_realloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
 #include "calls/capture.h"
 #include "calls/free.h"
 #include "calls/limit.h"
@@ -13,6 +14,7 @@
 #include "pending/deferred-free.h"
 #include "pending/watch.h"
 #include "policy/trim.h"
+#include "util/cancel.h"
 #include "util/error.h"
 
 int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
@@ -28,15 +30,28 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 		err = api_resolve_owner(&pool, ptr, "vpmm_use");
 	if (err)
 		return err;
+	api_find_arena(&pool, ptr);
 	err = api_begin(&pool, "vpmm_use");
 	if (err)
 		return err;
-	err = pool_use(pool, (uintptr_t)ptr, stream);
+	err = arena_judge(pool);
+	if (!err)
+		err = pool_use(pool, (uintptr_t)ptr, stream);
 	if (err)
 		error_add(err, "%p", ptr);
 	else
 		note(pool, stream, .op = RECORD_USE, .addr = (uintptr_t)ptr);
 	return api_end(pool, "vpmm_use", err);
+}
+
+/* For api_each(): @data is the stream. */
+static int retire_each(struct vpmm_pool *pool, void *data)
+{
+	int err = retire_stream(pool, data);
+
+	if (!err && !pool->arena)
+		note(pool, data, .op = RECORD_STREAM_RETIRE);
+	return err;
 }
 
 int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
@@ -46,13 +61,10 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	err = api_check_stream(stream, "vpmm_stream_retire");
 	if (err)
 		return err;
-	err = api_begin(&pool, "vpmm_stream_retire");
+	err = api_resolve_for(&pool, "vpmm_stream_retire");
 	if (err)
 		return err;
-	err = retire_stream(pool, stream);
-	if (!err)
-		note(pool, stream, .op = RECORD_STREAM_RETIRE);
-	err = api_end(pool, "vpmm_stream_retire", err);
+	err = api_each(pool, "vpmm_stream_retire", retire_each, stream);
 	if (!err)
 		pool_shared_retire(pool, stream);
 	return err;
@@ -77,65 +89,119 @@ int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t
 	return api_end(pool, "vpmm_capture_id", err);
 }
 
+/* What a call on a capture is about. */
+struct of_capture {
+	uint64_t capture;
+	uint64_t group;
+	struct CUstream_st *stream;
+};
+
+static int group_each(struct vpmm_pool *pool, void *data)
+{
+	const struct of_capture *it = data;
+	int err = capture_group(pool, it->capture, it->group);
+
+	if (!err && !pool->arena)
+		note(pool, NULL, .op = RECORD_CAPTURE_GROUP, .capture = it->capture, .addr = it->group);
+	return err;
+}
+
 int vpmm_capture_group(struct vpmm_pool *pool, uint64_t capture, uint64_t group)
 {
-	int err;
+	struct of_capture it = { .capture = capture, .group = group };
 
-	err = api_begin(&pool, "vpmm_capture_group");
-	if (err)
-		return err;
-	err = capture_group(pool, capture, group);
-	if (!err)
-		note(pool, NULL, .op = RECORD_CAPTURE_GROUP, .capture = capture, .addr = group);
-	return api_end(pool, "vpmm_capture_group", err);
+	return api_each(pool, "vpmm_capture_group", group_each, &it);
+}
+
+static int graph_retire_each(struct vpmm_pool *pool, void *data)
+{
+	const struct of_capture *it = data;
+	int err = capture_retire(pool, it->capture, it->stream);
+
+	if (!err && !pool->arena)
+		note(pool, it->stream, .op = RECORD_GRAPH_RETIRE, .capture = it->capture);
+	return err;
 }
 
 int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *stream)
 {
+	struct of_capture it = { .capture = id, .stream = stream };
 	int err;
 
 	err = api_check_stream(stream, "vpmm_graph_retire");
 	if (err)
 		return err;
-	err = api_begin(&pool, "vpmm_graph_retire");
-	if (err)
-		return err;
-	err = capture_retire(pool, id, stream);
-	if (!err)
-		note(pool, stream, .op = RECORD_GRAPH_RETIRE, .capture = id);
-	return api_end(pool, "vpmm_graph_retire", err);
+	return api_each(pool, "vpmm_graph_retire", graph_retire_each, &it);
+}
+
+/* A trim under way. */
+struct trimming {
+	size_t keep;
+	bool count;
+	uint64_t released;
+};
+
+/* What one pool holds after it is not for the next to keep. */
+static int trim_each(struct vpmm_pool *pool, void *data)
+{
+	struct trimming *it = data;
+	uint64_t bytes = 0, before = pool->core.extents.given_back;
+	int err;
+
+	if (pool->core.resting)
+		return 0;
+	watch_collect(&pool->pending);
+	hold_poll_shareable(&pool->pending);
+	it->released += pool->core.extents.given_back - before;
+	err = trim_pool(&pool->core, it->keep, it->count ? &bytes : NULL);
+	if (!err && !pool->arena)
+		note(pool, NULL, .op = RECORD_TRIM, .bytes = it->keep);
+	it->released += bytes;
+	it->keep -= MIN(it->keep, core_mapped(&pool->core));
+	return err;
+}
+
+/* Host memory for contents goes with the last of the device's. */
+static void trim_store(struct vpmm_pool *pool)
+{
+	struct backend *be = pool->core.backend;
+	struct error_kept kept;
+	int cancel = cancel_hold();
+
+	error_keep(&kept);
+	if (!be->ops->enter(be)) {
+		store_trim(&pool->tags->store, 0);
+		be->ops->leave(be);
+	}
+	error_restore(&kept);
+	cancel_release(cancel);
 }
 
 int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 {
-	uint64_t bytes, before, shareable;
+	struct trimming it = { .keep = keep, .count = released };
 	int err;
 
-	err = api_begin(&pool, "vpmm_pool_trim");
+	err = api_resolve_for(&pool, "vpmm_pool_trim");
 	if (err)
 		return err;
-	before = pool->core.extents.given_back;
-	watch_collect(&pool->pending);
-	hold_poll_shareable(&pool->pending);
-	shareable = pool->core.extents.given_back - before;
-	err = trim_pool(&pool->core, keep, released ? &bytes : NULL);
-	if (!err)
-		note(pool, NULL, .op = RECORD_TRIM, .bytes = keep);
-	err = api_end(pool, "vpmm_pool_trim", err);
+	err = api_each(pool, "vpmm_pool_trim", trim_each, &it);
 	if (err)
 		return err;
-	shareable += pool_shared_trim(pool, !keep);
+	it.released += pool_shared_trim(pool, !keep);
+	if (!keep && g_atomic_pointer_get(&pool->tags))
+		trim_store(pool);
 	if (released)
-		*released = bytes + shareable;
+		*released = it.released;
 	return 0;
+}
+
+static int limit_each(struct vpmm_pool *pool, void *data)
+{
+	return limit_set(pool, *(const size_t *)data);
 }
 
 int vpmm_pool_set_limit(struct vpmm_pool *pool, size_t bytes)
 {
-	int err;
-
-	err = api_begin(&pool, "vpmm_pool_set_limit");
-	if (err)
-		return err;
-	return api_end(pool, "vpmm_pool_set_limit", limit_set(pool, bytes));
+	return api_each(pool, "vpmm_pool_set_limit", limit_each, &bytes);
 }

@@ -47,6 +47,9 @@ static uint64_t bytes_taken(const struct core *core)
 
 static uint64_t bytes_idle(const struct core *core)
 {
+	/* What is away, or about to go or come, cannot be given. */
+	if (core->resting)
+		return 0;
 	if (core->regions.keeps)
 		return core->extents.whole_bytes;
 	return core_mapped(core) - MIN(core_mapped(core), core_live(core));
@@ -65,6 +68,8 @@ uint64_t pool_budget_give(struct vpmm_pool *pool, uint64_t bytes)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
+	if (core->resting)
+		return 0;
 	error_keep(&kept);
 	watch_collect(&pool->pending);
 	hold_poll_shareable(&pool->pending);

@@ -2,6 +2,7 @@
 /* vpmm_pool_dump(): the statistics and every region, in the format of vpmm_pool_dump(3). */
 #include <inttypes.h>
 
+#include "calls/arena.h"
 #include "calls/dump.h"
 #include "calls/pool.h"
 #include "calls/stats.h"
@@ -165,8 +166,12 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	if (err)
 		return err;
 	out = g_string_new(NULL);
-	g_string_append_printf(out, "backend: %s\npage_size: %zu\n", pool->core.backend->ops->name,
-			       pool->core.settings.page_size);
+	if (pool->arena)
+		g_string_append_printf(out, "tag: %s%s\n", tag_name(pool->arena->tag),
+				       pool->core.extents.hollow ? ", paused" : "");
+	else
+		g_string_append_printf(out, "backend: %s\npage_size: %zu\n", pool->core.backend->ops->name,
+				       pool->core.settings.page_size);
 	dump_stats(&stats, out);
 	for (guint i = 0; i < pool->core.regions.chunks->len; i++)
 		dump_chunk(pool, pool->core.regions.chunks->pdata[i], out);

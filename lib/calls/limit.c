@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_pool_set_limit(): the limit of a pool, while it is in use. */
+#include <stdatomic.h>
+
 #include "calls/budget.h"
 #include "calls/limit.h"
 #include "calls/pool.h"
@@ -8,7 +10,7 @@
 
 static uint64_t beyond(const struct extent_map *map)
 {
-	const uint64_t taken = map->held + map->apart;
+	const uint64_t taken = atomic_load(map->taken);
 
 	return taken > map->limit ? taken - map->limit : 0;
 }

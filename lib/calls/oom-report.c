@@ -154,6 +154,8 @@ static uint64_t say_room(struct vpmm_pool *pool, GString *text, enum lack lack, 
 		g_string_append_printf(text, "; %s are in shared ranges", amount(pool->core.shared).text);
 	say_holders(pool, text);
 	ours = pool->core.extents.held + pool->core.shareable + pool->core.shared + small;
+	/* The pool and its arenas share the limit, and count what they hold together. */
+	ours += atomic_load(pool->core.extents.taken) - pool->core.extents.held - pool->core.extents.apart;
 	used = info.memory_total - info.memory_free;
 	others = used > ours ? used - ours : 0;
 	g_string_append_printf(text, "; others hold %s of %s", amount(others).text, amount(info.memory_total).text);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "budget/budget.h"
+#include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/pool.h"
 #include "core/account.h"
@@ -66,6 +67,18 @@ static const char *expand_name(const char *name)
 	return kept;
 }
 
+static struct vpmm_pool *prepare(struct backend *backend, const struct backend_info *info,
+				 const struct settings *settings)
+{
+	struct vpmm_pool *made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
+
+	lock_init(&made->making, LOCK_ARENAS);
+	core_init(&made->core, backend, info, settings);
+	pending_init(&made->pending, &made->core);
+	policy_init(&made->core, &made->packed, info);
+	return made;
+}
+
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
 	struct settings fitting = *settings;
@@ -90,11 +103,8 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	if (fitting.oom_dump)
 		fitting.oom_dump = expand_name(fitting.oom_dump);
 
-	made = g_aligned_alloc0(1, sizeof(*made), _Alignof(struct vpmm_pool));
-	core_init(&made->core, backend, &info, &fitting);
+	made = prepare(backend, &info, &fitting);
 	made->core.extents.budget = budget;
-	pending_init(&made->pending, &made->core);
-	policy_init(&made->core, &made->packed, &info);
 	lock_acquire(&made->core.lock);
 	err = peer_begin(&made->core);
 	if (!err)
@@ -117,9 +127,41 @@ err_release:
 	pool_give_back(made);
 	budget_free(budget);
 	lock_destroy(&made->core.lock);
+	lock_destroy(&made->making);
 	g_aligned_free(made);
 	error_restore(&kept);
 	return err;
+}
+
+int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
+{
+	struct backend *backend = parent->core.backend;
+	struct budget *budget = NULL;
+	struct settings settings;
+	struct backend_info info;
+	struct vpmm_pool *made;
+	int err;
+
+	err = backend->ops->info(backend, &info);
+	if (err)
+		return err;
+	lock_acquire(&parent->core.lock);
+	settings = parent->core.settings;
+	lock_release(&parent->core.lock);
+	/* Of a budget it has a part of its own, and the floor is the other's. */
+	settings.budget_floor = 0;
+	err = pool_budget_join(&settings, &info, &budget);
+	if (err)
+		return err;
+	made = prepare(backend, &info, &settings);
+	made->core.extents.budget = budget;
+	made->core.extents.taken = parent->core.extents.taken;
+	made->core.generation = parent->core.generation;
+	made->core.recorder = parent->core.recorder;
+	made->core.recorded_as = parent->core.recorded_as;
+	made->core.direct = parent->core.direct;
+	*pool = made;
+	return 0;
 }
 
 /* Errors are ignored: release all that can be released. */
@@ -149,10 +191,39 @@ static void free_small(struct vpmm_pool *pool, bool gone)
 	}
 }
 
-static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
+static void arena_clear(struct arena *arena)
+{
+	g_ptr_array_free(arena->pieces, TRUE);
+	g_array_free(arena->saved, TRUE);
+	g_array_free(arena->dropped, TRUE);
+	g_free(arena);
+}
+
+/* @keep: the structures stay for threads that still find them. */
+static void arenas_end(struct vpmm_pool *pool, enum pool_end end, bool keep)
+{
+	struct tags *tags = pool->tags;
+
+	for_each_arena(arena, tags) {
+		address_end(&arena->core.owner);
+		store_give(&tags->store, arena->arena->pieces);
+		if (keep)
+			pool_empty(arena, end);
+		else
+			pool_delete(arena, end);
+	}
+	if (tags && keep)
+		store_trim(&tags->store, 0);
+	else if (tags)
+		tags_delete(tags);
+}
+
+/* @keep: as for arenas_end(). */
+static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 {
 	struct shared *shared = shared_take(&pool->shared);
 
+	arenas_end(pool, end, keep);
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);
 	lock_acquire(&pool->core.lock);
@@ -167,10 +238,13 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end)
 
 void pool_delete(struct vpmm_pool *pool, enum pool_end end)
 {
-	pool_finish(pool, end);
+	pool_finish(pool, end, false);
 	budget_free(pool->core.extents.budget);
 	log_finish(&pool->core.log);
+	if (pool->arena)
+		arena_clear(pool->arena);
 	lock_destroy(&pool->core.lock);
+	lock_destroy(&pool->making);
 	g_aligned_free(pool);
 }
 
@@ -185,7 +259,7 @@ void pool_empty(struct vpmm_pool *pool, enum pool_end end)
 	pool->core.log.level = VPMM_LOG_NONE;
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
-	pool_finish(pool, end);
+	pool_finish(pool, end, true);
 	g_atomic_int_set(&pool->end, POOL_GONE);
 }
 

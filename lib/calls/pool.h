@@ -11,8 +11,10 @@
 #include "policy/state.h"
 #include "vpmm.h"
 
+struct arena;
 struct listener;
 struct shared;
+struct tags;
 
 /* The latest requests that are kept for VPMM_OOM_DUMP. */
 #define POOL_REQUESTS 64
@@ -38,6 +40,9 @@ struct pool_request {
  * @packed: state of the packed policy; under core.lock
  * @shared: its shared ranges; NULL: it never had one
  * @listener: the thread that answers others of the budget, see api/budget.c; NULL: none
+ * @tags: what it has under tags; NULL: it never had any. Set once; an arena has none
+ * @making: held while an arena of it is made, and while something is done to it and to all of its arenas
+ * @arena: it is an arena, see arena.h; NULL: it is the program's
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
  * @requests: the latest requests, @requested of all modulo POOL_REQUESTS the next; under core.lock
  * @dumped: whether VPMM_OOM_DUMP was written, or is about to be
@@ -49,6 +54,9 @@ struct vpmm_pool {
 	struct packed packed;
 	struct shared *shared;
 	struct listener *listener;
+	struct tags *tags;
+	struct lock making;
+	struct arena *arena;
 	int cancel;
 	struct pool_request requests[POOL_REQUESTS];
 	uint64_t requested;
@@ -78,6 +86,15 @@ enum pool_state {
  * Return: 0, -EINVAL for settings that are invalid for the device, -ENOMEM, or another error of the backend.
  */
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings);
+
+/**
+ * pool_new_behind() - make a pool on the backend and with the settings of another, with which it shares its limit
+ * @pool: receives the pool
+ * @parent: the other one, its backend entered, its lock not held; no thread changes its peers or its limit meanwhile
+ *
+ * Return: 0, or what the backend's info returns.
+ */
+int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent);
 
 /**
  * pool_announce_end() - log that the pool is about to be destroyed, while it still works

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* vpmm_pool_stats(), vpmm_pool_reset_peaks() and vpmm_pool_info(). */
+#include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"
 #include "util/error.h"
+
+/* Of an arena that is paused. */
+static void take_memory_out(struct vpmm_stats *stats)
+{
+	stats->paused = stats->live;
+	stats->holes += stats->free;
+	stats->mapped = stats->free = 0;
+	stats->extents = stats->mappings = stats->stuck = stats->spans = 0;
+}
 
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 {
@@ -71,7 +81,56 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 	pool_budget_count(&pool->core, stats);
 	for (int kind = 0; kind < REGION_KINDS; kind++)
 		stats->reserved += regions->bytes[kind] + spans->bytes[kind];
+	if (pool->core.extents.hollow)
+		take_memory_out(stats);
+	if (pool->arena)
+		stats->saved = atomic_load(&pool->arena->saved_bytes);
 	return 0;
+}
+
+/* What each pool tells of the device, or of streams that the others know too, is not added up. */
+static bool is_common(size_t offset)
+{
+	return offset == offsetof(struct vpmm_stats, small_mapped) || offset == offsetof(struct vpmm_stats, peak_small) ||
+	       offset == offsetof(struct vpmm_stats, streams) || offset == offsetof(struct vpmm_stats, budget_size) ||
+	       offset == offsetof(struct vpmm_stats, budget_left) || offset == offsetof(struct vpmm_stats, budget_idle);
+}
+
+static bool is_peak(size_t offset)
+{
+	return offset == offsetof(struct vpmm_stats, peak_live) || offset == offsetof(struct vpmm_stats, peak_mapped) ||
+	       offset == offsetof(struct vpmm_stats, peak_taken) ||
+	       offset == offsetof(struct vpmm_stats, peak_requested);
+}
+
+void stats_add_arena(struct vpmm_stats *total, const struct vpmm_stats *part)
+{
+	for (size_t at = offsetof(struct vpmm_stats, reserved); at < sizeof(*total); at += sizeof(uint64_t)) {
+		uint64_t *sum = (uint64_t *)(void *)((char *)total + at);
+		uint64_t more = *(const uint64_t *)(const void *)((const char *)part + at);
+
+		*sum = is_common(at) || is_peak(at) ? MAX(*sum, more) : *sum + more;
+	}
+}
+
+static void sample(uint64_t *peak, uint64_t now, uint64_t *of_one)
+{
+	*peak = MAX(MAX(*peak, now), *of_one);
+	*of_one = *peak;
+}
+
+void stats_sample_peaks(struct tags *tags, struct vpmm_stats *total)
+{
+	uint64_t taken = total->mapped + total->small_mapped + total->shareable + total->shared;
+
+	if (!tags)
+		return;
+	lock_acquire(&tags->lock);
+	sample(&tags->peak.live, total->live, &total->peak_live);
+	sample(&tags->peak.mapped, total->mapped, &total->peak_mapped);
+	sample(&tags->peak.taken, taken, &total->peak_taken);
+	sample(&tags->peak.requested, total->requested, &total->peak_requested);
+	lock_release(&tags->lock);
 }
 
 int stats_reset_peaks(struct vpmm_pool *pool)

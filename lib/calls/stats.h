@@ -5,6 +5,7 @@
 
 struct vpmm_info;
 struct vpmm_pool;
+struct tags;
 struct vpmm_stats;
 
 /**
@@ -32,5 +33,19 @@ int stats_reset_peaks(struct vpmm_pool *pool);
  * Return: 0, or what the backend's info returns.
  */
 int stats_get_info(struct vpmm_pool *pool, struct vpmm_info *info);
+
+/**
+ * stats_add_arena() - add the statistics of an arena to those of its pool
+ * @total: those of the pool, and of the arenas before
+ * @part: those of the arena
+ */
+void stats_add_arena(struct vpmm_stats *total, const struct vpmm_stats *part);
+
+/**
+ * stats_sample_peaks() - raise the peaks of a pool with arenas to what is there now
+ * @tags: the tags of the pool; NULL: there are none, and the peaks are exact
+ * @total: the statistics of the pool and of all arenas
+ */
+void stats_sample_peaks(struct tags *tags, struct vpmm_stats *total);
 
 #endif /* STATS_H */

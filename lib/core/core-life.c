@@ -5,6 +5,7 @@
 #include "core/chunk.h"
 #include "core/core-life.h"
 #include "core/core.h"
+#include "core/hollow.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "trace/sampler.h"
@@ -90,6 +91,9 @@ static void map_unmap(struct core *core, struct region_map *map)
 
 void core_unmap(struct core *core)
 {
+	/* What is left of it: then there is no mapping, and no handle. */
+	if (core->extents.hollow)
+		hollow_empty(core);
 	map_unmap(core, &core->regions);
 	map_unmap(core, &core->spans);
 }

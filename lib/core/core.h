@@ -84,6 +84,7 @@ struct counts {
  * @memo: earlier decisions about @regions
  * @extents: physical memory
  * @streams: the streams that the pool has met
+ * @resting: mappings must not change: the pool is an arena that is paused, or about to be paused or resumed
  * @peers_unsure: devices, as bits by ordinal, that may have access to some of the memory and none to the rest, since a
  *	change of peers failed and could not be undone
  * @small: address to struct small: requests that the driver's allocator serves, and shareable blocks
@@ -135,6 +136,7 @@ struct core {
 	uint64_t imported;
 	uint64_t shared;
 	GPtrArray *strays;
+	bool resting;
 	bool watched;
 	uint64_t peak_mapped;
 	uint64_t peak_taken;
@@ -187,7 +189,7 @@ static inline size_t core_small_size(const struct core *core)
 /* What is outside of the region maps has changed: it counts towards the limit, but for other processes' memory. */
 static inline void core_count_apart(struct core *core)
 {
-	core->extents.apart = core->small_live + core->shareable + core->shared;
+	extent_count_apart(&core->extents, core->small_live + core->shareable + core->shared);
 }
 
 /* Device memory that the pool holds, in bytes. */

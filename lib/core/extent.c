@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The calls that create, map, unmap and release device memory, each undone if a later one fails. */
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "backend/backend.h"
 #include "budget/budget.h"
@@ -26,6 +27,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	*map = (struct extent_map){ .backend = backend, .page_size = page_size, .limit = UINT64_MAX };
 	map->page_shift = page_size & (page_size - 1) ? 0 : g_bit_storage(page_size) - 1;
 	map->active = address_table_new(g_free);
+	map->taken = &map->own_taken;
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
@@ -109,14 +111,27 @@ static void place_enter(struct extent_map *map, const struct place *place, struc
 	}
 }
 
+void extent_count_held(struct extent_map *map, int64_t more)
+{
+	map->held += (uint64_t)more;
+	atomic_fetch_add(map->taken, (uint64_t)more);
+}
+
+void extent_count_apart(struct extent_map *map, uint64_t apart)
+{
+	atomic_fetch_add(map->taken, apart - map->apart);
+	map->apart = apart;
+}
+
 static void extent_delete(struct extent_map *map, struct extent *extent)
 {
 	g_clear_pointer(&extent->owners, g_tree_unref);
-	if (TIMED(map, releases, release, extent->handle)) {
+	if (extent->handle && TIMED(map, releases, release, extent->handle)) {
 		g_ptr_array_add(map->stray, extent);
 		return;
 	}
-	map->held -= extent->size;
+	if (extent->handle)
+		extent_count_held(map, -(int64_t)extent->size);
 	g_free(extent);
 }
 
@@ -203,6 +218,8 @@ void extent_map_clear(struct extent_map *map)
 		TIMED(map, releases, release, stray->handle);
 		g_free(stray);
 	}
+	if (map->hollow)
+		g_array_free(map->hollow, TRUE);
 	g_tree_destroy(map->sizes);
 	ready_clear(&map->ready);
 	g_ptr_array_free(map->stray, TRUE);
@@ -220,19 +237,23 @@ void extent_retry_stray(struct extent_map *map)
 		if (TIMED(map, releases, release, stray->handle))
 			continue;
 		g_ptr_array_remove_index_fast(map->stray, i - 1);
-		map->held -= stray->size;
+		extent_count_held(map, -(int64_t)stray->size);
 		g_free(stray);
 	}
 	error_restore(&kept);
 }
 
+/* What the limit alone leaves. */
+static uint64_t room_of_limit(const struct extent_map *map)
+{
+	return map->limit == UINT64_MAX ? UINT64_MAX : map->limit - MIN(map->limit, atomic_load(map->taken));
+}
+
 uint64_t extent_room(const struct extent_map *map)
 {
-	uint64_t taken = map->held + map->apart, room = UINT64_MAX;
+	uint64_t room = room_of_limit(map);
 
-	if (map->limit < UINT64_MAX)
-		room = map->limit > taken ? map->limit - taken : 0;
-	return map->budget ? MIN(room, budget_room(map->budget, taken)) : room;
+	return map->budget ? MIN(room, budget_room(map->budget, map->held + map->apart)) : room;
 }
 
 static int judge_budget(const struct extent_map *map, size_t size)
@@ -247,19 +268,18 @@ static int judge_budget(const struct extent_map *map, size_t size)
 			 amount(budget_room(budget, taken)).text);
 }
 
+static int refuse_limit(const struct extent_map *map, size_t size)
+{
+	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
+			 amount(atomic_load(map->taken)).text, amount(map->limit).text);
+}
+
 int extent_judge_limit(struct extent_map *map, size_t size)
 {
-	uint64_t room = map->limit - MIN(map->limit, map->held + map->apart);
-
 	/* Stray extents count towards the limit; perhaps they can be released now. */
-	if (size > extent_room(map)) {
+	if (size > extent_room(map))
 		extent_retry_stray(map);
-		room = map->limit - MIN(map->limit, map->held + map->apart);
-	}
-	if (map->limit == UINT64_MAX || size <= room)
-		return judge_budget(map, size);
-	return error_set(-ENOMEM, "limit: %s needed, but the pool holds %s of the %s that it may", amount(size).text,
-			 amount(map->held + map->apart).text, amount(map->limit).text);
+	return size <= room_of_limit(map) ? judge_budget(map, size) : refuse_limit(map, size);
 }
 
 /*
@@ -303,6 +323,22 @@ static size_t bytes_without_place(const GPtrArray *extents)
 	return bytes;
 }
 
+/* Counted before it is there, as nobody holds the locks of all pools that share a limit. */
+int extent_create_handle(struct extent_map *map, size_t size, uint64_t *handle)
+{
+	int err;
+
+	extent_count_held(map, (int64_t)size);
+	if (map->limit != UINT64_MAX && atomic_load(map->taken) > map->limit) {
+		extent_count_held(map, -(int64_t)size);
+		return refuse_limit(map, size);
+	}
+	err = TIMED(map, creates, create, size, handle);
+	if (err)
+		extent_count_held(map, -(int64_t)size);
+	return err;
+}
+
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents)
 {
 	uint64_t handle;
@@ -313,10 +349,9 @@ int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts
 		struct extent *extent;
 
 		piece = MIN(piece, size - done);
-		err = TIMED(map, creates, create, piece, &handle);
+		err = extent_create_handle(map, piece, &handle);
 		if (err)
 			goto err_release;
-		map->held += piece;
 		extent = g_new0(struct extent, 1);
 		extent->size = piece;
 		extent->handle = handle;
@@ -462,10 +497,12 @@ int extent_unmap(struct extent_map *map, uint64_t addr, size_t size, struct back
 	uint64_t end = addr + size;
 	int err;
 
-	extent_tell(map, addr, size);
-	err = TIMED(map, unmaps, unmap, addr, size, guard);
-	if (err)
-		return err;
+	if (!map->hollow) {
+		extent_tell(map, addr, size);
+		err = TIMED(map, unmaps, unmap, addr, size, guard);
+		if (err)
+			return err;
+	}
 	while (addr < end) {
 		struct place *place = extent_place(map, addr);
 
@@ -488,7 +525,7 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 		extent_break_whole(map, extent);
 	size_leave(map, extent);
 	map->bytes -= extent->size;
-	map->given_back += extent->size;
+	map->given_back += extent->handle ? extent->size : 0;
 	extent_delete(map, extent);
 	return 0;
 }

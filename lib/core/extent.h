@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Physical memory: the extents of a pool and their mappings. Only this file creates, maps, unmaps and releases device
- * memory, so it counts and times those calls; shareable.c does the same for blocks that other processes can map. All of
- * it is under core.lock.
+ * memory, so it counts and times those calls; shareable.c does the same for blocks that other processes can map, and
+ * hollow.c for a pool that gives its memory away for a while. All of it is under core.lock.
  */
 #ifndef EXTENT_H
 #define EXTENT_H
@@ -120,9 +120,12 @@ struct extent_calls {
  * @coarse_bytes: bytes of extents that are @coarse
  * @bytes: bytes of @all
  * @held: bytes of all handles, unmapped and stray ones included
- * @limit: bytes that @held and @apart together may reach; UINT64_MAX: no limit
+ * @limit: bytes that *@taken may reach; UINT64_MAX: no limit
  * @apart: bytes outside of the map that count towards the limit
  * @budget: what other processes' pools share with this one; NULL: nothing
+ * @own_taken: @held and @apart, of this map and of those whose @taken points here
+ * @taken: what the limit bounds: @own_taken, or that of another map with which this one shares the limit. Atomic, as
+ *	each is under the lock of its own pool
  * @given_back: bytes that were released to the device
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
@@ -130,6 +133,7 @@ struct extent_calls {
  * @calls: driver calls so far
  * @losing: is told of addresses that are about to lose their memory; NULL: nobody wants to know
  * @losing_data: passed to it
+ * @hollow: see hollow.h: the memory of all mappings is away, and the driver knows nothing of them; NULL: it is there
  */
 struct extent_map {
 	struct backend *backend;
@@ -150,6 +154,8 @@ struct extent_map {
 	uint64_t limit;
 	uint64_t apart;
 	struct budget *budget;
+	_Atomic uint64_t own_taken;
+	_Atomic uint64_t *taken;
 	uint64_t given_back;
 	GQueue by_use;
 	uint64_t places;
@@ -157,6 +163,7 @@ struct extent_map {
 	struct extent_calls calls;
 	void (*losing)(void *data, uint64_t addr, size_t size);
 	void *losing_data;
+	GArray *hollow;
 };
 
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size);
@@ -228,6 +235,30 @@ GTreeNode *extent_size_from(struct extent_map *map, size_t limit);
  * Return: 0, or what the backend's create returns; then extent_release() was called for @extents.
  */
 int extent_create(struct extent_map *map, size_t size, size_t piece, bool counts, GPtrArray *extents);
+
+/**
+ * extent_count_held() - count bytes of handles that were created or released
+ * @map: the map
+ * @more: bytes; negative: fewer
+ */
+void extent_count_held(struct extent_map *map, int64_t more);
+
+/**
+ * extent_count_apart() - set @apart
+ * @map: the map
+ * @apart: bytes
+ */
+void extent_count_apart(struct extent_map *map, uint64_t apart);
+
+/**
+ * extent_create_handle() - create the memory of one extent, and count it
+ * @map: the map
+ * @size: bytes, a multiple of the page size
+ * @handle: receives the handle
+ *
+ * Return: 0, -ENOMEM if another pool that shares the limit was faster, or what the backend's create returns.
+ */
+int extent_create_handle(struct extent_map *map, size_t size, uint64_t *handle);
 
 /**
  * extent_retry_stray() - try again to release what the driver failed to release

@@ -78,7 +78,8 @@ static GArray *collect_ranges(struct core *core)
 	GHashTableIter iter;
 	gpointer small;
 
-	for (GList *link = core->extents.all.head; link; link = link->next) {
+	/* Of a hollow pool nothing is mapped; hollow_fill() gives access to those that are peers then. */
+	for (GList *link = core->extents.hollow ? NULL : core->extents.all.head; link; link = link->next) {
 		const struct extent *extent = link->data;
 
 		for (const struct place *place = extent->places; place; place = place->next)

@@ -268,7 +268,7 @@ void trim_some(struct core *core, struct stream *stream)
 	struct error_kept kept;
 
 	lock_assert_held(&core->lock);
-	if (core_mapped(core) <= core->settings.keep) {
+	if (core->resting || core_mapped(core) <= core->settings.keep) {
 		core->watched = false;
 		return;
 	}

@@ -11,8 +11,11 @@
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 
-/* Those of shared ranges, which are read with the first range and are no options of a pool. */
-static const char *const others[] = { "VPMM_HOST_KEEP", "VPMM_SHARED_TOUCH", "VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS" };
+/* Those of shared ranges, of tags, of pausing and of PyTorch's plug-in, which are no options of a pool. */
+static const char *const others[] = {
+	"VPMM_HOST_KEEP", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG", "VPMM_TORCH_BUILD",
+	"VPMM_TORCH_CLASS"
+};
 
 /* Levenshtein's distance, one row of the table at a time. */
 static size_t distance(const char *a, const char *b)

@@ -8,9 +8,13 @@
  *
  *	defaults.lock		api/pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
+ *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
+ *	tags.lock		calls/tags.c: what a pool has under which tag
+ *	tag_lock		calls/tag.c: the names of tags
+ *	store.lock		core/store.c: host memory for contents
  *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held
  *	shared_lock		shared/: all ranges and the state of their pages, never held across a driver call
  *	fault.lock		the backend that fails on demand
@@ -60,9 +64,13 @@
 #define LOCK_ORDER(X) \
 	X(LOCK_DEFAULTS, "defaults.lock") \
 	X(LOCK_RECORDERS, "recorders.lock") \
+	X(LOCK_ARENAS, "pool.making") \
 	X(LOCK_CORE, "core.lock") \
 	X(LOCK_ACCOUNT, "account.lock") \
 	X(LOCK_CACHE, "cache.lock") \
+	X(LOCK_TAGS, "tags.lock") \
+	X(LOCK_TAG_NAMES, "tag_lock") \
+	X(LOCK_STORE, "store.lock") \
 	X(LOCK_MOVER, "mover.lock") \
 	X(LOCK_SHARED, "shared_lock") \
 	X(LOCK_FAULT, "fault.lock") \

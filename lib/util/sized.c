@@ -19,11 +19,12 @@
  */
 #define OPTS_0_1 SIZE_TO(vpmm_opts, budget_thread)
 #define INFO_0_1 SIZE_TO(vpmm_info, budget_thread)
-#define STATS_0_1 SIZE_TO(vpmm_stats, budget_idle)
+#define STATS_0_1 SIZE_TO(vpmm_stats, saved)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 #define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)
 #define MIGRATE_OPS_0_1 SIZE_TO(vpmm_migrate_ops, finalize_and_map)
+#define TAG_STATS_0_1 SIZE_TO(vpmm_tag_stats, kept)
 #define MIRROR_OPS_0_1 SIZE_TO(vpmm_mirror_ops, update)
 
 static const size_t opts_sizes[] = { OPTS_0_1 };
@@ -33,6 +34,7 @@ static const size_t forecast_sizes[] = { FORECAST_0_1 };
 static const size_t allocation_sizes[] = { ALLOCATION_0_1 };
 static const size_t shared_stats_sizes[] = { SHARED_STATS_0_1 };
 static const size_t migrate_ops_sizes[] = { MIGRATE_OPS_0_1 };
+static const size_t tag_stats_sizes[] = { TAG_STATS_0_1 };
 static const size_t mirror_ops_sizes[] = { MIRROR_OPS_0_1 };
 
 /* A member was added without its version. */
@@ -44,6 +46,7 @@ _Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_al
 _Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1,
 	       "struct vpmm_shared_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_migrate_ops) == MIGRATE_OPS_0_1, "struct vpmm_migrate_ops has grown: add its size");
+_Static_assert(sizeof(struct vpmm_tag_stats) == TAG_STATS_0_1, "struct vpmm_tag_stats has grown: add its size");
 _Static_assert(sizeof(struct vpmm_mirror_ops) == MIRROR_OPS_0_1, "struct vpmm_mirror_ops has grown: add its size");
 
 #define SIZED(name, sizes) { name, sizes, sizeof(sizes) / sizeof((sizes)[0]) }
@@ -55,6 +58,7 @@ const struct sized sized_forecast = SIZED("vpmm_forecast", forecast_sizes);
 const struct sized sized_allocation = SIZED("vpmm_allocation", allocation_sizes);
 const struct sized sized_shared_stats = SIZED("vpmm_shared_stats", shared_stats_sizes);
 const struct sized sized_migrate_ops = SIZED("vpmm_migrate_ops", migrate_ops_sizes);
+const struct sized sized_tag_stats = SIZED("vpmm_tag_stats", tag_stats_sizes);
 const struct sized sized_mirror_ops = SIZED("vpmm_mirror_ops", mirror_ops_sizes);
 
 static size_t size_here(const struct sized *sized)

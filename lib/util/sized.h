@@ -30,6 +30,7 @@ extern const struct sized sized_forecast;
 extern const struct sized sized_allocation;
 extern const struct sized sized_shared_stats;
 extern const struct sized sized_migrate_ops;
+extern const struct sized sized_tag_stats;
 extern const struct sized sized_mirror_ops;
 
 /**

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Arenas: a pausable tag has a pool of its own behind the pool that the program knows, on the same open backend and
+ * under the same limit. So blocks of the tag share no extent with others, and whatever holds for a pool holds for them.
+ * The exported calls find the arena of a block, and what is for a whole pool they do to its arenas as well.
+ */
+#ifndef ARENA_H
+#define ARENA_H
+
+#include <glib.h>
+#include <stdint.h>
+
+#include "calls/pool.h"
+#include "calls/tags.h"
+
+/* Whether the memory of an arena is there. */
+enum arena_state {
+	ARENA_AWAKE,
+	ARENA_PAUSING,
+	ARENA_PAUSED,
+	ARENA_RESUMING
+};
+
+/**
+ * struct arena - what a pool that is an arena has more than others
+ * @parent: the pool that the program knows
+ * @tag: the tag
+ * @state: of enum arena_state: written under core.lock, and read without
+ * @saved: ranges whose contents are in @pieces, one after the other, of struct arena_range; under core.lock
+ * @dropped: ranges with allocations whose contents were not saved, likewise
+ * @pieces: of struct store_piece; used by the thread that pauses or resumes alone
+ * @saved_bytes: bytes of @saved
+ */
+struct arena {
+	struct vpmm_pool *parent;
+	vpmm_tag tag;
+	gint state;
+	GArray *saved;
+	GArray *dropped;
+	GPtrArray *pieces;
+	_Atomic uint64_t saved_bytes;
+};
+
+/* Addresses. */
+struct arena_range {
+	uint64_t addr;
+	uint64_t size;
+};
+
+/* The pool that the program knows of one that may be an arena. */
+static inline struct vpmm_pool *arena_root(struct vpmm_pool *pool)
+{
+	return pool->arena ? pool->arena->parent : pool;
+}
+
+/* The arena of a tag; NULL: none. */
+static inline struct vpmm_pool *arena_of(struct tags *tags, vpmm_tag tag)
+{
+	return atomic_load_explicit(&tags->arenas[tag], memory_order_acquire);
+}
+
+/* All arenas of a pool that has @tags, which may be NULL. */
+#define for_each_arena(arena, tags) \
+	for (vpmm_tag tag_##arena = 1; (tags) && tag_##arena <= TAGS_MOST; tag_##arena++) \
+		for (struct vpmm_pool *arena = arena_of((tags), tag_##arena); arena; arena = NULL)
+
+/**
+ * arena_make() - the arena of a tag, made if the pool has none yet
+ * @tags: the tags of the pool, its backend entered
+ * @tag: the tag
+ * @arena: receives the arena
+ *
+ * Context: no lock held.
+ * Return: 0, or what the backend's info returns.
+ */
+int arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena);
+
+/**
+ * arena_judge() - whether blocks of a pool can be allocated and worked on
+ * @pool: the pool
+ *
+ * Context: any; a pool that is asked with its lock held stays so until the lock is released.
+ * Return: 0; or -EBUSY if it is an arena that is paused, or about to be.
+ */
+int arena_judge(const struct vpmm_pool *pool);
+
+/**
+ * arena_is_awake() - the same, without a text
+ * @pool: the pool
+ *
+ * Return: whether it can.
+ */
+static inline bool arena_is_awake(const struct vpmm_pool *pool)
+{
+	return !pool->arena || g_atomic_int_get(&pool->arena->state) == ARENA_AWAKE;
+}
+
+#endif /* ARENA_H */

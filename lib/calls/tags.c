@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Blocks that were allocated under a tag, and counts of them. */
+#include <errno.h>
+#include <string.h>
+
+#include "calls/pool.h"
+#include "calls/tags.h"
+#include "util/address.h"
+#include "util/amount.h"
+#include "util/error.h"
+
+static int new_tags(struct vpmm_pool *pool, struct tags **made)
+{
+	struct tags *tags = g_new0(struct tags, 1);
+	int err;
+
+	err = store_init(&tags->store, pool->core.backend, pool->core.granularity);
+	if (err) {
+		g_free(tags);
+		return err;
+	}
+	tags->pool = pool;
+	lock_init(&tags->lock, LOCK_TAGS);
+	tags->blocks = address_table_new(g_free);
+	*made = tags;
+	return 0;
+}
+
+int tags_make(struct vpmm_pool *pool, struct tags **tags)
+{
+	int err = 0;
+
+	*tags = g_atomic_pointer_get(&pool->tags);
+	if (*tags)
+		return 0;
+	lock_acquire(&pool->core.lock);
+	*tags = pool->tags;
+	if (!*tags)
+		err = new_tags(pool, tags);
+	if (!err)
+		g_atomic_pointer_set(&pool->tags, *tags);
+	lock_release(&pool->core.lock);
+	return err;
+}
+
+void tags_delete(struct tags *tags)
+{
+	store_clear(&tags->store);
+	g_hash_table_destroy(tags->blocks);
+	lock_destroy(&tags->lock);
+	g_free(tags);
+}
+
+static int admit(struct tag_counts *counts, vpmm_tag tag, size_t size)
+{
+	if (counts->limit && (size > counts->limit || counts->live > counts->limit - size))
+		return error_set(-ENOMEM, "limit: %s needed, but tag \"%s\" has %s of the %s that it may",
+				 amount(size).text, tag_name(tag), amount(counts->live).text,
+				 amount(counts->limit).text);
+	counts->live += size;
+	return 0;
+}
+
+int tags_admit(struct tags *tags, vpmm_tag word, size_t size)
+{
+	int err;
+
+	lock_acquire(&tags->lock);
+	err = admit(&tags->counts[tag_of(word)], tag_of(word), size);
+	lock_release(&tags->lock);
+	return err;
+}
+
+void tags_dismiss(struct tags *tags, vpmm_tag word, size_t size)
+{
+	lock_acquire(&tags->lock);
+	tags->counts[tag_of(word)].live -= size;
+	lock_release(&tags->lock);
+}
+
+/* Whether pausing the tag leaves it. */
+static bool stays_mapped(const struct tags *tags, const struct tagged *block)
+{
+	return block->pool == tags->pool;
+}
+
+void tags_enter(struct tags *tags, const struct tagged *block)
+{
+	struct tag_counts *counts = &tags->counts[tag_of(block->word)];
+	struct tagged *copy = g_new(struct tagged, 1);
+
+	*copy = *block;
+	lock_acquire(&tags->lock);
+	counts->requested += block->requested;
+	counts->blocks++;
+	counts->kept += stays_mapped(tags, block) ? block->size : 0;
+	counts->peak_live = MAX(counts->peak_live, counts->live);
+	g_hash_table_insert(tags->blocks, &copy->addr, copy);
+	lock_release(&tags->lock);
+}
+
+bool tags_take(struct tags *tags, uint64_t addr, struct tagged *block)
+{
+	struct tagged *found;
+	struct tag_counts *counts;
+
+	lock_acquire(&tags->lock);
+	found = g_hash_table_lookup(tags->blocks, &addr);
+	if (found) {
+		*block = *found;
+		counts = &tags->counts[tag_of(block->word)];
+		counts->requested -= block->requested;
+		counts->blocks--;
+		counts->kept -= stays_mapped(tags, block) ? block->size : 0;
+		g_hash_table_remove(tags->blocks, &addr);
+	}
+	lock_release(&tags->lock);
+	return found;
+}
+
+bool tags_find(struct tags *tags, uint64_t addr, struct tagged *block)
+{
+	const struct tagged *found;
+
+	lock_acquire(&tags->lock);
+	found = g_hash_table_lookup(tags->blocks, &addr);
+	if (found)
+		*block = *found;
+	lock_release(&tags->lock);
+	return found;
+}
+
+bool tags_drops(const struct tags *tags, uint64_t addr)
+{
+	const struct tagged *found;
+
+	lock_assert_held(&tags->lock);
+	found = g_hash_table_lookup(tags->blocks, &addr);
+	return found && found->word & VPMM_TAG_DROP;
+}
+
+void tags_read(struct tags *tags, vpmm_tag tag, struct tag_counts *counts)
+{
+	lock_acquire(&tags->lock);
+	*counts = tags->counts[tag];
+	lock_release(&tags->lock);
+}
+
+void tags_set_limit(struct tags *tags, vpmm_tag tag, uint64_t limit)
+{
+	lock_acquire(&tags->lock);
+	tags->counts[tag].limit = limit;
+	lock_release(&tags->lock);
+}
+
+void tags_reset_peaks(struct tags *tags)
+{
+	lock_acquire(&tags->lock);
+	for (vpmm_tag i = 0; i <= TAGS_MOST; i++)
+		tags->counts[i].peak_live = tags->counts[i].live;
+	memset(&tags->peak, 0, sizeof(tags->peak));
+	lock_release(&tags->lock);
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Takes the memory from under a pool's mappings, and puts it back: each undone if a later call fails. */
+#include <errno.h>
+
+#include "backend/backend.h"
+#include "core/core.h"
+#include "core/hollow.h"
+#include "core/timed.h"
+#include "util/error.h"
+
+/* What the driver has in a run of mappings. */
+enum run_state {
+	RUN_GONE,			/* nothing */
+	RUN_MAPPED,			/* all of it */
+	RUN_UNSURE			/* perhaps a part, as undoing has failed */
+};
+
+/* Mappings that follow one another, in one chunk. */
+struct run {
+	uint64_t addr;
+	uint64_t size;
+	enum run_state state;
+};
+
+#define for_each_run(run, runs) \
+	for (struct run *run = (struct run *)(void *)(runs)->data, *end_ = run + (runs)->len; run < end_; run++)
+
+static void add_run(GArray *runs, uint64_t addr, uint64_t size, enum run_state state)
+{
+	struct run run = { .addr = addr, .size = size, .state = state };
+
+	if (size)
+		g_array_append_val(runs, run);
+}
+
+/* The mappings from @addr to below @end, between which there may be pages that have none. */
+static void collect_stretch(struct extent_map *map, uint64_t addr, uint64_t end, enum run_state state, GArray *runs)
+{
+	uint64_t start = addr;
+
+	while (addr < end) {
+		const struct place *place = extent_place(map, addr);
+
+		if (place) {
+			addr += place->extent->size;
+			continue;
+		}
+		add_run(runs, start, addr - start, state);
+		addr += map->page_size;
+		start = addr;
+	}
+	add_run(runs, start, addr - start, state);
+}
+
+static void collect_map(struct core *core, const struct region_map *map, enum run_state state, GArray *runs)
+{
+	for (guint i = 0; i < map->chunks->len; i++) {
+		const struct chunk *chunk = map->chunks->pdata[i];
+		const struct region *region = chunk->first;
+
+		while (region) {
+			uint64_t start = region->addr;
+
+			while (region && region->kind != REGION_UNMAPPED)
+				region = region->next;
+			collect_stretch(&core->extents, start, region ? region->addr : chunk->addr + chunk->size,
+					state, runs);
+			region = region ? region->next : NULL;
+		}
+	}
+}
+
+static GArray *collect_runs(struct core *core, enum run_state state)
+{
+	GArray *runs = g_array_new(FALSE, FALSE, sizeof(struct run));
+
+	collect_map(core, &core->regions, state, runs);
+	collect_map(core, &core->spans, state, runs);
+	return runs;
+}
+
+static int unmap_run(struct extent_map *map, struct run *run)
+{
+	int err;
+
+	err = TIMED(map, unmaps, unmap, run->addr, run->size, NULL);
+	if (!err)
+		run->state = RUN_GONE;
+	return err;
+}
+
+static int map_places(struct extent_map *map, struct run *run)
+{
+	uint64_t addr = run->addr, end = addr + run->size;
+	int err = 0;
+
+	while (addr < end && !err) {
+		const struct extent *extent = extent_place_mapped(map, addr)->extent;
+
+		err = TIMED(map, maps, map, addr, extent->size, extent->handle);
+		run->state = RUN_UNSURE;
+		addr += extent->size;
+	}
+	return err;
+}
+
+static int map_run(struct extent_map *map, struct run *run)
+{
+	int err = 0;
+
+	if (run->state == RUN_UNSURE)
+		err = unmap_run(map, run);
+	if (!err && run->state == RUN_GONE)
+		err = map_places(map, run);
+	/* What is mapped already may have other peers by now. */
+	if (!err)
+		err = TIMED(map, accesses, access, run->addr, run->size);
+	if (!err)
+		run->state = RUN_MAPPED;
+	return err;
+}
+
+/* Undoing makes each call once more if it fails, as nobody else will. */
+static bool map_again(struct extent_map *map, struct run *run)
+{
+	return !map_run(map, run) || !map_run(map, run);
+}
+
+static bool unmap_run_at_last(struct extent_map *map, struct run *run)
+{
+	return run->state == RUN_GONE || !unmap_run(map, run) || !unmap_run(map, run);
+}
+
+static void release(struct extent_map *map, struct extent *extent)
+{
+	struct extent *stray;
+
+	if (!extent->handle)
+		return;
+	if (TIMED(map, releases, release, extent->handle)) {
+		stray = g_new0(struct extent, 1);
+		stray->size = extent->size;
+		stray->handle = extent->handle;
+		g_ptr_array_add(map->stray, stray);
+	} else {
+		extent_count_held(map, -(int64_t)extent->size);
+		map->given_back += extent->size;
+	}
+	extent->handle = 0;
+}
+
+static void release_all(struct extent_map *map)
+{
+	for (GList *link = map->all.head; link; link = link->next)
+		release(map, link->data);
+}
+
+int hollow_out(struct core *core)
+{
+	struct extent_map *map = &core->extents;
+	GArray *runs = collect_runs(core, RUN_MAPPED);
+	struct error_kept kept;
+	bool undone = true;
+	int err = 0;
+
+	lock_assert_held(&core->lock);
+	for_each_run(run, runs) {
+		extent_tell(map, run->addr, run->size);
+		err = unmap_run(map, run);
+		if (err)
+			break;
+	}
+	error_keep(&kept);
+	if (err) {
+		for_each_run(run, runs)
+			undone &= run->state == RUN_MAPPED || map_again(map, run);
+	} else {
+		release_all(map);
+	}
+	error_restore(&kept);
+	if (err && undone) {
+		g_array_free(runs, TRUE);
+		return err;
+	}
+	map->hollow = runs;
+	return err;
+}
+
+static bool is_unmapped(const GArray *runs)
+{
+	for_each_run(run, runs) {
+		if (run->state != RUN_GONE)
+			return false;
+	}
+	return true;
+}
+
+bool hollow_is_complete(const struct core *core)
+{
+	return core->extents.hollow && is_unmapped(core->extents.hollow);
+}
+
+/* Extents may have been dropped since. */
+static void collect_again(struct core *core)
+{
+	if (!hollow_is_complete(core))
+		return;
+	g_array_free(core->extents.hollow, TRUE);
+	core->extents.hollow = collect_runs(core, RUN_GONE);
+}
+
+static int judge_hollow(struct extent_map *map)
+{
+	size_t size = 0, first = 0;
+
+	for (GList *link = map->all.head; link; link = link->next) {
+		const struct extent *extent = link->data;
+
+		first = first ? first : extent->size;
+		size += extent->handle ? 0 : extent->size;
+	}
+	return size ? extent_judge(map, size, first) : 0;
+}
+
+static int create_all(struct extent_map *map)
+{
+	int err = 0;
+
+	for (GList *link = map->all.head; link && !err; link = link->next) {
+		struct extent *extent = link->data;
+
+		if (!extent->handle)
+			err = extent_create_handle(map, extent->size, &extent->handle);
+	}
+	return err;
+}
+
+int hollow_fill(struct core *core)
+{
+	struct extent_map *map = &core->extents;
+	int err;
+
+	lock_assert_held(&core->lock);
+	collect_again(core);
+	err = judge_hollow(map);
+	if (!err)
+		err = create_all(map);
+	if (!err) {
+		for_each_run(run, map->hollow) {
+			err = map_run(map, run);
+			if (err)
+				break;
+		}
+	}
+	if (err)
+		hollow_empty(core);
+	return err;
+}
+
+void hollow_empty(struct core *core)
+{
+	struct extent_map *map = &core->extents;
+	struct error_kept kept;
+	bool gone = true;
+
+	lock_assert_held(&core->lock);
+	error_keep(&kept);
+	for_each_run(run, map->hollow)
+		gone &= unmap_run_at_last(map, run);
+	if (gone)
+		release_all(map);
+	error_restore(&kept);
+}
+
+void hollow_end(struct core *core)
+{
+	lock_assert_held(&core->lock);
+	g_array_free(core->extents.hollow, TRUE);
+	core->extents.hollow = NULL;
+}

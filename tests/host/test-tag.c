@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Tags: names, threads, counts, limits, and that pausable ones share no memory with others. */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/tag-fixture.h"
+
+static void test_names(void)
+{
+	char longest[65];
+	vpmm_tag tag, other;
+
+	memset(longest, 'x', 64);
+	longest[64] = '\0';
+	tag = tag_get("names", 0);
+	g_assert_cmpuint(tag_get("names", 0), ==, tag);
+	other = tag_get("names too", VPMM_TAG_PAUSABLE);
+	g_assert_cmpuint(other, !=, tag);
+	assert_error(vpmm_tag_open("names", VPMM_TAG_PAUSABLE, &other), EINVAL, "names");
+	assert_error(vpmm_tag_open("names", 0x10, &other), EINVAL, "flags");
+	assert_error(vpmm_tag_open(NULL, 0, &other), EINVAL, "NULL");
+	assert_error(vpmm_tag_open("", 0, &other), EINVAL, "empty");
+	assert_error(vpmm_tag_open("a\nb", 0, &other), EINVAL, "name");
+	assert_error(vpmm_tag_open(longest, 0, &other), EINVAL, "name");
+	assert_error(vpmm_tag_open("names", 0, NULL), EINVAL, "NULL");
+	longest[63] = '\0';
+	tag_get(longest, 0);
+}
+
+static void *read_tag(void *data)
+{
+	(void)data;
+	return GUINT_TO_POINTER(vpmm_tag_set(0));
+}
+
+static void test_threads(void)
+{
+	vpmm_tag a = tag_get("a", 0), b = tag_get("b", VPMM_TAG_PAUSABLE);
+	GThread *thread;
+
+	g_assert_cmpuint(vpmm_tag_set(a), ==, 0);
+	g_assert_cmpuint(vpmm_tag_set(b | VPMM_TAG_DROP), ==, a);
+	thread = g_thread_new("other", read_tag, NULL);
+	g_assert_cmpuint(GPOINTER_TO_UINT(g_thread_join(thread)), ==, 0);
+	errno = 0;
+	g_assert_cmpuint(vpmm_tag_set(12345), ==, (b | VPMM_TAG_DROP));
+	g_assert_cmpint(errno, ==, EINVAL);
+	g_assert_cmpuint(vpmm_tag_set(VPMM_TAG_STAY), ==, (b | VPMM_TAG_DROP));
+	g_assert_cmpuint(vpmm_tag_set(0), ==, 0);
+}
+
+/* Of each kind of tag, in each kind of pool: what is counted is what there is. */
+static void test_counts(void)
+{
+	const struct vpmm_opts opts[] = { { FIXTURE_PACKED }, { FIXTURE_OPTS } };
+	const unsigned int flags[] = { 0, VPMM_TAG_PAUSABLE };
+	const size_t sizes[] = { 1000, PAGE, 3 * PAGE + 1 };
+	struct vpmm_tag_stats stats;
+	struct fixture f;
+	vpmm_tag tag;
+	void *ptrs[3];
+
+	for (int i = 0; i < 4; i++) {
+		fixture_open(&f, opts[i / 2]);
+		tag = tag_get(flags[i % 2] ? "pausable" : "label", flags[i % 2]);
+		fixture_malloc(&f, 1, f.streams[0]);
+		for (int j = 0; j < 3; j++)
+			ptrs[j] = tag_malloc(f.pool, tag, sizes[j], 1, f.streams[0]);
+		stats = tag_stats(f.pool, tag);
+		g_assert_cmpuint(stats.blocks, ==, 3);
+		g_assert_cmpuint(stats.requested, ==, 1000 + 4 * PAGE + 1);
+		g_assert_cmpuint(stats.live, >=, stats.requested);
+		g_assert_cmpuint(stats.peak_live, ==, stats.live);
+		g_assert_cmpuint(stats.mapped, >=, stats.live);
+		g_assert_cmpuint(stats.paused + stats.saved + stats.limit, ==, 0);
+		g_assert_cmpuint(stats.live + PAGE, ==, fixture_stats(&f).live + fixture_stats(&f).small_live);
+		g_assert_cmpuint(fixture_stats(&f).requested, ==, stats.requested + PAGE);
+		for (int j = 0; j < 3; j++)
+			fixture_free(&f, ptrs[j], f.streams[0]);
+		assert_error(vpmm_free(f.pool, ptrs[0], f.streams[0]), EINVAL, "");
+		stats = tag_stats(f.pool, tag);
+		g_assert_cmpuint(stats.blocks + stats.requested + stats.live, ==, 0);
+		g_assert_cmpuint(stats.peak_live, >=, 4 * PAGE + 1001);
+		assert_ok(vpmm_pool_reset_peaks(f.pool));
+		g_assert_cmpuint(tag_stats(f.pool, tag).peak_live, ==, 0);
+		fixture_close(&f);
+	}
+}
+
+/* A block keeps its tag; so does one that had none. */
+static void test_realloc(void)
+{
+	vpmm_tag tag = tag_get("pausable", VPMM_TAG_PAUSABLE), label = tag_get("label", 0);
+	void *ptr, *grown = NULL, *plain;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ptr = tag_malloc(f.pool, tag, PAGE, 7, f.streams[0]);
+	plain = fixture_malloc(&f, 1, f.streams[0]);
+	vpmm_tag_set(label);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 5 * PAGE, f.streams[0]));
+	assert_ok(vpmm_realloc(f.pool, &plain, 2 * PAGE, f.streams[0]));
+	g_assert_true(tag_is_filled(ptr, PAGE, 7));
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 5 * PAGE);
+	g_assert_cmpuint(tag_stats(f.pool, label).blocks, ==, 0);
+	assert_ok(vpmm_malloc_growable(f.pool, &grown, PAGE, 8 * PAGE, f.streams[0]));
+	assert_ok(vpmm_realloc(f.pool, &grown, 6 * PAGE, f.streams[0]));
+	g_assert_cmpuint(tag_stats(f.pool, label).live, ==, 6 * PAGE);
+	vpmm_tag_set(0);
+	assert_ok(vpmm_realloc(f.pool, &ptr, PAGE / 2, f.streams[0]));
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, PAGE / 2);
+	assert_ok(vpmm_realloc(f.pool, &ptr, 0, f.streams[0]));
+	g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+static void test_limit(void)
+{
+	const unsigned int flags[] = { 0, VPMM_TAG_PAUSABLE };
+	struct fixture f;
+	vpmm_tag tag;
+	void *ptr, *more;
+
+	for (int i = 0; i < 2; i++) {
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+		tag = tag_get(flags[i] ? "pausable" : "label", flags[i]);
+		assert_ok(vpmm_tag_limit(f.pool, tag, 4 * PAGE));
+		g_assert_cmpuint(tag_stats(f.pool, tag).limit, ==, 4 * PAGE);
+		ptr = tag_malloc(f.pool, tag, 3 * PAGE, 3, f.streams[0]);
+		more = &more;
+		vpmm_tag_set(tag);
+		assert_error(vpmm_malloc(f.pool, &more, 2 * PAGE, f.streams[0]), ENOMEM, "tag");
+		g_assert_true(more == &more);
+		assert_error(vpmm_realloc(f.pool, &ptr, 5 * PAGE, f.streams[0]), ENOMEM, "tag");
+		g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 3 * PAGE);
+		assert_ok(vpmm_realloc(f.pool, &ptr, 4 * PAGE, f.streams[0]));
+		vpmm_tag_set(0);
+		assert_ok(vpmm_malloc(f.pool, &more, 2 * PAGE, f.streams[0]));
+		assert_ok(vpmm_tag_limit(f.pool, tag, 0));
+		tag_malloc(f.pool, tag, 9 * PAGE, 3, f.streams[0]);
+		fixture_close(&f);
+	}
+	assert_error(vpmm_tag_limit(NULL, 0, 1), EINVAL, "tag 0");
+}
+
+/* A pool's limit bounds all of its arenas, and what one has free another gets before a request fails. */
+static void test_pool_limit(void)
+{
+	vpmm_tag tag = tag_get("pausable", VPMM_TAG_PAUSABLE);
+	void *ptrs[2], *ptr;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 8 * PAGE });
+	ptrs[0] = tag_malloc(f.pool, tag, 4 * PAGE, 1, f.streams[0]);
+	ptrs[1] = fixture_malloc(&f, 3, f.streams[0]);
+	assert_error(vpmm_malloc(f.pool, &ptr, 2 * PAGE, f.streams[0]), ENOMEM, "limit");
+	fixture_free(&f, ptrs[0], f.streams[0]);
+	ptr = fixture_malloc(&f, 5, f.streams[1]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 8 * PAGE);
+	fixture_free(&f, ptr, f.streams[1]);
+	fixture_free(&f, ptrs[1], f.streams[1]);
+	tag_malloc(f.pool, tag, 7 * PAGE, 1, f.streams[2]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 8 * PAGE);
+	fixture_close(&f);
+}
+
+/* Calls on blocks and pools reach what a tag has. */
+static void test_calls(void)
+{
+	vpmm_tag tag = tag_get("pausable", VPMM_TAG_PAUSABLE);
+	struct vpmm_allocation found = { .size = sizeof(found) };
+	size_t released;
+	struct fixture f;
+	char *dump, *ptr;
+
+	assert_ok(vpmm_pool_create(&f.pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_create(&f.streams[i]));
+	f.log = NULL;
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, PAGE, f.streams[0], VPMM_ZERO));
+	vpmm_tag_set(0);
+	g_assert_true(fixture_is_clear(ptr, PAGE));
+	assert_ok(vpmm_lookup(ptr + 5, &found));
+	g_assert_true(found.pool == f.pool && found.base == ptr && found.bytes == PAGE);
+	assert_ok(vpmm_use(f.pool, ptr, f.streams[1]));
+	dump = fixture_dump(&f);
+	g_assert_nonnull(strstr(dump, "tag: pausable\n"));
+	free(dump);
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	assert_ok(vpmm_free(NULL, ptr, f.streams[0]));
+	assert_ok(vpmm_pool_trim(f.pool, 0, &released));
+	g_assert_cmpuint(released, ==, PAGE);
+	g_assert_cmpuint(tag_stats(f.pool, tag).mapped, ==, 0);
+	for (int i = 0; i < STREAMS; i++)
+		assert_ok(vpmm_host_stream_destroy(f.streams[i]));
+	vpmm_pool_destroy(f.pool);
+	fixture_assert_nothing_left();
+}
+
+/* Threads with tags of their own, beside one without. */
+struct worker {
+	struct vpmm_pool *pool;
+	vpmm_tag tag;
+};
+
+static void *work(void *data)
+{
+	const struct worker *it = data;
+	struct CUstream_st *stream;
+	void *ptrs[8] = { NULL };
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	vpmm_tag_set(it->tag);
+	for (unsigned int i = 0; i < 400; i++) {
+		void **ptr = &ptrs[i * 7 % 8];
+
+		if (*ptr)
+			assert_ok(vpmm_free(it->pool, *ptr, stream));
+		assert_ok(vpmm_malloc(it->pool, ptr, 1 + i % 5 * PAGE / 2, stream));
+	}
+	for (int i = 0; i < 8; i++)
+		assert_ok(vpmm_free(it->pool, ptrs[i], stream));
+	assert_ok(vpmm_stream_retire(it->pool, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+	return NULL;
+}
+
+static void test_beside(void)
+{
+	struct worker workers[3];
+	GThread *threads[3];
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (int i = 0; i < 3; i++) {
+		workers[i] = (struct worker){ f.pool, i == 2 ? 0 : tag_get(i ? "pausable" : "label", (unsigned int)i) };
+		threads[i] = g_thread_new("worker", work, &workers[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		g_thread_join(threads[i]);
+	g_assert_cmpuint(tag_stats(f.pool, workers[0].tag).live + tag_stats(f.pool, workers[1].tag).live, ==, 0);
+	g_assert_cmpuint(fixture_stats(&f).live, ==, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
+/* A child that was forked gets an error, and waits for no lock. */
+static void test_fork(void)
+{
+	vpmm_tag tag = tag_get("pausable", VPMM_TAG_PAUSABLE);
+	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
+	struct vpmm_pool *pool;
+	void *ptr;
+	int status;
+	pid_t pid;
+
+	assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	pid = fork();
+	if (!pid)
+		_exit(vpmm_malloc(pool, &ptr, PAGE, NULL) == -EBUSY && vpmm_free(pool, ptr, NULL) == -EBUSY &&
+		      vpmm_tag_stats(pool, tag, &stats) == -EBUSY && vpmm_pause(pool, tag, 0) == -EBUSY &&
+		      vpmm_resume(pool, tag, NULL) == -EBUSY && vpmm_tag_open("x", 0, &tag) == -EBUSY ? 0 : 1);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	vpmm_tag_set(0);
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	vpmm_pool_destroy(pool);
+}
+
+/* The last of them, as a tag is for ever. */
+static void test_most(void)
+{
+	vpmm_tag tag = 0;
+	char name[16];
+	int err = 0;
+
+	for (int i = 0; i < 256 && !err; i++) {
+		g_snprintf(name, sizeof(name), "tag %d", i);
+		err = vpmm_tag_open(name, 0, &tag);
+	}
+	g_assert_cmpint(err, ==, -ENOSPC);
+	g_assert_cmpuint(tag, ==, 255);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/tag/names", test_names);
+	g_test_add_func("/tag/threads", test_threads);
+	g_test_add_func("/tag/counts", test_counts);
+	g_test_add_func("/tag/realloc", test_realloc);
+	g_test_add_func("/tag/limit", test_limit);
+	g_test_add_func("/tag/pool-limit", test_pool_limit);
+	g_test_add_func("/tag/calls", test_calls);
+	g_test_add_func("/tag/beside", test_beside);
+	g_test_add_func("/tag/fork", test_fork);
+	g_test_add_func("/tag/most", test_most);
+	return g_test_run();
+}
