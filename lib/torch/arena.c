@@ -206,7 +206,7 @@ void arena_free(struct part *part)
 	list_free(part);
 }
 
-static bool pieces_fill(const struct segment *segment, const struct torch_piece *pieces, size_t count)
+bool arena_fits(const struct segment *segment, const struct torch_piece *pieces, size_t count)
 {
 	uint64_t at = segment->addr;
 	size_t i;
@@ -224,7 +224,7 @@ int arena_cut(struct segment *segment, const struct torch_piece *pieces, size_t 
 	struct part *part = segment->first;
 	size_t i;
 
-	if (!arena_is_idle(segment) || !pieces_fill(segment, pieces, count))
+	if (!arena_is_idle(segment) || !arena_fits(segment, pieces, count))
 		return -EINVAL;
 	unlist_free(part);
 	for (i = 0; i + 1 < count; i++, part = part->after)

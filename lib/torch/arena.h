@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A pool of PyTorch's as PyTorch's own allocator has it: segments of fixed sizes, split into blocks, each of one stream.
- * CUDA graph trees, MemPool and programs that read snapshots rely on where blocks come to lie in it. It has no lock, and
- * gets its segments from whoever calls it.
+ * A pool of PyTorch's as PyTorch's own allocator has it: segments of fixed sizes, split into blocks, each of one
+ * stream. CUDA graph trees, MemPool and programs that read snapshots rely on where blocks come to lie in it. It has no
+ * lock, and gets its segments from whoever calls it.
  */
 #ifndef TORCH_ARENA_H
 #define TORCH_ARENA_H
@@ -91,6 +91,9 @@ bool arena_use(struct part *part, struct CUstream_st *stream);
 /* The part is not allocated any more, but stays active until arena_free(), which merges it with its neighbours. */
 void arena_release(struct part *part);
 void arena_free(struct part *part);
+
+/* Whether parts of a list, in order of address, fill a segment. */
+bool arena_fits(const struct segment *segment, const struct torch_piece *pieces, size_t count);
 
 /**
  * arena_cut() - make a wholly free segment's parts those of a list

@@ -10,8 +10,8 @@
  * @pieces: the list
  * @device: ordinal
  *
- * Blocks are those that the program has at the moment of each look. What others have in the same pool is active, but not
- * allocated.
+ * Blocks are those that the program has at the moment of each look. What others have in the same pool is active, but
+ * not allocated.
  *
  * Return: 0, -ENOMEM, or an error of vpmm_pool_dump().
  */

@@ -453,6 +453,18 @@ bool pools_trim(int device, struct torch_id id)
 	return given;
 }
 
+uint64_t pools_count(void)
+{
+	const struct torch_pool *pool;
+	uint64_t count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (pool = pools; pool; pool = pool->next)
+		count++;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
 /* Parts that are free in a segment that is not. */
 static void count_split(const struct segment *segment, struct pools_held *held)
 {

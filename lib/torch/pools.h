@@ -56,6 +56,9 @@ void pools_base(const struct part *part, void **base, size_t *size);
  */
 bool pools_trim(int device, struct torch_id id);
 
+/* How many there are, of all devices. */
+uint64_t pools_count(void);
+
 /* What pools hold of the library's memory, and of others', and what of it is free beside blocks. */
 struct pools_held {
 	uint64_t own;

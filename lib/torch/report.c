@@ -7,6 +7,7 @@
 #include "torch/device.h"
 #include "torch/graphs.h"
 #include "torch/kept.h"
+#include "torch/pools.h"
 #include "torch/torch.h"
 
 int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
@@ -29,6 +30,7 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 	graphs_count(&counts->pools, &counts->graphs);
 	/* Of the plug-in's hooks and of the class, one has nothing. */
 	books_counts(ordinal, counts);
+	counts->pools += pools_count();
 	return 0;
 }
 

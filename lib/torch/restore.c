@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Makes a pool what it was: CUDA graph trees replay graphs, and then go on from a state that the allocator has not been in
- * since. Blocks lie where they lay, as the graphs' kernels have their addresses.
+ * Makes a pool what it was: CUDA graph trees replay graphs, and then go on from a state that the allocator has not been
+ * in since. Blocks lie where they lay, as the graphs' kernels have their addresses.
  */
 #include <errno.h>
 
@@ -18,16 +18,30 @@ static struct segment *segment_at(const struct torch_pool *pool, const struct to
 	return segment && segment->size == piece->size ? segment : NULL;
 }
 
+/* How many parts follow the segment at a place of a list. */
+static size_t count_parts(const struct torch_piece *pieces, size_t count, size_t at)
+{
+	size_t end = at + 1;
+
+	while (end < count && !pieces[end].segment)
+		end++;
+	return end - at - 1;
+}
+
 /* Whether a pool can become what a list says. */
 static int state_fits(struct torch_pool *pool, const struct torch_piece *pieces, size_t count)
 {
-	size_t i;
+	const struct segment *segment;
+	size_t i, parts;
 
 	if (pool->waiting)
 		return -EBUSY;
-	for (i = 0; i < count; i++)
-		if (pieces[i].segment && !segment_at(pool, &pieces[i]))
+	for (i = 0; i < count; i += parts + 1) {
+		segment = pieces[i].segment ? segment_at(pool, &pieces[i]) : NULL;
+		parts = count_parts(pieces, count, i);
+		if (!segment || !arena_fits(segment, &pieces[i + 1], parts))
 			return -EINVAL;
+	}
 	return 0;
 }
 
@@ -77,7 +91,7 @@ static int allocate_again(struct torch_pool *pool, struct segment *segment, stru
 }
 
 static int pool_restore(struct torch_pool *pool, const struct torch_piece *pieces, size_t count, struct pieces *freed,
-		   struct pieces *allocated)
+			struct pieces *allocated)
 {
 	struct segment *segment;
 	size_t i, parts;
@@ -88,9 +102,8 @@ static int pool_restore(struct torch_pool *pool, const struct torch_piece *piece
 	pool_free_all(pool, freed);
 	for (i = 0; i < count && !err; i += parts + 1) {
 		segment = segment_at(pool, &pieces[i]);
-		for (parts = 0; i + parts + 1 < count && !pieces[i + parts + 1].segment; parts++)
-			;
-		err = arena_cut(segment, &pieces[i + 1], parts);
+		parts = count_parts(pieces, count, i);
+		err = segment ? arena_cut(segment, &pieces[i + 1], parts) : -EINVAL;
 		if (!err)
 			err = allocate_again(pool, segment, allocated);
 	}

@@ -86,8 +86,8 @@ void vpmm_torch_capture_failed(unsigned int begun);
  * @kept: frees of all devices that cannot be done yet
  * @unknown: frees and uses of addresses that no pool has, none of which is in @frees
  * @failed: frees and uses that failed otherwise, as after the driver is gone; what was to be freed stays allocated
- * @pools: pools of graphs that PyTorch has not released
- * @graphs: captures that are not retired yet
+ * @pools: pools that PyTorch has not released; through the class, those that have memory as well
+ * @graphs: captures that are not retired yet; 0 through the class, as no graph has memory of its own then
  */
 struct vpmm_torch_counts {
 	size_t size;

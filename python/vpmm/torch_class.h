@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What libvpmm-torch.so has for the allocator class in torch_class.cpp, which is compiled on the user's machine, against
- * the PyTorch that is there. Both sides say how large they take the table for, and of which version.
+ * What libvpmm-torch.so has for the allocator class in torch_class.cpp, which is compiled on the user's machine,
+ * against the PyTorch that is there. Both sides say how large they take the table for, and of which version.
  */
 #ifndef VPMM_TORCH_CLASS_H
 #define VPMM_TORCH_CLASS_H

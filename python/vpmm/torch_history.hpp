@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The allocator's history and its snapshots, in PyTorch's own structures. They have changed from version to version: what
- * a version may lack is looked for at compile time.
+ * The allocator's history and its snapshots, in PyTorch's own structures. They have changed from version to version:
+ * what a version may lack is looked for at compile time.
  */
 #ifndef VPMM_TORCH_HISTORY_HPP
 #define VPMM_TORCH_HISTORY_HPP
@@ -113,8 +113,8 @@ inline const char *name_of(Trace::Action action)
 }
 
 /*
- * Its lock is the innermost: nothing is called under it but trackers, which PyTorch tells to take no lock that could come
- * before. Contexts are gathered before any lock is taken, as that wants the interpreter's, and let go after.
+ * Its lock is the innermost: nothing is called under it but trackers, which PyTorch tells to take no lock that could
+ * come before. Contexts are gathered before any lock is taken, as that wants the interpreter's, and let go after.
  */
 class History {
 public:

@@ -225,6 +225,9 @@ except ImportError as error:
 if not torch.cuda.is_available():
     leave(skip="PyTorch finds no GPU")
 if mode == "vpmm":
+    if part == "hooks":
+        # They are the plug-in's.
+        os.environ["VPMM_TORCH_BUILD"] = "never"
     import vpmm.torch
 
     vpmm.torch.enable()

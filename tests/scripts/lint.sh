@@ -21,7 +21,7 @@ if [ -n "${LINT_FILES-}" ]; then
 	[ -n "$sources" ] || exit 0
 fi
 # The directory is any string.
-includes="-I$build -Iinclude -Ilib -Itools -Itests -Itests/cpp/stubs/arrayfire -Itests/cpp/stubs/onnxruntime -DFAKE_CUDA_DIR=__FILE__ -DPRELOAD_OBJECT=__FILE__ -DSECOND_OBJECT=__FILE__ -DQUOTA_OBJECT=__FILE__ -DPRELOAD_DIR=__FILE__"
+includes="-I$build -Iinclude -Ilib -Ipython -Itools -Itests -Itests/cpp/stubs/arrayfire -Itests/cpp/stubs/onnxruntime -DFAKE_CUDA_DIR=__FILE__ -DPRELOAD_OBJECT=__FILE__ -DSECOND_OBJECT=__FILE__ -DQUOTA_OBJECT=__FILE__ -DPRELOAD_DIR=__FILE__"
 failed=0
 
 has()

@@ -101,6 +101,16 @@ static size_t check_list(const struct torch_piece *pieces, size_t count)
 	return segments;
 }
 
+static void check_list_now(struct torch_id id)
+{
+	struct torch_piece *pieces;
+	size_t count;
+
+	assert_ok(table->list(0, id, &pieces, &count));
+	check_list(pieces, count);
+	g_free(pieces);
+}
+
 static size_t count_segments(struct torch_id id)
 {
 	struct torch_piece *pieces;
@@ -125,8 +135,10 @@ static void test_ordinary(void)
 	now = stats_now();
 	g_assert_cmpint(now.allocation[TORCH_ALL].current, ==, before.allocation[TORCH_ALL].current + 2);
 	g_assert_cmpint(now.allocation[TORCH_SMALL].current, ==, before.allocation[TORCH_SMALL].current + 1);
-	g_assert_cmpint(now.requested_bytes[TORCH_ALL].current, ==, before.requested_bytes[TORCH_ALL].current + 1000 + 3 * MIB);
-	g_assert_cmpint(now.allocated_bytes[TORCH_SMALL].current, ==, before.allocated_bytes[TORCH_SMALL].current + 1024);
+	g_assert_cmpint(now.requested_bytes[TORCH_ALL].current, ==,
+			before.requested_bytes[TORCH_ALL].current + 1000 + 3 * MIB);
+	g_assert_cmpint(now.allocated_bytes[TORCH_SMALL].current, ==,
+			before.allocated_bytes[TORCH_SMALL].current + 1024);
 	g_assert_cmpint(now.reserved_bytes[TORCH_ALL].current, >=, now.allocated_bytes[TORCH_ALL].current);
 	assert_ok(table->base(b + MIB, &base, &size));
 	g_assert_true(base == b);
@@ -233,6 +245,7 @@ static void test_uses(void)
 	assert_ok(table->join(0, id, NULL));
 	pool = table->begin(0, id);
 	g_assert_cmpint(table->uses(0, id), ==, 2);
+	g_assert_cmpuint(torch_counts(0).pools, ==, 1);
 	a = new_block(100, NULL, pool);
 	table->end(0, id);
 	assert_ok(table->drop(0, id));
@@ -319,12 +332,13 @@ static void test_restore(void)
 	size_t count, after_count, freed_count, allocated_count;
 	GRand *rand = g_rand_new_with_seed(1);
 	GPtrArray *live = g_ptr_array_new();
-	guint i;
+	guint i, which;
 
 	for (int round = 0; round < 20; round++) {
 		for (i = 0; i < 30; i++) {
+			which = live->len ? (guint)g_rand_int_range(rand, 0, (int)live->len) : 0;
 			if (live->len && g_rand_boolean(rand))
-				drop(g_ptr_array_steal_index_fast(live, (guint)g_rand_int_range(rand, 0, (int)live->len)));
+				drop(g_ptr_array_steal_index_fast(live, which));
 			else
 				g_ptr_array_add(live, new_block((size_t)g_rand_int_range(rand, 1, 200000), NULL, pool));
 		}
@@ -352,12 +366,15 @@ static void test_restore(void)
 		g_free(allocated);
 		g_free(state);
 	}
-	/* A state that the pool cannot have changes nothing. */
-	assert_ok(table->list(0, id, &state, &count));
-	state[0].addr += 512;
-	g_assert_cmpint(table->restore(0, id, state, count, &freed, &freed_count, &allocated, &allocated_count), ==, -EINVAL);
-	g_assert_cmpuint(freed_count + allocated_count, ==, 0);
-	g_free(state);
+	/* A state that the pool cannot have changes nothing: other segments, parts that do not fill one, no segment. */
+	for (i = 0; i < 3; i++) {
+		assert_ok(table->list(0, id, &state, &count));
+		state[i == 1].addr += i < 2 ? 512 : 0;
+		g_assert_cmpint(table->restore(0, id, state + i / 2, count - i / 2, &freed, &freed_count, &allocated,
+					       &allocated_count), ==, -EINVAL);
+		g_assert_cmpuint(freed_count + allocated_count, ==, 0);
+		g_free(state);
+	}
 	for (i = 0; i < live->len; i++)
 		drop(g_ptr_array_index(live, i));
 	g_ptr_array_unref(live);
@@ -430,6 +447,54 @@ static void test_fraction(void)
 	g_assert_cmpint(table->set_fraction(64, 1), ==, -EINVAL);
 }
 
+/* Threads that share a pool and ordinary memory. Each writes to what it has, and finds that again. */
+static void *work_on_blocks(void *data)
+{
+	char *blocks[16] = { 0 };
+	GRand *rand = g_rand_new_with_seed(GPOINTER_TO_UINT(g_thread_self()) | 1);
+	size_t sizes[16];
+	int which;
+
+	for (int i = 0; i < 2000; i++) {
+		which = g_rand_int_range(rand, 0, 16);
+		if (blocks[which]) {
+			g_assert_true(blocks[which][0] == which && blocks[which][sizes[which] - 1] == which);
+			drop(blocks[which]);
+			blocks[which] = NULL;
+			continue;
+		}
+		sizes[which] = (size_t)g_rand_int_range(rand, 1, 40000);
+		blocks[which] = new_block(sizes[which], NULL, g_rand_boolean(rand) ? data : NULL);
+		blocks[which][0] = blocks[which][sizes[which] - 1] = (char)which;
+	}
+	for (which = 0; which < 16; which++)
+		if (blocks[which])
+			drop(blocks[which]);
+	g_rand_free(rand);
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	const struct torch_id id = { 0, 19 };
+	struct torch_pool *pool = table->begin(0, id);
+	int64_t before = stats_now().allocation[TORCH_ALL].current;
+	GThread *threads[3];
+	guint i;
+
+	for (i = 0; i < G_N_ELEMENTS(threads); i++)
+		threads[i] = g_thread_new("blocks", work_on_blocks, pool);
+	for (i = 0; i < 20; i++) {
+		table->trim(0, none);
+		check_list_now(none);
+		stats_now();
+	}
+	for (i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_thread_join(threads[i]);
+	g_assert_cmpint(stats_now().allocation[TORCH_ALL].current, ==, before);
+	end_pool(id);
+}
+
 /* A child has nothing to free, and asks for nothing. */
 static void test_fork(void)
 {
@@ -468,6 +533,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/list", test_list);
 	g_test_add_func("/torch-class/capture", test_capture);
 	g_test_add_func("/torch-class/fraction", test_fraction);
+	g_test_add_func("/torch-class/threads", test_threads);
 	g_test_add_func("/torch-class/fork", test_fork);
 	return g_test_run();
 }
