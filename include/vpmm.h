@@ -128,6 +128,18 @@ enum vpmm_export {
 };
 
 /**
+ * enum vpmm_top - whether vpmm-top(1) can see the pool
+ * @VPMM_TOP_OFF: no; the default
+ * @VPMM_TOP_ON: yes; a thread of the library publishes what the pool has, a few times a second
+ *
+ * Since: 0.1
+ */
+enum vpmm_top {
+	VPMM_TOP_OFF,
+	VPMM_TOP_ON
+};
+
+/**
  * enum vpmm_rdma - whether network cards can read and write the memory (GPUDirect RDMA)
  * @VPMM_RDMA_OFF: not necessarily (the default)
  * @VPMM_RDMA_ON: yes
@@ -258,6 +270,7 @@ enum vpmm_budget_thread {
  * @budget_wait: milliseconds, up to 60000; how long an allocation waits for other pools to give memory back;
  *	VPMM_BUDGET_WAIT_NONE: it does not; 0: 100
  * @budget_thread: one of enum vpmm_budget_thread
+ * @top: one of enum vpmm_top
  *
  * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a
  * pool that is created with options; vpmm_opts_from_env() reads it into options.
@@ -298,6 +311,7 @@ struct vpmm_opts {
 	int budget_weight;
 	int budget_wait;
 	int budget_thread;
+	int top;
 };
 
 /**
@@ -335,6 +349,7 @@ struct vpmm_opts {
  * @budget_weight: of the pool's share of it
  * @budget_wait: milliseconds; 0: it does not wait for other pools
  * @budget_thread: one of enum vpmm_budget_thread
+ * @top: one of enum vpmm_top
  *
  * Since: 0.1
  */
@@ -372,6 +387,7 @@ struct vpmm_info {
 	int budget_weight;
 	int budget_wait;
 	int budget_thread;
+	int top;
 };
 
 /**

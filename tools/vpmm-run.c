@@ -29,6 +29,7 @@ struct options {
 	char *trace;
 	char *limit;
 	char *budget;
+	gboolean top;
 	char *trace_pattern;
 	FILE *out;			/* of the report */
 };
@@ -46,6 +47,7 @@ static const GOptionEntry entries[] = {
 	  "Let libvpmm take no more than SIZE: 512M, 8G", "SIZE" },
 	{ "budget", 0, 0, G_OPTION_ARG_STRING, &options.budget,
 	  "Have all programs with this NAME share SIZE", "NAME[:SIZE]" },
+	{ "top", 0, 0, G_OPTION_ARG_NONE, &options.top, "Have vpmm-top show the pools of the program", NULL },
 	G_OPTION_ENTRY_NULL
 };
 
@@ -168,6 +170,10 @@ static int check_options(void)
 
 	if (options.monitor && options.report)
 		return fail_set(-EINVAL, "--report: with --monitor there is nothing that libvpmm does");
+	if (options.monitor && options.top)
+		return fail_set(-EINVAL, "--top: with --monitor the program has no pool");
+	if (options.top)
+		g_setenv("VPMM_TOP", "1", TRUE);
 	err = check_limit();
 	if (!err)
 		err = check_budget();

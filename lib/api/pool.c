@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "api/top.h"
 #include "budget/budget.h"
 #include "calls/arena.h"
 #include "calls/free.h"
@@ -58,14 +59,20 @@ static void end_making(void)
 	g_atomic_int_add(&pools, -1);
 }
 
-static int begin_trace(struct vpmm_pool *pool, const char *name)
+/* Begins to record and to publish the pool, which is gone if that fails. */
+static int begin_to_tell(struct vpmm_pool *pool, const struct settings *settings)
 {
 	struct error_kept kept;
 	int err;
 
-	err = note_begin(pool, name);
+	err = settings->top ? top_join(pool) : 0;
+	if (err)
+		goto err_delete;
+	err = note_begin(pool, settings->trace);
 	if (!err)
 		return 0;
+	top_leave(pool);
+err_delete:
 	error_keep(&kept);
 	pool_delete(pool, POOL_END_WAIT);
 	error_restore(&kept);
@@ -100,7 +107,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 		goto err_close;
 	err = pool_new(pool, be, &settings);
 	if (!err)
-		err = begin_trace(*pool, settings.trace);
+		err = begin_to_tell(*pool, &settings);
 	be->ops->leave(be);
 	if (err)
 		goto err_close;
@@ -160,6 +167,7 @@ static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
 
 	api_budget_end(pool);
 	address_end(&pool->core.owner);
+	top_leave(pool);
 	announce_end(pool);
 	note_end(pool);
 	/* A lost device cannot be entered; host memory is freed all the same. */

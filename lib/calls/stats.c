@@ -18,10 +18,7 @@ static void take_memory_out(struct vpmm_stats *stats)
 
 int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 {
-	const struct region_map *regions = &pool->core.regions, *spans = &pool->core.spans;
 	uint64_t small_mapped, peak_small;
-	struct footprint live, peak;
-	struct cache_sums cached;
 	int err;
 
 	lock_assert_held(&pool->core.lock);
@@ -30,6 +27,17 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		return err;
 	account_note_taken(&pool->core);
 	stall_collect(&pool->core.streams);
+	stats_count(pool, stats, small_mapped);
+	return 0;
+}
+
+void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t small_mapped)
+{
+	const struct region_map *regions = &pool->core.regions, *spans = &pool->core.spans;
+	struct footprint live, peak;
+	struct cache_sums cached;
+
+	lock_assert_held(&pool->core.lock);
 	cache_sum(&pool->core, &cached);
 	account_read(&pool->core.account, &live, &peak);
 	*stats = (struct vpmm_stats){
@@ -85,7 +93,6 @@ int stats_get(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		take_memory_out(stats);
 	if (pool->arena)
 		stats->saved = atomic_load(&pool->arena->saved_bytes);
-	return 0;
 }
 
 /* What each pool tells of the device, or of streams that the others know too, is not added up. */

@@ -48,4 +48,12 @@ void stats_add_arena(struct vpmm_stats *total, const struct vpmm_stats *part);
  */
 void stats_sample_peaks(struct tags *tags, struct vpmm_stats *total);
 
+/**
+ * stats_count() - the same without the driver, and without waits that were not collected yet
+ * @pool: the pool
+ * @stats: receives them, with its size already set
+ * @small_mapped: what the driver's allocator holds for it
+ */
+void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t small_mapped);
+
 #endif /* STATS_H */

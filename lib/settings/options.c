@@ -51,6 +51,15 @@ static const struct option_word budget_thread_words[] = {
 	{ NULL, NULL, 0 }
 };
 
+static const struct option_word top_words[] = {
+	WORD("off", VPMM_TOP_OFF),
+	WORD("on", VPMM_TOP_ON),
+	WORD("none", VPMM_TOP_OFF),
+	WORD("0", VPMM_TOP_OFF),
+	WORD("1", VPMM_TOP_ON),
+	{ NULL, NULL, 0 }
+};
+
 static const struct option_word log_words[] = {
 	WORD("none", VPMM_LOG_NONE),
 	WORD("error", VPMM_LOG_ERROR),
@@ -172,6 +181,9 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_BUDGET_THREAD] = {
 		"VPMM_BUDGET_THREAD", NUMBER(budget_thread), .type = OPTION_IS_WORD, .words = budget_thread_words,
 		.nothing = "none", .nothing_opts = VPMM_BUDGET_THREAD_OFF,
+	},
+	[OPTION_TOP] = {
+		"VPMM_TOP", NUMBER(top), .type = OPTION_IS_WORD, .words = top_words,
 	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },

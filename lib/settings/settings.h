@@ -47,6 +47,7 @@ struct settings {
 	const char *trace;		/* once the pool exists, the name of the file; NULL: none */
 	size_t stacks;			/* bytes; 0: none are sampled */
 	const char *oom_dump;		/* the same */
+	enum vpmm_top top;
 };
 
 /**

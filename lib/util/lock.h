@@ -8,6 +8,7 @@
  *
  *	defaults.lock		api/pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
+ *	top_lock		api/top.c: which pools are published for vpmm-top
  *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
@@ -64,6 +65,7 @@
 #define LOCK_ORDER(X) \
 	X(LOCK_DEFAULTS, "defaults.lock") \
 	X(LOCK_RECORDERS, "recorders.lock") \
+	X(LOCK_TOP, "top_lock") \
 	X(LOCK_ARENAS, "pool.making") \
 	X(LOCK_CORE, "core.lock") \
 	X(LOCK_ACCOUNT, "account.lock") \

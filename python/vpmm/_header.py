@@ -15,6 +15,11 @@ OVERLAP_NONE = -2
 ZERO = 0x1
 IDLE = 0x2
 SHAREABLE = 0x4
+TAG_PAUSABLE = 0x1
+TAG_DROP = 0x40000000
+TAG_STAY = 0x80000000
+TAG_ALL = 0x3fffffff
+PAUSE_DROP = 0x1
 SHARED_FINE = 0x1
 PAGE_EMPTY = 0x1
 PAGE_PREFER_HOST = 0x2
@@ -32,6 +37,7 @@ Reuse = Literal["async", "block"]
 Small = Literal["pool", "driver"]
 Scrub = Literal["none", "stream", "always"]
 Export = Literal["none", "fd", "fabric"]
+Top = Literal["off", "on"]
 Rdma = Literal["off", "on"]
 BudgetThread = Literal["on", "off"]
 Way = Literal["none", "reuse", "harvest", "grow"]
@@ -48,6 +54,7 @@ WORDS: Dict[str, Tuple[str, ...]] = {
     "export_as": get_args(Export),
     "rdma": get_args(Rdma),
     "budget_thread": get_args(BudgetThread),
+    "top": get_args(Top),
     "way": get_args(Way),
 }
 
@@ -91,6 +98,7 @@ class COpts(ctypes.Structure):
         ("budget_weight", c_int),
         ("budget_wait", c_int),
         ("budget_thread", c_int),
+        ("top", c_int),
     ]
 
 
@@ -129,6 +137,7 @@ class Info(NamedTuple):
     budget_weight: int
     budget_wait: int
     budget_thread: BudgetThread
+    top: Top
 
 
 class CInfo(ctypes.Structure):
@@ -166,6 +175,7 @@ class CInfo(ctypes.Structure):
         ("budget_weight", c_int),
         ("budget_wait", c_int),
         ("budget_thread", c_int),
+        ("top", c_int),
     ]
 
 
@@ -219,6 +229,8 @@ class Stats(NamedTuple):
     budget_size: int
     budget_left: int
     budget_idle: int
+    paused: int
+    saved: int
 
 
 class CStats(ctypes.Structure):
@@ -271,6 +283,8 @@ class CStats(ctypes.Structure):
         ("budget_size", c_uint64),
         ("budget_left", c_uint64),
         ("budget_idle", c_uint64),
+        ("paused", c_uint64),
+        ("saved", c_uint64),
     ]
 
 
@@ -304,6 +318,35 @@ class CAllocation(ctypes.Structure):
         ("device", c_int),
         ("base", c_void_p),
         ("bytes", c_uint64),
+    ]
+
+
+class TagStats(NamedTuple):
+    """What a pool has under a tag; vpmm_tag_stats(3) explains each."""
+
+    live: int
+    peak_live: int
+    requested: int
+    blocks: int
+    mapped: int
+    limit: int
+    paused: int
+    saved: int
+    kept: int
+
+
+class CTagStats(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("live", c_uint64),
+        ("peak_live", c_uint64),
+        ("requested", c_uint64),
+        ("blocks", c_uint64),
+        ("mapped", c_uint64),
+        ("limit", c_uint64),
+        ("paused", c_uint64),
+        ("saved", c_uint64),
+        ("kept", c_uint64),
     ]
 
 
@@ -385,6 +428,13 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pool_trim": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
     "vpmm_pool_query": (c_int, [c_void_p, c_size_t, c_void_p, POINTER(CForecast)]),
     "vpmm_pool_stats": (c_int, [c_void_p, POINTER(CStats)]),
+    "vpmm_tag_open": (c_int, [c_char_p, c_uint, POINTER(c_uint)]),
+    "vpmm_tag_set": (c_uint, [c_uint]),
+    "vpmm_tag_stats": (c_int, [c_void_p, c_uint, POINTER(CTagStats)]),
+    "vpmm_tag_limit": (c_int, [c_void_p, c_uint, c_size_t]),
+    "vpmm_pause_prepare": (c_int, [c_void_p, c_uint]),
+    "vpmm_pause": (c_int, [c_void_p, c_uint, c_uint]),
+    "vpmm_resume": (c_int, [c_void_p, c_uint, c_void_p]),
     "vpmm_pool_set_limit": (c_int, [c_void_p, c_size_t]),
     "vpmm_pool_set_peers": (c_int, [c_void_p, POINTER(c_int), c_size_t]),
     "vpmm_pool_reset_peaks": (c_int, [c_void_p]),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, SupportsInd
 
 from ._header import (IDLE, SHAREABLE, WORDS, ZERO, BudgetThread, CAllocation, CForecast, CInfo, COpts, CStats,
                       ExhaustedFn, Export, Forecast, Info, LogFn, LogLevel, PressureFn, Rdma, Reuse, Scrub, Small,
-                      Stats)
+                      Stats, Top)
 from ._library import (INT_MAX, SIZE_MAX, Allocation, Error, address_of, answer, block_size, check, lib, stream_handle,
                        whole, written_by)
 from ._ranges import Ranges
@@ -191,7 +191,8 @@ class Pool(Calls):
                  peers: Union[str, Iterable[int], None] = None, stacks: Optional[Size] = None,
                  oom_dump: Union[str, bytes, "os.PathLike[str]", None] = None, budget: Optional[str] = None,
                  budget_floor: Optional[Size] = None, budget_weight: Optional[Size] = None,
-                 budget_wait: Optional[Size] = None, budget_thread: Optional[BudgetThread] = None) -> None:
+                 budget_wait: Optional[Size] = None, budget_thread: Optional[BudgetThread] = None,
+                 top: Optional[Top] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
@@ -205,7 +206,7 @@ class Pool(Calls):
             "keep": keep, "scrub": scrub, "trace": trace, "overlap": overlap, "export_as": export_as, "rdma": rdma,
             "peers": peers, "stacks": stacks, "oom_dump": oom_dump,
             "budget": budget, "budget_floor": budget_floor, "budget_weight": budget_weight,
-            "budget_wait": budget_wait, "budget_thread": budget_thread,
+            "budget_wait": budget_wait, "budget_thread": budget_thread, "top": top,
         })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (

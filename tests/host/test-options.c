@@ -45,6 +45,7 @@ static const struct sample {
 	{ "VPMM_BUDGET_WAIT", "none", IN_OPTS(budget_wait), (uint64_t)VPMM_BUDGET_WAIT_NONE, IN_INFO(budget_wait), 0 },
 	{ "VPMM_BUDGET_THREAD", "0", IN_OPTS(budget_thread), VPMM_BUDGET_THREAD_OFF, IN_INFO(budget_thread),
 	  VPMM_BUDGET_THREAD_OFF },
+	{ "VPMM_TOP", "1", IN_OPTS(top), VPMM_TOP_ON, IN_INFO(top), VPMM_TOP_ON },
 	{ "VPMM_LOG", "error", IN_OPTS(log_level), VPMM_LOG_ERROR, IN_INFO(log_level), VPMM_LOG_ERROR },
 };
 

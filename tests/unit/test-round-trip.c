@@ -84,6 +84,7 @@ static void test_none(void)
 	static const char *const variables[] = {
 		"VPMM_PAGES", "VPMM_FRAG_RATIO", "VPMM_OVERLAP", "VPMM_LIMIT", "VPMM_KEEP", "VPMM_SCRUB", "VPMM_EXPORT",
 		"VPMM_PEERS", "VPMM_LOG", "VPMM_TRACE", "VPMM_BUDGET", "VPMM_BUDGET_FLOOR", "VPMM_BUDGET_WAIT",
+		"VPMM_STACKS", "VPMM_OOM_DUMP", "VPMM_TOP",
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(variables); i++)

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Holds pools until its standard input ends, for tests/scripts/test-top.sh: a pool for each number of MiB. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "vpmm.h"
+
+static int hold(const char *mib)
+{
+	struct vpmm_pool *pool;
+	void *ptr;
+
+	if (vpmm_pool_create(&pool, NULL) || vpmm_malloc(pool, &ptr, strtoul(mib, NULL, 10) << 20, NULL)) {
+		fprintf(stderr, "%s\n", vpmm_last_error());
+		return -1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	pid_t child;
+
+	for (int i = 1; i < argc; i++) {
+		if (hold(argv[i]))
+			return 1;
+	}
+	/* It has all that is open, and no pool. */
+	child = fork();
+	if (child) {
+		printf("%ld\n", (long)getpid());
+		fflush(stdout);
+	}
+	while (getchar() != EOF)
+		;
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return 0;
+}

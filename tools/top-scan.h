@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Finds the pools that processes of this machine publish: see util/top-page.h. */
+#ifndef TOP_SCAN_H
+#define TOP_SCAN_H
+
+#include <glib.h>
+#include <sys/types.h>
+
+#include "util/top-page.h"
+
+/**
+ * struct top_row - a pool
+ * @pid: of its process
+ * @command: of that
+ * @updated_ns: when it was published, by CLOCK_MONOTONIC
+ * @pool: what it has
+ */
+struct top_row {
+	pid_t pid;
+	char command[32];
+	uint64_t updated_ns;
+	struct top_pool pool;
+};
+
+/**
+ * top_scan() - look at all processes
+ *
+ * Processes of other users are left out, unless this one may look at them.
+ *
+ * Return: of struct top_row, in order of processes, for g_array_unref().
+ */
+GArray *top_scan(void);
+
+#endif /* TOP_SCAN_H */

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Shows the pools of all processes that publish them (VPMM_TOP=1). */
+#include <glib.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "fail.h"
+#include "interrupt.h"
+#include "json.h"
+#include "top-scan.h"
+#include "units.h"
+
+#define PROGRAM "vpmm-top"
+
+static struct {
+	gboolean once;
+	gboolean json;
+	gboolean openmetrics;
+	char *sort;
+	char *delay;
+	uint64_t delay_us;
+} options = { .delay_us = 1000000 };
+
+static const GOptionEntry entries[] = {
+	{ "once", '1', 0, G_OPTION_ARG_NONE, &options.once, "Print one table and exit", NULL },
+	{ "sort", 's', 0, G_OPTION_ARG_STRING, &options.sort,
+	  "By taken (default), live, stranded, waits or pid", "COLUMN" },
+	{ "delay", 'd', 0, G_OPTION_ARG_STRING, &options.delay, "Look again after T: 500ms, 2s (default: 1s)", "T" },
+	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object for each pool and exit", NULL },
+	{ "openmetrics", 'o', 0, G_OPTION_ARG_NONE, &options.openmetrics, "Print OpenMetrics, for Prometheus, and exit",
+	  NULL },
+	G_OPTION_ENTRY_NULL
+};
+
+static const struct cli cli = {
+	.summary = "- show the pools of all processes",
+	.description = "A process publishes its pools with VPMM_TOP=1, or under vpmm-run --top. Exit status: 0,\n"
+		       "or 2 if an option was refused or the output could not be written.\n",
+	.entries = entries,
+};
+
+/* Time that streams stood in all waits, as far as the measured ones tell. */
+static double stood_s(const struct top_pool *pool)
+{
+	return pool->waits_sampled ? (double)pool->wait_ns / 1e9 / (double)pool->waits_sampled * (double)pool->waits : 0;
+}
+
+static uint64_t sort_key(const struct top_row *row)
+{
+	if (strcmp(options.sort, "live") == 0)
+		return row->pool.live;
+	if (strcmp(options.sort, "stranded") == 0)
+		return row->pool.stranded;
+	if (strcmp(options.sort, "waits") == 0)
+		return row->pool.waits;
+	return strcmp(options.sort, "pid") == 0 ? UINT64_MAX - (uint64_t)row->pid : row->pool.taken;
+}
+
+/* The largest first, and those of one process in their order. */
+static gint compare_rows(gconstpointer a, gconstpointer b)
+{
+	const struct top_row *x = a, *y = b;
+	uint64_t left = sort_key(x), right = sort_key(y);
+
+	if (left != right)
+		return left > right ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->pool.number > y->pool.number) - (x->pool.number < y->pool.number);
+}
+
+/* What was there a look before; NULL: nothing. */
+static const struct top_row *find_before(const GArray *before, const struct top_row *row)
+{
+	for (guint i = 0; before && i < before->len; i++) {
+		const struct top_row *other = &g_array_index(before, struct top_row, i);
+
+		if (other->pid == row->pid && other->pool.number == row->pool.number)
+			return other;
+	}
+	return NULL;
+}
+
+/* How often a second, since the look before, or "-". */
+static void format_rate(char text[UNITS_TEXT], const struct top_row *row, const struct top_row *before, double change)
+{
+	double s = before ? (double)(row->updated_ns - before->updated_ns) / 1e9 : 0;
+
+	if (s > 0)
+		snprintf(text, UNITS_TEXT, "%.0f", MAX(change, 0) / s);
+	else
+		g_strlcpy(text, "-", UNITS_TEXT);
+}
+
+static void print_row(const struct top_row *row, const struct top_row *before)
+{
+	char taken[UNITS_TEXT], live[UNITS_TEXT], stranded[UNITS_TEXT], limit[UNITS_TEXT], calls[UNITS_TEXT];
+	char waits[UNITS_TEXT], stood[UNITS_TEXT];
+	const struct top_pool *p = &row->pool;
+
+	units_format_bytes(taken, p->taken);
+	units_format_bytes(live, p->live);
+	units_format_bytes(stranded, p->stranded);
+	if (p->limit == UINT64_MAX)
+		g_strlcpy(limit, "-", sizeof(limit));
+	else
+		units_format_bytes(limit, p->limit);
+	format_rate(calls, row, before, before ? (double)(p->mallocs - before->pool.mallocs) : 0);
+	format_rate(waits, row, before, before ? (double)(p->waits - before->pool.waits) : 0);
+	format_rate(stood, row, before, before ? 1e3 * (stood_s(p) - stood_s(&before->pool)) : 0);
+	printf("%7ld %-11.11s %3d %8s %8s %8s %8s %8s %6s %6s\n", (long)row->pid, row->command, p->device, taken, live,
+	       stranded, limit, calls, waits, stood);
+}
+
+static void print_table(const GArray *rows, const GArray *before)
+{
+	uint64_t taken = 0;
+	char text[UNITS_TEXT];
+
+	for (guint i = 0; i < rows->len; i++)
+		taken += g_array_index(rows, struct top_row, i).pool.taken;
+	units_format_bytes(text, taken);
+	printf("%u pool%s, %s taken\n\n", rows->len, rows->len == 1 ? "" : "s", text);
+	printf("%7s %-11s %3s %8s %8s %8s %8s %8s %6s %6s\n", "PID", "COMMAND", "DEV", "TAKEN", "LIVE", "STRANDED",
+	       "LIMIT", "MALLOC/S", "WAIT/S", "STOOD");
+	for (guint i = 0; i < rows->len; i++) {
+		const struct top_row *row = &g_array_index(rows, struct top_row, i);
+
+		print_row(row, find_before(before, row));
+	}
+	if (!rows->len)
+		puts("No process publishes its pools: start programs with VPMM_TOP=1, or by vpmm-run --top.");
+}
+
+static void print_json(const GArray *rows)
+{
+	for (guint i = 0; i < rows->len; i++) {
+		const struct top_row *row = &g_array_index(rows, struct top_row, i);
+		struct json json;
+
+		json_begin(&json, stdout);
+		json_count(&json, "pid", (uint64_t)row->pid);
+		json_string(&json, "command", row->command);
+		json_count(&json, "pool", row->pool.number);
+		json_count(&json, "device", (uint64_t)row->pool.device);
+		json_string(&json, "backend", row->pool.backend);
+#define X(name) \
+		if (row->pool.name != UINT64_MAX) \
+			json_count(&json, #name, row->pool.name);
+		TOP_NUMBERS(X)
+#undef X
+		json_end(&json);
+	}
+}
+
+/* A family of samples: one for each pool, with a name, a type and a help text. */
+struct family {
+	const char *name;
+	const char *unit;
+	const char *help;
+	size_t offset;
+	bool counter;
+	bool seconds;			/* of nanoseconds */
+};
+
+#define OF(name) offsetof(struct top_pool, name)
+
+static const struct family families[] = {
+	{ "taken", "bytes", "Device memory that the pool holds.", OF(taken), false, false },
+	{ "live", "bytes", "Memory that is allocated, with sizes rounded up.", OF(live), false, false },
+	{ "requested", "bytes", "Memory that is allocated, as it was requested.", OF(requested), false, false },
+	{ "stranded", "bytes", "Free memory that cannot be mapped elsewhere.", OF(stranded), false, false },
+	{ "limit", "bytes", "The most that the pool may hold.", OF(limit), false, false },
+	{ "peak_taken", "bytes", "The most device memory that the pool held.", OF(peak_taken), false, false },
+	{ "peak_requested", "bytes", "The most memory that was allocated.", OF(peak_requested), false, false },
+	{ "mallocs", NULL, "Allocations.", OF(mallocs), true, false },
+	{ "frees", NULL, "Frees.", OF(frees), true, false },
+	{ "waits", NULL, "Waits of a stream for another.", OF(waits), true, false },
+	{ "waits_measured", NULL, "Waits whose time was measured.", OF(waits_sampled), true, false },
+	{ "waits_measured_time", "seconds", "Time that streams stood in measured waits.", OF(wait_ns), true, true },
+	{ "driver_time", "seconds", "Time in calls of the driver.", OF(driver_ns), true, true },
+};
+
+static uint64_t number_of(const struct top_pool *pool, size_t offset)
+{
+	uint64_t number;
+
+	memcpy(&number, (const char *)pool + offset, sizeof(number));
+	return number;
+}
+
+static void print_label(const char *text)
+{
+	char *valid = g_utf8_make_valid(text, -1);
+
+	putchar('"');
+	for (const char *c = valid; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			putchar('\\');
+		putchar(*c);
+	}
+	putchar('"');
+	g_free(valid);
+}
+
+static void print_sample(const struct family *family, const struct top_row *row)
+{
+	uint64_t number = number_of(&row->pool, family->offset);
+
+	if (number == UINT64_MAX)
+		return;
+	printf("vpmm_%s%s%s%s{pid=\"%ld\",pool=\"%" PRIu64 "\",device=\"%d\",command=", family->name,
+	       family->unit ? "_" : "", family->unit ? family->unit : "", family->counter ? "_total" : "", (long)row->pid,
+	       row->pool.number, row->pool.device);
+	print_label(row->command);
+	if (family->seconds)
+		printf("} %" PRIu64 ".%09" PRIu64 "\n", number / 1000000000, number % 1000000000);
+	else
+		printf("} %" PRIu64 "\n", number);
+}
+
+static void print_openmetrics(const GArray *rows)
+{
+	for (size_t f = 0; f < G_N_ELEMENTS(families); f++) {
+		const struct family *family = &families[f];
+		char *name = g_strconcat("vpmm_", family->name, family->unit ? "_" : NULL, family->unit, NULL);
+
+		printf("# TYPE %s %s\n", name, family->counter ? "counter" : "gauge");
+		if (family->unit)
+			printf("# UNIT %s %s\n", name, family->unit);
+		printf("# HELP %s %s\n", name, family->help);
+		for (guint i = 0; i < rows->len; i++)
+			print_sample(family, &g_array_index(rows, struct top_row, i));
+		g_free(name);
+	}
+	puts("# EOF");
+}
+
+static int print_once(void)
+{
+	GArray *rows = top_scan();
+
+	g_array_sort(rows, compare_rows);
+	if (options.json)
+		print_json(rows);
+	else if (options.openmetrics)
+		print_openmetrics(rows);
+	else
+		print_table(rows, NULL);
+	g_array_unref(rows);
+	return cli_finish_output("the table");
+}
+
+/* Clears a terminal, or only its cursor's way home, and what is left behind the table. */
+static int watch(void)
+{
+	GArray *before = NULL, *rows;
+
+	interrupt_catch(true);
+	while (!interrupt_signal && !ferror(stdout)) {
+		rows = top_scan();
+		g_array_sort(rows, compare_rows);
+		fputs("\033[H\033[2J", stdout);
+		print_table(rows, before);
+		fflush(stdout);
+		if (before)
+			g_array_unref(before);
+		before = rows;
+		g_usleep(options.delay_us);
+	}
+	interrupt_catch(false);
+	if (before)
+		g_array_unref(before);
+	return cli_finish_output("the table");
+}
+
+static int check_options(int argc, char **argv)
+{
+	static const char *const columns[] = { "taken", "live", "stranded", "waits", "pid", NULL };
+
+	if (argc > 1) {
+		fail_set(0, "unexpected argument \"%s\"", argv[1]);
+		return cli_refuse(fail_text());
+	}
+	if (!options.sort)
+		options.sort = g_strdup("taken");
+	if (!g_strv_contains(columns, options.sort)) {
+		fail_set(0, "--sort: \"%s\" is none, expected taken, live, stranded, waits or pid", options.sort);
+		return cli_refuse(fail_text());
+	}
+	if (options.json && options.openmetrics)
+		return cli_refuse("--json: expected no --openmetrics beside it");
+	if (options.delay && units_parse_time("--delay", options.delay, &options.delay_us))
+		return cli_refuse(fail_text());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int status = 0;
+
+	g_set_prgname(PROGRAM);
+	if (cli_parse(&cli, &argc, &argv, &status)) {
+		status = check_options(argc, argv);
+		if (!status)
+			status = options.once || options.json || options.openmetrics || !isatty(STDOUT_FILENO) ?
+				 print_once() : watch();
+	}
+	g_free(options.sort);
+	g_free(options.delay);
+	interrupt_end();
+	return status;
+}
