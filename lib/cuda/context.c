@@ -1,5 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The context of a device, entered and left, and what a thread may do beside captures. */
+/*
+ * The context of a device, entered and left, and what a thread may do beside captures.
+ *
+ * The driver does not report a reset. Every enter() compares the id of the current context with that of the pool's
+ * (cuCtxGetId(); a primary context keeps its handle), and returns -ESTALE if they differ. A cache hit makes no enter()
+ * and needs no check of its own: a stream created in a later context has an id that no cache knows, and for other
+ * handles the place of the backend, which is the context's id, must be current.
+ *
+ * cuCtxGetId() fails once in each thread after a reset. cudaDeviceReset() also releases the runtime's retain: the
+ * primary context is then current but inactive until the next retain.
+ *
+ * A pool of such a context ends like any other, without the steps that use streams or events, between abandon() and
+ * leave(). Another thread may hold a default pool and read it without its lock, so what the hot path reads is left: the
+ * structure, the caches, which have no stream any more, and the open backend. That thread gets -ESTALE from enter().
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -503,42 +503,12 @@ static double target_extents(struct core *core)
 	return bytes ? CLAMP(MAX(now, core->packed->target), least, most) : least;
 }
 
-size_t gather_extent_size(const struct gathering *g)
-{
-	const struct settings *settings = &g->core->settings;
-	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->target);
-
-	bytes = MAX(bytes, core_page_up(g->core, g->create / (size_t)tuning_call_extents));
-	bytes = MIN(bytes, core_page_up(g->core, g->size));
-	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
-}
-
 size_t gather_last(const struct gathering *g)
 {
 	size_t page = g->core->settings.page_size;
 	bool shared = (g->size - lead_size(g)) % page && !g->head.extent;
 
 	return shared && !g->donors->len && g->create >= (size_t)tuning_last_apart * page ? page : 0;
-}
-
-size_t gather_moved(const struct gathering *g)
-{
-	size_t bytes = 0;
-
-	for (guint i = 0; i < g->donors->len; i++)
-		bytes += ((const struct extent *)g->donors->pdata[i])->size;
-	return bytes;
-}
-
-size_t gather_bytes(const struct gathering *g)
-{
-	size_t bytes = g->create + gather_moved(g);
-
-	if (g->tail.extent)
-		bytes += g->tail.extent->size;
-	if (g->head.extent)
-		bytes += g->head.extent->size;
-	return bytes;
 }
 
 static struct gathering gather_start(struct core *core, struct order *order, size_t size, bool frugal)

@@ -145,6 +145,8 @@ if [ ! -s "$work/calls" ]; then
 	exit 0
 fi
 
+verdict "no source of lib/ or tools/ has more than 600 lines" "$(
+	cd "$top_srcdir" && wc -l lib/*/*.[ch] tools/*.[ch] | awk '$2 != "total" && $1 > 600 { print $2 " has " $1 }')"
 verdict "every source has a folder" "$(cd "$top_srcdir/lib" && ls ./*.[ch] 2>/dev/null)"
 verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
 verdict "every include names its folder" "$(bare "$top_srcdir/lib")"

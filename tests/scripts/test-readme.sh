@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# README and NEWS are short. The files, functions, structures and pages that README and lib/README name exist.
+# READMEs and NEWS are short. The files, functions, structures and pages that README and lib/README name exist.
 set -u
 
 . "$top_srcdir/tests/support/tap.sh"
@@ -46,8 +46,9 @@ at_most()
 	[ "$(wc -l <"$2")" -le "$1" ] || echo "$2 has more than $1 lines"
 }
 
-verdict "README has at most 120 lines, and NEWS 40" "$(
+verdict "README has at most 120 lines, NEWS 40 and lib/README 400" "$(
 	at_most 120 "$top_srcdir/README"
-	at_most 40 "$top_srcdir/NEWS")"
+	at_most 40 "$top_srcdir/NEWS"
+	at_most 400 "$inside")"
 verdict "sentences of README and NEWS have at most 25 words, and begin with a noun" "$(
 	awk -f "$top_srcdir/tests/support/sentences.awk" "$top_srcdir/README" "$top_srcdir/NEWS")"
