@@ -17,6 +17,7 @@
 #include "progress.h"
 #include "replay.h"
 #include "report.h"
+#include "stacks.h"
 #include "units.h"
 
 #define PROGRAM "vpmm-replay"
@@ -55,7 +56,7 @@ static const GOptionEntry entries[] = {
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
 	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
 	{ "export", 'e', 0, G_OPTION_ARG_STRING, &options.export,
-	  "Write the replay as memory_viz or perfetto", "FORMAT" },
+	  "Write a replay as memory_viz or perfetto, the stacks of a dump as pprof or stacks", "FORMAT" },
 	{ "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
 	  "Where the export goes (default: standard output)", "FILE" },
 	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json,
@@ -404,6 +405,44 @@ static int choose(struct choice *choice)
 	return choose_backend(options.backend, choice);
 }
 
+static bool is_of_dump(const char *format)
+{
+	return format && (strcmp(format, "pprof") == 0 || strcmp(format, "stacks") == 0);
+}
+
+static int write_stacks(const char *name, FILE *out)
+{
+	GPtrArray *stacks;
+	int err;
+
+	err = stacks_load(name, &stacks);
+	if (err)
+		return err;
+	stacks_resolve(stacks);
+	if (strcmp(options.export, "pprof") == 0)
+		err = stacks_write_pprof(stacks, out);
+	else
+		stacks_print(stacks, stacks->len, out);
+	g_ptr_array_unref(stacks);
+	return err;
+}
+
+/* A dump is not replayed: no device is needed. */
+static int export_stacks(void)
+{
+	FILE *out = options.output ? fopen(options.output, "w") : stdout;
+	int err;
+
+	if (!out) {
+		fail_set(-errno, "--output: %s: %s", options.output, g_strerror(errno));
+		return cli_refuse(fail_text());
+	}
+	err = write_stacks(options.traces[0], out);
+	if (out != stdout && fclose(out) && !err)
+		err = fail_set(-EIO, "--output: %s: %s", options.output, g_strerror(errno));
+	return err ? cli_refuse(fail_text()) : cli_finish_output("the export");
+}
+
 static int replay(void)
 {
 	struct choice choice;
@@ -412,6 +451,8 @@ static int replay(void)
 	status = check_options();
 	if (status)
 		return status;
+	if (is_of_dump(options.export))
+		return export_stacks();
 	if (choose(&choice))
 		return cli_refuse(fail_text());
 	if (options.lag && strcmp(choice.opts.backend, "host") != 0)
