@@ -332,10 +332,13 @@ struct vpmm_mirror;
  *	sequence number, without VPMM_PAGE_MOVING
  * @VPMM_MIRROR_UNMAP: the addresses lose the memory that they have. Those of a range become invalid; those of the pool
  *	can be allocated again, with other memory
+ * @VPMM_MIRROR_MAP: addresses of the pool that lost their memory when a tag was paused have memory again, with the
+ *	contents that they had
  */
 enum vpmm_mirror_action {
 	VPMM_MIRROR_MOVE,
-	VPMM_MIRROR_UNMAP
+	VPMM_MIRROR_UNMAP,
+	VPMM_MIRROR_MAP
 };
 
 typedef void (*vpmm_update_fn)(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start,

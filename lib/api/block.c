@@ -213,10 +213,11 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 {
-	struct allocation it = { size, stream, flags, near, call };
+	if (api_tagged() && tag_current() && size) {
+		struct allocation it = { size, stream, flags, near, call };
 
-	if (api_tagged() && tag_current() && size)
 		return tagged_allocate(pool, addr, size, flags & VPMM_SHAREABLE, call, allocate_of, &it);
+	}
 	return allocate_plain(pool, addr, size, stream, near, hit, id, flags, call);
 }
 

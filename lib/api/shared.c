@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
 #include "shared/migrate.h"
 #include "shared/mirror.h"
 #include "shared/range.h"
@@ -329,6 +330,18 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 	return 0;
 }
 
+/* No arena is made meanwhile; a later one does as the pool. */
+static void watch_arenas(struct vpmm_pool *pool, struct shared *shared)
+{
+	lock_acquire(&pool->making);
+	for_each_arena(arena, g_atomic_pointer_get(&pool->tags)) {
+		lock_acquire(&arena->core.lock);
+		mirror_watch(shared, &arena->core);
+		lock_release(&arena->core.lock);
+	}
+	lock_release(&pool->making);
+}
+
 int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, const struct vpmm_mirror_ops *ops,
 			 void *data)
 {
@@ -349,6 +362,7 @@ int vpmm_mirror_register(struct vpmm_pool *pool, struct vpmm_mirror **mirror, co
 	err = begin_shared(&pool, &shared, "vpmm_mirror_register");
 	if (!err) {
 		mirror_add(shared, &made, &known, data);
+		watch_arenas(pool, shared);
 		leave_backend(pool, shared);
 	}
 	held_end(&held);

@@ -156,6 +156,11 @@ int pool_new_behind(struct vpmm_pool **pool, struct vpmm_pool *parent)
 	made = prepare(backend, &info, &settings);
 	made->core.extents.budget = budget;
 	made->core.extents.taken = parent->core.extents.taken;
+	lock_acquire(&parent->core.lock);
+	made->core.extents.losing = parent->core.extents.losing;
+	made->core.extents.regained = parent->core.extents.regained;
+	made->core.extents.told_data = parent->core.extents.told_data;
+	lock_release(&parent->core.lock);
 	made->core.generation = parent->core.generation;
 	made->core.recorder = parent->core.recorder;
 	made->core.recorded_as = parent->core.recorded_as;

@@ -132,7 +132,8 @@ struct extent_calls {
  * @stamp: number of the latest walk over extents
  * @calls: driver calls so far
  * @losing: is told of addresses that are about to lose their memory; NULL: nobody wants to know
- * @losing_data: passed to it
+ * @regained: is told of addresses that have memory again which vpmm_pause() took; NULL likewise
+ * @told_data: passed to both
  * @hollow: see hollow.h: the memory of all mappings is away, and the driver knows nothing of them; NULL: it is there
  */
 struct extent_map {
@@ -162,7 +163,8 @@ struct extent_map {
 	uint64_t stamp;
 	struct extent_calls calls;
 	void (*losing)(void *data, uint64_t addr, size_t size);
-	void *losing_data;
+	void (*regained)(void *data, uint64_t addr, size_t size);
+	void *told_data;
 	GArray *hollow;
 };
 
@@ -395,7 +397,19 @@ void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 static inline void extent_tell(const struct extent_map *map, uint64_t addr, size_t size)
 {
 	if (map->losing)
-		map->losing(map->losing_data, addr, size);
+		map->losing(map->told_data, addr, size);
+}
+
+/**
+ * extent_tell_back() - tell that addresses have memory again, after extent_tell()
+ * @map: the map
+ * @addr: where they start
+ * @size: bytes
+ */
+static inline void extent_tell_back(const struct extent_map *map, uint64_t addr, size_t size)
+{
+	if (map->regained)
+		map->regained(map->told_data, addr, size);
 }
 
 /**

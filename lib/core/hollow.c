@@ -179,6 +179,8 @@ int hollow_out(struct core *core)
 	}
 	error_restore(&kept);
 	if (err && undone) {
+		for_each_run(run, runs)
+			extent_tell_back(map, run->addr, run->size);
 		g_array_free(runs, TRUE);
 		return err;
 	}
@@ -274,7 +276,11 @@ void hollow_empty(struct core *core)
 
 void hollow_end(struct core *core)
 {
+	struct extent_map *map = &core->extents;
+
 	lock_assert_held(&core->lock);
-	g_array_free(core->extents.hollow, TRUE);
-	core->extents.hollow = NULL;
+	for_each_run(run, map->hollow)
+		extent_tell_back(map, run->addr, run->size);
+	g_array_free(map->hollow, TRUE);
+	map->hollow = NULL;
 }

@@ -87,32 +87,54 @@ void mirror_told_range(struct range *range)
 }
 
 /* What update leaves in errno or as the last error is not of the call that needs the memory. */
-static void tell_of_region(void *data, uint64_t addr, size_t size)
+static void tell_of_region(struct shared *shared, uint64_t addr, size_t size, enum vpmm_mirror_action action)
 {
-	const struct shared *shared = data;
 	struct error_kept kept;
 	int errno_kept = errno;
 
-	lock_assert_held(&shared->core->lock);
 	error_keep(&kept);
-	notify_mirrors(shared->watchers, addr, addr + size, VPMM_MIRROR_UNMAP);
+	lock_acquire(&shared->watching);
+	notify_mirrors(shared->watchers, addr, addr + size, action);
+	lock_release(&shared->watching);
 	error_restore(&kept);
 	errno = errno_kept;
 }
 
-/* As long as nobody listens, nobody tells. */
+static void tell_of_loss(void *data, uint64_t addr, size_t size)
+{
+	tell_of_region(data, addr, size, VPMM_MIRROR_UNMAP);
+}
+
+static void tell_of_return(void *data, uint64_t addr, size_t size)
+{
+	tell_of_region(data, addr, size, VPMM_MIRROR_MAP);
+}
+
+void mirror_watch(struct shared *shared, struct core *core)
+{
+	lock_assert_held(&core->lock);
+	core->extents.losing = tell_of_loss;
+	core->extents.regained = tell_of_return;
+	core->extents.told_data = shared;
+}
+
+/* As long as nobody listens, nobody tells. An arena does, and finds nobody. */
 static void watch_extents(struct shared *shared, struct vpmm_mirror *mirror, bool add)
 {
-	struct extent_map *extents = &shared->core->extents;
+	struct core *core = shared->core;
 
-	lock_acquire(&shared->core->lock);
+	lock_acquire(&core->lock);
+	lock_acquire(&shared->watching);
 	if (add)
 		g_ptr_array_add(shared->watchers, mirror);
 	else
 		g_ptr_array_remove(shared->watchers, mirror);
-	extents->losing = shared->watchers->len ? tell_of_region : NULL;
-	extents->losing_data = shared;
-	lock_release(&shared->core->lock);
+	if (shared->watchers->len)
+		mirror_watch(shared, core);
+	else
+		core->extents.losing = core->extents.regained = NULL;
+	lock_release(&shared->watching);
+	lock_release(&core->lock);
 }
 
 void mirror_add(struct shared *shared, struct vpmm_mirror **made, const struct vpmm_mirror_ops *ops, void *data)
@@ -152,9 +174,11 @@ void mirror_remove(struct vpmm_mirror *mirror)
 void mirror_leave_all(struct shared *shared)
 {
 	lock_acquire(&shared->core->lock);
-	g_ptr_array_set_size(shared->watchers, 0);
-	shared->core->extents.losing = NULL;
+	shared->core->extents.losing = shared->core->extents.regained = NULL;
 	lock_release(&shared->core->lock);
+	lock_acquire(&shared->watching);
+	g_ptr_array_set_size(shared->watchers, 0);
+	lock_release(&shared->watching);
 	lock_acquire(&shared->mover);
 	lock_acquire(&shared_lock);
 	for (guint i = 0; i < shared->mirrors->len; i++)

@@ -57,4 +57,11 @@ void mirror_remove(struct vpmm_mirror *mirror);
  */
 void mirror_leave_all(struct shared *shared);
 
+/**
+ * mirror_watch() - have a pool, or an arena of it, tell the mirrors of its own regions
+ * @shared: of the pool
+ * @core: of the pool, or of the arena; its lock is held
+ */
+void mirror_watch(struct shared *shared, struct core *core);
+
 #endif /* MIRROR_H */

@@ -25,6 +25,7 @@ int shared_new(struct core *core, struct shared **made)
 	shared = g_new0(struct shared, 1);
 	shared->core = core;
 	lock_init(&shared->mover, LOCK_MOVER);
+	lock_init(&shared->watching, LOCK_WATCHING);
 	shared->ranges = g_ptr_array_new();
 	shared->zeros = g_ptr_array_new();
 	shared->events = g_ptr_array_new();
@@ -380,6 +381,7 @@ void shared_delete(struct shared *shared)
 	g_ptr_array_free(shared->events, TRUE);
 	g_ptr_array_free(shared->mirrors, TRUE);
 	g_ptr_array_free(shared->watchers, TRUE);
+	lock_destroy(&shared->watching);
 	lock_destroy(&shared->mover);
 	g_free(shared);
 }

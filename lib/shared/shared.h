@@ -146,7 +146,8 @@ struct range {
  * @zeros: of struct piece, one for each size of page that a range has
  * @events: unused events, of struct backend_event
  * @mirrors: of struct vpmm_mirror; under @mover
- * @watchers: the same, who are told of the pool's own regions; under core.lock
+ * @watching: held while they are told of the pool's own regions, or of those of an arena, whose lock is another
+ * @watchers: the same, who are told of these; under @watching
  * @host_keep: bytes of unused host memory to keep
  * @holds: how many calls and threads use it without a lock: it stays until there are none
  * @quiet: how many calls have the device's driver to themselves: nothing that can be done later is done meanwhile
@@ -169,6 +170,7 @@ struct shared {
 	GPtrArray *zeros;
 	GPtrArray *events;
 	GPtrArray *mirrors;
+	struct lock watching;
 	GPtrArray *watchers;
 	uint64_t host_keep;
 	unsigned int holds;

@@ -16,6 +16,7 @@
  *	tags.lock		calls/tags.c: what a pool has under which tag
  *	tag_lock		calls/tag.c: the names of tags
  *	store.lock		core/store.c: host memory for contents
+ *	watching.lock		shared/: who is told of regions of a pool and of its arenas
  *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held
  *	shared_lock		shared/: all ranges and the state of their pages, never held across a driver call
  *	fault.lock		the backend that fails on demand
@@ -73,6 +74,7 @@
 	X(LOCK_TAGS, "tags.lock") \
 	X(LOCK_TAG_NAMES, "tag_lock") \
 	X(LOCK_STORE, "store.lock") \
+	X(LOCK_WATCHING, "watching.lock") \
 	X(LOCK_MOVER, "mover.lock") \
 	X(LOCK_SHARED, "shared_lock") \
 	X(LOCK_FAULT, "fault.lock") \

@@ -43,7 +43,7 @@ BudgetThread = Literal["on", "off"]
 Way = Literal["none", "reuse", "harvest", "grow"]
 Location = Literal["host", "device"]
 Advice = Literal["none", "prefer_host", "prefer_device", "read_mostly"]
-MirrorAction = Literal["move", "unmap"]
+MirrorAction = Literal["move", "unmap", "map"]
 
 # By the names of the fields.
 WORDS: Dict[str, Tuple[str, ...]] = {

@@ -81,6 +81,7 @@ void gpu_graph_tests(void);
 void gpu_stream_tests(void);
 void gpu_life_tests(bool errors);
 void gpu_full_tests(void);
+void gpu_pause_tests(void);
 
 /* What the program does instead when it is started as another process that takes memory, see test-gpu-full.c. */
 int gpu_take_half(void);

@@ -182,6 +182,7 @@ int main(int argc, char **argv)
 	gpu_graph_tests();
 	gpu_stream_tests();
 	gpu_life_tests(errors);
+	gpu_pause_tests();
 	if (errors)
 		gpu_full_tests();
 	ret = g_test_run();

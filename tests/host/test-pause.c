@@ -5,6 +5,7 @@
 
 #include "host/capture-fixture.h"
 #include "host/tag-fixture.h"
+#include "vpmm-shared.h"
 
 #define BLOCKS 24
 
@@ -453,6 +454,54 @@ static void test_peers(void)
 	fixture_close(&f);
 }
 
+/* What a mirror was told of two addresses. */
+struct told {
+	const char *ptrs[2];
+	unsigned int unmaps[2];
+	unsigned int maps[2];
+};
+
+static void hear(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
+{
+	struct told *told = data;
+
+	(void)mirror;
+	for (int i = 0; i < 2; i++) {
+		if (told->ptrs[i] < (char *)start || told->ptrs[i] >= (char *)end)
+			continue;
+		told->unmaps[i] += action == VPMM_MIRROR_UNMAP;
+		told->maps[i] += action == VPMM_MIRROR_MAP;
+		/* It is there still, or again. */
+		g_assert_true(tag_is_filled(told->ptrs[i], PAGE, 1));
+	}
+}
+
+/* Mirrors are told before memory goes, and after it is back, of arenas older and younger than they. */
+static void test_mirror(void)
+{
+	vpmm_tag a = tag_get("a", VPMM_TAG_PAUSABLE), b = tag_get("b", VPMM_TAG_PAUSABLE);
+	const struct vpmm_mirror_ops ops = { .size = sizeof(ops), .update = hear };
+	struct vpmm_mirror *mirror;
+	struct told told = { 0 };
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	told.ptrs[0] = tag_malloc(f.pool, a, PAGE, 1, f.streams[0]);
+	assert_ok(vpmm_mirror_register(f.pool, &mirror, &ops, &told));
+	told.ptrs[1] = tag_malloc(f.pool, b, PAGE, 1, f.streams[0]);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_ok(vpmm_pause(f.pool, i % 2 ? b : a, 0));
+		g_assert_cmpuint(told.unmaps[i % 2], ==, i / 2 + 1);
+		g_assert_cmpuint(told.maps[i % 2], ==, i / 2);
+		assert_ok(vpmm_resume(f.pool, i % 2 ? b : a, NULL));
+		g_assert_cmpuint(told.maps[i % 2], ==, i / 2 + 1);
+	}
+	vpmm_mirror_unregister(mirror);
+	assert_ok(vpmm_pause(f.pool, a, 0));
+	g_assert_cmpuint(told.unmaps[0], ==, 2);
+	fixture_close(&f);
+}
+
 /* Threads that allocate and free under the tag and beside it, while another pauses and resumes it. */
 struct worker {
 	struct vpmm_pool *pool;
@@ -551,6 +600,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/pause/kinds", test_kinds);
 	g_test_add_func("/pause/graph", test_graph);
 	g_test_add_func("/pause/peers", test_peers);
+	g_test_add_func("/pause/mirror", test_mirror);
 	g_test_add_func("/pause/beside", test_beside);
 	g_test_add_func("/pause/host", test_host);
 	return g_test_run();
