@@ -9,9 +9,13 @@
 
 #include "cuda/driver.h"
 #include "util/amount.h"
+#include "util/dlopen-note.h"
 #include "util/error.h"
 #include "util/line.h"
 #include "util/lock.h"
+
+DLOPEN_NOTE("[{\"feature\":\"cuda\",\"description\":\"GPUs, by the CUDA driver\",\"priority\":\"suggested\","
+	    "\"soname\":[\"libcuda.so.1\"]}]");
 
 _Alignas(LINE_SIZE) struct drv_library drv;
 static struct lock drv_lock = LOCK_INIT(LOCK_DRIVER);

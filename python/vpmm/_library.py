@@ -50,9 +50,15 @@ def answer(question: Callable[[], Any]) -> int:
         return 0
 
 
+def _name() -> str:
+    """That of the library in the package, where a wheel has brought it."""
+    inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", SONAME)
+    return inside if os.path.exists(inside) else SONAME
+
+
 def _load() -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(SONAME)
+        library = ctypes.CDLL(_name())
     except OSError as error:
         raise ImportError(f"{error}; install libvpmm (Debian's package libvpmm0), or name its directory in "
                           "LD_LIBRARY_PATH") from error

@@ -34,7 +34,7 @@ all_in()
 	fi
 }
 
-echo "1..5"
+echo "1..6"
 all_in "what the headers declare is in the map" headers map
 all_in "what is in the map is declared in the headers" map headers
 all_in "what is in the map is exported" map object
@@ -47,4 +47,11 @@ if [ -z "$unversioned" ]; then
 else
 	echo "not ok $count - every export has a version"
 	echo "# without: $unversioned"
+fi
+
+count=$((count + 1))
+if grep -aq '"soname":\["libcuda.so.1"\]' "$object"; then
+	echo "ok $count - a note says what it opens at run time"
+else
+	echo "not ok $count - a note says what it opens at run time"
 fi

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# A wheel with all of libvpmm in it, for any CUDA: the package, the library with GLib and zlib linked in statically, the
+# objects for PyTorch and for programs that know nothing of it, the tools. It needs a C library as new as that of this
+# machine's symbols, and the tag of the wheel says which.
+#
+#   tools/packaging/wheel.sh [DIR]        writes DIR/vpmm-VERSION-py3-none-manylinux_2_NN_MACHINE.whl; DIR is ./dist
+#
+# CC, CXX, CFLAGS, MAKEFLAGS and PYTHON are as for configure and make. It needs configure, see ./bootstrap, and Python
+# with setuptools 61, wheel and pip.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "${1:-dist}"
+dist=$(cd "${1:-dist}" && pwd)
+for python in "${PYTHON:-python3}" /usr/bin/python3; do
+	"$python" -c 'import setuptools, wheel, pip' 2>/dev/null && break
+	python=
+done
+[ -n "$python" ] || { echo "there is no Python with pip, setuptools and wheel" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# For the linker, as libtool and make would each take the dollar for theirs.
+LD_RUN_PATH='$ORIGIN:$ORIGIN/..:$ORIGIN/../lib'
+export LD_RUN_PATH
+mkdir "$work/build"
+cd "$work/build"
+"$top/configure" -q --prefix=/usr --libdir=/usr/lib \
+	GLIB_LIBS="-l:libglib-2.0.a -l:libpcre2-8.a -lm -pthread" ZLIB_LIBS=-l:libz.a
+make -s
+
+package=$work/python/vpmm
+mkdir -p "$package/lib" "$package/bin"
+cp -R "$top/python/vpmm/." "$package/"
+rm -rf "$package/__pycache__"
+cp -L lib/.libs/libvpmm.so.0 lib/.libs/libvpmm-torch.so lib/.libs/libvpmm-preload.so "$package/lib/"
+for tool in tools/.libs/vpmm-*; do
+	case $tool in *.o|*.c) ;; *) cp "$tool" "$package/bin/" ;; esac
+done
+strip --strip-unneeded "$package"/lib/* "$package"/bin/*
+cp "$top/COPYING" "$top/README" "$work/python/"
+
+newest=$(objdump -T "$package"/lib/* "$package"/bin/* | sed -n 's/.*GLIBC_\([0-9.]*[0-9]\).*/\1/p' | sort -Vu | tail -n 1)
+for file in "$package"/lib/* "$package"/bin/*; do
+	others=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' |
+		grep -vE '^(libvpmm\.so\.0|lib(c|m|dl|pthread|rt)\.so\.[0-9]|ld-linux.*)$' || true)
+	[ -z "$others" ] || { echo "$file needs $others" >&2; exit 1; }
+done
+
+# The commands of a distribution's package are programs, and no business of a wheel without any.
+{
+	sed '/^\[tool.setuptools.package-data\]/,$d' "$top/python/pyproject.toml"
+	sed -n '/^\[tool.setuptools.package-data\]/,$s/^vpmm = \[\(.*\)\]$/package-data.vpmm = [\1, "lib\/*", "bin\/*"]/p' \
+		"$top/python/pyproject.toml"
+	echo '[project.scripts]'
+	for tool in "$package"/bin/*; do
+		name=${tool##*/}
+		echo "$name = \"vpmm._tools:$(echo "${name#vpmm-}" | tr - _)\""
+	done
+} >"$work/python/pyproject.toml"
+printf '[bdist_wheel]\nplat_name = manylinux_%s_%s\n' "$(echo "$newest" | tr . _)" "$(uname -m)" >"$work/python/setup.cfg"
+
+"$python" -m pip wheel -q --no-index --no-build-isolation --no-deps -w "$dist" "$work/python"
+ls "$dist"/vpmm-*-py3-none-manylinux_*.whl
