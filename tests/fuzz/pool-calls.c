@@ -94,6 +94,15 @@ void fuzz_aligned(struct program *p, struct model *m, uint8_t a, uint8_t b)
 				     idle ? VPMM_IDLE : 0);
 }
 
+/* What a pool asks of the driver seldom. */
+static void arm_seldom(struct model *m, unsigned int which, uint8_t b)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_graph_watch, BACKEND_OP_copy, BACKEND_OP_event_record_all,
+					       BACKEND_OP_small_trim };
+
+	model_arm(m, ops[which % G_N_ELEMENTS(ops)], b & 7, b & 0x80 ? UINT_MAX : 1, -EIO);
+}
+
 /* A limit of so many pages, or of some more or less than the pool holds; and what bounds the memory of graphs. */
 void fuzz_bound(struct program *p, struct model *m, uint8_t a, uint8_t b)
 {
@@ -107,8 +116,10 @@ void fuzz_bound(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		model_set_limit(m, held + pages + b);
 		break;
 	case 2:
-	case 3:
 		model_set_limit(m, held > pages ? held - pages : held / 2 + 1);
+		break;
+	case 3:
+		arm_seldom(m, a & 0x1f, b);
 		break;
 	default:
 		fuzz_lose_graph(p, m, a, b);
@@ -250,7 +261,7 @@ void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	struct vpmm_opts *opts = &p->opts[m - p->m];
 
 	opts->scrub = a % 4 % 3;
-	opts->trace = a % 4 == 3 ? "/dev/null" : NULL;
+	opts->trace = opts->oom_dump = a % 4 == 3 ? "/dev/null" : NULL;
 	opts->limit = a & 0x04 ? (16 + (size_t)b) * PAGE : 0;
 	opts->limit_percent = a & 0x08 ? m->capacity ? 75 : 1 : 0;
 	opts->keep = a & 0x10 ? 1 + (b & 0x80 ? (size_t)(b & 0x3f) * PAGE : 0) : 0;

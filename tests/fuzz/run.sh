@@ -180,9 +180,10 @@ $found"
 
 # Lines of each file that are reached by what is kept, and by what either fuzzer has left. Backends are not the pool's.
 # What records and reports, makes and ends pools, or lets other devices at them, is not the policy either; nor is what
-# goes through sockets, or by the time of a device, which no input has: test-export-socket and test-overlap-auto are for
-# these. Touches of shared ranges come from threads, and hold signals back: test-shared-hammer and test-shared-sweep are
-# for them. A pool on the fault backend is not in the index of addresses.
+# goes through sockets, through the file of a budget, or by the time of a device, which no input has:
+# test-export-socket, test-budget and test-overlap-auto are for these. Touches of shared ranges come from threads, and
+# hold signals back: test-shared-hammer and test-shared-sweep are for them. A pool on the fault backend is not in the
+# index of addresses.
 report_coverage()
 {
 	rm -f "$out"/*.profraw
@@ -205,8 +206,8 @@ report_coverage()
 		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
 		     !/\.c / { next }
 		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
-		     $1 !~ /^(.*\/)?(address-index|api\/(block|pool|report|stream)|allowance|cache-check|calls\/pool|check|descriptor|dump|env|error|format|held|layout|lock|log|message|name|note|number|output|peer|recorder|ring|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|ticks|windows)\.c$/ &&
-		     $1 !~ /(^|\/)shared(\/|\.c$)/ {
+		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|oom-dump|pool|report|stream)|allowance|cache-check|calls\/pool|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
+		     $1 !~ /(^|\/)(budget|shared|trace)\/|(^|\/)shared\.c$/ {
 				policy += $(NF - 5); policy_missed += $(NF - 4)
 		     }
 		     END { row(policy, policy_missed, "the pool'"'"'s policy"); row(all, all_missed, "all of these") }'
