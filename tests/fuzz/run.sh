@@ -103,7 +103,7 @@ build()
 		for name in trace trace-csv trace-record fail input; do
 			to_compile "$name" "$top_srcdir/tools/$name.c"
 		done
-		for name in start $main fuzz-pool fuzz-settings fuzz-trace pool-calls pool-graphs pool-share; do
+		for name in start $main fuzz-pool fuzz-settings fuzz-tag fuzz-trace pool-calls pool-graphs pool-share; do
 			to_compile "$name" "$tests/fuzz/$name.c"
 		done
 	} >>"$out/list"
@@ -114,6 +114,8 @@ build()
 	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-settings" "$out/fuzz-settings.o" $common "$out/fixture.o" "$out"/lib/*.o
+	# shellcheck disable=SC2086
+	link "$out/fuzz-tag" "$out/fuzz-tag.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/trace-csv.o" "$out/trace-record.o" "$out/fail.o" "$out/input.o"
 	printf '%s\n' "$made" >"$out/made"
@@ -206,7 +208,7 @@ report_coverage()
 		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
 		     !/\.c / { next }
 		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
-		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|oom-dump|pool|report|stream)|allowance|cache-check|calls\/pool|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
+		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|oom-dump|pool|report|stream)|allowance|cache-check|calls\/(budget|pool)|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
 		     $1 !~ /(^|\/)(budget|shared|trace)\/|(^|\/)shared\.c$/ {
 				policy += $(NF - 5); policy_missed += $(NF - 4)
 		     }
@@ -230,7 +232,7 @@ want_number()
 want_number FUZZ_TIME "$FUZZ_TIME" seconds
 want_number FUZZ_JOBS "$FUZZ_JOBS" processes
 for name in $FUZZ_TARGETS; do
-	[ -f "$tests/fuzz/fuzz-$name.c" ] || refuse "FUZZ_TARGETS=$FUZZ_TARGETS: expected words of pool, settings and trace"
+	[ -f "$tests/fuzz/fuzz-$name.c" ] || refuse "FUZZ_TARGETS=$FUZZ_TARGETS: expected words of pool, settings, tag and trace"
 done
 use_engine "$engine"
 if ! can_build && [ "$engine" = afl ]; then
