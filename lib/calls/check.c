@@ -234,7 +234,7 @@ static int check_chunk(struct census *census, const struct chunk *chunk)
 		starts += region_starts_are_lowest(&chunk->starts, region);
 		addr += region->size;
 	}
-	if (starts != chunk->starts.first.used)
+	if (starts != chunk->starts.count)
 		return error_set(-EUCLEAN, "the starts of the regions of the chunk at 0x%" PRIx64 " are not all there",
 				 chunk->addr);
 	if (addr != chunk->addr + chunk->size)

@@ -51,6 +51,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->regions.ages = core->regions.keeps && settings->overlap;
 	region_map_init(&core->spans, &core->streams, SET_SPANS, true);
 	core->spans.ages = settings->overlap;
+	core->spans.cell = REGION_CELL_SLABS;
 	memo_init(&core->memo);
 	extent_map_init(&core->extents, backend, settings->page_size);
 	account_init(&core->account);

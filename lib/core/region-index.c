@@ -34,7 +34,7 @@ static void free_set_delete(gpointer data)
 
 void region_map_init(struct region_map *map, struct stream_map *streams, unsigned int set, bool keeps)
 {
-	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps };
+	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps, .cell = REGION_CELL };
 	map->chunks = g_ptr_array_new();
 	map->mallocs = address_table_new(NULL);
 	map->unmapped = g_tree_new(region_compare_size);
@@ -240,7 +240,7 @@ struct region *region_add_chunk(struct region_map *map, uint64_t addr, size_t si
 	chunk->addr = addr;
 	chunk->size = size;
 	chunk->map = map;
-	region_starts_init(&chunk->starts, addr, size);
+	region_starts_init(&chunk->starts, addr, size, map->cell);
 	chunk->first = region_new(map, chunk, REGION_UNMAPPED, addr, size);
 	region_index(map, chunk->first);
 	g_ptr_array_add(map->chunks, chunk);

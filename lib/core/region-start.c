@@ -6,20 +6,20 @@
 #include "core/region.h"
 #include "util/assume.h"
 
-/* Bits of a word. */
-#define WORD 64
+/* Bits of a word, and cells of a row. */
+#define WORD REGION_ROW
 
 static uint64_t cell_of(const struct region_starts *starts, uint64_t addr)
 {
-	return (addr - starts->addr) >> REGION_CELL;
+	return (addr - starts->addr) >> starts->shift;
 }
 
-void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size)
+void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size, unsigned int shift)
 {
-	uint64_t count = ((size - 1) >> REGION_CELL) + 1;
+	uint64_t count = ((size - 1) >> shift) + 1;
 
-	starts->addr = addr;
-	table_init(&starts->first);
+	*starts = (struct region_starts){ .addr = addr, .shift = shift, .most = (count - 1) / WORD + 1 };
+	starts->rows = g_new0(struct region_row *, starts->most);
 	for (int level = 0; level < REGION_LEVELS; level++) {
 		count = (count - 1) / WORD + 1;
 		starts->bits[level] = g_new0(uint64_t, count);
@@ -28,9 +28,33 @@ void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size
 
 void region_starts_clear(struct region_starts *starts)
 {
-	table_clear(&starts->first);
+	/* A word of the second bitmap has a bit for each of 64 rows. */
+	for (uint64_t row = 0; row < starts->most; row++) {
+		if (starts->bits[1][row / WORD])
+			g_free(starts->rows[row]);
+		else
+			row |= WORD - 1;
+	}
+	while (starts->spares)
+		g_free(starts->spare[--starts->spares]);
+	g_free(starts->rows);
 	for (int level = 0; level < REGION_LEVELS; level++)
 		g_free(starts->bits[level]);
+}
+
+static struct region_row *new_row(struct region_starts *starts)
+{
+	/* None of its cells has a region. */
+	return starts->spares ? starts->spare[--starts->spares] : g_new0(struct region_row, 1);
+}
+
+static void drop_row(struct region_starts *starts, uint64_t number)
+{
+	if (starts->spares < REGION_ROWS_KEPT)
+		starts->spare[starts->spares++] = starts->rows[number];
+	else
+		g_free(starts->rows[number]);
+	starts->rows[number] = NULL;
 }
 
 /* A word without bits is one bit of the level above. */
@@ -59,31 +83,38 @@ static void clear_bit(struct region_starts *starts, uint64_t bit)
 void region_starts_add(struct region_starts *starts, struct region *region)
 {
 	uint64_t cell = cell_of(starts, region->addr);
-	struct table_slot *slot = table_slot(&starts->first, cell);
-	const struct region *first = slot->value;
+	struct region_row *row = starts->rows[cell / WORD];
+	struct region **first;
 
-	if (!first) {
-		table_insert(&starts->first, cell, region);
+	if (!row)
+		row = starts->rows[cell / WORD] = new_row(starts);
+	first = &row->first[cell % WORD];
+	if (!*first) {
+		*first = region;
+		starts->count++;
 		set_bit(starts, cell);
-	} else if (region->addr < first->addr) {
-		slot->value = region;
+	} else if (region->addr < (*first)->addr) {
+		*first = region;
 	}
 }
 
 void region_starts_remove(struct region_starts *starts, struct region *region)
 {
 	uint64_t cell = cell_of(starts, region->addr);
-	struct table_slot *slot = table_slot(&starts->first, cell);
+	struct region **first = &starts->rows[cell / WORD]->first[cell % WORD];
 	struct region *next = region->next;
 
-	if (slot->value != region)
+	if (*first != region)
 		return;
 	if (next && cell_of(starts, next->addr) == cell) {
-		slot->value = next;
+		*first = next;
 		return;
 	}
-	table_remove(&starts->first, cell);
+	*first = NULL;
+	starts->count--;
 	clear_bit(starts, cell);
+	if (!starts->bits[0][cell / WORD])
+		drop_row(starts, cell / WORD);
 }
 
 static unsigned int last_bit(uint64_t word)
@@ -116,7 +147,8 @@ static uint64_t cell_upto(const struct region_starts *starts, uint64_t cell)
 
 struct region *region_starts_find(const struct region_starts *starts, uint64_t addr)
 {
-	struct region *region = table_find(&starts->first, cell_upto(starts, cell_of(starts, addr)));
+	uint64_t cell = cell_upto(starts, cell_of(starts, addr));
+	struct region *region = starts->rows[cell / WORD]->first[cell % WORD];
 
 	assume(region);
 	if (region->addr > addr)

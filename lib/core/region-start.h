@@ -2,9 +2,9 @@
 /*
  * Where the regions of a chunk start, to find the one that has an address.
  *
- * A chunk is divided into cells of 64 KiB. A table has the lowest region that starts in a cell, and a hierarchy of
- * bitmaps says which cells have one. So a lookup reads a few words however many regions there are, and a region that
- * changes its kind changes nothing here.
+ * A chunk is divided into cells. An array has the lowest region that starts in each cell, and a hierarchy of bitmaps
+ * says which cells have one. So a lookup reads a few words however many regions there are, and a region that changes
+ * its kind changes nothing here.
  */
 #ifndef REGION_START_H
 #define REGION_START_H
@@ -13,25 +13,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/table.h"
-
 struct region;
 
-/* log2 of the bytes of a cell: a slab has up to 128 regions in one. */
-#define REGION_CELL 16
+/* Cells of a row. */
+#define REGION_ROW 64
+
+/* Unused rows that a chunk keeps: a region that is split and merged again needs no new one each time. */
+#define REGION_ROWS_KEPT 16
 
 /* Levels of bitmaps: of the cells, and of the words of the level below. They are enough for 57 bits of addresses. */
 #define REGION_LEVELS 7
 
+struct region_row {
+	struct region *first[REGION_ROW];
+};
+
 /**
  * struct region_starts - the starts of one chunk's regions
  * @addr: where the chunk starts
- * @first: cell to the lowest region that starts in it
- * @bits: the bitmaps; the lowest has a bit for each cell, 2 bytes for each MiB of the chunk, most of them untouched
+ * @shift: log2 of the bytes of a cell
+ * @count: cells in which a region starts
+ * @rows: of cells, each with the lowest region that starts there, or NULL; NULL: a row without any
+ * @most: number of rows
+ * @spare: unused rows
+ * @spares: how many there are
+ * @bits: the bitmaps; the lowest has a bit for each cell
  */
 struct region_starts {
 	uint64_t addr;
-	struct table first;
+	unsigned int shift;
+	uint64_t count;
+	struct region_row **rows;
+	uint64_t most;
+	struct region_row *spare[REGION_ROWS_KEPT];
+	unsigned int spares;
 	uint64_t *bits[REGION_LEVELS];
 };
 
@@ -40,8 +55,11 @@ struct region_starts {
  * @starts: the starts
  * @addr: where the chunk starts
  * @size: bytes of it
+ * @shift: log2 of the bytes of a cell
+ *
+ * A chunk can be larger than all memory, and most of what is allocated here is never touched.
  */
-void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size);
+void region_starts_init(struct region_starts *starts, uint64_t addr, size_t size, unsigned int shift);
 
 /**
  * region_starts_clear() - free all of it

@@ -18,6 +18,10 @@
 #include "core/stream.h"
 #include "util/address-index.h"
 
+/* log2 of the bytes of a cell, for region-start.h: of memory for large requests, and of slabs. */
+#define REGION_CELL 18
+#define REGION_CELL_SLABS 15
+
 struct block;
 
 enum region_kind {
@@ -120,6 +124,7 @@ struct free_set {
  * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known, once there
  *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
+ * @cell: log2 of the bytes of a cell, for new chunks
  * @chunks: of struct chunk, by address
  * @mallocs: address to region, for those that are allocated
  * @unmapped: holes, by size and address, without those that are reserved
@@ -145,6 +150,7 @@ struct region_map {
 	bool keeps;
 	bool ages;
 	bool alone;
+	unsigned int cell;
 	GPtrArray *chunks;
 	GHashTable *mallocs;
 	GTree *unmapped;
