@@ -160,18 +160,55 @@ static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
 	return size;
 }
 
-void alias_claim(struct core *core, uint64_t addr, size_t size)
+/* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
+static void vacate(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
+	struct region_map *regions = &core->regions;
 	uint64_t end = addr + size;
 
-	lock_assert_held(&core->lock);
+	while (addr < end) {
+		struct region *region = region_at(regions, addr);
+		uint64_t stop = MIN(end, region->addr + region->size);
+
+		if (region->kind == REGION_FREE) {
+			if (core->streams.sole)
+				order_add(order, region);
+			region_set_zombie(regions, region_isolate(regions, addr, stop - addr));
+		}
+		addr = stop;
+	}
+}
+
+/* As claim_whole(), but what is in a range is about to be allocated, and need not be free at this mapping before. */
+static size_t claim_for_block(struct core *core, struct place *place, uint64_t addr, uint64_t end, struct order *order)
+{
+	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
+	size_t size = come_home(core, place, end);
+	size_t from = MAX(addr, here.addr) - here.addr, until = MIN(end - here.addr, size);
+
+	move_free(core, &there, &here, 0, from);
+	move_free(core, &there, &here, until, size);
+	vacate(core, there.addr + from, until - from, order);
+	return size;
+}
+
+/* @order: NULL: all of the range is to be free; otherwise it is about to be allocated. */
+static void claim(struct core *core, uint64_t start, size_t size, struct order *order)
+{
+	uint64_t addr = start, end = start + size;
+
 	while (addr < end) {
 		struct place *place = extent_place_mapped(&core->extents, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
 		struct region *region;
 
 		if (extent_is_whole(place->extent)) {
-			addr = place->extent->home == place ? stop : place->addr + claim_whole(core, place, end);
+			if (place->extent->home == place)
+				addr = stop;
+			else if (order)
+				addr = place->addr + claim_for_block(core, place, start, end, order);
+			else
+				addr = place->addr + claim_whole(core, place, end);
 			continue;
 		}
 		region = region_at(&core->regions, addr);
@@ -179,6 +216,22 @@ void alias_claim(struct core *core, uint64_t addr, size_t size)
 			claim_part(core, place, addr - place->addr, stop - place->addr);
 		addr = stop;
 	}
+}
+
+void alias_claim(struct core *core, uint64_t addr, size_t size)
+{
+	lock_assert_held(&core->lock);
+	claim(core, addr, size, NULL);
+}
+
+struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order)
+{
+	lock_assert_held(&core->lock);
+	claim(core, addr, size, order);
+	/* The only stream need not wait for its own events, but other streams that free the block must. */
+	if (core->streams.sole)
+		order_add_range(order, &core->regions, addr, size);
+	return region_take(&core->regions, addr, size, order->stream, order->own);
 }
 
 void alias_unify(struct core *core, uint64_t addr, size_t size)

@@ -45,6 +45,19 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 void alias_claim(struct core *core, uint64_t addr, size_t size);
 
 /**
+ * alias_take() - allocate a range of which not all need be free there
+ * @core: the pool's core
+ * @addr: where it starts
+ * @size: bytes; alias_reaches() holds
+ * @order: what that has found, met since
+ *
+ * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between.
+ *
+ * Return: the region, of the stream of @order.
+ */
+struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order);
+
+/**
  * alias_unify() - gather extents without allocations at one mapping
  * @core: the pool's core
  * @addr: start of a range that was just freed; extents that lie in it become free there

@@ -317,28 +317,57 @@ struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size
 	return region;
 }
 
-/* Whether a range is one end of a free region. */
-static bool region_is_end(const struct region *region, uint64_t addr, size_t size)
+/* Whether a range is one end of a region that can become smaller in its place. */
+static bool region_is_end(const struct region_map *map, const struct region *region, uint64_t addr, size_t size)
 {
-	return region->kind == REGION_FREE && size < region->size &&
+	return (region->kind == REGION_FREE || (map->keeps && region->kind == REGION_ZOMBIE)) && size < region->size &&
 	       (addr == region->addr || addr + size == region->addr + region->size);
 }
 
-/* Splits an allocated region off one end of a free one, and returns it, in no index yet. */
+static void region_shrink(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	if (region->kind == REGION_FREE) {
+		region_resize(map, region, addr, size);
+		return;
+	}
+	map->bytes[REGION_ZOMBIE] -= region->size - size;
+	region_move(region, addr);
+	region->size = size;
+}
+
+/* Splits an allocated region off one end of another, and returns it, in no index yet. */
 static struct region *region_carve(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	struct region *end;
 
 	if (addr == region->addr) {
-		region_resize(map, region, addr + size, region->size - size);
+		region_shrink(map, region, addr + size, region->size - size);
 		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
 		region_link_below(end, region);
 	} else {
-		region_resize(map, region, region->addr, region->size - size);
+		region_shrink(map, region, region->addr, region->size - size);
 		end = region_new(map, region->chunk, REGION_MALLOC, addr, size);
 		region_link(end, region);
 	}
 	return end;
+}
+
+/* Makes a range one region, in no index, whatever kinds it consists of. */
+static struct region *region_gather(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	if (region->addr < addr)
+		region = region_split(map, region, addr - region->addr);
+	region_cut(map, region, size);
+	region_leave(map, region);
+	region_unguard(region);
+	while (region->size < size) {
+		struct region *next = region->next;
+
+		region_cut(map, next, size - region->size);
+		region_leave(map, next);
+		region_swallow(map, region, next);
+	}
+	return region;
 }
 
 struct region *region_take(struct region_map *map, uint64_t addr, size_t size, struct stream *stream,
@@ -347,13 +376,10 @@ struct region *region_take(struct region_map *map, uint64_t addr, size_t size, s
 	struct region *region = region_at(map, addr);
 
 	event_ref(event);
-	if (region_is_end(region, addr, size)) {
+	if (region_is_end(map, region, addr, size))
 		region = region_carve(map, region, addr, size);
-	} else {
-		region = region_isolate(map, addr, size);
-		region_leave(map, region);
-		region_unguard(region);
-	}
+	else
+		region = region_gather(map, region, addr, size);
 	region_set_stream(region, stream);
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;

@@ -336,14 +336,14 @@ struct region *region_at(const struct region_map *map, uint64_t addr);
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size);
 
 /**
- * region_take() - allocate a free range, whatever regions it consists of
+ * region_take() - allocate a range, whatever regions it consists of
  * @map: the map
  * @addr: where it starts
- * @size: bytes; all of it is free
+ * @size: bytes; all of it is free, or zombies whose memory was made nobody's at its other mapping
  * @stream: the stream that gets it
  * @event: the event that @stream is ordered after, and other streams may not be; NULL: none
  *
- * The rest of the first and the last region stays free.
+ * The rest of the first and the last region stays what it is.
  *
  * Return: the region.
  */

@@ -63,6 +63,42 @@ static int commit_slab(struct core *core, const struct plan *plan, uint64_t *add
 	return err;
 }
 
+/* What later requests learn from a block in a range that was there. */
+static void note_range(struct core *core, const struct plan *plan)
+{
+	size_t size = plan->request->size;
+
+	if (plan->addr != plan->known)
+		memo_put(&core->memo, size, plan->addr);
+	recent_note(core, plan->addr, size);
+	exchange_note(core, plan->addr, size);
+}
+
+/* The first of all commits that a program makes which repeats itself: the memory comes to its address as the block. */
+static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
+{
+	const struct request *request = plan->request;
+	struct order *order = &plan->order;
+	int err = 0;
+
+	if (!plan->ordered) {
+		order_init(order, request->stream);
+		plan->ordered = true;
+		alias_reaches(core, plan->addr, request->size, order);
+	}
+	if (!order_is_met(order)) {
+		core->counts.steals++;
+		err = order_meet(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
+	}
+	if (err)
+		return err;
+	*addr = plan->addr;
+	note_range(core, plan);
+	live_enter(core, alias_take(core, *addr, request->size, order), request->requested);
+	core->counts.reuses++;
+	return 0;
+}
+
 static int commit_range(struct core *core, const struct plan *plan, uint64_t *addr)
 {
 	const struct request *request = plan->request;
@@ -71,10 +107,7 @@ static int commit_range(struct core *core, const struct plan *plan, uint64_t *ad
 	*addr = plan->addr;
 	if (plan->way == PLAN_RECALL)
 		alias_claim(core, *addr, request->size);
-	if (*addr != plan->known)
-		memo_put(&core->memo, request->size, *addr);
-	recent_note(core, *addr, request->size);
-	exchange_note(core, *addr, request->size);
+	note_range(core, plan);
 	err = take_range(core, &core->regions, request, addr);
 	core->counts.reuses += !err && plan->way != PLAN_EXCHANGE;
 	return err;
@@ -109,6 +142,8 @@ static int commit(struct core *core, struct plan *plan, uint64_t *addr)
 	case PLAN_GROW:
 		return commit_slab(core, plan, addr);
 	case PLAN_RECALL:
+		/* What an aligned block leaves of the range stays free there. */
+		return plan->request->align ? commit_range(core, plan, addr) : commit_recall(core, plan, addr);
 	case PLAN_FIT:
 		return commit_range(core, plan, addr);
 	case PLAN_GATHER:

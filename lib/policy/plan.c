@@ -144,20 +144,23 @@ static int step_grow(struct core *core, struct plan *plan)
 
 static int recall(struct core *core, struct plan *plan, bool wait)
 {
-	struct order order;
+	struct order *order = &plan->order;
 	int err = 0;
 
 	if (!plan->known)
 		return 0;
-	order_init(&order, plan->request->stream);
-	if (!alias_reaches(core, plan->known, plan->request->size, &order))
+	order_init(order, plan->request->stream);
+	if (!alias_reaches(core, plan->known, plan->request->size, order))
 		goto out;
-	if (!wait && !order_is_met(&order))
-		err = order_poll(&order);
-	if (!err && (wait || order_is_met(&order)))
+	if (!wait && !order_is_met(order))
+		err = order_poll(order);
+	if (!err && (wait || order_is_met(order))) {
 		found(plan, PLAN_RECALL, plan->known);
+		plan->ordered = true;
+		return 0;
+	}
 out:
-	order_clear(&order);
+	order_clear(order);
 	return err;
 }
 
@@ -344,10 +347,11 @@ int plan_block(struct core *core, struct plan *plan)
 
 void plan_clear(struct plan *plan)
 {
-	if (plan->way != PLAN_GATHER)
-		return;
-	gather_clear(&plan->gathering);
-	order_clear(&plan->order);
+	if (plan->way == PLAN_GATHER)
+		gather_clear(&plan->gathering);
+	if (plan->way == PLAN_GATHER || plan->ordered)
+		order_clear(&plan->order);
+	plan->ordered = false;
 }
 
 bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room)

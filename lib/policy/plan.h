@@ -44,7 +44,8 @@ enum plan_way {
  * @way: how the request is served
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER
  * @known: the address that the memo has; 0: none
- * @order: PLAN_GATHER: what the stream has to wait for
+ * @order: PLAN_GATHER, and PLAN_RECALL where @ordered: what the stream has to wait for
+ * @ordered: PLAN_RECALL: @order is set
  * @gathering: PLAN_GATHER: what the block is made of
  */
 struct plan {
@@ -53,6 +54,7 @@ struct plan {
 	enum plan_way way;
 	uint64_t addr;
 	uint64_t known;
+	bool ordered;
 	struct order order;
 	struct gathering gathering;
 };
