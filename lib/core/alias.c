@@ -186,8 +186,10 @@ static size_t claim_for_block(struct core *core, struct place *place, uint64_t a
 	size_t size = come_home(core, place, end);
 	size_t from = MAX(addr, here.addr) - here.addr, until = MIN(end - here.addr, size);
 
-	move_free(core, &there, &here, 0, from);
-	move_free(core, &there, &here, until, size);
+	if (from)
+		move_free(core, &there, &here, 0, from);
+	if (until < size)
+		move_free(core, &there, &here, until, size);
 	vacate(core, there.addr + from, until - from, order);
 	return size;
 }

@@ -26,6 +26,7 @@ class Counts:
 
     def __init__(self, path):
         self.own, self.inclusive, self.calls, self.names = {}, {}, {}, {}
+        self.backend = 0
         function = callee = None
         cost_of_call = False
         for line in open(path, encoding="utf-8"):
@@ -41,6 +42,8 @@ class Counts:
                 if cost_of_call:
                     # A function that calls itself would be counted twice; of those that matter here, none does.
                     self.inclusive[callee] = self.inclusive.get(callee, 0) + cost
+                    if callee.startswith("host_") and not function.startswith("host_"):
+                        self.backend += cost
                 else:
                     self.own[function] = self.own.get(function, 0) + cost
                 cost_of_call = False
@@ -74,14 +77,15 @@ def main():
     parser.add_argument("tune")
     parser.add_argument("program", nargs="*", default=PROGRAMS)
     options = parser.parse_args()
-    print(f"{'program':40} {'mallocs':>8} {'missed':>8} {'of a miss':>10} {'all':>10}")
+    print(f"{'program':40} {'mallocs':>8} {'missed':>8} {'of a miss':>10} {'all':>8} {'backend':>8}")
     for program in options.program:
         counts = count(options.tune, program)
         mallocs, missed = counts.calls.get("vpmm_malloc", 0), counts.calls.get("pool_malloc", 0)
         if not mallocs:
             sys.exit(f"instructions.py: {program}: no malloc was counted")
         of_miss = counts.inclusive.get("pool_malloc", 0) / max(missed, 1)
-        print(f"{program:40} {mallocs:8} {missed:8} {of_miss:10.0f} {counts.total() / mallocs:10.0f}", flush=True)
+        print(f"{program:40} {mallocs:8} {missed:8} {of_miss:10.0f} {counts.total() / mallocs:8.0f}"
+              f" {counts.backend / mallocs:8.0f}", flush=True)
         for name in sorted(counts.inclusive, key=counts.inclusive.get, reverse=True)[:options.functions]:
             print(f"    {counts.inclusive[name] / max(missed, 1):8.0f} {counts.own.get(name, 0) / max(missed, 1):8.0f}"
                   f" {counts.calls.get(name, 0) / max(missed, 1):8.2f}  {name}")
