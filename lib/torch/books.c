@@ -84,7 +84,7 @@ static inline void stat_add(struct torch_stat *stat, int64_t by)
 }
 
 /* In all, and in small or large. */
-static inline void stats_count(struct torch_stat *stats, bool large, int64_t by)
+static inline void stat_count(struct torch_stat *stats, bool large, int64_t by)
 {
 	stat_add(&stats[TORCH_ALL], by);
 	stat_add(&stats[large ? TORCH_LARGE : TORCH_SMALL], by);
@@ -105,11 +105,11 @@ bool books_add(const struct entry *entry)
 	if (added) {
 		table[entry_place(entry->ptr)] = *entry;
 		used++;
-		stats_count(stats->allocation, large, 1);
-		stats_count(stats->active, large, 1);
-		stats_count(stats->allocated_bytes, large, (int64_t)entry->size);
-		stats_count(stats->active_bytes, large, (int64_t)entry->size);
-		stats_count(stats->requested_bytes, large, (int64_t)entry->requested);
+		stat_count(stats->allocation, large, 1);
+		stat_count(stats->active, large, 1);
+		stat_count(stats->allocated_bytes, large, (int64_t)entry->size);
+		stat_count(stats->active_bytes, large, (int64_t)entry->size);
+		stat_count(stats->requested_bytes, large, (int64_t)entry->requested);
 	}
 	pthread_mutex_unlock(&lock);
 	return added;
@@ -132,12 +132,12 @@ bool books_take(void *ptr, struct entry *entry)
 	used--;
 	stats = &books[entry->device];
 	large = is_large(entry);
-	stats_count(stats->allocation, large, -1);
-	stats_count(stats->allocated_bytes, large, -(int64_t)entry->size);
-	stats_count(stats->requested_bytes, large, -(int64_t)entry->requested);
+	stat_count(stats->allocation, large, -1);
+	stat_count(stats->allocated_bytes, large, -(int64_t)entry->size);
+	stat_count(stats->requested_bytes, large, -(int64_t)entry->requested);
 	if (!entry->part) {
-		stats_count(stats->active, large, -1);
-		stats_count(stats->active_bytes, large, -(int64_t)entry->size);
+		stat_count(stats->active, large, -1);
+		stat_count(stats->active_bytes, large, -(int64_t)entry->size);
 	}
 	pthread_mutex_unlock(&lock);
 	return true;
@@ -171,16 +171,16 @@ void books_mark_captured(const void *ptr)
 void books_passed(int device, uint64_t size, bool large)
 {
 	pthread_mutex_lock(&lock);
-	stats_count(books[device].active, large, -1);
-	stats_count(books[device].active_bytes, large, -(int64_t)size);
+	stat_count(books[device].active, large, -1);
+	stat_count(books[device].active_bytes, large, -(int64_t)size);
 	pthread_mutex_unlock(&lock);
 }
 
 void books_segment(int device, uint64_t size, bool large, int by)
 {
 	pthread_mutex_lock(&lock);
-	stats_count(books[device].segment, large, by);
-	stats_count(books[device].reserved_bytes, large, by * (int64_t)size);
+	stat_count(books[device].segment, large, by);
+	stat_count(books[device].reserved_bytes, large, by * (int64_t)size);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -472,7 +472,8 @@ public:
 
 private:
 	int devices_ = 0;
-	std::atomic<bool> enabled_{ true };
+	/* Without it, every request goes to the driver: programs want that to find errors. */
+	std::atomic<bool> enabled_{ !getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") };
 };
 
 static_assert(!std::is_abstract_v<Allocator>, "this version of PyTorch has a method that the class does not know");
