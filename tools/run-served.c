@@ -8,12 +8,16 @@
 
 #include "fail.h"
 #include "run-table.h"
+#include "stacks.h"
 #include "units.h"
 
 /* What is read of a line of the report. A member that an older object does not write is 0. */
 #define MEMBERS(X) \
 	X(device) X(mallocs) X(frees) X(reuses) X(steals) X(defrags) X(grows) X(waits) X(waits_sampled) X(wait_ns) \
 	X(peak_requested) X(peak_live) X(peak_taken) X(creates) X(maps) X(accesses) X(unmaps) X(releases) X(driver_ns)
+
+/* Stacks that are told, of those that hold most. */
+#define STACKS_TOLD 5
 
 struct line {
 #define X(name) uint64_t name;
@@ -85,6 +89,30 @@ static void tell_line(const struct served *served, pid_t pid, const struct line 
 	fputc('\n', out);
 }
 
+/* What follows of a pool, up to the next one: the stacks that still hold something. Returns the line that it ends at. */
+static char **tell_stacks(FILE *out, char **lines)
+{
+	GPtrArray *stacks = stacks_new();
+	char **at;
+	guint hold = 0;
+
+	for (at = lines; *at && **at != '{'; at++)
+		stacks_add_line(stacks, *at);
+	while (hold < stacks->len && ((const struct stack *)stacks->pdata[hold])->live)
+		hold++;
+	if (stacks->len)
+		fprintf(out, "  not freed: by %u sampled stack%s%s\n\n", hold, hold == 1 ? "" : "s",
+			hold > STACKS_TOLD ? ", the first of them" : "");
+	if (hold) {
+		g_ptr_array_set_size(stacks, (gint)MIN(hold, STACKS_TOLD));
+		stacks_resolve(stacks);
+		stacks_print(stacks, STACKS_TOLD, out);
+		fputc('\n', out);
+	}
+	g_ptr_array_unref(stacks);
+	return at;
+}
+
 static int tell_file(const struct served *served, const struct traces_file *file, unsigned int *told)
 {
 	GError *error = NULL;
@@ -97,13 +125,14 @@ static int tell_file(const struct served *served, const struct traces_file *file
 		return -EIO;
 	}
 	lines = g_strsplit(text, "\n", -1);
-	for (char **at = lines; *at; at++) {
-		struct line line = parse(*at);
+	for (char **at = lines; *at;) {
+		struct line line = parse(*at++);
 		uint64_t device = UINT64_C(1) << line.device % 64;
 
 		if (!line.mallocs)
 			continue;
 		tell_line(served, file->pid, &line, known & device);
+		at = tell_stacks(served->out, at);
 		known |= device;
 		++*told;
 	}

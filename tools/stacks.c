@@ -80,7 +80,12 @@ static bool parse_frame(const char *line, struct stack_frame *frame)
 	return true;
 }
 
-static void parse_line(GPtrArray *stacks, const char *line)
+GPtrArray *stacks_new(void)
+{
+	return g_ptr_array_new_with_free_func(free_stack);
+}
+
+void stacks_add_line(GPtrArray *stacks, const char *line)
 {
 	struct stack *stack = parse_stack(line);
 	struct stack_frame frame;
@@ -127,10 +132,10 @@ int stacks_load(const char *name, GPtrArray **stacks)
 		g_string_free(text, TRUE);
 		return err;
 	}
-	*stacks = g_ptr_array_new_with_free_func(free_stack);
+	*stacks = stacks_new();
 	lines = g_strsplit(text->str, "\n", -1);
 	for (char **line = lines; *line; line++)
-		parse_line(*stacks, *line);
+		stacks_add_line(*stacks, *line);
 	g_strfreev(lines);
 	g_string_free(text, TRUE);
 	if ((*stacks)->len)

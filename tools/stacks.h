@@ -42,6 +42,20 @@ struct stack {
 };
 
 /**
+ * stacks_new() - stacks, none yet
+ *
+ * Return: of struct stack, for g_ptr_array_unref().
+ */
+GPtrArray *stacks_new(void);
+
+/**
+ * stacks_add_line() - read a line of a dump
+ * @stacks: receives a stack, or the last of them another frame; a line of something else does nothing
+ * @line: the line, without its newline
+ */
+void stacks_add_line(GPtrArray *stacks, const char *line);
+
+/**
  * stacks_load() - read the stacks of a dump
  * @name: of the file; "-": standard input
  * @stacks: receives them, of struct stack, for g_ptr_array_unref()

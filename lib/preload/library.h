@@ -18,6 +18,7 @@
 	X(vpmm_pool_info) \
 	X(vpmm_pool_reset_peaks) \
 	X(vpmm_pool_set_peers) \
+	X(vpmm_pool_dump) \
 	X(vpmm_pool_stats) \
 	X(vpmm_pool_trim) \
 	X(vpmm_stream_retire)

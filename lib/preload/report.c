@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "preload/driver.h"
@@ -28,10 +30,35 @@ static atomic_bool over;
 /* The program has had a primary context; and a pool had something to report. */
 static atomic_bool used, served;
 
-/* Opened and closed for each line, which is written at once: several processes can have one file. */
+/* The sampled stacks, as a dump of the pool has them behind everything else; NULL: none, or for free(). */
+static char *read_stacks(void)
+{
+	static const char begin[] = "\nstacks: ";
+	char *dump = NULL, *stacks;
+	size_t size;
+	FILE *out;
+	int err;
+
+	if (!getenv("VPMM_STACKS"))
+		return NULL;
+	out = open_memstream(&dump, &size);
+	if (!out)
+		return NULL;
+	err = LIBRARY(vpmm_pool_dump, NULL, out);
+	if (fclose(out))
+		return NULL;
+	stacks = err ? NULL : strstr(dump, begin);
+	if (stacks)
+		stacks = strdup(stacks + 1);
+	free(dump);
+	return stacks;
+}
+
+/* Opened and closed for each pool, whose lines are written at once: several processes can have one file. */
 void report_pool(int device)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
+	char *stacks;
 	FILE *file;
 
 	if (!settings()->report || over || LIBRARY(vpmm_pool_stats, NULL, &stats) || !stats.mallocs)
@@ -45,7 +72,11 @@ void report_pool(int device)
 	REPORTED(X)
 #undef X
 	fputs("}\n", file);
+	stacks = read_stacks();
+	if (stacks)
+		fputs(stacks, file);
 	fclose(file);
+	free(stacks);
 }
 
 static void report_all(void)

@@ -333,6 +333,9 @@ verdict "it adds up, to what the pool takes without the object" "$(vrun 0 --repo
 	mv "$work/err" "$work/told"
 	run 0 vpmm-replay --backend=host "$work/trace"
 	row told "taken from the device" "$(sed -n 's/^trace .* \([0-9.]* MiB\)  *\([0-9.]*\)$/\1 +\2/p' "$work/out")")"
+verdict "who has not freed what, with VPMM_STACKS" "$(VPMM_STACKS=1; export VPMM_STACKS
+	vrun 0 --report "$program" plain=64x4 say=done; says err "not freed: by "; says err " blocks, at most "; tables err 1
+	says err "run-program")"
 verdict "in a file" "$(vrun 0 --report="$work/report" "$program" plain=1x2; silent err; tables report 1)"
 verdict "of each process and pool" "$(
 	vrun 0 --report sh -c '"$0" plain=1x2 reset plain=2x2; "$0" plain=3x2; ls /' "$program"; tables err 3
