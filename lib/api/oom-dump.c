@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "calls/arena.h"
 #include "calls/dump.h"
 #include "calls/requests.h"
+#include "calls/tag.h"
+#include "calls/tags.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -28,19 +31,52 @@ static GString *describe_failure(size_t size, const char *sentence)
 	return text;
 }
 
-/* What the pool has; nothing if its context is gone. */
-static void add_pool(struct vpmm_pool *pool, GString *text)
+static void add_dump(struct vpmm_pool *pool, GString *text)
 {
-	struct backend *be = pool->core.backend;
 	GString *dump;
 
-	if (be->ops->enter(be))
-		return;
 	lock_acquire(&pool->core.lock);
 	if (!dump_pool(pool, &dump)) {
 		g_string_append_len(text, dump->str, (gssize)dump->len);
 		g_string_free(dump, TRUE);
 	}
+	lock_release(&pool->core.lock);
+}
+
+/* Those that something was allocated under. */
+static void add_tags(struct tags *tags, GString *text)
+{
+	struct tag_counts counts;
+
+	for (vpmm_tag tag = 1; tags && tag <= tag_count(); tag++) {
+		tags_read(tags, tag, &counts);
+		if (counts.peak_live)
+			g_string_append_printf(text, "tag %s live %" PRIu64 " requested %" PRIu64 " blocks %" PRIu64
+					       " peak %" PRIu64 "\n", tag_name(tag), counts.live, counts.requested,
+					       counts.blocks, counts.peak_live);
+	}
+}
+
+/* The pool that an arena is a part of. */
+static struct vpmm_pool *whole_of(struct vpmm_pool *pool)
+{
+	return pool->arena ? pool->arena->parent : pool;
+}
+
+/* What the pool has, with its arenas; nothing if its context is gone. */
+static void add_pool(struct vpmm_pool *pool, GString *text)
+{
+	struct vpmm_pool *whole = whole_of(pool);
+	struct tags *tags = g_atomic_pointer_get(&whole->tags);
+	struct backend *be = pool->core.backend;
+
+	if (be->ops->enter(be))
+		return;
+	add_tags(tags, text);
+	add_dump(whole, text);
+	for_each_arena(arena, tags)
+		add_dump(arena, text);
+	lock_acquire(&pool->core.lock);
 	requests_write(pool, text);
 	lock_release(&pool->core.lock);
 	be->ops->leave(be);
@@ -86,7 +122,7 @@ void api_dump_exhausted(struct vpmm_pool *pool, size_t size)
 	GString *text;
 	int err, cancel;
 
-	if (!pool->core.settings.oom_dump || !g_atomic_int_compare_and_exchange(&pool->dumped, 0, 1))
+	if (!pool->core.settings.oom_dump || !g_atomic_int_compare_and_exchange(&whole_of(pool)->dumped, 0, 1))
 		return;
 	cancel = cancel_hold();
 	error_keep(&kept);
