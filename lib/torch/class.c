@@ -169,8 +169,10 @@ static int class_release(void *ptr, struct torch_piece *block)
 
 	if (in_child)
 		return 0;
-	if (!books_take(ptr, &entry))
+	if (!books_take(ptr, &entry)) {
+		kept_note_unknown();
 		return -EINVAL;
+	}
 	if (entry.part) {
 		pools_free(entry.part, block);
 		return 0;

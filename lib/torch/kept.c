@@ -187,6 +187,11 @@ void kept_retry(void)
 	}
 }
 
+void kept_note_unknown(void)
+{
+	unknown++;
+}
+
 uint64_t kept_count(void)
 {
 	return waiting;

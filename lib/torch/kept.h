@@ -39,6 +39,9 @@ void kept_use(void *ptr, struct CUstream_st *stream);
  */
 void kept_retry(void);
 
+/* Counts a free of an address that is no block. */
+void kept_note_unknown(void);
+
 /* How many wait; how many were of addresses that no pool has; and how many failed for good. */
 uint64_t kept_count(void);
 uint64_t kept_unknown(void);

@@ -15,6 +15,7 @@ compiles ahead what enable() else compiles at the first use.
 import ctypes
 import errno
 import functools
+import logging
 import os
 import sys
 import threading
@@ -374,6 +375,15 @@ def _give_hooks(allocator: Any, plugin: _Plugin) -> None:
         getattr(allocator, method)(plugin.address(function))
 
 
+def _tell_settings() -> None:
+    """Settings of PyTorch's own allocator are no errors here, and do nothing."""
+    for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        names = [setting.split(":")[0].strip() for setting in os.environ.get(variable, "").split(",")]
+        if any(names):
+            logging.getLogger("vpmm.torch").warning("%s: %s of PyTorch's own allocator has no effect with libvpmm",
+                                                    variable, ", ".join(name for name in names if name))
+
+
 def _compiled() -> str:
     """The file of the allocator class. CannotBuild says why there is none."""
     wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
@@ -444,6 +454,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
             plugin = _Plugin(os.fsdecode(text("library", library)) if library is not None else _find_plugin())
             _install(plugin)
             _plugin = plugin
+            _tell_settings()
         if on_pressure is not None:
             _plugin.ask_on_pressure(on_pressure)
 

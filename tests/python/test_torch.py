@@ -74,6 +74,20 @@ class TorchTest(unittest.TestCase):
             assert torch.cuda.max_memory_reserved() == reserved
         """)
 
+    def test_settings(self):
+        # Those of PyTorch's own allocator are named once, in the log.
+        self.program("""
+            import logging
+            lines = []
+            handler = logging.Handler()
+            handler.emit = lambda record: lines.append(record.getMessage())
+            logging.getLogger("vpmm.torch").addHandler(handler)
+            vpmm.torch.enable()
+            vpmm.torch.enable()
+            assert lines == ["PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb, expandable_segments of PyTorch's own "
+                             "allocator has no effect with libvpmm"], lines
+        """, PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:128, expandable_segments:True")
+
     def test_keys(self):
         # Each key that torch.cuda.memory_summary() reads.
         self.program("""

@@ -147,6 +147,7 @@ static void test_ordinary(void)
 	drop(b);
 	/* What is no block is refused, and changes nothing. */
 	g_assert_cmpint(table->release(b, &block), ==, -EINVAL);
+	g_assert_cmpuint(torch_counts(0).unknown, ==, 1);
 	now = stats_now();
 	g_assert_cmpint(now.allocated_bytes[TORCH_ALL].current, ==, before.allocated_bytes[TORCH_ALL].current);
 	g_assert_cmpint(now.allocated_bytes[TORCH_ALL].peak, >=, 3 * MIB);
