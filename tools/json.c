@@ -4,9 +4,30 @@
 #include <glib.h>
 #include <inttypes.h>
 
+/* In quotes; what is no UTF-8 is replaced. */
+static void put_text(struct json *json, const char *text)
+{
+	char *valid = g_utf8_make_valid(text, -1);
+
+	fputc('"', json->out);
+	for (const unsigned char *c = (const unsigned char *)valid; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			fprintf(json->out, "\\%c", *c);
+		else if (*c < 0x20)
+			fprintf(json->out, "\\u%04x", *c);
+		else
+			fputc(*c, json->out);
+	}
+	fputc('"', json->out);
+	g_free(valid);
+}
+
 static void put_key(struct json *json, const char *key)
 {
-	fprintf(json->out, "%s\"%s\": ", json->first ? "" : ", ", key);
+	if (!json->first)
+		fputs(", ", json->out);
+	put_text(json, key);
+	fputs(": ", json->out);
 	json->first = false;
 }
 
@@ -37,20 +58,8 @@ void json_close(struct json *json)
 
 void json_string(struct json *json, const char *key, const char *value)
 {
-	char *valid = g_utf8_make_valid(value, -1);
-
 	put_key(json, key);
-	fputc('"', json->out);
-	for (const unsigned char *c = (const unsigned char *)valid; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			fprintf(json->out, "\\%c", *c);
-		else if (*c < 0x20)
-			fprintf(json->out, "\\u%04x", *c);
-		else
-			fputc(*c, json->out);
-	}
-	fputc('"', json->out);
-	g_free(valid);
+	put_text(json, value);
 }
 
 void json_count(struct json *json, const char *key, uint64_t value)

@@ -84,6 +84,9 @@ static void add_rows(GArray *rows, int proc, pid_t pid, struct top_page *page)
 	for (uint32_t i = 0; i < page->count; i++) {
 		row.pool = page->pools[i];
 		row.pool.backend[sizeof(row.pool.backend) - 1] = '\0';
+		row.pool.tag_count = MIN(row.pool.tag_count, TOP_TAGS);
+		for (uint32_t tag = 0; tag < row.pool.tag_count; tag++)
+			row.pool.tags[tag].name[sizeof(row.pool.tags[tag].name) - 1] = '\0';
 		g_array_append_val(rows, row);
 	}
 }

@@ -118,6 +118,17 @@ static void print_row(const struct top_row *row, const struct top_row *before)
 	       stranded, limit, calls, waits, stood);
 }
 
+/* Below their pool. */
+static void print_tags(const struct top_pool *pool)
+{
+	char live[UNITS_TEXT];
+
+	for (uint32_t i = 0; i < pool->tag_count; i++) {
+		units_format_bytes(live, pool->tags[i].live);
+		printf("%10s%-22.22s %8s\n", "", pool->tags[i].name, live);
+	}
+}
+
 static void print_table(const GArray *rows, const GArray *before)
 {
 	uint64_t taken = 0;
@@ -133,9 +144,23 @@ static void print_table(const GArray *rows, const GArray *before)
 		const struct top_row *row = &g_array_index(rows, struct top_row, i);
 
 		print_row(row, find_before(before, row));
+		print_tags(&row->pool);
 	}
 	if (!rows->len)
 		puts("No process publishes its pools: start programs with VPMM_TOP=1, or by vpmm-run --top.");
+}
+
+static void print_json_tags(struct json *json, const struct top_pool *pool)
+{
+	json_open(json, "tags");
+	for (uint32_t i = 0; i < pool->tag_count; i++) {
+		json_open(json, pool->tags[i].name);
+#define X(name) json_count(json, #name, pool->tags[i].name);
+		TOP_TAG_NUMBERS(X)
+#undef X
+		json_close(json);
+	}
+	json_close(json);
 }
 
 static void print_json(const GArray *rows)
@@ -155,6 +180,7 @@ static void print_json(const GArray *rows)
 			json_count(&json, #name, row->pool.name);
 		TOP_NUMBERS(X)
 #undef X
+		print_json_tags(&json, &row->pool);
 		json_end(&json);
 	}
 }
@@ -167,9 +193,11 @@ struct family {
 	size_t offset;
 	bool counter;
 	bool seconds;			/* of nanoseconds */
+	bool tag;			/* one for each tag, whose @offset it is */
 };
 
 #define OF(name) offsetof(struct top_pool, name)
+#define OF_TAG(name) offsetof(struct top_tag, name)
 
 static const struct family families[] = {
 	{ "taken", "bytes", "Device memory that the pool holds.", OF(taken), false, false },
@@ -185,13 +213,17 @@ static const struct family families[] = {
 	{ "waits_measured", NULL, "Waits whose time was measured.", OF(waits_sampled), true, false },
 	{ "waits_measured_time", "seconds", "Time that streams stood in measured waits.", OF(wait_ns), true, true },
 	{ "driver_time", "seconds", "Time in calls of the driver.", OF(driver_ns), true, true },
+	{ "tag_live", "bytes", "Memory that is allocated under a tag.", OF_TAG(live), .tag = true },
+	{ "tag_requested", "bytes", "The same as it was requested.", OF_TAG(requested), .tag = true },
+	{ "tag_blocks", NULL, "Allocations under a tag.", OF_TAG(blocks), .tag = true },
+	{ "tag_peak_live", "bytes", "The most that was allocated under a tag.", OF_TAG(peak_live), .tag = true },
 };
 
-static uint64_t number_of(const struct top_pool *pool, size_t offset)
+static uint64_t number_of(const void *structure, size_t offset)
 {
 	uint64_t number;
 
-	memcpy(&number, (const char *)pool + offset, sizeof(number));
+	memcpy(&number, (const char *)structure + offset, sizeof(number));
 	return number;
 }
 
@@ -209,9 +241,10 @@ static void print_label(const char *text)
 	g_free(valid);
 }
 
-static void print_sample(const struct family *family, const struct top_row *row)
+/* @tag: whose sample it is; NULL: it is the pool's. */
+static void print_sample(const struct family *family, const struct top_row *row, const struct top_tag *tag)
 {
-	uint64_t number = number_of(&row->pool, family->offset);
+	uint64_t number = number_of(tag ? (const void *)tag : &row->pool, family->offset);
 
 	if (number == UINT64_MAX)
 		return;
@@ -219,10 +252,22 @@ static void print_sample(const struct family *family, const struct top_row *row)
 	       family->unit ? "_" : "", family->unit ? family->unit : "", family->counter ? "_total" : "", (long)row->pid,
 	       row->pool.number, row->pool.device);
 	print_label(row->command);
+	if (tag) {
+		fputs(",tag=", stdout);
+		print_label(tag->name);
+	}
 	if (family->seconds)
 		printf("} %" PRIu64 ".%09" PRIu64 "\n", number / 1000000000, number % 1000000000);
 	else
 		printf("} %" PRIu64 "\n", number);
+}
+
+static void print_samples(const struct family *family, const struct top_row *row)
+{
+	if (!family->tag)
+		print_sample(family, row, NULL);
+	for (uint32_t i = 0; family->tag && i < row->pool.tag_count; i++)
+		print_sample(family, row, &row->pool.tags[i]);
 }
 
 static void print_openmetrics(const GArray *rows)
@@ -236,7 +281,7 @@ static void print_openmetrics(const GArray *rows)
 			printf("# UNIT %s %s\n", name, family->unit);
 		printf("# HELP %s %s\n", name, family->help);
 		for (guint i = 0; i < rows->len; i++)
-			print_sample(family, &g_array_index(rows, struct top_row, i));
+			print_samples(family, &g_array_index(rows, struct top_row, i));
 		g_free(name);
 	}
 	puts("# EOF");

@@ -14,6 +14,7 @@
 #include "api/top.h"
 #include "calls/arena.h"
 #include "calls/stats.h"
+#include "calls/tag.h"
 #include "calls/tags.h"
 #include "trace/ticks.h"
 #include "util/error.h"
@@ -52,6 +53,25 @@ static void add_stats(struct vpmm_pool *pool, struct vpmm_stats *total)
 	stats_add_arena(total, &part);
 }
 
+static void publish_tags(struct tags *tags, struct top_pool *out)
+{
+	struct tag_counts counts;
+	struct top_tag *at;
+
+	out->tag_count = 0;
+	for (vpmm_tag tag = 1; tags && tag <= tag_count() && out->tag_count < TOP_TAGS; tag++) {
+		tags_read(tags, tag, &counts);
+		if (!counts.peak_live)
+			continue;
+		at = &out->tags[out->tag_count++];
+		g_strlcpy(at->name, tag_name(tag), sizeof(at->name));
+		at->live = counts.live;
+		at->requested = counts.requested;
+		at->blocks = counts.blocks;
+		at->peak_live = counts.peak_live;
+	}
+}
+
 /* Arenas are a part of their pool, and last as long. */
 static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_pool *out)
 {
@@ -79,6 +99,7 @@ static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_poo
 	out->waits_sampled = stats.waits_sampled;
 	out->wait_ns = stats.wait_ns;
 	out->driver_ns = stats.driver_ns;
+	publish_tags(tags, out);
 }
 
 static void publish_all(void) REQUIRES(top_lock);

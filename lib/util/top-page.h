@@ -17,6 +17,23 @@
 /* Of one process; others are left out. */
 #define TOP_POOLS 64
 
+/* Of one pool, those with the lowest numbers that something was allocated under. */
+#define TOP_TAGS 16
+
+/* Numbers of each tag, as struct vpmm_tag_stats has them. */
+#define TOP_TAG_NUMBERS(X) X(live) X(requested) X(blocks) X(peak_live)
+
+/**
+ * struct top_tag - what a pool has under a tag
+ * @name: of the tag
+ */
+struct top_tag {
+	char name[64];
+#define X(name) uint64_t name;
+	TOP_TAG_NUMBERS(X)
+#undef X
+};
+
 /* Numbers of each pool: its name here, in struct top_pool and in the output. */
 #define TOP_NUMBERS(X) \
 	X(taken) X(live) X(requested) X(stranded) X(limit) X(peak_taken) X(peak_requested) \
@@ -27,6 +44,8 @@
  * @number: that tells it from others of the process, from 1
  * @device: ordinal of its device
  * @backend: its name
+ * @tag_count: of @tags
+ * @tags: of the pool
  *
  * The rest is as vpmm_pool_stats(3) has it, in bytes, calls and nanoseconds, but:
  *
@@ -37,10 +56,12 @@
 struct top_pool {
 	uint64_t number;
 	int32_t device;
-	char backend[20];
+	char backend[16];
+	uint32_t tag_count;
 #define X(name) uint64_t name;
 	TOP_NUMBERS(X)
 #undef X
+	struct top_tag tags[TOP_TAGS];
 };
 
 /**

@@ -21,7 +21,8 @@ start()
 	one) exec 3>"$work/one.in" ;;
 	two) exec 4>"$work/two.in" ;;
 	three) exec 5>"$work/three.in" ;;
-	*) exec 6>"$work/none.in" ;;
+	none) exec 6>"$work/none.in" ;;
+	*) exec 7>"$work/tagged.in" ;;
 	esac
 	tries=0
 	while [ ! -s "$work/$name.out" ] && [ $tries -lt 200 ]; do
@@ -31,13 +32,13 @@ start()
 	pid=$(cat "$work/$name.out")
 }
 
-# holds PID MIB: vpmm-top says within a second that a process has a pool with so many MiB
+# holds PID HALVES: vpmm-top says within seconds that a process has a pool with so many halves of a MiB
 holds()
 {
 	tries=0
-	while ! vpmm-top --json | grep "\"pid\": $1, .*\"requested\": $(($2 << 20)), " >/dev/null; do
+	while ! vpmm-top --json | grep "\"pid\": $1, .*\"requested\": $(($2 << 19)), " >/dev/null; do
 		tries=$((tries + 1))
-		[ $tries -lt 50 ] || { echo "no pool of $2 MiB of process $1"; vpmm-top --json; return; }
+		[ $tries -lt 50 ] || { echo "no pool of $2 halves of a MiB of process $1"; vpmm-top --json; return; }
 		sleep 0.05
 	done
 }
@@ -51,7 +52,7 @@ three=$pid
 start none VPMM_TOP=0 9
 none=$pid
 
-verdict "three processes and their pools" "$(holds "$one" 3; holds "$two" 7; holds "$two" 11; holds "$three" 5)"
+verdict "three processes and their pools" "$(holds "$one" 6; holds "$two" 14; holds "$two" 22; holds "$three" 10)"
 # Other programs of this machine may have pools, too.
 for pid in $one $two $three $none; do
 	vpmm-top --json | grep "\"pid\": $pid, "
@@ -81,10 +82,21 @@ verdict "OpenMetrics" "$(run 0 vpmm-top --openmetrics; silent err
 	says out "vpmm_mallocs_total{pid=\"$one\",pool=\"1\","
 	! grep -F vpmm_limit_bytes{ "$work/out")"
 
+TAG='cache "kv"'
+export TAG
+start tagged VPMM_TOP=1 13
+unset TAG
+tagged=$pid
+verdict "tags" "$(holds "$tagged" 27
+	run 0 vpmm-top --json
+	says out '"tags": {"cache \"kv\"": {"live": 524288, "requested": 524288, "blocks": 1, '
+	run 0 vpmm-top; says out '          cache "kv"'
+	run 0 vpmm-top --openmetrics; says out ",command=\"hold-pools\",tag=\"cache \\\"kv\\\"\"} 524288")"
+
 kill -9 "$two"
 sleep 0.3
-verdict "a process that was killed is gone" "$(vpmm-top --json | grep "\"pid\": $two, "; holds "$one" 3; holds "$three" 5)"
-exec 3>&- 4>&- 5>&- 6>&-
+verdict "a process that was killed is gone" "$(vpmm-top --json | grep "\"pid\": $two, "; holds "$one" 6; holds "$three" 10)"
+exec 3>&- 4>&- 5>&- 6>&- 7>&-
 wait
 verdict "so are those that have ended" "$(for pid in $one $two $three; do vpmm-top --json | grep "\"pid\": $pid, "; done)"
 ls /dev/shm >"$work/shm.after" 2>/dev/null

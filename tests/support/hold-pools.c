@@ -7,12 +7,28 @@
 
 #include "vpmm.h"
 
+/* Half a MiB more under the tag of TAG, if there is one. */
+static int hold_tagged(struct vpmm_pool *pool)
+{
+	const char *name = getenv("TAG");
+	vpmm_tag tag;
+	void *ptr;
+
+	if (!name)
+		return 0;
+	if (vpmm_tag_open(name, 0, &tag))
+		return -1;
+	vpmm_tag_set(tag);
+	return vpmm_malloc(pool, &ptr, 1 << 19, NULL);
+}
+
 static int hold(const char *mib)
 {
 	struct vpmm_pool *pool;
 	void *ptr;
 
-	if (vpmm_pool_create(&pool, NULL) || vpmm_malloc(pool, &ptr, strtoul(mib, NULL, 10) << 20, NULL)) {
+	if (vpmm_pool_create(&pool, NULL) || vpmm_malloc(pool, &ptr, strtoul(mib, NULL, 10) << 20, NULL) ||
+	    hold_tagged(pool)) {
 		fprintf(stderr, "%s\n", vpmm_last_error());
 		return -1;
 	}
