@@ -191,8 +191,8 @@ static int start_publisher(void)
 	return 0;
 }
 
-static int begin(void) REQUIRES(top_lock);
-static int begin(void)
+static int begin_writer(void) REQUIRES(top_lock);
+static int begin_writer(void)
 {
 	int err;
 
@@ -214,7 +214,7 @@ int top_join(struct vpmm_pool *pool)
 	int err;
 
 	lock_acquire(&top_lock);
-	err = begin();
+	err = begin_writer();
 	if (!err && top.count < TOP_POOLS) {
 		top.numbers[top.count] = ++top.last;
 		top.pools[top.count++] = pool;
