@@ -261,7 +261,17 @@ bool api_budget_ask(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC
 void api_budget_begin(struct vpmm_pool *pool) G_GNUC_INTERNAL;
 
 /**
- * api_budget_end() - end that thread
+ * api_arena_make() - arena_make(), and start that thread for the arena
+ * @tags: as there
+ * @tag: as there
+ * @arena: as there
+ *
+ * Return: as arena_make().
+ */
+int api_arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena) G_GNUC_INTERNAL;
+
+/**
+ * api_budget_end() - end that thread, and those of arenas
  * @pool: the pool, which is about to be destroyed
  */
 void api_budget_end(struct vpmm_pool *pool) G_GNUC_INTERNAL;

@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "budget/budget.h"
+#include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/oom-report.h"
 #include "calls/shared.h"
@@ -61,7 +62,7 @@ static void answer_others(struct listener *listener, uint64_t bytes)
 		if (given < 0 || (uint64_t)given >= bytes)
 			break;
 		bytes -= (uint64_t)given;
-		if (!tries)
+		if (!tries && !pool->arena)
 			pool_shared_trim(pool, false);
 		g_usleep(PENDING_STEP_US);
 	}
@@ -110,7 +111,20 @@ void api_budget_begin(struct vpmm_pool *pool)
 	lock_release(&pool->core.lock);
 }
 
-void api_budget_end(struct vpmm_pool *pool)
+int api_arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
+{
+	int err = arena_make(tags, tag, arena);
+
+	if (err || !(*arena)->core.extents.budget)
+		return err;
+	lock_acquire(&tags->pool->making);
+	if (!(*arena)->listener)
+		api_budget_begin(*arena);
+	lock_release(&tags->pool->making);
+	return 0;
+}
+
+static void end_listener(struct vpmm_pool *pool)
 {
 	struct listener *listener = pool->listener;
 
@@ -121,6 +135,13 @@ void api_budget_end(struct vpmm_pool *pool)
 	pthread_join(listener->thread, NULL);
 	pool->listener = NULL;
 	g_free(listener);
+}
+
+void api_budget_end(struct vpmm_pool *pool)
+{
+	for_each_arena(arena, (struct tags *)g_atomic_pointer_get(&pool->tags))
+		end_listener(arena);
+	end_listener(pool);
 }
 
 /* What is missing; 0: nothing that others could give. */

@@ -144,7 +144,7 @@ static int do_each(const struct order *order, order_fn fn, order_fn undo)
 		struct vpmm_pool *arena = NULL;
 
 		if (tag_pausable(tag))
-			err = arena_make(order->tags, tag, &arena);
+			err = api_arena_make(order->tags, tag, &arena);
 		before[tag] = arena && arena_is_awake(arena);
 		if (!err && arena)
 			err = fn(order, arena);
@@ -169,7 +169,7 @@ static int do_tag(const struct order *order, vpmm_tag tag, order_fn fn, order_fn
 
 	if (tag == VPMM_TAG_ALL)
 		return do_each(order, fn, undo);
-	err = arena_make(order->tags, tag, &arena);
+	err = api_arena_make(order->tags, tag, &arena);
 	if (!err)
 		err = fn(order, arena);
 	return err ? error_add(err, "tag \"%s\"", tag_name(tag)) : 0;

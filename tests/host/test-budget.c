@@ -58,6 +58,34 @@ static void test_idle(void)
 	close_both(&a, &b);
 }
 
+/* So it is with what a tag has, which is a pool of its own inside. */
+static void test_tag(void)
+{
+	struct fixture a, b;
+	vpmm_tag tag, before;
+	void *ptr;
+
+	fixture_open(&a, OPTS());
+	fixture_open(&b, OPTS(.budget_wait = 20000));
+	assert_ok(vpmm_tag_open("budget", VPMM_TAG_PAUSABLE, &tag));
+	before = vpmm_tag_set(tag);
+	ptr = fixture_malloc(&a, 30, a.streams[0]);
+	vpmm_tag_set(before);
+	fixture_free(&a, ptr, a.streams[0]);
+	ptr = fixture_malloc(&b, 30, b.streams[0]);
+	fixture_free(&b, ptr, b.streams[0]);
+	/* A tag that is paused has given back all. */
+	vpmm_tag_set(tag);
+	ptr = fixture_malloc(&a, 30, a.streams[0]);
+	vpmm_tag_set(before);
+	assert_ok(vpmm_pause(a.pool, tag, VPMM_PAUSE_DROP));
+	fixture_free(&b, fixture_malloc(&b, 40, b.streams[0]), b.streams[0]);
+	assert_ok(vpmm_resume(a.pool, tag, a.streams[0]));
+	fixture_free(&a, ptr, a.streams[0]);
+	assert_ok(vpmm_pool_check(a.pool));
+	close_both(&a, &b);
+}
+
 /* The idlest gives first, and no more than is missing. */
 static void test_idlest(void)
 {
@@ -465,6 +493,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/path", test_path);
 	g_test_add_func("/budget/sum", test_sum);
 	g_test_add_func("/budget/idle", test_idle);
+	g_test_add_func("/budget/tag", test_tag);
 	g_test_add_func("/budget/idlest", test_idlest);
 	g_test_add_func("/budget/no-thread", test_no_thread);
 	g_test_add_func("/budget/no-wait", test_no_wait);
