@@ -212,7 +212,7 @@ enum vpmm_budget_thread {
 /* For keep of struct vpmm_opts, where 0 is the default: the pool keeps no free memory. */
 #define VPMM_KEEP_NONE ((size_t)1)
 
-/* For the overlap of struct vpmm_opts: the pool finds out how much, which is the default; or none. */
+/* For the overlap of struct vpmm_opts: the pool guesses how much, which is the default; or none. */
 #define VPMM_OVERLAP_AUTO (-1)
 #define VPMM_OVERLAP_NONE (-2)
 
@@ -252,9 +252,8 @@ enum vpmm_budget_thread {
  * @trace: the name of a file in which the calls on the pool are recorded, see vpmm-trace(5); %p in it is the process
  *	id, %% a percent sign, and .gz at its end has it compressed; NULL: none
  * @overlap: percent, up to 1000; how much more memory than the peak of what is allocated the pool may create rather
- *	than make a stream wait for another stream's work; VPMM_OVERLAP_NONE: none; VPMM_OVERLAP_AUTO: as little as it
- *	takes for waiting to cost the program no time, which the pool measures on the device; 0: VPMM_OVERLAP_AUTO,
- *	while VPMM_OVERLAP=0 in the environment is none
+ *	than make a stream wait for another stream's work; VPMM_OVERLAP_NONE: none; VPMM_OVERLAP_AUTO: a guess from
+ *	the blocks that streams wait for; 0: VPMM_OVERLAP_AUTO, while VPMM_OVERLAP=0 in the environment is none
  * @export_as: one of enum vpmm_export; VPMM_SHAREABLE needs another than VPMM_EXPORT_NONE
  * @rdma: one of enum vpmm_rdma
  * @peers: other devices whose kernels can read and write the pool's memory, as bits by ordinal: 1 << 3 is device 3; the
@@ -448,6 +447,8 @@ struct vpmm_info {
  * @budget_idle: bytes of it that other pools have free, as far as they have told
  * @paused: bytes of @live whose tag is paused, so that they are not in @mapped
  * @saved: bytes of host memory that have the contents of those
+ * @overlap: bytes that the pool may hold over the peak of what is allocated now, rather than make a stream wait for
+ *	another stream's work: the percentage of that peak, or what VPMM_OVERLAP_AUTO came to, which is 0 until one waits
  *
  * Since: 0.1
  */
@@ -502,6 +503,7 @@ struct vpmm_stats {
 	uint64_t budget_idle;
 	uint64_t paused;
 	uint64_t saved;
+	uint64_t overlap;
 };
 
 /**

@@ -42,6 +42,7 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "shareable", stats->shareable },
 		{ "imported", stats->imported },
 		{ "shared", stats->shared },
+		{ "overlap", stats->overlap },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)

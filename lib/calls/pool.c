@@ -13,7 +13,6 @@
 #include "core/small.h"
 #include "pending/flush.h"
 #include "pending/pending-life.h"
-#include "policy/allowance.h"
 #include "policy/initial.h"
 #include "policy/policy.h"
 #include "settings/options.h"
@@ -25,7 +24,6 @@
 static void pool_give_back(struct vpmm_pool *pool)
 {
 	lock_acquire(&pool->core.lock);
-	allowance_clear(&pool->core);
 	core_unmap(&pool->core);
 	pending_clear(&pool->pending);
 	lock_release(&pool->core.lock);

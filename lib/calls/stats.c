@@ -5,6 +5,7 @@
 #include "calls/pool.h"
 #include "calls/stats.h"
 #include "core/account.h"
+#include "policy/allowance.h"
 #include "util/error.h"
 
 /* Of an arena that is paused. */
@@ -85,6 +86,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 		.shareable = pool->core.shareable,
 		.imported = pool->core.imported,
 		.shared = pool->core.shared,
+		.overlap = allowance_bytes(&pool->core, account_most(&pool->core.account)),
 	};
 	pool_budget_count(&pool->core, stats);
 	for (int kind = 0; kind < REGION_KINDS; kind++)

@@ -10,8 +10,7 @@
 
 bool overlap_matters(const struct core *core)
 {
-	/* What is to be given back only falls idle if streams take what they freed themselves. */
-	return !core->streams.sole && core->settings.overlap && allowance_bytes(core, 100) && !allowance_falls(core);
+	return !core->streams.sole && core->settings.overlap && allowance_bytes(core, 100);
 }
 
 /* Free regions in a row. */

@@ -10,13 +10,15 @@
 #include "policy/allowance.h"
 #include "policy/exchange.h"
 #include "policy/gather.h"
+#include "policy/growth.h"
 #include "policy/largest.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
 #include "policy/recent.h"
 #include "policy/span.h"
-#include "policy/surplus.h"
+#include "policy/state.h"
 #include "policy/trim.h"
+#include "util/error.h"
 
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
 static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
@@ -182,14 +184,35 @@ static void begin_phase(struct core *core, const struct request *request)
 		cache_flush(core, request->stream, request->handle, 0);
 }
 
+/*
+ * Gives back some of what is held above the allowance since that fell. No more than it fell by: what a pool holds for
+ * other reasons, each request would create again. A failure is ignored, as the next request tries again.
+ */
+static void fit_surplus(struct core *core)
+{
+	uint64_t *surplus = &core->packed->allowance.surplus, given_back = core->extents.given_back;
+	struct error_kept kept;
+
+	if (!*surplus)
+		return;
+	if (core_mapped(core) <= growth_most(core)) {
+		*surplus = 0;
+		return;
+	}
+	error_keep(&kept);
+	if (!stream_poll_some(&core->streams))
+		trim_whole(core, growth_most(core), TRIM_LOOKS, TRIM_EXTENTS);
+	error_restore(&kept);
+	*surplus -= MIN(*surplus, core->extents.given_back - given_back);
+}
+
 static int packed_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	int err = -ENOMEM;
 
 	if (!request->frugal) {
 		begin_phase(core, request);
-		if (allowance_is_sought(core))
-			surplus_fit(core);
+		fit_surplus(core);
 	}
 	if (request->size < core_small_size(core) && !request->frugal)
 		err = serve(core, request, plan_small, addr);

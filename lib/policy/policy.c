@@ -12,7 +12,6 @@
 void policy_init(struct core *core, struct packed *packed, const struct backend_info *info)
 {
 	packed->most_places = (info->mapping_limit ? info->mapping_limit : MAPPINGS) / tuning_mappings_part;
-	allowance_init(&packed->allowance);
 	core->packed = packed;
 	if (core->settings.page_size == SIZE_MAX)
 		core->policy = &policy_driver;

@@ -19,7 +19,7 @@
  */
 #define OPTS_0_1 SIZE_TO(vpmm_opts, top)
 #define INFO_0_1 SIZE_TO(vpmm_info, top)
-#define STATS_0_1 SIZE_TO(vpmm_stats, saved)
+#define STATS_0_1 SIZE_TO(vpmm_stats, overlap)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 #define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)

@@ -231,6 +231,7 @@ class Stats(NamedTuple):
     budget_idle: int
     paused: int
     saved: int
+    overlap: int
 
 
 class CStats(ctypes.Structure):
@@ -285,6 +286,7 @@ class CStats(ctypes.Structure):
         ("budget_idle", c_uint64),
         ("paused", c_uint64),
         ("saved", c_uint64),
+        ("overlap", c_uint64),
     ]
 
 
