@@ -86,7 +86,7 @@
 	X(LOCK_HOST_SPACE, "space.lock") \
 	X(LOCK_HOST_STREAMS, "host_streams_lock") \
 	X(LOCK_HOST_DEVICES, "host_devices_lock") \
-	X(LOCK_SAMPLES, "samples.lock") \
+	X(LOCK_SAMPLES, "samples_lock") \
 	X(LOCK_RECORDER, "recorder.lock") \
 	X(LOCK_ADDRESSES, "addresses.lock")
 
