@@ -19,6 +19,7 @@ struct state {
 	uint64_t live;
 	uint64_t taken;
 	uint64_t stranded;
+	uint64_t waits;
 	uint64_t busy;
 };
 
@@ -44,14 +45,14 @@ static void put_name(struct state *s, const char *what, unsigned int tid, const 
 	json_close(&json);
 }
 
-static void put_counter(struct state *s, const char *name, uint64_t us, uint64_t bytes, uint64_t *last)
+static void put_counter(struct state *s, const char *name, const char *unit, uint64_t us, uint64_t value, uint64_t *last)
 {
-	if (*last == bytes)
+	if (*last == value)
 		return;
-	*last = bytes;
+	*last = value;
 	put_comma(s);
-	fprintf(s->out, "{\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":%" PRIu64 ",\"args\":{\"bytes\":%" PRIu64 "}}",
-		s->pid, name, us, bytes);
+	fprintf(s->out, "{\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":%" PRIu64 ",\"args\":{\"%s\":%" PRIu64 "}}", s->pid,
+		name, us, unit, value);
 }
 
 static void put_call(struct state *s, const char *name, const struct export_event *event)
@@ -87,9 +88,10 @@ static void put_event(struct state *s, const struct export_event *event)
 		put_driver(s, event);
 		break;
 	case EXPORT_LEVEL:
-		put_counter(s, "live", event->us, event->bytes, &s->live);
-		put_counter(s, "taken", event->us, event->taken, &s->taken);
-		put_counter(s, "stranded", event->us, event->stranded, &s->stranded);
+		put_counter(s, "live", "bytes", event->us, event->bytes, &s->live);
+		put_counter(s, "taken", "bytes", event->us, event->taken, &s->taken);
+		put_counter(s, "stranded", "bytes", event->us, event->stranded, &s->stranded);
+		put_counter(s, "waits", "count", event->us, event->waits, &s->waits);
 		break;
 	default:
 		break;
@@ -119,7 +121,7 @@ void export_perfetto(const struct export *export)
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", s.out);
 	for (guint i = 0; i < export->pools->len; i++) {
 		s.pid = i + 1;
-		s.live = s.taken = s.stranded = UINT64_MAX;
+		s.live = s.taken = s.stranded = s.waits = UINT64_MAX;
 		s.busy = 0;
 		put_pool(&s, export->pools->pdata[i]);
 	}

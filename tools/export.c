@@ -19,6 +19,7 @@ struct export_format {
 
 static const struct export_format formats[] = {
 	{ "memory_viz", export_viz, true },
+	{ "snapshot", export_viz, true },
 	{ "perfetto", export_perfetto, false },
 };
 
@@ -243,7 +244,7 @@ static void see(void *data, uint64_t operation, uint64_t live)
 		add_event(export, op, (struct export_event){ .kind = EXPORT_DRIVER, .taken = calls,
 							     .addr = now.driver_ns - export->stats.driver_ns });
 	add_event(export, op, (struct export_event){ .kind = EXPORT_LEVEL, .bytes = live, .taken = taken(&now),
-						     .stranded = now.stuck });
+						     .stranded = now.stuck, .waits = now.waits });
 	export->stats = now;
 	if (operation == export->trace->n_ops - 1) {
 		if (export->format->maps)

@@ -29,6 +29,7 @@ enum export_kind {
  * @bytes: EXPORT_LEVEL: that the program has
  * @taken: EXPORT_LEVEL: bytes that the pool holds; EXPORT_DRIVER: calls of the driver
  * @stranded: EXPORT_LEVEL: bytes of it that are free and cannot be mapped elsewhere
+ * @waits: EXPORT_LEVEL: that there were so far, of a stream for another
  * @stream: number of the stream
  * @kind: one of enum export_kind
  */
@@ -38,6 +39,7 @@ struct export_event {
 	uint64_t bytes;
 	uint64_t taken;
 	uint64_t stranded;
+	uint64_t waits;
 	uint32_t stream;
 	uint8_t kind;
 };

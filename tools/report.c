@@ -136,18 +136,20 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 /* The clock of the host backend stands still in a replay, so only a device has something to tell. */
 static void table_stood(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)
 {
-	uint64_t sampled = 0, ns = 0;
-	char mean[UNITS_TEXT], count[UNITS_TEXT];
+	uint64_t sampled = 0, ns = 0, waits = 0;
+	char mean[UNITS_TEXT], count[UNITS_TEXT], all[UNITS_TEXT];
 
 	for (size_t i = 0; i < n; i++) {
 		sampled += rows[i].result.stats.waits_sampled;
 		ns += rows[i].result.stats.wait_ns;
+		waits += rows[i].result.stats.waits;
 	}
 	if (!sampled || strcmp(run->choice->info.backend, "host") == 0)
 		return;
 	units_format_seconds(mean, (double)ns / 1e9 / (double)sampled);
 	units_format_count(count, sampled);
-	fprintf(out, "           %s of them were measured: they took %s on average\n", count, mean);
+	units_format_seconds(all, (double)ns / 1e9 / (double)sampled * (double)waits);
+	fprintf(out, "           %s of them were measured: they took %s on average, about %s in all\n", count, mean, all);
 }
 
 static void table_pool(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)

@@ -103,7 +103,7 @@ for e in events:
     assert e["ts"] >= tracks.get((pid, e.get("tid"), e["name"]), 0), e
     tracks[pid, e.get("tid"), e["name"]] = e["ts"]
     if e["ph"] == "C":
-        most[pid, e["name"]] = max(most.get((pid, e["name"]), 0), e["args"]["bytes"])
+        most[pid, e["name"]] = max(most.get((pid, e["name"]), 0), *e["args"].values())
     elif e["ph"] == "X":
         assert round(e["ts"] * 1000) >= slices.get((pid, e["tid"]), 0), e
         slices[pid, e["tid"]] = round((e["ts"] + e["dur"]) * 1000)
@@ -112,12 +112,14 @@ for e in events:
         assert e["ph"] == "i" and e["s"] == "t" and e["name"] in ("malloc", "free") and e["args"]["bytes"] >= 0, e
         assert any(known[:2] == (pid, e["tid"]) for known in names), e
 for pid, report in enumerate(reports, 1):
-    assert most[pid, "live"] == report["peak_live"]
+    assert most[pid, "live"] == report["peak_live"] and most[pid, "waits"] == report["waits"]
     assert 0 < most[pid, "taken"] <= report["peak_taken"] and (pid, "stranded") in most
     assert (pid, 1, "driver") in names and (pid, 2, "stream 0") in names
 assert calls >= sum(r["creates"] + r["maps"] + r["accesses"] for r in reports)
 END
 
+verdict "a snapshot is one for memory_viz" "$(run 0 vpmm-replay --export=snapshot "$work/two.trace"; mv "$work/out" "$work/snapshot"
+	[ "$(head -c 2 "$work/snapshot" | od -An -tx1)" = " 80 02" ] || echo "no pickle")"
 for format in memory_viz perfetto; do
 	read_as $format "a few operations" "$work/two.trace"
 	read_as $format "streams" "$trace"
