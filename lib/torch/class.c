@@ -25,14 +25,16 @@ struct late {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct late *late;
 static atomic_bool in_child, has_late, is_used;
+static double first_fraction = 1;
 
 static void enter_child(void)
 {
 	in_child = true;
 }
 
-static void begin_use(int device_count, const struct torch_hooks *hooks)
+static void begin_use(int device_count, double fraction, const struct torch_hooks *hooks)
 {
+	first_fraction = fraction;
 	if (!is_used)
 		pthread_atfork(NULL, NULL, enter_child);
 	pools_set_hooks(hooks);
@@ -91,6 +93,18 @@ static bool stream_is_captured(int ordinal, struct CUstream_st *stream)
 	return err == -EBUSY || id;
 }
 
+/* PyTorch has allocated from a device, which is current. Until then it has no pool that could be limited. */
+static void use_device(int ordinal)
+{
+	struct device *device = device_of(ordinal);
+
+	if (device->joined)
+		return;
+	if (!device->used && first_fraction < 1 && !device->limit)
+		alloc_set_limit(device, first_fraction);
+	device_use(ordinal);
+}
+
 /* Makes a block of the program's of what the library has given. */
 static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream)
 {
@@ -102,8 +116,7 @@ static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t
 		kept_free(ptr, stream);
 		return -ENOMEM;
 	}
-	if (!device_of(ordinal)->joined)
-		device_use(ordinal);
+	use_device(ordinal);
 	*block = (struct torch_piece){
 		.addr = (uintptr_t)ptr, .size = entry.size, .requested = size, .stream = stream, .device = ordinal,
 		.grows = 1, .large = arena_is_large(size), .allocated = 1, .active = 1,
@@ -122,7 +135,9 @@ static int class_alloc(struct torch_piece *block, int ordinal, size_t size, stru
 		return -ENXIO;
 	kept_retry();
 	late_free();
-	if (pool) {
+	/* A child has no pool, as another thread may have had the lock of those when it was forked. */
+	if (pool && !in_child) {
+		use_device(ordinal);
 		err = pools_alloc(pool, block, size, stream);
 	} else {
 		err = vpmm_malloc(NULL, &ptr, size, stream);

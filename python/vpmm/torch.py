@@ -379,6 +379,7 @@ def _tell_settings() -> None:
     """Settings of PyTorch's own allocator are no errors here, and do nothing."""
     for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         names = [setting.split(":")[0].strip() for setting in os.environ.get(variable, "").split(",")]
+        names = [name for name in names if name != "per_process_memory_fraction" or not is_whole()]
         if any(names):
             logging.getLogger("vpmm.torch").warning("%s: %s of PyTorch's own allocator has no effect with libvpmm",
                                                     variable, ", ".join(name for name in names if name))

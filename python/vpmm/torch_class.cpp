@@ -84,7 +84,7 @@ public:
 		static const torch_hooks hooks = { record_event, event_passed, forget_event, tell_segment };
 
 		devices_ = device_count;
-		table->init(device_count, &hooks);
+		table->init(device_count, Configured<native::CUDAAllocatorConfig>::fraction(), &hooks);
 	}
 
 	bool initialized()

@@ -118,7 +118,8 @@ struct torch_pool;
 struct torch_class {
 	uint32_t version;
 	uint32_t size;
-	void (*init)(int device_count, const struct torch_hooks *hooks);
+	/* @fraction: of each device's memory, until set_fraction() says otherwise. */
+	void (*init)(int device_count, double fraction, const struct torch_hooks *hooks);
 	/* From a pool, or NULL. A size of 0 is the caller's matter. */
 	int (*alloc)(struct torch_piece *block, int device, size_t size, struct CUstream_st *stream,
 		     struct torch_pool *pool);

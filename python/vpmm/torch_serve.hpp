@@ -14,8 +14,16 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#if __has_include(<c10/cuda/CUDAAllocatorConfig.h>)
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#endif
 
 #include "torch_history.hpp"
+
+/* A version may not have it, or without what is asked of it here. */
+namespace c10::cuda::CUDACachingAllocator {
+class CUDAAllocatorConfig;
+} // namespace c10::cuda::CUDACachingAllocator
 
 namespace vpmm {
 
@@ -165,6 +173,21 @@ void check(int err, const char *what)
 		    "torch.multiprocessing does: that shares memory of cudaMalloc() alone. Send a copy in host memory "
 		    "(tensor.cpu()), or do without vpmm.torch.enable()");
 }
+
+/* What PYTORCH_CUDA_ALLOC_CONF lets a process have of each device, in versions that have such a setting. */
+template <typename T, typename = void> struct Configured {
+	static double fraction()
+	{
+		return 1;
+	}
+};
+
+template <typename T> struct Configured<T, std::void_t<decltype(T::per_process_memory_fraction())>> {
+	static double fraction()
+	{
+		return T::per_process_memory_fraction();
+	}
+};
 
 template <typename T> void copy_stats(T &to, const torch_stat *from)
 {

@@ -130,7 +130,11 @@ static void test_ordinary(void)
 	void *base;
 	char *a, *b;
 
+	/* The first allocation sets what the program has been allowed. */
+	g_assert_cmpfloat(table->fraction(0), ==, 1);
 	a = new_block(1000, NULL, NULL);
+	g_assert_cmpfloat(table->fraction(0), ==, 0.5);
+	assert_ok(table->set_fraction(0, 1));
 	b = new_block(3 * MIB, NULL, NULL);
 	now = stats_now();
 	g_assert_cmpint(now.allocation[TORCH_ALL].current, ==, before.allocation[TORCH_ALL].current + 2);
@@ -449,7 +453,6 @@ static void test_fraction(void)
 {
 	struct torch_piece block;
 
-	g_assert_cmpfloat(table->fraction(0), ==, 1);
 	assert_ok(table->set_fraction(0, 0.25));
 	g_assert_cmpfloat(table->fraction(0), ==, 0.25);
 	g_assert_cmpint(table->alloc(&block, 0, CAPACITY / 2, NULL, NULL), ==, -ENOMEM);
@@ -534,7 +537,7 @@ int main(int argc, char **argv)
 	table = torch.vpmm_torch_class();
 	g_assert_cmpuint(table->version, ==, TORCH_CLASS_VERSION);
 	g_assert_cmpuint(table->size, ==, sizeof(*table));
-	table->init(1, &hooks);
+	table->init(1, 0.5, &hooks);
 	g_test_add_func("/torch-class/ordinary", test_ordinary);
 	g_test_add_func("/torch-class/places", test_places);
 	g_test_add_func("/torch-class/streams", test_streams);
