@@ -7,22 +7,24 @@ vpmm.torch.enable(). A Pool is one of its own.
 """
 
 import os
-from typing import Union
+from typing import Any, Union
 
-from ._header import Forecast, Info, SharedStats, Stats
+from ._header import Forecast, Info, SharedStats, Stats, TagStats
 from ._library import Allocation, Error, OutOfMemoryError, lib, text
 from ._pool import STREAM_ANY, Calls, Pool, lookup
 from ._ranges import Page
 from ._settings import Size
+from ._tags import Tag, Tagged, tag
 
 __all__ = [
     "Allocation", "Calls", "Error", "Forecast", "Info", "OutOfMemoryError", "Page", "Pool", "STREAM_ANY",
-    "SharedStats", "Stats", "__version__", "default_pool", "dump", "info", "lookup", "reset_peaks", "stats", "trace",
-    "trim",
+    "SharedStats", "Stats", "Tag", "TagStats", "__version__", "default_pool", "dump", "info", "lookup", "pause",
+    "reset_peaks", "resume", "stats", "tag", "trace", "trim",
 ]
 
 # By which names they are shown, pickled and imported.
-for _public in (Allocation, Calls, Error, Forecast, Info, OutOfMemoryError, Page, Pool, SharedStats, Stats, lookup):
+for _public in (Allocation, Calls, Error, Forecast, Info, OutOfMemoryError, Page, Pool, SharedStats, Stats, Tag,
+                TagStats, lookup, tag):
     _public.__module__ = __name__
 
 # Of the library in use.
@@ -54,6 +56,16 @@ def dump() -> str:
 def trim(keep: Size = 0) -> int:
     """Gives free memory of the default pool of the current device back, and returns how much that was."""
     return _default.trim(keep)
+
+
+def pause(which: Tagged = None, *, drop: bool = False) -> None:
+    """Gives the memory of a tag's blocks in the default pool back; of all pausable tags without one. vpmm_pause(3)."""
+    _default.pause(which, drop=drop)
+
+
+def resume(which: Tagged = None, stream: Any = STREAM_ANY) -> None:
+    """Gives them memory and contents again, at the same addresses. vpmm_pause(3)."""
+    _default.resume(which, stream)
 
 
 def reset_peaks() -> None:

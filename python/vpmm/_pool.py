@@ -15,6 +15,7 @@ from ._library import (INT_MAX, SIZE_MAX, Allocation, Error, address_of, answer,
                        whole, written_by)
 from ._ranges import Ranges
 from ._settings import Size, fill, ordinals, read, size_of
+from ._tags import Tags
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +43,7 @@ def _ready(connection: Any, event: int) -> int:
     return descriptor
 
 
-class Calls(Ranges):
+class Calls(Ranges, Tags):
     """What can be done with a pool, that of a Pool or the default one of the current device."""
 
     def __init__(self, handle: Optional[int]) -> None:

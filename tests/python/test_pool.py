@@ -51,7 +51,7 @@ class Header(unittest.TestCase):
                                  f"sizeof((({struct} *)0)->{field}));")
                     wanted.append(f"{name}.{field} {place.offset} {place.size}")
             elif isinstance(kind, int):
-                lines.append(f'printf("{name} %d\\n", (int)VPMM_{name});')
+                lines.append(f'printf("{name} %lld\\n", (long long)VPMM_{name});')
                 wanted.append(f"{name} {kind}")
         self.assertGreater(len(wanted), 100)
         source = os.path.join(os.environ["work"], "header.c")
