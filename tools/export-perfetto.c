@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The JSON of Chrome's traces, which Perfetto reads: a process for each pool, with counters, the calls of each stream as
- * instants and those of the driver as slices. Times are microseconds.
+ * The JSON of Chrome's traces, which Perfetto reads: a process for each pool, with counters, the calls of each stream
+ * as instants and those of the driver as slices. Times are microseconds.
  */
 #include <inttypes.h>
 
@@ -45,14 +45,15 @@ static void put_name(struct state *s, const char *what, unsigned int tid, const 
 	json_close(&json);
 }
 
-static void put_counter(struct state *s, const char *name, const char *unit, uint64_t us, uint64_t value, uint64_t *last)
+static void put_counter(struct state *s, const char *name, const char *unit, uint64_t us, uint64_t value,
+			uint64_t *last)
 {
 	if (*last == value)
 		return;
 	*last = value;
 	put_comma(s);
-	fprintf(s->out, "{\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":%" PRIu64 ",\"args\":{\"%s\":%" PRIu64 "}}", s->pid,
-		name, us, unit, value);
+	fprintf(s->out, "{\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":%" PRIu64 ",\"args\":{\"%s\":%" PRIu64 "}}",
+		s->pid, name, us, unit, value);
 }
 
 static void put_call(struct state *s, const char *name, const struct export_event *event)
@@ -70,8 +71,8 @@ static void put_driver(struct state *s, const struct export_event *event)
 
 	s->busy = start + took;
 	put_comma(s);
-	fprintf(s->out, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"driver calls\",\"ts\":%" PRIu64 ".%03u,\"dur\":%"
-		PRIu64 ".%03u,\"args\":{\"calls\":%" PRIu64 ",\"stream\":%u}}", s->pid, DRIVER_TRACK, start / 1000,
+	fprintf(s->out, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"driver calls\",\"ts\":%" PRIu64 ".%03u,"
+		"\"dur\":%" PRIu64 ".%03u,\"args\":{\"calls\":%" PRIu64 ",\"stream\":%u}}", s->pid, DRIVER_TRACK, start / 1000,
 		(unsigned int)(start % 1000), took / 1000, (unsigned int)(took % 1000), event->taken, event->stream);
 }
 

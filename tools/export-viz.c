@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* A snapshot as torch.cuda.memory._snapshot() returns it: segments with their blocks, and the history of each device. */
+/* A snapshot as torch.cuda.memory._snapshot() returns it: segments with their blocks, and each device's history. */
 #include "export.h"
 #include "pickle.h"
 

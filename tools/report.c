@@ -149,7 +149,8 @@ static void table_stood(FILE *out, const struct report_run *run, const struct re
 	units_format_seconds(mean, (double)ns / 1e9 / (double)sampled);
 	units_format_count(count, sampled);
 	units_format_seconds(all, (double)ns / 1e9 / (double)sampled * (double)waits);
-	fprintf(out, "           %s of them were measured: they took %s on average, about %s in all\n", count, mean, all);
+	fprintf(out, "           %s of them were measured: they took %s on average, about %s in all\n", count, mean,
+		all);
 }
 
 static void table_pool(FILE *out, const struct report_run *run, const struct report_row *rows, size_t n)

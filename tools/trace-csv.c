@@ -362,8 +362,8 @@ const char *trace_strange(const char *start, size_t length)
 		const char *what;
 	} kinds[] = {
 #define MAGIC(text) (text), sizeof(text) - 1
-		{ MAGIC("\200\002"), "a pickle of Python, of which python3 -m vpmm.convert makes a trace if it is a snapshot of "
-		  "PyTorch" },
+		{ MAGIC("\200\002"), "a pickle of Python, of which python3 -m vpmm.convert makes a trace if it is a "
+		  "snapshot of PyTorch" },
 		{ MAGIC("\200\003"), NULL },
 		{ MAGIC("\200\004"), NULL },
 		{ MAGIC("\200\005"), NULL },

@@ -48,7 +48,9 @@ static const struct cli cli = {
 /* Time that streams stood in all waits, as far as the measured ones tell. */
 static double stood_s(const struct top_pool *pool)
 {
-	return pool->waits_sampled ? (double)pool->wait_ns / 1e9 / (double)pool->waits_sampled * (double)pool->waits : 0;
+	if (!pool->waits_sampled)
+		return 0;
+	return (double)pool->wait_ns / 1e9 / (double)pool->waits_sampled * (double)pool->waits;
 }
 
 static uint64_t sort_key(const struct top_row *row)
@@ -248,9 +250,10 @@ static void print_sample(const struct family *family, const struct top_row *row,
 
 	if (number == UINT64_MAX)
 		return;
-	printf("vpmm_%s%s%s%s{pid=\"%ld\",pool=\"%" PRIu64 "\",device=\"%d\",command=", family->name,
-	       family->unit ? "_" : "", family->unit ? family->unit : "", family->counter ? "_total" : "", (long)row->pid,
-	       row->pool.number, row->pool.device);
+	printf("vpmm_%s%s%s%s", family->name, family->unit ? "_" : "", family->unit ? family->unit : "",
+	       family->counter ? "_total" : "");
+	printf("{pid=\"%ld\",pool=\"%" PRIu64 "\",device=\"%d\",command=", (long)row->pid, row->pool.number,
+	       row->pool.device);
 	print_label(row->command);
 	if (tag) {
 		fputs(",tag=", stdout);

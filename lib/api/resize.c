@@ -28,7 +28,8 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	before = *addr;
 	err = arena_judge(pool);
 	if (!err)
-		err = max ? pool_malloc_growable(pool, addr, size, max, stream) : pool_realloc(pool, addr, size, stream);
+		err = max ? pool_malloc_growable(pool, addr, size, max, stream) :
+		      pool_realloc(pool, addr, size, stream);
 	if (!err && max)
 		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size, .max = max);
 	else if (err == -ENOMEM)

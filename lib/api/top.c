@@ -29,8 +29,8 @@
 static struct lock top_lock = LOCK_INIT(LOCK_TOP);
 
 /*
- * All under top_lock. Once there are a page and a thread they stay: it sleeps while there is no pool. A forked child of a
- * process that has no pool any more has neither.
+ * All under top_lock. Once there are a page and a thread they stay: it sleeps while there is no pool. A forked child
+ * of a process that has no pool any more has neither.
  */
 static struct {
 	struct vpmm_pool *pools[TOP_POOLS];

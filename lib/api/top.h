@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * VPMM_TOP: publishes what pools have, for vpmm-top. A thread looks at them a few times a second, as long as there is one,
- * so that calls do nothing for it. It makes no call of the driver.
+ * VPMM_TOP: publishes what pools have, for vpmm-top. A thread looks at them a few times a second, as long as there is
+ * one, so that calls do nothing for it. It makes no call of the driver.
  */
 #ifndef TOP_H
 #define TOP_H

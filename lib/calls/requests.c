@@ -24,8 +24,8 @@ void requests_write(const struct vpmm_pool *pool, GString *out)
 	for (uint64_t i = first; i < pool->requested; i++) {
 		const struct pool_request *request = &pool->requests[i % POOL_REQUESTS];
 
-		g_string_append_printf(out, "request %" PRIu64 " us ago, %zu bytes, stream 0x%" PRIx64, (now - request->ns) / 1000,
-				       request->size, request->stream);
+		g_string_append_printf(out, "request %" PRIu64 " us ago, %zu bytes, stream 0x%" PRIx64,
+				       (now - request->ns) / 1000, request->size, request->stream);
 		if (request->addr)
 			g_string_append_printf(out, ": 0x%" PRIx64 "\n", request->addr);
 		else

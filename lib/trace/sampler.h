@@ -2,10 +2,10 @@
 /*
  * Samples the call stacks of allocations, for VPMM_STACKS.
  *
- * Of every so many bytes that a thread allocates, one is sampled at random, and with it its allocation: the distances are
- * distributed exponentially. So an allocation is sampled the likelier the larger it is, and a sample stands for
- * 1 / (1 - exp(-size / interval)) allocations of its size. What is sampled is kept by address until its free, and summed
- * up by stack.
+ * Of every so many bytes that a thread allocates, one is sampled at random, and with it its allocation: the distances
+ * are distributed exponentially. So an allocation is sampled the likelier the larger it is, and a sample stands for
+ * 1 / (1 - exp(-size / interval)) allocations of its size. What is sampled is kept by address until its free, and
+ * summed up by stack.
  */
 #ifndef SAMPLER_H
 #define SAMPLER_H

@@ -121,7 +121,7 @@ def _lines(devices: Dict[int, _Device]) -> Iterator[str]:
 
 
 def convert(snapshot: Any) -> List[str]:
-    """The lines of the trace of a snapshot: a dictionary as torch.cuda.memory._snapshot() returns it, or its segments."""
+    """The lines of the trace of a snapshot, as torch.cuda.memory._snapshot() returns it, or of its segments alone."""
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
     if not isinstance(snapshot, dict) or not isinstance(snapshot.get("segments"), list):

@@ -13,7 +13,8 @@ static struct fixture f;
 
 static void open_pool(size_t stacks, const char *oom_dump)
 {
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .stacks = stacks, .oom_dump = oom_dump, .limit = 512 * MIB });
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .stacks = stacks, .oom_dump = oom_dump,
+					     .limit = 512 * MIB });
 }
 
 /* Two that allocate, so that their stacks differ. Their names are no symbols that the dynamic linker knows. */

@@ -28,7 +28,8 @@ static void assert_ops(const struct fixture *f, const char *expected)
 static void test_log(struct fixture *f, gconstpointer data)
 {
 	(void)data;
-	read_text(f, RMM "1,00:00:01.000001,allocate,0x7f00,1048576,0x1\n2,00:00:01.0001,allocate failure,(nil),99,0x2\n"
+	read_text(f, RMM "1,00:00:01.000001,allocate,0x7f00,1048576,0x1\n"
+		  "2,00:00:01.0001,allocate failure,(nil),99,0x2\n"
 		  "1,00:00:01,allocate,(nil),0,0x0\n3,00:00:02:000007,allocate,0x8f00,5,2\n"
 		  "1,00:00:03,free,0x7f00,1048576,0x1\n");
 
@@ -78,8 +79,8 @@ static void test_log_so_far(struct fixture *f, gconstpointer data)
 }
 
 static const char *const damages[][2] = {
-	{ "a,b\n1,2\n", "1: a table without the columns Time, Action, Pointer, Size and Stream of RMM's logs, or lower, "
-	  "upper and size of minimalloc's problems" },
+	{ "a,b\n1,2\n", "1: a table without the columns Time, Action, Pointer, Size and Stream of RMM's logs, or "
+	  "lower, upper and size of minimalloc's problems" },
 	{ RMM, "2: the trace ends before its first allocation" },
 	{ RMM "1,00:00:01,allocate,0x1,5\n", "2: the column Stream is missing" },
 	{ RMM "1,00:00:01,grow,0x1,5,0\n", "2: the action is \"grow\", none of allocate, free and allocate failure" },
