@@ -145,7 +145,7 @@ static void forget(struct model_held *held)
 	held->small = false;
 }
 
-/* The pool has waited for the users of a growable block only if it took memory away. */
+/* The pool waits for the users of a growable block only if that becomes smaller. */
 static void await_users(const struct model_allocation *a, const GPtrArray *users)
 {
 	for (guint i = 0; i < users->len; i++) {
@@ -191,7 +191,7 @@ static void change(struct model *m, struct model_allocation *a, char *ptr, size_
 	model_add(m, a);
 	if (copied)
 		model_remove(m, &before);
-	if (a->max)
+	if (a->max && a->size >= before.size)
 		await_users(a, before.users);
 	verify_kept(m, a, &before);
 	verify_gain(m, a, &before);

@@ -75,7 +75,10 @@ static void step_malloc(struct walk *w)
 	size_t size = any_size(w);
 
 	arm(w);
-	model_malloc(&w->m, size, any_stream(w));
+	if (w->uses && !g_rand_int_range(w->rand, 0, 4))
+		model_malloc_growable(&w->m, size, 2 * size, any_stream(w));
+	else
+		model_malloc(&w->m, size, any_stream(w));
 }
 
 static guint any_block(struct walk *w)
@@ -93,7 +96,7 @@ static void step_realloc(struct walk *w)
 
 	if (g_rand_boolean(w->rand))
 		size = a->size / 2 + size % a->size + 1;
-	if (MIN(size, a->size) > MOST_COPIED)
+	if (!a->max && MIN(size, a->size) > MOST_COPIED)
 		size = size % MOST_COPIED + 1;
 	arm(w);
 	model_realloc(&w->m, index, size, stream);
