@@ -173,9 +173,10 @@ int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *d
  *
  * Submitting takes no time on the clock. The work completes when the clock gets there: in vpmm_host_time_pass() or
  * vpmm_host_time_finish(), or in a call that waits for the work, such as vpmm_host_stream_complete() or
- * vpmm_pool_destroy().
+ * vpmm_pool_destroy(). But a stream takes 1,024 pieces, about as many launches as a driver does: with as many pending,
+ * the call moves the clock until one of them completes.
  *
- * Context: any thread; does not wait itself.
+ * Context: any thread.
  * Return: 0, or
  *	-EINVAL @stream is not a stream, @engine is no engine, @ns and what is pending take longer than the clock can
  *	count, or VPMM_HOST_KERNELS has a bad value,

@@ -198,6 +198,22 @@ static int read_kernels(unsigned int *kernels)
 	return 0;
 }
 
+/* Pieces of timed work that a stream has pending, at most: launches that a driver takes before it holds the host back. */
+#define QUEUE_MOST 1024
+
+/* Lets the clock move until the stream can take another piece. Work that is pending until a call completes it stays. */
+REQUIRES(host_streams_lock)
+static void hold_back(struct CUstream_st *stream)
+{
+	if (host_queue_in_work)
+		return;
+	stream->refs++;
+	while (stream->submitted - stream->completed >= QUEUE_MOST &&
+	       host_queue_holder(stream)->head->kind == ITEM_TIMED && host_queue_step(UINT64_MAX))
+		;
+	host_queue_unref(stream);
+}
+
 int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
 {
 	const struct host_task task = { .timed = true, .engine = engine, .ns = ns };
@@ -215,6 +231,7 @@ int host_stream_submit_for(int device, struct CUstream_st *stream, enum vpmm_hos
 	ret = found ? host_clock_room(ns) : -EINVAL;
 	if (!ret) {
 		host_clock_kernels(found->device, kernels);
+		hold_back(found);
 		ret = host_capture_task(found, &task);
 	}
 	lock_release(&host_streams_lock);

@@ -239,6 +239,29 @@ static void test_the_same_program_takes_the_same_time(void)
 	g_free(third);
 }
 
+/* As a driver does. What only a call completes cannot make room, so nothing is held back behind it. */
+static void test_a_full_queue_holds_the_host_back(void)
+{
+	const unsigned int most = 1024, more = 100;
+	unsigned int pending;
+	struct bench b;
+
+	bench_open(&b);
+	for (unsigned int i = 0; i < most + more; i++)
+		submit_for(b.streams[0], VPMM_HOST_COMPUTE, 10);
+	g_assert_cmpuint(elapsed(&b), ==, more * 10);
+	assert_ok(vpmm_host_stream_pending(b.streams[0], &pending));
+	g_assert_cmpuint(pending, ==, most);
+
+	assert_ok(vpmm_host_stream_submit(b.streams[1]));
+	for (unsigned int i = 0; i < most + more; i++)
+		submit_for(b.streams[1], VPMM_HOST_COPY_IN, 10);
+	g_assert_cmpuint(elapsed(&b), ==, more * 10);
+	assert_ok(vpmm_host_stream_complete(b.streams[1], UINT_MAX));
+	assert_ok(vpmm_host_time_finish());
+	bench_close(&b);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -253,6 +276,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/host-engines/graph", test_a_graph_takes_its_time_at_each_launch);
 	g_test_add_func("/host-engines/no-time", test_work_that_takes_no_time);
 	g_test_add_func("/host-engines/bad-arguments", test_bad_arguments);
+	g_test_add_func("/host-engines/full-queue", test_a_full_queue_holds_the_host_back);
 	g_test_add_func("/host-engines/same-time", test_the_same_program_takes_the_same_time);
 	return g_test_run();
 }
