@@ -97,7 +97,7 @@ build()
 	done >"$out/list"
 	{
 		for name in support/fixture model/model model/model-check model/model-fail model/model-peers model/model-pool \
-			model/model-realloc model/model-share model/model-work; do
+			model/model-realloc model/model-share model/model-use model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done
 		for name in trace trace-csv trace-record fail input; do

@@ -126,6 +126,21 @@ void model_remove(struct model *m, const struct model_allocation *a);
 void model_judge_growth(struct model *m, const struct model_allocation *a);
 
 /**
+ * model_add_graph() - add a graph to those that use an allocation
+ * @graphs: of uint64_t: the ids of their captures
+ * @id: that of its capture; may be among them
+ */
+void model_add_graph(GArray *graphs, uint64_t id);
+
+/**
+ * model_launch() - submit work to the stream of an allocation
+ * @m: the model
+ * @a: the allocation
+ * @fn: the work, called with what it is to look at
+ */
+void model_launch(struct model *m, const struct model_allocation *a, vpmm_host_fn fn);
+
+/**
  * model_hold() - have the users of an allocation look at it once more
  * @m: the model
  * @a: the allocation
