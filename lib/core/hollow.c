@@ -72,7 +72,8 @@ static void collect_map(struct core *core, const struct region_map *map, enum ru
 
 static GArray *collect_runs(struct core *core, enum run_state state)
 {
-	GArray *runs = g_array_new(FALSE, FALSE, sizeof(struct run));
+	/* With room for one, as an empty array may have no address that a loop could begin at. */
+	GArray *runs = g_array_sized_new(FALSE, FALSE, sizeof(struct run), 1);
 
 	collect_map(core, &core->regions, state, runs);
 	collect_map(core, &core->spans, state, runs);
