@@ -156,33 +156,43 @@ static GArray *look(struct export *export)
 	return blocks;
 }
 
+/* The first of the ranges from *@at on that ends behind an address; NULL: none does. */
+static const struct export_range *find_behind(const GArray *ranges, guint *at, uint64_t addr)
+{
+	for (; *at < ranges->len; ++*at) {
+		const struct export_range *range = &g_array_index(ranges, struct export_range, *at);
+
+		if (range->addr + range->size > addr)
+			return range;
+	}
+	return NULL;
+}
+
+/* Tells what of a range is not in @other, of which *@at is the first that may matter. */
+static void tell_rest(struct export *export, const struct trace_op *op, const struct export_range *range,
+		      const GArray *other, guint *at, enum export_kind kind)
+{
+	uint64_t addr = range->addr, until = range->addr + range->size, cut;
+
+	while (addr < until) {
+		const struct export_range *is = find_behind(other, at, addr);
+
+		cut = is ? CLAMP(is->addr, addr, until) : until;
+		if (cut > addr)
+			add_event(export, op, (struct export_event){ .kind = (uint8_t)kind, .addr = addr,
+								     .bytes = cut - addr });
+		addr = is ? CLAMP(is->addr + is->size, cut, until) : until;
+	}
+}
+
 /* Tells what of @from is not in @other; both are in order. */
 static void tell_difference(struct export *export, const struct trace_op *op, const GArray *from, const GArray *other,
 			    enum export_kind kind)
 {
-	guint j = 0;
+	guint at = 0;
 
-	for (guint i = 0; i < from->len; i++) {
-		struct export_range rest = g_array_index(from, struct export_range, i);
-
-		while (rest.size) {
-			const struct export_range *is = NULL;
-			uint64_t until = rest.addr + rest.size, cut;
-
-			while (j < other->len) {
-				is = &g_array_index(other, struct export_range, j);
-				if (is->addr + is->size > rest.addr)
-					break;
-				j++;
-			}
-			cut = j < other->len ? CLAMP(is->addr, rest.addr, until) : until;
-			if (cut > rest.addr)
-				add_event(export, op, (struct export_event){ .kind = (uint8_t)kind, .addr = rest.addr,
-									     .bytes = cut - rest.addr });
-			cut = j < other->len ? CLAMP(is->addr + is->size, cut, until) : until;
-			rest = (struct export_range){ cut, until - cut };
-		}
-	}
+	for (guint i = 0; i < from->len; i++)
+		tell_rest(export, op, &g_array_index(from, struct export_range, i), other, &at, kind);
 }
 
 /* Looks where there is memory, and tells what has changed. */

@@ -196,7 +196,7 @@ static void put_stack(struct profile *p, const struct stack *stack)
 
 static int write_compressed(const GByteArray *bytes, FILE *out)
 {
-	unsigned char buffer[4096];
+	unsigned char buffer[4096] = { 0 };
 	z_stream z = { .next_in = bytes->data, .avail_in = bytes->len };
 	int code;
 

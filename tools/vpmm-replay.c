@@ -427,19 +427,26 @@ static int write_stacks(const char *name, FILE *out)
 	return err;
 }
 
+static int write_stacks_file(const char *name)
+{
+	FILE *out = fopen(options.output, "w");
+	int err;
+
+	if (!out)
+		return fail_set(-errno, "--output: %s: %s", options.output, g_strerror(errno));
+	err = write_stacks(name, out);
+	if (fclose(out) && !err)
+		err = fail_set(-EIO, "--output: %s: %s", options.output, g_strerror(errno));
+	return err;
+}
+
 /* A dump is not replayed: no device is needed. */
 static int export_stacks(void)
 {
-	FILE *out = options.output ? fopen(options.output, "w") : stdout;
+	const char *name = options.traces[0];
 	int err;
 
-	if (!out) {
-		fail_set(-errno, "--output: %s: %s", options.output, g_strerror(errno));
-		return cli_refuse(fail_text());
-	}
-	err = write_stacks(options.traces[0], out);
-	if (out != stdout && fclose(out) && !err)
-		err = fail_set(-EIO, "--output: %s: %s", options.output, g_strerror(errno));
+	err = options.output ? write_stacks_file(name) : write_stacks(name, stdout);
 	return err ? cli_refuse(fail_text()) : cli_finish_output("the export");
 }
 

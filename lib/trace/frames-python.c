@@ -12,29 +12,40 @@
 
 #include "trace/frames.h"
 
-/* Name, result and parameters of each. */
+typedef int (*int_fn)(void);
+typedef void (*plain_fn)(void);
+typedef void *(*get_fn)(void);
+typedef void (*release_fn)(int);
+typedef void (*fetch_fn)(void **, void **, void **);
+typedef void (*restore_fn)(void *, void *, void *);
+typedef void *(*from_fn)(void *);
+typedef int (*number_fn)(void *);
+typedef void *(*attribute_fn)(void *, const char *);
+typedef const char *(*text_fn)(void *, ssize_t *);
+typedef void (*count_fn)(void *);
+
 #define CALLS(X) \
-	X(Py_IsInitialized, int, (void)) \
-	X(PyGILState_GetThisThreadState, void *, (void)) \
-	X(PyGILState_Ensure, int, (void)) \
-	X(PyGILState_Release, void, (int)) \
-	X(PyErr_Fetch, void, (void **, void **, void **)) \
-	X(PyErr_Restore, void, (void *, void *, void *)) \
-	X(PyErr_Clear, void, (void)) \
-	X(PyEval_GetFrame, void *, (void)) \
-	X(PyFrame_GetBack, void *, (void *)) \
-	X(PyFrame_GetCode, void *, (void *)) \
-	X(PyFrame_GetLineNumber, int, (void *)) \
-	X(PyObject_GetAttrString, void *, (void *, const char *)) \
-	X(PyUnicode_AsUTF8AndSize, const char *, (void *, ssize_t *)) \
-	X(Py_IncRef, void, (void *)) \
-	X(Py_DecRef, void, (void *))
+	X(int_fn, Py_IsInitialized) \
+	X(get_fn, PyGILState_GetThisThreadState) \
+	X(int_fn, PyGILState_Ensure) \
+	X(release_fn, PyGILState_Release) \
+	X(fetch_fn, PyErr_Fetch) \
+	X(restore_fn, PyErr_Restore) \
+	X(plain_fn, PyErr_Clear) \
+	X(get_fn, PyEval_GetFrame) \
+	X(from_fn, PyFrame_GetBack) \
+	X(from_fn, PyFrame_GetCode) \
+	X(number_fn, PyFrame_GetLineNumber) \
+	X(attribute_fn, PyObject_GetAttrString) \
+	X(text_fn, PyUnicode_AsUTF8AndSize) \
+	X(count_fn, Py_IncRef) \
+	X(count_fn, Py_DecRef)
 
 static struct {
-#define X(name, result, parameters) result (*name) parameters;
+#define X(type, name) type name;
 	CALLS(X)
 #undef X
-	int (*is_finalizing)(void);
+	int_fn is_finalizing;
 	bool found;
 	uintptr_t low;
 	uintptr_t high;
@@ -44,7 +55,7 @@ static pthread_mutex_t find_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find_calls(void)
 {
-#define X(name, result, parameters) \
+#define X(type, name) \
 	*(void **)&py.name = dlsym(RTLD_DEFAULT, #name); \
 	if (!py.name) \
 		return false;
