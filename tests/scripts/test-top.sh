@@ -61,7 +61,7 @@ verdict "only those that publish, and no forked child" "$([ "$(wc -l <"$work/row
 verdict "the largest comes first" "$(vpmm-top --json | sed -n 's/.*"taken": \([0-9]*\).*/\1/p' >"$work/taken"
 	sort -rnc "$work/taken" 2>&1)"
 verdict "the table has them" "$(run 0 vpmm-top; for pid in $one $two $three; do says out "$pid hold-pools"; done
-	[ "$(grep -c hold-pools "$work/out")" -eq 4 ] || cat "$work/out"; silent err)"
+	[ "$(grep -cE "^ *($one|$two|$three|$none) hold-pools" "$work/out")" -eq 4 ] || cat "$work/out"; silent err)"
 verdict "sorted by process" "$(run 0 vpmm-top --once --sort=pid
 	[ "$(grep hold-pools "$work/out" | awk '{ print $1 }' | sort -nc 2>&1)" = "" ] || cat "$work/out")"
 
@@ -80,7 +80,7 @@ verdict "OpenMetrics" "$(run 0 vpmm-top --openmetrics; silent err
 		END { if (ended != NR) print "no end" }' "$work/out"
 	says out "vpmm_requested_bytes{pid=\"$two\",pool=\"2\",device=\"0\",command=\"hold-pools\"} $((11 << 20))"
 	says out "vpmm_mallocs_total{pid=\"$one\",pool=\"1\","
-	! grep -F vpmm_limit_bytes{ "$work/out")"
+	grep -F "vpmm_limit_bytes{pid=\"$one\"" "$work/out")"
 
 TAG='cache "kv"'
 export TAG
@@ -100,7 +100,7 @@ exec 3>&- 4>&- 5>&- 6>&- 7>&-
 wait
 verdict "so are those that have ended" "$(for pid in $one $two $three; do vpmm-top --json | grep "\"pid\": $pid, "; done)"
 ls /dev/shm >"$work/shm.after" 2>/dev/null
-verdict "nothing is left" "$(grep -v -x -F -f "$work/shm.before" "$work/shm.after" | grep -i vpmm)"
+verdict "nothing is left" "$(grep -v -x -F -f "$work/shm.before" "$work/shm.after" | grep vpmm-top)"
 
 for option in help version; do
 	verdict "--$option" "$(run 0 vpmm-top --$option; says out vpmm-top; silent err)"
