@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/cache.h"
 #include "core/core.h"
 #include "policy/allowance.h"
 #include "policy/policy.h"
@@ -58,17 +57,6 @@ uint64_t allowance_percent(struct core *core)
 	return most ? allowance_bytes(core, most) * 100 / most : 0;
 }
 
-/* Whether a stream has no other live block than one. */
-static bool is_first(struct cache *cache)
-{
-	bool first;
-
-	brief_acquire(&cache->lock);
-	first = cache->blocks.used <= (uint32_t)cache->count + 1;
-	brief_release(&cache->lock);
-	return first;
-}
-
 /* More blocks than a batch has are results, which stay. */
 static void end_row(struct allowance *a)
 {
@@ -76,7 +64,6 @@ static void end_row(struct allowance *a)
 		a->now.row = MAX(a->now.row, a->row.bytes);
 }
 
-/* A stream that has something else already, as scratch memory of the work at hand, can go on with a part of a row. */
 static void note_row(struct core *core, const struct request *request, bool waited)
 {
 	struct allowance *a = &core->packed->allowance;
@@ -85,8 +72,6 @@ static void note_row(struct core *core, const struct request *request, bool wait
 	if (a->row.stream != request->stream->id || live < a->row.live + request->size) {
 		end_row(a);
 		a->row = (struct allowance_row){ .stream = request->stream->id, .waited = waited };
-		if (!is_first(request->stream->cache))
-			a->row.blocks = (guint)tuning_auto_row;
 	}
 	a->row.bytes += core_page_up(core, request->size);
 	a->row.live = live;

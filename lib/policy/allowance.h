@@ -21,7 +21,7 @@ struct request;
  * @stream: the id of the stream
  * @bytes: of all
  * @live: bytes that were live then, with them
- * @blocks: how many, or more than a batch has: the stream had others before
+ * @blocks: how many
  * @waited: the stream had to wait for the first
  */
 struct allowance_row {
