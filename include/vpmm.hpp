@@ -179,6 +179,33 @@ private:
 };
 
 /**
+ * class tagged - what this thread allocates while the object lives has a tag
+ *
+ * Objects nest, and end on the thread that they began on. Since: 0.1
+ */
+class tagged
+{
+public:
+	/* A tag of vpmm_tag_open(), with VPMM_TAG_DROP or VPMM_TAG_STAY or-ed. */
+	explicit tagged(vpmm_tag tag) noexcept : before_(vpmm_tag_set(tag)) { }
+	/* The tag of a name; errors of vpmm_tag_open() are exceptions. */
+	explicit tagged(const char *name, unsigned int flags = VPMM_TAG_PAUSABLE)
+	{
+		vpmm_tag tag = 0;
+
+		if (int code = vpmm_tag_open(name, flags, &tag))
+			detail::standard_errors::raise(code, vpmm_last_error());
+		before_ = vpmm_tag_set(tag);
+	}
+	tagged(const tagged &) = delete;
+	tagged &operator=(const tagged &) = delete;
+	~tagged() { vpmm_tag_set(before_); }
+
+private:
+	vpmm_tag before_ = 0;
+};
+
+/**
  * class allocator - a C++ allocator of device memory, in the order of a stream
  *
  * For thrust::cuda::par(allocator).on(stream) and other code that calls allocate() and deallocate() alone: what it

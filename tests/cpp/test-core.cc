@@ -41,6 +41,39 @@ static void test_pool()
 	CHECK(*thrown<std::bad_alloc>([&] { vpmm::pool bad(&opts); }));
 }
 
+/* A tag ends with its object, and what was allocated keeps it. */
+static void test_tagged()
+{
+	struct vpmm_tag_stats stats = {};
+	struct vpmm_opts opts = {};
+	vpmm_tag tag = 0;
+	void *ptr = nullptr;
+
+	opts.size = sizeof(opts);
+	opts.backend = "host";
+	vpmm::pool pool(&opts);
+	CHECK(!vpmm_tag_open("weights", VPMM_TAG_PAUSABLE, &tag));
+	{
+		vpmm::tagged weights("weights");
+		{
+			vpmm::tagged dropped(tag | VPMM_TAG_DROP);
+			CHECK(vpmm_tag_set(tag | VPMM_TAG_DROP) == (tag | VPMM_TAG_DROP));
+		}
+		CHECK(!vpmm_malloc(pool.get(), &ptr, 1000, nullptr));
+	}
+	CHECK(vpmm_tag_set(0) == 0);
+	stats.size = sizeof(stats);
+	CHECK(!vpmm_tag_stats(pool.get(), tag, &stats) && stats.requested == 1000);
+	CHECK(!vpmm_pause(pool.get(), tag, 0) && !vpmm_resume(pool.get(), tag, nullptr));
+	CHECK(!vpmm_free(pool.get(), ptr, nullptr));
+	try {
+		vpmm::tagged bad("weights", 0);
+		CHECK(!"a tag with other flags");
+	} catch (const vpmm::error &error) {
+		CHECK(error.code() == std::errc::invalid_argument);
+	}
+}
+
 static void test_pool_of_its_own()
 {
 	struct vpmm_opts opts = {};
@@ -108,6 +141,7 @@ static void test_exceptions()
 int main()
 {
 	test_pool();
+	test_tagged();
 	test_pool_of_its_own();
 	test_allocator();
 	test_exceptions();
