@@ -327,6 +327,7 @@ static void test_users(void)
 	path = budget_path("test", budget_uuid);
 	pid = fork();
 	if (!pid) {
+		bool found;
 		char *other;
 		int fd;
 
@@ -334,7 +335,10 @@ static void test_users(void)
 			_exit(1);
 		fd = open(path, O_RDWR);
 		other = budget_path("test", budget_uuid);
-		_exit(fd >= 0 || !strcmp(other, path) ? 2 : 0);
+		found = fd >= 0 || !strcmp(other, path);
+		g_free(other);
+		g_free(path);
+		_exit(found ? 2 : 0);
 	}
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_true(WIFEXITED(status) && !WEXITSTATUS(status));

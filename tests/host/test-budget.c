@@ -43,7 +43,7 @@ static void test_idle(void)
 	struct fixture a, b;
 	void *ptr;
 
-	fixture_open(&a, OPTS());
+	fixture_open(&a, OPTS(.budget_wait = 20000));
 	fixture_open(&b, OPTS(.budget_wait = 20000));
 	ptr = fixture_malloc(&a, 10, a.streams[0]);
 	fixture_free(&a, fixture_malloc(&a, 30, a.streams[0]), a.streams[0]);
