@@ -69,7 +69,7 @@ if ! echo 'int main(void) { return 0; }' >"$work/probe.c" || ! $CC -o "$work/pro
 	exit 0
 fi
 
-echo "1..18"
+echo "1..21"
 
 fenced "$top_srcdir/README" >"$work/readme.c"
 displayed "$top_srcdir/man/vpmm.3" >"$work/manual.c"
@@ -111,6 +111,12 @@ verdict "list.c runs" $?
 shows "list.c shows that all follow the same pointers" '^the CPU has built 1 2 3 4 5 6 7 8$' \
 	'^8 pages have moved, and 8 are on the device$' '^the CPU reads 80 70 60 50 40 30 20 10$' \
 	'^0 pages are on the device$' '^the CPU reads 100 200 300 400 500 600 700 800$'
+
+build turns "$top_srcdir/man/examples/turns.c"
+verdict "turns.c compiles" $?
+run turns
+verdict "turns.c runs" $?
+shows "turns.c shows that each model finds its weights" '^turn 0: weights of 1$' '^turn 9: weights of 2$'
 
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 for name in handoff list; do
