@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Two models, each larger than half of the device, take turns: one is paused while the other runs, and each finds its
- * weights where they were. Runs without a GPU, on a device of 64 MiB.
+ * Two models, each larger than half of what there is, take turns: one is paused while the other runs, and each finds its
+ * weights where they were. Runs without a GPU, in a pool that may hold 64 MiB.
  *
  *	cc turns.c $(pkg-config --cflags --libs vpmm) && ./a.out
  */
@@ -44,10 +44,9 @@ static struct model load(const char *name, int value)
 
 int main(void)
 {
-	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .limit = 64 * MIB };
 	struct model models[2];
 
-	setenv("VPMM_HOST_CAPACITY", "64M", 1);
 	expect("create", vpmm_pool_create(&pool, &opts));
 	models[0] = load("first", 1);
 	expect("pause", vpmm_pause(pool, models[0].tag, 0));
