@@ -4,6 +4,7 @@
  * addresses of its own, so that pprof can look up by itself what we could not.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -156,9 +157,9 @@ static void put_line(struct profile *p, GByteArray *location, const struct stack
 
 static uint64_t location_number(struct profile *p, const struct stack_frame *frame)
 {
-	char *key = g_strdup_printf("%s\n%s\n%" G_GUINT64_FORMAT "\n%" G_GUINT64_FORMAT, frame->object ? frame->object :
+	char *key = g_strdup_printf("%s\n%s\n%" PRIu64 "\n%" PRIu64, frame->object ? frame->object :
 				    frame->file ? frame->file : "", frame->function ? frame->function : "",
-				    (guint64)frame->offset, (guint64)frame->line);
+				    (uint64_t)frame->offset, (uint64_t)frame->line);
 	uint64_t number, mapping;
 	GByteArray *message;
 	gboolean is_new;

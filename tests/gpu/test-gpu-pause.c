@@ -4,6 +4,7 @@
  * VPMM_TEST_PAUSE_GIB says how much memory the last of them has, in 1,000 blocks; it prints its figures.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +195,7 @@ static void time_blocks(size_t size, int count)
 	for (int i = 0; i < count; i++)
 		slots[i] = take_tagged(&b, tag, size / (size_t)count / 512 * 512, b.s[0]);
 	gpu_sync(b.s[0]);
-	g_test_message("%d blocks, %" G_GUINT64_FORMAT " extents", count, stats_of(b.f.pool).extents);
+	g_test_message("%d blocks, %" PRIu64 " extents", count, stats_of(b.f.pool).extents);
 	time_once(&b, tag, VPMM_PAUSE_DROP, size, before, "dropped");
 	time_once(&b, tag, VPMM_PAUSE_DROP, size, before, "dropped again");
 	for (int i = 0; i < count; i++)
