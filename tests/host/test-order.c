@@ -28,22 +28,27 @@ static const struct kind of_pages[] = {
 	{ "paged", { FIXTURE_OPTS }, PAGE },
 };
 
+/* A pool that creates no more memory because a stream would wait: what is tested is that it does. */
+static void open_waiting(struct fixture *f, struct vpmm_opts opts)
+{
+	opts.overlap = VPMM_OVERLAP_NONE;
+	fixture_open(f, opts);
+	fixture_uncache(f);
+}
+
 static void open_kind(struct fixture *f, const struct kind *kind)
 {
-	fixture_open(f, kind->opts);
-	fixture_uncache(f);
+	open_waiting(f, kind->opts);
 }
 
 static void open_packed(struct fixture *f)
 {
-	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
-	fixture_uncache(f);
+	open_waiting(f, (struct vpmm_opts){ FIXTURE_PACKED });
 }
 
 static void open_pages(struct fixture *f)
 {
-	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
-	fixture_uncache(f);
+	open_waiting(f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE });
 }
 
 static void write_late(void *data)
@@ -178,8 +183,7 @@ static void test_unused_and_freed_elsewhere(gconstpointer data)
 	struct fixture f;
 	char *p, *q, *r;
 
-	fixture_open(&f, takeover->opts);
-	fixture_uncache(&f);
+	open_waiting(&f, takeover->opts);
 	p = fixture_malloc(&f, 1, f.streams[0]);
 	assert_ok(vpmm_host_stream_launch(f.streams[0], write_late, &p));
 	fixture_free(&f, p, f.streams[0]);
@@ -315,8 +319,7 @@ static void test_block(gconstpointer data)
 	unsigned int pending;
 	char *a[2];
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK });
-	fixture_uncache(&f);
+	open_waiting(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .reuse = VPMM_REUSE_BLOCK });
 	for (int i = 0; i < 2; i++) {
 		a[i] = fixture_malloc_bytes(&f, size, f.streams[i]);
 		fixture_malloc_bytes(&f, size, f.streams[3]);

@@ -310,7 +310,7 @@ static void test_one_after_another(gconstpointer data)
 	struct epochs e = { .ending = data, .rand = g_rand_new_with_seed(7) };
 	struct vpmm_stats stats;
 
-	fixture_open(&e.f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_open(&e.f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	assert_ok(vpmm_host_stream_create(&e.beside));
 	for (unsigned int i = 0; i < EPOCHS; i++)
 		epoch(&e, i);

@@ -10,14 +10,14 @@ static uint64_t next_seed(void)
 	return ++seed * UINT64_C(0xD1342543DE82EF95);
 }
 
-/* The contents may be cleared or copied behind what is pending. */
+/* The contents may be cleared or copied behind what is pending. A stream under capture has nothing pending. */
 static void settle_all(struct sweep *s, int stream)
 {
 	for (int i = 0; i < STREAMS; i++) {
 		if (s->held & 1u << i)
 			sweep_finish(s, i);
 	}
-	if (s->on->settle)
+	if (s->on->settle && !(s->captured & 1u << stream))
 		s->on->settle(s->streams[stream]);
 }
 
