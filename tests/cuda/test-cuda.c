@@ -171,12 +171,13 @@ static void test_mapless(void)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
 	struct vpmm_opts opts = { .size = sizeof(opts), .log_level = VPMM_LOG_WARNING, .log = keep_line, .pages = 3 };
-	GString *line = g_string_new(NULL);
 	struct vpmm_pool *pool;
+	GString *line;
 	void *ptr;
 
 	if (!use_fake())
 		return;
+	line = g_string_new(NULL);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
 	opts.log_data = line;
 

@@ -183,7 +183,7 @@ static void time_once(struct bench *b, vpmm_tag tag, unsigned int flags, size_t 
 static void time_blocks(size_t size, int count)
 {
 	vpmm_tag tag = open_tag("speed");
-	struct slot *slots = g_new0(struct slot, count);
+	struct slot *slots;
 	struct bench b;
 	int64_t start;
 	size_t before;
@@ -191,6 +191,7 @@ static void time_blocks(size_t size, int count)
 
 	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
 		return;
+	slots = g_new0(struct slot, count);
 	before = gpu_memory_free();
 	for (int i = 0; i < count; i++)
 		slots[i] = take_tagged(&b, tag, size / (size_t)count / 512 * 512, b.s[0]);
@@ -216,7 +217,7 @@ static void gpu_pause_speed(void)
 {
 	const char *wanted = g_getenv("VPMM_TEST_PAUSE_GIB");
 	size_t size = (wanted ? (size_t)atoi(wanted) : 1) * GIB;
-	double out, in;
+	double out = 0, in = 0;
 
 	if (!gpu_ready())
 		return;
