@@ -358,7 +358,7 @@ void model_settle(struct model *m, struct model_allocation *a)
 		take_growable(m, a);
 	else if (a->bytes)
 		assert_size(m, a);
-	g_assert_cmpuint((uintptr_t)a->ptr % alignment(m, a), ==, 0);
+	g_assert_cmpuint((uintptr_t)a->ptr & (alignment(m, a) - 1), ==, 0);
 	assert_apart(m, a);
 	assert_not_held(m, a);
 }
