@@ -1113,7 +1113,7 @@ int vpmm_tag_stats(struct vpmm_pool *pool, vpmm_tag tag, struct vpmm_tag_stats *
  * @bytes: an allocation that would take the tag's live bytes, paused ones included, beyond this fails with -ENOMEM;
  *	0: no limit
  *
- * What is live already stays.
+ * Blocks that are live already stay.
  *
  * Context: any thread; does not wait.
  * Return: 0, or

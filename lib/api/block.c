@@ -190,7 +190,7 @@ static inline int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t 
 	return err;
 }
 
-/* What a call that allocates does for the pool that is to serve it. */
+/* The arguments of a call that allocates, for the pool that is to serve it. */
 struct allocation {
 	size_t size;
 	struct CUstream_st *stream;
@@ -206,7 +206,7 @@ static int allocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
 	return allocate_plain(pool, addr, it->size, it->stream, it->near, 0, CACHE_NOBODY, it->flags, it->call);
 }
 
-/* What no cache could be asked for without entering the backend, or had not. @hit: what the cache said, if @near. */
+/* Serves a request that no cache was asked for outside the backend, or had not. @hit: the cache's answer, if @near. */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
 			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
 	__attribute__((noinline));
@@ -453,7 +453,7 @@ static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 	return end_sample(sample, free_here(pool, ptr, stream, near, freed, given));
 }
 
-/* What no cache could be asked for, if not @near, or had not. @given: not NULL was the pool of the call. */
+/* Frees a block that no cache could take, if not @near, or did not. @given: the call named a pool. */
 static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
 	__attribute__((noinline));
 static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)

@@ -33,8 +33,8 @@ struct listener {
 };
 
 /*
- * What is given back; -1: the pool cannot be entered. Messages are delivered with those of the next call, as callbacks
- * are for threads of the program.
+ * Returns the bytes given back; -1: the pool cannot be entered. Messages are delivered with those of the next call, as
+ * callbacks are for threads of the program.
  */
 static int64_t give_to_others(struct vpmm_pool *pool, uint64_t bytes)
 {
@@ -51,7 +51,7 @@ static int64_t give_to_others(struct vpmm_pool *pool, uint64_t bytes)
 	return (int64_t)given;
 }
 
-/* What work is pending on can be had a little later. */
+/* Memory that work is pending on can be had a little later. */
 static void answer_others(struct listener *listener, uint64_t bytes)
 {
 	struct vpmm_pool *pool = listener->pool;
@@ -144,7 +144,7 @@ void api_budget_end(struct vpmm_pool *pool)
 	end_listener(pool);
 }
 
-/* What is missing; 0: nothing that others could give. */
+/* The bytes that are missing; 0: others could give nothing. */
 static uint64_t bytes_missing(struct vpmm_pool *pool, size_t size, bool *device)
 {
 	const struct budget *budget = pool->core.extents.budget;

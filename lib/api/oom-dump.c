@@ -63,7 +63,7 @@ static struct vpmm_pool *whole_of(struct vpmm_pool *pool)
 	return pool->arena ? pool->arena->parent : pool;
 }
 
-/* What the pool has, with its arenas; nothing if its context is gone. */
+/* The dump of the pool and of its arenas; nothing if its context is gone. */
 static void add_pool(struct vpmm_pool *pool, GString *text)
 {
 	struct vpmm_pool *whole = whole_of(pool);
