@@ -126,6 +126,25 @@ void chunk_drop(struct core *core, struct chunk *chunk)
 	error_restore(&kept);
 }
 
+void chunk_each_mapped(struct core *core, const struct region_map *map, chunk_mapped_fn *each, void *data)
+{
+	for (guint i = 0; i < map->chunks->len; i++) {
+		const struct chunk *chunk = map->chunks->pdata[i];
+		const struct region *region = chunk->first;
+
+		while (region) {
+			uint64_t start = region->addr, end;
+
+			while (region && region->kind != REGION_UNMAPPED)
+				region = region->next;
+			end = region ? region->addr : chunk->addr + chunk->size;
+			if (end > start)
+				each(core, start, end, data);
+			region = region ? region->next : NULL;
+		}
+	}
+}
+
 void chunk_unreserve(struct core *core, struct region_map *map)
 {
 	for (guint i = 0; i < map->chunks->len; i++) {

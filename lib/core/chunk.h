@@ -65,6 +65,24 @@ int chunk_map(struct core *core, struct region_map *map, uint64_t addr, GPtrArra
 void chunk_drop(struct core *core, struct chunk *chunk);
 
 /**
+ * typedef chunk_mapped_fn - called for a run of regions that are not unmapped, by chunk_each_mapped()
+ * @core: the pool's core
+ * @addr: where the run starts
+ * @end: where it ends
+ * @data: as given
+ */
+typedef void chunk_mapped_fn(struct core *core, uint64_t addr, uint64_t end, void *data);
+
+/**
+ * chunk_each_mapped() - find the runs of regions that are not unmapped
+ * @core: the pool's core
+ * @map: the map
+ * @each: called for each run, by address; changes no region
+ * @data: for @each
+ */
+void chunk_each_mapped(struct core *core, const struct region_map *map, chunk_mapped_fn *each, void *data);
+
+/**
  * chunk_unreserve() - release all address space of a map, when the pool is destroyed
  * @core: the pool's core, its backend entered; nothing is mapped any more
  * @map: the map

@@ -63,31 +63,11 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	core->strays = g_ptr_array_new();
 }
 
-/* Twice, as no later call could try again. */
-static void unmap_at_last(struct core *core, uint64_t addr, size_t size)
+/* One unmap for each run, as no work is pending there; and twice, as no later call could try again. */
+static void unmap_at_last(struct core *core, uint64_t addr, uint64_t end, void *data)
 {
-	if (extent_unmap(&core->extents, addr, size, NULL))
-		extent_unmap(&core->extents, addr, size, NULL);
-}
-
-/* One unmap for each run of mapped regions, as no work is pending there. */
-static void map_unmap(struct core *core, struct region_map *map)
-{
-	for (guint i = 0; i < map->chunks->len; i++) {
-		const struct chunk *chunk = map->chunks->pdata[i];
-		const struct region *region = chunk->first;
-
-		while (region) {
-			uint64_t start = region->addr;
-
-			while (region && region->kind != REGION_UNMAPPED)
-				region = region->next;
-			if (!region || region->addr > start)
-				unmap_at_last(core, start,
-					      (region ? region->addr : chunk->addr + chunk->size) - start);
-			region = region ? region->next : NULL;
-		}
-	}
+	if (extent_unmap(&core->extents, addr, end - addr, NULL))
+		extent_unmap(&core->extents, addr, end - addr, NULL);
 }
 
 void core_unmap(struct core *core)
@@ -95,8 +75,8 @@ void core_unmap(struct core *core)
 	/* What is left of it: then there is no mapping, and no handle. */
 	if (core->extents.hollow)
 		hollow_empty(core);
-	map_unmap(core, &core->regions);
-	map_unmap(core, &core->spans);
+	chunk_each_mapped(core, &core->regions, unmap_at_last, NULL);
+	chunk_each_mapped(core, &core->spans, unmap_at_last, NULL);
 }
 
 void core_clear(struct core *core)

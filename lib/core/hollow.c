@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "backend/backend.h"
+#include "core/chunk.h"
 #include "core/core.h"
 #include "core/hollow.h"
 #include "core/timed.h"
@@ -33,51 +34,39 @@ static void add_run(GArray *runs, uint64_t addr, uint64_t size, enum run_state s
 		g_array_append_val(runs, run);
 }
 
+struct collected {
+	enum run_state state;
+	GArray *runs;
+};
+
 /* The mappings from @addr to below @end, between which there may be pages that have none. */
-static void collect_stretch(struct extent_map *map, uint64_t addr, uint64_t end, enum run_state state, GArray *runs)
+static void collect_stretch(struct core *core, uint64_t addr, uint64_t end, void *data)
 {
+	const struct collected *to = data;
 	uint64_t start = addr;
 
 	while (addr < end) {
-		const struct place *place = extent_place(map, addr);
+		const struct place *place = extent_place(&core->extents, addr);
 
 		if (place) {
 			addr += place->extent->size;
 			continue;
 		}
-		add_run(runs, start, addr - start, state);
-		addr += map->page_size;
+		add_run(to->runs, start, addr - start, to->state);
+		addr += core->extents.page_size;
 		start = addr;
 	}
-	add_run(runs, start, addr - start, state);
-}
-
-static void collect_map(struct core *core, const struct region_map *map, enum run_state state, GArray *runs)
-{
-	for (guint i = 0; i < map->chunks->len; i++) {
-		const struct chunk *chunk = map->chunks->pdata[i];
-		const struct region *region = chunk->first;
-
-		while (region) {
-			uint64_t start = region->addr;
-
-			while (region && region->kind != REGION_UNMAPPED)
-				region = region->next;
-			collect_stretch(&core->extents, start, region ? region->addr : chunk->addr + chunk->size,
-					state, runs);
-			region = region ? region->next : NULL;
-		}
-	}
+	add_run(to->runs, start, addr - start, to->state);
 }
 
 static GArray *collect_runs(struct core *core, enum run_state state)
 {
 	/* With room for one, as an empty array may have no address that a loop could begin at. */
-	GArray *runs = g_array_sized_new(FALSE, FALSE, sizeof(struct run), 1);
+	struct collected to = { state, g_array_sized_new(FALSE, FALSE, sizeof(struct run), 1) };
 
-	collect_map(core, &core->regions, state, runs);
-	collect_map(core, &core->spans, state, runs);
-	return runs;
+	chunk_each_mapped(core, &core->regions, collect_stretch, &to);
+	chunk_each_mapped(core, &core->spans, collect_stretch, &to);
+	return to.runs;
 }
 
 static int unmap_run(struct extent_map *map, struct run *run)
