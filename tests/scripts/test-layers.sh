@@ -69,6 +69,14 @@ includes()
 		sed -n 's,^\./\([^:]*\):[^"]*"\([^"]*\)".*,\1 \2 \2,p'
 }
 
+# unlisted DIR: sources below DIR that its Makemodule.am does not name, and which a tarball lacks
+unlisted()
+{
+	(cd "$1" && ls ./*/*.[ch]) | sed 's,^\./,,' | while read -r file; do
+		grep -qF "/$file" "$1/Makemodule.am" || echo "$file"
+	done
+}
+
 # bare DIR: includes that name no folder, and are none of the public headers or of configure
 bare()
 {
@@ -148,6 +156,7 @@ fi
 verdict "no source of lib/ or tools/ has more than 600 lines" "$(
 	cd "$top_srcdir" && wc -l lib/*/*.[ch] tools/*.[ch] | awk '$2 != "total" && $1 > 600 { print $2 " has " $1 }')"
 verdict "every source has a folder" "$(cd "$top_srcdir/lib" && ls ./*.[ch] 2>/dev/null)"
+verdict "every source is in lib/Makemodule.am" "$(unlisted "$top_srcdir/lib")"
 verdict "no include runs to a higher layer" "$(judge <"$work/includes")"
 verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
@@ -157,6 +166,9 @@ verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
 verdict "an include that does is found" "$(says out "core/below.c uses calls/above.h")"
+echo planted/core/below.c >"$work/planted/Makemodule.am"
+unlisted "$work/planted" >"$work/out"
+verdict "a source that is in no list is found" "$(says out "calls/above.c")"
 bare "$work/planted" >"$work/out"
 verdict "one without a folder is found" "$(says out "beside.h")"
 calls "$work/planted" "$work/planted" >"$work/both"
