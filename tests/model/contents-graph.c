@@ -235,15 +235,18 @@ static struct group *group_of(struct worker *w, const struct graph *g)
 	return &w->groups[(g->group - 1) % CONTENTS_GROUPS];
 }
 
-/* Graphs of a group run one after another, behind whoever reads what the launch overwrites. */
+/*
+ * Graphs of a group run one after another, behind whoever reads what the launch overwrites. That may be a block that
+ * was freed or resized since: what reads it can be pending still.
+ */
 static bool behind_group(struct worker *w, const struct graph *g, struct stream *s)
 {
 	const struct group *group = group_of(w, g);
 
 	if (group->last && !stream_behind(s, group->last, group->last_at))
 		return false;
-	for (guint i = 0; i < w->live->len; i++) {
-		struct block *b = w->live->pdata[i];
+	for (guint i = 0; i < w->blocks->len; i++) {
+		struct block *b = w->blocks->pdata[i];
 
 		if (overwrites(g, b) && (!behind_records(b, s, true) || !behind_launches(b, s)))
 			return false;
