@@ -61,6 +61,22 @@ static inline bool api_tagged(void)
 	return G_UNLIKELY(atomic_load_explicit(&api_defaults.near, memory_order_relaxed) == API_NEAR_NEVER);
 }
 
+/* Whether another thread may have held a lock when this process was forked. */
+static inline bool api_is_forked(void)
+{
+	return api_defaults.generation;
+}
+
+/*
+ * Whether a cache may be asked before anything else: the pool has caches, its calls are neither recorded nor sampled,
+ * no thread has ever set a tag, and the pool is this process's.
+ */
+static inline bool api_is_plain(const struct vpmm_pool *pool)
+{
+	return pool->core.direct &&
+	       pool->core.generation == atomic_load_explicit(&api_defaults.near, memory_order_relaxed);
+}
+
 /**
  * api_default_create() - create the default pool of the current device, unless another thread has
  * @pool: receives the pool

@@ -2,10 +2,11 @@
 /* The exported calls that allocate and free: they check arguments, lock, and call the inside. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 
 #include "api/api.h"
-#include "api/tag.h"
+#include "api/observe.h"
 #include "calls/arena.h"
 #include "calls/free.h"
 #include "calls/idle.h"
@@ -18,7 +19,6 @@
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "trace/recorder.h"
-#include "trace/sampler.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -28,45 +28,86 @@
 /* The alignment of vpmm_malloc_aligned() passes among the flags, as its logarithm. */
 #define ALIGNED_SHIFT 16
 
-static size_t alignment_of(unsigned int flags)
-{
-	return (size_t)1 << (flags >> ALIGNED_SHIFT);
-}
+/* The cache was not asked yet. As every error of a cache, it is asked once the backend is entered. */
+#define UNASKED INT_MIN
 
-static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t id,
-			unsigned int flags)
+/* A call that allocates. @hit: the result of the cache of the stream, whose id is @id then. */
+struct request {
+	size_t size;
+	struct CUstream_st *stream;
+	unsigned int flags;
+	int hit;
+	uint64_t id;
+	const char *call;
+};
+
+static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct request *it)
 {
-	if (G_UNLIKELY(flags & NOW))
-		return idle_malloc(pool, addr, size, alignment_of(flags), stream, flags);
-	return pool_malloc(pool, addr, size, alignment_of(flags), stream, id);
+	size_t alignment = (size_t)1 << (it->flags >> ALIGNED_SHIFT);
+
+	if (G_UNLIKELY(it->flags & NOW))
+		return idle_malloc(pool, addr, it->size, alignment, it->stream, it->flags);
+	return pool_malloc(pool, addr, it->size, alignment, it->stream, it->hit ? CACHE_NOBODY : it->id);
 }
 
 /* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
-static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream, int hit,
-		      uint64_t id, unsigned int flags, const char *call)
+static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct request *it)
 {
+	size_t size = it->size;
 	int err;
 
 	api_lock(pool);
 	/* -EBUSY can mean a capture, which the slow path handles. */
-	err = hit == -EBUSY ? 0 : hit;
+	err = it->hit == -EBUSY ? 0 : it->hit;
 	if (!err && size)
 		err = arena_judge(pool);
 	if (!err && size)
-		err = serve_locked(pool, addr, size, stream, hit ? CACHE_NOBODY : id, flags);
+		err = serve_locked(pool, addr, it);
 	if (!err && size)
-		note(pool, stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
-		     .flags = (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0));
+		note(pool, it->stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
+		     .flags = (it->flags & VPMM_ZERO ? RECORD_ZERO : 0) | (it->flags & NOW ? RECORD_IDLE : 0));
 	else if (err == -ENOMEM)
-		note(pool, stream, .op = RECORD_EXHAUSTED, .bytes = size);
-	requests_note(pool, size, stream, err ? 0 : *addr);
+		note(pool, it->stream, .op = RECORD_EXHAUSTED, .bytes = size);
+	requests_note(pool, size, it->stream, err ? 0 : *addr);
 	if (err == -ENOMEM)
-		explain_exhausted(pool, size, stream, true);
+		explain_exhausted(pool, size, it->stream, true);
 	else if (err)
 		error_add(err, "%zu bytes", size);
 	if (err)
-		error_add(err, "%s", call);
+		error_add(err, "%s", it->call);
 	return api_leave(pool, err);
+}
+
+static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
+static void hear_news(struct vpmm_pool *pool)
+{
+	if (pool->core.recorder && recorder_has_news(pool->core.recorder))
+		note_news(pool);
+}
+
+/* Serves a request that no cache could. The backend is entered; leaves it. */
+static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct request *it) __attribute__((noinline));
+static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct request *it)
+{
+	uint64_t until = 0;
+	int err;
+
+	err = try_malloc(pool, addr, it);
+	while (err == -ENOMEM && api_ask_to_serve(pool, it->size, &until)) {
+		err = api_enter(&pool, it->call);
+		if (err)
+			return err;
+		it->hit = 0;
+		it->id = CACHE_NOBODY;
+		err = try_malloc(pool, addr, it);
+	}
+	if (G_UNLIKELY(pool->core.recorder))
+		hear_news(pool);
+	if (!err)
+		return 0;
+	if (err == -ENOMEM)
+		api_tell_exhausted(pool, it->size);
+	return api_fail(pool, err);
 }
 
 /*
@@ -85,165 +126,116 @@ static struct vpmm_pool *default_near(void)
 	return NULL;
 }
 
-static inline unsigned int near_generation(void)
+/* Whether a stream's handle means, on this thread, the stream that it would mean with the backend entered. */
+static inline bool is_near(const struct core *core, const struct CUstream_st *stream)
 {
-	return atomic_load_explicit(&api_defaults.near, memory_order_relaxed);
+	return (stream_is_created(stream) && core->ops->roams) ||
+	       (core->place && core->ops->current() == core->place);
 }
 
 /*
  * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call.
- * That is so where a stream's handle means the stream that it would mean inside. NULL: enter. Replaces a NULL *@pool if
- * that is easy. Where calls are recorded, or there are tags, only those that ask again have a core, so that others need
- * not look.
+ * NULL: enter. Replaces a NULL *@pool if that is easy.
  */
-static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream, bool again)
+static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream)
 {
 	bool given = *pool;
-	struct core *core;
 
 	if (!given)
 		*pool = default_near();
-	if (G_UNLIKELY(!*pool))
+	if (G_UNLIKELY(!*pool || !api_is_plain(*pool)))
 		return NULL;
-	core = &(*pool)->core;
-	if (G_UNLIKELY(!(again ? core->settings.cache : core->direct) ||
-		       core->generation != (again ? api_defaults.generation : near_generation())))
-		return NULL;
-	if (!given || (stream_is_created(stream) && core->ops->roams))
-		return core;
-	return core->place && core->ops->current() == core->place ? core : NULL;
+	return !given || is_near(&(*pool)->core, stream) ? &(*pool)->core : NULL;
 }
 
-static int ask_cache(struct core *core, uint64_t *addr, size_t size, struct CUstream_st *stream, uint64_t *id,
-		     bool zero)
+/* As core_near(), for a pool that is not plain. */
+static struct core *core_near_observed(struct vpmm_pool *pool, const struct CUstream_st *stream)
 {
-	return G_UNLIKELY(core->recorder) ? cache_malloc_recorded(core, addr, size, stream, id, zero) :
-	       cache_malloc(core, addr, size, stream, id);
+	struct core *core = &pool->core;
+
+	return core->settings.cache && core->generation == api_defaults.generation && is_near(core, stream) ? core :
+	       NULL;
 }
 
-/* Whether a cache has to be asked here, as calls are recorded, their stacks sampled, or tags looked for. */
-static bool is_observed(const struct vpmm_pool *pool)
+static int ask_cache(struct core *core, uint64_t *addr, struct request *it)
 {
-	return api_tagged() || (pool && (pool->core.recorder || pool->core.sampler));
+	return G_UNLIKELY(core->recorder) ?
+	       cache_malloc_recorded(core, addr, it->size, it->stream, &it->id, it->flags & VPMM_ZERO) :
+	       cache_malloc(core, addr, it->size, it->stream, &it->id);
 }
 
-static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
-static void hear_news(struct vpmm_pool *pool)
+/* For observed_allocate(): as allocate_inside(), for a pool that is not plain. */
+static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
-	if (pool && pool->core.recorder && recorder_has_news(pool->core.recorder))
-		note_news(pool);
-}
-
-/* As allocate_plain(); *@given receives the pool. */
-static inline int serve_inside(struct vpmm_pool **given, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			       bool near, int hit, uint64_t id, unsigned int flags, const char *call)
-{
-	struct vpmm_pool *pool = *given;
-	struct core *core;
-	uint64_t until = 0;
+	struct request *it = data;
+	struct core *near = it->hit < 0 ? core_near_observed(pool, it->stream) : NULL;
 	int err;
 
-	if (G_UNLIKELY(!near && is_observed(pool))) {
-		core = core_near(&pool, stream, true);
-		near = core;
-		hit = core ? ask_cache(core, addr, size, stream, &id, flags & VPMM_ZERO) : 0;
-		hear_news(pool);
-		if (hit > 0)
-			return 0;
-	}
-	err = api_enter(&pool, call);
-	if (err)
-		return err;
-	*given = pool;
-	if (pool->core.settings.cache && (!near || hit < 0))
-		hit = ask_cache(&pool->core, addr, size, stream, &id, flags & VPMM_ZERO);
-	if (G_LIKELY(hit > 0)) {
-		pool->core.backend->ops->leave(pool->core.backend);
-		if (G_UNLIKELY(pool->core.recorder))
-			hear_news(pool);
-		return 0;
-	}
-	err = try_malloc(pool, addr, size, stream, hit, id, flags, call);
-	while (err == -ENOMEM && api_ask_to_serve(pool, size, &until)) {
-		err = api_enter(&pool, call);
+	if (near)
+		it->hit = ask_cache(near, addr, it);
+	if (it->hit <= 0) {
+		err = api_enter(&pool, it->call);
 		if (err)
 			return err;
-		err = try_malloc(pool, addr, size, stream, 0, CACHE_NOBODY, flags, call);
+		if (it->hit < 0)
+			it->hit = pool->core.settings.cache ? ask_cache(&pool->core, addr, it) : 0;
+		if (it->hit <= 0)
+			return allocate_entered(pool, addr, it);
+		pool->core.backend->ops->leave(pool->core.backend);
 	}
-	if (G_UNLIKELY(pool->core.recorder))
-		hear_news(pool);
-	if (!err)
-		return 0;
-	if (err == -ENOMEM)
-		api_tell_exhausted(pool, size);
-	return api_fail(pool, err);
+	hear_news(pool);
+	return 0;
 }
 
-/* From the pool itself, whatever the thread's tag. @hit: what the cache said, if @near. */
-static inline int allocate_plain(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-				 bool near, int hit, uint64_t id, unsigned int flags, const char *call)
+/*
+ * Serves a request that no cache was asked for outside of the backend, or had not. A plain pool has no tag and no sample
+ * to look for, so that its calls pay for neither.
+ */
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it) __attribute__((noinline));
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it)
 {
-	int err = serve_inside(&pool, addr, size, stream, near, hit, id, flags, call);
+	struct backend *be;
+	int err;
 
-	if (!err && G_UNLIKELY(pool->core.sampler) && size)
-		sampler_note(pool->core.sampler, *addr, size);
-	return err;
-}
-
-/* The arguments of a call that allocates, for the pool that is to serve it. */
-struct allocation {
-	size_t size;
-	struct CUstream_st *stream;
-	unsigned int flags;
-	bool near;
-	const char *call;
-};
-
-static int allocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
-{
-	const struct allocation *it = data;
-
-	return allocate_plain(pool, addr, it->size, it->stream, it->near, 0, CACHE_NOBODY, it->flags, it->call);
-}
-
-/* Serves a request that no cache was asked for outside the backend, or had not. @hit: the cache's answer, if @near. */
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
-	__attribute__((noinline));
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, size_t size, struct CUstream_st *stream,
-			   bool near, int hit, uint64_t id, unsigned int flags, const char *call)
-{
-	if (api_tagged() && tag_current() && size) {
-		struct allocation it = { size, stream, flags, near, call };
-
-		return tagged_allocate(pool, addr, size, flags & VPMM_SHAREABLE, call, allocate_of, &it);
-	}
-	return allocate_plain(pool, addr, size, stream, near, hit, id, flags, call);
+	err = api_resolve_for(&pool, it->call);
+	if (err)
+		return err;
+	if (G_UNLIKELY(!api_is_plain(pool)))
+		return observed_allocate(pool, addr, it->size, it->flags & VPMM_SHAREABLE, it->call,
+					 allocate_observed, it);
+	be = pool->core.backend;
+	err = be->ops->enter(be);
+	if (G_UNLIKELY(err))
+		return error_add(err, "%s", it->call);
+	if (it->hit < 0)
+		it->hit = cache_malloc(&pool->core, addr, it->size, it->stream, &it->id);
+	if (it->hit <= 0)
+		return allocate_entered(pool, addr, it);
+	be->ops->leave(be);
+	return 0;
 }
 
 static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
 							       struct CUstream_st *stream, unsigned int flags,
 							       const char *call)
 {
-	struct core *near = core_near(&pool, stream, false);
+	struct core *near = core_near(&pool, stream);
 	uint64_t addr = 0, id = CACHE_NOBODY;
-	int err, hit = 0;
+	int err, hit = UNASKED;
 
 	if (G_LIKELY(near))
 		hit = cache_malloc(near, &addr, size, stream, &id);
-	if (G_LIKELY(hit > 0)) {
-		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	err = allocate_inside(pool, &addr, size, stream, near, hit, id, flags, call);
-	if (!err)
+	err = G_LIKELY(hit > 0) ? 0 : allocate_inside(pool, &addr, &(struct request){
+		.size = size, .stream = stream, .flags = flags, .hit = hit, .id = id, .call = call });
+	if (G_LIKELY(!err))
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
 }
 
 /* Inline, as it is most of a call that a cache serves; and twice, as is free_near(). */
-static inline int allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
-			   unsigned int flags, const char *call)
+static inline __attribute__((always_inline)) int allocate(struct vpmm_pool *pool, void **ptr, size_t size,
+							  struct CUstream_st *stream, unsigned int flags,
+							  const char *call)
 {
 	if (G_UNLIKELY(stream == VPMM_STREAM_ANY))
 		return api_check_stream(stream, call);
@@ -261,12 +253,6 @@ int vpmm_malloc(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream
 	if (!ptr)
 		return error_set(-EINVAL, "vpmm_malloc: ptr is NULL");
 	return allocate(pool, ptr, size, stream, 0, "vpmm_malloc");
-}
-
-/* The sample of a block that is about to be freed. A forked child frees nothing, and its lock may be another thread's. */
-static struct sample *take_sample(const void *ptr)
-{
-	return api_defaults.generation ? NULL : sampler_take((uintptr_t)ptr);
 }
 
 static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
@@ -291,28 +277,29 @@ static int zero(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_
 	return err ? api_fail(pool, error_add(err, "vpmm_malloc_flags")) : 0;
 }
 
-static int zero_tagged(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
+/* A block that cannot be cleared is freed. */
+static int zero_or_free(struct vpmm_pool *pool, void *ptr, size_t size, struct CUstream_st *stream, bool idle)
 {
-	struct tagged block;
+	struct observed seen;
 	int err;
 
-	if (!api_tagged() || !tagged_take(pool, ptr, &block))
-		return zero(pool, ptr, size, stream, idle);
-	err = zero(block.pool, ptr, size, stream, idle);
-	tagged_settle(&block, !err);
+	pool = observed_take(pool, ptr, &seen);
+	err = zero(pool, ptr, size, stream, idle);
+	observed_settle(&seen, !err);
 	return err;
 }
 
 /* No cache is asked: its blocks were freed in the order of their stream, and may lie anywhere. */
 static int allocate_uncached(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
-			 unsigned int flags, const char *call)
+			     unsigned int flags, const char *call)
 {
+	struct request it = { .size = size, .stream = stream, .flags = flags, .id = CACHE_NOBODY, .call = call };
 	uint64_t addr = 0;
 	int err;
 
 	err = api_check_stream(stream, call);
 	if (!err)
-		err = allocate_inside(pool, &addr, size, stream, true, 0, CACHE_NOBODY, flags, call);
+		err = allocate_inside(pool, &addr, &it);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
@@ -339,9 +326,7 @@ int vpmm_malloc_flags(struct vpmm_pool *pool, void **ptr, size_t size, struct CU
 		err = allocate(pool, &got, size, stream, flags, "vpmm_malloc_flags");
 	if (!err && got && flags & VPMM_ZERO) {
 		cancel = cancel_hold();
-		err = zero_tagged(pool, got, size, stream, flags & NOW);
-		if (err)
-			sampler_drop(take_sample(got));
+		err = zero_or_free(pool, got, size, stream, flags & NOW);
 		cancel_release(cancel);
 	}
 	if (!err)
@@ -386,44 +371,19 @@ static int first_owner(struct vpmm_pool **pool, const void *ptr)
 	return err || *pool ? err : api_find_owner(pool, ptr);
 }
 
-static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given);
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given);
 
-/* As free_plain(). */
-static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed,
-			     bool given)
+/* Frees a block that no cache took back, with the result @freed. The backend is entered; leaves it. */
+static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given)
+	__attribute__((noinline));
+static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given)
 {
-	struct vpmm_pool *owner;
-	struct core *core;
+	struct vpmm_pool *owner = given ? pool : api_owner((uintptr_t)ptr, pool);
 	int err;
 
-	if (!pool) {
-		err = first_owner(&pool, ptr);
-		if (err)
-			return error_add(err, "vpmm_free");
-	}
-	if (G_UNLIKELY(!near && is_observed(pool))) {
-		core = core_near(&pool, stream, true);
-		near = core;
-		freed = core ? ask_cache_to_free(core, ptr, stream) : 0;
-		hear_news(pool);
-		if (freed > 0)
-			return 0;
-	}
-	err = api_enter(&pool, "vpmm_free");
-	if (err)
-		return err;
-	if (pool->core.settings.cache && (!near || freed < 0))
-		freed = ask_cache_to_free(&pool->core, ptr, stream);
-	if (G_LIKELY(freed > 0)) {
-		pool->core.backend->ops->leave(pool->core.backend);
-		if (G_UNLIKELY(pool->core.recorder))
-			hear_news(pool);
-		return 0;
-	}
-	owner = given ? pool : api_owner((uintptr_t)ptr, pool);
 	if (owner != pool) {
 		pool->core.backend->ops->leave(pool->core.backend);
-		return free_plain(owner, ptr, stream, false, 0, true);
+		return free_inside(owner, ptr, stream, UNASKED, true);
 	}
 	api_lock(pool);
 	/* A wrong address is reported rather than a wrong stream; and one under capture is not wrong. */
@@ -436,79 +396,106 @@ static inline int free_here(struct vpmm_pool *pool, void *ptr, struct CUstream_s
 	return api_end(pool, "vpmm_free", err);
 }
 
-static int end_sample(struct sample *sample, int err)
+/* As free_inside(), for a pool that is not plain, once the tag and the sample are taken. */
+static int free_taken(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
 {
-	if (G_UNLIKELY(sample && err))
-		sampler_restore(sample);
-	else if (G_UNLIKELY(sample))
-		sampler_drop(sample);
-	return err;
-}
-
-/* As free_inside(), if the block has no tag, or @pool serves it. */
-static int free_plain(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
-{
-	struct sample *sample = take_sample(ptr);
-
-	return end_sample(sample, free_here(pool, ptr, stream, near, freed, given));
-}
-
-/* Frees a block that no cache could take, if not @near, or did not. @given: the call named a pool. */
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
-	__attribute__((noinline));
-static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool near, int freed, bool given)
-{
-	struct tagged block;
+	struct core *near = core_near_observed(pool, stream);
+	int freed = near ? ask_cache_to_free(near, ptr, stream) : UNASKED;
 	int err;
 
-	if (!api_tagged() || !tagged_take(pool, ptr, &block))
-		return free_plain(pool, ptr, stream, near, freed, given);
-	err = free_plain(block.pool, ptr, stream, false, 0, true);
-	tagged_settle(&block, err);
+	if (freed <= 0) {
+		err = api_enter(&pool, "vpmm_free");
+		if (err)
+			return err;
+		if (freed < 0)
+			freed = pool->core.settings.cache ? ask_cache_to_free(&pool->core, ptr, stream) : 0;
+		if (freed <= 0)
+			return free_entered(pool, ptr, stream, freed, given);
+		pool->core.backend->ops->leave(pool->core.backend);
+	}
+	hear_news(pool);
+	return 0;
+}
+
+static int free_observed(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
+	__attribute__((noinline));
+static int free_observed(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
+{
+	struct observed seen;
+	struct vpmm_pool *owner = observed_take(given ? pool : NULL, ptr, &seen);
+	int err;
+
+	err = free_taken(owner ? owner : pool, ptr, stream, given || owner);
+	observed_settle(&seen, err);
 	return err;
 }
 
-static int free_any_plain(struct vpmm_pool *pool, void *ptr)
+/* Frees a block that no cache was asked for outside of the backend, or did not take. @given: the call named a pool. */
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given)
+	__attribute__((noinline));
+static int free_inside(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, int freed, bool given)
 {
-	struct sample *sample = take_sample(ptr);
+	struct backend *be;
+	int err;
+
+	if (!pool) {
+		err = first_owner(&pool, ptr);
+		if (err)
+			return error_add(err, "vpmm_free");
+	}
+	if (G_UNLIKELY(!api_is_plain(pool)))
+		return free_observed(pool, ptr, stream, given);
+	be = pool->core.backend;
+	err = be->ops->enter(be);
+	if (G_UNLIKELY(err))
+		return error_add(err, "vpmm_free");
+	if (freed < 0)
+		freed = cache_free(&pool->core, (uintptr_t)ptr, stream);
+	if (freed <= 0)
+		return free_entered(pool, ptr, stream, freed, given);
+	be->ops->leave(be);
+	return 0;
+}
+
+static int free_any_taken(struct vpmm_pool *pool, void *ptr)
+{
 	int err;
 
 	err = api_begin(&pool, "vpmm_free");
 	if (err)
-		return end_sample(sample, err);
+		return err;
 	err = pool_free_any(pool, (uintptr_t)ptr);
 	if (err)
 		error_add(err, "%p", ptr);
 	else
 		note(pool, VPMM_STREAM_ANY, .op = RECORD_FREE, .addr = (uintptr_t)ptr, .flags = RECORD_ANY);
-	return end_sample(sample, api_end(pool, "vpmm_free", err));
+	return api_end(pool, "vpmm_free", err);
 }
 
 /* No cache takes it, as its stream may not be behind the work of the others. */
 static int free_any(struct vpmm_pool *pool, void *ptr) __attribute__((cold, noinline));
 static int free_any(struct vpmm_pool *pool, void *ptr)
 {
-	struct tagged block;
+	struct observed seen;
 	int err;
 
 	err = api_resolve_owner(&pool, ptr, "vpmm_free");
-	if (err || !api_tagged() || !tagged_take(pool, ptr, &block))
-		return err ? err : free_any_plain(pool, ptr);
-	err = free_any_plain(block.pool, ptr);
-	tagged_settle(&block, err);
+	if (err)
+		return err;
+	err = free_any_taken(observed_take(pool, ptr, &seen), ptr);
+	observed_settle(&seen, err);
 	return err;
 }
 
 static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,
 							   struct CUstream_st *stream, bool given)
 {
-	struct core *near = core_near(&pool, stream, false);
-	int freed;
+	struct core *near = core_near(&pool, stream);
+	int freed = UNASKED;
 
-	if (G_UNLIKELY(!near))
-		return free_inside(pool, ptr, stream, false, 0, given);
-	freed = cache_free(near, (uintptr_t)ptr, stream);
-	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, true, freed, given);
+	if (G_LIKELY(near))
+		freed = cache_free(near, (uintptr_t)ptr, stream);
+	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, freed, given);
 }
 
 int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)

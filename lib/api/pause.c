@@ -2,7 +2,7 @@
 /* The exported calls that pause and resume tags. */
 #include <errno.h>
 
-#include "api/tag.h"
+#include "api/api.h"
 #include "calls/arena.h"
 #include "calls/pause.h"
 #include "calls/tag.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
-#include "api/tag.h"
+#include "api/observe.h"
 #include "calls/arena.h"
 #include "calls/growable.h"
 #include "calls/note.h"
@@ -12,7 +12,6 @@
 #include "calls/pool.h"
 #include "calls/realloc.h"
 #include "calls/requests.h"
-#include "trace/sampler.h"
 #include "util/error.h"
 
 /* One try; the delivery of the log ends it. @max: 0, or to be allocated as a growable block. */
@@ -43,43 +42,7 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	return api_part(pool, call, err);
 }
 
-static int try_all(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-		   const char *call)
-{
-	uint64_t addr = max ? 0 : (uintptr_t)*ptr, until = 0;
-	int err;
-
-	do
-		err = try_realloc(pool, &addr, size, max, stream, call);
-	while (err == -ENOMEM && max <= GROWABLE_MOST && api_ask_to_serve(pool, size, &until));
-	if (!err) {
-		*ptr = (void *)(uintptr_t)addr;
-		return 0;
-	}
-	if (err == -ENOMEM)
-		api_tell_exhausted(pool, size);
-	return api_fail(pool, err);
-}
-
-/* What is resized is an allocation of who resizes it, from now on. */
-static int reallocate_plain(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
-			    const char *call)
-{
-	struct sample *sample = max || api_defaults.generation ? NULL : sampler_take((uintptr_t)*ptr);
-	int err;
-
-	err = try_all(pool, ptr, size, max, stream, call);
-	if (err) {
-		sampler_restore(sample);
-		return err;
-	}
-	sampler_drop(sample);
-	if (G_UNLIKELY(pool->core.sampler))
-		sampler_note(pool->core.sampler, (uintptr_t)*ptr, size);
-	return 0;
-}
-
-/* What a call does for the pool that serves it. */
+/* What a call does for the pool that serves it. @max: as above. */
 struct reallocation {
 	size_t size;
 	size_t max;
@@ -87,16 +50,20 @@ struct reallocation {
 	const char *call;
 };
 
-static int reallocate_of(void *data, struct vpmm_pool *pool, uint64_t *addr)
+static int reallocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
 	const struct reallocation *it = data;
-	void *ptr = it->max ? NULL : (void *)(uintptr_t)*addr;
+	uint64_t until = 0;
 	int err;
 
-	err = reallocate_plain(pool, &ptr, it->size, it->max, it->stream, it->call);
+	do
+		err = try_realloc(pool, addr, it->size, it->max, it->stream, it->call);
+	while (err == -ENOMEM && it->max <= GROWABLE_MOST && api_ask_to_serve(pool, it->size, &until));
 	if (!err)
-		*addr = (uintptr_t)ptr;
-	return err;
+		return 0;
+	if (err == -ENOMEM)
+		api_tell_exhausted(pool, it->size);
+	return api_fail(pool, err);
 }
 
 static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t max, struct CUstream_st *stream,
@@ -106,10 +73,8 @@ static int reallocate(struct vpmm_pool *pool, void **ptr, size_t size, size_t ma
 	uint64_t addr = max ? 0 : (uintptr_t)*ptr;
 	int err;
 
-	if (!api_tagged() || (max && !tag_current()))
-		return reallocate_plain(pool, ptr, size, max, stream, call);
-	err = max ? tagged_allocate(pool, &addr, size, false, call, reallocate_of, &it) :
-	      tagged_reallocate(pool, &addr, size, call, reallocate_of, &it);
+	err = max ? observed_allocate(pool, &addr, size, false, call, reallocate_observed, &it) :
+	      observed_reallocate(pool, &addr, size, reallocate_observed, &it);
 	if (!err)
 		*ptr = (void *)(uintptr_t)addr;
 	return err;

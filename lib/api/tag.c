@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* The exported calls on tags, and what a tag changes for calls on blocks and on pools. */
+/* The exported calls on tags, and what arenas change for calls on pools. */
 #include <errno.h>
 
-#include "api/tag.h"
+#include "api/api.h"
 #include "calls/arena.h"
 #include "calls/budget.h"
 #include "calls/tag.h"
@@ -10,19 +10,13 @@
 #include "util/error.h"
 #include "util/sized.h"
 
-/* Another thread may have held a lock when this process was forked. */
-static bool is_forked(void)
-{
-	return api_defaults.generation;
-}
-
 int vpmm_tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 {
 	int err, cancel;
 
 	if (!tag)
 		return error_set(-EINVAL, "vpmm_tag_open: tag is NULL");
-	if (is_forked())
+	if (api_is_forked())
 		return error_set(-EBUSY,
 				 "vpmm_tag_open: the process was forked from one that had used the library");
 	cancel = cancel_hold();
@@ -42,153 +36,12 @@ vpmm_tag vpmm_tag_set(vpmm_tag tag)
 	return tag_exchange(tag);
 }
 
-/* Bytes that count for a request that @pool serves. */
-static size_t round_for(const struct vpmm_pool *pool, size_t size)
-{
-	size_t bytes = core_round(&pool->core, size);
-
-	return bytes ? bytes : size;
-}
-
-static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
-{
-	struct backend *be = tags->pool->core.backend;
-	int err, cancel;
-
-	*arena = arena_of(tags, tag);
-	if (*arena)
-		return 0;
-	cancel = cancel_hold();
-	err = be->ops->enter(be);
-	if (!err) {
-		err = api_arena_make(tags, tag, arena);
-		be->ops->leave(be);
-	}
-	cancel_release(cancel);
-	return err;
-}
-
-/* Which pool serves a request under a tag. */
-static int choose(struct tags *tags, vpmm_tag word, bool apart, struct vpmm_pool **pool)
-{
-	int err;
-
-	*pool = tags->pool;
-	if (apart || word & VPMM_TAG_STAY || !tag_pausable(tag_of(word)))
-		return 0;
-	err = enter_and_make(tags, tag_of(word), pool);
-	return err ? err : arena_judge(*pool);
-}
-
-static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t *addr, tagged_fn fn, void *data)
-{
-	int err;
-
-	err = fn(data, block->pool, addr);
-	if (err) {
-		tags_dismiss(tags, block->word, block->size);
-		return err;
-	}
-	block->addr = *addr;
-	tags_enter(tags, block);
-	return 0;
-}
-
-int tagged_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call, tagged_fn fn,
-		    void *data)
-{
-	struct tagged block = { .requested = size, .word = tag_current() };
-	struct tags *tags;
-	int err;
-
-	err = api_resolve_for(&pool, call);
-	if (err)
-		return err;
-	/* Both fail, with a text of their own. */
-	if (is_forked() || size > SIZE_MAX / 4)
-		return fn(data, pool, addr);
-	err = tags_make(pool, &tags);
-	if (!err)
-		err = choose(tags, block.word, apart, &block.pool);
-	if (!err) {
-		block.size = round_for(block.pool, size);
-		err = tags_admit(tags, block.word, block.size);
-	}
-	if (err)
-		return api_fail(pool, error_add(err, "%s: %zu bytes", call, size));
-	return allocate_and_enter(tags, &block, addr, fn, data);
-}
-
-static bool take_of(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
-{
-	struct tags *tags = g_atomic_pointer_get(&arena_root(pool)->tags);
-
-	return tags && tags_take(tags, (uintptr_t)ptr, block);
-}
-
-bool tagged_take(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
-{
-	bool given = pool;
-	struct vpmm_pool *owner;
-
-	if (is_forked() || (!given && api_find_default(&pool)))
-		return false;
-	if (pool && take_of(pool, ptr, block))
-		return true;
-	owner = given ? NULL : api_owner((uintptr_t)ptr, NULL);
-	return owner && owner != pool && take_of(owner, ptr, block);
-}
-
-void tagged_settle(const struct tagged *block, bool there)
-{
-	struct tags *tags = arena_root(block->pool)->tags;
-
-	if (there)
-		tags_enter(tags, block);
-	else
-		tags_dismiss(tags, block->word, block->size);
-}
-
-static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, tagged_fn fn, void *data)
-{
-	struct tags *tags = arena_root(block->pool)->tags;
-	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size);
-	size_t more = bytes > block->size ? bytes - block->size : 0;
-	int err;
-
-	err = more ? tags_admit(tags, block->word, more) : 0;
-	if (err)
-		return api_fail(tags->pool, err);
-	err = fn(data, block->pool, addr);
-	if (err) {
-		tags_dismiss(tags, block->word, more);
-		return err;
-	}
-	tags_dismiss(tags, block->word, block->size + more - bytes);
-	block->addr = *addr;
-	block->size = bytes;
-	block->requested = size;
-	return 0;
-}
-
-int tagged_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, const char *call, tagged_fn fn, void *data)
-{
-	struct tagged block;
-	int err;
-
-	if (!tagged_take(pool, (void *)(uintptr_t)*addr, &block))
-		return fn(data, pool, addr);
-	err = resize_tagged(&block, addr, size, fn, data);
-	tagged_settle(&block, true);
-	return err;
-}
-
 void api_find_arena(struct vpmm_pool **pool, const void *ptr)
 {
 	struct tags *tags;
 	struct tagged block;
 
-	if (!api_tagged() || is_forked())
+	if (!api_tagged() || api_is_forked())
 		return;
 	tags = g_atomic_pointer_get(&arena_root(*pool)->tags);
 	if (tags && tags_find(tags, (uintptr_t)ptr, &block))
@@ -277,7 +130,7 @@ static int resolve_tags(struct vpmm_pool **pool, struct tags **tags, const char 
 {
 	int err;
 
-	err = is_forked() ? error_set(-EBUSY, "the process was forked from one that had used the library") :
+	err = api_is_forked() ? error_set(-EBUSY, "the process was forked from one that had used the library") :
 	      api_resolve(pool, call);
 	if (!err)
 		err = tags_make(*pool, tags);

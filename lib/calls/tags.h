@@ -2,8 +2,8 @@
 /*
  * What a pool has under tags: the blocks that were allocated under one, counts for each tag, and the arenas of pausable
  * ones. A tag of a block is known here alone: neither regions nor caches have one, so that they cost nothing where
- * there are no tags. api_defaults.near differs from every pool's generation once a thread has set a tag, so that only
- * then a call leaves the shortest way and looks: core_near(), allocate_inside() and free_inside() in api/block.c.
+ * there are no tags. No pool is plain (api_is_plain() in api/api.h) once a thread has set a tag; only then a call looks
+ * for one, in api/observe.c.
  */
 #ifndef TAGS_H
 #define TAGS_H

@@ -217,11 +217,49 @@ static void test_free_of_another_device(void)
 	free_of_another_device();
 }
 
+/* The tag of a block that is not of the default pool. A tag that was set once is looked for in all pools from then on. */
+static void test_free_of_tagged_alone(void)
+{
+	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
+	struct vpmm_pool *pool;
+	drv_context context;
+	void *ptr, *other;
+	vpmm_tag tag;
+
+	if (!use_fake())
+		return;
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	assert_ok(cu.cuInit(0));
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	assert_ok(vpmm_malloc(NULL, &other, PAGE, NULL));
+	pool = open_cached();
+	assert_ok(vpmm_tag_open("tagged", 0, &tag));
+	vpmm_tag_set(tag);
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+
+	assert_ok(vpmm_free(NULL, ptr, NULL));
+
+	assert_ok(vpmm_tag_stats(pool, tag, &stats));
+	g_assert_cmpuint(stats.live, ==, 0);
+	vpmm_pool_destroy(pool);
+}
+
+static void test_free_of_tagged(void)
+{
+	if (!use_fake())
+		return;
+	g_test_trap_subprocess("/cuda/cache/free-of-tagged/subprocess", 0, G_TEST_SUBPROCESS_INHERIT_STDERR);
+	g_test_trap_assert_passed();
+}
+
 void cuda_cache_tests(void)
 {
 	g_test_add_func("/cuda/cache/calls", test_calls);
 	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
 	g_test_add_func("/cuda/cache/foreign-default-stream", test_foreign_default_stream);
 	g_test_add_func("/cuda/cache/free-of-another-device", test_free_of_another_device);
+	g_test_add_func("/cuda/cache/free-of-tagged", test_free_of_tagged);
+	g_test_add_func("/cuda/cache/free-of-tagged/subprocess", test_free_of_tagged_alone);
 	g_test_add_func("/cuda/cache/capture", test_capture);
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What the tags and the samples of blocks change for calls on them. */
+#include "api/observe.h"
+#include "calls/arena.h"
+#include "trace/sampler.h"
+#include "util/cancel.h"
+#include "util/error.h"
+
+/* Bytes that count for a request that @pool serves. */
+static size_t round_for(const struct vpmm_pool *pool, size_t size)
+{
+	size_t bytes = core_round(&pool->core, size);
+
+	return bytes ? bytes : size;
+}
+
+static int enter_and_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena)
+{
+	struct backend *be = tags->pool->core.backend;
+	int err, cancel;
+
+	*arena = arena_of(tags, tag);
+	if (*arena)
+		return 0;
+	cancel = cancel_hold();
+	err = be->ops->enter(be);
+	if (!err) {
+		err = api_arena_make(tags, tag, arena);
+		be->ops->leave(be);
+	}
+	cancel_release(cancel);
+	return err;
+}
+
+/* Which pool serves a request under a tag. */
+static int choose(struct tags *tags, vpmm_tag word, bool apart, struct vpmm_pool **pool)
+{
+	int err;
+
+	*pool = tags->pool;
+	if (apart || word & VPMM_TAG_STAY || !tag_pausable(tag_of(word)))
+		return 0;
+	err = enter_and_make(tags, tag_of(word), pool);
+	return err ? err : arena_judge(*pool);
+}
+
+static int call_and_sample(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
+{
+	int err;
+
+	err = fn(data, pool, addr);
+	if (!err && pool->core.sampler && size)
+		sampler_note(pool->core.sampler, *addr, size);
+	return err;
+}
+
+static int allocate_and_enter(struct tags *tags, struct tagged *block, uint64_t *addr, observed_fn fn, void *data)
+{
+	int err;
+
+	err = call_and_sample(block->pool, addr, block->requested, fn, data);
+	if (err) {
+		tags_dismiss(tags, block->word, block->size);
+		return err;
+	}
+	block->addr = *addr;
+	tags_enter(tags, block);
+	return 0;
+}
+
+static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
+			   observed_fn fn, void *data)
+{
+	struct tagged block = { .requested = size, .word = tag_current() };
+	struct tags *tags;
+	int err;
+
+	/* Both fail, with a text of their own. */
+	if (api_is_forked() || size > SIZE_MAX / 4)
+		return fn(data, pool, addr);
+	err = tags_make(pool, &tags);
+	if (!err)
+		err = choose(tags, block.word, apart, &block.pool);
+	if (!err) {
+		block.size = round_for(block.pool, size);
+		err = tags_admit(tags, block.word, block.size);
+	}
+	if (err)
+		return api_fail(pool, error_add(err, "%s: %zu bytes", call, size));
+	return allocate_and_enter(tags, &block, addr, fn, data);
+}
+
+static bool take_of(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
+{
+	struct tags *tags = g_atomic_pointer_get(&arena_root(pool)->tags);
+
+	return tags && tags_take(tags, (uintptr_t)ptr, block);
+}
+
+/* The tag of a block that may be in any pool, if @pool is NULL. */
+static bool take_tag(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
+{
+	bool given = pool;
+	struct vpmm_pool *owner;
+
+	if (!given && api_find_default(&pool))
+		return false;
+	if (pool && take_of(pool, ptr, block))
+		return true;
+	owner = given ? NULL : api_owner((uintptr_t)ptr, NULL);
+	return owner && owner != pool && take_of(owner, ptr, block);
+}
+
+int observed_allocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, bool apart, const char *call,
+		      observed_fn fn, void *data)
+{
+	return api_tagged() && tag_current() && size ? allocate_tagged(pool, addr, size, apart, call, fn, data) :
+	       call_and_sample(pool, addr, size, fn, data);
+}
+
+struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct observed *seen)
+{
+	bool forked = api_is_forked();
+
+	seen->sample = forked ? NULL : sampler_take((uintptr_t)ptr);
+	seen->tagged = !forked && api_tagged() && take_tag(pool, ptr, &seen->tag);
+	return seen->tagged ? seen->tag.pool : pool;
+}
+
+static void settle_tag(const struct tagged *block, bool there)
+{
+	struct tags *tags = arena_root(block->pool)->tags;
+
+	if (there)
+		tags_enter(tags, block);
+	else
+		tags_dismiss(tags, block->word, block->size);
+}
+
+static void settle_sample(struct sample *sample, bool there)
+{
+	if (there)
+		sampler_restore(sample);
+	else
+		sampler_drop(sample);
+}
+
+void observed_settle(const struct observed *seen, bool there)
+{
+	settle_sample(seen->sample, there);
+	if (seen->tagged)
+		settle_tag(&seen->tag, there);
+}
+
+static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, observed_fn fn, void *data)
+{
+	struct tags *tags = arena_root(block->pool)->tags;
+	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size);
+	size_t more = bytes > block->size ? bytes - block->size : 0;
+	int err;
+
+	err = more ? tags_admit(tags, block->word, more) : 0;
+	if (err)
+		return api_fail(tags->pool, err);
+	err = call_and_sample(block->pool, addr, size, fn, data);
+	if (err) {
+		tags_dismiss(tags, block->word, more);
+		return err;
+	}
+	tags_dismiss(tags, block->word, block->size + more - bytes);
+	block->addr = *addr;
+	block->size = bytes;
+	block->requested = size;
+	return 0;
+}
+
+/* What is resized is an allocation of who resizes it, from now on. */
+int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
+{
+	struct observed seen;
+	int err;
+
+	pool = observed_take(pool, (void *)(uintptr_t)*addr, &seen);
+	err = seen.tagged ? resize_tagged(&seen.tag, addr, size, fn, data) :
+	      call_and_sample(pool, addr, size, fn, data);
+	settle_sample(seen.sample, err);
+	if (seen.tagged)
+		settle_tag(&seen.tag, true);
+	return err;
+}
