@@ -55,7 +55,7 @@ static int pool_leave(struct vpmm_pool *pool, int err)
 	return api_leave(pool, err);
 }
 
-/* Logs the failure of a call that has left the pool already. */
+/* Logs the failure of a call that has left the pool already. What it undid may have given memory back. */
 int api_fail(struct vpmm_pool *pool, int err)
 {
 	int cancel = cancel_hold();
@@ -64,6 +64,7 @@ int api_fail(struct vpmm_pool *pool, int err)
 	lock_acquire(&pool->core.lock);
 	log_add(&pool->core.log, VPMM_LOG_ERROR, "%s", error_get());
 	messages = log_take(&pool->core.log);
+	pool_budget_tell(&pool->core);
 	lock_release(&pool->core.lock);
 	log_deliver(&pool->core.log, messages);
 	cancel_release(cancel);

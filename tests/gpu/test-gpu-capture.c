@@ -335,7 +335,7 @@ static void test_retired_while_running(gconstpointer data)
 	struct bench b;
 	size_t i, n;
 
-	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
+	if (!open_bench(&b, (struct vpmm_opts){ .overlap = VPMM_OVERLAP_NONE }))
 		return;
 	chain_capture(&chain, &b, kind->size);
 	assert_ok(gpu_hold(b.s[0]));

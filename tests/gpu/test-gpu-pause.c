@@ -53,6 +53,7 @@ static void gpu_pause_contents(void)
 		slots[i] = take_tagged(&b, tag, sizes[i % 5], b.s[i % STREAMS]);
 	for (int round = 0; round < 4; round++) {
 		assert_ok(vpmm_pause(b.f.pool, tag, 0));
+		g_test_message("round %d: %zu bytes of the device free, %zu before", round, gpu_memory_free(), before);
 		g_assert_cmpuint(gpu_memory_free() + tag_stats_of(b.f.pool, tag).kept + 2 * MIB, >=, before);
 		assert_ok(vpmm_resume(b.f.pool, tag, round % 2 ? VPMM_STREAM_ANY : b.s[1]));
 		for (int i = 0; i < 40; i++)

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backend/backend.h"
+#include "calls/pool.h"
 #include "host/budget-fixture.h"
 #include "vpmm-shared.h"
 
@@ -378,6 +380,23 @@ static void test_kinds(void)
 	budget_unmap(file);
 }
 
+/* A block whose clear has failed is freed: what it took is the others' again. */
+static void test_failed_clear(void)
+{
+	struct fixture f;
+	void *ptr = NULL;
+
+	for (unsigned int passes = 0; passes < 4; passes++) {
+		fixture_open_faulty(&f, OPTS(.export_as = VPMM_EXPORT_FD));
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_stream_capture, passes, 1, -EIO);
+		if (!vpmm_malloc_flags(f.pool, &ptr, 2 * PAGE, f.streams[0], VPMM_SHAREABLE | VPMM_ZERO))
+			fixture_free(&f, ptr, f.streams[0]);
+		assert_ok(vpmm_pool_check(f.pool));
+		backend_fault_arm(f.pool->core.backend, BACKEND_OP_stream_capture, 0, 0, 0);
+		fixture_close(&f);
+	}
+}
+
 /* What others write is refused or believed, and does no other harm. */
 static void test_hostile(void)
 {
@@ -500,6 +519,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/floor", test_floor);
 	g_test_add_func("/budget/sizes", test_sizes);
 	g_test_add_func("/budget/kinds", test_kinds);
+	g_test_add_func("/budget/failed-clear", test_failed_clear);
 	g_test_add_func("/budget/hostile", test_hostile);
 	g_test_add_func("/budget/threads", test_threads);
 	g_test_add_func("/budget/devices", test_devices);
