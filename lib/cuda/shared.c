@@ -75,6 +75,9 @@ int cuda_room(struct backend *be, uint64_t va, size_t size, uint64_t *at)
 {
 	(void)be;
 	(void)size;
+	if (!drv.cuStreamBatchMemOp || !drv.cuStreamGetFlags)
+		return error_set(-ENOTSUP, "the CUDA driver has no %s, which shared ranges need to stop streams",
+				 drv.cuStreamBatchMemOp ? "cuStreamGetFlags" : "cuStreamBatchMemOp, which CUDA 12 has");
 	*at = va;
 	return 0;
 }
@@ -119,9 +122,6 @@ int cuda_stream_create(struct backend *be, struct CUstream_st **stream)
 	(void)be;
 	if (!drv.cuStreamCreate || !drv.cuStreamDestroy)
 		return error_set(-ENOTSUP, "the CUDA driver has no cuStreamCreate");
-	if (!drv.cuStreamBatchMemOp || !drv.cuStreamGetFlags)
-		return error_set(-ENOTSUP, "the CUDA driver has no %s, which shared ranges need to stop streams",
-				 drv.cuStreamBatchMemOp ? "cuStreamGetFlags" : "cuStreamBatchMemOp, which CUDA 12 has");
 	result = drv.cuStreamCreate(stream, DRV_STREAM_NON_BLOCKING);
 	return result ? cuda_fail(result, "", "cuStreamCreate") : 0;
 }

@@ -231,12 +231,13 @@ int range_new(struct shared *shared, size_t size, bool fine, uint64_t *at)
 	err = touch_begin(serve_touches, serve_idle);
 	if (err)
 		goto err_delete;
-	err = piece_zero(shared, range->page_size, &range->zero);
-	if (err)
-		goto err_end;
+	/* First, as it says whether the driver can do any of this. */
 	err = reserve_range(range);
 	if (err)
-		goto err_zero;
+		goto err_end;
+	err = piece_zero(shared, range->page_size, &range->zero);
+	if (err)
+		goto err_unreserve;
 	err = map_zero(range);
 	if (!err)
 		err = touch_watch(range->at, range->size);
@@ -257,8 +258,12 @@ err_unmap:
 	error_keep(&kept);
 	unreserve_range(range, unmap_all(range));
 	error_restore(&kept);
-err_zero:
 	piece_zero_end(shared, range->zero);
+	goto err_end;
+err_unreserve:
+	error_keep(&kept);
+	unreserve_range(range, false);
+	error_restore(&kept);
 err_end:
 	touch_end();
 err_delete:

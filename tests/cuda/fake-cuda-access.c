@@ -17,6 +17,13 @@ drv_result cuDeviceCanAccessPeer(int *can, drv_device device, drv_device peer)
 	return DRV_SUCCESS;
 }
 
+/* The CPU, which has what the device has. */
+static bool is_host_desc(const drv_access_desc *desc)
+{
+	return desc->location.type == DRV_MEM_LOCATION_TYPE_HOST_NUMA && !desc->location.id &&
+	       desc->flags == DRV_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
 bool read_descs(const drv_access_desc *descs, size_t count, uint64_t *allow, uint64_t *deny)
 {
 	*allow = *deny = 0;
@@ -24,6 +31,8 @@ bool read_descs(const drv_access_desc *descs, size_t count, uint64_t *allow, uin
 		drv_enum flags = descs[i].flags;
 		int device = descs[i].location.id;
 
+		if (is_host_desc(&descs[i]))
+			continue;
 		if (descs[i].location.type != DRV_MEM_LOCATION_TYPE_DEVICE || !device_exists(device) ||
 		    (flags != DRV_MEM_ACCESS_FLAGS_PROT_READWRITE && flags != DRV_MEM_ACCESS_FLAGS_PROT_NONE) ||
 		    ((*allow | *deny) >> device & 1))

@@ -394,6 +394,17 @@ drv_result cuMemGetInfo_v2(size_t *free, size_t *total)
 	return DRV_SUCCESS;
 }
 
+/* Host memory, of the only node. */
+static bool is_host_prop(const drv_allocation_prop *prop)
+{
+	const drv_allocation_prop want = {
+		.type = DRV_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { DRV_MEM_LOCATION_TYPE_HOST_NUMA, 0 },
+	};
+
+	return !memcmp(prop, &want, sizeof(want));
+}
+
 /* What the library creates, and nothing else. */
 static bool prop_valid(const drv_allocation_prop *prop)
 {
@@ -437,6 +448,8 @@ drv_result cuMemAddressFree(drv_deviceptr va, size_t size)
 drv_result cuMemCreate(drv_handle *handle, size_t size, const drv_allocation_prop *prop, drv_u64 flags)
 {
 	BEGIN_IN(cuMemCreate, context);
+	if (is_host_prop(prop) && !flags)
+		return HOST(context, host_create, size, handle);
 	if (!prop_valid(prop) || prop->location.id != context->device || flags)
 		return DRV_ERROR_INVALID_VALUE;
 	if (prop->handle_types == DRV_MEM_HANDLE_TYPE_NONE)
