@@ -1192,6 +1192,32 @@ int vpmm_pause(struct vpmm_pool *pool, vpmm_tag tag, unsigned int flags);
 int vpmm_resume(struct vpmm_pool *pool, vpmm_tag tag, struct CUstream_st *stream);
 
 /**
+ * vpmm_guard_fn - brings the program to rest, and lets it go on
+ * @data: that of vpmm_pause_guard()
+ * @rest: more than 0: let no more work be submitted that uses tagged memory; so many milliseconds it may take.
+ *	0: all that vpmm-pause(1) had paused is back
+ *
+ * It is called on a thread of the library, with no lock held, and may call the library.
+ *
+ * Return: 0, or a negative errno value if the program does not come to rest: nothing is paused then, and it goes on.
+ */
+typedef int (*vpmm_guard_fn)(void *data, int rest);
+
+/**
+ * vpmm_pause_guard() - have the process asked before vpmm-pause(1) pauses it
+ * @guard: what is called before the first tag is paused from outside, and after the last one was resumed; NULL: nothing
+ *	is, so that whoever runs vpmm-pause(1) has to know that the program rests
+ * @data: passed to it
+ *
+ * Of no effect without VPMM_PAUSABLE. There is one guard in a process; a later call replaces it.
+ *
+ * Context: any thread. Waits for a call of the guard before that is under way, unless it is made by that.
+ * Return: 0, or -EBUSY the process was forked after its first pool was created.
+ * Since: 0.1
+ */
+int vpmm_pause_guard(vpmm_guard_fn guard, void *data);
+
+/**
  * vpmm_pool_set_limit() - change the most device memory that a pool may hold
  * @pool: the pool; NULL: the default pool of the current device
  * @bytes: the limit from now on, as @limit of struct vpmm_opts, in place of what the options or an earlier call have

@@ -30,6 +30,7 @@ struct options {
 	char *limit;
 	char *budget;
 	gboolean top;
+	gboolean pausable;
 	char *trace_pattern;
 	FILE *out;			/* of the report */
 };
@@ -47,6 +48,8 @@ static const GOptionEntry entries[] = {
 	  "Let libvpmm take no more than SIZE: 512M, 8G", "SIZE" },
 	{ "budget", 0, 0, G_OPTION_ARG_STRING, &options.budget,
 	  "Have all programs with this NAME share SIZE", "NAME[:SIZE]" },
+	{ "pausable", 0, 0, G_OPTION_ARG_NONE, &options.pausable,
+	  "Let vpmm-pause give the program's memory back for a while", NULL },
 	{ "top", 0, 0, G_OPTION_ARG_NONE, &options.top, "Have vpmm-top show the pools of the program", NULL },
 	G_OPTION_ENTRY_NULL
 };
@@ -164,6 +167,16 @@ static int check_settings(void)
 	return err ? fail_set(err, "%s", vpmm_last_error()) : 0;
 }
 
+/* What threads allocate is of a tag that can be paused. */
+static void set_pausable(void)
+{
+	const char *tag = g_getenv("VPMM_TAG");
+
+	g_setenv("VPMM_PAUSABLE", "1", TRUE);
+	if (!tag || !*tag)
+		g_setenv("VPMM_TAG", "program", TRUE);
+}
+
 static int check_options(void)
 {
 	int err;
@@ -172,6 +185,10 @@ static int check_options(void)
 		return fail_set(-EINVAL, "--report: with --monitor there is nothing that libvpmm does");
 	if (options.monitor && options.top)
 		return fail_set(-EINVAL, "--top: with --monitor the program has no pool");
+	if (options.monitor && options.pausable)
+		return fail_set(-EINVAL, "--pausable: with --monitor the program has no pool");
+	if (options.pausable)
+		set_pausable();
 	if (options.top)
 		g_setenv("VPMM_TOP", "1", TRUE);
 	err = check_limit();

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "api/control.h"
 #include "api/top.h"
 #include "budget/budget.h"
 #include "calls/arena.h"
@@ -37,6 +38,7 @@ static void count_fork(void)
 	if (api_defaults.generation)
 		recorder_forked();
 	budget_forked();
+	control_forked();
 }
 
 static void watch_forks(void)
@@ -79,6 +81,43 @@ err_delete:
 	return err;
 }
 
+/* The log callback may use the pool once more, and even destroy it, so it is called before anything is freed. */
+static void announce_end(struct vpmm_pool *pool)
+{
+	GList *messages;
+
+	g_atomic_int_set(&pool->end, POOL_GOING);
+	lock_acquire(&pool->core.lock);
+	pool_announce_end(pool);
+	messages = log_take(&pool->core.log);
+	lock_release(&pool->core.lock);
+	log_deliver(&pool->core.log, messages);
+}
+
+/* Frees all of the pool but its backend, and, as @delete does it, the structure. */
+static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
+			   void (*delete)(struct vpmm_pool *pool, enum pool_end end))
+{
+	struct backend *be = pool->core.backend;
+	int err;
+
+	control_leave(pool);
+	api_budget_end(pool);
+	address_end(&pool->core.owner);
+	top_leave(pool);
+	announce_end(pool);
+	note_end(pool);
+	/* A lost device cannot be entered; host memory is freed all the same. */
+	err = be->ops->enter(be);
+	if (err == -ESTALE) {
+		end = POOL_END_GONE;
+		err = be->ops->abandon(be);
+	}
+	delete(pool, end);
+	if (!err)
+		be->ops->leave(be);
+}
+
 /* @call: the name of the failing call, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
@@ -115,7 +154,12 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	address_open(&(*pool)->core.owner, *pool);
 	api_budget_begin(*pool);
 	log_deliver(&(*pool)->core.log, log_take(&(*pool)->core.log));
-	return 0;
+	err = control_join(*pool);
+	if (!err)
+		return 0;
+	error_keep(&kept);
+	take_down_pool(*pool, POOL_END_WAIT, pool_delete);
+	error_restore(&kept);
 
 err_close:
 	error_keep(&kept);
@@ -143,42 +187,6 @@ int vpmm_pool_create(struct vpmm_pool **pool, const struct vpmm_opts *opts)
 		return error_add(err, "vpmm_pool_create");
 	*pool = made;
 	return 0;
-}
-
-/* The log callback may use the pool once more, and even destroy it, so it is called before anything is freed. */
-static void announce_end(struct vpmm_pool *pool)
-{
-	GList *messages;
-
-	g_atomic_int_set(&pool->end, POOL_GOING);
-	lock_acquire(&pool->core.lock);
-	pool_announce_end(pool);
-	messages = log_take(&pool->core.log);
-	lock_release(&pool->core.lock);
-	log_deliver(&pool->core.log, messages);
-}
-
-/* Frees all of the pool but its backend, and, as @delete does it, the structure. */
-static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
-			   void (*delete)(struct vpmm_pool *pool, enum pool_end end))
-{
-	struct backend *be = pool->core.backend;
-	int err;
-
-	api_budget_end(pool);
-	address_end(&pool->core.owner);
-	top_leave(pool);
-	announce_end(pool);
-	note_end(pool);
-	/* A lost device cannot be entered; host memory is freed all the same. */
-	err = be->ops->enter(be);
-	if (err == -ESTALE) {
-		end = POOL_END_GONE;
-		err = be->ops->abandon(be);
-	}
-	delete(pool, end);
-	if (!err)
-		be->ops->leave(be);
 }
 
 static void take_down_and_close(struct vpmm_pool *pool, enum pool_end end)

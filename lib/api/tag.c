@@ -151,27 +151,10 @@ int vpmm_tag_limit(struct vpmm_pool *pool, vpmm_tag tag, size_t bytes)
 	return err;
 }
 
-/* What the arena of a tag has. */
-static void read_arena(struct vpmm_pool *arena, struct vpmm_tag_stats *stats)
-{
-	bool hollow;
-
-	lock_acquire(&arena->core.lock);
-	hollow = arena->core.extents.hollow;
-	stats->mapped += (hollow ? 0 : core_mapped(&arena->core)) + arena->core.small_live;
-	stats->kept += arena->core.small_live;
-	lock_release(&arena->core.lock);
-	if (hollow)
-		stats->paused = stats->live - MIN(stats->live, stats->kept);
-	stats->saved = atomic_load(&arena->arena->saved_bytes);
-}
-
 int vpmm_tag_stats(struct vpmm_pool *pool, vpmm_tag tag, struct vpmm_tag_stats *stats)
 {
 	struct vpmm_tag_stats known = { .size = sizeof(known) };
 	const char *call = "vpmm_tag_stats";
-	struct tag_counts counts;
-	struct vpmm_pool *arena;
 	struct tags *tags;
 	int err;
 
@@ -183,17 +166,7 @@ int vpmm_tag_stats(struct vpmm_pool *pool, vpmm_tag tag, struct vpmm_tag_stats *
 		err = resolve_tags(&pool, &tags, call);
 	if (err)
 		return err;
-	tags_read(tags, tag_of(tag), &counts);
-	known.live = counts.live;
-	known.peak_live = counts.peak_live;
-	known.requested = counts.requested;
-	known.blocks = counts.blocks;
-	known.mapped = counts.kept;
-	known.limit = counts.limit;
-	known.kept = tag_pausable(tag_of(tag)) ? counts.kept : 0;
-	arena = arena_of(tags, tag_of(tag));
-	if (arena)
-		read_arena(arena, &known);
+	arena_stats(tags, tag_of(tag), &known);
 	sized_export(&sized_tag_stats, stats, &known);
 	return 0;
 }

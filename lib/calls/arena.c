@@ -61,3 +61,35 @@ int arena_judge(const struct vpmm_pool *pool)
 		return 0;
 	return error_set(-EBUSY, "tag \"%s\" %s", tag_name(pool->arena->tag), words[state]);
 }
+
+/* What the arena of a tag has. */
+static void add_arena(struct vpmm_pool *arena, struct vpmm_tag_stats *stats)
+{
+	bool hollow;
+
+	lock_acquire(&arena->core.lock);
+	hollow = arena->core.extents.hollow;
+	stats->mapped += (hollow ? 0 : core_mapped(&arena->core)) + arena->core.small_live;
+	stats->kept += arena->core.small_live;
+	lock_release(&arena->core.lock);
+	if (hollow)
+		stats->paused = stats->live - MIN(stats->live, stats->kept);
+	stats->saved = atomic_load(&arena->arena->saved_bytes);
+}
+
+void arena_stats(struct tags *tags, vpmm_tag tag, struct vpmm_tag_stats *stats)
+{
+	struct vpmm_pool *arena = arena_of(tags, tag);
+	struct tag_counts counts;
+
+	tags_read(tags, tag, &counts);
+	stats->live = counts.live;
+	stats->peak_live = counts.peak_live;
+	stats->requested = counts.requested;
+	stats->blocks = counts.blocks;
+	stats->mapped = counts.kept;
+	stats->limit = counts.limit;
+	stats->kept = tag_pausable(tag) ? counts.kept : 0;
+	if (arena)
+		add_arena(arena, stats);
+}

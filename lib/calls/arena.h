@@ -34,6 +34,7 @@ enum arena_state {
  * @dropped: ranges with allocations whose contents were not saved, likewise
  * @pieces: of struct store_piece; used by the thread that pauses or resumes alone
  * @saved_bytes: bytes of @saved
+ * @outside: vpmm-pause has paused it; used by its thread alone
  */
 struct arena {
 	struct vpmm_pool *parent;
@@ -43,6 +44,7 @@ struct arena {
 	GArray *dropped;
 	GPtrArray *pieces;
 	_Atomic uint64_t saved_bytes;
+	bool outside;
 };
 
 /* Addresses. */
@@ -78,6 +80,16 @@ static inline struct vpmm_pool *arena_of(struct tags *tags, vpmm_tag tag)
  * Return: 0, or what the backend's info returns.
  */
 int arena_make(struct tags *tags, vpmm_tag tag, struct vpmm_pool **arena);
+
+/**
+ * arena_stats() - what a pool has under a tag
+ * @tags: the tags of the pool
+ * @tag: the tag
+ * @stats: receives it, cleared before
+ *
+ * Context: no lock held.
+ */
+void arena_stats(struct tags *tags, vpmm_tag tag, struct vpmm_tag_stats *stats);
 
 /**
  * arena_judge() - whether blocks of a pool can be allocated and worked on

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "preload/driver.h"
+#include "preload/gate.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/own.h"
@@ -60,7 +61,7 @@ static bool serve_ordered(drv_deviceptr *va, const struct ordered *request, drv_
 	if (!va || is_left_async(request) || !library_serves(&device) || may_be_captured(request->stream) ||
 	    !is_of_current(request->stream, device) || !is_for_default(request, device))
 		return false;
-	err = LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream);
+	err = GATED(LIBRARY(vpmm_malloc, NULL, &ptr, request->size, request->stream));
 	return library_answer(device, err, ptr, va, result);
 }
 

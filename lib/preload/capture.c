@@ -6,6 +6,7 @@
 
 #include "preload/capture.h"
 #include "preload/driver.h"
+#include "preload/gate.h"
 #include "preload/primary.h"
 #include "preload/running.h"
 
@@ -80,7 +81,7 @@ static drv_result begun(drv_stream stream, drv_result result)
 }
 
 #define BEGIN(meant, name, ...) \
-	(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
+	GATED(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
 
 static bool is_captured(drv_stream stream)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Copies of one range, which are passed on. What they copy is of interest to VPMM_PRELOAD_MONITOR=1. */
 #include "preload/driver.h"
+#include "preload/gate.h"
 #include "preload/monitor.h"
 #include "preload/settings.h"
 
@@ -14,12 +15,12 @@ static drv_result note_copy(drv_result result, drv_deviceptr to, drv_deviceptr f
 #define COPY(name) \
 	drv_result name(drv_deviceptr to, drv_deviceptr from, size_t size) \
 	{ \
-		return note_copy(FORWARD(name, to, from, size), to, from, size); \
+		return note_copy(GATED(FORWARD(name, to, from, size)), to, from, size); \
 	}
 #define COPY_ASYNC(name) \
 	drv_result name(drv_deviceptr to, drv_deviceptr from, size_t size, drv_stream stream) \
 	{ \
-		return note_copy(FORWARD(name, to, from, size, stream), to, from, size); \
+		return note_copy(GATED(FORWARD(name, to, from, size, stream)), to, from, size); \
 	}
 
 COPY(cuMemcpy)

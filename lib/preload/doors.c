@@ -14,10 +14,10 @@ static void *const hooks[COPIES_END] = {
 #undef X
 };
 
-/* What is only watched is left alone unless somebody watches, so that it costs nothing. */
+/* What is only watched, or passes the gate, is left alone where there is neither, so that it costs nothing. */
 static size_t hooks_in_use(void)
 {
-	return settings()->monitor ? WATCHED : HOOKS;
+	return settings()->monitor || settings()->pausable ? WATCHED : HOOKS;
 }
 
 static void *hook_of(enum preload_call call)

@@ -60,7 +60,7 @@
 	X(cuStreamEndCapture, (drv_stream stream, drv_graph *graph)) \
 	X(cuStreamEndCapture_ptsz, (drv_stream stream, drv_graph *graph))
 
-/* The same, for copies, which have a hook with VPMM_PRELOAD_MONITOR=1 only. */
+/* The same, for copies, which have a hook with VPMM_PRELOAD_MONITOR=1 or VPMM_PAUSABLE=1 only. */
 #define PRELOAD_COPIES(X) \
 	X(cuMemcpy, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
 	X(cuMemcpy_ptds, (drv_deviceptr to, drv_deviceptr from, size_t size)) \
@@ -84,6 +84,7 @@
 	X(cuDeviceGetMemPool, (drv_mem_pool *pool, drv_device device)) \
 	X(cuEventCreate, (drv_event *event, unsigned int flags)) \
 	X(cuEventDestroy_v2, (drv_event event)) \
+	X(cuEventQuery, (drv_event event)) \
 	X(cuEventSynchronize, (drv_event event)) \
 	X(cuMemAllocHost_v2, (void **to, size_t size)) \
 	X(cuMemFreeHost, (void *from)) \

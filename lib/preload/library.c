@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/gate.h"
 #include "preload/library.h"
 #include "preload/primary.h"
 #include "preload/real.h"
@@ -80,6 +81,13 @@ static bool load_calls(struct preload_library *found, char *why, size_t room)
 	return true;
 }
 
+static void use_library(const struct preload_library *found)
+{
+	vpmm = *found;
+	if (settings()->pausable && !vpmm.vpmm_pause_guard(gate_guard, NULL))
+		gate_begin();
+}
+
 /*
  * Threads that come first at the same time all open it, and find the same. With the lock held meanwhile, one would wait
  * for that of the dynamic linker, which another may hold in a constructor that allocates, and wait for ours.
@@ -96,7 +104,7 @@ static bool library_load(void)
 	pthread_mutex_lock(&lock);
 	if (state == UNKNOWN) {
 		if (good)
-			vpmm = found;
+			use_library(&found);
 		else
 			fprintf(stderr, "libvpmm-preload: %s; all calls go to the driver\n", why);
 		state = good ? USED : UNUSABLE;

@@ -14,6 +14,7 @@
 	X(vpmm_lookup) \
 	X(vpmm_malloc) \
 	X(vpmm_malloc_flags) \
+	X(vpmm_pause_guard) \
 	X(vpmm_pool_abandon) \
 	X(vpmm_pool_info) \
 	X(vpmm_pool_reset_peaks) \

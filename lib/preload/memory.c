@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "preload/driver.h"
+#include "preload/gate.h"
 #include "preload/library.h"
 #include "preload/monitor.h"
 #include "preload/own.h"
@@ -27,7 +28,7 @@ static bool serve_idle_malloc(drv_deviceptr *va, size_t size, drv_result *result
 	stream = own_stream(device);
 	if (!stream)
 		return false;
-	err = LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, stream, VPMM_IDLE);
+	err = GATED(LIBRARY(vpmm_malloc_flags, NULL, &ptr, size, stream, VPMM_IDLE));
 	return library_answer(device, err, ptr, va, result);
 }
 

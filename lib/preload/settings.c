@@ -53,12 +53,14 @@ static void read_environment(void)
 	values.async_driver = read_word("VPMM_PRELOAD_ASYNC", "serve", "driver", &valid);
 	values.range_block = read_word("VPMM_PRELOAD_RANGE", "mapping", "block", &valid);
 	values.monitor = read_word("VPMM_PRELOAD_MONITOR", "0", "1", &valid);
+	values.pausable = read_word("VPMM_PAUSABLE", "0", "1", &valid);
 	report = getenv("VPMM_PRELOAD_REPORT");
 	values.report = report && *report;
 	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);
 	values.max = read_size("VPMM_PRELOAD_MAX", SIZE_MAX, &valid);
 	values.on = valid && !off;
 	values.monitor = values.monitor && values.on;
+	values.pausable = values.pausable && values.on && !values.monitor;
 }
 
 const struct preload_settings *settings(void)

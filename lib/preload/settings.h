@@ -13,6 +13,7 @@ struct preload_settings {
 	bool async_driver;		/* VPMM_PRELOAD_ASYNC */
 	bool range_block;		/* VPMM_PRELOAD_RANGE */
 	bool monitor;			/* VPMM_PRELOAD_MONITOR; false as well unless @on */
+	bool pausable;			/* VPMM_PAUSABLE; false as well unless @on, and with @monitor */
 	bool report;			/* VPMM_PRELOAD_REPORT is set */
 	size_t min;			/* VPMM_PRELOAD_MIN, bytes */
 	size_t max;			/* VPMM_PRELOAD_MAX, bytes */

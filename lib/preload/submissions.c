@@ -5,6 +5,7 @@
  * beyond the arguments of one with fewer is whatever the caller had there, and nobody looks at it.
  */
 #include "preload/driver.h"
+#include "preload/gate.h"
 #include "preload/monitor.h"
 #include "preload/settings.h"
 #include "preload/submissions.h"
@@ -19,7 +20,7 @@ static submit_fn *submit_to(enum preload_call call);
 	drv_result name(word, word, word, word, word, word, word, word, word, word, word, word); \
 	drv_result name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k, word l) \
 	{ \
-		return submit_to(CALL_##name)(a, b, c, d, e, f, g, h, i, j, k, l); \
+		return GATED(submit_to(CALL_##name)(a, b, c, d, e, f, g, h, i, j, k, l)); \
 	}
 PRELOAD_SUBMISSIONS(X)
 #undef X

@@ -13,8 +13,8 @@
 
 /* Those of shared ranges, of tags, of pausing and of PyTorch's plug-in, which are no options of a pool. */
 static const char *const others[] = {
-	"VPMM_HOST_KEEP", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG", "VPMM_TORCH_BUILD",
-	"VPMM_TORCH_CLASS"
+	"VPMM_HOST_KEEP", "VPMM_PAUSABLE", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG",
+	"VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS"
 };
 
 /* Levenshtein's distance, one row of the table at a time. */

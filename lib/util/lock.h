@@ -8,6 +8,7 @@
  *
  *	defaults.lock		api/pool.c: the default pools, while one is created
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
+ *	control_lock		api/control.c: which pools vpmm-pause can have
  *	top_lock		api/top.c: which pools are published for vpmm-top
  *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
  *	core.lock		all of a pool but its caches and what never changes
@@ -66,6 +67,7 @@
 #define LOCK_ORDER(X) \
 	X(LOCK_DEFAULTS, "defaults.lock") \
 	X(LOCK_RECORDERS, "recorders.lock") \
+	X(LOCK_CONTROL, "control_lock") \
 	X(LOCK_TOP, "top_lock") \
 	X(LOCK_ARENAS, "pool.making") \
 	X(LOCK_CORE, "core.lock") \

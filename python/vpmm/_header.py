@@ -437,6 +437,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pause_prepare": (c_int, [c_void_p, c_uint]),
     "vpmm_pause": (c_int, [c_void_p, c_uint, c_uint]),
     "vpmm_resume": (c_int, [c_void_p, c_uint, c_void_p]),
+    "vpmm_pause_guard": (c_int, [GuardFn, c_void_p]),
     "vpmm_pool_set_limit": (c_int, [c_void_p, c_size_t]),
     "vpmm_pool_set_peers": (c_int, [c_void_p, POINTER(c_int), c_size_t]),
     "vpmm_pool_reset_peaks": (c_int, [c_void_p]),

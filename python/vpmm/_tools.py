@@ -22,6 +22,10 @@ def info() -> NoReturn:
     _run("vpmm-info")
 
 
+def pause() -> NoReturn:
+    _run("vpmm-pause")
+
+
 def replay() -> NoReturn:
     _run("vpmm-replay")
 

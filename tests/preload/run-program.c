@@ -8,6 +8,9 @@
  *	own=NxM		N blocks of M MiB of libvpmm, which it uses itself, on the host backend
  *	move=NxM	copies the last block to a new one of M MiB more, and frees it, N times
  *	use=NxM		the same, with work between the copy and the free
+ *	fill=N		fills each block with bytes N and on; same=N fails unless they are there
+ *	sync		waits for the work of the default stream
+ *	capture		begins to capture a stream
  *	odd		frees every second block
  *	free		frees all blocks
  *	reset		resets the device
@@ -130,6 +133,34 @@ static void move_block(const char *what, bool use)
 	}
 }
 
+static void fill_blocks(unsigned char first)
+{
+	for (size_t i = 0; i < count; i++)
+		check(cuMemsetD8Async(blocks[i].va, (unsigned char)(first + i), blocks[i].size, NULL), "cuMemsetD8Async");
+}
+
+static void compare_blocks(unsigned char first)
+{
+	unsigned char *found, want;
+
+	for (size_t i = 0; i < count; i++) {
+		found = malloc(blocks[i].size);
+		want = (unsigned char)(first + i);
+		check(cuMemcpyDtoH_v2(found, blocks[i].va, blocks[i].size), "cuMemcpyDtoH");
+		if (*found != want || memcmp(found, found + 1, blocks[i].size - 1) != 0)
+			exit(1);
+		free(found);
+	}
+}
+
+static void capture(void)
+{
+	drv_stream stream;
+
+	check(cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING), "cuStreamCreate");
+	check(cuStreamBeginCapture_v2(stream, DRV_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
+}
+
 static void free_blocks(size_t every)
 {
 	size_t kept = 0;
@@ -233,6 +264,14 @@ static void act(const char *action, const sigset_t *signals)
 		move_block(what, false);
 	else if ((what = value(action, "use=")))
 		move_block(what, true);
+	else if ((what = value(action, "fill=")))
+		fill_blocks((unsigned char)atoi(what));
+	else if ((what = value(action, "same=")))
+		compare_blocks((unsigned char)atoi(what));
+	else if (value(action, "sync"))
+		check(cuStreamSynchronize(NULL), "cuStreamSynchronize");
+	else if (value(action, "capture"))
+		capture();
 	else if ((what = value(action, "replay=")))
 		replay(strcmp(what, "plain") == 0);
 	else if ((what = value(action, "say=")))

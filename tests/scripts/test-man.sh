@@ -95,7 +95,7 @@ none_left "every setting and constant that a page, README or NEWS names exists" 
 done >"$work/called"
 none_left "every call that a page, README or NEWS names exists" "$work/called"
 
-for tool in bench info replay run top; do
+for tool in bench info pause replay run top; do
 	grep -ohE 'Fl -[a-z-]+' "$man/vpmm-$tool.1" | sed 's/^Fl -//' | sort -u | while read -r option; do
 		echo "$(present grep -rw "\"$option\"" "$top_srcdir/tools") vpmm-$tool --$option"
 	done

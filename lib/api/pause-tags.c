@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Pauses and resumes the arenas of one or of all tags of a pool, for the program and for vpmm-pause. */
+#include <errno.h>
+
+#include "api/pause-tags.h"
+#include "calls/arena.h"
+#include "calls/pause.h"
+#include "calls/tag.h"
+#include "util/cancel.h"
+#include "util/error.h"
+
+/**
+ * struct order - a call on the arenas of one or of all tags
+ * @request: what was asked for
+ * @pool: the pool
+ * @tags: its tags
+ */
+struct order {
+	const struct pause_request *request;
+	struct vpmm_pool *pool;
+	struct tags *tags;
+};
+
+typedef int (*order_fn)(const struct order *order, struct vpmm_pool *arena);
+
+/* With the backend entered and no lock held. A capture of another thread could not be told of the default stream. */
+static int judge_capture(const struct vpmm_pool *pool, struct CUstream_st *stream)
+{
+	struct backend *be = pool->core.backend;
+	uint64_t capture;
+	int err;
+
+	err = be->ops->stream_capture(be, STREAM_NULL, &capture);
+	if (!err && !capture && stream != VPMM_STREAM_ANY)
+		err = be->ops->stream_capture(be, stream, &capture);
+	if (!err && capture)
+		err = error_set(-EBUSY, "the stream is under capture");
+	return err;
+}
+
+static int begin_order(struct order *order)
+{
+	struct backend *be = order->pool->core.backend;
+	int err;
+
+	err = tags_make(order->pool, &order->tags);
+	if (!err)
+		err = be->ops->enter(be);
+	if (err)
+		return err;
+	err = judge_capture(order->pool, order->request->stream);
+	if (err)
+		be->ops->leave(be);
+	return err;
+}
+
+static void end_order(const struct order *order)
+{
+	GList *messages;
+
+	order->pool->core.backend->ops->leave(order->pool->core.backend);
+	for_each_arena(arena, order->tags) {
+		lock_acquire(&arena->core.lock);
+		messages = log_take(&arena->core.log);
+		lock_release(&arena->core.lock);
+		log_deliver(&arena->core.log, messages);
+	}
+}
+
+static int pause_one(const struct order *order, struct vpmm_pool *arena)
+{
+	return pause_arena(order->tags, arena, order->request->flags);
+}
+
+/* Bytes of all that an arena has. */
+static uint64_t arena_size(struct vpmm_pool *arena)
+{
+	uint64_t bytes;
+
+	lock_acquire(&arena->core.lock);
+	bytes = core_mapped(&arena->core);
+	lock_release(&arena->core.lock);
+	return bytes;
+}
+
+/* Asks others for memory with the backend left, as an allocation does. */
+static int resume_one(const struct order *order, struct vpmm_pool *arena)
+{
+	struct backend *be = order->pool->core.backend;
+	uint64_t until = 0;
+	bool given = true;
+	int err;
+
+	do {
+		err = resume_arena(order->tags, arena);
+		if (err == -ENOMEM) {
+			be->ops->leave(be);
+			given = api_ask_for_memory(arena, arena_size(arena), &until);
+			if (be->ops->enter(be))
+				return err;
+		}
+	} while (err == -ENOMEM && given);
+	return err;
+}
+
+static int prepare_one(const struct order *order, struct vpmm_pool *arena)
+{
+	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
+}
+
+/* What was paused before this call stays so if it fails. */
+static int do_each(const struct order *order, order_fn fn, order_fn undo)
+{
+	bool before[TAGS_MOST + 1] = { false };
+	struct error_kept kept;
+	int err = 0;
+
+	for (vpmm_tag tag = 1; tag <= tag_count() && !err; tag++) {
+		struct vpmm_pool *arena = NULL;
+
+		if (tag_pausable(tag))
+			err = api_arena_make(order->tags, tag, &arena);
+		before[tag] = arena && arena_is_awake(arena);
+		if (!err && arena)
+			err = fn(order, arena);
+		if (err)
+			error_add(err, "tag \"%s\"", tag_name(tag));
+	}
+	if (!err || !undo)
+		return err;
+	error_keep(&kept);
+	for_each_arena(arena, order->tags) {
+		if (arena_is_awake(arena) != before[arena->arena->tag])
+			undo(order, arena);
+	}
+	error_restore(&kept);
+	return err;
+}
+
+static int do_tag(const struct order *order, vpmm_tag tag, order_fn fn, order_fn undo)
+{
+	struct vpmm_pool *arena;
+	int err;
+
+	if (tag == VPMM_TAG_ALL)
+		return do_each(order, fn, undo);
+	err = api_arena_make(order->tags, tag, &arena);
+	if (!err)
+		err = fn(order, arena);
+	return err ? error_add(err, "tag \"%s\"", tag_name(tag)) : 0;
+}
+
+int pause_tags(struct vpmm_pool *pool, const struct pause_request *request)
+{
+	static const struct {
+		order_fn fn;
+		order_fn undo;
+	} does[] = {
+		[PAUSE_PAUSE] = { pause_one, resume_one },
+		[PAUSE_RESUME] = { resume_one, pause_one },
+		[PAUSE_PREPARE] = { prepare_one, NULL },
+	};
+	struct order order = { .request = request, .pool = pool };
+	int err, cancel = cancel_hold();
+
+	err = begin_order(&order);
+	if (!err) {
+		err = do_tag(&order, request->tag, does[request->what].fn, does[request->what].undo);
+		end_order(&order);
+	}
+	cancel_release(cancel);
+	return err;
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* VPMM_PAUSABLE: the socket that vpmm-pause speaks to, whatever else speaks to it, and the guard of a program. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/tag-fixture.h"
+#include "util/control.h"
+
+#define SECONDS 20
+
+static struct control_answer answer;
+
+static int try_connect(pid_t pid)
+{
+	const struct timeval patience = { .tv_sec = SECONDS };
+	struct sockaddr_un address;
+	socklen_t size = control_address(&address, pid);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	g_assert_cmpint(fd, >=, 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (!connect(fd, (const struct sockaddr *)&address, size))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int connect_self(void)
+{
+	int fd = try_connect(getpid());
+
+	g_assert_cmpint(fd, >=, 0);
+	return fd;
+}
+
+/* Says something, and returns the error that is answered. */
+static int say(const void *data, size_t size)
+{
+	int fd = connect_self();
+
+	g_assert_cmpint(send(fd, data, size, MSG_NOSIGNAL), ==, (ssize_t)size);
+	g_assert_cmpint(recv(fd, &answer, sizeof(answer), 0), ==, sizeof(answer));
+	g_assert_cmpuint(answer.magic, ==, CONTROL_MAGIC);
+	close(fd);
+	return answer.err;
+}
+
+static int ask(enum control_op op, const char *tag)
+{
+	struct control_request request = { CONTROL_MAGIC, op, 0, 1000, "" };
+
+	g_strlcpy(request.tag, tag, sizeof(request.tag));
+	return say(&request, sizeof(request));
+}
+
+static void open_pausable(struct fixture *f)
+{
+	g_setenv("VPMM_PAUSABLE", "1", TRUE);
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_unsetenv("VPMM_PAUSABLE");
+}
+
+static void test_round(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE), label = tag_get("label", 0);
+	struct fixture f;
+	char *ptr;
+
+	open_pausable(&f);
+	ptr = tag_malloc(f.pool, tag, 3 * PAGE, 1, f.streams[0]);
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_cmpuint(answer.count, ==, 1);
+	g_assert_cmpstr(answer.rows[0].tag, ==, "a");
+	g_assert_true(answer.rows[0].awake);
+	g_assert_cmpint(ask(CONTROL_PREPARE, "a"), ==, 0);
+	for (int i = 0; i < 2; i++) {
+		g_assert_cmpint(ask(CONTROL_PAUSE, i ? "" : "a"), ==, 0);
+		g_assert_cmpuint(tag_stats(f.pool, tag).paused, ==, 3 * PAGE);
+		g_assert_false(answer.rows[0].awake);
+		g_assert_cmpuint(answer.rows[0].paused, ==, 3 * PAGE);
+		g_assert_cmpint(ask(CONTROL_RESUME, i ? "a" : ""), ==, 0);
+		g_assert_true(tag_is_filled(ptr, 3 * PAGE, 1));
+	}
+	g_assert_cmpint(ask(CONTROL_PAUSE, "b"), ==, -EINVAL);
+	g_assert_cmpstr(answer.text, ==, "the process has no tag \"b\"");
+	g_assert_cmpint(ask(CONTROL_PAUSE, "label"), ==, -EINVAL);
+	g_assert_nonnull(strstr(answer.text, "VPMM_TAG_PAUSABLE"));
+	g_assert_cmpuint(label, !=, 0);
+	fixture_free(&f, ptr, f.streams[0]);
+	fixture_close(&f);
+}
+
+/* A message that is none is answered by an error, and hurts nobody. */
+static void test_hostile(void)
+{
+	struct control_request request = { CONTROL_MAGIC, CONTROL_PAUSE, 0, 1, "" };
+	char large[4 * sizeof(request)] = { 0 };
+	struct fixture f;
+	int fds[40], fd;
+
+	open_pausable(&f);
+	tag_malloc(f.pool, tag_get("a", VPMM_TAG_PAUSABLE), PAGE, 1, f.streams[0]);
+	for (size_t size = 1; size < sizeof(request); size += 7)
+		g_assert_cmpint(say(&request, size), ==, -EPROTO);
+	memcpy(large, &request, sizeof(request));
+	g_assert_cmpint(say(large, sizeof(large)), ==, -EPROTO);
+	memset(request.tag, 'x', sizeof(request.tag));
+	g_assert_cmpint(say(&request, sizeof(request)), ==, -EPROTO);
+	g_assert_cmpstr(answer.text, ==, "the name of the tag has no end");
+	request = (struct control_request){ CONTROL_MAGIC, CONTROL_OPS, 0, 1, "" };
+	g_assert_cmpint(say(&request, sizeof(request)), ==, -EPROTO);
+	request = (struct control_request){ CONTROL_MAGIC, CONTROL_PAUSE, 0xf0, 1, "" };
+	g_assert_cmpint(say(&request, sizeof(request)), ==, -EPROTO);
+	request = (struct control_request){ 1, CONTROL_PAUSE, 0, 1, "" };
+	g_assert_cmpint(say(&request, sizeof(request)), ==, -EPROTO);
+	/* Some say nothing and go, or do not wait for the answer. */
+	for (size_t i = 0; i < 8; i++) {
+		fds[i] = connect_self();
+		close(fds[i]);
+		fd = connect_self();
+		request = (struct control_request){ CONTROL_MAGIC, CONTROL_STATUS, 0, 1, "" };
+		g_assert_cmpint(send(fd, &request, sizeof(request), MSG_NOSIGNAL), ==, sizeof(request));
+		close(fd);
+	}
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_true(answer.rows[0].awake);
+	fixture_close(&f);
+}
+
+/* Another user's process is refused. Only root can become one. */
+static void test_other_user(void)
+{
+	struct control_request request = { CONTROL_MAGIC, CONTROL_PAUSE, 0, 1, "" };
+	pid_t pid, self = getpid();
+	struct fixture f;
+	int status, fd;
+
+	if (geteuid()) {
+		g_test_skip("needs root");
+		return;
+	}
+	open_pausable(&f);
+	tag_malloc(f.pool, tag_get("a", VPMM_TAG_PAUSABLE), PAGE, 1, f.streams[0]);
+	pid = fork();
+	if (!pid) {
+		if (setuid(65534))
+			_exit(2);
+		fd = try_connect(self);
+		send(fd, &request, sizeof(request), MSG_NOSIGNAL);
+		_exit(recv(fd, &answer, sizeof(answer), 0) != sizeof(answer) || answer.err != -EPERM || answer.count);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_true(answer.rows[0].awake);
+	fixture_close(&f);
+}
+
+struct guarded {
+	int refuse;
+	int rests[8];
+	unsigned int calls;
+};
+
+static int guard(void *data, int rest)
+{
+	struct guarded *it = data;
+
+	g_assert_cmpuint(it->calls, <, G_N_ELEMENTS(it->rests));
+	it->rests[it->calls++] = rest;
+	return it->refuse;
+}
+
+/* The program is asked before the first tag is paused, and told after the last is back; or nothing is paused. */
+static void test_guard(void)
+{
+	vpmm_tag a = tag_get("a", VPMM_TAG_PAUSABLE), b = tag_get("b", VPMM_TAG_PAUSABLE), own;
+	struct guarded it = { .refuse = -EAGAIN };
+	struct fixture f;
+
+	own = tag_get("own", VPMM_TAG_PAUSABLE);
+	open_pausable(&f);
+	tag_malloc(f.pool, a, PAGE, 1, f.streams[0]);
+	tag_malloc(f.pool, b, PAGE, 1, f.streams[0]);
+	tag_malloc(f.pool, own, PAGE, 1, f.streams[0]);
+	assert_ok(vpmm_pause_guard(guard, &it));
+	g_assert_cmpint(ask(CONTROL_PAUSE, "a"), ==, -EAGAIN);
+	g_assert_nonnull(strstr(answer.text, "does not come to rest"));
+	g_assert_cmpuint(tag_stats(f.pool, a).paused, ==, 0);
+	it = (struct guarded){ 0 };
+
+	/* What the program has paused itself does not keep it from going on. */
+	assert_ok(vpmm_pause(f.pool, own, 0));
+	g_assert_cmpint(ask(CONTROL_PAUSE, "a"), ==, 0);
+	g_assert_cmpint(ask(CONTROL_PAUSE, "b"), ==, 0);
+	g_assert_cmpint(ask(CONTROL_PAUSE, "b"), ==, 0);
+	g_assert_cmpint(ask(CONTROL_RESUME, "a"), ==, 0);
+	g_assert_cmpuint(it.calls, ==, 1);
+	g_assert_cmpint(it.rests[0], ==, 1000);
+	g_assert_cmpint(ask(CONTROL_RESUME, "b"), ==, 0);
+	g_assert_cmpuint(it.calls, ==, 2);
+	g_assert_cmpint(it.rests[1], ==, 0);
+	g_assert_cmpuint(tag_stats(f.pool, own).paused, ==, PAGE);
+	assert_ok(vpmm_resume(f.pool, own, NULL));
+
+	/* Where there is nothing to pause, or no guard any more, it is not asked. */
+	g_assert_cmpint(ask(CONTROL_PAUSE, "c"), ==, -EINVAL);
+	assert_ok(vpmm_pause_guard(NULL, NULL));
+	g_assert_cmpint(ask(CONTROL_PAUSE, ""), ==, 0);
+	g_assert_cmpint(ask(CONTROL_RESUME, ""), ==, 0);
+	g_assert_cmpuint(it.calls, ==, 2);
+	fixture_close(&f);
+}
+
+/* All pools of the process are paused, or none is: the second has no host memory for it. */
+static void test_pools(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	struct fixture f, other;
+	void *taken;
+
+	open_pausable(&f);
+	open_pausable(&other);
+	tag_malloc(f.pool, tag, PAGE, 1, f.streams[0]);
+	tag_malloc(other.pool, tag, PAGE, 1, other.streams[0]);
+	g_assert_cmpint(ask(CONTROL_PAUSE, "a"), ==, 0);
+	g_assert_cmpuint(answer.count, ==, 2);
+	g_assert_cmpuint(tag_stats(f.pool, tag).paused + tag_stats(other.pool, tag).paused, ==, 2 * PAGE);
+
+	/* Nor is one resumed without the other. */
+	assert_ok(vpmm_malloc(other.pool, &taken, PAGE, other.streams[0]));
+	assert_ok(vpmm_pool_set_limit(other.pool, PAGE));
+	g_assert_cmpint(ask(CONTROL_RESUME, "a"), ==, -ENOMEM);
+	g_assert_cmpuint(tag_stats(f.pool, tag).paused + tag_stats(other.pool, tag).paused, ==, 2 * PAGE);
+	assert_ok(vpmm_pool_set_limit(other.pool, 0));
+	g_assert_cmpint(ask(CONTROL_RESUME, "a"), ==, 0);
+	g_assert_cmpuint(tag_stats(f.pool, tag).paused + tag_stats(other.pool, tag).paused, ==, 0);
+	fixture_close_beside(&f);
+	g_assert_cmpint(ask(CONTROL_STATUS, ""), ==, 0);
+	g_assert_cmpuint(answer.count, ==, 1);
+	fixture_close(&other);
+	g_assert_cmpint(ask(CONTROL_PAUSE, ""), ==, 0);
+	g_assert_cmpuint(answer.count, ==, 0);
+}
+
+static void *pause_in_turn(void *data)
+{
+	struct control_request request = { CONTROL_MAGIC, CONTROL_PAUSE, 0, 1000, "" };
+	struct control_answer heard;
+
+	for (unsigned int i = 0; !g_atomic_int_get((gint *)data); i++) {
+		int fd = connect_self();
+
+		request.op = i % CONTROL_OPS;
+		g_assert_cmpint(send(fd, &request, sizeof(request), MSG_NOSIGNAL), ==, sizeof(request));
+		g_assert_cmpint(recv(fd, &heard, sizeof(heard), 0), ==, sizeof(heard));
+		g_assert_true(!heard.err || heard.err == -EBUSY);
+		close(fd);
+	}
+	return NULL;
+}
+
+/* Pools come and go while others ask. */
+static void test_pools_that_end(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	GThread *threads[2];
+	struct fixture f;
+	void *ptr;
+	gint stop = 0;
+
+	open_pausable(&f);
+	for (size_t i = 0; i < G_N_ELEMENTS(threads); i++)
+		threads[i] = g_thread_new("asks", pause_in_turn, &stop);
+	for (unsigned int i = 0; i < 30; i++) {
+		struct fixture other;
+		int err;
+
+		open_pausable(&other);
+		vpmm_tag_set(tag);
+		err = vpmm_malloc(other.pool, &ptr, PAGE, other.streams[0]);
+		vpmm_tag_set(0);
+		g_assert_true(!err || err == -EBUSY);
+		fixture_close_beside(&other);
+	}
+	g_atomic_int_set(&stop, 1);
+	for (size_t i = 0; i < G_N_ELEMENTS(threads); i++)
+		g_thread_join(threads[i]);
+	fixture_close(&f);
+}
+
+/* A child has no socket of its parent's; the name ends with the parent, whatever the child does. */
+static void test_forked(void)
+{
+	pid_t parent, child;
+	int status, ready[2], hold[2];
+	char c;
+
+	g_assert_cmpint(pipe(ready), ==, 0);
+	g_assert_cmpint(pipe(hold), ==, 0);
+	parent = fork();
+	if (!parent) {
+		struct fixture f;
+
+		open_pausable(&f);
+		if (!fork()) {
+			/* Until the test lets it go. */
+			close(hold[1]);
+			_exit(read(hold[0], &c, 1) ? 0 : 1);
+		}
+		_exit(write(ready[1], "", 1) != 1);
+	}
+	child = parent;
+	g_assert_cmpint(read(ready[0], &c, 1), ==, 1);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(try_connect(parent), ==, -1);
+	close(hold[0]);
+	close(hold[1]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* Without the variable there is no socket; with a bad one, or a name that another has, no pool. */
+static void test_variable(void)
+{
+	const struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host", .va_size = (size_t)1 << 30 };
+	struct sockaddr_un address;
+	struct vpmm_pool *pool;
+	socklen_t size;
+	int status, fd;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		if (vpmm_pool_create(&pool, &opts) || try_connect(getpid()) >= 0)
+			_exit(1);
+		g_setenv("VPMM_PAUSABLE", "yes", TRUE);
+		if (vpmm_pool_create(&pool, &opts) != -EINVAL || !strstr(vpmm_last_error(), "VPMM_PAUSABLE"))
+			_exit(2);
+		g_setenv("VPMM_PAUSABLE", "1", TRUE);
+		fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		size = control_address(&address, getpid());
+		if (bind(fd, (const struct sockaddr *)&address, size) ||
+		    vpmm_pool_create(&pool, &opts) != -EADDRINUSE || !strstr(vpmm_last_error(), "another process"))
+			_exit(3);
+		close(fd);
+		_exit(vpmm_pool_create(&pool, &opts) || try_connect(getpid()) < 0 ? 4 : 0);
+	}
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	/* The children of these two use the library from the start. */
+	g_test_add_func("/control/variable", test_variable);
+	g_test_add_func("/control/forked", test_forked);
+	g_test_add_func("/control/round", test_round);
+	g_test_add_func("/control/hostile", test_hostile);
+	g_test_add_func("/control/other-user", test_other_user);
+	g_test_add_func("/control/guard", test_guard);
+	g_test_add_func("/control/pools", test_pools);
+	g_test_add_func("/control/pools-that-end", test_pools_that_end);
+	return g_test_run();
+}
