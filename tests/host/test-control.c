@@ -312,9 +312,9 @@ static void test_forked(void)
 		if (!fork()) {
 			/* Until the test lets it go. */
 			close(hold[1]);
-			_exit(read(hold[0], &c, 1) ? 0 : 1);
+			_exit(write(ready[1], "", 1) != 1 || read(hold[0], &c, 1));
 		}
-		_exit(write(ready[1], "", 1) != 1);
+		_exit(0);
 	}
 	child = parent;
 	g_assert_cmpint(read(ready[0], &c, 1), ==, 1);
