@@ -109,7 +109,8 @@ def generate(text):
     used = {kind for _, fields in known for _, kind, _, _ in fields}
     yield ""
     for result, name, arguments in re.findall(r"^typedef (\w+) \(\*(vpmm_\w+)\)\((.*?)\);", text, re.M | re.S):
-        if camel(name) in used:
+        # In a structure, or passed to a call.
+        if camel(name) in used or re.search(rf"\b{name} \w+[,)]", text):
             yield f"{camel(name)} = ctypes.CFUNCTYPE({', '.join([ctype(result)] + list(parameters(arguments)))})"
     for name, fields in known:
         record = STRUCTURES[name]

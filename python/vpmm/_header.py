@@ -61,6 +61,7 @@ WORDS: Dict[str, Tuple[str, ...]] = {
 LogFn = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 PressureFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 ExhaustedFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_char_p)
+GuardFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_int)
 
 
 class COpts(ctypes.Structure):
