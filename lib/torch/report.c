@@ -108,3 +108,66 @@ int vpmm_torch_dump(int ordinal, FILE *out)
 	device_leave(entered);
 	return err;
 }
+
+int vpmm_torch_pause(int ordinal, vpmm_tag tag, unsigned int flags)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
+	err = vpmm_pause(NULL, tag, flags);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_resume(int ordinal, vpmm_tag tag)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
+	err = vpmm_resume(NULL, tag, VPMM_STREAM_ANY);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_pause_prepare(int ordinal, vpmm_tag tag)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal))
+		return -EINVAL;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0)
+		return err;
+	err = vpmm_pause_prepare(NULL, tag);
+	device_leave(entered);
+	return err;
+}
+
+int vpmm_torch_tag_stats(int ordinal, vpmm_tag tag, struct vpmm_tag_stats *stats)
+{
+	bool entered;
+	int err;
+
+	if (!device_of(ordinal) || !stats || stats->size != sizeof(*stats))
+		return -EINVAL;
+	err = enter_used(ordinal, &entered);
+	if (err <= 0) {
+		memset(stats, 0, sizeof(*stats));
+		stats->size = sizeof(*stats);
+		return err;
+	}
+	err = vpmm_tag_stats(NULL, tag, stats);
+	device_leave(entered);
+	return err;
+}

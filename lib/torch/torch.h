@@ -117,6 +117,10 @@ int vpmm_torch_stats(int device, struct vpmm_stats *stats);
 int vpmm_torch_reset_peaks(int device);
 int vpmm_torch_trim(int device, size_t *released);
 int vpmm_torch_dump(int device, FILE *out);
+int vpmm_torch_pause(int device, vpmm_tag tag, unsigned int flags);
+int vpmm_torch_resume(int device, vpmm_tag tag);
+int vpmm_torch_pause_prepare(int device, vpmm_tag tag);
+int vpmm_torch_tag_stats(int device, vpmm_tag tag, struct vpmm_tag_stats *stats);
 
 /**
  * vpmm_torch_set_pressure() - have a function called before an allocation fails for want of memory

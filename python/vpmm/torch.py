@@ -12,6 +12,7 @@ before anything is done on a GPU. vpmm-torch(7) says what works then and what do
 compiles ahead what enable() else compiles at the first use.
 """
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -21,16 +22,19 @@ import sys
 import threading
 import warnings
 from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Union
 
 import torch
 
-from . import _library, _torch_build
-from ._header import CStats, Stats
+from . import _library, _torch_build, _torch_tags
+from ._header import CStats, CTagStats, Stats, TagStats
 from ._library import Error, answer, check, text, written_by
 from ._snapshot import segments
+from ._tags import Tagged, number_of
+from ._torch_tags import Words, disabled
 
-__all__ = ["Counts", "counts", "dump", "enable", "is_enabled", "is_whole", "stats", "trim"]
+__all__ = ["Counts", "counts", "cuda_graph", "disable", "dump", "enable", "is_enabled", "is_whole", "pause",
+           "pause_prepare", "region", "resume", "stats", "tag_stats", "trim"]
 
 OBJECT = "libvpmm-torch.so"
 
@@ -87,6 +91,10 @@ class _Plugin:
             "vpmm_torch_reset_peaks": [c_int],
             "vpmm_torch_trim": [c_int, POINTER(c_size_t)],
             "vpmm_torch_dump": [c_int, c_void_p],
+            "vpmm_torch_pause": [c_int, c_uint, c_uint],
+            "vpmm_torch_resume": [c_int, c_uint],
+            "vpmm_torch_pause_prepare": [c_int, c_uint],
+            "vpmm_torch_tag_stats": [c_int, c_uint, POINTER(CTagStats)],
             "vpmm_torch_set_pressure": [_PressureFn],
         }.items():
             call = getattr(self.lib, name)
@@ -181,6 +189,66 @@ def dump(device: Any = None) -> str:
     """The layout of a device's pool, as vpmm_pool_dump(3) has it."""
     plugin, ordinal = _need(), _device(device)
     return written_by(lambda out: plugin.lib.vpmm_torch_dump(ordinal, out))
+
+
+def region(tag: str = "default", enable_cpu_backup: bool = False, enable_disk_backup: bool = False,
+           cpu_backup_backend: Optional[str] = None) -> ContextManager[Any]:
+    """
+    What this thread allocates in the block can be paused under the name of the tag. Without a backup its contents are
+    undefined when it is resumed. The backup is in host memory, whatever else is asked for.
+    """
+    _need()
+    return _torch_tags.region(tag, enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
+
+
+def disable() -> ContextManager[None]:
+    """What this thread allocates in the block has no tag."""
+    _need()
+    return disabled()
+
+
+def _each(which: Tagged, words: Words, undo: Optional[Words]) -> None:
+    plugin = _need().lib
+    used = [device for device in range(min(torch.cuda.device_count(), _DEVICES)) if counts(device).allocs]
+    _torch_tags.each(plugin, used, number_of(which), words, undo)
+
+
+def pause(tag: Tagged = None) -> None:
+    """
+    Gives the device memory of a tag, or of all regions, back, on all devices that PyTorch has used. It waits for their
+    work. An exception means that nothing is paused; what is paused already stays so.
+    """
+    _each(tag, Words("vpmm_torch_pause", (0,)), Words("vpmm_torch_resume", ()))
+
+
+def resume(tag: Tagged = None) -> None:
+    """
+    Gives it memory again, at the same addresses. vpmm.OutOfMemoryError means that all of it is paused as before, and
+    that it can be tried again.
+    """
+    _each(tag, Words("vpmm_torch_resume", ()), Words("vpmm_torch_pause", (0,)))
+
+
+def pause_prepare(tag: Tagged = None) -> None:
+    """Makes the host memory that pausing would need for backups, which takes longer than the copies."""
+    _each(tag, Words("vpmm_torch_pause_prepare", ()), None)
+
+
+def tag_stats(tag: Tagged, device: Any = None) -> TagStats:
+    """What the pool of a device has under a tag; all 0 before PyTorch has used the device."""
+    found = CTagStats(size=ctypes.sizeof(CTagStats))
+    _check(_need().lib.vpmm_torch_tag_stats(_device(device), number_of(tag), byref(found)))
+    return TagStats(*(getattr(found, name) for name in TagStats._fields))
+
+
+@contextlib.contextmanager
+def cuda_graph(cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global",
+               tag: str = "default", enable_cpu_backup: bool = False,
+               cpu_backup_backend: Optional[str] = None) -> Iterator[None]:
+    """torch.cuda.graph() whose memory has a tag: the graph can be replayed once that is resumed."""
+    with region(tag, enable_cpu_backup, False, cpu_backup_backend), \
+         torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode):
+        yield
 
 
 def is_enabled() -> bool:

@@ -127,6 +127,80 @@ class TorchTest(unittest.TestCase):
                     raise AssertionError(device)
         """, VPMM_HOST_DEVICES="2")
 
+    def test_regions(self):
+        # As users of torch_memory_saver know them, but for errors that are exceptions.
+        self.program("""
+            import ctypes, warnings
+            raises("not enabled", vpmm.torch.region)
+            raises("not enabled", vpmm.torch.pause)
+            vpmm.torch.enable()
+            with vpmm.torch.region("weights", enable_cpu_backup=True):
+                a = Tensor(4 * MIB)
+                with vpmm.torch.region():
+                    b = Tensor(2 * MIB)
+                    with vpmm.torch.disable():
+                        c = Tensor(2 * MIB)
+                d = Tensor(2 * MIB)
+            ctypes.memset(a.address, 5, 4 * MIB)
+            assert vpmm.torch.tag_stats("weights").live == 6 * MIB
+            assert vpmm.torch.tag_stats("default").live == 2 * MIB
+            vpmm.torch.pause_prepare("weights")
+            for which in ("weights", None):
+                vpmm.torch.pause(which)
+                vpmm.torch.pause("weights")
+                stats = vpmm.torch.tag_stats("weights")
+                assert (stats.paused, stats.saved, stats.mapped) == (6 * MIB, 6 * MIB, 0), stats
+                assert vpmm.torch.tag_stats("default").saved == 0
+                try:
+                    with vpmm.torch.region("weights"):
+                        Tensor(1)
+                except Exception as error:
+                    assert "is paused" in str(error), error
+                vpmm.torch.resume(which)
+                vpmm.torch.resume()
+                assert ctypes.string_at(a.address, 4 * MIB) == bytes([5]) * (4 * MIB)
+            vpmm.torch.pause("never used")
+            del a, b, d
+        """)
+
+    def test_region_arguments(self):
+        self.program("""
+            import warnings
+            vpmm.torch.enable()
+            warnings.simplefilter("error")
+            for words, kind, text in (
+                    ({"enable_cpu_backup": True, "enable_disk_backup": True}, AssertionError, "expected one"),
+                    ({"cpu_backup_backend": "mmap"}, ValueError, "enable_cpu_backup"),
+                    ({"enable_cpu_backup": True, "cpu_backup_backend": "tape"}, ValueError, "'tape'"),
+                    ({"enable_disk_backup": True}, RuntimeWarning, "host memory")):
+                try:
+                    vpmm.torch.region("a", **words)
+                    raise SystemError(words)
+                except kind as error:
+                    assert text in str(error), error
+        """)
+
+    def test_resume_without_memory(self):
+        # What does not fit changes nothing, and does not end the process.
+        self.program("""
+            vpmm.torch.enable()
+            with vpmm.torch.region("model"):
+                a = Tensor(40 * MIB)
+            vpmm.torch.pause("model")
+            other = Tensor(40 * MIB)
+            for _ in range(2):
+                try:
+                    vpmm.torch.resume("model")
+                    raise SystemError
+                except vpmm.OutOfMemoryError as error:
+                    assert "model" in str(error), error
+                assert vpmm.torch.tag_stats("model").paused == 40 * MIB
+            del other
+            vpmm.torch.resume("model")
+            assert vpmm.torch.tag_stats("model").paused == 0
+            del a
+        """)
+
     def test_snapshot(self):
         # Segments are what is reserved, blocks what they are divided into, with what was asked for.
         self.program("""
