@@ -118,13 +118,15 @@ enum vpmm_scrub {
  * @VPMM_EXPORT_NONE: not at all (the default)
  * @VPMM_EXPORT_FD: by file descriptors, to processes of this machine
  * @VPMM_EXPORT_FABRIC: by fabric handles, where the device has them (NVLink networks with IMEX)
+ * @VPMM_EXPORT_AUTO: by file descriptors where the device can, and else not at all; vpmm_pool_info() tells
  *
  * Since: 0.1
  */
 enum vpmm_export {
 	VPMM_EXPORT_NONE = 0,
 	VPMM_EXPORT_FD = 1,
-	VPMM_EXPORT_FABRIC = 2
+	VPMM_EXPORT_FABRIC = 2,
+	VPMM_EXPORT_AUTO = 3
 };
 
 /**
@@ -814,11 +816,29 @@ int vpmm_malloc_growable(struct vpmm_pool *pool, void **ptr, size_t size, size_t
 int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
 
 /**
+ * vpmm_lend() - let another process have the memory of a block, as long as the block is allocated
+ * @pool: the pool of the block; NULL: the pool that it is allocated from, whatever device is current
+ * @ptr: the block, of any kind but VPMM_SHAREABLE, in a pool with VPMM_EXPORT
+ * @socket: a connected Unix socket, at whose other end vpmm_receive() is called; no other thread uses either end
+ *
+ * Unlike vpmm_send() it needs no memory that was allocated for it. The other process gets the extents of the pool that
+ * the block is in, and so what else is in them. Before the block is freed here, the other process frees what it has, or
+ * uses it no longer: the memory serves other requests then.
+ *
+ * Context: that of vpmm_send(); the other end has to receive meanwhile, as a block can take many messages.
+ * Return: 0, or an error of vpmm_send(), or
+ *	-ENOTSUP the pool has no VPMM_EXPORT, or the block is of a pausable tag, or of memory that has no extents: it is
+ *	of VPMM_SHAREABLE, was received, or the driver's allocator serves it.
+ * Since: 0.1
+ */
+int vpmm_lend(struct vpmm_pool *pool, const void *ptr, int socket);
+
+/**
  * vpmm_receive() - map a block of another process
  * @pool: the pool that is to have it, on the same device; NULL: the default pool of the current device
  * @ptr: receives the address
  * @size: receives the bytes that the block was allocated with; may be NULL
- * @socket: a connected Unix socket, at whose other end vpmm_send() is called
+ * @socket: a connected Unix socket, at whose other end vpmm_send() or vpmm_lend() is called
  *
  * What comes from the socket is checked: any program may have sent it. After any error but -EAGAIN, -EINVAL, -ENODEV,
  * -ESTALE and -EBUSY the message, or a part of one, is gone from the socket.
@@ -830,7 +850,7 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
  *	-EAGAIN the socket is non-blocking, or its SO_RCVTIMEO is over, and there is no message,
  *	-ETIMEDOUT a part of a message has come, and the rest has not,
  *	-EPIPE the other end is closed,
- *	-EPROTO what has come is no message of vpmm_send(), or the memory is not what the message says,
+ *	-EPROTO what has come is no message of those calls, or the memory is not what the message says,
  *	-EXDEV the memory is of another device or another backend than the pool,
  *	-EMFILE the process cannot open more files,
  *	-ENOMEM there is no address space for it, or there are too many mappings,

@@ -6,9 +6,9 @@
 #include "api/api.h"
 #include "calls/arena.h"
 #include "calls/export.h"
-#include "calls/message.h"
 #include "calls/note.h"
 #include "calls/oom-report.h"
+#include "calls/parcel.h"
 #include "util/cancel.h"
 #include "util/error.h"
 
@@ -51,11 +51,65 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket)
 	return err;
 }
 
-static int try_map(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+/* What vpmm_lend() makes under the pool's lock: the first message, or that about the next extent. */
+static int make_lent(struct vpmm_pool *pool, const void *ptr, uint64_t done, struct message *message, int *fd)
 {
+	uint64_t addr = (uintptr_t)ptr;
 	int err;
 
-	err = import_block(pool, message, fd, addr);
+	err = api_begin(&pool, "vpmm_lend");
+	if (err)
+		return err;
+	err = fd ? lend_part(pool, addr, done, message, fd) : lend_begin(pool, addr, message);
+	if (err)
+		error_add(err, "%p", ptr);
+	return api_end(pool, "vpmm_lend", err);
+}
+
+static int lend(struct vpmm_pool *pool, const void *ptr, int socket)
+{
+	struct message first, part;
+	uint64_t done = 0;
+	int fd, err;
+
+	err = make_lent(pool, ptr, 0, &first, NULL);
+	if (err)
+		return err;
+	err = message_send(socket, &first, -1);
+	while (!err && done < first.bytes) {
+		err = make_lent(pool, ptr, done, &part, &fd);
+		if (err)
+			return err;
+		err = message_send_part(socket, &part, fd);
+		if (fd >= 0)
+			close(fd);
+		done += part.bytes;
+	}
+	return err ? api_fail(pool, error_add(err, "vpmm_lend: %p", ptr)) : 0;
+}
+
+int vpmm_lend(struct vpmm_pool *pool, const void *ptr, int socket)
+{
+	int err, cancel;
+
+	if (!ptr)
+		return error_set(-EINVAL, "vpmm_lend: ptr is NULL");
+	cancel = cancel_hold();
+	err = api_resolve_owner(&pool, ptr, "vpmm_lend");
+	if (!err) {
+		api_find_arena(&pool, ptr);
+		err = lend(pool, ptr, socket);
+	}
+	cancel_release(cancel);
+	return err;
+}
+
+static int try_map(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr)
+{
+	const struct message *message = &parcel->message;
+	int err;
+
+	err = import_block(pool, parcel, addr);
 	if (!err)
 		note(pool, STREAM_NULL, .op = RECORD_MALLOC, .addr = *addr, .bytes = message->size,
 		     .flags = RECORD_IDLE);
@@ -67,8 +121,9 @@ static int try_map(struct vpmm_pool *pool, const struct message *message, int fd
 }
 
 /* The message is lost if it fails, so the program is asked for what the pool cannot reclaim. */
-static int map_received(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+static int map_received(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr)
 {
+	uint64_t bytes = parcel->message.bytes;
 	uint64_t until = 0;
 	int err;
 
@@ -76,29 +131,28 @@ static int map_received(struct vpmm_pool *pool, const struct message *message, i
 		err = api_begin(&pool, "vpmm_receive");
 		if (err)
 			return err;
-		err = api_part(pool, "vpmm_receive", try_map(pool, message, fd, addr));
-	} while (err == -ENOMEM && api_ask_for_memory(pool, message->bytes, &until));
+		err = api_part(pool, "vpmm_receive", try_map(pool, parcel, addr));
+	} while (err == -ENOMEM && api_ask_for_memory(pool, bytes, &until));
 	if (err == -ENOMEM)
-		api_tell_exhausted(pool, message->bytes);
+		api_tell_exhausted(pool, bytes);
 	return err ? api_fail(pool, err) : 0;
 }
 
 /* -EAGAIN: there was nothing. */
 static int receive(struct vpmm_pool *pool, int socket, uint64_t *addr, size_t *size)
 {
-	struct message message;
-	int fd, err;
+	struct parcel parcel;
+	int err;
 
-	err = message_receive(socket, &message, &fd);
+	err = parcel_receive(socket, &parcel);
 	if (err == -EAGAIN)
 		return err;
 	if (err)
 		return api_fail(pool, error_add(err, "vpmm_receive"));
-	err = map_received(pool, &message, fd, addr);
-	if (fd >= 0)
-		close(fd);
+	err = map_received(pool, &parcel, addr);
 	if (!err)
-		*size = message.size;
+		*size = parcel.message.size;
+	parcel_clear(&parcel);
 	return err;
 }
 

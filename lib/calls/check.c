@@ -518,19 +518,20 @@ static int check_shareable(const struct core *core, const struct small *small)
 {
 	const struct shareable *it = small->shareable;
 
-	if (it->addr != small->addr || !it->bytes || it->bytes % core->granularity || small->size > it->bytes)
+	if (it->addr + it->offset != small->addr || !it->bytes || it->bytes % core->granularity ||
+	    it->offset + small->size > it->bytes)
 		return error_set(-EUCLEAN,
 				 "a shareable block of %zu bytes has %" PRIu64 " bytes of memory at 0x%" PRIx64,
 				 small->size, it->bytes, it->addr);
 	/* Parts are gone only where the driver failed to take all of it. */
-	if (!small->held && (!it->created || !it->reserved || !it->mapped))
+	if (!small->held && (!it->count || !it->reserved || it->mapped != it->bytes))
 		return error_set(-EUCLEAN, "a shareable block of %zu bytes is not mapped", small->size);
 	return 0;
 }
 
 static void add_shareable(const struct shareable *it, uint64_t *own, uint64_t *imported)
 {
-	if (it->created)
+	if (it->counted)
 		*(it->imported ? imported : own) += it->bytes;
 }
 

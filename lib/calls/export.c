@@ -6,7 +6,8 @@
 
 #include "calls/export.h"
 #include "calls/free.h"
-#include "calls/message.h"
+#include "calls/lookup.h"
+#include "calls/parcel.h"
 #include "calls/pool.h"
 #include "calls/serve.h"
 #include "core/shareable.h"
@@ -27,38 +28,124 @@ static int find_exported(struct vpmm_pool *pool, uint64_t addr, const struct sma
 	return 0;
 }
 
-int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message, int *fd)
+static int begin_message(const struct vpmm_pool *pool, struct message *message)
 {
 	struct backend *be = pool->core.backend;
-	struct backend_export export;
-	const struct small *small;
 	struct backend_info info;
-	int err;
+	int err = be->ops->info(be, &info);
 
-	lock_assert_held(&pool->core.lock);
-	err = find_exported(pool, addr, &small);
-	if (!err)
-		err = be->ops->info(be, &info);
-	if (!err)
-		err = be->ops->export(be, small->shareable->handle, &export);
 	if (err)
 		return err;
 	*message = (struct message){
 		.version = MESSAGE_VERSION,
 		.length = sizeof(*message),
-		.type = export.type,
 		.handles = 1,
-		.bytes = small->shareable->bytes,
-		.size = small->size,
 		.granularity = pool->core.granularity,
 	};
 	memcpy(message->magic, MESSAGE_MAGIC, sizeof(message->magic));
 	g_strlcpy(message->backend, info.name, sizeof(message->backend));
 	memcpy(message->uuid, info.uuid, sizeof(message->uuid));
+	return 0;
+}
+
+static int put_handle(const struct vpmm_pool *pool, uint64_t handle, struct message *message, int *fd)
+{
+	struct backend *be = pool->core.backend;
+	struct backend_export export;
+	int err = be->ops->export(be, handle, &export);
+
+	if (err)
+		return err;
+	message->type = export.type;
 	if (export.type == BACKEND_HANDLES_FABRIC)
 		memcpy(message->fabric, export.fabric, sizeof(message->fabric));
 	*fd = export.type == BACKEND_HANDLES_FD ? export.fd : -1;
 	return 0;
+}
+
+int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message, int *fd)
+{
+	const struct small *small;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = find_exported(pool, addr, &small);
+	if (!err)
+		err = begin_message(pool, message);
+	if (!err)
+		err = put_handle(pool, small->shareable->handles[0], message, fd);
+	if (err)
+		return err;
+	message->bytes = small->shareable->bytes;
+	message->size = small->size;
+	return 0;
+}
+
+/* The bytes of a block that extents are under. */
+static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
+{
+	struct vpmm_allocation block = { .size = sizeof(block) };
+
+	if (pool->core.settings.export_as == VPMM_EXPORT_NONE)
+		return error_set(-ENOTSUP, "the pool's memory cannot be exported: that is for pools with VPMM_EXPORT "
+				 "(export_as in struct vpmm_opts)");
+	if (pool->arena)
+		return error_set(-ENOTSUP, "its tag is pausable, and its memory may go");
+	if (small_find(&pool->core, addr))
+		return error_set(-ENOTSUP, "it has a handle of its own, or the driver's allocator serves it");
+	if (lookup_pool(pool, addr, &block) || (uintptr_t)block.base != addr)
+		return error_set(-EINVAL, "no allocation of this pool starts there");
+	*bytes = block.bytes;
+	return 0;
+}
+
+int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message)
+{
+	struct core *core = &pool->core;
+	struct place *place;
+	uint64_t bytes, at;
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = find_lent(pool, addr, &bytes);
+	if (!err)
+		err = begin_message(pool, message);
+	if (err)
+		return err;
+	place = extent_place_mapped(&core->extents, addr);
+	message->version = MESSAGE_LENT;
+	message->type = core->settings.export_as == VPMM_EXPORT_FABRIC ? BACKEND_HANDLES_FABRIC : BACKEND_HANDLES_FD;
+	message->offset = addr - place->addr;
+	message->size = bytes;
+	message->handles = 0;
+	for (at = place->addr; at < addr + bytes; at += place->extent->size) {
+		place = extent_place_mapped(&core->extents, at);
+		message->bytes += place->extent->size;
+		message->handles++;
+	}
+	return 0;
+}
+
+int lend_part(struct vpmm_pool *pool, uint64_t addr, uint64_t done, struct message *message, int *fd)
+{
+	struct core *core = &pool->core;
+	struct place *place;
+	uint64_t bytes;
+	int err;
+
+	lock_assert_held(&core->lock);
+	err = find_lent(pool, addr, &bytes);
+	if (!err)
+		err = begin_message(pool, message);
+	if (err)
+		return err;
+	place = extent_place_mapped(&core->extents, addr);
+	if (place->addr + done >= addr + bytes)
+		return error_set(-EINVAL, "its size has changed meanwhile");
+	place = extent_place_mapped(&core->extents, place->addr + done);
+	message->version = MESSAGE_PART;
+	message->bytes = message->size = place->extent->size;
+	return put_handle(pool, place->extent->handle, message, fd);
 }
 
 static int check_exporter(const struct vpmm_pool *pool, const struct message *message)
@@ -81,19 +168,28 @@ static int check_exporter(const struct vpmm_pool *pool, const struct message *me
 	return 0;
 }
 
-int import_block(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr)
+static int check_handles(const struct vpmm_pool *pool, const struct shareable_import *from)
 {
-	struct backend_export export = { .type = message->type, .fd = fd };
+	for (unsigned int i = 0; i < from->count; i++) {
+		if (from->sizes[i] % pool->core.granularity)
+			return error_set(-EPROTO, "a handle of %" PRIu64 " bytes is no multiple of the granularity of "
+					 "%zu", from->sizes[i], pool->core.granularity);
+	}
+	return 0;
+}
+
+int import_block(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr)
+{
+	const struct message *message = &parcel->message;
 	struct request request = { .size = message->bytes, .requested = message->size, .handle = STREAM_NULL,
-				   .apart = true, .import = &export };
+				   .apart = true, .import = &parcel->from };
 	int err;
 
 	lock_assert_held(&pool->core.lock);
 	hold_poll(&pool->pending, STREAM_NULL, true);
-	err = check_exporter(pool, message);
+	err = check_exporter(pool, message) ?: check_handles(pool, &parcel->from);
 	if (err)
 		return err;
-	memcpy(export.fabric, message->fabric, sizeof(export.fabric));
 	request.stream = stream_get_idle(&pool->core.streams);
 	err = serve_request(pool, &policy_shareable, &request, addr);
 	/* It is no argument of the caller's that is wrong. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What vpmm_send() and vpmm_receive() do with a block. What goes through the socket: message.h. */
+/* What vpmm_send(), vpmm_lend() and vpmm_receive() do with a block. What goes through the socket: message.h. */
 #ifndef EXPORT_H
 #define EXPORT_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct message;
+struct parcel;
 struct vpmm_pool;
 
 /**
@@ -23,10 +24,31 @@ struct vpmm_pool;
 int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message, int *fd);
 
 /**
- * import_block() - map the block of a message
+ * lend_begin() - make the message about a block and the extents under it
  * @pool: the pool, its backend entered
- * @message: the message, from message_receive()
- * @fd: what came with it, which stays the caller's
+ * @addr: where the block starts
+ * @message: receives the message, of MESSAGE_LENT
+ *
+ * Return: 0, -EINVAL, -ENOTSUP, or an error of the backend.
+ */
+int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message);
+
+/**
+ * lend_part() - make the message about one of these extents
+ * @pool: the pool, its backend entered
+ * @addr: where the block starts
+ * @done: bytes of those before
+ * @message: receives the message, of MESSAGE_PART
+ * @fd: receives the descriptor that goes with it, which the caller closes; -1: none
+ *
+ * Return: 0; -EINVAL: the block was freed or has another size; or an error of the backend.
+ */
+int lend_part(struct vpmm_pool *pool, uint64_t addr, uint64_t done, struct message *message, int *fd);
+
+/**
+ * import_block() - map the block of a parcel
+ * @pool: the pool, its backend entered
+ * @parcel: the parcel, from parcel_receive()
  * @addr: receives the address
  *
  * Waits on the host if only that gives the mappings or addresses which it takes.
@@ -34,6 +56,6 @@ int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message,
  * Return: 0, -EXDEV for memory of another device or backend, -EPROTO for memory that is not as the message says,
  * -ENOMEM, or another error of the backend.
  */
-int import_block(struct vpmm_pool *pool, const struct message *message, int fd, uint64_t *addr);
+int import_block(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr);
 
 #endif /* EXPORT_H */

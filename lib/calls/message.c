@@ -41,6 +41,7 @@ struct incoming {
 	guint count;
 	bool cut;		/* the process could not take all descriptors */
 	bool longer;		/* the packet has more than a message */
+	bool begun;		/* what it belongs to has come, or a part of it */
 };
 
 /* Its type receives SOCK_STREAM or another. */
@@ -155,7 +156,8 @@ static ssize_t put(int socket, const struct message *message, size_t done, int f
 	return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-int message_send(int socket, const struct message *message, int fd)
+/* @begun: what it belongs to was sent. */
+static int put_all(int socket, const struct message *message, int fd, bool begun)
 {
 	struct message_wait wait = { 0 };
 	size_t done = 0;
@@ -164,19 +166,30 @@ int message_send(int socket, const struct message *message, int fd)
 	int err = check_socket(socket, &type);
 
 	if (!err)
-		wait = deadline_after(patience(socket, SO_SNDTIMEO));
+		wait = begun ? wait_for_rest(socket, SO_SNDTIMEO) : deadline_after(patience(socket, SO_SNDTIMEO));
 	while (!err && done < sizeof(*message)) {
 		put_now = put(socket, message, done, fd);
-		if (put_now >= 0 && !done)
+		if (put_now >= 0 && !begun)
 			wait = wait_for_rest(socket, SO_SNDTIMEO);
+		begun |= put_now >= 0;
 		if (put_now >= 0)
 			done += (size_t)put_now;
 		else if (errno == EAGAIN)
-			err = done ? await_rest(socket, POLLOUT, &wait, done) : await(socket, POLLOUT, &wait);
+			err = begun ? await_rest(socket, POLLOUT, &wait, done) : await(socket, POLLOUT, &wait);
 		else if (errno != EINTR)
 			err = fail_socket(socket, "sendmsg");
 	}
 	return err;
+}
+
+int message_send(int socket, const struct message *message, int fd)
+{
+	return put_all(socket, message, fd, false);
+}
+
+int message_send_part(int socket, const struct message *message, int fd)
+{
+	return put_all(socket, message, fd, true);
 }
 
 static void close_received(struct incoming *in, guint from)
@@ -238,9 +251,9 @@ static ssize_t get(int socket, struct incoming *in)
 	return got;
 }
 
-static int end_of(int socket, size_t got)
+static int end_of(int socket, size_t got, bool begun)
 {
-	if (!got)
+	if (!begun)
 		return error_set(-EPIPE, "socket %d: the other process has closed it", socket);
 	return error_set(-EPROTO, "socket %d: the message is cut: %zu bytes of %zu", socket, got,
 			 sizeof(struct message));
@@ -255,7 +268,7 @@ static int nothing_on(int socket, int type)
 	struct pollfd poll_fd = { .fd = socket, .events = POLLRDHUP };
 
 	if (type == SOCK_DGRAM && poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLRDHUP)
-		return end_of(socket, 0);
+		return end_of(socket, 0, false);
 	return error_set(-EAGAIN, "socket %d: there is no message", socket);
 }
 
@@ -266,16 +279,19 @@ static int read_message(int socket, int type, struct incoming *in)
 	ssize_t got;
 	int err = 0;
 
+	if (in->begun)
+		wait = wait_for_rest(socket, SO_RCVTIMEO);
 	while (!err && in->got < sizeof(in->message)) {
 		got = get(socket, in);
-		if (got > 0 && !in->got)
+		if (got > 0 && !in->begun)
 			wait = wait_for_rest(socket, SO_RCVTIMEO);
+		in->begun |= got > 0;
 		if (got > 0)
 			in->got += (size_t)got;
 		if (!got || (got > 0 && type != SOCK_STREAM && in->got < sizeof(in->message)))
-			err = end_of(socket, in->got);
+			err = end_of(socket, in->got, in->begun);
 		else if (got < 0 && errno == EAGAIN)
-			err = in->got ? await_rest(socket, POLLIN, &wait, in->got) : nothing_on(socket, type);
+			err = in->begun ? await_rest(socket, POLLIN, &wait, in->got) : nothing_on(socket, type);
 		else if (got < 0 && errno != EINTR)
 			err = fail_socket(socket, "recvmsg");
 	}
@@ -285,17 +301,29 @@ static int read_message(int socket, int type, struct incoming *in)
 	return err;
 }
 
-static int judge_header(const struct message *message)
+static int judge_version(const struct message *message, bool part)
+{
+	uint32_t version = message->version;
+
+	if (part && version != MESSAGE_PART)
+		return error_set(-EPROTO, "the message is of version %" PRIu32 ": expected %d, for a part of memory",
+				 version, MESSAGE_PART);
+	if (!part && version != MESSAGE_VERSION && version != MESSAGE_LENT)
+		return error_set(-EPROTO, "the message is of version %" PRIu32 ", and this library reads versions %d "
+				 "and %d", version, MESSAGE_VERSION, MESSAGE_LENT);
+	return 0;
+}
+
+static int judge_header(const struct message *message, bool part)
 {
 	if (memcmp(message->magic, MESSAGE_MAGIC, sizeof(message->magic)))
 		return error_set(-EPROTO, "this is no message of vpmm_send()");
-	if (message->version != MESSAGE_VERSION)
-		return error_set(-EPROTO, "the message is of version %" PRIu32 ", and this library reads version %d",
-				 message->version, MESSAGE_VERSION);
+	if (judge_version(message, part))
+		return -EPROTO;
 	if (message->length != sizeof(*message))
 		return error_set(-EPROTO, "the message says that it has %" PRIu32 " bytes: expected %zu",
 				 message->length, sizeof(*message));
-	if (message->handles != 1)
+	if (message->version != MESSAGE_LENT && message->handles != 1)
 		return error_set(-EPROTO, "the message is about %" PRIu32 " handles: expected 1", message->handles);
 	if (message->type != BACKEND_HANDLES_FD && message->type != BACKEND_HANDLES_FABRIC)
 		return error_set(-EPROTO, "the message has a handle of the unknown type %" PRIu32, message->type);
@@ -305,6 +333,7 @@ static int judge_header(const struct message *message)
 static int judge_sizes(const struct message *message)
 {
 	uint64_t bytes = message->bytes, granularity = message->granularity;
+	uint64_t offset = message->version == MESSAGE_LENT ? message->offset : 0;
 
 	if (!granularity || granularity & (granularity - 1))
 		return error_set(-EPROTO,
@@ -314,15 +343,18 @@ static int judge_sizes(const struct message *message)
 		return error_set(-EPROTO,
 				 "the message says that there are %" PRIu64 " bytes of memory, with a granularity "
 				 "of %" PRIu64, bytes, granularity);
-	if (!message->size || message->size > bytes)
-		return error_set(-EPROTO, "the message says that the block has %" PRIu64 " bytes of %" PRIu64,
-				 message->size, bytes);
+	if (!message->size || message->size > bytes || offset > bytes - message->size)
+		return error_set(-EPROTO, "the message says that the block has %" PRIu64 " bytes of %" PRIu64
+				 ", from %" PRIu64 " on", message->size, bytes, offset);
+	if (!message->handles || message->handles > bytes / granularity)
+		return error_set(-EPROTO, "the message is about %" PRIu32 " handles of %" PRIu64 " bytes in all",
+				 message->handles, bytes);
 	return 0;
 }
 
 static int judge_descriptors(const struct incoming *in)
 {
-	guint expected = in->message.type == BACKEND_HANDLES_FD;
+	guint expected = in->message.type == BACKEND_HANDLES_FD && in->message.version != MESSAGE_LENT;
 
 	if (in->cut)
 		return error_set(-EMFILE, "the process has no room for the descriptors that came (RLIMIT_NOFILE)");
@@ -346,16 +378,16 @@ int message_await(int socket, const struct message_wait *wait)
 	return await(socket, POLLIN, wait);
 }
 
-int message_receive(int socket, struct message *message, int *fd)
+static int get_all(int socket, struct message *message, int *fd, bool part)
 {
-	struct incoming in = { .got = 0 };
+	struct incoming in = { .begun = part };
 	int type;
 	int err = check_socket(socket, &type);
 
 	if (!err)
 		err = read_message(socket, type, &in);
 	if (!err)
-		err = judge_header(&in.message);
+		err = judge_header(&in.message, part);
 	if (!err)
 		err = judge_descriptors(&in);
 	if (!err)
@@ -367,4 +399,14 @@ int message_receive(int socket, struct message *message, int *fd)
 	*message = in.message;
 	*fd = in.count ? in.fds[0] : -1;
 	return 0;
+}
+
+int message_receive(int socket, struct message *message, int *fd)
+{
+	return get_all(socket, message, fd, false);
+}
+
+int message_receive_part(int socket, struct message *message, int *fd)
+{
+	return get_all(socket, message, fd, true);
 }

@@ -13,21 +13,25 @@
 #include "backend/backend.h"
 
 #define MESSAGE_MAGIC "vpmmSEND"
+/* A block with a handle of its own; one in memory that has others, too; and, behind that, each handle of this. */
 #define MESSAGE_VERSION 1
+#define MESSAGE_LENT 3
+#define MESSAGE_PART 4
 
 /**
  * struct message - one block, as it is on the wire, in the byte order of the machine
  * @magic: MESSAGE_MAGIC without its end
- * @version: of what follows
+ * @version: MESSAGE_VERSION, MESSAGE_LENT or MESSAGE_PART
  * @length: bytes of the message
  * @backend: "cuda" or "host"
  * @uuid: of the device
  * @type: of enum backend_handles
- * @handles: how many there are
- * @bytes: of the memory
- * @size: bytes of the request that the block was allocated for
+ * @handles: how many there are; of MESSAGE_LENT, how many messages follow
+ * @bytes: of the memory; of MESSAGE_LENT, of all of it
+ * @size: bytes of the request that the block was allocated for; of MESSAGE_PART the same as @bytes
  * @granularity: what @bytes is a multiple of
  * @fabric: the handle, if it is one for a fabric
+ * @offset: of MESSAGE_LENT, where the block starts in the memory
  */
 struct message {
 	char magic[8];
@@ -40,7 +44,10 @@ struct message {
 	uint64_t bytes;
 	uint64_t size;
 	uint64_t granularity;
-	unsigned char fabric[BACKEND_FABRIC_SIZE];
+	union {
+		unsigned char fabric[BACKEND_FABRIC_SIZE];
+		uint64_t offset;
+	};
 };
 
 /**
@@ -58,6 +65,17 @@ struct message {
  *	or another error of sendmsg().
  */
 int message_send(int socket, const struct message *message, int fd);
+
+/**
+ * message_send_part() - the same for one that belongs behind another
+ * @socket: as above
+ * @message: of MESSAGE_PART
+ * @fd: as above
+ *
+ * Context: waits within SO_SNDTIMEO or some seconds, also on a non-blocking socket.
+ * Return: as above, but -ETIMEDOUT in place of -EAGAIN.
+ */
+int message_send_part(int socket, const struct message *message, int fd);
 
 /**
  * struct message_wait - how long a call may wait
@@ -92,7 +110,7 @@ int message_await(int socket, const struct message_wait *wait);
 /**
  * message_receive() - read a message from a socket, and look whether it can be one
  * @socket: a connected Unix socket
- * @message: receives the message
+ * @message: receives the message, not of MESSAGE_PART
  * @fd: receives the descriptor that came with it, which the caller closes; -1: there is none
  *
  * All descriptors are closed if the message is wrong.
@@ -108,5 +126,16 @@ int message_await(int socket, const struct message_wait *wait);
  *	or another error of recvmsg().
  */
 int message_receive(int socket, struct message *message, int *fd);
+
+/**
+ * message_receive_part() - the same for one that belongs behind another
+ * @socket: as above
+ * @message: receives the message, of MESSAGE_PART
+ * @fd: as above
+ *
+ * Context: waits within SO_RCVTIMEO or some seconds.
+ * Return: as above, but -ETIMEDOUT in place of -EAGAIN, and -EPROTO in place of -EPIPE.
+ */
+int message_receive_part(int socket, struct message *message, int *fd);
 
 #endif /* MESSAGE_H */

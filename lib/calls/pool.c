@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The life of a pool. */
+#include <errno.h>
 #include <inttypes.h>
 
 #include "budget/budget.h"
@@ -36,15 +37,21 @@ static const enum backend_handles handles[] = {
 	[VPMM_EXPORT_NONE] = BACKEND_HANDLES_NONE,
 	[VPMM_EXPORT_FD] = BACKEND_HANDLES_FD,
 	[VPMM_EXPORT_FABRIC] = BACKEND_HANDLES_FABRIC,
+	[VPMM_EXPORT_AUTO] = BACKEND_HANDLES_FD,
 };
 
 /* Errors name the options, of which the backend knows nothing. */
-static int configure(struct backend *backend, const struct settings *settings)
+static int configure(struct backend *backend, struct settings *settings)
 {
 	const struct option *export = &pool_options[OPTION_EXPORT], *rdma = &pool_options[OPTION_RDMA];
+	bool may_do_without = settings->export_as == VPMM_EXPORT_AUTO;
 	int err;
 
 	err = backend->ops->configure(backend, handles[settings->export_as], settings->rdma);
+	if (may_do_without)
+		settings->export_as = err == -ENOTSUP ? VPMM_EXPORT_NONE : VPMM_EXPORT_FD;
+	if (err == -ENOTSUP && may_do_without)
+		err = backend->ops->configure(backend, BACKEND_HANDLES_NONE, settings->rdma);
 	if (err && settings->rdma)
 		error_add(err, "%s (%s)", rdma->field, rdma->variable);
 	if (err && settings->export_as != VPMM_EXPORT_NONE)
@@ -87,8 +94,8 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 	int err = 0;
 
 	/* The granularity depends on it. */
-	if (settings->export_as != VPMM_EXPORT_NONE || settings->rdma)
-		err = configure(backend, settings);
+	if (fitting.export_as != VPMM_EXPORT_NONE || fitting.rdma)
+		err = configure(backend, &fitting);
 	if (!err)
 		err = backend->ops->info(backend, &info);
 	if (err)

@@ -59,6 +59,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	if (settings->keep < UINT64_MAX)
 		core->streams.most_cached = settings->keep / CACHE_SHARE;
 	core->extents.limit = settings->limit;
+	core->extents.exportable = settings->export_as != VPMM_EXPORT_NONE;
 	core->small = small_table_new();
 	core->strays = g_ptr_array_new();
 }

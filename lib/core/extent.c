@@ -333,7 +333,10 @@ int extent_create_handle(struct extent_map *map, size_t size, uint64_t *handle)
 		extent_count_held(map, -(int64_t)size);
 		return refuse_limit(map, size);
 	}
-	err = TIMED(map, creates, create, size, handle);
+	if (map->exportable)
+		err = TIMED(map, creates, create_export, size, handle);
+	else
+		err = TIMED(map, creates, create, size, handle);
 	if (err)
 		extent_count_held(map, -(int64_t)size);
 	return err;

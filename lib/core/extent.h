@@ -106,6 +106,7 @@ struct extent_calls {
 /**
  * struct extent_map - all extents of a pool
  * @backend: the device
+ * @exportable: their handles can be exported
  * @page_size: what extents are multiples of
  * @page_shift: its binary logarithm; 0: it is no power of two
  * @active: block number to struct extent_block
@@ -138,6 +139,7 @@ struct extent_calls {
  */
 struct extent_map {
 	struct backend *backend;
+	bool exportable;
 	size_t page_size;
 	unsigned int page_shift;
 	GHashTable *active;

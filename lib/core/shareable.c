@@ -19,10 +19,34 @@ static void count_shareable(struct core *core, const struct shareable *it, bool 
 	core_count_apart(core);
 }
 
-static void created(struct core *core, struct shareable *it)
+/* Makes the structure, for memory that counts from now on. */
+static struct shareable *new_shareable(struct core *core, uint64_t bytes, unsigned int handles, bool imported)
 {
-	it->created = true;
+	struct shareable *it = g_new0(struct shareable, 1);
+
+	it->bytes = bytes;
+	it->handles = g_new(uint64_t, handles);
+	it->sizes = g_new(uint64_t, handles);
+	it->imported = imported;
+	it->counted = true;
 	count_shareable(core, it, true);
+	return it;
+}
+
+void shareable_free(struct shareable *it)
+{
+	if (!it)
+		return;
+	g_free(it->handles);
+	g_free(it->sizes);
+	g_free(it);
+}
+
+static void add_handle(struct shareable *it, uint64_t handle, uint64_t bytes)
+{
+	it->handles[it->count] = handle;
+	it->sizes[it->count] = bytes;
+	it->count++;
 }
 
 /* Addresses that the driver does not take back are no reason to keep the block. */
@@ -32,7 +56,10 @@ static void unreserve_shareable(struct core *core, struct shareable *it)
 
 	error_keep(&kept);
 	if (core->backend->ops->unreserve(core->backend, it->addr, it->bytes)) {
-		g_ptr_array_add(core->strays, g_memdup2(it, sizeof(*it)));
+		struct shareable *stray = g_memdup2(it, sizeof(*it));
+
+		stray->handles = stray->sizes = NULL;
+		g_ptr_array_add(core->strays, stray);
 		error_restore(&kept);
 	} else {
 		room_sub(it->bytes);
@@ -51,17 +78,19 @@ int shareable_release(struct core *core, struct shareable *it)
 	}
 	if (err)
 		return err;
-	it->mapped = false;
+	it->mapped = 0;
 	/* Others may need the memory more than the addresses. */
-	if (it->created)
-		err = TIMED(&core->extents, releases, release, it->handle);
-	if (err)
-		return err;
-	if (it->created) {
+	while (it->count) {
+		err = TIMED(&core->extents, releases, release, it->handles[it->count - 1]);
+		if (err)
+			return err;
+		it->count--;
+	}
+	if (it->counted) {
 		count_shareable(core, it, false);
 		core->extents.given_back += it->grown ? it->bytes : 0;
 	}
-	it->created = false;
+	it->counted = false;
 	if (it->reserved)
 		unreserve_shareable(core, it);
 	return 0;
@@ -74,7 +103,7 @@ void shareable_retry(struct core *core)
 	error_keep(&kept);
 	for (guint i = core->strays->len; i > 0; i--) {
 		if (!shareable_release(core, core->strays->pdata[i - 1]))
-			g_free(g_ptr_array_remove_index_fast(core->strays, i - 1));
+			shareable_free(g_ptr_array_remove_index_fast(core->strays, i - 1));
 	}
 	error_restore(&kept);
 }
@@ -85,7 +114,7 @@ void shareable_clear(struct core *core)
 	shareable_retry(core);
 	shareable_retry(core);
 	lock_release(&core->lock);
-	g_ptr_array_set_free_func(core->strays, g_free);
+	g_ptr_array_set_free_func(core->strays, (GDestroyNotify)shareable_free);
 	g_ptr_array_free(core->strays, TRUE);
 }
 
@@ -106,28 +135,34 @@ static int map_shareable(struct core *core, struct shareable *it)
 {
 	int err = reserve_shareable(core, it);
 
-	if (!err)
-		err = TIMED(&core->extents, maps, map, it->addr, it->bytes, it->handle);
+	for (unsigned int i = 0; !err && i < it->count; i++) {
+		err = TIMED(&core->extents, maps, map, it->addr + it->mapped, it->sizes[i], it->handles[i]);
+		it->mapped += err ? 0 : it->sizes[i];
+	}
 	if (err)
 		return err;
-	it->mapped = true;
 	return TIMED(&core->extents, accesses, access, it->addr, it->bytes);
+}
+
+static void drop(struct core *core, struct shareable *it)
+{
+	struct error_kept kept;
+
+	error_keep(&kept);
+	if (shareable_release(core, it))
+		g_ptr_array_add(core->strays, it);
+	else
+		shareable_free(it);
+	error_restore(&kept);
 }
 
 /* Maps what has a handle, or gives it all back. */
 static int map_or_drop(struct core *core, struct shareable *it)
 {
-	struct error_kept kept;
 	int err = map_shareable(core, it);
 
-	if (!err)
-		return 0;
-	error_keep(&kept);
-	if (shareable_release(core, it))
-		g_ptr_array_add(core->strays, it);
-	else
-		g_free(it);
-	error_restore(&kept);
+	if (err)
+		drop(core, it);
 	return err;
 }
 
@@ -145,10 +180,8 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 		err = TIMED(&core->extents, creates, create_export, bytes, &handle);
 	if (err)
 		return err;
-	it = g_new0(struct shareable, 1);
-	it->bytes = bytes;
-	it->handle = handle;
-	created(core, it);
+	it = new_shareable(core, bytes, 1, false);
+	add_handle(it, handle, bytes);
 	err = map_or_drop(core, it);
 	if (err)
 		return err;
@@ -160,22 +193,37 @@ int shareable_create(struct core *core, size_t size, struct shareable **made)
 	return 0;
 }
 
-int shareable_import(struct core *core, const struct backend_export *export, uint64_t bytes, struct shareable **made)
+static int import_handles(struct core *core, const struct shareable_import *from, struct shareable *it)
+{
+	uint64_t handle;
+	int err;
+
+	for (unsigned int i = 0; i < from->count; i++) {
+		err = core->backend->ops->import(core->backend, &from->parts[i], from->sizes[i], &handle);
+		if (err)
+			return err;
+		add_handle(it, handle, from->sizes[i]);
+	}
+	return 0;
+}
+
+int shareable_import(struct core *core, const struct shareable_import *from, struct shareable **made)
 {
 	struct shareable *it;
-	uint64_t handle;
+	uint64_t bytes = 0;
 	int err;
 
 	lock_assert_held(&core->lock);
 	shareable_retry(core);
-	err = core->backend->ops->import(core->backend, export, bytes, &handle);
-	if (err)
+	for (unsigned int i = 0; i < from->count; i++)
+		bytes += from->sizes[i];
+	it = new_shareable(core, bytes, from->count, true);
+	it->offset = from->offset;
+	err = import_handles(core, from, it);
+	if (err) {
+		drop(core, it);
 		return err;
-	it = g_new0(struct shareable, 1);
-	it->bytes = bytes;
-	it->handle = handle;
-	it->imported = true;
-	created(core, it);
+	}
 	err = map_or_drop(core, it);
 	if (!err)
 		*made = it;

@@ -4,7 +4,7 @@
  *
  * Each has an allocation handle and a reservation of its own, outside of the region maps: whoever maps the handle
  * reaches nothing else, and nobody can tell when the last other process has let go of it, so the memory never serves
- * another request. The pool knows such a block as a struct small with a struct shareable. Its free is always deferred,
+ * another request. What another process lends (vpmm_lend()) has a handle for each of the extents there. The pool knows such a block as a struct small with a struct shareable. Its free is always deferred,
  * as it is unmapped once the host has seen its uses complete.
  */
 #ifndef SHAREABLE_H
@@ -18,24 +18,44 @@ struct backend_export;
 struct core;
 
 /**
+ * struct shareable_import - memory of another process
+ * @parts: what stands for each handle; the descriptors stay the caller's
+ * @sizes: bytes of each, multiples of the granularity
+ * @count: how many there are, at least one
+ * @offset: where the block starts in them
+ */
+struct shareable_import {
+	const struct backend_export *parts;
+	const uint64_t *sizes;
+	unsigned int count;
+	uint64_t offset;
+};
+
+/**
  * struct shareable - the memory of one such block
  * @addr: where it is mapped, and where its reservation starts
  * @bytes: of the memory and of the reservation, a multiple of the granularity
- * @handle: the driver's handle
+ * @offset: where the block starts in it
+ * @handles: the driver's handles, in the order of their addresses
+ * @sizes: bytes of each
+ * @count: how many there are; 0: none any more
  * @imported: it is another process's memory
- * @created: there is a handle
+ * @counted: the pool counts @bytes, as long as there is a handle
  * @reserved: there is a reservation
- * @mapped: the one is mapped at the other
+ * @mapped: bytes from @addr on at which the handles are mapped
  * @grown: the pool has grown by it, and gives it back; otherwise it is imported, or its allocation has failed
  */
 struct shareable {
 	uint64_t addr;
 	uint64_t bytes;
-	uint64_t handle;
+	uint64_t offset;
+	uint64_t *handles;
+	uint64_t *sizes;
+	unsigned int count;
+	uint64_t mapped;
 	bool imported;
-	bool created;
+	bool counted;
 	bool reserved;
-	bool mapped;
 	bool grown;
 };
 
@@ -52,13 +72,18 @@ int shareable_create(struct core *core, size_t size, struct shareable **made);
 /**
  * shareable_import() - map what another process has exported
  * @core: the pool's core; its lock is held, its backend entered
- * @export: what stands for it; the descriptor stays the caller's
- * @bytes: of the memory, a multiple of the granularity
+ * @from: the memory
  * @made: receives the memory, for small_add_shareable()
  *
  * Return: 0, -ENOMEM, or an error of the backend.
  */
-int shareable_import(struct core *core, const struct backend_export *export, uint64_t bytes, struct shareable **made);
+int shareable_import(struct core *core, const struct shareable_import *from, struct shareable **made);
+
+/**
+ * shareable_free() - free the structure
+ * @it: what has nothing any more; or NULL
+ */
+void shareable_free(struct shareable *it);
 
 /**
  * shareable_release() - unmap a block and give back what it has

@@ -12,7 +12,7 @@ static void small_delete(gpointer data)
 	struct small *small = data;
 
 	event_unref(small->event);
-	g_free(small->shareable);
+	shareable_free(small->shareable);
 	g_free(small);
 }
 
@@ -43,7 +43,7 @@ void small_add(struct core *core, uint64_t addr, size_t size)
 
 void small_add_shareable(struct core *core, struct shareable *shareable, size_t size)
 {
-	add_small(core, shareable->addr, size)->shareable = shareable;
+	add_small(core, shareable->addr + shareable->offset, size)->shareable = shareable;
 }
 
 struct small *small_find(struct core *core, uint64_t addr)

@@ -58,12 +58,12 @@ static int shareable_malloc(struct core *core, const struct request *request, ui
 	/* It can have only memory, mappings and addresses that the pool does not hold. */
 	err = request->frugal ? trim_pool(core, 0, NULL) : 0;
 	if (!err)
-		err = request->import ? shareable_import(core, request->import, request->size, &made) :
+		err = request->import ? shareable_import(core, request->import, &made) :
 		      shareable_create(core, request->size, &made);
 	if (err)
 		return err;
 	small_add_shareable(core, made, request->requested);
-	*addr = made->addr;
+	*addr = made->addr + made->offset;
 	return 0;
 }
 

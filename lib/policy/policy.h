@@ -19,10 +19,10 @@
 #include <stdint.h>
 
 struct CUstream_st;
-struct backend_export;
 struct backend_info;
 struct core;
 struct packed;
+struct shareable_import;
 struct stream;
 struct vpmm_forecast;
 
@@ -48,7 +48,7 @@ struct request {
 	bool apart;
 	size_t align;
 	size_t part;
-	const struct backend_export *import;
+	const struct shareable_import *import;
 };
 
 /**

@@ -34,6 +34,7 @@ static const struct option_word export_words[] = {
 	WORD("none", VPMM_EXPORT_NONE),
 	WORD("fd", VPMM_EXPORT_FD),
 	WORD("fabric", VPMM_EXPORT_FABRIC),
+	WORD("auto", VPMM_EXPORT_AUTO),
 	{ NULL, NULL, 0 }
 };
 

@@ -168,6 +168,23 @@ void books_mark_captured(const void *ptr)
 	pthread_mutex_unlock(&lock);
 }
 
+bool books_share(const void *ptr, uint64_t *number)
+{
+	static uint64_t last;
+	bool found;
+	size_t at;
+
+	pthread_mutex_lock(&lock);
+	at = room ? entry_place(ptr) : 0;
+	found = room && table[at].ptr;
+	if (found && !table[at].shared)
+		table[at].shared = ++last;
+	if (found)
+		*number = table[at].shared;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 void books_passed(int device, uint64_t size, bool large)
 {
 	pthread_mutex_lock(&lock);

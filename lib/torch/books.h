@@ -19,6 +19,7 @@ struct part;
  * @part: of a pool; NULL: ordinary memory
  * @device: ordinal
  * @captured: ordinary memory that a stream used while it was captured
+ * @shared: by what number other processes know it; 0: they do not
  */
 struct entry {
 	void *ptr;
@@ -28,6 +29,7 @@ struct entry {
 	struct part *part;
 	int device;
 	bool captured;
+	uint64_t shared;
 };
 
 /* Adds a block, and counts it; false: no memory on the host. */
@@ -40,6 +42,9 @@ bool books_find(const void *ptr, struct entry *entry);
 
 /* Sets what the entry of a block says of captures. */
 void books_mark_captured(const void *ptr);
+
+/* By what number other processes know a block from now on; false: there is no such block. */
+bool books_share(const void *ptr, uint64_t *number);
 
 /* A block of a pool is not active any more. */
 void books_passed(int device, uint64_t size, bool large);

@@ -13,6 +13,7 @@
 #include "torch/kept.h"
 #include "torch/ordinary.h"
 #include "torch/pools.h"
+#include "torch/share.h"
 #include "torch/torch.h"
 
 /* A free that would make the block a graph's. */
@@ -30,6 +31,7 @@ static double first_fraction = 1;
 static void enter_child(void)
 {
 	in_child = true;
+	share_enter_child();
 }
 
 static void begin_use(int device_count, double fraction, const struct torch_hooks *hooks)
@@ -410,6 +412,9 @@ const struct torch_class *vpmm_torch_class(void)
 		.set_whole = pools_set_whole,
 		.list = class_list,
 		.restore = pools_restore,
+		.share = share_give,
+		.take_shared = share_take,
+		.drop_shared = share_drop,
 		.last_error = vpmm_last_error,
 	};
 

@@ -36,7 +36,7 @@ LogLevel = Literal["none", "error", "warning", "info", "debug"]
 Reuse = Literal["async", "block"]
 Small = Literal["pool", "driver"]
 Scrub = Literal["none", "stream", "always"]
-Export = Literal["none", "fd", "fabric"]
+Export = Literal["none", "fd", "fabric", "auto"]
 Top = Literal["off", "on"]
 Rdma = Literal["off", "on"]
 BudgetThread = Literal["on", "off"]
@@ -422,6 +422,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_malloc_aligned": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_size_t, c_void_p]),
     "vpmm_malloc_growable": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_size_t, c_void_p]),
     "vpmm_send": (c_int, [c_void_p, c_void_p, c_int]),
+    "vpmm_lend": (c_int, [c_void_p, c_void_p, c_int]),
     "vpmm_receive": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t), c_int]),
     "vpmm_use": (c_int, [c_void_p, c_void_p, c_void_p]),
     "vpmm_stream_retire": (c_int, [c_void_p, c_void_p]),

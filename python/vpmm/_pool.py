@@ -93,6 +93,10 @@ class Calls(Ranges, Tags):
         """Hands a block that is shareable to the process at the other end of a Unix socket."""
         check(lib.vpmm_send(self._pool(), address_of(address), _ready(connection, select.POLLOUT)))
 
+    def lend(self, address: SupportsIndex, connection: Socket) -> None:
+        """Lets the process at the other end of a Unix socket have a block's memory, as long as that is allocated."""
+        check(lib.vpmm_lend(self._pool(), address_of(address), _ready(connection, select.POLLOUT)))
+
     def receive(self, connection: Socket) -> Tuple[int, int]:
         """The address and the size of a block that another process has sent."""
         address, size = c_void_p(), c_size_t()

@@ -475,7 +475,10 @@ def _install_class(plugin: _Plugin) -> None:
     if reason is not None:
         raise _torch_build.CannotBuild(f"{path}: {reason.decode(errors='replace')}")
     plugin.compiled = compiled
-    if not hasattr(torch._C, "_cuda_getMemoryFraction"):
+    if hasattr(compiled, "vpmm_torch_shares"):
+        # For tensors that other processes get. No pool is there yet.
+        os.environ.setdefault("VPMM_EXPORT", "auto")
+    else:
         # A version whose IPC asks for an address, and then calls the driver, which refuses in other words.
         torch.UntypedStorage._share_cuda_ = _refuse_sharing
 

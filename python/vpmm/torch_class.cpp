@@ -19,6 +19,9 @@ void changeCurrentAllocator(const std::shared_ptr<c10::cuda::CUDACachingAllocato
 
 namespace vpmm {
 
+/* What was PyTorch's allocator before. */
+native::CUDAAllocator *native_allocator;
+
 class Allocator final : public native::CUDAAllocator {
 public:
 	/* Allocation. */
@@ -447,15 +450,26 @@ public:
 
 	/* Other processes. */
 #ifdef VPMM_HAVE_SHAREABLE_HANDLE
-	native::ShareableHandle shareIpcHandle(void *)
+	native::ShareableHandle shareIpcHandle(void *ptr)
 	{
-		refuse_sharing();
+		char name[TORCH_NAME];
+		size_t offset = 0;
+		int err = table->share(ptr, name, &offset);
+
+		TORCH_CHECK(!err, "libvpmm-torch: this CUDA tensor cannot be shared with another process: ",
+			    explain_sharing(err), ". Send a copy in host memory (tensor.cpu())",
+			    err == -ENOTSUP ? ", or set VPMM_EXPORT=auto before the pool is created" : "");
+		return { static_cast<ptrdiff_t>(offset), name };
 	}
 #endif
 
-	std::shared_ptr<void> getIpcDevPtr(std::string)
+	/* What PyTorch's own allocator sends is for its kind. */
+	std::shared_ptr<void> getIpcDevPtr(std::string handle)
 	{
-		refuse_sharing();
+		if (handle.rfind("vpmm", 0) == 0)
+			return taken.take(handle, c10::cuda::current_device());
+		std::call_once(native_began_, [this] { native_allocator->init(devices_); });
+		return native_allocator->getIpcDevPtr(std::move(handle));
 	}
 
 #ifdef VPMM_HAVE_STREAM_SEGMENT_SIZE
@@ -472,6 +486,7 @@ public:
 
 private:
 	int devices_ = 0;
+	std::once_flag native_began_;
 	/* Without it, every request goes to the driver: programs want that to find errors. */
 	std::atomic<bool> enabled_{ !getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") };
 };
@@ -496,6 +511,7 @@ extern "C" __attribute__((visibility("default"))) const char *vpmm_torch_install
 	if (!given || given->version != TORCH_CLASS_VERSION || given->size != sizeof(*given))
 		return "libvpmm-torch.so is of another version";
 	vpmm::table = given;
+	vpmm::native_allocator = vpmm::native::get();
 	vpmm::the_allocator = new vpmm::Allocator;
 	try {
 		torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(
@@ -508,3 +524,10 @@ extern "C" __attribute__((visibility("default"))) const char *vpmm_torch_install
 	}
 	return nullptr;
 }
+
+#ifdef VPMM_HAVE_SHAREABLE_HANDLE
+/* That tensors can go to other processes. */
+extern "C" __attribute__((visibility("default"))) void vpmm_torch_shares(void)
+{
+}
+#endif

@@ -13,7 +13,10 @@
 extern "C" {
 #endif
 
-#define TORCH_CLASS_VERSION 1
+#define TORCH_CLASS_VERSION 2
+
+/* Bytes of the name by which another process gets a block, with the 0 behind it. */
+#define TORCH_NAME 128
 
 struct CUstream_st;
 
@@ -155,6 +158,14 @@ struct torch_class {
 	int (*restore)(int device, struct torch_id id, const struct torch_piece *pieces, size_t count,
 		       struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
 		       size_t *allocated_count);
+	/*
+	 * Other processes. A block gets a name, and there is where it starts in what the name stands for. -EINVAL: it is
+	 * no block; -ENOTSUP: its memory cannot be exported, and last_error has why.
+	 */
+	int (*share)(void *ptr, char *name, size_t *offset);
+	/* -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's. */
+	int (*take_shared)(const char *name, int device, void **ptr);
+	void (*drop_shared)(void *ptr);
 	const char *(*last_error)(void);
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <map>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -167,12 +168,64 @@ void check(int err, const char *what)
 		    err == -ENXIO ? "the device's primary context cannot be made current" : table->last_error());
 }
 
-[[noreturn]] void refuse_sharing()
+const char *explain_sharing(int err)
 {
-	TORCH_CHECK(false, "a CUDA tensor in memory of libvpmm cannot be shared with another process by CUDA IPC, as "
-		    "torch.multiprocessing does: that shares memory of cudaMalloc() alone. Send a copy in host memory "
-		    "(tensor.cpu()), or do without vpmm.torch.enable()");
+	switch (err) {
+	case -EINVAL:
+		return "libvpmm knows no such block";
+	case -ESRCH:
+		return "the process that has it has ended, or does not answer";
+	case -ENOENT:
+		return "the process that had it has freed it";
+	case -EPERM:
+		return "the process that has it is another user's";
+	case -EBUSY:
+		return "this process was forked after PyTorch had begun to use the GPU";
+	case -ENXIO:
+		return "the device's primary context cannot be made current";
+	default:
+		return table->last_error();
+	}
 }
+
+/* Memory of other processes that is mapped here, by its name, as long as somebody has it. */
+class Taken {
+public:
+	std::shared_ptr<void> take(const std::string &name, Index device)
+	{
+		std::lock_guard<std::mutex> guard(lock_);
+		std::shared_ptr<void> found = all_[name].lock();
+		void *ptr = nullptr;
+		int err;
+
+		if (found)
+			return found;
+		err = table->take_shared(name.c_str(), device, &ptr);
+		if (err)
+			all_.erase(name);
+		TORCH_CHECK(!err, "libvpmm-torch: a CUDA tensor of another process: ", explain_sharing(err));
+		found = std::shared_ptr<void>(ptr, [this, name](void *gone) { drop(name, gone); });
+		all_[name] = found;
+		return found;
+	}
+
+private:
+	void drop(const std::string &name, void *ptr)
+	{
+		std::lock_guard<std::mutex> guard(lock_);
+		auto at = all_.find(name);
+
+		table->drop_shared(ptr);
+		/* Another thread may have mapped it anew. */
+		if (at != all_.end() && at->second.expired())
+			all_.erase(at);
+	}
+
+	std::mutex lock_;
+	std::map<std::string, std::weak_ptr<void>> all_;
+};
+
+Taken &taken = *new Taken;
 
 /* What PYTORCH_CUDA_ALLOC_CONF lets a process have of each device, in versions that have such a setting. */
 template <typename T, typename = void> struct Configured {

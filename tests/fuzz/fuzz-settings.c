@@ -151,7 +151,7 @@ static void assert_settings(const struct settings *settings)
 	g_assert_cmpint(settings->overlap, <=, 1000);
 	g_assert_cmpint(settings->scrub, >=, VPMM_SCRUB_NONE);
 	g_assert_cmpint(settings->scrub, <=, VPMM_SCRUB_ALWAYS);
-	g_assert_cmpint(settings->export_as, <=, VPMM_EXPORT_FABRIC);
+	g_assert_cmpint(settings->export_as, <=, VPMM_EXPORT_AUTO);
 	g_assert_cmpint(settings->rdma, <=, VPMM_RDMA_ON);
 	g_assert_cmpint(settings->limit_percent, >=, 0);
 	g_assert_cmpint(settings->limit_percent, <=, 100);

@@ -401,19 +401,6 @@ def traces():
 
 
 @check
-def sharing():
-    """What cannot be shared says so, and only that."""
-    if not is_vpmm:
-        return
-    try:
-        torch.ones(5, device="cuda").untyped_storage()._share_cuda_()
-    except RuntimeError as error:
-        assert "cannot be shared with another process" in str(error), error
-        return
-    raise AssertionError("shared")
-
-
-@check
 def six_graphs():
     """Graphs of six sizes in one pool, replayed between eager calls."""
     import torchvision

@@ -154,6 +154,7 @@ static const struct wrong {
 	{ "cut", cut, .err = EPROTO, .word = "cut: 100 bytes of 144" },
 	{ "magic", NULL, SET(magic[7], 'x'), .err = EPROTO, .word = "no message of vpmm_send()" },
 	{ "version", NULL, SET(version, 2), .err = EPROTO, .word = "version 2" },
+	{ "part", NULL, SET(version, MESSAGE_PART), .err = EPROTO, .word = "version 4" },
 	{ "length", NULL, SET(length, 143), .err = EPROTO, .word = "143 bytes" },
 	{ "backend", NULL, SET(backend[0], 'X'), .err = EXDEV, .word = "another backend" },
 	{ "device", NULL, SET(uuid[15], 9), .err = EXDEV, .word = "another device" },

@@ -35,6 +35,7 @@ static const struct sample {
 	{ "VPMM_KEEP", "none", IN_OPTS(keep), VPMM_KEEP_NONE, IN_INFO(keep), 0 },
 	{ "VPMM_SCRUB", "always", IN_OPTS(scrub), VPMM_SCRUB_ALWAYS, IN_INFO(scrub), VPMM_SCRUB_ALWAYS },
 	{ "VPMM_EXPORT", "fd", IN_OPTS(export_as), VPMM_EXPORT_FD, IN_INFO(export_as), VPMM_EXPORT_FD },
+	{ "VPMM_EXPORT", "auto", IN_OPTS(export_as), VPMM_EXPORT_AUTO, IN_INFO(export_as), VPMM_EXPORT_FD },
 	{ "VPMM_RDMA", "on", IN_OPTS(rdma), VPMM_RDMA_ON, IN_INFO(rdma), VPMM_RDMA_ON },
 	{ "VPMM_PEERS", "1,3", IN_OPTS(peers), 0xa, IN_INFO(peers), 0xa },
 	{ "VPMM_PEERS", "all", IN_OPTS(peers), VPMM_PEERS_ALL, IN_INFO(peers), 0xe },

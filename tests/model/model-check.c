@@ -15,7 +15,7 @@ struct apart {
 
 static void add_apart(struct apart *sums, const struct shareable *it)
 {
-	if (it->created)
+	if (it->counted)
 		*(it->imported ? &sums->imported : &sums->shareable) += it->bytes;
 }
 

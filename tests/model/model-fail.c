@@ -51,7 +51,7 @@ uint64_t model_taken(const struct model *m)
 	for (guint i = 0; i < core->strays->len; i++) {
 		const struct shareable *stray = core->strays->pdata[i];
 
-		bytes -= stray->created && !stray->imported ? stray->bytes : 0;
+		bytes -= stray->counted && !stray->imported ? stray->bytes : 0;
 	}
 	return bytes;
 }

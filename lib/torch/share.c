@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * A name says which socket of the process that has the block answers to it: an abstract one, so that no file is left by
+ * whoever is killed. Only processes of the same user are answered; the kernel says who that is. Descriptors travel
+ * through the socket, by vpmm_lend(), as taking them out of a process (pidfd_getfd) is what containers refuse.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "torch/books.h"
+#include "torch/class.h"
+#include "torch/device.h"
+#include "torch/kept.h"
+#include "torch/pools.h"
+#include "torch/share.h"
+#include "vpmm.h"
+
+#define NAME_FORMAT "vpmm1:%" PRId32 ":%016" PRIx64 "%016" PRIx64 ":%" PRIx64 ":%" PRIx64
+#define NAME_SCAN "vpmm1:%" SCNd32 ":%16" SCNx64 "%16" SCNx64 ":%" SCNx64 ":%" SCNx64 "%n"
+
+/* Whoever says nothing for that long is not waited for any longer. */
+#define PATIENCE_S 30
+
+struct name {
+	int32_t pid;
+	uint64_t token[2];	/* of the process, which nobody can guess */
+	uint64_t addr;
+	uint64_t serial;	/* of this block, as another may get its address */
+};
+
+struct answer {
+	int32_t err;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t token[2];
+static atomic_int listening = -1;
+static atomic_bool in_child;
+
+void share_enter_child(void)
+{
+	int fd = listening;
+
+	in_child = true;
+	/* As long as it is open here nobody sees that the parent has ended. */
+	if (fd >= 0)
+		close(fd);
+	listening = -1;
+}
+
+static socklen_t socket_address(const uint64_t *of, struct sockaddr_un *address)
+{
+	int length;
+
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	/* The first byte is 0, for an abstract name. */
+	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "vpmm-torch-%016" PRIx64 "%016" PRIx64,
+			  of[0], of[1]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static bool set_patience(int fd)
+{
+	struct timeval limit = { .tv_sec = PATIENCE_S };
+
+	return !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) &&
+	       !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+static bool is_own_user(int fd)
+{
+	struct ucred other;
+	socklen_t length = sizeof(other);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &length) && other.uid == geteuid();
+}
+
+static bool socket_read(int fd, void *to, size_t size)
+{
+	ssize_t got;
+
+	do
+		got = recv(fd, to, size, MSG_WAITALL);
+	while (got < 0 && errno == EINTR);
+	return got == (ssize_t)size;
+}
+
+static bool socket_write(int fd, const void *from, size_t size)
+{
+	ssize_t put;
+
+	do
+		put = send(fd, from, size, MSG_NOSIGNAL);
+	while (put < 0 && errno == EINTR);
+	return put == (ssize_t)size;
+}
+
+/* The library's block that a block of PyTorch's is, or is a part of. */
+static void *base_of(const struct entry *entry)
+{
+	void *base = entry->ptr;
+	size_t size;
+
+	if (entry->part)
+		pools_base(entry->part, &base, &size);
+	return base;
+}
+
+/* Answers one request. */
+static void *answer_one(void *data)
+{
+	int fd = (int)(intptr_t)data;
+	struct answer answer = { 0 };
+	struct entry entry;
+	struct name name;
+
+	if (!set_patience(fd) || !is_own_user(fd) || !socket_read(fd, &name, sizeof(name)))
+		goto out;
+	if (!books_find((const void *)(uintptr_t)name.addr, &entry) || !name.serial || entry.shared != name.serial)
+		answer.err = -ENOENT;
+	if (socket_write(fd, &answer, sizeof(answer)) && !answer.err)
+		vpmm_lend(NULL, base_of(&entry), fd);
+out:
+	close(fd);
+	return NULL;
+}
+
+/* A thread that nobody waits for, and that no signal of the program's goes to. */
+static int start_detached(void *(*fn)(void *data), void *data)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&thread, &attr, fn, data);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+static void *answer_all(void *data)
+{
+	int from = (int)(intptr_t)data, fd;
+
+	for (;;) {
+		fd = accept4(from, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0 && start_detached(answer_one, (void *)(intptr_t)fd))
+			close(fd);
+		/* Without descriptors or memory it goes on once there are some. */
+		if (fd < 0 && errno != EINTR && errno != ECONNABORTED)
+			usleep(10000);
+	}
+	return NULL;
+}
+
+/* Under the lock. */
+static int begin_serving(void)
+{
+	struct sockaddr_un address;
+	socklen_t length;
+	int fd, err = 0;
+
+	if (listening >= 0)
+		return 0;
+	if (getrandom(token, sizeof(token), 0) != sizeof(token))
+		return -EIO;
+	length = socket_address(token, &address);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN))
+		err = -errno;
+	if (!err)
+		err = start_detached(answer_all, (void *)(intptr_t)fd);
+	if (err)
+		close(fd);
+	else
+		listening = fd;
+	return err;
+}
+
+int share_give(void *ptr, char *text, size_t *offset)
+{
+	struct name name = { .pid = getpid(), .addr = (uintptr_t)ptr };
+	struct entry entry;
+	void *base;
+	int err;
+
+	if (in_child)
+		return -EBUSY;
+	if (!books_find(ptr, &entry))
+		return -EINVAL;
+	base = base_of(&entry);
+	/* What is wrong with the block it says before it says that this is no socket. */
+	err = vpmm_lend(NULL, base, -1);
+	if (err == -ENOTSUP)
+		return err;
+	pthread_mutex_lock(&lock);
+	err = begin_serving();
+	pthread_mutex_unlock(&lock);
+	if (!err && !books_share(ptr, &name.serial))
+		err = -EINVAL;
+	if (err)
+		return err;
+	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, token[0], token[1], name.addr, name.serial);
+	*offset = (size_t)((uintptr_t)ptr - (uintptr_t)base);
+	return 0;
+}
+
+static int read_name(const char *text, struct name *name)
+{
+	int end = 0;
+
+	if (sscanf(text, NAME_SCAN, &name->pid, &name->token[0], &name->token[1], &name->addr, &name->serial, &end) !=
+	    5 || text[end])
+		return -EINVAL;
+	return 0;
+}
+
+static int connect_to(const struct name *name, int *made)
+{
+	struct sockaddr_un address;
+	socklen_t length = socket_address(name->token, &address);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (!set_patience(fd) || connect(fd, (struct sockaddr *)&address, length))
+		err = errno == ECONNREFUSED ? -ESRCH : -errno;
+	else if (!is_own_user(fd))
+		err = -EPERM;
+	if (err)
+		close(fd);
+	else
+		*made = fd;
+	return err;
+}
+
+int share_take(const char *text, int device, void **ptr)
+{
+	struct answer answer;
+	struct name name;
+	int fd = -1, err;
+	bool entered;
+
+	if (in_child)
+		return -EBUSY;
+	err = read_name(text, &name);
+	if (!err)
+		err = connect_to(&name, &fd);
+	if (err)
+		return err;
+	if (!socket_write(fd, &name, sizeof(name)) || !socket_read(fd, &answer, sizeof(answer)))
+		err = -ESRCH;
+	else
+		err = answer.err;
+	if (!err && !device_enter(device, &entered))
+		err = -ENXIO;
+	if (!err) {
+		err = vpmm_receive(NULL, ptr, NULL, fd);
+		device_leave(entered);
+	}
+	close(fd);
+	return err;
+}
+
+void share_drop(void *ptr)
+{
+	if (!in_child)
+		kept_free(ptr, VPMM_STREAM_ANY);
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Blocks that processes share by name, as PyTorch does: this program again is the other process. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "torch/torch-fixture.h"
+#include "vpmm/torch_class.h"
+
+#define BLOCKS 5
+
+static const struct torch_class *table;
+
+/* The other process: what it reads comes from @out. */
+struct other {
+	pid_t pid;
+	int in;
+	int out;
+};
+
+static struct other spawn(const char *what)
+{
+	/* The link is read, as valgrind answers that with the name of this program, but would be executed itself. */
+	char *program = g_file_read_link("/proc/self/exe", NULL);
+	int to[2], from[2];
+	pid_t pid;
+
+	g_assert_cmpint(pipe2(to, O_CLOEXEC) | pipe2(from, O_CLOEXEC), ==, 0);
+	pid = fork();
+	if (!pid) {
+		dup2(to[0], STDIN_FILENO);
+		dup2(from[1], STDOUT_FILENO);
+		execl(program, program, what, NULL);
+		_exit(127);
+	}
+	g_assert_cmpint(pid, >, 0);
+	close(to[0]);
+	close(from[1]);
+	g_free(program);
+	return (struct other){ .pid = pid, .in = to[1], .out = from[0] };
+}
+
+static void tell(const struct other *other, const char *line)
+{
+	g_assert_cmpint(write(other->in, line, strlen(line)), ==, (ssize_t)strlen(line));
+}
+
+static void hear_line(const struct other *other, char *line, size_t room)
+{
+	size_t got = 0;
+
+	do
+		g_assert_cmpint(read(other->out, line + got, 1), ==, 1);
+	while (line[got++] != '\n' && got < room);
+	line[got - 1] = '\0';
+}
+
+static void other_end(const struct other *other)
+{
+	int status;
+
+	close(other->in);
+	close(other->out);
+	g_assert_cmpint(waitpid(other->pid, &status, 0), ==, other->pid);
+	g_assert_cmpint(status, ==, 0);
+}
+
+static char *new_block(size_t size, struct torch_pool *pool)
+{
+	struct torch_piece block;
+
+	assert_ok(table->alloc(&block, 0, size, NULL, pool));
+	return memset((void *)(uintptr_t)block.addr, 'a', size);
+}
+
+static void drop(void *ptr)
+{
+	struct torch_piece block = { 0 };
+
+	assert_ok(table->release(ptr, &block));
+}
+
+/* Takes what it reads the names of, adds one to the first byte of each, and says with which errors. */
+static int other_takes(void)
+{
+	char name[TORCH_NAME];
+	size_t offset;
+	void *ptr;
+	int err;
+
+	while (scanf("%127s %zu", name, &offset) == 2) {
+		err = table->take_shared(name, 0, &ptr);
+		if (!err) {
+			((char *)ptr)[offset]++;
+			table->drop_shared(ptr);
+		}
+		printf("%d\n", err);
+		fflush(stdout);
+	}
+	return 0;
+}
+
+/* Names one block, and ends when it is told to. */
+static int other_gives(void)
+{
+	char *block = new_block(3 * MIB, NULL), name[TORCH_NAME];
+	size_t offset;
+
+	if (table->share(block, name, &offset))
+		return 1;
+	printf("%s\n", name);
+	fflush(stdout);
+	return getchar() != 'e';
+}
+
+static int ask_to_take(const struct other *other, const char *name, size_t offset)
+{
+	char line[2 * TORCH_NAME];
+
+	snprintf(line, sizeof(line), "%s %zu\n", name, offset);
+	tell(other, line);
+	hear_line(other, line, sizeof(line));
+	return atoi(line);
+}
+
+/* Blocks of all kinds, and of pools, whose names stand for the segment. */
+static void test_blocks(void)
+{
+	static const size_t sizes[BLOCKS] = { 1, 1000, MIB, 3 * MIB + 5, 9 * MIB };
+	const struct torch_id id = { 0, 3 };
+	char *blocks[2 * BLOCKS], name[TORCH_NAME], again[TORCH_NAME];
+	struct other other = spawn("take");
+	struct torch_pool *pool = table->begin(0, id);
+	size_t offset = 7, with_offset = 0;
+
+	for (size_t i = 0; i < 2 * BLOCKS; i++)
+		blocks[i] = new_block(sizes[i % BLOCKS], i < BLOCKS ? NULL : pool);
+	for (size_t i = 0; i < 2 * BLOCKS; i++) {
+		assert_ok(table->share(blocks[i], name, &offset));
+		assert_ok(table->share(blocks[i], again, &offset));
+		g_assert_cmpstr(name, ==, again);
+		with_offset += offset > 0;
+		g_assert_cmpint(ask_to_take(&other, name, offset), ==, 0);
+		g_assert_cmpint(blocks[i][0], ==, 'b');
+		g_assert_cmpint(ask_to_take(&other, name, offset), ==, 0);
+		g_assert_cmpint(blocks[i][0], ==, 'c');
+	}
+	g_assert_cmpuint(with_offset, >, 0);
+	for (size_t i = 0; i < 2 * BLOCKS; i++)
+		drop(blocks[i]);
+	table->end(0, id);
+	assert_ok(table->drop(0, id));
+	table->trim(0, id);
+	other_end(&other);
+}
+
+/* A name is of one block, and not of the next at its address; others are refused. */
+static void test_names(void)
+{
+	char *block = new_block(3 * MIB, NULL), *next, name[TORCH_NAME], other_name[TORCH_NAME];
+	struct other other = spawn("take");
+	size_t offset;
+
+	assert_ok(table->share(block, name, &offset));
+	drop(block);
+	g_assert_cmpint(ask_to_take(&other, name, 0), ==, -ENOENT);
+	next = new_block(3 * MIB, NULL);
+	g_assert_true(next == block);
+	g_assert_cmpint(ask_to_take(&other, name, 0), ==, -ENOENT);
+	assert_ok(table->share(next, other_name, &offset));
+	g_assert_cmpstr(name, !=, other_name);
+	g_assert_cmpint(ask_to_take(&other, other_name, 0), ==, 0);
+	g_assert_cmpint(ask_to_take(&other, "vpmm1:", 0), ==, -EINVAL);
+	g_assert_cmpint(ask_to_take(&other, "x", 0), ==, -EINVAL);
+	strcat(other_name, "x");
+	g_assert_cmpint(ask_to_take(&other, other_name, 0), ==, -EINVAL);
+	g_assert_cmpint(table->share(&other, name, &offset), ==, -EINVAL);
+	drop(next);
+	other_end(&other);
+}
+
+/* Who has it may end once it was taken, and not before. */
+static void test_giver_ends(void)
+{
+	struct other other = spawn("give");
+	char name[TORCH_NAME];
+	void *ptr = NULL;
+
+	hear_line(&other, name, sizeof(name));
+	assert_ok(table->take_shared(name, 0, &ptr));
+	tell(&other, "e");
+	other_end(&other);
+	g_assert_cmpint(((char *)ptr)[0] + ((char *)ptr)[3 * MIB - 1], ==, 2 * 'a');
+	table->drop_shared(ptr);
+	ptr = &ptr;
+	g_assert_cmpint(table->take_shared(name, 0, &ptr), ==, -ESRCH);
+	g_assert_true(ptr == &ptr);
+}
+
+/* What was taken is gone once it is dropped. */
+static void test_many(void)
+{
+	struct vpmm_stats before, after;
+	struct other other = spawn("give");
+	char name[TORCH_NAME];
+	void *ptr;
+
+	hear_line(&other, name, sizeof(name));
+	before = torch_stats(0);
+	for (int i = 0; i < 100; i++) {
+		assert_ok(table->take_shared(name, 0, &ptr));
+		table->drop_shared(ptr);
+	}
+	drop(new_block(MIB, NULL));
+	after = torch_stats(0);
+	g_assert_cmpuint(after.imported, <=, before.imported + 4 * MIB);
+	tell(&other, "e");
+	other_end(&other);
+}
+
+static void test_fork(void)
+{
+	char *block = new_block(100, NULL), name[TORCH_NAME];
+	size_t offset;
+	void *ptr;
+	int status;
+	pid_t pid;
+
+	assert_ok(table->share(block, name, &offset));
+	pid = fork();
+	if (!pid)
+		_exit(table->share(block, name, &offset) != -EBUSY || table->take_shared(name, 0, &ptr) != -EBUSY);
+	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+	g_assert_cmpint(status, ==, 0);
+	drop(block);
+}
+
+/* In a process whose pool has memory that cannot be exported. */
+static int other_is_refused(void)
+{
+	char *block = new_block(100, NULL), name[TORCH_NAME];
+	size_t offset;
+
+	return table->share(block, name, &offset) != -ENOTSUP || !strstr(vpmm_last_error(), "VPMM_EXPORT");
+}
+
+static void test_option_needed(void)
+{
+	struct other other;
+
+	g_setenv("VPMM_EXPORT", "none", TRUE);
+	other = spawn("refused");
+	g_setenv("VPMM_EXPORT", "auto", TRUE);
+	other_end(&other);
+}
+
+static int do_other(const char *what)
+{
+	if (!strcmp(what, "take"))
+		return other_takes();
+	return strcmp(what, "give") ? other_is_refused() : other_gives();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct torch_hooks hooks = { NULL, NULL, NULL, NULL };
+	bool is_other = argc == 2 && argv[1][0] != '-';
+
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
+	g_setenv("VPMM_HOST_CAPACITY", "64M", TRUE);
+	g_setenv("VPMM_EXPORT", "auto", FALSE);
+	if (!is_other)
+		g_test_init(&argc, &argv, NULL);
+	torch_open();
+	table = torch.vpmm_torch_class();
+	table->init(1, 1, &hooks);
+	if (is_other)
+		return do_other(argv[1]);
+	g_test_add_func("/torch-share/blocks", test_blocks);
+	g_test_add_func("/torch-share/names", test_names);
+	g_test_add_func("/torch-share/giver-ends", test_giver_ends);
+	g_test_add_func("/torch-share/many", test_many);
+	g_test_add_func("/torch-share/fork", test_fork);
+	g_test_add_func("/torch-share/option-needed", test_option_needed);
+	return g_test_run();
+}
