@@ -45,6 +45,7 @@ struct walk {
 	GArray *blocks;
 	enum vpmm_scrub scrub;
 	bool limited;
+	bool driver;		/* what is below a page may be the driver's allocator's */
 	bool armed;
 	int captured;		/* a stream; -1: none */
 	uint64_t graph;		/* of the capture, or that is not retired */
@@ -206,10 +207,15 @@ static void step_malloc(struct walk *w)
 	g_array_append_val(w->blocks, b);
 }
 
-/* Whether a stream can come after the program's uses. It need not come after what the library does. */
+/*
+ * Whether a stream can come after the program's uses. It need not come after what the library does, but it has to come
+ * after the allocation of what the driver serves.
+ */
 static bool follow(struct walk *w, const struct own *b, int stream)
 {
-	if (!b->used || b->last == stream)
+	bool served = w->driver && !b->max && b->size < PAGE;
+
+	if ((!b->used && !served) || b->last == stream)
 		return true;
 	if (is_captured(w, stream) || is_captured(w, b->last))
 		return false;
@@ -433,6 +439,7 @@ static void run_seed(const struct kind *kind, guint seed)
 
 	w.blocks = g_array_new(FALSE, FALSE, sizeof(struct own));
 	w.limited = opts.limit;
+	w.driver = opts.small == VPMM_SMALL_DRIVER;
 	opts.scrub = w.scrub = scrubs[seed % G_N_ELEMENTS(scrubs)];
 	fixture_open_faulty(&w.f, opts);
 	if (seed % 5 == 0)
