@@ -26,6 +26,12 @@ static int act_realloc_elsewhere(struct sweep *s)
 	return sweep_realloc(s, &s->ptr, s->number, 1);
 }
 
+/* The stream that takes it once more is another, which has come after nothing that the first has submitted. */
+static int act_realloc_handed(struct sweep *s)
+{
+	return sweep_realloc(s, &s->ptr, s->number, s->again ? 3 : 0);
+}
+
 /* A block of so many pages, page by page, so that it can lose each. */
 static void have_growable(struct sweep *s, size_t pages)
 {
@@ -54,6 +60,14 @@ static void stage_grow(struct sweep *s)
 {
 	have_growable(s, 2);
 	s->number = 5 * PAGE;
+}
+
+/* A part of the last page is gained as well, and cleared with what comes behind it. */
+static void stage_grow_part(struct sweep *s)
+{
+	assert_ok(sweep_growable(s, PAGE + 1000, MOST, 0));
+	s->ptr = sweep_last(s);
+	s->number = 4 * PAGE;
 }
 
 static void stage_grow_donors(struct sweep *s)
@@ -135,6 +149,8 @@ const struct sweep_scene sweep_growable_scenes[] = {
 	{ "growable-grow-scrub", ALL, OP(clear), stage_grow_donors, act_realloc, SCRUB, .grows = true,
 	  .waits_again = true },
 	{ "growable-grow-always", ALL, OP(clear), stage_grow, act_realloc, ALWAYS, .grows = true,
+	  .waits_again = true },
+	{ "growable-part-always", ALL, OP(clear), stage_grow_part, act_realloc_handed, ALWAYS, .grows = true,
 	  .waits_again = true },
 	{ "growable-within-always", ALL, OP(clear), stage_within, act_realloc, ALWAYS, .grows = true,
 	  .waits_again = true },
