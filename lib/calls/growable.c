@@ -152,7 +152,7 @@ out:
 static int scrub_growth(struct submission *s, struct region *region)
 {
 	struct core *core = &s->pool->core;
-	size_t from = live_requested(region);
+	size_t from = MIN(live_requested(region), region->size);
 	const struct region gain = { .addr = region->addr + from, .size = region->size - from };
 	int err;
 
@@ -202,13 +202,15 @@ static int grow_growable(struct submission *s, struct region *region, struct req
 	return err;
 }
 
+/* What was another stream's is cleared for one that asks for no more as well, see needs_scrub() in realloc.c. */
 static int fit(struct submission *s, struct region *region, size_t size, bool keeps, struct stream *stream)
 {
 	struct core *core = &s->pool->core;
+	bool handed = core->settings.scrub == VPMM_SCRUB_STREAM && region->stream != stream;
 	int err;
 
 	err = shrink(s->pool, region, keeps ? region->size : growable_least(core, region, size), stream, s->handle);
-	if (err || size <= live_requested(region))
+	if (err || (size <= live_requested(region) && !handed))
 		return err;
 	err = scrub_growth(s, region);
 	if (err)

@@ -83,6 +83,17 @@ static bool is_unchanged(const struct resizing *r, const struct use *use)
 }
 
 /*
+ * What is behind the contents, up to the end of the block, is of an earlier block. The stream that frees the block owns
+ * all of it, so one that gets it from another stream must not find that there, even if it asks for no more.
+ */
+static bool needs_scrub(const struct resizing *r)
+{
+	enum vpmm_scrub scrub = r->pool->core.settings.scrub;
+
+	return (scrub && r->size > r->asked) || (scrub == VPMM_SCRUB_STREAM && r->region->stream != r->stream);
+}
+
+/*
  * Clears what the block gains, if the settings say so. What it had before it became smaller, or before another stream
  * got it, is still behind its contents, and not as a malloc gives it.
  */
@@ -92,11 +103,11 @@ static int scrub_gain(const struct resizing *r, struct submission *s)
 	const struct region gain = { .addr = r->addr + r->had, .size = r->bytes - r->had };
 	size_t to = r->bytes;
 
-	if (core->settings.scrub == VPMM_SCRUB_NONE || r->size <= r->asked)
+	if (!needs_scrub(r))
 		return 0;
 	if (core->settings.scrub == VPMM_SCRUB_STREAM && r->bytes > r->had && owner_take(core, &gain, r->stream))
 		to = r->had;
-	return submission_clear(s, r->addr + r->asked, to - r->asked);
+	return submission_clear(s, r->addr + r->asked, to - MIN(to, r->asked));
 }
 
 static int scrub_kept(const struct resizing *r)
@@ -105,7 +116,7 @@ static int scrub_kept(const struct resizing *r)
 	int err;
 
 	/* Most reallocs that keep a block have nothing to clear, and need no event. */
-	if (r->pool->core.settings.scrub == VPMM_SCRUB_NONE || r->size <= r->asked)
+	if (!needs_scrub(r))
 		return 0;
 	err = submission_begin(&s, r->pool, r->handle, false);
 	if (!err)

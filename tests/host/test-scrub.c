@@ -103,6 +103,37 @@ static void test_stream_other(gconstpointer opts)
 	fixture_close(&f);
 }
 
+/* The block of another stream, no larger than it was. */
+static void take_over(struct fixture *f, void *ptr, size_t size, size_t whole, size_t from)
+{
+	char *got;
+
+	assert_ok(vpmm_host_stream_wait(f->streams[1], f->streams[0]));
+	assert_ok(vpmm_realloc(f->pool, &ptr, size, f->streams[1]));
+	fixture_free(f, ptr, f->streams[1]);
+	got = fixture_malloc_bytes(f, whole, f->streams[1]);
+	g_assert_true(fixture_is_clear(got + from, whole - from));
+}
+
+/* What a stream has left behind the end of its block does not become another's with the block. */
+static void test_stream_handed(gconstpointer opts)
+{
+	size_t whole = opts == &stream_paged ? 2 * PAGE : 1024, less = whole - 264;
+	struct fixture f;
+	void *ptr;
+
+	fixture_open(&f, *(const struct vpmm_opts *)opts);
+	fixture_uncache(&f);
+	fixture_leave_secret(&f, whole, f.streams[0]);
+	take_over(&f, fixture_malloc_bytes(&f, less, f.streams[0]), less - 8, whole, less);
+	assert_ok(vpmm_malloc_growable(f.pool, &ptr, PAGE, 2 * PAGE, f.streams[0]));
+	fixture_complete(f.streams[0]);
+	memset(ptr, FIXTURE_SECRET, PAGE);
+	assert_ok(vpmm_realloc(f.pool, &ptr, PAGE / 2, f.streams[0]));
+	take_over(&f, ptr, PAGE / 4, PAGE, PAGE / 2);
+	fixture_close(&f);
+}
+
 /* What another stream takes of a stream's own leaves the rest its own. */
 static void test_stream_part(gconstpointer opts)
 {
@@ -480,6 +511,7 @@ int main(int argc, char **argv)
 	add("stream/fresh-beside-own", &stream_packed, &stream_paged, test_stream_fresh_beside_own);
 	add("stream/own", &stream_packed, &stream_paged, test_stream_own);
 	add("stream/other", &stream_packed, &stream_paged, test_stream_other);
+	add("stream/handed", &stream_packed, &stream_paged, test_stream_handed);
 	add("stream/part", &stream_packed, &stream_paged, test_stream_part);
 	add("stream/freed-by-other", &stream_packed, &stream_paged, test_stream_freed_by_other);
 	add("stream/in-order", &stream_packed, &stream_paged, test_stream_in_order);

@@ -123,6 +123,15 @@ static void stage_live(struct sweep *s)
 	sweep_busy(s, 0);
 }
 
+/* It is no larger, and what is behind its contents is another stream's. */
+static void stage_handed(struct sweep *s)
+{
+	have_growable(s, 2);
+	s->number = PAGE + 1000;
+	assert_ok(act_realloc(s));
+	s->number = PAGE + 990;
+}
+
 /* Larger again within its pages. */
 static void stage_within(struct sweep *s)
 {
@@ -157,6 +166,7 @@ const struct sweep_scene sweep_growable_scenes[] = {
 	{ "growable-grow-full", ALL, OP(event_record), stage_full, act_realloc, .opts = { .limit = 8 * PAGE },
 	  .gives = true, .waits = true },
 	{ "growable-of-another", ALL, OP(event_record), stage_grow, act_realloc_elsewhere },
+	{ "growable-scrub-handed", ALL, OP(clear), stage_handed, act_realloc_elsewhere, SCRUB, .waits_again = true },
 	{ "growable-shrink", ALL, OP(map), stage_shrink, act_realloc },
 	{ "growable-shrink-used", ALL, OP(stream_wait), stage_shrink_used, act_realloc },
 	{ "growable-free", ALL, OP(event_record), stage_live, act_free },

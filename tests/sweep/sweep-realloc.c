@@ -46,6 +46,13 @@ static void stage_grow_of_another(struct sweep *s)
 	s->number = PAGE;
 }
 
+/* It is no larger, and what is behind its contents is another stream's. */
+static void stage_handed(struct sweep *s)
+{
+	s->ptr = sweep_have(s, 2 * PAGE - 1000, 1);
+	s->number = 2 * PAGE - 1010;
+}
+
 /* A block with another one directly behind it. */
 static void stage_wedged(struct sweep *s, size_t size)
 {
@@ -153,6 +160,7 @@ const struct sweep_scene sweep_realloc_scenes[] = {
 	{ "resize-used", ALL, OP(stream_wait), stage_resize_used, act_realloc },
 	{ "resize-full", ALL, OP(event_record), stage_resize_full, act_realloc, LIMIT },
 	{ "resize-scrub", ALL, OP(clear), stage_grow_other, act_realloc, SCRUB_STREAM },
+	{ "resize-scrub-handed", ALL, OP(clear), stage_handed, act_realloc, SCRUB_STREAM },
 	{ "resize-scrub-always", ALL, OP(clear), stage_grow_own, act_realloc, SCRUB_ALWAYS },
 	{ "resize-scrub-hole", PACKED, OP(clear), stage_hole, act_realloc, SCRUB_ALWAYS },
 	{ "resize-keep", ALL, OP(clear), stage_keep, act_realloc, SCRUB_ALWAYS },
