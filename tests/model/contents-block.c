@@ -2,13 +2,11 @@
 /* Blocks of the program: allocated, used on streams in an order that the program keeps, and freed. */
 #include <errno.h>
 
+#include "model/contents-block.h"
 #include "model/contents-work.h"
-#include "model/contents.h"
 
-#define MOST_BYTES ((uint64_t)64 << 20)
 #define MOST_CLEARED (PAGE + PAGE / 2)
 #define MOST_PAGES 6
-#define MOST_BURST 300
 #define SMALL ((gint32)128 << 10)
 
 static size_t page_size_of(const struct vpmm_opts *opts)
@@ -17,7 +15,7 @@ static size_t page_size_of(const struct vpmm_opts *opts)
 }
 
 /* Whole pages, anything below a few, what spans serve, and a few sizes that recur. */
-static size_t any_size(struct worker *w, const struct vpmm_opts *opts, bool cleared)
+size_t block_any_size(struct worker *w, const struct vpmm_opts *opts, bool cleared)
 {
 	size_t size;
 
@@ -46,7 +44,7 @@ static size_t any_size(struct worker *w, const struct vpmm_opts *opts, bool clea
 	return opts->scrub == VPMM_SCRUB_STREAM ? (size + 7) & ~(size_t)7 : size;
 }
 
-static bool fail_expected(const struct worker *w, int err, const struct stream *s, const struct vpmm_opts *opts)
+bool block_may_fail(const struct worker *w, int err, const struct stream *s, const struct vpmm_opts *opts)
 {
 	return (err == -ENOMEM && w->run->limited) || (err == -ENOTSUP && s->captured && opts->page_size == SIZE_MAX);
 }
@@ -92,7 +90,7 @@ static void *allocate(struct worker *w, unsigned int pool, size_t size, size_t m
 	int err;
 
 	err = contents_call(w, pool, call_malloc(w, pool, &ptr, size, max, s, flags));
-	if (err && !w->armed && !fail_expected(w, err, s, opts) && !flags_refused(err, s, opts, flags))
+	if (err && !w->armed && !block_may_fail(w, err, s, opts) && !flags_refused(err, s, opts, flags))
 		contents_fail(w->run, "worker %u, step %u: %zu bytes: %d, %s", w->index, w->step, size, err,
 			      vpmm_last_error());
 	if (err)
@@ -147,8 +145,7 @@ static void see_fresh(struct worker *w, struct block *b, struct stream *s, bool 
 		block_access(w, b, s, true);
 }
 
-static struct block *add_block(struct worker *w, unsigned int pool, void *ptr, size_t size, size_t max,
-			       struct stream *s)
+struct block *block_add(struct worker *w, unsigned int pool, void *ptr, size_t size, size_t max, struct stream *s)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 	struct block *b = g_new0(struct block, 1);
@@ -176,20 +173,20 @@ static size_t any_max(struct worker *w, const struct vpmm_opts *opts, size_t siz
 	return size * (size_t)g_rand_int_range(w->rand, 1, 9);
 }
 
-static struct block *new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s,
-				 unsigned int flags)
+struct block *block_new_of_size(struct worker *w, unsigned int pool, size_t size, struct stream *s,
+				unsigned int flags)
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 	size_t max = flags ? 0 : any_max(w, opts, size, s);
 	struct block *b;
 	void *ptr;
 
-	if (w->bytes + size > MOST_BYTES / w->run->n_workers)
+	if (w->bytes + size > CONTENTS_MOST_BYTES / w->run->n_workers)
 		return NULL;
 	ptr = allocate(w, pool, size, max, s, flags);
 	if (!ptr)
 		return NULL;
-	b = add_block(w, pool, ptr, size, max, s);
+	b = block_add(w, pool, ptr, size, max, s);
 	work_note(w, b, s, max ? "allocate growable" : is_idle(flags) ? "allocate idle" :
 		  flags ? "allocate cleared" : "allocate");
 	if (is_idle(flags)) {
@@ -203,7 +200,7 @@ static struct block *new_of_size(struct worker *w, unsigned int pool, size_t siz
 	return b;
 }
 
-static unsigned int any_pool(struct worker *w)
+unsigned int block_any_pool(struct worker *w)
 {
 	return (unsigned int)g_rand_int_range(w->rand, 0, (gint32)w->run->n_pools);
 }
@@ -211,14 +208,14 @@ static unsigned int any_pool(struct worker *w)
 /* What the driver serves is ordered on a stream; and only a pool that exports has what others can map. */
 struct block *block_new(struct worker *w, struct stream *s, unsigned int flags)
 {
-	unsigned int pool = any_pool(w);
+	unsigned int pool = block_any_pool(w);
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 
 	if (opts->page_size == SIZE_MAX)
 		flags &= VPMM_ZERO;
 	if (!opts->export_as)
 		flags &= ~VPMM_SHAREABLE;
-	return new_of_size(w, pool, any_size(w, opts, flags), s, flags);
+	return block_new_of_size(w, pool, block_any_size(w, opts, flags), s, flags);
 }
 
 void block_free_struct(gpointer data)
@@ -258,7 +255,7 @@ static bool behind_graphs(struct block *b, struct stream *s)
 	return true;
 }
 
-static bool behind_uses(struct block *b, struct stream *s, bool write)
+bool block_behind_uses(struct block *b, struct stream *s, bool write)
 {
 	if (b->first && b->first != s && !stream_behind(s, b->first, b->born))
 		return false;
@@ -272,7 +269,7 @@ static bool behind_uses(struct block *b, struct stream *s, bool write)
 }
 
 /* Whoever is behind a write is behind all that this was behind. */
-static void note(struct block *b, struct stream *s, uint64_t position, bool write)
+void block_note(struct block *b, struct stream *s, uint64_t position, bool write)
 {
 	struct record *record = block_record(b, s);
 
@@ -290,9 +287,9 @@ static void note(struct block *b, struct stream *s, uint64_t position, bool writ
 
 bool block_access(struct worker *w, struct block *b, struct stream *s, bool write)
 {
-	if (b->unborn || (!write && !b->written) || !behind_uses(b, s, write))
+	if (b->unborn || (!write && !b->written) || !block_behind_uses(b, s, write))
 		return false;
-	note(b, s, work_submit(w, b, s, write ? WRITE : VERIFY), write);
+	block_note(b, s, work_submit(w, b, s, write ? WRITE : VERIFY), write);
 	b->written = true;
 	return true;
 }
@@ -326,7 +323,7 @@ static bool cover(struct worker *w, struct block *b, guint i, struct stream *s)
 	return stream_behind(s, r->stream, r->last);
 }
 
-static bool may_release(struct worker *w, struct block *b, struct stream *s)
+bool block_may_release(struct worker *w, struct block *b, struct stream *s)
 {
 	if (b->of_driver && b->first != s && !stream_behind(s, b->first, b->born))
 		return false;
@@ -355,11 +352,10 @@ void block_released(struct worker *w, struct block *b)
 	w->bytes -= b->shadow->size;
 }
 
-/* What was kept of the block before is the stream's as well. */
-static void make_own(struct shadow *shadow, const struct stream *s)
+void block_make_own(struct shadow *shadow, const struct stream *s)
 {
 	for (; shadow; shadow = shadow->before)
-		g_atomic_int_set(&shadow->own, (gint)s->index + 1);
+		g_atomic_int_compare_and_exchange(&shadow->own, 0, (gint)s->index + 1);
 }
 
 /* Behind all that any stream was given to do. Captures that the pool does not know of would not survive that. */
@@ -380,215 +376,13 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 
 	if (!w->run->captures && contents_one_in(w, 16))
 		return release_any(w, b, s);
-	if (!may_release(w, b, s))
+	if (!block_may_release(w, b, s))
 		return false;
 	if (b->first == s && !b->shared && !b->of_driver)
-		make_own(b->shadow, s);
+		block_make_own(b->shadow, s);
 	work_note(w, b, s, "free");
 	if (!contents_try(w, b->pool, vpmm_free(pool, b->shadow->ptr, s->handle)))
 		return false;
 	block_released(w, b);
 	return true;
-}
-
-/*
- * A stream that was named may be one that cannot be waited for. To a capture that is any: also one that was retired,
- * and one that a graph of the block was retired on.
- */
-static bool refusal_expected(struct worker *w, int err, const struct block *b, const struct stream *s)
-{
-	bool named = (s->captured && b->shared) || (b->kept && err == -EBUSY);
-
-	for (guint i = 0; i < b->records->len; i++)
-		named |= g_array_index(b->records, struct record, i).named;
-	return fail_expected(w, err, s, &w->run->opts[b->pool]) || (named && (err == -EBUSY || err == -EINVAL));
-}
-
-/* Behind all that writes it, where graphs do: what they leave there is what is copied. */
-static bool may_resize(struct worker *w, struct block *b, size_t size, struct stream *s)
-{
-	if (b->apart)
-		return false;
-	if (b->max && (size > b->max || b->graphs->len || b->graphed || !behind_uses(b, s, true)))
-		return false;
-	if (b->unborn || w->bytes + size > MOST_BYTES / w->run->n_workers || !may_release(w, b, s))
-		return false;
-	/* A stream may see what is in a block that it was given, whoever left that there. */
-	if (w->run->opts[b->pool].scrub == VPMM_SCRUB_STREAM && b->first != s)
-		return false;
-	if ((b->graphs->len || b->graphed) && !behind_uses(b, s, false))
-		return false;
-	/* Whoever is behind a write is behind the allocation; the library's own zeros are only there behind that. */
-	return !b->written || b->key || !b->first || b->first == s || stream_behind(s, b->first, b->born);
-}
-
-/* Streams stay named, and have to be retired before they go. */
-static void keep_names(struct block *now, const struct block *before)
-{
-	for (guint i = 0; before->max && i < before->records->len; i++) {
-		const struct record *r = &g_array_index(before->records, struct record, i);
-		struct record *kept;
-
-		if (!r->named)
-			continue;
-		g_atomic_int_inc(&r->stream->named);
-		kept = block_record(now, r->stream);
-		kept->named = true;
-		kept->epoch = r->epoch;
-	}
-}
-
-struct block *block_replace(struct worker *w, struct block *b, struct stream *s, size_t size)
-{
-	struct vpmm_pool *pool = contents_pool(w, b->pool);
-	void *ptr = b->shadow->ptr;
-	struct block *now;
-	int err;
-
-	work_note(w, b, s, "resize");
-	/* What is asked for memory meanwhile must not free it. */
-	g_ptr_array_remove_fast(w->live, b);
-	err = contents_call(w, b->pool, vpmm_realloc(pool, &ptr, size, s->handle));
-	g_ptr_array_add(w->live, b);
-	if (err && w->armed) {
-		b->kept = true;
-		return NULL;
-	}
-	if (err && refusal_expected(w, err, b, s))
-		return NULL;
-	if (err)
-		contents_fail(w->run, "worker %u, step %u: %zu bytes to %zu: %d, %s", w->index, w->step,
-			      b->shadow->size, size, err, vpmm_last_error());
-	if (b->max && ptr != b->shadow->ptr)
-		contents_fail(w->run, "worker %u, step %u: a growable block moves", w->index, w->step);
-	now = add_block(w, b->pool, ptr, size, b->max, s);
-	keep_names(now, b);
-	block_released(w, b);
-	__atomic_fetch_add(&w->run->mallocs[b->pool], 1, __ATOMIC_RELAXED);
-	now->shadow->before = b->shadow;
-	now->key = b->key;
-	now->graphed = b->graphed;
-	now->group = b->group;
-	now->joined = b->joined;
-	now->shared = b->max && b->shared;
-	return now;
-}
-
-/* What was copied is looked for before any graph writes the old block again. */
-static void see_kept(struct worker *w, struct block *before, struct block *now, struct stream *s)
-{
-	uint64_t position = work_submit(w, now, s, KEPT);
-
-	block_record(now, s)->last = position;
-	block_record(before, s)->last = position;
-}
-
-static struct block *resize(struct worker *w, struct block *b, struct stream *s, size_t size)
-{
-	struct block *now;
-
-	if (!may_resize(w, b, size, s))
-		return NULL;
-	now = block_replace(w, b, s, size);
-	if (!now)
-		return NULL;
-	/* It may be the same memory: who frees it has to be behind what the stream is behind. */
-	if (b->records->len && !s->captured)
-		block_record(now, s)->last = now->born;
-	make_own(now->shadow, s);
-	if (b->written)
-		see_kept(w, b, now, s);
-	now->key = 0;
-	now->graphed = false;
-	return now;
-}
-
-void block_resize(struct worker *w, struct block *b, struct stream *s)
-{
-	struct block *now = resize(w, b, s, any_size(w, &w->run->opts[b->pool], false));
-
-	if (now && !contents_one_in(w, 3))
-		block_access(w, now, s, true);
-}
-
-static void *receive(struct worker *w, struct block *b, unsigned int pool)
-{
-	size_t size = 0;
-	void *ptr = NULL;
-	int err;
-
-	contents_ok(w->run, vpmm_send(contents_pool(w, b->pool), b->shadow->ptr, w->sockets[0]));
-	/* What is asked for mappings meanwhile must not free it. */
-	g_ptr_array_remove(w->live, b);
-	err = contents_call(w, pool, vpmm_receive(w->run->pools[pool], &ptr, &size, w->sockets[1]));
-	g_ptr_array_add(w->live, b);
-	/* The message may be there still. */
-	if (err)
-		contents_connect(w);
-	if (err ? !w->armed && (err != -ENOMEM || !w->run->limited) : size != b->shadow->size)
-		contents_fail(w->run, "step %u: %zu bytes are received as %zu: %d, %s", w->step, b->shadow->size, size,
-			      err, vpmm_last_error());
-	return ptr;
-}
-
-void block_share(struct worker *w, struct block *b, struct stream *s)
-{
-	unsigned int pool = any_pool(w);
-	struct block *now;
-	void *ptr;
-
-	if (!b->apart || b->imported || b->graphs->len || b->graphed || !b->written || !behind_uses(b, s, true))
-		return;
-	ptr = receive(w, b, pool);
-	if (!ptr)
-		return;
-	__atomic_fetch_add(&w->run->mallocs[pool], 1, __ATOMIC_RELAXED);
-	now = add_block(w, pool, ptr, b->shadow->size, 0, s);
-	now->apart = now->imported = now->written = true;
-	now->of_driver = false;
-	now->key = b->key;
-	now->shadow->before = b->shadow;
-	now->shadow->stride = b->shadow->stride;
-	work_note(w, now, s, "receive");
-	block_record(now, s)->last = block_record(b, s)->last = work_submit(w, now, s, MAPPED);
-	if (contents_one_in(w, 2) && block_release(w, b, s))
-		return;
-	while (!block_release(w, now, s))
-		work_note(w, now, s, "again");
-}
-
-/* What a loop on one stream does; its cache serves it without an event, until another stream comes for the same. */
-void block_burst(struct worker *w, struct stream *s)
-{
-	unsigned int pool = any_pool(w);
-	size_t size = any_size(w, &w->run->opts[pool], false);
-	struct stream *other = stream_any(w);
-
-	for (int i = g_rand_int_range(w->rand, 1, MOST_BURST); i > 0; i--) {
-		struct block *b = new_of_size(w, pool, size, s, 0);
-
-		if (!b)
-			return;
-		block_access(w, b, s, true);
-		block_release(w, b, s);
-	}
-	if (!contents_one_in(w, 4))
-		new_of_size(w, pool, size, other, 0);
-}
-
-/* Nobody has touched it, so any stream may free it; what clears it, or copies it, may be pending all the same. */
-void block_unused(struct worker *w, struct stream *s)
-{
-	unsigned int pool = any_pool(w);
-	size_t size = any_size(w, &w->run->opts[pool], true);
-	bool copied = contents_one_in(w, 2);
-	struct block *b = new_of_size(w, pool, copied ? (size / 2 + 8) & ~(size_t)7 : size, s, copied ? 0 : VPMM_ZERO), *now;
-
-	now = b && copied ? resize(w, b, s, size) : NULL;
-	b = now ? now : b;
-	if (!b || !block_release(w, b, stream_any(w)) || contents_one_in(w, 3))
-		return;
-	b = new_of_size(w, pool, size, stream_any(w), 0);
-	if (b)
-		block_access(w, b, stream_any(w), true);
 }

@@ -121,6 +121,16 @@ static void write_block(struct work *work)
 	s->key = key;
 }
 
+/* Whatever others have left between the words that are looked at, and at the ends of other blocks, is gone then. */
+static void fill_block(struct work *work)
+{
+	struct shadow *s = work->shadow;
+
+	for (size_t at = 0; at + 8 <= s->size; at += 8)
+		*(uint64_t *)spot(work, at) = pattern(work->key, at);
+	s->key = work->key;
+}
+
 /* What the shadow says is what the order of the streams has made of it; the work may know better what that must be. */
 static void verify_block(struct work *work, uint32_t key)
 {
@@ -143,16 +153,30 @@ static void verify_block(struct work *work, uint32_t key)
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
 }
 
-static void verify_own(struct work *work)
+/* Whether it is part of a pattern that the stream of the work may see. */
+static bool is_own(const struct work *work, uint64_t found)
 {
-	const struct shadow *s = work->shadow, *by;
+	const struct shadow *by = writer_of(work->run, found);
+
+	if (!by)
+		return false;
+	return g_atomic_int_get(&by->own) == work->own ||
+	       g_atomic_int_get(&work->run->owners[found >> 32]) == work->own;
+}
+
+/* @from: what is before was given to the stream by the program. */
+static void verify_own(struct work *work, size_t from, bool cleared)
+{
+	const struct shadow *s = work->shadow;
 	uint64_t words = 0;
 
-	for (size_t at = 0; at + 8 <= s->size; at = next_spot(s, at), words++) {
+	for (size_t at = 0; at + 8 <= s->size; at = next_spot(s, at)) {
 		uint64_t found = *(uint64_t *)spot(work, at);
 
-		by = found ? writer_of(work->run, found) : NULL;
-		if (found && (!by || g_atomic_int_get(&by->own) != work->own))
+		if (at < from)
+			continue;
+		words++;
+		if (found && (cleared || !is_own(work, found)))
 			wrong(work, at, found, 0);
 	}
 	__atomic_fetch_add(&work->run->words, words, __ATOMIC_RELAXED);
@@ -188,6 +212,9 @@ static void perform(struct work *work)
 	case WRITE:
 		write_block(work);
 		break;
+	case FILL:
+		fill_block(work);
+		break;
 	case VERIFY:
 		verify_block(work, work->key);
 		break;
@@ -196,7 +223,11 @@ static void perform(struct work *work)
 		verify_block(work, 0);
 		break;
 	case OWN:
-		verify_own(work);
+		verify_own(work, 0, false);
+		break;
+	case GAINED:
+	case CLEARED:
+		verify_own(work, work->shadow->before->size, work->kind == CLEARED);
 		break;
 	case KEPT:
 		verify_kept(work);
@@ -224,9 +255,12 @@ static void run_work(void *data)
 
 static const char *const names[] = {
 	[WRITE] = "write",
+	[FILL] = "fill",
 	[VERIFY] = "verify",
 	[ZEROED] = "verify zeros",
 	[OWN] = "verify own",
+	[GAINED] = "verify gained",
+	[CLEARED] = "verify cleared",
 	[KEPT] = "verify kept",
 	[MAPPED] = "verify mapped",
 	[TICK] = "tick",
@@ -244,7 +278,7 @@ static struct work *work_new(struct worker *w, struct shadow *shadow, enum kind 
 /* What the block holds from now on, and what is expected there. */
 static void choose_key(struct worker *w, struct block *b, struct work *work)
 {
-	if (work->kind == WRITE)
+	if (work->kind == WRITE || work->kind == FILL)
 		work->key = b->key = take_key(w->run, b->shadow);
 	else if (work->kind == ZEROED)
 		b->key = 0;
@@ -263,6 +297,8 @@ uint64_t work_submit(struct worker *w, struct block *b, struct stream *s, enum k
 	if (b) {
 		work_note(w, b, s, names[kind]);
 		choose_key(w, b, work);
+		if (kind == FILL)
+			g_atomic_int_set(&w->run->owners[work->key], work->own);
 	}
 	contents_ok(w->run, vpmm_host_stream_launch(s->handle, run_work, work));
 	return stream_next(s);

@@ -7,9 +7,12 @@
 
 enum kind {
 	WRITE,		/* the pattern of a new key */
+	FILL,		/* the same in each word, so that nothing of others is left; it is the stream's own */
 	VERIFY,		/* the pattern is there */
 	ZEROED,		/* zeros are there, and are what there is from now on */
 	OWN,		/* nothing is there but zeros and what the stream alone has had */
+	GAINED,		/* the same of what the block has more than before its size changed */
+	CLEARED,	/* nothing but zeros is there */
 	KEPT,		/* what the block held before its size changed is there, as far as both go */
 	MAPPED,		/* the same of one that has the memory of another, as it is */
 	TICK		/* nothing; that it was run is known */

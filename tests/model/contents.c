@@ -335,6 +335,8 @@ static void malloc_step(struct worker *w)
 		block_burst(w, s);
 	else if (s && contents_one_in(w, 12))
 		block_unused(w, s);
+	else if (s && contents_one_in(w, 24))
+		block_hand_on(w, s);
 	else if (s && w->live->len < MOST_LIVE)
 		block_new(w, s, any_flags(w));
 }
@@ -538,6 +540,7 @@ static void close_run(struct run *run, struct contents_counts *counts)
 	g_string_free(run->text, TRUE);
 	pthread_mutex_destroy(&run->lock);
 	g_free(run->writers);
+	g_free(run->owners);
 	g_free(run);
 }
 
@@ -559,6 +562,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	run->streams = g_ptr_array_new_with_free_func(stream_free);
 	run->mail = g_ptr_array_new();
 	run->writers = g_new0(struct shadow *, MOST_KEYS);
+	run->owners = g_new0(gint, MOST_KEYS);
 	pthread_mutex_init(&run->lock, NULL);
 	choose_device(run, rand);
 	open_pools(run, rand);

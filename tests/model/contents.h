@@ -78,7 +78,8 @@ struct record {
  * @size: bytes
  * @stride: bytes between the words that are looked at, in a large block
  * @key: of the pattern; 0: zeros; ordered by the streams, as the memory itself is
- * @own: 1 plus the index of the one stream that has had the block when it was freed, if there is one; atomic
+ * @own: 1 plus the index of the one stream that has had the block when it was freed or became smaller, if there is
+ *	one; atomic
  * @number: of the block
  * @trail: what was done with it, for whoever finds it damaged
  * @before: the block that this one was before its size changed; NULL: none
@@ -232,6 +233,7 @@ struct worker {
  * @mail: blocks on their way from one worker to another
  * @keys: the last key of a pattern; atomic
  * @writers: by key, the shadow that has it; atomic
+ * @owners: by key, 1 plus the index of a stream whose own the pattern is, whoever had the block; 0: none; atomic
  * @words: how many were looked at; atomic
  * @works: how many times work has looked at a block; atomic
  * @mallocs: by pool; atomic
@@ -257,6 +259,7 @@ struct run {
 	GPtrArray *mail;
 	uint32_t keys;
 	struct shadow **writers;
+	gint *owners;
 	uint64_t words;
 	uint64_t works;
 	uint64_t mallocs[CONTENTS_POOLS];
@@ -506,6 +509,8 @@ bool block_name(struct worker *w, struct block *b, struct stream *s);
  */
 bool block_release(struct worker *w, struct block *b, struct stream *s);
 
+/* contents-resize.c */
+
 /**
  * block_replace() - change the size of a block: to the program, what comes of that is another block
  * @w: the worker
@@ -553,6 +558,13 @@ void block_burst(struct worker *w, struct stream *s);
  * @s: the stream, not under capture
  */
 void block_unused(struct worker *w, struct stream *s);
+
+/**
+ * block_hand_on() - allocate where the stream has had more, and have a block of as much again on another
+ * @w: the worker
+ * @s: the stream, not under capture
+ */
+void block_hand_on(struct worker *w, struct stream *s);
 
 /* contents-graph.c */
 
