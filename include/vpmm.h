@@ -272,6 +272,7 @@ enum vpmm_budget_thread {
  *	VPMM_BUDGET_WAIT_NONE: it does not; 0: 100
  * @budget_thread: one of enum vpmm_budget_thread
  * @top: one of enum vpmm_top
+ * @plan: the name of a file that the pool begins with, and writes when it ends, with % as in @trace; NULL: none
  *
  * A field that is zero stands for its default, whatever 0 means in the environment. The environment is not read for a
  * pool that is created with options; vpmm_opts_from_env() reads it into options.
@@ -313,6 +314,7 @@ struct vpmm_opts {
 	int budget_wait;
 	int budget_thread;
 	int top;
+	const char *plan;
 };
 
 /**
@@ -351,6 +353,7 @@ struct vpmm_opts {
  * @budget_wait: milliseconds; 0: it does not wait for other pools
  * @budget_thread: one of enum vpmm_budget_thread
  * @top: one of enum vpmm_top
+ * @plan: as @trace; NULL: none
  *
  * Since: 0.1
  */
@@ -389,6 +392,7 @@ struct vpmm_info {
 	int budget_wait;
 	int budget_thread;
 	int top;
+	const char *plan;
 };
 
 /**
@@ -1297,6 +1301,23 @@ int vpmm_pool_set_peers(struct vpmm_pool *pool, const int *devices, size_t count
  * Since: 0.1
  */
 int vpmm_pool_reset_peaks(struct vpmm_pool *pool);
+
+/**
+ * vpmm_pool_save_plan() - write the file of VPMM_PLAN now
+ * @pool: the pool, created with a plan; NULL: the default pool of the current device
+ *
+ * The pool writes it by itself when it is destroyed, or when the process exits. Another process that reads the file
+ * meanwhile gets the old one or the new one.
+ *
+ * Context: any thread; waits for the file system.
+ * Return: 0, or
+ *	-EINVAL the pool was created without a plan, or the name is that of something else than a file,
+ *	-EBUSY the process was forked after the pool was created,
+ *	-ESTALE the device was reset since the pool was created,
+ *	or the negative errno value of the call that could not write the file, which is as before then.
+ * Since: 0.1
+ */
+int vpmm_pool_save_plan(struct vpmm_pool *pool);
 
 /**
  * vpmm_pool_info() - get the device of a pool, and the settings in force

@@ -9,10 +9,12 @@
 #include "calls/arena.h"
 #include "calls/check.h"
 #include "calls/dump.h"
+#include "calls/plan-file.h"
 #include "calls/query.h"
 #include "calls/stats.h"
 #include "config.h"
 #include "settings/settings.h"
+#include "util/cancel.h"
 #include "util/error.h"
 #include "util/sized.h"
 
@@ -82,6 +84,30 @@ int vpmm_pool_info(struct vpmm_pool *pool, struct vpmm_info *info)
 	if (!err)
 		sized_export(&sized_info, info, &known);
 	return api_end(pool, "vpmm_pool_info", err);
+}
+
+int vpmm_pool_save_plan(struct vpmm_pool *pool)
+{
+	const char *name = NULL;
+	GString *text = NULL;
+	int err, cancel;
+
+	err = api_begin(&pool, "vpmm_pool_save_plan");
+	if (err)
+		return err;
+	if (pool->plan) {
+		name = pool->core.settings.plan;
+		text = plan_file_text(pool);
+	} else {
+		err = error_set(-EINVAL, "the pool was created without VPMM_PLAN");
+	}
+	err = api_end(pool, "vpmm_pool_save_plan", err);
+	if (err)
+		return err;
+	cancel = cancel_hold();
+	err = plan_file_write(name, text);
+	cancel_release(cancel);
+	return err ? error_add(err, "vpmm_pool_save_plan") : 0;
 }
 
 int vpmm_pool_query(struct vpmm_pool *pool, size_t size, struct CUstream_st *stream, struct vpmm_forecast *forecast)

@@ -101,6 +101,9 @@ struct backend_info {
  *
  * @reserve: reserve @size bytes of address space at a multiple of @align. Preconditions: @size is a multiple of the
  *	granularity, @align a power of two.
+ * @reserve_at: reserve @size bytes of address space that start at @va. -EADDRINUSE if the process or the driver has
+ *	something there, -ENOTSUP if the driver cannot be asked for addresses. Preconditions: both are multiples of the
+ *	granularity.
  * @unreserve: give a reservation back. Preconditions: exactly what reserve gave, nothing mapped in it.
  * @create: create @size bytes of device memory. Precondition: @size is a multiple of the granularity.
  * @create_export: the same for memory whose handle can be exported. Precondition: configure has set a type.
@@ -212,6 +215,7 @@ struct backend_ops {
 	uint64_t (*now)(struct backend *be);
 
 	int (*reserve)(struct backend *be, size_t size, size_t align, uint64_t *va);
+	int (*reserve_at)(struct backend *be, uint64_t va, size_t size);
 	int (*unreserve)(struct backend *be, uint64_t va, size_t size);
 	int (*create)(struct backend *be, size_t size, uint64_t *handle);
 	int (*create_export)(struct backend *be, size_t size, uint64_t *handle);
@@ -283,7 +287,7 @@ int backend_open(const char *name, const int *device, struct backend **be);
 
 /* All operations, for code that treats them alike: X(name), in the order of struct backend_ops. */
 #define BACKEND_FAULT_OPS(X) \
-	X(enter) X(configure) X(peer_check) X(peers) X(info) X(reserve) X(unreserve) X(create) X(create_export) \
+	X(enter) X(configure) X(peer_check) X(peers) X(info) X(reserve) X(reserve_at) X(unreserve) X(create) X(create_export) \
 	X(export) X(import) X(release) X(map) X(access) X(deny) X(unmap) X(stream_id) \
 	X(stream_capture) X(graph_watch) X(stream_wait) X(event_create) X(event_create_timed) X(event_record) \
 	X(event_record_all) X(event_query) X(event_sync) X(event_elapsed) X(sync) X(clear) X(copy) \

@@ -207,6 +207,7 @@ FAILS(gate, (struct backend *be, struct CUstream_st *const *streams, size_t many
 
 COUNTED(reserve, reservations, 1, (struct backend *be, size_t size, size_t align, uint64_t *va),
 	(inner, size, align, va))
+COUNTED(reserve_at, reservations, 1, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
 COUNTED(unreserve, reservations, -1, (struct backend *be, uint64_t va, size_t size), (inner, va, size))
 COUNTED(create, handles, 1, (struct backend *be, size_t size, uint64_t *handle), (inner, size, handle))
 COUNTED(create_export, handles, 1, (struct backend *be, size_t size, uint64_t *handle), (inner, size, handle))

@@ -6,6 +6,7 @@
 #include "budget/budget.h"
 #include "calls/arena.h"
 #include "calls/budget.h"
+#include "calls/plan-file.h"
 #include "calls/pool.h"
 #include "core/account.h"
 #include "core/alias.h"
@@ -16,6 +17,7 @@
 #include "pending/pending-life.h"
 #include "policy/initial.h"
 #include "policy/policy.h"
+#include "policy/warm.h"
 #include "settings/options.h"
 #include "shared/shared.h"
 #include "util/error.h"
@@ -84,6 +86,17 @@ static struct vpmm_pool *prepare(struct backend *backend, const struct backend_i
 	return made;
 }
 
+/* What a plan has, or VPMM_PAGES. */
+static int create_first(struct vpmm_pool *pool, const struct backend_info *info)
+{
+	struct warm *warm = pool->plan ? plan_file_read(pool, info) : NULL;
+	int err = initial_create(&pool->core, warm);
+
+	if (warm)
+		warm_free(warm);
+	return err;
+}
+
 int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct settings *settings)
 {
 	struct settings fitting = *settings;
@@ -107,13 +120,17 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 		return err;
 	if (fitting.oom_dump)
 		fitting.oom_dump = expand_name(fitting.oom_dump);
+	if (fitting.plan)
+		fitting.plan = expand_name(fitting.plan);
 
 	made = prepare(backend, &info, &fitting);
 	made->core.extents.budget = budget;
+	if (fitting.plan && fitting.page_size != SIZE_MAX)
+		plan_file_begin(made, &info);
 	lock_acquire(&made->core.lock);
 	err = peer_begin(&made->core);
 	if (!err)
-		err = initial_create(&made->core);
+		err = create_first(made, &info);
 	pool_budget_tell(&made->core);
 	lock_release(&made->core.lock);
 	if (err)
@@ -128,6 +145,7 @@ int pool_new(struct vpmm_pool **pool, struct backend *backend, const struct sett
 
 err_release:
 	error_keep(&kept);
+	plan_file_end(made);
 	log_finish(&made->core.log);
 	pool_give_back(made);
 	budget_free(budget);
@@ -233,6 +251,7 @@ static void pool_finish(struct vpmm_pool *pool, enum pool_end end, bool keep)
 {
 	struct shared *shared = shared_take(&pool->shared);
 
+	plan_file_end(pool);
 	arenas_end(pool, end, keep);
 	if (shared)
 		shared_empty(shared, end == POOL_END_WAIT);

@@ -13,6 +13,7 @@
 
 struct arena;
 struct listener;
+struct plan_file;
 struct shared;
 struct tags;
 
@@ -40,6 +41,7 @@ struct pool_request {
  * @packed: state of the packed policy; under core.lock
  * @shared: its shared ranges; NULL: it never had one
  * @listener: the thread that answers others of the budget, see api/budget.c; NULL: none
+ * @plan: the file of VPMM_PLAN; NULL: none. An arena has none
  * @tags: what it has under tags; NULL: it never had any. Set once; an arena has none
  * @making: held while an arena of it is made, and while something is done to it and to all of its arenas
  * @arena: it is an arena, see arena.h; NULL: it is the program's
@@ -54,6 +56,7 @@ struct vpmm_pool {
 	struct packed packed;
 	struct shared *shared;
 	struct listener *listener;
+	struct plan_file *plan;
 	struct tags *tags;
 	struct lock making;
 	struct arena *arena;

@@ -27,9 +27,56 @@ static int refused(int err, size_t size)
 			 "time)", size);
 }
 
-int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole)
+static struct region *enter_chunk(struct core *core, struct region_map *map, uint64_t base, size_t spare, size_t size)
+{
+	size_t page_size = core->settings.page_size;
+	uint64_t addr = (base + page_size - 1) / page_size * page_size;
+	struct region *hole = region_add_chunk(map, addr, size);
+
+	room_add(size + spare);
+	hole->chunk->reserved = base;
+	hole->chunk->spare = spare;
+	address_add(&core->owner, &hole->chunk->known, addr, size);
+	return hole;
+}
+
+int chunk_add_at(struct core *core, struct region_map *map, uint64_t addr, size_t size, struct region **hole)
 {
 	struct backend *be = core->backend;
+	int err;
+
+	lock_assert_held(&core->lock);
+	if (size > room_ahead())
+		return error_set(-ENOMEM, "reserving %zu bytes of address space: RLIMIT_AS leaves less", size);
+	err = be->ops->reserve_at(be, addr, size);
+	if (!err)
+		*hole = enter_chunk(core, map, addr, 0, size);
+	return err;
+}
+
+/* At the address where the map is to begin, if it is free; otherwise wherever there is room. */
+static int reserve_first(struct core *core, struct region_map *map, size_t size, size_t spare, size_t align,
+			 uint64_t *base)
+{
+	struct backend *be = core->backend;
+	struct error_kept kept;
+	uint64_t begin = map->begin;
+	int err;
+
+	map->begin = 0;
+	if (begin && !spare) {
+		error_keep(&kept);
+		err = be->ops->reserve_at(be, begin, size);
+		error_restore(&kept);
+		*base = begin;
+		if (!err)
+			return 0;
+	}
+	return be->ops->reserve(be, size + spare, align, base);
+}
+
+int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole)
+{
 	size_t page_size = core->settings.page_size;
 	/* The driver aligns to powers of two only, so reserve more and skip to the first page. */
 	size_t align = page_size & -page_size, spare = page_size - align;
@@ -37,7 +84,7 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	size_t size = MAX(MIN(wanted, room_ahead() / page_size * page_size), needed);
 	bool limited = size < wanted;
 	struct error_kept kept;
-	uint64_t base, addr;
+	uint64_t base;
 	int err;
 
 	lock_assert_held(&core->lock);
@@ -45,25 +92,20 @@ int chunk_add(struct core *core, struct region_map *map, size_t needed, struct r
 	if (err)
 		return refused(err, size);
 	error_keep(&kept);
-	while ((err = be->ops->reserve(be, size + spare, align, &base)) == -ENOMEM && size > needed) {
+	while ((err = reserve_first(core, map, size, spare, align, &base)) == -ENOMEM && size > needed) {
 		room_refused(size);
 		size = MAX(needed, MIN((size / 2 + page_size - 1) / page_size * page_size, size_ahead(core, map)));
 	}
 	if (err)
 		return refused(err, size);
 	error_restore(&kept);
-	room_add(size + spare);
-	addr = (base + page_size - 1) / page_size * page_size;
+	*hole = enter_chunk(core, map, base, spare, size);
 	if (size < wanted)
 		log_add(&core->log, VPMM_LOG_WARNING, "reserved %zu bytes of address space instead of %zu%s", size,
 			wanted, limited ? ", to leave room for the rest of the process within RLIMIT_AS" : "");
 	else
 		log_add(&core->log, VPMM_LOG_INFO, "reserved %zu bytes of address space at 0x%" PRIx64,
-			size, addr);
-	*hole = region_add_chunk(map, addr, size);
-	(*hole)->chunk->reserved = base;
-	(*hole)->chunk->spare = spare;
-	address_add(&core->owner, &(*hole)->chunk->known, addr, size);
+			size, (*hole)->addr);
 	return 0;
 }
 

@@ -30,6 +30,18 @@ struct core;
 int chunk_add(struct core *core, struct region_map *map, size_t needed, struct region **hole);
 
 /**
+ * chunk_add_at() - reserve one more chunk where a plan has it
+ * @core: the pool's core, its backend entered
+ * @map: the region map that gets it
+ * @addr: where it starts, a multiple of the page size
+ * @size: bytes, a multiple of the page size
+ * @hole: receives the chunk's one region, unmapped
+ *
+ * Return: 0, -ENOMEM where RLIMIT_AS leaves too little, or what the backend's reserve_at returns.
+ */
+int chunk_add_at(struct core *core, struct region_map *map, uint64_t addr, size_t size, struct region **hole);
+
+/**
  * chunk_find() - find a hole that is large enough, or reserve one
  * @core: the pool's core, its backend entered
  * @map: the region map

@@ -158,6 +158,11 @@ static void append(struct memo *memo, uint64_t key, uint64_t addr)
 		__builtin_prefetch(row_of(memo, memo->log[memo->count & memo->mask].key));
 }
 
+void memo_restore(struct memo *memo, uint64_t key, uint64_t addr)
+{
+	append(memo, key, addr);
+}
+
 uint64_t memo_find(struct memo *memo, size_t size)
 {
 	uint64_t key = key_of_size(memo, size), addr;

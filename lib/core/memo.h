@@ -97,4 +97,12 @@ uint64_t memo_peek(const struct memo *memo, size_t size);
  */
 void memo_put(struct memo *memo, size_t size, uint64_t addr);
 
+/**
+ * memo_restore() - add a decision that another process has made, the older before the newer
+ * @memo: the memo
+ * @key: of the state and the size
+ * @addr: the address
+ */
+void memo_restore(struct memo *memo, uint64_t key, uint64_t addr);
+
 #endif /* MEMO_H */

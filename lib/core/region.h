@@ -125,6 +125,7 @@ struct free_set {
  *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
  * @cell: log2 of the bytes of a cell, for new chunks
+ * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
  * @mallocs: address to region, for those that are allocated
  * @unmapped: holes, by size and address, without those that are reserved
@@ -151,6 +152,7 @@ struct region_map {
 	bool ages;
 	bool alone;
 	unsigned int cell;
+	uint64_t begin;
 	GPtrArray *chunks;
 	GHashTable *mallocs;
 	GTree *unmapped;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cuda/device.h"
 #include "util/error.h"
@@ -182,6 +183,32 @@ static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	return 0;
 }
 
+/* What is said to be 2 TiB and more makes the driver of Windows hang, which serves WSL. */
+static bool can_place(void)
+{
+	return access("/dev/dxg", F_OK) != 0;
+}
+
+static int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
+{
+	drv_deviceptr got;
+	drv_result result;
+
+	(void)be;
+	if (!can_place())
+		return error_set(-ENOTSUP, "address space: under WSL the driver is asked for no address");
+	cuda_relax();
+	result = drv.cuMemAddressReserve(&got, size, 0, va, 0);
+	if (result)
+		return cuda_fail(result, "", "cuMemAddressReserve of %zu bytes of address space at 0x%" PRIx64, size, va);
+	if (got == va)
+		return 0;
+	result = drv.cuMemAddressFree(got, size);
+	if (result)
+		return cuda_fail_mapping(result, "cuMemAddressFree", size, got);
+	return error_set(-EADDRINUSE, "address space: the driver has no %zu bytes at 0x%" PRIx64, size, va);
+}
+
 static int cuda_unreserve(struct backend *be, uint64_t va, size_t size)
 {
 	drv_result result;
@@ -264,6 +291,7 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.info = cuda_info,
 	.now = cuda_now,
 	.reserve = cuda_reserve,
+	.reserve_at = cuda_reserve_at,
 	.unreserve = cuda_unreserve,
 	.create = cuda_create,
 	.create_export = cuda_create,

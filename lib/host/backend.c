@@ -197,11 +197,10 @@ static int host_info(struct backend *be, struct backend_info *info)
 	return 0;
 }
 
-static uint64_t host_now(struct backend *be)
+static uint64_t host_now(struct backend *be G_GNUC_UNUSED)
 {
 	struct timespec time;
 
-	(void)be;
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
@@ -211,6 +210,13 @@ static int host_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	int ret = host_check_there(be, "reserve");
 
 	return ret ? ret : host_space_reserve(host_backend(be)->space, size, align, va);
+}
+
+static int host_reserve_at(struct backend *be, uint64_t va, size_t size)
+{
+	int ret = host_check_there(be, "reserve_at");
+
+	return ret ? ret : host_space_reserve_at(host_backend(be)->space, va, size);
 }
 
 static int host_unreserve(struct backend *be, uint64_t va, size_t size)
@@ -550,6 +556,7 @@ const struct backend_ops backend_host = {
 	.info = host_info,
 	.now = host_now,
 	.reserve = host_reserve,
+	.reserve_at = host_reserve_at,
 	.unreserve = host_unreserve,
 	.create = host_create,
 	.create_export = host_create_export,

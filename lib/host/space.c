@@ -90,9 +90,20 @@ static void *at(uint64_t va)
 	return (void *)(uintptr_t)va;
 }
 
+static void enter_reservation(struct host_space *space, uint64_t va, size_t size)
+{
+	struct reservation *reservation = g_new0(struct reservation, 1);
+
+	reservation->span.va = va;
+	reservation->span.size = size;
+	lock_acquire(&space->lock);
+	g_tree_insert(space->reservations, &reservation->span, reservation);
+	lock_release(&space->lock);
+	reservation_count++;
+}
+
 int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va)
 {
-	struct reservation *reservation;
 	uint64_t base, start;
 	size_t total, below, above;
 	void *range;
@@ -121,14 +132,29 @@ int host_space_reserve(struct host_space *space, size_t size, size_t align, uint
 		munmap(range, below + size);
 		return kernel_refused("munmap", below, base);
 	}
-	reservation = g_new0(struct reservation, 1);
-	reservation->span.va = start;
-	reservation->span.size = size;
-	lock_acquire(&space->lock);
-	g_tree_insert(space->reservations, &reservation->span, reservation);
-	lock_release(&space->lock);
-	reservation_count++;
+	enter_reservation(space, start, size);
 	*va = start;
+	return 0;
+}
+
+/* Without MAP_FIXED, which would replace what is there. */
+int host_space_reserve_at(struct host_space *space, uint64_t va, size_t size)
+{
+	void *range;
+
+	if (!size || size % HOST_GRANULARITY || va % HOST_GRANULARITY)
+		return error_set(-EINVAL, "reserve_at: %zu bytes at 0x%" PRIx64 " must be multiples of the granularity of"
+				 " %zu bytes", size, va, HOST_GRANULARITY);
+	range = mmap(at(va), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (range == MAP_FAILED)
+		return error_set(-ENOMEM, "address space: mmap of %zu bytes at 0x%" PRIx64 ": %s", size, va,
+				 g_strerror(errno));
+	if (range != at(va)) {
+		munmap(range, size);
+		return error_set(-EADDRINUSE, "address space: the process has something in the %zu bytes at 0x%" PRIx64,
+				 size, va);
+	}
+	enter_reservation(space, va, size);
 	return 0;
 }
 

@@ -39,6 +39,7 @@ uint64_t host_space_destroy(struct host_space *space);
 void host_space_count(uint64_t *reservations, uint64_t *handles, uint64_t *mappings);
 
 int host_space_reserve(struct host_space *space, size_t size, size_t align, uint64_t *va);
+int host_space_reserve_at(struct host_space *space, uint64_t va, size_t size);
 int host_space_unreserve(struct host_space *space, uint64_t va, size_t size);
 int host_space_create(struct host_space *space, size_t size, uint64_t *handle);
 int host_space_create_export(struct host_space *space, size_t size, uint64_t *handle);

@@ -186,6 +186,9 @@ const struct option pool_options[OPTIONS] = {
 	[OPTION_TOP] = {
 		"VPMM_TOP", NUMBER(top), .type = OPTION_IS_WORD, .words = top_words,
 	},
+	[OPTION_PLAN] = {
+		"VPMM_PLAN", NUMBER(plan), .type = OPTION_IS_FILE, .nothing = "none",
+	},
 	[OPTION_DEVICE] = { NULL, FIELD(device), .type = OPTION_IS_ORDINAL },
 	[OPTION_LIMIT_PERCENT] = { NULL, FIELD(limit_percent), .type = OPTION_IS_PERCENT, .most = 100 },
 	[OPTION_LOG_FN] = { NULL, FIELD(log), .type = OPTION_IS_POINTER },

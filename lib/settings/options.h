@@ -44,6 +44,7 @@ enum option_id {
 	OPTION_BUDGET_WAIT,
 	OPTION_BUDGET_THREAD,
 	OPTION_TOP,
+	OPTION_PLAN,
 	/* Without a variable: callbacks, and options that share another option's variable. */
 	OPTION_DEVICE,
 	OPTION_LIMIT_PERCENT,

@@ -48,6 +48,7 @@ struct settings {
 	size_t stacks;			/* bytes; 0: none are sampled */
 	const char *oom_dump;		/* the same */
 	enum vpmm_top top;
+	const char *plan;		/* once the pool exists, the name of its file; NULL: none */
 };
 
 /**

@@ -10,6 +10,7 @@
  *	recorders.lock		trace/recorder.c: the files of VPMM_TRACE
  *	control_lock		api/control.c: which pools vpmm-pause can have
  *	top_lock		api/top.c: which pools are published for vpmm-top
+ *	plans_lock		calls/plan-file.c: which pool has which file of VPMM_PLAN
  *	pool.making		calls/arena.c: the arenas of a pool, while one is made, or all of them are changed
  *	core.lock		all of a pool but its caches and what never changes
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
@@ -69,6 +70,7 @@
 	X(LOCK_RECORDERS, "recorders.lock") \
 	X(LOCK_CONTROL, "control_lock") \
 	X(LOCK_TOP, "top_lock") \
+	X(LOCK_PLANS, "plans_lock") \
 	X(LOCK_ARENAS, "pool.making") \
 	X(LOCK_CORE, "core.lock") \
 	X(LOCK_ACCOUNT, "account.lock") \

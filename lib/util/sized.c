@@ -17,8 +17,8 @@
  * One entry for each release that made a structure larger. An entry never changes once it is released: programs that
  * were built with that header pass this size.
  */
-#define OPTS_0_1 SIZE_TO(vpmm_opts, top)
-#define INFO_0_1 SIZE_TO(vpmm_info, top)
+#define OPTS_0_1 SIZE_TO(vpmm_opts, plan)
+#define INFO_0_1 SIZE_TO(vpmm_info, plan)
 #define STATS_0_1 SIZE_TO(vpmm_stats, overlap)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)

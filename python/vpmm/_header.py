@@ -100,6 +100,7 @@ class COpts(ctypes.Structure):
         ("budget_wait", c_int),
         ("budget_thread", c_int),
         ("top", c_int),
+        ("plan", c_char_p),
     ]
 
 
@@ -139,6 +140,7 @@ class Info(NamedTuple):
     budget_wait: int
     budget_thread: BudgetThread
     top: Top
+    plan: Optional[str]
 
 
 class CInfo(ctypes.Structure):
@@ -177,6 +179,7 @@ class CInfo(ctypes.Structure):
         ("budget_wait", c_int),
         ("budget_thread", c_int),
         ("top", c_int),
+        ("plan", c_char_p),
     ]
 
 
@@ -443,6 +446,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_pool_set_limit": (c_int, [c_void_p, c_size_t]),
     "vpmm_pool_set_peers": (c_int, [c_void_p, POINTER(c_int), c_size_t]),
     "vpmm_pool_reset_peaks": (c_int, [c_void_p]),
+    "vpmm_pool_save_plan": (c_int, [c_void_p]),
     "vpmm_pool_info": (c_int, [c_void_p, POINTER(CInfo)]),
     "vpmm_pool_dump": (c_int, [c_void_p, c_void_p]),
     "vpmm_pool_check": (c_int, [c_void_p]),

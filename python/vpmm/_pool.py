@@ -145,6 +145,10 @@ class Calls(Ranges, Tags):
         """Lets the peaks of the statistics begin anew."""
         check(lib.vpmm_pool_reset_peaks(self._pool()))
 
+    def save_plan(self) -> None:
+        """Writes what the pool has learned, for the next process."""
+        check(lib.vpmm_pool_save_plan(self._pool()))
+
     def info(self) -> Info:
         """The device, and the settings in force."""
         found = CInfo(size=ctypes.sizeof(CInfo))
@@ -197,7 +201,8 @@ class Pool(Calls):
                  oom_dump: Union[str, bytes, "os.PathLike[str]", None] = None, budget: Optional[str] = None,
                  budget_floor: Optional[Size] = None, budget_weight: Optional[Size] = None,
                  budget_wait: Optional[Size] = None, budget_thread: Optional[BudgetThread] = None,
-                 top: Optional[Top] = None) -> None:
+                 top: Optional[Top] = None,
+                 plan: Union[str, bytes, "os.PathLike[str]", None] = None) -> None:
         super().__init__(None)
         for name, function in (("log", log), ("pressure", pressure), ("exhausted", exhausted)):
             if function is not None and not callable(function):
@@ -212,6 +217,7 @@ class Pool(Calls):
             "peers": peers, "stacks": stacks, "oom_dump": oom_dump,
             "budget": budget, "budget_floor": budget_floor, "budget_weight": budget_weight,
             "budget_wait": budget_wait, "budget_thread": budget_thread, "top": top,
+            "plan": plan,
         })
         # The library keeps their addresses, and this object what is behind them.
         self._callbacks = (

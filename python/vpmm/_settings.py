@@ -23,7 +23,7 @@ _COUNTS = {"pages": SIZE_MAX, "frag_ratio": INT_MAX, "limit_percent": INT_MAX, "
 _SPECIAL = {("limit", "none"): 0, ("keep", "all"): 0, ("keep", "none"): KEEP_NONE, ("pages", "none"): 0,
             ("frag_ratio", "none"): 0, ("overlap", "auto"): OVERLAP_AUTO, ("overlap", "none"): OVERLAP_NONE,
             ("trace", "none"): None, ("stacks", "none"): 0, ("oom_dump", "none"): None,
-            ("budget", "none"): None, ("budget_floor", "none"): 0,
+            ("plan", "none"): None, ("budget", "none"): None, ("budget_floor", "none"): 0,
             ("budget_wait", "none"): BUDGET_WAIT_NONE}
 
 # 0 is none, as in the environment. In struct vpmm_opts it stands for the default; text cannot be 0 where there is no

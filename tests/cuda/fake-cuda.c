@@ -434,9 +434,13 @@ drv_result cuMemGetAllocationGranularity(size_t *granularity, const drv_allocati
 drv_result cuMemAddressReserve(drv_deviceptr *va, size_t size, size_t align, drv_deviceptr at, drv_u64 flags)
 {
 	BEGIN_IN(cuMemAddressReserve, context);
-	if (at || flags)
+	if (flags)
 		return DRV_ERROR_INVALID_VALUE;
-	return HOST(context, reserve, size, align, va);
+	if (at && HOST(context, reserve_at, at, size) == DRV_SUCCESS) {
+		*va = at;
+		return DRV_SUCCESS;
+	}
+	return HOST(context, reserve, size, align ? align : HOST_GRANULARITY, va);
 }
 
 drv_result cuMemAddressFree(drv_deviceptr va, size_t size)

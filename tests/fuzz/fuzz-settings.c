@@ -251,6 +251,7 @@ static void try_opts(struct input *in)
 	place(opts, size, offsetof(struct vpmm_opts, device), choice & 2 ? device : NULL);
 	place(opts, size, offsetof(struct vpmm_opts, trace), NULL);
 	place(opts, size, offsetof(struct vpmm_opts, oom_dump), NULL);
+	place(opts, size, offsetof(struct vpmm_opts, plan), NULL);
 	if (!(choice & 4))
 		pressure = NULL;
 	if (!(choice & 8))

@@ -261,7 +261,7 @@ void fuzz_options(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	struct vpmm_opts *opts = &p->opts[m - p->m];
 
 	opts->scrub = a % 4 % 3;
-	opts->trace = opts->oom_dump = a % 4 == 3 ? "/dev/null" : NULL;
+	opts->trace = opts->oom_dump = opts->plan = a % 4 == 3 ? "/dev/null" : NULL;
 	opts->limit = a & 0x04 ? (16 + (size_t)b) * PAGE : 0;
 	opts->limit_percent = a & 0x08 ? m->capacity ? 75 : 1 : 0;
 	opts->keep = a & 0x10 ? 1 + (b & 0x80 ? (size_t)(b & 0x3f) * PAGE : 0) : 0;

@@ -43,6 +43,32 @@ static void check_reserve_bad(struct bench *b)
 	g_assert_cmpuint(va, ==, UNTOUCHED);
 }
 
+static void check_reserve_at(struct bench *b)
+{
+	uint64_t va = reserve(b, 4), handle = create(b, 1);
+
+	assert_refused(b->ops->reserve_at(b->be, va, 4 * b->page), -EADDRINUSE);
+	unreserve(b, va, 4);
+	assert_ok(b->ops->reserve_at(b->be, va, 4 * b->page));
+	assert_refused(b->ops->reserve_at(b->be, va + b->page, b->page), -EADDRINUSE);
+	map_access(b, va + b->page, 1, handle);
+	g_assert_true(reachable(b, va + b->page, true));
+	unmap(b, va + b->page, 1);
+	unreserve(b, va, 4);
+	release(b, handle);
+}
+
+static void check_reserve_at_bad(struct bench *b)
+{
+	uint64_t va = reserve(b, 1);
+
+	unreserve(b, va, 1);
+	assert_refused(b->ops->reserve_at(b->be, va, 0), -EINVAL);
+	assert_refused(b->ops->reserve_at(b->be, va, b->page + 4096), -EINVAL);
+	assert_refused(b->ops->reserve_at(b->be, va + 4096, b->page), -EINVAL);
+	g_assert_cmpint(b->ops->reserve_at(b->be, va, (size_t)1 << 56), <, 0);
+}
+
 static void check_unreserve_bad(struct bench *b)
 {
 	uint64_t va = reserve(b, 4), handle = create(b, 1);
@@ -434,6 +460,8 @@ const struct check checks_of_memory[] = {
 	{ "reserve-aligned", false, check_reserve_aligned },
 	{ "reserve-much", false, check_reserve_much },
 	{ "reserve-bad", true, check_reserve_bad },
+	{ "reserve-at", false, check_reserve_at },
+	{ "reserve-at-bad", true, check_reserve_at_bad },
 	{ "unreserve-bad", true, check_unreserve_bad },
 	{ "create-counts", true, check_create_counts },
 	{ "create-too-much", false, check_create_too_much },

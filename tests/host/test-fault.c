@@ -268,6 +268,20 @@ static int call_release(struct state *s)
 	return s->be->ops->release(s->be, s->handle);
 }
 
+/* Addresses that have been free a moment before. */
+static int call_reserve_at(struct state *s)
+{
+	uint64_t va;
+	int err;
+
+	assert_ok(s->be->ops->reserve(s->be, SIZE, PAGE, &va));
+	assert_ok(s->be->ops->unreserve(s->be, va, SIZE));
+	err = s->be->ops->reserve_at(s->be, va, SIZE);
+	if (!err)
+		assert_ok(s->be->ops->unreserve(s->be, va, SIZE));
+	return err;
+}
+
 static int call_unreserve(struct state *s)
 {
 	return s->be->ops->unreserve(s->be, s->va, SIZE);
@@ -335,7 +349,7 @@ static const struct {
 	int (*call)(struct state *s);
 } calls[] = {
 #define CALL(name) { #name, BACKEND_OP_##name, call_##name }
-	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(room),
+	CALL(enter), CALL(configure), CALL(peer_check), CALL(peers), CALL(info), CALL(reserve), CALL(reserve_at), CALL(room),
 		CALL(create_export),
 		CALL(export), CALL(import), CALL(create), CALL(map), CALL(access), CALL(deny), CALL(stream_id),
 	CALL(stream_capture), CALL(graph_watch), CALL(clear), CALL(copy),

@@ -17,6 +17,7 @@
 static const int errors[BACKEND_OP_COUNT][ERRORS_MAX] = {
 	[BACKEND_OP_enter] = { -EBUSY },
 	[BACKEND_OP_reserve] = { -ENOMEM },
+	[BACKEND_OP_reserve_at] = { -ENOMEM, -EADDRINUSE, -ENOTSUP },
 	[BACKEND_OP_configure] = { -ENOTSUP },
 	[BACKEND_OP_peer_check] = { -ENOTSUP },
 	[BACKEND_OP_peers] = { -ENOTSUP },
