@@ -532,3 +532,29 @@ int extent_drop(struct extent_map *map, struct extent *extent)
 	extent_delete(map, extent);
 	return 0;
 }
+
+bool extent_can_join(const struct extent *low, const struct extent *high)
+{
+	return low && !low->handle && !high->handle && low->counts && high->counts && low->live && high->live &&
+	       !low->places->next && !high->places->next && !low->split && !high->split &&
+	       low->places->addr + low->size == high->places->addr;
+}
+
+/* The work of earlier owners is complete, and it has no other owner. */
+void extent_join(struct extent_map *map, struct extent *low, struct extent *high)
+{
+	if (low->coarse != high->coarse)
+		map->coarse_bytes += low->coarse ? high->size : low->size;
+	size_leave(map, low);
+	size_leave(map, high);
+	place_enter(map, low->places, NULL);
+	links_remove(&map->all, &high->all);
+	extent_remove_place(map, high->places);
+	g_clear_pointer(&low->owners, g_tree_unref);
+	low->coarse |= high->coarse;
+	low->live += high->live;
+	low->size += high->size;
+	size_enter(map, low);
+	place_enter(map, low->places, low->places);
+	extent_delete(map, high);
+}

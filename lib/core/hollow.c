@@ -227,6 +227,45 @@ static int create_all(struct extent_map *map)
 	return err;
 }
 
+/* The largest that is made of others: it goes back to the device only as a whole. */
+#define JOINED ((size_t)64 << 20)
+
+/* So many make up a pool, so that what a few blocks of it leave free can go back or move. */
+#define JOINED_PARTS 128
+
+struct joined {
+	struct extent *last;
+	size_t most;
+};
+
+static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *data)
+{
+	struct extent_map *map = &core->extents;
+	struct joined *joined = data;
+
+	while (addr < end) {
+		struct place *place = extent_place(map, addr);
+		struct extent *extent = place ? place->extent : NULL;
+
+		addr = place ? place->addr + extent->size : addr + map->page_size;
+		if (extent && extent_can_join(joined->last, extent) && joined->last->size + extent->size <= joined->most)
+			extent_join(map, joined->last, extent);
+		else
+			joined->last = extent;
+	}
+}
+
+/* As no memory is there, it need not come back in the pieces that it was. Larger ones take fewer driver calls. */
+static void join_extents(struct core *core)
+{
+	struct joined joined = {
+		.most = MIN(MIN(JOINED, core->extents.bytes / JOINED_PARTS), core->settings.extent_max),
+	};
+
+	if (hollow_is_complete(core))
+		chunk_each_mapped(core, &core->regions, join_stretch, &joined);
+}
+
 int hollow_fill(struct core *core)
 {
 	struct extent_map *map = &core->extents;
@@ -234,6 +273,7 @@ int hollow_fill(struct core *core)
 
 	lock_assert_held(&core->lock);
 	collect_again(core);
+	join_extents(core);
 	err = judge_hollow(map);
 	if (!err)
 		err = create_all(map);

@@ -61,9 +61,7 @@ static int ask(enum control_op op, const char *tag)
 
 static void open_pausable(struct fixture *f)
 {
-	g_setenv("VPMM_PAUSABLE", "1", TRUE);
 	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
-	g_unsetenv("VPMM_PAUSABLE");
 }
 
 static void test_round(void)
@@ -339,6 +337,7 @@ static void test_variable(void)
 
 	pid = fork();
 	if (!pid) {
+		g_unsetenv("VPMM_PAUSABLE");
 		if (vpmm_pool_create(&pool, &opts) || try_connect(getpid()) >= 0)
 			_exit(1);
 		g_setenv("VPMM_PAUSABLE", "yes", TRUE);
@@ -360,6 +359,7 @@ static void test_variable(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_setenv("VPMM_PAUSABLE", "1", TRUE);
 	/* The children of these two use the library from the start. */
 	g_test_add_func("/control/variable", test_variable);
 	g_test_add_func("/control/forked", test_forked);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Pausing and resuming: contents, every kind of block, other tags and pools, and what else may happen meanwhile. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "host/capture-fixture.h"
@@ -583,12 +584,59 @@ static void test_host(void)
 	fixture_close(&f);
 }
 
+static uint64_t driver_calls(struct fixture *f)
+{
+	struct vpmm_stats stats = fixture_stats(f);
+
+	return stats.creates + stats.maps + stats.accesses + stats.unmaps + stats.releases;
+}
+
+/* Memory comes back in larger extents, so that the next turn takes fewer calls of the driver; and goes back as before. */
+static void test_larger(void)
+{
+	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
+	enum { COUNT = 256 };
+	uint64_t before, turns[3], extents;
+	void *blocks[COUNT];
+	struct fixture f;
+	size_t released;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t i = 0; i < COUNT; i++)
+		blocks[i] = tag_malloc(f.pool, tag, PAGE, i, f.streams[0]);
+	extents = fixture_stats(&f).extents;
+	for (size_t i = 0; i < G_N_ELEMENTS(turns); i++) {
+		before = driver_calls(&f);
+		assert_ok(vpmm_pause(f.pool, tag, i ? VPMM_PAUSE_DROP : 0));
+		assert_ok(vpmm_resume(f.pool, tag, VPMM_STREAM_ANY));
+		turns[i] = driver_calls(&f) - before;
+		for (size_t j = 0; !i && j < COUNT; j++)
+			g_assert_true(tag_is_filled(blocks[j], PAGE, j));
+		assert_ok(vpmm_pool_check(f.pool));
+	}
+	g_test_message("%" PRIu64 " extents, %" PRIu64 " and %" PRIu64 " calls", extents, turns[0], turns[2]);
+	g_assert_cmpuint(turns[1], <, turns[0]);
+	g_assert_cmpuint(turns[2], ==, turns[1]);
+	g_assert_cmpuint(fixture_stats(&f).extents, <, extents);
+	/* Large ones do not keep what is free: all but a few blocks are freed. */
+	for (size_t i = 0; i < COUNT; i++) {
+		if (i % 64)
+			assert_ok(vpmm_free(f.pool, blocks[i], f.streams[0]));
+	}
+	assert_ok(vpmm_pool_trim(f.pool, 0, &released));
+	g_assert_cmpuint(fixture_stats(&f).mapped, <=, 4 * COUNT / 64 * PAGE);
+	for (size_t i = 0; i < COUNT; i += 64)
+		assert_ok(vpmm_free(f.pool, blocks[i], f.streams[0]));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_setenv("VPMM_HOST_DEVICES", "2", TRUE);
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/pause/contents", test_contents);
 	g_test_add_func("/pause/drop", test_drop);
+	g_test_add_func("/pause/larger", test_larger);
 	g_test_add_func("/pause/stay", test_stay);
 	g_test_add_func("/pause/calls", test_calls);
 	g_test_add_func("/pause/free", test_free);
