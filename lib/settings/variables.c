@@ -11,10 +11,10 @@
 /* A name longer than this is no misspelling of a known one. */
 #define LONGEST 64
 
-/* Those of shared ranges, of tags, of pausing and of PyTorch's plug-in, which are no options of a pool. */
+/* Those of shared ranges, of tags, of pausing, of PyTorch's plug-in and of vLLM's, which are no options of a pool. */
 static const char *const others[] = {
 	"VPMM_HOST_KEEP", "VPMM_PAUSABLE", "VPMM_PAUSE_HOST", "VPMM_PAUSE_POISON", "VPMM_SHARED_TOUCH", "VPMM_TAG",
-	"VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS"
+	"VPMM_TORCH_BUILD", "VPMM_TORCH_CLASS", "VPMM_VLLM"
 };
 
 /* Levenshtein's distance, one row of the table at a time. */

@@ -27,13 +27,13 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTup
 import torch
 
 from . import _library, _torch_build, _torch_tags
-from ._header import CStats, CTagStats, Stats, TagStats
+from ._header import PAUSE_DROP, CStats, CTagStats, Stats, TagStats
 from ._library import Error, answer, check, text, written_by
 from ._snapshot import segments
 from ._tags import Tagged, number_of
 from ._torch_tags import Words, disabled
 
-__all__ = ["Counts", "counts", "cuda_graph", "disable", "dump", "enable", "is_enabled", "is_whole", "pause",
+__all__ = ["Counts", "counts", "cuda_graph", "disable", "dump", "enable", "is_enabled", "is_paused", "is_whole", "pause",
            "pause_prepare", "region", "resume", "stats", "tag_stats", "trim"]
 
 OBJECT = "libvpmm-torch.so"
@@ -213,12 +213,12 @@ def _each(which: Tagged, words: Words, undo: Optional[Words]) -> None:
     _torch_tags.each(plugin, used, number_of(which), words, undo)
 
 
-def pause(tag: Tagged = None) -> None:
+def pause(tag: Tagged = None, *, drop: bool = False) -> None:
     """
     Gives the device memory of a tag, or of all regions, back, on all devices that PyTorch has used. It waits for their
-    work. An exception means that nothing is paused; what is paused already stays so.
+    work. With drop, contents are not kept. An exception means that nothing is paused; what is paused already stays so.
     """
-    _each(tag, Words("vpmm_torch_pause", (0,)), Words("vpmm_torch_resume", ()))
+    _each(tag, Words("vpmm_torch_pause", (PAUSE_DROP if drop else 0,)), Words("vpmm_torch_resume", ()))
 
 
 def resume(tag: Tagged = None) -> None:
@@ -239,6 +239,11 @@ def tag_stats(tag: Tagged, device: Any = None) -> TagStats:
     found = CTagStats(size=ctypes.sizeof(CTagStats))
     _check(_need().lib.vpmm_torch_tag_stats(_device(device), number_of(tag), byref(found)))
     return TagStats(*(getattr(found, name) for name in TagStats._fields))
+
+
+def is_paused(tag: Tagged) -> bool:
+    """Whether memory of a tag is away."""
+    return any(tag_stats(tag, device).paused for device in range(min(torch.cuda.device_count(), _DEVICES)))
 
 
 @contextlib.contextmanager
