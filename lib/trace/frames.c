@@ -4,53 +4,15 @@
 #endif
 #include <dlfcn.h>
 #include <elf.h>
-#include <execinfo.h>
 #include <inttypes.h>
 #include <link.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "trace/frames.h"
 
-/* Calls of our own between the program and the walk, at most. */
-#define OURS 16
-
-/* Where our own code is, which no stack shows. Of a program that we are linked into nothing is left out. */
-static uintptr_t own_low, own_high;
-
-static void find_own(void)
+const struct call *frames_walk(void)
 {
-	uintptr_t low, high;
-
-	if (frames_object((uintptr_t)find_own, &low, &high) == 0) {
-		own_low = low;
-		own_high = high;
-	}
-}
-
-unsigned int frames_walk(struct frame *frames)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	void *pcs[FRAMES_MOST + OURS];
-	struct frame python[FRAMES_MOST];
-	unsigned int count = 0, pythons;
-	int n, i = 1;
-
-	pthread_once(&once, find_own);
-	n = backtrace(pcs, FRAMES_MOST + OURS);
-	while (i < n && (uintptr_t)pcs[i] >= own_low && (uintptr_t)pcs[i] < own_high)
-		i++;
-	pythons = frames_python(python, FRAMES_MOST);
-	for (; i < n && count < FRAMES_MOST; i++) {
-		/* Those of the interpreter stand for Python's, which come in their place. */
-		if (pythons && frames_in_python((uintptr_t)pcs[i]))
-			break;
-		frames[count++] = (struct frame){ .pc = (uintptr_t)pcs[i] };
-	}
-	for (unsigned int j = 0; j < pythons && count < FRAMES_MOST; j++)
-		frames[count++] = python[j];
-	return count;
+	return frames_python(frames_native());
 }
 
 /*

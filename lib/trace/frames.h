@@ -4,6 +4,7 @@
 #define FRAMES_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A stack is cut off behind so many. */
@@ -20,29 +21,78 @@ struct frame {
 };
 
 /**
- * frames_walk() - the calls of this thread, the innermost first, without those of the library
- * @frames: receives FRAMES_MOST at most
+ * struct call - a call, and all those inside of it
+ * @inner: the call inside of it; NULL: this is the beginning, and no call
+ * @frame: the call itself
+ * @count: of calls, with this one
+ * @next: in the same bucket
+ *
+ * The same calls are one struct, which stays until the process ends. So a pointer to the outermost is a whole stack.
+ */
+struct call {
+	const struct call *inner;
+	struct frame frame;
+	unsigned int count;
+	struct call *next;
+};
+
+/* The beginning of all stacks, and a stack without calls. */
+extern const struct call frames_none;
+
+/**
+ * frames_add() - the stack that has one more call
+ * @inner: the stack
+ * @frame: the call outside of it
+ *
+ * Context: any lock but frames_lock may be held.
+ * Return: the stack; @inner if it is full, or if there are too many stacks.
+ */
+const struct call *frames_add(const struct call *inner, struct frame frame);
+
+/**
+ * frames_walk() - the calls of this thread, without those of the library
  *
  * Context: no lock held. Waits for Python's global lock if the thread has Python frames.
+ */
+const struct call *frames_walk(void);
+
+/**
+ * frames_list() - the frames of a stack, the innermost first
+ * @calls: the stack
+ * @frames: receives them
+ *
  * Return: how many.
  */
-unsigned int frames_walk(struct frame *frames);
+unsigned int frames_list(const struct call *calls, struct frame frames[FRAMES_MOST]);
 
 /**
- * frames_python() - the Python frames of this thread, the innermost first
- * @frames: receives them
- * @most: how many it has room for
+ * frames_native() - the calls of this thread that are not Python's, up to those of the interpreter
  *
  * Context: as frames_walk().
- * Return: how many; 0: there is no interpreter, or the thread does not run Python.
  */
-unsigned int frames_python(struct frame *frames, unsigned int most);
+const struct call *frames_native(void);
 
 /**
- * frames_in_python() - whether code belongs to the interpreter
+ * frames_python() - the same with the Python frames of this thread
+ * @calls: the stack inside of them
+ *
+ * Context: as frames_walk().
+ * Return: the stack; @calls if there is no interpreter, or if the thread does not run Python.
+ */
+const struct call *frames_python(const struct call *calls);
+
+/**
+ * frames_find_python() - look for an interpreter, which may be loaded at any time
+ *
+ * Return: whether there is one.
+ */
+bool frames_find_python(void);
+
+/**
+ * frames_in_python() - whether code belongs to the interpreter that frames_find_python() found
  * @pc: an address of it
  */
-gboolean frames_in_python(uintptr_t pc);
+bool frames_in_python(uintptr_t pc);
 
 /**
  * frames_object() - the range of addresses of the object that an address is in

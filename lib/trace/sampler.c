@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "trace/frames.h"
 #include "trace/ticks.h"
@@ -25,16 +24,14 @@
  * @live: bytes, as estimated
  * @blocks: in thousandths
  * @peak: the most that @live was
- * @count: of frames
- * @frames: the innermost first
+ * @calls: the calls
  */
 struct stack {
 	struct sampler *sampler;
 	uint64_t live;
 	uint64_t blocks;
 	uint64_t peak;
-	unsigned int count;
-	struct frame frames[];
+	const struct call *calls;
 };
 
 /**
@@ -52,7 +49,7 @@ struct sample {
 
 struct sampler {
 	size_t interval;
-	GHashTable *stacks;		/* a set of struct stack, owned; under samples_lock */
+	GHashTable *stacks;		/* struct call -> struct stack, owned; under samples_lock */
 };
 
 _Atomic unsigned int sampler_live;
@@ -102,46 +99,20 @@ static bool is_due(const struct sampler *sampler, size_t size)
 	return true;
 }
 
-static guint hash_stack(gconstpointer data)
+/* What the sampler has for a stack. */
+static struct stack *stack_of(struct sampler *sampler, const struct call *calls) REQUIRES(samples_lock);
+static struct stack *stack_of(struct sampler *sampler, const struct call *calls)
 {
-	const struct stack *stack = data;
-	uint64_t hash = stack->count;
+	struct stack *stack = g_hash_table_lookup(sampler->stacks, calls);
 
-	for (unsigned int i = 0; i < stack->count; i++)
-		hash = (hash ^ stack->frames[i].pc ^ (uintptr_t)stack->frames[i].text) * UINT64_C(0x9e3779b97f4a7c15);
-	return (guint)(hash >> 32);
-}
-
-static gboolean equal_stacks(gconstpointer a, gconstpointer b)
-{
-	const struct stack *x = a, *y = b;
-
-	return x->count == y->count && memcmp(x->frames, y->frames, x->count * sizeof(*x->frames)) == 0;
-}
-
-static struct stack *make_stack(struct sampler *sampler)
-{
-	struct stack *stack = g_malloc0(sizeof(*stack) + FRAMES_MOST * sizeof(*stack->frames));
-
+	if (G_LIKELY(stack))
+		return stack;
+	if (g_hash_table_size(sampler->stacks) >= STACKS_MOST && calls != &frames_none)
+		return stack_of(sampler, &frames_none);
+	stack = g_new0(struct stack, 1);
 	stack->sampler = sampler;
-	stack->count = frames_walk(stack->frames);
-	return g_realloc(stack, sizeof(*stack) + stack->count * sizeof(*stack->frames));
-}
-
-/* The stack of the sampler that is the same; takes @stack over. */
-static struct stack *unify(struct sampler *sampler, struct stack *stack) REQUIRES(samples_lock);
-static struct stack *unify(struct sampler *sampler, struct stack *stack)
-{
-	struct stack *known;
-
-	if (g_hash_table_size(sampler->stacks) >= STACKS_MOST)
-		stack->count = 0;
-	known = g_hash_table_lookup(sampler->stacks, stack);
-	if (known) {
-		g_free(stack);
-		return known;
-	}
-	g_hash_table_add(sampler->stacks, stack);
+	stack->calls = calls;
+	g_hash_table_insert(sampler->stacks, (gpointer)calls, stack);
 	return stack;
 }
 
@@ -162,7 +133,7 @@ static void add_sample(struct sampler *sampler, uint64_t addr, size_t size) __at
 static void add_sample(struct sampler *sampler, uint64_t addr, size_t size)
 {
 	struct sample *sample = g_new(struct sample, 1);
-	struct stack *stack = make_stack(sampler);
+	const struct call *calls = frames_walk();
 	double share = sampler->interval == 1 ? 1 : -expm1(-(double)size / (double)sampler->interval);
 
 	*sample = (struct sample){
@@ -173,7 +144,7 @@ static void add_sample(struct sampler *sampler, uint64_t addr, size_t size)
 	lock_acquire(&samples_lock);
 	if (!samples)
 		samples = g_hash_table_new(NULL, NULL);
-	sample->stack = unify(sampler, stack);
+	sample->stack = stack_of(sampler, calls);
 	count_in(sample);
 	lock_release(&samples_lock);
 }
@@ -222,7 +193,7 @@ struct sampler *sampler_new(size_t interval)
 	struct sampler *sampler = g_new0(struct sampler, 1);
 
 	sampler->interval = interval;
-	sampler->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
+	sampler->stacks = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	return sampler;
 }
 
@@ -273,7 +244,7 @@ static GPtrArray *sort_stacks(const struct sampler *sampler)
 	gpointer stack;
 
 	g_hash_table_iter_init(&iter, sampler->stacks);
-	while (g_hash_table_iter_next(&iter, &stack, NULL))
+	while (g_hash_table_iter_next(&iter, NULL, &stack))
 		g_ptr_array_add(sorted, stack);
 	g_ptr_array_sort(sorted, compare_stacks);
 	return sorted;
@@ -286,11 +257,14 @@ static uint64_t count_blocks(const struct stack *stack)
 
 static void write_stack(const struct stack *stack, GString *out)
 {
+	struct frame frames[FRAMES_MOST];
+	unsigned int count = frames_list(stack->calls, frames);
+
 	g_string_append_printf(out, "stack live %" PRIu64 " blocks %" PRIu64 " peak %" PRIu64 "\n", stack->live,
 			       count_blocks(stack), stack->peak);
-	for (unsigned int i = 0; i < stack->count; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		g_string_append_printf(out, "    #%u ", i);
-		frames_describe(&stack->frames[i], out);
+		frames_describe(&frames[i], out);
 		g_string_append_c(out, '\n');
 	}
 }
@@ -309,24 +283,25 @@ void sampler_write(struct sampler *sampler, GString *out)
 }
 
 /* Of a program in Python its own frames say more than those between it and the library. */
-static unsigned int first_named(const struct stack *stack)
+static unsigned int first_named(const struct frame *frames, unsigned int count)
 {
 	unsigned int i = 0;
 
-	while (i < stack->count && !stack->frames[i].text)
+	while (i < count && !frames[i].text)
 		i++;
-	return i < stack->count ? i : 0;
+	return i < count ? i : 0;
 }
 
 static void name_stack(const struct stack *stack, GString *out)
 {
-	unsigned int first = first_named(stack), end = MIN(stack->count, first + FRAMES_NAMED);
+	struct frame frames[FRAMES_MOST];
+	unsigned int count = frames_list(stack->calls, frames), first = first_named(frames, count);
 
 	g_string_append_printf(out, "\nheld: %s in %" PRIu64 " blocks by ", amount(stack->live).text,
 			       count_blocks(stack));
-	for (unsigned int i = first; i < end; i++) {
+	for (unsigned int i = first; i < MIN(count, first + FRAMES_NAMED); i++) {
 		g_string_append(out, i > first ? " < " : "");
-		frames_name(&stack->frames[i], out);
+		frames_name(&frames[i], out);
 	}
 }
 

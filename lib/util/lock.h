@@ -31,6 +31,7 @@
  *	host_streams_lock	host: all streams
  *	host_devices_lock	host: all devices
  *	samples_lock		trace/sampler.c: the stacks of all pools, and what they hold
+ *	frames_lock		trace/frames-table.c, frames-native.c: the calls and steps of all stacks
  *	recorder.lock		trace/recorder.c: what the writer of a trace is asked for
  *	addresses.lock		util/address-index.c: which pool has which addresses
  *
@@ -91,6 +92,7 @@
 	X(LOCK_HOST_STREAMS, "host_streams_lock") \
 	X(LOCK_HOST_DEVICES, "host_devices_lock") \
 	X(LOCK_SAMPLES, "samples_lock") \
+	X(LOCK_FRAMES, "frames_lock") \
 	X(LOCK_RECORDER, "recorder.lock") \
 	X(LOCK_ADDRESSES, "addresses.lock")
 
