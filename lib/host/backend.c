@@ -318,9 +318,12 @@ static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 
 static int host_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
-	int device, ret = host_check_stream(be, "stream_id", stream, &device);
+	int ret = host_check_there(be, "stream_id");
 
-	return ret ? ret : host_stream_id(device, stream, id);
+	if (ret)
+		return ret;
+	ret = host_stream_id(host_device_ordinal(host_backend(be)->dev), stream, id);
+	return ret == -EINVAL ? error_add(ret, "stream_id") : ret;
 }
 
 static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
@@ -370,9 +373,12 @@ static void host_event_destroy(struct backend *be, struct backend_event *event)
 
 static int host_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
 {
-	int device, ret = host_check_stream(be, "event_record", stream, &device);
+	int ret = host_check_there(be, "event_record");
 
-	return ret ? ret : host_event_record(device, event, stream);
+	if (ret)
+		return ret;
+	ret = host_event_record(host_device_ordinal(host_backend(be)->dev), event, stream);
+	return ret == -EINVAL ? error_add(ret, "event_record") : ret;
 }
 
 static int host_record_all(struct backend *be, struct backend_event *event)

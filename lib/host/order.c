@@ -104,6 +104,8 @@ static bool meets_work(struct host_backend *host, const struct host_access *acce
 	GArray *works;
 	bool found = false;
 
+	if (!host_queue_works_count)
+		return false;
 	lock_acquire(&host_streams_lock);
 	works = host_queue_works();
 	lock_release(&host_streams_lock);

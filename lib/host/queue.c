@@ -21,6 +21,7 @@ static unsigned int held GUARDED_BY(host_streams_lock);
 
 /* Items of the kinds clear and copy that are in queues, and the number of the last search in host_queue_unordered(). */
 static GQueue works GUARDED_BY(host_streams_lock) = G_QUEUE_INIT;
+_Atomic unsigned int host_queue_works_count;
 static uint64_t searches GUARDED_BY(host_streams_lock);
 
 /* Items that ever came into a queue. */
@@ -102,6 +103,20 @@ static bool is_of_library(const struct item *item)
 }
 
 REQUIRES(host_streams_lock)
+static void add_work(struct item *item)
+{
+	g_queue_push_tail_link(&works, &item->work);
+	host_queue_works_count++;
+}
+
+REQUIRES(host_streams_lock)
+static void remove_work(struct item *item)
+{
+	g_queue_unlink(&works, &item->work);
+	host_queue_works_count--;
+}
+
+REQUIRES(host_streams_lock)
 static void pop(struct CUstream_st *stream)
 {
 	struct item *item = stream->head;
@@ -110,7 +125,7 @@ static void pop(struct CUstream_st *stream)
 	if (!stream->head)
 		stream->tail = &stream->head;
 	if (is_of_library(item))
-		g_queue_unlink(&works, &item->work);
+		remove_work(item);
 	if (item->event) {
 		item->event->waits -= item->kind == ITEM_WAIT;
 		host_event_drop(item->event);
@@ -195,6 +210,25 @@ void host_queue_advance(struct CUstream_st *stream)
 	}
 }
 
+void host_queue_record(struct CUstream_st *stream, struct backend_event *event)
+{
+	bool first = !stream->head;
+
+	lock_assert_held(&host_streams_lock);
+	event->records++;
+	event->complete = false;
+	event->stream = stream;
+	/* Behind nothing it is complete at once. */
+	if (first && !event->waiting) {
+		event->serial = ++pushes;
+		event_finish(event, NULL);
+		return;
+	}
+	event->serial = host_queue_push(stream, ITEM_RECORD, event)->serial;
+	if (first)
+		host_queue_advance(stream);
+}
+
 static enum item_kind kind_of(const struct host_task *task)
 {
 	if (task->clear)
@@ -219,7 +253,7 @@ void host_stream_push(struct CUstream_st *stream, const struct host_task *task)
 		stream->submitted++;
 	if (is_of_library(item)) {
 		item->life = task->life ? host_life_ref(task->life) : NULL;
-		g_queue_push_tail_link(&works, &item->work);
+		add_work(item);
 	}
 	if (kind == ITEM_TIMED)
 		host_clock_add(stream, item);

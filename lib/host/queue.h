@@ -140,6 +140,13 @@ struct item *host_queue_push(struct CUstream_st *stream, enum item_kind kind, st
 	REQUIRES(host_streams_lock);
 
 /**
+ * host_queue_record() - record an event behind all that is in a queue
+ * @stream: the stream
+ * @event: the event
+ */
+void host_queue_record(struct CUstream_st *stream, struct backend_event *event) REQUIRES(host_streams_lock);
+
+/**
  * host_queue_advance() - pass completed markers at the head of a stream, and of streams that waited for them
  * @stream: the stream, whose head is no pending wait
  */
@@ -257,6 +264,9 @@ struct host_pending {
 	uint64_t from;
 	size_t size;
 };
+
+/* How many clears and copies are in queues. What a thread submits without the lock is ordered after nothing here. */
+extern _Atomic unsigned int host_queue_works_count;
 
 /**
  * host_queue_works() - list all clears and copies that are in a queue

@@ -118,18 +118,24 @@ unlock:
 	return ret;
 }
 
+/* The stream of a device that a handle means; NULL: none. */
+REQUIRES(host_streams_lock)
+static struct CUstream_st *resolve_on(int device, struct CUstream_st *handle)
+{
+	struct CUstream_st *found = host_stream_resolve(device, handle);
+
+	if (!found || found->device == device)
+		return found;
+	error_set(-EINVAL, "stream %" PRIu64 " belongs to host device %d, not to %d", found->id, found->device, device);
+	return NULL;
+}
+
 int host_stream_check(int device, struct CUstream_st *stream)
 {
-	struct CUstream_st *found;
-	int ret = 0;
+	int ret;
 
 	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
-	if (!found)
-		ret = -EINVAL;
-	else if (found->device != device)
-		ret = error_set(-EINVAL, "stream %" PRIu64 " belongs to host device %d, not to %d", found->id,
-				found->device, device);
+	ret = resolve_on(device, stream) ? 0 : -EINVAL;
 	lock_release(&host_streams_lock);
 	return ret;
 }
@@ -141,7 +147,7 @@ int host_stream_id(int device, struct CUstream_st *stream, uint64_t *id)
 	int ret = -EINVAL;
 
 	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
+	found = resolve_on(device, stream);
 	if (found)
 		ret = host_capture_ask(found, &capture);
 	if (!ret && capture)
@@ -346,26 +352,13 @@ void host_event_unref(struct backend_event *event)
 	lock_release(&host_streams_lock);
 }
 
-REQUIRES(host_streams_lock)
-static void record(struct CUstream_st *stream, struct backend_event *event)
-{
-	bool first = !stream->head;
-
-	event->records++;
-	event->complete = false;
-	event->stream = stream;
-	event->serial = host_queue_push(stream, ITEM_RECORD, event)->serial;
-	if (first)
-		host_queue_advance(stream);
-}
-
 int host_event_record(int device, struct backend_event *event, struct CUstream_st *stream)
 {
 	struct CUstream_st *found;
 	int ret;
 
 	lock_acquire(&host_streams_lock);
-	found = host_stream_resolve(device, stream);
+	found = resolve_on(device, stream);
 	if (!found)
 		ret = -EINVAL;
 	else if (event->waits)
@@ -373,7 +366,7 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	else
 		ret = host_capture_refuse(found, "an event that is to be queried");
 	if (!ret)
-		record(found, event);
+		host_queue_record(found, event);
 	lock_release(&host_streams_lock);
 	return ret;
 }
@@ -404,7 +397,7 @@ static void meet_all(struct CUstream_st *meeting)
 		event = g_new0(struct backend_event, 1);
 		event->refs = 1;
 		host_event_total++;
-		record(stream, event);
+		host_queue_record(stream, event);
 		wait_for_recorded(meeting, event);
 		host_event_drop(event);
 	}
@@ -421,7 +414,7 @@ int host_event_record_all(int device, struct backend_event *event)
 		ret = host_capture_refuse_all(device, "an event of all streams");
 	if (!ret) {
 		meet_all(meeting_of(device));
-		record(meeting_of(device), event);
+		host_queue_record(meeting_of(device), event);
 	}
 	lock_release(&host_streams_lock);
 	return ret;
@@ -438,7 +431,7 @@ int host_stream_follow(int device, struct CUstream_st *stream, struct CUstream_s
 	after = before ? host_stream_resolve(device, stream) : NULL;
 	ret = after ? host_capture_wait(after, before) : -EINVAL;
 	if (!ret) {
-		record(before, event);
+		host_queue_record(before, event);
 		wait_for_recorded(after, event);
 	}
 	host_event_drop(event);
