@@ -135,20 +135,20 @@ static bool is_outside_cache(const struct block *block)
 	return !block || (block->state != BLOCK_CACHED && block->state != BLOCK_STRANDED);
 }
 
-static void add_live(const struct region_map *map, struct footprint *live)
+static void add_live_of(const struct chunk *chunk, struct footprint *live)
 {
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, map->mallocs);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		const struct region *region = value;
-
-		if (!is_outside_cache(region->block))
+	for (const struct region *region = chunk->first; region; region = region->next) {
+		if (region->kind != REGION_MALLOC || !is_outside_cache(region->block))
 			continue;
 		live->rounded += region->size;
 		live->requested += live_requested(region);
 	}
+}
+
+static void add_live(const struct region_map *map, struct footprint *live)
+{
+	for (guint i = 0; i < map->chunks->len; i++)
+		add_live_of(map->chunks->pdata[i], live);
 }
 
 /* What is live follows from the peaks and the headroom, and from the maps and the caches. */

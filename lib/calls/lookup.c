@@ -23,10 +23,8 @@ static int fill_found(struct vpmm_pool *pool, uint64_t base, size_t bytes, struc
 
 static struct region *allocated_around(struct region_map *map, uint64_t addr)
 {
-	struct region *region = region_find_malloc(map, addr);
+	struct region *region = region_around(map, addr);
 
-	if (!region)
-		region = region_around(map, addr);
 	return region && region->kind == REGION_MALLOC && !region->held ? region : NULL;
 }
 

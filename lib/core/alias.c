@@ -77,8 +77,10 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 			return false;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
-		if ((extent_is_whole(extent) || !is_free_here(core, addr, stop, order)) &&
-		    !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
+		if (extent_is_whole(extent))
+			home_order(core, extent, addr - place->addr, stop - place->addr, order);
+		else if (!is_free_here(core, addr, stop, order) &&
+			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
 			return false;
 		addr = stop;
 	}
@@ -97,11 +99,10 @@ static void move_free(struct core *core, const struct place *place, const struct
 		uint64_t stop = MIN(end, region->addr + region->size);
 
 		if (region->kind == REGION_FREE) {
-			struct region *old = region_isolate(regions, addr, stop - addr);
-			struct stream *stream = old->stream;
-			struct event *event = event_ref(old->event);
+			struct stream *stream = region->stream;
+			struct event *event = event_ref(region->event);
 
-			region_set_zombie(regions, old);
+			region_vacate(regions, region, addr, stop - addr);
 			region_set_free(regions, region_isolate(regions, addr - place->addr + to->addr, stop - addr),
 					stream, event);
 			event_unref(event);
@@ -173,7 +174,7 @@ static void vacate(struct core *core, uint64_t addr, size_t size, struct order *
 		if (region->kind == REGION_FREE) {
 			if (core->streams.sole)
 				order_add(order, region);
-			region_set_zombie(regions, region_isolate(regions, addr, stop - addr));
+			region_vacate(regions, region, addr, stop - addr);
 		}
 		addr = stop;
 	}

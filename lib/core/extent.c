@@ -31,6 +31,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);
+	g_queue_init(&map->late);
 	ready_init(&map->ready);
 	map->sizes = g_tree_new(compare_sizes);
 }
@@ -140,17 +141,34 @@ static void extent_make_whole(struct extent_map *map, struct extent *extent)
 	map->whole_bytes += extent->size;
 	map->coarse_bytes -= extent->coarse ? extent->size : 0;
 	extent->coarse = false;
-	links_append(&map->whole, &extent->whole);
-	links_append(&extent->same_size->whole, &extent->alike);
-	ready_enter(&map->ready, extent);
+	extent->late.data = extent;
+	links_append(&map->late, &extent->late);
 }
 
 static void extent_break_whole(struct extent_map *map, struct extent *extent)
 {
 	map->whole_bytes -= extent->size;
+	if (extent->late.data) {
+		links_remove(&map->late, &extent->late);
+		extent->late.data = NULL;
+		return;
+	}
 	links_remove(&map->whole, &extent->whole);
 	links_remove(&extent->same_size->whole, &extent->alike);
 	ready_leave(&map->ready, extent);
+}
+
+void extent_settle_whole(struct extent_map *map)
+{
+	while (map->late.head) {
+		struct extent *extent = map->late.head->data;
+
+		links_remove(&map->late, &extent->late);
+		extent->late.data = NULL;
+		links_append(&map->whole, &extent->whole);
+		links_append(&extent->same_size->whole, &extent->alike);
+		ready_enter(&map->ready, extent);
+	}
 }
 
 void extent_requeue(struct extent_map *map, struct extent *extent)
@@ -453,7 +471,7 @@ void extent_doubt(struct extent_map *map, uint64_t addr, size_t size)
 	while (addr < end && map->ready.unknown.length < map->whole.length) {
 		const struct place *place = extent_place_mapped(map, addr);
 
-		if (extent_is_whole(place->extent) && place->extent->home == place)
+		if (extent_is_whole(place->extent) && !place->extent->late.data && place->extent->home == place)
 			ready_doubt(&map->ready, place->extent);
 		addr = place->addr + place->extent->size;
 	}

@@ -48,6 +48,7 @@ struct place {
  * @owners: which streams had its bytes last, see owner.h; NULL: none
  * @stamp: the last walk that visited it, by the map's @stamp
  * @all: its link in the map's @all, from the first mapping on
+ * @late: its link in the map's @late
  * @whole: its link in the map's @whole, while nothing of it is allocated
  * @ready: the same in the map's @ready
  * @same_size: the extents of its size, from the first mapping on
@@ -65,6 +66,7 @@ struct extent {
 	GTree *owners;
 	uint64_t stamp;
 	GList all;
+	GList late;
 	GList whole;
 	struct ready_extent ready;
 	struct extent_size *same_size;
@@ -113,6 +115,8 @@ struct extent_calls {
  * @near: the blocks that were looked up last, by number; or NULL
  * @stray: unmapped extents that the driver failed to release, to be tried again; of struct extent
  * @all: extents with a mapping
+ * @late: extents that became whole since extent_settle_whole(), in that order. They are in no other list of whole ones:
+ *	a program that repeats itself is given the addresses that it had before, and nobody reads those
  * @whole: extents without allocations, of those that count; the longest free first
  * @whole_bytes: bytes of those
  * @ready: which of those a stream need not wait for
@@ -146,6 +150,7 @@ struct extent_map {
 	struct extent_block *near[EXTENT_NEAR];
 	GPtrArray *stray;
 	GQueue all;
+	GQueue late;
 	GQueue whole;
 	uint64_t whole_bytes;
 	struct ready ready;
@@ -196,9 +201,17 @@ static inline bool extent_is_whole(const struct extent *extent)
 }
 
 /**
+ * extent_settle_whole() - list those that have become whole
+ * @map: the map
+ *
+ * Call it before you read @whole, that of a size, or @ready.
+ */
+void extent_settle_whole(struct extent_map *map);
+
+/**
  * extent_requeue() - have a whole extent count as freed last
  * @map: the map
- * @extent: the extent
+ * @extent: the extent, in @whole
  */
 void extent_requeue(struct extent_map *map, struct extent *extent);
 

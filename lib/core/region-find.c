@@ -87,19 +87,26 @@ size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 	return best;
 }
 
-/* A map has a few chunks, and most of its regions in the first that is large enough. */
-struct region *region_around(const struct region_map *map, uint64_t addr)
+/*
+ * Most lookups of a call are of the same few addresses. A map has a few chunks, and most of its regions in the first
+ * that is large enough.
+ */
+struct region *region_around(struct region_map *map, uint64_t addr)
 {
+	if (map->near && addr - map->near->addr < map->near->size)
+		return map->near;
 	for (guint i = 0; i < map->chunks->len; i++) {
 		const struct chunk *chunk = map->chunks->pdata[i];
 
-		if (addr - chunk->addr < chunk->size)
-			return region_starts_find(&chunk->starts, addr);
+		if (addr - chunk->addr < chunk->size) {
+			map->near = region_starts_find(&chunk->starts, addr);
+			return map->near;
+		}
 	}
 	return NULL;
 }
 
-struct region *region_at(const struct region_map *map, uint64_t addr)
+struct region *region_at(struct region_map *map, uint64_t addr)
 {
 	struct region *region = region_around(map, addr);
 
@@ -108,5 +115,7 @@ struct region *region_at(const struct region_map *map, uint64_t addr)
 
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)
 {
-	return g_hash_table_lookup(map->mallocs, &addr);
+	struct region *region = region_around(map, addr);
+
+	return region && region->addr == addr && region->kind == REGION_MALLOC ? region : NULL;
 }

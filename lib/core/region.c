@@ -24,6 +24,24 @@ static void region_link_below(struct region *region, struct region *above)
 	above->prev = region;
 }
 
+/* Changes the range of a free region. Whether it changes its place by size is left to the next who reads the tree. */
+static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	if (!map->keeps) {
+		region_unindex(map, region);
+		region_move(region, addr);
+		region->size = size;
+		region_index(map, region);
+		return;
+	}
+	region_be_late(map, region);
+	map->bytes[REGION_FREE] += size - region->size;
+	gaps_remove(&map->gaps, region->size);
+	gaps_add(&map->gaps, size);
+	region_move(region, addr);
+	region->size = size;
+}
+
 struct region *region_split(struct region_map *map, struct region *region, size_t size)
 {
 	struct region *upper = region_new(map, region->chunk, region->kind, region->addr + size, region->size - size);
@@ -35,12 +53,15 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	upper->id = region->id;
 	region_guard(upper, region->event);
 	region_link(upper, region);
-	region_unindex(map, region);
-	region->size = size;
-	region_index(map, region);
-	region_index(map, upper);
-	if (upper->kind == REGION_FREE)
+	if (region->kind == REGION_FREE) {
+		region_resize(map, region, region->addr, size);
 		region_enlist(map, upper, region);
+	} else {
+		region_unindex(map, region);
+		region->size = size;
+		region_index(map, region);
+	}
+	region_index(map, upper);
 	return upper;
 }
 
@@ -158,24 +179,6 @@ static struct event *event_keep_later(struct event *held, struct event *other)
 	event_ref(other);
 	event_unref(held);
 	return other;
-}
-
-/* Changes the range of a free region. Whether it changes its place by size is left to the next who reads the tree. */
-static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
-{
-	if (!map->keeps) {
-		region_unindex(map, region);
-		region_move(region, addr);
-		region->size = size;
-		region_index(map, region);
-		return;
-	}
-	region_be_late(map, region);
-	map->bytes[REGION_FREE] += size - region->size;
-	gaps_remove(&map->gaps, region->size);
-	gaps_add(&map->gaps, size);
-	region_move(region, addr);
-	region->size = size;
 }
 
 /*
@@ -413,9 +416,9 @@ static struct region *region_merge_zombies(struct region_map *map, struct region
 	return region;
 }
 
-struct region *region_set_zombie(struct region_map *map, struct region *region)
+/* The region is in no index. */
+static struct region *become_zombie(struct region_map *map, struct region *region)
 {
-	region_leave(map, region);
 	region->kind = REGION_ZOMBIE;
 	if (map->keeps && !region->stray && !event_pending(region->event)) {
 		region_unguard(region);
@@ -424,6 +427,28 @@ struct region *region_set_zombie(struct region_map *map, struct region *region)
 	}
 	region_index(map, region);
 	return region;
+}
+
+struct region *region_set_zombie(struct region_map *map, struct region *region)
+{
+	region_leave(map, region);
+	return become_zombie(map, region);
+}
+
+void region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	struct region *part;
+
+	if (addr > region->addr)
+		region_cut(map, region, addr + size - region->addr);
+	if (!region_is_end(map, region, addr, size)) {
+		region_set_zombie(map, region);
+		return;
+	}
+	part = region_carve(map, region, addr, size);
+	region_set_stream(part, region->stream);
+	region_guard(part, region->event);
+	become_zombie(map, part);
 }
 
 void region_set_stray(struct region_map *map, struct region *region)

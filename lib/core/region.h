@@ -127,7 +127,7 @@ struct free_set {
  * @cell: log2 of the bytes of a cell, for new chunks
  * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
- * @mallocs: address to region, for those that are allocated
+ * @near: the region that was looked up last; or NULL
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
  * @late: free regions that have no place in the tree of their stream by size yet, or another than they had. A program
@@ -154,7 +154,7 @@ struct region_map {
 	unsigned int cell;
 	uint64_t begin;
 	GPtrArray *chunks;
-	GHashTable *mallocs;
+	struct region *near;
 	GTree *unmapped;
 	struct free_set unused;
 	GQueue late;
@@ -315,7 +315,7 @@ size_t region_run(const struct region *region, struct region **end);
  *
  * Return: the region; NULL: the address is in no chunk.
  */
-struct region *region_around(const struct region_map *map, uint64_t addr);
+struct region *region_around(struct region_map *map, uint64_t addr);
 
 /**
  * region_at() - the region that has an address, if it is not allocated
@@ -324,7 +324,7 @@ struct region *region_around(const struct region_map *map, uint64_t addr);
  *
  * Return: the region; NULL: the address is allocated, or in no chunk.
  */
-struct region *region_at(const struct region_map *map, uint64_t addr);
+struct region *region_at(struct region_map *map, uint64_t addr);
 
 /**
  * region_isolate() - split and merge, so that a range is one region
@@ -436,6 +436,15 @@ void region_share(struct region_map *map);
  * Return: the region; in a map that keeps, merged with adjacent zombies whose events have passed.
  */
 struct region *region_set_zombie(struct region_map *map, struct region *region);
+
+/**
+ * region_vacate() - make a part of a free region a zombie
+ * @map: the map
+ * @region: the region; its rest stays free
+ * @addr: where the part starts
+ * @size: bytes
+ */
+void region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size);
 
 /**
  * region_set_begin() - replace the event that an allocated region is ordered after by a later one

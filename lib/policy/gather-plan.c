@@ -513,6 +513,7 @@ size_t gather_last(const struct gathering *g)
 
 static struct gathering gather_start(struct core *core, struct order *order, size_t size, bool frugal)
 {
+	extent_settle_whole(&core->extents);
 	return (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
 				   .frugal = frugal, .target = target_extents(core), .donors = g_ptr_array_new() };
 }

@@ -68,6 +68,7 @@ static size_t least_created(struct core *core, size_t missing, const struct exte
 		if (part.extent && part.extent != tail && !is_in(part.extent, base))
 			head = MAX(head, part_size(&part));
 	}
+	extent_settle_whole(&core->extents);
 	for (GList *link = core->extents.whole.head; link; link = link->next) {
 		const struct extent *extent = link->data;
 

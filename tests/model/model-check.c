@@ -107,9 +107,10 @@ void model_check(struct model *m)
 /* Free extents that could have been mapped instead of what was created. A growable one takes whole extents that fit. */
 static uint64_t passed_over(const struct model *m, const struct model_allocation *a)
 {
-	const struct extent_map *extents = &m->f.pool->core.extents;
+	struct extent_map *extents = &m->f.pool->core.extents;
 	uint64_t created = model_taken(m) - m->mapped, bytes = 0;
 
+	extent_settle_whole(extents);
 	for (const GList *link = extents->whole.head; link; link = link->next) {
 		const struct extent *extent = link->data;
 
