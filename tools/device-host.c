@@ -41,6 +41,9 @@ struct device_host {
 	GArray *pieces;			/* of struct piece, in the order of their submission */
 	guint first_piece;		/* those before it are complete */
 	uint64_t now_us;
+	bool started;			/* the clock goes on from @start_ns, where the trace's is at @start_us */
+	uint64_t start_ns;
+	uint64_t start_us;
 	uint32_t *marks;
 };
 
@@ -178,10 +181,36 @@ static int host_attach(struct device *base)
 	return 0;
 }
 
+/* The host backend's clock comes to where the trace's is, unless it is further, as something has waited. */
+static int pass_time(struct device_host *dev, uint64_t us)
+{
+	uint64_t ns, now = vpmm_host_time();
+	int err;
+
+	if (!dev->started) {
+		dev->started = true;
+		dev->start_ns = now;
+		dev->start_us = us;
+	}
+	ns = dev->start_ns + (us - dev->start_us) * 1000;
+	err = ns > now ? vpmm_host_time_pass(ns - now) : 0;
+	return err ? lib_fail(err, "letting time pass") : 0;
+}
+
+static int finish_time(struct device_host *dev)
+{
+	int err = vpmm_host_time_finish();
+
+	dev->started = false;
+	return err ? lib_fail(err, "letting work come to its end") : 0;
+}
+
 static int host_advance(struct device *base, uint64_t us)
 {
 	struct device_host *dev = host_of(base);
 
+	if (base->opts.ns_per_byte > 0)
+		return pass_time(dev, us);
 	dev->now_us = us;
 	return complete_due(dev, us);
 }
@@ -278,14 +307,25 @@ static int submit(struct device_host *dev, uint32_t stream, vpmm_host_fn fn, con
 	return dev->base.opts.lag ? 0 : complete_due(dev, dev->now_us);
 }
 
+/* Whoever frees it comes after all that the stream has. */
+static int submit_for(struct device_host *dev, uint32_t stream, const struct device_work *work)
+{
+	double ns = (double)work->size * dev->base.opts.ns_per_byte;
+	int err = vpmm_host_stream_submit_for(dev->base.streams[stream], VPMM_HOST_COMPUTE, (uint64_t)ns);
+
+	return err ? lib_fail(err, "submitting work") : 0;
+}
+
 static int host_born(struct device *base, uint32_t stream, const struct device_work *work)
 {
+	if (base->opts.ns_per_byte > 0)
+		return submit_for(host_of(base), stream, work);
 	return submit(host_of(base), stream, fill, work);
 }
 
 static int host_dying(struct device *base, uint32_t stream, const struct device_work *work)
 {
-	return submit(host_of(base), stream, check, work);
+	return base->opts.ns_per_byte > 0 ? 0 : submit(host_of(base), stream, check, work);
 }
 
 /* It does nothing of its own accord. */
@@ -296,7 +336,7 @@ static void host_settle(struct device *base)
 
 static int host_synchronize(struct device *base)
 {
-	return complete_due(host_of(base), UINT64_MAX);
+	return base->opts.ns_per_byte > 0 ? finish_time(host_of(base)) : complete_due(host_of(base), UINT64_MAX);
 }
 
 static int host_damaged(struct device *base, uint32_t *marks)

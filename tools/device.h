@@ -23,6 +23,8 @@ struct device;
  * @verify: whether the work is to write and to find patterns
  * @lag: whether work completes @lag_us after it was submitted; otherwise at once, or when the device is done
  * @lag_us: microseconds of the trace's clock
+ * @ns_per_byte: nanoseconds of the host backend's clock that the work takes for which an allocation is made; 0: none.
+ *	Not with @verify or @lag
  * @limit: bytes of memory that the device is to have; 0: what it has
  * @uncounted: whether the driver's allocators keep no books, so that only the driver's time is
  *	measured and several threads may use one at once; their statistics are what the driver itself tells
@@ -33,6 +35,7 @@ struct device_opts {
 	bool verify;
 	bool lag;
 	uint64_t lag_us;
+	double ns_per_byte;
 	uint64_t limit;
 	bool uncounted;
 };

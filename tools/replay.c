@@ -353,7 +353,7 @@ bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	struct run run = {
 		.setup = setup,
 		.result = result,
-		.works = setup->dev->opts.verify || setup->dev->opts.lag,
+		.works = setup->dev->opts.verify || setup->dev->opts.lag || setup->dev->opts.ns_per_byte > 0,
 	};
 
 	*result = (struct replay_result){ .pass = pass };

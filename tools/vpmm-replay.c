@@ -13,6 +13,7 @@
 #include "export.h"
 #include "fail.h"
 #include "interrupt.h"
+#include "overlap-rows.h"
 #include "picture.h"
 #include "progress.h"
 #include "replay.h"
@@ -32,6 +33,7 @@ struct options {
 	char *output;
 	char **traces;
 	gboolean verify;
+	gboolean overlap;
 	gboolean json;
 	int repeat;
 	uint64_t lag_us;
@@ -53,6 +55,8 @@ static const GOptionEntry entries[] = {
 	  "Run each trace N times on the same pool", "N" },
 	{ "limit", 'm', 0, G_OPTION_ARG_STRING, &options.limit,
 	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
+	{ "overlap", 'O', 0, G_OPTION_ARG_NONE, &options.overlap,
+	  "Tell what waiting costs, and what VPMM_OVERLAP buys (host)", NULL },
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
 	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
 	{ "export", 'e', 0, G_OPTION_ARG_STRING, &options.export,
@@ -98,6 +102,20 @@ static int check_export(void)
 	return 0;
 }
 
+/* Work has other times then, and nothing else of it is told. */
+static int check_overlap(void)
+{
+	if (strcmp(options.allocator, "vpmm") != 0)
+		return cli_refuse("--overlap: expected --allocator=vpmm");
+	if (options.verify || options.lag)
+		return cli_refuse("--overlap: expected neither --verify nor --lag beside it");
+	if (options.picture || options.export)
+		return cli_refuse("--overlap: expected neither --picture nor --export beside it");
+	if (!options.backend)
+		options.backend = g_strdup("host");
+	return 0;
+}
+
 static int check_options(void)
 {
 	if (!options.allocator)
@@ -118,6 +136,8 @@ static int check_options(void)
 		return cli_refuse("no trace given; see " PROGRAM " --help");
 	if (options.output && !options.export)
 		return cli_refuse("--output: expected --export beside it");
+	if (options.overlap)
+		return check_overlap();
 	if (options.export)
 		return check_export();
 	return options.picture ? check_picture() : 0;
@@ -386,6 +406,44 @@ static int run_traces(const struct choice *choice)
 	return status ? status : cli_finish_output(has_table() || options.json ? "the report" : "the export");
 }
 
+/* Each pool of the file by itself. */
+static int tell_overlap(const char *name, const struct choice *choice, bool *failed)
+{
+	struct trace *trace = NULL;
+	int err;
+
+	err = load(name, &trace);
+	for (const struct trace *pool = trace; pool && !err; pool = pool->next) {
+		struct overlap_rows rows = { .trace = pool, .choice = choice };
+
+		err = overlap_rows_run(&rows, (unsigned int)options.repeat);
+		if (!err && options.json)
+			overlap_rows_json(&rows, stdout);
+		else if (!err)
+			overlap_rows_table(&rows, stdout);
+		*failed = *failed || overlap_rows_failed(&rows);
+		overlap_rows_clear(&rows);
+	}
+	trace_free(trace);
+	return err;
+}
+
+static int tell_overlaps(const struct choice *choice)
+{
+	bool failed = false;
+	int err = 0;
+
+	if (strcmp(choice->opts.backend, "host") != 0)
+		return cli_refuse("--overlap: only the host backend has a clock for it; this one is cuda");
+	for (char **name = options.traces; *name && !err; name++)
+		err = tell_overlap(*name, choice, &failed);
+	if (err) {
+		fflush(stdout);
+		return cli_refuse(fail_text());
+	}
+	return failed ? CLI_ERRORS : cli_finish_output("the report");
+}
+
 /* On the host backend a limit is the capacity of the device; on cuda the device of the replay sees to it. */
 static int choose(struct choice *choice)
 {
@@ -462,7 +520,9 @@ static int replay(void)
 		return export_stacks();
 	if (choose(&choice))
 		return cli_refuse(fail_text());
-	if (options.lag && strcmp(choice.opts.backend, "host") != 0)
+	if (options.overlap)
+		status = tell_overlaps(&choice);
+	else if (options.lag && strcmp(choice.opts.backend, "host") != 0)
 		status = cli_refuse("--lag: only streams of the host backend can be held back; this one is cuda");
 	else
 		status = run_traces(&choice);

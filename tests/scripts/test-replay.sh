@@ -74,7 +74,7 @@ gzip -c "$work/two.trace" >"$work/two.trace.gz"
 
 # Options
 verdict "--help names every option" "$(replay 0 --help
-	for option in backend allocator verify lag repeat limit picture export output json version help; do says out "--$option"; done; silent err)"
+	for option in backend allocator verify lag repeat limit overlap picture export output json version help; do says out "--$option"; done; silent err)"
 verdict "--version" "$(replay 0 --version; says out "vpmm-replay "; silent err)"
 for option in help version; do
 	verdict "--$option into a full disk" "$(vpmm-replay --$option >/dev/full 2>"$work/err"
@@ -320,6 +320,28 @@ for report in "" --json; do
 done
 verdict "lag without verification" "$(in_pages replay 0 --json --lag=1ms "$traces/pipeline_streams.trace.gz"
 	is errors 0; equal peak_mapped peak_rounded; more waits 0)"
+# A stream fills batches, which another computes with and frees: more memory lets the one go ahead. The small block, freed
+# by the other, has it wait for the batch. The opposite is a stream alone.
+awk 'BEGIN { for (i = 3; i <= 600; i += 3) {
+	us = i * 300
+	printf "%d a %d 8388608 1\n%d a %d 512 1\n%d f %d 512 2\n", us, i, us, i + 1, us, i + 1
+	printf "%d a %d 8388608 2\n%d f %d 8388608 2\n%d f %d 8388608 2\n", us, i + 2, us, i + 2, us, i } }' >"$work/ahead.trace"
+sed 's/[12]$/1/' "$work/ahead.trace" >"$work/alone.trace"
+verdict "what more memory buys" "$(replay 0 --overlap --json "$work/ahead.trace"; silent err
+	is VPMM_OVERLAP "0 25 50 100 auto"; is errors "0 0 0 0 0"
+	sed -n 's/.*"VPMM_OVERLAP": "\(0\|100\)".*"peak_taken": \([0-9]*\),.*"clock_s": \([0-9.]*\),.*/\2 \3/p' "$work/out" |
+		awk '{ taken[NR] = $1; time[NR] = $2 } END {
+			if (NR != 2 || time[1] < 1.5 * time[2] || taken[1] >= taken[2] || time[2] > 0.19) print "it is", time[1], time[2] }'
+	grep '"least": true' "$work/out" | grep -q '"VPMM_OVERLAP": "0"' && echo "the least is 0")"
+verdict "what it buys a stream alone" "$(replay 0 --overlap "$work/alone.trace"; silent err
+	says out "VPMM_OVERLAP=0 is the least"; awk '$1 == "100" && $7 != 0 { print "a stream waits for itself" }' "$work/out")"
+refuses "what it buys with --lag" "--overlap: expected neither --verify nor --lag beside it" --overlap --lag=1ms "$work/two.trace"
+refuses "what it buys the driver" "--overlap: expected --allocator=vpmm" --overlap --allocator=async "$work/two.trace"
+refuses "what it buys in a picture" "--overlap: expected neither --picture nor --export beside it" --overlap \
+	--picture="$work/x.svg" "$work/two.trace"
+sed 's/^[0-9]*/1/' "$work/ahead.trace" >"$work/timeless.trace"
+refuses "what it buys without time" "$work/timeless.trace: all of it happens at one time" --overlap "$work/timeless.trace"
+
 verdict "allocator async" "$(replay 0 --json --verify --lag=1ms --allocator=async "$traces/pipeline_streams.trace.gz"
 	is allocator async; is errors 0; is peak_mapped 0; equal peak_small peak_taken
 	[ "$(value peak_small)" -ge "$(value peak_live)" ] || echo "peak_small is below peak_live")"
