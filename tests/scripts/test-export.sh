@@ -120,6 +120,33 @@ END
 
 verdict "a snapshot is one for memory_viz" "$(run 0 vpmm-replay --export=snapshot "$work/two.trace"; mv "$work/out" "$work/snapshot"
 	[ "$(head -c 2 "$work/snapshot" | od -An -tx1)" = " 80 02" ] || echo "no pickle")"
+# PyTorch's own reader, which needs nothing of PyTorch. Its sums are those of its assertions.
+cat >"$work/torch_reader.py" <<'END'
+import importlib.util, os, pickle, sys
+
+torch = os.environ.get("TORCH_FOLDER") or importlib.util.find_spec("torch").submodule_search_locations[0]
+reader = importlib.util.spec_from_file_location("reader", os.path.join(torch, "cuda", "_memory_viz.py"))
+viz = importlib.util.module_from_spec(reader)
+reader.loader.exec_module(viz)
+snapshot = pickle.load(open(sys.argv[1], "rb"))
+assert f"segments: {len(snapshot['segments'])}\n" in viz.segsum(snapshot)
+history = viz.trace(snapshot)
+assert all(f"{len(events)} entries" in history for events in snapshot["device_traces"] if events)
+for show in viz.segments, viz.memory:
+    lines = show(snapshot, format_flamegraph=lambda text: text).splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == sum(s["total_size"] for s in snapshot["segments"])
+viz.compare(snapshot["segments"], snapshot["segments"][:1], format_flamegraph=lambda text: text)
+assert "add_local_files" in viz.trace_plot(snapshot) and "add_local_files" in viz.segment_plot(snapshot)
+END
+for name in "$work/two.trace" "$trace" "$work/pools.trace"; do
+	if [ -n "${TORCH_FOLDER-}" ] || "$python" -c 'import importlib.util as u; u.find_spec("torch").origin' 2>/dev/null; then
+		verdict "PyTorch's reader on ${name##*/}" "$(
+			run 0 vpmm-replay --export=memory_viz --output="$work/exported" "$name"
+			"$python" "$work/torch_reader.py" "$work/exported" 2>&1)"
+	else
+		skip "PyTorch's reader on ${name##*/}" "there is no PyTorch"
+	fi
+done
 for format in memory_viz perfetto; do
 	read_as $format "a few operations" "$work/two.trace"
 	read_as $format "streams" "$trace"
