@@ -142,7 +142,7 @@ for name in "$work/two.trace" "$trace" "$work/pools.trace"; do
 	if [ -n "${TORCH_FOLDER-}" ] || "$python" -c 'import importlib.util as u; u.find_spec("torch").origin' 2>/dev/null; then
 		verdict "PyTorch's reader on ${name##*/}" "$(
 			run 0 vpmm-replay --export=memory_viz --output="$work/exported" "$name"
-			"$python" "$work/torch_reader.py" "$work/exported" 2>&1)"
+			"$python" "$work/torch_reader.py" "$work/exported" 2>&1 >/dev/null)"
 	else
 		skip "PyTorch's reader on ${name##*/}" "there is no PyTorch"
 	fi
