@@ -108,10 +108,12 @@ static void use_device(int ordinal)
 }
 
 /* Makes a block of the program's of what the library has given. */
-static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream)
+static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t size, size_t least,
+		       struct CUstream_st *stream)
 {
 	struct entry entry = {
-		.ptr = ptr, .requested = size, .size = arena_round(size), .stream = stream, .device = ordinal,
+		.ptr = ptr, .requested = size, .size = arena_round(size > least ? size : least), .stream = stream,
+		.device = ordinal,
 	};
 
 	if (!books_add(&entry)) {
@@ -121,13 +123,13 @@ static int enter_block(void *ptr, struct torch_piece *block, int ordinal, size_t
 	use_device(ordinal);
 	*block = (struct torch_piece){
 		.addr = (uintptr_t)ptr, .size = entry.size, .requested = size, .stream = stream, .device = ordinal,
-		.grows = 1, .large = arena_is_large(size), .allocated = 1, .active = 1,
+		.grows = 1, .large = arena_is_large(entry.size), .allocated = 1, .active = 1,
 	};
 	return 0;
 }
 
-static int class_alloc(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream,
-		 struct torch_pool *pool)
+static int class_alloc(struct torch_piece *block, int ordinal, size_t size, size_t least, struct CUstream_st *stream,
+		       struct torch_pool *pool)
 {
 	void *ptr = NULL;
 	bool entered;
@@ -140,42 +142,45 @@ static int class_alloc(struct torch_piece *block, int ordinal, size_t size, stru
 	/* A child has no pool, as another thread may have had the lock of those when it was forked. */
 	if (pool && !in_child) {
 		use_device(ordinal);
-		err = pools_alloc(pool, block, size, stream);
+		err = pools_alloc(pool, block, size, least, stream);
 	} else {
-		err = vpmm_malloc(NULL, &ptr, size, stream);
+		err = vpmm_malloc(NULL, &ptr, size > least ? size : least, stream);
 		if (!err)
-			err = enter_block(ptr, block, ordinal, size, stream);
+			err = enter_block(ptr, block, ordinal, size, least, stream);
 	}
 	device_leave(entered);
 	return err;
 }
 
-static int alloc_ordinary(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream)
+static int alloc_ordinary(struct torch_piece *block, int ordinal, size_t size, size_t least,
+			  struct CUstream_st *stream)
 {
+	size_t bytes = size > least ? size : least;
 	void *ptr = NULL;
-	int err = vpmm_malloc(NULL, &ptr, size, stream);
+	int err = vpmm_malloc(NULL, &ptr, bytes, stream);
 
 	if (err == -ENOMEM)
-		err = alloc_pressed(&ptr, size, ordinal, stream);
-	return err ? err : enter_block(ptr, block, ordinal, size, stream);
+		err = alloc_pressed(&ptr, bytes, ordinal, stream);
+	return err ? err : enter_block(ptr, block, ordinal, size, least, stream);
 }
 
-static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t size, struct CUstream_st *stream,
-			   struct torch_pool *pool)
+static int class_alloc_pressed(struct torch_piece *block, int ordinal, size_t size, size_t least,
+			       struct CUstream_st *stream, struct torch_pool *pool)
 {
 	const struct torch_id all = { 0 };
 	int err = -ENOMEM;
 	bool entered;
 
 	if (!pool)
-		err = pools_borrow(ordinal, block, size, stream);
+		err = pools_borrow(ordinal, block, size, least, stream);
 	if (!err || !device_enter(ordinal, &entered))
 		return err;
 	books_retry(ordinal);
 	pools_trim(ordinal, all);
 	kept_retry();
 	late_free();
-	err = pool ? pools_alloc(pool, block, size, stream) : alloc_ordinary(block, ordinal, size, stream);
+	err = pool ? pools_alloc(pool, block, size, least, stream) :
+	      alloc_ordinary(block, ordinal, size, least, stream);
 	device_leave(entered);
 	return err;
 }
@@ -359,11 +364,9 @@ static void reset_peaks(int ordinal)
 	vpmm_torch_reset_peaks(ordinal);
 }
 
-static void class_end(int ordinal, struct torch_id id)
+static void class_end(int ordinal, struct torch_id id, int captures)
 {
-	(void)ordinal;
-	(void)id;
-	begun_sub(1);
+	pools_end(ordinal, id, captures);
 	late_free();
 	kept_retry();
 }

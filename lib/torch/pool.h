@@ -13,6 +13,7 @@
  * @source: where those come from, if not from the library
  * @device: ordinal
  * @uses: how many graphs and others use it
+ * @begun: allocations go to it, by so many filters
  * @waiting: parts that are freed, but in use
  * @busy: threads that create or destroy memory of it
  * @lends: its free memory serves ordinary requests that would fail
@@ -24,6 +25,7 @@ struct torch_pool {
 	struct torch_source source;
 	int device;
 	int uses;
+	unsigned int begun;
 	unsigned int waiting;
 	unsigned int busy;
 	bool lends;

@@ -73,17 +73,33 @@ static struct torch_pool *pool_join(int device, struct torch_id id, const struct
 	return pool;
 }
 
-struct torch_pool *pools_begin(int device, struct torch_id id)
+struct torch_pool *pools_begin(int device, struct torch_id id, int captures)
 {
 	struct torch_pool *pool;
 
-	begun_add();
+	if (captures)
+		begun_add();
 	pthread_mutex_lock(&lock);
 	pool = pool_join(device, id, NULL);
+	if (pool)
+		pool->begun++;
 	pthread_mutex_unlock(&lock);
-	if (!pool)
+	if (!pool && captures)
 		begun_sub(1);
 	return pool;
+}
+
+void pools_end(int device, struct torch_id id, int captures)
+{
+	struct torch_pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = pool_find(device, id);
+	if (pool && pool->begun)
+		pool->begun--;
+	pthread_mutex_unlock(&lock);
+	if (captures)
+		begun_sub(1);
 }
 
 int pools_join(int device, struct torch_id id, const struct torch_source *source)
@@ -299,9 +315,10 @@ static int pool_grow(struct torch_pool *pool, uint64_t size, struct CUstream_st 
 	return 0;
 }
 
-int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, struct CUstream_st *stream)
+int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, size_t least,
+		struct CUstream_st *stream)
 {
-	uint64_t bytes = arena_round(size);
+	uint64_t bytes = arena_round(size > least ? size : least);
 	struct part *part;
 	int err = 0;
 
@@ -316,9 +333,9 @@ int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size,
 	return err;
 }
 
-int pools_borrow(int device, struct torch_piece *block, size_t size, struct CUstream_st *stream)
+int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream)
 {
-	uint64_t bytes = arena_round(size);
+	uint64_t bytes = arena_round(size > least ? size : least);
 	struct torch_pool *pool;
 	struct part *part;
 	int err = -ENOMEM;
@@ -418,7 +435,7 @@ static void forget_if_empty(struct torch_pool *pool)
 {
 	struct torch_pool **at = &pools;
 
-	if (pool->uses || pool->busy || pool->waiting || pool->arena.segments)
+	if (pool->uses || pool->begun || pool->busy || pool->waiting || pool->arena.segments)
 		return;
 	while (*at != pool)
 		at = &(*at)->next;

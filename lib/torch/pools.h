@@ -16,7 +16,8 @@ struct vpmm_stats;
 void pools_set_hooks(const struct torch_hooks *hooks);
 
 /* As in struct torch_class. */
-struct torch_pool *pools_begin(int device, struct torch_id id);
+struct torch_pool *pools_begin(int device, struct torch_id id, int captures);
+void pools_end(int device, struct torch_id id, int captures);
 int pools_join(int device, struct torch_id id, const struct torch_source *source);
 int pools_drop(int device, struct torch_id id);
 int pools_uses(int device, struct torch_id id);
@@ -30,13 +31,15 @@ int pools_restore(int device, struct torch_id id, const struct torch_piece *piec
  * pools_alloc() - allocate from a pool
  * @pool: the pool, whose device is current
  * @block: receives what became of it
+ * @least: as in struct torch_class
  *
  * Return: 0, or an error of the library, or -ENOMEM.
  */
-int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, struct CUstream_st *stream);
+int pools_alloc(struct torch_pool *pool, struct torch_piece *block, size_t size, size_t least,
+		struct CUstream_st *stream);
 
 /* Allocates ordinary memory from free memory of a pool that lends it: 0, or -ENOMEM. */
-int pools_borrow(int device, struct torch_piece *block, size_t size, struct CUstream_st *stream);
+int pools_borrow(int device, struct torch_piece *block, size_t size, size_t least, struct CUstream_st *stream);
 
 /* A block that is not in the books any more; it serves others once the streams that used it have passed. */
 void pools_free(struct part *part, struct torch_piece *block);

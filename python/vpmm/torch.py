@@ -18,6 +18,7 @@ import errno
 import functools
 import logging
 import os
+import re
 import sys
 import threading
 import warnings
@@ -124,6 +125,9 @@ class _Plugin:
 
 _plugin: Optional[_Plugin] = None
 _lock = threading.Lock()
+
+# Settings of PyTorch's own allocator that the class follows.
+_SETTINGS = ("per_process_memory_fraction", "roundup_power2_divisions")
 
 # What the accumulated statistics of each device were when they were last reset.
 _baselines: Dict[int, Dict[str, int]] = {}
@@ -451,8 +455,10 @@ def _give_hooks(allocator: Any, plugin: _Plugin) -> None:
 def _tell_settings() -> None:
     """Settings of PyTorch's own allocator are no errors here, and do nothing."""
     for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        names = [setting.split(":")[0].strip() for setting in os.environ.get(variable, "").split(",")]
-        names = [name for name in names if name != "per_process_memory_fraction" or not is_whole()]
+        # A list of values has commas, too.
+        value = re.sub(r"\[[^]]*\]", "", os.environ.get(variable, ""))
+        names = [setting.split(":")[0].strip() for setting in value.split(",")]
+        names = [name for name in names if name not in _SETTINGS or not is_whole()]
         if any(names):
             logging.getLogger("vpmm.torch").warning("%s: %s of PyTorch's own allocator has no effect with libvpmm",
                                                     variable, ", ".join(name for name in names if name))

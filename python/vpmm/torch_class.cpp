@@ -214,7 +214,6 @@ public:
 	void endAllocateToPool(Index device, Id id)
 	{
 		TORCH_CHECK(filters.end(device, id), "endAllocatePool: not currently recording to mempool_id");
-		table->end(device, to_id(id));
 	}
 
 	void releasePool(Index device, Id id)

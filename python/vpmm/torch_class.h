@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TORCH_CLASS_VERSION 2
+#define TORCH_CLASS_VERSION 3
 
 /* Bytes of the name by which another process gets a block, with the 0 behind it. */
 #define TORCH_NAME 128
@@ -123,12 +123,12 @@ struct torch_class {
 	uint32_t size;
 	/* @fraction: of each device's memory, until set_fraction() says otherwise. */
 	void (*init)(int device_count, double fraction, const struct torch_hooks *hooks);
-	/* From a pool, or NULL. A size of 0 is the caller's matter. */
-	int (*alloc)(struct torch_piece *block, int device, size_t size, struct CUstream_st *stream,
+	/* From a pool, or NULL. A size of 0 is the caller's matter. The block has at least so many bytes. */
+	int (*alloc)(struct torch_piece *block, int device, size_t size, size_t least, struct CUstream_st *stream,
 		     struct torch_pool *pool);
 	/* The same after that had no memory: first from pools that lend on such an occasion, then after giving back. */
-	int (*alloc_pressed)(struct torch_piece *block, int device, size_t size, struct CUstream_st *stream,
-			     struct torch_pool *pool);
+	int (*alloc_pressed)(struct torch_piece *block, int device, size_t size, size_t least,
+			     struct CUstream_st *stream, struct torch_pool *pool);
 	/* -EINVAL: it is no block. */
 	int (*release)(void *ptr, struct torch_piece *block);
 	void (*use)(void *ptr, struct CUstream_st *stream);
@@ -144,9 +144,9 @@ struct torch_class {
 	int (*stats)(int device, struct torch_stats *stats);
 	void (*reset_accumulated)(int device);
 	void (*reset_peaks)(int device);
-	/* Pools. Each of begin and join takes one use, which drop gives back. */
-	struct torch_pool *(*begin)(int device, struct torch_id id);
-	void (*end)(int device, struct torch_id id);
+	/* Pools. Each of begin and join takes one use, which drop gives back. @captures: a stream may be captured until end. */
+	struct torch_pool *(*begin)(int device, struct torch_id id, int captures);
+	void (*end)(int device, struct torch_id id, int captures);
 	int (*join)(int device, struct torch_id id, const struct torch_source *source);
 	int (*drop)(int device, struct torch_id id);
 	int (*uses)(int device, struct torch_id id);

@@ -151,7 +151,8 @@ public:
 		gatherer_ = gatherer;
 		most_ = most ? most : 1;
 		skipped_ = std::set<std::string>(skipped.begin(), skipped.end());
-		if (enabled && (clear || traces_.size() > most_)) {
+		/* Whoever ends it has no use for it any more, as with PyTorch's own. */
+		if (!enabled || clear || traces_.size() > most_) {
 			before.swap(traces_);
 			next_ = 0;
 		}

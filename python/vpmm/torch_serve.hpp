@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -15,6 +16,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#if __has_include(<c10/core/AllocatorConfig.h>)
+#include <c10/core/AllocatorConfig.h>
+#endif
 #if __has_include(<c10/cuda/CUDAAllocatorConfig.h>)
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #endif
@@ -25,6 +30,10 @@
 namespace c10::cuda::CUDACachingAllocator {
 class CUDAAllocatorConfig;
 } // namespace c10::cuda::CUDACachingAllocator
+
+namespace c10::CachingAllocator {
+class AcceleratorAllocatorConfig;
+} // namespace c10::CachingAllocator
 
 namespace vpmm {
 
@@ -242,6 +251,41 @@ template <typename T> struct Configured<T, std::void_t<decltype(T::per_process_m
 	}
 };
 
+/* Into how many steps PyTorch divides the sizes between two powers of two, where its settings want that: in the class
+ * that has the settings in newer versions, or in that of older ones. */
+template <typename T, typename Older, typename = void> struct Divided : Divided<Older, void> {};
+
+template <typename T, typename Older>
+struct Divided<T, Older, std::void_t<decltype(T::roundup_power2_divisions(size_t(1)))>> {
+	static size_t steps(size_t size)
+	{
+		return T::roundup_power2_divisions(size);
+	}
+};
+
+template <typename Older> struct Divided<void, Older, void> {
+	static size_t steps(size_t)
+	{
+		return 0;
+	}
+};
+
+using Steps = Divided<c10::CachingAllocator::AcceleratorAllocatorConfig, native::CUDAAllocatorConfig>;
+
+/* What the settings have of a size: at least so many bytes. */
+size_t rounded(size_t size)
+{
+	size_t steps = Steps::steps(size), step = 1;
+
+	if (C10_LIKELY(steps < 2) || size <= 512 * steps || size >= exabyte)
+		return 0;
+	while (step <= size / 2)
+		step *= 2;
+	/* Steps are a power of two. */
+	step = step > steps ? step / steps : 1;
+	return (size + step - 1) / step * step;
+}
+
 template <typename T> void copy_stats(T &to, const torch_stat *from)
 {
 	for (size_t kind = 0; kind < TORCH_KINDS; kind++) {
@@ -263,24 +307,33 @@ public:
 		for (auto &entry : all_)
 			TORCH_CHECK(entry.device != device || entry.id != id,
 				    "beginAllocateToPool: already recording to mempool_id");
-		pool = table->begin(device, to_id(id));
+		bool captures = may_capture(filter);
+
+		pool = table->begin(device, to_id(id), captures);
 		TORCH_CHECK(pool, "libvpmm-torch: there is no memory on the host");
-		all_.push_back({ device, id, std::move(filter), pool });
+		all_.push_back({ device, id, std::move(filter), pool, captures });
 		count_ = static_cast<int>(all_.size());
 	}
 
+	/* False: there was none. */
 	bool end(Index device, Id id)
 	{
-		std::lock_guard<std::mutex> guard(lock_);
+		bool captures = false;
 
-		for (auto at = all_.begin(); at != all_.end(); ++at) {
-			if (at->device != device || at->id != id)
-				continue;
+		{
+			std::lock_guard<std::mutex> guard(lock_);
+			auto at = all_.begin();
+
+			while (at != all_.end() && (at->device != device || at->id != id))
+				++at;
+			if (at == all_.end())
+				return false;
+			captures = at->captures;
 			all_.erase(at);
 			count_ = static_cast<int>(all_.size());
-			return true;
 		}
-		return false;
+		table->end(device, to_id(id), captures);
+		return true;
 	}
 
 	/* The pool that an allocation goes to, by the latest filter; NULL: ordinary memory. */
@@ -302,7 +355,20 @@ private:
 		Id id;
 		Filter filter;
 		torch_pool *pool;
+		bool captures;
 	};
+
+	/*
+	 * Until it ends there is much that would invalidate a capture and is put off. Python's with use_mem_pool() captures
+	 * nothing, and can last as long as the program. It tells nothing of itself but the library that its filter is from.
+	 */
+	static bool may_capture(const Filter &filter)
+	{
+		Dl_info info = {};
+
+		return !dladdr(&filter.target_type(), &info) || !info.dli_fname ||
+		       !strstr(info.dli_fname, "libtorch_python");
+	}
 
 	std::mutex lock_;
 	std::atomic<int> count_{ 0 };
@@ -433,6 +499,7 @@ void tell_free(const torch_piece &block, Context context)
 void *serve(Index device, size_t size, cudaStream_t stream)
 {
 	torch_pool *pool = filters.match(device, stream);
+	size_t least = rounded(size);
 	bool listens = history.listens();
 	torch_piece block;
 	Context context;
@@ -442,11 +509,11 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 		context = history.gather(Level::STATE);
 		call_context = context;
 	}
-	err = table->alloc(&block, device, size, handle_of(stream), pool);
+	err = table->alloc(&block, device, size, least, handle_of(stream), pool);
 	if (err == -ENOMEM && size < exabyte && run_free_callbacks())
-		err = table->alloc(&block, device, size, handle_of(stream), pool);
+		err = table->alloc(&block, device, size, least, handle_of(stream), pool);
 	if (err == -ENOMEM && size < exabyte)
-		err = table->alloc_pressed(&block, device, size, handle_of(stream), pool);
+		err = table->alloc_pressed(&block, device, size, least, handle_of(stream), pool);
 	if (C10_UNLIKELY(listens))
 		call_context = nullptr;
 	if (C10_UNLIKELY(err))

@@ -84,9 +84,9 @@ class TorchTest(unittest.TestCase):
             logging.getLogger("vpmm.torch").addHandler(handler)
             vpmm.torch.enable()
             vpmm.torch.enable()
-            assert lines == ["PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb, expandable_segments of PyTorch's own "
+            assert lines == ["PYTORCH_CUDA_ALLOC_CONF: roundup_power2_divisions, expandable_segments of PyTorch's own "
                              "allocator has no effect with libvpmm"], lines
-        """, PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:128, expandable_segments:True")
+        """, PYTORCH_CUDA_ALLOC_CONF="roundup_power2_divisions:[64:8,>:1], expandable_segments:True")
 
     def test_keys(self):
         # Each key that torch.cuda.memory_summary() reads.

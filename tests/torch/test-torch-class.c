@@ -56,7 +56,7 @@ static char *new_block(size_t size, struct CUstream_st *stream, struct torch_poo
 {
 	struct torch_piece block;
 
-	assert_ok(table->alloc(&block, 0, size, stream, pool));
+	assert_ok(table->alloc(&block, 0, size, 0, stream, pool));
 	g_assert_cmpuint(block.requested, ==, size);
 	g_assert_cmpuint(block.size, >=, size);
 	g_assert_true(block.stream == stream && block.allocated && block.active && !block.device);
@@ -74,7 +74,7 @@ static void drop(void *ptr)
 /* Ends a pool, with all that it has. */
 static void end_pool(struct torch_id id)
 {
-	table->end(0, id);
+	table->end(0, id, 1);
 	assert_ok(table->drop(0, id));
 	table->trim(0, id);
 	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
@@ -168,7 +168,7 @@ static void test_ordinary(void)
 static void test_places(void)
 {
 	const struct torch_id id = { 0, 1 };
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	char *a, *b, *c, *large;
 	size_t size;
 	void *base;
@@ -204,7 +204,7 @@ static void test_places(void)
 static void test_streams(void)
 {
 	const struct torch_id id = { 0, 2 };
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	struct CUstream_st *stream;
 	struct torch_stats now;
 	char *a, *b;
@@ -220,7 +220,7 @@ static void test_streams(void)
 	g_assert_cmpuint(events, ==, 0);
 	now = stats_now();
 	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current + 1);
-	table->end(0, id);
+	table->end(0, id, 1);
 	now = stats_now();
 	g_assert_cmpuint(events, ==, 1);
 	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current + 1);
@@ -248,11 +248,11 @@ static void test_uses(void)
 
 	g_assert_cmpint(table->drop(0, id), ==, -ENOENT);
 	assert_ok(table->join(0, id, NULL));
-	pool = table->begin(0, id);
+	pool = table->begin(0, id, 1);
 	g_assert_cmpint(table->uses(0, id), ==, 2);
 	g_assert_cmpuint(torch_counts(0).pools, ==, 1);
 	a = new_block(100, NULL, pool);
-	table->end(0, id);
+	table->end(0, id, 1);
 	assert_ok(table->drop(0, id));
 	/* In use: nothing goes. */
 	table->trim(0, id);
@@ -263,6 +263,53 @@ static void test_uses(void)
 	drop(a);
 	table->trim(0, none);
 	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
+/* Allocations can go to a pool for long, without a capture: that holds nothing up, and the pool stays. */
+static void test_begun(void)
+{
+	const struct torch_id id = { 8, 0 }, other = { 9, 0 };
+	struct torch_pool *pool = table->begin(0, id, 0);
+	char *a = new_block(100, NULL, table->begin(0, other, 1));
+
+	drop(a);
+	table->end(0, other, 1);
+	assert_ok(table->drop(0, other));
+	table->trim(0, none);
+	g_assert_cmpint(table->uses(0, other), ==, -ENOENT);
+	drop(new_block(100, NULL, pool));
+	g_assert_cmpuint(count_segments(id), ==, 1);
+	assert_ok(table->drop(0, id));
+	table->trim(0, none);
+	g_assert_cmpuint(count_segments(id), ==, 0);
+	drop(new_block(100, NULL, pool));
+	table->end(0, id, 0);
+	table->trim(0, none);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
+/* Settings of PyTorch's make blocks larger than what was asked for. */
+static void test_least(void)
+{
+	const struct torch_id id = { 10, 0 };
+	struct torch_pool *pools[] = { NULL, table->begin(0, id, 1) };
+	struct torch_stats before = stats_now(), after;
+	struct torch_piece block;
+	size_t size;
+	void *base;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(pools); i++) {
+		assert_ok(table->alloc(&block, 0, 3 * MIB, 4 * MIB, NULL, pools[i]));
+		g_assert_cmpuint(block.size, ==, 4 * MIB);
+		g_assert_cmpuint(block.requested, ==, 3 * MIB);
+		assert_ok(table->base((void *)(uintptr_t)block.addr, &base, &size));
+		g_assert_cmpuint(size, >=, 4 * MIB);
+		after = stats_now();
+		g_assert_cmpint(after.active_bytes->current - before.active_bytes->current, ==, 4 * MIB);
+		g_assert_cmpint(after.requested_bytes->current - before.requested_bytes->current, ==, 3 * MIB);
+		drop((void *)(uintptr_t)block.addr);
+	}
+	end_pool(id);
 }
 
 static unsigned int taken, given, forgotten;
@@ -303,19 +350,19 @@ static void test_source(void)
 
 	assert_ok(table->join(0, id, &source));
 	assert_ok(table->set_whole(0, id));
-	pool = table->begin(0, id);
+	pool = table->begin(0, id, 1);
 	a = new_block(5 * MIB, NULL, pool);
 	b = new_block(5 * MIB, NULL, pool);
 	g_assert_cmpuint(taken, ==, 2);
-	g_assert_cmpint(table->alloc(&block, 0, 2 * most, NULL, pool), ==, -ENOMEM);
-	table->end(0, id);
+	g_assert_cmpint(table->alloc(&block, 0, 2 * most, 0, NULL, pool), ==, -ENOMEM);
+	table->end(0, id, 1);
 	assert_ok(table->drop(0, id));
 	drop(a);
 	/* It lends what is free once it is told to. */
 	c = new_block(CAPACITY - 10 * MIB, NULL, NULL);
-	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, NULL, NULL), ==, -ENOMEM);
+	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, 0, NULL, NULL), ==, -ENOMEM);
 	assert_ok(table->set_lends(0, id, 1));
-	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, NULL, NULL), ==, 0);
+	g_assert_cmpint(table->alloc_pressed(&block, 0, 20 * MIB, 0, NULL, NULL), ==, 0);
 	g_assert_true((char *)(uintptr_t)block.addr == a);
 	drop(a);
 	assert_ok(table->set_lends(0, id, 0));
@@ -342,7 +389,7 @@ static void check_same(const struct torch_piece *one, const struct torch_piece *
 static void test_restore(void)
 {
 	const struct torch_id id = { 0, 11 };
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	struct torch_piece *state, *after, *freed, *allocated;
 	size_t count, after_count, freed_count, allocated_count;
 	GRand *rand = g_rand_new_with_seed(1);
@@ -401,7 +448,7 @@ static void test_restore(void)
 static void test_list(void)
 {
 	const struct torch_id id = { 0, 13 };
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	char *a = new_block(100, NULL, pool), *b = new_block(100, NULL, NULL), *c = new_block(3 * MIB, NULL, NULL);
 	struct torch_stats now = stats_now();
 	struct torch_piece *pieces;
@@ -435,7 +482,7 @@ static void test_capture(void)
 
 	assert_ok(vpmm_host_stream_create(&stream));
 	a = new_block(3 * MIB, stream, NULL);
-	table->begin(0, id);
+	table->begin(0, id, 1);
 	assert_ok(vpmm_host_capture_begin(stream));
 	drop(a);
 	assert_ok(vpmm_host_capture_end(stream, &graph));
@@ -455,7 +502,7 @@ static void test_fraction(void)
 
 	assert_ok(table->set_fraction(0, 0.25));
 	g_assert_cmpfloat(table->fraction(0), ==, 0.25);
-	g_assert_cmpint(table->alloc(&block, 0, CAPACITY / 2, NULL, NULL), ==, -ENOMEM);
+	g_assert_cmpint(table->alloc(&block, 0, CAPACITY / 2, 0, NULL, NULL), ==, -ENOMEM);
 	assert_ok(table->set_fraction(0, 1));
 	drop(new_block(CAPACITY / 2, NULL, NULL));
 	g_assert_cmpint(table->set_fraction(64, 1), ==, -EINVAL);
@@ -491,7 +538,7 @@ static void *work_on_blocks(void *data)
 static void test_threads(void)
 {
 	const struct torch_id id = { 0, 19 };
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	int64_t before = stats_now().allocation[TORCH_ALL].current;
 	GThread *threads[3];
 	guint i;
@@ -519,7 +566,7 @@ static void test_fork(void)
 
 	pid = fork();
 	if (!pid)
-		_exit(table->release(a, &block) || table->alloc(&block, 0, 100, NULL, NULL) != -EBUSY);
+		_exit(table->release(a, &block) || table->alloc(&block, 0, 100, 0, NULL, NULL) != -EBUSY);
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_cmpint(status, ==, 0);
 	drop(a);
@@ -542,6 +589,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/places", test_places);
 	g_test_add_func("/torch-class/streams", test_streams);
 	g_test_add_func("/torch-class/uses", test_uses);
+	g_test_add_func("/torch-class/begun", test_begun);
+	g_test_add_func("/torch-class/least", test_least);
 	g_test_add_func("/torch-class/source", test_source);
 	g_test_add_func("/torch-class/restore", test_restore);
 	g_test_add_func("/torch-class/list", test_list);

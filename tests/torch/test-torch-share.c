@@ -77,7 +77,7 @@ static char *new_block(size_t size, struct torch_pool *pool)
 {
 	struct torch_piece block;
 
-	assert_ok(table->alloc(&block, 0, size, NULL, pool));
+	assert_ok(table->alloc(&block, 0, size, 0, NULL, pool));
 	return memset((void *)(uintptr_t)block.addr, 'a', size);
 }
 
@@ -138,7 +138,7 @@ static void test_blocks(void)
 	const struct torch_id id = { 0, 3 };
 	char *blocks[2 * BLOCKS], name[TORCH_NAME], again[TORCH_NAME];
 	struct other other = spawn("take");
-	struct torch_pool *pool = table->begin(0, id);
+	struct torch_pool *pool = table->begin(0, id, 1);
 	size_t offset = 7, with_offset = 0;
 
 	for (size_t i = 0; i < 2 * BLOCKS; i++)
@@ -156,7 +156,7 @@ static void test_blocks(void)
 	g_assert_cmpuint(with_offset, >, 0);
 	for (size_t i = 0; i < 2 * BLOCKS; i++)
 		drop(blocks[i]);
-	table->end(0, id);
+	table->end(0, id, 1);
 	assert_ok(table->drop(0, id));
 	table->trim(0, id);
 	other_end(&other);
