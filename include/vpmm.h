@@ -838,6 +838,26 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket);
 int vpmm_lend(struct vpmm_pool *pool, const void *ptr, int socket);
 
 /**
+ * vpmm_lend_key() - tell which memory vpmm_lend() sends of a block
+ * @pool: as in vpmm_lend()
+ * @ptr: as there
+ * @key: receives three numbers, which name the memory within this process
+ * @offset: receives where the block starts in it, in bytes
+ *
+ * Blocks with the same numbers are in the same memory, and no other memory gets them later. A process that has received
+ * one of them need not receive the others: they are in what it has, at the distance of the offsets.
+ *
+ * Context: any thread. A block has the same numbers as long as it is allocated and not resized.
+ * Return: 0, or
+ *	-EINVAL a pointer is NULL, or no block of the pool starts at @ptr,
+ *	-ENOTSUP see vpmm_lend(),
+ *	-EIO the driver reports an earlier failure,
+ *	-EBUSY the process was forked after the pool was created.
+ * Since: 0.1
+ */
+int vpmm_lend_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t *offset);
+
+/**
  * vpmm_receive() - map a block of another process
  * @pool: the pool that is to have it, on the same device; NULL: the default pool of the current device
  * @ptr: receives the address

@@ -104,6 +104,30 @@ int vpmm_lend(struct vpmm_pool *pool, const void *ptr, int socket)
 	return err;
 }
 
+static int find_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t *offset)
+{
+	int err;
+
+	api_find_arena(&pool, ptr);
+	err = api_begin(&pool, "vpmm_lend_key");
+	if (err)
+		return err;
+	err = lend_key(pool, (uintptr_t)ptr, key, offset);
+	if (err)
+		error_add(err, "%p", ptr);
+	return api_end(pool, "vpmm_lend_key", err);
+}
+
+int vpmm_lend_key(struct vpmm_pool *pool, const void *ptr, uint64_t *key, size_t *offset)
+{
+	int err;
+
+	if (!ptr || !key || !offset)
+		return error_set(-EINVAL, "vpmm_lend_key: %s is NULL", !ptr ? "ptr" : !key ? "key" : "offset");
+	err = api_resolve_owner(&pool, ptr, "vpmm_lend_key");
+	return err ? err : find_key(pool, ptr, key, offset);
+}
+
 static int try_map(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *addr)
 {
 	const struct message *message = &parcel->message;

@@ -99,11 +99,53 @@ static int find_lent(struct vpmm_pool *pool, uint64_t addr, uint64_t *bytes)
 	return 0;
 }
 
+/* The extents under a block. */
+struct under {
+	uint64_t start;
+	uint64_t bytes;
+	uint64_t newest;		/* number of the mapping that came last */
+	uint32_t count;
+};
+
+static struct under find_under(struct core *core, uint64_t addr, uint64_t bytes)
+{
+	const struct place *place = extent_place_mapped(&core->extents, addr);
+	struct under under = { .start = place->addr };
+	uint64_t at;
+
+	for (at = place->addr; at < addr + bytes; at += place->extent->size) {
+		place = extent_place_mapped(&core->extents, at);
+		under.bytes += place->extent->size;
+		under.newest = MAX(under.newest, place->number);
+		under.count++;
+	}
+	return under;
+}
+
+int lend_key(struct vpmm_pool *pool, uint64_t addr, uint64_t *key, size_t *offset)
+{
+	struct under under;
+	uint64_t bytes;
+	int err;
+
+	lock_assert_held(&pool->core.lock);
+	err = find_lent(pool, addr, &bytes);
+	if (err)
+		return err;
+	under = find_under(&pool->core, addr, bytes);
+	/* Other memory in these addresses, or in a part of them, would have been mapped later. */
+	key[0] = under.start;
+	key[1] = under.bytes;
+	key[2] = under.newest;
+	*offset = addr - under.start;
+	return 0;
+}
+
 int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message)
 {
 	struct core *core = &pool->core;
-	struct place *place;
-	uint64_t bytes, at;
+	struct under under;
+	uint64_t bytes;
 	int err;
 
 	lock_assert_held(&core->lock);
@@ -112,17 +154,13 @@ int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message)
 		err = begin_message(pool, message);
 	if (err)
 		return err;
-	place = extent_place_mapped(&core->extents, addr);
+	under = find_under(core, addr, bytes);
 	message->version = MESSAGE_LENT;
 	message->type = core->settings.export_as == VPMM_EXPORT_FABRIC ? BACKEND_HANDLES_FABRIC : BACKEND_HANDLES_FD;
-	message->offset = addr - place->addr;
+	message->offset = addr - under.start;
 	message->size = bytes;
-	message->handles = 0;
-	for (at = place->addr; at < addr + bytes; at += place->extent->size) {
-		place = extent_place_mapped(&core->extents, at);
-		message->bytes += place->extent->size;
-		message->handles++;
-	}
+	message->bytes = under.bytes;
+	message->handles = under.count;
 	return 0;
 }
 

@@ -34,6 +34,17 @@ int export_block(struct vpmm_pool *pool, uint64_t addr, struct message *message,
 int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message);
 
 /**
+ * lend_key() - tell which memory that is
+ * @pool: the pool, its backend entered
+ * @addr: where the block starts
+ * @key: receives three numbers, see vpmm_lend_key()
+ * @offset: receives where the block starts in it
+ *
+ * Return: 0, -EINVAL or -ENOTSUP.
+ */
+int lend_key(struct vpmm_pool *pool, uint64_t addr, uint64_t *key, size_t *offset);
+
+/**
  * lend_part() - make the message about one of these extents
  * @pool: the pool, its backend entered
  * @addr: where the block starts

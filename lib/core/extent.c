@@ -15,6 +15,9 @@
 /* From this size on, creating an extent takes much longer than asking how much memory the device has. */
 #define MUCH ((size_t)1 << 30)
 
+/* So that a pool that comes later at the same addresses has others. */
+static _Atomic uint64_t last_number;
+
 static gint compare_sizes(gconstpointer a, gconstpointer b)
 {
 	const struct extent_size *x = a, *y = b;
@@ -191,7 +194,7 @@ static void extent_add_place(struct extent_map *map, struct extent *extent, uint
 		if (extent->counts)
 			extent_make_whole(map, extent);
 	}
-	*place = (struct place){ .addr = addr, .extent = extent, .next = extent->places };
+	*place = (struct place){ .addr = addr, .extent = extent, .number = ++last_number, .next = extent->places };
 	extent->places = place;
 	if (!extent->home)
 		extent->home = place;

@@ -25,12 +25,14 @@ struct extent;
  * struct place - one mapping of an extent
  * @addr: where it starts
  * @extent: the extent
+ * @number: no other mapping of the process had or has it; later ones have greater ones
  * @next: the next older mapping of the same extent
  * @used: its link in the map's @by_use
  */
 struct place {
 	uint64_t addr;
 	struct extent *extent;
+	uint64_t number;
 	struct place *next;
 	GList used;
 };

@@ -29,8 +29,12 @@
 #include "torch/share.h"
 #include "vpmm.h"
 
-#define NAME_FORMAT "vpmm1:%" PRId32 ":%016" PRIx64 "%016" PRIx64 ":%" PRIx64 ":%" PRIx64
-#define NAME_SCAN "vpmm1:%" SCNd32 ":%16" SCNx64 "%16" SCNx64 ":%" SCNx64 ":%" SCNx64 "%n"
+#define HEX ":%" PRIx64
+#define HEX_SCAN ":%" SCNx64
+
+/* Up to the '/' is what the memory is called, and behind it the block. */
+#define NAME_FORMAT "vpmm1:%" PRId32 ":%016" PRIx64 "%016" PRIx64 HEX HEX HEX "/%" PRIx64 HEX
+#define NAME_SCAN "vpmm1:%" SCNd32 ":%16" SCNx64 "%16" SCNx64 HEX_SCAN HEX_SCAN HEX_SCAN "/%" SCNx64 HEX_SCAN "%n"
 
 /* Whoever says nothing for that long is not waited for any longer. */
 #define PATIENCE_S 30
@@ -38,12 +42,14 @@
 struct name {
 	int32_t pid;
 	uint64_t token[2];	/* of the process, which nobody can guess */
+	uint64_t key[3];	/* of vpmm_lend_key() */
 	uint64_t addr;
 	uint64_t serial;	/* of this block, as another may get its address */
 };
 
 struct answer {
-	int32_t err;
+	int64_t err;
+	uint64_t lead;		/* of what is sent, in its memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -127,11 +133,14 @@ static void *answer_one(void *data)
 	struct answer answer = { 0 };
 	struct entry entry;
 	struct name name;
+	size_t lead = 0;
 
 	if (!set_patience(fd) || !is_own_user(fd) || !socket_read(fd, &name, sizeof(name)))
 		goto out;
-	if (!books_find((const void *)(uintptr_t)name.addr, &entry) || !name.serial || entry.shared != name.serial)
+	if (!books_find((const void *)(uintptr_t)name.addr, &entry) || !name.serial || entry.shared != name.serial ||
+	    vpmm_lend_key(NULL, base_of(&entry), name.key, &lead))
 		answer.err = -ENOENT;
+	answer.lead = lead;
 	if (socket_write(fd, &answer, sizeof(answer)) && !answer.err)
 		vpmm_lend(NULL, base_of(&entry), fd);
 out:
@@ -204,6 +213,7 @@ int share_give(void *ptr, char *text, size_t *offset)
 {
 	struct name name = { .pid = getpid(), .addr = (uintptr_t)ptr };
 	struct entry entry;
+	size_t lead;
 	void *base;
 	int err;
 
@@ -212,9 +222,8 @@ int share_give(void *ptr, char *text, size_t *offset)
 	if (!books_find(ptr, &entry))
 		return -EINVAL;
 	base = base_of(&entry);
-	/* What is wrong with the block it says before it says that this is no socket. */
-	err = vpmm_lend(NULL, base, -1);
-	if (err == -ENOTSUP)
+	err = vpmm_lend_key(NULL, base, name.key, &lead);
+	if (err)
 		return err;
 	pthread_mutex_lock(&lock);
 	err = begin_serving();
@@ -223,19 +232,19 @@ int share_give(void *ptr, char *text, size_t *offset)
 		err = -EINVAL;
 	if (err)
 		return err;
-	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, token[0], token[1], name.addr, name.serial);
-	*offset = (size_t)((uintptr_t)ptr - (uintptr_t)base);
+	snprintf(text, TORCH_NAME, NAME_FORMAT, name.pid, token[0], token[1], name.key[0], name.key[1], name.key[2],
+		 name.addr, name.serial);
+	*offset = lead + (size_t)((uintptr_t)ptr - (uintptr_t)base);
 	return 0;
 }
 
 static int read_name(const char *text, struct name *name)
 {
 	int end = 0;
+	int found = sscanf(text, NAME_SCAN, &name->pid, &name->token[0], &name->token[1], &name->key[0], &name->key[1],
+			   &name->key[2], &name->addr, &name->serial, &end);
 
-	if (sscanf(text, NAME_SCAN, &name->pid, &name->token[0], &name->token[1], &name->addr, &name->serial, &end) !=
-	    5 || text[end])
-		return -EINVAL;
-	return 0;
+	return found != 8 || text[end] ? -EINVAL : 0;
 }
 
 static int connect_to(const struct name *name, int *made)
@@ -258,7 +267,7 @@ static int connect_to(const struct name *name, int *made)
 	return err;
 }
 
-int share_take(const char *text, int device, void **ptr)
+int share_take(const char *text, int device, void **ptr, size_t *lead)
 {
 	struct answer answer;
 	struct name name;
@@ -275,13 +284,15 @@ int share_take(const char *text, int device, void **ptr)
 	if (!socket_write(fd, &name, sizeof(name)) || !socket_read(fd, &answer, sizeof(answer)))
 		err = -ESRCH;
 	else
-		err = answer.err;
+		err = (int)answer.err;
 	if (!err && !device_enter(device, &entered))
 		err = -ENXIO;
 	if (!err) {
 		err = vpmm_receive(NULL, ptr, NULL, fd);
 		device_leave(entered);
 	}
+	if (!err)
+		*lead = answer.lead;
 	close(fd);
 	return err;
 }

@@ -426,6 +426,7 @@ CALLS: Dict[str, Tuple[Any, List[Any]]] = {
     "vpmm_malloc_growable": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_size_t, c_void_p]),
     "vpmm_send": (c_int, [c_void_p, c_void_p, c_int]),
     "vpmm_lend": (c_int, [c_void_p, c_void_p, c_int]),
+    "vpmm_lend_key": (c_int, [c_void_p, c_void_p, POINTER(c_uint64), POINTER(c_size_t)]),
     "vpmm_receive": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t), c_int]),
     "vpmm_use": (c_int, [c_void_p, c_void_p, c_void_p]),
     "vpmm_stream_retire": (c_int, [c_void_p, c_void_p]),

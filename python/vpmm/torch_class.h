@@ -16,7 +16,7 @@ extern "C" {
 #define TORCH_CLASS_VERSION 3
 
 /* Bytes of the name by which another process gets a block, with the 0 behind it. */
-#define TORCH_NAME 128
+#define TORCH_NAME 192
 
 struct CUstream_st;
 
@@ -159,12 +159,15 @@ struct torch_class {
 		       struct torch_piece **freed, size_t *freed_count, struct torch_piece **allocated,
 		       size_t *allocated_count);
 	/*
-	 * Other processes. A block gets a name, and there is where it starts in what the name stands for. -EINVAL: it is
-	 * no block; -ENOTSUP: its memory cannot be exported, and last_error has why.
+	 * Other processes. A block gets a name, and there is where it starts in what the name stands for. Up to the last
+	 * '/' names of the same memory are the same: it need not be mapped anew. -EINVAL: it is no block; -ENOTSUP: its
+	 * memory cannot be exported, and last_error has why.
 	 */
 	int (*share)(void *ptr, char *name, size_t *offset);
-	/* -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's. */
-	int (*take_shared)(const char *name, int device, void **ptr);
+	/*
+	 * What a name stands for starts @lead bytes before @ptr. -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's.
+	 */
+	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead);
 	void (*drop_shared)(void *ptr);
 	const char *(*last_error)(void);
 };

@@ -197,23 +197,27 @@ const char *explain_sharing(int err)
 	}
 }
 
-/* Memory of other processes that is mapped here, by its name, as long as somebody has it. */
+/* Memory of other processes that is mapped here, by what its blocks' names begin with, as long as somebody has it. */
 class Taken {
 public:
-	std::shared_ptr<void> take(const std::string &name, Index device)
+	/* Where it starts. */
+	std::shared_ptr<void> take(const std::string &block, Index device)
 	{
+		const std::string name = block.substr(0, block.rfind('/') + 1);
 		std::lock_guard<std::mutex> guard(lock_);
 		std::shared_ptr<void> found = all_[name].lock();
 		void *ptr = nullptr;
+		size_t lead = 0;
 		int err;
 
 		if (found)
 			return found;
-		err = table->take_shared(name.c_str(), device, &ptr);
+		err = table->take_shared(block.c_str(), device, &ptr, &lead);
 		if (err)
 			all_.erase(name);
 		TORCH_CHECK(!err, "libvpmm-torch: a CUDA tensor of another process: ", explain_sharing(err));
-		found = std::shared_ptr<void>(ptr, [this, name](void *gone) { drop(name, gone); });
+		found = std::shared_ptr<void>(static_cast<char *>(ptr) - lead,
+					      [this, name, ptr](void *) { drop(name, ptr); });
 		all_[name] = found;
 		return found;
 	}
@@ -359,8 +363,8 @@ private:
 	};
 
 	/*
-	 * Until it ends there is much that would invalidate a capture and is put off. Python's with use_mem_pool() captures
-	 * nothing, and can last as long as the program. It tells nothing of itself but the library that its filter is from.
+	 * Until it ends there is much that would invalidate a capture and is put off. Python's with use_mem_pool()
+	 * captures nothing, and can last as long as the program. Nothing tells but the library that its filter is from.
 	 */
 	static bool may_capture(const Filter &filter)
 	{

@@ -60,6 +60,42 @@ static void test_one_memory(gconstpointer data)
 	ends_close(&e);
 }
 
+/* Numbers are the same for one memory alone, and say where blocks are in what was received. */
+static void test_key(void)
+{
+	char *here[40], *there[40] = { NULL };
+	uint64_t keys[40][3], key[3];
+	size_t offsets[40], offset, known = 0;
+	struct ends e;
+
+	ends_open(&e, (struct vpmm_opts){ FIXTURE_PACKED }, SOCK_STREAM);
+	for (size_t i = 0; i < G_N_ELEMENTS(here); i++) {
+		here[i] = pool_malloc(&e.from, i % 7 ? PAGE / 8 : 3 * PAGE);
+		memset(here[i], (int)i + 1, PAGE / 8);
+		assert_ok(vpmm_lend_key(NULL, here[i], keys[i], &offsets[i]));
+		assert_ok(vpmm_lend_key(e.from.pool, here[i], key, &offset));
+		g_assert_cmpmem(key, sizeof(key), keys[i], sizeof(key));
+		g_assert_cmpuint(offset, ==, offsets[i]);
+		for (size_t j = 0; j < i && !there[i]; j++)
+			if (!memcmp(keys[j], key, sizeof(key)))
+				there[i] = there[j] - offsets[j] + offset;
+		known += !!there[i];
+		if (!there[i])
+			there[i] = lend_block(&e, here[i], i % 7 ? PAGE / 8 : 3 * PAGE);
+		g_assert_cmpint(there[i][0] + there[i][PAGE / 8 - 1], ==, 2 * (int)(i + 1));
+	}
+	g_assert_cmpuint(known, >, 0);
+	for (size_t i = 0; i < G_N_ELEMENTS(here); i++)
+		fixture_free(&e.from, here[i], e.from.streams[0]);
+	assert_ok(vpmm_pool_trim(e.from.pool, 0, NULL));
+	here[0] = pool_malloc(&e.from, 3 * PAGE);
+	assert_ok(vpmm_lend_key(NULL, here[0], key, &offset));
+	for (size_t i = 0; i < G_N_ELEMENTS(here); i++)
+		g_assert_cmpint(memcmp(keys[i], key, sizeof(key)), !=, 0);
+	fixture_free(&e.from, here[0], e.from.streams[0]);
+	ends_close(&e);
+}
+
 /* The lender's block goes, and its memory with it; the other one has what it had, until it frees that. */
 static void test_lender_first(void)
 {
@@ -101,6 +137,8 @@ static void test_refused(void)
 {
 	char *shareable, *here, *there;
 	struct ends e;
+	size_t offset;
+	uint64_t key[3];
 	void *ptr = NULL;
 	vpmm_tag tag, before;
 
@@ -108,9 +146,14 @@ static void test_refused(void)
 	here = pool_malloc(&e.from, SIZE);
 	assert_error(vpmm_lend(NULL, NULL, e.sockets[0]), EINVAL, "ptr is NULL");
 	assert_error(vpmm_lend(e.from.pool, here + 1, e.sockets[0]), EINVAL, "starts there");
+	assert_error(vpmm_lend_key(e.from.pool, here + 1, key, &offset), EINVAL, "starts there");
+	assert_error(vpmm_lend_key(NULL, NULL, key, &offset), EINVAL, "ptr is NULL");
+	assert_error(vpmm_lend_key(NULL, here, NULL, &offset), EINVAL, "key is NULL");
+	assert_error(vpmm_lend_key(NULL, here, key, NULL), EINVAL, "offset is NULL");
 	assert_error(vpmm_lend(e.from.pool, here, -1), EINVAL, "descriptor -1");
 	shareable = shareable_malloc(&e.from, SIZE);
 	assert_error(vpmm_lend(NULL, shareable, e.sockets[0]), ENOTSUP, "a handle of its own");
+	assert_error(vpmm_lend_key(NULL, shareable, key, &offset), ENOTSUP, "a handle of its own");
 	there = lend_block(&e, here, SIZE);
 	assert_error(vpmm_lend(NULL, there, e.sockets[1]), ENOTSUP, "a handle of its own");
 	assert_error(vpmm_send(NULL, there, e.sockets[1]), EINVAL, "came from another process");
@@ -132,6 +175,8 @@ static void test_refused(void)
 static void test_option_needed(void)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t key[3];
+	size_t offset;
 	int sockets[2];
 	struct fixture f;
 	char *here;
@@ -140,6 +185,7 @@ static void test_option_needed(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	here = pool_malloc(&f, SIZE);
 	assert_error(vpmm_lend(f.pool, here, sockets[0]), ENOTSUP, "VPMM_EXPORT");
+	assert_error(vpmm_lend_key(f.pool, here, key, &offset), ENOTSUP, "VPMM_EXPORT");
 	fixture_free(&f, here, f.streams[0]);
 	fixture_close(&f);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .export_as = VPMM_EXPORT_AUTO });
@@ -285,6 +331,7 @@ int main(int argc, char **argv)
 		g_test_add_data_func(path, &kinds[i], test_one_memory);
 		g_free(path);
 	}
+	g_test_add_func("/lend/key", test_key);
 	g_test_add_func("/lend/lender-first", test_lender_first);
 	g_test_add_func("/lend/serves-again", test_serves_again);
 	g_test_add_func("/lend/refused", test_refused);

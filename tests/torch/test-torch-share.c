@@ -92,14 +92,14 @@ static void drop(void *ptr)
 static int other_takes(void)
 {
 	char name[TORCH_NAME];
-	size_t offset;
+	size_t offset, lead;
 	void *ptr;
 	int err;
 
-	while (scanf("%127s %zu", name, &offset) == 2) {
-		err = table->take_shared(name, 0, &ptr);
+	while (scanf("%191s %zu", name, &offset) == 2) {
+		err = table->take_shared(name, 0, &ptr, &lead);
 		if (!err) {
-			((char *)ptr)[offset]++;
+			((char *)ptr)[offset - lead]++;
 			table->drop_shared(ptr);
 		}
 		printf("%d\n", err);
@@ -162,6 +162,31 @@ static void test_blocks(void)
 	other_end(&other);
 }
 
+/* Names say which blocks are in one memory, which one of them stands for. */
+static void test_memory(void)
+{
+	char *blocks[20], names[20][TORCH_NAME];
+	struct other other = spawn("take");
+	size_t offsets[20], same = 0;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++) {
+		blocks[i] = new_block(i % 5 ? 700 : 3 * MIB, NULL);
+		assert_ok(table->share(blocks[i], names[i], &offsets[i]));
+		for (size_t j = 0; j < i; j++) {
+			if (strncmp(names[i], names[j], (size_t)(strchr(names[i], '/') - names[i]) + 1))
+				continue;
+			same++;
+			blocks[i][0] = 'a';
+			g_assert_cmpint(ask_to_take(&other, names[j], offsets[i]), ==, 0);
+			g_assert_cmpint(blocks[i][0], ==, 'b');
+		}
+	}
+	g_assert_cmpuint(same, >, 0);
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		drop(blocks[i]);
+	other_end(&other);
+}
+
 /* A name is of one block, and not of the next at its address; others are refused. */
 static void test_names(void)
 {
@@ -180,6 +205,7 @@ static void test_names(void)
 	g_assert_cmpint(ask_to_take(&other, other_name, 0), ==, 0);
 	g_assert_cmpint(ask_to_take(&other, "vpmm1:", 0), ==, -EINVAL);
 	g_assert_cmpint(ask_to_take(&other, "x", 0), ==, -EINVAL);
+	g_assert_true(strchr(name, '/') && strchr(other_name, '/'));
 	strcat(other_name, "x");
 	g_assert_cmpint(ask_to_take(&other, other_name, 0), ==, -EINVAL);
 	g_assert_cmpint(table->share(&other, name, &offset), ==, -EINVAL);
@@ -193,15 +219,16 @@ static void test_giver_ends(void)
 	struct other other = spawn("give");
 	char name[TORCH_NAME];
 	void *ptr = NULL;
+	size_t lead;
 
 	hear_line(&other, name, sizeof(name));
-	assert_ok(table->take_shared(name, 0, &ptr));
+	assert_ok(table->take_shared(name, 0, &ptr, &lead));
 	tell(&other, "e");
 	other_end(&other);
 	g_assert_cmpint(((char *)ptr)[0] + ((char *)ptr)[3 * MIB - 1], ==, 2 * 'a');
 	table->drop_shared(ptr);
 	ptr = &ptr;
-	g_assert_cmpint(table->take_shared(name, 0, &ptr), ==, -ESRCH);
+	g_assert_cmpint(table->take_shared(name, 0, &ptr, &lead), ==, -ESRCH);
 	g_assert_true(ptr == &ptr);
 }
 
@@ -211,12 +238,13 @@ static void test_many(void)
 	struct vpmm_stats before, after;
 	struct other other = spawn("give");
 	char name[TORCH_NAME];
+	size_t lead;
 	void *ptr;
 
 	hear_line(&other, name, sizeof(name));
 	before = torch_stats(0);
 	for (int i = 0; i < 100; i++) {
-		assert_ok(table->take_shared(name, 0, &ptr));
+		assert_ok(table->take_shared(name, 0, &ptr, &lead));
 		table->drop_shared(ptr);
 	}
 	drop(new_block(MIB, NULL));
@@ -237,7 +265,7 @@ static void test_fork(void)
 	assert_ok(table->share(block, name, &offset));
 	pid = fork();
 	if (!pid)
-		_exit(table->share(block, name, &offset) != -EBUSY || table->take_shared(name, 0, &ptr) != -EBUSY);
+		_exit(table->share(block, name, &offset) != -EBUSY || table->take_shared(name, 0, &ptr, &offset) != -EBUSY);
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_cmpint(status, ==, 0);
 	drop(block);
@@ -286,6 +314,7 @@ int main(int argc, char **argv)
 	if (is_other)
 		return do_other(argv[1]);
 	g_test_add_func("/torch-share/blocks", test_blocks);
+	g_test_add_func("/torch-share/memory", test_memory);
 	g_test_add_func("/torch-share/names", test_names);
 	g_test_add_func("/torch-share/giver-ends", test_giver_ends);
 	g_test_add_func("/torch-share/many", test_many);
