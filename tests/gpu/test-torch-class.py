@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -30,29 +31,41 @@ parser.add_argument("--skip", default="-", help="no checks whose name has this i
 options = parser.parse_args()
 
 
+def follow(out, rows):
+    """Passes on what a process says, as it comes. Into rows: its last line, and how many checks failed."""
+    rows["failed"] = 0
+    for line in out:
+        if line.startswith("{"):
+            rows["found"] = json.loads(line)
+        else:
+            rows["failed"] += line.startswith("FAIL")
+            print(line, end="", flush=True)
+
+
 def run_both():
     """Both modes at once, as nothing here is timed against the other to a percent."""
     rows, failed = {}, 0
     more = ["--compile"] * options.compile + [f"--only={options.only}", f"--skip={options.skip}"]
-    started = {mode: subprocess.Popen([sys.executable, os.path.abspath(__file__), mode, *more], stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, text=True) for mode in ("native", "vpmm")}
-    for mode, process in started.items():
+    started = []
+    for mode in ("native", "vpmm"):
+        said, told = tempfile.TemporaryFile("w+"), {}
+        process = subprocess.Popen([sys.executable, os.path.abspath(__file__), mode, *more], stdout=subprocess.PIPE,
+                                   stderr=said, text=True)
+        follower = threading.Thread(target=follow, args=(process.stdout, told))
+        follower.start()
+        started.append((mode, process, follower, said, told))
+    for mode, process, follower, said, told in started:
         try:
-            out, said = process.communicate(timeout=280)
+            process.wait(timeout=280)
         except subprocess.TimeoutExpired:
             process.kill()
-            out, said = process.communicate()
-        rows[mode] = {}
-        for line in out.splitlines():
-            if line.startswith("{"):
-                rows[mode] = json.loads(line)
-            else:
-                print(line)
-                failed += line.startswith("FAIL")
-        bad = process.returncode != 0 or not rows[mode]
-        failed += bad
+        follower.join()
+        rows[mode] = told.get("found", {})
+        bad = process.wait() != 0 or not rows[mode]
+        failed += bad + told["failed"]
         print(f"{'FAIL' if bad else 'ok'} - {mode}: ends well, with status {process.returncode}")
-        for line in said.splitlines()[-20:]:
+        said.seek(0)
+        for line in said.read().splitlines()[-20:]:
             print(f"# stderr: {line}")
     for name in sorted(set(rows["native"]) | set(rows["vpmm"])):
         native, ours = rows["native"].get(name), rows["vpmm"].get(name)

@@ -8,6 +8,7 @@ make check, as it wants a GPU and PyTorch 2.5 or later; some 20 seconds for each
 """
 
 import argparse
+import faulthandler
 import os
 import subprocess
 import sys
@@ -25,6 +26,9 @@ import torch  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
 
 MIB = 1 << 20
+
+# Seconds that a check may take; then its processes say where they are.
+PATIENCE = 60
 CHECKS = []
 
 
@@ -35,6 +39,7 @@ def check(fn):
 
 def echo(inbox, outbox):
     """The other process: adds one to each tensor that comes, in place, says its sum, and lets go of it."""
+    faulthandler.dump_traceback_later(PATIENCE)
     for tensors in iter(inbox.get, None):
         sums = []
         for tensor in tensors:
@@ -126,6 +131,8 @@ def many(options):
         tensors = [torch.full((1000 + 100 * i,), float(first), device="cuda") for i in range(10)]
         assert other.ask(*tensors) == [float(first) * (1000 + 100 * i) for i in range(10)]
         del tensors
+        if first % 1000 == 0:
+            print(f"# {options.mode}: {first} after {time.perf_counter() - began:.2f} s", flush=True)
     took = time.perf_counter() - began
     print(f"# {options.mode}: {options.count} tensors, {1e6 * took / options.count:.0f} us each", flush=True)
     other.end()
@@ -170,6 +177,9 @@ def receiver_keeps(options):
 def run(options):
     failed = 0
     for fn in CHECKS:
+        if options.only not in fn.__name__:
+            continue
+        faulthandler.dump_traceback_later(PATIENCE)
         try:
             fn(options)
             print(f"ok - {options.mode}: {fn.__name__}", flush=True)
@@ -183,12 +193,13 @@ def run(options):
 def main():
     parser = argparse.ArgumentParser(description="CUDA tensors between processes")
     parser.add_argument("mode", nargs="?", choices=("native", "vpmm"))
+    parser.add_argument("--only", default="", help="only checks whose name has this in it")
     parser.add_argument("--count", type=int, default=10000, help="tensors that are passed one after the other")
     options = parser.parse_args()
     if options.mode:
         return 1 if run(options) else 0
-    results = [subprocess.run([sys.executable, os.path.abspath(__file__), mode, f"--count={options.count}"],
-                              check=False).returncode for mode in ("native", "vpmm")]
+    results = [subprocess.run([sys.executable, os.path.abspath(__file__), mode, f"--count={options.count}",
+                               f"--only={options.only}"], check=False).returncode for mode in ("native", "vpmm")]
     print(f"{'FAIL' if any(results) else 'ok'}: {sum(map(bool, results))} failed")
     return 1 if any(results) else 0
 
