@@ -162,7 +162,7 @@ static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
 }
 
 /* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
-static void vacate(struct core *core, uint64_t addr, size_t size, struct order *order)
+static void vacate(struct core *core, uint64_t addr, size_t size)
 {
 	struct region_map *regions = &core->regions;
 	uint64_t end = addr + size;
@@ -171,17 +171,14 @@ static void vacate(struct core *core, uint64_t addr, size_t size, struct order *
 		struct region *region = region_at(regions, addr);
 		uint64_t stop = MIN(end, region->addr + region->size);
 
-		if (region->kind == REGION_FREE) {
-			if (core->streams.sole)
-				order_add(order, region);
+		if (region->kind == REGION_FREE)
 			region_vacate(regions, region, addr, stop - addr);
-		}
 		addr = stop;
 	}
 }
 
 /* As claim_whole(), but what is in a range is about to be allocated, and need not be free at this mapping before. */
-static size_t claim_for_block(struct core *core, struct place *place, uint64_t addr, uint64_t end, struct order *order)
+static size_t claim_for_block(struct core *core, struct place *place, uint64_t addr, uint64_t end)
 {
 	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
 	size_t size = come_home(core, place, end);
@@ -191,12 +188,12 @@ static size_t claim_for_block(struct core *core, struct place *place, uint64_t a
 		move_free(core, &there, &here, 0, from);
 	if (until < size)
 		move_free(core, &there, &here, until, size);
-	vacate(core, there.addr + from, until - from, order);
+	vacate(core, there.addr + from, until - from);
 	return size;
 }
 
-/* @order: NULL: all of the range is to be free; otherwise it is about to be allocated. */
-static void claim(struct core *core, uint64_t start, size_t size, struct order *order)
+/* @block: the range is about to be allocated; otherwise all of it is to be free. */
+static void claim(struct core *core, uint64_t start, size_t size, bool block)
 {
 	uint64_t addr = start, end = start + size;
 
@@ -208,8 +205,8 @@ static void claim(struct core *core, uint64_t start, size_t size, struct order *
 		if (extent_is_whole(place->extent)) {
 			if (place->extent->home == place)
 				addr = stop;
-			else if (order)
-				addr = place->addr + claim_for_block(core, place, start, end, order);
+			else if (block)
+				addr = place->addr + claim_for_block(core, place, start, end);
 			else
 				addr = place->addr + claim_whole(core, place, end);
 			continue;
@@ -224,16 +221,16 @@ static void claim(struct core *core, uint64_t start, size_t size, struct order *
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
-	claim(core, addr, size, NULL);
+	claim(core, addr, size, false);
 }
 
 struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	claim(core, addr, size, order);
+	claim(core, addr, size, true);
 	/* The only stream need not wait for its own events, but other streams that free the block must. */
 	if (core->streams.sole)
-		order_add_range(order, &core->regions, addr, size);
+		order_add_event(order, stream_latest(order->stream));
 	return region_take(&core->regions, addr, size, order->stream, order->own);
 }
 

@@ -424,22 +424,27 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	}
 }
 
-/* An extent of which so many bytes more, or fewer, are allocated. */
-static void extent_set_live(struct extent_map *map, struct extent *extent, size_t live)
+void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
-	if (extent->live)
-		map->stuck_bytes -= extent->size - extent->live;
-	else
-		extent_break_whole(map, extent);
-	extent->live = live;
-	if (extent->live)
-		map->stuck_bytes += extent->size - extent->live;
-	else
-		extent_make_whole(map, extent);
+	uint64_t end = addr + size;
+
+	while (addr < end) {
+		struct place *place = extent_place_mapped(map, addr);
+		struct extent *extent = place->extent;
+		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
+
+		if (extent->live) {
+			map->stuck_bytes -= bytes;
+		} else {
+			extent_break_whole(map, extent);
+			map->stuck_bytes += extent->size - bytes;
+		}
+		extent->live += bytes;
+		addr = stop;
+	}
 }
 
-/* Whether an extent has no allocations left and its free bytes may be free at several mappings. */
-static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t size, bool more)
+bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 	bool split = false;
@@ -447,23 +452,19 @@ static bool extent_change_live(struct extent_map *map, uint64_t addr, size_t siz
 	while (addr < end) {
 		struct place *place = extent_place_mapped(map, addr);
 		struct extent *extent = place->extent;
-		uint64_t stop = MIN(end, place->addr + extent->size);
+		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
-		extent_set_live(map, extent, more ? extent->live + (stop - addr) : extent->live - (stop - addr));
-		split |= extent->split && !extent->live;
+		extent->live -= bytes;
+		if (extent->live) {
+			map->stuck_bytes += bytes;
+		} else {
+			map->stuck_bytes -= extent->size - bytes;
+			extent_make_whole(map, extent);
+			split |= extent->split;
+		}
 		addr = stop;
 	}
 	return split;
-}
-
-void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
-{
-	extent_change_live(map, addr, size, true);
-}
-
-bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
-{
-	return extent_change_live(map, addr, size, false);
 }
 
 void extent_doubt(struct extent_map *map, uint64_t addr, size_t size)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The streams that a pool has met. */
+#include <stdatomic.h>
+
 #include "backend/backend.h"
 #include "core/cache.h"
 #include "core/stream.h"
@@ -96,12 +98,14 @@ void stream_forget(struct stream_map *map, struct stream *stream)
 
 struct stream *stream_find(struct stream_map *map, uint64_t id)
 {
-	return g_hash_table_lookup(map->by_id, &id);
+	struct stream *sole = atomic_load_explicit(&map->sole, memory_order_relaxed);
+
+	return sole && sole->id == id ? sole : g_hash_table_lookup(map->by_id, &id);
 }
 
 struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle)
 {
-	struct stream *stream = g_hash_table_lookup(map->by_id, &id);
+	struct stream *stream = stream_find(map, id);
 
 	return stream ? stream : stream_new(map, id, stream_is_legacy(handle), false);
 }

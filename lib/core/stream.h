@@ -469,6 +469,12 @@ static inline bool event_pending(const struct event *event)
 	return event && !event->passed;
 }
 
+/* The latest event of a stream that is not known to be complete; NULL: there is none. */
+static inline struct event *stream_latest(const struct stream *stream)
+{
+	return stream->pending.tail ? stream->pending.tail->data : NULL;
+}
+
 /**
  * event_ref() - take a reference
  * @event: the event; NULL does nothing

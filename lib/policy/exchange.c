@@ -25,14 +25,14 @@ struct broken {
 	size_t left;
 };
 
+/* @place: of the whole extent at one end of the block. */
 static void add_broken(struct core *core, struct broken *broken, const struct place *place, uint64_t addr, uint64_t end)
 {
 	struct extent *extent = place->extent;
 	uint64_t from = MAX(place->addr, addr), to = MIN(place->addr + extent->size, end);
 	size_t before = (from - place->addr) / core->settings.page_size * core->settings.page_size;
 
-	if (!extent_is_whole(extent) || to - from == extent->size ||
-	    (broken->count && broken->extents[0] == extent))
+	if (to - from == extent->size)
 		return;
 	broken->extents[broken->count] = extent;
 	broken->from[broken->count] = place->addr + before;
@@ -43,10 +43,14 @@ static void add_broken(struct core *core, struct broken *broken, const struct pl
 
 static struct broken find_broken(struct core *core, uint64_t addr, size_t size)
 {
+	const struct place *first = extent_place_mapped(&core->extents, addr);
+	const struct place *last = extent_place_mapped(&core->extents, addr + size - 1);
 	struct broken broken = { .count = 0 };
 
-	add_broken(core, &broken, extent_place_mapped(&core->extents, addr), addr, addr + size);
-	add_broken(core, &broken, extent_place_mapped(&core->extents, addr + size - 1), addr, addr + size);
+	if (extent_is_whole(first->extent))
+		add_broken(core, &broken, first, addr, addr + size);
+	if (first != last && extent_is_whole(last->extent))
+		add_broken(core, &broken, last, addr, addr + size);
 	return broken;
 }
 
