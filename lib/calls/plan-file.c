@@ -257,7 +257,8 @@ struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *i
 	lock_assert_held(&core->lock);
 	error_keep(&kept);
 	text = read_file(pool->plan->name, &length, &there);
-	err = text ? plan_text_read(text, length, pool->plan->device, info->memory_total, &warm) : -EINVAL;
+	err = text ? plan_text_read(text, length, pool->plan->device, info->memory_total, core->settings.page_size, &warm) :
+		     -EINVAL;
 	if (!err)
 		err = warm_check(core, warm);
 	if (err && there)

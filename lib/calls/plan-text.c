@@ -72,15 +72,17 @@ GString *plan_text_write(const struct warm *warm, const char *device)
  * @warm: that
  * @device: that it is to be of
  * @most: bytes that the extents may have
+ * @least: bytes that each has
  * @bytes: that they have
  * @named: the device was named
  * @sized: the pool was described
- * @large: its extents have more than @most
+ * @large: its extents have more than @most, or would with @least each
  */
 struct reader {
 	struct warm *warm;
 	const char *device;
 	uint64_t most;
+	uint64_t least;
 	uint64_t bytes;
 	bool named;
 	bool sized;
@@ -139,9 +141,9 @@ static bool read_extents(struct reader *reader, const uint64_t *number)
 {
 	uint64_t bytes;
 
-	if (!reader->sized || number[0] < reader->warm->page_size)
-		return false;
-	reader->large = __builtin_mul_overflow(number[0], number[1], &bytes) || bytes > reader->most - reader->bytes;
+	/* The lists take memory for each: no size makes it more than the device has pages. */
+	reader->large = __builtin_mul_overflow(MAX(number[0], reader->least), number[1], &bytes) ||
+			bytes > reader->most - reader->bytes;
 	if (reader->large)
 		return false;
 	reader->bytes += bytes;
@@ -232,15 +234,15 @@ static int read_facts(struct reader *reader, char *text)
 	int err = 0;
 
 	for (guint number = 2; *text && !err; number++) {
-		char *end = strchr(text, '\n');
+		size_t length = strcspn(text, "\n");
 
-		*end = '\0';
+		text[length] = '\0';
 		err = read_fact(reader, text, &formed);
 		if (reader->large)
 			return error_set(-EINVAL, "its memory is more than the device memory, %" PRIu64 " bytes", reader->most);
 		if (!formed)
 			return error_set(-EINVAL, "line %u is none of a plan: %.60s", number, text);
-		text = end + 1;
+		text += length + 1;
 	}
 	if (!err && (!reader->named || !reader->sized))
 		return error_set(-EINVAL, "it lacks the line of the device or that of the pool");
@@ -266,9 +268,10 @@ static int check_sum(char *text, size_t length)
 	return 0;
 }
 
-int plan_text_read(char *text, size_t length, const char *device, uint64_t most, struct warm **warm)
+int plan_text_read(char *text, size_t length, const char *device, uint64_t most, uint64_t least,
+		   struct warm **warm)
 {
-	struct reader reader = { .device = device, .most = most };
+	struct reader reader = { .device = device, .most = most, .least = least };
 	int err;
 
 	if (length < strlen(HEADER "\n") || strncmp(text, HEADER "\n", strlen(HEADER "\n")))

@@ -27,10 +27,12 @@ GString *plan_text_write(const struct warm *warm, const char *device);
  * @length: bytes of it
  * @device: the backend and the name of the device that it is to be of
  * @most: bytes that the extents may have, as it takes memory to list them
+ * @least: bytes that each of them has at least, for the same reason
  * @warm: receives what it has, for warm_free(); only its form is checked
  *
  * Return: 0 or -EINVAL.
  */
-int plan_text_read(char *text, size_t length, const char *device, uint64_t most, struct warm **warm);
+int plan_text_read(char *text, size_t length, const char *device, uint64_t most, uint64_t least,
+		   struct warm **warm);
 
 #endif /* PLAN_TEXT_H */

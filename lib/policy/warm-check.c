@@ -7,6 +7,8 @@
 #include "policy/warm.h"
 #include "util/error.h"
 
+#define CHUNKS_MOST 4096
+
 static int check_same_pool(const struct core *core, const struct warm *warm)
 {
 	const struct settings *settings = &core->settings;
@@ -22,6 +24,17 @@ static int check_same_pool(const struct core *core, const struct warm *warm)
 	if (warm_bytes(warm) / settings->page_size < settings->pages)
 		return error_set(-EINVAL, "it has %" PRIu64 " bytes, and VPMM_PAGES is %zu", warm_bytes(warm),
 				 settings->pages);
+	return 0;
+}
+
+/* Larger counts only take time: a pool has few chunks, and its memo no more decisions. */
+static int check_counts(const struct warm *warm)
+{
+	if (warm->chunks->len > CHUNKS_MOST)
+		return error_set(-EINVAL, "it has %u ranges of addresses, and not at most %d", warm->chunks->len,
+				 CHUNKS_MOST);
+	if (warm->decisions->len > MEMO_MOST)
+		return error_set(-EINVAL, "it has %u decisions, and not at most %d", warm->decisions->len, MEMO_MOST);
 	return 0;
 }
 
@@ -43,38 +56,41 @@ static int chunks_by_address(gconstpointer a, gconstpointer b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* With a gap between any two: what is adjacent to one chunk's last block is in none. */
-static int check_chunks(const struct core *core, const struct warm *warm)
+/* They may touch, as the kernel has those that ask for no address. */
+static int check_chunks(const struct core *core, const GArray *sorted)
 {
 	uint64_t page_size = core->settings.page_size, end = 0, found = 0;
-	GArray *sorted = g_array_copy(warm->chunks);
-	int err = 0;
 
-	g_array_sort(sorted, chunks_by_address);
-	for (guint i = 0; i < sorted->len && !err; i++) {
+	for (guint i = 0; i < sorted->len; i++) {
 		const struct warm_chunk *chunk = &g_array_index(sorted, struct warm_chunk, i);
 
-		if (!chunk->size || chunk->size % page_size || chunk->addr % page_size || chunk->addr <= end ||
+		if (!chunk->size || chunk->size % page_size || chunk->addr % page_size || !chunk->addr || chunk->addr < end ||
 		    __builtin_add_overflow(chunk->addr, chunk->size, &end) || end > INT64_MAX)
-			err = error_set(-EINVAL, "the %" PRIu64 " bytes of addresses at 0x%" PRIx64
-					" are none that a plan can have", chunk->size, chunk->addr);
+			return error_set(-EINVAL, "the %" PRIu64 " bytes of addresses at 0x%" PRIx64
+					 " are none that a plan can have", chunk->size, chunk->addr);
 		found += !chunk->slabs;
 	}
-	g_array_free(sorted, TRUE);
-	return err || found ? err : error_set(-EINVAL, "it has no addresses");
+	return found ? 0 : error_set(-EINVAL, "it has no addresses");
 }
 
 /* Whether a range is in a chunk that is not of slabs. */
-static bool is_in_chunk(const struct warm *warm, uint64_t addr, uint64_t size)
+static bool is_in_chunk(const GArray *sorted, uint64_t addr, uint64_t size)
 {
-	for (guint i = 0; i < warm->chunks->len; i++) {
-		const struct warm_chunk *chunk = &g_array_index(warm->chunks, struct warm_chunk, i);
+	guint low = 0, high = sorted->len;
+	const struct warm_chunk *chunk;
 
-		if (!chunk->slabs && addr >= chunk->addr && addr - chunk->addr < chunk->size &&
-		    size <= chunk->size - (addr - chunk->addr))
-			return true;
+	while (low < high) {
+		guint middle = (low + high) / 2;
+
+		if (g_array_index(sorted, struct warm_chunk, middle).addr <= addr)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	if (!low)
+		return false;
+	chunk = &g_array_index(sorted, struct warm_chunk, low - 1);
+	return !chunk->slabs && addr - chunk->addr < chunk->size && size <= chunk->size - (addr - chunk->addr);
 }
 
 static int mappings_by_address(gconstpointer a, gconstpointer b)
@@ -90,7 +106,7 @@ static int refuse_place(const struct warm_place *place)
 }
 
 /* Each extent has one home, and no two mappings overlap. */
-static int check_mappings(const struct core *core, const struct warm *warm)
+static int check_mappings(const struct core *core, const struct warm *warm, const GArray *chunks)
 {
 	GArray *sorted = g_array_copy(warm->places);
 	guint8 *homes = g_new0(guint8, warm->extents->len + 1);
@@ -107,7 +123,7 @@ static int check_mappings(const struct core *core, const struct warm *warm)
 			break;
 		}
 		size = g_array_index(warm->extents, uint64_t, place->extent);
-		if (place->addr % core->settings.page_size || place->addr < end || !is_in_chunk(warm, place->addr, size) ||
+		if (place->addr % core->settings.page_size || place->addr < end || !is_in_chunk(chunks, place->addr, size) ||
 		    (place->home && homes[place->extent]) || (!place->home && warm->paged))
 			err = refuse_place(place);
 		homes[place->extent] |= place->home;
@@ -121,27 +137,36 @@ static int check_mappings(const struct core *core, const struct warm *warm)
 	return err;
 }
 
-static int check_decisions(const struct core *core, const struct warm *warm)
+static int check_decisions(const struct core *core, const struct warm *warm, const GArray *chunks)
 {
 	for (guint i = 0; i < warm->decisions->len; i++) {
 		const struct decision *decision = &g_array_index(warm->decisions, struct decision, i);
 
-		if (decision->addr % core->piece || !is_in_chunk(warm, decision->addr, core->piece))
+		if (decision->addr % core->piece || !is_in_chunk(chunks, decision->addr, core->piece))
 			return error_set(-EINVAL, "no block can be at 0x%" PRIx64, decision->addr);
 	}
-	return warm->decisions->len <= MEMO_MOST ? 0 : error_set(-EINVAL, "it has too many decisions");
+	return 0;
 }
 
 int warm_check(const struct core *core, const struct warm *warm)
 {
+	GArray *chunks;
 	int err;
 
 	err = check_same_pool(core, warm);
 	if (!err)
+		err = check_counts(warm);
+	if (!err)
 		err = check_each_size(core, warm);
+	if (err)
+		return err;
+	chunks = g_array_copy(warm->chunks);
+	g_array_sort(chunks, chunks_by_address);
+	err = check_chunks(core, chunks);
 	if (!err)
-		err = check_chunks(core, warm);
+		err = check_mappings(core, warm, chunks);
 	if (!err)
-		err = check_mappings(core, warm);
-	return err ? err : check_decisions(core, warm);
+		err = check_decisions(core, warm, chunks);
+	g_array_free(chunks, TRUE);
+	return err;
 }

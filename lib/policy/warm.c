@@ -221,8 +221,12 @@ static int map_each(struct core *core, const struct warm *warm, const GArray *so
 
 	while (i < sorted->len && !err) {
 		uint64_t start = place_at(sorted, i)->addr, addr = start;
+		const struct region *hole = region_at(&core->regions, start);
+		/* The next chunk may begin there. */
+		uint64_t end = hole->addr + hole->size;
 
-		for (; i < sorted->len && place_at(sorted, i)->addr == addr && place_at(sorted, i)->home == home; i++) {
+		for (; i < sorted->len && place_at(sorted, i)->addr == addr && place_at(sorted, i)->home == home &&
+		       addr < end; i++) {
 			g_ptr_array_add(run, extents->pdata[place_at(sorted, i)->extent]);
 			addr += size_of_extent(warm, place_at(sorted, i)->extent);
 		}

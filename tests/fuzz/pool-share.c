@@ -58,6 +58,36 @@ static void share(struct program *p, struct model *m, uint8_t a, uint8_t b)
 		model_share(m, index, to, program_stream(p, b));
 }
 
+/* Any block, for a moment; not so large that its messages do not fit into the socket. */
+static void lend(struct program *p, struct model *m, uint8_t a, uint8_t b)
+{
+	struct model *to = &p->m[(a & 3) % p->pools];
+	const struct model_allocation *here;
+	void *ptr = NULL;
+	size_t size = 0;
+	int err;
+
+	if (!m->live->len || p->capture.stream)
+		return;
+	model_disarm(m);
+	model_disarm(to);
+	here = m->live->pdata[b % m->live->len];
+	if (here->size > 32 * PAGE)
+		return;
+	err = vpmm_lend(m->f.pool, here->ptr, to->sockets[0]);
+	g_assert_true(!err || err == -ENOTSUP);
+	if (err)
+		return;
+	err = vpmm_receive(to->f.pool, &ptr, &size, to->sockets[1]);
+	g_assert_true(!err || (err == -ENOMEM && to->few_mappings));
+	if (!err) {
+		g_assert_cmpuint(size, ==, here->size);
+		assert_ok(vpmm_free(to->f.pool, ptr, VPMM_STREAM_ANY));
+	}
+	to->holds = true;
+	model_adopt(to);
+}
+
 /* Another process may send anything: here, what was sent with some bytes changed. What is received is right, or none. */
 static void forge(struct model *m, uint8_t a, uint8_t b)
 {
@@ -97,8 +127,10 @@ void fuzz_share(struct program *p, struct model *m, uint8_t a, uint8_t b)
 	switch (a >> 3 & 7) {
 	case 0:
 	case 1:
-	case 2:
 		allocate(p, m, a, b);
+		break;
+	case 2:
+		lend(p, m, a, b);
 		break;
 	case 3:
 		arm(m, b);

@@ -103,13 +103,15 @@ build()
 		for name in trace trace-csv trace-record fail input; do
 			to_compile "$name" "$top_srcdir/tools/$name.c"
 		done
-		for name in start $main fuzz-pool fuzz-settings fuzz-tag fuzz-trace pool-calls pool-graphs pool-share; do
+		for name in start $main fuzz-plan fuzz-pool fuzz-settings fuzz-tag fuzz-trace pool-calls pool-graphs pool-share; do
 			to_compile "$name" "$tests/fuzz/$name.c"
 		done
 	} >>"$out/list"
 	compile_all "$out/list"
 	common=$out/start.o
 	[ -z "$main" ] || common="$common $out/$main.o"
+	# shellcheck disable=SC2086
+	link "$out/fuzz-plan" "$out/fuzz-plan.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
 	link "$out/fuzz-pool" "$out/fuzz-pool.o" "$out"/pool-*.o $common "$out"/model*.o "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
@@ -182,8 +184,8 @@ $found"
 
 # Lines of each file that are reached by what is kept, and by what either fuzzer has left. Backends are not the pool's.
 # What records and reports, makes and ends pools, or lets other devices at them, is not the policy either; nor is what
-# goes through sockets, through the file of a budget, or by the time of a device, which no input has:
-# test-export-socket, test-budget and test-overlap-auto are for these. Touches of shared ranges come from threads, and
+# goes through sockets, through files of a budget or a plan, or by the time of a device, which no input has:
+# test-export-socket, test-control, test-budget and test-overlap-auto are for these. Touches of shared ranges come from threads, and
 # hold signals back: test-shared-hammer and test-shared-sweep are for them. A pool on the fault backend is not in the
 # index of addresses.
 report_coverage()
@@ -208,7 +210,7 @@ report_coverage()
 		     BEGIN { printf "%7s %7s %8s  %s\n", "lines", "missed", "reached", "file" }
 		     !/\.c / { next }
 		     { row($(NF - 5), $(NF - 4), $1); all += $(NF - 5); all_missed += $(NF - 4) }
-		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|oom-dump|pool|report|stream|top)|allowance|cache-check|calls\/(budget|pool|requests)|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
+		     $1 !~ /^(.*\/)?(address-index|api\/(block|budget|control|oom-dump|pool|report|stream|top)|allowance|cache-check|calls\/(budget|plan-file|pool|requests)|check|descriptor|dump|env|error|held|layout|lock|log|message|name|note|number|peer|room|settings\/(fit|options|parse|variables)|sized|stats|surplus|windows)\.c$/ &&
 		     $1 !~ /(^|\/)(budget|shared|trace)\/|(^|\/)shared\.c$/ {
 				policy += $(NF - 5); policy_missed += $(NF - 4)
 		     }
@@ -232,7 +234,7 @@ want_number()
 want_number FUZZ_TIME "$FUZZ_TIME" seconds
 want_number FUZZ_JOBS "$FUZZ_JOBS" processes
 for name in $FUZZ_TARGETS; do
-	[ -f "$tests/fuzz/fuzz-$name.c" ] || refuse "FUZZ_TARGETS=$FUZZ_TARGETS: expected words of pool, settings, tag and trace"
+	[ -f "$tests/fuzz/fuzz-$name.c" ] || refuse "FUZZ_TARGETS=$FUZZ_TARGETS: expected words of plan, pool, settings, tag and trace"
 done
 use_engine "$engine"
 if ! can_build && [ "$engine" = afl ]; then

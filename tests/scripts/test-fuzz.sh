@@ -9,7 +9,7 @@ set -u
 times=10
 [ -z "${VPMM_TEST_STEPS-}" ] || times=1
 
-for target in pool settings tag trace; do
+for target in plan pool settings tag trace; do
 	for file in "$top_srcdir"/tests/fuzz/corpus-$target/*; do
 		verdict "$target $(basename "$file")" "$(run 0 "$top_builddir/tests/fuzz/fuzz-$target" "$file")"
 	done
@@ -27,6 +27,6 @@ refuses "time that is none" "FUZZ_TIME=abc: expected a number of seconds"
 FUZZ_TIME=1 FUZZ_JOBS=0
 refuses "no process" "FUZZ_JOBS=0: expected a number of processes"
 FUZZ_JOBS=1 FUZZ_TARGETS="pool bogus"
-refuses "target that there is not" "FUZZ_TARGETS=pool bogus: expected words of pool, settings, tag and trace"
+refuses "target that there is not" "FUZZ_TARGETS=pool bogus: expected words of plan, pool, settings, tag and trace"
 verdict "soak" "$(run 0 "$top_builddir/tests/model/soak-shared-streams" 100000)"
 echo "1..$count"
