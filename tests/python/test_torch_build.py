@@ -25,9 +25,13 @@ cp "$BUILD_TEST/class.so" "$2"
 """
 
 CLASS = """
-const char *vpmm_torch_install(const unsigned int *table)
+#include "torch_class.h"
+
+const char *vpmm_torch_install(const struct torch_class *table)
 {
-	return table && table[0] == 1 ? REASON : "there is no table";
+	if (!table || table->version != TORCH_CLASS_VERSION || table->size != sizeof(*table))
+		return "there is no table";
+	return REASON;
 }
 """
 
@@ -36,7 +40,8 @@ def compile_class(directory, reason):
     source = os.path.join(directory, "class.c")
     with open(source, "w", encoding="utf-8") as file:
         file.write(CLASS.replace("REASON", reason))
-    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", os.path.join(directory, "class.so")], check=True)
+    headers = os.path.join(HERE, os.pardir, os.pardir, "python", "vpmm")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{headers}", source, "-o", os.path.join(directory, "class.so")], check=True)
 
 
 @unittest.skipUnless(shutil.which("cc"), "there is no compiler")
