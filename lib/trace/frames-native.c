@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Walks native calls. The unwinder takes half a microsecond for each call, so what it finds is kept, as a tree of steps
- * from the innermost call outwards. A step is a return address and its place on the stack, counted from the frame of
- * frames_native(). The place of the next one follows from the code in which the addresses so far lie, so a walk that
- * reads the same addresses at the same places has the same calls. A function with arrays of variable size has several
- * places for the next one, and all are tried. Only what is not in the tree is left to the unwinder.
+ * from the innermost call outwards. The code at a return address settles where the next one lies: always at the same
+ * distance; or, if the frame has no fixed size, where its frame pointer says, which a call inside has saved. So a walk
+ * that finds the same return addresses in these places has the same calls. Only what is not in the tree is left to the
+ * unwinder.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unwind.h>
 
 #include "trace/frames.h"
@@ -24,33 +25,64 @@
 #define STEPS_MOST (1u << 18)
 #define BUCKET_BITS 14
 
-/* Places of the next return address that a step may have. */
-#define PLACES 4
+/* The frame pointer, as the unwinder numbers registers. */
+#if defined(__x86_64__)
+#define FRAME_POINTER 6
+#elif defined(__aarch64__)
+#define FRAME_POINTER 29
+#else
+#define FRAME_POINTER (-1)
+#endif
+
+/* How many words below a return address the frame pointer may be saved, and below that the start of the frame. */
+#define WORDS_MOST 6
+
+#define WORD sizeof(uintptr_t)
+
+/**
+ * struct outward - where the next return address is
+ * @known: a walk went on from here
+ * @varies: that cannot be told
+ * @pointed: the frame pointer tells, and is saved @saved words below the return address of the step that is @back steps
+ *	inside; with 0 where the frame pointer of the call inside of that points
+ * @saved: see above
+ * @back: see above
+ * @start: so many words below the frame pointer is the start of the frame; 0: the return address is next to it
+ * @distance: in bytes, unless @pointed
+ */
+struct outward {
+	uint64_t known : 1;
+	uint64_t varies : 1;
+	uint64_t pointed : 1;
+	uint64_t saved : 4;
+	uint64_t back : 7;
+	uint64_t start : 4;
+	uint64_t distance : 46;
+};
 
 /**
  * struct step - a call on the stack, and those inside of it
  * @inner: the one inside of it
  * @pc: where it goes on
- * @place: of that address on the stack
- * @places: of the addresses outside of it; 0: no more
+ * @outward: a struct outward
  * @calls: the stack, if the walk ends here
  * @next: in the same bucket
  */
 struct step {
 	const struct step *inner;
 	uintptr_t pc;
-	uintptr_t place;
-	_Atomic uintptr_t places[PLACES];
+	_Atomic uint64_t outward;
 	const struct call *_Atomic calls;
 	struct step *next;
 };
 
 /**
  * struct walk - what the unwinder finds
- * @base: where places are counted from
+ * @base: the frame of frames_native()
  * @low: the stack pointer of the call inside of the current one
  * @count: of steps
- * @placed: the place of each is known
+ * @placed: the places of all return addresses are known
+ * @steps: return addresses, where they are, and the frame pointers of the calls that they lead to
  */
 struct walk {
 	uintptr_t base;
@@ -60,6 +92,7 @@ struct walk {
 	struct {
 		uintptr_t pc;
 		uintptr_t place;
+		uintptr_t pointer;
 	} steps[STEPS];
 };
 
@@ -108,61 +141,119 @@ static uintptr_t read_stack(uintptr_t addr)
 	return *(const volatile uintptr_t *)addr;
 }
 
-static struct step *_Atomic *bucket_of_step(const struct step *inner, uintptr_t place, uintptr_t pc)
+static struct step *_Atomic *bucket_of_step(const struct step *inner, uintptr_t pc)
 {
-	uint64_t hash = ((uintptr_t)inner ^ pc ^ place << 40) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = ((uintptr_t)inner ^ pc << 4) * UINT64_C(0x9e3779b97f4a7c15);
 
 	return &buckets[hash >> (64 - BUCKET_BITS)];
 }
 
-static struct step *find_step(const struct step *inner, uintptr_t place, uintptr_t pc)
+static struct step *find_step(const struct step *inner, uintptr_t pc)
 {
-	struct step *step = atomic_load_explicit(bucket_of_step(inner, place, pc), memory_order_acquire);
+	struct step *step = atomic_load_explicit(bucket_of_step(inner, pc), memory_order_acquire);
 
-	while (step && !(step->inner == inner && step->pc == pc && step->place == place))
+	while (step && !(step->inner == inner && step->pc == pc))
 		step = step->next;
 	return step;
 }
 
-/* The step outside of another that the stack has now; NULL: none that is known. */
-static const struct step *step_outwards(const struct step *step, uintptr_t base)
+static uint64_t pack_outward(struct outward outward)
 {
-	const struct step *outer = NULL;
+	uint64_t packed;
 
-	for (unsigned int i = 0; i < PLACES && !outer; i++) {
-		uintptr_t place = atomic_load_explicit(&step->places[i], memory_order_acquire);
-
-		if (!place)
-			break;
-		if (base + place < stack_high)
-			outer = find_step(step, place, read_stack(base + place));
-	}
-	return outer;
+	_Static_assert(sizeof(outward) == sizeof(packed), "a struct outward is one word");
+	memcpy(&packed, &outward, sizeof(packed));
+	return packed;
 }
 
-/* The stack, if it is a known one. */
+static struct outward unpack_outward(uint64_t packed)
+{
+	struct outward outward;
+
+	memcpy(&outward, &packed, sizeof(outward));
+	return outward;
+}
+
+/**
+ * struct trail - the steps of a walk so far, with the frame of frames_native() as the first
+ * @last: the number of the last
+ * @places: of their return addresses
+ * @pointers: their frame pointers, where they have one; 0: not known
+ */
+struct trail {
+	unsigned int last;
+	uintptr_t places[STEPS + 1];
+	uintptr_t pointers[STEPS + 1];
+};
+
+static bool is_in_stack(const struct trail *trail, uintptr_t addr)
+{
+	return addr >= trail->places[0] && addr < stack_high && addr % WORD == 0;
+}
+
+/* Finds the frame pointer of the last step; 0: it is nowhere on the stack. */
+static uintptr_t find_pointer(const struct trail *trail, struct outward outward)
+{
+	unsigned int inside = trail->last - outward.back;
+	uintptr_t addr = outward.saved ? trail->places[inside] - outward.saved * WORD : trail->pointers[inside - 1];
+	uintptr_t pointer = is_in_stack(trail, addr) ? read_stack(addr) : 0;
+
+	return is_in_stack(trail, pointer) ? pointer : 0;
+}
+
+/* Where the next return address is; 0: not known. */
+static uintptr_t find_next(struct trail *trail, struct outward outward)
+{
+	uintptr_t pointer;
+
+	if (!outward.known || outward.varies)
+		return 0;
+	if (!outward.pointed)
+		return trail->places[trail->last] + outward.distance;
+	pointer = find_pointer(trail, outward);
+	trail->pointers[trail->last] = pointer;
+	if (!outward.start || !pointer)
+		return pointer ? pointer + WORD : 0;
+	pointer -= outward.start * WORD;
+	return is_in_stack(trail, pointer) ? read_stack(pointer) - WORD : 0;
+}
+
+/* The stack, if it is a known one. The steps of a tree are no more than a walk has. */
 static const struct call *retrace(uintptr_t base)
 {
 	const struct call *calls = NULL;
+	const struct step *step = &root;
+	struct trail trail;
 
-	for (const struct step *step = &root; step && !calls; step = step_outwards(step, base))
-		calls = atomic_load_explicit(&step->calls, memory_order_acquire);
+	trail.last = 0;
+	trail.places[0] = trail.pointers[0] = base;
+	while (step && !calls) {
+		uint64_t outward = atomic_load_explicit(&step->outward, memory_order_acquire);
+		uintptr_t place = find_next(&trail, unpack_outward(outward));
+
+		if (place <= trail.places[trail.last] || !is_in_stack(&trail, place))
+			return NULL;
+		trail.places[++trail.last] = place;
+		trail.pointers[trail.last] = 0;
+		step = find_step(step, read_stack(place));
+		calls = step ? atomic_load_explicit(&step->calls, memory_order_acquire) : NULL;
+	}
 	return calls;
 }
 
 /* The place of a return address: next to the outer frame on x86-64, anywhere in the inner frame elsewhere. */
 static uintptr_t find_place(const struct walk *walk, uintptr_t high, uintptr_t pc)
 {
-	uintptr_t addr = high - sizeof(pc);
+	uintptr_t addr = high - WORD;
 
 	while (addr > walk->base && addr >= walk->low && addr < high && read_stack(addr) != pc)
-		addr -= sizeof(pc);
-	return addr > walk->base && addr >= walk->low && addr < high ? addr - walk->base : 0;
+		addr -= WORD;
+	return addr > walk->base && addr >= walk->low && addr < high ? addr : 0;
 }
 
 static _Unwind_Reason_Code take_step(struct _Unwind_Context *context, void *data)
 {
-	uintptr_t pc = _Unwind_GetIP(context), high = _Unwind_GetCFA(context);
+	uintptr_t pc = _Unwind_GetIP(context), high = _Unwind_GetCFA(context), place;
 	struct walk *walk = data;
 
 	if (!pc || walk->count == STEPS)
@@ -170,12 +261,74 @@ static _Unwind_Reason_Code take_step(struct _Unwind_Context *context, void *data
 	/* Calls inside of frames_native(). */
 	if (high <= walk->base)
 		return _URC_NO_REASON;
+	place = find_place(walk, high, pc);
 	walk->steps[walk->count].pc = pc;
-	walk->steps[walk->count].place = find_place(walk, high, pc);
-	walk->placed = walk->placed && walk->steps[walk->count].place;
+	walk->steps[walk->count].place = place;
+	walk->steps[walk->count].pointer = FRAME_POINTER < 0 ? 0 : _Unwind_GetGR(context, FRAME_POINTER);
+	walk->placed = walk->placed && place;
 	walk->low = high;
 	walk->count++;
 	return frames_in_python(pc) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/*
+ * How the frame pointer of step @i leads to the place of the next: 0: it points below it; so many words below where it
+ * points is the start of the frame, which had to be aligned; -1: it does not.
+ */
+static int frame_start(const struct walk *walk, unsigned int i)
+{
+	uintptr_t pointer = walk->steps[i].pointer, place = walk->steps[i + 1].place;
+
+	if (FRAME_POINTER < 0 || pointer <= walk->base || pointer >= stack_high || pointer % WORD)
+		return -1;
+	if (place == pointer + WORD)
+		return 0;
+	for (int start = 1; start <= WORDS_MOST; start++) {
+		if (pointer - (unsigned int)start * WORD > walk->base &&
+		    read_stack(pointer - (unsigned int)start * WORD) == place + WORD)
+			return start;
+	}
+	return -1;
+}
+
+/* Whether the frame pointer of step @i is saved where that of the call inside of step @at points. */
+static bool is_chained(const struct walk *walk, unsigned int i, unsigned int at)
+{
+	uintptr_t pointer = at ? walk->steps[at - 1].pointer : walk->base;
+
+	return (!at || frame_start(walk, at - 1) >= 0) && read_stack(pointer) == walk->steps[i].pointer;
+}
+
+/* Which call inside of step @i has saved its frame pointer: the outermost that did. */
+static struct outward find_saved(const struct walk *walk, unsigned int i, int start)
+{
+	struct outward outward = { .known = true, .pointed = true, .start = (unsigned int)start };
+
+	for (unsigned int back = 0; back <= i; back++) {
+		outward.back = back;
+		outward.saved = 0;
+		if (is_chained(walk, i, i - back))
+			return outward;
+		for (unsigned int words = 1; words <= WORDS_MOST; words++) {
+			uintptr_t addr = walk->steps[i - back].place - words * WORD;
+
+			outward.saved = words;
+			if (addr > walk->base && read_stack(addr) == walk->steps[i].pointer)
+				return outward;
+		}
+	}
+	return (struct outward){ .known = true, .varies = true };
+}
+
+/* Where the return address of step @i is, from the one inside of it. */
+static struct outward find_outward(const struct walk *walk, unsigned int i)
+{
+	uintptr_t inner = i ? walk->steps[i - 1].place : walk->base;
+	int start = i ? frame_start(walk, i - 1) : -1;
+
+	if (start >= 0)
+		return find_saved(walk, i - 1, start);
+	return (struct outward){ .known = true, .distance = walk->steps[i].place - inner };
 }
 
 static const struct call *make_calls(const struct walk *walk)
@@ -191,35 +344,32 @@ static const struct call *make_calls(const struct walk *walk)
 	return calls;
 }
 
-/* Whether the step has a place for the next, which it gets if there is room. */
-static bool add_place_outside(struct step *step, uintptr_t place) REQUIRES(steps_lock);
-static bool add_place_outside(struct step *step, uintptr_t place)
+/* What another walk has found in another place is left to the unwinder from now on. */
+static bool set_outward(struct step *step, struct outward outward) REQUIRES(steps_lock);
+static bool set_outward(struct step *step, struct outward outward)
 {
-	unsigned int i = 0;
+	uint64_t known = atomic_load_explicit(&step->outward, memory_order_relaxed);
 
-	while (i < PLACES && atomic_load_explicit(&step->places[i], memory_order_relaxed) &&
-	       atomic_load_explicit(&step->places[i], memory_order_relaxed) != place)
-		i++;
-	if (i < PLACES)
-		atomic_store_explicit(&step->places[i], place, memory_order_release);
-	return i < PLACES;
+	if (known && known != pack_outward(outward))
+		outward = (struct outward){ .known = true, .varies = true };
+	atomic_store_explicit(&step->outward, pack_outward(outward), memory_order_release);
+	return !outward.varies;
 }
 
-static struct step *add_step(struct step *inner, uintptr_t place, uintptr_t pc) REQUIRES(steps_lock);
-static struct step *add_step(struct step *inner, uintptr_t place, uintptr_t pc)
+static struct step *add_step(struct step *inner, struct outward outward, uintptr_t pc) REQUIRES(steps_lock);
+static struct step *add_step(struct step *inner, struct outward outward, uintptr_t pc)
 {
-	struct step *_Atomic *bucket = bucket_of_step(inner, place, pc);
-	struct step *step = find_step(inner, place, pc);
+	struct step *_Atomic *bucket = bucket_of_step(inner, pc);
+	struct step *step = find_step(inner, pc);
 
-	if (step)
-		return step;
-	if (steps_count >= STEPS_MOST || !add_place_outside(inner, place))
+	if (!set_outward(inner, outward))
 		return NULL;
+	if (step || steps_count >= STEPS_MOST)
+		return step;
 	steps_count++;
 	step = g_new0(struct step, 1);
 	step->inner = inner;
 	step->pc = pc;
-	step->place = place;
 	step->next = atomic_load_explicit(bucket, memory_order_relaxed);
 	atomic_store_explicit(bucket, step, memory_order_release);
 	return step;
@@ -231,7 +381,7 @@ static void keep_steps(const struct walk *walk, const struct call *calls)
 
 	lock_acquire(&steps_lock);
 	for (unsigned int i = 0; i < walk->count && step; i++)
-		step = add_step(step, walk->steps[i].place, walk->steps[i].pc);
+		step = add_step(step, find_outward(walk, i), walk->steps[i].pc);
 	if (step)
 		atomic_store_explicit(&step->calls, calls, memory_order_release);
 	lock_release(&steps_lock);
