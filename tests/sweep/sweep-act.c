@@ -24,7 +24,7 @@ static void settle_all(struct sweep *s, int stream)
 /* The program has a block from now on, and writes to it. */
 static void have(struct sweep *s, void *ptr, size_t size, int stream)
 {
-	struct sweep_block block = { .ptr = ptr, .size = size, .requested = size, .seed = next_seed() };
+	struct sweep_block block = { .ptr = ptr, .size = size, .requested = size, .seed = next_seed(), .word = s->word };
 
 	if (s->on->settle && !s->held && !(s->captured & 1u << stream))
 		s->on->settle(s->streams[stream]);
@@ -36,11 +36,14 @@ static void have(struct sweep *s, void *ptr, size_t size, int stream)
 
 static int allocate(struct sweep *s, size_t size, size_t max, int stream, unsigned int flags)
 {
+	vpmm_tag before = s->word ? vpmm_tag_set(s->word) : 0;
 	void *ptr;
 	int err;
 
 	err = max ? vpmm_malloc_growable(s->pool, &ptr, size, max, s->streams[stream]) :
 	      vpmm_malloc_flags(s->pool, &ptr, size, s->streams[stream], flags);
+	if (s->word)
+		vpmm_tag_set(before);
 	if (!err)
 		have(s, ptr, size, stream);
 	return err;

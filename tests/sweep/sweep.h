@@ -3,7 +3,8 @@
  * All or nothing, for every call: an action is taken again and again from the same situation, and each time another
  * one of the backend's calls in it fails. A row of a table is all that one more action takes.
  *
- * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written;
+ * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written,
+ * unless it is paused; what was paused does so once it is resumed;
  * what the library still clears or copies is no other stream's to have;
  * nothing is allocated, and no memory held, that was not before; the same action succeeds once the fault is gone; the
  * host has waited for no stream at work where that is not part of the action; and when the pool is destroyed the
@@ -61,12 +62,16 @@ bool sweep_is_full(void);
  * @size: bytes that hold something
  * @requested: bytes
  * @seed: of what they hold
+ * @word: the tag that it was allocated under, and its bits
+ * @lost: its contents were dropped when it was paused
  */
 struct sweep_block {
 	void *ptr;
 	size_t size;
 	size_t requested;
 	uint64_t seed;
+	vpmm_tag word;
+	bool lost;
 };
 
 /* The kinds of pool that an action is taken with, as bits. */
@@ -95,6 +100,7 @@ struct sweep_block {
  * @graphs: the graphs, which live as long as the pool serves
  * @ptr: what the action is about
  * @number: likewise
+ * @word: what blocks are allocated under: a tag and its bits; 0: none
  */
 struct sweep {
 	const struct sweep_device *on;
@@ -114,6 +120,7 @@ struct sweep {
 	GPtrArray *graphs;
 	void *ptr;
 	uint64_t number;
+	vpmm_tag word;
 };
 
 /**
@@ -132,6 +139,8 @@ struct sweep {
  * @gives: the action may give memory back before it fails
  * @keeps: the pool may keep what the action has created, and nobody has it, when it fails after that
  * @grows: a block may keep what it has gained when more than one call fails
+ * @lacks: it is out of memory where others fail to give back what they have free
+ * @undoes: it undoes parts that were done as a whole, which cannot be where more than one call fails
  * @capacity: of the device; NULL: as usual
  * @devices: it needs so many; 0: one
  */
@@ -150,13 +159,16 @@ struct sweep_scene {
 	bool gives;
 	bool keeps;
 	bool grows;
+	bool lacks;
+	bool undoes;
 	const char *capacity;
 	unsigned int devices;
 };
 
 /*
  * The tables: of requests, of what is freed, and of pools; of what is held, kept apart, or captured; of blocks
- * that change their size, and that can grow; of blocks that other processes can map; of other devices; and of mirrors.
+ * that change their size, and that can grow; of blocks that other processes can map; of other devices; of mirrors; and
+ * of tags that are paused.
  */
 extern const struct sweep_scene sweep_scenes[];
 extern const size_t sweep_scene_count;
@@ -172,6 +184,8 @@ extern const struct sweep_scene sweep_peer_scenes[];
 extern const size_t sweep_peer_scene_count;
 extern const struct sweep_scene sweep_mirror_scenes[];
 extern const size_t sweep_mirror_scene_count;
+extern const struct sweep_scene sweep_pause_scenes[];
+extern const size_t sweep_pause_scene_count;
 
 /*
  * For situations. sweep_have(): allocate, which must succeed, and fill. sweep_drop(): free, likewise.
