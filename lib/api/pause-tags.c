@@ -14,14 +14,16 @@
  * @request: what was asked for
  * @pool: the pool
  * @tags: its tags
+ * @left: the backend was left, and cannot be entered any more
  */
 struct order {
 	const struct pause_request *request;
 	struct vpmm_pool *pool;
 	struct tags *tags;
+	bool left;
 };
 
-typedef int (*order_fn)(const struct order *order, struct vpmm_pool *arena);
+typedef int (*order_fn)(struct order *order, struct vpmm_pool *arena);
 
 /* With the backend entered and no lock held. A capture of another thread could not be told of the default stream. */
 static int judge_capture(const struct vpmm_pool *pool, struct CUstream_st *stream)
@@ -58,7 +60,8 @@ static void end_order(const struct order *order)
 {
 	GList *messages;
 
-	order->pool->core.backend->ops->leave(order->pool->core.backend);
+	if (!order->left)
+		order->pool->core.backend->ops->leave(order->pool->core.backend);
 	for_each_arena(arena, order->tags) {
 		lock_acquire(&arena->core.lock);
 		messages = log_take(&arena->core.log);
@@ -67,7 +70,7 @@ static void end_order(const struct order *order)
 	}
 }
 
-static int pause_one(const struct order *order, struct vpmm_pool *arena)
+static int pause_one(struct order *order, struct vpmm_pool *arena)
 {
 	return pause_arena(order->tags, arena, order->request->flags);
 }
@@ -83,38 +86,55 @@ static uint64_t arena_size(struct vpmm_pool *arena)
 	return bytes;
 }
 
-/* Asks others for memory with the backend left, as an allocation does. */
-static int resume_one(const struct order *order, struct vpmm_pool *arena)
+/* Asks others for memory with the backend left, as an allocation does. Undoing needs it, so it is entered once more. */
+static int ask_for_it(struct order *order, struct vpmm_pool *arena, uint64_t *until, bool *given)
 {
 	struct backend *be = order->pool->core.backend;
-	uint64_t until = 0;
-	bool given = true;
 	int err;
 
-	do {
-		err = resume_arena(order->tags, arena);
-		if (err == -ENOMEM) {
-			be->ops->leave(be);
-			given = api_ask_for_memory(arena, arena_size(arena), &until);
-			if (be->ops->enter(be))
-				return err;
-		}
-	} while (err == -ENOMEM && given);
+	be->ops->leave(be);
+	*given = api_ask_for_memory(arena, arena_size(arena), until);
+	err = be->ops->enter(be);
+	if (err)
+		err = be->ops->enter(be);
+	order->left = err;
 	return err;
 }
 
-static int prepare_one(const struct order *order, struct vpmm_pool *arena)
+static int resume_one(struct order *order, struct vpmm_pool *arena)
+{
+	struct error_kept kept;
+	uint64_t until = 0;
+	bool given = true;
+	int err, failed;
+
+	do {
+		err = resume_arena(order->tags, arena);
+		if (err != -ENOMEM)
+			return err;
+		error_keep(&kept);
+		failed = ask_for_it(order, arena, &until, &given);
+		if (failed)
+			return failed;
+		error_restore(&kept);
+	} while (given);
+	return err;
+}
+
+static int prepare_one(struct order *order, struct vpmm_pool *arena)
 {
 	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
 }
 
 /* What was paused before this call stays so if it fails. */
-static int do_each(const struct order *order, order_fn fn, order_fn undo)
+static int do_each(struct order *order, order_fn fn, order_fn undo)
 {
 	bool before[TAGS_MOST + 1] = { false };
 	struct error_kept kept;
 	int err = 0;
 
+	for_each_arena(arena, order->tags)
+		before[arena->arena->tag] = arena_is_awake(arena);
 	for (vpmm_tag tag = 1; tag <= tag_count() && !err; tag++) {
 		struct vpmm_pool *arena = NULL;
 
@@ -126,7 +146,7 @@ static int do_each(const struct order *order, order_fn fn, order_fn undo)
 		if (err)
 			error_add(err, "tag \"%s\"", tag_name(tag));
 	}
-	if (!err || !undo)
+	if (!err || !undo || order->left)
 		return err;
 	error_keep(&kept);
 	for_each_arena(arena, order->tags) {
@@ -137,7 +157,7 @@ static int do_each(const struct order *order, order_fn fn, order_fn undo)
 	return err;
 }
 
-static int do_tag(const struct order *order, vpmm_tag tag, order_fn fn, order_fn undo)
+static int do_tag(struct order *order, vpmm_tag tag, order_fn fn, order_fn undo)
 {
 	struct vpmm_pool *arena;
 	int err;

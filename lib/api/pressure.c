@@ -14,18 +14,21 @@
 /* Set while the program is asked for memory: what it allocates meanwhile fails without asking again. */
 static _Thread_local bool asking;
 
-/* Whether a pool that is not under way to another state gave any of its free memory. */
+/*
+ * Whether a pool that is not under way to another state gave any of its free memory. What the driver had not taken back
+ * before, and now does, is given as well.
+ */
 static bool trim_all(struct core *core)
 {
-	uint64_t before = core->extents.given_back;
+	uint64_t before = core->extents.held + core->extents.apart;
 
 	if (core->resting)
 		return false;
 	trim_pool(core, 0, NULL);
-	if (core->extents.given_back == before && !cache_settle_all(core))
+	if (core->extents.held + core->extents.apart >= before && !cache_settle_all(core))
 		trim_pool(core, 0, NULL);
 	pool_budget_tell(core);
-	return core->extents.given_back != before;
+	return core->extents.held + core->extents.apart < before;
 }
 
 /* The pool and its arenas have the same limit, and the same device. One lock at a time. */
