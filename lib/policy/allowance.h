@@ -39,6 +39,8 @@ struct allowance_row {
  * @block: bytes of the largest block
  * @row: bytes of the largest batch
  * @streams: that waited in turn
+ * @begun: waits for the first block of a row
+ * @bare: those of @begun whose stream had no longer what it waited for before: it has one buffer at a time
  */
 struct allowance_seen {
 	guint waits;
@@ -46,9 +48,11 @@ struct allowance_seen {
 	uint64_t block;
 	uint64_t row;
 	guint streams;
+	guint begun;
+	guint bare;
 };
 
-#define ALLOWANCE_STREAMS 4
+#define ALLOWANCE_STREAMS 8
 
 /**
  * struct allowance - what VPMM_OVERLAP=auto knows, under core.lock
@@ -57,6 +61,7 @@ struct allowance_seen {
  * @before: those of as many requests before them as make a generation
  * @requests: since @now began
  * @waited: the ids of streams that waited, the latest first; 0: none
+ * @waited_for: the block that each waited for
  * @settled: the allowance when it last doubled or halved
  * @surplus: bytes by which it was lowered then, and which the pool has not given back yet
  */
@@ -66,6 +71,7 @@ struct allowance {
 	struct allowance_seen before;
 	guint requests;
 	uint64_t waited[ALLOWANCE_STREAMS];
+	uint64_t waited_for[ALLOWANCE_STREAMS];
 	uint64_t settled;
 	uint64_t surplus;
 };
@@ -89,19 +95,12 @@ static inline bool allowance_is_sought(const struct core *core)
 uint64_t allowance_bytes(const struct core *core, uint64_t most);
 
 /**
- * allowance_percent() - the same in percent of the most that was live
- * @core: the pool's core; its lock is held
- *
- * Return: percent.
- */
-uint64_t allowance_percent(struct core *core);
-
-/**
  * allowance_note() - note a request that was served
  * @core: the pool's core; its lock is held
  * @request: the request
  * @waited: whether its stream had to wait for another
+ * @addr: its block
  */
-void allowance_note(struct core *core, const struct request *request, bool waited);
+void allowance_note(struct core *core, const struct request *request, bool waited, uint64_t addr);
 
 #endif /* ALLOWANCE_H */

@@ -483,10 +483,10 @@ static void gather_plan(struct gathering *g)
  */
 static uint64_t overhead_percent(struct core *core)
 {
-	uint64_t percent = (uint64_t)core->settings.overhead;
+	uint64_t percent = (uint64_t)core->settings.overhead, most = account_most(&core->account);
 
-	if (overlap_matters(core))
-		percent += allowance_percent(core) / (uint64_t)tuning_overlap_extents;
+	if (most && overlap_matters(core))
+		percent += allowance_bytes(core, most) * 100 / most / (uint64_t)tuning_overlap_extents;
 	return percent;
 }
 

@@ -170,7 +170,7 @@ static int serve(struct core *core, const struct request *request, plan_fn make_
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
 	if (!err && allowance_is_sought(core))
-		allowance_note(core, request, core->counts.waits > waits);
+		allowance_note(core, request, core->counts.waits > waits, *addr);
 	return err;
 }
 

@@ -149,6 +149,39 @@ static void test_keeps_small_gains(void)
 	fixture_close(&f);
 }
 
+/* A program that asks for the next batch before it frees the one before has the second buffer itself: one more will do. */
+static void test_two_buffers(void)
+{
+	static const size_t sizes[] = { 24, 10, 17, 8, 21, 14, 12 };
+	struct CUstream_st *in, *compute;
+	struct vpmm_stats stats;
+	void *block = NULL;
+	struct fixture f;
+	uint64_t start;
+
+	open_auto(&f);
+	in = f.streams[IN];
+	compute = f.streams[COMPUTE];
+	start = vpmm_host_time();
+	for (guint i = 0; i < 300; i++) {
+		void *before = block;
+
+		block = fixture_malloc(&f, sizes[i % G_N_ELEMENTS(sizes)], in);
+		work(in, VPMM_HOST_COPY_IN, 10);
+		if (before)
+			fixture_free(&f, before, in);
+		assert_ok(vpmm_host_stream_wait(compute, in));
+		assert_ok(vpmm_use(f.pool, block, compute));
+		work(compute, VPMM_HOST_COMPUTE, 10);
+	}
+	fixture_free(&f, block, in);
+	assert_ok(vpmm_host_time_finish());
+	g_assert_cmpuint((vpmm_host_time() - start) / MS, <, 302 * 10 * 105 / 100);
+	stats = fixture_stats(&f);
+	g_assert_cmpuint(stats.peak_mapped, <=, stats.peak_live + (24 + 2) * PAGE);
+	fixture_close(&f);
+}
+
 /* How long a batch is copied in, computed with, and copied out. @need: batches at once, besides the first. */
 struct phase {
 	uint64_t in;
@@ -342,6 +375,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/overlap-auto/beside-large", test_beside_large_blocks);
 	g_test_add_func("/overlap-auto/after-large-waits", test_after_large_waits);
 	g_test_add_func("/overlap-auto/small-gains", test_keeps_small_gains);
+	g_test_add_func("/overlap-auto/two-buffers", test_two_buffers);
 	g_test_add_func("/overlap-auto/ten-batches", test_follows_within_ten_batches);
 	g_test_add_func("/overlap-auto/gives-back-once", test_gives_back_once);
 	g_test_add_func("/overlap-auto/twice", test_takes_no_more_than_twice);
