@@ -1002,6 +1002,7 @@ int vpmm_graph_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *s
  * @released: receives how many bytes were given back; may be NULL
  *
  * Memory that work may be pending on stays, and so does free memory in extents of which another part is allocated.
+ * With a @keep of 0, old mappings of allocated memory go as well, and the host memory that vpmm_pause() keeps.
  *
  * Context: any thread; does not wait for streams; takes some 20 us for each extent.
  * Return: 0, or

@@ -11,6 +11,7 @@
 #include "calls/pool.h"
 #include "calls/retire.h"
 #include "calls/shared.h"
+#include "core/alias.h"
 #include "pending/deferred-free.h"
 #include "pending/watch.h"
 #include "policy/trim.h"
@@ -154,6 +155,9 @@ static int trim_each(struct vpmm_pool *pool, void *data)
 	hold_poll_shareable(&pool->pending);
 	it->released += pool->core.extents.given_back - before;
 	err = trim_pool(&pool->core, it->keep, it->count ? &bytes : NULL);
+	/* Who keeps nothing is to be as small as can be, for a checkpoint perhaps. */
+	if (!err && !it->keep && pool->core.regions.keeps)
+		err = alias_trim(&pool->core);
 	if (!err && !pool->arena)
 		note(pool, NULL, .op = RECORD_TRIM, .bytes = it->keep);
 	it->released += bytes;
