@@ -163,6 +163,32 @@ def statistics():
     del b
 
 
+def answer(fn, *arguments):
+    """Of which type the answer is, with the keys that it has, or what is raised."""
+    try:
+        result = fn(*arguments)
+    except Exception as error:
+        return type(error).__name__
+    return sorted(map(str, result)) if isinstance(result, dict) else type(result).__name__
+
+
+@check
+def functions():
+    """All that torch.cuda.memory and torch.accelerator have of this version: none raises that does not with native's."""
+    given = {"set_per_process_memory_fraction": (1.0,)}
+    left_out = ("CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "caching_allocator_delete",
+                "caching_allocator_enable", "change_current_allocator", "list_gpu_processes", "use_mem_pool")
+    found["same_functions"] = {name: answer(getattr(torch.cuda.memory, name), *given.get(name, ()))
+                               for name in torch.cuda.memory.__all__ if name not in left_out}
+    accelerator = getattr(getattr(torch, "accelerator", None), "memory", None)
+    found["same_accelerator"] = {name: answer(getattr(accelerator, name))
+                                 for name in getattr(accelerator, "__all__", ())}
+    path = os.path.join(tempfile.mkdtemp(), "snapshot")
+    found["same_private"] = {name: answer(getattr(torch.cuda.memory, name), *arguments) for name, arguments in {
+        "_snapshot": (), "_dump_snapshot": (path,), "_save_segment_usage": (path,), "_save_memory_usage": (path,),
+        "_set_allocator_settings": ("max_split_size_mb:64",), "_record_memory_history": (None,)}.items()}
+
+
 @check
 def raw():
     stream = torch.cuda.Stream()

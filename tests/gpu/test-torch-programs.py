@@ -10,6 +10,7 @@ It is no part of make check:
 
 with a library that is installed below PREFIX, or build/lib/.libs in place of PREFIX/lib. DIR has torch_workloads.py,
 which is run as WORKLOAD MODE OUTDIR. What cannot run here, or fails with PyTorch's own allocator too, is skipped.
+PART and --names say what runs: one workload with --rounds=1 fits into minutes of a machine that is lent.
 """
 
 import argparse
