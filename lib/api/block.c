@@ -188,8 +188,8 @@ static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 }
 
 /*
- * Serves a request that no cache was asked for outside of the backend, or had not. A plain pool has no tag and no sample
- * to look for, so that its calls pay for neither.
+ * Serves a request that no cache was asked for outside of the backend, or had not. A plain pool has no tag and no
+ * sample to look for, so that its calls pay for neither.
  */
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it) __attribute__((noinline));
 static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it)
