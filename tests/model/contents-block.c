@@ -178,15 +178,21 @@ struct block *block_new_of_size(struct worker *w, unsigned int pool, size_t size
 {
 	const struct vpmm_opts *opts = &w->run->opts[pool];
 	size_t max = flags ? 0 : any_max(w, opts, size, s);
+	vpmm_tag word = tag_any(w, pool, s, flags);
 	struct block *b;
 	void *ptr;
 
 	if (w->bytes + size > CONTENTS_MOST_BYTES / w->run->n_workers)
 		return NULL;
+	if (word)
+		vpmm_tag_set(word);
 	ptr = allocate(w, pool, size, max, s, flags);
+	if (word)
+		vpmm_tag_set(0);
 	if (!ptr)
 		return NULL;
 	b = block_add(w, pool, ptr, size, max, s);
+	b->word = word;
 	work_note(w, b, s, max ? "allocate growable" : is_idle(flags) ? "allocate idle" :
 		  flags ? "allocate cleared" : "allocate");
 	if (is_idle(flags)) {
@@ -287,7 +293,7 @@ void block_note(struct block *b, struct stream *s, uint64_t position, bool write
 
 bool block_access(struct worker *w, struct block *b, struct stream *s, bool write)
 {
-	if (b->unborn || (!write && !b->written) || !block_behind_uses(b, s, write))
+	if (b->unborn || (!write && !b->written) || tag_is_paused(w, b) || !block_behind_uses(b, s, write))
 		return false;
 	block_note(b, s, work_submit(w, b, s, write ? WRITE : VERIFY), write);
 	b->written = true;
@@ -297,8 +303,11 @@ bool block_access(struct worker *w, struct block *b, struct stream *s, bool writ
 bool block_name(struct worker *w, struct block *b, struct stream *s)
 {
 	struct vpmm_pool *pool = contents_pool(w, b->pool);
-	struct record *record = block_record(b, s);
+	struct record *record;
 
+	if (tag_is_paused(w, b))
+		return false;
+	record = block_record(b, s);
 	if (!contents_try(w, b->pool, vpmm_use(pool, b->shadow->ptr, s->handle)))
 		return false;
 	if (!record->named)
@@ -318,7 +327,8 @@ static bool cover(struct worker *w, struct block *b, guint i, struct stream *s)
 
 	if (r->covered >= r->last)
 		return true;
-	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && contents_one_in(w, 3))
+	if (r->stream->owner == w && !r->stream->captured && !r->stream->gone && !tag_is_paused(w, b) &&
+	    contents_one_in(w, 3))
 		return block_name(w, b, r->stream);
 	return stream_behind(s, r->stream, r->last);
 }

@@ -140,9 +140,14 @@ static void allocate_idle(struct worker *w)
 		adopt(w, b, s);
 }
 
-/* Whether the capture may touch it at all, and if so behind what it has done with it already. */
+/*
+ * Whether the capture may touch it at all, and if so behind what it has done with it already. No graph has what may be
+ * paused when it is launched.
+ */
 static bool reach(struct worker *w, struct block *b, struct stream *s)
 {
+	if (b->word)
+		return false;
 	if (b->made_by != w->capture.graph && (b->unborn || !b->written || b->group))
 		return false;
 	if (b->node_last && has(w->capture.graph, b) && b->node_last != s)

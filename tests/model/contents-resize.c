@@ -23,7 +23,7 @@ static bool refusal_expected(struct worker *w, int err, const struct block *b, c
 /* Behind all that writes it, where graphs do: what they leave there is what is copied. */
 static bool may_resize(struct worker *w, struct block *b, size_t size, struct stream *s)
 {
-	if (b->apart)
+	if (b->apart || tag_is_paused(w, b))
 		return false;
 	if (b->max && (size > b->max || b->graphs->len || b->graphed || !block_behind_uses(b, s, true)))
 		return false;
@@ -99,6 +99,7 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	now->group = b->group;
 	now->joined = b->joined;
 	now->shared = b->max && b->shared;
+	now->word = b->word;
 	return now;
 }
 

@@ -203,8 +203,12 @@ static void change_peers(struct worker *w, unsigned int pool)
 {
 	static const int devices[MOST_PEERS] = { 1, 2 };
 	size_t count = (size_t)g_rand_int_range(w->rand, 0, MOST_PEERS + 1);
+	int err;
 
-	contents_try(w, pool, vpmm_pool_set_peers(w->run->pools[pool], devices, count));
+	err = contents_call(w, pool, vpmm_pool_set_peers(w->run->pools[pool], devices, count));
+	/* Not while another thread pauses or resumes. */
+	if (err && !w->armed && (err != -EBUSY || !w->run->tags || w->run->n_workers == 1))
+		contents_fail(w->run, "step %u: vpmm_pool_set_peers: %d, %s", w->step, err, vpmm_last_error());
 }
 
 static void find(struct worker *w)
@@ -294,7 +298,7 @@ static void post(struct worker *w)
 	struct block *b = block_any(w);
 
 	/* Others do not know when graphs of this one overwrite it. */
-	if (!b || b->graphs->len || b->group)
+	if (!b || b->graphs->len || b->group || b->word)
 		return;
 	g_ptr_array_remove_fast(w->live, b);
 	w->bytes -= b->shadow->size;
@@ -406,6 +410,8 @@ static void step(struct worker *w)
 		fetch(w);
 	if (w->run->ranges && contents_one_in(w, 8))
 		range_step(w);
+	if (w->run->tags && contents_one_in(w, 24))
+		tag_step(w);
 	if (contents_one_in(w, (int)w->run->lazy))
 		stream_complete_any(w);
 }
@@ -431,6 +437,7 @@ static void *work(void *data)
 			check(w->run);
 	}
 	graph_end(w);
+	tag_end(w);
 	if (own) {
 		/* When that has run, all is known to be done that others can no longer wait for. */
 		work_submit(w, NULL, own, TICK);
@@ -568,6 +575,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	open_pools(run, rand);
 	for (unsigned int i = 0; i < workers; i++)
 		open_worker(run, i, rand);
+	run->tags = one_in(rand, 2);
 	g_rand_free(rand);
 	work_all(run);
 	finish(run);

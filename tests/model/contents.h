@@ -120,6 +120,7 @@ struct shadow {
  * @imported: that is another block's memory
  * @kept: its size could not be changed, and what the library did for that may be under way
  * @untold: a graph that has it was only destroyed
+ * @word: the tag that it was allocated under, and its bits; 0: none
  */
 struct block {
 	struct shadow *shadow;
@@ -144,6 +145,7 @@ struct block {
 	bool imported;
 	bool kept;
 	bool untold;
+	vpmm_tag word;
 };
 
 struct graph {
@@ -177,6 +179,7 @@ struct group {
  * @rand: what it does
  * @step: how far it has come
  * @armed: calls of the driver could fail during its last call
+ * @paused: by pool: its tag is paused
  * @bytes: of its blocks
  * @live: its blocks
  * @streams: its streams
@@ -197,6 +200,7 @@ struct worker {
 	GRand *rand;
 	unsigned int step;
 	bool armed;
+	bool paused[CONTENTS_POOLS];
 	uint64_t bytes;
 	GPtrArray *live;
 	GPtrArray *streams;
@@ -224,6 +228,7 @@ struct worker {
  * @captures: whether there are any; not beside the legacy default stream
  * @calm: whether no call of the driver fails any more
  * @ranges: whether there are addresses that the CPU and the device share
+ * @tags: whether there are blocks of tags, which are paused and resumed
  * @lazy: of so many steps, one completes work
  * @checks: of so many steps, one is followed by vpmm_pool_check()
  * @workers: the workers
@@ -250,6 +255,7 @@ struct run {
 	bool captures;
 	bool calm;
 	bool ranges;
+	bool tags;
 	unsigned int lazy;
 	unsigned int checks;
 	struct worker workers[CONTENTS_WORKERS];
@@ -614,5 +620,39 @@ void range_look(struct worker *w);
  * @data: the range
  */
 void range_free_struct(gpointer data);
+
+/* contents-tag.c */
+
+/**
+ * tag_any() - what a block is to be allocated under
+ * @w: the worker
+ * @pool: index of the pool
+ * @s: the stream
+ * @flags: of vpmm_malloc_flags()
+ *
+ * Return: the worker's tag, and bits; or 0.
+ */
+vpmm_tag tag_any(struct worker *w, unsigned int pool, const struct stream *s, unsigned int flags);
+
+/**
+ * tag_is_paused() - whether a block has no memory, so that it can only be freed
+ * @w: the worker
+ * @b: its block
+ *
+ * Return: whether that is so.
+ */
+bool tag_is_paused(const struct worker *w, const struct block *b);
+
+/**
+ * tag_step() - pause the worker's tag in a pool, or resume it
+ * @w: the worker
+ */
+void tag_step(struct worker *w);
+
+/**
+ * tag_end() - resume what is paused, if there is memory
+ * @w: the worker
+ */
+void tag_end(struct worker *w);
 
 #endif /* CONTENTS_H */
