@@ -415,5 +415,9 @@ const struct call *frames_native(void)
 		find_own_stack();
 	inside = base >= stack_low && base < stack_high;
 	calls = inside ? retrace(base) : NULL;
-	return G_LIKELY(calls) ? calls : unwind(base, inside);
+	if (G_UNLIKELY(!calls))
+		calls = unwind(base, inside);
+	/* No jump instead of that call: the frame, with the frame pointer that it has saved, stays meanwhile. */
+	__asm__ volatile("" : "+r" (calls));
+	return calls;
 }

@@ -92,6 +92,22 @@ static void test_same_as_unwinder(void)
 		go(0, depth);
 }
 
+/* Frames of any size and start are no reason to ask the unwinder each time. */
+static void test_seen_in_any_frame(void)
+{
+	unsigned int before = 0;
+
+	for (unsigned int i = 0; i < 2000; i++) {
+		if (i == 1000)
+			before = atomic_load(&unwinds);
+		go(i % 1000 * 2654435761u >> 16, i % 6);
+	}
+#if defined(__x86_64__)
+	g_assert_cmpuint(atomic_load(&unwinds) - before, <, 100);
+#endif
+	g_assert_cmpuint(before, >, 0);
+}
+
 static void *walk_in_thread(void *data)
 {
 	for (unsigned int i = 0; i < 500; i++)
@@ -174,6 +190,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/frames/shared-parts", test_shared_parts);
 	g_test_add_func("/frames/seen", test_seen);
 	g_test_add_func("/frames/same-as-unwinder", test_same_as_unwinder);
+	g_test_add_func("/frames/seen-in-any-frame", test_seen_in_any_frame);
 	g_test_add_func("/frames/threads", test_threads);
 	g_test_add_func("/frames/coroutine", test_coroutine);
 	return g_test_run();
