@@ -57,4 +57,21 @@ static inline void *tag_malloc(struct vpmm_pool *pool, vpmm_tag word, size_t siz
 	return ptr;
 }
 
+/**
+ * struct tag_worker - a thread that allocates and frees under a tag
+ * @pool: the pool
+ * @tag: the tag; 0: none
+ * @turns: how often it allocates; 0: until @stop
+ * @stop: not 0: stop. Another thread pauses the tag meanwhile; NULL: none does
+ */
+struct tag_worker {
+	struct vpmm_pool *pool;
+	vpmm_tag tag;
+	unsigned int turns;
+	gint *stop;
+};
+
+/* The function of such a thread. It leaves nothing. */
+void *tag_work(void *data);
+
 #endif /* TAG_FIXTURE_H */

@@ -503,44 +503,11 @@ static void test_mirror(void)
 	fixture_close(&f);
 }
 
-/* Threads that allocate and free under the tag and beside it, while another pauses and resumes it. */
-struct worker {
-	struct vpmm_pool *pool;
-	vpmm_tag tag;
-	gint *stop;
-};
-
-static void *work(void *data)
-{
-	const struct worker *it = data;
-	struct CUstream_st *stream;
-	void *ptrs[8] = { NULL };
-	int err;
-
-	assert_ok(vpmm_host_stream_create(&stream));
-	vpmm_tag_set(it->tag);
-	for (unsigned int i = 0; !g_atomic_int_get(it->stop); i++) {
-		void **ptr = &ptrs[i * 5 % 8];
-
-		if (*ptr)
-			assert_ok(vpmm_free(it->pool, *ptr, stream));
-		*ptr = NULL;
-		err = vpmm_malloc(it->pool, ptr, 1 + i % 3 * PAGE, stream);
-		g_assert_true(!err || (err == -EBUSY && it->tag));
-		if (err)
-			g_usleep(50);
-	}
-	for (int i = 0; i < 8; i++)
-		assert_ok(vpmm_free(it->pool, ptrs[i], stream));
-	assert_ok(vpmm_stream_retire(it->pool, stream));
-	assert_ok(vpmm_host_stream_destroy(stream));
-	return NULL;
-}
-
+/* Threads allocate and free under the tag and beside it, while another pauses and resumes it. */
 static void test_beside(void)
 {
 	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
-	struct worker workers[2];
+	struct tag_worker workers[2];
 	GThread *threads[2];
 	struct fixture f;
 	gint stop = 0;
@@ -549,8 +516,8 @@ static void test_beside(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	ptr = tag_malloc(f.pool, tag, 2 * PAGE, 1, f.streams[0]);
 	for (int i = 0; i < 2; i++) {
-		workers[i] = (struct worker){ f.pool, i ? tag : 0, &stop };
-		threads[i] = g_thread_new("worker", work, &workers[i]);
+		workers[i] = (struct tag_worker){ f.pool, i ? tag : 0, .stop = &stop };
+		threads[i] = g_thread_new("worker", tag_work, &workers[i]);
 	}
 	for (int i = 0; i < 20; i++) {
 		assert_ok(vpmm_pause(f.pool, tag, i % 3 ? 0 : VPMM_PAUSE_DROP));

@@ -202,43 +202,17 @@ static void test_calls(void)
 }
 
 /* Threads with tags of their own, beside one without. */
-struct worker {
-	struct vpmm_pool *pool;
-	vpmm_tag tag;
-};
-
-static void *work(void *data)
-{
-	const struct worker *it = data;
-	struct CUstream_st *stream;
-	void *ptrs[8] = { NULL };
-
-	assert_ok(vpmm_host_stream_create(&stream));
-	vpmm_tag_set(it->tag);
-	for (unsigned int i = 0; i < 400; i++) {
-		void **ptr = &ptrs[i * 7 % 8];
-
-		if (*ptr)
-			assert_ok(vpmm_free(it->pool, *ptr, stream));
-		assert_ok(vpmm_malloc(it->pool, ptr, 1 + i % 5 * PAGE / 2, stream));
-	}
-	for (int i = 0; i < 8; i++)
-		assert_ok(vpmm_free(it->pool, ptrs[i], stream));
-	assert_ok(vpmm_stream_retire(it->pool, stream));
-	assert_ok(vpmm_host_stream_destroy(stream));
-	return NULL;
-}
-
 static void test_beside(void)
 {
-	struct worker workers[3];
+	struct tag_worker workers[3];
 	GThread *threads[3];
 	struct fixture f;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	for (int i = 0; i < 3; i++) {
-		workers[i] = (struct worker){ f.pool, i == 2 ? 0 : tag_get(i ? "pausable" : "label", (unsigned int)i) };
-		threads[i] = g_thread_new("worker", work, &workers[i]);
+		workers[i] = (struct tag_worker){ f.pool, i == 2 ? 0 : tag_get(i ? "pausable" : "label", (unsigned int)i),
+						  .turns = 400 };
+		threads[i] = g_thread_new("worker", tag_work, &workers[i]);
 	}
 	for (int i = 0; i < 3; i++)
 		g_thread_join(threads[i]);
