@@ -320,10 +320,7 @@ static int host_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
 {
 	int ret = host_check_there(be, "stream_id");
 
-	if (ret)
-		return ret;
-	ret = host_stream_id(host_device_ordinal(host_backend(be)->dev), stream, id);
-	return ret == -EINVAL ? error_add(ret, "stream_id") : ret;
+	return ret ? ret : host_explain(host_stream_id(host_ordinal(be), stream, id), "stream_id");
 }
 
 static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
@@ -375,10 +372,7 @@ static int host_record(struct backend *be, struct backend_event *event, struct C
 {
 	int ret = host_check_there(be, "event_record");
 
-	if (ret)
-		return ret;
-	ret = host_event_record(host_device_ordinal(host_backend(be)->dev), event, stream);
-	return ret == -EINVAL ? error_add(ret, "event_record") : ret;
+	return ret ? ret : host_explain(host_event_record(host_ordinal(be), event, stream), "event_record");
 }
 
 static int host_record_all(struct backend *be, struct backend_event *event)

@@ -10,6 +10,11 @@ _Thread_local struct host_entered host_entered;
 _Atomic uint64_t host_touched;
 _Atomic uint64_t host_misordered;
 
+int host_explain(int ret, const char *call)
+{
+	return G_UNLIKELY(ret == -EINVAL) ? error_add(ret, "%s", call) : ret;
+}
+
 int host_check_entered(struct backend *be, const char *call)
 {
 	if (host_entered.depth && host_entered.be[host_entered.depth - 1] == host_backend(be))

@@ -46,6 +46,20 @@ static inline struct host_backend *host_backend(struct backend *be)
 	return (struct host_backend *)be;
 }
 
+static inline int host_ordinal(struct backend *be)
+{
+	return host_device_ordinal(host_backend(be)->dev);
+}
+
+/**
+ * host_explain() - add what asks to the text of an error, if it is that of a wrong argument
+ * @ret: the error, or 0
+ * @call: what asks
+ *
+ * Return: @ret.
+ */
+int host_explain(int ret, const char *call);
+
 /**
  * host_check_entered() - whether the thread has entered a backend
  * @be: the backend

@@ -30,9 +30,10 @@ case "${SANITIZE_CFLAGS:-}" in
 	if [ "$(present valgrind --version)" = missing ]; then
 		skip "a pair costs the same beside features" "no valgrind"
 	else
+		# Where blocks lie, other addresses, decides on single instructions of a few pairs.
 		alone=$(of_pairs) beside=$(of_pairs beside)
 		verdict "a pair costs the same beside features" "$(
-			[ "$alone" -gt 1000 ] && [ "$alone" -eq "$beside" ] ||
+			[ "$alone" -gt 1000 ] && [ $((alone - beside)) -lt 500 ] && [ $((beside - alone)) -lt 500 ] ||
 			echo "1000 pairs take $alone instructions, and $beside beside features that the pool does not use")"
 	fi
 esac
