@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "backend/backend.h"
 #include "calls/message.h"
+#include "calls/pool.h"
 #include "host/export-fixture.h"
 
 #define MOST 8
@@ -443,6 +445,39 @@ static void test_sender_told(void)
 	ends_close(&e);
 }
 
+static void send_filled(struct ends *e, char value)
+{
+	char *here = shareable_malloc(&e->from, SIZE);
+
+	here[5] = value;
+	assert_ok(vpmm_send(e->from.pool, here, e->sockets[0]));
+}
+
+/* A driver that fails before takes no block; one that cannot map it has taken all of it. The next is whole either way. */
+static void test_driver_fails(void)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_enter, BACKEND_OP_map };
+	struct vpmm_opts opts = { FIXTURE_PACKED, .export_as = VPMM_EXPORT_FD };
+	void *ptr = NULL;
+	struct ends e = { .descriptors = count_descriptors() };
+
+	fixture_open(&e.from, opts);
+	fixture_open_faulty(&e.to, opts);
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, e.sockets), ==, 0);
+	for (unsigned int i = 0; i < G_N_ELEMENTS(ops); i++) {
+		send_filled(&e, 1);
+		send_filled(&e, 2);
+		backend_fault_arm(e.to.pool->core.backend, ops[i], 0, UINT_MAX, -EIO);
+		assert_error(vpmm_receive(e.to.pool, &ptr, NULL, e.sockets[1]), EIO, "");
+		backend_fault_arm(e.to.pool->core.backend, ops[i], 0, 0, 0);
+		g_assert_null(ptr);
+		if (ops[i] == BACKEND_OP_enter)
+			g_assert_cmpint(receive_block(&e, NULL)[5], ==, 1);
+		g_assert_cmpint(receive_block(&e, NULL)[5], ==, 2);
+	}
+	ends_close(&e);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -462,5 +497,6 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/export-socket/shut-down-datagrams", GINT_TO_POINTER(SOCK_DGRAM), test_shut_down);
 	g_test_add_func("/export-socket/never-received", test_never_received);
 	g_test_add_func("/export-socket/no-descriptors", test_no_descriptors);
+	g_test_add_func("/export-socket/driver-fails", test_driver_fails);
 	return g_test_run();
 }
