@@ -101,7 +101,7 @@ static int find_pace(struct overlap_rows *rows, struct replay_setup *setup)
 {
 	uint64_t most = trace_ns(rows->trace) / 100 * 102, ns;
 	double high = slowest_pace(rows->trace), low = 0;
-	struct replay_result result;
+	struct replay_result result = { 0 };
 	int err = 0;
 
 	if (high <= 0)
@@ -142,7 +142,7 @@ static void add_row(struct overlap_rows *rows, const char *name, const struct re
 
 static int run_all(struct overlap_rows *rows, struct replay_setup *setup)
 {
-	struct replay_result result;
+	struct replay_result result = { 0 };
 	uint64_t ns;
 	int err;
 
