@@ -93,6 +93,8 @@ static void note_wait(struct core *core, const struct request *request, uint64_t
 		i++;
 	if (a->waited[i] == id)
 		a->now.streams = MAX(a->now.streams, MIN(i + 1, (guint)tuning_auto_streams));
+	/* It has parts of two pages that others share. */
+	size += size == request->size ? 0 : core->settings.page_size;
 	a->now.waits++;
 	a->now.begun += first;
 	a->now.bare += first && !has_another(core, i, id);

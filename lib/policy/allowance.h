@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The allowance: how much more memory than the peak a pool may create rather than let a stream wait for another.
- *
  * VPMM_OVERLAP is a percentage, or "auto": a guess from what streams wait for, right from the first wait on. Nothing is
  * measured, so a program that repeats itself settles.
  */
