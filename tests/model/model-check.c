@@ -131,10 +131,16 @@ static void assert_grown_for_need(const struct model *m, const struct model_allo
 	uint64_t budget = MAX(m->peak, pool->packed.growth.held);
 
 	/* So much more it may take rather than wait. */
-	budget += allowance_bytes(&pool->core, budget) + m->page_size;
+	budget += MAX(allowance_bytes(&pool->core, budget), m->allowance) + m->page_size;
 	if (model_taken(m) > m->mapped && pool->core.extents.bytes > budget && a->bytes >= m->page_size / 2 &&
 	    !pool->core.settings.frag_ratio && !m->holds && pool->core.settings.keep == UINT64_MAX)
 		g_assert_cmpuint(passed_over(m, a), ==, 0);
+}
+
+/* What the request itself says of the program may lower it, and counts from the next on. */
+void model_note_allowance(struct model *m)
+{
+	m->allowance = allowance_bytes(&m->f.pool->core, MAX(m->peak, m->f.pool->packed.growth.held));
 }
 
 /* What streams keep to themselves, nobody else can put together. */
@@ -144,4 +150,5 @@ void model_judge_growth(struct model *m, const struct model_allocation *a)
 		assert_grown_for_need(m, a);
 	m->mapped = model_taken(m);
 	m->given_back = m->f.pool->core.extents.given_back;
+	model_note_allowance(m);
 }

@@ -126,6 +126,12 @@ void model_remove(struct model *m, const struct model_allocation *a);
 void model_judge_growth(struct model *m, const struct model_allocation *a);
 
 /**
+ * model_note_allowance() - know what the pool may hold over its peak for the next request
+ * @m: the model
+ */
+void model_note_allowance(struct model *m);
+
+/**
  * model_add_graph() - add a graph to those that use an allocation
  * @graphs: of uint64_t: the ids of their captures
  * @id: that of its capture; may be among them

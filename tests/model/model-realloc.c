@@ -202,6 +202,7 @@ static void change(struct model *m, struct model_allocation *a, char *ptr, size_
 	/* What the block has left, if it has moved, was not to be had. */
 	if (a->bytes > before.bytes && !moved)
 		model_judge_growth(m, a);
+	model_note_allowance(m);
 	m->mapped = model_taken(m);
 	m->given_back = m->f.pool->core.extents.given_back;
 }

@@ -81,6 +81,7 @@ struct model_capture {
  * @initial: bytes mapped at the start
  * @mapped: bytes mapped when last looked at, with the memory that others can map
  * @given_back: bytes given back to the device by then
+ * @allowance: what the pool may hold over its peak, after the last request
  * @mallocs: calls that succeeded
  * @frees: calls that succeeded
  * @sockets: the ends through which blocks come to the pool
@@ -115,6 +116,7 @@ struct model {
 	uint64_t initial;
 	uint64_t mapped;
 	uint64_t given_back;
+	uint64_t allowance;
 	uint64_t mallocs;
 	uint64_t frees;
 	int sockets[2];
