@@ -73,4 +73,6 @@ fi
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$top_srcdir/python/pyproject.toml")
 verdict "the package has the library's version" "$(PYTHONPATH=$PYTHONPATH "$python" -c \
 	"import sys, vpmm; sys.exit(vpmm.__version__ != '$version' and vpmm.__version__ + ' and not $version')" 2>&1)"
+verdict "so has the recipe for Nix" "$(grep -q "version = \"$version\";" "$top_srcdir/tools/packaging/nix/default.nix" ||
+	grep -n 'version =' "$top_srcdir/tools/packaging/nix/default.nix")"
 echo "1..$count"

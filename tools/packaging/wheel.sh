@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A wheel with all of libvpmm in it, for any CUDA: the package, the library with GLib and zlib linked in statically, the
-# objects for PyTorch and for programs that know nothing of it, the tools. It needs a C library as new as that of this
+# objects for PyTorch and for programs that know nothing of it, the tools, and the manual in vpmm/html where this machine
+# has mandoc. It needs a C library as new as that of this
 # machine's symbols, and the tag of the wheel says which.
 #
 #   tools/packaging/wheel.sh [DIR]        writes DIR/vpmm-VERSION-py3-none-manylinux_2_NN_MACHINE.whl; DIR is ./dist
@@ -38,20 +39,29 @@ cp -L lib/.libs/libvpmm.so.0 lib/.libs/libvpmm-torch.so lib/.libs/libvpmm-preloa
 for tool in tools/.libs/vpmm-*; do
 	case $tool in *.o|*.c) ;; *) cp "$tool" "$package/bin/" ;; esac
 done
+if command -v mandoc >/dev/null; then
+	make -s html html_dir="$package/html"
+	# A wheel has no links: each name's page is that which it is described on.
+	find "$package/html" -type l | while read -r link; do
+		printf 's|"%s"|"%s"|g\n' "${link##*/}" "$(readlink "$link")"
+		rm "$link"
+	done >"$work/names.sed"
+	sed -i -f "$work/names.sed" "$package"/html/*.html
+fi
 strip --strip-unneeded "$package"/lib/* "$package"/bin/*
 cp "$top/COPYING" "$top/README" "$work/python/"
 
 newest=$(objdump -T "$package"/lib/* "$package"/bin/* | sed -n 's/.*GLIBC_\([0-9.]*[0-9]\).*/\1/p' | sort -Vu | tail -n 1)
 for file in "$package"/lib/* "$package"/bin/*; do
 	others=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' |
-		grep -vE '^(libvpmm\.so\.0|lib(c|m|dl|pthread|rt)\.so\.[0-9]|ld-linux.*)$' || true)
+		grep -vE '^(libvpmm\.so\.0|lib(c|m|dl|gcc_s|pthread|rt)\.so\.[0-9]|ld-linux.*)$' || true)
 	[ -z "$others" ] || { echo "$file needs $others" >&2; exit 1; }
 done
 
 # The commands of a distribution's package are programs, and no business of a wheel without any.
 {
 	sed '/^\[tool.setuptools.package-data\]/,$d' "$top/python/pyproject.toml"
-	sed -n '/^\[tool.setuptools.package-data\]/,$s/^vpmm = \[\(.*\)\]$/package-data.vpmm = [\1, "lib\/*", "bin\/*"]/p' \
+	sed -n '/^\[tool.setuptools.package-data\]/,$s/^vpmm = \[\(.*\)\]$/package-data.vpmm = [\1, "lib\/*", "bin\/*", "html\/*"]/p' \
 		"$top/python/pyproject.toml"
 	echo '[project.scripts]'
 	for tool in "$package"/bin/*; do
