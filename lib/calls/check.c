@@ -82,6 +82,8 @@ static int check_indices(struct census *census, const struct region *region)
 			return broken(region, "is unmapped, and not in the tree of holes unless it is reserved");
 		break;
 	case REGION_MALLOC:
+		if (g_hash_table_lookup(map->mallocs, &region->addr) != region)
+			return broken(region, "is allocated, and not in the table of allocations");
 		if (census->core->settings.cache && !region->block != (region->max > 0))
 			return broken(region, "is allocated, and growable or unknown to its stream's cache");
 		break;
@@ -380,6 +382,8 @@ static int check_sums(const struct census *census)
 		count += census->count[kind];
 	}
 	err = expect(count, map->count, "regions");
+	if (!err)
+		err = expect(census->count[REGION_MALLOC], g_hash_table_size(map->mallocs), "allocations");
 	if (!err)
 		err = expect(census->count[REGION_UNMAPPED] - census->reserved,
 			     (uint64_t)g_tree_nnodes(map->unmapped), "holes");

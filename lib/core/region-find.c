@@ -115,7 +115,9 @@ struct region *region_at(struct region_map *map, uint64_t addr)
 
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)
 {
-	struct region *region = region_around(map, addr);
+	struct region *near = map->near;
 
-	return region && region->addr == addr && region->kind == REGION_MALLOC ? region : NULL;
+	if (near && near->addr == addr && near->kind == REGION_MALLOC)
+		return near;
+	return g_hash_table_lookup(map->mallocs, &addr);
 }

@@ -2,6 +2,7 @@
 /* The indices of a region map, and what is in them. */
 #include "core/region-index.h"
 #include "core/region.h"
+#include "util/address.h"
 #include "util/line.h"
 #include "util/links.h"
 
@@ -35,6 +36,7 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 {
 	*map = (struct region_map){ .streams = streams, .set = set, .keeps = keeps, .cell = REGION_CELL };
 	map->chunks = g_ptr_array_new();
+	map->mallocs = address_table_new(NULL);
 	map->unmapped = g_tree_new(region_compare_size);
 	map->passed = g_tree_new(region_compare_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
@@ -111,6 +113,9 @@ void region_index(struct region_map *map, struct region *region)
 		if (!region->reserved)
 			g_tree_insert(map->unmapped, region, region);
 		break;
+	case REGION_MALLOC:
+		g_hash_table_insert(map->mallocs, &region->addr, region);
+		break;
 	case REGION_FREE:
 		region_be_late(map, region);
 		gaps_add(&map->gaps, region->size);
@@ -123,7 +128,6 @@ void region_index(struct region_map *map, struct region *region)
 		else if (!map->keeps || region->stray)
 			links_append(&map->dead, &region->guarded);
 		break;
-	case REGION_MALLOC:
 	case REGION_KINDS:
 		break;
 	}
@@ -136,6 +140,9 @@ void region_unindex(struct region_map *map, struct region *region)
 	case REGION_UNMAPPED:
 		if (!region->reserved)
 			g_tree_remove(map->unmapped, region);
+		break;
+	case REGION_MALLOC:
+		g_hash_table_remove(map->mallocs, &region->addr);
 		break;
 	case REGION_FREE:
 		region_unsort(map, region);
@@ -150,7 +157,6 @@ void region_unindex(struct region_map *map, struct region *region)
 		else if (!map->keeps || region->stray)
 			links_remove(&map->dead, &region->guarded);
 		break;
-	case REGION_MALLOC:
 	case REGION_KINDS:
 		break;
 	}
@@ -281,6 +287,7 @@ void region_map_clear(struct region_map *map)
 		g_aligned_free(spare);
 	}
 	g_ptr_array_free(map->chunks, TRUE);
+	g_hash_table_destroy(map->mallocs);
 	g_tree_destroy(map->unmapped);
 	g_tree_destroy(map->passed);
 	g_tree_destroy(map->unused.by_size);

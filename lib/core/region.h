@@ -127,6 +127,7 @@ struct free_set {
  * @cell: log2 of the bytes of a cell, for new chunks
  * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
+ * @mallocs: address to region, for those that are allocated
  * @near: the region that was looked up last; or NULL
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
@@ -154,6 +155,7 @@ struct region_map {
 	unsigned int cell;
 	uint64_t begin;
 	GPtrArray *chunks;
+	GHashTable *mallocs;
 	struct region *near;
 	GTree *unmapped;
 	struct free_set unused;

@@ -423,7 +423,7 @@ static void test_check_indices(void)
 
 	sound_open(&s);
 	assert_found(&s, s.second->kind, REGION_UNMAPPED, "is unmapped, and not in the tree of holes");
-	assert_found(&s, s.hole->kind, REGION_MALLOC, "is mapped, and not covered by extents");
+	assert_found(&s, s.hole->kind, REGION_MALLOC, "is allocated, and not in the table of allocations");
 	assert_found(&s, s.live->kind, REGION_FREE, "is free, and not in its stream's tree");
 	assert_found(&s, s.live->kind, REGION_ZOMBIE, "bytes allocated: 0 are there");
 	assert_found(&s, s.first->event->passed, true, "is free with its event passed, and not in the tree of those");
