@@ -75,9 +75,10 @@ class Header(unittest.TestCase):
                     text += file.read()
         made = set(re.findall(r"\blib\.(vpmm_\w+)", text))
         self.assertEqual(set(_header.CALLS) - made, {
-            # vpmm_malloc_flags() is that with flags; a context goes before its pools only where C is at work; and who
-            # serves a touch could not wait for Python.
-            "vpmm_malloc", "vpmm_pool_abandon", "vpmm_mirror_register", "vpmm_mirror_unregister"})
+            # vpmm_malloc_flags() is that with flags; a context goes before its pools only where C is at work; who serves
+            # a touch, or pauses the process, could not wait for Python; and PyTorch's object keeps what is lent.
+            "vpmm_malloc", "vpmm_pool_abandon", "vpmm_mirror_register", "vpmm_mirror_unregister", "vpmm_pause_guard",
+            "vpmm_lend_key"})
 
 
 class Names(unittest.TestCase):
