@@ -431,7 +431,7 @@ drv_result stream_sync(struct CUctx_st *context, drv_stream stream)
 	struct backend_event *event = host_event_create();
 	int err;
 
-	err = host_event_record(context->device, event, stream);
+	err = host_event_record(stream_home(stream, context)->device, event, stream);
 	if (!err)
 		err = host_event_sync(event);
 	host_event_unref(event);
