@@ -20,12 +20,17 @@ static bool refusal_expected(struct worker *w, int err, const struct block *b, c
 	return block_may_fail(w, err, s, &w->run->opts[b->pool]) || (named && (err == -EBUSY || err == -EINVAL));
 }
 
-/* Behind all that writes it, where graphs do: what they leave there is what is copied. */
+/*
+ * Behind all that writes it, where graphs do: what they leave there is what is copied. A growable block that becomes
+ * smaller waits for the streams that were named itself.
+ */
 static bool may_resize(struct worker *w, struct block *b, size_t size, struct stream *s)
 {
 	if (b->apart || tag_is_paused(w, b))
 		return false;
-	if (b->max && (size > b->max || b->graphs->len || b->graphed || !block_behind_uses(b, s, true)))
+	if (b->max && (size > b->max || b->graphs->len || b->graphed))
+		return false;
+	if (b->max && size >= b->shadow->size && !block_behind_uses(b, s, true))
 		return false;
 	if (b->unborn || w->bytes + size > CONTENTS_MOST_BYTES / w->run->n_workers || !block_may_release(w, b, s))
 		return false;
@@ -268,4 +273,20 @@ void block_unused(struct worker *w, struct stream *s)
 	b = block_new_of_size(w, pool, size, stream_any(w), 0);
 	if (b)
 		block_access(w, b, stream_any(w), true);
+}
+
+/* If the block is growable, the stream waits for the one that reads it, whether or not the block loses a page. */
+void block_less(struct worker *w, struct stream *s)
+{
+	unsigned int pool = block_any_pool(w);
+	size_t size = block_any_size(w, &w->run->opts[pool], true);
+	struct stream *other = stream_any(w);
+	struct block *b;
+
+	b = block_new_of_size(w, pool, MAX(size, 64), s, 0);
+	if (!b || !block_access(w, b, s, true) || !other || !block_access(w, b, other, false) || !block_name(w, b, other))
+		return;
+	b = resize(w, b, s, b->shadow->size - 8);
+	if (b)
+		block_access(w, b, s, true);
 }

@@ -341,6 +341,8 @@ static void malloc_step(struct worker *w)
 		block_unused(w, s);
 	else if (s && contents_one_in(w, 24))
 		block_hand_on(w, s);
+	else if (s && contents_one_in(w, 16))
+		block_less(w, s);
 	else if (s && w->live->len < MOST_LIVE)
 		block_new(w, s, any_flags(w));
 }

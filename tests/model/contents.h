@@ -566,6 +566,13 @@ void block_burst(struct worker *w, struct stream *s);
 void block_unused(struct worker *w, struct stream *s);
 
 /**
+ * block_less() - have a block become smaller that a named stream still reads, and write it
+ * @w: the worker
+ * @s: its stream
+ */
+void block_less(struct worker *w, struct stream *s);
+
+/**
  * block_hand_on() - allocate where the stream has had more, and have a block of as much again on another
  * @w: the worker
  * @s: the stream, not under capture
