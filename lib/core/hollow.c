@@ -245,10 +245,16 @@ static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *d
 
 	while (addr < end) {
 		struct place *place = extent_place(map, addr);
-		struct extent *extent = place ? place->extent : NULL;
+		struct extent *extent;
 
-		addr = place ? place->addr + extent->size : addr + map->page_size;
-		if (extent && extent_can_join(joined->last, extent) && joined->last->size + extent->size <= joined->most)
+		if (!place) {
+			joined->last = NULL;
+			addr += map->page_size;
+			continue;
+		}
+		extent = place->extent;
+		addr = place->addr + extent->size;
+		if (extent_can_join(joined->last, extent) && joined->last->size + extent->size <= joined->most)
 			extent_join(map, joined->last, extent);
 		else
 			joined->last = extent;

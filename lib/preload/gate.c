@@ -117,8 +117,8 @@ static bool await_event(drv_event event, uint64_t until)
 /* An error is for the pause to report. Its context is current. */
 static bool await_context(uint64_t until)
 {
+	drv_event event = NULL;
 	drv_context context;
-	drv_event event;
 	bool done = true;
 
 	if (!driver_call(CALL_cuCtxRecordEvent) || FORWARD(cuCtxGetCurrent, &context) ||
