@@ -254,7 +254,8 @@ static void join_stretch(struct core *core, uint64_t addr, uint64_t end, void *d
 		}
 		extent = place->extent;
 		addr = place->addr + extent->size;
-		if (extent_can_join(joined->last, extent) && joined->last->size + extent->size <= joined->most)
+		if (joined->last && extent_can_join(joined->last, extent) &&
+		    joined->last->size + extent->size <= joined->most)
 			extent_join(map, joined->last, extent);
 		else
 			joined->last = extent;
