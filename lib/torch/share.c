@@ -39,8 +39,10 @@
 /* Whoever says nothing for that long is not waited for any longer. */
 #define PATIENCE_S 30
 
+/* Other processes read it: no byte of it is padding. */
 struct name {
 	int32_t pid;
+	uint32_t zero;
 	uint64_t token[2];	/* of the process, which nobody can guess */
 	uint64_t key[3];	/* of vpmm_lend_key() */
 	uint64_t addr;
@@ -270,7 +272,7 @@ static int connect_to(const struct name *name, int *made)
 int share_take(const char *text, int device, void **ptr, size_t *lead)
 {
 	struct answer answer;
-	struct name name;
+	struct name name = { 0 };
 	int fd = -1, err;
 	bool entered;
 
