@@ -34,10 +34,17 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 	return 0;
 }
 
-/* Makes a device with a pool current, until device_leave(): 1; 0: it has none; -ENXIO: it cannot be made current. */
+/*
+ * Makes a device with a pool current, until device_leave(): 1; 0: it has none; -EINVAL: there is no such device; -ENXIO:
+ * it cannot be made current.
+ */
 static int enter_used(int ordinal, bool *entered)
 {
-	if (!device_of(ordinal)->used)
+	const struct device *device = device_of(ordinal);
+
+	if (!device)
+		return -EINVAL;
+	if (!device->used)
 		return 0;
 	return device_enter(ordinal, entered) ? 1 : -ENXIO;
 }
@@ -114,8 +121,6 @@ int vpmm_torch_pause(int ordinal, vpmm_tag tag, unsigned int flags)
 	bool entered;
 	int err;
 
-	if (!device_of(ordinal))
-		return -EINVAL;
 	err = enter_used(ordinal, &entered);
 	if (err <= 0)
 		return err;
@@ -129,8 +134,6 @@ int vpmm_torch_resume(int ordinal, vpmm_tag tag)
 	bool entered;
 	int err;
 
-	if (!device_of(ordinal))
-		return -EINVAL;
 	err = enter_used(ordinal, &entered);
 	if (err <= 0)
 		return err;
@@ -144,8 +147,6 @@ int vpmm_torch_pause_prepare(int ordinal, vpmm_tag tag)
 	bool entered;
 	int err;
 
-	if (!device_of(ordinal))
-		return -EINVAL;
 	err = enter_used(ordinal, &entered);
 	if (err <= 0)
 		return err;
