@@ -151,7 +151,7 @@ static int do_pool(const struct control_request *request, vpmm_tag tag, struct v
 	return pause_tags(pool, &(struct pause_request){ what[request->op], tag, request->flags, VPMM_STREAM_ANY });
 }
 
-/* What a pool was like before a call, which has succeeded for it. An arena that the call makes was awake. */
+/* Records which arenas were paused before a call that succeeded. An arena that the call makes was awake. */
 struct before {
 	uint64_t number;
 	bool resting[TAGS_MOST + 1];

@@ -51,7 +51,7 @@ int vpmm_send(struct vpmm_pool *pool, const void *ptr, int socket)
 	return err;
 }
 
-/* What vpmm_lend() makes under the pool's lock: the first message, or that about the next extent. */
+/* Makes a message of vpmm_lend() under the pool's lock: the first, or the one about the next extent. */
 static int make_lent(struct vpmm_pool *pool, const void *ptr, uint64_t done, struct message *message, int *fd)
 {
 	uint64_t addr = (uintptr_t)ptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the tags and the samples of blocks change for calls on them. */
+/* Allocates, resizes and frees blocks that have a tag or a sample, and keeps the counts of both. */
 #include "api/observe.h"
 #include "calls/arena.h"
 #include "trace/sampler.h"
@@ -174,7 +174,7 @@ static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, obse
 	return 0;
 }
 
-/* What is resized is an allocation of who resizes it, from now on. */
+/* A resized block gets a new sample: its stack is that of the resize. The tag stays. */
 int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, observed_fn fn, void *data)
 {
 	struct observed seen;

@@ -13,7 +13,7 @@
 
 struct sample;
 
-/* What a call does for the pool or arena that serves it; @addr is the block, and receives the new one. */
+/* Allocates or resizes on the pool or arena that serves the call; @addr is the block, and receives the new one. */
 typedef int (*observed_fn)(void *data, struct vpmm_pool *pool, uint64_t *addr);
 
 /**

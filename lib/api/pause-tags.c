@@ -126,7 +126,7 @@ static int prepare_one(struct order *order, struct vpmm_pool *arena)
 	return arena_judge(arena) ? 0 : store_prepare(&order->tags->store, pause_measure(order->tags, arena));
 }
 
-/* What was paused before this call stays so if it fails. */
+/* A tag that was paused before this call stays paused if the call fails. */
 static int do_each(struct order *order, order_fn fn, order_fn undo)
 {
 	bool before[TAGS_MOST + 1] = { false };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the exported calls that pause and resume have in common with vpmm-pause. */
+/* Pauses and resumes tags, for the exported calls and for vpmm-pause. */
 #ifndef PAUSE_TAGS_H
 #define PAUSE_TAGS_H
 

@@ -42,7 +42,7 @@ static int try_realloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 	return api_part(pool, call, err);
 }
 
-/* What a call does for the pool that serves it. @max: as above. */
+/* The arguments of a call. @max: 0, or the block is allocated as a growable one. */
 struct reallocation {
 	size_t size;
 	size_t max;
