@@ -35,8 +35,8 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 }
 
 /*
- * Makes a device with a pool current, until device_leave(): 1; 0: it has none; -EINVAL: there is no such device; -ENXIO:
- * it cannot be made current.
+ * Makes a device with a pool current, until device_leave(): 1; 0: it has none; -EINVAL: there is no such device;
+ * -ENXIO: it cannot be made current.
  */
 static int enter_used(int ordinal, bool *entered)
 {
