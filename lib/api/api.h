@@ -67,6 +67,13 @@ static inline bool api_is_forked(void)
 	return api_defaults.generation;
 }
 
+/**
+ * api_refuse_fork() - refuse a call that takes locks of the process, in a forked child
+ *
+ * Return: 0, or -EBUSY, with the error set.
+ */
+int api_refuse_fork(void) G_GNUC_INTERNAL;
+
 /*
  * Whether a cache may be asked before anything else: the pool has caches, its calls are neither recorded nor sampled,
  * no thread has ever set a tag, and the pool is this process's.

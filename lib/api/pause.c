@@ -19,19 +19,13 @@ static int judge_tag(vpmm_tag tag)
 	return err;
 }
 
-static int judge_fork(void)
-{
-	return api_defaults.generation ?
-	       error_set(-EBUSY, "the process was forked from one that had used the library") : 0;
-}
-
 static int do_call(const char *call, struct vpmm_pool *pool, const struct pause_request *request)
 {
 	int err;
 
 	err = judge_tag(request->tag);
 	if (!err)
-		err = judge_fork();
+		err = api_refuse_fork();
 	if (!err)
 		err = api_resolve(&pool, call);
 	if (err)
@@ -62,7 +56,7 @@ int vpmm_pause_prepare(struct vpmm_pool *pool, vpmm_tag tag)
 
 int vpmm_pause_guard(vpmm_guard_fn guard, void *data)
 {
-	int err = judge_fork();
+	int err = api_refuse_fork();
 
 	if (err)
 		return error_add(err, "vpmm_pause_guard");

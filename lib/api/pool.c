@@ -35,7 +35,7 @@ static void count_fork(void)
 		api_defaults.generation++;
 	if (!api_tagged())
 		atomic_store_explicit(&api_defaults.near, api_defaults.generation, memory_order_relaxed);
-	if (api_defaults.generation)
+	if (api_is_forked())
 		recorder_forked();
 	budget_forked();
 	control_forked();
@@ -118,6 +118,11 @@ static void take_down_pool(struct vpmm_pool *pool, enum pool_end end,
 		be->ops->leave(be);
 }
 
+int api_refuse_fork(void)
+{
+	return api_is_forked() ? error_set(-EBUSY, "the process was forked from one that had used the library") : 0;
+}
+
 /* @call: the name of the failing call, for the log. */
 static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const char *call)
 {
@@ -128,9 +133,9 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	int err;
 
 	/* The driver and the host backend work in the parent only. */
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "the process was forked from one that had used the library");
-	err = settings_from_opts(&settings, opts);
+	err = api_refuse_fork();
+	if (!err)
+		err = settings_from_opts(&settings, opts);
 	if (!err)
 		err = tag_set_default();
 	if (err)
@@ -284,10 +289,9 @@ int vpmm_pool_abandon(struct vpmm_pool *pool)
 {
 	int err, cancel, end;
 
-	if (api_defaults.generation)
-		return error_set(-EBUSY,
-				 "vpmm_pool_abandon: the process was forked from one that had used the library");
-	err = pool ? 0 : find_default(&pool);
+	err = api_refuse_fork();
+	if (!err && !pool)
+		err = find_default(&pool);
 	if (err || !pool)
 		return err ? error_add(err, "vpmm_pool_abandon") : 0;
 	/* A default pool that has ended has nothing left. */
@@ -360,11 +364,10 @@ int vpmm_lookup(const void *addr, struct vpmm_allocation *allocation)
 	int err, cancel;
 
 	err = sized_check(&sized_allocation, "allocation", allocation);
+	if (!err)
+		err = api_refuse_fork();
 	if (err)
 		return error_add(err, "vpmm_lookup");
-	/* Another thread may have held a lock when this process was forked. */
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "vpmm_lookup: the process was forked from one that had used the library");
 	cancel = cancel_hold();
 	err = find_allocation((uintptr_t)addr, &known);
 	cancel_release(cancel);
@@ -469,12 +472,9 @@ int api_resolve(struct vpmm_pool **pool, const char *call)
 	if (G_LIKELY(*pool))
 		return 0;
 	err = api_find_default(pool);
-	if (err || *pool)
-		return err;
-	/* Another thread may have held the lock when this process was forked. */
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "the process was forked from one that had used the library");
-	return api_default_create(pool, call);
+	if (!err && !*pool)
+		err = api_refuse_fork();
+	return err || *pool ? err : api_default_create(pool, call);
 }
 
 int api_resolve_for(struct vpmm_pool **pool, const char *call)
@@ -486,9 +486,10 @@ int api_resolve_for(struct vpmm_pool **pool, const char *call)
 
 int api_find_owner(struct vpmm_pool **pool, const void *ptr)
 {
-	/* Another thread may have held a lock when this process was forked. */
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "the process was forked from one that had used the library");
+	int err = api_refuse_fork();
+
+	if (err)
+		return err;
 	*pool = api_owner((uintptr_t)ptr, *pool);
 	return *pool ? 0 : error_set(-EINVAL, "%p: no pool has an allocation that starts there", ptr);
 }

@@ -16,14 +16,6 @@
 /* Held while a range is made. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-/* Another thread may have held a lock when this process was forked. */
-static int refuse_fork(void)
-{
-	if (api_defaults.generation)
-		return error_set(-EBUSY, "the process was forked from one that had used the library");
-	return 0;
-}
-
 static int no_range(const void *addr)
 {
 	return error_set(-EINVAL, "%p is in no shared range", addr);
@@ -35,7 +27,7 @@ static int find_pool(struct vpmm_pool **pool, struct shared **shared, const void
 	struct range *range;
 	int err;
 
-	err = refuse_fork();
+	err = api_refuse_fork();
 	if (err)
 		return err;
 	if (*pool) {
@@ -109,7 +101,7 @@ static int begin_shared(struct vpmm_pool **pool, struct shared **shared, const c
 {
 	int err;
 
-	err = refuse_fork();
+	err = api_refuse_fork();
 	if (!err)
 		err = api_resolve(pool, call);
 	if (!err)
@@ -317,7 +309,7 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 
 	err = sized_check(&sized_shared_stats, "stats", stats);
 	if (!err)
-		err = refuse_fork();
+		err = api_refuse_fork();
 	if (!err)
 		err = api_resolve(&pool, "vpmm_shared_stats");
 	if (err)
@@ -377,7 +369,7 @@ void vpmm_mirror_unregister(struct vpmm_mirror *mirror)
 	struct held held;
 
 	held_begin(&held);
-	if (mirror && !refuse_fork())
+	if (mirror && !api_refuse_fork())
 		mirror_remove(mirror);
 	held_end(&held);
 }
@@ -387,7 +379,7 @@ void *vpmm_host_view(const void *addr)
 	const struct range *range;
 	uint64_t view = 0;
 
-	if (refuse_fork())
+	if (api_refuse_fork())
 		return NULL;
 	lock_acquire(&shared_lock);
 	range = shared_find((uintptr_t)addr);

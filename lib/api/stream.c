@@ -25,7 +25,7 @@ int vpmm_use(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (!ptr)
 		return 0;
 	err = api_check_stream(stream, "vpmm_use");
-	if (!err && !api_defaults.generation && pool_shared_use(pool, ptr, stream, &err))
+	if (!err && !api_is_forked() && pool_shared_use(pool, ptr, stream, &err))
 		return err ? error_add(err, "vpmm_use: %p", ptr) : 0;
 	if (!err)
 		err = api_resolve_owner(&pool, ptr, "vpmm_use");

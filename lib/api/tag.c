@@ -16,11 +16,10 @@ int vpmm_tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 
 	if (!tag)
 		return error_set(-EINVAL, "vpmm_tag_open: tag is NULL");
-	if (api_is_forked())
-		return error_set(-EBUSY,
-				 "vpmm_tag_open: the process was forked from one that had used the library");
 	cancel = cancel_hold();
-	err = tag_open(name, flags, tag);
+	err = api_refuse_fork();
+	if (!err)
+		err = tag_open(name, flags, tag);
 	cancel_release(cancel);
 	return err ? error_add(err, "vpmm_tag_open") : 0;
 }
@@ -130,8 +129,9 @@ static int resolve_tags(struct vpmm_pool **pool, struct tags **tags, const char 
 {
 	int err;
 
-	err = api_is_forked() ? error_set(-EBUSY, "the process was forked from one that had used the library") :
-	      api_resolve(pool, call);
+	err = api_refuse_fork();
+	if (!err)
+		err = api_resolve(pool, call);
 	if (!err)
 		err = tags_make(*pool, tags);
 	return err ? error_add(err, "%s", call) : 0;

@@ -141,6 +141,13 @@ int lend_key(struct vpmm_pool *pool, uint64_t addr, uint64_t *key, size_t *offse
 	return 0;
 }
 
+static int begin_lent(struct vpmm_pool *pool, uint64_t addr, struct message *message, uint64_t *bytes)
+{
+	int err = find_lent(pool, addr, bytes);
+
+	return err ? err : begin_message(pool, message);
+}
+
 int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message)
 {
 	struct core *core = &pool->core;
@@ -149,9 +156,7 @@ int lend_begin(struct vpmm_pool *pool, uint64_t addr, struct message *message)
 	int err;
 
 	lock_assert_held(&core->lock);
-	err = find_lent(pool, addr, &bytes);
-	if (!err)
-		err = begin_message(pool, message);
+	err = begin_lent(pool, addr, message, &bytes);
 	if (err)
 		return err;
 	under = find_under(core, addr, bytes);
@@ -172,9 +177,7 @@ int lend_part(struct vpmm_pool *pool, uint64_t addr, uint64_t done, struct messa
 	int err;
 
 	lock_assert_held(&core->lock);
-	err = find_lent(pool, addr, &bytes);
-	if (!err)
-		err = begin_message(pool, message);
+	err = begin_lent(pool, addr, message, &bytes);
 	if (err)
 		return err;
 	place = extent_place_mapped(&core->extents, addr);

@@ -84,10 +84,8 @@ static struct lane *lane_get(struct host_small *small, uint64_t id)
 
 	if (lane)
 		return lane;
-	lane = g_new0(struct lane, 1);
-	lane->id = id;
+	lane = address_table_add(small->lanes, id, sizeof(*lane));
 	lane->by_size = g_tree_new_full(compare_block_size, NULL, NULL, NULL);
-	g_hash_table_insert(small->lanes, &lane->id, lane);
 	return lane;
 }
 

@@ -40,12 +40,7 @@ static struct silence *silence_get(struct pending *pending, uint64_t id)
 {
 	struct silence *silence = silence_find(pending, id);
 
-	if (silence)
-		return silence;
-	silence = g_new0(struct silence, 1);
-	silence->id = id;
-	g_hash_table_insert(pending->silent, &silence->id, silence);
-	return silence;
+	return silence ? silence : address_table_add(pending->silent, id, sizeof(*silence));
 }
 
 /* Puts a hold into the list of each graph and stream that it waits for, and without graphs into that of the pool. */

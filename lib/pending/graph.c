@@ -29,12 +29,7 @@ struct graph *graph_get(struct pending *pending, uint64_t id)
 	struct graph *graph = graph_find(pending, id);
 
 	lock_assert_held(&pending->core->lock);
-	if (graph)
-		return graph;
-	graph = g_new0(struct graph, 1);
-	graph->id = id;
-	g_hash_table_insert(pending->graphs, &graph->id, graph);
-	return graph;
+	return graph ? graph : address_table_add(pending->graphs, id, sizeof(*graph));
 }
 
 void graph_forget(struct pending *pending, uint64_t id)

@@ -38,11 +38,9 @@ static struct group *group_get(struct pending *pending, uint64_t id)
 
 	if (group)
 		return group;
-	group = g_new0(struct group, 1);
-	group->id = id;
+	group = address_table_add(pending->groups, id, sizeof(*group));
 	group->freed = g_tree_new(compare_held);
 	group->joined = address_table_new(g_free);
-	g_hash_table_insert(pending->groups, &group->id, group);
 	return group;
 }
 

@@ -51,13 +51,11 @@ static struct use *use_get(struct pending *pending, uint64_t addr)
 
 	if (use)
 		return use;
-	use = g_new0(struct use, 1);
-	use->addr = addr;
+	use = address_table_add(pending->uses, addr, sizeof(*use));
 	use->ties = ties_new();
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
 	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	g_array_set_clear_func(use->users, user_clear);
-	g_hash_table_insert(pending->uses, &use->addr, use);
 	return use;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What the Python module asks. A device that PyTorch has not used has no pool, and gets none by the question. */
 #include <errno.h>
-#include <string.h>
 
 #include "torch/books.h"
 #include "torch/device.h"
@@ -35,35 +34,36 @@ int vpmm_torch_counts(int ordinal, struct vpmm_torch_counts *counts)
 }
 
 /*
- * Makes a device with a pool current, until device_leave(): 1; 0: it has none; -EINVAL: there is no such device;
- * -ENXIO: it cannot be made current.
+ * Checks the arguments, and makes a device with a pool current, until leave(): 1; 0: it has none; -EINVAL: there is no
+ * such device, or @valid is false; -ENXIO: it cannot be made current.
  */
-static int enter_used(int ordinal, bool *entered)
+static int enter_used(int ordinal, bool valid, bool *entered)
 {
 	const struct device *device = device_of(ordinal);
 
-	if (!device)
+	if (!device || !valid)
 		return -EINVAL;
 	if (!device->used)
 		return 0;
 	return device_enter(ordinal, entered) ? 1 : -ENXIO;
 }
 
+/* Returns the result of the call that was made between. */
+static int leave(bool entered, int result)
+{
+	device_leave(entered);
+	return result;
+}
+
 int vpmm_torch_stats(int ordinal, struct vpmm_stats *stats)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, stats && stats->size == sizeof(*stats), &entered);
 
-	if (!device_of(ordinal) || !stats || stats->size != sizeof(*stats))
-		return -EINVAL;
-	err = enter_used(ordinal, &entered);
-	if (err <= 0) {
-		memset(stats, 0, sizeof(*stats));
-		stats->size = sizeof(*stats);
-		return err;
-	}
-	err = vpmm_pool_stats(NULL, stats);
-	device_leave(entered);
+	if (err > 0)
+		return leave(entered, vpmm_pool_stats(NULL, stats));
+	if (err != -EINVAL)
+		*stats = (struct vpmm_stats){ .size = sizeof(*stats) };
 	return err;
 }
 
@@ -71,104 +71,63 @@ int vpmm_torch_reset_peaks(int ordinal)
 {
 	struct device *device = device_of(ordinal);
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, true, &entered);
 
-	if (!device)
-		return -EINVAL;
-	device->peak_blocks = device->allocs - device->frees;
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_pool_reset_peaks(NULL);
-	device_leave(entered);
-	return err;
+	if (device)
+		device->peak_blocks = device->allocs - device->frees;
+	return err > 0 ? leave(entered, vpmm_pool_reset_peaks(NULL)) : err;
 }
 
 int vpmm_torch_trim(int ordinal, size_t *released)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, true, &entered);
 
-	if (!device_of(ordinal))
-		return -EINVAL;
-	if (released)
+	if (released && err != -EINVAL)
 		*released = 0;
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_pool_trim(NULL, 0, released);
-	device_leave(entered);
-	return err;
+	return err > 0 ? leave(entered, vpmm_pool_trim(NULL, 0, released)) : err;
 }
 
 int vpmm_torch_dump(int ordinal, FILE *out)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, out, &entered);
 
-	if (!device_of(ordinal) || !out)
-		return -EINVAL;
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_pool_dump(NULL, out);
-	device_leave(entered);
-	return err;
+	return err > 0 ? leave(entered, vpmm_pool_dump(NULL, out)) : err;
 }
 
 int vpmm_torch_pause(int ordinal, vpmm_tag tag, unsigned int flags)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, true, &entered);
 
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_pause(NULL, tag, flags);
-	device_leave(entered);
-	return err;
+	return err > 0 ? leave(entered, vpmm_pause(NULL, tag, flags)) : err;
 }
 
 int vpmm_torch_resume(int ordinal, vpmm_tag tag)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, true, &entered);
 
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_resume(NULL, tag, VPMM_STREAM_ANY);
-	device_leave(entered);
-	return err;
+	return err > 0 ? leave(entered, vpmm_resume(NULL, tag, VPMM_STREAM_ANY)) : err;
 }
 
 int vpmm_torch_pause_prepare(int ordinal, vpmm_tag tag)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, true, &entered);
 
-	err = enter_used(ordinal, &entered);
-	if (err <= 0)
-		return err;
-	err = vpmm_pause_prepare(NULL, tag);
-	device_leave(entered);
-	return err;
+	return err > 0 ? leave(entered, vpmm_pause_prepare(NULL, tag)) : err;
 }
 
 int vpmm_torch_tag_stats(int ordinal, vpmm_tag tag, struct vpmm_tag_stats *stats)
 {
 	bool entered;
-	int err;
+	int err = enter_used(ordinal, stats && stats->size == sizeof(*stats), &entered);
 
-	if (!device_of(ordinal) || !stats || stats->size != sizeof(*stats))
-		return -EINVAL;
-	err = enter_used(ordinal, &entered);
-	if (err <= 0) {
-		memset(stats, 0, sizeof(*stats));
-		stats->size = sizeof(*stats);
-		return err;
-	}
-	err = vpmm_tag_stats(NULL, tag, stats);
-	device_leave(entered);
+	if (err > 0)
+		return leave(entered, vpmm_tag_stats(NULL, tag, stats));
+	if (err != -EINVAL)
+		*stats = (struct vpmm_tag_stats){ .size = sizeof(*stats) };
 	return err;
 }

@@ -26,4 +26,21 @@ static inline GHashTable *address_table_new(GDestroyNotify destroy)
 	return g_hash_table_new_full(address_hash, g_int64_equal, NULL, destroy);
 }
 
+/**
+ * address_table_add() - make a value and enter it
+ * @table: of address_table_new(), for g_free() or what frees as it does
+ * @key: the address, which the table does not have
+ * @size: of the value, whose first member is the key
+ *
+ * Return: the value, all zero but for its key.
+ */
+static inline gpointer address_table_add(GHashTable *table, uint64_t key, size_t size)
+{
+	uint64_t *value = g_malloc0(size);
+
+	*value = key;
+	g_hash_table_insert(table, value, value);
+	return value;
+}
+
 #endif /* ADDRESS_H */

@@ -7,7 +7,7 @@ vpmm-torch(7) says what works.
 """
 
 import os
-from typing import Any, ContextManager, Dict, List, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence
 
 import vllm.device_allocator as _device_allocator
 from vllm.device_allocator.sleep_mode_backend import SleepModeBackend, SleepModeBackendFactory
@@ -34,19 +34,23 @@ class Allocator:
             return list(self.tags)
         return [name for name in self.tags if name in ([tags] if isinstance(tags, str) else tags)]
 
-    def _pause(self, drop: Dict[str, bool]) -> None:
+    @staticmethod
+    def _change(names: Iterable[str], paused: bool, change: Callable[[str], Any], undo: Callable[[str], Any]) -> None:
         """All of them, or none."""
         done: List[str] = []
         try:
-            for name, dropped in drop.items():
-                awake = not _torch.is_paused(name)
-                _torch.pause(name, drop=dropped)
-                if awake:
+            for name in names:
+                changes = _torch.is_paused(name) != paused
+                change(name)
+                if changes:
                     done.append(name)
         except Exception:
             for name in done:
-                _torch.resume(name)
+                undo(name)
             raise
+
+    def _pause(self, drop: Dict[str, bool]) -> None:
+        self._change(drop, True, lambda name: _torch.pause(name, drop=drop[name]), _torch.resume)
 
     def sleep(self, offload_tags: Any = None) -> None:
         """Keeps the contents of these tags, of "default" without them, and drops those of the others."""
@@ -57,17 +61,7 @@ class Allocator:
         self._pause({name: True for name in self._known(tags)})
 
     def wake_up(self, tags: Any = None) -> None:
-        done: List[str] = []
-        try:
-            for name in self._known(tags):
-                paused = _torch.is_paused(name)
-                _torch.resume(name)
-                if paused:
-                    done.append(name)
-        except Exception:
-            for name in done:
-                _torch.pause(name)
-            raise
+        self._change(self._known(tags), False, _torch.resume, _torch.pause)
 
     def get_current_usage(self) -> int:
         """Bytes of device memory."""
