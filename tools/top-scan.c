@@ -7,10 +7,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "top-budget.h"
 
 /* As the kernel names a file of memfd_create(). */
 #define LINK "/memfd:" TOP_NAME " (deleted)"
@@ -76,11 +80,11 @@ static bool read_page(int fd, struct top_page *page)
 	return false;
 }
 
-static void add_rows(GArray *rows, int proc, pid_t pid, struct top_page *page)
+static void add_rows(GArray *rows, const struct top_process *process, struct top_page *page)
 {
-	struct top_row row = { .pid = pid, .updated_ns = page->updated_ns };
+	struct top_row row = { .pid = process->pid, .updated_ns = page->updated_ns };
 
-	read_command(proc, row.command, sizeof(row.command));
+	g_strlcpy(row.command, process->command, sizeof(row.command));
 	for (uint32_t i = 0; i < page->count; i++) {
 		row.pool = page->pools[i];
 		row.pool.backend[sizeof(row.pool.backend) - 1] = '\0';
@@ -91,25 +95,49 @@ static void add_rows(GArray *rows, int proc, pid_t pid, struct top_page *page)
 	}
 }
 
-/* A forked child has the page of its parent open. */
-static void look_at_file(GArray *rows, int proc, int fds, const char *name, pid_t pid, struct top_page *page)
+/* What is found, and room for a page. */
+struct scan {
+	GArray *rows;
+	GArray *budgets;
+	struct top_page page;
+};
+
+static void read_process(int proc, pid_t pid, struct top_process *process)
 {
-	char target[sizeof(LINK)];
+	struct stat st;
+
+	process->pid = pid;
+	process->inner = inner_pid(proc);
+	process->space = fstatat(proc, "ns/pid", &st, 0) ? 0 : st.st_ino;
+	read_command(proc, process->command, sizeof(process->command));
+}
+
+/* A forked child has the page of its parent open. */
+static void look_at_file(struct scan *scan, int proc, int fds, const char *name, pid_t pid)
+{
+	struct top_process process;
+	char target[PATH_MAX];
+	bool page;
 	ssize_t n;
 	int fd;
 
-	n = readlinkat(fds, name, target, sizeof(target));
-	if (n != (ssize_t)strlen(LINK) || memcmp(target, LINK, strlen(LINK)) != 0)
+	n = readlinkat(fds, name, target, sizeof(target) - 1);
+	target[MAX(n, 0)] = '\0';
+	page = !strcmp(target, LINK);
+	if (!page && !top_budget_may_be(target))
 		return;
 	fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return;
-	if (read_page(fd, page) && page->pid == inner_pid(proc))
-		add_rows(rows, proc, pid, page);
+	read_process(proc, pid, &process);
+	if (!page)
+		top_budgets_look(scan->budgets, &process, fd, target);
+	else if (read_page(fd, &scan->page) && scan->page.pid == process.inner)
+		add_rows(scan->rows, &process, &scan->page);
 	close(fd);
 }
 
-static void look_at_process(GArray *rows, int all, const char *name, struct top_page *page)
+static void look_at_process(struct scan *scan, int all, const char *name)
 {
 	const struct dirent *entry;
 	int proc, fds;
@@ -122,7 +150,7 @@ static void look_at_process(GArray *rows, int all, const char *name, struct top_
 	files = fds >= 0 ? fdopendir(fds) : NULL;
 	while (files && (entry = readdir(files))) {
 		if (g_ascii_isdigit(*entry->d_name))
-			look_at_file(rows, proc, fds, entry->d_name, (pid_t)strtol(name, NULL, 10), page);
+			look_at_file(scan, proc, fds, entry->d_name, (pid_t)strtol(name, NULL, 10));
 	}
 	if (files)
 		closedir(files);
@@ -131,20 +159,22 @@ static void look_at_process(GArray *rows, int all, const char *name, struct top_
 	close(proc);
 }
 
-GArray *top_scan(void)
+GArray *top_scan(GArray *budgets)
 {
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct top_row));
-	struct top_page *page = g_new(struct top_page, 1);
+	struct scan *scan = g_new(struct scan, 1);
 	const struct dirent *entry;
 	DIR *all;
 
+	scan->rows = rows;
+	scan->budgets = budgets;
 	all = opendir("/proc");
 	while (all && (entry = readdir(all))) {
 		if (g_ascii_isdigit(*entry->d_name))
-			look_at_process(rows, dirfd(all), entry->d_name, page);
+			look_at_process(scan, dirfd(all), entry->d_name);
 	}
 	if (all)
 		closedir(all);
-	g_free(page);
+	g_free(scan);
 	return rows;
 }

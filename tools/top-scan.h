@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Finds the pools that processes of this machine publish: see util/top-page.h. */
+/* Finds the pools that processes of this machine publish, and the budgets that they share: see util/top-page.h. */
 #ifndef TOP_SCAN_H
 #define TOP_SCAN_H
 
@@ -23,12 +23,27 @@ struct top_row {
 };
 
 /**
+ * struct top_process - a process
+ * @pid: its number
+ * @inner: its own number, which is another one in a container; 0: it is gone
+ * @space: the inode of its namespace of processes; 0: not to be had
+ * @command: its name
+ */
+struct top_process {
+	pid_t pid;
+	uint32_t inner;
+	uint64_t space;
+	char command[32];
+};
+
+/**
  * top_scan() - look at all processes
+ * @budgets: of top_budgets_new(), receives the budgets that they have part of
  *
  * Processes of other users are left out, unless this one may look at them.
  *
  * Return: of struct top_row, in order of processes, for g_array_unref().
  */
-GArray *top_scan(void);
+GArray *top_scan(GArray *budgets);
 
 #endif /* TOP_SCAN_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Shows the pools of all processes that publish them (VPMM_TOP=1). */
+/* Shows the pools of all processes that publish them (VPMM_TOP=1), and the budgets that processes share. */
 #include <glib.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -13,6 +13,8 @@
 #include "fail.h"
 #include "interrupt.h"
 #include "json.h"
+#include "top-budget.h"
+#include "top-print.h"
 #include "top-scan.h"
 #include "units.h"
 
@@ -32,14 +34,14 @@ static const GOptionEntry entries[] = {
 	{ "sort", 's', 0, G_OPTION_ARG_STRING, &options.sort,
 	  "By taken (default), live, stranded, waits or pid", "COLUMN" },
 	{ "delay", 'd', 0, G_OPTION_ARG_STRING, &options.delay, "Look again after T: 500ms, 2s (default: 1s)", "T" },
-	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object for each pool and exit", NULL },
+	{ "json", 'j', 0, G_OPTION_ARG_NONE, &options.json, "Print one JSON object for each pool and budget and exit", NULL },
 	{ "openmetrics", 'o', 0, G_OPTION_ARG_NONE, &options.openmetrics, "Print OpenMetrics, for Prometheus, and exit",
 	  NULL },
 	G_OPTION_ENTRY_NULL
 };
 
 static const struct cli cli = {
-	.summary = "- show the pools of all processes",
+	.summary = "- show the pools and budgets of all processes",
 	.description = "A process publishes its pools with VPMM_TOP=1, or under vpmm-run --top. Exit status: 0,\n"
 		       "or 2 if an option was refused or the output could not be written.\n",
 	.entries = entries,
@@ -221,32 +223,10 @@ static const struct family families[] = {
 	{ "tag_peak_live", "bytes", "The most that was allocated under a tag.", OF_TAG(peak_live), .tag = true },
 };
 
-static uint64_t number_of(const void *structure, size_t offset)
-{
-	uint64_t number;
-
-	memcpy(&number, (const char *)structure + offset, sizeof(number));
-	return number;
-}
-
-static void print_label(const char *text)
-{
-	char *valid = g_utf8_make_valid(text, -1);
-
-	putchar('"');
-	for (const char *c = valid; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			putchar('\\');
-		putchar(*c);
-	}
-	putchar('"');
-	g_free(valid);
-}
-
 /* @tag: whose sample it is; NULL: it is the pool's. */
 static void print_sample(const struct family *family, const struct top_row *row, const struct top_tag *tag)
 {
-	uint64_t number = number_of(tag ? (const void *)tag : &row->pool, family->offset);
+	uint64_t number = top_number(tag ? (const void *)tag : &row->pool, family->offset);
 
 	if (number == UINT64_MAX)
 		return;
@@ -254,10 +234,10 @@ static void print_sample(const struct family *family, const struct top_row *row,
 	       family->counter ? "_total" : "");
 	printf("{pid=\"%ld\",pool=\"%" PRIu64 "\",device=\"%d\",command=", (long)row->pid, row->pool.number,
 	       row->pool.device);
-	print_label(row->command);
+	top_print_label(row->command);
 	if (tag) {
 		fputs(",tag=", stdout);
-		print_label(tag->name);
+		top_print_label(tag->name);
 	}
 	if (family->seconds)
 		printf("} %" PRIu64 ".%09" PRIu64 "\n", number / 1000000000, number % 1000000000);
@@ -273,34 +253,43 @@ static void print_samples(const struct family *family, const struct top_row *row
 		print_sample(family, row, &row->pool.tags[i]);
 }
 
-static void print_openmetrics(const GArray *rows)
+static void print_openmetrics(const GArray *rows, const GArray *budgets)
 {
 	for (size_t f = 0; f < G_N_ELEMENTS(families); f++) {
 		const struct family *family = &families[f];
-		char *name = g_strconcat("vpmm_", family->name, family->unit ? "_" : NULL, family->unit, NULL);
 
-		printf("# TYPE %s %s\n", name, family->counter ? "counter" : "gauge");
-		if (family->unit)
-			printf("# UNIT %s %s\n", name, family->unit);
-		printf("# HELP %s %s\n", name, family->help);
+		top_print_family(family->name, family->unit, family->help, family->counter);
 		for (guint i = 0; i < rows->len; i++)
 			print_samples(family, &g_array_index(rows, struct top_row, i));
-		g_free(name);
 	}
+	top_budgets_print_openmetrics(budgets);
 	puts("# EOF");
+}
+
+/* In the order in which they are printed. */
+static GArray *look(GArray *budgets)
+{
+	GArray *rows = top_scan(budgets);
+
+	g_array_sort(rows, compare_rows);
+	top_budgets_sort(budgets);
+	return rows;
 }
 
 static int print_once(void)
 {
-	GArray *rows = top_scan();
+	GArray *budgets = top_budgets_new(), *rows = look(budgets);
 
-	g_array_sort(rows, compare_rows);
-	if (options.json)
+	if (options.json) {
 		print_json(rows);
-	else if (options.openmetrics)
-		print_openmetrics(rows);
-	else
+		top_budgets_print_json(budgets);
+	} else if (options.openmetrics) {
+		print_openmetrics(rows, budgets);
+	} else {
 		print_table(rows, NULL);
+		top_budgets_print(budgets);
+	}
+	g_array_unref(budgets);
 	g_array_unref(rows);
 	return cli_finish_output("the table");
 }
@@ -308,14 +297,16 @@ static int print_once(void)
 /* Clears a terminal, or only its cursor's way home, and what is left behind the table. */
 static int watch(void)
 {
-	GArray *before = NULL, *rows;
+	GArray *before = NULL, *rows, *budgets;
 
 	interrupt_catch(true);
 	while (!interrupt_signal && !ferror(stdout)) {
-		rows = top_scan();
-		g_array_sort(rows, compare_rows);
+		budgets = top_budgets_new();
+		rows = look(budgets);
 		fputs("\033[H\033[2J", stdout);
 		print_table(rows, before);
+		top_budgets_print(budgets);
+		g_array_unref(budgets);
 		fflush(stdout);
 		if (before)
 			g_array_unref(before);

@@ -22,7 +22,9 @@ start()
 	two) exec 4>"$work/two.in" ;;
 	three) exec 5>"$work/three.in" ;;
 	none) exec 6>"$work/none.in" ;;
-	*) exec 7>"$work/tagged.in" ;;
+	tagged) exec 7>"$work/tagged.in" ;;
+	large) exec 3>"$work/large.in" ;;
+	*) exec 4>"$work/small.in" ;;
 	esac
 	tries=0
 	while [ ! -s "$work/$name.out" ] && [ $tries -lt 200 ]; do
@@ -58,15 +60,16 @@ for pid in $one $two $three $none; do
 	vpmm-top --json | grep "\"pid\": $pid, "
 done >"$work/rows"
 verdict "only those that publish, and no forked child" "$([ "$(wc -l <"$work/rows")" -eq 4 ] || cat "$work/rows")"
-verdict "the largest comes first" "$(vpmm-top --json | sed -n 's/.*"taken": \([0-9]*\).*/\1/p' >"$work/taken"
+verdict "the largest comes first" "$(vpmm-top --json | grep '"pool": ' | sed -n 's/.*"taken": \([0-9]*\).*/\1/p' >"$work/taken"
 	sort -rnc "$work/taken" 2>&1)"
 verdict "the table has them" "$(run 0 vpmm-top; for pid in $one $two $three; do says out "$pid hold-pools"; done
 	[ "$(grep -cE "^ *($one|$two|$three|$none) hold-pools" "$work/out")" -eq 4 ] || cat "$work/out"; silent err)"
 verdict "sorted by process" "$(run 0 vpmm-top --once --sort=pid
 	[ "$(grep hold-pools "$work/out" | awk '{ print $1 }' | sort -nc 2>&1)" = "" ] || cat "$work/out")"
 
-# The rules of the format: families with their samples together, names with their units, and the end.
-verdict "OpenMetrics" "$(run 0 vpmm-top --openmetrics; silent err
+# well_formed FILE: the rules of the format: families with their samples together, names with their units, and the end.
+well_formed()
+{
 	awk '
 		/^# TYPE / { family = $3; type = $4; if (seen[family]++) print "twice: " $0; next }
 		/^# UNIT / { if ($3 != family || family !~ $4 "$") print "unit: " $0; next }
@@ -77,7 +80,11 @@ verdict "OpenMetrics" "$(run 0 vpmm-top --openmetrics; silent err
 			if (name != (type == "counter" ? family "_total" : family)) print "name: " $0
 			if ($0 !~ /^[a-z_]+\{([a-z]+="[^"]*",?)+\} [0-9]+(\.[0-9]+)?$/) print "sample: " $0
 		}
-		END { if (ended != NR) print "no end" }' "$work/out"
+		END { if (ended != NR) print "no end" }' "$work/$1"
+}
+
+verdict "OpenMetrics" "$(run 0 vpmm-top --openmetrics; silent err
+	well_formed out
 	says out "vpmm_requested_bytes{pid=\"$two\",pool=\"2\",device=\"0\",command=\"hold-pools\"} $((11 << 20))"
 	says out "vpmm_mallocs_total{pid=\"$one\",pool=\"1\","
 	grep -F "vpmm_limit_bytes{pid=\"$one\"" "$work/out")"
@@ -100,6 +107,42 @@ verdict "a process that was killed is gone" "$(vpmm-top --json | grep "\"pid\": 
 exec 3>&- 4>&- 5>&- 6>&- 7>&-
 wait
 verdict "so are those that have ended" "$(for pid in $one $two $three; do vpmm-top --json | grep "\"pid\": $pid, "; done)"
+
+# Of a budget vpmm-top shows all pools, those too that publish nothing.
+XDG_RUNTIME_DIR=$work VPMM_BUDGET=shared:100M VPMM_BUDGET_FLOOR=20M
+export XDG_RUNTIME_DIR VPMM_BUDGET VPMM_BUDGET_FLOOR
+start large VPMM_TOP=0 41
+large=$pid
+start small VPMM_TOP=0 7
+small=$pid
+unset XDG_RUNTIME_DIR VPMM_BUDGET VPMM_BUDGET_FLOOR
+# The budgets named "shared" of other programs are in other folders.
+budget()
+{
+	vpmm-top --json | grep -F "\"path\": \"$work/vpmm/shared."
+}
+verdict "a budget" "$(budget >"$work/out"; says out '{"budget": "shared", '; says out "\"size\": $((100 << 20)), "
+	says out "{\"0\": {\"pid\": $large, \"command\": \"hold-pools\", \"taken\": 4"
+	says out "\"1\": {\"pid\": $small, "; says out "\"floor\": $((20 << 20)), \"weight\": 1}"
+	[ "$(sed 's/.*"size"[^t]*"taken": \([0-9]*\).*/\1/' "$work/out")" = "$(grep -o '"taken": [0-9]*' "$work/out" |
+		awk 'NR > 1 { sum += $2 } END { print sum }')" ] || cat "$work/out")"
+verdict "its table" "$(run 0 vpmm-top; says out " of 100 MiB taken"
+	grep -A 9 'budget shared: ' "$work/out" >"$work/err"
+	for pid in $large $small; do grep -q "^ *$pid hold-pools .* 20.0 MiB$" "$work/err" || cat "$work/out"; done)"
+verdict "its samples" "$(run 0 vpmm-top --openmetrics; well_formed out
+	grep -q "^vpmm_budget_size_bytes{uuid=\"[0-9a-f]*\",budget=\"shared\"} $((100 << 20))$" "$work/out" || cat "$work/out"
+	says out ",slot=\"1\",pid=\"$small\",command=\"hold-pools\"} $((20 << 20))")"
+kill -9 "$large"
+tries=0
+while budget | grep "\"pid\": $large, " >/dev/null && [ $tries -lt 50 ]; do
+	sleep 0.05
+	tries=$((tries + 1))
+done
+verdict "what a process had that was killed is not taken" "$(budget >"$work/out"; says out "\"pid\": $small, "
+	grep "\"pid\": $large, " "$work/out")"
+exec 3>&- 4>&-
+wait
+verdict "a budget without pools is not shown" "$(budget)"
 ls /dev/shm >"$work/shm.after" 2>/dev/null
 verdict "nothing is left" "$(grep -v -x -F -f "$work/shm.before" "$work/shm.after" | grep vpmm-top)"
 
