@@ -69,6 +69,44 @@ void assert_nothing_left(void)
 	g_assert_cmpuint(fake.depth(), ==, 0);
 }
 
+struct cuda_test {
+	void (*run)(void);
+};
+
+static void run_test(gconstpointer test)
+{
+	if (!use_fake())
+		return;
+	((const struct cuda_test *)test)->run();
+	assert_nothing_left();
+}
+
+void cuda_add(const char *path, void (*test)(void))
+{
+	struct cuda_test *it = g_new(struct cuda_test, 1);
+
+	it->run = test;
+	g_test_add_data_func_full(path, it, run_test, g_free);
+}
+
+drv_context enter_primary(int device)
+{
+	drv_context context;
+
+	assert_ok(cu.cuInit(0));
+	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, device));
+	assert_ok(cu.cuCtxPushCurrent(context));
+	return context;
+}
+
+void leave_primary(int device)
+{
+	drv_context context;
+
+	assert_ok(cu.cuCtxPopCurrent(&context));
+	assert_ok(cu.cuDevicePrimaryCtxRelease(device));
+}
+
 struct backend *open_entered(int device)
 {
 	struct backend *be;

@@ -32,6 +32,13 @@ bool use_fake(void);
 /* Fails the test if anything is left in the driver. */
 void assert_nothing_left(void);
 
+/* Adds a test that runs if the driver was built, and fails if it leaves anything there. */
+void cuda_add(const char *path, void (*test)(void));
+
+/* Retains a device's primary context, makes it current and returns it; the reverse. */
+drv_context enter_primary(int device);
+void leave_primary(int device);
+
 /* Opens the backend and enters it, which must succeed. */
 struct backend *open_entered(int device);
 

@@ -47,13 +47,9 @@ static void test_calls(void)
 	};
 	uint64_t before[G_N_ELEMENTS(names)];
 	struct vpmm_pool *pool;
-	drv_context context;
 	drv_stream stream;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	cases[G_N_ELEMENTS(cases) - 1].handle = stream;
 	pool = open_cached();
@@ -68,23 +64,18 @@ static void test_calls(void)
 	}
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	assert_nothing_left();
+	leave_primary(0);
 }
 
 /* Whatever context the thread is in, the events of a stream are made in the stream's own. */
 static void test_foreign_context(void)
 {
-	drv_context context, foreign;
+	drv_context foreign;
 	struct vpmm_pool *pool;
 	drv_stream stream;
 	void *ptr;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	pool = open_cached();
 	assert_ok(vpmm_malloc(pool, &ptr, 1000 * PAGE, stream));
@@ -96,22 +87,17 @@ static void test_foreign_context(void)
 	assert_ok(vpmm_pool_check(pool));
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	assert_nothing_left();
+	leave_primary(0);
 }
 
 /* The default stream is that of the pool's context, even where the thread's is another. */
 static void test_foreign_default_stream(void)
 {
-	drv_context context, foreign;
+	drv_context foreign;
 	struct vpmm_pool *pool;
 	uint64_t pushes;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	pool = open_cached();
 	pairs(pool, 1, NULL);
 	g_assert_cmpint(fake.context_create(&foreign, 0), ==, DRV_SUCCESS);
@@ -123,9 +109,7 @@ static void test_foreign_default_stream(void)
 	fake.context_destroy(foreign);
 	assert_ok(vpmm_pool_check(pool));
 	vpmm_pool_destroy(pool);
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	assert_nothing_left();
+	leave_primary(0);
 }
 
 /* A stream under capture gets memory for the graph, harms nothing, and goes on as before afterwards. */
@@ -133,15 +117,11 @@ static void test_capture(void)
 {
 	struct vpmm_pool *pool;
 	void *a, *b, *c;
-	drv_context context;
 	drv_stream stream;
 	drv_graph graph;
 	uint64_t id = 0;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	pool = open_cached();
 	pairs(pool, 1, stream);
@@ -167,9 +147,7 @@ static void test_capture(void)
 	assert_ok(vpmm_pool_check(pool));
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	assert_nothing_left();
+	leave_primary(0);
 }
 
 static uint64_t live_now(void)
@@ -222,7 +200,6 @@ static void test_free_of_tagged_alone(void)
 {
 	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
 	struct vpmm_pool *pool;
-	drv_context context;
 	void *ptr, *other;
 	vpmm_tag tag;
 
@@ -230,8 +207,7 @@ static void test_free_of_tagged_alone(void)
 		return;
 	g_setenv("VPMM_VA_SIZE", "1G", TRUE);
 	assert_ok(cu.cuInit(0));
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(vpmm_malloc(NULL, &other, PAGE, NULL));
 	pool = open_cached();
 	assert_ok(vpmm_tag_open("tagged", 0, &tag));
@@ -255,11 +231,11 @@ static void test_free_of_tagged(void)
 
 void cuda_cache_tests(void)
 {
-	g_test_add_func("/cuda/cache/calls", test_calls);
-	g_test_add_func("/cuda/cache/foreign-context", test_foreign_context);
-	g_test_add_func("/cuda/cache/foreign-default-stream", test_foreign_default_stream);
+	cuda_add("/cuda/cache/calls", test_calls);
+	cuda_add("/cuda/cache/foreign-context", test_foreign_context);
+	cuda_add("/cuda/cache/foreign-default-stream", test_foreign_default_stream);
 	g_test_add_func("/cuda/cache/free-of-another-device", test_free_of_another_device);
 	g_test_add_func("/cuda/cache/free-of-tagged", test_free_of_tagged);
 	g_test_add_func("/cuda/cache/free-of-tagged/subprocess", test_free_of_tagged_alone);
-	g_test_add_func("/cuda/cache/capture", test_capture);
+	cuda_add("/cuda/cache/capture", test_capture);
 }

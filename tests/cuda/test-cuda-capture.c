@@ -14,8 +14,6 @@ static void test_refused(void)
 	struct backend *be;
 	uint64_t id;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -25,7 +23,6 @@ static void test_refused(void)
 	assert_ok(be->ops->stream_id(be, stream, &id));
 	assert_ok(cu.cuStreamDestroy(stream));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* What the thread may do beside captures is as it was when it has left; a call that asks nothing costs nothing. */
@@ -37,8 +34,6 @@ static void test_mode(void)
 	int complete;
 	struct backend_event *event;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be));
 	assert_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
 	calls = fake.calls("cuThreadExchangeStreamCaptureMode");
@@ -63,7 +58,6 @@ static void test_mode(void)
 	assert_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
 	g_assert_cmpint(mode, ==, DRV_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 /* Where the mode cannot be had, the driver says of what it was wanted for whether that can be done. */
@@ -72,8 +66,6 @@ static void test_mode_fails(void)
 	struct backend *be;
 	uint64_t handle = 77;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	fake.fail("cuThreadExchangeStreamCaptureMode", 0, 2, DRV_ERROR_DEINITIALIZED);
 	fake.fail("cuMemCreate", 0, 1, DRV_ERROR_DEINITIALIZED);
@@ -82,7 +74,6 @@ static void test_mode_fails(void)
 	assert_ok(be->ops->create(be, PAGE, &handle));
 	assert_ok(be->ops->release(be, handle));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* A capture that was invalidated is one until its end, but the driver does not tell its id any more. */
@@ -93,8 +84,6 @@ static void test_invalidated(void)
 	struct backend *be;
 	drv_graph graph;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_RELAXED));
@@ -106,7 +95,6 @@ static void test_invalidated(void)
 	g_assert_cmpint(cu.cuStreamEndCapture(stream, &graph), ==, DRV_ERROR_STREAM_CAPTURE_INVALIDATED);
 	assert_ok(cu.cuStreamDestroy(stream));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* The driver would fail and invalidate the capture; the default stream tells beforehand. */
@@ -117,8 +105,6 @@ static void test_record_all(void)
 	struct backend *be;
 	drv_graph graph;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(be->ops->event_create(be, &event));
@@ -134,7 +120,6 @@ static void test_record_all(void)
 	be->ops->event_destroy(be, event);
 	assert_ok(cu.cuStreamDestroy(stream));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 static void note_gone(void *data)
@@ -151,8 +136,6 @@ static void test_watch_fails(void)
 	struct backend *be;
 	drv_graph graph;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
@@ -170,7 +153,6 @@ static void test_watch_fails(void)
 	g_assert_cmpuint(gone, ==, 1);
 	assert_ok(cu.cuStreamDestroy(stream));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 static struct vpmm_stats stats_of(struct vpmm_pool *pool)
@@ -208,13 +190,9 @@ static void test_comes_back(void)
 	struct vpmm_pool *pool;
 	drv_stream stream;
 	drv_graph graph;
-	drv_context context;
 	uint64_t id;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(vpmm_pool_create(&pool, &opts));
 	capture_block(pool, stream, &id, false);
@@ -236,18 +214,16 @@ static void test_comes_back(void)
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuGraphDestroy(graph));
 	assert_ok(cu.cuStreamDestroy(stream));
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
-	assert_nothing_left();
+	leave_primary(0);
 }
 
 void cuda_capture_tests(void)
 {
-	g_test_add_func("/cuda/capture/watch-fails", test_watch_fails);
-	g_test_add_func("/cuda/capture/comes-back", test_comes_back);
-	g_test_add_func("/cuda/capture/record-all", test_record_all);
-	g_test_add_func("/cuda/capture/refused", test_refused);
-	g_test_add_func("/cuda/capture/mode", test_mode);
-	g_test_add_func("/cuda/capture/mode-fails", test_mode_fails);
-	g_test_add_func("/cuda/capture/invalidated", test_invalidated);
+	cuda_add("/cuda/capture/watch-fails", test_watch_fails);
+	cuda_add("/cuda/capture/comes-back", test_comes_back);
+	cuda_add("/cuda/capture/record-all", test_record_all);
+	cuda_add("/cuda/capture/refused", test_refused);
+	cuda_add("/cuda/capture/mode", test_mode);
+	cuda_add("/cuda/capture/mode-fails", test_mode_fails);
+	cuda_add("/cuda/capture/invalidated", test_invalidated);
 }

@@ -10,14 +10,11 @@ static void test_primary_context(void)
 {
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(1, &be));
 	g_assert_cmpint(fake.retained(1), ==, 1);
 	g_assert_cmpuint(fake.depth(), ==, 0);
 
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 static void test_current_context(void)
@@ -26,8 +23,6 @@ static void test_current_context(void)
 	struct backend *be;
 	uint64_t retains;
 
-	if (!use_fake())
-		return;
 	retains = fake.calls("cuDevicePrimaryCtxRetain");
 	assert_ok(fake.context_create(&context, 1));
 	assert_ok(cu.cuCtxPushCurrent(context));
@@ -41,7 +36,6 @@ static void test_current_context(void)
 	leave_close(be);
 	assert_ok(cu.cuCtxPopCurrent(&current));
 	fake.context_destroy(context);
-	assert_nothing_left();
 }
 
 /* A current context that is not the primary one is taken also where the primary one is active. */
@@ -50,8 +44,6 @@ static void test_current_beside_primary(void)
 	drv_context primary, context, current;
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	assert_ok(cu.cuDevicePrimaryCtxRetain(&primary, 1));
 	assert_ok(fake.context_create(&context, 1));
 	assert_ok(cu.cuCtxPushCurrent(context));
@@ -62,10 +54,8 @@ static void test_current_beside_primary(void)
 	g_assert_true(current == context);
 
 	leave_close(be);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	leave_primary(1);
 	fake.context_destroy(context);
-	assert_nothing_left();
 }
 
 /* Where the driver cannot tell, a primary context is not made on suspicion. */
@@ -75,8 +65,6 @@ static void test_primary_state_unknown(void)
 	struct backend *be;
 	uint64_t retains;
 
-	if (!use_fake())
-		return;
 	retains = fake.calls("cuDevicePrimaryCtxRetain");
 	assert_ok(fake.context_create(&context, 1));
 	assert_ok(cu.cuCtxPushCurrent(context));
@@ -88,31 +76,24 @@ static void test_primary_state_unknown(void)
 	be->ops->close(be);
 	assert_ok(cu.cuCtxPopCurrent(&current));
 	fake.context_destroy(context);
-	assert_nothing_left();
 }
 
 /* The program may let go of a primary context that was current at the open. */
 static void test_current_primary_is_kept(void)
 {
-	drv_context context, current;
 	struct backend *be;
 	uint64_t handle;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(1);
 	assert_ok(backend_cuda.open(1, &be));
 	g_assert_cmpint(fake.retained(1), ==, 2);
 
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	leave_primary(1);
 	assert_ok(be->ops->enter(be));
 	assert_ok(be->ops->create(be, PAGE, &handle));
 	assert_ok(be->ops->release(be, handle));
 
 	leave_close(be);
-	assert_nothing_left();
 }
 
 static void test_context_of_another_device(void)
@@ -121,10 +102,7 @@ static void test_context_of_another_device(void)
 	struct backend *be;
 	int ordinal = -1;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&other, 2));
-	assert_ok(cu.cuCtxPushCurrent(other));
+	other = enter_primary(2);
 
 	assert_ok(backend_cuda.current_device(&ordinal));
 	g_assert_cmpint(ordinal, ==, 2);
@@ -137,9 +115,7 @@ static void test_context_of_another_device(void)
 	leave_close(be);
 	assert_ok(cu.cuCtxGetCurrent(&current));
 	g_assert_true(current == other);
-	assert_ok(cu.cuCtxPopCurrent(&current));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(2));
-	assert_nothing_left();
+	leave_primary(2);
 }
 
 static void test_no_context(void)
@@ -159,8 +135,6 @@ static void test_nesting(void)
 	struct backend *a, *b, *order[6];
 	size_t i;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &a));
 	assert_ok(backend_cuda.open(1, &b));
 	order[0] = order[1] = order[3] = order[4] = a;
@@ -178,7 +152,6 @@ static void test_nesting(void)
 	g_assert_cmpuint(fake.depth(), ==, 0);
 	a->ops->close(a);
 	b->ops->close(b);
-	assert_nothing_left();
 }
 
 static void test_nesting_too_deep(void)
@@ -186,8 +159,6 @@ static void test_nesting_too_deep(void)
 	struct backend *be;
 	int i;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be));
 	for (i = 0; i < 64; i++)
 		assert_ok(be->ops->enter(be));
@@ -197,15 +168,12 @@ static void test_nesting_too_deep(void)
 	while (i--)
 		be->ops->leave(be);
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 static void test_enter_fails(void)
 {
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be));
 
 	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
@@ -231,7 +199,6 @@ static void test_enter_fails(void)
 	be->ops->leave(be);
 
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* At exit the driver may be gone before the pool. */
@@ -239,8 +206,6 @@ static void test_close_after_shutdown(void)
 {
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be));
 	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_DEINITIALIZED);
 	fake.fail("cuDevicePrimaryCtxRelease", 0, 1, DRV_ERROR_DEINITIALIZED);
@@ -250,7 +215,6 @@ static void test_close_after_shutdown(void)
 	g_assert_cmpint(fake.retained(0), ==, 1);
 	assert_ok(cu.cuDevicePrimaryCtxRelease(0));
 	fake.drop_pools();
-	assert_nothing_left();
 }
 
 /* Checkers of programs report each call of the driver that fails. */
@@ -270,8 +234,6 @@ static void test_no_failed_call(void)
 {
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be));
 
 	/* A thread without a context enters twice. */
@@ -279,21 +241,20 @@ static void test_no_failed_call(void)
 		g_thread_join(g_thread_new("enter", enter_without_context, be));
 
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 void cuda_context_tests(void)
 {
-	g_test_add_func("/cuda/context/primary", test_primary_context);
-	g_test_add_func("/cuda/context/current", test_current_context);
-	g_test_add_func("/cuda/context/current-beside-primary", test_current_beside_primary);
-	g_test_add_func("/cuda/context/primary-state-unknown", test_primary_state_unknown);
-	g_test_add_func("/cuda/context/current-primary-is-kept", test_current_primary_is_kept);
-	g_test_add_func("/cuda/context/of-another-device", test_context_of_another_device);
+	cuda_add("/cuda/context/primary", test_primary_context);
+	cuda_add("/cuda/context/current", test_current_context);
+	cuda_add("/cuda/context/current-beside-primary", test_current_beside_primary);
+	cuda_add("/cuda/context/primary-state-unknown", test_primary_state_unknown);
+	cuda_add("/cuda/context/current-primary-is-kept", test_current_primary_is_kept);
+	cuda_add("/cuda/context/of-another-device", test_context_of_another_device);
 	g_test_add_func("/cuda/context/none", test_no_context);
-	g_test_add_func("/cuda/context/nesting", test_nesting);
-	g_test_add_func("/cuda/context/nesting-too-deep", test_nesting_too_deep);
-	g_test_add_func("/cuda/context/enter-fails", test_enter_fails);
-	g_test_add_func("/cuda/context/no-failed-call", test_no_failed_call);
-	g_test_add_func("/cuda/context/close-after-shutdown", test_close_after_shutdown);
+	cuda_add("/cuda/context/nesting", test_nesting);
+	cuda_add("/cuda/context/nesting-too-deep", test_nesting_too_deep);
+	cuda_add("/cuda/context/enter-fails", test_enter_fails);
+	cuda_add("/cuda/context/no-failed-call", test_no_failed_call);
+	cuda_add("/cuda/context/close-after-shutdown", test_close_after_shutdown);
 }

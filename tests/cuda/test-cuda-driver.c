@@ -165,8 +165,6 @@ static void test_driver_init_alone(void)
 	struct backend *be = NULL;
 	size_t i;
 
-	if (!use_fake())
-		return;
 	for (i = 0; i < G_N_ELEMENTS(cases); i++) {
 		fake.fail("cuInit", 0, 1, cases[i].result);
 		assert_error(backend_cuda.open(0, &be), cases[i].err, cases[i].word);
@@ -174,7 +172,6 @@ static void test_driver_init_alone(void)
 	}
 	assert_ok(backend_cuda.open(0, &be));
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 static void test_driver_init(void)
@@ -185,7 +182,6 @@ static void test_driver_init(void)
 /* With "auto", a device that cannot is not taken for the host's of the same number where others are GPUs. */
 static void test_default_pools_alone(void)
 {
-	drv_context context;
 	void *ptr = NULL;
 
 	if (!use_fake())
@@ -197,8 +193,7 @@ static void test_default_pools_alone(void)
 	ptr = NULL;
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(1);
 
 	assert_error(vpmm_malloc(NULL, &ptr, PAGE, NULL), ENODEV, "the default pools are of the cuda backend");
 	fake.fail("cuCtxGetCurrent", 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
@@ -208,8 +203,7 @@ static void test_default_pools_alone(void)
 
 	g_assert_null(ptr);
 	fixture_assert_nothing_left();
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
+	leave_primary(1);
 	assert_ok(vpmm_pool_check(NULL));
 }
 
@@ -288,8 +282,6 @@ static void test_driver_once_alone(void)
 	GThread *threads[THREADS];
 	int i;
 
-	if (!use_fake())
-		return;
 	g_assert_cmpuint(fake.calls("cuInit"), ==, 0);
 	for (i = 0; i < THREADS; i++)
 		threads[i] = g_thread_new("open", open_and_close, NULL);
@@ -297,7 +289,6 @@ static void test_driver_once_alone(void)
 		g_thread_join(threads[i]);
 
 	g_assert_cmpuint(fake.calls("cuInit"), ==, 1);
-	assert_nothing_left();
 }
 
 static void test_driver_once(void)
@@ -311,8 +302,6 @@ static void test_fork(void)
 	int status, ordinal;
 	pid_t child;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	child = fork();
 	g_assert_cmpint(child, >=, 0);
@@ -327,7 +316,6 @@ static void test_fork(void)
 	g_assert_true(WIFEXITED(status));
 	g_assert_cmpint(WEXITSTATUS(status), ==, 42);
 	leave_close(be);
-	assert_nothing_left();
 }
 
 void cuda_driver_tests(void)
@@ -346,8 +334,8 @@ void cuda_driver_tests(void)
 	g_test_add_func("/cuda/driver/default-pool-calls/subprocess", test_default_pool_calls_alone);
 	g_test_add_func("/cuda/driver/default-pools/subprocess", test_default_pools_alone);
 	g_test_add_func("/cuda/driver/init", test_driver_init);
-	g_test_add_func("/cuda/driver/init/subprocess", test_driver_init_alone);
+	cuda_add("/cuda/driver/init/subprocess", test_driver_init_alone);
 	g_test_add_func("/cuda/driver/once", test_driver_once);
-	g_test_add_func("/cuda/driver/once/subprocess", test_driver_once_alone);
-	g_test_add_func("/cuda/driver/fork", test_fork);
+	cuda_add("/cuda/driver/once/subprocess", test_driver_once_alone);
+	cuda_add("/cuda/driver/fork", test_fork);
 }

@@ -103,8 +103,6 @@ static void test_errors_arrive(void)
 	struct call c, before;
 	size_t i;
 
-	if (!use_fake())
-		return;
 	memset(&c, 0x5a, sizeof(c));
 	c.be = open_entered(0);
 	before = c;
@@ -116,21 +114,16 @@ static void test_errors_arrive(void)
 		g_assert_cmpmem(&c, sizeof(c), &before, sizeof(before));
 	}
 	leave_close(c.be);
-	assert_nothing_left();
 }
 
 static void test_current_device_fails(void)
 {
 	static const char *const steps[] = { "cuCtxGetCurrent", "cuCtxGetDevice" };
 	struct backend *be = NULL;
-	drv_context context;
 	int ordinal = 77;
 	size_t i;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 1));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(1);
 	for (i = 0; i < G_N_ELEMENTS(steps); i++) {
 		fake.fail(steps[i], 0, 1, DRV_ERROR_ILLEGAL_ADDRESS);
 		assert_error(backend_cuda.current_device(&ordinal), EIO, steps[i]);
@@ -140,9 +133,7 @@ static void test_current_device_fails(void)
 
 	g_assert_cmpint(ordinal, ==, 77);
 	g_assert_null(be);
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(1));
-	assert_nothing_left();
+	leave_primary(1);
 }
 
 static void test_errors_map(void)
@@ -163,8 +154,6 @@ static void test_errors_map(void)
 	uint64_t handle;
 	size_t i;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	for (i = 0; i < G_N_ELEMENTS(cases); i++) {
 		char *number = g_strdup_printf("cuMemCreate of 2 MiB: CUDA%s", cases[i].result == 31337 ?
@@ -175,7 +164,6 @@ static void test_errors_map(void)
 		g_free(number);
 	}
 	leave_close(be);
-	assert_nothing_left();
 }
 
 static void test_out_of_memory(void)
@@ -185,8 +173,6 @@ static void test_out_of_memory(void)
 	uint64_t handle;
 	char *want;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(be->ops->info(be, &info));
 
@@ -198,7 +184,6 @@ static void test_out_of_memory(void)
 
 	g_free(want);
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* Out of memory with memory to spare: it is mappings that have run out. */
@@ -207,8 +192,6 @@ static void test_out_of_mappings(void)
 	uint64_t va, handle;
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	g_setenv("VPMM_HOST_MAPPINGS", "2", TRUE);
 	be = open_entered(0);
 	assert_ok(be->ops->reserve(be, 4 * PAGE, PAGE, &va));
@@ -224,7 +207,6 @@ static void test_out_of_mappings(void)
 	assert_ok(be->ops->unreserve(be, va, 4 * PAGE));
 	leave_close(be);
 	g_unsetenv("VPMM_HOST_MAPPINGS");
-	assert_nothing_left();
 }
 
 /* What a device cannot do is said when it is asked for, and changes nothing. */
@@ -246,8 +228,6 @@ static void test_cannot_export(void)
 	struct backend *be;
 	uint64_t handle;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		fake.attribute(cases[i].attribute, 0);
@@ -260,7 +240,6 @@ static void test_cannot_export(void)
 	assert_ok(be->ops->create(be, PAGE, &handle));
 	assert_ok(be->ops->release(be, handle));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 static void count_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
@@ -282,8 +261,6 @@ static void test_cannot_share(void)
 	void *at = NULL, *block;
 	unsigned int updates = 0;
 
-	if (!use_fake())
-		return;
 	assert_ok(vpmm_pool_create(&pool, &opts));
 	assert_ok(vpmm_mirror_register(pool, &mirror, &ops, &updates));
 	for (int i = 0; i < 2; i++)
@@ -297,17 +274,16 @@ static void test_cannot_share(void)
 	vpmm_pool_destroy(pool);
 	g_assert_cmpuint(updates, >, 0);
 	vpmm_mirror_unregister(mirror);
-	assert_nothing_left();
 }
 
 void cuda_error_tests(void)
 {
-	g_test_add_func("/cuda/errors/cannot-share", test_cannot_share);
-	g_test_add_func("/cuda/errors/cannot-export", test_cannot_export);
+	cuda_add("/cuda/errors/cannot-share", test_cannot_share);
+	cuda_add("/cuda/errors/cannot-export", test_cannot_export);
 
-	g_test_add_func("/cuda/errors/arrive", test_errors_arrive);
-	g_test_add_func("/cuda/errors/current-device", test_current_device_fails);
-	g_test_add_func("/cuda/errors/map", test_errors_map);
-	g_test_add_func("/cuda/errors/out-of-memory", test_out_of_memory);
-	g_test_add_func("/cuda/errors/out-of-mappings", test_out_of_mappings);
+	cuda_add("/cuda/errors/arrive", test_errors_arrive);
+	cuda_add("/cuda/errors/current-device", test_current_device_fails);
+	cuda_add("/cuda/errors/map", test_errors_map);
+	cuda_add("/cuda/errors/out-of-memory", test_out_of_memory);
+	cuda_add("/cuda/errors/out-of-mappings", test_out_of_mappings);
 }

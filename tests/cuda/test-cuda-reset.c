@@ -32,23 +32,6 @@ static const struct state states[] = {
 	{ "paged-again", THEN_AGAIN, { FIXTURE_OPTS } },
 };
 
-static void enter_primary(int device)
-{
-	drv_context context;
-
-	assert_ok(cu.cuInit(0));
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, device));
-	assert_ok(cu.cuCtxPushCurrent(context));
-}
-
-static void leave_primary(int device)
-{
-	drv_context context;
-
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(device));
-}
-
 /* The stream that use_all() leaves under capture. */
 static drv_stream captured;
 
@@ -233,8 +216,6 @@ static void test_own_context(void)
 	struct vpmm_pool *pool;
 	drv_graph graph;
 
-	if (!use_fake())
-		return;
 	opts.backend = "cuda";
 	assert_ok(cu.cuInit(0));
 	assert_ok(fake.context_create(&context, 1));
@@ -251,7 +232,6 @@ static void test_own_context(void)
 	g_assert_cmpint(fake.retained(1), ==, 0);
 	assert_ok(cu.cuCtxPopCurrent(&popped));
 	fake.context_destroy(context);
-	assert_nothing_left();
 }
 
 /* Where the driver has shut down meanwhile, host memory is freed, and that is all. */
@@ -463,7 +443,7 @@ void cuda_reset_tests(void)
 	g_test_add_data_func("/cuda/reset/abandon-early/packed", &states[0], test_abandon_early);
 	g_test_add_data_func("/cuda/reset/abandon-early/paged", &states[3], test_abandon_early);
 	g_test_add_func("/cuda/reset/last-release", test_last_release);
-	g_test_add_func("/cuda/reset/own-context", test_own_context);
+	cuda_add("/cuda/reset/own-context", test_own_context);
 	g_test_add_func("/cuda/reset/shut-down", test_shut_down);
 	g_test_add_data_func("/cuda/reset/default/again", GINT_TO_POINTER(THEN_AGAIN), test_default);
 	g_test_add_data_func("/cuda/reset/default/at-once", GINT_TO_POINTER(THEN_NOTHING), test_default);

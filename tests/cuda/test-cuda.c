@@ -99,8 +99,6 @@ static void test_devices(void)
 	uint64_t handle;
 	int i;
 
-	if (!use_fake())
-		return;
 	for (i = 0; i < DEVICES; i++)
 		assert_ok(backend_cuda.open(i, &be[i]));
 	assert_ok(be[1]->ops->enter(be[1]));
@@ -126,30 +124,24 @@ static void test_devices(void)
 	be[1]->ops->leave(be[1]);
 	for (i = 0; i < DEVICES; i++)
 		be[i]->ops->close(be[i]);
-	assert_nothing_left();
 }
 
 static void test_no_such_device(void)
 {
 	struct backend *be = NULL;
 
-	if (!use_fake())
-		return;
 	assert_error(backend_cuda.open(DEVICES, &be), ENODEV, "no CUDA device 3: the driver has 3");
 	assert_error(backend_cuda.open(-1, &be), ENODEV, "no CUDA device -1");
 	/* There are others, so a GPU is not what is missing. */
 	assert_error(backend_open("cuda", &(int){ DEVICES }, &be), ENODEV, "no CUDA device 3");
 	g_assert_null(strchr(vpmm_last_error(), '\n'));
 	g_assert_null(be);
-	assert_nothing_left();
 }
 
 static void test_no_vmm(void)
 {
 	struct backend *be = NULL;
 
-	if (!use_fake())
-		return;
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
 
@@ -157,7 +149,6 @@ static void test_no_vmm(void)
 
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
-	assert_nothing_left();
 }
 
 static void keep_line(void *data, int level, const char *message)
@@ -175,8 +166,6 @@ static void test_mapless(void)
 	GString *line;
 	void *ptr;
 
-	if (!use_fake())
-		return;
 	line = g_string_new(NULL);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
 	opts.log_data = line;
@@ -195,15 +184,12 @@ static void test_mapless(void)
 	vpmm_pool_destroy(pool);
 	g_string_free(line, TRUE);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
-	assert_nothing_left();
 }
 
 static void test_no_memory_pools(void)
 {
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0);
 	be = open_entered(0);
 
@@ -211,7 +197,6 @@ static void test_no_memory_pools(void)
 
 	leave_close(be);
 	fake.attribute(DRV_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
-	assert_nothing_left();
 }
 
 /* The memory pool keeps what it has, whatever the program made of the device's default one. */
@@ -220,8 +205,6 @@ static void test_memory_pool_keeps(void)
 	uint64_t va, held, peak;
 	struct backend *be;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(be->ops->small_alloc(be, 1000, NULL, &va));
 	assert_ok(be->ops->small_free(be, va, NULL));
@@ -231,7 +214,6 @@ static void test_memory_pool_keeps(void)
 	g_assert_cmpuint(held, >=, 1000);
 	g_assert_cmpuint(peak, >=, held);
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* Whatever call an open fails at, it leaves nothing behind, and works the next time. */
@@ -244,8 +226,6 @@ static void test_open_fails(void)
 	struct backend *be = NULL;
 	size_t i;
 
-	if (!use_fake())
-		return;
 	for (i = 0; i < G_N_ELEMENTS(steps); i++) {
 		fake.fail(steps[i], 0, 1, DRV_ERROR_ECC_UNCORRECTABLE);
 
@@ -255,7 +235,6 @@ static void test_open_fails(void)
 	}
 	assert_ok(backend_cuda.open(0, &be));
 	be->ops->close(be);
-	assert_nothing_left();
 }
 
 /* Threads */
@@ -301,8 +280,6 @@ static void test_threads(void)
 	struct backend *be[2];
 	int i;
 
-	if (!use_fake())
-		return;
 	assert_ok(backend_cuda.open(0, &be[0]));
 	assert_ok(backend_cuda.open(1, &be[1]));
 	for (i = 0; i < THREADS; i++)
@@ -312,7 +289,6 @@ static void test_threads(void)
 
 	be[0]->ops->close(be[0]);
 	be[1]->ops->close(be[1]);
-	assert_nothing_left();
 }
 
 /* The whole library on this driver, by what a program does: no option names the backend. */
@@ -321,14 +297,10 @@ static void test_pool(void)
 	struct vpmm_info info = { .size = sizeof(info) };
 	struct vpmm_opts opts = { .size = sizeof(opts), .va_size = (size_t)1 << 30 };
 	struct vpmm_pool *pool;
-	drv_context context;
 	drv_stream stream;
 	void *page, *small;
 
-	if (!use_fake())
-		return;
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 2));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(2);
 	assert_ok(cu.cuStreamCreate(&stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(vpmm_pool_create(&pool, &opts));
 
@@ -345,9 +317,7 @@ static void test_pool(void)
 
 	vpmm_pool_destroy(pool);
 	assert_ok(cu.cuStreamDestroy(stream));
-	assert_ok(cu.cuCtxPopCurrent(&context));
-	assert_ok(cu.cuDevicePrimaryCtxRelease(2));
-	assert_nothing_left();
+	leave_primary(2);
 }
 
 /* Events are used again, and who waits for what an event stood for before still waits for that. */
@@ -359,8 +329,6 @@ static void test_event_used_again(void)
 	uint64_t before;
 	int complete;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	assert_ok(cu.cuStreamCreate(&first, DRV_STREAM_NON_BLOCKING));
 	assert_ok(cu.cuStreamCreate(&second, DRV_STREAM_NON_BLOCKING));
@@ -387,7 +355,6 @@ static void test_event_used_again(void)
 	assert_ok(cu.cuStreamDestroy(second));
 	assert_ok(cu.cuStreamDestroy(waiter));
 	leave_close(be);
-	assert_nothing_left();
 }
 
 /* An event that keeps time costs more to record, so it is used again only where that is asked for. */
@@ -397,8 +364,6 @@ static void test_event_used_again_for_its_kind(void)
 	struct backend *be;
 	uint64_t before;
 
-	if (!use_fake())
-		return;
 	be = open_entered(0);
 	before = fake.calls("cuEventCreate");
 	assert_ok(be->ops->event_create_timed(be, &timed));
@@ -412,7 +377,6 @@ static void test_event_used_again_for_its_kind(void)
 	be->ops->event_destroy(be, plain);
 	be->ops->event_destroy(be, timed);
 	leave_close(be);
-	assert_nothing_left();
 }
 
 int main(int argc, char **argv)
@@ -424,17 +388,17 @@ int main(int argc, char **argv)
 		conformance_add("/cuda/conformance", &device);
 	else
 		conformance_add_skipped("/cuda/conformance", "the suite's own libcuda.so.1 is not built");
-	g_test_add_func("/cuda/device/several", test_devices);
-	g_test_add_func("/cuda/device/none-such", test_no_such_device);
-	g_test_add_func("/cuda/device/no-vmm", test_no_vmm);
-	g_test_add_func("/cuda/device/mapless", test_mapless);
-	g_test_add_func("/cuda/device/no-memory-pools", test_no_memory_pools);
-	g_test_add_func("/cuda/device/memory-pool-keeps", test_memory_pool_keeps);
-	g_test_add_func("/cuda/device/open-fails", test_open_fails);
-	g_test_add_func("/cuda/threads", test_threads);
-	g_test_add_func("/cuda/pool", test_pool);
-	g_test_add_func("/cuda/event-used-again", test_event_used_again);
-	g_test_add_func("/cuda/event-used-again-for-its-kind", test_event_used_again_for_its_kind);
+	cuda_add("/cuda/device/several", test_devices);
+	cuda_add("/cuda/device/none-such", test_no_such_device);
+	cuda_add("/cuda/device/no-vmm", test_no_vmm);
+	cuda_add("/cuda/device/mapless", test_mapless);
+	cuda_add("/cuda/device/no-memory-pools", test_no_memory_pools);
+	cuda_add("/cuda/device/memory-pool-keeps", test_memory_pool_keeps);
+	cuda_add("/cuda/device/open-fails", test_open_fails);
+	cuda_add("/cuda/threads", test_threads);
+	cuda_add("/cuda/pool", test_pool);
+	cuda_add("/cuda/event-used-again", test_event_used_again);
+	cuda_add("/cuda/event-used-again-for-its-kind", test_event_used_again_for_its_kind);
 	cuda_cache_tests();
 	cuda_capture_tests();
 	cuda_context_tests();

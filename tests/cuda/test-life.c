@@ -127,11 +127,9 @@ static struct vpmm_opts cuda_opts(void)
 static void prepare_cuda(void)
 {
 	struct vpmm_opts opts = cuda_opts();
-	drv_context context;
 
 	assert_ok(cu.cuInit(0));
-	assert_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
-	assert_ok(cu.cuCtxPushCurrent(context));
+	enter_primary(0);
 	assert_ok(vpmm_pool_create(&e.pool, &opts));
 	assert_ok(cu.cuStreamCreate(&e.stream, DRV_STREAM_NON_BLOCKING));
 	assert_ok(vpmm_malloc(e.pool, &e.live, 3 * PAGE, e.stream));

@@ -32,8 +32,7 @@ void *reused(struct fixture *f, size_t pages, struct CUstream_st *stream)
 {
 	void *ptr = fixture_malloc(f, pages, stream), *again;
 
-	assert_ok(vpmm_host_stream_submit(stream));
-	fixture_free(f, ptr, stream);
+	fixture_free_at_work(f, ptr, stream);
 	again = fixture_malloc(f, pages, stream);
 	g_assert_true(again == ptr);
 	return ptr;
@@ -54,6 +53,5 @@ void mark(struct fixture *f, struct CUstream_st *handle)
 
 void assert_waits(struct CUstream_st *stream)
 {
-	assert_ok(vpmm_host_stream_submit(stream));
-	g_assert_cmpint(vpmm_host_stream_complete(stream, UINT_MAX), ==, -EBUSY);
+	fixture_submit_waits(stream);
 }

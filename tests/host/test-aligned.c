@@ -92,11 +92,9 @@ static void test_waits(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 2 * PAGE });
 	fixture_uncache(&f);
 	ptr = fixture_malloc(&f, 2, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, ptr, f.streams[0]);
+	fixture_free_at_work(&f, ptr, f.streams[0]);
 	ptr = aligned(&f, PAGE, 4096, f.streams[1]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_assert_waits(f.streams[1]);
+	fixture_submit_waits(f.streams[1]);
 	fixture_free(&f, ptr, f.streams[1]);
 	fixture_close(&f);
 }
@@ -109,8 +107,7 @@ static void test_any_stream(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	first = fixture_malloc(&f, 2, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, first, f.streams[0]);
+	fixture_free_at_work(&f, first, f.streams[0]);
 	ptr = aligned(&f, PAGE, 4096, VPMM_STREAM_ANY);
 	g_assert_true(ptr + PAGE <= first || ptr >= first + 2 * PAGE);
 	assert_ok(vpmm_free(f.pool, ptr, VPMM_STREAM_ANY));

@@ -146,8 +146,7 @@ static void test_foreign_free_of_unmarked(void)
 	calm(&f, f.streams[0]);
 	fixture_free(&f, a, f.streams[0]);
 	a = reused(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[1]);
+	fixture_free_at_work(&f, a, f.streams[1]);
 	stats = fixture_stats(&f);
 	g_assert_cmpuint(stats.live, ==, 0);
 	assert_error(vpmm_free(f.pool, a, f.streams[0]), EINVAL, "allocation");
@@ -194,10 +193,8 @@ static void test_order_of_events(void)
 	a = fixture_malloc(&f, 2, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[1]);
 	b = fixture_malloc(&f, 1, f.streams[1]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, b, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, b, f.streams[0]);
 	assert_ok(vpmm_host_stream_complete(f.streams[0], 1));
 
 	g_assert_true(fixture_malloc(&f, 2, f.streams[1]) == a);
@@ -258,8 +255,7 @@ static void test_marked_is_for_all(void)
 
 	open_cached(&f);
 	a = fixture_malloc(&f, 2, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	assert_ok(vpmm_host_stream_destroy(f.streams[0]));
 	assert_ok(vpmm_host_stream_create(&f.streams[0]));
 
@@ -298,8 +294,7 @@ static void test_unmarked_until_a_miss(void)
 	open_cached(&f);
 	a = fixture_malloc(&f, 2, f.streams[0]);
 	calm(&f, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	b = fixture_malloc(&f, 4, f.streams[0]);
 	fixture_complete(f.streams[0]);
 	fixture_free(&f, b, f.streams[0]);

@@ -82,8 +82,7 @@ static void test_used_outside_too(void)
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_assert_waits(f.streams[0]);
+	fixture_submit_waits(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[0], 1));
 	fixture_close(&f);
@@ -117,8 +116,7 @@ static void test_used_before_joining(gconstpointer data)
 	assert_ok(vpmm_pool_query(f.pool, 1, f.streams[1], &forecast));
 	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[2]) == a);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	fixture_assert_waits(f.streams[2]);
+	fixture_submit_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	assert_ok(vpmm_host_stream_complete(f.streams[2], 1));
 	fixture_close(&f);
@@ -157,8 +155,7 @@ static void test_not_reused_after_branch(void)
 	id = begin(&f, f.streams[0]);
 	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
 	a = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
 	fixture_free(&f, a, f.streams[1]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);

@@ -96,8 +96,7 @@ static void test_retired_while_running(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	first = begin_in(&f, f.streams[0], GROUP);
 	a = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	graph = end(f.streams[0]);
 	begin_in(&f, f.streams[0], GROUP);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
@@ -128,8 +127,7 @@ static void test_realloc_after_retired(void)
 		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 		first = begin_in(&f, f.streams[0], GROUP);
 		a = fixture_malloc(&f, 1, f.streams[0]);
-		assert_ok(vpmm_host_stream_submit(f.streams[0]));
-		fixture_free(&f, a, f.streams[0]);
+		fixture_free_at_work(&f, a, f.streams[0]);
 		graph = end(f.streams[0]);
 		begin_in(&f, f.streams[0], GROUP);
 		b = fixture_malloc(&f, 1, f.streams[0]);

@@ -41,8 +41,7 @@ static void begin_scratch(struct fixture *f, size_t size, struct CUstream_st *st
 
 	assert_ok(vpmm_host_capture_begin(stream));
 	ptr = fixture_malloc_bytes(f, size, stream);
-	assert_ok(vpmm_host_stream_submit(stream));
-	fixture_free(f, ptr, stream);
+	fixture_free_at_work(f, ptr, stream);
 }
 
 static struct vpmm_host_graph *capture_scratch_here(struct fixture *f, size_t size)
@@ -206,8 +205,7 @@ static void test_behind_uncovered(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	ptr = fixture_malloc(&f, 1, f.streams[1]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, ptr, f.streams[1]);
+	fixture_free_at_work(&f, ptr, f.streams[1]);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) == ptr);
 	assert_ok(vpmm_host_capture_begin(f.streams[0]));
 	fixture_free(&f, ptr, f.streams[0]);

@@ -134,8 +134,7 @@ static void test_pending(void)
 	fixture_open(&f, OPTS);
 	stream = f.streams[0];
 	large = fixture_malloc_bytes(&f, TOTAL, stream);
-	assert_ok(vpmm_host_stream_submit(stream));
-	fixture_free(&f, large, stream);
+	fixture_free_at_work(&f, large, stream);
 	before = fixture_stats(&f);
 	for (int i = 0; i < 64; i++)
 		fixture_malloc_bytes(&f, 2 * MIB, stream);

@@ -159,8 +159,7 @@ static void test_explained(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS });
 	a = fixture_malloc(&f, 4, f.streams[0]);
 	fixture_malloc(&f, 5, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	assert_error(vpmm_malloc(f.pool, &block, 10 * PAGE, f.streams[1]), ENOMEM, ": device memory: ");
 	lines = g_strsplit(vpmm_last_error(), "\n", -1);
 	g_assert_cmpuint(g_strv_length(lines), ==, 2);

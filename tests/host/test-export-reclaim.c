@@ -180,8 +180,7 @@ static void test_freed(gconstpointer data)
 	opts.export_as = VPMM_EXPORT_FD;
 	fixture_open(&f, opts);
 	ptr = shareable_malloc(&f, SIZE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, ptr, f.streams[0]);
+	fixture_free_at_work(&f, ptr, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).shareable, ==, 3 * PAGE);
 
 	memset(fixture_malloc(&f, 4, f.streams[1]), 1, 4 * PAGE);

@@ -216,8 +216,7 @@ static void test_waiting_fails(void)
 
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK });
 	a = fixture_malloc(&f, 2, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_sync, 0, 1, -EIO);
 	assert_error(vpmm_malloc(f.pool, &a, PAGE, f.streams[1]), EIO, "vpmm_malloc");
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);

@@ -202,9 +202,7 @@ static void test_shrinks(gconstpointer data)
 	next = fixture_malloc(&f, 5, f.streams[1]);
 	g_assert_true(next < ptr || next >= ptr + MOST);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	if (kind->opts.reuse != VPMM_REUSE_BLOCK)
-		g_assert_cmpint(vpmm_host_stream_complete(f.streams[1], UINT_MAX), ==, -EBUSY);
+	kind_submit_behind(kind, f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	/* And back, while the old mappings are still there. */
@@ -244,14 +242,11 @@ static void test_takes_what_is_free(gconstpointer data)
 	fixture_open_faulty(&f, kind->opts);
 	other = fixture_malloc(&f, 4, f.streams[1]);
 	ptr = growable(&f, PAGE, MOST, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, other, f.streams[1]);
+	fixture_free_at_work(&f, other, f.streams[1]);
 	assert_ok(vpmm_pool_trim(f.pool, SIZE_MAX, NULL));
 	grow(&f, ptr, 5 * PAGE, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 5 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	if (kind->opts.reuse != VPMM_REUSE_BLOCK)
-		g_assert_cmpint(vpmm_host_stream_complete(f.streams[0], UINT_MAX), ==, -EBUSY);
+	kind_submit_behind(kind, f.streams[0]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	fixture_close(&f);
@@ -324,15 +319,12 @@ static void test_changes_hands(gconstpointer data)
 
 	fixture_open_faulty(&f, kind->opts);
 	other = fixture_malloc(&f, 4, f.streams[2]);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	fixture_free(&f, other, f.streams[2]);
+	fixture_free_at_work(&f, other, f.streams[2]);
 	ptr = growable(&f, 4 * PAGE, MOST, f.streams[0]);
 	grow(&f, ptr, 5 * PAGE, f.streams[1]);
 	fixture_free(&f, ptr, f.streams[1]);
 	fixture_malloc(&f, 5, f.streams[1]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	if (kind->opts.reuse != VPMM_REUSE_BLOCK)
-		g_assert_cmpint(vpmm_host_stream_complete(f.streams[1], UINT_MAX), ==, -EBUSY);
+	kind_submit_behind(kind, f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[1]);
@@ -355,8 +347,7 @@ static void test_used(gconstpointer data)
 	fixture_complete(f.streams[0]);
 	grow(&f, ptr, PAGE, f.streams[0]);
 	next = fixture_malloc(&f, 5, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[0], UINT_MAX), ==, -EBUSY);
+	fixture_submit_waits(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	/* The user is one still. */
@@ -364,9 +355,7 @@ static void test_used(gconstpointer data)
 	fixture_free(&f, ptr, f.streams[0]);
 	fixture_free(&f, next, f.streams[0]);
 	fixture_malloc(&f, 6, f.streams[2]);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	if (kind->opts.reuse != VPMM_REUSE_BLOCK)
-		g_assert_cmpint(vpmm_host_stream_complete(f.streams[2], UINT_MAX), ==, -EBUSY);
+	kind_submit_behind(kind, f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);

@@ -16,8 +16,7 @@ static const struct kind kinds[] = { KIND_PACKED, KIND_SLAB, KIND_PAGED };
 /* Work on a stream cannot run before that of another. */
 static void assert_behind(struct CUstream_st *stream, struct CUstream_st *other)
 {
-	assert_ok(vpmm_host_stream_submit(stream));
-	g_assert_cmpint(vpmm_host_stream_complete(stream, UINT_MAX), ==, -EBUSY);
+	fixture_submit_waits(stream);
 	fixture_complete(other);
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
 }
@@ -52,12 +51,10 @@ static void test_behind_several(gconstpointer data)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	a = fixture_malloc_used(&f, 3 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	g_assert_true(fixture_malloc(&f, 3, f.streams[2]) == a);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	fixture_assert_waits(f.streams[2]);
+	fixture_submit_waits(f.streams[2]);
 	fixture_complete(f.streams[first]);
 	fixture_assert_waits(f.streams[2]);
 	fixture_complete(f.streams[last]);
@@ -75,8 +72,7 @@ static void test_left_to_one(gconstpointer data)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	a = fixture_malloc_used(&f, 3 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	assert_ok(vpmm_pool_query(f.pool, 3 * PAGE, f.streams[2], &forecast));
 	g_assert_cmpint(forecast.way, ==, VPMM_WAY_REUSE);
 	g_assert_cmpuint(forecast.waits, ==, 2);
@@ -101,8 +97,7 @@ static void test_neighbours(void)
 	fixture_free(&f, a, f.streams[0]);
 	a = fixture_malloc_used(&f, 3 * PAGE);
 	b = fixture_malloc_used(&f, 3 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	fixture_free(&f, b, f.streams[0]);
 	assert_ok(vpmm_pool_check(f.pool));
 	g_assert_true(fixture_malloc(&f, 6, f.streams[2]) == MIN(a, b));
@@ -225,8 +220,7 @@ static void test_streams_stay(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	a = fixture_malloc_used(&f, 3 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	for (int i = 0; i < 300; i++) {
 		struct CUstream_st *stream;
 

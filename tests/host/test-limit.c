@@ -232,8 +232,7 @@ static void test_small_waits(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .limit = 4 * PAGE });
 	a = fixture_malloc(&f, 4, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	fixture_malloc_bytes(&f, 1000, f.streams[0]);
 	fixture_close(&f);
 }

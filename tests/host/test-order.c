@@ -61,38 +61,32 @@ static void write_new(void *data)
 	**(char **)data = 'n';
 }
 
-static void test_own_memory_at_once(gconstpointer kind)
+/* A stream gets what the first one has freed, without a wait. */
+static void reused(const struct kind *kind, int stream, bool completed)
 {
-	size_t size = ((const struct kind *)kind)->size;
 	struct fixture f;
 	char *a, *b;
 
 	open_kind(&f, kind);
-	a = fixture_malloc_bytes(&f, size, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
-	b = fixture_malloc_bytes(&f, size, f.streams[0]);
+	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
+	if (completed)
+		fixture_complete(f.streams[0]);
+	b = fixture_malloc_bytes(&f, kind->size, f.streams[stream]);
 	g_assert_true(a == b);
 	g_assert_cmpuint(fixture_stats(&f).reuses, ==, 1);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
 	fixture_close(&f);
 }
 
+static void test_own_memory_at_once(gconstpointer kind)
+{
+	reused(kind, 0, false);
+}
+
 static void test_takes_completed_of_others(gconstpointer kind)
 {
-	size_t size = ((const struct kind *)kind)->size;
-	struct fixture f;
-	char *a, *b;
-
-	open_kind(&f, kind);
-	a = fixture_malloc_bytes(&f, size, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
-	fixture_complete(f.streams[0]);
-	b = fixture_malloc_bytes(&f, size, f.streams[2]);
-	g_assert_true(a == b);
-	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
-	fixture_close(&f);
+	reused(kind, 2, true);
 }
 
 /* The only memory that there is goes to a stream whose work then comes after that of the one which had it. */

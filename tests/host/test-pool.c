@@ -97,8 +97,7 @@ static void test_leftover_keeps_stream(void)
 
 	open_default(&f);
 	a = fixture_malloc(&f, 5, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	b = fixture_malloc(&f, 2, f.streams[0]);
 	g_assert_true(a == b);
 	fixture_malloc(&f, 3, f.streams[0]);
@@ -120,8 +119,7 @@ static void test_harvest_order(void)
 	fixture_malloc(&f, 1, f.streams[0]);
 	c = fixture_malloc(&f, 2, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[1]);
+	fixture_free_at_work(&f, a, f.streams[1]);
 	fixture_free(&f, b, f.streams[0]);
 	fixture_free(&f, c, f.streams[0]);
 	assert_layout(&f, "[-2][1][-2][1][-2][1]");
@@ -138,8 +136,7 @@ static void test_free_on_another_stream(void)
 
 	open_default(&f);
 	a = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[1]);
+	fixture_free_at_work(&f, a, f.streams[1]);
 	b = fixture_malloc(&f, 1, f.streams[1]);
 	g_assert_true(a == b);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 0);
@@ -214,8 +211,7 @@ static void test_block_waits_for_oldest(void)
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK });
 	a = fixture_malloc(&f, 2, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	b = fixture_malloc(&f, 1, f.streams[1]);
 	g_assert_true(a == b);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 1);
@@ -326,8 +322,7 @@ static void test_leftover_of_a_wait(void)
 	fixture_malloc(&f, 1, f.streams[2]);
 	g_assert_cmpuint(fixture_stats(&f).waits, ==, 2);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	fixture_assert_waits(f.streams[2]);
+	fixture_submit_waits(f.streams[2]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[2]);
 	fixture_close(&f);

@@ -260,8 +260,7 @@ static void open_withheld(struct fixture *f, struct vpmm_opts opts)
 	fixture_open(f, opts);
 	fixture_malloc(f, 6, f->streams[1]);
 	a = fixture_malloc(f, 2, f->streams[1]);
-	assert_ok(vpmm_host_stream_submit(f->streams[1]));
-	fixture_free(f, a, f->streams[1]);
+	fixture_free_at_work(f, a, f->streams[1]);
 }
 
 /* What another stream has freed, nobody knows when, is had after a wait when there is nothing else. */

@@ -37,13 +37,11 @@ static void test_remaps_others(void)
 	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	ptr = fixture_malloc(&f, 2, f.streams[0]);
 	other = fixture_malloc(&f, 4, f.streams[1]);
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, other, f.streams[1]);
+	fixture_free_at_work(&f, other, f.streams[1]);
 	g_assert_true(resize(&f, ptr, 6 * PAGE, f.streams[0]) == ptr);
 	g_assert_cmpuint(copies(&f), ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 6 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	g_assert_cmpint(vpmm_host_stream_complete(f.streams[0], UINT_MAX), ==, -EBUSY);
+	fixture_submit_waits(f.streams[0]);
 	fixture_complete(f.streams[1]);
 	fixture_complete(f.streams[0]);
 	memset(ptr, 1, 6 * PAGE);

@@ -42,13 +42,11 @@ static void test_retired_with_work(void)
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	assert_ok(vpmm_host_stream_create(&stream));
 	a = fixture_malloc(&f, 1, stream);
-	assert_ok(vpmm_host_stream_submit(stream));
-	fixture_free(&f, a, stream);
+	fixture_free_at_work(&f, a, stream);
 	assert_ok(vpmm_stream_retire(f.pool, stream));
 	g_assert_cmpuint(fixture_stats(&f).streams, ==, 1);
 	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_assert_waits(f.streams[0]);
+	fixture_submit_waits(f.streams[0]);
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
 	assert_ok(vpmm_host_stream_complete(f.streams[0], 1));
 	assert_ok(vpmm_host_stream_destroy(stream));

@@ -338,16 +338,14 @@ static void test_clear_fails_pending(gconstpointer opts)
 	fixture_uncache(&f);
 	ptr = fixture_malloc(&f, 2, f.streams[0]);
 	memset(ptr, FIXTURE_SECRET, 2 * PAGE);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, ptr, f.streams[0]);
+	fixture_free_at_work(&f, ptr, f.streams[0]);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_create, 0, 2, -ENOMEM);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_clear, 0, 1, -EIO);
 	assert_error(vpmm_malloc(f.pool, &ptr, 2 * PAGE, f.streams[1]), EIO, "clearing");
 	assert_ok(vpmm_pool_check(f.pool));
 
 	mine = fixture_malloc(&f, 2, f.streams[2]);
-	assert_ok(vpmm_host_stream_submit(f.streams[2]));
-	fixture_assert_waits(f.streams[2]);
+	fixture_submit_waits(f.streams[2]);
 	fixture_complete(f.streams[0]);
 	fixture_complete(f.streams[2]);
 	g_assert_true(fixture_is_clear(mine, 2 * PAGE));

@@ -166,61 +166,72 @@ static void test_waits_for_users(void)
 	fixture_close(&f);
 }
 
-/* Names a stream while pages move, and tells when the call has returned. */
-struct namer {
+/* A call of another thread, while a page moves. */
+struct meanwhile {
+	void (*call)(struct meanwhile *it);
 	struct fixture *f;
-	unsigned int *number;
+	char *at;
 	struct CUstream_st *stream;
 	bool migrates;
+	int moved;
 	pthread_t thread;
-	_Atomic bool named;
+	_Atomic bool returned;
 };
 
-static void *name_stream(void *data)
+static void *call_meanwhile(void *data)
 {
-	struct namer *namer = data;
+	struct meanwhile *it = data;
 
-	/* A page that is empty has nowhere to go. */
-	if (namer->migrates)
-		g_assert_cmpint(vpmm_migrate(namer->f->pool, namer->number + PAGE / sizeof(int), 1, VPMM_DEVICE,
-					     namer->stream, NULL, NULL), ==, 0);
-	else
-		assert_ok(vpmm_use(namer->f->pool, namer->number, namer->stream));
-	namer->named = true;
+	it->call(it);
+	it->returned = true;
 	return NULL;
 }
 
-static void start_namer(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
+static void start_meanwhile(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
 {
-	struct namer *namer = data;
+	struct meanwhile *it = data;
 	int err;
 
 	(void)moves;
 	(void)count;
 	(void)stream;
-	err = pthread_create(&namer->thread, NULL, name_stream, namer);
+	err = pthread_create(&it->thread, NULL, call_meanwhile, it);
 	g_assert_cmpint(err, ==, 0);
 	/* Time enough for a call that does not wait; one that waits is only right the more surely. */
 	g_usleep(100000);
-	g_assert_false(namer->named);
+	g_assert_false(it->returned);
+}
+
+static void name_stream(struct meanwhile *it)
+{
+	/* A page that is empty has nowhere to go. */
+	if (it->migrates)
+		g_assert_cmpint(vpmm_migrate(it->f->pool, it->at + PAGE, 1, VPMM_DEVICE, it->stream, NULL, NULL), ==, 0);
+	else
+		assert_ok(vpmm_use(it->f->pool, it->at, it->stream));
+}
+
+static void fault_pages(struct meanwhile *it)
+{
+	it->moved = vpmm_fault(it->f->pool, it->at, 2 * PAGE, VPMM_DEVICE, 0);
 }
 
 /* A stream that is named while the gate is closed would run past it, so naming it waits until the pages have moved. */
 static void test_named_meanwhile(void)
 {
-	const struct vpmm_migrate_ops ops = { sizeof(ops), start_namer, NULL };
+	const struct vpmm_migrate_ops ops = { sizeof(ops), start_meanwhile, NULL };
 	struct fixture f;
 	unsigned int *number;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	number = ranges_alloc(&f, 2 * PAGE);
 	for (int i = 0; i < 2; i++) {
-		struct namer namer = { &f, number, f.streams[1 + i], i, 0, false };
+		struct meanwhile namer = { name_stream, &f, (char *)number, f.streams[1 + i], i };
 
 		*number = 1;
 		g_assert_cmpint(vpmm_migrate(f.pool, number, 1, VPMM_DEVICE, f.streams[0], &ops, &namer), ==, 1);
 		pthread_join(namer.thread, NULL);
-		g_assert_true(namer.named);
+		g_assert_true(namer.returned);
 		/* From then on its work is waited for. */
 		kernel_adds(namer.stream, number);
 		g_assert_cmpuint(*number, ==, 2);
@@ -229,50 +240,16 @@ static void test_named_meanwhile(void)
 	fixture_close(&f);
 }
 
-/* Faults pages while one of them goes to the host. */
-struct faulter {
-	struct fixture *f;
-	char *at;
-	pthread_t thread;
-	int moved;
-	_Atomic bool returned;
-};
-
-static void *fault_pages(void *data)
-{
-	struct faulter *faulter = data;
-
-	faulter->moved = vpmm_fault(faulter->f->pool, faulter->at, 2 * PAGE, VPMM_DEVICE, 0);
-	faulter->returned = true;
-	return NULL;
-}
-
-static void start_faulter(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
-{
-	struct faulter *faulter = data;
-	int err;
-
-	(void)moves;
-	(void)count;
-	(void)stream;
-	err = pthread_create(&faulter->thread, NULL, fault_pages, faulter);
-	g_assert_cmpint(err, ==, 0);
-	/* Time enough for a call that does not wait. */
-	g_usleep(100000);
-	g_assert_false(faulter->returned);
-}
-
 /* What is on its way to the host when pages are faulted is not taken for there: it comes along. */
 static void test_faulted_meanwhile(void)
 {
-	const struct vpmm_migrate_ops ops = { sizeof(ops), start_faulter, NULL };
-	struct faulter faulter = { 0 };
+	const struct vpmm_migrate_ops ops = { sizeof(ops), start_meanwhile, NULL };
 	struct fixture f;
+	struct meanwhile faulter = { fault_pages, &f };
 	char *at;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
 	at = ranges_alloc(&f, 2 * PAGE);
-	faulter.f = &f;
 	faulter.at = at;
 	at[0] = at[PAGE] = 1;
 	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 2);

@@ -166,8 +166,7 @@ static void test_work_that_is_told_takes_no_time(void)
 
 	open_uncached(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
 	a = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	fixture_malloc(&f, 1, f.streams[1]);
 	fixture_complete(f.streams[0]);
 	assert_stood(&f, 1, 1, 0);

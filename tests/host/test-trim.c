@@ -147,8 +147,7 @@ static void test_small_by_driver(void)
 	b = fixture_malloc(&f, 4, f.streams[0]);
 	g_assert_cmpuint(trim(&f, 0), ==, 0);
 	g_assert_cmpuint(fixture_stats(&f).small_mapped, ==, segment);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	g_assert_cmpuint(trim(&f, 0), ==, 0);
 	fixture_complete(f.streams[0]);
 	g_assert_cmpuint(trim(&f, segment + 4 * PAGE), ==, 0);

@@ -47,14 +47,12 @@ static void test_waits_for_freer(gconstpointer data)
 
 	open_kind(&f, kind);
 	a = fixture_malloc_used(&f, kind->size);
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	fixture_complete(f.streams[1]);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[2]);
 	g_assert_true(a != b || vpmm_host_stream_complete(f.streams[2], 0) == 0);
 	if (a == b) {
-		assert_ok(vpmm_host_stream_submit(f.streams[2]));
-		fixture_assert_waits(f.streams[2]);
+		fixture_submit_waits(f.streams[2]);
 	}
 	fixture_close(&f);
 }
@@ -69,8 +67,7 @@ static void test_own_use_is_free_at_once(gconstpointer data)
 	open_kind(&f, kind);
 	a = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	assert_ok(vpmm_use(f.pool, a, f.streams[0]));
-	assert_ok(vpmm_host_stream_submit(f.streams[0]));
-	fixture_free(&f, a, f.streams[0]);
+	fixture_free_at_work(&f, a, f.streams[0]);
 	b = fixture_malloc_bytes(&f, kind->size, f.streams[0]);
 	/* The driver's allocator may have it again only when the stream is past it. */
 	g_assert_true(a == b || !strcmp(kind->name, "driver"));

@@ -111,8 +111,7 @@ static void test_zombie(void)
 	s = f.streams[0];
 	ten = fixture_malloc(&f, 10, s);
 	one = fixture_malloc(&f, 1, s);
-	assert_ok(vpmm_host_stream_submit(s));
-	fixture_free(&f, ten, s);
+	fixture_free_at_work(&f, ten, s);
 	four = fixture_malloc(&f, 4, s);
 	eleven = fixture_malloc(&f, 11, s);
 	assert_layout(&f, "[~10][1][4][+11]");

@@ -117,6 +117,12 @@ void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream)
 	assert_ok(vpmm_pool_check(f->pool));
 }
 
+void fixture_free_at_work(struct fixture *f, void *ptr, struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_stream_submit(stream));
+	fixture_free(f, ptr, stream);
+}
+
 char *fixture_malloc_used(struct fixture *f, size_t size)
 {
 	char *ptr = fixture_malloc_bytes(f, size, f->streams[0]);
@@ -177,6 +183,12 @@ void fixture_complete(struct CUstream_st *stream)
 void fixture_assert_waits(struct CUstream_st *stream)
 {
 	g_assert_cmpint(vpmm_host_stream_complete(stream, 1), ==, -EBUSY);
+}
+
+void fixture_submit_waits(struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_stream_submit(stream));
+	fixture_assert_waits(stream);
 }
 
 struct vpmm_stats fixture_stats(struct fixture *f)

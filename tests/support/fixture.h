@@ -63,6 +63,9 @@ char *fixture_malloc_used(struct fixture *f, size_t size);
 /* Frees, which must succeed, and checks the pool. */
 void fixture_free(struct fixture *f, void *ptr, struct CUstream_st *stream);
 
+/* The same, with work of the stream pending that may use the block. */
+void fixture_free_at_work(struct fixture *f, void *ptr, struct CUstream_st *stream);
+
 /* What fixture_leave_secret() writes into each byte. */
 #define FIXTURE_SECRET 0x5a
 
@@ -81,6 +84,9 @@ void fixture_complete(struct CUstream_st *stream);
 
 /* Fails the test unless a stream's next work, which is submitted, waits for another stream's. */
 void fixture_assert_waits(struct CUstream_st *stream);
+
+/* Submits work, which has to wait for another stream's. */
+void fixture_submit_waits(struct CUstream_st *stream);
 
 /* The statistics. */
 struct vpmm_stats fixture_stats(struct fixture *f);

@@ -45,4 +45,12 @@ struct kind {
 	{ "scrub-paged", { FIXTURE_OPTS, .scrub = VPMM_SCRUB_STREAM }, 3 * PAGE }, \
 	KIND_BLOCK(FIXTURE_PACKED)
 
+/* Submits work behind that of another stream: unless the pool has waited on the host, the stream has to wait. */
+static inline void kind_submit_behind(const struct kind *kind, struct CUstream_st *stream)
+{
+	assert_ok(vpmm_host_stream_submit(stream));
+	if (kind->opts.reuse != VPMM_REUSE_BLOCK)
+		fixture_assert_waits(stream);
+}
+
 #endif /* KINDS_H */

@@ -81,23 +81,31 @@ static void end_capture(drv_stream stream)
 	g_assert_cmpint(cuGraphDestroy(graph), ==, 0);
 }
 
-static void test_waits(void)
+/* A device is current, and a graph in a pool of it has allocated and freed a block. */
+static void capture_freed(int device, struct torch_pool_id id)
 {
-	drv_stream stream, captured, other;
-	uint64_t waits;
+	drv_stream captured;
 	char *a;
 
-	/* A graph that has freed a block, and work that nobody knows to be of it. */
-	g_assert_cmpint(cuCtxSetCurrent(primary(1)), ==, 0);
-	stream = new_stream();
+	g_assert_cmpint(cuCtxSetCurrent(primary(device)), ==, 0);
 	captured = new_stream();
-	other = new_stream();
-	torch.vpmm_torch_begin(1, mine, NULL);
+	torch.vpmm_torch_begin(device, id, NULL);
 	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
-	a = torch_new(4 * MIB, 1, captured);
-	torch.vpmm_torch_free(a, 4 * MIB, 1, captured);
+	a = torch_new(4 * MIB, device, captured);
+	torch.vpmm_torch_free(a, 4 * MIB, device, captured);
 	end_capture(captured);
-	torch.vpmm_torch_end(1, mine);
+	torch.vpmm_torch_end(device, id);
+}
+
+static void test_waits(void)
+{
+	drv_stream stream, other;
+	uint64_t waits;
+
+	/* A graph that has freed a block, and work that nobody knows to be of it. */
+	capture_freed(1, mine);
+	stream = new_stream();
+	other = new_stream();
 	g_assert_cmpuint(torch_counts(1).graphs, ==, 1);
 	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
 	g_assert_cmpint(cuStreamQuery(stream), ==, DRV_ERROR_NOT_READY);
@@ -125,18 +133,9 @@ static void test_waits(void)
 static void test_wait_fails(void)
 {
 	static const struct torch_pool_id id = { .a = 3 };
-	drv_stream captured;
-	char *a;
 
 	/* Work of before has failed, say. The graph may be running still, so its memory stays. */
-	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
-	captured = new_stream();
-	torch.vpmm_torch_begin(0, id, NULL);
-	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
-	a = torch_new(4 * MIB, 0, captured);
-	torch.vpmm_torch_free(a, 4 * MIB, 0, captured);
-	end_capture(captured);
-	torch.vpmm_torch_end(0, id);
+	capture_freed(0, id);
 	fake_cuda_fail("cuMemFreeHost", 0, 1, DRV_ERROR_LAUNCH_FAILED);
 	torch.vpmm_torch_release(0, id);
 	g_assert_cmpuint(torch_counts(0).graphs, ==, 1);
@@ -198,18 +197,9 @@ static void test_not_current(void)
 static void test_graph_of_not_current(void)
 {
 	static const struct torch_pool_id id = { .a = 4 };
-	drv_stream captured;
-	char *a;
 
 	/* A graph of device 1 is released while device 0 is current, and 1 cannot be. */
-	g_assert_cmpint(cuCtxSetCurrent(primary(1)), ==, 0);
-	captured = new_stream();
-	torch.vpmm_torch_begin(1, id, NULL);
-	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
-	a = torch_new(4 * MIB, 1, captured);
-	torch.vpmm_torch_free(a, 4 * MIB, 1, captured);
-	end_capture(captured);
-	torch.vpmm_torch_end(1, id);
+	capture_freed(1, id);
 	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
 	let_enter(false);
 	torch.vpmm_torch_release(1, id);
@@ -225,19 +215,11 @@ static void test_graph_of_not_current(void)
 static void test_beside_foreign_capture(void)
 {
 	static const struct torch_pool_id id = { .a = 5 };
-	drv_stream captured, other;
-	char *a;
+	drv_stream other;
 
 	/* A graph is released while a capture is running of which PyTorch has told nothing. */
-	g_assert_cmpint(cuCtxSetCurrent(primary(0)), ==, 0);
-	captured = new_stream();
+	capture_freed(0, id);
 	other = new_stream();
-	torch.vpmm_torch_begin(0, id, NULL);
-	g_assert_cmpint(cuStreamBeginCapture_v2(captured, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
-	a = torch_new(4 * MIB, 0, captured);
-	torch.vpmm_torch_free(a, 4 * MIB, 0, captured);
-	end_capture(captured);
-	torch.vpmm_torch_end(0, id);
 	g_assert_cmpint(cuStreamBeginCapture_v2(other, DRV_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
 	torch.vpmm_torch_release(0, id);
 
