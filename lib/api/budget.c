@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Asks other pools of a budget for memory, and the thread that answers them while the program makes no call. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -3,9 +3,7 @@
  * What a CUDA device needs for addresses that it has in common with the CPU: host memory with a handle, the CPU's view
  * of it, and streams that are stopped while a mapping changes.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Reservations, handles and mappings: address space of the process, and parts of the memfd of a device. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>

@@ -8,9 +8,7 @@
  *
  * All of this may run before the runtime of a sanitizer is ready, hence NOT_SANITIZED.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>

@@ -4,9 +4,7 @@
  * dlsym() of its own, or has the calls by their names. Threads that come first at the same time all look, and find the same: with a lock
  * instead, one that is here would wait for the dynamic linker's, which another may hold in a constructor that calls us.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>

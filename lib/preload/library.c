@@ -3,9 +3,7 @@
  * Opens libvpmm. It is not among what the preload object needs at load: every program of a shell under LD_PRELOAD would
  * get it, and GLib with it, in front of the copies that the program may have brought along.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -3,9 +3,7 @@
  * Throws from C, by a function that throws. The file is compiled with -fexceptions, and so is every other that can be
  * on the stack then: what they hold, they give up before.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,9 +4,7 @@
  * whoever is killed. Only processes of the same user are answered; the kernel says who that is. Descriptors travel
  * through the socket, by vpmm_lend(), as taking them out of a process (pidfd_getfd) is what containers refuse.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -6,9 +6,7 @@
  * that finds the same return addresses in these places has the same calls. Only what is not in the tree is left to the
  * unwinder.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

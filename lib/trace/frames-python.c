@@ -3,9 +3,7 @@
  * The frames of Python, by calls that an interpreter has exported since 3.9. The library is not linked with one: they
  * are looked up in the process.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The rest of the suite's own libcuda.so.1: memory pools, plain memory, copies, and what it cannot do. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>

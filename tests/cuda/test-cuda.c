@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The cuda backend where there is no GPU: devices, threads, and what every backend has to do. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <glib.h>
 #include <limits.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Blocks that go to another process and back, with kernels of both at work on them, and processes that are killed. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

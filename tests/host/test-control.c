@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_PAUSABLE: the socket that vpmm-pause speaks to, whatever else speaks to it, and the guard of a program. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

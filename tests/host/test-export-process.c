@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Blocks that go to other processes and come back, and processes that are killed meanwhile. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What comes from a socket: wrong messages, and none. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

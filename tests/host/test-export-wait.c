@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* How vpmm_receive() waits: slow peers, other threads, signals, a reset meanwhile. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>

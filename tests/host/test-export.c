@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_SHAREABLE, vpmm_send() and vpmm_receive(): one memory, two pools. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* VPMM_PLAN: what a pool has learned is there for the next process, and what a setting does not allow is not taken. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>

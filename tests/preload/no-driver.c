@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* A program with a double of the driver, and without a driver, says where it finds calls, and what they return. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdio.h>
 

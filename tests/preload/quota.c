@@ -3,9 +3,7 @@
  * A library of quotas, as clusters have in /etc/ld.so.preload: it stands in front of the driver by a dlsym() of its own
  * and by the names of the calls. A process may have 64 MiB.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Contexts: none, others, the last release, resets and use after them; and what calls answer after a kernel failed. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <string.h>
 #include <time.h>
 

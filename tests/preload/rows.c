@@ -4,9 +4,7 @@
  * may be another under the preload object, and the sentence of vpmm-preload(7) that says so. Build it by
  * "gcc -o rows rows*.c -ldl".
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

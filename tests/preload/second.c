@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* An object for LD_PRELOAD as many are: it counts two of the driver's calls, and finds the real ones by RTLD_NEXT. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -3,9 +3,7 @@
  * By whatever door a program comes to the driver's calls, it gets ours where there is one, else the driver's; and what
  * ours ask the driver then.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <glib.h>
 #include <string.h>

@@ -3,9 +3,7 @@
  * A program that knows of no library: it opens libvpmm.so by its path, uses a pool, and closes it, again and again;
  * then it forks. Says what is wrong, and exits with 1.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>

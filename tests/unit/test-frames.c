@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* A walk of the calls of a thread gives what the unwinder does, and does not ask it for a stack that it has seen. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <stdatomic.h>
