@@ -132,6 +132,8 @@ void run_other(struct run *run, const struct trace_op *op)
 		return;
 	if (op->kind == TRACE_USE)
 		use(run, op);
+	else if (op->kind == TRACE_PAUSE || op->kind == TRACE_RESUME)
+		run_pause(run, op);
 	else if (op->kind == TRACE_RETIRE_STREAM)
 		retire_stream(run, op);
 	else if (op->kind == TRACE_GROUP)

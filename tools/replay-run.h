@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "replay.h"
+#include "vpmm.h"
 
 /**
  * struct slot - an allocation of the trace, while it lives
@@ -18,7 +19,9 @@
  * @op: which operation did
  * @mark: the how-manieth allocation of the trace it is
  * @live: whether it lives
- * @bare: whether it has no pattern, as it was allocated under capture
+ * @bare: whether it has no pattern, as it was allocated under capture, or a pause has dropped it
+ * @tag: its tag, as struct trace_op has it
+ * @flags: TRACE_DROP and TRACE_STAY, as it was allocated
  */
 struct slot {
 	void *ptr;
@@ -28,6 +31,8 @@ struct slot {
 	uint32_t mark;
 	bool live;
 	bool bare;
+	uint8_t tag;
+	uint8_t flags;
 };
 
 /**
@@ -58,6 +63,8 @@ struct capture {
  * @slots: of the trace
  * @captures: of the trace
  * @captured: of each stream, the number of the capture that it is under; 0: none
+ * @tags: the library's tag of each tag of the trace; 0: it could not be opened
+ * @asleep: of each, whether it is paused
  * @mark_ops: which operation each mark stands for
  * @took_ns: of each call
  * @timed: how many calls
@@ -73,6 +80,8 @@ struct run {
 	struct slot *slots;
 	struct capture *captures;
 	uint32_t *captured;
+	vpmm_tag *tags;
+	bool *asleep;
 	uint32_t *mark_ops;
 	uint64_t *took_ns;
 	size_t timed;
@@ -167,6 +176,42 @@ void run_resize(struct run *run, const struct trace_op *op);
  * An allocator that is no pool is not told.
  */
 void run_other(struct run *run, const struct trace_op *op);
+
+/**
+ * run_open_tags() - open the tags of the trace
+ * @run: the pass
+ */
+void run_open_tags(struct run *run);
+
+/**
+ * run_close_tags() - resume what the trace leaves paused
+ * @run: the pass
+ * @op: the last operation
+ */
+void run_close_tags(struct run *run, const struct trace_op *op);
+
+/**
+ * run_enter_tag() - have this thread allocate under the tag of an operation
+ * @run: the pass, of a pool
+ * @op: the operation, with a tag
+ *
+ * Return: what it allocated under before, for vpmm_tag_set().
+ */
+vpmm_tag run_enter_tag(const struct run *run, const struct trace_op *op);
+
+/**
+ * run_pause() - pause or resume the tag of an operation
+ * @run: the pass, of a pool
+ * @op: the operation
+ */
+void run_pause(struct run *run, const struct trace_op *op);
+
+/**
+ * run_is_asleep() - whether an allocation has no memory now, as its tag is paused
+ * @run: the pass
+ * @slot: the allocation
+ */
+bool run_is_asleep(const struct run *run, const struct slot *slot);
 
 /**
  * run_capture() - have the stream of an operation under the capture that the trace says

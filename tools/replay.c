@@ -99,7 +99,7 @@ void run_look(struct run *run, const struct trace_op *op, const struct slot *slo
 	struct device *dev = run->setup->dev;
 	struct device_work work = work_of(run, slot, bytes);
 
-	if (slot->bare || run->captured[stream] || run->captured[slot->stream])
+	if (slot->bare || run->captured[stream] || run->captured[slot->stream] || run_is_asleep(run, slot))
 		return;
 	if (stream != slot->stream && dev->ops->wait(dev, stream, slot->stream))
 		run_tell(run, op, "wait before the work", fail_text());
@@ -117,13 +117,26 @@ struct slot *run_find_live(struct run *run, const struct trace_op *op)
 	return slot;
 }
 
-static int try_allocate(struct run *run, const struct trace_op *op, void **ptr)
+static int allocate_plain(struct run *run, const struct trace_op *op, void **ptr)
 {
 	struct allocator *a = run->setup->allocator;
 
 	if (a->pool && (op->max || op->flags & (TRACE_ZERO | TRACE_IDLE)))
 		return run_pool_malloc(run, op, ptr);
 	return a->ops->alloc(a, ptr, op->bytes, run->setup->dev->streams[op->stream]);
+}
+
+static int try_allocate(struct run *run, const struct trace_op *op, void **ptr)
+{
+	vpmm_tag before;
+	int err;
+
+	if (!op->tag || !run->setup->allocator->pool)
+		return allocate_plain(run, op, ptr);
+	before = run_enter_tag(run, op);
+	err = allocate_plain(run, op, ptr);
+	vpmm_tag_set(before);
+	return err;
 }
 
 static void allocate(struct run *run, const struct trace_op *op)
@@ -148,6 +161,8 @@ static void allocate(struct run *run, const struct trace_op *op)
 	slot->stream = op->stream;
 	slot->mark = mark;
 	slot->op = (uint32_t)(op - run->setup->trace->ops);
+	slot->tag = op->tag;
+	slot->flags = op->flags & (TRACE_DROP | TRACE_STAY);
 	run_count(run, op->bytes, true);
 	run_fill(run, op, slot);
 }
@@ -363,9 +378,11 @@ bool replay_pass(const struct replay_setup *setup, unsigned int pass, struct rep
 	run.captured = g_new0(uint32_t, trace->streams);
 	run.mark_ops = g_new0(uint32_t, trace->allocs);
 	run.took_ns = g_new(uint64_t, trace->n_ops);
+	run_open_tags(&run);
 	run_operations(&run);
 	read_stats(&run, &result->stats);
 	free_leftovers(&run);
+	run_close_tags(&run, &trace->ops[trace->n_ops - 1]);
 	find_damage(&run);
 	sum_up(&run, &before);
 	g_free(run.took_ns);

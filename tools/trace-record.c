@@ -31,7 +31,7 @@ static const struct kind kinds_1[] = {
 };
 
 static const struct kind kinds_2[] = {
-	{ 'a', "ibs", "zim", "microseconds a id bytes stream" },
+	{ 'a', "ibs", "zimtpds", "microseconds a id bytes stream" },
 	{ 'f', "iS", "uM", "microseconds f id stream" },
 	{ 'm', "itbs", "c", "microseconds m id new-id bytes stream" },
 	{ 'u', "is", "", "microseconds u id stream" },
@@ -40,6 +40,8 @@ static const struct kind kinds_2[] = {
 	{ 'c', "cn", "", "microseconds c capture group" },
 	{ 'g', "cs", "", "microseconds g capture stream" },
 	{ 't', "B", "", "microseconds t bytes" },
+	{ 's', "", "td", "microseconds s" },
+	{ 'w', "", "t", "microseconds w" },
 	{ 'p', "pwdB", NULL, "microseconds p pool backend device bytes" },
 	{ 'e', "p", NULL, "microseconds e pool" },
 	{ 0 }
@@ -248,7 +250,8 @@ static unsigned int flag_of(const char *attributes, const char *field, size_t le
 		const char *word;
 		unsigned int flag;
 	} words[] = { { "zero", TRACE_ZERO }, { "idle", TRACE_IDLE }, { "copied", TRACE_COPIED },
-		    { "used", TRACE_USED } };
+		    { "used", TRACE_USED }, { "pausable", TRACE_PAUSABLE }, { "drop", TRACE_DROP },
+		    { "stay", TRACE_STAY } };
 
 	for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
 		if (strchr(attributes, words[i].word[0]) && length == strlen(words[i].word) &&
@@ -269,6 +272,42 @@ static int parse_max(const struct trace_place *p, const char *field, size_t leng
 	return err;
 }
 
+/* "%20" stands for a blank, and "%25" for "%". */
+static bool decode_name(const char *field, size_t length, char *name)
+{
+	const char *end = field + length;
+	size_t n = 0;
+
+	while (field < end && n < TRACE_NAME_MOST) {
+		char c = *field++;
+
+		if (c == '%') {
+			if (end - field < 2 || field[0] != '2' || (field[1] != '0' && field[1] != '5'))
+				return false;
+			c = field[1] == '0' ? ' ' : '%';
+			field += 2;
+		}
+		if ((unsigned char)c < ' ' || c == 0x7f)
+			return false;
+		name[n++] = c;
+	}
+	name[n] = 0;
+	return n && field == end;
+}
+
+static int parse_tag(const struct trace_place *p, const char *field, size_t length, char *name)
+{
+	char *quoted;
+	int err;
+
+	if (decode_name(field, length, name))
+		return 0;
+	quoted = trace_quote(field, length);
+	err = trace_damaged(p, "the tag is \"%s\", which is no name of one", quoted);
+	g_free(quoted);
+	return err;
+}
+
 /* @attributes: NULL: the record has none. */
 static int parse_attribute(const struct trace_place *p, const char *attributes, const char *field, size_t length,
 			   struct trace_record *record)
@@ -286,6 +325,8 @@ static int parse_attribute(const struct trace_place *p, const char *attributes, 
 		return trace_parse_number(p, field, length, "capture", UINT64_MAX, &record->capture);
 	if (attributes && strchr(attributes, 'm') && is_named("max=", &field, &length))
 		return parse_max(p, field, length, record);
+	if (attributes && strchr(attributes, 't') && is_named("tag=", &field, &length))
+		return parse_tag(p, field, length, record->tag);
 	if (attributes && strchr(attributes, 'M') && is_named("moved=", &field, &length))
 		return trace_parse_number(p, field, length, "size", PTRDIFF_MAX, &record->moved);
 	quoted = trace_quote(field, length);

@@ -25,6 +25,9 @@ struct trace_place {
 	bool hexadecimal;
 };
 
+/* Bytes of a tag's name, at most. */
+#define TRACE_NAME_MOST 63
+
 /* The stream of a free that is behind all work of the context. */
 #define TRACE_ANY UINT64_MAX
 
@@ -41,7 +44,8 @@ struct trace_place {
  * @capture: the capture that the stream is under, or whose graph it is; 0: none
  * @pool: from 1
  * @other: the group of a capture; or what only has to be a number
- * @flags: TRACE_ZERO, TRACE_IDLE, TRACE_COPIED and TRACE_USED of trace.h
+ * @flags: TRACE_ZERO, TRACE_IDLE, TRACE_COPIED, TRACE_USED, TRACE_DROP, TRACE_STAY and TRACE_PAUSABLE of trace.h
+ * @tag: the name of the tag; empty: none
  */
 struct trace_record {
 	uint64_t us;
@@ -56,6 +60,7 @@ struct trace_record {
 	uint64_t pool;
 	uint64_t other;
 	unsigned int flags;
+	char tag[TRACE_NAME_MOST + 1];
 };
 
 /**

@@ -10,6 +10,7 @@
 #include "input.h"
 #include "trace-csv.h"
 #include "trace-record.h"
+#include "trace-tags.h"
 
 /* Also the longest line there can be. */
 #define BLOCK (256 * 1024)
@@ -22,6 +23,7 @@ struct pool {
 	GHashTable *captures;		/* id to our number, of those that are not retired */
 	GArray *last_ops;		/* of size_t: the last operation of each capture */
 	GArray *spare_slots;		/* of uint32_t */
+	GArray *tags;			/* of struct trace_tag */
 	uint32_t slots;
 	size_t allocs;
 	unsigned int device;
@@ -91,7 +93,7 @@ static uint32_t capture_number(struct pool *p, uint64_t id)
 static void add_op(struct pool *p, struct trace_op *op, const struct trace_record *record)
 {
 	op->us = record->us;
-	if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP && record->stream != TRACE_ANY)
+	if (op->kind != TRACE_TRIM && op->kind != TRACE_GROUP && op->kind < TRACE_PAUSE && record->stream != TRACE_ANY)
 		op->stream = stream_number(p, record->stream);
 	if (op->kind < TRACE_TRIM && record->capture) {
 		op->capture = capture_number(p, record->capture);
@@ -105,10 +107,14 @@ static int apply_alloc(struct reader *r, struct pool *p, const struct trace_reco
 	const struct trace_op *birth = find_birth(p, record->id);
 	struct trace_op op = { .bytes = (size_t)record->bytes, .id = record->id, .max = (size_t)record->max,
 			       .line = r->place.line, .kind = TRACE_ALLOC, .flags = (uint8_t)record->flags };
+	int err;
 
 	if (birth)
 		return trace_damaged(&r->place, "allocates %" PRIu64 ", which line %" G_GUINT32_FORMAT
 			       " did and nobody has freed", (uint64_t)record->id, birth->line);
+	err = trace_tags_number(&r->place, p->tags, record, &op.tag);
+	if (err)
+		return err;
 	op.slot = take_slot(p);
 	p->allocs++;
 	g_hash_table_insert(p->live, GSIZE_TO_POINTER((gsize)record->id), GSIZE_TO_POINTER((gsize)p->ops->len));
@@ -188,6 +194,17 @@ static int apply_other(struct reader *r, struct pool *p, const struct trace_reco
 	return 0;
 }
 
+static int apply_pause(struct reader *r, struct pool *p, const struct trace_record *record, enum trace_kind kind)
+{
+	struct trace_op op = { .line = r->place.line, .kind = (uint8_t)kind, .flags = (uint8_t)record->flags };
+	int err;
+
+	err = trace_tags_number(&r->place, p->tags, record, &op.tag);
+	if (!err)
+		add_op(p, &op, record);
+	return err;
+}
+
 /* A capture can join a group before anything else, and after it has ended. */
 static int apply_group(struct reader *r, struct pool *p, const struct trace_record *record)
 {
@@ -212,6 +229,11 @@ static int apply_graph(struct reader *r, struct pool *p, const struct trace_reco
 	return 0;
 }
 
+static void clear_tag(void *tag)
+{
+	g_free(((struct trace_tag *)tag)->name);
+}
+
 static void pool_free(void *data)
 {
 	struct pool *p = data;
@@ -219,6 +241,7 @@ static void pool_free(void *data)
 	g_hash_table_destroy(p->captures);
 	g_hash_table_destroy(p->streams);
 	g_hash_table_destroy(p->live);
+	g_array_free(p->tags, TRUE);
 	g_array_free(p->spare_slots, TRUE);
 	g_array_free(p->last_ops, TRUE);
 	g_array_free(p->ops, TRUE);
@@ -231,6 +254,8 @@ static void begin_pool(struct reader *r)
 
 	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
 	p->spare_slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+	p->tags = g_array_new(FALSE, FALSE, sizeof(struct trace_tag));
+	g_array_set_clear_func(p->tags, clear_tag);
 	p->live = g_hash_table_new(NULL, NULL);
 	p->streams = g_hash_table_new(NULL, NULL);
 	p->captures = g_hash_table_new(NULL, NULL);
@@ -272,6 +297,10 @@ static int apply(struct reader *r, const struct trace_record *record)
 		return apply_other(r, p, record, TRACE_RETIRE_STREAM);
 	case 't':
 		return apply_other(r, p, record, TRACE_TRIM);
+	case 's':
+		return apply_pause(r, p, record, TRACE_PAUSE);
+	case 'w':
+		return apply_pause(r, p, record, TRACE_RESUME);
 	case 'c':
 		return apply_group(r, p, record);
 	case 'g':
@@ -463,6 +492,9 @@ static struct trace *trace_of(struct pool *p)
 	};
 	trace->ops = (struct trace_op *)(void *)g_array_free(p->ops, FALSE);
 	p->ops = g_array_new(FALSE, FALSE, sizeof(struct trace_op));
+	trace->n_tags = p->tags->len;
+	trace->tags = (struct trace_tag *)(void *)g_array_free(p->tags, FALSE);
+	p->tags = g_array_new(FALSE, FALSE, sizeof(struct trace_tag));
 	return trace;
 }
 
@@ -527,6 +559,7 @@ void trace_free(struct trace *trace)
 	while (trace) {
 		struct trace *next = trace->next;
 
+		trace_tags_clear(trace);
 		g_free(trace->ops);
 		g_free(trace->name);
 		g_free(trace);

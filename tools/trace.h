@@ -20,6 +20,8 @@ enum trace_kind {
 	TRACE_RETIRE_STREAM,
 	TRACE_GROUP,
 	TRACE_RETIRE_GRAPH,
+	TRACE_PAUSE,
+	TRACE_RESUME,
 };
 
 enum trace_flag {
@@ -29,6 +31,9 @@ enum trace_flag {
 	TRACE_COPIED = 8,	/* TRACE_RESIZE: by a copy, during which both blocks were allocated */
 	TRACE_LAST = 16,	/* nothing follows of the capture */
 	TRACE_USED = 32,	/* TRACE_FREE: between the copy to a larger block and this there was other work */
+	TRACE_DROP = 64,	/* TRACE_ALLOC: with VPMM_TAG_DROP; TRACE_PAUSE: with VPMM_PAUSE_DROP */
+	TRACE_STAY = 128,	/* TRACE_ALLOC: with VPMM_TAG_STAY */
+	TRACE_PAUSABLE = 256,	/* of a record: the tag is; struct trace_tag has it */
 };
 
 /**
@@ -46,6 +51,7 @@ enum trace_flag {
  *	0: none
  * @kind: one of enum trace_kind
  * @flags: of enum trace_flag
+ * @tag: TRACE_ALLOC, TRACE_PAUSE, TRACE_RESUME: the number of the tag, from 1; 0: none
  */
 struct trace_op {
 	uint64_t us;
@@ -58,6 +64,20 @@ struct trace_op {
 	uint32_t capture;
 	uint8_t kind;
 	uint8_t flags;
+	uint8_t tag;
+};
+
+/* Tags that there can be. */
+#define TRACE_TAGS 255
+
+/**
+ * struct trace_tag - a tag
+ * @name: of it
+ * @pausable: whether it was opened so
+ */
+struct trace_tag {
+	char *name;
+	bool pausable;
 };
 
 /**
@@ -69,6 +89,8 @@ struct trace_op {
  * @slots: the most that live at once
  * @streams: how many streams there are
  * @captures: how many captures there are
+ * @tags: the tags
+ * @n_tags: how many there are
  * @pool: the number of the pool in the file, from 1
  * @device: the number of its device; 0 in the first version
  * @next: of the next pool in the same file; NULL: there is none
@@ -81,6 +103,8 @@ struct trace {
 	uint32_t slots;
 	uint32_t streams;
 	uint32_t captures;
+	struct trace_tag *tags;
+	uint32_t n_tags;
 	unsigned int pool;
 	unsigned int device;
 	struct trace *next;

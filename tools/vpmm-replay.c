@@ -19,6 +19,7 @@
 #include "replay.h"
 #include "report.h"
 #include "stacks.h"
+#include "trace-tags.h"
 #include "units.h"
 
 #define PROGRAM "vpmm-replay"
@@ -28,6 +29,7 @@ struct options {
 	char *allocator;
 	char *lag;
 	char *limit;
+	char *tags;
 	char *picture;
 	char *export;
 	char *output;
@@ -57,6 +59,8 @@ static const GOptionEntry entries[] = {
 	  "Leave the device BYTES of memory: 512M, 8G", "BYTES" },
 	{ "overlap", 'O', 0, G_OPTION_ARG_NONE, &options.overlap,
 	  "Tell what waiting costs, and what VPMM_OVERLAP buys (host)", NULL },
+	{ "tags", 't', 0, G_OPTION_ARG_STRING, &options.tags,
+	  "Give blocks pausable tags by RULE: kept, stream, size", "RULE" },
 	{ "picture", 'p', 0, G_OPTION_ARG_FILENAME, &options.picture,
 	  "Draw memory and addresses: FILE.svg, FILE.html", "FILE" },
 	{ "export", 'e', 0, G_OPTION_ARG_STRING, &options.export,
@@ -132,6 +136,8 @@ static int check_options(void)
 		return cli_refuse(fail_text());
 	if (options.limit && !options.limit_bytes)
 		return cli_refuse("--limit: expected at least one byte");
+	if (options.tags && trace_tags_check(options.tags))
+		return cli_refuse(fail_text());
 	if (!options.traces)
 		return cli_refuse("no trace given; see " PROGRAM " --help");
 	if (options.output && !options.export)
@@ -149,6 +155,7 @@ static void free_options(void)
 	g_free(options.allocator);
 	g_free(options.lag);
 	g_free(options.limit);
+	g_free(options.tags);
 	g_free(options.picture);
 	g_free(options.export);
 	g_free(options.output);
@@ -172,6 +179,8 @@ static int load(const char *name, struct trace **trace)
 	err = trace_load(name, show_reading, &progress, trace);
 	progress_end(&progress);
 	interrupt_catch(false);
+	for (struct trace *pool = *trace; pool && options.tags; pool = pool->next)
+		trace_tags_give(pool, options.tags);
 	return err;
 }
 

@@ -50,6 +50,13 @@ static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct req
 	return pool_malloc(pool, addr, it->size, alignment, it->stream, it->hit ? CACHE_NOBODY : it->id);
 }
 
+/* What others can have stays when its tag is paused. */
+static uint8_t record_flags(unsigned int flags)
+{
+	return (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0) |
+	       (flags & VPMM_SHAREABLE && tag_current() ? RECORD_STAY : 0);
+}
+
 /* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
 static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct request *it)
 {
@@ -65,7 +72,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct reque
 		err = serve_locked(pool, addr, it);
 	if (!err && size)
 		note(pool, it->stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
-		     .flags = (it->flags & VPMM_ZERO ? RECORD_ZERO : 0) | (it->flags & NOW ? RECORD_IDLE : 0));
+		     .flags = record_flags(it->flags));
 	else if (err == -ENOMEM)
 		note(pool, it->stream, .op = RECORD_EXHAUSTED, .bytes = size);
 	requests_note(pool, size, it->stream, err ? 0 : *addr);

@@ -10,12 +10,12 @@
 #include "api/control.h"
 #include "api/pause-tags.h"
 #include "calls/arena.h"
-#include "calls/tag.h"
 #include "util/control.h"
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/lock.h"
+#include "util/tag.h"
 
 /* One that connects and says nothing keeps others waiting for so long. */
 #define PATIENCE_S 2

@@ -136,7 +136,7 @@ static int try_map(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t
 	err = import_block(pool, parcel, addr);
 	if (!err)
 		note(pool, STREAM_NULL, .op = RECORD_MALLOC, .addr = *addr, .bytes = message->size,
-		     .flags = RECORD_IDLE);
+		     .flags = RECORD_IDLE | RECORD_UNTAGGED);
 	else if (err == -ENOMEM)
 		note(pool, STREAM_NULL, .op = RECORD_EXHAUSTED, .bytes = message->size);
 	if (err == -ENOMEM)

@@ -11,7 +11,6 @@
 #include "calls/arena.h"
 #include "calls/dump.h"
 #include "calls/requests.h"
-#include "calls/tag.h"
 #include "calls/tags.h"
 #include "util/cancel.h"
 #include "util/error.h"
@@ -43,20 +42,6 @@ static void add_dump(struct vpmm_pool *pool, GString *text)
 	lock_release(&pool->core.lock);
 }
 
-/* Those that something was allocated under. */
-static void add_tags(struct tags *tags, GString *text)
-{
-	struct tag_counts counts;
-
-	for (vpmm_tag tag = 1; tags && tag <= tag_count(); tag++) {
-		tags_read(tags, tag, &counts);
-		if (counts.peak_live)
-			g_string_append_printf(text, "tag %s live %" PRIu64 " requested %" PRIu64 " blocks %" PRIu64
-					       " peak %" PRIu64 "\n", tag_name(tag), counts.live, counts.requested,
-					       counts.blocks, counts.peak_live);
-	}
-}
-
 /* The pool that an arena is a part of. */
 static struct vpmm_pool *whole_of(struct vpmm_pool *pool)
 {
@@ -72,7 +57,6 @@ static void add_pool(struct vpmm_pool *pool, GString *text)
 
 	if (be->ops->enter(be))
 		return;
-	add_tags(tags, text);
 	add_dump(whole, text);
 	for_each_arena(arena, tags)
 		add_dump(arena, text);

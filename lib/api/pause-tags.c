@@ -5,9 +5,9 @@
 #include "api/pause-tags.h"
 #include "calls/arena.h"
 #include "calls/pause.h"
-#include "calls/tag.h"
 #include "util/cancel.h"
 #include "util/error.h"
+#include "util/tag.h"
 
 /**
  * struct order - a call on the arenas of one or of all tags

@@ -4,8 +4,8 @@
 
 #include "api/control.h"
 #include "api/pause-tags.h"
-#include "calls/tag.h"
 #include "util/error.h"
+#include "util/tag.h"
 
 static int judge_tag(vpmm_tag tag)
 {

@@ -14,7 +14,6 @@
 #include "calls/note.h"
 #include "calls/pool.h"
 #include "calls/shared.h"
-#include "calls/tag.h"
 #include "settings/settings.h"
 #include "trace/recorder.h"
 #include "util/address-index.h"
@@ -22,6 +21,7 @@
 #include "util/error.h"
 #include "util/lock.h"
 #include "util/sized.h"
+#include "util/tag.h"
 
 struct api_defaults api_defaults = { .lock = LOCK_INIT(LOCK_DEFAULTS) };
 

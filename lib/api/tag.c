@@ -5,10 +5,10 @@
 #include "api/api.h"
 #include "calls/arena.h"
 #include "calls/budget.h"
-#include "calls/tag.h"
 #include "util/cancel.h"
 #include "util/error.h"
 #include "util/sized.h"
+#include "util/tag.h"
 
 int vpmm_tag_open(const char *name, unsigned int flags, vpmm_tag *tag)
 {

@@ -12,11 +12,11 @@
 #include "api/top.h"
 #include "calls/arena.h"
 #include "calls/stats.h"
-#include "calls/tag.h"
 #include "calls/tags.h"
 #include "trace/ticks.h"
 #include "util/error.h"
 #include "util/lock.h"
+#include "util/tag.h"
 #include "util/top-page.h"
 
 /* How often the page is written. */

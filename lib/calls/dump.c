@@ -179,6 +179,8 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 	for (guint i = 0; i < pool->core.spans.chunks->len; i++)
 		dump_chunk(pool, pool->core.spans.chunks->pdata[i], out);
 	dump_shareable(pool, out);
+	if (!pool->arena)
+		tags_write(g_atomic_pointer_get(&pool->tags), out);
 	if (pool->core.sampler)
 		sampler_write(pool->core.sampler, out);
 	*text = out;

@@ -5,6 +5,7 @@
 
 #include "calls/arena.h"
 #include "calls/budget.h"
+#include "calls/note.h"
 #include "calls/pause.h"
 #include "core/hollow.h"
 #include "pending/flush.h"
@@ -35,6 +36,13 @@ static void set_state(struct vpmm_pool *pool, enum arena_state state)
 	pool->core.resting = state != ARENA_AWAKE;
 	pool_budget_tell(&pool->core);
 	g_atomic_int_set(&pool->arena->state, state);
+}
+
+/* Before another thread can allocate under the tag, or once none can. */
+static void note_pause(struct vpmm_pool *pool, enum record_op op, bool drop)
+{
+	note(pool, VPMM_STREAM_ANY, .op = (uint8_t)op, .tag = (uint8_t)pool->arena->tag,
+	     .flags = RECORD_ANY | (drop ? RECORD_DROP : 0));
 }
 
 static bool is_changing(const struct vpmm_pool *pool)
@@ -308,6 +316,8 @@ int pause_arena(struct tags *tags, struct vpmm_pool *pool, unsigned int flags)
 	err = save(tags, pool);
 	lock_acquire(&pool->core.lock);
 	err = end_pause(pool, err);
+	if (arena->state == ARENA_PAUSED)
+		note_pause(pool, RECORD_PAUSE, flags & VPMM_PAUSE_DROP);
 	atomic_store(&arena->saved_bytes, arena->state == ARENA_PAUSED ? bytes_in(arena->saved) : 0);
 	lock_release(&pool->core.lock);
 	if (err && !atomic_load(&arena->saved_bytes)) {
@@ -400,6 +410,7 @@ int resume_arena(struct tags *tags, struct vpmm_pool *pool)
 		set_state(pool, ARENA_PAUSED);
 	} else {
 		hollow_end(&pool->core);
+		note_pause(pool, RECORD_RESUME, false);
 		set_state(pool, ARENA_AWAKE);
 		atomic_store(&pool->arena->saved_bytes, 0);
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Blocks that were allocated under a tag, and counts of them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "calls/pool.h"
@@ -144,6 +145,19 @@ void tags_read(struct tags *tags, vpmm_tag tag, struct tag_counts *counts)
 	lock_acquire(&tags->lock);
 	*counts = tags->counts[tag];
 	lock_release(&tags->lock);
+}
+
+void tags_write(struct tags *tags, GString *text)
+{
+	struct tag_counts counts;
+
+	for (vpmm_tag tag = 1; tags && tag <= tag_count(); tag++) {
+		tags_read(tags, tag, &counts);
+		if (counts.peak_live)
+			g_string_append_printf(text, "tag %s live %" PRIu64 " requested %" PRIu64 " blocks %" PRIu64
+					       " peak %" PRIu64 "\n", tag_name(tag), counts.live, counts.requested,
+					       counts.blocks, counts.peak_live);
+	}
 }
 
 void tags_set_limit(struct tags *tags, vpmm_tag tag, uint64_t limit)

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "calls/tag.h"
 #include "core/store.h"
 #include "util/lock.h"
+#include "util/tag.h"
 
 struct vpmm_pool;
 
@@ -155,6 +155,13 @@ bool tags_drops(const struct tags *tags, uint64_t addr);
  * @counts: receives them
  */
 void tags_read(struct tags *tags, vpmm_tag tag, struct tag_counts *counts);
+
+/**
+ * tags_write() - write a line for each tag that something was allocated under
+ * @tags: the tags; NULL: there are none
+ * @text: receives them
+ */
+void tags_write(struct tags *tags, GString *text);
 
 /**
  * tags_set_limit() - set the limit of a tag

@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "trace/format.h"
+#include "util/tag.h"
 
 /* By hand: of a program that makes a call each microsecond, printf() would take a core of its own. */
 static char *put_number(char *at, uint64_t number, unsigned int base)
@@ -34,6 +35,18 @@ static char *put_text(char *at, const char *text)
 static char *put_address(char *at, uint64_t addr)
 {
 	return put_number(put_text(at, " 0x"), addr, 16);
+}
+
+/* A blank would end the field, and "%" begins what stands for a byte. */
+static char *put_name(char *at, const char *name)
+{
+	for (; *name; name++) {
+		if (*name == ' ' || *name == '%')
+			at = put_text(at, *name == ' ' ? "%20" : "%25");
+		else
+			*at++ = *name;
+	}
+	return at;
 }
 
 void format_init(struct format *format, uint64_t start)
@@ -98,9 +111,23 @@ static char *put_fields(struct format *format, const struct record *record, char
 		return put_field(put_field(at, record->capture), record->addr);
 	case RECORD_GRAPH_RETIRE:
 		return put_stream(format, put_field(at, record->capture), record->stream);
-	default:
+	case RECORD_TRIM:
 		return put_field(at, record->bytes);
+	default:
+		return at;
 	}
+}
+
+static char *put_tag(const struct record *record, char *at)
+{
+	at = put_name(put_text(at, " tag="), tag_name(record->tag));
+	if (record->op == RECORD_MALLOC && tag_pausable(record->tag))
+		at = put_text(at, " pausable");
+	if (record->flags & RECORD_DROP)
+		at = put_text(at, " drop");
+	if (record->flags & RECORD_STAY)
+		at = put_text(at, " stay");
+	return at;
 }
 
 static char *put_attributes(const struct record *record, char *at)
@@ -111,6 +138,8 @@ static char *put_attributes(const struct record *record, char *at)
 		at = put_text(at, " idle");
 	if (record->flags & RECORD_COPIED)
 		at = put_text(at, " copied");
+	if (record->tag)
+		at = put_tag(record, at);
 	if (record->op == RECORD_MALLOC && record->max)
 		at = put_number(put_text(at, " max="), record->max, 10);
 	if (record->capture && record->op != RECORD_GRAPH_RETIRE && record->op != RECORD_CAPTURE_GROUP)
@@ -134,6 +163,8 @@ size_t format_record(struct format *format, const struct record *record, uint64_
 		[RECORD_CAPTURE_GROUP] = 'c',
 		[RECORD_GRAPH_RETIRE] = 'g',
 		[RECORD_TRIM] = 't',
+		[RECORD_PAUSE] = 's',
+		[RECORD_RESUME] = 'w',
 	};
 	uint64_t us = ns > format->start ? (ns - format->start) / 1000 : 0;
 	char *at = text;

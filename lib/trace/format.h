@@ -9,8 +9,8 @@
 
 #include "trace/record.h"
 
-/* No line is longer, with its newline. */
-#define FORMAT_MOST 256
+/* No line is longer, with its newline. Each byte of a tag's name may take three. */
+#define FORMAT_MOST 512
 
 /**
  * struct format - what earlier lines have said

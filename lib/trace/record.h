@@ -17,6 +17,8 @@ enum record_op {
 	RECORD_CAPTURE_GROUP,
 	RECORD_GRAPH_RETIRE,
 	RECORD_TRIM,
+	RECORD_PAUSE,		/* the tag is paused */
+	RECORD_RESUME,		/* and awake again */
 	RECORD_OPS
 };
 
@@ -25,6 +27,9 @@ enum record_flag {
 	RECORD_IDLE = 2,	/* RECORD_MALLOC: with VPMM_IDLE */
 	RECORD_ANY = 4,		/* RECORD_FREE: on VPMM_STREAM_ANY; there is no stream */
 	RECORD_COPIED = 8,	/* RECORD_REALLOC: by a copy, during which both blocks were allocated */
+	RECORD_DROP = 16,	/* RECORD_MALLOC: with VPMM_TAG_DROP; RECORD_PAUSE: with VPMM_PAUSE_DROP */
+	RECORD_STAY = 32,	/* RECORD_MALLOC: with VPMM_TAG_STAY, or as if */
+	RECORD_UNTAGGED = 64,	/* RECORD_MALLOC: the tag of the thread is not for it */
 };
 
 /**
@@ -41,6 +46,8 @@ enum record_flag {
  * @pool: the pool's number, from 1
  * @op: one of enum record_op
  * @flags: of enum record_flag
+ * @tag: RECORD_PAUSE, RECORD_RESUME: the tag; RECORD_MALLOC: the calling thread's, which recorder_add() sets, as it does
+ *	RECORD_DROP and RECORD_STAY; 0: none
  */
 struct record {
 	uint64_t addr;
@@ -56,6 +63,7 @@ struct record {
 	uint32_t pool;
 	uint8_t op;
 	uint8_t flags;
+	uint8_t tag;
 };
 
 #endif /* RECORD_H */

@@ -19,6 +19,7 @@
 #include "util/error.h"
 #include "util/lock.h"
 #include "util/name.h"
+#include "util/tag.h"
 
 /* Text is written when there is so much of it. */
 #define TEXT_SIZE (256 * 1024)
@@ -279,6 +280,15 @@ static inline void publish(struct recorder *r, uint64_t number)
 		recorder_flush(r);
 }
 
+/* The tag that the calling thread allocates under. */
+static inline void set_tag(struct record *record)
+{
+	vpmm_tag word = tag_current();
+
+	record->tag = (uint8_t)tag_of(word);
+	record->flags |= (word & VPMM_TAG_DROP ? RECORD_DROP : 0) | (word & VPMM_TAG_STAY ? RECORD_STAY : 0);
+}
+
 void recorder_add(struct recorder *r, const struct record *record)
 {
 	struct record *slot;
@@ -288,6 +298,8 @@ void recorder_add(struct recorder *r, const struct record *record)
 	if (!slot)
 		return;
 	*slot = *record;
+	if (slot->op == RECORD_MALLOC && !(slot->flags & RECORD_UNTAGGED))
+		set_tag(slot);
 	slot->time = ticks_read();
 	publish(r, number);
 }
@@ -314,6 +326,9 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
 	slot->pool = pool;
 	slot->op = (uint8_t)op;
 	slot->flags = 0;
+	slot->tag = 0;
+	if (op == RECORD_MALLOC)
+		set_tag(slot);
 	publish(r, number);
 }
 

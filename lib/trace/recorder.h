@@ -43,7 +43,7 @@ void recorder_leave(struct recorder *recorder, uint32_t pool);
 /**
  * recorder_add() - record a call
  * @recorder: the recorder
- * @record: the call; its @time is set here
+ * @record: the call; its @time is set here, and the tag of a malloc
  *
  * Context: any lock may be held. If the call makes memory available to others, it must not have let go of the lock that
  *	still prevents that. Waits only while the ring is full.

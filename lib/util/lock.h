@@ -16,7 +16,7 @@
  *	account.lock		the peaks of what is live; held, it allows for the locks of several caches
  *	cache.lock		what one stream keeps
  *	tags.lock		calls/tags.c: what a pool has under which tag
- *	tag_lock		calls/tag.c: the names of tags
+ *	tag_lock		util/tag.c: the names of tags
  *	store.lock		core/store.c: host memory for contents
  *	watching.lock		shared/: who is told of regions of a pool and of its arenas
  *	mover.lock		shared/: who moves pages of a pool's ranges; not acquired with core.lock held

@@ -20,6 +20,7 @@ struct block {
 	void *ptr;
 	size_t max;			/* of a growable one */
 	bool captured;			/* it is a graph's, too */
+	guint tag;			/* of @tags; 0: none */
 };
 
 struct graph {
@@ -31,7 +32,10 @@ enum calls {
 	AT_ONCE,	/* those after which a free takes effect at once, so that the pool's peak is the program's */
 	ALL,
 	PENDING,	/* all, and the streams have work, so that what the pool does depends on when that completes */
+	TAGGED,		/* the same under tags, which are paused and resumed */
 };
+
+#define TAGS 4
 
 struct program {
 	struct vpmm_pool *pool;
@@ -41,6 +45,8 @@ struct program {
 	struct graph graphs[GRAPHS];
 	GRand *rand;
 	enum calls calls;
+	vpmm_tag tags[TAGS];		/* none, one that is not pausable, and those that are */
+	bool asleep[TAGS];
 };
 
 static guint below(struct program *p, guint most)
@@ -58,12 +64,23 @@ static size_t any_size(struct program *p)
 	return 1 + below(p, 1u << below(p, 24));
 }
 
+/* Allocates from now on under any tag that is awake. Return: its number. */
+static guint enter_tag(struct program *p)
+{
+	static const vpmm_tag words[] = { 0, 0, 0, VPMM_TAG_DROP, VPMM_TAG_STAY };
+	guint tag = p->calls == TAGGED ? below(p, TAGS) : 0;
+
+	tag = p->asleep[tag] ? 0 : tag;
+	vpmm_tag_set(tag ? p->tags[tag] | words[below(p, G_N_ELEMENTS(words))] : 0);
+	return tag;
+}
+
 static void allocate(struct program *p, struct block *block)
 {
 	struct CUstream_st *stream = any_stream(p);
 	size_t size = any_size(p);
 
-	*block = (struct block){ .max = below(p, 8) ? 0 : size + any_size(p) };
+	*block = (struct block){ .max = below(p, 8) ? 0 : size + any_size(p), .tag = enter_tag(p) };
 	if (block->max)
 		assert_ok(vpmm_malloc_growable(p->pool, &block->ptr, size, block->max, stream));
 	else
@@ -90,8 +107,10 @@ static void call_captured(struct program *p)
 	struct block *block = &p->blocks[below(p, BLOCKS)];
 
 	if (!block->ptr) {
-		*block = (struct block){ .captured = true };
+		*block = (struct block){ .captured = true, .tag = enter_tag(p) };
 		assert_ok(vpmm_malloc(p->pool, &block->ptr, any_size(p), stream));
+	} else if (p->asleep[block->tag]) {
+		return;
 	} else if (block->captured && below(p, 2)) {
 		assert_ok(vpmm_free(p->pool, block->ptr, stream));
 		block->ptr = NULL;
@@ -105,6 +124,7 @@ static void resize_captured(struct program *p)
 {
 	void *ptr;
 
+	enter_tag(p);
 	assert_ok(vpmm_malloc(p->pool, &ptr, any_size(p), p->capturing[0]));
 	assert_ok(vpmm_realloc(p->pool, &ptr, any_size(p), p->capturing[0]));
 	assert_ok(vpmm_free(p->pool, ptr, p->capturing[0]));
@@ -157,12 +177,25 @@ static void work(struct program *p)
 		complete(stream);
 }
 
+static void pause_or_resume(struct program *p)
+{
+	guint tag = 2 + below(p, TAGS - 2);
+
+	if (p->asleep[tag])
+		assert_ok(vpmm_resume(p->pool, p->tags[tag], VPMM_STREAM_ANY));
+	else
+		assert_ok(vpmm_pause(p->pool, p->tags[tag], below(p, 2) ? VPMM_PAUSE_DROP : 0));
+	p->asleep[tag] = !p->asleep[tag];
+}
+
 static void call(struct program *p)
 {
 	struct block *block = &p->blocks[below(p, BLOCKS)];
 	guint which = below(p, 40);
 
-	if (which == 0 && p->calls != AT_ONCE)
+	if (p->calls == TAGGED && !below(p, 50))
+		pause_or_resume(p);
+	else if (which == 0 && p->calls != AT_ONCE)
 		capture(p);
 	else if (which == 1)
 		assert_ok(vpmm_stream_retire(p->pool, any_stream(p)));
@@ -170,13 +203,15 @@ static void call(struct program *p)
 		assert_ok(vpmm_pool_trim(p->pool, any_size(p), NULL));
 	else if (!block->ptr)
 		allocate(p, block);
+	else if (which < 20 && p->asleep[block->tag])
+		release(p, block);
 	else if (which < 10 && p->calls != AT_ONCE)
 		assert_ok(vpmm_use(p->pool, block->ptr, any_stream(p)));
 	else if (which < 20 && !block->captured)
 		resize(p, block);
 	else
 		release(p, block);
-	if (p->calls == PENDING)
+	if (p->calls >= PENDING)
 		work(p);
 }
 
@@ -191,6 +226,14 @@ static void complete_all(struct program *p)
 	}
 }
 
+static void open_tags(struct program *p)
+{
+	static const char *const names[TAGS] = { NULL, "a label, 100% of it", "weights", "cache" };
+
+	for (int i = 1; i < TAGS; i++)
+		assert_ok(vpmm_tag_open(names[i], i > 1 ? VPMM_TAG_PAUSABLE : 0, &p->tags[i]));
+}
+
 /* Runs the program. Its statistics are those before what it leaves is freed. */
 static struct vpmm_stats record(const char *name, guint32 seed, enum calls calls)
 {
@@ -202,8 +245,10 @@ static struct vpmm_stats record(const char *name, guint32 seed, enum calls calls
 		assert_ok(vpmm_host_stream_create(&p.streams[i]));
 	for (int i = 0; i < 2; i++)
 		assert_ok(vpmm_host_stream_create(&p.capturing[i]));
+	open_tags(&p);
 	for (int i = 0; i < OPERATIONS; i++)
 		call(&p);
+	vpmm_tag_set(0);
 	assert_ok(vpmm_pool_stats(p.pool, &stats));
 	complete_all(&p);
 	vpmm_pool_destroy(p.pool);
@@ -323,6 +368,26 @@ static void test_pending(void)
 	}
 }
 
+/* What is paused with its contents has them afterwards, in the replay too. */
+static void test_tagged(void)
+{
+	for (guint32 seed = 0; seed < SEEDS; seed++) {
+		char *name = new_name();
+		struct replay_result again[2];
+		struct trace *trace;
+
+		record(name, seed, TAGGED);
+		trace = load(name);
+		g_assert_cmpuint(trace->n_tags, ==, TAGS - 1);
+		rerun(trace, true, again);
+		g_assert_cmpuint(again[0].errors + again[1].errors, ==, 0);
+		g_assert_cmpuint(again[1].peak_live, ==, again[0].peak_live);
+		trace_free(trace);
+		g_unlink(name);
+		g_free(name);
+	}
+}
+
 /* Whatever a program asks for is a trace that can be read. */
 static void test_largest(void)
 {
@@ -361,6 +426,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/rerun/at-once", test_at_once);
 	g_test_add_func("/rerun/all", test_all);
 	g_test_add_func("/rerun/pending", test_pending);
+	g_test_add_func("/rerun/tagged", test_tagged);
 	g_test_add_func("/rerun/largest", test_largest);
 	return g_test_run();
 }

@@ -2,8 +2,8 @@
 /* Actions that pause and resume tags, and those on blocks of tags that are paused. */
 #include <errno.h>
 
-#include "calls/tag.h"
 #include "sweep/sweep-scenes.h"
+#include "util/tag.h"
 #include "vpmm-shared.h"
 
 /* Two pausable tags. */

@@ -8,8 +8,8 @@
 #include "calls/arena.h"
 #include "calls/lookup.h"
 #include "calls/pool.h"
-#include "calls/tag.h"
 #include "sweep/sweep.h"
+#include "util/tag.h"
 
 #define ERRORS_MAX 4
 

@@ -10,7 +10,7 @@
 /* The operations as their letters and sizes. */
 static void assert_ops(const struct trace *trace, const char *expected)
 {
-	static const char letters[] = "famutrcg";
+	static const char letters[] = "famutrcgsw";
 	GString *found = g_string_new(NULL);
 
 	for (size_t i = 0; i < trace->n_ops; i++)
@@ -107,6 +107,30 @@ static void test_moved(struct fixture *f, gconstpointer data)
 	g_assert_cmpuint(f->trace->ops[4].max, ==, 8);
 	g_assert_cmpuint(f->trace->ops[4].flags, ==, TRACE_USED | TRACE_ON_ANY);
 	g_assert_cmpuint(f->trace->ops[5].max, ==, 0);
+}
+
+static void test_tags(struct fixture *f, gconstpointer data)
+{
+	(void)data;
+	read_text(f, SECOND "1 s tag=kv\n2 w tag=kv\n3 a 1 8 5 tag=a%20b%25 stay\n4 a 2 9 5 drop pausable tag=kv\n"
+		  "5 a 3 10 5\n6 s tag=kv drop\n7 a 4 11 5 tag=a%20b%25\n");
+
+	g_assert_cmpint(f->err, ==, 0);
+	assert_ops(f->trace, "s0 w0 a8 a9 a10 s0 a11");
+	g_assert_cmpuint(f->trace->n_tags, ==, 2);
+	g_assert_cmpstr(f->trace->tags[0].name, ==, "kv");
+	g_assert_true(f->trace->tags[0].pausable);
+	g_assert_cmpstr(f->trace->tags[1].name, ==, "a b%");
+	g_assert_false(f->trace->tags[1].pausable);
+	g_assert_cmpuint(f->trace->ops[1].tag, ==, 1);
+	g_assert_cmpuint(f->trace->ops[2].tag, ==, 2);
+	g_assert_cmpuint(f->trace->ops[2].flags, ==, TRACE_STAY);
+	g_assert_cmpuint(f->trace->ops[3].tag, ==, 1);
+	g_assert_cmpuint(f->trace->ops[3].flags, ==, TRACE_DROP);
+	g_assert_cmpuint(f->trace->ops[4].tag, ==, 0);
+	g_assert_cmpuint(f->trace->ops[5].flags, ==, TRACE_DROP);
+	g_assert_cmpuint(f->trace->ops[6].tag, ==, 2);
+	g_assert_cmpuint(f->trace->streams, ==, 1);
 }
 
 static void test_free_on_any_stream(struct fixture *f, gconstpointer data)
@@ -220,6 +244,16 @@ static const char *const second_damages[][2] = {
 	{ SECOND "1 a 1 8 0\n2 m 1 2 9 0\n3 f 1 0\n", "5: frees 1, which is not allocated" },
 	{ SECOND "1 a 1 8 0 max=7\n", "3: the maximum is 7, less than the size" },
 	{ SECOND "1 a 1 8 0 max=x\n", "3: the maximum is \"x\", which is no number" },
+	{ SECOND "1 a 1 8 0 tag=\n", "3: the tag is \"\", which is no name of one" },
+	{ SECOND "1 a 1 8 0 tag=a%21\n", "3: the tag is \"a%21\", which is no name of one" },
+	{ SECOND "1 a 1 8 0 tag=a%2\n", "3: the tag is \"a%2\", which is no name of one" },
+	{ SECOND "1 a 1 8 0 tag=a\001\n", "3: the tag is \"a\\001\", which is no name of one" },
+	{ SECOND "1 a 1 8 0 drop\n", "3: the tag is missing" },
+	{ SECOND "1 s\n", "3: the tag is missing" },
+	{ SECOND "1 w tag=a drop\n", "3: \"drop\" after the last field (microseconds w)" },
+	{ SECOND "1 f 1 0 tag=a\n", "3: \"tag=a\" after the last field (microseconds f id stream)" },
+	{ SECOND "1 a 1 8 0 tag=a\n2 s tag=a\n", "4: the tag \"a\" is pausable, and was not" },
+	{ SECOND "1 s tag=a\n2 a 1 8 0 tag=a\n", "4: the tag \"a\" is not pausable, and was" },
 	{ SECOND "1 a 1 8 0 copied\n", "3: \"copied\" after the last field (microseconds a id bytes stream)" },
 	{ SECOND "1 a 1 8 0 moved=8\n", "3: \"moved=8\" after the last field (microseconds a id bytes stream)" },
 	{ SECOND "1 a 1 8 0\n2 f 1 0 moved=9\n", "4: moved 9 bytes of 8" },
@@ -245,6 +279,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	add("/trace/second-version", NULL, test_second_version);
 	add("/trace/second-version/moved", NULL, test_moved);
+	add("/trace/second-version/tags", NULL, test_tags);
 	add("/trace/second-version/free-on-any-stream", NULL, test_free_on_any_stream);
 	add("/trace/second-version/resize", NULL, test_resize);
 	add("/trace/second-version/captures", NULL, test_captures);

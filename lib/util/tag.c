@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "calls/tag.h"
+#include "util/tag.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/lock.h"
