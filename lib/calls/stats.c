@@ -137,7 +137,7 @@ void stats_sample_peaks(struct tags *tags, struct vpmm_stats *total)
 	lock_acquire(&tags->lock);
 	sample(&tags->peak.live, total->live, &total->peak_live);
 	sample(&tags->peak.mapped, total->mapped, &total->peak_mapped);
-	sample(&tags->peak.taken, taken, &total->peak_taken);
+	sample(&tags->peak.taken, MAX(taken, atomic_load(&tags->pool->core.extents.own_most)), &total->peak_taken);
 	sample(&tags->peak.requested, total->requested, &total->peak_requested);
 	lock_release(&tags->lock);
 }
@@ -157,6 +157,7 @@ int stats_reset_peaks(struct vpmm_pool *pool)
 	core->peak_taken = core_mapped(core) + core->shareable + core->shared + small;
 	core->peak_small = small;
 	core->small_past = peak;
+	atomic_store(&core->extents.own_most, atomic_load(&core->extents.own_taken) + small);
 	return 0;
 }
 

@@ -289,6 +289,15 @@ struct region *cache_last(struct core *core, bool *served)
 	return last;
 }
 
+/* Of a pool and its arenas together. */
+static void note_most(struct extent_map *map, uint64_t small)
+{
+	uint64_t now = atomic_load(map->taken) + small, most = atomic_load(map->most);
+
+	while (now > most && !atomic_compare_exchange_weak(map->most, &most, now))
+		;
+}
+
 void account_note_taken(struct core *core)
 {
 	uint64_t mapped = core_mapped(core);
@@ -305,4 +314,5 @@ void account_note_taken(struct core *core)
 	core->peak_small = MAX(core->peak_small, peak > core->small_past ? peak : small);
 	core->peak_mapped = MAX(core->peak_mapped, mapped);
 	core->peak_taken = MAX(core->peak_taken, mapped + core->shareable + core->shared + small);
+	note_most(&core->extents, small);
 }

@@ -31,6 +31,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 	map->page_shift = page_size & (page_size - 1) ? 0 : g_bit_storage(page_size) - 1;
 	map->active = address_table_new(g_free);
 	map->taken = &map->own_taken;
+	map->most = &map->own_most;
 	map->stray = g_ptr_array_new();
 	g_queue_init(&map->all);
 	g_queue_init(&map->whole);

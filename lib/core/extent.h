@@ -133,6 +133,9 @@ struct extent_calls {
  * @own_taken: @held and @apart, of this map and of those whose @taken points here
  * @taken: what the limit bounds: @own_taken, or that of another map with which this one shares the limit. Atomic, as
  *	each is under the lock of its own pool
+ * @own_most: the most that @own_taken and the driver's small blocks were, as of account_note_taken(), since the peaks
+ *	were last reset
+ * @most: @own_most of this map or of the other
  * @given_back: bytes that were released to the device
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
@@ -166,6 +169,8 @@ struct extent_map {
 	struct budget *budget;
 	_Atomic uint64_t own_taken;
 	_Atomic uint64_t *taken;
+	_Atomic uint64_t own_most;
+	_Atomic uint64_t *most;
 	uint64_t given_back;
 	GQueue by_use;
 	uint64_t places;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "backend/backend.h"
+#include "core/account.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/hollow.h"
@@ -320,4 +321,5 @@ void hollow_end(struct core *core)
 		extent_tell_back(map, run->addr, run->size);
 	g_array_free(map->hollow, TRUE);
 	map->hollow = NULL;
+	account_note_taken(core);
 }

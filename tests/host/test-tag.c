@@ -262,6 +262,31 @@ static void test_most(void)
 	g_assert_cmpuint(tag, ==, 255);
 }
 
+/* The most that a pool and its arenas took together is exact, whenever statistics are read. */
+static void test_peak(void)
+{
+	vpmm_tag tag = tag_get("peak", VPMM_TAG_PAUSABLE);
+	void *tagged, *other;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	for (size_t pages = 3; pages <= 4; pages++) {
+		tagged = tag_malloc(f.pool, tag, 2 * PAGE, 1, f.streams[0]);
+		if (pages == 4)
+			assert_ok(vpmm_pause(f.pool, tag, 0));
+		other = fixture_malloc(&f, pages, f.streams[0]);
+		if (pages == 4)
+			assert_ok(vpmm_resume(f.pool, tag, VPMM_STREAM_ANY));
+		assert_ok(vpmm_free(f.pool, tagged, f.streams[0]));
+		assert_ok(vpmm_free(f.pool, other, f.streams[0]));
+		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
+		g_assert_cmpuint(fixture_stats(&f).peak_taken, ==, (2 + pages) * PAGE);
+		assert_ok(vpmm_pool_reset_peaks(f.pool));
+		g_assert_cmpuint(fixture_stats(&f).peak_taken, ==, fixture_stats(&f).mapped);
+	}
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -271,6 +296,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/realloc", test_realloc);
 	g_test_add_func("/tag/limit", test_limit);
 	g_test_add_func("/tag/pool-limit", test_pool_limit);
+	g_test_add_func("/tag/peak", test_peak);
 	g_test_add_func("/tag/calls", test_calls);
 	g_test_add_func("/tag/beside", test_beside);
 	g_test_add_func("/tag/fork", test_fork);
