@@ -35,8 +35,8 @@ struct api_here {
  * @ops: of their backend; NULL before the first is created
  * @generation: the number of forks between this process and the one that created its first pool. A pool of another
  *	generation is the parent's
- * @near: @generation, which that of a pool must equal where a call goes past the backend; API_NEAR_NEVER once a thread
- *	has set a tag: so calls look for tags only then, and are as fast as before without
+ * @plain_generation: what core.generation must equal for api_is_plain(), one comparison for two conditions: @generation
+ *	as long as no thread has set a tag, API_PLAIN_NEVER from then on
  * @here: of the pools that have a @place. NULL ends them; that of a pool that is gone is replaced by one without a
  *	place
  * @pools: by device
@@ -46,19 +46,19 @@ struct api_defaults {
 	/* A cache line for the calls that a cache serves: */
 	_Alignas(LINE_SIZE) const struct backend_ops *ops;
 	unsigned int generation;
-	_Atomic unsigned int near;
+	_Atomic unsigned int plain_generation;
 	const struct api_here *here[API_DEFAULT_POOLS + 1];
 	struct vpmm_pool *pools[API_DEFAULT_POOLS];
 };
 
 extern struct api_defaults api_defaults G_GNUC_INTERNAL;
 
-#define API_NEAR_NEVER UINT_MAX
+#define API_PLAIN_NEVER UINT_MAX
 
 /* Whether a thread has ever set a tag, or VPMM_TAG has. */
 static inline bool api_tagged(void)
 {
-	return G_UNLIKELY(atomic_load_explicit(&api_defaults.near, memory_order_relaxed) == API_NEAR_NEVER);
+	return G_UNLIKELY(atomic_load_explicit(&api_defaults.plain_generation, memory_order_relaxed) == API_PLAIN_NEVER);
 }
 
 /* Whether another thread may have held a lock when this process was forked. */
@@ -81,7 +81,7 @@ int api_refuse_fork(void) G_GNUC_INTERNAL;
 static inline bool api_is_plain(const struct vpmm_pool *pool)
 {
 	return pool->core.direct &&
-	       pool->core.generation == atomic_load_explicit(&api_defaults.near, memory_order_relaxed);
+	       pool->core.generation == atomic_load_explicit(&api_defaults.plain_generation, memory_order_relaxed);
 }
 
 /**

@@ -28,11 +28,19 @@
 /* The alignment of vpmm_malloc_aligned() passes among the flags, as its logarithm. */
 #define ALIGNED_SHIFT 16
 
-/* The cache was not asked yet. As every error of a cache, it is asked once the backend is entered. */
+/* In place of the result of a cache: it was not asked yet. Negative as an error, since after both it is asked again. */
 #define UNASKED INT_MIN
 
-/* A call that allocates. @hit: the result of the cache of the stream, whose id is @id then. */
-struct request {
+/**
+ * struct malloc_call - a call that allocates
+ * @size: bytes; for 0 the call succeeds with the address NULL
+ * @stream: the stream
+ * @flags: of vpmm_malloc_flags(), and the alignment
+ * @hit: what the stream's cache returned: 1: it has served the call; 0: it has no such block; UNASKED; or an error
+ * @id: the driver's id of the stream, if @hit is 0 and the cache looked it up; otherwise CACHE_NOBODY
+ * @call: its name, for errors
+ */
+struct malloc_call {
 	size_t size;
 	struct CUstream_st *stream;
 	unsigned int flags;
@@ -41,12 +49,13 @@ struct request {
 	const char *call;
 };
 
-static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct request *it)
+static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct malloc_call *it)
 {
 	size_t alignment = (size_t)1 << (it->flags >> ALIGNED_SHIFT);
 
 	if (G_UNLIKELY(it->flags & NOW))
 		return idle_malloc(pool, addr, it->size, alignment, it->stream, it->flags);
+	/* The driver has told no id of a stream under capture (-EBUSY). */
 	return pool_malloc(pool, addr, it->size, alignment, it->stream, it->hit ? CACHE_NOBODY : it->id);
 }
 
@@ -57,8 +66,8 @@ static uint8_t record_flags(unsigned int flags)
 	       (flags & VPMM_SHAREABLE && tag_current() ? RECORD_STAY : 0);
 }
 
-/* One try: the cache's result, or else the slow path. Ends the call, but for the delivery of the log. */
-static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct request *it)
+/* One try on the slow path, if the cache returned no error but -EBUSY. Logs no failure, as the call may try again. */
+static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct malloc_call *it)
 {
 	size_t size = it->size;
 	int err;
@@ -85,16 +94,17 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct reque
 	return api_leave(pool, err);
 }
 
-static void hear_news(struct vpmm_pool *pool) __attribute__((cold, noinline));
-static void hear_news(struct vpmm_pool *pool)
+/* Logs that the trace has ended before its time, if it has. */
+static void log_trace_end(struct vpmm_pool *pool) __attribute__((cold, noinline));
+static void log_trace_end(struct vpmm_pool *pool)
 {
 	if (pool->core.recorder && recorder_has_news(pool->core.recorder))
 		note_news(pool);
 }
 
 /* Serves a request that no cache could. The backend is entered; leaves it. */
-static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct request *it) __attribute__((noinline));
-static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct request *it)
+static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it) __attribute__((noinline));
+static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it)
 {
 	uint64_t until = 0;
 	int err;
@@ -109,7 +119,7 @@ static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct reque
 		err = try_malloc(pool, addr, it);
 	}
 	if (G_UNLIKELY(pool->core.recorder))
-		hear_news(pool);
+		log_trace_end(pool);
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)
@@ -117,10 +127,8 @@ static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct reque
 	return api_fail(pool, err);
 }
 
-/*
- * The default pool of the context that is current on this thread; NULL: there is none yet, or that takes more to tell.
- */
-static struct vpmm_pool *default_near(void)
+/* The default pool of the context that is current on this thread; NULL: there is none, or only the driver can tell. */
+static struct vpmm_pool *fast_default(void)
 {
 	const struct backend_ops *ops = g_atomic_pointer_get(&api_defaults.ops);
 	const void *now = ops && ops->current ? ops->current() : NULL;
@@ -133,38 +141,41 @@ static struct vpmm_pool *default_near(void)
 	return NULL;
 }
 
-/* Whether a stream's handle means, on this thread, the stream that it would mean with the backend entered. */
-static inline bool is_near(const struct core *core, const struct CUstream_st *stream)
+/*
+ * Whether a cache may be asked without entering the backend: the handle means the same stream there, as the program has
+ * created it, or as the pool's context is current already.
+ */
+static inline bool can_skip_enter(const struct core *core, const struct CUstream_st *stream)
 {
 	return (stream_is_created(stream) && core->ops->roams) ||
 	       (core->place && core->ops->current() == core->place);
 }
 
 /*
- * The core whose cache may be used without entering the backend first, which takes as long as the rest of the call.
- * NULL: enter. Replaces a NULL *@pool if that is easy.
+ * The core whose cache may be asked without entering the backend first, which takes as long as the rest of the call.
+ * NULL: enter. Replaces a NULL *@pool by the default pool, if that can be found without the driver.
  */
-static inline struct core *core_near(struct vpmm_pool **pool, const struct CUstream_st *stream)
+static inline struct core *fast_core(struct vpmm_pool **pool, const struct CUstream_st *stream)
 {
 	bool given = *pool;
 
 	if (!given)
-		*pool = default_near();
+		*pool = fast_default();
 	if (G_UNLIKELY(!*pool || !api_is_plain(*pool)))
 		return NULL;
-	return !given || is_near(&(*pool)->core, stream) ? &(*pool)->core : NULL;
+	return !given || can_skip_enter(&(*pool)->core, stream) ? &(*pool)->core : NULL;
 }
 
-/* As core_near(), for a pool that is not plain. */
-static struct core *core_near_observed(struct vpmm_pool *pool, const struct CUstream_st *stream)
+/* As fast_core(), for a pool that is not plain. */
+static struct core *fast_core_observed(struct vpmm_pool *pool, const struct CUstream_st *stream)
 {
 	struct core *core = &pool->core;
 
-	return core->settings.cache && core->generation == api_defaults.generation && is_near(core, stream) ? core :
+	return core->settings.cache && core->generation == api_defaults.generation && can_skip_enter(core, stream) ? core :
 	       NULL;
 }
 
-static int ask_cache(struct core *core, uint64_t *addr, struct request *it)
+static int ask_cache(struct core *core, uint64_t *addr, struct malloc_call *it)
 {
 	return G_UNLIKELY(core->recorder) ?
 	       cache_malloc_recorded(core, addr, it->size, it->stream, &it->id, it->flags & VPMM_ZERO) :
@@ -174,12 +185,12 @@ static int ask_cache(struct core *core, uint64_t *addr, struct request *it)
 /* For observed_allocate(): as allocate_inside(), for a pool that is not plain. */
 static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 {
-	struct request *it = data;
-	struct core *near = it->hit < 0 ? core_near_observed(pool, it->stream) : NULL;
+	struct malloc_call *it = data;
+	struct core *fast = it->hit < 0 ? fast_core_observed(pool, it->stream) : NULL;
 	int err;
 
-	if (near)
-		it->hit = ask_cache(near, addr, it);
+	if (fast)
+		it->hit = ask_cache(fast, addr, it);
 	if (it->hit <= 0) {
 		err = api_enter(&pool, it->call);
 		if (err)
@@ -190,16 +201,16 @@ static int allocate_observed(void *data, struct vpmm_pool *pool, uint64_t *addr)
 			return allocate_entered(pool, addr, it);
 		pool->core.backend->ops->leave(pool->core.backend);
 	}
-	hear_news(pool);
+	log_trace_end(pool);
 	return 0;
 }
 
 /*
- * Serves a request that no cache was asked for outside of the backend, or had not. A plain pool has no tag and no
- * sample to look for, so that its calls pay for neither.
+ * The rest of a call that no cache served without the backend: enters it, asks the cache if nobody has yet, and takes
+ * the slow path. A plain pool has no tag and no sample to look for, so its calls pay for neither.
  */
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it) __attribute__((noinline));
-static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct request *it)
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it) __attribute__((noinline));
+static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct malloc_call *it)
 {
 	struct backend *be;
 	int err;
@@ -222,32 +233,32 @@ static int allocate_inside(struct vpmm_pool *pool, uint64_t *addr, struct reques
 	return 0;
 }
 
-static inline __attribute__((always_inline)) int allocate_near(struct vpmm_pool *pool, void **ptr, size_t size,
+static inline __attribute__((always_inline)) int allocate_fast(struct vpmm_pool *pool, void **ptr, size_t size,
 							       struct CUstream_st *stream, unsigned int flags,
 							       const char *call)
 {
-	struct core *near = core_near(&pool, stream);
+	struct core *fast = fast_core(&pool, stream);
 	uint64_t addr = 0, id = CACHE_NOBODY;
 	int err, hit = UNASKED;
 
-	if (G_LIKELY(near))
-		hit = cache_malloc(near, &addr, size, stream, &id);
-	err = G_LIKELY(hit > 0) ? 0 : allocate_inside(pool, &addr, &(struct request){
+	if (G_LIKELY(fast))
+		hit = cache_malloc(fast, &addr, size, stream, &id);
+	err = G_LIKELY(hit > 0) ? 0 : allocate_inside(pool, &addr, &(struct malloc_call){
 		.size = size, .stream = stream, .flags = flags, .hit = hit, .id = id, .call = call });
 	if (G_LIKELY(!err))
 		*ptr = (void *)(uintptr_t)addr;
 	return err;
 }
 
-/* Inline, as it is most of a call that a cache serves; and twice, as is free_near(). */
+/* Inline, as it is most of a call that a cache serves; and twice, as is free_fast(). */
 static inline __attribute__((always_inline)) int allocate(struct vpmm_pool *pool, void **ptr, size_t size,
 							  struct CUstream_st *stream, unsigned int flags,
 							  const char *call)
 {
 	if (G_UNLIKELY(stream == VPMM_STREAM_ANY))
 		return api_check_stream(stream, call);
-	return pool ? allocate_near(pool, ptr, size, stream, flags, call) :
-	       allocate_near(NULL, ptr, size, stream, flags, call);
+	return pool ? allocate_fast(pool, ptr, size, stream, flags, call) :
+	       allocate_fast(NULL, ptr, size, stream, flags, call);
 }
 
 int api_allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream, const char *call)
@@ -300,7 +311,7 @@ static int zero_or_free(struct vpmm_pool *pool, void *ptr, size_t size, struct C
 static int allocate_uncached(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstream_st *stream,
 			     unsigned int flags, const char *call)
 {
-	struct request it = { .size = size, .stream = stream, .flags = flags, .id = CACHE_NOBODY, .call = call };
+	struct malloc_call it = { .size = size, .stream = stream, .flags = flags, .id = CACHE_NOBODY, .call = call };
 	uint64_t addr = 0;
 	int err;
 
@@ -406,8 +417,8 @@ static int free_entered(struct vpmm_pool *pool, void *ptr, struct CUstream_st *s
 /* As free_inside(), for a pool that is not plain, once the tag and the sample are taken. */
 static int free_taken(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream, bool given)
 {
-	struct core *near = core_near_observed(pool, stream);
-	int freed = near ? ask_cache_to_free(near, ptr, stream) : UNASKED;
+	struct core *fast = fast_core_observed(pool, stream);
+	int freed = fast ? ask_cache_to_free(fast, ptr, stream) : UNASKED;
 	int err;
 
 	if (freed <= 0) {
@@ -420,7 +431,7 @@ static int free_taken(struct vpmm_pool *pool, void *ptr, struct CUstream_st *str
 			return free_entered(pool, ptr, stream, freed, given);
 		pool->core.backend->ops->leave(pool->core.backend);
 	}
-	hear_news(pool);
+	log_trace_end(pool);
 	return 0;
 }
 
@@ -494,14 +505,14 @@ static int free_any(struct vpmm_pool *pool, void *ptr)
 	return err;
 }
 
-static inline __attribute__((always_inline)) int free_near(struct vpmm_pool *pool, void *ptr,
+static inline __attribute__((always_inline)) int free_fast(struct vpmm_pool *pool, void *ptr,
 							   struct CUstream_st *stream, bool given)
 {
-	struct core *near = core_near(&pool, stream);
+	struct core *fast = fast_core(&pool, stream);
 	int freed = UNASKED;
 
-	if (G_LIKELY(near))
-		freed = cache_free(near, (uintptr_t)ptr, stream);
+	if (G_LIKELY(fast))
+		freed = cache_free(fast, (uintptr_t)ptr, stream);
 	return G_LIKELY(freed > 0) ? 0 : free_inside(pool, ptr, stream, freed, given);
 }
 
@@ -512,5 +523,5 @@ int vpmm_free(struct vpmm_pool *pool, void *ptr, struct CUstream_st *stream)
 	if (G_UNLIKELY(stream == VPMM_STREAM_ANY))
 		return free_any(pool, ptr);
 	/* Twice the same, so that what a cache takes back does not pay for the difference. */
-	return pool ? free_near(pool, ptr, stream, true) : free_near(NULL, ptr, stream, false);
+	return pool ? free_fast(pool, ptr, stream, true) : free_fast(NULL, ptr, stream, false);
 }

@@ -34,7 +34,7 @@ static void count_fork(void)
 	if (g_atomic_int_get(&pools))
 		api_defaults.generation++;
 	if (!api_tagged())
-		atomic_store_explicit(&api_defaults.near, api_defaults.generation, memory_order_relaxed);
+		atomic_store_explicit(&api_defaults.plain_generation, api_defaults.generation, memory_order_relaxed);
 	if (api_is_forked())
 		recorder_forked();
 	budget_forked();
@@ -141,7 +141,7 @@ static int create(struct vpmm_pool **pool, const struct vpmm_opts *opts, const c
 	if (err)
 		return err;
 	if (tag_has_default())
-		atomic_store(&api_defaults.near, API_NEAR_NEVER);
+		atomic_store(&api_defaults.plain_generation, API_PLAIN_NEVER);
 	begin_making();
 	err = backend_open(settings.backend, settings.device, &be);
 	if (err)

@@ -31,7 +31,7 @@ vpmm_tag vpmm_tag_set(vpmm_tag tag)
 		return tag_current();
 	}
 	if (tag_of(tag))
-		atomic_store(&api_defaults.near, API_NEAR_NEVER);
+		atomic_store(&api_defaults.plain_generation, API_PLAIN_NEVER);
 	return tag_exchange(tag);
 }
 

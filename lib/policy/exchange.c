@@ -68,10 +68,10 @@ static bool is_too_much(const struct core *core, const struct broken *broken)
 }
 
 /* With one stream, nothing else polls its events. */
-static bool can_go(struct core *core, const struct extent *extent, bool asked)
+static bool can_go(struct core *core, const struct extent *extent, bool query)
 {
 	return trim_is_free(core, extent) ||
-	       (!asked && !stream_poll_some(&core->streams) && trim_is_free(core, extent));
+	       (!query && !stream_poll_some(&core->streams) && trim_is_free(core, extent));
 }
 
 bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr)
@@ -84,13 +84,13 @@ bool exchange_is_due(struct core *core, const struct request *request, uint64_t 
 	return broken.left && is_too_much(core, &broken) && is_coarse(core, &broken, request->size);
 }
 
-bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool asked)
+bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool query)
 {
 	struct broken broken = find_broken(core, addr, request->size);
 	size_t without = 0, with = 0;
 
 	for (guint i = 0; i < broken.count; i++) {
-		if (!can_go(core, broken.extents[i], asked))
+		if (!can_go(core, broken.extents[i], query))
 			return false;
 		without += broken.extents[i]->size;
 		with += broken.bytes[i];

@@ -33,11 +33,11 @@ bool exchange_is_due(struct core *core, const struct request *request, uint64_t 
  * @core: the pool's core; its lock is held
  * @request: the request
  * @addr: start of the free range
- * @asked: it is for a query: poll no events
+ * @query: it is for a query: poll no events
  *
  * They cannot while work is pending on them, or if the pool would hold more than its budget.
  */
-bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool asked);
+bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool query);
 
 /**
  * exchange_carry_out() - exchange the extents that a range would break

@@ -188,7 +188,7 @@ static void begin_phase(struct core *core, const struct request *request)
  * Gives back some of what is held above the allowance since that fell. No more than it fell by: what a pool holds for
  * other reasons, each request would create again. A failure is ignored, as the next request tries again.
  */
-static void fit_surplus(struct core *core)
+static void trim_surplus(struct core *core)
 {
 	uint64_t *surplus = &core->packed->allowance.surplus, given_back = core->extents.given_back;
 	struct error_kept kept;
@@ -212,7 +212,7 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 
 	if (!request->frugal) {
 		begin_phase(core, request);
-		fit_surplus(core);
+		trim_surplus(core);
 	}
 	if (request->size < core_small_size(core) && !request->frugal)
 		err = serve(core, request, plan_small, addr);
@@ -224,7 +224,7 @@ static int packed_malloc(struct core *core, const struct request *request, uint6
 static int ask_plan(struct core *core, const struct request *request, plan_fn make_plan, uint64_t room,
 		    struct vpmm_forecast *forecast)
 {
-	struct plan plan = { .request = request, .asked = true };
+	struct plan plan = { .request = request, .query = true };
 	int err;
 
 	err = make_plan(core, &plan);

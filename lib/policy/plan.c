@@ -84,7 +84,7 @@ static int step_flush_own(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
 
-	if (plan->asked || request->frugal)
+	if (plan->query || request->frugal)
 		return 0;
 	note_thread(core);
 	cache_flush(core, request->stream, request->handle, flush_least(core, request->size));
@@ -96,7 +96,7 @@ static int step_flush_own(struct core *core, struct plan *plan)
 
 static int step_flush_others(struct core *core, struct plan *plan)
 {
-	if (plan->asked || core->streams.sole)
+	if (plan->query || core->streams.sole)
 		return 0;
 	flush_others(core, plan);
 	return stream_poll_busy(&core->streams, false);
@@ -105,12 +105,12 @@ static int step_flush_others(struct core *core, struct plan *plan)
 /* Regions whose events have passed merge with their neighbours. */
 static int step_poll(struct core *core, struct plan *plan)
 {
-	return plan->asked || core->streams.sole ? 0 : stream_poll_some(&core->streams);
+	return plan->query || core->streams.sole ? 0 : stream_poll_some(&core->streams);
 }
 
 static int step_reap_slabs(struct core *core, struct plan *plan)
 {
-	return !plan->asked && core->spans.dead.head ? zombie_reap(core) : 0;
+	return !plan->query && core->spans.dead.head ? zombie_reap(core) : 0;
 }
 
 static int step_slab(struct core *core, struct plan *plan)
@@ -169,7 +169,7 @@ static int step_recall(struct core *core, struct plan *plan)
 {
 	size_t size = plan->request->size;
 
-	plan->known = plan->asked ? memo_peek(&core->memo, size) : memo_find(&core->memo, size);
+	plan->known = plan->query ? memo_peek(&core->memo, size) : memo_find(&core->memo, size);
 	return recall(core, plan, false);
 }
 
@@ -193,6 +193,10 @@ static bool find_new(struct core *core, struct plan *plan)
 	return false;
 }
 
+/*
+ * A free range. But if the block would pin much larger extents than it calls for: new memory; or else those extents are
+ * exchanged for smaller ones.
+ */
 static int step_fit(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
@@ -203,7 +207,7 @@ static int step_fit(struct core *core, struct plan *plan)
 	if (!exchange_is_due(core, request, addr))
 		found(plan, PLAN_FIT, addr);
 	else if (!find_new(core, plan))
-		found(plan, exchange_is_possible(core, request, addr, plan->asked) ? PLAN_EXCHANGE : PLAN_FIT, addr);
+		found(plan, exchange_is_possible(core, request, addr, plan->query) ? PLAN_EXCHANGE : PLAN_FIT, addr);
 	return 0;
 }
 
@@ -227,7 +231,7 @@ static int step_fit_waiting(struct core *core, struct plan *plan)
 static int step_gather(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
-	int err = plan->asked ? 0 : gather_prepare(core);
+	int err = plan->query ? 0 : gather_prepare(core);
 
 	if (err)
 		return err;
@@ -304,6 +308,7 @@ static int step_overlap(struct core *core, struct plan *plan)
 	return 0;
 }
 
+/* Takes one step after the other, until one has set @way. */
 static int take_steps(struct core *core, struct plan *plan, const plan_step *steps)
 {
 	int err = 0;
@@ -327,6 +332,10 @@ int plan_small(struct core *core, struct plan *plan)
 	return take_steps(core, plan, steps);
 }
 
+/*
+ * In both lists memory that is free without a wait comes first, and a remap last. If the pool may create memory rather
+ * than wait (VPMM_OVERLAP), the second list weighs new memory and waits against each other in one step.
+ */
 int plan_block(struct core *core, struct plan *plan)
 {
 	static const plan_step steps[] = {

@@ -2,7 +2,7 @@
 /*
  * Plans of the packed policy: how a request is served. Making a plan takes no memory, but brings the pool up to date:
  * it flushes caches, also of other streams, which it has record their next frees (core.pressure); it polls events, and
- * unmaps old mappings. It does not wait on the host. A plan with @asked does none of this.
+ * unmaps old mappings. It does not wait on the host. A plan with @query does none of this.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -22,7 +22,8 @@ struct vpmm_forecast;
  * @PLAN_NONE: no way was found
  * @PLAN_SLAB: a free range in a slab
  * @PLAN_GROW: a new slab
- * @PLAN_RECALL: the address that the memo has; it may first have to become free there
+ * @PLAN_RECALL: an address that a block of the size had before, of the memo or of recent.h. Its memory may be free at
+ *	another mapping, and then becomes free here
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents
  * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones
@@ -40,7 +41,7 @@ enum plan_way {
 /**
  * struct plan - a plan
  * @request: the request
- * @asked: it is for a query, and will not be carried out
+ * @query: it is for vpmm_pool_query(), and will not be carried out
  * @way: how the request is served
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER
  * @known: the address that the memo has; 0: none
@@ -50,7 +51,7 @@ enum plan_way {
  */
 struct plan {
 	const struct request *request;
-	bool asked;
+	bool query;
 	enum plan_way way;
 	uint64_t addr;
 	uint64_t known;
@@ -62,7 +63,7 @@ struct plan {
 /**
  * plan_small() - plan a request below core_small_size()
  * @core: the pool's core; its lock is held, its backend entered
- * @plan: receives the plan; @request and @asked are set. To be cleared with plan_clear()
+ * @plan: receives the plan; @request and @query are set. To be cleared with plan_clear()
  *
  * Return: 0, or an error of the backend.
  */
@@ -86,7 +87,7 @@ void plan_clear(struct plan *plan);
 /**
  * plan_is_affordable() - whether a plan creates no more than the device could
  * @core: the pool's core; its lock is held
- * @plan: the plan, made with @asked
+ * @plan: the plan, made with @query
  * @room: bytes that the device could create
  */
 bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room);
@@ -94,14 +95,14 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 /**
  * plan_price() - the price of a plan
  * @core: the pool's core; its lock is held
- * @plan: the plan, made with @asked
+ * @plan: the plan, made with @query
  * @room: bytes that the device could create
  * @forecast: receives the way and the price
  */
 void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast);
 
 /**
- * plan_prepare_query() - bring the pool up to date, so that plans with @asked know all free memory
+ * plan_prepare_query() - bring the pool up to date, so that plans with @query know all free memory
  * @core: the pool's core; its lock is held, its backend entered
  * @request: the request
  *

@@ -150,7 +150,7 @@ static void trial_open(struct trial *t, struct sweep *s)
 	s->graphs = g_ptr_array_new();
 	sweep_override(&s->opts, &t->scene->opts);
 	/* Tags of earlier trials are no reason to leave the shortest way. */
-	atomic_store(&api_defaults.near, api_defaults.generation);
+	atomic_store(&api_defaults.plain_generation, api_defaults.generation);
 	if (t->scene->capacity)
 		g_setenv("VPMM_HOST_CAPACITY", t->scene->capacity, TRUE);
 	assert_ok(t->on->device->open(&inner));
