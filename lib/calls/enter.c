@@ -13,6 +13,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 {
 	lock_assert_held(&pool->core.lock);
 	idle_forget_streams(&pool->pending, stream);
+	/* Deferred frees wait for an event on silent streams, which can be recorded now that a call has a handle. */
 	if (g_hash_table_size(pool->pending.silent))
 		hold_hear_legacy(&pool->pending);
 	if (g_hash_table_size(pool->pending.silent) && !stream->captured)
@@ -20,6 +21,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	watch_collect(&pool->pending);
 	if (pool->pending.holds.head)
 		hold_poll(&pool->pending, handle, stream->captured);
+	/* A second stream was met since. */
 	if (!pool->core.streams.sole) {
 		if (pool->core.regions.alone)
 			region_share(&pool->core.regions);
@@ -28,6 +30,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	}
 	if (!pool->core.settings.cache)
 		return;
+	/* What caches noted at their hits so far is older than this call, see cache_last(). */
 	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
 	/* Calls under capture never use a cache. */
 	if (!stream->captured)

@@ -13,7 +13,7 @@ struct vpmm_pool;
  * @stream: the stream
  * @handle: a handle of it
  *
- * Forgets idle streams, polls a few deferred frees, and begins a new period in the caches' counts.
+ * Forgets idle streams, ends deferred frees that can end now, and counts the call in core.central.
  */
 void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream_st *handle);
 

@@ -6,7 +6,7 @@
 #include "backend/backend.h"
 #include "core/extent.h"
 
-/* Performs one operation of the backend of an extent map. */
+/* Performs the operation @op of struct backend_ops, for a GPU a function of cuda/, and adds it to @counter. */
 #define TIMED(map, counter, op, ...) \
 	({ \
 		const struct backend_ops *ops_ = (map)->backend->ops; \

@@ -22,25 +22,34 @@ struct part {
 };
 
 /**
- * struct gathering - one under way
+ * struct gathering - what one block is to be made of
+ *
+ * In the order of addresses, and each part can be missing:
+ *
+ *	| base        | tail   donors   new memory   head |
+ *	  stays where   is mapped into @hole, at @addr
+ *	  it is free
+ *
+ * The block begins where the base does, or else with the tail, and ends in the last part, which may be larger.
+ *
  * @core: the pool's core
  * @stream: the stream that wants it
  * @order: what it has to come after
  * @size: bytes that are wanted
  * @frugal: take no more than there must be
- * @base: where the row of free regions starts that the block begins with
+ * @base: where the row of adjacent free regions starts that the block begins with
  * @base_size: bytes of it; 0: there is none
- * @hole: the hole behind it
+ * @hole: the hole behind the base
  * @exact: what is mapped ends with the block
  * @fixed: what is mapped begins where @hole does, with a base or without
- * @tail: what it begins with otherwise, up to the end of its extent
- * @head: what it ends with, from the start of its extent
- * @need: bytes between them, whole pages
+ * @tail: without a base: the free end of a pinned extent, which the block begins with
+ * @head: the free start of a pinned extent, which the block ends with
+ * @need: bytes of donors and new memory, whole pages
  * @create: bytes of them that are to be created
  * @target: number of extents that the pool should consist of; rises with fragmentation
  * @least: bytes that an extent must have to be worth its mapping
  * @overlap: whole extents are to be taken in the order of ready_walk(); otherwise the largest that fit first
- * @donors: of struct extent, in the order in which they are mapped
+ * @donors: whole free extents, of struct extent, in the order in which they are mapped
  * @addr: where all but the base is mapped
  */
 struct gathering {

@@ -96,7 +96,10 @@ static void gather_count(struct gathering *g)
 	}
 }
 
-/* Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. */
+/*
+ * Updates the region maps for what was mapped, in order: tail, donors, new memory, head. Nothing here can fail. All of
+ * it begins as a zombie, as the memory is still free at its old mappings; alias_claim() makes it free here instead.
+ */
 static uint64_t gather_commit(struct gathering *g, size_t bytes)
 {
 	struct region_map *regions = &g->core->regions;

@@ -24,6 +24,7 @@ void policy_clear(struct packed *packed)
 	recent_clear(packed);
 }
 
+/* core_round() is 0 for requests that the driver's allocator is to serve. */
 const struct policy *policy_of(const struct core *core, size_t bytes)
 {
 	return bytes ? core->policy : &policy_driver;

@@ -32,8 +32,8 @@ struct vpmm_forecast;
  * @requested: bytes that the program asked for
  * @stream: the stream that it is for
  * @handle: a handle of it
- * @frugal: memory, mappings or addresses have run out and all was reclaimed: take no more than needed, and for the
- *	stream of stream_get_idle() wait on the host
+ * @frugal: memory, mappings or addresses have run out, and a round of reclaim() is done: take no more than needed, and
+ *	for the stream of stream_get_idle() wait on the host
  * @apart: it takes memory that the pool does not hold
  * @align: the block starts at a multiple of this power of two, and has @part bytes of @size, which is enough for that
  *	wherever the policy places it; 0: the block has all of it
