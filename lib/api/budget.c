@@ -137,7 +137,7 @@ static void end_listener(struct vpmm_pool *pool)
 
 void api_budget_end(struct vpmm_pool *pool)
 {
-	for_each_arena(arena, (struct tags *)g_atomic_pointer_get(&pool->tags))
+	for_each_arena(arena, pool_tags(pool))
 		end_listener(arena);
 	end_listener(pool);
 }

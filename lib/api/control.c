@@ -88,7 +88,7 @@ static void unpin(void)
 
 static struct tags *tags_of(struct vpmm_pool *pool)
 {
-	return g_atomic_pointer_get(&pool->tags);
+	return pool_tags(pool);
 }
 
 static int call_guard(int rest)

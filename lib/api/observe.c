@@ -92,7 +92,7 @@ static int allocate_tagged(struct vpmm_pool *pool, uint64_t *addr, size_t size, 
 
 static bool take_of(struct vpmm_pool *pool, const void *ptr, struct tagged *block)
 {
-	struct tags *tags = g_atomic_pointer_get(&arena_root(pool)->tags);
+	struct tags *tags = pool_tags(arena_root(pool));
 
 	return tags && tags_take(tags, (uintptr_t)ptr, block);
 }
@@ -129,7 +129,7 @@ struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct 
 
 static void settle_tag(const struct tagged *block, bool there)
 {
-	struct tags *tags = arena_root(block->pool)->tags;
+	struct tags *tags = pool_tags(arena_root(block->pool));
 
 	if (there)
 		tags_enter(tags, block);
@@ -154,7 +154,7 @@ void observed_settle(const struct observed *seen, bool there)
 
 static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, observed_fn fn, void *data)
 {
-	struct tags *tags = arena_root(block->pool)->tags;
+	struct tags *tags = pool_tags(arena_root(block->pool));
 	size_t bytes = size > SIZE_MAX / 4 ? block->size : round_for(block->pool, size);
 	size_t more = bytes > block->size ? bytes - block->size : 0;
 	int err;

@@ -52,7 +52,7 @@ static struct vpmm_pool *whole_of(struct vpmm_pool *pool)
 static void add_pool(struct vpmm_pool *pool, GString *text)
 {
 	struct vpmm_pool *whole = whole_of(pool);
-	struct tags *tags = g_atomic_pointer_get(&whole->tags);
+	struct tags *tags = pool_tags(whole);
 	struct backend *be = pool->core.backend;
 
 	if (be->ops->enter(be))

@@ -35,7 +35,7 @@ static bool trim_all(struct core *core)
 static bool arenas_give(struct vpmm_pool *pool)
 {
 	struct vpmm_pool *root = arena_root(pool);
-	struct tags *tags = g_atomic_pointer_get(&root->tags);
+	struct tags *tags = pool_tags(root);
 	struct backend *be = root->core.backend;
 	bool given = false;
 

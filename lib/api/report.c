@@ -51,7 +51,7 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 		err = api_each(pool, "vpmm_pool_stats", stats_each, &known);
 	if (err)
 		return err;
-	stats_sample_peaks(g_atomic_pointer_get(&pool->tags), &known);
+	stats_sample_peaks(pool_tags(pool), &known);
 	sized_export(&sized_stats, stats, &known);
 	return 0;
 }
@@ -59,8 +59,8 @@ int vpmm_pool_stats(struct vpmm_pool *pool, struct vpmm_stats *stats)
 static int reset_peaks_each(struct vpmm_pool *pool, void *data)
 {
 	(void)data;
-	if (pool->tags)
-		tags_reset_peaks(pool->tags);
+	if (pool_tags(pool))
+		tags_reset_peaks(pool_tags(pool));
 	return stats_reset_peaks(pool);
 }
 

@@ -326,7 +326,7 @@ int vpmm_shared_stats(struct vpmm_pool *pool, struct vpmm_shared_stats *stats)
 static void watch_arenas(struct vpmm_pool *pool, struct shared *shared)
 {
 	lock_acquire(&pool->making);
-	for_each_arena(arena, g_atomic_pointer_get(&pool->tags)) {
+	for_each_arena(arena, pool_tags(pool)) {
 		lock_acquire(&arena->core.lock);
 		mirror_watch(shared, &arena->core);
 		lock_release(&arena->core.lock);

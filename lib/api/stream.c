@@ -174,7 +174,7 @@ static void trim_store(struct vpmm_pool *pool)
 
 	error_keep(&kept);
 	if (!be->ops->enter(be)) {
-		store_trim(&pool->tags->store, 0);
+		store_trim(&pool_tags(pool)->store, 0);
 		be->ops->leave(be);
 	}
 	error_restore(&kept);
@@ -193,7 +193,7 @@ int vpmm_pool_trim(struct vpmm_pool *pool, size_t keep, size_t *released)
 	if (err)
 		return err;
 	it.released += pool_shared_trim(pool, !keep);
-	if (!keep && g_atomic_pointer_get(&pool->tags))
+	if (!keep && pool_tags(pool))
 		trim_store(pool);
 	if (released)
 		*released = it.released;

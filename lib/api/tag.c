@@ -42,7 +42,7 @@ void api_find_arena(struct vpmm_pool **pool, const void *ptr)
 
 	if (!api_tagged() || api_is_forked())
 		return;
-	tags = g_atomic_pointer_get(&arena_root(*pool)->tags);
+	tags = pool_tags(arena_root(*pool));
 	if (tags && tags_find(tags, (uintptr_t)ptr, &block))
 		*pool = block.pool;
 }
@@ -75,7 +75,7 @@ static int do_all(struct vpmm_pool *pool, int (*fn)(struct vpmm_pool *pool, void
 	lock_acquire(&pool->making);
 	err = do_one(pool, fn, data, call, messages);
 	if (!err) {
-		for_each_arena(arena, pool->tags) {
+		for_each_arena(arena, pool_tags(pool)) {
 			failed = do_one(arena, fn, data, call, messages);
 			if (failed && !err) {
 				err = failed;

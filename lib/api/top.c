@@ -74,7 +74,7 @@ static void publish_tags(struct tags *tags, struct top_pool *out)
 static void publish_pool(struct vpmm_pool *pool, uint64_t number, struct top_pool *out)
 {
 	struct vpmm_stats stats = { .size = sizeof(stats) };
-	struct tags *tags = g_atomic_pointer_get(&pool->tags);
+	struct tags *tags = pool_tags(pool);
 
 	add_stats(pool, &stats);
 	for_each_arena(arena, tags)

@@ -231,7 +231,7 @@ static void arena_clear(struct arena *arena)
 /* @keep: the structures stay for threads that still find them. */
 static void arenas_end(struct vpmm_pool *pool, enum pool_end end, bool keep)
 {
-	struct tags *tags = pool->tags;
+	struct tags *tags = pool_tags(pool);
 
 	for_each_arena(arena, tags) {
 		address_end(&arena->core.owner);

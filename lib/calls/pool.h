@@ -42,7 +42,7 @@ struct pool_request {
  * @shared: its shared ranges; NULL: it never had one
  * @listener: the thread that answers others of the budget, see api/budget.c; NULL: none
  * @plan: the file of VPMM_PLAN; NULL: none. An arena has none
- * @tags: what it has under tags; NULL: it never had any. Set once; an arena has none
+ * @made_tags: what it has under tags; NULL: it never had any. Set once; an arena has none
  * @making: held while an arena of it is made, and while something is done to it and to all of its arenas
  * @arena: it is an arena, see arena.h; NULL: it is the program's
  * @cancel: the result of cancel_hold() of the thread that holds core.lock
@@ -57,7 +57,7 @@ struct vpmm_pool {
 	struct shared *shared;
 	struct listener *listener;
 	struct plan_file *plan;
-	struct tags *tags;
+	struct tags *made_tags;
 	struct lock making;
 	struct arena *arena;
 	int cancel;
@@ -66,6 +66,20 @@ struct vpmm_pool {
 	gint dumped;
 	gint end;
 };
+
+/**
+ * pool_tags() - the tags of a pool
+ * @pool: the pool, no arena
+ *
+ * Another thread may make them at any time, so nothing else reads the field.
+ *
+ * Context: any.
+ * Return: them; NULL if there are none yet.
+ */
+static inline struct tags *pool_tags(struct vpmm_pool *pool)
+{
+	return g_atomic_pointer_get(&pool->made_tags);
+}
 
 /* The pool of a core. */
 static inline struct vpmm_pool *pool_of_core(struct core *core)

@@ -31,15 +31,15 @@ int tags_make(struct vpmm_pool *pool, struct tags **tags)
 {
 	int err = 0;
 
-	*tags = g_atomic_pointer_get(&pool->tags);
+	*tags = pool_tags(pool);
 	if (*tags)
 		return 0;
 	lock_acquire(&pool->core.lock);
-	*tags = pool->tags;
+	*tags = pool_tags(pool);
 	if (!*tags)
 		err = new_tags(pool, tags);
 	if (!err)
-		g_atomic_pointer_set(&pool->tags, *tags);
+		g_atomic_pointer_set(&pool->made_tags, *tags);
 	lock_release(&pool->core.lock);
 	return err;
 }

@@ -222,6 +222,40 @@ static void test_beside(void)
 	fixture_close(&f);
 }
 
+static void *allocate_first(void *data)
+{
+	struct vpmm_pool *pool = data;
+	void *ptr;
+
+	vpmm_tag_set(tag_get("pausable", VPMM_TAG_PAUSABLE));
+	assert_ok(vpmm_malloc(pool, &ptr, PAGE, NULL));
+	return ptr;
+}
+
+static int retire(struct vpmm_pool *pool)
+{
+	return vpmm_stream_retire(pool, NULL);
+}
+
+/*
+ * A call for all of a pool may run while another thread allocates its first tagged block. TSan would tell: it makes no
+ * call behind it, which would order the two.
+ */
+static void test_first(void)
+{
+	static int (*const calls[])(struct vpmm_pool *pool) = { vpmm_pool_check, retire, vpmm_pool_reset_peaks };
+	struct vpmm_pool *pool;
+	GThread *thread;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+		assert_ok(vpmm_pool_create(&pool, &(struct vpmm_opts){ FIXTURE_PACKED }));
+		thread = g_thread_new("first", allocate_first, pool);
+		assert_ok(calls[i](pool));
+		assert_ok(vpmm_free(pool, g_thread_join(thread), NULL));
+		vpmm_pool_destroy(pool);
+	}
+}
+
 /* A child that was forked gets an error, and waits for no lock. */
 static void test_fork(void)
 {
@@ -299,6 +333,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/tag/peak", test_peak);
 	g_test_add_func("/tag/calls", test_calls);
 	g_test_add_func("/tag/beside", test_beside);
+	g_test_add_func("/tag/first", test_first);
 	g_test_add_func("/tag/fork", test_fork);
 	g_test_add_func("/tag/most", test_most);
 	return g_test_run();

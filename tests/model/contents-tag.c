@@ -34,10 +34,10 @@ bool tag_is_paused(const struct worker *w, const struct block *b)
 	return w->paused[b->pool] && b->word && !(b->word & VPMM_TAG_STAY);
 }
 
-/* A capture of anybody is in the way of both calls. */
+/* A capture of anybody is in the way of each call. Contents need mappings on the host, and a resume needs memory. */
 static bool may_fail(const struct worker *w, int err)
 {
-	return w->armed || (err == -EBUSY && w->run->captures);
+	return w->armed || (err == -EBUSY && w->run->captures) || (err == -ENOMEM && w->run->limited);
 }
 
 static bool resume(struct worker *w, unsigned int pool, bool armed)
@@ -50,7 +50,7 @@ static bool resume(struct worker *w, unsigned int pool, bool armed)
 		err = contents_call(w, pool, vpmm_resume(w->run->pools[pool], tag_of_worker(w), handle));
 	else
 		err = vpmm_resume(w->run->pools[pool], tag_of_worker(w), handle);
-	if (err && !may_fail(w, err) && (err != -ENOMEM || !w->run->limited))
+	if (err && !may_fail(w, err))
 		contents_fail(w->run, "worker %u, step %u: vpmm_resume: %d, %s", w->index, w->step, err, vpmm_last_error());
 	w->paused[pool] = err;
 	return !err;
