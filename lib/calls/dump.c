@@ -180,7 +180,7 @@ int dump_pool(struct vpmm_pool *pool, GString **text)
 		dump_chunk(pool, pool->core.spans.chunks->pdata[i], out);
 	dump_shareable(pool, out);
 	if (!pool->arena)
-		tags_write(g_atomic_pointer_get(&pool->tags), out);
+		tags_write(pool_tags(pool), out);
 	if (pool->core.sampler)
 		sampler_write(pool->core.sampler, out);
 	*text = out;
