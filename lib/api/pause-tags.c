@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Pauses and resumes the arenas of one or of all tags of a pool, for the program and for vpmm-pause. */
 #include <errno.h>
+#include <string.h>
 
 #include "api/pause-tags.h"
 #include "calls/arena.h"
@@ -25,15 +26,17 @@ struct order {
 
 typedef int (*order_fn)(struct order *order, struct vpmm_pool *arena);
 
-/* With the backend entered and no lock held. A capture of another thread could not be told of the default stream. */
+/*
+ * With the backend entered and no lock held. Captures of other streams go on: the backend's calls leave them alone, and
+ * no graph runs before its capture has ended.
+ */
 static int judge_capture(const struct vpmm_pool *pool, struct CUstream_st *stream)
 {
 	struct backend *be = pool->core.backend;
-	uint64_t capture;
-	int err;
+	uint64_t capture = 0;
+	int err = 0;
 
-	err = be->ops->stream_capture(be, STREAM_NULL, &capture);
-	if (!err && !capture && stream != VPMM_STREAM_ANY)
+	if (stream != VPMM_STREAM_ANY)
 		err = be->ops->stream_capture(be, stream, &capture);
 	if (!err && capture)
 		err = error_set(-EBUSY, "the stream is under capture");
@@ -129,10 +132,12 @@ static int prepare_one(struct order *order, struct vpmm_pool *arena)
 /* A tag that was paused before this call stays paused if the call fails. */
 static int do_each(struct order *order, order_fn fn, order_fn undo)
 {
-	bool before[TAGS_MOST + 1] = { false };
+	bool before[TAGS_MOST + 1];
 	struct error_kept kept;
 	int err = 0;
 
+	/* An arena that is made below is awake. */
+	memset(before, true, sizeof(before));
 	for_each_arena(arena, order->tags)
 		before[arena->arena->tag] = arena_is_awake(arena);
 	for (vpmm_tag tag = 1; tag <= tag_count() && !err; tag++) {
@@ -140,7 +145,6 @@ static int do_each(struct order *order, order_fn fn, order_fn undo)
 
 		if (tag_pausable(tag))
 			err = api_arena_make(order->tags, tag, &arena);
-		before[tag] = arena && arena_is_awake(arena);
 		if (!err && arena)
 			err = fn(order, arena);
 		if (err)

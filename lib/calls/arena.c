@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "calls/arena.h"
+#include "calls/capture.h"
 #include "util/error.h"
 
 static struct arena *describe(struct vpmm_pool *parent, vpmm_tag tag)
@@ -27,6 +28,7 @@ static int make_arena(struct tags *tags, vpmm_tag tag, struct vpmm_pool **made)
 	if (err)
 		return error_add(err, "the arena of tag \"%s\"", tag_name(tag));
 	pool->arena = describe(tags->pool, tag);
+	capture_copy_groups(pool, tags->pool);
 	address_open(&pool->core.owner, pool);
 	atomic_store_explicit(&tags->arenas[tag], pool, memory_order_release);
 	*made = pool;

@@ -275,6 +275,13 @@ static void forget_freed(struct graph *graph)
 	graph->freed = NULL;
 }
 
+/* A capture that has joined a group, and when. */
+struct joined {
+	uint64_t id;
+	uint64_t group;
+	uint64_t turn;
+};
+
 int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group)
 {
 	struct graph *graph;
@@ -293,6 +300,47 @@ int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group)
 	forget_freed(graph);
 	group_join(&pool->pending, graph, group);
 	return 0;
+}
+
+static gint compare_turns(gconstpointer a, gconstpointer b)
+{
+	const struct joined *x = a, *y = b;
+
+	return (x->turn > y->turn) - (x->turn < y->turn);
+}
+
+/* In the order in which they joined. */
+static GArray *list_joined(struct vpmm_pool *pool)
+{
+	GArray *joined = g_array_new(FALSE, FALSE, sizeof(struct joined));
+	GHashTableIter iter;
+	gpointer value;
+
+	lock_acquire(&pool->core.lock);
+	g_hash_table_iter_init(&iter, pool->pending.graphs);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		const struct graph *graph = value;
+
+		if (graph->group && !graph->gone)
+			g_array_append_vals(joined, &(struct joined){ graph->id, graph->group->id, graph->turn }, 1);
+	}
+	lock_release(&pool->core.lock);
+	g_array_sort(joined, compare_turns);
+	return joined;
+}
+
+void capture_copy_groups(struct vpmm_pool *to, struct vpmm_pool *from)
+{
+	GArray *joined = list_joined(from);
+
+	lock_acquire(&to->core.lock);
+	for (guint i = 0; i < joined->len; i++) {
+		const struct joined *it = &g_array_index(joined, struct joined, i);
+
+		group_join(&to->pending, graph_get(&to->pending, it->id), it->group);
+	}
+	lock_release(&to->core.lock);
+	g_array_free(joined, TRUE);
 }
 
 int capture_retire(struct vpmm_pool *pool, uint64_t id, struct CUstream_st *handle)

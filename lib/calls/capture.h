@@ -61,6 +61,15 @@ int capture_free(struct vpmm_pool *pool, struct region *region, struct small *sm
 int capture_group(struct vpmm_pool *pool, uint64_t id, uint64_t group);
 
 /**
+ * capture_copy_groups() - have the captures of a pool in the same groups in another
+ * @to: the other, just made
+ * @from: the pool
+ *
+ * Context: no lock of either is held; no capture joins a group meanwhile.
+ */
+void capture_copy_groups(struct vpmm_pool *to, struct vpmm_pool *from);
+
+/**
  * capture_retire() - a graph was destroyed
  * @pool: the pool, its backend entered
  * @id: the id of its capture

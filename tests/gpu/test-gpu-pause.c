@@ -110,6 +110,45 @@ static void gpu_pause_graph(void)
 	close_bench(&b);
 }
 
+/* A capture goes on beside both calls, whatever kind its stream is of, and whoever may not do what meanwhile. */
+static void gpu_pause_beside(void)
+{
+	static const unsigned int kinds[] = { 0, DRV_STREAM_NON_BLOCKING };
+	vpmm_tag tag = open_tag("beside");
+	drv_graph_exec exec;
+	struct slot a, to;
+	drv_stream stream;
+	drv_graph graph;
+	struct bench b;
+
+	if (!open_bench(&b, (struct vpmm_opts){ 0 }))
+		return;
+	a = take_tagged(&b, tag, 4 * PAGE, b.s[0]);
+	to = take(b.f.pool, 4 * PAGE, b.s[0]);
+	gpu_sync(b.s[0]);
+	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		gpu_ok(cu.cuStreamCreate(&stream, kinds[i]));
+		gpu_ok(cu.cuStreamBeginCapture(stream, DRV_STREAM_CAPTURE_MODE_GLOBAL));
+		gpu_ok(cu.cuMemcpyDtoDAsync((uintptr_t)to.ptr, (uintptr_t)a.ptr, a.size, stream));
+		assert_ok(vpmm_pause(b.f.pool, tag, 0));
+		assert_ok(vpmm_resume(b.f.pool, tag, b.s[1]));
+		gpu_ok(cu.cuStreamEndCapture(stream, &graph));
+		gpu_ok(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+		gpu_ok(cu.cuMemsetD8Async((uintptr_t)to.ptr, 0, to.size, stream));
+		gpu_ok(cu.cuGraphLaunch(exec, stream));
+		gpu_check(to.ptr, a.size, a.seed, stream);
+		gpu_sync(stream);
+		gpu_ok(cu.cuGraphExecDestroy(exec));
+		gpu_ok(cu.cuGraphDestroy(graph));
+		gpu_ok(cu.cuStreamDestroy(stream));
+	}
+	g_assert_cmpuint(gpu_wrong(), ==, 0);
+	to.seed = a.seed;
+	give(b.f.pool, &a);
+	give(b.f.pool, &to);
+	close_bench(&b);
+}
+
 /* Another pool has the memory meanwhile: nothing changes until it gives it back. */
 static void gpu_pause_full(void)
 {
@@ -236,6 +275,7 @@ void gpu_pause_tests(void)
 {
 	g_test_add_func("/gpu/pause/contents", gpu_pause_contents);
 	g_test_add_func("/gpu/pause/graph", gpu_pause_graph);
+	g_test_add_func("/gpu/pause/beside", gpu_pause_beside);
 	g_test_add_func("/gpu/pause/full", gpu_pause_full);
 	g_test_add_func("/gpu/pause/speed", gpu_pause_speed);
 }

@@ -383,6 +383,32 @@ static const struct kind modes[] = {
 	{ "paged-block", { FIXTURE_OPTS, .reuse = VPMM_REUSE_BLOCK } },
 };
 
+/* A tag that is new has its blocks shared in the group, too, as that had been joined before. */
+static void test_new_tag(void)
+{
+	struct fixture f;
+	uint64_t ids[2];
+	vpmm_tag tag;
+	char *a;
+
+	assert_ok(vpmm_tag_open("new", VPMM_TAG_PAUSABLE, &tag));
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	ids[0] = begin_in(&f, f.streams[0], GROUP);
+	vpmm_tag_set(tag);
+	a = fixture_malloc(&f, 2, f.streams[0]);
+	fixture_free(&f, a, f.streams[0]);
+	finish(f.streams[0]);
+	ids[1] = begin_in(&f, f.streams[1], GROUP);
+	g_assert_true(fixture_malloc(&f, 2, f.streams[1]) == a);
+	vpmm_tag_set(0);
+	fixture_free(&f, a, f.streams[1]);
+	finish(f.streams[1]);
+	for (int i = 0; i < 2; i++)
+		retire(&f, ids[i], f.streams[2]);
+	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -403,5 +429,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-group/of-others", test_of_others);
 	g_test_add_func("/capture-group/outlives-graph", test_outlives_graph);
 	g_test_add_func("/capture-group/of-driver", test_of_driver);
+	g_test_add_func("/capture-group/new-tag", test_new_tag);
 	return g_test_run();
 }

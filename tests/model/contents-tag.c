@@ -34,10 +34,10 @@ bool tag_is_paused(const struct worker *w, const struct block *b)
 	return w->paused[b->pool] && b->word && !(b->word & VPMM_TAG_STAY);
 }
 
-/* A capture of anybody is in the way of each call. Contents need mappings on the host, and a resume needs memory. */
+/* Contents need mappings on the host, and a resume needs memory. */
 static bool may_fail(const struct worker *w, int err)
 {
-	return w->armed || (err == -EBUSY && w->run->captures) || (err == -ENOMEM && w->run->limited);
+	return w->armed || (err == -ENOMEM && w->run->limited);
 }
 
 static bool resume(struct worker *w, unsigned int pool, bool armed)

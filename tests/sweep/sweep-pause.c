@@ -332,7 +332,7 @@ static int act_destroy(struct sweep *s)
 #define EITHER (SWEEP_PACKED | SWEEP_PAGED)
 
 const struct sweep_scene sweep_pause_scenes[] = {
-	{ "pause-first", EITHER, OP(stream_capture), NULL, act_pause, PAUSE },
+	{ "pause-first", EITHER, OP(info), NULL, act_pause, PAUSE },
 	{ "pause", ALL, OP(host_create), stage_tag, act_pause, PAUSE },
 	{ "pause-drop", EITHER, OP(unmap), stage_tag, act_pause_drop, PAUSE },
 	{ "pause-prepare", EITHER, OP(host_access), stage_tag, act_prepare, PAUSE },
@@ -341,7 +341,7 @@ const struct sweep_scene sweep_pause_scenes[] = {
 	{ "pause-all", SWEEP_PACKED, OP(host_create), stage_tags, act_pause_all, PAUSE, .undoes = true },
 	{ "pause-other", SWEEP_PACKED, OP(unmap), stage_one_paused, act_pause_all, PAUSE, .undoes = true },
 	{ "pause-graph", SWEEP_PACKED, OP(unmap), stage_graph, act_pause, PAUSE },
-	{ "pause-captured", EITHER, OP(stream_capture), stage_capture, act_pause, PAUSE, .result = -EBUSY },
+	{ "pause-captured", EITHER, OP(unmap), stage_capture, act_pause, PAUSE },
 	{ "pause-peers", SWEEP_PACKED, OP(unmap), stage_peers, act_pause, PEERS },
 	{ "pause-mirror", SWEEP_PACKED, OP(unmap), stage_watched, act_pause_watched, PAUSE },
 	{ "paused-malloc", EITHER, OP(create), stage_paused, act_malloc },
