@@ -171,7 +171,7 @@ static struct vpmm_pool *pool_of(struct sweep *s, const struct sweep_block *bloc
 {
 	struct tagged tagged;
 
-	return block->word && tags_find(s->pool_tags(pool), (uintptr_t)block->ptr, &tagged) ? tagged.pool : s->pool;
+	return block->word && tags_find(pool_tags(s->pool), (uintptr_t)block->ptr, &tagged) ? tagged.pool : s->pool;
 }
 
 /* An address of a block leads to it, whatever has failed. */
@@ -451,7 +451,7 @@ static void trial_close(struct trial *t, struct sweep *s)
 	for (int i = 0; i < STREAMS && t->on->settle; i++)
 		t->on->settle(s->streams[i]);
 	if (s->pool) {
-		if (s->pool_tags(pool))
+		if (pool_tags(s->pool))
 			trial_resume(t, s);
 		trial_free(s);
 		trial_serve(t, s);
