@@ -66,6 +66,7 @@ struct backend_info {
 	uint64_t memory_total;
 	uint64_t memory_free;
 	uint64_t mapping_limit;		/* 0: not known */
+	uint64_t space;			/* bytes of address space to reserve at a time at most; 0: as many as there are */
 };
 
 /**

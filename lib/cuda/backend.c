@@ -126,6 +126,18 @@ static void cuda_close(struct backend *be)
 	cuda_delete(cuda);
 }
 
+/*
+ * The driver of Windows serves there. It has a TiB of addresses for all, does not return from a call for one of 2 TiB and
+ * more, and may not from one for as many bytes.
+ */
+static bool is_wsl(void)
+{
+	return access("/dev/dxg", F_OK) == 0;
+}
+
+/* An eighth of those, as a pool reserves twice. */
+#define WSL_SPACE ((uint64_t)128 << 30)
+
 static int cuda_info(struct backend *be, struct backend_info *info)
 {
 	struct cuda *cuda = cuda_of(be);
@@ -155,6 +167,7 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	got.memory_total = total;
 	/* There is a limit, but no call that tells it. */
 	got.mapping_limit = 0;
+	got.space = is_wsl() ? WSL_SPACE : 0;
 	cuda_tell_uuid(cuda, got.uuid);
 	*info = got;
 	return 0;
@@ -183,19 +196,13 @@ static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t 
 	return 0;
 }
 
-/* What is said to be 2 TiB and more makes the driver of Windows hang, which serves WSL. */
-static bool can_place(void)
-{
-	return access("/dev/dxg", F_OK) != 0;
-}
-
 static int cuda_reserve_at(struct backend *be, uint64_t va, size_t size)
 {
 	drv_deviceptr got;
 	drv_result result;
 
 	(void)be;
-	if (!can_place())
+	if (is_wsl())
 		return error_set(-ENOTSUP, "address space: under WSL the driver is asked for no address");
 	cuda_relax();
 	result = drv.cuMemAddressReserve(&got, size, 0, va, 0);

@@ -82,15 +82,17 @@ static int fit_page_size(const struct settings *settings, size_t granularity)
 	return 0;
 }
 
-static int fit_sizes(struct settings *settings)
+static int fit_sizes(struct settings *settings, const struct backend_info *info)
 {
 	size_t page_size = settings->page_size;
-	uint64_t extent_max = pool_options[OPTION_EXTENT_MAX].fallback;
+	uint64_t extent_max = pool_options[OPTION_EXTENT_MAX].fallback, space = pool_options[OPTION_VA_SIZE].fallback;
 	int err;
 
 	settings->va_shared = !settings->va_size;
+	if (info->space && info->space < space)
+		space = info->space;
 	if (settings->va_shared)
-		settings->va_size = round_up(pool_options[OPTION_VA_SIZE].fallback, page_size);
+		settings->va_size = round_up(space, page_size);
 	err = check_pages(OPTION_VA_SIZE, settings->va_size, page_size);
 	if (err)
 		return err;
@@ -127,7 +129,7 @@ int settings_fit(struct settings *settings, const struct backend_info *info)
 		return fit_driver(settings);
 	err = fit_page_size(settings, granularity);
 	if (!err)
-		err = fit_sizes(settings);
+		err = fit_sizes(settings, info);
 	if (err)
 		return err;
 	settings->paged = settings->extent_max == settings->page_size && settings->small == VPMM_SMALL_DRIVER;

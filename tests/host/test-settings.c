@@ -512,6 +512,15 @@ static void test_defaults(void)
 	g_assert_cmpuint(settings.extent_max % settings.page_size, ==, 0);
 	g_assert_cmpuint(settings.extent_max, <=, 1 << 30);
 	g_assert_cmpuint(settings.extent_max + settings.page_size, >, 1 << 30);
+
+	/* With a driver that has less address space, such as that of WSL; but what the program says stays. */
+	device = (struct backend_info){ .granularity = PAGE, .space = (size_t)1 << 35 };
+	settings = (struct settings){ 0 };
+	assert_ok(settings_fit(&settings, &device));
+	g_assert_cmpuint(settings.va_size, ==, (size_t)1 << 35);
+	settings = (struct settings){ .va_size = (size_t)1 << 40 };
+	assert_ok(settings_fit(&settings, &device));
+	g_assert_cmpuint(settings.va_size, ==, (size_t)1 << 40);
 }
 
 /* Only extents of one page and the driver for what is small make the pool that the specification describes. */

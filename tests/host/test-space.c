@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "backend/backend.h"
@@ -172,6 +173,61 @@ static void test_little_is_left(void)
 		vpmm_pool_destroy(pools[i]);
 }
 
+static const struct backend_ops *whole_ops;
+
+static int reserve_little(struct backend *be, size_t size, size_t align, uint64_t *va)
+{
+	return size > GIB ? -ENOMEM : whole_ops->reserve(be, size, align, va);
+}
+
+static int reserve_little_at(struct backend *be, uint64_t va, size_t size)
+{
+	return size > GIB ? -ENOMEM : whole_ops->reserve_at(be, va, size);
+}
+
+/* A driver that has address space in small pieces alone, as those of WSL and of small boards: the pool takes these. */
+static void test_driver_has_little(void)
+{
+	struct settings settings;
+	struct backend_ops little;
+	struct vpmm_pool *pool;
+	void *blocks[40], *ptr;
+	struct backend *be;
+
+	if (!g_test_subprocess()) {
+		g_test_trap_subprocess(NULL, 0, 0);
+		g_test_trap_assert_passed();
+		return;
+	}
+	g_setenv("VPMM_HOST_CAPACITY", "8G", TRUE);
+	assert_ok(backend_open("host", NULL, &be));
+	whole_ops = be->ops;
+	little = *whole_ops;
+	little.reserve = reserve_little;
+	little.reserve_at = reserve_little_at;
+	be->ops = &little;
+	assert_ok(settings_from_opts(&settings, &defaults));
+	assert_ok(be->ops->enter(be));
+	assert_ok(pool_new(&pool, be, &settings));
+	be->ops->leave(be);
+
+	assert_ok(vpmm_malloc(pool, &ptr, 512, NULL));
+	assert_ok(vpmm_free(pool, ptr, NULL));
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		assert_ok(vpmm_malloc(pool, &blocks[i], GIB / 16, NULL));
+	g_assert_cmpuint(reserved(pool), >=, 3 * GIB);
+	g_assert_cmpint(vpmm_malloc(pool, &ptr, 2 * GIB, NULL), ==, -ENOMEM);
+	g_assert_nonnull(strstr(vpmm_last_error(), "VPMM_VA_SIZE"));
+	/* A block of free parts needs no more of it than its size. */
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i += 2)
+		assert_ok(vpmm_free(pool, blocks[i], NULL));
+	assert_ok(vpmm_malloc(pool, &ptr, GIB, NULL));
+	assert_ok(vpmm_pool_check(pool));
+	be->ops = whole_ops;
+	vpmm_pool_destroy(pool);
+	fixture_assert_nothing_left();
+}
+
 /* A reservation that is refused names the variable. */
 static void test_refusal_names_variable(void)
 {
@@ -192,6 +248,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/space/late-pool-grows", test_late_pool_grows);
 	g_test_add_func("/space/set-size-stays", test_set_size_stays);
 	g_test_add_func("/space/little-is-left", test_little_is_left);
+	g_test_add_func("/space/driver-has-little", test_driver_has_little);
 	g_test_add_func("/space/refusal-names-variable", test_refusal_names_variable);
 	return g_test_run();
 }
