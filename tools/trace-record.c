@@ -10,41 +10,13 @@
 
 #include "fail.h"
 #include "trace.h"
+#include "trace/layout.h"
 
 #define VERSION_LINE "# vpmm-trace "
 
-/*
- * The records of a version: what each is followed by, a letter a field; the attributes that it may have besides the
- * pool and the capture, a letter each; and how a message puts it.
- */
-struct kind {
-	char op;
-	const char *spec;
-	const char *attributes;
-	const char *fields;
-};
-
-static const struct kind kinds_1[] = {
+static const struct record_layout first_version[] = {
 	{ 'a', "ibs", NULL, "microseconds op id bytes stream" },
 	{ 'f', "ibs", NULL, "microseconds op id bytes stream" },
-	{ 0 }
-};
-
-static const struct kind kinds_2[] = {
-	{ 'a', "ibs", "zimtpds", "microseconds a id bytes stream" },
-	{ 'f', "iS", "uM", "microseconds f id stream" },
-	{ 'm', "itbs", "c", "microseconds m id new-id bytes stream" },
-	{ 'u', "is", "", "microseconds u id stream" },
-	{ 'x', "Bs", "", "microseconds x bytes stream" },
-	{ 'r', "s", "", "microseconds r stream" },
-	{ 'c', "cn", "", "microseconds c capture group" },
-	{ 'g', "cs", "", "microseconds g capture stream" },
-	{ 't', "B", "", "microseconds t bytes" },
-	{ 's', "", "td", "microseconds s" },
-	{ 'w', "", "t", "microseconds w" },
-	{ 'p', "pwdB", NULL, "microseconds p pool backend device bytes" },
-	{ 'e', "p", NULL, "microseconds e pool" },
-	{ 0 }
 };
 
 /* Where the parser is in a line. */
@@ -147,9 +119,10 @@ static int parse_number(const struct trace_place *p, struct cursor *c, const cha
 }
 
 /* NULL: there is no such record, which is explained. */
-static const struct kind *parse_op(struct trace_place *p, struct cursor *c)
+static const struct record_layout *parse_op(struct trace_place *p, struct cursor *c)
 {
-	const struct kind *kind;
+	const struct record_layout *layouts = p->version == 1 ? first_version : record_layouts;
+	size_t count = p->version == 1 ? G_N_ELEMENTS(first_version) : G_N_ELEMENTS(record_layouts);
 	const char *field;
 	size_t length;
 	char *quoted;
@@ -159,10 +132,10 @@ static const struct kind *parse_op(struct trace_place *p, struct cursor *c)
 		missing(p, "op");
 		return NULL;
 	}
-	for (kind = p->version == 1 ? kinds_1 : kinds_2; kind->op; kind++) {
-		if (length == 1 && *field == kind->op) {
-			p->fields = kind->fields;
-			return kind;
+	for (size_t i = 0; i < count; i++) {
+		if (length == 1 && *field == layouts[i].letter) {
+			p->fields = layouts[i].names;
+			return &layouts[i];
 		}
 	}
 	quoted = trace_quote(field, length);
@@ -308,10 +281,10 @@ static int parse_tag(const struct trace_place *p, const char *field, size_t leng
 	return err;
 }
 
-/* @attributes: NULL: the record has none. */
-static int parse_attribute(const struct trace_place *p, const char *attributes, const char *field, size_t length,
-			   struct trace_record *record)
+static int parse_attribute(const struct trace_place *p, const struct record_layout *layout, const char *field,
+			   size_t length, struct trace_record *record)
 {
+	const char *attributes = layout->attributes;
 	unsigned int flag = attributes ? flag_of(attributes, field, length) : 0;
 	char *quoted;
 	int err;
@@ -321,7 +294,7 @@ static int parse_attribute(const struct trace_place *p, const char *attributes, 
 		return 0;
 	if (attributes && is_named("pool=", &field, &length))
 		return trace_parse_number(p, field, length, "pool", UINT32_MAX, &record->pool);
-	if (attributes && record->op != 'g' && record->op != 'c' && is_named("capture=", &field, &length))
+	if (attributes && !strchr(layout->fields, 'c') && is_named("capture=", &field, &length))
 		return trace_parse_number(p, field, length, "capture", UINT64_MAX, &record->capture);
 	if (attributes && strchr(attributes, 'm') && is_named("max=", &field, &length))
 		return parse_max(p, field, length, record);
@@ -338,24 +311,24 @@ static int parse_attribute(const struct trace_place *p, const char *attributes, 
 int trace_parse_record(struct trace_place *place, const char *line, size_t length, struct trace_record *record)
 {
 	struct cursor c = { line, line + length };
-	const struct kind *kind;
+	const struct record_layout *layout;
 	const char *field;
 	size_t width;
 	int err;
 
 	*record = (struct trace_record){ .pool = 1 };
-	place->fields = place->version == 1 ? kinds_1->fields : "microseconds op ...";
+	place->fields = place->version == 1 ? first_version->names : "microseconds op ...";
 	err = parse_number(place, &c, "time", INT64_MAX, &record->us);
 	if (err)
 		return err;
-	kind = parse_op(place, &c);
-	if (!kind)
+	layout = parse_op(place, &c);
+	if (!layout)
 		return -EBADMSG;
-	record->op = kind->op;
-	for (const char *letter = kind->spec; *letter && !err; letter++)
+	record->op = layout->letter;
+	for (const char *letter = layout->fields; *letter && !err; letter++)
 		err = parse_field(place, &c, *letter, record);
 	while (!err && (field = next_field(&c, &width)))
-		err = parse_attribute(place, kind->attributes, field, width, record);
+		err = parse_attribute(place, layout, field, width, record);
 	return err;
 }
 

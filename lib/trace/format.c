@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "trace/format.h"
+#include "trace/layout.h"
 #include "util/tag.h"
 
 /* By hand: of a program that makes a call each microsecond, printf() would take a core of its own. */
@@ -81,40 +82,31 @@ static char *put_stream(struct format *format, char *at, uint64_t stream)
 	return put_field(at, known - 1);
 }
 
-/* What follows the letter. */
-static char *put_fields(struct format *format, const struct record *record, char *at)
+/* A field, by its letter in struct record_layout. */
+static char *put_letter(struct format *format, const struct record *record, char *at, char letter)
 {
-	switch (record->op) {
-	case RECORD_POOL:
-		at = put_field(at, record->pool);
-		*at++ = ' ';
-		at = put_text(at, record->text);
-		return put_field(put_field(at, record->addr), record->bytes);
-	case RECORD_END:
-		return put_field(at, record->pool);
-	case RECORD_MALLOC:
-		return put_stream(format, put_field(put_address(at, record->addr), record->bytes), record->stream);
-	case RECORD_REALLOC:
-		at = put_field(put_address(put_address(at, record->addr), record->to), record->bytes);
-		return put_stream(format, at, record->stream);
-	case RECORD_FREE:
-		if (record->flags & RECORD_ANY)
-			return put_text(put_address(at, record->addr), " any");
-		/* fall through */
-	case RECORD_USE:
-		return put_stream(format, put_address(at, record->addr), record->stream);
-	case RECORD_EXHAUSTED:
-		return put_stream(format, put_field(at, record->bytes), record->stream);
-	case RECORD_STREAM_RETIRE:
-		return put_stream(format, at, record->stream);
-	case RECORD_CAPTURE_GROUP:
-		return put_field(put_field(at, record->capture), record->addr);
-	case RECORD_GRAPH_RETIRE:
-		return put_stream(format, put_field(at, record->capture), record->stream);
-	case RECORD_TRIM:
+	switch (letter) {
+	case 'i':
+		return put_address(at, record->addr);
+	case 't':
+		return put_address(at, record->to);
+	case 'b':
+	case 'B':
 		return put_field(at, record->bytes);
+	case 'S':
+		if (record->flags & RECORD_ANY)
+			return put_text(at, " any");
+		/* fall through */
+	case 's':
+		return put_stream(format, at, record->stream);
+	case 'p':
+		return put_field(at, record->pool);
+	case 'w':
+		return put_text(put_text(at, " "), record->text);
+	case 'c':
+		return put_field(at, record->capture);
 	default:
-		return at;
+		return put_field(at, record->addr);
 	}
 }
 
@@ -151,21 +143,7 @@ static char *put_attributes(const struct record *record, char *at)
 
 size_t format_record(struct format *format, const struct record *record, uint64_t ns, char *text)
 {
-	static const char letters[RECORD_OPS] = {
-		[RECORD_POOL] = 'p',
-		[RECORD_END] = 'e',
-		[RECORD_MALLOC] = 'a',
-		[RECORD_FREE] = 'f',
-		[RECORD_REALLOC] = 'm',
-		[RECORD_USE] = 'u',
-		[RECORD_EXHAUSTED] = 'x',
-		[RECORD_STREAM_RETIRE] = 'r',
-		[RECORD_CAPTURE_GROUP] = 'c',
-		[RECORD_GRAPH_RETIRE] = 'g',
-		[RECORD_TRIM] = 't',
-		[RECORD_PAUSE] = 's',
-		[RECORD_RESUME] = 'w',
-	};
+	const struct record_layout *layout = &record_layouts[record->op];
 	uint64_t us = ns > format->start ? (ns - format->start) / 1000 : 0;
 	char *at = text;
 
@@ -173,9 +151,10 @@ size_t format_record(struct format *format, const struct record *record, uint64_
 	format->us = MAX(format->us, us);
 	at = put_number(at, format->us, 10);
 	*at++ = ' ';
-	*at++ = letters[record->op];
-	at = put_fields(format, record, at);
-	if (record->op != RECORD_POOL && record->op != RECORD_END)
+	*at++ = layout->letter;
+	for (const char *letter = layout->fields; *letter; letter++)
+		at = put_letter(format, record, at, *letter);
+	if (layout->attributes)
 		at = put_attributes(record, at);
 	*at++ = '\n';
 	return (size_t)(at - text);
