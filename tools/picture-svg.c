@@ -69,7 +69,8 @@ char *svg_short_name(const struct picture *picture)
 	return valid;
 }
 
-const char *svg_series_name(const struct picture *picture, enum picture_line line)
+/* What a line is called in the legend. */
+static const char *svg_series_name(const struct picture *picture, enum picture_line line)
 {
 	switch (line) {
 	case PICTURE_LIVE:

@@ -33,11 +33,6 @@ void svg_draw(const struct picture *picture, GString *out);
 char *svg_escape(const char *text);
 
 /**
- * svg_series_name() - what a line is called in the legend
- */
-const char *svg_series_name(const struct picture *picture, enum picture_line line);
-
-/**
  * svg_memory_top() - bytes at the top of the upper plot
  */
 uint64_t svg_memory_top(const struct picture *picture);

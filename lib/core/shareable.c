@@ -96,7 +96,8 @@ int shareable_release(struct core *core, struct shareable *it)
 	return 0;
 }
 
-void shareable_retry(struct core *core)
+/* Try again to give back what the driver did not take when a call failed. */
+static void shareable_retry(struct core *core)
 {
 	struct error_kept kept;
 

@@ -97,12 +97,6 @@ void shareable_free(struct shareable *it);
 int shareable_release(struct core *core, struct shareable *it);
 
 /**
- * shareable_retry() - try again to give back what the driver did not take when a call failed
- * @core: the pool's core; its lock is held, its backend entered
- */
-void shareable_retry(struct core *core);
-
-/**
  * shareable_clear() - the last try, as the pool goes
  * @core: the pool's core, its backend entered
  */

@@ -19,7 +19,8 @@ static void stall_drop(struct stall *stall, struct backend *be)
 		be->ops->event_destroy(be, stall->end);
 }
 
-struct backend_event *stall_mark(struct stream_map *map, struct CUstream_st *handle)
+/* Record a new event that keeps time. */
+static struct backend_event *stall_mark(struct stream_map *map, struct CUstream_st *handle)
 {
 	struct backend *be = map->backend;
 	struct backend_event *event;

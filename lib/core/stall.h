@@ -53,15 +53,6 @@ struct stalls {
 };
 
 /**
- * stall_mark() - record a new event that keeps time
- * @map: the streams of the pool
- * @handle: the stream
- *
- * Return: the event; NULL: the backend failed, and there is none.
- */
-struct backend_event *stall_mark(struct stream_map *map, struct CUstream_st *handle);
-
-/**
  * stall_begin() - measure the wait that follows, if it is the turn of one
  * @map: the streams of the pool
  * @handle: the stream that is about to wait, not under capture

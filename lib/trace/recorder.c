@@ -271,13 +271,15 @@ static inline struct record *reserve_record(struct recorder *r, uint64_t *number
 	return ring_record(&r->ring, *number);
 }
 
+static void flush_records(struct recorder *r);
+
 static inline void publish(struct recorder *r, uint64_t number)
 {
 	ring_publish(&r->ring, number);
 	if (G_UNLIKELY(number % WAKE_EACH == WAKE_EACH - 1))
 		wake_writer(r);
 	if (G_UNLIKELY(atomic_load_explicit(&ending, memory_order_relaxed)))
-		recorder_flush(r);
+		flush_records(r);
 }
 
 /* The tag that the calling thread allocates under. */
@@ -333,9 +335,10 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
 }
 
 /*
- * A thread whose signal handler ends the process may have taken a number that it will never fill: do not wait for ever.
+ * Waits until what was recorded so far is written. A thread whose signal handler ends the process may have taken a
+ * number that it will never fill: do not wait for ever.
  */
-void recorder_flush(struct recorder *r)
+static void flush_records(struct recorder *r)
 {
 	uint64_t head = atomic_load(&r->ring.head), patience = ticks_clock() + recorder_stalled_ms * NS_PER_MS, done;
 	int cancel = cancel_hold();
@@ -547,7 +550,7 @@ void recorder_leave(struct recorder *r, uint32_t pool)
 	recorder_add(r, &(struct record){ .op = RECORD_END, .pool = pool });
 	lock_acquire(&recorders_lock);
 	if (--r->users)
-		recorder_flush(r);
+		flush_records(r);
 	else
 		stop(r);
 	lock_release(&recorders_lock);
@@ -579,7 +582,7 @@ __attribute__((destructor)) static void write_at_exit(void)
 	for (struct recorder *r = atomic_load(&recorders); r; r = r->next) {
 		if (!atomic_load(&r->running))
 			continue;
-		recorder_flush(r);
+		flush_records(r);
 		report_lost(r);
 	}
 }

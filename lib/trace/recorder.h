@@ -68,12 +68,6 @@ void recorder_add_cached(struct recorder *recorder, uint32_t pool, enum record_o
 extern unsigned int recorder_stalled_ms;
 
 /**
- * recorder_flush() - wait until what was recorded so far is written
- * @recorder: the recorder
- */
-void recorder_flush(struct recorder *recorder);
-
-/**
  * recorder_name() - the name of the file
  * @recorder: the recorder
  *

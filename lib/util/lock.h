@@ -55,9 +55,8 @@
 
 /* For a variable: read and written only under the lock. */
 #define GUARDED_BY(lock) LOCK_ATTRIBUTE(guarded_by(lock))
-/* For a function: its caller holds the lock, does not hold it; the function acquires it, or releases it. */
+/* For a function: its caller holds the lock; the function acquires it, or releases it. */
 #define REQUIRES(lock) LOCK_ATTRIBUTE(requires_capability(lock))
-#define EXCLUDES(lock) LOCK_ATTRIBUTE(locks_excluded(lock))
 #define ACQUIRE(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASE(lock) LOCK_ATTRIBUTE(release_capability(lock))
 #define TRY_ACQUIRE(result, lock) LOCK_ATTRIBUTE(try_acquire_capability(result, lock))
