@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "calls/pool.h"
+#include "shared/shared.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "util/sanitized.h"
@@ -69,6 +72,7 @@ struct second {
 	pthread_t thread;
 	_Atomic bool begun;
 	_Atomic bool done;
+	bool early;
 	_Atomic pid_t tid;
 	int err;
 	int number;
@@ -228,6 +232,54 @@ static const struct meanwhile under[] = {
 	{ "fault", fault },
 };
 
+/* The call that begins when memory is covered next. */
+static struct second *_Atomic at_cover;
+
+/* In place of the C library's: the last call before a range is covered, or the first after it. */
+int madvise(void *at, size_t size, int advice)
+{
+	struct second *s = at_cover;
+
+	if (s && advice == MADV_DONTFORK) {
+		at_cover = NULL;
+		begin_second(s);
+		while (!s->done && !is_asleep(s->tid))
+			g_usleep(100);
+		s->early = s->done;
+	}
+	return (int)syscall(SYS_madvise, at, size, advice);
+}
+
+/* Frees the range that was made last, as one who frees an earlier one at its addresses twice. */
+static int free_last(struct vpmm_pool *pool, void *at, struct CUstream_st *stream)
+{
+	const struct range *range = g_ptr_array_index(pool->shared->ranges, pool->shared->ranges->len - 1);
+
+	(void)at;
+	return vpmm_shared_free(pool, (void *)(uintptr_t)range->at, stream);
+}
+
+/* A range that vpmm_shared_alloc() has not covered yet does not go before it has. */
+static void test_uncovered(void)
+{
+	struct second s = { .call = free_last };
+	struct fixture f;
+	void *first, *last;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	s.pool = f.pool;
+	s.stream = f.streams[0];
+	first = ranges_alloc(&f, PAGES * PAGE);
+	at_cover = &s;
+	last = ranges_alloc(&f, PAGES * PAGE);
+	end_second(&s);
+	assert_ok(s.err);
+	g_assert_false(s.early);
+	assert_error(vpmm_shared_free(f.pool, last, f.streams[0]), EINVAL, "range");
+	assert_ok(vpmm_shared_free(f.pool, first, f.streams[0]));
+	fixture_close(&f);
+}
+
 /* A default pool ends after a reset, as one thread finds out, while another is in a call that needs no device. */
 static void test_pool_ends(void)
 {
@@ -351,6 +403,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/shared-race/while-freed", meanwhile, test_while_freed);
 	fixture_add_rows("/shared-race/freed-under", under, test_freed_under);
+	g_test_add_func("/shared-race/uncovered", test_uncovered);
 	g_test_add_func("/shared-race/crowd/all", test_crowd);
 	/* The backend of a default pool that has ended stays open, so this is the last. */
 	g_test_add_func("/shared-race/ends/pool", test_pool_ends);
