@@ -249,6 +249,31 @@ static void test_from_before(gconstpointer data)
 	fixture_close(&f);
 }
 
+/* A graph may be retired when it is gone. The stream of that is behind all of its work, so nobody waits for the device. */
+static void test_retired_late(gconstpointer data)
+{
+	const struct kind *kind = data;
+	unsigned int pending;
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, kind->opts);
+	ptr = fixture_malloc_bytes(&f, kind->size, f.streams[1]);
+	assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	id = begin(&f, f.streams[0]);
+	fixture_free(&f, ptr, f.streams[0]);
+	destroy(end(f.streams[0]));
+	g_assert_cmpuint(kept(&f), >=, kind->size);
+	retire(&f, id, f.streams[1]);
+	g_assert_cmpuint(kept(&f), ==, 0);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 1);
+	fixture_complete(f.streams[1]);
+	assert_all_back(&f);
+	fixture_close(&f);
+}
+
 /* Graphs of a group read what others have left, so their memory comes back when all of them are gone. */
 static void test_group(void)
 {
@@ -446,6 +471,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/capture-lost/used", kinds, test_used);
 	fixture_add_rows("/capture-lost/unwatched", kinds, test_unwatched);
 	fixture_add_rows("/capture-lost/from-before", own_kinds, test_from_before);
+	fixture_add_rows("/capture-lost/retired-late", own_kinds, test_retired_late);
 	g_test_add_func("/capture-lost/part", test_part);
 	g_test_add_func("/capture-lost/behind-uncovered", test_behind_uncovered);
 	g_test_add_func("/capture-lost/group", test_group);
