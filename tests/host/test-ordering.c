@@ -132,6 +132,33 @@ static void test_cleared_captured(void)
 	fixture_close(&f);
 }
 
+/* Nor can it wait for a graph that had the block before, even if that is retired. */
+static void test_retired_captured(void)
+{
+	struct vpmm_host_graph *graph;
+	unsigned int pending;
+	struct fixture f;
+	uint64_t id;
+	char *ptr;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	assert_ok(vpmm_host_capture_begin(f.streams[0]));
+	assert_ok(vpmm_capture_id(f.pool, f.streams[0], &id));
+	assert_ok(vpmm_malloc_flags(f.pool, (void **)&ptr, 3 * MIB, f.streams[0], VPMM_ZERO));
+	assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+	busy(&f, 1);
+	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
+	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[1]));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	assert_ok(vpmm_host_capture_begin(f.streams[0]));
+	resize(&f, &ptr, 5 * MIB, 0);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &pending));
+	g_assert_cmpuint(pending, ==, 0);
+	assert_ok(vpmm_host_capture_end(f.streams[0], &graph));
+	assert_ok(vpmm_host_graph_destroy(graph));
+	fixture_close(&f);
+}
+
 /* It is the program that launches graphs of a group one after another, and the library clears what they share. */
 static void test_cleared_group(void)
 {
@@ -231,6 +258,25 @@ static void test_keep_fails(void)
 {
 	fail_growth(3 * MIB + 100, 3 * MIB + 500, BACKEND_OP_event_create);
 	fail_growth(3 * MIB + 100, 3 * MIB + 500, BACKEND_OP_event_record);
+}
+
+/* What has nothing to clear needs no event, and so nothing of the driver that could fail. */
+static void test_keep_needs_none(gconstpointer scrub)
+{
+	static const size_t smaller = 3 * MIB + 100, larger = smaller + 400;
+	enum vpmm_scrub setting = GPOINTER_TO_INT(scrub);
+	struct backend *be;
+	struct fixture f;
+	uint64_t before;
+	void *ptr;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .scrub = setting });
+	be = f.pool->core.backend;
+	ptr = fixture_malloc_bytes(&f, setting == VPMM_SCRUB_NONE ? smaller : larger, f.streams[0]);
+	before = backend_fault_calls(be, BACKEND_OP_event_create);
+	assert_ok(vpmm_realloc(f.pool, &ptr, setting == VPMM_SCRUB_NONE ? larger : smaller, f.streams[0]));
+	g_assert_cmpuint(backend_fault_calls(be, BACKEND_OP_event_create), ==, before);
+	fixture_close(&f);
 }
 
 /* So it is when a growable block grows, with one failure or with those of the undoing as well. */
@@ -355,11 +401,15 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/ordering/cleared-copied-small", GINT_TO_POINTER(1), test_cleared_copied);
 	g_test_add_func("/ordering/cleared-freed-small", test_cleared_freed);
 	g_test_add_func("/ordering/cleared-captured", test_cleared_captured);
+	g_test_add_func("/ordering/retired-captured", test_retired_captured);
 	g_test_add_func("/ordering/cleared-group", test_cleared_group);
 	g_test_add_func("/ordering/growable-waits", test_growable_waits);
 	g_test_add_func("/ordering/scrub-behind", test_scrub_behind);
 	g_test_add_func("/ordering/growth-fails", test_growth_fails);
 	g_test_add_func("/ordering/keep-fails", test_keep_fails);
+	g_test_add_data_func("/ordering/keep-needs-none", GINT_TO_POINTER(VPMM_SCRUB_NONE), test_keep_needs_none);
+	g_test_add_data_func("/ordering/keep-needs-none/stream", GINT_TO_POINTER(VPMM_SCRUB_STREAM), test_keep_needs_none);
+	g_test_add_data_func("/ordering/keep-needs-none/always", GINT_TO_POINTER(VPMM_SCRUB_ALWAYS), test_keep_needs_none);
 	g_test_add_data_func("/ordering/growable-fails", GUINT_TO_POINTER(1), test_growable_fails);
 	g_test_add_data_func("/ordering/growable-fails-twice", GUINT_TO_POINTER(2), test_growable_fails);
 	g_test_add_func("/ordering/copy-fails", test_copy_fails);
