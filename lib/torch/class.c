@@ -224,6 +224,22 @@ static void class_use(void *ptr, struct CUstream_st *stream)
 		kept_use(ptr, stream);
 }
 
+static int class_find(const void *ptr, struct torch_piece *block)
+{
+	struct entry entry;
+
+	if (in_child || !books_find(ptr, &entry))
+		return -EINVAL;
+	*block = (struct torch_piece){
+		.addr = (uintptr_t)ptr, .size = entry.size, .requested = entry.requested, .stream = entry.stream,
+		.device = entry.device, .grows = !entry.part, .large = arena_is_large(entry.size),
+		.allocated = 1, .active = 1,
+	};
+	if (entry.part)
+		pools_piece(entry.part, block);
+	return 0;
+}
+
 static int class_base(void *ptr, void **from, size_t *size)
 {
 	struct vpmm_allocation block = { .size = sizeof(block) };
@@ -397,6 +413,7 @@ const struct torch_class *vpmm_torch_class(void)
 		.release = class_release,
 		.use = class_use,
 		.count_oom = books_oom,
+		.find = class_find,
 		.base = class_base,
 		.cached = class_cached,
 		.trim = class_trim,

@@ -399,6 +399,13 @@ bool pools_use(struct part *part, struct CUstream_st *stream)
 	return noted;
 }
 
+void pools_piece(const struct part *part, struct torch_piece *block)
+{
+	pthread_mutex_lock(&lock);
+	*block = pool_piece(part_pool(part), part);
+	pthread_mutex_unlock(&lock);
+}
+
 void pools_base(const struct part *part, void **base, size_t *size)
 {
 	pthread_mutex_lock(&lock);

@@ -47,6 +47,9 @@ void pools_free(struct part *part, struct torch_piece *block);
 /* Another stream uses a block; false: no memory on the host. */
 bool pools_use(struct part *part, struct CUstream_st *stream);
 
+/* A block as it is listed. */
+void pools_piece(const struct part *part, struct torch_piece *block);
+
 /* The segment of a block. */
 void pools_base(const struct part *part, void **base, size_t *size);
 

@@ -385,6 +385,14 @@ public:
 		return user_metadata();
 	}
 
+	void annotateMemory(const void *ptr, const std::string &text)
+	{
+		torch_piece block = {};
+
+		if (history.enabled() && !table->find(ptr, &block))
+			history.annotate<Trace>(block, text);
+	}
+
 	Context getContextForPointer(const void *ptr)
 	{
 		return history.context_of(ptr);

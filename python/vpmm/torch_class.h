@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TORCH_CLASS_VERSION 3
+#define TORCH_CLASS_VERSION 4
 
 /* Bytes of the name by which another process gets a block, with the 0 behind it. */
 #define TORCH_NAME 192
@@ -133,6 +133,8 @@ struct torch_class {
 	int (*release)(void *ptr, struct torch_piece *block);
 	void (*use)(void *ptr, struct CUstream_st *stream);
 	void (*count_oom)(int device);
+	/* The block that starts there. -EINVAL: none does. */
+	int (*find)(const void *ptr, struct torch_piece *block);
 	/* The block, or the segment around it, that an address is in. */
 	int (*base)(void *ptr, void **base, size_t *size);
 	/* Memory that could be had in one piece, without what the driver has free. */

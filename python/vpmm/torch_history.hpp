@@ -42,6 +42,9 @@ template <typename T, typename = void> struct has_annotations : std::false_type 
 template <typename T>
 struct has_annotations<T, std::void_t<decltype(std::declval<T>().external_annotations)>> : std::true_type {};
 
+template <typename T, typename = void> struct has_annotate : std::false_type {};
+template <typename T> struct has_annotate<T, std::void_t<decltype(T::ANNOTATE)>> : std::true_type {};
+
 /* Texts of the calling thread that go into each of its entries. */
 inline std::vector<std::string> &compile_contexts()
 {
@@ -87,6 +90,14 @@ T make_trace(typename T::Action action, const torch_piece &piece, c10::approx_ti
 		return T(action, device, addr, size, stream, time, std::move(context));
 }
 
+/* A later version's action is looked up by its type alone. */
+template <typename T> bool is_annotate(typename T::Action action)
+{
+	if constexpr (has_annotate<T>::value)
+		return action == T::ANNOTATE;
+	return false;
+}
+
 /* Why an entry is left out: its action is one of those that the program has named. */
 inline const char *name_of(Trace::Action action)
 {
@@ -108,7 +119,7 @@ inline const char *name_of(Trace::Action action)
 	case Trace::SNAPSHOT:
 		return "snapshot";
 	default:
-		return "oom";
+		return is_annotate<Trace>(action) ? "annotate" : "oom";
 	}
 }
 
@@ -215,6 +226,18 @@ public:
 		/* The entry that is replaced goes with this function, after the lock. */
 		std::swap(traces_[next_], entry);
 		next_ = (next_ + 1) % most_;
+	}
+
+	/* Text about a block that was allocated before, in versions that have such entries. */
+	template <typename T> void annotate(const torch_piece &block, const std::string &text)
+	{
+		if constexpr (has_annotate<T>::value) {
+			std::string before = user_metadata();
+
+			user_metadata() = text;
+			record(T::ANNOTATE, block, nullptr);
+			user_metadata() = before;
+		}
 	}
 
 	template <typename Annotations>

@@ -147,8 +147,15 @@ static void test_ordinary(void)
 	assert_ok(table->base(b + MIB, &base, &size));
 	g_assert_true(base == b);
 	g_assert_cmpuint(size, ==, 3 * MIB);
+	/* A block is found by its start alone. */
+	assert_ok(table->find(b, &block));
+	g_assert_cmpuint(block.addr, ==, (uintptr_t)b);
+	g_assert_cmpuint(block.requested, ==, 3 * MIB);
+	g_assert_true(block.allocated && block.active && block.grows && block.large);
+	g_assert_cmpint(table->find(b + MIB, &block), ==, -EINVAL);
 	drop(a);
 	drop(b);
+	g_assert_cmpint(table->find(b, &block), ==, -EINVAL);
 	/* What is no block is refused, and changes nothing. */
 	g_assert_cmpint(table->release(b, &block), ==, -EINVAL);
 	g_assert_cmpuint(torch_counts(0).unknown, ==, 1);
@@ -169,6 +176,7 @@ static void test_places(void)
 {
 	const struct torch_id id = { 0, 1 };
 	struct torch_pool *pool = table->begin(0, id, 1);
+	struct torch_piece block;
 	char *a, *b, *c, *large;
 	size_t size;
 	void *base;
@@ -180,6 +188,9 @@ static void test_places(void)
 	assert_ok(table->base(b, &base, &size));
 	g_assert_true(base == a);
 	g_assert_cmpuint(size, ==, 2 * MIB);
+	assert_ok(table->find(b, &block));
+	g_assert_cmpuint(block.size, ==, 1024);
+	g_assert_true(block.id.b == id.b && !block.grows && !block.large);
 	large = new_block(MIB + 1, NULL, pool);
 	assert_ok(table->base(large, &base, &size));
 	g_assert_cmpuint(size, ==, 20 * MIB);
