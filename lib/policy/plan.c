@@ -322,7 +322,7 @@ static int take_steps(struct core *core, struct plan *plan, const plan_step *ste
 int plan_small(struct core *core, struct plan *plan)
 {
 	static const plan_step steps[] = {
-		step_reap_slabs, step_slab,
+		step_reap_slabs, step_poll, step_slab,
 		step_flush_own, step_slab,
 		step_flush_others, step_slab,
 		step_slab_waiting, step_grow, NULL

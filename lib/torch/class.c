@@ -265,13 +265,23 @@ static size_t class_cached(int ordinal)
 	return vpmm_torch_stats(ordinal, &stats) ? 0 : stats.free;
 }
 
-static void class_trim(int ordinal, struct torch_id id)
+/* Whole extents are free that work is pending on: what else is free is of no use to the device. */
+static int has_pending(int ordinal)
+{
+	struct vpmm_stats stats = { .size = sizeof(stats) };
+
+	return !begun_any() && !vpmm_torch_stats(ordinal, &stats) && stats.free > stats.stuck;
+}
+
+static int class_trim(int ordinal, struct torch_id id)
 {
 	kept_retry();
 	late_free();
 	pools_trim(ordinal, id);
-	if (!id.a && !id.b)
-		vpmm_torch_trim(ordinal, NULL);
+	if (id.a || id.b)
+		return 0;
+	vpmm_torch_trim(ordinal, NULL);
+	return has_pending(ordinal);
 }
 
 static int set_fraction(int ordinal, double fraction)

@@ -187,6 +187,24 @@ static void segment_tell(const struct torch_pool *pool, const struct segment *se
 		hooks.segment(&piece, by > 0);
 }
 
+/* For any stream at once. Whole pages go back as a whole: a page that segments share would stay with the rest of them. */
+static int take_pages(void **ptr, uint64_t bytes, struct CUstream_st *stream)
+{
+	struct vpmm_info info = { .size = sizeof(info) };
+	uint64_t align;
+	int err;
+
+	err = vpmm_pool_info(NULL, &info);
+	if (err)
+		return err;
+	/* The largest power of two in both. */
+	align = info.page_size | bytes;
+	align &= -align;
+	if (info.page_size == SIZE_MAX)
+		return vpmm_malloc_flags(NULL, ptr, bytes, stream, VPMM_IDLE);
+	return vpmm_malloc_aligned(NULL, ptr, bytes, align, VPMM_STREAM_ANY);
+}
+
 /* The driver, the program's allocator or the library: without the lock. */
 static int segment_create(struct torch_pool *pool, uint64_t bytes, struct CUstream_st *stream, uint64_t *addr)
 {
@@ -196,7 +214,7 @@ static int segment_create(struct torch_pool *pool, uint64_t bytes, struct CUstre
 	if (pool->source.take)
 		ptr = pool->source.take(pool->source.data, pool->device, bytes, stream);
 	else
-		err = vpmm_malloc_flags(NULL, &ptr, bytes, stream, VPMM_IDLE);
+		err = take_pages(&ptr, bytes, stream);
 	*addr = (uintptr_t)ptr;
 	return err || ptr ? err : -ENOMEM;
 }

@@ -267,7 +267,7 @@ static int connect_to(const struct name *name, int *made)
 	return err;
 }
 
-int share_take(const char *text, int device, void **ptr, size_t *lead)
+int share_take(const char *text, int device, void **ptr, size_t *lead, size_t *size)
 {
 	struct answer answer;
 	struct name name = { 0 };
@@ -288,7 +288,7 @@ int share_take(const char *text, int device, void **ptr, size_t *lead)
 	if (!err && !device_enter(device, &entered))
 		err = -ENXIO;
 	if (!err) {
-		err = vpmm_receive(NULL, ptr, NULL, fd);
+		err = vpmm_receive(NULL, ptr, size, fd);
 		device_leave(entered);
 	}
 	if (!err)

@@ -25,11 +25,12 @@ int share_give(void *ptr, char *name, size_t *offset);
  * @device: the ordinal of the device that the memory is on
  * @ptr: receives an address in it, for share_drop()
  * @lead: receives how far behind its start that is, in bytes
+ * @size: receives the bytes of the block of the library that starts there
  *
  * Return: 0; -EINVAL: it is no such name; -ESRCH: that process has ended; -ENOENT: the block was freed; -EPERM: it is
  *	another user's; -ENXIO; an error of vpmm_receive(), or of the socket.
  */
-int share_take(const char *name, int device, void **ptr, size_t *lead);
+int share_take(const char *name, int device, void **ptr, size_t *lead, size_t *size);
 
 /* Unmaps it, behind all work. */
 void share_drop(void *ptr);

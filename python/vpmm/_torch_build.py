@@ -22,7 +22,7 @@ from typing import Iterator, List, Optional, Tuple
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("torch_class.cpp", "torch_class.h", "torch_history.hpp", "torch_serve.hpp")
+SOURCES = ("torch_class.cpp", "torch_class.h", "torch_history.hpp", "torch_memory.hpp", "torch_serve.hpp")
 
 # In front of the file's name; the rest of it tells one build from another.
 PREFIX = "vpmm-torch-"

@@ -43,19 +43,19 @@ public:
 
 	void *raw_alloc(size_t size)
 	{
-		Index device = c10::cuda::current_device();
-
-		return size ? serve(device, size, c10::cuda::getCurrentCUDAStream(device).stream()) : nullptr;
+		return raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream().stream());
 	}
 
 	void *raw_alloc_with_stream(size_t size, cudaStream_t stream)
 	{
-		return size ? serve(c10::cuda::current_device(), size, stream) : nullptr;
+		if (!size)
+			return nullptr;
+		return enabled_ ? serve(c10::cuda::current_device(), size, stream) : uncached.take(size);
 	}
 
 	void raw_delete(void *ptr)
 	{
-		if (ptr)
+		if (ptr && !uncached.give(ptr))
 			release(ptr);
 	}
 
@@ -124,6 +124,7 @@ public:
 
 	void emptyCache(Id id)
 	{
+		taken.forget_latest();
 		for (int device = 0; device < devices_; device++)
 			trim(device, id);
 	}

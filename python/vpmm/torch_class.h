@@ -139,7 +139,8 @@ struct torch_class {
 	int (*base)(void *ptr, void **base, size_t *size);
 	/* Memory that could be had in one piece, without what the driver has free. */
 	size_t (*cached)(int device);
-	void (*trim)(int device, struct torch_id id);
+	/* Of both 0, all pools without a use and ordinary memory. 1: more goes once the device has done its work. */
+	int (*trim)(int device, struct torch_id id);
 	int (*set_fraction)(int device, double fraction);
 	double (*fraction)(int device);
 	int (*set_peer)(int device, int peer);
@@ -167,9 +168,10 @@ struct torch_class {
 	 */
 	int (*share)(void *ptr, char *name, size_t *offset);
 	/*
-	 * What a name stands for starts @lead bytes before @ptr. -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's.
+	 * What a name stands for starts @lead bytes before @ptr. @size is of the block that @ptr is the start of.
+	 * -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's.
 	 */
-	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead);
+	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead, size_t *size);
 	void (*drop_shared)(void *ptr);
 	const char *(*last_error)(void);
 };

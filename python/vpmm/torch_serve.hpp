@@ -25,6 +25,7 @@
 #endif
 
 #include "torch_history.hpp"
+#include "torch_memory.hpp"
 
 /* A version may not have it, or without what is asked of it here. */
 namespace c10::cuda::CUDACachingAllocator {
@@ -44,8 +45,6 @@ using Filter = std::function<bool(cudaStream_t)>;
 /* Beyond what any device can address PyTorch names no size. */
 constexpr size_t exabyte = 1152921504606846976;
 
-const torch_class *table;
-
 /* Never destroyed, as storages that static objects hold come back after everything else has gone. */
 History &history = *new History;
 
@@ -53,11 +52,6 @@ History &history = *new History;
 thread_local Context call_context;
 
 void delete_block(void *ptr);
-void delete_uncached(void *ptr)
-{
-	(void)cudaFree(ptr);
-}
-
 torch_id to_id(const Id &id)
 {
 	return { id.first, id.second };
@@ -176,69 +170,6 @@ void check(int err, const char *what)
 	TORCH_CHECK(!err, "libvpmm-torch: ", what, ": ", err == -ENOENT ? "there is no such pool" :
 		    err == -ENXIO ? "the device's primary context cannot be made current" : table->last_error());
 }
-
-const char *explain_sharing(int err)
-{
-	switch (err) {
-	case -EINVAL:
-		return "libvpmm knows no such block";
-	case -ESRCH:
-		return "the process that has it has ended, or does not answer";
-	case -ENOENT:
-		return "the process that had it has freed it";
-	case -EPERM:
-		return "the process that has it is another user's";
-	case -EBUSY:
-		return "this process was forked after PyTorch had begun to use the GPU";
-	case -ENXIO:
-		return "the device's primary context cannot be made current";
-	default:
-		return table->last_error();
-	}
-}
-
-/* Memory of other processes that is mapped here, by what its blocks' names begin with, as long as somebody has it. */
-class Taken {
-public:
-	/* Where it starts. */
-	std::shared_ptr<void> take(const std::string &block, Index device)
-	{
-		const std::string name = block.substr(0, block.rfind('/') + 1);
-		std::lock_guard<std::mutex> guard(lock_);
-		std::shared_ptr<void> found = all_[name].lock();
-		void *ptr = nullptr;
-		size_t lead = 0;
-		int err;
-
-		if (found)
-			return found;
-		err = table->take_shared(block.c_str(), device, &ptr, &lead);
-		if (err)
-			all_.erase(name);
-		TORCH_CHECK(!err, "libvpmm-torch: a CUDA tensor of another process: ", explain_sharing(err));
-		found = std::shared_ptr<void>(static_cast<char *>(ptr) - lead,
-					      [this, name, ptr](void *) { drop(name, ptr); });
-		all_[name] = found;
-		return found;
-	}
-
-private:
-	void drop(const std::string &name, void *ptr)
-	{
-		std::lock_guard<std::mutex> guard(lock_);
-		auto at = all_.find(name);
-
-		table->drop_shared(ptr);
-		/* Another thread may have mapped it anew. */
-		if (at != all_.end() && at->second.expired())
-			all_.erase(at);
-	}
-
-	std::mutex lock_;
-	std::map<std::string, std::weak_ptr<void>> all_;
-};
-
-Taken &taken = *new Taken;
 
 /* What PYTORCH_CUDA_ALLOC_CONF lets a process have of each device, in versions that have such a setting. */
 template <typename T, typename = void> struct Configured {
@@ -516,8 +447,10 @@ void *serve(Index device, size_t size, cudaStream_t stream)
 	err = table->alloc(&block, device, size, least, handle_of(stream), pool);
 	if (err == -ENOMEM && size < exabyte && run_free_callbacks())
 		err = table->alloc(&block, device, size, least, handle_of(stream), pool);
-	if (err == -ENOMEM && size < exabyte)
+	if (err == -ENOMEM && size < exabyte) {
+		taken.forget_latest();
 		err = table->alloc_pressed(&block, device, size, least, handle_of(stream), pool);
+	}
 	if (C10_UNLIKELY(listens))
 		call_context = nullptr;
 	if (C10_UNLIKELY(err))
@@ -557,18 +490,28 @@ void tell_regions(const Pieces &before, const Pieces &after, Trace::Action actio
 			history.record(action, after.all[i], call_context);
 }
 
+/* PyTorch's own allocator waits for the device, too, by cudaFree(). */
+void trim_behind_work(int device, const Id &id)
+{
+	if (!table->trim(device, to_id(id)))
+		return;
+	c10::cuda::CUDAGuard guard(static_cast<Index>(device));
+	C10_CUDA_CHECK(cudaDeviceSynchronize());
+	table->trim(device, to_id(id));
+}
+
 void trim(int device, const Id &id)
 {
 	Pieces before, after;
 
 	if (!history.listens()) {
-		table->trim(device, to_id(id));
+		trim_behind_work(device, id);
 		return;
 	}
 	call_context = history.gather(Level::ALL);
 	if (id == Id(0, 0))
 		table->list(device, to_id(id), &before.all, &before.count);
-	table->trim(device, to_id(id));
+	trim_behind_work(device, id);
 	if (id == Id(0, 0))
 		table->list(device, to_id(id), &after.all, &after.count);
 	tell_regions(before, after, Trace::SEGMENT_MAP);

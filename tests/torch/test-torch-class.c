@@ -276,6 +276,53 @@ static void test_uses(void)
 	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
 }
 
+/* Segments share no page with one another or with ordinary memory: what goes leaves nothing behind. */
+static void test_whole_pages(void)
+{
+	const struct torch_id id = { 11, 0 };
+	char *odd = new_block(10 * MIB - 512, NULL, NULL), *first, *second;
+	struct torch_stats before = stats_now(), after;
+	struct torch_pool *pool = table->begin(0, id, 1);
+
+	first = new_block(10 * MIB - 512, NULL, pool);
+	drop(new_block(10 * MIB - 512, NULL, pool));
+	second = new_block(11 * MIB, NULL, pool);
+	table->end(0, id, 1);
+	assert_ok(table->drop(0, id));
+	drop(first);
+	table->trim(0, none);
+	after = stats_now();
+	g_assert_cmpint(after.reserved_bytes[TORCH_LARGE].current - before.reserved_bytes[TORCH_LARGE].current, ==,
+			12 * MIB);
+	g_assert_cmpuint((uintptr_t)second % (2 * MIB), ==, 0);
+	drop(second);
+	drop(odd);
+	g_assert_cmpint(table->trim(0, none), ==, 0);
+	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
+}
+
+/* The cache is emptied of memory that work is pending on as soon as that is done. */
+static void test_trim_pending(void)
+{
+	struct CUstream_st *stream;
+	char *a;
+
+	assert_ok(vpmm_host_stream_create(&stream));
+	table->trim(0, none);
+	a = new_block(6 * MIB, stream, NULL);
+	assert_ok(vpmm_host_stream_submit(stream));
+	drop(a);
+	g_assert_cmpint(table->trim(0, none), ==, 1);
+	/* A wait would invalidate a capture. */
+	table->begin(0, (struct torch_id){ 12, 0 }, 1);
+	g_assert_cmpint(table->trim(0, none), ==, 0);
+	end_pool((struct torch_id){ 12, 0 });
+	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
+	g_assert_cmpint(table->trim(0, none), ==, 0);
+	assert_ok(vpmm_stream_retire(NULL, stream));
+	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
 /* Allocations can go to a pool for long, without a capture: that holds nothing up, and the pool stays. */
 static void test_begun(void)
 {
@@ -600,6 +647,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/places", test_places);
 	g_test_add_func("/torch-class/streams", test_streams);
 	g_test_add_func("/torch-class/uses", test_uses);
+	g_test_add_func("/torch-class/whole-pages", test_whole_pages);
+	g_test_add_func("/torch-class/trim-pending", test_trim_pending);
 	g_test_add_func("/torch-class/begun", test_begun);
 	g_test_add_func("/torch-class/least", test_least);
 	g_test_add_func("/torch-class/source", test_source);

@@ -90,12 +90,12 @@ static void drop(void *ptr)
 static int other_takes(void)
 {
 	char name[TORCH_NAME];
-	size_t offset, lead;
+	size_t offset, lead, size;
 	void *ptr;
 	int err;
 
 	while (scanf("%191s %zu", name, &offset) == 2) {
-		err = table->take_shared(name, 0, &ptr, &lead);
+		err = table->take_shared(name, 0, &ptr, &lead, &size);
 		if (!err) {
 			((char *)ptr)[offset - lead]++;
 			table->drop_shared(ptr);
@@ -217,16 +217,17 @@ static void test_giver_ends(void)
 	struct other other = spawn("give");
 	char name[TORCH_NAME];
 	void *ptr = NULL;
-	size_t lead;
+	size_t lead, size;
 
 	hear_line(&other, name, sizeof(name));
-	assert_ok(table->take_shared(name, 0, &ptr, &lead));
+	assert_ok(table->take_shared(name, 0, &ptr, &lead, &size));
+	g_assert_cmpuint(size, ==, 3 * MIB);
 	tell(&other, "e");
 	other_end(&other);
 	g_assert_cmpint(((char *)ptr)[0] + ((char *)ptr)[3 * MIB - 1], ==, 2 * 'a');
 	table->drop_shared(ptr);
 	ptr = &ptr;
-	g_assert_cmpint(table->take_shared(name, 0, &ptr, &lead), ==, -ESRCH);
+	g_assert_cmpint(table->take_shared(name, 0, &ptr, &lead, &size), ==, -ESRCH);
 	g_assert_true(ptr == &ptr);
 }
 
@@ -236,13 +237,13 @@ static void test_many(void)
 	struct vpmm_stats before, after;
 	struct other other = spawn("give");
 	char name[TORCH_NAME];
-	size_t lead;
+	size_t lead, size;
 	void *ptr;
 
 	hear_line(&other, name, sizeof(name));
 	before = torch_stats(0);
 	for (int i = 0; i < 100; i++) {
-		assert_ok(table->take_shared(name, 0, &ptr, &lead));
+		assert_ok(table->take_shared(name, 0, &ptr, &lead, &size));
 		table->drop_shared(ptr);
 	}
 	drop(new_block(MIB, NULL));
@@ -255,7 +256,7 @@ static void test_many(void)
 static void test_fork(void)
 {
 	char *block = new_block(100, NULL), name[TORCH_NAME];
-	size_t offset;
+	size_t offset, size;
 	void *ptr;
 	int status;
 	pid_t pid;
@@ -263,7 +264,8 @@ static void test_fork(void)
 	assert_ok(table->share(block, name, &offset));
 	pid = fork();
 	if (!pid)
-		_exit(table->share(block, name, &offset) != -EBUSY || table->take_shared(name, 0, &ptr, &offset) != -EBUSY);
+		_exit(table->share(block, name, &offset) != -EBUSY ||
+		      table->take_shared(name, 0, &ptr, &offset, &size) != -EBUSY);
 	g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
 	g_assert_cmpint(status, ==, 0);
 	drop(block);

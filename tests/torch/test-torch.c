@@ -216,6 +216,28 @@ static void test_record_stream(void)
 	retire_stream(user);
 }
 
+/* A small block that two streams used serves again at its place, before memory that nobody has had. */
+static void test_record_small(void)
+{
+	struct CUstream_st *home = new_stream(), *user = new_stream();
+	char *a, *b, *c;
+
+	a = torch_new(16, 0, home);
+	torch.vpmm_torch_record_stream(a, user);
+	assert_ok(vpmm_host_stream_submit(user));
+	torch.vpmm_torch_free(a, 16, 0, home);
+	b = torch_new(16, 0, home);
+	g_assert_true(b != a);
+	complete(user);
+	complete(home);
+	c = torch_new(16, 0, home);
+	g_assert_true(c == a);
+	torch.vpmm_torch_free(b, 16, 0, home);
+	torch.vpmm_torch_free(c, 16, 0, home);
+	retire_stream(home);
+	retire_stream(user);
+}
+
 static void test_exhausted(void)
 {
 	struct vpmm_torch_counts before = torch_counts(0);
@@ -400,6 +422,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch/kept", test_kept);
 	g_test_add_func("/torch/fork", test_fork);
 	g_test_add_func("/torch/record-stream", test_record_stream);
+	g_test_add_func("/torch/record-small", test_record_small);
 	g_test_add_func("/torch/exhausted", test_exhausted);
 	g_test_add_func("/torch/pressure", test_pressure);
 	g_test_add_func("/torch/fraction", test_fraction);
