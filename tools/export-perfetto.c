@@ -8,7 +8,11 @@
 #include "export.h"
 #include "json.h"
 
-/* Threads of the process: that of the driver's calls, and behind it the streams. */
+/*
+ * Threads of the process, behind its own number: that of the driver's calls, and then the streams. No number is given
+ * twice: to Perfetto threads of several processes with one number are one thread that goes from hand to hand, and what
+ * has no thread is of the thread that has the number of the process.
+ */
 enum { DRIVER_TRACK = 1, FIRST_STREAM };
 
 /* What the counters had last, and how far the driver's slices reach, in ns. */
@@ -37,7 +41,7 @@ static void put_name(struct state *s, const char *what, unsigned int tid, const 
 	json_begin(&json, s->out);
 	json_string(&json, "ph", "M");
 	json_count(&json, "pid", s->pid);
-	json_count(&json, "tid", tid);
+	json_count(&json, "tid", s->pid + tid);
 	json_string(&json, "name", what);
 	json_open(&json, "args");
 	json_string(&json, "name", name);
@@ -60,7 +64,7 @@ static void put_call(struct state *s, const char *name, const struct export_even
 {
 	put_comma(s);
 	fprintf(s->out, "{\"ph\":\"i\",\"s\":\"t\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"ts\":%" PRIu64
-		",\"args\":{\"bytes\":%" PRIu64 ",\"addr\":\"0x%" PRIx64 "\"}}", s->pid, FIRST_STREAM + event->stream,
+		",\"args\":{\"bytes\":%" PRIu64 ",\"addr\":\"0x%" PRIx64 "\"}}", s->pid, s->pid + FIRST_STREAM + event->stream,
 		name, event->us, event->bytes, event->addr);
 }
 
@@ -72,7 +76,7 @@ static void put_driver(struct state *s, const struct export_event *event)
 	s->busy = start + took;
 	put_comma(s);
 	fprintf(s->out, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"driver calls\",\"ts\":%" PRIu64 ".%03u,"
-		"\"dur\":%" PRIu64 ".%03u,\"args\":{\"calls\":%" PRIu64 ",\"stream\":%u}}", s->pid, DRIVER_TRACK, start / 1000,
+		"\"dur\":%" PRIu64 ".%03u,\"args\":{\"calls\":%" PRIu64 ",\"stream\":%u}}", s->pid, s->pid + DRIVER_TRACK, start / 1000,
 		(unsigned int)(start % 1000), took / 1000, (unsigned int)(took % 1000), event->taken, event->stream);
 }
 
@@ -117,14 +121,16 @@ static void put_pool(struct state *s, const struct export_pool *pool)
 
 void export_perfetto(const struct export *export)
 {
-	struct state s = { .out = export->out, .first = true };
+	struct state s = { .out = export->out, .first = true, .pid = 1 };
 
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", s.out);
 	for (guint i = 0; i < export->pools->len; i++) {
-		s.pid = i + 1;
+		const struct export_pool *pool = export->pools->pdata[i];
+
 		s.live = s.taken = s.stranded = s.waits = UINT64_MAX;
 		s.busy = 0;
-		put_pool(&s, export->pools->pdata[i]);
+		put_pool(&s, pool);
+		s.pid += FIRST_STREAM + pool->streams;
 	}
 	fputs("\n]}\n", s.out);
 }

@@ -88,33 +88,44 @@ for device, history in enumerate(snapshot["device_traces"]):
 assert allocs >= sum(r["mallocs"] for r in reports)
 END
 
-# Of Chrome's format: each phase has its fields, slices of a track do not overlap, times of a track do not go back.
+# Of Chrome's format: each phase has its fields, slices of a track do not overlap, times of a track do not go back. And
+# what Perfetto's importer (json_trace_tokenizer.cc, json_trace_parser.cc) counts as an error, or reads as something
+# else: it knows the format by the first two characters, a counter has numbers alone, an instant its thread, and no
+# thread has the number of another process's thread, nor of another process.
 cat >"$work/perfetto.py" <<'END'
 import json, sys
 
-events = json.load(open(sys.argv[1]))["traceEvents"]
+text = open(sys.argv[1]).read()
+assert text.startswith('{"') and text.isascii()
+events = json.loads(text)["traceEvents"]
 reports = [json.loads(line) for line in open(sys.argv[2])]
-tracks, most, slices, names, calls = {}, {}, {}, set(), 0
+tracks, most, slices, names, calls, owners = {}, {}, {}, set(), 0, {}
+pids = sorted({e["pid"] for e in events})
 for e in events:
     pid = e["pid"]
+    assert len(e["ph"]) == 1 and e["name"] and isinstance(pid, int) and pid > 0 and e["args"], e
+    assert owners.setdefault(e.get("tid", pid), pid) == pid and e.get("tid", pid) not in set(pids) - {pid}, e
+    assert e["ph"] == "M" or isinstance(e["ts"], (int, float)), e
     if e["ph"] == "M":
         names.add((pid, e["tid"], e["args"]["name"]))
         continue
     assert e["ts"] >= tracks.get((pid, e.get("tid"), e["name"]), 0), e
     tracks[pid, e.get("tid"), e["name"]] = e["ts"]
     if e["ph"] == "C":
+        assert all(isinstance(value, int) for value in e["args"].values()), e
         most[pid, e["name"]] = max(most.get((pid, e["name"]), 0), *e["args"].values())
     elif e["ph"] == "X":
         assert round(e["ts"] * 1000) >= slices.get((pid, e["tid"]), 0), e
         slices[pid, e["tid"]] = round((e["ts"] + e["dur"]) * 1000)
         calls += e["args"]["calls"]
     else:
+        assert round(e["ts"] * 1000) >= slices.get((pid, e["tid"]), 0), e
         assert e["ph"] == "i" and e["s"] == "t" and e["name"] in ("malloc", "free") and e["args"]["bytes"] >= 0, e
         assert any(known[:2] == (pid, e["tid"]) for known in names), e
-for pid, report in enumerate(reports, 1):
+for pid, report in zip(pids, reports):
     assert most[pid, "live"] == report["peak_live"] and most[pid, "waits"] == report["waits"]
     assert 0 < most[pid, "taken"] <= report["peak_taken"] and (pid, "stranded") in most
-    assert (pid, 1, "driver") in names and (pid, 2, "stream 0") in names
+    assert (pid, pid + 1, "driver") in names and (pid, pid + 2, "stream 0") in names
 assert calls >= sum(r["creates"] + r["maps"] + r["accesses"] for r in reports)
 END
 
