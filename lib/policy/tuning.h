@@ -98,8 +98,8 @@ TUNING(taken_whole, 2, 1 << 30)
  */
 TUNING(gap, 8, 0)
 
-/* But no more than this part of the hole, so that address space lasts. */
-TUNING(gap_part, 64, 64)
+/* But no more than this part of the hole, so that address space lasts. Off: the whole hole. */
+TUNING(gap_part, 64, 1)
 
 /* Old addresses: policy.c, gather.c */
 

@@ -46,6 +46,13 @@ verdict "a pool takes no less time than memory without a bound, and no less memo
 	done)"
 verdict "a program that frees before it asks for more needs more than one that frees after" \
 	"$(holds "$(overlap 5 "prefetch, 6 products") > 1.1 && $(overlap 5 "double buffers, 2 products") < 1.05")"
+verdict "a table of the rules: each number once, with what it differs by if its rule is off" "$(
+	run 0 "$tune" --rules --seeds=1 --jobs=2 --only="last in"
+	sed -n 's/^TUNING(\([a-z_]*\), .*/\1/p' "$top_srcdir/lib/policy/tuning.h" | sort >"$work/numbers"
+	awk '/^rule/ { table = 1; next } table && !/^all rules/ { print $1 }' "$work/out" | sort >"$work/rows"
+	[ -s "$work/rows" ] || echo "no row"
+	diff "$work/numbers" "$work/rows"
+	awk '/^(extents_least|initial_extents) / { print ($NF > 1) }' "$work/out" | tr '\n' ' ' | sed 's/^1 0 $//')"
 # row NAME: the figures of one program, among those that come on standard input
 row()
 {

@@ -78,7 +78,7 @@ static void run_passes(struct pool_run *run)
 	result->calls = measure_calls(&before, &after);
 }
 
-void overlap_measure(const struct overlap *p, int overhead, struct overlap_measured *result)
+void overlap_measure(const struct overlap *p, int overhead, bool least, struct overlap_measured *result)
 {
 	struct vpmm_opts opts = { .size = sizeof(opts) };
 	struct pool_run run = { .program = p, .result = result, .stats = { .size = sizeof(run.stats) } };
@@ -88,7 +88,7 @@ void overlap_measure(const struct overlap *p, int overhead, struct overlap_measu
 	for (uint32_t pass = 0; pass < OVERLAP_PASSES; pass++) {
 		overlap_ideal_run(p, pass, &ideal);
 		result->ideal[pass] = ideal.ns;
-		if (!pass)
+		if (!pass && least)
 			result->least = overlap_least(p, &ideal, SLOWER);
 		overlap_ideal_clear(&ideal);
 	}

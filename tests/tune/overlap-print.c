@@ -80,6 +80,31 @@ static void print_row(const char *name, const struct overlap_measured *results, 
 	printf("\n");
 }
 
+struct overlap_means overlap_means(const GPtrArray *programs, const struct overlap_measured *results, bool drawn)
+{
+	struct overlap_means means = { 0 };
+	guint n = 0;
+
+	for (guint i = 0; i < programs->len; i++) {
+		const struct overlap *p = programs->pdata[i];
+
+		if (g_str_has_prefix(p->family, "drawn") != drawn)
+			continue;
+		means.first += figure(&results[i], COLD);
+		means.time += figure(&results[i], WARM);
+		means.worst = MAX(means.worst, figure(&results[i], WORST));
+		means.memory += figure(&results[i], TAKEN);
+		means.calls += figure(&results[i], CALLS);
+		n++;
+	}
+	n = MAX(n, 1);
+	means.first /= n;
+	means.time /= n;
+	means.memory /= n;
+	means.calls /= n;
+	return means;
+}
+
 static const char *family_of(const GPtrArray *programs, guint i)
 {
 	const struct overlap *p = programs->pdata[i];

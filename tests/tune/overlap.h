@@ -272,9 +272,10 @@ struct overlap_measured {
  * overlap_measure() - run a program on a pool of its own, several times over
  * @p: the program
  * @overhead: percent, as VPMM_OVERHEAD; other settings are those of the environment
+ * @least: whether to find the least memory, too, which takes most of the time
  * @result: receives the measurements
  */
-void overlap_measure(const struct overlap *p, int overhead, struct overlap_measured *result);
+void overlap_measure(const struct overlap *p, int overhead, bool least, struct overlap_measured *result);
 
 /**
  * overlap_print_each() - print a line for each program
@@ -289,5 +290,31 @@ void overlap_print_each(const GPtrArray *programs, const struct overlap_measured
  * @results: what they took
  */
 void overlap_print_families(const GPtrArray *programs, const struct overlap_measured *results);
+
+/**
+ * struct overlap_means - of some programs
+ * @first: the first pass over the ideal one
+ * @time: a warm pass over the ideal one
+ * @worst: the slowest warm pass of any program over the ideal one
+ * @memory: taken over live
+ * @calls: driver calls of the last pass over its ideal time
+ */
+struct overlap_means {
+	double first;
+	double time;
+	double worst;
+	double memory;
+	double calls;
+};
+
+/**
+ * overlap_means() - the means of all programs
+ * @programs: of struct overlap
+ * @results: what they took
+ * @drawn: of those that are drawn, or of the others
+ *
+ * Return: the means, all 0 without a program.
+ */
+struct overlap_means overlap_means(const GPtrArray *programs, const struct overlap_measured *results, bool drawn);
 
 #endif /* OVERLAP_H */

@@ -16,28 +16,10 @@
 #include "measure.h"
 #include "overlap.h"
 #include "program.h"
+#include "rules.h"
 #include "save.h"
+#include "tune.h"
 #include "policy/tuning-table.h"
-
-enum kind { KIND_TRACE, KIND_SIZES, KIND_LIFETIMES, KIND_FAMILY, KINDS };
-
-static const char *const kind_names[KINDS] = { "recorded traces", "other sizes", "other lifetimes", "families" };
-
-struct entry {
-	enum kind kind;
-	struct trace *trace;
-};
-
-/* What is measured, and what came out. */
-struct programs {
-	GArray *entries;		/* of struct entry */
-	GPtrArray *overlaps;		/* of struct overlap */
-};
-
-struct results {
-	struct measured *entries;
-	struct overlap_measured *overlaps;
-};
 
 static struct {
 	gint overhead;
@@ -56,7 +38,7 @@ static const GOptionEntry option_entries[] = {
 	{ "seeds", 's', 0, G_OPTION_ARG_INT, &options.seeds, "copies of a trace and programs of a family", "N" },
 	{ "jobs", 'j', 0, G_OPTION_ARG_INT, &options.jobs, "processes at a time", "N" },
 	{ "each", 'e', 0, G_OPTION_ARG_NONE, &options.each, "a line for each program", NULL },
-	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "the same with each rule of the policy switched off", NULL },
+	{ "rules", 'r', 0, G_OPTION_ARG_NONE, &options.rules, "a table with each rule of the policy off by itself", NULL },
 	{ "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.set, "another value for a number of the policy", "NAME=VALUE" },
 	{ "price", 0, 0, G_OPTION_ARG_DOUBLE, &measure_price, "driver calls as many times as dear as on an H200", "FACTOR" },
 	{ "write", 'w', 0, G_OPTION_ARG_FILENAME, &options.write, "only write what can be a trace, into DIR", "DIR" },
@@ -64,6 +46,8 @@ static const GOptionEntry option_entries[] = {
 	{ G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.traces, NULL, "TRACE..." },
 	{ NULL }
 };
+
+static const char *const kind_names[KINDS] = { "recorded traces", "other sizes", "other lifetimes", "families" };
 
 static bool is_wanted(const char *name)
 {
@@ -149,15 +133,6 @@ static GPtrArray *make_overlaps(void)
 	return overlaps;
 }
 
-static void measure_entry(guint i, const struct programs *programs, const struct results *results)
-{
-	if (i < programs->entries->len)
-		measure(g_array_index(programs->entries, struct entry, i).trace, options.overhead, &results->entries[i]);
-	else
-		overlap_measure(programs->overlaps->pdata[i - programs->entries->len], options.overhead,
-				&results->overlaps[i - programs->entries->len]);
-}
-
 /* Memory that the processes share. */
 static void *share(size_t size)
 {
@@ -170,9 +145,43 @@ static void *share(size_t size)
 	return memory;
 }
 
-/* Processes rather than threads: the host backend has one device, and one clock, for all of a process. */
-static void measure_all(const struct programs *programs, const struct results *results)
+static struct results share_results(const struct programs *programs)
 {
+	return (struct results){
+		.entries = share((programs->entries->len + 1) * sizeof(struct measured)),
+		.overlaps = share((programs->overlaps->len + 1) * sizeof(struct overlap_measured)),
+	};
+}
+
+static void measure_program(guint i, const struct programs *programs, const struct results *results)
+{
+	if (i < programs->entries->len)
+		measure(g_array_index(programs->entries, struct entry, i).trace, options.overhead, &results->entries[i]);
+	else
+		overlap_measure(programs->overlaps->pdata[i - programs->entries->len], options.overhead, !results->off,
+				&results->overlaps[i - programs->entries->len]);
+}
+
+/* With the rule of @results off. */
+static void measure_entry(guint i, const struct programs *programs, const struct results *results)
+{
+	const struct tuning_number *off = results->off;
+	int64_t value = off ? *off->value : 0;
+
+	if (off)
+		*off->value = off->off;
+	measure_program(i, programs, results);
+	if (off)
+		*off->value = value;
+}
+
+/*
+ * Measures each program for each of @results, of struct results. Processes rather than threads: the host backend has
+ * one device, and one clock, for all of a process.
+ */
+static void measure_all(const struct programs *programs, const GArray *results)
+{
+	guint n = programs->entries->len + programs->overlaps->len;
 	guint *next = share(sizeof(*next));
 	gint jobs = options.jobs ? options.jobs : (gint)g_get_num_processors();
 
@@ -188,9 +197,9 @@ static void measure_all(const struct programs *programs, const struct results *r
 		for (;;) {
 			guint i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
 
-			if (i >= programs->entries->len + programs->overlaps->len)
+			if (i >= n * results->len)
 				_exit(0);
-			measure_entry(i, programs, results);
+			measure_entry(i % n, programs, &g_array_index(results, struct results, i / n));
 		}
 	}
 	for (gint job = 0; job < jobs; job++) {
@@ -202,17 +211,12 @@ static void measure_all(const struct programs *programs, const struct results *r
 	munmap(next, sizeof(*next));
 }
 
-static double ratio(const struct measured *result)
-{
-	return (double)result->taken / (double)result->live;
-}
-
 static void print_each(const GArray *entries, const struct measured *results)
 {
 	printf("%-44s %8s %9s %8s %8s %8s\n", "program", "taken", "live MB", "ms", "pass 2", "pass 3");
 	for (guint i = 0; i < entries->len; i++)
 		printf("%-44s %8.4f %9.1f %8.1f %8.1f %8.1f%s\n", g_array_index(entries, struct entry, i).trace->name,
-		       ratio(&results[i]), (double)results[i].live / 1e6, results[i].ms[0], results[i].ms[1],
+		       measured_ratio(&results[i]), (double)results[i].live / 1e6, results[i].ms[0], results[i].ms[1],
 		       results[i].ms[2], results[i].failed ? "  FAILED" : "");
 }
 
@@ -225,14 +229,14 @@ static void print_kind(enum kind kind, const GArray *entries, const struct measu
 	for (guint i = 0; i < entries->len; i++) {
 		if (g_array_index(entries, struct entry, i).kind != kind)
 			continue;
-		if (!n++ || ratio(&results[i]) > ratio(&results[worst]))
+		if (!n++ || measured_ratio(&results[i]) > measured_ratio(&results[worst]))
 			worst = i;
-		sum += ratio(&results[i]);
+		sum += measured_ratio(&results[i]);
 		for (int pass = 0; pass < MEASURE_PASSES; pass++)
 			ms[pass] += results[i].ms[pass];
 	}
 	if (n)
-		printf("%-18s %8u %8.4f %8.4f %9.1f %8.1f %8.1f   %s\n", kind_names[kind], n, sum / n, ratio(&results[worst]),
+		printf("%-18s %8u %8.4f %8.4f %9.1f %8.1f %8.1f   %s\n", kind_names[kind], n, sum / n, measured_ratio(&results[worst]),
 		       ms[0], ms[1], ms[2], g_array_index(entries, struct entry, worst).trace->name);
 }
 
@@ -296,10 +300,8 @@ static bool parse(int argc, char **argv)
 	return true;
 }
 
-/* Measures and prints. Return: whether all programs ran. */
-static bool report(const struct programs *programs, const struct results *results)
+static void print(const struct programs *programs, const struct results *results)
 {
-	measure_all(programs, results);
 	if (options.each && programs->entries->len)
 		print_each(programs->entries, results->entries);
 	if (programs->entries->len)
@@ -307,41 +309,39 @@ static bool report(const struct programs *programs, const struct results *result
 	if (options.each && programs->overlaps->len)
 		overlap_print_each(programs->overlaps, results->overlaps);
 	overlap_print_families(programs->overlaps, results->overlaps);
-	return !any_failed(programs, results);
 }
 
-/* A rule that makes no difference here is none that the policy needs. */
-static bool report_rules(const struct programs *programs, const struct results *results)
+/* The policy as it is, and then with each rule off. */
+static GArray *make_results(const struct programs *programs)
 {
-	bool good = true;
+	GArray *all = g_array_new(FALSE, FALSE, sizeof(struct results));
+	struct results results = share_results(programs);
 
-	for (const struct tuning_number *number = tuning_numbers; number->name; number++) {
-		int64_t value = *number->value;
-
-		if (number->off == value)
+	g_array_append_val(all, results);
+	for (const struct tuning_number *number = tuning_numbers; options.rules && number->name; number++) {
+		if (number->off == *number->value)
 			continue;
-		printf("\n%s: %" PRId64 " in place of %" PRId64 "\n", number->name, number->off, value);
-		/* The processes that measure would print what is buffered once more. */
-		fflush(stdout);
-		*number->value = number->off;
-		good = report(programs, results) && good;
-		*number->value = value;
+		results = share_results(programs);
+		results.off = number;
+		g_array_append_val(all, results);
 	}
-	return good;
+	return all;
 }
 
 /* Return: the exit status. */
 static int measure_programs(const struct programs *programs)
 {
-	struct results results = {
-		.entries = share((programs->entries->len + 1) * sizeof(*results.entries)),
-		.overlaps = share((programs->overlaps->len + 1) * sizeof(*results.overlaps)),
-	};
-	bool good = report(programs, &results);
+	GArray *all = make_results(programs);
+	bool failed = false;
 
+	measure_all(programs, all);
+	print(programs, &g_array_index(all, struct results, 0));
 	if (options.rules)
-		good = report_rules(programs, &results) && good;
-	return good ? 0 : 1;
+		rules_print(programs, all);
+	for (guint i = 0; i < all->len; i++)
+		failed = any_failed(programs, &g_array_index(all, struct results, i)) || failed;
+	g_array_free(all, TRUE);
+	return failed ? 1 : 0;
 }
 
 /* Return: the exit status. */
