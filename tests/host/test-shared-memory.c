@@ -40,8 +40,7 @@ static void test_host_keep(void)
 	char *at;
 
 	g_setenv("VPMM_HOST_KEEP", "2M", TRUE);
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	memset(at, 1, 4 * PAGE);
 	g_assert_cmpuint(ranges_stats(&f).host, ==, 4 * PAGE);
 	g_assert_cmpint(vpmm_migrate(f.pool, at, 4 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 4);
@@ -124,8 +123,7 @@ static void test_pushes_others(void)
 	g_assert_cmpint(ranges_migrate(&f, at, 5 * PAGE, VPMM_DEVICE), ==, 0);
 	g_assert_cmpint(vpmm_fault(f.pool, at, 5 * PAGE, VPMM_DEVICE, 0), ==, -ENOMEM);
 	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 2);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* The last range of its page size leaves what empty pages read to the pool, and so does one that is not made. */
@@ -177,8 +175,7 @@ static void test_pool_gives(void)
 	at = ranges_alloc(&f, PAGE);
 	/* But no more than that. */
 	g_assert_cmpuint(fixture_stats(&f).mapped, >=, 48 * PAGE);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* Pages for which there is no memory at all are counted as those are for which there is none left. */
@@ -195,8 +192,7 @@ static void test_counts_skipped(void)
 	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).skipped, ==, 2);
 	fixture_free(&f, block, f.streams[0]);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* Host memory is kept by size, and given up where another size is wanted and there is no more. */
@@ -217,8 +213,7 @@ static void test_other_sizes(void)
 	g_assert_cmpuint(ranges_stats(&f).retries, ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).host, ==, 2 * PAGE);
-	assert_ok(vpmm_shared_free(f.pool, large, NULL));
-	fixture_close(&f);
+	ranges_close(&f, large);
 }
 
 static bool kept_has_view(struct shared *shared)
@@ -243,8 +238,7 @@ static void test_trimmed(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	for (unsigned int i = 0; i < 300; i++) {
 		for (int page = 0; page < 4; page++)
 			at[page * PAGE] = 1;
@@ -255,8 +249,7 @@ static void test_trimmed(void)
 		assert_ok(vpmm_pool_trim(f.pool, 0, NULL));
 		g_assert_cmpuint(ranges_stats(&f).host_unused, ==, 0);
 	}
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A page whose view cannot be had holds up nobody who waits for another. */
@@ -285,8 +278,7 @@ static void test_no_view(void)
 	ranges_touch(at, at + PAGE);
 	g_assert_false(page->hidden);
 	g_assert_cmpint(ranges_look(at), ==, 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* What can be done later is not done while a migration has the driver, unless that is in need of it. */
@@ -338,8 +330,7 @@ static void test_quiet(void)
 	g_assert_cmpuint(ranges_stats(&f).evicted, ==, 1);
 	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE) + ranges_look(other), ==, 3);
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	assert_ok(vpmm_shared_free(f.pool, other, NULL));
-	fixture_close(&f);
+	ranges_close(&f, other);
 }
 
 /* A page that is read mostly gives up its duplicate for a page of another size: what it frees has to be given back. */
@@ -374,8 +365,7 @@ static void test_duplicate(void)
 	g_assert_cmpint(ranges_look(at), ==, 1);
 	assert_ok(vpmm_pool_check(f.pool));
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	assert_ok(vpmm_shared_free(f.pool, other, NULL));
-	fixture_close(&f);
+	ranges_close(&f, other);
 }
 
 /* Where duplicates are given up for other pages of the same call, each page that stays counts once. */
@@ -401,8 +391,7 @@ static void test_counts_once(void)
 	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, 0);
 	backend_fault_arm(be, BACKEND_OP_host_create, 0, 0, 0);
 	assert_ok(vpmm_pool_check(f.pool));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* All that counts towards the limit is in the statistics of the pool: returns the bytes of shared ranges. */
@@ -543,8 +532,7 @@ static void test_pool_gives_mappings(void)
 	g_array_free(touched, TRUE);
 	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_HOST);
 	g_assert_true(fixture_is_filled(at, PAGE, 7));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 int main(int argc, char **argv)

@@ -44,8 +44,7 @@ static void test_told(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	memset(at, 1, 4 * PAGE);
 	assert_ok(vpmm_mirror_register(f.pool, &mirror, &ops, &cache));
 	g_assert_cmpint(vpmm_migrate(f.pool, at + PAGE, 2 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 2);

@@ -109,7 +109,6 @@ static void test_read(gconstpointer data)
 	assert_ok(vpmm_pool_check(f.pool));
 	assert_ok(vpmm_shared_free(f.pool, at, f.streams[0]));
 	g_assert_cmpuint(ranges_stats(&f).duplicates, ==, 0);
-	assert_ok(vpmm_pool_check(f.pool));
 	fixture_close(&f);
 }
 
@@ -139,8 +138,7 @@ static void test_back(gconstpointer data)
 	}
 	g_assert_cmpuint(ranges_stats(&f).faults, ==, stats.faults);
 	assert_ok(vpmm_pool_check(f.pool));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* Without the advice the device may write, so the CPU must not find what was before. */
@@ -174,8 +172,7 @@ static void test_taken_back(gconstpointer data)
 	g_assert_cmpuint(ranges_page(&f, at).flags, ==, VPMM_PAGE_READ_MOSTLY);
 	g_assert_cmpint(ranges_look(at), ==, 50);
 	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_HOST);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* The kernel reads and writes for the program as the program does. */
@@ -208,8 +205,7 @@ static void test_system_calls(gconstpointer data)
 	}
 	close(pipes[0]);
 	close(pipes[1]);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A child of the process has nothing of it. */
@@ -234,8 +230,7 @@ static void test_fork(gconstpointer data)
 	/* A sanitizer ends the process its own way. */
 	g_assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 1 && !SANITIZED);
 	g_assert_cmpint(ranges_look(at), ==, 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* When memory runs out, the device's copy is dropped: nothing is copied, and no more host memory is needed. */
@@ -315,8 +310,7 @@ static void test_take_part(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, PAGE);
+	at = ranges_open_packed(&f, PAGE);
 	at[0] = 1;
 	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
 	g_assert_cmpint(vpmm_migrate(f.pool, at, 1, VPMM_DEVICE, NULL, &ops, NULL), ==, 1);
@@ -328,8 +322,7 @@ static void test_take_part(void)
 	g_assert_cmpuint(ranges_page(&f, at).flags, ==, THERE);
 	g_assert_cmpint(vpmm_migrate(f.pool, at, 1, VPMM_HOST, NULL, &ops, NULL), ==, 1);
 	g_assert_cmpint(ranges_look(at), ==, 3);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void decline(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
@@ -366,8 +359,7 @@ static void test_declined(void)
 	assert_ok(vpmm_pool_check(f.pool));
 	for (int i = 0; i < 3; i++)
 		g_assert_cmpint(ranges_look(at + i * PAGE), ==, i + 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void count_update(struct vpmm_mirror *mirror, void *data, enum vpmm_mirror_action action, void *start, void *end)
@@ -388,8 +380,7 @@ static void test_mirror(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 2 * PAGE);
+	at = ranges_open_packed(&f, 2 * PAGE);
 	fill(&f, at, 2);
 	assert_ok(vpmm_mirror_register(f.pool, &mirror, &ops, &told));
 	before = ranges_page(&f, at);
@@ -402,8 +393,7 @@ static void test_mirror(void)
 	assert_ok(vpmm_advise(f.pool, at + PAGE, 1, VPMM_ADVISE_NONE));
 	g_assert_cmpuint(told, ==, 1);
 	vpmm_mirror_unregister(mirror);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A touch that the kernel tells of late or twice was a read, or the page is there by then. */
@@ -412,8 +402,7 @@ static void test_late(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 2 * PAGE);
+	at = ranges_open_packed(&f, 2 * PAGE);
 	fill(&f, at, 2);
 	g_assert_cmpint(ranges_look(at), ==, 1);
 	ranges_touch(at, at + PAGE);
@@ -421,8 +410,7 @@ static void test_late(void)
 	g_assert_cmpuint(ranges_page(&f, at).flags, ==, THERE);
 	g_assert_cmpuint(ranges_page(&f, at + PAGE).flags, ==, THERE);
 	g_assert_cmpuint(ranges_stats(&f).read_copies, ==, 2);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* After a reset the CPU keeps what it could read, and can write to it. */
@@ -468,8 +456,7 @@ static void test_failed(void)
 	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_NONE));
 	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE - 1), ==, 8);
 	assert_ok(vpmm_pool_check(f.pool));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /*

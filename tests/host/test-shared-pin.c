@@ -25,8 +25,7 @@ static void test_skipped(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	at[0] = at[PAGE] = at[3 * PAGE] = 1;
 	g_assert_cmpint(ranges_migrate(&f, at, PAGE, VPMM_DEVICE), ==, 1);
 	assert_ok(vpmm_pin(f.pool, at + 5, 3 * PAGE - 5));
@@ -48,8 +47,7 @@ static void test_skipped(void)
 	assert_ok(vpmm_unpin(f.pool, at, 3 * PAGE));
 	g_assert_cmpint(ranges_migrate(&f, at, 4 * PAGE, VPMM_DEVICE), ==, 3);
 	assert_ok(vpmm_pool_check(f.pool));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* As often as it was pinned a page has to be unpinned; a call that cannot undo all undoes nothing. */
@@ -58,8 +56,7 @@ static void test_counted(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 2 * PAGE);
+	at = ranges_open_packed(&f, 2 * PAGE);
 	assert_error(vpmm_pin(f.pool, at, 2 * PAGE + 1), EINVAL, "shared range");
 	assert_error(vpmm_pin(NULL, &f, 1), EINVAL, "shared range");
 	assert_error(vpmm_unpin(NULL, &f, 1), EINVAL, "shared range");
@@ -89,8 +86,7 @@ static void test_often(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, PAGE);
+	at = ranges_open_packed(&f, PAGE);
 	at[0] = 1;
 	ranges_first(&f)->pages[0].pins = UINT32_MAX;
 	assert_ok(vpmm_pin(f.pool, at, 1));
@@ -110,8 +106,7 @@ static void test_advised(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 3 * PAGE);
+	at = ranges_open_packed(&f, 3 * PAGE);
 	for (int i = 0; i < 3; i++) {
 		at[i * PAGE] = 1;
 		assert_ok(vpmm_advise(f.pool, at + i * PAGE, 1, all[i]));
@@ -126,8 +121,7 @@ static void test_advised(void)
 	}
 	g_assert_cmpint(ranges_migrate(&f, at, 3 * PAGE, VPMM_DEVICE), ==, 0);
 	assert_ok(vpmm_unpin(f.pool, at, 3 * PAGE));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A view that has failed is there once the page is pinned, as nobody has to touch it. */
@@ -151,8 +145,7 @@ static void test_hidden(void)
 	g_assert_false(ranges_first(&f)->pages[0].hidden);
 	g_assert_cmpint(at[0], ==, 1);
 	assert_ok(vpmm_unpin(f.pool, at, 1));
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /*

@@ -75,8 +75,7 @@ static void test_locked(gconstpointer data)
 		g_assert_cmpint(ranges_look(at), ==, 3);
 		at[0] = 4;
 		g_assert_cmpint(*(char *)vpmm_host_view(at), ==, 4);
-		assert_ok(vpmm_shared_free(f.pool, at, NULL));
-		fixture_close(&f);
+		ranges_close(&f, at);
 	}
 	munlockall();
 }
@@ -90,8 +89,7 @@ static void test_forked_calls(void)
 	int status;
 	pid_t child;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 2 * PAGE);
+	at = ranges_open_packed(&f, 2 * PAGE);
 	at[0] = 3;
 	child = fork();
 	if (!child) {
@@ -105,8 +103,7 @@ static void test_forked_calls(void)
 	/* A sanitizer turns the signal into an exit. */
 	g_assert_false(WIFEXITED(status) && WEXITSTATUS(status) <= 3);
 	g_assert_cmpint(at[0] + at[PAGE], ==, 3);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* The child has no range, and is told so at once; the parent's goes on. */
@@ -134,8 +131,7 @@ static void test_fork(gconstpointer data)
 	}
 	g_assert_cmpint(ranges_page(&f, at).location, ==, VPMM_DEVICE);
 	g_assert_cmpint(ranges_look(at) + ranges_look(at + PAGE), ==, 6);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A signal that is sent, not earned, does what it did without the library. */
@@ -197,8 +193,7 @@ static void test_chained(void)
 	if (!sigsetjmp(back, 1))
 		*(volatile char *)(uintptr_t)PAGE = 1;
 	g_assert_cmpint(caught, ==, 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 	g_assert_cmpint(sigaction(SIGSEGV, &was, &now), ==, 0);
 	g_assert_true(now.sa_handler == on_fault);
 }
@@ -214,8 +209,7 @@ static void test_reset(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	at[0] = at[PAGE] = 1;
 	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 1);
 	/* Afterwards no thread of the library is in a call of the driver for what the migration left to do. */
@@ -280,8 +274,7 @@ static void test_failed_device(void)
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, 0, 0);
 	g_assert_cmpint(sigaction(SIGBUS, &was, NULL), ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).retries, >, 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void count_asked(void *data, struct vpmm_move *moves, size_t count, struct CUstream_st *stream)
@@ -319,8 +312,7 @@ static void test_no_addresses(void)
 	int moved;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 8 * PAGE);
+	at = ranges_open_packed(&f, 8 * PAGE);
 	for (int i = 0; i < 8; i++)
 		at[i * PAGE] = 1;
 	/* So that there is memory for them on both sides. */
@@ -334,8 +326,7 @@ static void test_no_addresses(void)
 	g_assert_cmpuint(balance, ==, 0);
 	g_assert_cmpuint(ranges_stats(&f).skipped - before, ==, 8);
 	g_assert_cmpint(at[0] + at[7 * PAGE], ==, 2);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static gpointer come_and_go(gpointer data)
@@ -364,8 +355,7 @@ static void test_same_addresses(gconstpointer data)
 		threads[i] = g_thread_new("come and go", come_and_go, &f);
 	for (guint i = 0; i < G_N_ELEMENTS(threads); i++)
 		g_thread_join(threads[i]);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void *allow_files(void *limit)
@@ -402,8 +392,7 @@ static void test_no_descriptors(void)
 	pthread_join(thread, NULL);
 	backend_fault_arm(f.pool->core.backend, BACKEND_OP_copy, 0, 0, 0);
 	g_assert_cmpint(sigaction(SIGBUS, &was, NULL), ==, 0);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 int main(int argc, char **argv)

@@ -127,8 +127,7 @@ static void test_system_calls(gconstpointer data)
 	g_assert_cmpint(byte, ==, 'x');
 	close(pipes[0]);
 	close(pipes[1]);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* A page that submitted work may use does not go before that has completed. */
@@ -137,8 +136,7 @@ static void test_waits_for_users(void)
 	struct fixture f;
 	unsigned int *number, n;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	number = ranges_alloc(&f, PAGE);
+	number = ranges_open_packed(&f, PAGE);
 	*number = 1;
 	assert_ok(vpmm_use(f.pool, number, f.streams[1]));
 	kernel_adds(f.streams[1], number);
@@ -223,8 +221,7 @@ static void test_named_meanwhile(void)
 	struct fixture f;
 	unsigned int *number;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	number = ranges_alloc(&f, 2 * PAGE);
+	number = ranges_open_packed(&f, 2 * PAGE);
 	for (int i = 0; i < 2; i++) {
 		struct meanwhile namer = { name_stream, &f, (char *)number, f.streams[1 + i], i };
 
@@ -248,8 +245,7 @@ static void test_faulted_meanwhile(void)
 	struct meanwhile faulter = { fault_pages, &f };
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 2 * PAGE);
+	at = ranges_open_packed(&f, 2 * PAGE);
 	faulter.at = at;
 	at[0] = at[PAGE] = 1;
 	g_assert_cmpint(ranges_migrate(&f, at, 2 * PAGE, VPMM_DEVICE), ==, 2);
@@ -258,8 +254,7 @@ static void test_faulted_meanwhile(void)
 	g_assert_cmpint(faulter.moved, ==, 1);
 	for (int i = 0; i < 2; i++)
 		g_assert_cmpint(ranges_page(&f, at + i * PAGE).location, ==, VPMM_DEVICE);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void test_skips(void)
@@ -267,8 +262,7 @@ static void test_skips(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 8 * PAGE);
+	at = ranges_open_packed(&f, 8 * PAGE);
 	at[0] = at[PAGE] = at[2 * PAGE] = at[6 * PAGE] = 1;
 	assert_ok(vpmm_advise(f.pool, at + PAGE, 1, VPMM_ADVISE_PREFER_HOST));
 	g_assert_cmpuint(ranges_page(&f, at + PAGE).flags, ==, VPMM_PAGE_PREFER_HOST);
@@ -293,8 +287,7 @@ static void test_fault_kept(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 3 * PAGE);
+	at = ranges_open_packed(&f, 3 * PAGE);
 	at[2 * PAGE] = 3;
 	assert_ok(vpmm_advise(f.pool, at, 2 * PAGE, VPMM_ADVISE_PREFER_HOST));
 	g_assert_cmpint(vpmm_fault(f.pool, at + PAGE, 2 * PAGE, VPMM_DEVICE, 0), ==, 2);
@@ -305,8 +298,7 @@ static void test_fault_kept(void)
 	g_assert_cmpint(at[PAGE] + at[PAGE + 1] + at[2 * PAGE], ==, 5);
 	/* Outside of what was asked for. */
 	g_assert_cmpuint(ranges_page(&f, at).flags, ==, VPMM_PAGE_PREFER_HOST | VPMM_PAGE_EMPTY);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* Touches that run in one direction have the pages ahead come along, fewer when they jump. */
@@ -316,8 +308,7 @@ static void test_read_ahead(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 32 * PAGE);
+	at = ranges_open_packed(&f, 32 * PAGE);
 	memset(at, 1, 32 * PAGE);
 	g_assert_cmpint(vpmm_migrate(f.pool, at, 32 * PAGE, VPMM_DEVICE, NULL, NULL, NULL), ==, 32);
 	straight = ranges_stats(&f).faults;
@@ -333,8 +324,7 @@ static void test_read_ahead(void)
 		g_assert_cmpint(at[i * PAGE], ==, 1);
 	jumping = ranges_stats(&f).read_ahead - jumping;
 	g_assert_cmpuint(jumping, <=, 16);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 struct taken {
@@ -377,8 +367,7 @@ static void test_take_part(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	memset(at, 1, 4 * PAGE);
 	g_assert_cmpint(vpmm_migrate(f.pool, at, 4 * PAGE, VPMM_DEVICE, NULL, &ops, &taken), ==, 3);
 	g_assert_cmpuint(taken.count, ==, 4);
@@ -394,8 +383,7 @@ static void test_take_part(void)
 	memcpy(at, &ops, sizeof(ops));
 	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, NULL, (void *)at, &taken), ==, 1);
 	g_assert_cmpuint(taken.done, ==, 1);
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* More streams than a gate can hold back are refused when they are named; once one is gone, another can be. */
@@ -406,8 +394,7 @@ static void test_many_users(void)
 	GPtrArray *users;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, PAGE);
+	at = ranges_open_packed(&f, PAGE);
 	users = ranges_first(&f)->users;
 	assert_ok(vpmm_use(f.pool, at, f.streams[0]));
 	stream = f.streams[1];
@@ -430,8 +417,7 @@ static void test_ends(void)
 	struct fixture f;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, 4 * PAGE);
+	at = ranges_open_packed(&f, 4 * PAGE);
 	at[0] = at[PAGE] = 1;
 	g_assert_cmpint(vpmm_migrate(f.pool, at, PAGE, VPMM_DEVICE, f.streams[0], NULL, NULL), ==, 1);
 	kernel_adds(f.streams[0], (unsigned int *)at);
@@ -445,8 +431,7 @@ static void test_check(void)
 	struct page *page;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, PAGE);
+	at = ranges_open_packed(&f, PAGE);
 	at[0] = 1;
 	assert_ok(vpmm_pool_check(f.pool));
 	page = &ranges_first(&f)->pages[0];
@@ -456,8 +441,7 @@ static void test_check(void)
 	f.pool->shared->stats.host_unused++;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "unused host memory");
 	f.pool->shared->stats.host_unused--;
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 /* The checker finds a duplicate that may be out of date, one that nobody counts, and a copy of nothing. */
@@ -467,8 +451,7 @@ static void test_check_duplicate(void)
 	struct page *page;
 	char *at;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	at = ranges_alloc(&f, PAGE);
+	at = ranges_open_packed(&f, PAGE);
 	at[0] = 1;
 	assert_ok(vpmm_advise(f.pool, at, 1, VPMM_ADVISE_READ_MOSTLY));
 	g_assert_cmpint(ranges_migrate(&f, at, 1, VPMM_DEVICE), ==, 1);
@@ -484,8 +467,7 @@ static void test_check_duplicate(void)
 	page->readable = true;
 	assert_error(vpmm_pool_check(f.pool), EUCLEAN, "no duplicate");
 	page->readable = false;
-	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	fixture_close(&f);
+	ranges_close(&f, at);
 }
 
 static void test_arguments(void)

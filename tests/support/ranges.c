@@ -40,6 +40,18 @@ void *ranges_alloc(struct fixture *f, size_t size)
 	return addr;
 }
 
+void *ranges_open_packed(struct fixture *f, size_t size)
+{
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	return ranges_alloc(f, size);
+}
+
+void ranges_close(struct fixture *f, void *at)
+{
+	assert_ok(vpmm_shared_free(f->pool, at, NULL));
+	fixture_close(f);
+}
+
 struct vpmm_shared_stats ranges_stats(struct fixture *f)
 {
 	struct vpmm_shared_stats stats = { .size = sizeof(stats) };

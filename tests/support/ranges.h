@@ -34,6 +34,12 @@ bool ranges_open(struct fixture *f, const struct ranges_way *way, struct vpmm_op
 /* A range of so many bytes, in pages of the smallest size. */
 void *ranges_alloc(struct fixture *f, size_t size);
 
+/* Opens a fixture with a packed pool and such a range. */
+void *ranges_open_packed(struct fixture *f, size_t size);
+
+/* Frees a range, and closes the fixture. */
+void ranges_close(struct fixture *f, void *at);
+
 struct vpmm_shared_stats ranges_stats(struct fixture *f);
 
 /* Where a page is. */

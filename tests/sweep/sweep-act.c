@@ -151,6 +151,21 @@ void sweep_drop(struct sweep *s, void *ptr, int stream)
 	assert_ok(sweep_free(s, ptr, stream));
 }
 
+void sweep_have_pieces(struct sweep *s, int busy)
+{
+	void *a = sweep_have(s, 2 * PAGE, 0), *b, *c;
+
+	sweep_have(s, PAGE, 0);
+	b = sweep_have(s, 2 * PAGE, 1);
+	sweep_have(s, PAGE / 2, 0);
+	c = sweep_have(s, PAGE, 2);
+	for (int i = 1; i <= busy; i++)
+		sweep_busy(s, i);
+	sweep_drop(s, a, 0);
+	sweep_drop(s, b, 1);
+	sweep_drop(s, c, 2);
+}
+
 void sweep_busy(struct sweep *s, int stream)
 {
 	if (s->idle)

@@ -228,16 +228,7 @@ static void stage_capture_small(struct sweep *s)
 /* Pieces of several streams, some at work, are what a request in a capture finds. */
 static void stage_capture_pieces(struct sweep *s)
 {
-	void *a = sweep_have(s, 2 * PAGE, 0), *b, *c;
-
-	sweep_have(s, PAGE, 0);
-	b = sweep_have(s, 2 * PAGE, 1);
-	sweep_have(s, PAGE / 2, 0);
-	c = sweep_have(s, PAGE, 2);
-	sweep_busy(s, 1);
-	sweep_drop(s, a, 0);
-	sweep_drop(s, b, 1);
-	sweep_drop(s, c, 2);
+	sweep_have_pieces(s, 1);
 	sweep_capture(s, 0);
 	s->number = 5 * PAGE;
 }

@@ -79,7 +79,6 @@ static int act_resume_all(struct sweep *s)
 	return vpmm_resume(s->pool, VPMM_TAG_ALL, VPMM_STREAM_ANY);
 }
 
-
 /* Blocks of each kind, with what was freed between them. Few have contents that are saved, as copies take time. */
 static void have_blocks(struct sweep *s, int tag)
 {
@@ -109,12 +108,6 @@ static void stage_tag(struct sweep *s)
 	s->number = PAGE;
 }
 
-static void stage_prepared(struct sweep *s)
-{
-	stage_tag(s);
-	assert_ok(act_prepare(s));
-}
-
 /* The second pause and resume have host memory, and blocks where others were. */
 static void stage_again(struct sweep *s)
 {
@@ -133,29 +126,10 @@ static void stage_tags(struct sweep *s)
 	sweep_busy(s, 0);
 }
 
-/* One of the two is asleep. */
-static void stage_one_paused(struct sweep *s)
-{
-	stage_tags(s);
-	assert_ok(act_pause(s));
-}
-
 static void stage_paused(struct sweep *s)
 {
 	stage_tag(s);
 	assert_ok(act_pause(s));
-}
-
-static void stage_dropped(struct sweep *s)
-{
-	stage_tag(s);
-	assert_ok(act_pause_drop(s));
-}
-
-static void stage_all_paused(struct sweep *s)
-{
-	stage_tags(s);
-	assert_ok(act_pause_all(s));
 }
 
 /* Some was freed meanwhile, as a whole and in part of its memory. */
@@ -202,12 +176,6 @@ static void stage_graph(struct sweep *s)
 	assert_ok(sweep_malloc(s, PAGE, 0));
 	s->word = 0;
 	sweep_end(s, 0);
-}
-
-static void stage_graph_paused(struct sweep *s)
-{
-	stage_graph(s);
-	assert_ok(act_pause(s));
 }
 
 static void stage_capture(struct sweep *s)
@@ -309,12 +277,6 @@ static void stage_watched(struct sweep *s)
 	watch(s);
 }
 
-static void stage_paused_watched(struct sweep *s)
-{
-	stage_watched(s);
-	assert_ok(act_pause(s));
-}
-
 static int act_destroy(struct sweep *s)
 {
 	pool_delete(s->pool, POOL_END_WAIT);
@@ -336,10 +298,10 @@ const struct sweep_scene sweep_pause_scenes[] = {
 	{ "pause", ALL, OP(host_create), stage_tag, act_pause, PAUSE },
 	{ "pause-drop", EITHER, OP(unmap), stage_tag, act_pause_drop, PAUSE },
 	{ "pause-prepare", EITHER, OP(host_access), stage_tag, act_prepare, PAUSE },
-	{ "pause-prepared", EITHER, OP(stream_create), stage_prepared, act_pause, PAUSE },
+	{ "pause-prepared", EITHER, OP(stream_create), stage_tag, act_pause, PAUSE, .first = act_prepare },
 	{ "pause-again", PACKED, OP(release), stage_again, act_pause, PAUSE },
 	{ "pause-all", SWEEP_PACKED, OP(host_create), stage_tags, act_pause_all, PAUSE, .undoes = true },
-	{ "pause-other", SWEEP_PACKED, OP(unmap), stage_one_paused, act_pause_all, PAUSE, .undoes = true },
+	{ "pause-other", SWEEP_PACKED, OP(unmap), stage_tags, act_pause_all, PAUSE, .first = act_pause, .undoes = true },
 	{ "pause-graph", SWEEP_PACKED, OP(unmap), stage_graph, act_pause, PAUSE },
 	{ "pause-captured", EITHER, OP(unmap), stage_capture, act_pause, PAUSE },
 	{ "pause-peers", SWEEP_PACKED, OP(unmap), stage_peers, act_pause, PEERS },
@@ -350,17 +312,17 @@ const struct sweep_scene sweep_pause_scenes[] = {
 	{ "paused-trim", EITHER, OP(enter), stage_paused_freed, act_trim, PAUSE },
 	{ "paused-destroy", EITHER, OP(unreserve), stage_paused, act_destroy, .unmakes = true, .waits = true },
 	{ "resume", ALL, OP(create), stage_paused, act_resume, PAUSE },
-	{ "resume-dropped", EITHER, OP(map), stage_dropped, act_resume, PAUSE },
-	{ "resume-cleared", SWEEP_PACKED, OP(map), stage_dropped, act_resume, PAUSE, .opts = { .scrub = VPMM_SCRUB_STREAM } },
+	{ "resume-dropped", EITHER, OP(map), stage_tag, act_resume, PAUSE, .first = act_pause_drop },
+	{ "resume-cleared", SWEEP_PACKED, OP(map), stage_tag, act_resume, PAUSE, .first = act_pause_drop, .opts = { .scrub = VPMM_SCRUB_STREAM } },
 	{ "resume-freed", EITHER, OP(access), stage_paused_freed, act_resume, PAUSE },
-	{ "resume-all", SWEEP_PACKED, OP(create), stage_all_paused, act_resume_all, PAUSE, .undoes = true },
-	{ "resume-other", SWEEP_PACKED, OP(create), stage_one_paused, act_resume_all, PAUSE, .undoes = true },
+	{ "resume-all", SWEEP_PACKED, OP(create), stage_tags, act_resume_all, PAUSE, .first = act_pause_all, .undoes = true },
+	{ "resume-other", SWEEP_PACKED, OP(create), stage_tags, act_resume_all, PAUSE, .first = act_pause, .undoes = true },
 	{ "resume-full", EITHER, OP(stream_capture), stage_paused_full, act_resume, LIMIT, .result = -ENOMEM },
 	{ "resume-taken", EITHER, OP(release), stage_paused_taken, act_resume, LIMIT, .lacks = true },
 	{ "resume-lent", EITHER, OP(release), stage_paused_lent, act_resume, LIMIT, .lacks = true },
-	{ "resume-graph", SWEEP_PACKED, OP(create), stage_graph_paused, act_resume, PAUSE },
+	{ "resume-graph", SWEEP_PACKED, OP(create), stage_graph, act_resume, PAUSE, .first = act_pause },
 	{ "resume-captured", EITHER, OP(stream_capture), stage_capture_paused, act_resume, PAUSE, .result = -EBUSY },
 	{ "resume-peers", SWEEP_PACKED, OP(access), stage_peers_paused, act_resume, PEERS },
-	{ "resume-mirror", SWEEP_PACKED, OP(create), stage_paused_watched, act_resume_watched, PAUSE },
+	{ "resume-mirror", SWEEP_PACKED, OP(create), stage_watched, act_resume_watched, PAUSE, .first = act_pause },
 };
 const size_t sweep_pause_scene_count = G_N_ELEMENTS(sweep_pause_scenes);

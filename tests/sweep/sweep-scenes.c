@@ -155,17 +155,7 @@ static void stage_passed(struct sweep *s)
 /* Extents of three streams, two of them at work, and a shortfall. */
 static void stage_donors(struct sweep *s)
 {
-	void *a = sweep_have(s, 2 * PAGE, 0), *b, *c;
-
-	sweep_have(s, PAGE, 0);
-	b = sweep_have(s, 2 * PAGE, 1);
-	sweep_have(s, PAGE / 2, 0);
-	c = sweep_have(s, PAGE, 2);
-	sweep_busy(s, 1);
-	sweep_busy(s, 2);
-	sweep_drop(s, a, 0);
-	sweep_drop(s, b, 1);
-	sweep_drop(s, c, 2);
+	sweep_have_pieces(s, 2);
 	s->number = 7 * PAGE;
 }
 

@@ -163,6 +163,8 @@ static void trial_open(struct trial *t, struct sweep *s)
 		assert_ok(sweep_create(s));
 	if (t->scene->prepare)
 		t->scene->prepare(s);
+	if (t->scene->first)
+		assert_ok(t->scene->first(s));
 	trial_hold(t, s);
 }
 

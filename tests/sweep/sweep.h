@@ -129,6 +129,7 @@ struct sweep {
  * @modes: the kinds of pool
  * @reaches: an operation that the action calls if nothing fails, so that it is known to be what its name says
  * @prepare: makes the situation; NULL: a pool that nothing was allocated from
+ * @first: an action that comes before it, and succeeds; NULL: none
  * @act: takes the action; returns its error. Called again after one.
  * @result: what it returns where nothing fails: 0, or an error that it is all about
  * @opts: of the pool, where they are not the mode's own: those that are not zero
@@ -152,6 +153,7 @@ struct sweep_scene {
 	int (*act)(struct sweep *s);
 	int result;
 	struct vpmm_opts opts;
+	int (*first)(struct sweep *s);
 	bool makes;
 	bool unmakes;
 	bool waits;
@@ -197,6 +199,8 @@ extern const size_t sweep_pause_scene_count;
 void *sweep_have(struct sweep *s, size_t size, int stream);
 void sweep_drop(struct sweep *s, void *ptr, int stream);
 void *sweep_last(struct sweep *s);
+/* Free extents of streams 0, 1 and 2, the first streams of which behind 0 up to @busy are at work, and a shortfall. */
+void sweep_have_pieces(struct sweep *s, int busy);
 void sweep_busy(struct sweep *s, int stream);
 void sweep_finish(struct sweep *s, int stream);
 int sweep_create(struct sweep *s);
