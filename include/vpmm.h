@@ -455,6 +455,9 @@ struct vpmm_info {
  * @saved: bytes of host memory that have the contents of those
  * @overlap: bytes that the pool may hold over the peak of what is allocated now, rather than make a stream wait for
  *	another stream's work: the percentage of that peak, or what VPMM_OVERLAP_AUTO came to, which is 0 until one waits
+ * @stranded: bytes of @grown that the peak of what is allocated did not call for: as many free bytes were pinned
+ * @unsettled: driver calls in the latest 4096 allocations that no cache served, as known after each 4096 of them; 0: the
+ *	program has settled, or has made fewer
  *
  * Since: 0.1
  */
@@ -510,6 +513,8 @@ struct vpmm_stats {
 	uint64_t paused;
 	uint64_t saved;
 	uint64_t overlap;
+	uint64_t stranded;
+	uint64_t unsettled;
 };
 
 /**

@@ -43,6 +43,8 @@ static void dump_stats(const struct vpmm_stats *stats, GString *out)
 		{ "imported", stats->imported },
 		{ "shared", stats->shared },
 		{ "overlap", stats->overlap },
+		{ "stranded", stats->stranded },
+		{ "unsettled", stats->unsettled },
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)

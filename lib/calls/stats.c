@@ -87,6 +87,8 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 		.imported = pool->core.imported,
 		.shared = pool->core.shared,
 		.overlap = allowance_bytes(&pool->core, account_most(&pool->core.account)),
+		.stranded = pool->core.counts.stranded,
+		.unsettled = pool->core.packed->settling.latest,
 	};
 	pool_budget_count(&pool->core, stats);
 	for (int kind = 0; kind < REGION_KINDS; kind++)

@@ -39,6 +39,7 @@ struct counts {
 	uint64_t waits;
 	uint64_t grown;
 	uint64_t remapped;
+	uint64_t stranded;
 };
 
 /**

@@ -70,11 +70,25 @@ static int gather_place(struct gathering *g, size_t bytes, struct chunk **chunk)
 	return 0;
 }
 
+/* Bytes of the new memory that the pool holds over the peak, and over VPMM_OVERLAP, because as much is pinned. */
+static size_t bytes_over(const struct gathering *g)
+{
+	uint64_t most = growth_most(g->core, g->size), mapped = core_mapped(g->core), over;
+
+	over = mapped > most ? mapped - most : 0;
+	return MIN(MIN(over, g->create), g->core->extents.stuck_bytes);
+}
+
 static void gather_say(struct gathering *g, uint64_t addr)
 {
 	struct core *core = g->core;
+	size_t over = bytes_over(g);
 
-	if (g->create)
+	if (over)
+		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" PRIu64 ", %zu of them as %" PRIu64
+			" of %" PRIu64 " free bytes are pinned by allocations in the same extents", g->create,
+			g->stream->id, over, core->extents.stuck_bytes, core_mapped(core) - core_live(core));
+	else if (g->create)
 		log_add(&core->log, VPMM_LOG_INFO, "created %zu bytes for stream %" PRIu64,
 			g->create, g->stream->id);
 	if (log_wants(&core->log, VPMM_LOG_DEBUG))
@@ -93,6 +107,7 @@ static void gather_count(struct gathering *g)
 	if (g->create) {
 		counts->grows++;
 		counts->grown += g->create;
+		counts->stranded += bytes_over(g);
 	}
 }
 

@@ -26,6 +26,13 @@ static size_t room_for(struct core *core, size_t size, bool overlap)
 	return room / core->settings.page_size * core->settings.page_size;
 }
 
+uint64_t growth_most(struct core *core, size_t size)
+{
+	uint64_t most = MAX(most_held(core), core_live(core) + size);
+
+	return most + allowance_bytes(core, most);
+}
+
 bool growth_allows(struct core *core, size_t size, size_t without, size_t with)
 {
 	return core_mapped(core) - without + with <= MAX(most_held(core), core_live(core) + size);
@@ -35,13 +42,6 @@ void growth_start(struct core *core, size_t size)
 {
 	core->packed->growth.past = size;
 	core->packed->growth.held = size;
-}
-
-uint64_t growth_most(struct core *core)
-{
-	uint64_t most = MAX(most_held(core), core_live(core));
-
-	return most + allowance_bytes(core, most);
 }
 
 size_t growth_room(struct core *core, size_t size)

@@ -40,10 +40,11 @@ size_t growth_room_overlap(struct core *core, size_t size);
 /**
  * growth_most() - how much memory the pool may hold, so that no stream need wait
  * @core: the pool's core; its lock is held
+ * @size: bytes of a request that is about to be served, or 0
  *
  * Return: bytes.
  */
-uint64_t growth_most(struct core *core);
+uint64_t growth_most(struct core *core, size_t size);
 
 /**
  * growth_note_trim() - the pool was trimmed: the peak so far no longer justifies creating memory

@@ -15,6 +15,7 @@
 #include "policy/plan.h"
 #include "policy/policy.h"
 #include "policy/recent.h"
+#include "policy/settling.h"
 #include "policy/span.h"
 #include "policy/state.h"
 #include "policy/trim.h"
@@ -169,6 +170,8 @@ static int serve(struct core *core, const struct request *request, plan_fn make_
 	if (!err)
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
+	if (!err)
+		settling_note(core);
 	if (!err && allowance_is_sought(core))
 		allowance_note(core, request, core->counts.waits > waits, *addr);
 	return err;
@@ -195,13 +198,13 @@ static void trim_surplus(struct core *core)
 
 	if (!*surplus)
 		return;
-	if (core_mapped(core) <= growth_most(core)) {
+	if (core_mapped(core) <= growth_most(core, 0)) {
 		*surplus = 0;
 		return;
 	}
 	error_keep(&kept);
 	if (!stream_poll_some(&core->streams))
-		trim_whole(core, growth_most(core), TRIM_LOOKS, TRIM_EXTENTS);
+		trim_whole(core, growth_most(core, 0), TRIM_LOOKS, TRIM_EXTENTS);
 	error_restore(&kept);
 	*surplus -= MIN(*surplus, core->extents.given_back - given_back);
 }

@@ -9,6 +9,7 @@
 
 #include "policy/allowance.h"
 #include "policy/growth.h"
+#include "policy/settling.h"
 
 /**
  * struct packed - that state, under core.lock
@@ -31,6 +32,10 @@
  *
  * @recent: of struct recent, by the size; NULL: none yet
  * @allowance: what VPMM_OVERLAP=auto knows, see allowance.c
+ *
+ * For the log and the statistics:
+ *
+ * @settling: what the latest mallocs took
  */
 struct packed {
 	uint64_t most_places;
@@ -40,6 +45,7 @@ struct packed {
 	uint64_t crowded;
 	GHashTable *recent;
 	struct allowance allowance;
+	struct settling settling;
 };
 
 #endif /* STATE_H */

@@ -19,7 +19,7 @@
  */
 #define OPTS_0_1 SIZE_TO(vpmm_opts, plan)
 #define INFO_0_1 SIZE_TO(vpmm_info, plan)
-#define STATS_0_1 SIZE_TO(vpmm_stats, overlap)
+#define STATS_0_1 SIZE_TO(vpmm_stats, unsettled)
 #define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
 #define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
 #define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)

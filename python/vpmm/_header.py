@@ -236,6 +236,8 @@ class Stats(NamedTuple):
     paused: int
     saved: int
     overlap: int
+    stranded: int
+    unsettled: int
 
 
 class CStats(ctypes.Structure):
@@ -291,6 +293,8 @@ class CStats(ctypes.Structure):
         ("paused", c_uint64),
         ("saved", c_uint64),
         ("overlap", c_uint64),
+        ("stranded", c_uint64),
+        ("unsettled", c_uint64),
     ]
 
 

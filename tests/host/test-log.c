@@ -265,6 +265,70 @@ static void test_other_pools(void)
 	fixture_assert_nothing_left();
 }
 
+/* Free memory that lies beside what is allocated serves no large request: the pool grows over its peak, and says why. */
+static void test_stranded(void)
+{
+	struct vpmm_stats before, after;
+	void *blocks[64], *large;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .log_level = VPMM_LOG_INFO });
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+		blocks[i] = fixture_malloc_bytes(&f, PAGE / 2, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(blocks); i += 2)
+		assert_ok(vpmm_free(f.pool, blocks[i], NULL));
+	g_assert_cmpuint(fixture_stats(&f).stranded, ==, 0);
+	g_assert_null(strstr(f.log->str, "pinned"));
+	before = fixture_stats(&f);
+	large = fixture_malloc(&f, 8, NULL);
+	after = fixture_stats(&f);
+	g_assert_nonnull(strstr(f.log->str, "free bytes are pinned by allocations in the same extents"));
+	g_assert_cmpuint(after.peak_live, ==, before.peak_live);
+	g_assert_cmpuint(after.stranded, ==, after.grown - before.grown);
+	g_assert_cmpuint(after.stranded, >, 0);
+	for (size_t i = 1; i < G_N_ELEMENTS(blocks); i += 2)
+		assert_ok(vpmm_free(f.pool, blocks[i], NULL));
+	fixture_free(&f, large, NULL);
+	fixture_free(&f, fixture_malloc(&f, 30, NULL), NULL);
+	g_assert_cmpuint(fixture_stats(&f).stranded, ==, after.stranded);
+	fixture_close(&f);
+}
+
+static void run_sizes(struct fixture *f, size_t n)
+{
+	fixture_uncache(f);
+	for (size_t i = 0; i < n; i++) {
+		void *ptr;
+
+		assert_ok(vpmm_malloc(f->pool, &ptr, (1 + i % 3) * PAGE, NULL));
+		assert_ok(vpmm_free(f->pool, ptr, NULL));
+	}
+}
+
+static void test_settled(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .log_level = VPMM_LOG_INFO });
+	run_sizes(&f, 3 * 4096);
+	g_assert_cmpuint(fixture_stats(&f).unsettled, ==, 0);
+	g_assert_nonnull(strstr(f.log->str, "\nsettled: no driver call in the latest 4096 of 8192 allocations"));
+	g_assert_null(strstr(f.log->str, "not settled"));
+	fixture_close(&f);
+}
+
+static void test_not_settled(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .log_level = VPMM_LOG_INFO, .keep = VPMM_KEEP_NONE });
+	run_sizes(&f, 3 * 4096);
+	g_assert_cmpuint(fixture_stats(&f).unsettled, >=, 4096);
+	g_assert_nonnull(strstr(f.log->str, "not settled: "));
+	g_assert_null(strstr(f.log->str, "\nsettled"));
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -277,5 +341,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/log/destroyed", test_destroyed);
 	g_test_add_func("/log/destroyed-twice", test_destroyed_twice);
 	g_test_add_func("/log/other-pools", test_other_pools);
+	g_test_add_func("/log/stranded", test_stranded);
+	g_test_add_func("/log/settled", test_settled);
+	g_test_add_func("/log/not-settled", test_not_settled);
 	return g_test_run();
 }
