@@ -249,7 +249,7 @@ static void test_from_before(gconstpointer data)
 	fixture_close(&f);
 }
 
-/* A graph may be retired when it is gone. The stream of that is behind all of its work, so nobody waits for the device. */
+/* A graph may be retired when it is gone: the stream is behind all of its work, so nobody waits for the device. */
 static void test_retired_late(gconstpointer data)
 {
 	const struct kind *kind = data;
