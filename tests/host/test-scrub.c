@@ -386,6 +386,35 @@ static void test_resize_fails(gconstpointer opts)
 	g_assert_cmpuint(failed, >, 0);
 }
 
+/*
+ * Nor is memory that a move by mapping was to take, and that another stream has left: that has a copy of the block's ends
+ * now.
+ */
+static void test_move_fails(void)
+{
+	struct fixture f;
+	void *ptr;
+	char *got;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .limit = 12 * PAGE,
+						    .scrub = VPMM_SCRUB_STREAM });
+	fixture_uncache(&f);
+	fixture_malloc_bytes(&f, PAGE / 2 + 512, f.streams[0]);
+	ptr = fixture_malloc(&f, 4, f.streams[0]);
+	fixture_malloc(&f, 2, f.streams[0]);
+	memset(ptr, FIXTURE_SECRET, 4 * PAGE);
+	fixture_free(&f, fixture_malloc(&f, 5, f.streams[1]), f.streams[1]);
+	vpmm_host_stream_complete(f.streams[1], UINT_MAX);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, UINT_MAX, -EIO);
+	g_assert_cmpint(vpmm_realloc(f.pool, &ptr, 7 * PAGE, f.streams[0]), ==, -EIO);
+	backend_fault_arm(f.pool->core.backend, BACKEND_OP_event_record, 0, 0, 0);
+	vpmm_host_stream_complete(f.streams[0], UINT_MAX);
+	fixture_free(&f, fixture_malloc_bytes(&f, 512, f.streams[0]), f.streams[0]);
+	while (!vpmm_malloc(f.pool, (void **)&got, PAGE / 2, f.streams[1]))
+		g_assert_null(memchr(got, FIXTURE_SECRET, PAGE / 2));
+	fixture_close(&f);
+}
+
 /* The program knows nothing of the clear, and may have nothing pending itself when it destroys the pool. */
 static void test_driver_destroyed(gconstpointer opts)
 {
@@ -525,6 +554,7 @@ int main(int argc, char **argv)
 	add("clear-fails/always", &always_packed, &always_paged, test_clear_fails);
 	add("clear-fails/pending", &stream_packed, &stream_paged, test_clear_fails_pending);
 	add("resize-fails", &stream_packed, &stream_paged, test_resize_fails);
+	g_test_add_func("/scrub/move-fails", test_move_fails);
 	g_test_add_func("/scrub/clear-fails/small-not-taken-back", test_small_not_taken_back);
 	return g_test_run();
 }
