@@ -470,6 +470,30 @@ static void test_many_chunks(void)
 	g_rand_free(p.rand);
 }
 
+/*
+ * At the limit, the free end of an extent serves although what is free goes on in the next extent, and so does the free
+ * head of one: a request gets all that is free.
+ */
+static void test_ends_of_rows(void)
+{
+	static const size_t sizes[] = { PAGE / 2, 3 * PAGE / 2, PAGE, PAGE, PAGE, PAGE };
+
+	for (int mirrored = 0; mirrored < 2; mirrored++) {
+		struct fixture f;
+		char *ptrs[6];
+
+		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .extent_max = PAGE, .limit = 6 * PAGE });
+		fixture_uncache(&f);
+		for (int i = 0; i < 6; i++)
+			ptrs[i] = fixture_malloc_bytes(&f, sizes[mirrored ? 5 - i : i], f.streams[0]);
+		fixture_free(&f, ptrs[mirrored ? 4 : 1], f.streams[0]);
+		fixture_free(&f, ptrs[mirrored ? 2 : 3], f.streams[0]);
+		fixture_malloc_bytes(&f, 5 * PAGE / 2, f.streams[0]);
+		g_assert_cmpuint(fixture_stats(&f).free, ==, 0);
+		fixture_close(&f);
+	}
+}
+
 /* New memory behind what is free remaps nothing. */
 static void test_growth_is_no_remap(void)
 {
@@ -492,6 +516,7 @@ static void test_growth_is_no_remap(void)
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/gather/ends-of-rows", test_ends_of_rows);
 	g_test_add_func("/gather/growth-is-no-remap", test_growth_is_no_remap);
 	g_test_add_func("/gather/keeps-neighbours", test_keeps_neighbours);
 	g_test_add_func("/gather/no-extent-twice", test_no_extent_is_in_a_block_twice);
