@@ -117,12 +117,12 @@ _Noreturn void row_lacks(const char *name);
  * what waited may be another; where it is of frees, all may; elsewhere, all but the codes of frees and
  * synchronisations.
  */
-#define DIFFERS_TRUTH "The driver answers questions about addresses, and describes mapped memory"
+#define DIFFERS_TRUTH "Queries about addresses go to the driver, which describes mapped memory"
 #define DIFFERS_RANGE "cuMemGetAddressRange returns the range of one mapping, of which a block can have several"
-#define DIFFERS_WAIT "Without the object it does not wait for memory of cudaMallocAsync; with it, it does."
-#define DIFFERS_BESIDE "Beside a capture, memory is allocated and freed in every mode"
-#define DIFFERS_AFTER "After a reset, a free of memory that was allocated before it fails"
-#define DIFFERS_IPC "Memory of libvpmm cannot be shared by cudaIpcGetMemHandle"
+#define DIFFERS_WAIT "With the object it also waits for memory of cudaMallocAsync, for which the driver would not wait."
+#define DIFFERS_BESIDE "During a capture, allocations and frees on other streams work in every capture mode"
+#define DIFFERS_AFTER "After a reset, a free of memory from before the reset fails"
+#define DIFFERS_IPC "cudaIpcGetMemHandle fails for memory of libvpmm"
 #define DIFFERS_RESET "Before a primary context is reset, or released for the last time, the object waits for its work"
 
 /*
