@@ -197,6 +197,27 @@ static void freed_twice(void)
 	}
 }
 
+/*
+ * A program frees memory twice while the first free waits for work. The library has it from the driver until then, so a
+ * real one would take it back at the second free, which is not to get that far.
+ */
+static void freed_twice_at_work(void)
+{
+	drv_deviceptr va;
+	drv_stream stream;
+	uint64_t before;
+
+	use_primary(0);
+	stream = new_stream();
+	va = alloc_async(1000, stream);
+	g_assert_cmpint(fake_cuda_submit(stream), ==, 0);
+	g_assert_cmpint(cuMemFree_v2(va), ==, 0);
+	before = driver_calls("cuMemFree");
+	g_assert_cmpint(cuMemFree_v2(va), ==, DRV_ERROR_INVALID_VALUE);
+	g_assert_cmpuint(driver_calls("cuMemFree"), ==, before);
+	fake_cuda_complete(stream, UINT_MAX);
+}
+
 static void captured(void)
 {
 	drv_deviceptr va, outside;
@@ -440,6 +461,8 @@ int main(int argc, char **argv)
 		{ "/memory/refused-stream", refused_stream },
 		{ "/memory/freed-twice", freed_twice },
 		{ "/memory/freed-twice-driver-small", freed_twice, { "VPMM_SMALL=driver" } },
+		{ "/memory/freed-twice-at-work", freed_twice_at_work,
+		  { "VPMM_SMALL=driver", "VPMM_PRELOAD_FREE=ordered" } },
 		{ "/memory/freed-twice-ordered", freed_twice, { "VPMM_SMALL=driver", "VPMM_PRELOAD_FREE=ordered" } },
 		{ "/memory/captured", captured },
 		{ "/memory/info", free_memory_is_told },
