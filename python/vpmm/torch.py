@@ -464,6 +464,18 @@ def _tell_settings() -> None:
                                                     variable, ", ".join(name for name in names if name))
 
 
+def _end_registration() -> None:
+    """
+    NCCL would register all ordinary memory, and read at an address what was there when it did so. PyTorch does the same
+    for its own segments that expand.
+    """
+    variable = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+    if os.environ.get(variable, "0").lower() not in ("0", "n", "no", "f", "false"):
+        os.environ[variable] = "0"
+        logging.getLogger("vpmm.torch").warning("%s has no effect with libvpmm, which remaps ordinary memory: register "
+                                                "a torch.cuda.MemPool with NCCL", variable)
+
+
 def _compiled() -> str:
     """The file of the allocator class. CannotBuild says why there is none."""
     wanted = os.environ.get("VPMM_TORCH_BUILD", "auto")
@@ -538,6 +550,7 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
             _install(plugin)
             _plugin = plugin
             _tell_settings()
+            _end_registration()
         if on_pressure is not None:
             _plugin.ask_on_pressure(on_pressure)
 

@@ -88,6 +88,21 @@ class TorchTest(unittest.TestCase):
                              "allocator has no effect with libvpmm"], lines
         """, PYTORCH_CUDA_ALLOC_CONF="roundup_power2_divisions:[64:8,>:1], expandable_segments:True")
 
+    def test_registration(self):
+        # What NCCL has registered must not be remapped, so that PyTorch does not register ordinary memory.
+        for value, left in (("1", "0"), ("0", "0"), ("true", "0"), ("No", "No")):
+            self.program(f"""
+                import logging, os
+                lines = []
+                handler = logging.Handler()
+                handler.emit = lambda record: lines.append(record.getMessage())
+                logging.getLogger("vpmm.torch").addHandler(handler)
+                vpmm.torch.enable()
+                assert os.environ["TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"] == "{left}"
+                assert len(lines) == ("{value}" != "{left}"), lines
+                assert not lines or "torch.cuda.MemPool" in lines[0], lines
+            """, TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=value)
+
     def test_keys(self):
         # Each key that torch.cuda.memory_summary() reads.
         self.program("""
