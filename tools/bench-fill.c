@@ -95,14 +95,7 @@ static void grow_size(struct bench *b, size_t size)
 	bench_row_begin(&row, "grow", "a GiB", BENCH_TIME, size, "by %s", text);
 	if (!bench_fits(b, &row, size))
 		return;
-	progress_begin(&b->progress, row.benchmark);
-	for (unsigned int i = 0; i < b->heavy_rounds; i++) {
-		for (unsigned int who = 0; who < b->contenders; who++) {
-			in[who] = in[who] && grow_once(b, &row, who, size, b->limit / size);
-			progress_show(&b->progress, i * b->contenders + who, b->heavy_rounds * b->contenders);
-		}
-	}
-	progress_end(&b->progress);
+	BENCH_ROUNDS(b, row.benchmark, in, grow_once(b, &row, who, size, b->limit / size));
 	bench_print(b, &row);
 }
 
@@ -201,14 +194,7 @@ static void harvest_size(struct bench *b, size_t size)
 	bench_row_detail(&h.taken, &h.time, "taken / live", BENCH_FACTOR);
 	if (!bench_fits(b, &h.time, 3 * HARVEST_BYTES))
 		return;
-	progress_begin(&b->progress, "harvest");
-	for (unsigned int i = 0; i < b->heavy_rounds; i++) {
-		for (unsigned int who = 0; who < b->contenders; who++) {
-			in[who] = in[who] && harvest_once(&h, who, size);
-			progress_show(&b->progress, i * b->contenders + who, b->heavy_rounds * b->contenders);
-		}
-	}
-	progress_end(&b->progress);
+	BENCH_ROUNDS(b, "harvest", in, harvest_once(&h, who, size));
 	bench_print(b, &h.time);
 	bench_print(b, &h.remapped);
 	bench_print(b, &h.taken);

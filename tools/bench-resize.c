@@ -147,14 +147,7 @@ static void resize_rounds(struct resize_rows *rows)
 		return;
 	for (unsigned int who = 0; who < b->contenders; who++)
 		in[who] = takes_part(b, &rows->c, who);
-	progress_begin(&b->progress, "resize");
-	for (unsigned int i = 0; i < b->heavy_rounds; i++) {
-		for (unsigned int who = 0; who < b->contenders; who++) {
-			in[who] = in[who] && resize_once(rows, who);
-			progress_show(&b->progress, i * b->contenders + who, b->heavy_rounds * b->contenders);
-		}
-	}
-	progress_end(&b->progress);
+	BENCH_ROUNDS(b, "resize", in, resize_once(rows, who));
 	bench_print(b, &rows->time);
 	bench_print(b, &rows->taken);
 }

@@ -418,14 +418,7 @@ static void shared_rounds(struct shared_rows *s)
 	bool in[BENCH_CONTENDERS] = { true, true, true };
 	struct bench *b = s->b;
 
-	progress_begin(&b->progress, "shared");
-	for (unsigned int i = 0; i < b->heavy_rounds; i++) {
-		for (unsigned int who = 0; who < b->contenders; who++) {
-			in[who] = in[who] && shared_once(s, who);
-			progress_show(&b->progress, i * b->contenders + who, b->heavy_rounds * b->contenders);
-		}
-	}
-	progress_end(&b->progress);
+	BENCH_ROUNDS(b, "shared", in, shared_once(s, who));
 	for (unsigned int c = 0; c < CASES; c++)
 		bench_print(b, &s->rows[c]);
 }

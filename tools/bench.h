@@ -212,4 +212,20 @@ void bench_note(struct bench *b, const struct bench_row *row, const char *what);
  */
 void bench_size_text(char text[32], uint64_t bytes);
 
+/*
+ * Has @call make a measurement of a contender in each heavy round, with its number in @who, while all before worked.
+ * @in: whether the contender takes part
+ */
+#define BENCH_ROUNDS(b, what, in, call) \
+	do { \
+		const unsigned int contenders_ = (b)->contenders, all_ = (b)->heavy_rounds * contenders_; \
+		progress_begin(&(b)->progress, what); \
+		for (unsigned int i_ = 0; i_ < all_; i_++) { \
+			const unsigned int who = i_ % contenders_; \
+			(in)[who] = (in)[who] && (call); \
+			progress_show(&(b)->progress, i_, all_); \
+		} \
+		progress_end(&(b)->progress); \
+	} while (0)
+
 #endif /* BENCH_H */
