@@ -122,31 +122,13 @@ static void test_used_before_joining(gconstpointer data)
 	fixture_close(&f);
 }
 
-/* What a branch of the capture uses too does not serve the stream that frees it: the branch is still at it. */
-static void test_not_reused_beside_user(void)
+/*
+ * What a branch of the capture uses too does not serve the stream that frees it: the branch is still at it. Nor does
+ * what a branch frees serve it, as it need not come after those who had it earlier in the capture.
+ */
+static void test_not_reused_beside_branch(gconstpointer data)
 {
-	struct fixture f;
-	char *a;
-	uint64_t id;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	id = begin(&f, f.streams[0]);
-	a = fixture_malloc(&f, 1, f.streams[0]);
-	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
-	assert_ok(vpmm_use(f.pool, a, f.streams[1]));
-	assert_ok(vpmm_host_stream_submit(f.streams[1]));
-	fixture_free(&f, a, f.streams[0]);
-	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) != a);
-	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
-	finish(f.streams[0]);
-	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
-	g_assert_cmpuint(fixture_stats(&f).held, ==, 0);
-	fixture_close(&f);
-}
-
-/* Nor does what a branch frees that need not come after those who had it earlier in the capture. */
-static void test_not_reused_after_branch(void)
-{
+	bool branch_frees = GPOINTER_TO_INT(data);
 	struct fixture f;
 	char *a;
 	uint64_t id;
@@ -155,10 +137,15 @@ static void test_not_reused_after_branch(void)
 	id = begin(&f, f.streams[0]);
 	assert_ok(vpmm_host_stream_wait(f.streams[1], f.streams[0]));
 	a = fixture_malloc(&f, 1, f.streams[0]);
-	fixture_free_at_work(&f, a, f.streams[0]);
-	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
-	fixture_free(&f, a, f.streams[1]);
-	g_assert_true(fixture_malloc(&f, 1, f.streams[1]) != a);
+	if (branch_frees) {
+		fixture_free_at_work(&f, a, f.streams[0]);
+		g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	} else {
+		assert_ok(vpmm_use(f.pool, a, f.streams[1]));
+		assert_ok(vpmm_host_stream_submit(f.streams[1]));
+	}
+	fixture_free(&f, a, f.streams[branch_frees]);
+	g_assert_true(fixture_malloc(&f, 1, f.streams[branch_frees]) != a);
 	assert_ok(vpmm_host_stream_wait(f.streams[0], f.streams[1]));
 	finish(f.streams[0]);
 	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
@@ -287,8 +274,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/capture-beside/used-outside-too", test_used_outside_too);
 	g_test_add_data_func("/capture-beside/used-before-joining", GINT_TO_POINTER(false), test_used_before_joining);
 	g_test_add_data_func("/capture-beside/retired-before-joining", GINT_TO_POINTER(true), test_used_before_joining);
-	g_test_add_func("/capture-beside/branch-uses", test_not_reused_beside_user);
-	g_test_add_func("/capture-beside/branch-frees", test_not_reused_after_branch);
+	g_test_add_data_func("/capture-beside/branch-uses", GINT_TO_POINTER(false), test_not_reused_beside_branch);
+	g_test_add_data_func("/capture-beside/branch-frees", GINT_TO_POINTER(true), test_not_reused_beside_branch);
 	fixture_add_rows("/capture-beside/replay", kinds, test_replay);
 	g_test_add_func("/capture-beside/exhausted-beside", test_exhausted_beside);
 	g_test_add_func("/capture-beside/destroy-beside", test_destroy_beside);

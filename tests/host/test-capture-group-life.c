@@ -85,6 +85,21 @@ static void test_merged_of_two(void)
 	fixture_close(&f);
 }
 
+/* A graph has allocated and freed a block, and the next of its group has it, under capture. */
+static char *pass_on(struct fixture *f, struct vpmm_host_graph **graph, uint64_t *first)
+{
+	char *ptr;
+
+	fixture_open(f, (struct vpmm_opts){ FIXTURE_PACKED });
+	*first = begin_in(f, f->streams[0], GROUP);
+	ptr = fixture_malloc(f, 1, f->streams[0]);
+	fixture_free_at_work(f, ptr, f->streams[0]);
+	*graph = end(f->streams[0]);
+	begin_in(f, f->streams[0], GROUP);
+	g_assert_true(fixture_malloc(f, 1, f->streams[0]) == ptr);
+	return ptr;
+}
+
 /* The last launch of a graph that is retired still runs: the others of the group get its memory when it ends. */
 static void test_retired_while_running(void)
 {
@@ -93,13 +108,7 @@ static void test_retired_while_running(void)
 	uint64_t first;
 	char *a;
 
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	first = begin_in(&f, f.streams[0], GROUP);
-	a = fixture_malloc(&f, 1, f.streams[0]);
-	fixture_free_at_work(&f, a, f.streams[0]);
-	graph = end(f.streams[0]);
-	begin_in(&f, f.streams[0], GROUP);
-	g_assert_true(fixture_malloc(&f, 1, f.streams[0]) == a);
+	a = pass_on(&f, &graph, &first);
 	fixture_free(&f, a, f.streams[0]);
 	finish(f.streams[0]);
 	assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
@@ -124,14 +133,7 @@ static void test_realloc_after_retired(void)
 	char *a, *b;
 
 	for (int running = 0; running < 2; running++) {
-		fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-		first = begin_in(&f, f.streams[0], GROUP);
-		a = fixture_malloc(&f, 1, f.streams[0]);
-		fixture_free_at_work(&f, a, f.streams[0]);
-		graph = end(f.streams[0]);
-		begin_in(&f, f.streams[0], GROUP);
-		b = fixture_malloc(&f, 1, f.streams[0]);
-		g_assert_true(b == a);
+		a = b = pass_on(&f, &graph, &first);
 		assert_ok(vpmm_host_graph_launch(graph, f.streams[1]));
 		if (!running)
 			fixture_complete(f.streams[1]);
