@@ -14,7 +14,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "${2:-dist}"
 dist=$(cd "${2:-dist}" && pwd)
 [ -e "$1/etc/debian_version" ] || debootstrap --variant=minbase \
-	--include=gcc,g++,make,pkg-config,zlib1g-dev,python3,python3-pip,mandoc bullseye "$1" >&2
+	--include=gcc,g++,make,pkg-config,zlib1g-dev,python3,python3-distutils,mandoc bullseye "$1" >&2
 root=$(cd "$1" && pwd)
 
 rm -rf "$root/parts" "$root/source" "$root/dist"

@@ -1,24 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # A wheel with all of libvpmm in it, for any CUDA: the package, the library with GLib and zlib linked in statically, the
-# objects for PyTorch and for programs that know nothing of it, the tools, and the manual in vpmm/html where this machine
-# has mandoc. It needs a C library as new as that of this
-# machine's symbols, and the tag of the wheel says which.
+# objects for PyTorch and for programs that know nothing of it, the tools, and the manual in vpmm/html, which needs mandoc
+# or a source archive with the manual. It needs a C library as new as that of this machine's symbols, and the tag of the
+# wheel says which.
 #
 #   tools/packaging/wheel.sh [DIR]        writes DIR/vpmm-VERSION-py3-none-manylinux_2_NN_MACHINE.whl; DIR is ./dist
 #
 # CC, CXX, CFLAGS, MAKEFLAGS and PYTHON are as for configure and make. It needs configure, see ./bootstrap, and Python
-# with setuptools 61, wheel and pip.
+# with setuptools 61 and wheel.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "${1:-dist}"
 dist=$(cd "${1:-dist}" && pwd)
 for python in "${PYTHON:-python3}" /usr/bin/python3; do
-	"$python" -c 'import setuptools, wheel, pip' 2>/dev/null && break
+	"$python" -c 'import setuptools, wheel' 2>/dev/null && break
 	python=
 done
-[ -n "$python" ] || { echo "there is no Python with pip, setuptools and wheel" >&2; exit 1; }
+[ -n "$python" ] || { echo "there is no Python with setuptools and wheel" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -29,7 +29,7 @@ mkdir "$work/build"
 cd "$work/build"
 "$top/configure" -q --prefix=/usr --libdir=/usr/lib \
 	GLIB_LIBS="-l:libglib-2.0.a -l:libpcre2-8.a -lm -pthread" ZLIB_LIBS=-l:libz.a
-make -s
+make -s >&2
 
 package=$work/python/vpmm
 mkdir -p "$package/lib" "$package/bin"
@@ -39,8 +39,12 @@ cp -L lib/.libs/libvpmm.so.0 lib/.libs/libvpmm-torch.so lib/.libs/libvpmm-preloa
 for tool in tools/.libs/vpmm-*; do
 	case $tool in *.o|*.c) ;; *) cp "$tool" "$package/bin/" ;; esac
 done
-if command -v mandoc >/dev/null; then
+if [ -d "$top/html" ]; then
+	cp -R "$top/html" "$package/html"
+elif command -v mandoc >/dev/null; then
 	make -s html html_dir="$package/html"
+fi
+if [ -d "$package/html" ]; then
 	# A wheel has no links: each name's page is that which it is described on.
 	find "$package/html" -type l | while read -r link; do
 		printf 's|"%s"|"%s"|g\n' "${link##*/}" "$(readlink "$link")"
@@ -71,5 +75,6 @@ done
 } >"$work/python/pyproject.toml"
 printf '[bdist_wheel]\nplat_name = manylinux_%s_%s\n' "$(echo "$newest" | tr . _)" "$(uname -m)" >"$work/python/setup.cfg"
 
-"$python" -m pip wheel -q --no-index --no-build-isolation --no-deps -w "$dist" "$work/python"
+cd "$work/python"
+"$python" -c 'import sys, setuptools.build_meta; setuptools.build_meta.build_wheel(sys.argv[1])' "$dist" >&2
 ls "$dist"/vpmm-*-py3-none-manylinux_*.whl
