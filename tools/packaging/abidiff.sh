@@ -52,4 +52,7 @@ compare()
 }
 
 # Most commits change nothing at all; abidiff 2.2 may crash on what is suppressed then.
-compare >"$work/plain" 2>&1 || compare --suppressions "$work/grown" || exit 1
+compare >"$work/plain" 2>&1 || compare --suppressions "$work/grown" || {
+	cat "$work/plain"
+	exit 1
+}
