@@ -408,7 +408,7 @@ static int check_region_map(struct census *census, struct region_map *map, size_
 	int err = 0;
 
 	region_settle(map);
-
+	region_settle_mallocs(map);
 	for (guint i = 0; i < map->chunks->len && !err; i++)
 		err = check_chunk(&sums, map->chunks->pdata[i]);
 	if (!err)

@@ -28,13 +28,11 @@ struct awaited {
 
 static uint64_t awaited_of(struct vpmm_pool *pool, const struct stream *stream)
 {
-	const struct region_map *const maps[] = { &pool->core.regions, &pool->core.spans };
+	struct region_map *const maps[] = { &pool->core.regions, &pool->core.spans };
 	uint64_t bytes = stream->cache ? cache_withheld(stream->cache) : 0;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(maps); i++) {
-		const struct free_set *set = stream->free[maps[i]->set];
-
-		for (const GList *link = set ? set->by_age.head : NULL; link; link = link->next) {
+		for (const GList *link = region_by_age(maps[i], stream)->head; link; link = link->next) {
 			const struct region *region = link->data;
 
 			bytes += event_pending(region->event) ? region->size : 0;

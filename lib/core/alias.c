@@ -125,7 +125,9 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
 		from = 0;
 		until = extent->size;
 	}
-	for (const struct place *other = extent->places; other; other = other->next) {
+	/* Unless it is split, all that is free of it is at its home. */
+	for (const struct place *other = extent->split ? extent->places : extent->home; other;
+	     other = extent->split ? other->next : NULL) {
 		if (other != place)
 			move_free(core, other, place, from, until);
 	}
@@ -164,16 +166,17 @@ static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
 /* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
 static void vacate(struct core *core, uint64_t addr, size_t size)
 {
-	struct region_map *regions = &core->regions;
+	struct region *region = region_at(&core->regions, addr);
 	uint64_t end = addr + size;
 
-	while (addr < end) {
-		struct region *region = region_at(regions, addr);
-		uint64_t stop = MIN(end, region->addr + region->size);
-
+	for (;;) {
+		addr = MAX(addr, region->addr);
 		if (region->kind == REGION_FREE)
-			region_vacate(regions, region, addr, stop - addr);
-		addr = stop;
+			region = region_vacate(&core->regions, region, addr,
+					       MIN(end, region->addr + region->size) - addr);
+		if (region->addr + region->size >= end)
+			return;
+		region = region->next;
 	}
 }
 

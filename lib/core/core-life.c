@@ -49,6 +49,7 @@ void core_init(struct core *core, struct backend *backend, const struct backend_
 	log_init(&core->log, settings->log_level, settings->log, settings->log_data);
 	region_map_init(&core->regions, &core->streams, SET_REGIONS, !settings->paged);
 	core->regions.ages = core->regions.keeps && settings->overlap;
+	core->regions.lazy = core->regions.keeps;
 	region_map_init(&core->spans, &core->streams, SET_SPANS, true);
 	core->spans.ages = settings->overlap;
 	core->spans.cell = REGION_CELL_SLABS;

@@ -42,13 +42,16 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 
 GTreeNode *extent_size_from(struct extent_map *map, size_t limit)
 {
+	extent_settle_whole(map);
 	return g_tree_lower_bound(map->sizes, &(struct extent_size){ .size = limit });
 }
 
 GTreeNode *extent_size_upto(struct extent_map *map, size_t limit)
 {
-	GTreeNode *larger = g_tree_upper_bound(map->sizes, &(struct extent_size){ .size = limit });
+	GTreeNode *larger;
 
+	extent_settle_whole(map);
+	larger = g_tree_upper_bound(map->sizes, &(struct extent_size){ .size = limit });
 	return larger ? g_tree_node_previous(larger) : g_tree_node_last(map->sizes);
 }
 
@@ -177,6 +180,7 @@ void extent_settle_whole(struct extent_map *map)
 
 void extent_requeue(struct extent_map *map, struct extent *extent)
 {
+	extent_settle_whole(map);
 	links_remove(&map->whole, &extent->whole);
 	links_append(&map->whole, &extent->whole);
 	ready_leave(&map->ready, extent);

@@ -211,14 +211,36 @@ static inline bool extent_is_whole(const struct extent *extent)
  * extent_settle_whole() - list those that have become whole
  * @map: the map
  *
- * Call it before you read @whole, that of a size, or @ready.
+ * All that lists whole extents is read through the calls below, which settle it first; test-layers.sh sees to that.
  */
 void extent_settle_whole(struct extent_map *map);
 
 /**
+ * extent_whole() - the extents without allocations, the longest free first
+ * @map: the map
+ *
+ * Return: of struct extent.
+ */
+static inline const GQueue *extent_whole(struct extent_map *map)
+{
+	extent_settle_whole(map);
+	return &map->whole;
+}
+
+/**
+ * extent_ready() - the index of those that a stream need not wait for
+ * @map: the map
+ */
+static inline struct ready *extent_ready(struct extent_map *map)
+{
+	extent_settle_whole(map);
+	return &map->ready;
+}
+
+/**
  * extent_requeue() - have a whole extent count as freed last
  * @map: the map
- * @extent: the extent, in @whole
+ * @extent: the extent
  */
 void extent_requeue(struct extent_map *map, struct extent *extent);
 

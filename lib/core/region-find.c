@@ -42,10 +42,9 @@ struct region *region_find_largest_unmapped(struct region_map *map)
 
 struct region *region_find_own(struct region_map *map, struct stream *stream, size_t size)
 {
-	struct free_set *set = stream->free[map->set];
+	const struct free_set *set = region_free_of(map, stream);
 	struct region *own, *unused;
 
-	region_settle(map);
 	own = set ? best_fit(set->by_size, size) : NULL;
 	unused = best_fit(map->unused.by_size, size);
 	return !own || (unused && own->size >= unused->size) ? unused : own;
@@ -71,7 +70,7 @@ size_t region_run(const struct region *region, struct region **end)
 
 size_t region_find_run(struct region_map *map, size_t size, uint64_t *addr)
 {
-	GList *link = map->by_age.head;
+	const GList *link = region_ages(map)->head;
 	size_t best = 0;
 
 	for (int i = 0; link && i < RUNS; i++, link = link->next) {
@@ -119,5 +118,6 @@ struct region *region_find_malloc(struct region_map *map, uint64_t addr)
 
 	if (near && near->addr == addr && near->kind == REGION_MALLOC)
 		return near;
+	region_settle_mallocs(map);
 	return g_hash_table_lookup(map->mallocs, &addr);
 }

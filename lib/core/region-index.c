@@ -40,7 +40,9 @@ void region_map_init(struct region_map *map, struct stream_map *streams, unsigne
 	map->unmapped = g_tree_new(region_compare_size);
 	map->passed = g_tree_new(region_compare_size);
 	map->sets = g_ptr_array_new_with_free_func(free_set_delete);
+	g_queue_init(&map->new_mallocs);
 	g_queue_init(&map->late);
+	g_queue_init(&map->loose);
 	free_set_init(&map->unused);
 }
 
@@ -67,24 +69,26 @@ static void region_unsort(struct region_map *map, struct region *region)
 	region->sorted = false;
 }
 
-void region_be_late(struct region_map *map, struct region *region)
+static void enter_queue(GQueue *queue, struct region *region)
 {
-	if (region->late.data)
-		return;
 	region->late.data = region;
-	links_append(&map->late, &region->late);
+	links_append(queue, &region->late);
 }
 
-static void region_be_early(struct region_map *map, struct region *region)
+static void leave_queue(GQueue *queue, struct region *region)
 {
-	if (!region->late.data)
-		return;
-	links_remove(&map->late, &region->late);
+	links_remove(queue, &region->late);
 	region->late.data = NULL;
 }
 
+void region_be_late(struct region_map *map, struct region *region)
+{
+	if (!region->late.data)
+		enter_queue(&map->late, region);
+}
+
 /* Sorts what has another key, or none. */
-void region_settle(struct region_map *map)
+void region_sort_late(struct region_map *map)
 {
 	/* No two may have the same key, and one may have the range that another had. */
 	for (GList *link = map->late.head; link; link = link->next) {
@@ -101,7 +105,17 @@ void region_settle(struct region_map *map)
 			g_tree_insert(region_set_of(map, region)->by_size, region, region);
 			region->sorted = true;
 		}
-		region_be_early(map, region);
+		leave_queue(&map->late, region);
+	}
+}
+
+void region_settle_mallocs(struct region_map *map)
+{
+	while (map->new_mallocs.head) {
+		struct region *region = map->new_mallocs.head->data;
+
+		g_hash_table_insert(map->mallocs, &region->addr, region);
+		leave_queue(&map->new_mallocs, region);
 	}
 }
 
@@ -114,7 +128,7 @@ void region_index(struct region_map *map, struct region *region)
 			g_tree_insert(map->unmapped, region, region);
 		break;
 	case REGION_MALLOC:
-		g_hash_table_insert(map->mallocs, &region->addr, region);
+		enter_queue(&map->new_mallocs, region);
 		break;
 	case REGION_FREE:
 		region_be_late(map, region);
@@ -142,11 +156,20 @@ void region_unindex(struct region_map *map, struct region *region)
 			g_tree_remove(map->unmapped, region);
 		break;
 	case REGION_MALLOC:
-		g_hash_table_remove(map->mallocs, &region->addr);
+		if (region->late.data)
+			leave_queue(&map->new_mallocs, region);
+		else
+			g_hash_table_remove(map->mallocs, &region->addr);
 		break;
 	case REGION_FREE:
+		if (region->loose) {
+			leave_queue(&map->loose, region);
+			region->loose = false;
+			break;
+		}
 		region_unsort(map, region);
-		region_be_early(map, region);
+		if (region->late.data)
+			leave_queue(&map->late, region);
 		gaps_remove(&map->gaps, region->size);
 		if (!map->keeps && region->stream && !event_pending(region->event))
 			g_tree_remove(map->passed, region);
@@ -226,6 +249,59 @@ void region_delete(struct region_map *map, struct region *region)
 	region->next = map->spare;
 	map->spare = region;
 	map->spares++;
+}
+
+void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	if (!map->keeps) {
+		region_unindex(map, region);
+		region_move(region, addr);
+		region->size = size;
+		region_index(map, region);
+		return;
+	}
+	if (!region->loose) {
+		region_be_late(map, region);
+		gaps_remove(&map->gaps, region->size);
+		gaps_add(&map->gaps, size);
+	}
+	map->bytes[REGION_FREE] += size - region->size;
+	region_move(region, addr);
+	region->size = size;
+}
+
+void region_leave(struct region_map *map, struct region *region)
+{
+	bool listed = region->kind == REGION_FREE && !region->loose;
+
+	region_unindex(map, region);
+	if (listed)
+		region_delist(map, region);
+	region->fresh = false;
+}
+
+void region_unlink(struct region *region)
+{
+	if (region->prev)
+		region->prev->next = region->next;
+	else
+		region->chunk->first = region->next;
+	if (region->next)
+		region->next->prev = region->prev;
+}
+
+void region_swallow(struct region_map *map, struct region *lower, struct region *upper)
+{
+	lower->size += upper->size;
+	region_unlink(upper);
+	region_delete(map, upper);
+}
+
+void region_loosen(struct region_map *map, struct region *region, struct region *older)
+{
+	region->loose = true;
+	region->late.data = region;
+	links_insert(&map->loose, older ? &older->late : map->loose.tail, &region->late);
 }
 
 static int compare_chunks(gconstpointer a, gconstpointer b)

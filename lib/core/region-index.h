@@ -52,6 +52,12 @@ void region_unindex(struct region_map *map, struct region *region);
 void region_be_late(struct region_map *map, struct region *region);
 
 /**
+ * region_sort_late() - give each of @late its place by size
+ * @map: the map
+ */
+void region_sort_late(struct region_map *map);
+
+/**
  * region_enlist() - add a free region to the lists by age
  * @map: the map
  * @region: the region
@@ -65,6 +71,46 @@ void region_enlist(struct region_map *map, struct region *region, struct region 
  * @region: the region
  */
 void region_delist(struct region_map *map, struct region *region);
+
+/**
+ * region_loosen() - leave it to region_merge_loose() to merge a free region with its neighbours
+ * @map: the map, which keeps
+ * @region: the region, in no index, counted in the map's bytes
+ * @older: the loose region behind which it goes; NULL: at the end, as the youngest
+ */
+void region_loosen(struct region_map *map, struct region *region, struct region *older);
+
+/**
+ * region_resize() - change the range of a free region
+ * @map: the map
+ * @region: the region
+ * @addr: where it starts from now on
+ * @size: bytes
+ *
+ * Whether it changes its place by size is left to the next who reads the tree.
+ */
+void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size);
+
+/**
+ * region_leave() - take a region out of all indices of its kind, before it changes to another
+ * @map: the map
+ * @region: the region; address and size stay
+ */
+void region_leave(struct region_map *map, struct region *region);
+
+/**
+ * region_unlink() - take a region out from between its neighbours
+ * @region: the region
+ */
+void region_unlink(struct region *region);
+
+/**
+ * region_swallow() - merge two neighbours
+ * @map: the map
+ * @lower: the region that stays, in no index
+ * @upper: the region above it, in no index; it is deleted
+ */
+void region_swallow(struct region_map *map, struct region *lower, struct region *upper);
 
 /**
  * region_move() - change where a region starts

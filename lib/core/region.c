@@ -24,24 +24,6 @@ static void region_link_below(struct region *region, struct region *above)
 	above->prev = region;
 }
 
-/* Changes the range of a free region. Whether it changes its place by size is left to the next who reads the tree. */
-static void region_resize(struct region_map *map, struct region *region, uint64_t addr, size_t size)
-{
-	if (!map->keeps) {
-		region_unindex(map, region);
-		region_move(region, addr);
-		region->size = size;
-		region_index(map, region);
-		return;
-	}
-	region_be_late(map, region);
-	map->bytes[REGION_FREE] += size - region->size;
-	gaps_remove(&map->gaps, region->size);
-	gaps_add(&map->gaps, size);
-	region_move(region, addr);
-	region->size = size;
-}
-
 struct region *region_split(struct region_map *map, struct region *region, size_t size)
 {
 	struct region *upper = region_new(map, region->chunk, region->kind, region->addr + size, region->size - size);
@@ -55,6 +37,11 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 	region_link(upper, region);
 	if (region->kind == REGION_FREE) {
 		region_resize(map, region, region->addr, size);
+		if (region->loose) {
+			map->bytes[REGION_FREE] += upper->size;
+			region_loosen(map, upper, region);
+			return upper;
+		}
 		region_enlist(map, upper, region);
 	} else {
 		region_unindex(map, region);
@@ -68,33 +55,6 @@ struct region *region_split(struct region_map *map, struct region *region, size_
 struct region *region_cut(struct region_map *map, struct region *region, size_t size)
 {
 	return size < region->size ? region_split(map, region, size) : NULL;
-}
-
-/* Takes a region out of the indices of its kind, before it changes to another. Address and size stay. */
-static void region_leave(struct region_map *map, struct region *region)
-{
-	region_unindex(map, region);
-	if (region->kind == REGION_FREE)
-		region_delist(map, region);
-	region->fresh = false;
-}
-
-static void region_unlink(struct region *region)
-{
-	if (region->prev)
-		region->prev->next = region->next;
-	else
-		region->chunk->first = region->next;
-	if (region->next)
-		region->next->prev = region->prev;
-}
-
-/* Merges two neighbours; both are out of the indices. */
-static void region_swallow(struct region_map *map, struct region *lower, struct region *upper)
-{
-	lower->size += upper->size;
-	region_unlink(upper);
-	region_delete(map, upper);
 }
 
 void region_join(struct region_map *map, struct region *region, struct region *upper)
@@ -136,167 +96,6 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
 	region->kind = REGION_MALLOC;
 	region->id = ++map->newest;
 	region_index(map, region);
-}
-
-/* Whether one of two events of memory that several streams used can stand for both. */
-static bool events_merge(const struct event *a, const struct event *b)
-{
-	return event_covers(a, b) || event_covers(b, a);
-}
-
-bool region_merges(const struct region_map *map, const struct region *region, const struct stream *stream,
-		   const struct event *event)
-{
-	if (region->stream != stream)
-		return false;
-	if (region_map_ages(map) && region->event != event && event_pending(region->event) &&
-	    event_pending(event))
-		return false;
-	return !event || !event->count || events_merge(region->event, event);
-}
-
-/*
- * Whether free memory of @stream may merge with a region. It may not if a stream would then have to wait for another
- * that it need not wait for.
- */
-static bool region_is_free_for(const struct region_map *map, const struct region *region, const struct stream *stream,
-			       const struct event *event)
-{
-	if (!region || region->kind != REGION_FREE)
-		return false;
-	return region_merges(map, region, stream, event) ||
-	       (map->keeps && map->streams->sole && (!region->stream || !stream));
-}
-
-/*
- * The later of two events of one stream, or of the same streams: when it has passed, so has the other. Moves the
- * caller's reference to it.
- */
-static struct event *event_keep_later(struct event *held, struct event *other)
-{
-	if (!other || (held && event_covers(held, other)))
-		return held;
-	event_ref(other);
-	event_unref(held);
-	return other;
-}
-
-/*
- * Merges a neighbour that is in no index into a free region, which becomes as young as the neighbour and gets the
- * later event.
- */
-static void region_absorb(struct region_map *map, struct region *region, struct region *part, struct stream *stream,
-			  struct event *event)
-{
-	bool moves = !map->keeps || region->stream != stream;
-	uint64_t addr = MIN(region->addr, part->addr);
-	size_t size = region->size + part->size;
-	bool youngest = !moves && !region->set_age.next && !region->map_age.next;
-
-	region_unlink(part);
-	region_delete(map, part);
-	if (!youngest)
-		region_delist(map, region);
-	if (moves)
-		region_unindex(map, region);
-	else
-		region_resize(map, region, addr, size);
-	event = event_keep_later(event_ref(event), region->event);
-	if (event != region->event) {
-		region_unguard(region);
-		region_guard(region, event);
-	}
-	event_unref(event);
-	region_set_stream(region, stream);
-	region_move(region, addr);
-	region->size = size;
-	region->fresh = false;
-	region->id = ++map->newest;
-	if (moves)
-		region_index(map, region);
-	if (!youngest)
-		region_enlist(map, region, NULL);
-}
-
-/* Makes a region free, and merges it with its neighbours as they are now. */
-static struct region *set_free_once(struct region_map *map, struct region *region, struct stream *stream,
-				    struct event *event)
-{
-	struct region *prev, *next;
-
-	if (map->keeps && !event_pending(event)) {
-		stream = map->streams->sole;
-		event = NULL;
-		map->alone = map->alone || stream;
-	}
-	event_ref(event);
-	region_leave(map, region);
-	region->reserved = false;
-	region_unguard(region);
-	prev = region_is_free_for(map, region->prev, stream, event) ? region->prev : NULL;
-	if (prev && !stream)
-		stream = prev->stream;
-	if (prev)
-		event = event_keep_later(event, prev->event);
-	next = region_is_free_for(map, region->next, stream, event) ? region->next : NULL;
-	if (next && !stream)
-		stream = next->stream;
-	if (prev && next) {
-		region_leave(map, next);
-		event = event_keep_later(event, next->event);
-		region_swallow(map, region, next);
-	}
-	if (prev || next) {
-		struct region *kept = prev ? prev : next;
-
-		region_absorb(map, kept, region, stream, event);
-		event_unref(event);
-		return kept;
-	}
-	region->kind = REGION_FREE;
-	region_set_stream(region, stream);
-	region->id = ++map->newest;
-	region_guard(region, event);
-	event_unref(event);
-	region_index(map, region);
-	region_enlist(map, region, NULL);
-	return region;
-}
-
-struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
-			       struct event *event)
-{
-	if (event && event->count) {
-		event = event_left(event);
-		stream = event ? event->stream : NULL;
-	}
-	region = set_free_once(map, region, stream, event);
-	/* With a later joined event it may cover a neighbour that neither of the two merged into it did. */
-	while (region->event && region->event->count &&
-	       (region_is_free_for(map, region->prev, region->stream, region->event) ||
-		region_is_free_for(map, region->next, region->stream, region->event)))
-		region = set_free_once(map, region, region->stream, region->event);
-	return region;
-}
-
-void region_share(struct region_map *map)
-{
-	for (guint i = 0; i < map->sets->len; i++) {
-		GList *link = ((struct free_set *)map->sets->pdata[i])->by_age.head, *next;
-
-		/*
-		 * This does not disturb the walk: a merge removes only regions of no stream, or appends to another
-		 * list.
-		 */
-		for (; link; link = next) {
-			struct region *region = link->data;
-
-			next = link->next;
-			if (!event_pending(region->event))
-				region_set_free(map, region, NULL, NULL);
-		}
-	}
-	map->alone = false;
 }
 
 struct region *region_isolate(struct region_map *map, uint64_t addr, size_t size)
@@ -355,20 +154,60 @@ static struct region *region_carve(struct region_map *map, struct region *region
 	return end;
 }
 
-/* Makes a range one region, in no index, whatever kinds it consists of. */
-static struct region *region_gather(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+/* A range within one region: what is below it and above it stays. */
+static struct region *region_cut_out(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	if (region->addr < addr)
 		region = region_split(map, region, addr - region->addr);
 	region_cut(map, region, size);
 	region_leave(map, region);
 	region_unguard(region);
+	return region;
+}
+
+/* The region of a range begins: with the first one that lies in it, or with a new one in front of @region. */
+static struct region *region_gather_first(struct region_map *map, struct region *region, uint64_t addr, uint64_t end)
+{
+	struct region *first;
+
+	if (region->addr + region->size > end) {
+		first = region_new(map, region->chunk, REGION_MALLOC, addr, region->addr - addr);
+		region_link_below(first, region);
+		return first;
+	}
+	region_leave(map, region);
+	region_unguard(region);
+	region->size += region->addr - addr;
+	region_move(region, addr);
+	return region;
+}
+
+/*
+ * Makes a range one region, in no index, whatever kinds it consists of. The regions at its ends become smaller in their
+ * places.
+ */
+static struct region *region_gather(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+{
+	uint64_t end = addr + size;
+
+	if (region->addr + region->size > end || (region->addr < addr && region->addr + region->size == end))
+		return region_cut_out(map, region, addr, size);
+	if (region->addr < addr) {
+		region_shrink(map, region, region->addr, addr - region->addr);
+		region = region->next;
+	}
+	region = region_gather_first(map, region, addr, end);
 	while (region->size < size) {
 		struct region *next = region->next;
+		size_t part = size - region->size;
 
-		region_cut(map, next, size - region->size);
-		region_leave(map, next);
-		region_swallow(map, region, next);
+		if (part < next->size) {
+			region_shrink(map, next, end, next->size - part);
+			region->size += part;
+		} else {
+			region_leave(map, next);
+			region_swallow(map, region, next);
+		}
 	}
 	return region;
 }
@@ -435,20 +274,18 @@ struct region *region_set_zombie(struct region_map *map, struct region *region)
 	return become_zombie(map, region);
 }
 
-void region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size)
+struct region *region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size)
 {
 	struct region *part;
 
 	if (addr > region->addr)
 		region_cut(map, region, addr + size - region->addr);
-	if (!region_is_end(map, region, addr, size)) {
-		region_set_zombie(map, region);
-		return;
-	}
+	if (!region_is_end(map, region, addr, size))
+		return region_set_zombie(map, region);
 	part = region_carve(map, region, addr, size);
 	region_set_stream(part, region->stream);
 	region_guard(part, region->event);
-	become_zombie(map, part);
+	return become_zombie(map, part);
 }
 
 void region_set_stray(struct region_map *map, struct region *region)

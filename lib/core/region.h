@@ -39,6 +39,7 @@ enum region_kind {
  * @kind: see enum region_kind
  * @fresh: free: was created for the latest malloc
  * @sorted: free: it is in the tree of its stream by size, with the keys @key_addr and @key_size
+ * @loose: free: it has not merged with its neighbours yet; see @loose of struct region_map
  * @reserved: unmapped, zombie: address space of the growable block below it
  * @held: malloc: the program has freed it, and the free is deferred; see deferred-free.h
  * @stray: zombie: the driver failed to unmap it, and it holds no memory of the pool
@@ -56,7 +57,7 @@ enum region_kind {
  * @block: malloc: its block in its stream's cache; NULL: none
  * @requested: malloc: bytes of the request, unless it has a block: that has been served again since
  * @max: malloc: bytes that a growable block may reach, as requested; 0: the block is not growable
- * @late: its link in the map's @late
+ * @late: its link in the map's @late, @loose or @new_mallocs; data is NULL: it is in none of them
  * @key_addr: @addr, as the indices by size have it; see @late of struct region_map
  * @key_size: @size, likewise
  */
@@ -67,6 +68,7 @@ struct region {
 	enum region_kind kind;
 	bool fresh;
 	bool sorted;
+	bool loose;
 	bool stray;
 	bool reserved;
 	bool held;
@@ -124,16 +126,22 @@ struct free_set {
  * @ages: pending neighbours merge only if they wait for the same event, so that the age of each stays known, once there
  *	is more than one stream
  * @alone: there is one stream: free memory whose event has passed may stay that stream's
+ * @lazy: what is freed by the only stream goes to @loose. Not of slabs: each request looks for memory there
  * @cell: log2 of the bytes of a cell, for new chunks
  * @begin: where the first chunk is to start, if the addresses are free; 0: anywhere
  * @chunks: of struct chunk, by address
  * @mallocs: address to region, for those that are allocated
+ * @new_mallocs: those that are not in @mallocs yet: they enter it once somebody looks for an allocation there, which the
+ *	malloc and the free of a stream's cache never do
  * @near: the region that was looked up last; or NULL
  * @unmapped: holes, by size and address, without those that are reserved
  * @unused: free memory that belongs to no stream
  * @late: free regions that have no place in the tree of their stream by size yet, or another than they had. A program
  *	that repeats itself is given the addresses that it had before, and nobody reads the tree: what is freed and
  *	allocated again meanwhile never enters it
+ * @loose: free regions that have not merged with their neighbours yet, and are in no index, the first freed first. Only
+ *	while there is one stream. What is freed and allocated again before somebody looks for memory is neither merged
+ *	nor split
  * @sets: every stream's struct free_set
  * @passed: free memory of streams whose events have passed, by size and address
  * @by_age: all free memory, by age
@@ -152,14 +160,17 @@ struct region_map {
 	bool keeps;
 	bool ages;
 	bool alone;
+	bool lazy;
 	unsigned int cell;
 	uint64_t begin;
 	GPtrArray *chunks;
 	GHashTable *mallocs;
+	GQueue new_mallocs;
 	struct region *near;
 	GTree *unmapped;
 	struct free_set unused;
 	GQueue late;
+	GQueue loose;
 	GPtrArray *sets;
 	GTree *passed;
 	GQueue by_age;
@@ -233,12 +244,72 @@ void region_remove_chunk(struct region_map *map, struct chunk *chunk);
 struct region *region_find_unmapped(struct region_map *map, size_t size);
 
 /**
- * region_settle() - give each of @late its place by size
+ * region_merge_loose() - merge each of @loose with its neighbours, for who reads free regions as neighbours
+ * @map: the map
+ */
+void region_merge_loose(struct region_map *map);
+
+/**
+ * region_gaps() - the sizes of all free regions
+ * @map: the map
+ */
+static inline const struct gaps *region_gaps(struct region_map *map)
+{
+	region_merge_loose(map);
+	return &map->gaps;
+}
+
+/**
+ * region_ages() - all free regions, the longest free first
  * @map: the map
  *
- * Call it before you read the tree of a free set yourself.
+ * Return: of struct region.
+ */
+static inline const GQueue *region_ages(struct region_map *map)
+{
+	region_merge_loose(map);
+	return &map->by_age;
+}
+
+/**
+ * region_by_age() - the free regions of a stream, the longest free first
+ * @map: the map
+ * @stream: the stream
+ *
+ * Return: of struct region.
+ */
+static inline const GQueue *region_by_age(struct region_map *map, const struct stream *stream)
+{
+	static const GQueue none = G_QUEUE_INIT;
+
+	region_merge_loose(map);
+	return stream->free[map->set] ? &stream->free[map->set]->by_age : &none;
+}
+
+/**
+ * region_settle() - merge what is free, and give each free region its place by size
+ * @map: the map
  */
 void region_settle(struct region_map *map);
+
+/**
+ * region_free_of() - the free memory of a stream, each region in its place by size
+ * @map: the map
+ * @stream: the stream; NULL: what belongs to none
+ *
+ * Return: the set; NULL: the stream has none.
+ */
+static inline const struct free_set *region_free_of(struct region_map *map, const struct stream *stream)
+{
+	region_settle(map);
+	return stream ? stream->free[map->set] : &map->unused;
+}
+
+/**
+ * region_settle_mallocs() - enter each of @new_mallocs into the table of allocations
+ * @map: the map
+ */
+void region_settle_mallocs(struct region_map *map);
 
 /**
  * region_first_fit() - the smallest free region of at least a size, to iterate to larger ones
@@ -419,7 +490,7 @@ void region_set_malloc(struct region_map *map, struct region *region, struct str
  *
  * Return: the region, merged with adjacent free regions of the same stream; it has the latest of their events. In a
  * map that keeps, with one stream only, all free memory is that stream's, so that merging does not depend on which
- * events are known to have passed.
+ * events are known to have passed; and it is left to region_merge_loose().
  */
 struct region *region_set_free(struct region_map *map, struct region *region, struct stream *stream,
 			       struct event *event);
@@ -445,8 +516,10 @@ struct region *region_set_zombie(struct region_map *map, struct region *region);
  * @region: the region; its rest stays free
  * @addr: where the part starts
  * @size: bytes
+ *
+ * Return: the zombie, as of region_set_zombie().
  */
-void region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size);
+struct region *region_vacate(struct region_map *map, struct region *region, uint64_t addr, size_t size);
 
 /**
  * region_set_begin() - replace the event that an allocated region is ordered after by a later one

@@ -20,7 +20,7 @@ static void forget_stream(struct pending *pending, struct stream *stream)
 {
 	region_forget(&pending->core->regions, stream);
 	region_forget(&pending->core->spans, stream);
-	ready_forget(&pending->core->extents.ready, stream);
+	ready_forget(extent_ready(&pending->core->extents), stream);
 	stream_forget(&pending->core->streams, stream);
 }
 

@@ -55,9 +55,9 @@ static struct broken find_broken(struct core *core, uint64_t addr, size_t size)
 }
 
 /* Whether at least half as much would be pinned as an extent has that is created for the block. */
-static bool is_coarse(struct core *core, const struct broken *broken, size_t size)
+static bool is_coarse(const struct broken *broken, size_t created)
 {
-	return broken->left * 2 >= gather_new_size(core, size);
+	return broken->left * 2 >= created;
 }
 
 /* A little may be pinned, as an exchange takes driver calls. */
@@ -81,7 +81,7 @@ bool exchange_is_due(struct core *core, const struct request *request, uint64_t 
 	if (request->frugal)
 		return false;
 	broken = find_broken(core, addr, request->size);
-	return broken.left && is_too_much(core, &broken) && is_coarse(core, &broken, request->size);
+	return broken.left && is_too_much(core, &broken) && is_coarse(&broken, gather_new_size(core, request->size));
 }
 
 bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool query)
@@ -98,11 +98,11 @@ bool exchange_is_possible(struct core *core, const struct request *request, uint
 	return growth_allows(core, request->size, without, with);
 }
 
-void exchange_note(struct core *core, uint64_t addr, size_t size)
+void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)
 {
 	struct broken broken = find_broken(core, addr, size);
 
-	if (!broken.left || !is_coarse(core, &broken, size))
+	if (!broken.left || !is_coarse(&broken, again ? gather_last_size(core, size) : gather_new_size(core, size)))
 		return;
 	for (guint i = 0; i < broken.count; i++)
 		extent_set_coarse(&core->extents, broken.extents[i]);

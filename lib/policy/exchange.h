@@ -63,7 +63,9 @@ void exchange_price(struct core *core, const struct request *request, uint64_t a
  * @core: the pool's core; its lock is held
  * @addr: start of the block, which is free
  * @size: bytes of it
+ * @again: a block had that address before in the same state: what the gaps called for last will do, so that free
+ *	memory need not be merged
  */
-void exchange_note(struct core *core, uint64_t addr, size_t size);
+void exchange_note(struct core *core, uint64_t addr, size_t size, bool again);
 
 #endif /* EXCHANGE_H */

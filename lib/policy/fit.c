@@ -129,13 +129,15 @@ static void fit_try_rows(struct fit *fit, const struct free_set *set, const stru
 
 bool fit_find(struct core *core, struct stream *stream, size_t size, uint64_t *addr)
 {
+	const struct free_set *own = region_free_of(&core->regions, stream);
+	const struct free_set *unused = region_free_of(&core->regions, NULL);
 	struct fit fit = { .core = core, .size = size, .cost = UINT64_MAX };
 
-	fit_try_set(&fit, stream->free[core->regions.set]);
-	fit_try_set(&fit, &core->regions.unused);
+	fit_try_set(&fit, own);
+	fit_try_set(&fit, unused);
 	if (region_map_ages(&core->regions)) {
-		fit_try_rows(&fit, stream->free[core->regions.set], stream);
-		fit_try_rows(&fit, &core->regions.unused, stream);
+		fit_try_rows(&fit, own, stream);
+		fit_try_rows(&fit, unused, stream);
 	}
 	if (fit.cost == UINT64_MAX)
 		return false;

@@ -199,14 +199,14 @@ static void search_set(const struct gathering *g, const struct free_set *set, st
 /* The looks are for all sets together. The stream's own comes first, as it does not have to wait for that. */
 static struct part find_part(const struct gathering *g, struct part_search *search)
 {
-	const struct region_map *regions = &g->core->regions;
+	struct region_map *regions = &g->core->regions;
 	const struct place *place;
 	size_t from;
 
 	search->best = NULL;
 	search->looks = tuning_looks;
-	search_set(g, g->stream->free[regions->set], search);
-	search_set(g, &regions->unused, search);
+	search_set(g, region_free_of(regions, g->stream), search);
+	search_set(g, region_free_of(regions, NULL), search);
 	for (guint i = 0; i < regions->sets->len && search->looks > 0; i++)
 		search_set(g, regions->sets->pdata[i], search);
 	if (!search->best)
@@ -373,7 +373,7 @@ static bool may_fit(const struct gathering *g, size_t left)
 
 static size_t take_ready(struct gathering *g, size_t left)
 {
-	struct ready_walk walk = ready_walk(&g->core->extents.ready, g->stream, left);
+	struct ready_walk walk = ready_walk(extent_ready(&g->core->extents), g->stream, left);
 	struct extent *extent;
 
 	while (left && may_fit(g, left) && (extent = ready_next(&walk, left))) {
@@ -455,7 +455,7 @@ static void gather_overlap(struct gathering *g)
 	size_t ready, more;
 
 	g->overlap = true;
-	ready = ready_update(&g->core->extents.ready, &g->core->regions, g->stream);
+	ready = ready_update(extent_ready(&g->core->extents), &g->core->regions, g->stream);
 	if (g->create >= g->need || ready >= g->need - g->create)
 		return;
 	more = growth_room_overlap(g->core, g->size);
@@ -490,17 +490,24 @@ static uint64_t overhead_percent(struct core *core)
 	return percent;
 }
 
+/* What @target comes to between its bounds. */
+static double bound_target(const struct core *core, double target, uint64_t overhead)
+{
+	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
+	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
+
+	return core->extents.bytes ? CLAMP(target, least, most) : least;
+}
+
 /* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
 static double target_extents(struct core *core)
 {
 	uint64_t bytes = core->extents.bytes, overhead = overhead_percent(core);
 	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
-	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
-	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
-	size_t piece = gaps_extent_size(&core->regions.gaps, stuck);
+	size_t piece = gaps_extent_size(region_gaps(&core->regions), stuck);
 	double now = (double)bytes / (double)MAX(piece, 1);
 
-	return bytes ? CLAMP(MAX(now, core->packed->target), least, most) : least;
+	return bound_target(core, MAX(now, core->packed->target), overhead);
 }
 
 size_t gather_last(const struct gathering *g)
@@ -513,7 +520,7 @@ size_t gather_last(const struct gathering *g)
 
 static struct gathering gather_start(struct core *core, struct order *order, size_t size, bool frugal)
 {
-	extent_settle_whole(&core->extents);
+	region_settle(&core->regions);
 	return (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
 				   .frugal = frugal, .target = target_extents(core), .donors = g_ptr_array_new() };
 }
@@ -559,6 +566,14 @@ size_t gather_new_size(struct core *core, size_t size)
 {
 	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
 				     .target = target_extents(core) };
+
+	return gather_extent_size(&g);
+}
+
+size_t gather_last_size(struct core *core, size_t size)
+{
+	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
+				     .target = bound_target(core, core->packed->target, overhead_percent(core)) };
 
 	return gather_extent_size(&g);
 }

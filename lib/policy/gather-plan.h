@@ -123,6 +123,13 @@ void gather_decide_new(struct gathering *g, struct core *core, struct order *ord
 size_t gather_new_size(struct core *core, size_t size);
 
 /**
+ * gather_last_size() - the same by what the gaps called for when a block was gathered last
+ * @core: the pool's core; its lock is held
+ * @size: bytes of the block
+ */
+size_t gather_last_size(struct core *core, size_t size);
+
+/**
  * gather_clear() - free what a choice holds
  * @g: the choice
  */

@@ -80,7 +80,7 @@ static void harvest_plan(struct harvest *harvest)
 		wanted = harvest_take_set(harvest, harvest->stream->free[regions->set], wanted);
 		wanted = harvest_take_set(harvest, &regions->unused, wanted);
 	}
-	for (GList *link = regions->by_age.head; link && wanted; link = link->next) {
+	for (const GList *link = region_ages(regions)->head; link && wanted; link = link->next) {
 		struct region *region = link->data;
 
 		if (block || (region->stream && region->stream != harvest->stream))
@@ -258,11 +258,11 @@ static int harvest_wait_for_one(struct harvest *harvest, struct region **region)
 	return 0;
 }
 
-static uint64_t idle_bytes(const struct core *core)
+static uint64_t idle_bytes(struct core *core)
 {
 	uint64_t bytes = 0;
 
-	for (const GList *link = core->regions.by_age.head; link; link = link->next) {
+	for (const GList *link = region_ages(&core->regions)->head; link; link = link->next) {
 		const struct region *region = link->data;
 
 		bytes += event_pending(region->event) ? 0 : region->size;

@@ -48,7 +48,7 @@ static bool row_extend(struct row *row, const struct stream *stream)
 
 size_t overlap_find(struct core *core, const struct stream *stream, size_t size, uint64_t *addr, uint64_t *stamp)
 {
-	GList *link = core->regions.by_age.head;
+	const GList *link = region_ages(&core->regions)->head;
 	size_t best = 0;
 
 	*stamp = 0;

@@ -74,7 +74,7 @@ static void note_range(struct core *core, const struct plan *plan)
 	if (plan->addr != plan->known)
 		memo_put(&core->memo, size, plan->addr);
 	recent_note(core, plan->addr, size);
-	exchange_note(core, plan->addr, size);
+	exchange_note(core, plan->addr, size, plan->way == PLAN_RECALL);
 }
 
 /* The first of all commits that a program makes which repeats itself: the memory comes to its address as the block. */

@@ -14,7 +14,7 @@
 /* Of the free regions that fit, the one that was freed first; or NULL. */
 static struct region *oldest_fit(struct core *core, size_t size)
 {
-	for (GList *link = core->regions.by_age.head; link; link = link->next) {
+	for (const GList *link = region_ages(&core->regions)->head; link; link = link->next) {
 		struct region *region = link->data;
 
 		if (region->size >= size)

@@ -64,11 +64,9 @@ static uint64_t cached_bytes(struct core *core)
 }
 
 /* Whether a stream's pending work keeps mappings or slabs from being released. */
-static bool withholds(const struct core *core, const struct stream *stream)
+static bool withholds(struct core *core, const struct stream *stream)
 {
-	const struct free_set *set = stream->free[core->spans.set];
-
-	return stream->zombies || (set && set->by_age.length);
+	return stream->zombies || region_by_age(&core->spans, stream)->length;
 }
 
 /* Whether memory or mappings would become available when pending work completes; @bytes of free memory would. */

@@ -109,12 +109,11 @@ int trim_extent(struct core *core, struct extent *extent)
 
 int trim_whole(struct core *core, uint64_t keep, uint64_t looks, uint64_t most)
 {
-	GQueue *whole = &core->extents.whole;
+	const GQueue *whole = extent_whole(&core->extents);
 	uint64_t dropped = 0;
 	int err = 0;
 
 	lock_assert_held(&core->lock);
-	extent_settle_whole(&core->extents);
 	/* An extent that cannot be released yet goes to the end of the queue. */
 	for (looks = MIN(looks, whole->length); looks && dropped < most && !err; looks--) {
 		struct extent *extent = whole->head->data;

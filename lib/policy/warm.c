@@ -126,8 +126,7 @@ struct warm *warm_take(struct core *core)
 		warm->overlap = most_seen(&core->packed->allowance);
 	take_chunks(warm, &core->regions, false);
 	take_chunks(warm, &core->spans, true);
-	extent_settle_whole(&core->extents);
-	for (GList *link = core->extents.whole.head; link; link = link->next)
+	for (const GList *link = extent_whole(&core->extents)->head; link; link = link->next)
 		take_extent(core, warm, numbers, link->data);
 	for (GList *link = core->extents.all.head; link; link = link->next)
 		take_extent(core, warm, numbers, link->data);
@@ -252,7 +251,6 @@ static int map_each(struct core *core, const struct warm *warm, const GArray *so
 /* In the order of the plan, which the policy looks for memory in. */
 static void order_by_use(struct core *core, const struct warm *warm, const GPtrArray *extents)
 {
-	extent_settle_whole(&core->extents);
 	for (guint i = 0; i < extents->len; i++) {
 		struct extent *extent = extents->pdata[i];
 

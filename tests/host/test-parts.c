@@ -68,8 +68,7 @@ static size_t least_created(struct core *core, size_t missing, const struct exte
 		if (part.extent && part.extent != tail && !is_in(part.extent, base))
 			head = MAX(head, part_size(&part));
 	}
-	extent_settle_whole(&core->extents);
-	for (GList *link = core->extents.whole.head; link; link = link->next) {
+	for (const GList *link = extent_whole(&core->extents)->head; link; link = link->next) {
 		const struct extent *extent = link->data;
 
 		donors += is_in(extent, base) ? 0 : extent->size;
@@ -165,6 +164,7 @@ static void try_layout(GRand *rand, int streams, struct seen *seen)
 	make_layout(&f, rand, streams);
 	core = &f.pool->core;
 	lock_acquire(&core->lock);
+	region_settle(&core->regions);
 	stream = ((struct region *)core->regions.by_age.head->data)->stream;
 	for (int i = 0; stream && i < REQUESTS; i++) {
 		/* About as much as can be had without a base, a tail or a head. */

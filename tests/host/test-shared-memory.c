@@ -169,8 +169,7 @@ static void test_pool_gives(void)
 	block = fixture_malloc(&f, 64, f.streams[0]);
 	fixture_free(&f, block, f.streams[0]);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, 64 * PAGE);
-	extent_settle_whole(&f.pool->core.extents);
-	for (const GList *link = f.pool->core.extents.whole.head; link; link = link->next)
+	for (const GList *link = extent_whole(&f.pool->core.extents)->head; link; link = link->next)
 		g_assert_cmpuint(((struct extent *)link->data)->size, >, PAGE);
 	at = ranges_alloc(&f, PAGE);
 	/* But no more than that. */

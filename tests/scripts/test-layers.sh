@@ -132,6 +132,15 @@ twice()
 		grep -vx "lock_as_another util/lock\.c util/lock\.h"
 }
 
+# unsettled DIR: what reads by its name a list that is settled late, and not through the call that settles it. calls/check.c
+# settles all of them, and looks at each.
+unsettled()
+{
+	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age)\>' \
+		api/*.c calls/*.c shared/*.c policy/*.c pending/*.c 2>/dev/null) |
+		grep -Ev '^calls/check\.c:|^policy/gather-plan\.c:[0-9]+:.*same->whole'
+}
+
 # A tree that breaks each rule once.
 plant()
 {
@@ -139,6 +148,7 @@ plant()
 	printf '#include "calls/above.h"\n#include "beside.h"\nextern int above(void);\nint below(void);\nint below(void)\n{\n\treturn above();\n}\n' \
 		>"$work/planted/core/below.c"
 	printf 'extern int below(void);\nint above(void);\nint above(void)\n{\n\treturn below();\n}\n' >"$work/planted/calls/above.c"
+	printf 'return core->extents.whole.head;\n' >"$work/planted/calls/early.c"
 	printf 'static int below(int of,\n\t\t int other)\n{\n\treturn of + other;\n}\n' >"$work/planted/util/below.c"
 	for file in core/below calls/above; do
 		sed '/#include/d' "$work/planted/$file.c" >"$work/plain.c"
@@ -162,6 +172,7 @@ verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
 verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
+verdict "what is listed late is read through the call that settles it" "$(unsettled "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -178,4 +189,6 @@ circles <"$work/both" >"$work/out"
 verdict "a circle is found" "$(says out "core/below.c")"
 twice "$work/planted" >"$work/out"
 verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
+unsettled "$work/planted" >"$work/out"
+verdict "a list that is read before it is settled is found" "$(says out "calls/early.c")"
 echo "1..$count"
