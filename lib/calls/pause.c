@@ -295,8 +295,11 @@ static int end_pause(struct vpmm_pool *pool, int err)
 	lock_assert_held(&pool->core.lock);
 	if (!err)
 		err = hollow_out(&pool->core);
-	if (err && pool->core.extents.hollow)
+	if (err && pool->core.extents.hollow) {
 		error_add(err, "undoing failed too, so the tag is paused, and vpmm_resume() can be tried");
+		/* Its contents are in its memory, so none come back cleared. */
+		g_array_set_size(pool->arena->dropped, 0);
+	}
 	set_state(pool, pool->core.extents.hollow ? ARENA_PAUSED : ARENA_AWAKE);
 	return err;
 }

@@ -75,6 +75,7 @@ static void unmap_at_last(struct core *core, uint64_t addr, uint64_t end, void *
 void core_unmap(struct core *core)
 {
 	/* What is left of it: then there is no mapping, and no handle. */
+	core->extents.hollow_full = false;
 	if (core->extents.hollow)
 		hollow_empty(core);
 	chunk_each_mapped(core, &core->regions, unmap_at_last, NULL);

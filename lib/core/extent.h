@@ -145,6 +145,7 @@ struct extent_calls {
  * @regained: is told of addresses that have memory again which vpmm_pause() took; NULL likewise
  * @told_data: passed to both
  * @hollow: see hollow.h: the memory of all mappings is away, and the driver knows nothing of them; NULL: it is there
+ * @hollow_full: it is not mapped, but has its contents, so it is not released before it is mapped again
  */
 struct extent_map {
 	struct backend *backend;
@@ -180,6 +181,7 @@ struct extent_map {
 	void (*regained)(void *data, uint64_t addr, size_t size);
 	void *told_data;
 	GArray *hollow;
+	bool hollow_full;
 };
 
 void extent_map_init(struct extent_map *map, struct backend *backend, size_t page_size);

@@ -176,6 +176,7 @@ int hollow_out(struct core *core)
 		return err;
 	}
 	map->hollow = runs;
+	map->hollow_full = err;
 	return err;
 }
 
@@ -190,7 +191,9 @@ static bool is_unmapped(const GArray *runs)
 
 bool hollow_is_complete(const struct core *core)
 {
-	return core->extents.hollow && is_unmapped(core->extents.hollow);
+	const struct extent_map *map = &core->extents;
+
+	return map->hollow && !map->hollow_full && is_unmapped(map->hollow);
 }
 
 /* Extents may have been dropped since. */
@@ -311,7 +314,7 @@ void hollow_empty(struct core *core)
 	error_keep(&kept);
 	for_each_run(run, map->hollow)
 		gone &= unmap_run_at_last(map, run);
-	if (gone)
+	if (gone && !map->hollow_full)
 		release_all(map);
 	error_restore(&kept);
 }
@@ -325,5 +328,6 @@ void hollow_end(struct core *core)
 		extent_tell_back(map, run->addr, run->size);
 	g_array_free(map->hollow, TRUE);
 	map->hollow = NULL;
+	map->hollow_full = false;
 	account_note_taken(core);
 }

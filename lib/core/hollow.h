@@ -26,7 +26,7 @@ struct core;
 int hollow_out(struct core *core);
 
 /**
- * hollow_is_complete() - whether a pool is hollow, and has no mapping
+ * hollow_is_complete() - whether a pool is hollow, and has no mapping and no contents
  * @core: the pool's core
  *
  * Return: whether that is so.
@@ -48,7 +48,7 @@ int hollow_fill(struct core *core);
  * hollow_empty() - undo hollow_fill()
  * @core: the core of a hollow pool
  *
- * What the driver does not take back stays, counts as held, and serves the next hollow_fill().
+ * Memory that has its contents, as hollow_out() failed, is not released. What the driver does not take back stays, counts as held, and serves the next hollow_fill().
  */
 void hollow_empty(struct core *core);
 

@@ -9,6 +9,7 @@
 #include "host/tag-fixture.h"
 
 static const char *const op_names[] = {
+	[BACKEND_OP_COUNT] = "any",
 #define X(name) #name,
 	BACKEND_FAULT_OPS(X)
 #undef X
@@ -190,10 +191,51 @@ static void test_sweep(gconstpointer data)
 	g_test_message("%u runs", runs);
 }
 
+/*
+ * All calls fail from one on, until the pause succeeds. If undoing fails as well, nothing is lost, not even if the first
+ * try to resume fails.
+ */
+static void test_undo(void)
+{
+	struct vpmm_opts opts = { FIXTURE_PACKED, .scrub = VPMM_SCRUB_STREAM };
+	unsigned int stuck = 0;
+	int err = -EIO;
+
+	/* Memory in two chunks takes two calls to unmap. */
+	opts.va_size = 8 * PAGE;
+	for (unsigned int skip = 0; err; skip++) {
+		struct trial t = { .op = BACKEND_OP_COUNT, .skip = skip };
+		void *last;
+
+		open_trial(&t, &opts);
+		last = tag_malloc(t.f.pool, t.tag, 6 * PAGE, 1, t.f.streams[0]);
+		arm(&t, UINT_MAX);
+		err = vpmm_pause(t.f.pool, t.tag, VPMM_PAUSE_DROP);
+		arm(&t, 0);
+		check(&t);
+		if (err && is_paused(&t)) {
+			stuck++;
+			t.skip = 0;
+			t.op = BACKEND_OP_access;
+			arm(&t, UINT_MAX);
+			g_assert_cmpint(vpmm_resume(t.f.pool, t.tag, t.f.streams[0]), ==, -EIO);
+			arm(&t, 0);
+			check(&t);
+		}
+		assert_ok(vpmm_resume(t.f.pool, t.tag, t.f.streams[0]));
+		if (err)
+			assert_contents(&t, true);
+		fixture_free(&t.f, last, t.f.streams[0]);
+		end_trial(&t);
+	}
+	g_assert_cmpuint(stuck, >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_data_func("/pause-failure/pause", GINT_TO_POINTER(false), test_sweep);
 	g_test_add_data_func("/pause-failure/resume", GINT_TO_POINTER(true), test_sweep);
+	g_test_add_func("/pause-failure/undo", test_undo);
 	return g_test_run();
 }
