@@ -55,7 +55,9 @@ static void begin(struct worker *w)
 	w->capture = (struct capture){ .graph = g_new0(struct graph, 1), .origin = s };
 	w->capture.graph->blocks = g_ptr_array_new();
 	set_captured(s, true);
+	pthread_rwlock_wrlock(&w->run->begins);
 	contents_ok(w->run, vpmm_host_capture_begin(s->handle));
+	pthread_rwlock_unlock(&w->run->begins);
 	for (unsigned int i = 0; i < w->run->n_pools; i++) {
 		contents_ok(w->run, vpmm_capture_id(w->run->pools[i], s->handle, &id));
 		if (!id || (i && id != w->capture.graph->id))
@@ -68,7 +70,9 @@ static void begin(struct worker *w)
 	if (!joined)
 		return;
 	set_captured(joined, true);
+	pthread_rwlock_wrlock(&w->run->begins);
 	contents_ok(w->run, vpmm_host_stream_wait(joined->handle, s->handle));
+	pthread_rwlock_unlock(&w->run->begins);
 	w->capture.joined = joined;
 }
 
@@ -179,7 +183,9 @@ static void release(struct worker *w)
 	if (!b || b->of_driver || !reach(w, b, s))
 		return;
 	work_note(w, b, s, "free under capture");
+	pthread_rwlock_rdlock(&w->run->begins);
 	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle));
+	pthread_rwlock_unlock(&w->run->begins);
 	add(w->capture.graph, b);
 	b->freed_by = w->capture.graph;
 	block_released(w, b);

@@ -548,6 +548,7 @@ static void close_run(struct run *run, struct contents_counts *counts)
 	g_ptr_array_free(run->mail, TRUE);
 	g_string_free(run->text, TRUE);
 	pthread_mutex_destroy(&run->lock);
+	pthread_rwlock_destroy(&run->begins);
 	g_free(run->writers);
 	g_free(run->owners);
 	g_free(run);
@@ -573,6 +574,7 @@ void contents_run(guint32 seed, unsigned int steps, unsigned int workers, struct
 	run->writers = g_new0(struct shadow *, MOST_KEYS);
 	run->owners = g_new0(gint, MOST_KEYS);
 	pthread_mutex_init(&run->lock, NULL);
+	pthread_rwlock_init(&run->begins, NULL);
 	choose_device(run, rand);
 	open_pools(run, rand);
 	for (unsigned int i = 0; i < workers; i++)

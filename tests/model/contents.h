@@ -234,6 +234,8 @@ struct worker {
  * @workers: the workers
  * @n_workers: how many there are
  * @lock: guards @streams and @mail
+ * @begins: no capture begins while it is read, as a free may record an event on each stream that vpmm_use() has named.
+ *  A call may make others in its thread, and readers do not wait for that
  * @streams: all that there ever were
  * @mail: blocks on their way from one worker to another
  * @keys: the last key of a pattern; atomic
@@ -261,6 +263,7 @@ struct run {
 	struct worker workers[CONTENTS_WORKERS];
 	unsigned int n_workers;
 	pthread_mutex_t lock;
+	pthread_rwlock_t begins;
 	GPtrArray *streams;
 	GPtrArray *mail;
 	uint32_t keys;
@@ -288,7 +291,9 @@ struct run {
 	({ \
 		int result_; \
 		contents_arm(w, pool); \
+		pthread_rwlock_rdlock(&(w)->run->begins); \
 		result_ = (call); \
+		pthread_rwlock_unlock(&(w)->run->begins); \
 		contents_disarm(w, pool); \
 		result_; \
 	})
