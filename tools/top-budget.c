@@ -60,7 +60,7 @@ gboolean top_budget_may_be(const char *path)
 static struct top_budget *find_budget(GArray *budgets, const struct stat *st, const struct budget_file *file,
 				      const char *path)
 {
-	struct top_budget added = { .device = st->st_dev, .inode = st->st_ino, .size = file->size };
+	struct top_budget *added;
 	char *whole;
 
 	for (guint i = 0; i < budgets->len; i++) {
@@ -69,14 +69,16 @@ static struct top_budget *find_budget(GArray *budgets, const struct stat *st, co
 		if (budget->device == st->st_dev && budget->inode == st->st_ino)
 			return budget;
 	}
-	added.path = g_strndup(path, length_of(path));
-	whole = g_path_get_basename(added.path);
-	added.name = g_strndup(whole, strlen(whole) - SUFFIX);
-	added.uuid = g_strdup(whole + strlen(whole) - SUFFIX + 1);
-	added.holders = g_array_new(FALSE, FALSE, sizeof(struct top_holder));
+	g_array_set_size(budgets, budgets->len + 1);
+	added = &g_array_index(budgets, struct top_budget, budgets->len - 1);
+	*added = (struct top_budget){ .device = st->st_dev, .inode = st->st_ino, .size = file->size };
+	added->path = g_strndup(path, length_of(path));
+	whole = g_path_get_basename(added->path);
+	added->name = g_strndup(whole, strlen(whole) - SUFFIX);
+	added->uuid = g_strdup(whole + strlen(whole) - SUFFIX + 1);
+	added->holders = g_array_new(FALSE, FALSE, sizeof(struct top_holder));
 	g_free(whole);
-	g_array_append_val(budgets, added);
-	return &g_array_index(budgets, struct top_budget, budgets->len - 1);
+	return added;
 }
 
 /* A slot counts while its process has the lock. */

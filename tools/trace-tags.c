@@ -9,16 +9,14 @@
 /* The number of a tag, which is added if it is new. */
 static uint8_t find_or_add(GArray *tags, const char *name, bool pausable)
 {
-	struct trace_tag tag = { .pausable = pausable };
-
 	for (guint i = 0; i < tags->len; i++) {
 		if (strcmp(g_array_index(tags, struct trace_tag, i).name, name) == 0)
 			return (uint8_t)(i + 1);
 	}
 	if (tags->len == TRACE_TAGS)
 		return 0;
-	tag.name = g_strdup(name);
-	g_array_append_val(tags, tag);
+	g_array_set_size(tags, tags->len + 1);
+	g_array_index(tags, struct trace_tag, tags->len - 1) = (struct trace_tag){ g_strdup(name), pausable };
 	return (uint8_t)tags->len;
 }
 

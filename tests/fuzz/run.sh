@@ -100,7 +100,7 @@ build()
 			model/model-realloc model/model-share model/model-use model/model-work; do
 			to_compile "$(basename "$name")" "$tests/$name.c"
 		done
-		for name in trace trace-csv trace-record fail input; do
+		for name in trace trace-csv trace-record trace-tags fail input; do
 			to_compile "$name" "$top_srcdir/tools/$name.c"
 		done
 		for name in start $main fuzz-plan fuzz-pool fuzz-settings fuzz-tag fuzz-trace pool-calls pool-graphs pool-share; do
@@ -119,7 +119,8 @@ build()
 	# shellcheck disable=SC2086
 	link "$out/fuzz-tag" "$out/fuzz-tag.o" $common "$out/fixture.o" "$out"/lib/*.o
 	# shellcheck disable=SC2086
-	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/trace-csv.o" "$out/trace-record.o" "$out/fail.o" "$out/input.o"
+	link "$out/fuzz-trace" "$out/fuzz-trace.o" $common "$out/trace.o" "$out/trace-csv.o" "$out/trace-record.o" "$out/trace-tags.o" \
+		"$out/fail.o" "$out/input.o"
 	printf '%s\n' "$made" >"$out/made"
 }
 
