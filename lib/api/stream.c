@@ -66,9 +66,10 @@ int vpmm_stream_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 	if (err)
 		return err;
 	err = api_each(pool, "vpmm_stream_retire", retire_each, stream);
-	if (!err)
-		pool_shared_retire(pool, stream);
-	return err;
+	if (err)
+		return err;
+	err = pool_shared_retire(pool, stream);
+	return err ? api_fail(pool, error_add(err, "vpmm_stream_retire")) : 0;
 }
 
 int vpmm_capture_id(struct vpmm_pool *pool, struct CUstream_st *stream, uint64_t *id)

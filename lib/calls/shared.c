@@ -85,21 +85,34 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation)
 	return range;
 }
 
-/* Calls on a pool that has ranges stand between these two. */
+/* Calls on a pool that has ranges stand between this, or the next, and leave_shared(). *@shared is NULL: it has none. */
+static int try_shared(struct vpmm_pool *pool, struct held *held, struct shared **shared)
+{
+	int err = 0;
+
+	*shared = NULL;
+	if (!g_atomic_pointer_get(&pool->shared))
+		return 0;
+	held_begin(held);
+	*shared = shared_hold(&pool->shared);
+	if (*shared)
+		err = pool->core.backend->ops->enter(pool->core.backend);
+	if (*shared && !err)
+		return 0;
+	if (*shared)
+		shared_drop(*shared);
+	*shared = NULL;
+	held_end(held);
+	return err;
+}
+
+/* NULL: it has none, or the backend cannot be entered. */
 static struct shared *enter_shared(struct vpmm_pool *pool, struct held *held)
 {
 	struct shared *shared;
 
-	if (!g_atomic_pointer_get(&pool->shared))
-		return NULL;
-	held_begin(held);
-	shared = shared_hold(&pool->shared);
-	if (shared && !pool->core.backend->ops->enter(pool->core.backend))
-		return shared;
-	if (shared)
-		shared_drop(shared);
-	held_end(held);
-	return NULL;
+	try_shared(pool, held, &shared);
+	return shared;
 }
 
 static void leave_shared(struct vpmm_pool *pool, struct shared *shared, const struct held *held)
@@ -109,16 +122,18 @@ static void leave_shared(struct vpmm_pool *pool, struct shared *shared, const st
 	held_end(held);
 }
 
-void pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
+int pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream)
 {
 	struct shared *shared;
 	struct held held;
+	int err;
 
-	shared = enter_shared(pool, &held);
+	err = try_shared(pool, &held, &shared);
 	if (!shared)
-		return;
-	gates_retire(shared, stream);
+		return err;
+	err = gates_retire(shared, stream);
 	leave_shared(pool, shared, &held);
+	return err;
 }
 
 bool pool_shared_give(struct vpmm_pool *pool, size_t size)

@@ -35,8 +35,11 @@ bool pool_shared_lookup(uint64_t addr, struct vpmm_allocation *allocation);
  * pool_shared_retire() - a stream is about to be destroyed
  * @pool: the pool
  * @stream: the stream; its work is waited for if it uses a range
+ *
+ * Return: 0, or an error of the backend: then the stream still uses the ranges, and nothing of them is unmapped before
+ * its work is done.
  */
-void pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
+int pool_shared_retire(struct vpmm_pool *pool, struct CUstream_st *stream);
 
 /**
  * pool_shared_give() - have shared ranges give device memory back to the device

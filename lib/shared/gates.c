@@ -47,43 +47,54 @@ int gates_check(const struct shared *shared, struct CUstream_st *stream)
 	return 0;
 }
 
-static bool forget_all(struct shared *shared, const struct CUstream_st *stream)
+/* Whether it uses a range; with @forget, it does not from now on. */
+static bool find_user(struct shared *shared, struct CUstream_st *stream, bool forget)
 {
 	bool used = false;
 
 	lock_acquire(&shared_lock);
-	for (guint i = 0; i < shared->ranges->len; i++)
-		used |= g_ptr_array_remove(((struct range *)shared->ranges->pdata[i])->users, (void *)stream);
+	for (guint i = 0; i < shared->ranges->len; i++) {
+		GPtrArray *users = ((struct range *)shared->ranges->pdata[i])->users;
+
+		used |= forget ? g_ptr_array_remove(users, stream) : g_ptr_array_find(users, stream, NULL);
+	}
 	lock_release(&shared_lock);
 	return used;
 }
 
-static void wait_for_user(struct backend *be, struct CUstream_st *stream)
+static int wait_for_user(struct backend *be, struct CUstream_st *stream)
 {
 	struct backend_event *event;
 	struct error_kept kept;
+	int err;
 
 	error_keep(&kept);
-	if (!be->ops->event_create(be, &event)) {
-		if (be->ops->event_record(be, event, stream) || be->ops->event_sync(be, event))
-			be->ops->sync(be);
+	err = be->ops->event_create(be, &event);
+	if (!err) {
+		err = be->ops->event_record(be, event, stream);
+		if (!err)
+			err = be->ops->event_sync(be, event);
 		be->ops->event_destroy(be, event);
-	} else {
-		be->ops->sync(be);
 	}
-	error_restore(&kept);
+	if (err)
+		err = be->ops->sync(be);
+	if (!err)
+		error_restore(&kept);
+	return err;
 }
 
 /* Nobody is at a gate of it while the mover is held. */
-void gates_retire(struct shared *shared, struct CUstream_st *stream)
+int gates_retire(struct shared *shared, struct CUstream_st *stream)
 {
-	bool used;
+	int err = 0;
 
 	lock_acquire(&shared->mover);
-	used = forget_all(shared, stream);
-	if (used)
-		wait_for_user(shared->core->backend, stream);
+	if (find_user(shared, stream, false))
+		err = wait_for_user(shared->core->backend, stream);
+	if (!err)
+		find_user(shared, stream, true);
 	lock_release(&shared->mover);
+	return err;
 }
 
 static GPtrArray *copy_users(struct range *range)

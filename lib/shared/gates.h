@@ -52,7 +52,9 @@ int gates_check(const struct shared *shared, struct CUstream_st *stream);
  * gates_retire() - a stream is about to be destroyed: no range of a pool is used by it any more
  * @shared: of the pool, its backend entered; no lock held
  * @stream: the handle; if it uses a range, its work is waited for
+ *
+ * Return: 0, or an error of the backend if it cannot be waited for: then it still uses the ranges.
  */
-void gates_retire(struct shared *shared, struct CUstream_st *stream);
+int gates_retire(struct shared *shared, struct CUstream_st *stream);
 
 #endif /* GATES_H */

@@ -164,6 +164,39 @@ static void test_waits_for_users(void)
 	fixture_close(&f);
 }
 
+/* A stream that cannot be waited for is not retired: its work goes on with the range. */
+static void test_retire_fails(void)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_event_create, BACKEND_OP_event_record, BACKEND_OP_event_sync };
+	struct fixture f;
+	struct backend *be;
+	unsigned int *number, n;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	be = f.pool->core.backend;
+	number = ranges_alloc(&f, sizeof(*number));
+	*number = 1;
+	g_assert_cmpint(vpmm_migrate(f.pool, number, 1, VPMM_DEVICE, f.streams[0], NULL, NULL), ==, 1);
+	assert_ok(vpmm_use(f.pool, number, f.streams[1]));
+	for (size_t i = 0; i < G_N_ELEMENTS(ops); i++) {
+		kernel_adds(f.streams[1], number);
+		backend_fault_arm(be, ops[i], 0, UINT_MAX, -EIO);
+		backend_fault_arm(be, BACKEND_OP_sync, 0, 1, -EIO);
+		g_assert_cmpint(vpmm_stream_retire(f.pool, f.streams[1]), ==, -EIO);
+		backend_fault_arm(be, ops[i], 0, 0, 0);
+		backend_fault_arm(be, BACKEND_OP_sync, 0, 0, 0);
+	}
+	backend_fault_arm(be, BACKEND_OP_enter, 1, 1, -EIO);
+	g_assert_cmpint(vpmm_stream_retire(f.pool, f.streams[1]), ==, -EIO);
+	backend_fault_arm(be, BACKEND_OP_enter, 0, 0, 0);
+	g_assert_cmpint(vpmm_migrate(f.pool, number, 1, VPMM_HOST, f.streams[0], NULL, NULL), ==, 1);
+	assert_ok(vpmm_host_stream_pending(f.streams[1], &n));
+	g_assert_cmpuint(n, ==, 0);
+	g_assert_cmpuint(*number, ==, 1 + G_N_ELEMENTS(ops));
+	assert_ok(vpmm_stream_retire(f.pool, f.streams[1]));
+	ranges_close(&f, number);
+}
+
 /* A call of another thread, while a page moves. */
 struct meanwhile {
 	void (*call)(struct meanwhile *it);
@@ -567,6 +600,7 @@ int main(int argc, char **argv)
 	fixture_add_rows("/shared/list", ranges_ways, test_list);
 	fixture_add_rows("/shared/system-calls", ranges_ways, test_system_calls);
 	g_test_add_func("/shared/waits-for-users", test_waits_for_users);
+	g_test_add_func("/shared/retire-fails", test_retire_fails);
 	g_test_add_func("/shared/named-meanwhile", test_named_meanwhile);
 	g_test_add_func("/shared/faulted-meanwhile", test_faulted_meanwhile);
 	g_test_add_func("/shared/skips", test_skips);
