@@ -374,7 +374,7 @@ static bool release_any(struct worker *w, struct block *b, struct stream *s)
 	struct vpmm_pool *pool = contents_pool(w, b->pool);
 
 	work_note(w, b, s, "free on any");
-	if (!contents_try(w, b->pool, vpmm_free(pool, b->shadow->ptr, VPMM_STREAM_ANY)))
+	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, VPMM_STREAM_ANY))))
 		return false;
 	block_released(w, b);
 	return true;
@@ -391,7 +391,7 @@ bool block_release(struct worker *w, struct block *b, struct stream *s)
 	if (b->first == s && !b->shared && !b->of_driver)
 		block_make_own(b->shadow, s);
 	work_note(w, b, s, "free");
-	if (!contents_try(w, b->pool, vpmm_free(pool, b->shadow->ptr, s->handle)))
+	if (!contents_try(w, b->pool, contents_end(w, vpmm_free(pool, b->shadow->ptr, s->handle))))
 		return false;
 	block_released(w, b);
 	return true;

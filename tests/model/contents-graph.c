@@ -183,9 +183,7 @@ static void release(struct worker *w)
 	if (!b || b->of_driver || !reach(w, b, s))
 		return;
 	work_note(w, b, s, "free under capture");
-	pthread_rwlock_rdlock(&w->run->begins);
-	contents_ok(w->run, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle));
-	pthread_rwlock_unlock(&w->run->begins);
+	contents_ok(w->run, contents_end(w, vpmm_free(w->run->pools[b->pool], b->shadow->ptr, s->handle)));
 	add(w->capture.graph, b);
 	b->freed_by = w->capture.graph;
 	block_released(w, b);

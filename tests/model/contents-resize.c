@@ -81,7 +81,7 @@ struct block *block_replace(struct worker *w, struct block *b, struct stream *s,
 	work_note(w, b, s, "resize");
 	/* What is asked for memory meanwhile must not free it. */
 	g_ptr_array_remove_fast(w->live, b);
-	err = contents_call(w, b->pool, vpmm_realloc(pool, &ptr, size, s->handle));
+	err = contents_call(w, b->pool, contents_end(w, vpmm_realloc(pool, &ptr, size, s->handle)));
 	g_ptr_array_add(w->live, b);
 	if (err && w->armed) {
 		b->kept = true;

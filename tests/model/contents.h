@@ -291,11 +291,19 @@ struct run {
 	({ \
 		int result_; \
 		contents_arm(w, pool); \
-		pthread_rwlock_rdlock(&(w)->run->begins); \
 		result_ = (call); \
-		pthread_rwlock_unlock(&(w)->run->begins); \
 		contents_disarm(w, pool); \
 		result_; \
+	})
+
+/* A call that frees or resizes a block. */
+#define contents_end(w, call) \
+	({ \
+		int ended_; \
+		pthread_rwlock_rdlock(&(w)->run->begins); \
+		ended_ = (call); \
+		pthread_rwlock_unlock(&(w)->run->begins); \
+		ended_; \
 	})
 
 /* Whether a call is successful that fails for nothing else. */
