@@ -86,11 +86,6 @@ static void unpin(void)
 #define for_each_member(pool, number) \
 	for (struct vpmm_pool *pool = pin_next(&(number)); pool; unpin(), pool = pin_next(&(number)))
 
-static struct tags *tags_of(struct vpmm_pool *pool)
-{
-	return pool_tags(pool);
-}
-
 static int call_guard(int rest)
 {
 	vpmm_guard_fn guard;
@@ -120,7 +115,7 @@ static bool is_any_paused(void)
 	bool paused = false;
 
 	for_each_member(pool, number) {
-		for_each_arena(arena, tags_of(pool)) {
+		for_each_arena(arena, pool_tags(pool)) {
 			arena->arena->outside &= !arena_is_awake(arena);
 			paused |= arena->arena->outside;
 		}
@@ -157,13 +152,13 @@ struct before {
 
 static void note_before(struct vpmm_pool *pool, struct before *before)
 {
-	for_each_arena(arena, tags_of(pool))
+	for_each_arena(arena, pool_tags(pool))
 		before->resting[arena->arena->tag] = !arena_is_awake(arena);
 }
 
 static void note_outside(struct vpmm_pool *pool, const struct before *before)
 {
-	for_each_arena(arena, tags_of(pool)) {
+	for_each_arena(arena, pool_tags(pool)) {
 		if (!before->resting[arena->arena->tag] && !arena_is_awake(arena))
 			arena->arena->outside = true;
 	}
@@ -171,7 +166,7 @@ static void note_outside(struct vpmm_pool *pool, const struct before *before)
 
 static void undo_pool(struct vpmm_pool *pool, const struct before *before)
 {
-	for_each_arena(arena, tags_of(pool)) {
+	for_each_arena(arena, pool_tags(pool)) {
 		vpmm_tag tag = arena->arena->tag;
 
 		if (before->resting[tag] != arena_is_awake(arena))
@@ -197,7 +192,7 @@ static void undo_all(const GArray *done)
 
 static bool has_tag(struct vpmm_pool *pool, vpmm_tag tag)
 {
-	struct tags *tags = tags_of(pool);
+	struct tags *tags = pool_tags(pool);
 
 	return tags && (tag == VPMM_TAG_ALL || arena_of(tags, tag));
 }
@@ -272,7 +267,7 @@ static void add_row(struct vpmm_pool *pool, vpmm_tag tag, bool awake, struct con
 	if (answer->count == CONTROL_ROWS)
 		return;
 	answer->count++;
-	arena_stats(tags_of(pool), tag, &stats);
+	arena_stats(pool_tags(pool), tag, &stats);
 	g_strlcpy(row->tag, tag_name(tag), sizeof(row->tag));
 	g_strlcpy(row->backend, pool->core.ops->name, sizeof(row->backend));
 	row->device = pool->core.device;
@@ -289,7 +284,7 @@ static void add_rows(struct control_answer *answer)
 	uint64_t number = 0;
 
 	for_each_member(pool, number) {
-		for_each_arena(arena, tags_of(pool))
+		for_each_arena(arena, pool_tags(pool))
 			add_row(pool, arena->arena->tag, arena_is_awake(arena), answer);
 	}
 }
