@@ -59,7 +59,7 @@ static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct mal
 	return pool_malloc(pool, addr, it->size, alignment, it->stream, it->hit ? CACHE_NOBODY : it->id);
 }
 
-/* What others can have stays when its tag is paused. */
+/* A pause leaves memory that other processes can map in place. */
 static uint8_t record_flags(unsigned int flags)
 {
 	return (flags & VPMM_ZERO ? RECORD_ZERO : 0) | (flags & NOW ? RECORD_IDLE : 0) |

@@ -30,7 +30,7 @@ void enter_stream(struct vpmm_pool *pool, struct stream *stream, struct CUstream
 	}
 	if (!pool->core.settings.cache)
 		return;
-	/* What caches noted at their hits so far is older than this call, see cache_last(). */
+	/* All hits that caches have noted are older than this call, see cache_last(). */
 	atomic_fetch_add_explicit(&pool->core.central, 1, memory_order_relaxed);
 	/* Calls under capture never use a cache. */
 	if (!stream->captured)

@@ -168,7 +168,7 @@ struct torch_class {
 	 */
 	int (*share)(void *ptr, char *name, size_t *offset);
 	/*
-	 * What a name stands for starts @lead bytes before @ptr. @size is of the block that @ptr is the start of.
+	 * A name's memory starts @lead bytes before @ptr. @size is that of the block that starts at @ptr.
 	 * -EINVAL: it is no name; -ESRCH: its process has ended; -ENOENT: its block has gone; -EPERM: another user's.
 	 */
 	int (*take_shared)(const char *name, int device, void **ptr, size_t *lead, size_t *size);

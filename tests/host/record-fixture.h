@@ -42,4 +42,15 @@ static inline struct trace *load(const char *name)
 	return trace;
 }
 
+/* The text of a trace matches a regular expression. */
+static inline void assert_lines(const char *name, const char *expected)
+{
+	char *text = NULL;
+
+	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
+	if (!g_regex_match_simple(expected, text, (GRegexCompileFlags)0, (GRegexMatchFlags)0))
+		g_error("not as expected:\n%s", text);
+	g_free(text);
+}
+
 #endif /* RECORD_FIXTURE_H */

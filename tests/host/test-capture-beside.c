@@ -123,8 +123,8 @@ static void test_used_before_joining(gconstpointer data)
 }
 
 /*
- * What a branch of the capture uses too does not serve the stream that frees it: the branch is still at it. Nor does
- * what a branch frees serve it, as it need not come after those who had it earlier in the capture.
+ * A block that a branch of the capture uses too is not reused by the stream that frees it: the branch is still at work.
+ * Nor is a block that a branch frees, as the stream need not come after the earlier users of that.
  */
 static void test_not_reused_beside_branch(gconstpointer data)
 {

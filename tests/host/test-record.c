@@ -191,16 +191,6 @@ static void test_realloc(void)
 	remove_name(name);
 }
 
-static void assert_lines(const char *name, const char *expected)
-{
-	char *text = NULL;
-
-	g_assert_true(g_file_get_contents(name, &text, NULL, NULL));
-	if (!g_regex_match_simple(expected, text, (GRegexCompileFlags)0, (GRegexMatchFlags)0))
-		g_error("not as expected:\n%s", text);
-	g_free(text);
-}
-
 static void test_lines_of_resizing(void)
 {
 	char *name = new_name("");

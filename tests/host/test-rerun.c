@@ -354,7 +354,7 @@ static void test_pending(void)
 	rerun_seeds(PENDING, true);
 }
 
-/* What is paused with its contents has them afterwards, in the replay too. */
+/* Blocks that were paused with their contents have them afterwards, in the replay too. */
 static void test_tagged(void)
 {
 	rerun_seeds(TAGGED, true);

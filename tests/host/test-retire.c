@@ -14,8 +14,8 @@
 static const struct kind kinds[] = { KINDS_SERVING(FIXTURE_PACKED, FIXTURE_OPTS, PAGE) };
 
 /*
- * What a stream has freed without an event is its own; once it is retired, it is everybody's. Its work may still be
- * pending then; who takes the memory comes after it.
+ * Memory that a stream has freed without an event is for that stream alone; all can have it once the stream is retired.
+ * Work of the stream may still be pending then, and the next user comes after it.
  */
 static void test_gives_all_back(gconstpointer data)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What tune measures, and what came out. */
+/* The measurements of tune, and their results. */
 #ifndef TUNE_H
 #define TUNE_H
 
