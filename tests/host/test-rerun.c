@@ -203,11 +203,9 @@ static void call(struct program *p)
 		assert_ok(vpmm_pool_trim(p->pool, any_size(p), NULL));
 	else if (!block->ptr)
 		allocate(p, block);
-	else if (which < 20 && p->asleep[block->tag])
-		release(p, block);
-	else if (which < 10 && p->calls != AT_ONCE)
+	else if (which < 10 && !p->asleep[block->tag] && p->calls != AT_ONCE)
 		assert_ok(vpmm_use(p->pool, block->ptr, any_stream(p)));
-	else if (which < 20 && !block->captured)
+	else if (which < 20 && !p->asleep[block->tag] && !block->captured)
 		resize(p, block);
 	else
 		release(p, block);
