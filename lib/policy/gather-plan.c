@@ -531,24 +531,45 @@ void gather_clear(struct gathering *g)
 		g_ptr_array_free(g->donors, TRUE);
 }
 
+/* All but the base is donors and new memory. */
+static void gather_plan_pages(struct gathering *g)
+{
+	size_t room = g->frugal ? 0 : growth_room(g->core, g->size);
+
+	g->create = bytes_short(g);
+	g->create = MAX(g->create, MIN(room, g->need));
+	if (!g->frugal && overlap_matters(g->core))
+		gather_overlap(g);
+	choose_donors(g);
+}
+
 bool gather_decide_behind(struct gathering *g, struct core *core, struct order *order, size_t size, uint64_t addr,
 			  size_t free, struct region *hole, bool frugal, bool exact)
 {
-	size_t room;
-
 	*g = gather_start(core, order, size, frugal);
 	g->base = addr;
 	g->base_size = free;
 	g->hole = hole;
 	g->fixed = true;
 	g->exact = exact;
-	room = frugal ? 0 : growth_room(core, size);
-	g->create = bytes_short(g);
-	g->create = MAX(g->create, MIN(room, g->need));
-	if (!frugal && overlap_matters(core))
-		gather_overlap(g);
-	choose_donors(g);
+	gather_plan_pages(g);
 	return hole->size >= gather_bytes(g);
+}
+
+void gather_decide_aligned(struct gathering *g, struct core *core, struct order *order, size_t size, size_t part,
+			   bool frugal)
+{
+	struct gathering any;
+
+	gather_decide(&any, core, order, size, frugal);
+	*g = gather_start(core, order, part, frugal);
+	gather_plan_pages(g);
+	if (any.create < g->create) {
+		gather_clear(g);
+		*g = any;
+	} else {
+		gather_clear(&any);
+	}
 }
 
 void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size)

@@ -90,6 +90,20 @@ static inline size_t part_size(const struct part *part)
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal);
 
 /**
+ * gather_decide_aligned() - choose what a block is to be made of that begins with a page
+ * @g: receives the choice; to be cleared with gather_clear()
+ * @core: the pool's core; its lock is held
+ * @order: of the stream that wants it
+ * @size: bytes that have such a block wherever they begin
+ * @part: bytes of the block
+ * @frugal: take no more than there must be
+ *
+ * Without a base and a tail all of it begins with a page, so @part bytes suffice. With them less may have to be created.
+ */
+void gather_decide_aligned(struct gathering *g, struct core *core, struct order *order, size_t size, size_t part,
+			   bool frugal);
+
+/**
  * gather_decide_behind() - choose what is to follow an address
  * @g: receives the choice; to be cleared with gather_clear()
  * @core: the pool's core; its lock is held

@@ -124,8 +124,10 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	err = gather_carry_out(&plan->gathering, request->handle, addr);
 	if (err)
 		return err;
-	memo_put(&core->memo, request->size, *addr);
-	recent_note(core, *addr, request->size);
+	if (plan->gathering.size == request->size) {
+		memo_put(&core->memo, request->size, *addr);
+		recent_note(core, *addr, request->size);
+	}
 	take(core, &core->regions, request, addr, plan->order.own);
 	return 0;
 }

@@ -236,7 +236,11 @@ static int step_gather(struct core *core, struct plan *plan)
 	if (err)
 		return err;
 	order_init(&plan->order, request->stream);
-	gather_decide(&plan->gathering, core, &plan->order, request->size, request->frugal);
+	if (request->align == core->settings.page_size)
+		gather_decide_aligned(&plan->gathering, core, &plan->order, request->size, request->part,
+				      request->frugal);
+	else
+		gather_decide(&plan->gathering, core, &plan->order, request->size, request->frugal);
 	gather_order(&plan->gathering);
 	found(plan, PLAN_GATHER, 0);
 	return 0;

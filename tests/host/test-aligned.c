@@ -83,6 +83,23 @@ static void test_repeated(void)
 	fixture_close(&f);
 }
 
+/* Whole pages that begin with one take no page beyond them, beside blocks that leave others unaligned. */
+static void test_pages(void)
+{
+	struct fixture f;
+	uint64_t before;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	fixture_malloc_bytes(&f, PAGE + 512, f.streams[0]);
+	for (size_t pages = 1; pages < 4; pages++) {
+		before = fixture_stats(&f).mapped;
+		aligned(&f, pages * PAGE, PAGE, pages % 2 ? VPMM_STREAM_ANY : f.streams[0]);
+		g_assert_cmpuint(fixture_stats(&f).mapped, ==, before + pages * PAGE);
+	}
+	assert_ok(vpmm_pool_check(f.pool));
+	fixture_close(&f);
+}
+
 /* Work of another stream is waited for, as it is elsewhere. */
 static void test_waits(void)
 {
@@ -177,6 +194,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	fixture_add_rows("/aligned/each", pools, test_each);
 	g_test_add_func("/aligned/repeated", test_repeated);
+	g_test_add_func("/aligned/pages", test_pages);
 	g_test_add_func("/aligned/waits", test_waits);
 	g_test_add_func("/aligned/any-stream", test_any_stream);
 	fixture_add_rows("/aligned/capture", pools, test_capture);
