@@ -19,6 +19,7 @@ static struct entry *table;
 static size_t room, used;		/* room is a power of two, and at least twice what is used */
 static struct torch_stats books[DEVICES];
 static struct torch_stats before[DEVICES];	/* sums that were reset */
+static int64_t ordinary[DEVICES][TORCH_KINDS];	/* bytes of blocks that are of no pool */
 
 static size_t place_of(const void *ptr)
 {
@@ -33,6 +34,13 @@ static size_t entry_place(const void *ptr)
 	while (table[at].ptr && table[at].ptr != ptr)
 		at = (at + 1) & (room - 1);
 	return at;
+}
+
+static struct entry *entry_of(const void *ptr)
+{
+	size_t at = room ? entry_place(ptr) : 0;
+
+	return room && table[at].ptr ? &table[at] : NULL;
 }
 
 static bool make_room(void)
@@ -95,21 +103,34 @@ static bool is_large(const struct entry *entry)
 	return entry->part ? entry->part->segment->large : arena_is_large(entry->size);
 }
 
-bool books_add(const struct entry *entry)
+/* Whatever changes when a block comes, with 1, or goes, with -1. What is of a pool may stay active. */
+static void count_block(const struct entry *entry, int by)
 {
 	struct torch_stats *stats = &books[entry->device];
-	bool large = is_large(entry), added;
+	int64_t size = by * (int64_t)entry->size;
+	bool large = is_large(entry);
+
+	stat_count(stats->allocation, large, by);
+	stat_count(stats->allocated_bytes, large, size);
+	stat_count(stats->requested_bytes, large, by * (int64_t)entry->requested);
+	if (!entry->part)
+		ordinary[entry->device][large ? TORCH_LARGE : TORCH_SMALL] += size;
+	if (entry->part && by < 0)
+		return;
+	stat_count(stats->active, large, by);
+	stat_count(stats->active_bytes, large, size);
+}
+
+bool books_add(const struct entry *entry)
+{
+	bool added;
 
 	pthread_mutex_lock(&lock);
 	added = make_room();
 	if (added) {
 		table[entry_place(entry->ptr)] = *entry;
 		used++;
-		stat_count(stats->allocation, large, 1);
-		stat_count(stats->active, large, 1);
-		stat_count(stats->allocated_bytes, large, (int64_t)entry->size);
-		stat_count(stats->active_bytes, large, (int64_t)entry->size);
-		stat_count(stats->requested_bytes, large, (int64_t)entry->requested);
+		count_block(entry, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	return added;
@@ -117,70 +138,54 @@ bool books_add(const struct entry *entry)
 
 bool books_take(void *ptr, struct entry *entry)
 {
-	struct torch_stats *stats;
-	bool large;
-	size_t at;
+	struct entry *found;
 
 	pthread_mutex_lock(&lock);
-	at = room ? entry_place(ptr) : 0;
-	if (!room || !table[at].ptr) {
-		pthread_mutex_unlock(&lock);
-		return false;
-	}
-	*entry = table[at];
-	close_gap(at);
-	used--;
-	stats = &books[entry->device];
-	large = is_large(entry);
-	stat_count(stats->allocation, large, -1);
-	stat_count(stats->allocated_bytes, large, -(int64_t)entry->size);
-	stat_count(stats->requested_bytes, large, -(int64_t)entry->requested);
-	if (!entry->part) {
-		stat_count(stats->active, large, -1);
-		stat_count(stats->active_bytes, large, -(int64_t)entry->size);
+	found = entry_of(ptr);
+	if (found) {
+		*entry = *found;
+		close_gap((size_t)(found - table));
+		used--;
+		count_block(entry, -1);
 	}
 	pthread_mutex_unlock(&lock);
-	return true;
+	return found;
 }
 
 bool books_find(const void *ptr, struct entry *entry)
 {
-	bool found;
-	size_t at;
+	const struct entry *found;
 
 	pthread_mutex_lock(&lock);
-	at = room ? entry_place(ptr) : 0;
-	found = room && table[at].ptr;
+	found = entry_of(ptr);
 	if (found)
-		*entry = table[at];
+		*entry = *found;
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
 void books_mark_captured(const void *ptr)
 {
-	size_t at;
+	struct entry *found;
 
 	pthread_mutex_lock(&lock);
-	at = room ? entry_place(ptr) : 0;
-	if (room && table[at].ptr)
-		table[at].captured = true;
+	found = entry_of(ptr);
+	if (found)
+		found->captured = true;
 	pthread_mutex_unlock(&lock);
 }
 
 bool books_share(const void *ptr, uint64_t *number)
 {
 	static uint64_t last;
-	bool found;
-	size_t at;
+	struct entry *found;
 
 	pthread_mutex_lock(&lock);
-	at = room ? entry_place(ptr) : 0;
-	found = room && table[at].ptr;
-	if (found && !table[at].shared)
-		table[at].shared = ++last;
+	found = entry_of(ptr);
+	if (found && !found->shared)
+		found->shared = ++last;
 	if (found)
-		*number = table[at].shared;
+		*number = found->shared;
 	pthread_mutex_unlock(&lock);
 	return found;
 }
@@ -219,6 +224,13 @@ void books_stats(int device, struct torch_stats *stats)
 {
 	pthread_mutex_lock(&lock);
 	*stats = books[device];
+	pthread_mutex_unlock(&lock);
+}
+
+void books_ordinary(int device, int64_t bytes[TORCH_KINDS])
+{
+	pthread_mutex_lock(&lock);
+	memcpy(bytes, ordinary[device], sizeof(ordinary[device]));
 	pthread_mutex_unlock(&lock);
 }
 

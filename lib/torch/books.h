@@ -57,6 +57,8 @@ void books_oom(int device);
 
 /* Without what the library counts. */
 void books_stats(int device, struct torch_stats *stats);
+/* Bytes of small and of large blocks that are of no pool. */
+void books_ordinary(int device, int64_t bytes[TORCH_KINDS]);
 void books_reset_accumulated(int device);
 void books_reset_peaks(int device);
 

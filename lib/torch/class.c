@@ -333,12 +333,13 @@ static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
 	stat->peak += peak > current ? peak : current;
 }
 
-/* What the library counts, without the segments of pools. */
-static void stats_add_library(const struct vpmm_stats *held, const struct pools_held *pools, struct torch_stats *stats)
+/* What the library counts, without the segments of pools. Its own memory has none that is not expandable. */
+static void stats_add_library(int ordinal, const struct vpmm_stats *held, const struct pools_held *pools,
+			      struct torch_stats *stats)
 {
-	int64_t small = (int64_t)held->small_mapped;
 	int64_t taken = (int64_t)(held->mapped + held->small_mapped + held->shareable + held->shared - pools->own);
 	int64_t peak = (int64_t)(held->peak_taken + pools->foreign);
+	int64_t small = ordinary_small(ordinal, taken);
 	struct torch_stat *all = &stats->reserved_bytes[TORCH_ALL];
 
 	all->current += taken;
@@ -347,8 +348,6 @@ static void stats_add_library(const struct vpmm_stats *held, const struct pools_
 	all->freed += (int64_t)held->given_back;
 	stats_add(&stats->reserved_bytes[TORCH_SMALL], small, small);
 	stats_add(&stats->reserved_bytes[TORCH_LARGE], taken - small, taken - small);
-	stats_add(&stats->segment[TORCH_ALL], (int64_t)held->chunks, 0);
-	stats_add(&stats->segment[TORCH_LARGE], (int64_t)held->chunks, 0);
 	stats->created = (int64_t)held->creates;
 	stats->released = (int64_t)held->releases;
 }
@@ -377,7 +376,7 @@ static int class_stats(int ordinal, struct torch_stats *stats)
 		return err;
 	pools_held(ordinal, &pools);
 	books_stats(ordinal, stats);
-	stats_add_library(&held, &pools, stats);
+	stats_add_library(ordinal, &held, &pools, stats);
 	stats_add_split(&pools, stats);
 	return 0;
 }

@@ -17,4 +17,14 @@
  */
 int ordinary_list(struct pieces *pieces, int device);
 
+/**
+ * ordinary_small() - how much of a device's ordinary memory counts as that of small blocks
+ * @device: ordinal
+ * @bytes: of all of it
+ *
+ * The library keeps small and large blocks in the same memory. So small blocks have what PyTorch's own allocator would
+ * take for them at least, whole segments, as far as large blocks leave that, and large ones have the rest.
+ */
+int64_t ordinary_small(int device, int64_t bytes);
+
 #endif /* TORCH_ORDINARY_H */
