@@ -2,11 +2,9 @@
 /* Plans a block: which free memory goes into it, how much is created, and in which sizes. */
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "policy/allowance.h"
 #include "policy/gather-plan.h"
 #include "policy/growth.h"
 #include "policy/overlap.h"
-#include "policy/state.h"
 #include "policy/tuning.h"
 
 /* Whether a request for idle memory leaves a range out, as work is pending on it. */
@@ -477,39 +475,6 @@ static void gather_plan(struct gathering *g)
 	choose_donors(g);
 }
 
-/*
- * Memory that may be taken rather than wait is remapped often: a part of it goes to larger extents, which take fewer
- * calls.
- */
-static uint64_t overhead_percent(struct core *core)
-{
-	uint64_t percent = (uint64_t)core->settings.overhead, most = account_most(&core->account);
-
-	if (most && overlap_matters(core))
-		percent += allowance_bytes(core, most) * 100 / most / (uint64_t)tuning_overlap_extents;
-	return percent;
-}
-
-/* What @target comes to between its bounds. */
-static double bound_target(const struct core *core, double target, uint64_t overhead)
-{
-	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
-	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
-
-	return core->extents.bytes ? CLAMP(target, least, most) : least;
-}
-
-/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
-static double target_extents(struct core *core)
-{
-	uint64_t bytes = core->extents.bytes, overhead = overhead_percent(core);
-	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
-	size_t piece = gaps_extent_size(region_gaps(&core->regions), stuck);
-	double now = (double)bytes / (double)MAX(piece, 1);
-
-	return bound_target(core, MAX(now, core->packed->target), overhead);
-}
-
 size_t gather_last(const struct gathering *g)
 {
 	size_t page = g->core->settings.page_size;
@@ -522,7 +487,7 @@ static struct gathering gather_start(struct core *core, struct order *order, siz
 {
 	region_settle(&core->regions);
 	return (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
-				   .frugal = frugal, .target = target_extents(core), .donors = g_ptr_array_new() };
+				   .frugal = frugal, .target = gather_target(core), .donors = g_ptr_array_new() };
 }
 
 void gather_clear(struct gathering *g)
@@ -581,22 +546,6 @@ void gather_decide_new(struct gathering *g, struct core *core, struct order *ord
 	g->tail = find_part(g, &tails);
 	g->need = core_page_up(core, size - part_size(&g->tail));
 	g->create = g->need;
-}
-
-size_t gather_new_size(struct core *core, size_t size)
-{
-	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
-				     .target = target_extents(core) };
-
-	return gather_extent_size(&g);
-}
-
-size_t gather_last_size(struct core *core, size_t size)
-{
-	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
-				     .target = bound_target(core, core->packed->target, overhead_percent(core)) };
-
-	return gather_extent_size(&g);
 }
 
 void gather_decide(struct gathering *g, struct core *core, struct order *order, size_t size, bool frugal)

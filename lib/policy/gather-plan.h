@@ -130,6 +130,12 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
 void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size);
 
 /**
+ * gather_target() - the number of extents that the pool should consist of
+ * @core: the pool's core; its lock is held
+ */
+double gather_target(struct core *core);
+
+/**
  * gather_new_size() - bytes of the extents that a block of new memory would have
  * @core: the pool's core; its lock is held
  * @size: bytes of the block

@@ -1,8 +1,60 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What the plan of a block comes to. */
 #include "core/core.h"
+#include "policy/allowance.h"
 #include "policy/gather-plan.h"
+#include "policy/overlap.h"
+#include "policy/state.h"
 #include "policy/tuning.h"
+
+/*
+ * Memory that may be taken rather than wait is remapped often: a part of it goes to larger extents, which take fewer
+ * calls.
+ */
+static uint64_t overhead_percent(struct core *core)
+{
+	uint64_t percent = (uint64_t)core->settings.overhead, most = account_most(&core->account);
+
+	if (most && overlap_matters(core))
+		percent += allowance_bytes(core, most) * 100 / most / (uint64_t)tuning_overlap_extents;
+	return percent;
+}
+
+/* What @target comes to between its bounds. */
+static double bound_target(const struct core *core, double target, uint64_t overhead)
+{
+	double least = MAX((double)tuning_extents_least / (double)overhead, 1);
+	double most = MAX((double)tuning_extents_most / (double)overhead, 1);
+
+	return core->extents.bytes ? CLAMP(target, least, most) : least;
+}
+
+/* How many extents of the size that the gaps call for would make up the pool; the most since it was last empty. */
+double gather_target(struct core *core)
+{
+	uint64_t bytes = core->extents.bytes, overhead = overhead_percent(core);
+	uint64_t stuck = bytes / 1000 * (uint64_t)tuning_stuck * overhead;
+	size_t piece = gaps_extent_size(region_gaps(&core->regions), stuck);
+	double now = (double)bytes / (double)MAX(piece, 1);
+
+	return bound_target(core, MAX(now, core->packed->target), overhead);
+}
+
+size_t gather_new_size(struct core *core, size_t size)
+{
+	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
+				     .target = gather_target(core) };
+
+	return gather_extent_size(&g);
+}
+
+size_t gather_last_size(struct core *core, size_t size)
+{
+	const struct gathering g = { .core = core, .size = size, .create = core_page_up(core, size),
+				     .target = bound_target(core, core->packed->target, overhead_percent(core)) };
+
+	return gather_extent_size(&g);
+}
 
 size_t gather_extent_size(const struct gathering *g)
 {
