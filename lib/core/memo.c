@@ -163,46 +163,42 @@ void memo_restore(struct memo *memo, uint64_t key, uint64_t addr)
 	append(memo, key, addr);
 }
 
-uint64_t memo_find(struct memo *memo, size_t size)
+struct memo_found memo_find(const struct memo *memo, size_t size)
 {
-	uint64_t key = key_of_size(memo, size), addr;
-	uint32_t where = memo->next & memo->mask;
+	struct memo_found found = { .key = key_of_size(memo, size), .where = memo->next & memo->mask };
 
-	if (memo->next >= memo->count || memo->log[where].key != key) {
-		uint32_t *slot = find_slot(memo, key);
+	if (memo->next >= memo->count || memo->log[found.where].key != found.key) {
+		const uint32_t *slot = find_slot(memo, found.key);
 
-		memo->absent = slot ? 0 : key;
 		if (!slot)
-			return 0;
-		where = *slot & WHERE;
+			return found;
+		found.where = *slot & WHERE;
 	}
-	memo->next = memo->count - age_of(memo, where);
-	addr = memo->log[where].addr;
+	found.addr = memo->log[found.where].addr;
+	return found;
+}
+
+/* The decisions behind it are expected next. */
+static void follow(struct memo *memo, const struct memo_found *found)
+{
+	uint32_t where = found->where, age = age_of(memo, where);
+
+	memo->next = memo->count - age;
 	/* Still in use: append it again, before the ring overwrites it. */
-	if (age_of(memo, where) > MEMO_MOST / 2) {
+	if (age > MEMO_MOST / 2) {
 		delete_slot(memo, where);
 		memo->log[where].key = 0;
-		append(memo, key, addr);
+		append(memo, found->key, found->addr);
 	}
-	return addr;
 }
 
-uint64_t memo_peek(const struct memo *memo, size_t size)
-{
-	uint64_t key = key_of_size(memo, size);
-	uint32_t *slot = find_slot(memo, key);
-
-	return slot ? memo->log[*slot & WHERE].addr : 0;
-}
-
-void memo_put(struct memo *memo, size_t size, uint64_t addr)
+static void put_decision(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)
 {
 	uint64_t key = key_of_size(memo, size);
 	struct decision *last = &memo->log[(memo->next - 1) & memo->mask];
-	uint32_t *slot = memo->absent == key ? NULL : find_slot(memo, key);
+	uint32_t *slot = found->key == key && !found->addr ? NULL : find_slot(memo, key);
 	bool again = memo->next && last->key == key;
 
-	memo->absent = 0;
 	/*
 	 * The same decision may be found again by following the log, even if the table has another of its key, or
 	 * none.
@@ -213,4 +209,12 @@ void memo_put(struct memo *memo, size_t size, uint64_t addr)
 		memo->log[*slot & WHERE].addr = addr;
 	else if (!again)
 		append(memo, key, addr);
+}
+
+void memo_note(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr)
+{
+	if (found->addr)
+		follow(memo, found);
+	if (found->addr != addr)
+		put_decision(memo, found, size, addr);
 }

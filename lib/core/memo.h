@@ -36,7 +36,6 @@ struct memo_row {
  * @mask: its size, a power of two, less one
  * @count: decisions so far
  * @next: the number of the decision that is expected
- * @absent: the last key that was not found; or 0
  * @rows: the hash table
  * @row_mask: its rows, a power of two, less one
  * @state: a hash of all allocations and their addresses
@@ -46,7 +45,6 @@ struct memo {
 	uint32_t mask;
 	uint64_t count;
 	uint64_t next;
-	uint64_t absent;
 	struct memo_row *rows;
 	uint32_t row_mask;
 	uint64_t state;
@@ -72,30 +70,33 @@ void memo_enter(struct memo *memo, uint64_t addr, size_t size);
 void memo_leave(struct memo *memo, uint64_t addr, size_t size);
 
 /**
+ * struct memo_found - what the memo has for a request
+ * @key: the request and the state
+ * @addr: the address; 0: none
+ * @where: index of the decision in the log, if there is one
+ */
+struct memo_found {
+	uint64_t key;
+	uint64_t addr;
+	uint32_t where;
+};
+
+/**
  * memo_find() - the decision for a request in this state
  * @memo: the memo
  * @size: bytes requested
- *
- * Return: the address, or 0.
  */
-uint64_t memo_find(struct memo *memo, size_t size);
+struct memo_found memo_find(const struct memo *memo, size_t size);
 
 /**
- * memo_peek() - like memo_find(), without changing the memo
+ * memo_note() - a request is about to get an address: note it before memo_enter()
  * @memo: the memo
+ * @found: the result of memo_find() for the request. Since then no other request was noted, but the state may have
+ *	changed
  * @size: bytes requested
- *
- * Return: the address, or 0; also 0 for some decisions that memo_find() would find by following the log.
+ * @addr: the address; if @found has another, this one replaces it
  */
-uint64_t memo_peek(const struct memo *memo, size_t size);
-
-/**
- * memo_put() - add a decision, before memo_enter()
- * @memo: the memo
- * @size: bytes requested
- * @addr: the address
- */
-void memo_put(struct memo *memo, size_t size, uint64_t addr);
+void memo_note(struct memo *memo, const struct memo_found *found, size_t size, uint64_t addr);
 
 /**
  * memo_restore() - add a decision that another process has made, the older before the newer

@@ -12,7 +12,7 @@ void cuda_frees_init(struct cuda_frees *frees)
 	frees->events = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 }
 
-static void settle(struct cuda_frees *frees)
+static void drop_complete(struct cuda_frees *frees)
 {
 	GHashTableIter iter;
 	gpointer event;
@@ -34,7 +34,7 @@ static drv_event event_of_stream(struct cuda_frees *frees, drv_u64 id)
 	if (event)
 		return event;
 	if (g_hash_table_size(frees->events) >= FREES_MOST)
-		settle(frees);
+		drop_complete(frees);
 	if (drv.cuEventCreate(&event, DRV_EVENT_DISABLE_TIMING))
 		return NULL;
 	g_hash_table_insert(frees->events, g_memdup2(&id, sizeof(id)), event);
@@ -58,12 +58,12 @@ void cuda_frees_note(struct cuda_frees *frees, drv_stream stream)
 	lock_release(&frees->lock);
 }
 
-bool cuda_frees_settle(struct cuda_frees *frees)
+bool cuda_frees_poll(struct cuda_frees *frees)
 {
 	bool pending;
 
 	lock_acquire(&frees->lock);
-	settle(frees);
+	drop_complete(frees);
 	pending = g_hash_table_size(frees->events);
 	lock_release(&frees->lock);
 	return pending;

@@ -38,13 +38,13 @@ void cuda_frees_init(struct cuda_frees *frees);
 void cuda_frees_note(struct cuda_frees *frees, drv_stream stream);
 
 /**
- * cuda_frees_settle() - let the driver know which frees are complete
+ * cuda_frees_poll() - let the driver know which frees are complete
  * @frees: the frees
  *
  * Context: as cuda_frees_note(). Does not wait.
  * Return: whether some are not complete.
  */
-bool cuda_frees_settle(struct cuda_frees *frees);
+bool cuda_frees_poll(struct cuda_frees *frees);
 
 /**
  * cuda_frees_drop() - destroy the events

@@ -116,7 +116,7 @@ int cuda_small_trim(struct backend *be, uint64_t keep, bool *pending)
 
 	if (pool) {
 		cuda_relax();
-		left = cuda_frees_settle(&cuda_of(be)->frees);
+		left = cuda_frees_poll(&cuda_of(be)->frees);
 		result = drv.cuMemPoolTrimTo(pool, MIN(keep, SIZE_MAX));
 		if (result)
 			return cuda_fail(result, "", "cuMemPoolTrimTo of %" PRIu64 " bytes", keep);

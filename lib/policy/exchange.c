@@ -67,13 +67,6 @@ static bool is_too_much(const struct core *core, const struct broken *broken)
 	       core->extents.bytes / 1000 * (uint64_t)tuning_exchange_from;
 }
 
-/* With one stream, nothing else polls its events. */
-static bool can_go(struct core *core, const struct extent *extent, bool query)
-{
-	return trim_is_free(core, extent) ||
-	       (!query && !stream_poll_some(&core->streams) && trim_is_free(core, extent));
-}
-
 bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr)
 {
 	struct broken broken;
@@ -84,18 +77,26 @@ bool exchange_is_due(struct core *core, const struct request *request, uint64_t 
 	return broken.left && is_too_much(core, &broken) && is_coarse(&broken, gather_new_size(core, request->size));
 }
 
-bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool query)
+bool exchange_is_allowed(struct core *core, const struct request *request, uint64_t addr)
 {
 	struct broken broken = find_broken(core, addr, request->size);
 	size_t without = 0, with = 0;
 
 	for (guint i = 0; i < broken.count; i++) {
-		if (!can_go(core, broken.extents[i], query))
-			return false;
 		without += broken.extents[i]->size;
 		with += broken.bytes[i];
 	}
 	return growth_allows(core, request->size, without, with);
+}
+
+bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr)
+{
+	struct broken broken = find_broken(core, addr, request->size);
+	bool possible = true;
+
+	for (guint i = 0; i < broken.count; i++)
+		possible = possible && trim_is_free(core, broken.extents[i]);
+	return possible;
 }
 
 void exchange_note(struct core *core, uint64_t addr, size_t size, bool again)

@@ -29,15 +29,22 @@ struct vpmm_forecast;
 bool exchange_is_due(struct core *core, const struct request *request, uint64_t addr);
 
 /**
+ * exchange_is_allowed() - whether the pool holds no more than its budget after an exchange
+ * @core: the pool's core; its lock is held
+ * @request: the request
+ * @addr: start of the free range
+ */
+bool exchange_is_allowed(struct core *core, const struct request *request, uint64_t addr);
+
+/**
  * exchange_is_possible() - whether those extents can be exchanged
  * @core: the pool's core; its lock is held
  * @request: the request
  * @addr: start of the free range
- * @query: it is for a query: poll no events
  *
- * They cannot while work is pending on them, or if the pool would hold more than its budget.
+ * They cannot while work is pending on them, as far as events were polled.
  */
-bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr, bool query);
+bool exchange_is_possible(struct core *core, const struct request *request, uint64_t addr);
 
 /**
  * exchange_carry_out() - exchange the extents that a range would break

@@ -6,20 +6,17 @@
 #include "core/allocation.h"
 #include "core/core.h"
 #include "core/wait-set.h"
-#include "pending/flush.h"
 #include "policy/allowance.h"
 #include "policy/exchange.h"
 #include "policy/gather.h"
-#include "policy/growth.h"
 #include "policy/largest.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
 #include "policy/recent.h"
+#include "policy/settle.h"
 #include "policy/settling.h"
 #include "policy/span.h"
-#include "policy/state.h"
 #include "policy/trim.h"
-#include "util/error.h"
 
 /* Allocates the block in a free range that the stream is ordered after. What an aligned one leaves of it stays free. */
 static void take(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr,
@@ -71,8 +68,7 @@ static void note_range(struct core *core, const struct plan *plan)
 {
 	size_t size = plan->request->size;
 
-	if (plan->addr != plan->known)
-		memo_put(&core->memo, size, plan->addr);
+	memo_note(&core->memo, &plan->known, size, plan->addr);
 	recent_note(core, plan->addr, size);
 	exchange_note(core, plan->addr, size, plan->way == PLAN_RECALL);
 }
@@ -125,18 +121,24 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	if (err)
 		return err;
 	if (plan->gathering.size == request->size) {
-		memo_put(&core->memo, request->size, *addr);
+		memo_note(&core->memo, &plan->known, request->size, *addr);
 		recent_note(core, *addr, request->size);
 	}
 	take(core, &core->regions, request, addr, plan->order.own);
 	return 0;
 }
 
-static int commit_exchange(struct core *core, const struct plan *plan, uint64_t *addr)
+/* If work is pending on the extents, the block pins them. With one stream, nothing else polls its events. */
+static int commit_exchange(struct core *core, struct plan *plan, uint64_t *addr)
 {
-	int err;
+	const struct request *request = plan->request;
+	int err = 0;
 
-	err = exchange_carry_out(core, plan->request, plan->addr);
+	if (exchange_is_possible(core, request, plan->addr) ||
+	    (!stream_poll_some(&core->streams) && exchange_is_possible(core, request, plan->addr)))
+		err = exchange_carry_out(core, request, plan->addr);
+	else
+		plan->way = PLAN_FIT;
 	return err ? err : commit_range(core, plan, addr);
 }
 
@@ -160,15 +162,31 @@ static int commit(struct core *core, struct plan *plan, uint64_t *addr)
 	}
 }
 
-typedef int (*plan_fn)(struct core *core, struct plan *plan);
+/*
+ * Makes a plan, stage by stage: most requests need the first alone, and settle no more for it. A @query has settled
+ * everything before.
+ */
+static int make_plan(struct core *core, struct plan *plan, const struct plan_stage *stage, bool query)
+{
+	for (; stage->steps[0] && plan->way == PLAN_NONE; stage++) {
+		int err = query ? 0 : settle(core, plan, stage->settle);
 
-static int serve(struct core *core, const struct request *request, plan_fn make_plan, uint64_t *addr)
+		if (err)
+			return err;
+		for (const plan_step *step = stage->steps; *step && plan->way == PLAN_NONE; step++)
+			(*step)(core, plan);
+	}
+	return 0;
+}
+
+static int plan_and_commit(struct core *core, const struct request *request, const struct plan_stage *stages,
+			   uint64_t *addr)
 {
 	struct plan plan = { .request = request };
 	uint64_t waits = core->counts.waits;
 	int err;
 
-	err = make_plan(core, &plan);
+	err = make_plan(core, &plan, stages, false);
 	if (!err)
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
@@ -179,76 +197,40 @@ static int serve(struct core *core, const struct request *request, plan_fn make_
 	return err;
 }
 
-/*
- * A repeated phase is to start from the same state. Small blocks are flushed too: slabs whose free memory differs from
- * pass to pass may need one more page in any of them.
- */
-static void begin_phase(struct core *core, const struct request *request)
-{
-	if (cache_begins(request->stream->cache))
-		cache_flush(core, request->stream, request->handle, 0);
-}
-
-/*
- * Gives back some of what is held above the allowance since that fell. No more than it fell by: what a pool holds for
- * other reasons, each request would create again. A failure is ignored, as the next request tries again.
- */
-static void trim_surplus(struct core *core)
-{
-	uint64_t *surplus = &core->packed->allowance.surplus, given_back = core->extents.given_back;
-	struct error_kept kept;
-
-	if (!*surplus)
-		return;
-	if (core_mapped(core) <= growth_most(core, 0)) {
-		*surplus = 0;
-		return;
-	}
-	error_keep(&kept);
-	if (!stream_poll_some(&core->streams))
-		trim_whole(core, growth_most(core, 0), TRIM_LOOKS, TRIM_EXTENTS);
-	error_restore(&kept);
-	*surplus -= MIN(*surplus, core->extents.given_back - given_back);
-}
-
 static int packed_malloc(struct core *core, const struct request *request, uint64_t *addr)
 {
 	int err = -ENOMEM;
 
-	if (!request->frugal) {
-		begin_phase(core, request);
-		trim_surplus(core);
-	}
+	settle_phase(core, request);
 	if (request->size < core_small_size(core) && !request->frugal)
-		err = serve(core, request, plan_small, addr);
+		err = plan_and_commit(core, request, plan_small_stages(), addr);
 	/* Without memory for a slab, a small request is served from the large ones' memory. */
-	return err == -ENOMEM ? serve(core, request, plan_block, addr) : err;
+	return err == -ENOMEM ? plan_and_commit(core, request, plan_block_stages(core, request), addr) : err;
 }
 
-/* Makes a plan for a query. Return: 0; -ENOMEM if the device could not create enough; or an error of the backend. */
-static int ask_plan(struct core *core, const struct request *request, plan_fn make_plan, uint64_t room,
-		    struct vpmm_forecast *forecast)
+/* Makes a plan for a query. Return: whether the device could create enough for it. */
+static bool plan_and_price(struct core *core, const struct request *request, const struct plan_stage *stages,
+			   uint64_t room, struct vpmm_forecast *forecast)
 {
-	struct plan plan = { .request = request, .query = true };
-	int err;
+	struct plan plan = { .request = request };
+	bool affordable;
 
-	err = make_plan(core, &plan);
-	if (!err && !plan_is_affordable(core, &plan, room))
-		err = -ENOMEM;
-	if (!err)
+	make_plan(core, &plan, stages, true);
+	affordable = plan_is_affordable(core, &plan, room);
+	if (affordable)
 		plan_price(core, &plan, room, forecast);
 	plan_clear(&plan);
-	return err;
+	return affordable;
 }
 
 /* Makes the plans in the order in which packed_malloc() would. */
-static int ask_all(struct core *core, const struct request *request, uint64_t room, struct vpmm_forecast *forecast)
+static bool packed_price(struct core *core, const struct request *request, uint64_t room,
+			 struct vpmm_forecast *forecast)
 {
-	int err = -ENOMEM;
-
-	if (request->size < core_small_size(core) && !request->frugal)
-		err = ask_plan(core, request, plan_small, room, forecast);
-	return err == -ENOMEM ? ask_plan(core, request, plan_block, room, forecast) : err;
+	if (request->size < core_small_size(core) && !request->frugal &&
+	    plan_and_price(core, request, plan_small_stages(), room, forecast))
+		return true;
+	return plan_and_price(core, request, plan_block_stages(core, request), room, forecast);
 }
 
 static int packed_forecast(struct core *core, const struct request *request, uint64_t room,
@@ -256,11 +238,11 @@ static int packed_forecast(struct core *core, const struct request *request, uin
 {
 	int err;
 
-	err = plan_prepare_query(core, request);
-	if (!err)
-		err = ask_all(core, request, room, forecast);
+	err = settle_all(core, request);
 	/* No way to serve the request is an answer, not an error. */
-	return err == -ENOMEM ? 0 : err;
+	if (!err)
+		packed_price(core, request, room, forecast);
+	return err;
 }
 
 /* Whether a malloc could serve a request, at once or once it has reclaimed. */
@@ -269,10 +251,10 @@ static bool packed_could(struct core *core, struct stream *stream, size_t size, 
 	struct request request = { .size = size, .stream = stream };
 	struct vpmm_forecast forecast = { 0 };
 
-	if (!ask_all(core, &request, room, &forecast))
+	if (packed_price(core, &request, room, &forecast))
 		return true;
 	request.frugal = true;
-	return !ask_all(core, &request, room, &forecast);
+	return packed_price(core, &request, room, &forecast);
 }
 
 static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_t room)

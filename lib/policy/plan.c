@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Decides how the packed policy serves a request: step by step, until one has found a way. */
-#include <stdatomic.h>
-
+/* Decides how the packed policy serves a request: stage by stage, until a step has found a way. */
 #include "core/alias.h"
 #include "core/core.h"
-#include "pending/flush.h"
 #include "policy/exchange.h"
 #include "policy/fit.h"
 #include "policy/gather.h"
@@ -16,46 +13,6 @@
 #include "policy/span.h"
 #include "policy/state.h"
 #include "policy/tuning.h"
-
-/* A step. It sets @way if it has found one. Returns 0 or an error of the backend. */
-typedef int (*plan_step)(struct core *core, struct plan *plan);
-
-/* Whether several threads take the slow path, this one included. */
-static bool is_crowded(const struct core *core)
-{
-	const struct packed *packed = core->packed;
-
-	return core->counts.mallocs < packed->crowded ||
-	       (packed->thread && !pthread_equal(packed->thread, pthread_self()));
-}
-
-static void note_thread(struct core *core)
-{
-	struct packed *packed = core->packed;
-
-	if (pthread_equal(packed->thread, pthread_self()))
-		return;
-	if (packed->thread)
-		packed->crowded = core->counts.mallocs + tuning_crowded;
-	packed->thread = pthread_self();
-}
-
-/* A large request gains nothing from flushing small blocks. */
-static size_t flush_least(const struct core *core, size_t size)
-{
-	size_t small = core_small_size(core);
-
-	return size < small ? 0 : small;
-}
-
-/*
- * Other streams' caches may have what is missing. But threads that each need their blocks would take them from one
- * another for ever, so leave out the busy caches if there are several threads.
- */
-static void flush_streams(struct core *core, size_t size)
-{
-	cache_flush_streams(core, is_crowded(core), flush_least(core, size));
-}
 
 static void found(struct plan *plan, enum plan_way way, uint64_t addr)
 {
@@ -69,113 +26,75 @@ static bool may_wait(const struct core *core, const struct plan *plan)
 	return !core->streams.sole && !plan->request->stream->captured;
 }
 
-/* Raising core.pressure makes the other streams record their next frees. */
-static void flush_others(struct core *core, const struct plan *plan)
-{
-	flush_streams(core, plan->request->size);
-	atomic_fetch_add_explicit(&core->pressure, 1, memory_order_relaxed);
-}
-
-/*
- * Flush first: cached blocks are free, and a better view of free memory makes for a better choice. A frugal request
- * comes after a full flush.
- */
-static int step_flush_own(struct core *core, struct plan *plan)
-{
-	const struct request *request = plan->request;
-
-	if (plan->query || request->frugal)
-		return 0;
-	note_thread(core);
-	cache_flush(core, request->stream, request->handle, flush_least(core, request->size));
-	if (!core->streams.sole && !is_crowded(core) &&
-	    g_hash_table_size(core->streams.by_id) <= (guint)tuning_few_streams)
-		flush_others(core, plan);
-	return core->regions.dead.head ? zombie_reap(core) : 0;
-}
-
-static int step_flush_others(struct core *core, struct plan *plan)
-{
-	if (plan->query || core->streams.sole)
-		return 0;
-	flush_others(core, plan);
-	return stream_poll_busy(&core->streams, false);
-}
-
-/* Regions whose events have passed merge with their neighbours. */
-static int step_poll(struct core *core, struct plan *plan)
-{
-	return plan->query || core->streams.sole ? 0 : stream_poll_some(&core->streams);
-}
-
-static int step_reap_slabs(struct core *core, struct plan *plan)
-{
-	return !plan->query && core->spans.dead.head ? zombie_reap(core) : 0;
-}
-
-static int step_slab(struct core *core, struct plan *plan)
+static void step_slab(struct core *core, struct plan *plan)
 {
 	struct region *region = region_find_own(&core->spans, plan->request->stream, plan->request->size);
 
 	if (region)
 		found(plan, PLAN_SLAB, region->addr);
-	return 0;
 }
 
 /* Within the budget a new slab comes first. Beyond it, a small request waits for another stream instead. */
-static int step_slab_waiting(struct core *core, struct plan *plan)
+static void step_slab_waiting(struct core *core, struct plan *plan)
 {
 	uint64_t addr = 0;
 
 	/* The wait would be on the host. */
 	if (stream_is_idle(plan->request->stream))
-		return 0;
+		return;
 	if (!growth_room_overlap(core, plan->request->size) && region_find_run(&core->spans, plan->request->size, &addr))
 		found(plan, PLAN_SLAB, addr);
-	return 0;
 }
 
-static int step_grow(struct core *core, struct plan *plan)
+static void step_grow(struct core *core, struct plan *plan)
 {
 	(void)core;
 	found(plan, PLAN_GROW, 0);
-	return 0;
 }
 
-static int recall(struct core *core, struct plan *plan, bool wait)
+static void forget_order(struct plan *plan)
 {
-	struct order *order = &plan->order;
-	int err = 0;
+	if (plan->ordered)
+		order_clear(&plan->order);
+	plan->ordered = false;
+}
 
-	if (!plan->known)
-		return 0;
-	order_init(order, plan->request->stream);
-	if (!alias_reaches(core, plan->known, plan->request->size, order))
-		goto out;
-	if (!wait && !order_is_met(order))
-		err = order_poll(order);
-	if (!err && (wait || order_is_met(order))) {
-		found(plan, PLAN_RECALL, plan->known);
-		plan->ordered = true;
-		return 0;
-	}
-out:
-	order_clear(order);
-	return err;
+/* Whether the address of the memo can be had, and what the stream has to wait for: @order. */
+static inline void order_known(struct core *core, struct plan *plan)
+{
+	if (!plan->known.addr)
+		return;
+	order_init(&plan->order, plan->request->stream);
+	plan->ordered = true;
+	if (!alias_reaches(core, plan->known.addr, plan->request->size, &plan->order))
+		forget_order(plan);
 }
 
 /* The decision of last time in this state, so that a program that repeats itself settles. */
-static int step_recall(struct core *core, struct plan *plan)
+static void step_recall(struct core *core, struct plan *plan)
 {
-	size_t size = plan->request->size;
-
-	plan->known = plan->query ? memo_peek(&core->memo, size) : memo_find(&core->memo, size);
-	return recall(core, plan, false);
+	plan->known = memo_find(&core->memo, plan->request->size);
+	order_known(core, plan);
+	if (plan->ordered && order_is_met(&plan->order))
+		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
-static int step_recall_waiting(struct core *core, struct plan *plan)
+/* The same, once it is settled which of its events are complete. */
+static void step_recall_again(struct core *core, struct plan *plan)
 {
-	return may_wait(core, plan) ? recall(core, plan, true) : 0;
+	(void)core;
+	if (plan->ordered && order_is_met(&plan->order))
+		found(plan, PLAN_RECALL, plan->known.addr);
+	else
+		forget_order(plan);
+}
+
+static void step_recall_waiting(struct core *core, struct plan *plan)
+{
+	if (may_wait(core, plan))
+		order_known(core, plan);
+	if (plan->ordered)
+		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
 /* New memory within the budget, so that the block does not break a large extent. */
@@ -197,44 +116,40 @@ static bool find_new(struct core *core, struct plan *plan)
  * A free range. But if the block would pin much larger extents than it calls for: new memory; or else those extents are
  * exchanged for smaller ones.
  */
-static int step_fit(struct core *core, struct plan *plan)
+static void step_fit(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
 	uint64_t addr;
 
 	if (!fit_find(core, request->stream, request->size, &addr))
-		return 0;
+		return;
 	if (!exchange_is_due(core, request, addr))
 		found(plan, PLAN_FIT, addr);
 	else if (!find_new(core, plan))
-		found(plan, exchange_is_possible(core, request, addr, plan->query) ? PLAN_EXCHANGE : PLAN_FIT, addr);
-	return 0;
+		found(plan, exchange_is_allowed(core, request, addr) ? PLAN_EXCHANGE : PLAN_FIT, addr);
 }
 
 /* With one stream nothing has become free since step_fit. */
-static int step_fit_again(struct core *core, struct plan *plan)
+static void step_fit_again(struct core *core, struct plan *plan)
 {
-	return core->streams.sole ? 0 : step_fit(core, plan);
+	if (!core->streams.sole)
+		step_fit(core, plan);
 }
 
 /* A run of free regions, whatever their streams. */
-static int step_fit_waiting(struct core *core, struct plan *plan)
+static void step_fit_waiting(struct core *core, struct plan *plan)
 {
 	uint64_t start = 0;
 	size_t run = may_wait(core, plan) ? region_find_run(&core->regions, plan->request->size, &start) : 0;
 
 	if (run)
 		found(plan, PLAN_FIT, fit_within(core, start, run, plan->request->size));
-	return 0;
 }
 
-static int step_gather(struct core *core, struct plan *plan)
+static void step_gather(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
-	int err = plan->query ? 0 : gather_prepare(core);
 
-	if (err)
-		return err;
 	order_init(&plan->order, request->stream);
 	if (request->align == core->settings.page_size)
 		gather_decide_aligned(&plan->gathering, core, &plan->order, request->size, request->part,
@@ -243,7 +158,6 @@ static int step_gather(struct core *core, struct plan *plan)
 		gather_decide(&plan->gathering, core, &plan->order, request->size, request->frugal);
 	gather_order(&plan->gathering);
 	found(plan, PLAN_GATHER, 0);
-	return 0;
 }
 
 /* While old mappings wait for their events, they cannot be unmapped: the host may run far ahead of the device. */
@@ -253,13 +167,12 @@ static bool may_remap(const struct core *core, const struct plan *plan)
 }
 
 /* An address that a block of this size had lately needs no driver call. */
-static int step_recent(struct core *core, struct plan *plan)
+static void step_recent(struct core *core, struct plan *plan)
 {
 	uint64_t addr, stamp;
 
 	if (recent_find(core, plan->request->stream, plan->request->size, &addr, &stamp) && !stamp)
 		found(plan, PLAN_RECALL, addr);
-	return 0;
 }
 
 /*
@@ -273,9 +186,9 @@ static bool find_waiting(struct core *core, struct plan *plan, uint64_t *stamp)
 	size_t row;
 
 	*stamp = UINT64_MAX;
-	if (plan->known && overlap_reaches(core, request->stream, plan->known, request->size, &latest)) {
+	if (plan->known.addr && overlap_reaches(core, request->stream, plan->known.addr, request->size, &latest)) {
 		*stamp = latest;
-		found(plan, PLAN_RECALL, plan->known);
+		found(plan, PLAN_RECALL, plan->known.addr);
 	}
 	row = overlap_find(core, request->stream, request->size, &addr, &latest);
 	if (row && latest < *stamp) {
@@ -293,69 +206,57 @@ static bool find_waiting(struct core *core, struct plan *plan, uint64_t *stamp)
  * Memory that the stream can have at once without remapping, new memory included; or what it has to wait for the least.
  * Remapping may reach older memory than is free in one place.
  */
-static int step_overlap(struct core *core, struct plan *plan)
+static void step_overlap(struct core *core, struct plan *plan)
 {
 	struct plan waiting = { .request = plan->request, .known = plan->known };
 	uint64_t stamp;
-	int err;
 
 	if (!may_wait(core, plan))
-		return 0;
-	err = step_gather(core, plan);
-	if (err || (order_is_met(&plan->order) && !plan->gathering.donors->len))
-		return err;
+		return;
+	step_gather(core, plan);
+	if (order_is_met(&plan->order) && !plan->gathering.donors->len)
+		return;
 	if (!find_waiting(core, &waiting, &stamp) ||
 	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp)))
-		return 0;
+		return;
 	plan_clear(plan);
 	found(plan, waiting.way, waiting.addr);
-	return 0;
 }
 
-/* Takes one step after the other, until one has set @way. */
-static int take_steps(struct core *core, struct plan *plan, const plan_step *steps)
+const struct plan_stage *plan_small_stages(void)
 {
-	int err = 0;
-
-	plan->way = PLAN_NONE;
-	for (; *steps && !err && plan->way == PLAN_NONE; steps++)
-		err = (*steps)(core, plan);
-	return err;
-}
-
-int plan_small(struct core *core, struct plan *plan)
-{
-	static const plan_step steps[] = {
-		step_reap_slabs, step_poll, step_slab,
-		step_flush_own, step_slab,
-		step_flush_others, step_slab,
-		step_slab_waiting, step_grow, NULL
+	static const struct plan_stage stages[] = {
+		{ SETTLE_SLABS, { step_slab } },
+		{ SETTLE_OWN, { step_slab } },
+		{ SETTLE_OTHERS, { step_slab, step_slab_waiting, step_grow } },
+		{ 0 }
 	};
 
-	lock_assert_held(&core->lock);
-	return take_steps(core, plan, steps);
+	return stages;
 }
 
 /*
  * In both lists memory that is free without a wait comes first, and a remap last. If the pool may create memory rather
  * than wait (VPMM_OVERLAP), the second list weighs new memory and waits against each other in one step.
  */
-int plan_block(struct core *core, struct plan *plan)
+const struct plan_stage *plan_block_stages(const struct core *core, const struct request *request)
 {
-	static const plan_step steps[] = {
-		step_flush_own, step_poll, step_recall, step_fit,
-		step_flush_others, step_fit_again,
-		step_recall_waiting, step_fit_waiting, step_gather, NULL
+	static const struct plan_stage stages[] = {
+		{ SETTLE_OWN, { step_recall } },
+		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
+		{ SETTLE_OTHERS, { step_fit_again, step_recall_waiting, step_fit_waiting } },
+		{ SETTLE_MAPPINGS, { step_gather } },
+		{ 0 }
 	};
-	static const plan_step overlapping[] = {
-		step_flush_own, step_poll, step_recall, step_fit,
-		step_flush_others, step_fit_again,
-		step_recent, step_overlap, step_gather, NULL
+	static const struct plan_stage overlapping[] = {
+		{ SETTLE_OWN, { step_recall } },
+		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
+		{ SETTLE_OTHERS, { step_fit_again, step_recent } },
+		{ SETTLE_MAPPINGS, { step_overlap, step_gather } },
+		{ 0 }
 	};
-	bool overlap = overlap_matters(core) && !plan->request->frugal;
 
-	lock_assert_held(&core->lock);
-	return take_steps(core, plan, overlap ? overlapping : steps);
+	return overlap_matters(core) && !request->frugal ? overlapping : stages;
 }
 
 void plan_clear(struct plan *plan)
@@ -365,6 +266,7 @@ void plan_clear(struct plan *plan)
 	if (plan->way == PLAN_GATHER || plan->ordered)
 		order_clear(&plan->order);
 	plan->ordered = false;
+	plan->way = PLAN_NONE;
 }
 
 bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room)
@@ -414,9 +316,6 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 	switch (plan->way) {
 	case PLAN_NONE:
 		break;
-	case PLAN_EXCHANGE:
-		exchange_price(core, plan->request, plan->addr, forecast);
-		break;
 	case PLAN_GATHER:
 		price_gather(plan, forecast);
 		break;
@@ -425,18 +324,14 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		forecast->grown = growth > room ? core->settings.page_size : growth;
 		forecast->calls = 3;
 		break;
+	case PLAN_EXCHANGE:
+		if (exchange_is_possible(core, plan->request, plan->addr)) {
+			exchange_price(core, plan->request, plan->addr, forecast);
+			break;
+		}
+		/* fall through */
 	default:
 		forecast->way = VPMM_WAY_REUSE;
 		forecast->waits = range_waits(core, plan);
 	}
-}
-
-int plan_prepare_query(struct core *core, const struct request *request)
-{
-	int err;
-
-	cache_flush(core, request->stream, request->handle, 0);
-	flush_streams(core, 0);
-	err = stream_poll_busy(&core->streams, false);
-	return err ? err : zombie_reap(core);
 }

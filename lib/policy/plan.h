@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plans of the packed policy: how a request is served. Making a plan takes no memory, but brings the pool up to date:
- * it flushes caches, also of other streams, which it has record their next frees (core.pressure); it polls events, and
- * unmaps old mappings. It does not wait on the host. A plan with @query does none of this.
+ * Plans of the packed policy: how a request is served. A plan reads the core and changes nothing: a query is the plan
+ * alone. A malloc settles the core before each stage of its plan, as far as that stage calls for (policy/settle.h).
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -10,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/memo.h"
 #include "core/wait-set.h"
 #include "policy/gather-plan.h"
+#include "policy/settle.h"
 
 struct core;
 struct request;
@@ -26,7 +27,7 @@ struct vpmm_forecast;
  *	another mapping, and then becomes free here
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents
- * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones
+ * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones, unless work is pending on them
  */
 enum plan_way {
 	PLAN_NONE,
@@ -41,42 +42,49 @@ enum plan_way {
 /**
  * struct plan - a plan
  * @request: the request
- * @query: it is for vpmm_pool_query(), and will not be carried out
  * @way: how the request is served
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER
- * @known: the address that the memo has; 0: none
- * @order: PLAN_GATHER, and PLAN_RECALL where @ordered: what the stream has to wait for
- * @ordered: PLAN_RECALL: @order is set
+ * @known: what the memo has for it
+ * @ordered: @order is set for the address that the memo has
+ * @order: PLAN_GATHER, or if @ordered: what the stream has to wait for
  * @gathering: PLAN_GATHER: what the block is made of
  */
 struct plan {
 	const struct request *request;
-	bool query;
 	enum plan_way way;
 	uint64_t addr;
-	uint64_t known;
+	struct memo_found known;
 	bool ordered;
 	struct order order;
 	struct gathering gathering;
 };
 
-/**
- * plan_small() - plan a request below core_small_size()
- * @core: the pool's core; its lock is held, its backend entered
- * @plan: receives the plan; @request and @query are set. To be cleared with plan_clear()
- *
- * Return: 0, or an error of the backend.
- */
-int plan_small(struct core *core, struct plan *plan);
+/* A step of a plan with a @request. It sets @way if it has found one: the plan is to be cleared with plan_clear(). */
+typedef void (*plan_step)(struct core *core, struct plan *plan);
 
 /**
- * plan_block() - plan a request among the large ones, outside of slabs
- * @core: the pool's core; its lock is held, its backend entered
- * @plan: as for plan_small(); it always finds a way
- *
- * Return: 0, or an error of the backend.
+ * struct plan_stage - steps that can be taken once a part of the core is settled
+ * @settle: the part
+ * @steps: the steps, up to NULL; none: behind the last stage
  */
-int plan_block(struct core *core, struct plan *plan);
+struct plan_stage {
+	enum settle settle;
+	plan_step steps[4];
+};
+
+/**
+ * plan_small_stages() - the stages for a request below core_small_size()
+ */
+const struct plan_stage *plan_small_stages(void);
+
+/**
+ * plan_block_stages() - the stages for a request among the large ones, outside of slabs
+ * @core: the pool's core; its lock is held
+ * @request: the request
+ *
+ * One of them always finds a way.
+ */
+const struct plan_stage *plan_block_stages(const struct core *core, const struct request *request);
 
 /**
  * plan_clear() - free what a plan holds
@@ -87,7 +95,7 @@ void plan_clear(struct plan *plan);
 /**
  * plan_is_affordable() - whether a plan creates no more than the device could
  * @core: the pool's core; its lock is held
- * @plan: the plan, made with @query
+ * @plan: the plan
  * @room: bytes that the device could create
  */
 bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t room);
@@ -95,21 +103,10 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 /**
  * plan_price() - the price of a plan
  * @core: the pool's core; its lock is held
- * @plan: the plan, made with @query
+ * @plan: the plan
  * @room: bytes that the device could create
  * @forecast: receives the way and the price
  */
 void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm_forecast *forecast);
-
-/**
- * plan_prepare_query() - bring the pool up to date, so that plans with @query know all free memory
- * @core: the pool's core; its lock is held, its backend entered
- * @request: the request
- *
- * A plan for a malloc looks no further than it must.
- *
- * Return: 0, or an error of the backend.
- */
-int plan_prepare_query(struct core *core, const struct request *request);
 
 #endif /* PLAN_H */

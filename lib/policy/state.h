@@ -23,7 +23,7 @@
  * @target: the largest number of extents that the gaps have called for since the pool was last empty; 0: none
  * @growth: the effect of the latest trim
  *
- * Threads, see plan.c:
+ * Threads, see settle.c:
  *
  * @thread: the thread that took the slow path of a malloc last
  * @crowded: assume that several threads do until counts.mallocs reaches this

@@ -141,10 +141,23 @@ unsettled()
 		grep -Ev '^calls/check\.c:|^policy/gather-plan\.c:[0-9]+:.*same->whole'
 }
 
+# planned DIR: functions that a plan reaches, and that change the core: they call the driver, or change a list, a map or
+# a counter. A search leaves marks (near, stamp), takes references and locks, and brings up to date what is listed late.
+planned()
+{
+	(cd "$1" && awk -v from=./policy/plan.c \
+		-v ends="event_ref event_unref brief_acquire brief_release region_settle region_merge_loose extent_settle_whole ready_update" \
+		-v marks='map->near = |extents\\.stamp\\+\\+|\\+\\+core->extents\\.stamp' \
+		-v changes='ops->|links_[a-z]+\\(|g_(tree|hash_table|queue)_(insert|remove|push|pop|steal)|atomic_(store|fetch|exchange)|log_add\\(|(core|map|stream|packed|memo|event|account)->[a-z_.>-]+ *([-+|&]=|=[^=]|\\+\\+|--)|(\\+\\+|--)\\*?(core|map|stream|memo|event)->' \
+		-f "$top_srcdir/tests/support/reached.awk" ./*/*.[ch])
+}
+
 # A tree that breaks each rule once.
 plant()
 {
-	mkdir -p "$work/planted/core/.libs" "$work/planted/calls/.libs" "$work/planted/util/.libs"
+	mkdir -p "$work/planted/core/.libs" "$work/planted/calls/.libs" "$work/planted/util/.libs" "$work/planted/policy"
+	printf 'int stream_ask(void)\n{\n\treturn be->ops->event_query(be);\n}\n' >"$work/planted/core/ask.c"
+	printf 'static void step(void)\n{\n\tstream_ask();\n}\n' >"$work/planted/policy/plan.c"
 	printf '#include "calls/above.h"\n#include "beside.h"\nextern int above(void);\nint below(void);\nint below(void)\n{\n\treturn above();\n}\n' \
 		>"$work/planted/core/below.c"
 	printf 'extern int below(void);\nint above(void);\nint above(void)\n{\n\treturn below();\n}\n' >"$work/planted/calls/above.c"
@@ -173,6 +186,7 @@ verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
 verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
 verdict "what is listed late is read through the call that settles it" "$(unsettled "$top_srcdir/lib")"
+verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
 includes "$work/planted" | judge >"$work/out"
@@ -191,4 +205,6 @@ twice "$work/planted" >"$work/out"
 verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
 unsettled "$work/planted" >"$work/out"
 verdict "a list that is read before it is settled is found" "$(says out "calls/early.c")"
+planned "$work/planted" >"$work/out"
+verdict "a plan that asks the driver is found" "$(says out "stream_ask ./core/ask.c step")"
 echo "1..$count"
