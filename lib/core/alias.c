@@ -8,7 +8,7 @@
 static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
 {
 	/* The only stream is ordered after all of its own events. */
-	if (!core->streams.sole)
+	if (order && !core->streams.sole)
 		order_add_range(order, &core->regions, extent->home->addr + from, to - from);
 }
 
@@ -46,7 +46,8 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != REGION_FREE)
 			return false;
-		order_add(order, region);
+		if (order && !core->streams.sole)
+			order_add(order, region);
 	}
 	return true;
 }
@@ -59,14 +60,16 @@ static bool is_reserved(struct core *core, uint64_t addr)
 	return region && region->reserved;
 }
 
-bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
+/*
+ * Lists the mappings of a range, and what a stream has to wait for. @order: NULL: the range is known to be free, or to
+ * become so. Return: the first mapping; NULL: some of the range is allocated, or has no memory.
+ */
+static struct place *list_places(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size;
+	struct place *first = NULL, **link = &first;
 
-	lock_assert_held(&core->lock);
-	if (is_reserved(core, addr))
-		return false;
 	while (addr < end) {
 		struct place *place = extent_place(&core->extents, addr);
 		struct extent *extent = place ? place->extent : NULL;
@@ -74,17 +77,28 @@ bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *
 
 		/* A block cannot contain one extent twice. */
 		if (!extent || extent->stamp == stamp)
-			return false;
+			return NULL;
 		extent->stamp = stamp;
 		stop = MIN(end, place->addr + extent->size);
+		place->here = extent_is_whole(extent) ? extent->home == place : is_free_here(core, addr, stop, order);
 		if (extent_is_whole(extent))
 			home_order(core, extent, addr - place->addr, stop - place->addr, order);
-		else if (!is_free_here(core, addr, stop, order) &&
+		else if (order && !place->here &&
 			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
-			return false;
+			return NULL;
+		*link = place;
+		link = &place->above;
 		addr = stop;
 	}
-	return true;
+	*link = NULL;
+	return first;
+}
+
+bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
+{
+	lock_assert_held(&core->lock);
+	core->extents.reached = is_reserved(core, addr) ? NULL : list_places(core, addr, size, order);
+	return core->extents.reached;
 }
 
 /* Makes the free bytes of a part of an extent free at another mapping. */
@@ -117,52 +131,6 @@ static void set_home(struct core *core, struct place *place)
 	extent_use(&core->extents, place);
 }
 
-static void claim_part(struct core *core, struct place *place, size_t from, size_t until)
-{
-	struct extent *extent = place->extent;
-
-	if (!extent->live) {
-		from = 0;
-		until = extent->size;
-	}
-	/* Unless it is split, all that is free of it is at its home. */
-	for (const struct place *other = extent->split ? extent->places : extent->home; other;
-	     other = extent->split ? other->next : NULL) {
-		if (other != place)
-			move_free(core, other, place, from, until);
-	}
-	extent->split = extent->live;
-	set_home(core, place);
-}
-
-/*
- * Sets the homes of adjacent whole extents to their mappings here, as far as they are adjacent at their old homes too.
- * Returns their bytes.
- */
-static size_t come_home(struct core *core, struct place *place, uint64_t end)
-{
-	uint64_t home = place->extent->home->addr;
-	size_t size = 0;
-
-	do {
-		set_home(core, place);
-		size += place->extent->size;
-		place = place->addr + place->extent->size < end ? extent_place_mapped(&core->extents, place->addr +
-										      place->extent->size) : NULL;
-	} while (place && extent_is_whole(place->extent) && place->extent->home->addr == home + size);
-	return size;
-}
-
-/* Makes whole extents free here, as many in one step as are adjacent where they are free now. */
-static size_t claim_whole(struct core *core, struct place *place, uint64_t end)
-{
-	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
-	size_t size = come_home(core, place, end);
-
-	move_free(core, &there, &here, 0, size);
-	return size;
-}
-
 /* Makes free memory of a mapping a zombie, as it is about to be allocated at another. */
 static void vacate(struct core *core, uint64_t addr, size_t size)
 {
@@ -180,57 +148,99 @@ static void vacate(struct core *core, uint64_t addr, size_t size)
 	}
 }
 
-/* As claim_whole(), but what is in a range is about to be allocated, and need not be free at this mapping before. */
-static size_t claim_for_block(struct core *core, struct place *place, uint64_t addr, uint64_t end)
+/*
+ * Takes what is free of a part of an extent from its other mappings. @block: the part is about to be allocated;
+ * otherwise it becomes free here, and all of an extent without allocations does.
+ */
+static void claim_part(struct core *core, struct place *place, size_t from, size_t until, bool block)
 {
-	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
-	size_t size = come_home(core, place, end);
-	size_t from = MAX(addr, here.addr) - here.addr, until = MIN(end - here.addr, size);
+	struct extent *extent = place->extent;
 
-	if (from)
-		move_free(core, &there, &here, 0, from);
-	if (until < size)
-		move_free(core, &there, &here, until, size);
-	vacate(core, there.addr + from, until - from);
+	if (!extent->live) {
+		from = 0;
+		until = extent->size;
+		block = false;
+	}
+	/* Unless it is split, all that is free of it is at its home. */
+	for (const struct place *other = extent->split ? extent->places : extent->home; other;
+	     other = extent->split ? other->next : NULL) {
+		if (other != place && block)
+			vacate(core, other->addr + from, until - from);
+		else if (other != place)
+			move_free(core, other, place, from, until);
+	}
+	extent->split = extent->live;
+	set_home(core, place);
+}
+
+/*
+ * Sets the homes of adjacent whole extents to their mappings here, as far as they are adjacent at their old homes too.
+ * Returns their bytes; *@place becomes the mapping above them.
+ */
+static size_t come_home(struct core *core, struct place **place)
+{
+	uint64_t home = (*place)->extent->home->addr;
+	size_t size = 0;
+
+	do {
+		set_home(core, *place);
+		size += (*place)->extent->size;
+		*place = (*place)->above;
+	} while (*place && extent_is_whole((*place)->extent) && (*place)->extent->home->addr == home + size);
 	return size;
 }
 
-/* @block: the range is about to be allocated; otherwise all of it is to be free. */
-static void claim(struct core *core, uint64_t start, size_t size, bool block)
+/*
+ * Takes whole extents, as many in one step as are adjacent where they are free now. Of these the part of the range is
+ * about to be allocated with @block, and need not be free at this mapping before. Returns the mapping above them.
+ */
+static struct place *claim_whole(struct core *core, struct place *place, uint64_t addr, uint64_t end, bool block)
 {
-	uint64_t addr = start, end = start + size;
+	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
+	size_t size = come_home(core, &place);
+	size_t from = block ? MAX(addr, here.addr) - here.addr : size;
+	size_t until = MIN(end - here.addr, size);
 
-	while (addr < end) {
-		struct place *place = extent_place_mapped(&core->extents, addr);
-		uint64_t stop = MIN(end, place->addr + place->extent->size);
-		struct region *region;
+	if (from)
+		move_free(core, &there, &here, 0, from);
+	if (!block)
+		return place;
+	if (until < size)
+		move_free(core, &there, &here, until, size);
+	vacate(core, there.addr + from, until - from);
+	return place;
+}
 
-		if (extent_is_whole(place->extent)) {
-			if (place->extent->home == place)
-				addr = stop;
-			else if (block)
-				addr = place->addr + claim_for_block(core, place, start, end);
-			else
-				addr = place->addr + claim_whole(core, place, end);
+/* Claims a range, whose mappings have been listed from @place on. */
+static void claim(struct core *core, struct place *place, uint64_t addr, size_t size, bool block)
+{
+	uint64_t end = addr + size;
+
+	while (place) {
+		const struct extent *extent = place->extent;
+
+		if (!place->here && extent_is_whole(extent)) {
+			place = claim_whole(core, place, addr, end, block);
 			continue;
 		}
-		region = region_at(&core->regions, addr);
-		if (region->kind != REGION_FREE || region->addr + region->size < stop)
-			claim_part(core, place, addr - place->addr, stop - place->addr);
-		addr = stop;
+		if (!place->here)
+			claim_part(core, place, MAX(addr, place->addr) - place->addr,
+				   MIN(end - place->addr, extent->size), block);
+		place = place->above;
 	}
 }
 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
-	claim(core, addr, size, false);
+	claim(core, list_places(core, addr, size, NULL), addr, size, false);
 }
 
 struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	claim(core, addr, size, true);
+	claim(core, core->extents.reached, addr, size, true);
+	extent_add_listed(&core->extents, core->extents.reached, addr, size);
 	/* The only stream need not wait for its own events, but other streams that free the block must. */
 	if (core->streams.sole)
 		order_add_event(order, stream_latest(order->stream));
@@ -246,7 +256,7 @@ void alias_unify(struct core *core, uint64_t addr, size_t size)
 		struct place *place = extent_place_mapped(&core->extents, addr);
 
 		if (place->extent->split && !place->extent->live)
-			claim_part(core, place, 0, place->extent->size);
+			claim_part(core, place, 0, place->extent->size, false);
 		addr = place->addr + place->extent->size;
 	}
 }

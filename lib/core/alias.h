@@ -51,7 +51,8 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
  * @size: bytes; alias_reaches() holds
  * @order: what that has found, met since
  *
- * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between.
+ * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between. Nothing
+ * was asked of alias_reaches() since. The extents have counted the allocation: live_begin() does the rest.
  *
  * Return: the region, of the stream of @order.
  */

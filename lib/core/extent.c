@@ -429,24 +429,35 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	}
 }
 
+static void add_live(struct extent_map *map, struct extent *extent, size_t bytes)
+{
+	if (extent->live) {
+		map->stuck_bytes -= bytes;
+	} else {
+		extent_break_whole(map, extent);
+		map->stuck_bytes += extent->size - bytes;
+	}
+	extent->live += bytes;
+}
+
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
 	while (addr < end) {
 		struct place *place = extent_place_mapped(map, addr);
-		struct extent *extent = place->extent;
-		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
+		uint64_t stop = MIN(end, place->addr + place->extent->size);
 
-		if (extent->live) {
-			map->stuck_bytes -= bytes;
-		} else {
-			extent_break_whole(map, extent);
-			map->stuck_bytes += extent->size - bytes;
-		}
-		extent->live += bytes;
+		add_live(map, place->extent, stop - addr);
 		addr = stop;
 	}
+}
+
+void extent_add_listed(struct extent_map *map, const struct place *first, uint64_t addr, size_t size)
+{
+	for (const struct place *place = first; place; place = place->above)
+		add_live(map, place->extent, MIN(addr + size, place->addr + place->extent->size) -
+			 MAX(addr, place->addr));
 }
 
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)

@@ -27,6 +27,8 @@ struct extent;
  * @extent: the extent
  * @number: no other mapping of the process had or has it; later ones have greater ones
  * @next: the next older mapping of the same extent
+ * @above: the mapping above it in the range that was listed last, see alias.c
+ * @here: what lies of it in that range is free here as it is
  * @used: its link in the map's @by_use
  */
 struct place {
@@ -34,6 +36,8 @@ struct place {
 	struct extent *extent;
 	uint64_t number;
 	struct place *next;
+	struct place *above;
+	bool here;
 	GList used;
 };
 
@@ -140,6 +144,7 @@ struct extent_calls {
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
  * @stamp: number of the latest walk over extents
+ * @reached: the first mapping of the range that alias_reaches() was asked for last; NULL: it cannot be free
  * @calls: driver calls so far
  * @losing: is told of addresses that are about to lose their memory; NULL: nobody wants to know
  * @regained: is told of addresses that have memory again which vpmm_pause() took; NULL likewise
@@ -176,6 +181,7 @@ struct extent_map {
 	GQueue by_use;
 	uint64_t places;
 	uint64_t stamp;
+	struct place *reached;
 	struct extent_calls calls;
 	void (*losing)(void *data, uint64_t addr, size_t size);
 	void (*regained)(void *data, uint64_t addr, size_t size);
@@ -400,6 +406,15 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
  * @size: bytes, all mapped, to extents that count
  */
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
+
+/**
+ * extent_add_listed() - the same, where the mappings of the allocation are listed
+ * @map: the map
+ * @first: the first mapping, with the others at its @above
+ * @addr: where it starts
+ * @size: bytes
+ */
+void extent_add_listed(struct extent_map *map, const struct place *first, uint64_t addr, size_t size);
 
 /**
  * extent_sub_live() - undo extent_add_live()
