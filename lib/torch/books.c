@@ -80,24 +80,6 @@ static void close_gap(size_t gap)
 	table[gap].ptr = NULL;
 }
 
-static inline void stat_add(struct torch_stat *stat, int64_t by)
-{
-	stat->current += by;
-	if (stat->current > stat->peak)
-		stat->peak = stat->current;
-	if (by > 0)
-		stat->allocated += by;
-	else
-		stat->freed -= by;
-}
-
-/* In all, and in small or large. */
-static inline void stat_count(struct torch_stat *stats, bool large, int64_t by)
-{
-	stat_add(&stats[TORCH_ALL], by);
-	stat_add(&stats[large ? TORCH_LARGE : TORCH_SMALL], by);
-}
-
 static bool is_large(const struct entry *entry)
 {
 	return entry->part ? entry->part->segment->large : arena_is_large(entry->size);
@@ -248,12 +230,12 @@ static void for_each(struct torch_stats *stats, void (*fn)(struct torch_stat *st
 			fn(&all[i][kind]);
 }
 
-static void reset_sums(struct torch_stat *stat)
+void stat_reset_sums(struct torch_stat *stat)
 {
 	stat->allocated = stat->freed = 0;
 }
 
-static void reset_peak(struct torch_stat *stat)
+void stat_reset_peak(struct torch_stat *stat)
 {
 	stat->peak = stat->current;
 }
@@ -273,7 +255,7 @@ void books_reset_accumulated(int device)
 	keep_sums(kept->requested_bytes, stats->requested_bytes);
 	kept->retries += stats->retries;
 	kept->ooms += stats->ooms;
-	for_each(&books[device], reset_sums);
+	for_each(&books[device], stat_reset_sums);
 	books[device].retries = books[device].ooms = 0;
 	pthread_mutex_unlock(&lock);
 }
@@ -281,7 +263,7 @@ void books_reset_accumulated(int device)
 void books_reset_peaks(int device)
 {
 	pthread_mutex_lock(&lock);
-	for_each(&books[device], reset_peak);
+	for_each(&books[device], stat_reset_peak);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -32,6 +32,27 @@ struct entry {
 	uint64_t shared;
 };
 
+static inline void stat_add(struct torch_stat *stat, int64_t by)
+{
+	stat->current += by;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+	if (by > 0)
+		stat->allocated += by;
+	else
+		stat->freed -= by;
+}
+
+/* In all, and in small or large. */
+static inline void stat_count(struct torch_stat *stats, bool large, int64_t by)
+{
+	stat_add(&stats[TORCH_ALL], by);
+	stat_add(&stats[large ? TORCH_LARGE : TORCH_SMALL], by);
+}
+
+void stat_reset_sums(struct torch_stat *stat);
+void stat_reset_peak(struct torch_stat *stat);
+
 /* Adds a block, and counts it; false: no memory on the host. */
 bool books_add(const struct entry *entry);
 

@@ -381,11 +381,20 @@ static int class_stats(int ordinal, struct torch_stats *stats)
 	return 0;
 }
 
+static void reset_accumulated(int ordinal)
+{
+	if (!device_of(ordinal))
+		return;
+	books_reset_accumulated(ordinal);
+	pools_reset(ordinal, stat_reset_sums);
+}
+
 static void reset_peaks(int ordinal)
 {
 	if (!device_of(ordinal))
 		return;
 	books_reset_peaks(ordinal);
+	pools_reset(ordinal, stat_reset_peak);
 	vpmm_torch_reset_peaks(ordinal);
 }
 
@@ -430,7 +439,8 @@ const struct torch_class *vpmm_torch_class(void)
 		.fraction = get_fraction,
 		.set_peer = set_peer,
 		.stats = class_stats,
-		.reset_accumulated = books_reset_accumulated,
+		.pool_stats = pools_stats,
+		.reset_accumulated = reset_accumulated,
 		.reset_peaks = reset_peaks,
 		.begin = pools_begin,
 		.end = class_end,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Inside of the pools, for pools.c and restore.c alone. */
+/* Inside of the pools, for pools.c, pools-list.c and restore.c alone. */
 #ifndef TORCH_POOL_H
 #define TORCH_POOL_H
 
@@ -10,6 +10,7 @@
  * @next: the next of all
  * @id: its id
  * @arena: its segments
+ * @reserved: bytes of them
  * @source: where those come from, if not from the library
  * @device: ordinal
  * @uses: how many graphs and others use it
@@ -22,6 +23,7 @@ struct torch_pool {
 	struct torch_pool *next;
 	struct torch_id id;
 	struct arena arena;
+	struct torch_stat reserved[TORCH_KINDS];
 	struct torch_source source;
 	int device;
 	int uses;
@@ -35,9 +37,14 @@ struct torch_pool {
 struct torch_pool *pools_lock(int device, struct torch_id id);
 void pools_unlock(void);
 
+/* The same for all pools of a device: the first, and the one after another. */
+struct torch_pool *pools_lock_first(int device);
+struct torch_pool *pool_after(const struct torch_pool *pool);
+
 /* A part, which no stream uses any more, becomes free. */
 void pool_free_part(struct torch_pool *pool, struct part *part);
 
+struct torch_piece pool_segment(const struct torch_pool *pool, const struct segment *segment);
 struct torch_piece pool_piece(const struct torch_pool *pool, const struct part *part);
 
 #endif /* TORCH_POOL_H */

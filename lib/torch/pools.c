@@ -93,11 +93,10 @@ void pools_end(int device, struct torch_id id, int captures)
 {
 	struct torch_pool *pool;
 
-	pthread_mutex_lock(&lock);
-	pool = pool_find(device, id);
+	pool = pools_lock(device, id);
 	if (pool && pool->begun)
 		pool->begun--;
-	pthread_mutex_unlock(&lock);
+	pools_unlock();
 	if (captures)
 		begun_sub(1);
 }
@@ -121,10 +120,8 @@ static int part_with(const struct torch_pool *pool, int result)
 
 int pools_drop(int device, struct torch_id id)
 {
-	struct torch_pool *pool;
+	struct torch_pool *pool = pools_lock(device, id);
 
-	pthread_mutex_lock(&lock);
-	pool = pool_find(device, id);
 	if (pool && pool->uses)
 		pool->uses--;
 	return part_with(pool, 0);
@@ -132,19 +129,15 @@ int pools_drop(int device, struct torch_id id)
 
 int pools_uses(int device, struct torch_id id)
 {
-	struct torch_pool *pool;
+	struct torch_pool *pool = pools_lock(device, id);
 
-	pthread_mutex_lock(&lock);
-	pool = pool_find(device, id);
 	return part_with(pool, pool ? pool->uses : 0);
 }
 
 int pools_set_lends(int device, struct torch_id id, int lends)
 {
-	struct torch_pool *pool;
+	struct torch_pool *pool = pools_lock(device, id);
 
-	pthread_mutex_lock(&lock);
-	pool = pool_find(device, id);
 	if (pool)
 		pool->lends = lends;
 	return part_with(pool, 0);
@@ -152,10 +145,8 @@ int pools_set_lends(int device, struct torch_id id, int lends)
 
 int pools_set_whole(int device, struct torch_id id)
 {
-	struct torch_pool *pool;
+	struct torch_pool *pool = pools_lock(device, id);
 
-	pthread_mutex_lock(&lock);
-	pool = pool_find(device, id);
 	if (pool)
 		pool->arena.whole = true;
 	return part_with(pool, 0);
@@ -170,7 +161,7 @@ struct torch_piece pool_piece(const struct torch_pool *pool, const struct part *
 	};
 }
 
-static struct torch_piece segment_of(const struct torch_pool *pool, const struct segment *segment)
+struct torch_piece pool_segment(const struct torch_pool *pool, const struct segment *segment)
 {
 	return (struct torch_piece){
 		.addr = segment->addr, .size = segment->size, .stream = segment->stream, .id = pool->id,
@@ -178,11 +169,12 @@ static struct torch_piece segment_of(const struct torch_pool *pool, const struct
 	};
 }
 
-static void segment_tell(const struct torch_pool *pool, const struct segment *segment, int by)
+static void segment_tell(struct torch_pool *pool, const struct segment *segment, int by)
 {
-	struct torch_piece piece = segment_of(pool, segment);
+	struct torch_piece piece = pool_segment(pool, segment);
 
 	books_segment(pool->device, segment->size, segment->large, by);
+	stat_count(pool->reserved, segment->large, by * (int64_t)segment->size);
 	if (hooks.segment)
 		hooks.segment(&piece, by > 0);
 }
@@ -229,18 +221,13 @@ static void segment_destroy(const struct torch_pool *pool, uint64_t addr)
 		kept_free(ptr, VPMM_STREAM_ANY);
 }
 
-/* Ends waiting parts whose streams have passed. */
 static bool has_passed(struct waiting *it)
 {
 	size_t i;
 
 	for (i = 0; i < it->count; i++) {
-		if (!it->events[i]) {
-			/* Recorded in a capture, the event would be a node of the graph. */
-			if (begun_any())
-				return false;
+		if (!it->events[i])
 			it->events[i] = hooks.record(it->pool->device, it->part->users[i]);
-		}
 		if (!it->events[i] || !hooks.passed(it->pool->device, it->events[i]))
 			return false;
 	}
@@ -256,12 +243,13 @@ void pool_free_part(struct torch_pool *pool, struct part *part)
 	books_passed(pool->device, size, large);
 }
 
+/* Ends waiting parts whose streams have passed. In a capture, a record makes a node, and a query invalidates it. */
 static void poll_waiting(void)
 {
 	struct waiting **at = &waiting, *it;
 	size_t i;
 
-	while (*at) {
+	while (*at && !begun_any()) {
 		it = *at;
 		if (!has_passed(it)) {
 			at = &it->next;
@@ -281,6 +269,25 @@ struct torch_pool *pools_lock(int device, struct torch_id id)
 	pthread_mutex_lock(&lock);
 	poll_waiting();
 	return pool_find(device, id);
+}
+
+static struct torch_pool *pool_of(struct torch_pool *pool, int device)
+{
+	while (pool && pool->device != device)
+		pool = pool->next;
+	return pool;
+}
+
+struct torch_pool *pools_lock_first(int device)
+{
+	pthread_mutex_lock(&lock);
+	poll_waiting();
+	return pool_of(pools, device);
+}
+
+struct torch_pool *pool_after(const struct torch_pool *pool)
+{
+	return pool_of(pool->next, pool->device);
 }
 
 void pools_unlock(void)
@@ -358,10 +365,8 @@ int pools_borrow(int device, struct torch_piece *block, size_t size, size_t leas
 	struct part *part;
 	int err = -ENOMEM;
 
-	pthread_mutex_lock(&lock);
-	poll_waiting();
-	for (pool = pools; pool && err; pool = pool->next) {
-		if (pool->device != device || !pool->lends)
+	for (pool = pools_lock_first(device); pool && err; pool = pool_after(pool)) {
+		if (!pool->lends)
 			continue;
 		part = arena_find(&pool->arena, bytes, stream);
 		if (part)
@@ -505,88 +510,4 @@ uint64_t pools_count(void)
 		count++;
 	pthread_mutex_unlock(&lock);
 	return count;
-}
-
-/* Parts that are free in a segment that is not. */
-static void count_split(const struct segment *segment, struct pools_held *held)
-{
-	const struct part *part;
-
-	if (!segment->first->after)
-		return;
-	for (part = segment->first; part; part = part->after) {
-		if (part->active)
-			continue;
-		held->split[TORCH_ALL]++;
-		held->split[segment->large ? TORCH_LARGE : TORCH_SMALL]++;
-		held->split_bytes[TORCH_ALL] += (int64_t)part->size;
-		held->split_bytes[segment->large ? TORCH_LARGE : TORCH_SMALL] += (int64_t)part->size;
-	}
-}
-
-void pools_held(int device, struct pools_held *held)
-{
-	const struct torch_pool *pool;
-	const struct segment *segment;
-
-	*held = (struct pools_held){ 0 };
-	pthread_mutex_lock(&lock);
-	poll_waiting();
-	for (pool = pools; pool; pool = pool->next) {
-		if (pool->device != device)
-			continue;
-		for (segment = pool->arena.segments; segment; segment = segment->next) {
-			*(pool->source.take ? &held->foreign : &held->own) += segment->size;
-			count_split(segment, held);
-		}
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-static void list_pool(const struct torch_pool *pool, struct pieces *pieces)
-{
-	const struct segment *segment;
-	const struct part *part;
-	struct torch_piece piece;
-
-	for (segment = pool->arena.segments; segment; segment = segment->next) {
-		piece = segment_of(pool, segment);
-		pieces_add(pieces, &piece);
-		for (part = segment->first; part; part = part->after) {
-			piece = pool_piece(pool, part);
-			pieces_add(pieces, &piece);
-		}
-	}
-}
-
-int pools_list(int device, struct torch_id id, struct pieces *pieces)
-{
-	const struct torch_pool *pool;
-	int err = is_any(id) ? 0 : -ENOENT;
-
-	pthread_mutex_lock(&lock);
-	poll_waiting();
-	for (pool = pools; pool; pool = pool->next) {
-		if (pool->device != device || (!is_any(id) && !is_same(pool->id, id)))
-			continue;
-		list_pool(pool, pieces);
-		err = 0;
-	}
-	pthread_mutex_unlock(&lock);
-	return pieces->failed ? -ENOMEM : err;
-}
-
-bool pools_has_segment(int device, uint64_t addr)
-{
-	const struct segment *segment = NULL;
-	const struct torch_pool *pool;
-
-	pthread_mutex_lock(&lock);
-	for (pool = pools; pool && !segment; pool = pool->next) {
-		segment = pool->device == device ? pool->arena.segments : NULL;
-		while (segment && segment->addr != addr)
-			segment = segment->next;
-	}
-	pthread_mutex_unlock(&lock);
-	return segment;
 }

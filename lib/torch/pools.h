@@ -75,6 +75,12 @@ struct pools_held {
 
 void pools_held(int device, struct pools_held *held);
 
+/* As in struct torch_class. */
+int pools_stats(int device, struct torch_pool_stats **stats, size_t *count);
+
+/* Calls a function for each of a device's pools' statistics. */
+void pools_reset(int device, void (*fn)(struct torch_stat *stat));
+
 /* Adds the segments of a pool; with both 0, of all. -ENOENT: there is no such pool. */
 int pools_list(int device, struct torch_id id, struct pieces *pieces);
 

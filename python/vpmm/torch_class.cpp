@@ -193,6 +193,7 @@ public:
 		stats.num_device_alloc = found.created;
 		stats.num_device_free = found.released;
 		stats.max_split_size = -1;
+		add_pools(stats, device);
 		return stats;
 	}
 

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TORCH_CLASS_VERSION 4
+#define TORCH_CLASS_VERSION 5
 
 /* Bytes of the name by which another process gets a block, with the 0 behind it. */
 #define TORCH_NAME 192
@@ -85,6 +85,12 @@ struct torch_stats {
 	int64_t released;
 };
 
+/* What the segments of a pool take. */
+struct torch_pool_stats {
+	struct torch_id id;
+	struct torch_stat reserved[TORCH_KINDS];
+};
+
 /**
  * struct torch_source - where a pool's segments come from, if not from the library
  * @take: allocates; NULL if there is no memory
@@ -145,6 +151,8 @@ struct torch_class {
 	double (*fraction)(int device);
 	int (*set_peer)(int device, int peer);
 	int (*stats)(int device, struct torch_stats *stats);
+	/* Of each pool of a device. */
+	int (*pool_stats)(int device, struct torch_pool_stats **stats, size_t *count);
 	void (*reset_accumulated)(int device);
 	void (*reset_peaks)(int device);
 	/* Pools. Each of begin and join takes one use, which drop gives back. @captures: a stream may be captured until end. */

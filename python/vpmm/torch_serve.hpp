@@ -3,10 +3,12 @@
 #ifndef VPMM_TORCH_SERVE_HPP
 #define VPMM_TORCH_SERVE_HPP
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 
 #include <c10/core/Allocator.h>
@@ -76,18 +78,20 @@ std::string amount(uint64_t bytes)
 }
 
 /* Lists of the table's. */
-struct Pieces {
-	torch_piece *all = nullptr;
+template <typename T> struct List {
+	T *all = nullptr;
 	size_t count = 0;
 
-	Pieces() = default;
-	Pieces(const Pieces &) = delete;
-	Pieces &operator=(const Pieces &) = delete;
-	~Pieces()
+	List() = default;
+	List(const List &) = delete;
+	List &operator=(const List &) = delete;
+	~List()
 	{
 		free(all);
 	}
 };
+
+using Pieces = List<torch_piece>;
 
 struct State : native::AllocatorState {
 	Id id;
@@ -228,6 +232,23 @@ template <typename T> void copy_stats(T &to, const torch_stat *from)
 		to[kind].peak = from[kind].peak;
 		to[kind].allocated = from[kind].allocated;
 		to[kind].freed = from[kind].freed;
+	}
+}
+
+template <typename T, typename = void> struct has_pools : std::false_type {};
+template <typename T>
+struct has_pools<T, std::void_t<decltype(std::declval<T>().reserved_bytes_by_private_pools)>> : std::true_type {};
+
+/* What private pools have of a device, in versions that tell. */
+template <typename T> void add_pools(T &stats, Index device)
+{
+	if constexpr (has_pools<T>::value) {
+		List<torch_pool_stats> pools;
+
+		check(table->pool_stats(device, &pools.all, &pools.count), "statistics of pools");
+		for (size_t i = 0; i < pools.count; i++)
+			copy_stats(stats.reserved_bytes_by_private_pools[{ pools.all[i].id.a, pools.all[i].id.b }],
+				   pools.all[i].reserved);
 	}
 }
 
@@ -477,17 +498,36 @@ void release(void *ptr)
 		call_context = nullptr;
 }
 
-/* The library's own memory that has come or gone in a call: its regions before and after. */
-void tell_regions(const Pieces &before, const Pieces &after, Trace::Action action)
+/* The library's own memory in a list, each range by its start. */
+std::map<uint64_t, uint64_t> ranges_of(const Pieces &pieces)
 {
-	std::set<std::pair<uint64_t, uint64_t>> known;
+	std::map<uint64_t, uint64_t> ranges;
 
-	for (size_t i = 0; i < before.count; i++)
-		known.emplace(before.all[i].addr, before.all[i].size);
-	for (size_t i = 0; i < after.count; i++)
-		if (after.all[i].segment && after.all[i].grows &&
-		    !known.count({ after.all[i].addr, after.all[i].size }))
-			history.record(action, after.all[i], call_context);
+	for (size_t i = 0; i < pieces.count; i++)
+		if (pieces.all[i].segment && pieces.all[i].grows)
+			ranges[pieces.all[i].addr] = pieces.all[i].addr + pieces.all[i].size;
+	return ranges;
+}
+
+/* Records what of one list is not in the other: which segments it is divided into makes no difference. */
+void tell_regions(int device, const Pieces &pieces, const Pieces &others, Trace::Action action)
+{
+	const auto without = ranges_of(others);
+
+	for (auto &range : ranges_of(pieces))
+		for (uint64_t at = range.first, end = range.second, until; at < end; at = until) {
+			auto next = without.upper_bound(at);
+			uint64_t known = next == without.begin() ? 0 : std::prev(next)->second;
+			torch_piece gone = {};
+
+			until = known > at ? known : next == without.end() ? end : std::min(end, next->first);
+			if (known > at)
+				continue;
+			gone.device = device;
+			gone.addr = at;
+			gone.size = until - at;
+			history.record(action, gone, call_context);
+		}
 }
 
 /* PyTorch's own allocator waits for the device, too, by cudaFree(). */
@@ -514,8 +554,8 @@ void trim(int device, const Id &id)
 	trim_behind_work(device, id);
 	if (id == Id(0, 0))
 		table->list(device, to_id(id), &after.all, &after.count);
-	tell_regions(before, after, Trace::SEGMENT_MAP);
-	tell_regions(after, before, Trace::SEGMENT_UNMAP);
+	tell_regions(device, before, after, Trace::SEGMENT_UNMAP);
+	tell_regions(device, after, before, Trace::SEGMENT_MAP);
 	call_context = nullptr;
 }
 

@@ -101,6 +101,14 @@ either "the allocator of TensorRT" "$cpp/test-tensorrt.cc" -isystem "$cpp/stubs/
 holds "the allocator of OpenCV" "$cpp/test-opencv.cc" -isystem "$cpp/stubs/opencv"
 either "the resources of faiss" "$cpp/test-faiss.cc" -isystem "$cpp/stubs/faiss"
 
+# It is installed as source, and compiled against the PyTorch that is there.
+TEST_TORCH_OBJECT=$top_builddir/lib/.libs/libvpmm-torch.so
+export TEST_TORCH_OBJECT
+for version in "" -DSTUB_TORCH_OLDER; do
+	holds "PyTorch's allocator class${version:+ with an older version}" "$cpp/test-torch.cc" -Wno-overloaded-virtual \
+		-DVPMM_HAVE_SHAREABLE_HANDLE $version -I"$top_srcdir/python/vpmm" -isystem "$cpp/stubs/torch"
+done
+
 # All at once, with either RMM.
 cat >"$work/all.cc" <<'END'
 #define VPMM_WITH_CCCL

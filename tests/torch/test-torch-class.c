@@ -13,7 +13,7 @@ static const struct torch_class *table;
 static const struct torch_id none = { 0 };
 
 /* The class's part: events that have passed once @passed says so, and segments that came and went. */
-static bool passed = true;
+static bool passed = true, captures;
 static unsigned int events, segments_come, segments_gone;
 
 static void *record(int device, struct CUstream_st *stream)
@@ -28,6 +28,8 @@ static int has_passed(int device, void *event)
 {
 	(void)device;
 	g_assert_true(event == &events);
+	/* The query would invalidate the capture. */
+	g_assert_false(captures);
 	return passed;
 }
 
@@ -214,7 +216,7 @@ static void test_places(void)
 
 static void test_streams(void)
 {
-	const struct torch_id id = { 0, 2 };
+	const struct torch_id id = { 0, 2 }, other = { 0, 3 };
 	struct torch_pool *pool = table->begin(0, id, 1);
 	struct CUstream_st *stream;
 	struct torch_stats now;
@@ -235,7 +237,10 @@ static void test_streams(void)
 	now = stats_now();
 	g_assert_cmpuint(events, ==, 1);
 	g_assert_cmpint(now.active[TORCH_ALL].current, ==, now.allocation[TORCH_ALL].current + 1);
+	captures = table->begin(0, other, 1);
 	g_assert_true(new_block(4096, NULL, pool) != a);
+	captures = false;
+	end_pool(other);
 	passed = true;
 	now = stats_now();
 	g_assert_cmpuint(events, ==, 0);
@@ -248,6 +253,50 @@ static void test_streams(void)
 	g_assert_cmpint(table->uses(0, id), ==, -ENOENT);
 	assert_ok(vpmm_host_stream_complete(stream, UINT_MAX));
 	assert_ok(vpmm_host_stream_destroy(stream));
+}
+
+/* What a pool's segments take is counted for each pool. */
+static void test_pool_stats(void)
+{
+	const struct torch_id ids[] = { { 20, 0 }, { 0, 21 } };
+	struct torch_pool_stats *all;
+	char *small, *large;
+	size_t count;
+
+	small = new_block(100, NULL, table->begin(0, ids[0], 1));
+	large = new_block(3 * MIB, NULL, table->begin(0, ids[1], 1));
+	table->end(0, ids[0], 1);
+	table->end(0, ids[1], 1);
+	drop(large);
+	assert_ok(table->drop(0, ids[1]));
+	/* The pool stays as long as it is used, and so does what it had at most. */
+	assert_ok(table->join(0, ids[1], NULL));
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpuint(count, ==, 2);
+	for (size_t i = 0; i < count; i++) {
+		bool is_small = all[i].id.a == ids[0].a;
+
+		g_assert_true(is_small || all[i].id.b == ids[1].b);
+		g_assert_cmpint(all[i].reserved[TORCH_ALL].current, ==, is_small ? 2 * MIB : 20 * MIB);
+		g_assert_cmpint(all[i].reserved[TORCH_SMALL].current, ==, is_small ? 2 * MIB : 0);
+		g_assert_cmpint(all[i].reserved[TORCH_LARGE].allocated, ==, is_small ? 0 : 20 * MIB);
+	}
+	g_free(all);
+	table->reset_accumulated(0);
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpint(all[0].reserved[TORCH_ALL].allocated, ==, 0);
+	g_assert_cmpint(all[0].reserved[TORCH_ALL].peak, >, 0);
+	g_free(all);
+	assert_ok(table->pool_stats(1, &all, &count));
+	g_assert_cmpuint(count, ==, 0);
+	g_free(all);
+	drop(small);
+	assert_ok(table->drop(0, ids[0]));
+	assert_ok(table->drop(0, ids[1]));
+	table->trim(0, none);
+	assert_ok(table->pool_stats(0, &all, &count));
+	g_assert_cmpuint(count, ==, 0);
+	g_free(all);
 }
 
 /* Uses, and what becomes of memory without one. */
@@ -755,6 +804,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/torch-class/ordinary", test_ordinary);
 	g_test_add_func("/torch-class/places", test_places);
 	g_test_add_func("/torch-class/streams", test_streams);
+	g_test_add_func("/torch-class/pool-stats", test_pool_stats);
 	g_test_add_func("/torch-class/uses", test_uses);
 	g_test_add_func("/torch-class/whole-pages", test_whole_pages);
 	g_test_add_func("/torch-class/trim-pending", test_trim_pending);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Of the runtime, what PyTorch's allocators call. Streams are those of the host backend; an event is behind one of them. */
+#ifndef STUB_CUDA_RUNTIME_API_H
+#define STUB_CUDA_RUNTIME_API_H
+
+#include <cstdlib>
+#include <cstring>
+
+#include "vpmm-host.h"
+
+typedef enum {
+	cudaSuccess = 0,
+	cudaErrorMemoryAllocation = 2,
+	cudaErrorNotReady = 600,
+	cudaErrorPeerAccessAlreadyEnabled = 704
+} cudaError_t;
+enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
+enum { cudaEventDisableTiming = 2 };
+typedef struct CUstream_st *cudaStream_t;
+typedef cudaStream_t *cudaEvent_t;
+
+/* The stream that cudaDeviceSynchronize() completes, and how often it did. */
+inline cudaStream_t stub_busy;
+inline int stub_synchronized;
+
+inline cudaError_t cudaMalloc(void **ptr, size_t size)
+{
+	*ptr = std::malloc(size);
+	return *ptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFree(void *ptr)
+{
+	std::free(ptr);
+	return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind)
+{
+	std::memcpy(to, from, size);
+	return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t)
+{
+	return cudaMemcpy(to, from, size, kind);
+}
+inline cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t size, cudaStream_t)
+{
+	return cudaMemcpy(to, from, size, cudaMemcpyDeviceToDevice);
+}
+inline cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+	*free_bytes = 1 << 20;
+	*total = 64 << 20;
+	return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int)
+{
+	*event = new cudaStream_t();
+	return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	*event = stream;
+	return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t)
+{
+	return stub_busy ? cudaErrorNotReady : cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	delete event;
+	return cudaSuccess;
+}
+inline cudaError_t cudaGetLastError()
+{
+	return cudaSuccess;
+}
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int)
+{
+	return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize()
+{
+	stub_synchronized++;
+	if (stub_busy)
+		vpmm_host_stream_complete(stub_busy, ~0u);
+	stub_busy = nullptr;
+	return cudaSuccess;
+}
+
+#endif

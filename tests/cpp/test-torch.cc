@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* The allocator class, with a stand-in for PyTorch, on the host backend: what history, snapshots and statistics show. */
+#include <dlfcn.h>
+
+#include "check.hpp"
+#include "torch_class.cpp"
+#include "vpmm.h"
+
+void torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(
+	const std::shared_ptr<c10::cuda::CUDACachingAllocator::CUDAAllocator> &)
+{
+}
+
+namespace native = c10::cuda::CUDACachingAllocator;
+using native::TraceEntry;
+
+/* A stack is the name of what the test is doing. */
+struct Frames : c10::GatheredContext {
+	explicit Frames(const char *what) : name(what) {}
+	std::string name;
+};
+
+static const char *doing = "";
+
+static std::shared_ptr<c10::GatheredContext> gather()
+{
+	return std::make_shared<Frames>(doing);
+}
+
+static std::string name_of(const std::shared_ptr<c10::GatheredContext> &context)
+{
+	return context ? dynamic_cast<Frames &>(*context).name : "";
+}
+
+static void empty_cache()
+{
+	doing = "empty_cache";
+	vpmm::the_allocator->emptyCache();
+	doing = "";
+}
+
+static void record(bool enabled, native::RecordContext level)
+{
+	vpmm::the_allocator->recordHistory(enabled, gather, 1000, level);
+}
+
+static std::vector<TraceEntry> traces()
+{
+	return vpmm::the_allocator->snapshot().device_traces[0];
+}
+
+/* Work is pending on the block that is freed: the cache is emptied of it all the same, and history has the stack. */
+static void test_stacks(cudaStream_t stream)
+{
+	for (auto level : { native::RecordContext::ALLOC, native::RecordContext::ALL, native::RecordContext::STATE }) {
+		bool all = level == native::RecordContext::ALL, state = level == native::RecordContext::STATE;
+		size_t unmapped = 0;
+
+		empty_cache();
+		record(true, level);
+		doing = "allocation";
+		void *ptr = vpmm::the_allocator->raw_alloc(48);
+		CHECK(vpmm_host_stream_submit(stream) == 0);
+		stub_busy = stream;
+		doing = "free";
+		vpmm::the_allocator->raw_delete(ptr);
+		empty_cache();
+		for (auto &entry : traces()) {
+			if (entry.action_ == TraceEntry::ALLOC)
+				CHECK(name_of(entry.context_) == (state ? "" : "allocation") && entry.size_ == 48);
+			if (entry.action_ == TraceEntry::FREE_COMPLETED)
+				CHECK(name_of(entry.context_) == (all ? "free" : ""));
+			if (entry.action_ != TraceEntry::SEGMENT_UNMAP)
+				continue;
+			CHECK(name_of(entry.context_) == (all ? "empty_cache" : ""));
+			unmapped += entry.size_;
+		}
+		CHECK(unmapped == 2 << 20);
+		record(false, level);
+		CHECK(traces().empty());
+	}
+}
+
+/* Of a stretch that memory goes from, only what has gone is told, however the list is divided then. */
+static void test_unmapped()
+{
+	/* The second begins in the page that the first one ends in. */
+	void *first = vpmm::the_allocator->raw_alloc(3 << 20), *second = vpmm::the_allocator->raw_alloc(5 << 20);
+	size_t unmapped = 0, before;
+
+	CHECK(static_cast<char *>(second) - static_cast<char *>(first) == 3 << 20);
+	before = static_cast<size_t>(vpmm::the_allocator->getDeviceStats(0).reserved_bytes[0].current);
+	record(true, native::RecordContext::ALL);
+	vpmm::the_allocator->raw_delete(second);
+	empty_cache();
+	for (auto &entry : traces()) {
+		CHECK(entry.action_ != TraceEntry::SEGMENT_MAP);
+		if (entry.action_ == TraceEntry::SEGMENT_UNMAP)
+			unmapped += entry.size_;
+	}
+	CHECK(unmapped == 4 << 20);
+	CHECK(vpmm::the_allocator->getDeviceStats(0).reserved_bytes[0].current == static_cast<int64_t>(before - unmapped));
+	record(false, native::RecordContext::ALL);
+	vpmm::the_allocator->raw_delete(first);
+}
+
+/* Sums over a snapshot are the statistics, of each kind of memory; pools have their own. */
+static void test_statistics()
+{
+	const c10::MempoolId_t id = { 0, 1 };
+	std::array<int64_t, 3> reserved = {}, active = {};
+	std::vector<void *> ptrs;
+
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	for (size_t size : { 100, 3 << 20 })
+		ptrs.push_back(vpmm::the_allocator->raw_alloc(size));
+	vpmm::the_allocator->endAllocateToPool(0, id);
+	for (size_t size : { 100, 1 << 20, 3 << 20 })
+		ptrs.push_back(vpmm::the_allocator->raw_alloc(size));
+	auto stats = vpmm::the_allocator->getDeviceStats(0);
+	for (auto &segment : vpmm::the_allocator->snapshot().segments) {
+		size_t kind = segment.is_large ? TORCH_LARGE : TORCH_SMALL;
+
+		reserved[kind] += static_cast<int64_t>(segment.total_size);
+		active[kind] += static_cast<int64_t>(segment.active_size);
+		CHECK(segment.is_expandable == (segment.owner_private_pool_id != id));
+	}
+	for (size_t kind : { TORCH_SMALL, TORCH_LARGE }) {
+		CHECK(stats.reserved_bytes[kind].current == reserved[kind]);
+		CHECK(stats.active_bytes[kind].current == active[kind]);
+	}
+	CHECK(stats.segment[TORCH_ALL].current == 2);
+#ifndef STUB_TORCH_OLDER
+	CHECK(stats.reserved_bytes_by_private_pools.size() == 1);
+	CHECK(stats.reserved_bytes_by_private_pools[id][TORCH_ALL].current == 22 << 20);
+	CHECK(stats.reserved_bytes_by_private_pools[id][TORCH_SMALL].peak == 2 << 20);
+#endif
+	for (void *ptr : ptrs)
+		vpmm::the_allocator->raw_delete(ptr);
+	vpmm::the_allocator->releasePool(0, id);
+	empty_cache();
+	stats = vpmm::the_allocator->getDeviceStats(0);
+	CHECK(stats.reserved_bytes[TORCH_ALL].current == 0);
+#ifndef STUB_TORCH_OLDER
+	CHECK(stats.reserved_bytes_by_private_pools.empty());
+#endif
+}
+
+/* Blocks that a pool had are back at their addresses, with the deleter that storages are recognised by. */
+static void test_checkpoint()
+{
+	const c10::MempoolId_t id = { 5, 0 };
+	void *kept, *later;
+
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	kept = vpmm::the_allocator->raw_alloc(1000);
+	auto state = vpmm::the_allocator->getCheckpointState(0, id);
+	later = vpmm::the_allocator->raw_alloc(1000);
+	auto delta = vpmm::the_allocator->setCheckpointPoolState(0, state);
+	CHECK(delta.ptrs_freed.size() == 2 && delta.dataptrs_allocd.size() == 1);
+	CHECK(delta.dataptrs_allocd[0].get() == kept);
+	CHECK(delta.dataptrs_allocd[0].get_deleter() == vpmm::the_allocator->raw_deleter());
+	CHECK(vpmm::the_allocator->checkPoolLiveAllocations(0, id, { kept }));
+	CHECK(!vpmm::the_allocator->checkPoolLiveAllocations(0, id, { kept, later }));
+	vpmm::the_allocator->endAllocateToPool(0, id);
+	delta.dataptrs_allocd.clear();
+	vpmm::the_allocator->releasePool(0, id);
+	empty_cache();
+}
+
+/* Who observes is told, and the text is the one that programs search. */
+static void test_exhausted()
+{
+	size_t asked = 0;
+	std::string text;
+
+	vpmm::the_allocator->attachOutOfMemoryObserver([&](int64_t, size_t size, size_t, size_t) { asked = size; });
+	try {
+		vpmm::the_allocator->raw_alloc(size_t(1) << 30);
+	} catch (const c10::OutOfMemoryError &error) {
+		text = error.what();
+	}
+	CHECK(asked == size_t(1) << 30);
+	CHECK(text.find("CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of") == 0);
+	CHECK(vpmm::the_allocator->getDeviceStats(0).num_ooms == 1);
+}
+
+int main()
+{
+	void *object = dlopen(getenv("TEST_TORCH_OBJECT"), RTLD_NOW);
+	cudaStream_t stream;
+
+	if (!object) {
+		printf("%s\n", dlerror());
+		return 1;
+	}
+	auto table = reinterpret_cast<decltype(&vpmm_torch_class)>(dlsym(object, "vpmm_torch_class"));
+	CHECK(!vpmm_torch_install(table()) && c10::stub_allocator == vpmm::the_allocator);
+	vpmm::the_allocator->init(1);
+	CHECK(vpmm_host_stream_create(&stream) == 0);
+	c10::cuda::stub_current = stream;
+	test_stacks(stream);
+	test_unmapped();
+	test_statistics();
+	test_checkpoint();
+	test_exhausted();
+	return failures != 0;
+}
