@@ -271,7 +271,7 @@ struct torch_pool *pools_lock(int device, struct torch_id id)
 	return pool_find(device, id);
 }
 
-static struct torch_pool *pool_of(struct torch_pool *pool, int device)
+static struct torch_pool *pool_on(struct torch_pool *pool, int device)
 {
 	while (pool && pool->device != device)
 		pool = pool->next;
@@ -282,12 +282,12 @@ struct torch_pool *pools_lock_first(int device)
 {
 	pthread_mutex_lock(&lock);
 	poll_waiting();
-	return pool_of(pools, device);
+	return pool_on(pools, device);
 }
 
 struct torch_pool *pool_after(const struct torch_pool *pool)
 {
-	return pool_of(pool->next, pool->device);
+	return pool_on(pool->next, pool->device);
 }
 
 void pools_unlock(void)
