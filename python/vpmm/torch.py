@@ -438,6 +438,10 @@ def _check_time() -> None:
     if torch.version.cuda is None:
         raise RuntimeError(f"PyTorch {torch.__version__} is built without CUDA, so it has no memory for vpmm.torch to "
                            "serve")
+    # PyTorch says of such a child that it has not initialised CUDA.
+    if getattr(torch._C, "_cuda_isInBadFork", lambda: False)():
+        raise RuntimeError("vpmm.torch.enable() is called in a process that was forked after PyTorch had initialised "
+                           "CUDA, and cannot use it. Start it by spawn or forkserver, or fork before CUDA is used")
     if torch.cuda.is_initialized():
         raise RuntimeError("vpmm.torch.enable() comes too late: PyTorch has initialised CUDA, and cannot change its "
                            "allocator any more. Call it right after the imports, before anything is done on a GPU")
@@ -543,10 +547,14 @@ def enable(library: Union[str, "os.PathLike[str]", None] = None,
     allocation is worth another try.
     """
     global _plugin
+    path = None if library is None else os.fsdecode(text("library", library))
     with _lock:
+        if _plugin is not None and path is not None and os.path.realpath(path) != os.path.realpath(_plugin.path):
+            raise RuntimeError(f"vpmm.torch.enable(library={path!r}) comes too late: PyTorch's memory comes from "
+                               f"{_plugin.path} already")
         if _plugin is None:
             _check_time()
-            plugin = _Plugin(os.fsdecode(text("library", library)) if library is not None else _find_plugin())
+            plugin = _Plugin(_find_plugin() if path is None else path)
             _install(plugin)
             _plugin = plugin
             _tell_settings()

@@ -315,6 +315,43 @@ class TorchTest(unittest.TestCase):
             raises("without CUDA", vpmm.torch.enable)
         """)
 
+    def test_fork(self):
+        # A child whose parent has used CUDA hears of that. One that needs nothing of it may call enable() again.
+        self.program("""
+            import os
+            def in_child(call, *arguments):
+                child = os.fork()
+                if not child:
+                    try:
+                        call(*arguments)
+                        os._exit(0)
+                    finally:
+                        os._exit(1)
+                assert os.waitpid(child, 0)[1] == 0
+            # Before CUDA is used, each can have it.
+            in_child(vpmm.torch.enable)
+            torch._C.initialized, torch._C.initialized_in = True, os.getpid()
+            in_child(raises, "forked after PyTorch", vpmm.torch.enable)
+            torch._C.initialized = False
+            vpmm.torch.enable()
+            torch.cuda.init()
+            in_child(vpmm.torch.enable)
+        """)
+
+    def test_again(self):
+        # A second call is no error, unless it wants another object.
+        self.program("""
+            import shutil, vpmm._library as library
+            vpmm.torch.enable()
+            own = vpmm.torch._find_plugin()
+            Tensor(MIB)
+            vpmm.torch.enable(library=own)
+            raises("already", vpmm.torch.enable, library.__file__)
+            for other in ("/nowhere/libvpmm-torch.so", ""):
+                raises("already", vpmm.torch.enable, other)
+            assert vpmm.torch.counts().allocs == 1
+        """)
+
     def test_old(self):
         self.program("""
             del torch._C.Allocator.set_release_pool

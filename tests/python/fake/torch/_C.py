@@ -2,8 +2,10 @@
 """What PyTorch has in C++: its own statistics fail under another allocator."""
 
 import ctypes
+import os
 
 initialized = False
+initialized_in = None
 current = None
 benchmark = False
 used = {}
@@ -22,6 +24,10 @@ _cuda_getMemoryFraction = _refuse("getMemoryFraction")
 _cuda_memorySnapshot = _refuse("snapshot")
 _cuda_record_memory_history = _refuse("recordHistory")
 _accelerator_getDeviceStats = _refuse("getDeviceStats")
+
+
+def _cuda_isInBadFork():
+    return initialized and initialized_in not in (None, os.getpid())
 
 
 def _get_cudnn_benchmark():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 import ctypes
+import os
 import sys
 import types
 
@@ -10,7 +11,7 @@ from . import _C
 
 
 def is_initialized():
-    return _C.initialized
+    return _C.initialized and not _C._cuda_isInBadFork()
 
 
 def current_device():
@@ -47,6 +48,7 @@ def change_current_allocator(allocator):
 
 def init():
     _C.initialized = True
+    _C.initialized_in = os.getpid()
     _C.current.init(1)
 
 
