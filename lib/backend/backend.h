@@ -327,6 +327,23 @@ int backend_fault_wrap(struct backend *inner, struct backend **be);
 void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip, unsigned int count, int err);
 
 /**
+ * backend_fault_arm_next() - make calls fail behind the first that does
+ * @be: a wrapper
+ * @skip: how many calls of any operation pass first, counted from the next that fails because it was armed
+ * @count: how many calls then fail; 0 disarms
+ * @err: with which negative errno value
+ */
+void backend_fault_arm_next(struct backend *be, unsigned int skip, unsigned int count, int err);
+
+/**
+ * backend_fault_failed() - how many calls were made to fail
+ * @be: a wrapper
+ *
+ * Return: the number of calls that failed since backend_fault_arm_next(), or since it was wrapped.
+ */
+uint64_t backend_fault_failed(struct backend *be);
+
+/**
  * backend_fault_calls() - how often an operation was called
  * @be: a wrapper
  * @op: the operation; BACKEND_OP_COUNT: all of them together

@@ -21,6 +21,8 @@ struct fault {
 	struct backend *inner;
 	struct lock lock;		/* of all below */
 	struct arm arms[BACKEND_OP_COUNT + 1];	/* the last is of all operations, and so is its count */
+	struct arm next;		/* of all operations, behind the first call that fails */
+	uint64_t failed;
 	uint64_t calls[BACKEND_OP_COUNT + 1];
 	struct backend_left left;
 	GTree *mappings;		/* by address, as one unmap takes any number of them */
@@ -58,14 +60,16 @@ static int fire(struct arm *arm)
 static int count_call(struct backend *be, enum backend_op op)
 {
 	struct fault *fault = fault_of(be);
-	int err, any;
+	int err, any, next;
 
 	lock_acquire(&fault->lock);
 	fault->calls[op]++;
 	fault->calls[BACKEND_OP_COUNT]++;
+	next = fault->failed ? fire(&fault->next) : 0;
 	err = fire(&fault->arms[op]);
 	any = fire(&fault->arms[BACKEND_OP_COUNT]);
-	err = err ? err : any;
+	err = err ? err : any ? any : next;
+	fault->failed += err != 0;
 	lock_release(&fault->lock);
 	return err ? error_set(err, "%s fails, as the test wants it", op_names[op]) : 0;
 }
@@ -312,6 +316,27 @@ void backend_fault_arm(struct backend *be, enum backend_op op, unsigned int skip
 	lock_acquire(&fault->lock);
 	fault->arms[op] = (struct arm){ .skip = skip, .count = calls, .err = err };
 	lock_release(&fault->lock);
+}
+
+void backend_fault_arm_next(struct backend *be, unsigned int skip, unsigned int count, int err)
+{
+	struct fault *fault = fault_of(be);
+
+	lock_acquire(&fault->lock);
+	fault->next = (struct arm){ .skip = skip, .count = count, .err = err };
+	fault->failed = 0;
+	lock_release(&fault->lock);
+}
+
+uint64_t backend_fault_failed(struct backend *be)
+{
+	struct fault *fault = fault_of(be);
+	uint64_t failed;
+
+	lock_acquire(&fault->lock);
+	failed = fault->failed;
+	lock_release(&fault->lock);
+	return failed;
 }
 
 uint64_t backend_fault_calls(struct backend *be, enum backend_op op)

@@ -9,9 +9,13 @@
 
 #include "calls/pool.h"
 #include "support/fixture.h"
+#include "support/setting.h"
 #include "vpmm-shared.h"
 
 #define PAGES 2
+
+/* So many failures in a row leave no page of a range without memory. */
+#define PUT_BACK 3
 
 /* So many calls of the program have failed; only one may for each failure of the backend, and each is made again. */
 static unsigned int failed;
@@ -181,6 +185,184 @@ static void test_sweep(gconstpointer data)
 	g_assert_cmpuint(calls, >, sweep->least);
 }
 
+/* Pairs of calls that fail */
+
+#define PAIRS 4
+
+/* A pool of four pages at most, one of which empty pages read, in which a stream uses a range: its first page is on the device, the second is not. */
+struct scene {
+	struct fixture f;
+	unsigned char *at;
+	void *ptr;
+};
+
+static int act_alloc(struct scene *s)
+{
+	return vpmm_shared_alloc(s->f.pool, &s->ptr, PAGES * PAGE, VPMM_SHARED_FINE);
+}
+
+static int act_use(struct scene *s)
+{
+	return vpmm_use(s->f.pool, s->at, s->f.streams[2]);
+}
+
+static int act_to_device(struct scene *s)
+{
+	return vpmm_migrate(s->f.pool, s->at, PAGES * PAGE, VPMM_DEVICE, s->f.streams[0], NULL, NULL);
+}
+
+static int act_to_host(struct scene *s)
+{
+	return vpmm_migrate(s->f.pool, s->at, PAGES * PAGE, VPMM_HOST, s->f.streams[0], NULL, NULL);
+}
+
+static int act_fault(struct scene *s)
+{
+	return vpmm_fault(s->f.pool, s->at, PAGES * PAGE, VPMM_DEVICE, 0);
+}
+
+static int act_pin(struct scene *s)
+{
+	return vpmm_pin(s->f.pool, s->at, PAGES * PAGE);
+}
+
+static int act_advise(struct scene *s)
+{
+	int err = vpmm_advise(s->f.pool, s->at, PAGES * PAGE, VPMM_ADVISE_READ_MOSTLY);
+
+	return err ? err : act_to_device(s);
+}
+
+static int act_malloc(struct scene *s)
+{
+	return vpmm_malloc(s->f.pool, &s->ptr, 3 * PAGE, s->f.streams[0]);
+}
+
+static int act_trim(struct scene *s)
+{
+	return vpmm_pool_trim(s->f.pool, 0, NULL);
+}
+
+static int act_free(struct scene *s)
+{
+	int err = vpmm_shared_free(s->f.pool, s->at, s->f.streams[0]);
+
+	s->at = err ? s->at : NULL;
+	return err;
+}
+
+/* No work with a range is left to do once its stream is retired. */
+static int act_retire(struct scene *s)
+{
+	unsigned int pending;
+	int err = vpmm_stream_retire(s->f.pool, s->f.streams[1]);
+
+	assert_ok(vpmm_host_stream_pending(s->f.streams[1], &pending));
+	g_assert_true(err || !pending);
+	return err;
+}
+
+static const struct action {
+	const char *name;
+	int (*act)(struct scene *s);
+} actions[] = {
+	{ "alloc", act_alloc }, { "use", act_use }, { "to-device", act_to_device }, { "to-host", act_to_host },
+	{ "fault", act_fault }, { "pin", act_pin }, { "advise", act_advise }, { "malloc", act_malloc },
+	{ "trim", act_trim }, { "free", act_free }, { "retire", act_retire },
+};
+
+static void begin(struct scene *s)
+{
+	static const unsigned char values[PAGES] = { 1, 2 };
+	void *at;
+
+	fixture_open_faulty(&s->f, (struct vpmm_opts){ FIXTURE_PACKED, .limit = 4 * PAGE });
+	assert_ok(vpmm_shared_alloc(s->f.pool, &at, PAGES * PAGE, VPMM_SHARED_FINE));
+	s->at = at;
+	put(s->at, values);
+	assert_ok(vpmm_use(s->f.pool, at, s->f.streams[1]));
+	g_assert_cmpint(vpmm_fault(s->f.pool, at, PAGE, VPMM_DEVICE, 0), ==, 1);
+	assert_ok(vpmm_host_stream_launch(s->f.streams[1], add_one, vpmm_host_view(at)));
+	assert_ok(vpmm_host_stream_launch(s->f.streams[1], add_one, vpmm_host_view(s->at + PAGE - 1)));
+}
+
+/* The work of the stream is done, and no byte is lost; the pool has all of its memory again. */
+static void end(struct scene *s)
+{
+	static const unsigned char values[PAGES] = { 2, 2 };
+
+	fixture_complete(s->f.streams[1]);
+	assert_ok(vpmm_pool_check(s->f.pool));
+	if (s->at) {
+		expect(s->at, values);
+		g_assert_cmpint(act_to_device(s), >=, 0);
+		for (size_t i = 0; i < PAGES; i++)
+			g_assert_cmpuint(*(unsigned char *)vpmm_host_view(s->at + i * PAGE), ==, values[i]);
+		expect(s->at, values);
+		vpmm_unpin(s->f.pool, s->at, PAGES * PAGE);
+		assert_ok(act_free(s));
+	}
+	fixture_close(&s->f);
+}
+
+/* Returns how many calls failed. */
+static uint64_t run_pair(const struct action *action, unsigned int skip, unsigned int gap, unsigned int more, int error)
+{
+	struct scene s = { 0 };
+	struct backend *be;
+	uint64_t fails;
+	int err;
+
+	begin(&s);
+	be = s.f.pool->core.backend;
+	backend_fault_arm_next(be, gap, more, -EIO);
+	backend_fault_arm(be, BACKEND_OP_COUNT, skip, 1, error);
+	err = action->act(&s);
+	backend_fault_arm(be, BACKEND_OP_COUNT, 0, 0, 0);
+	fails = backend_fault_failed(be);
+	backend_fault_arm_next(be, 0, 0, 0);
+	/* What could not be moved away is memory that a request lacks. */
+	if (err < 0 && (!fails || (err != -EIO && err != -ENOMEM)))
+		g_error("call %u and %u later: %d: %s", skip, gap + 1, err, vpmm_last_error());
+	assert_ok(vpmm_pool_check(s.f.pool));
+	if (err < 0 && action->act(&s) < 0)
+		g_error("call %u and %u later: fails again: %s", skip, gap + 1, vpmm_last_error());
+	end(&s);
+	return fails;
+}
+
+/* One call fails, and each behind it. */
+static uint64_t run_pairs(const struct action *action, unsigned int skip, int error)
+{
+	uint64_t fails = 2;
+
+	for (unsigned int gap = 0; fails > 1; gap++) {
+		fails = run_pair(action, skip, gap, 1, error);
+		if (fails > 1)
+			run_pair(action, skip, gap, PUT_BACK, error);
+	}
+	return fails;
+}
+
+/* Two calls fail, or more: some pairs at random, so many as VPMM_TEST_PAIRS says, or with "all" each. */
+static void test_pairs(gconstpointer data)
+{
+	const struct action *action = data;
+	unsigned int calls = 0;
+
+	while (run_pair(action, calls, 0, 0, -EIO))
+		calls++;
+	if (!g_strcmp0(g_getenv("VPMM_TEST_PAIRS"), "all")) {
+		for (unsigned int i = 0; i < 2 * calls; i++)
+			run_pairs(action, i / 2, i % 2 ? -EIO : -ENOMEM);
+		return;
+	}
+	for (unsigned int i = 0; i < setting("VPMM_TEST_PAIRS", PAIRS); i++)
+		run_pair(action, (unsigned int)g_test_rand_int_range(0, (int)calls),
+			 (unsigned int)g_test_rand_int_range(0, 1 << g_test_rand_int_range(0, 5)),
+			 g_test_rand_bit() ? 1 : PUT_BACK, g_test_rand_bit() ? -EIO : -ENOMEM);
+}
+
 /* With several failures in a row undoing fails, too: a call may be made again a few times, and no byte is lost. */
 static void persist(struct fixture *f, void *at, enum vpmm_location to)
 {
@@ -316,6 +498,12 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/shared-sweep/memory", &memory, test_sweep);
 	g_test_add_data_func("/shared-sweep/mostly-io", &mostly_io, test_sweep);
 	g_test_add_data_func("/shared-sweep/mostly-memory", &mostly_memory, test_sweep);
+	for (size_t i = 0; i < G_N_ELEMENTS(actions); i++) {
+		char *path = g_strdup_printf("/shared-sweep/pairs/%s", actions[i].name);
+
+		g_test_add_data_func(path, &actions[i], test_pairs);
+		g_free(path);
+	}
 	g_test_add_data_func("/shared-sweep/two", GUINT_TO_POINTER(2), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/three", GUINT_TO_POINTER(3), test_in_a_row);
 	g_test_add_data_func("/shared-sweep/five", GUINT_TO_POINTER(5), test_in_a_row);

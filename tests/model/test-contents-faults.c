@@ -39,14 +39,21 @@ static void arm(struct vpmm_pool *pool, bool ranges, GRand *rand)
 	enum backend_op op = g_rand_boolean(rand) ? BACKEND_OP_COUNT :
 			     (enum backend_op)g_rand_int_range(rand, 0, BACKEND_OP_COUNT);
 	unsigned int count = counts[g_rand_int_range(rand, 0, G_N_ELEMENTS(counts))];
-	unsigned int most = ranges ? PUT_BACK : UINT_MAX;
+	unsigned int most = ranges ? PUT_BACK : UINT_MAX, more = 0;
 
+	/* One call, and some behind it: what is to undo what was done fails too. */
+	if (g_rand_boolean(rand)) {
+		more = MIN(count, most - 1);
+		count = 1;
+	}
+	backend_fault_arm_next(pool->core.backend, (unsigned int)g_rand_int_range(rand, 0, 6), more, -EIO);
 	backend_fault_arm(pool->core.backend, op, (unsigned int)g_rand_int_range(rand, 0, 6), MIN(count, most),
 			  g_rand_boolean(rand) ? -EIO : -ENOMEM);
 }
 
 static void disarm(struct vpmm_pool *pool)
 {
+	backend_fault_arm_next(pool->core.backend, 0, 0, 0);
 	for (int op = 0; op <= BACKEND_OP_COUNT; op++)
 		backend_fault_arm(pool->core.backend, (enum backend_op)op, 0, 0, 0);
 }

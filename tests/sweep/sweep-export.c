@@ -102,6 +102,36 @@ static int act_receive(struct sweep *s)
 	return 0;
 }
 
+/* Any block, which consists of several extents. */
+static int act_lend(struct sweep *s)
+{
+	return vpmm_lend(s->pool, s->ptr, sockets[0]);
+}
+
+static void stage_to_lend(struct sweep *s)
+{
+	sweep_have(s, PAGE / 2, 1);
+	s->ptr = sweep_have(s, SIZE, 0);
+	connect_anew();
+}
+
+static void stage_lent(struct sweep *s)
+{
+	stage_to_lend(s);
+	g_array_append_val(s->blocks, g_array_index(s->blocks, struct sweep_block, 0));
+	g_array_remove_index(s->blocks, 0);
+	for (int i = 0; i < 2; i++)
+		assert_ok(act_lend(s));
+}
+
+static void stage_lent_received(struct sweep *s)
+{
+	stage_lent(s);
+	assert_ok(act_receive(s));
+	s->ptr = sweep_last(s);
+	sweep_busy(s, 0);
+}
+
 static void stage_received(struct sweep *s)
 {
 	stage_sent(s);
@@ -127,5 +157,8 @@ const struct sweep_scene sweep_export_scenes[] = {
 	{ "send", ALL, OP(export), stage_shareable, act_send, EXPORT },
 	{ "receive", ALL, OP(import), stage_sent, act_receive, EXPORT },
 	{ "receive-free", ALL, OP(event_record), stage_received, act_free, EXPORT },
+	{ "lend", ALL, OP(export), stage_to_lend, act_lend, EXPORT },
+	{ "lend-receive", ALL, OP(import), stage_lent, act_receive, EXPORT },
+	{ "lend-free", ALL, OP(event_record), stage_lent_received, act_free, EXPORT },
 };
 const size_t sweep_export_scene_count = G_N_ELEMENTS(sweep_export_scenes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Actions that pause and resume tags, and those on blocks of tags that are paused. */
 #include <errno.h>
+#include <limits.h>
 
 #include "sweep/sweep-scenes.h"
 #include "util/tag.h"
@@ -37,10 +38,23 @@ static void lose(struct sweep *s, vpmm_tag tag, bool all)
 	}
 }
 
+/* A pause that fails, and cannot be undone, has lost nothing. */
+static void resume_stuck(struct sweep *s, vpmm_tag tag)
+{
+	assert_ok(vpmm_resume(s->pool, tag, s->streams[3]));
+	for (guint i = 0; i < s->blocks->len; i++) {
+		const struct sweep_block *block = &g_array_index(s->blocks, struct sweep_block, i);
+
+		g_assert_true(block->lost || s->on->intact(block->ptr, block->size, block->seed));
+	}
+}
+
 static int pause_tag(struct sweep *s, vpmm_tag tag, unsigned int flags)
 {
 	int err;
 
+	if (s->again)
+		resume_stuck(s, tag);
 	err = vpmm_pause(s->pool, tag, flags);
 	if (!err)
 		lose(s, tag, flags);
@@ -97,6 +111,14 @@ static void have_blocks(struct sweep *s, int tag)
 	s->word = 0;
 }
 
+static bool is_paused(struct sweep *s)
+{
+	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
+
+	assert_ok(vpmm_tag_stats(s->pool, tag_at(0), &stats));
+	return stats.paused;
+}
+
 /* Streams work on what is to be paused, and on what was freed of it. */
 static void stage_tag(struct sweep *s)
 {
@@ -116,6 +138,17 @@ static void stage_again(struct sweep *s)
 	assert_ok(act_resume(s));
 	sweep_drop(s, s->ptr, 0);
 	have_tagged(s, tag_at(0), PAGE + 512, 1);
+}
+
+/* A pause that was to drop the contents has failed, and undoing it as well. */
+static void stage_stuck(struct sweep *s)
+{
+	stage_tag(s);
+	backend_fault_arm(s->be, OP(unmap), 1, 1, -EIO);
+	backend_fault_arm(s->be, OP(map), 0, UINT_MAX, -EIO);
+	g_assert_cmpint(vpmm_pause(s->pool, tag_at(0), VPMM_PAUSE_DROP), ==, -EIO);
+	backend_fault_arm(s->be, OP(map), 0, 0, 0);
+	g_assert_true(is_paused(s));
 }
 
 static void stage_tags(struct sweep *s)
@@ -249,14 +282,6 @@ static int end_watched(struct sweep *s, int err, bool there)
 	return 0;
 }
 
-static bool is_paused(struct sweep *s)
-{
-	struct vpmm_tag_stats stats = { .size = sizeof(stats) };
-
-	assert_ok(vpmm_tag_stats(s->pool, tag_at(0), &stats));
-	return stats.paused;
-}
-
 static int act_pause_watched(struct sweep *s)
 {
 	int err = act_pause(s);
@@ -285,9 +310,44 @@ static int act_destroy(struct sweep *s)
 	return 0;
 }
 
+/* A block of the tag, which has no memory while the tag is paused. */
+static int act_realloc(struct sweep *s)
+{
+	return sweep_realloc(s, &s->ptr, 3 * PAGE, 0);
+}
+
+static int act_realloc_paused(struct sweep *s)
+{
+	void *ptr = s->ptr;
+
+	return vpmm_realloc(s->pool, &ptr, 3 * PAGE, s->streams[0]);
+}
+
+static int act_use(struct sweep *s)
+{
+	return vpmm_use(s->pool, s->ptr, s->streams[3]);
+}
+
+static int act_retire(struct sweep *s)
+{
+	return vpmm_stream_retire(s->pool, s->streams[2]);
+}
+
+static int act_retire_graph(struct sweep *s)
+{
+	return vpmm_graph_retire(s->pool, s->graph, s->streams[1]);
+}
+
+static void stage_graph_paused(struct sweep *s)
+{
+	stage_graph(s);
+	assert_ok(act_pause(s));
+}
+
 /* A pause gives free memory back before it can fail, and both calls wait for what they copy. */
 #define PAUSE .gives = true, .waits = true
 #define LIMIT .opts = { .limit = 8 * PAGE }, PAUSE
+#define SCRUB .opts = { .scrub = VPMM_SCRUB_STREAM }, PAUSE
 #define PEERS .devices = 3, PAUSE
 
 /* What a cache has is free before either call does anything; and they do not ask the policy for anything. */
@@ -297,6 +357,7 @@ const struct sweep_scene sweep_pause_scenes[] = {
 	{ "pause-first", EITHER, OP(info), NULL, act_pause, PAUSE },
 	{ "pause", ALL, OP(host_create), stage_tag, act_pause, PAUSE },
 	{ "pause-drop", EITHER, OP(unmap), stage_tag, act_pause_drop, PAUSE },
+	{ "pause-drop-scrub", EITHER, OP(unmap), stage_tag, act_pause_drop, SCRUB },
 	{ "pause-prepare", EITHER, OP(host_access), stage_tag, act_prepare, PAUSE },
 	{ "pause-prepared", EITHER, OP(stream_create), stage_tag, act_pause, PAUSE, .first = act_prepare },
 	{ "pause-again", PACKED, OP(release), stage_again, act_pause, PAUSE },
@@ -309,11 +370,17 @@ const struct sweep_scene sweep_pause_scenes[] = {
 	{ "paused-malloc", EITHER, OP(create), stage_paused, act_malloc },
 	{ "paused-free", ALL, OP(event_record), stage_paused, act_free },
 	{ "paused-free-any", EITHER, OP(event_record_all), stage_paused, act_free_any, .waits = true },
+	{ "paused-realloc", EITHER, OP(enter), stage_paused, act_realloc_paused, .result = -EBUSY },
+	{ "paused-use", EITHER, OP(enter), stage_paused, act_use, .result = -EBUSY },
+	{ "paused-retire", EITHER, OP(event_record), stage_paused, act_retire },
+	{ "paused-retire-graph", EITHER, OP(event_record), stage_graph_paused, act_retire_graph },
+	{ "tagged-realloc", EITHER, OP(event_record), stage_tag, act_realloc, .keeps = true },
 	{ "paused-trim", EITHER, OP(enter), stage_paused_freed, act_trim, PAUSE },
 	{ "paused-destroy", EITHER, OP(unreserve), stage_paused, act_destroy, .unmakes = true, .waits = true },
 	{ "resume", ALL, OP(create), stage_paused, act_resume, PAUSE },
 	{ "resume-dropped", EITHER, OP(map), stage_tag, act_resume, PAUSE, .first = act_pause_drop },
 	{ "resume-cleared", SWEEP_PACKED, OP(map), stage_tag, act_resume, PAUSE, .first = act_pause_drop, .opts = { .scrub = VPMM_SCRUB_STREAM } },
+	{ "resume-stuck", EITHER, OP(map), stage_stuck, act_resume, SCRUB },
 	{ "resume-freed", EITHER, OP(access), stage_paused_freed, act_resume, PAUSE },
 	{ "resume-all", SWEEP_PACKED, OP(create), stage_tags, act_resume_all, PAUSE, .first = act_pause_all, .undoes = true },
 	{ "resume-other", SWEEP_PACKED, OP(create), stage_tags, act_resume_all, PAUSE, .first = act_pause, .undoes = true },

@@ -74,6 +74,11 @@ static int act_reset_peaks(struct sweep *s)
 	return vpmm_pool_reset_peaks(s->pool);
 }
 
+static int act_set_limit(struct sweep *s)
+{
+	return vpmm_pool_set_limit(s->pool, 8 * PAGE);
+}
+
 static int act_info(struct sweep *s)
 {
 	struct vpmm_info info = { .size = sizeof(info) };
@@ -458,6 +463,7 @@ const struct sweep_scene sweep_scenes[] = {
 	{ "trim-spans", PACKED, OP(release), stage_passed_span, act_trim, .gives = true },
 	{ "trim-cached", CACHED, OP(event_record), stage_cached, act_trim, .gives = true },
 	{ "trim-all", ALL, OP(event_query), stage_all, act_trim, .gives = true },
+	{ "set-limit", ALL, OP(release), stage_scattered, act_set_limit, .gives = true },
 	{ "keep", ALL, OP(release), stage_beyond, act_malloc, KEEP },
 	{ "keep-free", ALL, OP(release), stage_beyond, act_free, KEEP },
 	{ "limit", ALL, OP(map), stage_exhausted, act_malloc, LIMIT(8) },

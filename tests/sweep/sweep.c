@@ -8,10 +8,14 @@
 #include "calls/arena.h"
 #include "calls/lookup.h"
 #include "calls/pool.h"
+#include "support/setting.h"
 #include "sweep/sweep.h"
 #include "util/tag.h"
 
 #define ERRORS_MAX 4
+
+/* Calls behind one that fails which undo what was done are not far. */
+#define GAPS 24
 
 /* Each call looks at some of what is held, and nothing holds as much as so many see. */
 #define HELD_CALLS 4
@@ -74,8 +78,11 @@ static const struct mode {
  * @skip: how many calls pass before
  * @count: how many fail then
  * @err: with what; 0: nothing fails
+ * @gap: how many calls pass behind the first that fails, before
+ * @more: so many fail with -EIO; 0: none
  * @leaves: if the action fails, it is not taken again: another stream frees all there is, and memory is given back
  * @calls: receives how often the action called each operation
+ * @failed: receives how many calls failed
  */
 struct trial {
 	const struct sweep_device *on;
@@ -85,8 +92,11 @@ struct trial {
 	unsigned int skip;
 	unsigned int count;
 	int err;
+	unsigned int gap;
+	unsigned int more;
 	bool leaves;
 	uint64_t calls[BACKEND_OP_COUNT + 1];
+	uint64_t failed;
 };
 
 /* What a test is about, and what it has counted. */
@@ -99,16 +109,21 @@ struct plan {
 	uint64_t runs;
 };
 
-static const char *how_often(const struct trial *t)
+static const char *how_often(unsigned int count)
 {
-	if (!t->err)
-		return "not at all";
-	return t->count == UINT_MAX ? "from then on" : t->count == 1 ? "once" : "twice";
+	return !count ? "not at all" : count == UINT_MAX ? "from then on" : count == 1 ? "once" : "twice";
 }
 
 #define trial_fail(t, format, ...) \
-	g_error("%s, %s: call %u of %s fails %s with %d: " format, (t)->scene->name, (t)->mode->name, (t)->skip + 1, \
-		op_names[(t)->op], how_often(t), (t)->err, ##__VA_ARGS__)
+	g_error("%s, %s: call %u of %s fails %s with %d, and any %u calls later %s: " format, (t)->scene->name, \
+		(t)->mode->name, (t)->skip + 1, op_names[(t)->op], how_often((t)->err ? (t)->count : 0), (t)->err, \
+		(t)->gap + 1, how_often((t)->more), ##__VA_ARGS__)
+
+/* Whether undoing may fail as well. */
+static bool is_repeated(const struct trial *t)
+{
+	return t->count > 1 || t->more;
+}
 
 bool sweep_is_full(void)
 {
@@ -221,7 +236,7 @@ static void trial_check(struct trial *t, struct sweep *s, const char *when)
 			trial_fail(t, "%s: the block of %zu bytes at %p is not what it was", when, block->size,
 				   block->ptr);
 		/* Nobody could undo what was done. */
-		if (t->scene->devices && t->count == UINT_MAX && t->err && !s->again)
+		if (t->scene->devices && is_repeated(t) && t->err && !s->again)
 			continue;
 		if (!is_reached(t, s, block))
 			trial_fail(t, "%s: the block of %zu bytes at %p is accessible to other devices than"
@@ -257,7 +272,7 @@ static void trial_compare_memory(struct trial *t, const struct vpmm_stats *befor
 	AT_MOST(small_live);
 	AT_MOST(held);
 	/* What could not be given back either is tried again. */
-	if (t->count == 1) {
+	if (!is_repeated(t)) {
 		AT_MOST(shareable);
 		AT_MOST(imported);
 	}
@@ -266,7 +281,7 @@ static void trial_compare_memory(struct trial *t, const struct vpmm_stats *befor
 	AT_MOST(mallocs);
 	AT_MOST(peak_live);
 	/* Address space that the driver does not take back when it should serves the next request. */
-	if (t->op != BACKEND_OP_COUNT && t->op != BACKEND_OP_unreserve) {
+	if (t->op != BACKEND_OP_COUNT && t->op != BACKEND_OP_unreserve && !t->more) {
 		AT_MOST(chunks);
 		AT_MOST(reserved);
 	}
@@ -285,12 +300,12 @@ static void trial_compare(struct trial *t, struct sweep *s, const struct vpmm_st
 	/*
 	 * What the driver's allocator has to take back as the rest of the action fails stays where that fails as well.
 	 */
-	bool lost = t->count > 1 && ((t->scene->keeps && after.small_live > before->small_live) ||
+	bool lost = is_repeated(t) && ((t->scene->keeps && after.small_live > before->small_live) ||
 				     after.shareable > before->shareable || after.imported > before->imported);
 	/* So does what a block has gained. */
-	bool grown = t->scene->grows && t->count > 1 && after.requested == before->requested;
+	bool grown = t->scene->grows && is_repeated(t) && after.requested == before->requested;
 
-	if (!t->scene->keeps && !(t->scene->undoes && t->count > 1))
+	if (!t->scene->keeps && !(t->scene->undoes && is_repeated(t)))
 		trial_compare_memory(t, before, after);
 	if (!lost && !grown && (in_use(&after) > in_use(before) ||
 		      after.mallocs - after.frees > before->mallocs - before->frees))
@@ -357,6 +372,13 @@ static void trial_leave(struct trial *t, struct sweep *s)
 	trial_probe(t, s, 3);
 }
 
+static bool may_return(const struct trial *t, int err)
+{
+	if (t->scene->lacks && err == -ENOMEM && t->err)
+		return true;
+	return t->failed && (err == t->err || (t->failed > 1 && t->more && err == -EIO));
+}
+
 /* The action, with its fault, and the same once more if it fails. */
 static void trial_act(struct trial *t, struct sweep *s)
 {
@@ -365,12 +387,14 @@ static void trial_act(struct trial *t, struct sweep *s)
 	int err;
 
 	trial_count(t, s, false);
+	backend_fault_arm_next(s->be, t->gap, t->more, -EIO);
 	backend_fault_arm(s->be, t->op, t->skip, t->err ? t->count : 0, t->err);
 	err = trial_act_once(t, s, may_wait(t));
 	backend_fault_arm(s->be, t->op, 0, 0, 0);
+	t->failed = backend_fault_failed(s->be);
+	backend_fault_arm_next(s->be, 0, 0, 0);
 	trial_count(t, s, true);
-	if (err != t->scene->result && (err != t->err || t->calls[t->op] <= t->skip) &&
-	    !(t->scene->lacks && err == -ENOMEM && t->err))
+	if (err != t->scene->result && !may_return(t, err))
 		trial_fail(t, "the action returns %d: %s", err, vpmm_last_error());
 	if (t->op == BACKEND_OP_COUNT && t->count == UINT_MAX && !t->skip && err != -EIO)
 		trial_fail(t, "the action returns %d, and no call succeeds", err);
@@ -495,17 +519,21 @@ static bool is_left_out(const struct sweep_device *on)
 	return each > 1 && (totals.runs + totals.left_out) % each;
 }
 
-static void plan_run(struct plan *p, struct trial t)
+static void run(struct plan *p, struct trial *t)
 {
-	if (is_left_out(p->on)) {
-		totals.left_out++;
-		return;
-	}
-	trial_run(&t);
+	trial_run(t);
 	if (p->settled)
 		p->settled();
 	p->runs++;
 	totals.runs++;
+}
+
+static void plan_run(struct plan *p, struct trial t)
+{
+	if (is_left_out(p->on))
+		totals.left_out++;
+	else
+		run(p, &t);
 }
 
 /* What these never get back is lost, whoever asks: after the last try of all there is nobody left to try again. */
@@ -534,6 +562,43 @@ static void plan_op(struct plan *p, const struct trial *dry, enum backend_op op,
 	}
 }
 
+/* Each way in which a call can fail, together with a call behind it, which may be there to undo what was done. */
+static void plan_pairs(struct plan *p, const struct trial *dry, enum backend_op op, int err)
+{
+	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .op = op, .err = err, .count = 1 };
+
+	for (t.skip = 0; t.skip < dry->calls[op]; t.skip++) {
+		t.gap = 0;
+		do {
+			t.more = 1;
+			run(p, &t);
+			/* Nothing of a pool that is none yet would ever come back. */
+			if (t.failed > 1 && !p->scene->makes) {
+				t.more = UINT_MAX;
+				run(p, &t);
+			}
+			t.gap++;
+		} while (t.failed > 1 && t.gap < GAPS);
+	}
+}
+
+/* One of them. Few calls behind one that fails undo what it did, so most are close to it. */
+static void plan_pair(struct plan *p, const struct trial *dry)
+{
+	struct trial t = { .on = p->on, .scene = p->scene, .mode = dry->mode, .err = -EIO, .count = 1 };
+	int any = g_test_rand_int_range(0, (int)dry->calls[BACKEND_OP_COUNT]);
+	int err = g_test_rand_int_range(-1, ERRORS_MAX);
+
+	while (any >= (int)dry->calls[t.op])
+		any -= (int)dry->calls[t.op++];
+	t.skip = (unsigned int)any;
+	if (err >= 0 && errors[t.op][err])
+		t.err = errors[t.op][err];
+	t.gap = (unsigned int)g_test_rand_int_range(0, 1 << g_test_rand_int_range(0, 6));
+	t.more = p->scene->makes || g_test_rand_bit() ? 1 : UINT_MAX;
+	run(p, &t);
+}
+
 /* Each call fails together with the next, which may be there to undo what was done; and with all that follow. */
 static void plan_any(struct plan *p, const struct trial *dry)
 {
@@ -547,6 +612,15 @@ static void plan_any(struct plan *p, const struct trial *dry)
 			continue;
 		t.count = UINT_MAX;
 		plan_run(p, t);
+	}
+}
+
+static void plan_all_pairs(struct plan *p, const struct trial *dry)
+{
+	for (int op = 0; op < BACKEND_OP_COUNT; op++) {
+		plan_pairs(p, dry, op, -EIO);
+		for (unsigned int i = 0; i < ERRORS_MAX && errors[op][i]; i++)
+			plan_pairs(p, dry, op, errors[op][i]);
 	}
 }
 
@@ -567,8 +641,15 @@ static void plan_mode(struct plan *p, const struct mode *mode)
 			plan_op(p, &dry, op, errors[op][i]);
 	}
 	/* What fails a second time when a pool goes does not come back. */
-	if (!p->scene->unmakes)
-		plan_any(p, &dry);
+	if (p->scene->unmakes)
+		return;
+	plan_any(p, &dry);
+	if (!g_strcmp0(g_getenv("VPMM_TEST_PAIRS"), "all")) {
+		plan_all_pairs(p, &dry);
+	} else {
+		for (unsigned int i = 0; i < setting("VPMM_TEST_PAIRS", p->on->pairs); i++)
+			plan_pair(p, &dry);
+	}
 }
 
 static void sweep_test(gconstpointer data)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * All or nothing, for every call: an action is taken again and again from the same situation, and each time another
- * one of the backend's calls in it fails. A row of a table is all that one more action takes.
+ * one of the backend's calls in it fails, or one and another behind it, which may be there to undo what was done. A row
+ * of a table is all that one more action takes.
  *
  * After each: the error is the one that was made, or none; the pool checks; what is allocated holds what was written,
  * unless it is paused; what was paused does so once it is resumed;
@@ -26,6 +27,7 @@
  * @completes: who waits for held work completes it; otherwise nothing is held where the action waits on the host
  * @capacity: VPMM_HOST_CAPACITY says how much memory a device has that is opened
  * @devices: how many devices the backend has; 0: perhaps one
+ * @pairs: so many pairs of calls that fail, at random, unless the environment says otherwise
  * @each: leave out all runs but each of so many, unless the environment says otherwise; 0: none
  *
  * @fill: write a pattern of the seed's own into memory, ordered with nothing.
@@ -39,6 +41,7 @@ struct sweep_device {
 	bool completes;
 	bool capacity;
 	unsigned int devices;
+	unsigned int pairs;
 	unsigned int each;
 
 	void (*fill)(void *ptr, size_t size, uint64_t seed);
@@ -237,7 +240,8 @@ int sweep_realloc(struct sweep *s, void **ptr, size_t size, int stream);
  * @settled: called after each run, when everything is closed; may be NULL
  *
  * VPMM_TEST_SWEEP=N leaves out all runs but each Nth, for where a run takes long; with VPMM_TEST_SWEEP=full, none is
- * left out, and each looks at every word of what is allocated.
+ * left out, and each looks at every word of what is allocated. VPMM_TEST_PAIRS=N has N pairs of calls fail, at random,
+ * in each action with each kind of pool; with VPMM_TEST_PAIRS=all, each pair does.
  */
 void sweep_add(const char *prefix, const struct sweep_device *on, bool (*ready)(void), void (*settled)(void));
 

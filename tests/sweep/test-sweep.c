@@ -76,6 +76,7 @@ static bool host_reaches(int device, void *ptr, size_t size)
 /* All of them take longer than the rest of the suite. */
 static const struct sweep_device on_host = {
 	.name = "the host backend",
+	.pairs = 2,
 	.each = 3,
 	.devices = DEVICES,
 	.device = &host,
@@ -124,6 +125,7 @@ static const struct conformance_device cuda = {
 /* The pool is the same, and that the backend's errors arrive is tested elsewhere; a part will do. */
 static const struct sweep_device on_cuda = {
 	.name = "the cuda backend",
+	.pairs = 1,
 	.each = 7,
 	.devices = DEVICES,
 	.device = &cuda,
