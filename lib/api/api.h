@@ -322,9 +322,9 @@ int api_allocate(struct vpmm_pool *pool, void **ptr, size_t size, struct CUstrea
 void api_dump_exhausted(struct vpmm_pool *pool, size_t size) G_GNUC_INTERNAL;
 
 /**
- * api_ask_to_serve() - as api_ask_for_memory(), unless no memory could serve the request
+ * api_ask_within_limit() - as api_ask_for_memory(), unless no memory could serve the request
  */
-bool api_ask_to_serve(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
+bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until) G_GNUC_INTERNAL;
 
 /**
  * api_tell_exhausted() - tell the program's callback that a request fails for want of memory

@@ -14,8 +14,8 @@
 #include "calls/note.h"
 #include "calls/oom-report.h"
 #include "calls/pool.h"
-#include "calls/requests.h"
-#include "calls/serve.h"
+#include "calls/recent-requests.h"
+#include "calls/request.h"
 #include "calls/zero.h"
 #include "core/cache-hot.h"
 #include "trace/recorder.h"
@@ -49,7 +49,7 @@ struct malloc_call {
 	const char *call;
 };
 
-static int serve_locked(struct vpmm_pool *pool, uint64_t *addr, const struct malloc_call *it)
+static int malloc_locked(struct vpmm_pool *pool, uint64_t *addr, const struct malloc_call *it)
 {
 	size_t alignment = (size_t)1 << (it->flags >> ALIGNED_SHIFT);
 
@@ -78,7 +78,7 @@ static int try_malloc(struct vpmm_pool *pool, uint64_t *addr, const struct mallo
 	if (!err && size)
 		err = arena_judge(pool);
 	if (!err && size)
-		err = serve_locked(pool, addr, it);
+		err = malloc_locked(pool, addr, it);
 	if (!err && size)
 		note(pool, it->stream, .op = RECORD_MALLOC, .addr = *addr, .bytes = size,
 		     .flags = record_flags(it->flags));
@@ -110,7 +110,7 @@ static int allocate_entered(struct vpmm_pool *pool, uint64_t *addr, struct mallo
 	int err;
 
 	err = try_malloc(pool, addr, it);
-	while (err == -ENOMEM && api_ask_to_serve(pool, it->size, &until)) {
+	while (err == -ENOMEM && api_ask_within_limit(pool, it->size, &until)) {
 		err = api_enter(&pool, it->call);
 		if (err)
 			return err;
@@ -303,7 +303,7 @@ static int zero_or_free(struct vpmm_pool *pool, void *ptr, size_t size, struct C
 
 	pool = observed_take(pool, ptr, &seen);
 	err = zero(pool, ptr, size, stream, idle);
-	observed_settle(&seen, !err);
+	observed_end(&seen, !err);
 	return err;
 }
 
@@ -365,10 +365,10 @@ int vpmm_malloc_aligned(struct vpmm_pool *pool, void **ptr, size_t size, size_t 
 	err = api_resolve(&pool, call);
 	if (err)
 		return error_add(err, "%s", call);
-	err = serve_judge_align(pool, size, alignment);
+	err = request_judge_align(pool, size, alignment);
 	if (err)
 		return api_fail(pool, error_add(err, "%s", call));
-	if (alignment > serve_natural(pool, size))
+	if (alignment > request_alignment(pool, size))
 		flags |= (unsigned int)__builtin_ctzl(alignment) << ALIGNED_SHIFT;
 	return flags ? allocate_uncached(pool, ptr, size, stream == VPMM_STREAM_ANY ? NULL : stream, flags, call) :
 	       allocate(pool, ptr, size, stream, 0, call);
@@ -444,7 +444,7 @@ static int free_observed(struct vpmm_pool *pool, void *ptr, struct CUstream_st *
 	int err;
 
 	err = free_taken(owner ? owner : pool, ptr, stream, given || owner);
-	observed_settle(&seen, err);
+	observed_end(&seen, err);
 	return err;
 }
 
@@ -501,7 +501,7 @@ static int free_any(struct vpmm_pool *pool, void *ptr)
 	if (err)
 		return err;
 	err = free_any_taken(observed_take(pool, ptr, &seen), ptr);
-	observed_settle(&seen, err);
+	observed_end(&seen, err);
 	return err;
 }
 

@@ -127,7 +127,7 @@ struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct 
 	return seen->tagged ? seen->tag.pool : pool;
 }
 
-static void settle_tag(const struct tagged *block, bool there)
+static void end_tag(const struct tagged *block, bool there)
 {
 	struct tags *tags = pool_tags(arena_root(block->pool));
 
@@ -137,7 +137,7 @@ static void settle_tag(const struct tagged *block, bool there)
 		tags_dismiss(tags, block->word, block->size);
 }
 
-static void settle_sample(struct sample *sample, bool there)
+static void end_sample(struct sample *sample, bool there)
 {
 	if (there)
 		sampler_restore(sample);
@@ -145,11 +145,11 @@ static void settle_sample(struct sample *sample, bool there)
 		sampler_drop(sample);
 }
 
-void observed_settle(const struct observed *seen, bool there)
+void observed_end(const struct observed *seen, bool there)
 {
-	settle_sample(seen->sample, there);
+	end_sample(seen->sample, there);
 	if (seen->tagged)
-		settle_tag(&seen->tag, there);
+		end_tag(&seen->tag, there);
 }
 
 static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, observed_fn fn, void *data)
@@ -183,8 +183,8 @@ int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, obs
 	pool = observed_take(pool, (void *)(uintptr_t)*addr, &seen);
 	err = seen.tagged ? resize_tagged(&seen.tag, addr, size, fn, data) :
 	      call_and_sample(pool, addr, size, fn, data);
-	settle_sample(seen.sample, err);
+	end_sample(seen.sample, err);
 	if (seen.tagged)
-		settle_tag(&seen.tag, true);
+		end_tag(&seen.tag, true);
 	return err;
 }

@@ -60,7 +60,7 @@ int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, obs
  * observed_take() - take the tag and the sample of a block, before it is freed
  * @pool: the pool that the call was given; NULL: the one that has the block
  * @ptr: the block
- * @seen: receives both, for observed_settle()
+ * @seen: receives both, for observed_end()
  *
  * Before: once the block is free, another thread may have the address.
  *
@@ -69,10 +69,10 @@ int observed_reallocate(struct vpmm_pool *pool, uint64_t *addr, size_t size, obs
 struct vpmm_pool *observed_take(struct vpmm_pool *pool, const void *ptr, struct observed *seen) G_GNUC_INTERNAL;
 
 /**
- * observed_settle() - end what observed_take() has begun
+ * observed_end() - end what observed_take() has begun
  * @seen: the tag and the sample
  * @there: the block is still allocated
  */
-void observed_settle(const struct observed *seen, bool there) G_GNUC_INTERNAL;
+void observed_end(const struct observed *seen, bool there) G_GNUC_INTERNAL;
 
 #endif /* OBSERVE_H */

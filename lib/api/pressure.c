@@ -25,7 +25,7 @@ static bool trim_all(struct core *core)
 	if (core->resting)
 		return false;
 	trim_pool(core, 0, NULL);
-	if (core->extents.held + core->extents.apart >= before && !cache_settle_all(core))
+	if (core->extents.held + core->extents.apart >= before && !cache_await_device(core))
 		trim_pool(core, 0, NULL);
 	pool_budget_tell(core);
 	return core->extents.held + core->extents.apart < before;
@@ -95,7 +95,7 @@ bool api_ask_for_memory(struct vpmm_pool *pool, size_t size, uint64_t *until)
 	return given;
 }
 
-bool api_ask_to_serve(struct vpmm_pool *pool, size_t size, uint64_t *until)
+bool api_ask_within_limit(struct vpmm_pool *pool, size_t size, uint64_t *until)
 {
 	bool could;
 

@@ -11,7 +11,7 @@
 #include "calls/oom-report.h"
 #include "calls/pool.h"
 #include "calls/realloc.h"
-#include "calls/requests.h"
+#include "calls/recent-requests.h"
 #include "util/error.h"
 
 /* One try; the delivery of the log ends it. @max: 0, or to be allocated as a growable block. */
@@ -58,7 +58,7 @@ static int reallocate_observed(void *data, struct vpmm_pool *pool, uint64_t *add
 
 	do
 		err = try_realloc(pool, addr, it->size, it->max, it->stream, it->call);
-	while (err == -ENOMEM && it->max <= GROWABLE_MOST && api_ask_to_serve(pool, it->size, &until));
+	while (err == -ENOMEM && it->max <= GROWABLE_MOST && api_ask_within_limit(pool, it->size, &until));
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)

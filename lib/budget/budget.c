@@ -318,7 +318,7 @@ static int agree_on_terms(struct budget *budget, const struct budget_terms *term
 	return 0;
 }
 
-static void settle_in(struct budget *budget, const struct budget_terms *terms, struct budget_slot *slot)
+static void occupy_slot(struct budget *budget, const struct budget_terms *terms, struct budget_slot *slot)
 {
 	const char *program = program_invocation_short_name;
 
@@ -378,7 +378,7 @@ static int join_file(struct budget *budget, const struct budget_terms *terms, ui
 	look_at_slots(budget, &found);
 	err = agree_on_terms(budget, terms, size, &found);
 	if (!err)
-		settle_in(budget, terms, found.free);
+		occupy_slot(budget, terms, found.free);
 	lock_byte(budget->fd, BUDGET_BYTE_JOIN, F_UNLCK);
 	if (err)
 		goto err_kept;

@@ -8,7 +8,7 @@
 #include "calls/enter.h"
 #include "calls/idle.h"
 #include "calls/pool.h"
-#include "calls/serve.h"
+#include "calls/request.h"
 #include "core/allocation.h"
 #include "core/cache.h"
 #include "core/small.h"
@@ -145,22 +145,22 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, si
 	struct request request = { .size = bytes, .requested = requested, .stream = stream, .handle = handle };
 	int err;
 
-	serve_align(pool, &request, align);
-	err = serve_request(pool, pool->core.policy, &request, addr);
+	request_align(pool, &request, align);
+	err = request_memory(pool, pool->core.policy, &request, addr);
 	if (!err && pool->core.settings.scrub)
 		err = scrub_malloc(pool, *addr, stream, handle);
 	return err;
 }
 
 /* A block freed in a capture serves an aligned request only if its address is aligned. Groups cut blocks anywhere. */
-static int capture_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
+static int capture_malloc_in(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
 			 struct stream *stream, struct CUstream_st *handle)
 {
 	const struct graph *graph = graph_find(&pool->pending, id);
-	size_t bytes = serve_round(pool, size);
+	size_t bytes = request_round(pool, size);
 	struct hold *hold;
 
-	if (graph && graph->group && align > serve_natural(pool, size)) {
+	if (graph && graph->group && align > request_alignment(pool, size)) {
 		hold = NULL;
 	} else if (graph && graph->group) {
 		hold = group_reuse_find(&pool->pending, graph, map_of(&pool->core, bytes), bytes, handle);
@@ -203,7 +203,7 @@ int capture_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t a
 	stream = stream_get_captured(&pool->core.streams, id);
 	enter_stream(pool, stream, handle);
 	watch_begin(&pool->pending, id, handle);
-	err = capture_serve(pool, addr, size, align, id, stream, handle);
+	err = capture_malloc_in(pool, addr, size, align, id, stream, handle);
 	if (err)
 		return err;
 	use_add_graph(&pool->pending, *addr, id);

@@ -32,7 +32,7 @@ int capture_id(struct vpmm_pool *pool, struct CUstream_st *handle, uint64_t *id)
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
- * @align: as for serve_align()
+ * @align: as for request_align()
  * @handle: the stream, under capture
  *
  * Return: 0, or as vpmm_malloc().

@@ -407,8 +407,8 @@ static int check_region_map(struct census *census, struct region_map *map, size_
 	struct census sums = { .core = census->core, .map = map, .piece = piece, .extents = census->extents };
 	int err = 0;
 
-	region_settle(map);
-	region_settle_mallocs(map);
+	region_update(map);
+	region_update_mallocs(map);
 	for (guint i = 0; i < map->chunks->len && !err; i++)
 		err = check_chunk(&sums, map->chunks->pdata[i]);
 	if (!err)
@@ -481,7 +481,7 @@ static int check_extents(struct census *census)
 	uint64_t whole = 0, whole_count = 0, stuck = 0, bytes = 0, places = 0;
 	int err;
 
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	for (GList *link = map->all.head; link; link = link->next) {
 		struct extent *extent = link->data;
 		const struct shown *shown = shown_of(census, extent);

@@ -9,7 +9,7 @@
 #include "calls/lookup.h"
 #include "calls/parcel.h"
 #include "calls/pool.h"
-#include "calls/serve.h"
+#include "calls/request.h"
 #include "core/shareable.h"
 #include "core/small.h"
 #include "pending/deferred-free.h"
@@ -232,7 +232,7 @@ int import_block(struct vpmm_pool *pool, const struct parcel *parcel, uint64_t *
 	if (err)
 		return err;
 	request.stream = stream_get_idle(&pool->core.streams);
-	err = serve_request(pool, &policy_shareable, &request, addr);
+	err = request_memory(pool, &policy_shareable, &request, addr);
 	/* It is no argument of the caller's that is wrong. */
 	if (err == -EINVAL)
 		err = error_add(-EPROTO, "what came is not %" PRIu64 " bytes of memory", message->bytes);

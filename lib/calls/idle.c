@@ -6,7 +6,7 @@
 #include "calls/enter.h"
 #include "calls/idle.h"
 #include "calls/pool.h"
-#include "calls/serve.h"
+#include "calls/request.h"
 #include "calls/submission.h"
 #include "core/allocation.h"
 #include "core/cache.h"
@@ -70,10 +70,10 @@ static int malloc_idle(struct vpmm_pool *pool, uint64_t *addr, size_t size, size
 		return err;
 	request.stream = stream_get_idle(&pool->core.streams);
 	if (shareable)
-		return serve_request(pool, &policy_shareable, &request, addr);
-	request.size = serve_round(pool, size);
-	serve_align(pool, &request, align);
-	return serve_request(pool, pool->core.policy, &request, addr);
+		return request_memory(pool, &policy_shareable, &request, addr);
+	request.size = request_round(pool, size);
+	request_align(pool, &request, align);
+	return request_memory(pool, pool->core.policy, &request, addr);
 }
 
 /* From now on the block is the stream's, whose cache can take it back. */

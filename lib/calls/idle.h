@@ -21,7 +21,7 @@ struct vpmm_pool;
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
- * @align: as for serve_align(); 0 for a shareable block
+ * @align: as for request_align(); 0 for a shareable block
  * @handle: the stream that the block is to belong to. Where it cannot be recorded, because of a capture, the block
  *	belongs to none, and is no graph's
  * @flags: VPMM_ZERO: the caller is going to clear the memory, which takes a stream that can be recorded; VPMM_SHAREABLE

@@ -7,13 +7,13 @@
 #include "calls/enter.h"
 #include "calls/malloc.h"
 #include "calls/pool.h"
-#include "calls/serve.h"
+#include "calls/request.h"
 #include "core/cache.h"
 #include "policy/policy.h"
 #include "policy/trim.h"
 #include "util/error.h"
 
-int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
+int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
 		 struct CUstream_st *handle)
 {
 	size_t bytes = core_round(&pool->core, size);
@@ -22,14 +22,14 @@ int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t ali
 	int err;
 
 	lock_assert_held(&pool->core.lock);
-	serve_align(pool, &request, align);
+	request_align(pool, &request, align);
 	/* An alignment can take a small request from the driver's allocator to the pool. */
 	if (!bytes && request.size != size)
 		bytes = request.size;
 	if (size > SIZE_MAX / 4 && pool->core.settings.page_size != SIZE_MAX)
 		err = error_set(-ENOMEM, "more than a device can address");
 	else
-		err = serve_request(pool, policy_of(&pool->core, bytes), &request, addr);
+		err = request_memory(pool, policy_of(&pool->core, bytes), &request, addr);
 	if (!err && G_UNLIKELY(pool->core.settings.scrub))
 		err = scrub_malloc(pool, *addr, stream, handle);
 	if (!err)
@@ -47,7 +47,7 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
 
 	lock_assert_held(&pool->core.lock);
 	if (id != CACHE_NOBODY)
-		stream = stream_meet(&pool->core.streams, id, handle);
+		stream = stream_find_or_add(&pool->core.streams, id, handle);
 	else
 		err = stream_get(&pool->core.streams, handle, &stream);
 	if (err == -EBUSY)
@@ -55,5 +55,5 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
 	if (err)
 		return err;
 	enter_stream(pool, stream, handle);
-	return malloc_serve(pool, addr, size, align, stream, handle);
+	return malloc_on_stream(pool, addr, size, align, stream, handle);
 }

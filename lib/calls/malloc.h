@@ -15,7 +15,7 @@ struct vpmm_pool;
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
- * @align: as for serve_align()
+ * @align: as for request_align()
  * @handle: the stream
  * @id: its id, if it was looked up already, so that it is not under capture; otherwise CACHE_NOBODY
  *
@@ -25,17 +25,17 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
 		uint64_t id);
 
 /**
- * malloc_serve() - the same for a stream that is known and not under capture
+ * malloc_on_stream() - the same for a stream that is known and not under capture
  * @pool: the pool, its backend entered
  * @addr: receives the address
  * @size: bytes, not 0
- * @align: as for serve_align()
+ * @align: as for request_align()
  * @stream: the stream, after enter_stream()
  * @handle: a handle of it
  *
  * Return: 0, or as vpmm_malloc().
  */
-int malloc_serve(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
+int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
 		 struct CUstream_st *handle);
 
 #endif /* MALLOC_H */

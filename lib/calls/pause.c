@@ -241,11 +241,11 @@ static int carry_out(struct backend *be, const GArray *transfers)
 }
 
 /* Cached blocks become free, and what is free as a whole goes back. */
-static int settle_arena(struct vpmm_pool *pool)
+static int shrink_arena(struct vpmm_pool *pool)
 {
 	int err;
 
-	err = cache_settle_all(&pool->core);
+	err = cache_await_device(&pool->core);
 	if (err)
 		return err;
 	watch_collect(&pool->pending);
@@ -264,7 +264,7 @@ static int begin_pause(struct tags *tags, struct vpmm_pool *pool, bool drop, boo
 	if (is_changing(pool))
 		return arena_judge(pool);
 	set_state(pool, ARENA_PAUSING);
-	err = settle_arena(pool);
+	err = shrink_arena(pool);
 	if (err)
 		set_state(pool, ARENA_AWAKE);
 	else

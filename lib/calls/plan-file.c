@@ -275,7 +275,7 @@ struct warm *plan_file_read(struct vpmm_pool *pool, const struct backend_info *i
 }
 
 /* A pool that could not be created, or was not used, has learned nothing. */
-static int save_if_served(struct vpmm_pool *pool)
+static int save_if_used(struct vpmm_pool *pool)
 {
 	GString *text;
 
@@ -293,7 +293,7 @@ void plan_file_end(struct vpmm_pool *pool)
 	if (!plan)
 		return;
 	error_keep(&kept);
-	if (save_if_served(pool)) {
+	if (save_if_used(pool)) {
 		lock_acquire(&pool->core.lock);
 		log_report(&pool->core.log, "%s", error_get());
 		lock_release(&pool->core.lock);

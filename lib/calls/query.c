@@ -42,10 +42,10 @@ static bool reclaim_may_help(const struct core *core, size_t size, uint64_t room
 }
 
 /*
- * What serve_request() does up to where it would wait. What a reclaim leaves is known only afterwards, so it is done.
+ * What request_memory() does up to where it would wait. What a reclaim leaves is known only afterwards, so it is done.
  * The malloc after that begins with a plan that is not frugal, and so does this.
  */
-static int foretell_served(struct vpmm_pool *pool, const struct policy *policy, struct request *request,
+static int foretell_reclaim(struct vpmm_pool *pool, const struct policy *policy, struct request *request,
 			   uint64_t *room, struct vpmm_forecast *forecast)
 {
 	int err;
@@ -75,7 +75,7 @@ int query_pool(struct vpmm_pool *pool, size_t size, struct CUstream_st *handle, 
 	if (err)
 		return err;
 	enter_stream(pool, request.stream, handle);
-	err = foretell_served(pool, policy_of(&pool->core, bytes), &request, &room, forecast);
+	err = foretell_reclaim(pool, policy_of(&pool->core, bytes), &request, &room, forecast);
 	if (!err)
 		forecast->largest = query_largest(pool, request.stream, room);
 	return err;

@@ -165,7 +165,7 @@ static int order_user(const struct resizing *r, const struct user *user, struct 
 				 "another thread's default stream");
 	if (err)
 		return error_add(err, "a stream that uses the block");
-	stream = stream_meet(&r->pool->core.streams, id, user->handle);
+	stream = stream_find_or_add(&r->pool->core.streams, id, user->handle);
 	err = stream_record(stream, user->handle, &event);
 	if (err)
 		return err;
@@ -184,8 +184,8 @@ static int wait_for_users(const struct resizing *r, const struct use *use)
 	order_init(&order, r->stream);
 	for (guint i = 0; i < use->users->len && !err; i++)
 		err = order_user(r, &g_array_index(use->users, struct user, i), &order);
-	if (!err && !order_is_met(&order))
-		err = order_meet(&order, r->handle, false, &core->counts.waits);
+	if (!err && !order_is_ready(&order))
+		err = order_wait(&order, r->handle, false, &core->counts.waits);
 	order_clear(&order);
 	return err;
 }
@@ -394,7 +394,7 @@ static int move_block(const struct resizing *r, uint64_t *addr)
 	uint64_t to;
 	int err;
 
-	err = malloc_serve(r->pool, &to, r->size, 0, r->stream, r->handle);
+	err = malloc_on_stream(r->pool, &to, r->size, 0, r->stream, r->handle);
 	if (!err)
 		err = copy_over(r, r->stream, 0, to);
 	if (!err)
@@ -483,8 +483,8 @@ static int await_retired(const struct resizing *r, const struct use *use)
 	order_init(&order, NULL);
 	for (guint i = 0; use && i < use->users->len; i++)
 		order_add_event(&order, g_array_index(use->users, struct user, i).event);
-	if (!order_is_met(&order))
-		err = order_meet(&order, r->handle, true, &core->counts.waits);
+	if (!order_is_ready(&order))
+		err = order_wait(&order, r->handle, true, &core->counts.waits);
 	order_clear(&order);
 	return err;
 }

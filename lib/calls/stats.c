@@ -89,7 +89,7 @@ void stats_count(struct vpmm_pool *pool, struct vpmm_stats *stats, uint64_t smal
 		.shared = pool->core.shared,
 		.overlap = allowance_bytes(&pool->core, account_most(&pool->core.account)),
 		.stranded = pool->core.counts.stranded,
-		.unsettled = pool->core.packed->settling.latest,
+		.unsettled = pool->core.packed->steady.latest,
 	};
 	pool_budget_count(&pool->core, stats);
 	for (int kind = 0; kind < REGION_KINDS; kind++)

@@ -102,8 +102,8 @@ int submission_follow(struct vpmm_pool *pool, struct region *region, const struc
 
 	order_init(&order, stream);
 	order_add_event(&order, region ? cache_work(region) : small->event);
-	if (!order_is_met(&order))
-		err = order_meet(&order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
+	if (!order_is_ready(&order))
+		err = order_wait(&order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 	order_clear(&order);
 	return err;
 }

@@ -49,7 +49,7 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
  * @core: the pool's core
  * @addr: where it starts
  * @size: bytes; alias_reaches() holds
- * @order: what that has found, met since
+ * @order: what that has found, waited for since
  *
  * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between. Nothing
  * was asked of alias_reaches() since. The extents have counted the allocation: live_begin() does the rest.

@@ -105,7 +105,7 @@ static inline struct block *find_block(struct cache *cache, const struct core *c
 }
 
 /* Return: 1, for cache_malloc(). */
-static inline int serve_cached(struct cache *cache, struct core *core, struct block *block, size_t requested,
+static inline int take_cached(struct cache *cache, struct core *core, struct block *block, size_t requested,
 			       uint64_t *addr)
 {
 	brief_assert_held(&cache->lock);
@@ -131,7 +131,7 @@ static inline bool is_below_peak(const struct cache *cache, size_t size, size_t 
 }
 
 /* With headroom from elsewhere. Return: 1; 0: the stream has no such block any more; -EAGAIN: it may be a new peak. */
-static int serve_funded(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
+static int take_with_headroom(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
 			uint64_t *addr)
 {
 	struct block *block;
@@ -146,14 +146,14 @@ static int serve_funded(struct core *core, struct cache *cache, uint64_t id, siz
 		if (!block)
 			ret = 0;
 		else if (is_below_peak(cache, size, requested))
-			ret = serve_cached(cache, core, block, requested, addr);
+			ret = take_cached(cache, core, block, requested, addr);
 		brief_release(&cache->lock);
 	}
 	return ret;
 }
 
 /* With the locks of all caches, so that a new peak is the live bytes of one moment. Return: 1; 0, as above. */
-static int serve_at_peak(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
+static int take_at_peak(struct core *core, struct cache *cache, uint64_t id, size_t size, size_t requested,
 			 uint64_t *addr)
 {
 	struct block *block;
@@ -164,7 +164,7 @@ static int serve_at_peak(struct core *core, struct cache *cache, uint64_t id, si
 	block = cache->id == id ? find_block(cache, core, size) : NULL;
 	if (block) {
 		account_cover(&core->account, cache, size, requested);
-		ret = serve_cached(cache, core, block, requested, addr);
+		ret = take_cached(cache, core, block, requested, addr);
 	}
 	account_unlock_all(&core->account);
 	return ret;
@@ -179,8 +179,8 @@ static int malloc_near_peak(struct core *core, struct cache *cache, size_t size,
 	int ret;
 
 	brief_release(&cache->lock);
-	ret = serve_funded(core, cache, id, size, requested, addr);
-	return ret == -EAGAIN ? serve_at_peak(core, cache, id, size, requested, addr) : ret;
+	ret = take_with_headroom(core, cache, id, size, requested, addr);
+	return ret == -EAGAIN ? take_at_peak(core, cache, id, size, requested, addr) : ret;
 }
 
 int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUstream_st *handle, uint64_t *id)
@@ -199,7 +199,7 @@ int cache_malloc(struct core *core, uint64_t *addr, size_t requested, struct CUs
 	block = find_block(cache, core, size);
 	if (block && G_UNLIKELY(!is_below_peak(cache, size, requested)))
 		return malloc_near_peak(core, cache, size, requested, addr);
-	ret = block ? serve_cached(cache, core, block, requested, addr) : 0;
+	ret = block ? take_cached(cache, core, block, requested, addr) : 0;
 	brief_release(&cache->lock);
 	return ret;
 }

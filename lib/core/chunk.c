@@ -132,7 +132,7 @@ int chunk_map(struct core *core, struct region_map *map, uint64_t addr, GPtrArra
 	lock_assert_held(&core->lock);
 	err = extent_map_at(&core->extents, addr, extents, &left);
 	if (!err) {
-		extent_settle(&core->extents, addr, extents);
+		extent_add_places(&core->extents, addr, extents);
 		return 0;
 	}
 	if (left)

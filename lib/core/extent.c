@@ -42,7 +42,7 @@ void extent_map_init(struct extent_map *map, struct backend *backend, size_t pag
 
 GTreeNode *extent_size_from(struct extent_map *map, size_t limit)
 {
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	return g_tree_lower_bound(map->sizes, &(struct extent_size){ .size = limit });
 }
 
@@ -50,7 +50,7 @@ GTreeNode *extent_size_upto(struct extent_map *map, size_t limit)
 {
 	GTreeNode *larger;
 
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	larger = g_tree_upper_bound(map->sizes, &(struct extent_size){ .size = limit });
 	return larger ? g_tree_node_previous(larger) : g_tree_node_last(map->sizes);
 }
@@ -165,7 +165,7 @@ static void extent_break_whole(struct extent_map *map, struct extent *extent)
 	ready_leave(&map->ready, extent);
 }
 
-void extent_settle_whole(struct extent_map *map)
+void extent_update_whole(struct extent_map *map)
 {
 	while (map->late.head) {
 		struct extent *extent = map->late.head->data;
@@ -180,7 +180,7 @@ void extent_settle_whole(struct extent_map *map)
 
 void extent_requeue(struct extent_map *map, struct extent *extent)
 {
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	links_remove(&map->whole, &extent->whole);
 	links_append(&map->whole, &extent->whole);
 	ready_leave(&map->ready, extent);
@@ -523,7 +523,7 @@ err_unmap:
 	return err;
 }
 
-void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents)
+void extent_add_places(struct extent_map *map, uint64_t addr, GPtrArray *extents)
 {
 	for (guint i = 0; i < extents->len; i++) {
 		struct extent *extent = extents->pdata[i];

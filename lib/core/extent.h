@@ -121,7 +121,7 @@ struct extent_calls {
  * @near: the blocks that were looked up last, by number; or NULL
  * @stray: unmapped extents that the driver failed to release, to be tried again; of struct extent
  * @all: extents with a mapping
- * @late: extents that became whole since extent_settle_whole(), in that order. They are in no other list of whole ones:
+ * @late: extents that became whole since extent_update_whole(), in that order. They are in no other list of whole ones:
  *	a program that repeats itself is given the addresses that it had before, and nobody reads those
  * @whole: extents without allocations, of those that count; the longest free first
  * @whole_bytes: bytes of those
@@ -216,12 +216,12 @@ static inline bool extent_is_whole(const struct extent *extent)
 }
 
 /**
- * extent_settle_whole() - list those that have become whole
+ * extent_update_whole() - list those that have become whole
  * @map: the map
  *
- * All that lists whole extents is read through the calls below, which settle it first; test-layers.sh sees to that.
+ * All that lists whole extents is read through the calls below, which update it first; test-layers.sh sees to that.
  */
-void extent_settle_whole(struct extent_map *map);
+void extent_update_whole(struct extent_map *map);
 
 /**
  * extent_whole() - the extents without allocations, the longest free first
@@ -231,7 +231,7 @@ void extent_settle_whole(struct extent_map *map);
  */
 static inline const GQueue *extent_whole(struct extent_map *map)
 {
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	return &map->whole;
 }
 
@@ -241,7 +241,7 @@ static inline const GQueue *extent_whole(struct extent_map *map)
  */
 static inline struct ready *extent_ready(struct extent_map *map)
 {
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	return &map->ready;
 }
 
@@ -433,19 +433,19 @@ bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size);
  * @extents: of struct extent
  * @left: receives, on error, how many bytes at @addr stay mapped because undoing failed too
  *
- * Their other mappings stay. The new ones count only after extent_settle().
+ * Their other mappings stay. The new ones count only after extent_add_places().
  *
  * Return: 0, or what the backend's map and access return.
  */
 int extent_map_at(struct extent_map *map, uint64_t addr, GPtrArray *extents, size_t *left);
 
 /**
- * extent_settle() - enter the mappings that extent_map_at() has made
+ * extent_add_places() - enter the mappings that extent_map_at() has made
  * @map: the map
  * @addr: as given to extent_map_at()
  * @extents: as given to extent_map_at()
  */
-void extent_settle(struct extent_map *map, uint64_t addr, GPtrArray *extents);
+void extent_add_places(struct extent_map *map, uint64_t addr, GPtrArray *extents);
 
 /**
  * extent_tell() - tell that addresses are about to lose their memory

@@ -10,7 +10,7 @@
 
 GTreeNode *region_first_fit(struct region_map *map, const struct free_set *set, size_t size)
 {
-	region_settle(map);
+	region_update(map);
 	return g_tree_lower_bound(set->by_size, REGION_KEY(size));
 }
 
@@ -118,6 +118,6 @@ struct region *region_find_malloc(struct region_map *map, uint64_t addr)
 
 	if (near && near->addr == addr && near->kind == REGION_MALLOC)
 		return near;
-	region_settle_mallocs(map);
+	region_update_mallocs(map);
 	return g_hash_table_lookup(map->mallocs, &addr);
 }

@@ -186,7 +186,7 @@ void region_merge_loose(struct region_map *map)
 	}
 }
 
-void region_settle(struct region_map *map)
+void region_update(struct region_map *map)
 {
 	region_merge_loose(map);
 	region_sort_late(map);

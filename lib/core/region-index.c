@@ -109,7 +109,7 @@ void region_sort_late(struct region_map *map)
 	}
 }
 
-void region_settle_mallocs(struct region_map *map)
+void region_update_mallocs(struct region_map *map)
 {
 	while (map->new_mallocs.head) {
 		struct region *region = map->new_mallocs.head->data;

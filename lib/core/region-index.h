@@ -45,7 +45,7 @@ void region_index(struct region_map *map, struct region *region);
 void region_unindex(struct region_map *map, struct region *region);
 
 /**
- * region_be_late() - leave it to region_settle() to give a free region its place by size
+ * region_be_late() - leave it to region_update() to give a free region its place by size
  * @map: the map
  * @region: the region, whose range may change from now on
  */

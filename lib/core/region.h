@@ -287,10 +287,10 @@ static inline const GQueue *region_by_age(struct region_map *map, const struct s
 }
 
 /**
- * region_settle() - merge what is free, and give each free region its place by size
+ * region_update() - merge what is free, and give each free region its place by size
  * @map: the map
  */
-void region_settle(struct region_map *map);
+void region_update(struct region_map *map);
 
 /**
  * region_free_of() - the free memory of a stream, each region in its place by size
@@ -301,15 +301,15 @@ void region_settle(struct region_map *map);
  */
 static inline const struct free_set *region_free_of(struct region_map *map, const struct stream *stream)
 {
-	region_settle(map);
+	region_update(map);
 	return stream ? stream->free[map->set] : &map->unused;
 }
 
 /**
- * region_settle_mallocs() - enter each of @new_mallocs into the table of allocations
+ * region_update_mallocs() - enter each of @new_mallocs into the table of allocations
  * @map: the map
  */
-void region_settle_mallocs(struct region_map *map);
+void region_update_mallocs(struct region_map *map);
 
 /**
  * region_first_fit() - the smallest free region of at least a size, to iterate to larger ones

@@ -103,7 +103,7 @@ struct stream *stream_find(struct stream_map *map, uint64_t id)
 	return sole && sole->id == id ? sole : g_hash_table_lookup(map->by_id, &id);
 }
 
-struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle)
+struct stream *stream_find_or_add(struct stream_map *map, uint64_t id, const struct CUstream_st *handle)
 {
 	struct stream *stream = stream_find(map, id);
 
@@ -118,7 +118,7 @@ int stream_get(struct stream_map *map, struct CUstream_st *handle, struct stream
 	err = map->backend->ops->stream_id(map->backend, handle, &id);
 	if (err)
 		return err;
-	*stream = stream_meet(map, id, handle);
+	*stream = stream_find_or_add(map, id, handle);
 	return 0;
 }
 

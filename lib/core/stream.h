@@ -209,14 +209,14 @@ void stream_map_end(struct stream_map *map);
 void stream_map_clear(struct stream_map *map);
 
 /**
- * stream_meet() - the stream of an id; made if the pool has not met it
+ * stream_find_or_add() - the stream of an id; made if the pool has not met it
  * @map: the map
  * @id: the driver's id
  * @handle: a handle of the stream
  *
  * Return: the stream.
  */
-struct stream *stream_meet(struct stream_map *map, uint64_t id, const struct CUstream_st *handle);
+struct stream *stream_find_or_add(struct stream_map *map, uint64_t id, const struct CUstream_st *handle);
 
 /**
  * stream_get() - the stream that a handle means now, in this thread

@@ -140,7 +140,7 @@ static int wait_on_device(struct order *order, struct CUstream_st *handle, uint6
 	return 0;
 }
 
-int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits)
+int order_wait(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits)
 {
 	/* Work outside of a graph cannot be waited for on the device under capture. */
 	if (block || order->stream->captured)

@@ -81,10 +81,10 @@ static inline guint order_waits(const struct order *order)
 }
 
 /**
- * order_is_met() - whether there is no other stream to wait for
+ * order_is_ready() - whether there is no other stream to wait for
  * @order: the wait set
  */
-static inline bool order_is_met(const struct order *order)
+static inline bool order_is_ready(const struct order *order)
 {
 	return !order_waits(order);
 }
@@ -98,7 +98,7 @@ static inline bool order_is_met(const struct order *order)
 int order_poll(struct order *order);
 
 /**
- * order_meet() - wait for all events
+ * order_wait() - wait for all events
  * @order: the wait set
  * @handle: a handle of the stream
  * @block: wait on the host instead of the device
@@ -108,6 +108,6 @@ int order_poll(struct order *order);
  *
  * Return: 0, or an error of the backend.
  */
-int order_meet(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits);
+int order_wait(struct order *order, struct CUstream_st *handle, bool block, uint64_t *waits);
 
 #endif /* WAIT_SET_H */

@@ -63,7 +63,7 @@ static bool overlaps(struct host_space *space, uint64_t a, size_t a_size, uint64
 }
 
 /* At these addresses, or at others of the same memory; what the stream-ordered allocator has is at one address only. */
-static bool meets(struct host_backend *host, uint64_t a, size_t a_size, uint64_t b, size_t b_size)
+static bool shares_bytes(struct host_backend *host, uint64_t a, size_t a_size, uint64_t b, size_t b_size)
 {
 	if (!a || !b)
 		return false;
@@ -73,9 +73,9 @@ static bool meets(struct host_backend *host, uint64_t a, size_t a_size, uint64_t
 /* Who writes comes after all others, and who reads after those that write. What is given away may be written. */
 static bool conflicts(struct host_backend *host, const struct host_access *access, const struct host_pending *pending)
 {
-	return meets(host, access->to, access->size, pending->to, pending->size) ||
-	       meets(host, access->to, access->size, pending->from, pending->size) ||
-	       meets(host, access->from, access->size, pending->to, pending->size);
+	return shares_bytes(host, access->to, access->size, pending->to, pending->size) ||
+	       shares_bytes(host, access->to, access->size, pending->from, pending->size) ||
+	       shares_bytes(host, access->from, access->size, pending->to, pending->size);
 }
 
 /* Only the first is kept: what follows may come of it. */
@@ -98,8 +98,8 @@ static void report(struct host_backend *host, const struct host_access *access, 
 					 pending->to, pending->stream));
 }
 
-/* Whether an access meets any pending work at all. To find out whether it is ordered takes a walk over the queues. */
-static bool meets_work(struct host_backend *host, const struct host_access *access)
+/* Whether an access and any pending work share bytes. To find out whether it is ordered takes a walk over the queues. */
+static bool shares_bytes_with_work(struct host_backend *host, const struct host_access *access)
 {
 	GArray *works;
 	bool found = false;
@@ -132,7 +132,7 @@ void host_order_check(struct host_backend *host, const struct host_access *acces
 {
 	GArray *found;
 
-	if (!meets_work(host, access))
+	if (!shares_bytes_with_work(host, access))
 		return;
 	lock_acquire(&host_streams_lock);
 	found = host_queue_unordered(find_stream_by_id(id));
@@ -147,7 +147,7 @@ void host_order_check_handle(struct host_backend *host, const struct host_access
 	GArray *found = NULL;
 	uint64_t id = 0;
 
-	if (!meets_work(host, access))
+	if (!shares_bytes_with_work(host, access))
 		return;
 	lock_acquire(&host_streams_lock);
 	stream = host_stream_resolve(host_device_ordinal(host->dev), handle);

@@ -50,7 +50,7 @@ void host_queue_renumber(struct CUstream_st *stream)
 }
 
 REQUIRES(host_streams_lock)
-static void stream_settle(struct CUstream_st *stream)
+static void delete_unused(struct CUstream_st *stream)
 {
 	if (stream->refs || stream->head || stream->ready)
 		return;
@@ -67,7 +67,7 @@ void host_queue_unref(struct CUstream_st *stream)
 {
 	lock_assert_held(&host_streams_lock);
 	stream->refs--;
-	stream_settle(stream);
+	delete_unused(stream);
 }
 
 void host_event_drop(struct backend_event *event)
@@ -167,7 +167,7 @@ static void note_head(struct CUstream_st *stream)
 		stream->next_ready = ready_orphans;
 		ready_orphans = stream;
 	}
-	stream_settle(stream);
+	delete_unused(stream);
 }
 
 REQUIRES(host_streams_lock)

@@ -371,20 +371,23 @@ int host_event_record(int device, struct backend_event *event, struct CUstream_s
 	return ret;
 }
 
-/* Where a device's streams meet for host_event_record_all(). Each has nothing in its queue but records and waits. */
-static struct CUstream_st *meetings[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
+/*
+ * The stream of each device that waits for all others, for host_event_record_all(). It has nothing in its queue but
+ * records and waits.
+ */
+static struct CUstream_st *collectors[HOST_DEVICES_MAX] GUARDED_BY(host_streams_lock);
 
 REQUIRES(host_streams_lock)
-static struct CUstream_st *meeting_of(int device)
+static struct CUstream_st *collector_of(int device)
 {
-	if (!meetings[device])
-		meetings[device] = host_queue_new(device);
-	return meetings[device];
+	if (!collectors[device])
+		collectors[device] = host_queue_new(device);
+	return collectors[device];
 }
 
 /* Streams without anything to do need not be waited for. */
 REQUIRES(host_streams_lock)
-static void meet_all(struct CUstream_st *meeting)
+static void wait_for_streams(struct CUstream_st *collector)
 {
 	struct CUstream_st *stream, *next;
 
@@ -392,13 +395,13 @@ static void meet_all(struct CUstream_st *meeting)
 		struct backend_event *event;
 
 		next = stream->older;
-		if (stream == meeting || stream->device != meeting->device || !stream->head)
+		if (stream == collector || stream->device != collector->device || !stream->head)
 			continue;
 		event = g_new0(struct backend_event, 1);
 		event->refs = 1;
 		host_event_total++;
 		host_queue_record(stream, event);
-		wait_for_recorded(meeting, event);
+		wait_for_recorded(collector, event);
 		host_event_drop(event);
 	}
 }
@@ -413,8 +416,8 @@ int host_event_record_all(int device, struct backend_event *event)
 	else
 		ret = host_capture_refuse_all(device, "an event of all streams");
 	if (!ret) {
-		meet_all(meeting_of(device));
-		host_queue_record(meeting_of(device), event);
+		wait_for_streams(collector_of(device));
+		host_queue_record(collector_of(device), event);
 	}
 	lock_release(&host_streams_lock);
 	return ret;

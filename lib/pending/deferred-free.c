@@ -230,7 +230,7 @@ void hold_aside(struct pending *pending, struct small *small)
  */
 static void hold_end_small(struct pending *pending, struct hold *hold, struct CUstream_st *handle, bool captured)
 {
-	if ((captured && !hold->small->shareable) || order_poll(&hold->order) || !order_is_met(&hold->order))
+	if ((captured && !hold->small->shareable) || order_poll(&hold->order) || !order_is_ready(&hold->order))
 		return;
 	if (small_release(pending->core, hold->small, handle))
 		return;

@@ -297,7 +297,7 @@ bool cache_flush_all(struct core *core)
 }
 
 /* All frees up to one have completed, with what was submitted before them: as good as if the mark stood for them. */
-static void cache_settle(struct cache *cache, uint64_t freed)
+static void cache_complete(struct cache *cache, uint64_t freed)
 {
 	brief_assert_held(&cache->lock);
 	if (freed <= cache->marked)
@@ -314,14 +314,14 @@ static void cache_settle(struct cache *cache, uint64_t freed)
 		cache->unmarked += block->freed > freed ? block->region->size : 0;
 }
 
-int cache_settle_all(struct core *core)
+int cache_await_device(struct core *core)
 {
 	guint count = g_hash_table_size(core->streams.by_id), i = 0;
 	uint64_t *freed = g_new0(uint64_t, count);
 	int err;
 
 	lock_assert_held(&core->lock);
-	/* What other threads free while this one waits is not settled by it. */
+	/* The wait does not cover what other threads free meanwhile. */
 	for_each_stream(stream, &core->streams) {
 		struct cache *cache = stream->cache;
 
@@ -337,7 +337,7 @@ int cache_settle_all(struct core *core)
 		struct cache *cache = stream->cache;
 
 		brief_acquire(&cache->lock);
-		cache_settle(cache, freed[i++]);
+		cache_complete(cache, freed[i++]);
 		brief_release(&cache->lock);
 	}
 	err = stream_poll_busy(&core->streams, false);

@@ -52,14 +52,14 @@ bool cache_flush_all(struct core *core);
 bool cache_flush_streams(struct core *core, bool idle, size_t least);
 
 /**
- * cache_settle_all() - wait until all earlier frees are complete, then flush all caches
+ * cache_await_device() - wait until all earlier frees are complete, then flush all caches
  * @core: the pool's core
  *
  * Waits on the host for all work of the device.
  *
  * Return: 0, or what the backend's sync and event_query return.
  */
-int cache_settle_all(struct core *core);
+int cache_await_device(struct core *core);
 
 /**
  * cache_drain() - see to it that all frees are covered by an event or complete

@@ -27,7 +27,7 @@ static bool is_complete(struct hold *hold)
 	error_keep(&kept);
 	if (order_poll(&hold->order))
 		error_restore(&kept);
-	return order_is_met(&hold->order);
+	return order_is_ready(&hold->order);
 }
 
 /* Whether a request of a capture can have it. */

@@ -149,7 +149,7 @@ static int hold_record_all(struct pending *pending, struct hold *hold)
 	if (err != -EBUSY && err != -ENOTSUP)
 		return err;
 	error_restore(&kept);
-	err = cache_settle_all(core);
+	err = cache_await_device(core);
 	core->counts.waits += !err;
 	return err;
 }

@@ -163,7 +163,7 @@ bool use_is_named(const struct use *use)
 	named = collect_named(use, &order);
 	if (order_poll(&order))
 		error_restore(&kept);
-	named = named || !order_is_met(&order);
+	named = named || !order_is_ready(&order);
 	order_clear(&order);
 	return named;
 }

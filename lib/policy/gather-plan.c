@@ -17,7 +17,7 @@ static bool is_left_out(const struct gathering *g, uint64_t addr, size_t size)
 		return false;
 	order_init(&order, g->stream);
 	order_add_range(&order, &g->core->regions, addr, size);
-	pending = !order_is_met(&order);
+	pending = !order_is_ready(&order);
 	order_clear(&order);
 	return pending;
 }
@@ -139,7 +139,7 @@ enum part_end { PART_HEAD, PART_TAIL };
  * @up: the smallest from @size on; otherwise the largest below
  * @size: bytes
  * @without: no part of this extent
- * @met: there would have been one of it
+ * @left_out: there would have been one of it
  * @looks: how many regions may still be looked at
  * @best: the region that was found; NULL: none
  */
@@ -148,7 +148,7 @@ struct part_search {
 	bool up;
 	size_t size;
 	const struct extent *without;
-	bool met;
+	bool left_out;
 	int looks;
 	const struct region *best;
 };
@@ -166,7 +166,7 @@ static bool region_is_part(const struct gathering *g, const struct region *regio
 	if (!extent->live || !(search->end == PART_HEAD ? head : tail))
 		return false;
 	if (extent == search->without)
-		search->met = true;
+		search->left_out = true;
 	return extent != search->without && !extent_in_base(g, extent) &&
 	       !is_left_out(g, region->addr, region->size);
 }
@@ -225,13 +225,13 @@ static bool choose_head(struct gathering *g)
 
 	g->head = find_part(g, &search);
 	if (g->head.extent)
-		return search.met;
+		return search.left_out;
 	search.up = false;
 	g->head = find_part(g, &search);
 	search.up = true;
 	search.size = head_size(g);
 	g->head = search.size ? find_part(g, &search) : (struct part){ 0 };
-	return search.met;
+	return search.left_out;
 }
 
 /* Bytes that the lead and the head leave to be created. */
@@ -485,7 +485,7 @@ size_t gather_last(const struct gathering *g)
 
 static struct gathering gather_start(struct core *core, struct order *order, size_t size, bool frugal)
 {
-	region_settle(&core->regions);
+	region_update(&core->regions);
 	return (struct gathering){ .core = core, .order = order, .stream = order->stream, .size = size,
 				   .frugal = frugal, .target = gather_target(core), .donors = g_ptr_array_new() };
 }

@@ -184,14 +184,14 @@ void gather_order(struct gathering *g)
 }
 
 /* Waits first, as a failure here leaves nothing to undo. */
-static int gather_meet(struct gathering *g, struct CUstream_st *handle)
+static int gather_wait(struct gathering *g, struct CUstream_st *handle)
 {
 	struct core *core = g->core;
 
-	if (order_is_met(g->order))
+	if (order_is_ready(g->order))
 		return 0;
 	core->counts.steals++;
-	return order_meet(g->order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
+	return order_wait(g->order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 }
 
 static int gather_map(struct gathering *g, uint64_t *addr)
@@ -236,6 +236,6 @@ int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *
 	int err;
 
 	lock_assert_held(&g->core->lock);
-	err = gather_meet(g, handle);
+	err = gather_wait(g, handle);
 	return err ? err : gather_map(g, addr);
 }

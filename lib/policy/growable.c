@@ -90,8 +90,8 @@ static int wait_for_zombie(struct core *core, const struct region *zombie)
 	order_init(&order, NULL);
 	order_add(&order, zombie);
 	err = order_poll(&order);
-	if (!err && !order_is_met(&order))
-		err = order_meet(&order, NULL, true, &core->counts.waits);
+	if (!err && !order_is_ready(&order))
+		err = order_wait(&order, NULL, true, &core->counts.waits);
 	order_clear(&order);
 	return err;
 }
@@ -125,13 +125,13 @@ static int unmap_reserved(struct core *core, uint64_t addr, size_t size)
 }
 
 /* Waits for all that is to come before, and records a point behind that. Nothing of the waits is left to fail later. */
-static int meet(struct core *core, struct order *order, const struct request *request, struct event **event)
+static int wait_and_record(struct core *core, struct order *order, const struct request *request, struct event **event)
 {
 	int err = 0;
 
-	if (!order_is_met(order)) {
+	if (!order_is_ready(order)) {
 		core->counts.steals++;
-		err = order_meet(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
+		err = order_wait(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 	}
 	return err ? err : stream_record(request->stream, request->handle, event);
 }
@@ -169,7 +169,7 @@ static int map_packed(struct core *core, uint64_t addr, const struct request *re
 	if (kept < request->size)
 		err = plan_rest(&g, core, &order, request, addr, kept);
 	if (!err)
-		err = meet(core, &order, request, event);
+		err = wait_and_record(core, &order, request, event);
 	if (!err && kept < request->size) {
 		err = gather_carry_out(&g, request->handle, &start);
 		if (err)

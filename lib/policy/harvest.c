@@ -146,7 +146,7 @@ static int harvest_wait(struct harvest *harvest)
 	if (block)
 		harvest->order.stream = NULL;
 	harvest_order(harvest);
-	return order_meet(&harvest->order, harvest->handle, block, &core->counts.waits);
+	return order_wait(&harvest->order, harvest->handle, block, &core->counts.waits);
 }
 
 /* What is left of a hole from an address on. */

@@ -123,7 +123,7 @@ bool overlap_prefers(const struct core *core, const struct order *order, uint64_
 	uint64_t age = now - MAX(overlap_latest(order), earliest);
 	bool ahead = now - earliest > (uint64_t)tuning_ahead * age;
 
-	if (order_is_met(order) && (now - stamp < (uint64_t)tuning_behind || host_waits(core, order->stream)))
+	if (order_is_ready(order) && (now - stamp < (uint64_t)tuning_behind || host_waits(core, order->stream)))
 		return true;
 	return age > (ahead ? 1 : (uint64_t)tuning_older) * (now - stamp);
 }

@@ -14,7 +14,7 @@
 #include "policy/policy.h"
 #include "policy/recent.h"
 #include "policy/settle.h"
-#include "policy/settling.h"
+#include "policy/steady.h"
 #include "policy/span.h"
 #include "policy/trim.h"
 
@@ -40,9 +40,9 @@ static int take_range(struct core *core, struct region_map *map, const struct re
 
 	order_init(&order, stream);
 	order_add_range(&order, map, *addr, size);
-	if (!order_is_met(&order)) {
+	if (!order_is_ready(&order)) {
 		core->counts.steals++;
-		err = order_meet(&order, request->handle, block, &core->counts.waits);
+		err = order_wait(&order, request->handle, block, &core->counts.waits);
 	}
 	if (!err)
 		take(core, map, request, addr, order.own);
@@ -85,9 +85,9 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 		plan->ordered = true;
 		alias_reaches(core, plan->addr, request->size, order);
 	}
-	if (!order_is_met(order)) {
+	if (!order_is_ready(order)) {
 		core->counts.steals++;
-		err = order_meet(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
+		err = order_wait(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 	}
 	if (err)
 		return err;
@@ -191,7 +191,7 @@ static int plan_and_commit(struct core *core, const struct request *request, con
 		err = commit(core, &plan, addr);
 	plan_clear(&plan);
 	if (!err)
-		settling_note(core);
+		steady_note(core);
 	if (!err && allowance_is_sought(core))
 		allowance_note(core, request, core->counts.waits > waits, *addr);
 	return err;

@@ -75,7 +75,7 @@ static void step_recall(struct core *core, struct plan *plan)
 {
 	plan->known = memo_find(&core->memo, plan->request->size);
 	order_known(core, plan);
-	if (plan->ordered && order_is_met(&plan->order))
+	if (plan->ordered && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
@@ -83,7 +83,7 @@ static void step_recall(struct core *core, struct plan *plan)
 static void step_recall_again(struct core *core, struct plan *plan)
 {
 	(void)core;
-	if (plan->ordered && order_is_met(&plan->order))
+	if (plan->ordered && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 	else
 		forget_order(plan);
@@ -106,7 +106,7 @@ static bool find_new(struct core *core, struct plan *plan)
 	gather_decide_new(&plan->gathering, core, &plan->order, plan->request->size);
 	gather_order(&plan->gathering);
 	found(plan, PLAN_GATHER, 0);
-	if (plan->gathering.create <= room && order_is_met(&plan->order))
+	if (plan->gathering.create <= room && order_is_ready(&plan->order))
 		return true;
 	plan_clear(plan);
 	return false;
@@ -214,7 +214,7 @@ static void step_overlap(struct core *core, struct plan *plan)
 	if (!may_wait(core, plan))
 		return;
 	step_gather(core, plan);
-	if (order_is_met(&plan->order) && !plan->gathering.donors->len)
+	if (order_is_ready(&plan->order) && !plan->gathering.donors->len)
 		return;
 	if (!find_waiting(core, &waiting, &stamp) ||
 	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp)))

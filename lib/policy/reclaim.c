@@ -117,7 +117,7 @@ static int wait_for_frees(struct pending *pending, bool device)
 	int err;
 
 	error_keep(&why);
-	err = events ? stream_sync_busy(&pending->core->streams) : cache_settle_all(pending->core);
+	err = events ? stream_sync_busy(&pending->core->streams) : cache_await_device(pending->core);
 	if (err == -EBUSY) {
 		error_restore(&why);
 		err = -ENOMEM;

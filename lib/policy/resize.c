@@ -73,9 +73,9 @@ static int claim_behind(struct core *core, const struct region *region, const st
 
 	order_init(&order, request->stream);
 	*fits = reaches(core, region, more, &order);
-	if (*fits && !order_is_met(&order)) {
+	if (*fits && !order_is_ready(&order)) {
 		core->counts.steals++;
-		err = order_meet(&order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK,
+		err = order_wait(&order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK,
 				 &core->counts.waits);
 	}
 	if (*fits && !err && can_remap(core, region->chunk->map))

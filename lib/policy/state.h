@@ -9,7 +9,7 @@
 
 #include "policy/allowance.h"
 #include "policy/growth.h"
-#include "policy/settling.h"
+#include "policy/steady.h"
 
 /**
  * struct packed - that state, under core.lock
@@ -35,7 +35,7 @@
  *
  * For the log and the statistics:
  *
- * @settling: what the latest mallocs took
+ * @steady: what the latest mallocs took
  */
 struct packed {
 	uint64_t most_places;
@@ -45,7 +45,7 @@ struct packed {
 	uint64_t crowded;
 	GHashTable *recent;
 	struct allowance allowance;
-	struct settling settling;
+	struct steady steady;
 };
 
 #endif /* STATE_H */

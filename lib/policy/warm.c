@@ -202,7 +202,7 @@ static const struct warm_place *place_at(const GArray *places, guint i)
 }
 
 /* What is mapped there is free if that is its home, and otherwise a zombie. */
-static void settle_run(struct core *core, uint64_t addr, size_t size, bool home)
+static void assign_run(struct core *core, uint64_t addr, size_t size, bool home)
 {
 	struct region *region = region_isolate(&core->regions, addr, size);
 
@@ -235,7 +235,7 @@ static int map_each(struct core *core, const struct warm *warm, const GArray *so
 		else
 			i++;
 		if (run->len && !err)
-			settle_run(core, start, addr - start, home);
+			assign_run(core, start, addr - start, home);
 		g_ptr_array_set_size(run, 0);
 	}
 	/* chunk_map() has released those of its run. */
@@ -286,7 +286,7 @@ static int map_in_a_row(struct core *core, size_t size, GPtrArray *extents)
 	else
 		err = chunk_map(core, &core->regions, hole->addr, extents);
 	if (!err)
-		settle_run(core, hole->addr, size, true);
+		assign_run(core, hole->addr, size, true);
 	return err;
 }
 

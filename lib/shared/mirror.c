@@ -34,7 +34,7 @@ static void end_move(struct page *page) REQUIRES(shared_lock);
 static void end_move(struct page *page)
 {
 	if (page->moving)
-		page_settle(page);
+		page_stays(page);
 }
 
 /* Pages that follow one another are one range. */

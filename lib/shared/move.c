@@ -321,9 +321,9 @@ static void commit_page(struct batch *batch, size_t i, unsigned int flags)
 	page->recent = true;
 	page->hidden = false;
 	page->given_up = false;
-	there_settle(batch->range, batch->index[i]);
+	there_mapped(batch->range, batch->index[i]);
 	page->call = batch->call;
-	page_settle(page);
+	page_stays(page);
 	*(device ? &stats->pages_to_device : &stats->pages_to_host) += 1;
 	if (old && !had)
 		*(device ? &stats->to_device : &stats->to_host) += batch->range->page_size;

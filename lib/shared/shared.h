@@ -257,8 +257,8 @@ struct shared *shared_take(struct shared **at);
 void shared_wait(const unsigned int *count);
 
 /* A page that mirrors were told of is where it stays. */
-static inline void page_settle(struct page *page) REQUIRES(shared_lock);
-static inline void page_settle(struct page *page)
+static inline void page_stays(struct page *page) REQUIRES(shared_lock);
+static inline void page_stays(struct page *page)
 {
 	page->moving = false;
 	page->sequence++;

@@ -46,7 +46,7 @@ static void set_wrong(struct range *range, size_t index, bool wrong)
 	page->wrong = wrong;
 }
 
-void there_settle(struct range *range, size_t index)
+void there_mapped(struct range *range, size_t index)
 {
 	set_wrong(range, index, false);
 }

@@ -23,11 +23,11 @@ int there_remap(struct range *range, size_t index, const struct piece *piece);
 void there_restore(struct range *range, size_t index);
 
 /**
- * there_settle() - what the device has is what the page has from now on
+ * there_mapped() - what the device has is what the page has from now on
  * @range: the range; the mover is held
  * @index: the page
  */
-void there_settle(struct range *range, size_t index);
+void there_mapped(struct range *range, size_t index);
 
 /**
  * there_mend() - try again to give back what pages have that are wrong

@@ -481,7 +481,7 @@ static void test_check_whole_extents(void)
 	fixture_open(&s.f, (struct vpmm_opts){ FIXTURE_PACKED, .pages = 1 });
 	map = &s.f.pool->core.extents;
 	extent = map->all.head->data;
-	extent_settle_whole(map);
+	extent_update_whole(map);
 	assert_found(&s, map->whole, (GQueue){ 0 }, "whole extents: 1 are there, 0 are kept");
 	assert_found(&s, extent->same_size->whole, (GQueue){ 0 }, "whole extents by size: 1 are there, 0 are kept");
 	fixture_close(&s.f);

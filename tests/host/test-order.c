@@ -406,13 +406,13 @@ static void test_order(void)
 
 	order_init(&order, &own);
 	order_add(&order, &(struct region){ .size = PAGE });
-	g_assert_true(order_is_met(&order));
+	g_assert_true(order_is_ready(&order));
 	for (size_t i = 0; i < G_N_ELEMENTS(sequence); i++)
 		order_add(&order, &(struct region){ .event = &events[sequence[i]] });
 	g_assert_true(order.own == &events[1]);
 	g_assert_cmpuint(order.others->len, ==, 1);
 	g_assert_true(order.others->pdata[0] == &events[2]);
-	g_assert_false(order_is_met(&order));
+	g_assert_false(order_is_ready(&order));
 	g_assert_cmpuint(events[1].refs, ==, 10);
 	g_assert_cmpuint(events[2].refs, ==, 10);
 	order_clear(&order);

@@ -164,7 +164,7 @@ static void try_layout(GRand *rand, int streams, struct seen *seen)
 	make_layout(&f, rand, streams);
 	core = &f.pool->core;
 	lock_acquire(&core->lock);
-	region_settle(&core->regions);
+	region_update(&core->regions);
 	stream = ((struct region *)core->regions.by_age.head->data)->stream;
 	for (int i = 0; stream && i < REQUESTS; i++) {
 		/* About as much as can be had without a base, a tail or a head. */

@@ -110,7 +110,7 @@ static uint64_t passed_over(const struct model *m, const struct model_allocation
 	struct extent_map *extents = &m->f.pool->core.extents;
 	uint64_t created = model_taken(m) - m->mapped, bytes = 0;
 
-	extent_settle_whole(extents);
+	extent_update_whole(extents);
 	for (const GList *link = extents->whole.head; link; link = link->next) {
 		const struct extent *extent = link->data;
 

@@ -132,9 +132,9 @@ twice()
 		grep -vx "lock_as_another util/lock\.c util/lock\.h"
 }
 
-# unsettled DIR: what reads by its name a list that is settled late, and not through the call that settles it. calls/check.c
-# settles all of them, and looks at each.
-unsettled()
+# outdated DIR: what reads by its name a list that is updated late, and not through the call that updates it. calls/check.c
+# updates all of them, and looks at each.
+outdated()
 {
 	(cd "$1" && grep -nE '((extents|regions|spans|map|same|set)(\.|->)(whole|ready|sizes|by_size|gaps|mallocs|new_mallocs|late|loose)|(regions|spans)(\.|->)by_age)\>' \
 		api/*.c calls/*.c shared/*.c policy/*.c pending/*.c 2>/dev/null) |
@@ -146,7 +146,7 @@ unsettled()
 planned()
 {
 	(cd "$1" && awk -v from=./policy/plan.c \
-		-v ends="event_ref event_unref brief_acquire brief_release region_settle region_merge_loose extent_settle_whole ready_update" \
+		-v ends="event_ref event_unref brief_acquire brief_release region_update region_merge_loose extent_update_whole ready_update" \
 		-v marks='map->near = |extents\\.stamp\\+\\+|\\+\\+core->extents\\.stamp' \
 		-v changes='ops->|links_[a-z]+\\(|g_(tree|hash_table|queue)_(insert|remove|push|pop|steal)|atomic_(store|fetch|exchange)|log_add\\(|(core|map|stream|packed|memo|event|account)->[a-z_.>-]+ *([-+|&]=|=[^=]|\\+\\+|--)|(\\+\\+|--)\\*?(core|map|stream|memo|event)->' \
 		-f "$top_srcdir/tests/support/reached.awk" ./*/*.[ch])
@@ -185,7 +185,7 @@ verdict "every include names its folder" "$(bare "$top_srcdir/lib")"
 verdict "no call runs to a higher layer" "$(judge <"$work/calls")"
 verdict "no files call one another in a circle" "$(circles <"$work/calls")"
 verdict "no function is defined in two files" "$(twice "$top_srcdir/lib")"
-verdict "what is listed late is read through the call that settles it" "$(unsettled "$top_srcdir/lib")"
+verdict "what is listed late is read through the call that updates it" "$(outdated "$top_srcdir/lib")"
 verdict "a plan changes nothing" "$(planned "$top_srcdir/lib")"
 
 plant >"$work/planted.log" 2>&1 || { cat "$work/planted.log" >&2; exit 1; }
@@ -203,8 +203,8 @@ circles <"$work/both" >"$work/out"
 verdict "a circle is found" "$(says out "core/below.c")"
 twice "$work/planted" >"$work/out"
 verdict "a name that two files define is found" "$(says out "below core/below.c util/below.c")"
-unsettled "$work/planted" >"$work/out"
-verdict "a list that is read before it is settled is found" "$(says out "calls/early.c")"
+outdated "$work/planted" >"$work/out"
+verdict "a list that is read before it is updated is found" "$(says out "calls/early.c")"
 planned "$work/planted" >"$work/out"
 verdict "a plan that asks the driver is found" "$(says out "stream_ask ./core/ask.c step")"
 echo "1..$count"

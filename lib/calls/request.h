@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Requests that no cache serves. */
-#ifndef SERVE_H
-#define SERVE_H
+#ifndef REQUEST_H
+#define REQUEST_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@ struct request;
 struct vpmm_pool;
 
 /**
- * serve_round() - the size of a request that the driver's allocator must not serve
+ * request_round() - the size of a request that the driver's allocator must not serve
  * @pool: the pool
  * @size: bytes as requested, not 0
  *
@@ -19,20 +19,20 @@ struct vpmm_pool;
  *
  * Return: bytes, a page where it would be the driver's.
  */
-size_t serve_round(const struct vpmm_pool *pool, size_t size);
+size_t request_round(const struct vpmm_pool *pool, size_t size);
 
 /**
- * serve_natural() - the alignment that a block has without being asked for
+ * request_alignment() - the alignment that a block has without being asked for
  * @pool: the pool
  * @size: bytes as requested, not 0
  *
  * Context: any thread.
  * Return: bytes, a power of two.
  */
-size_t serve_natural(const struct vpmm_pool *pool, size_t size);
+size_t request_alignment(const struct vpmm_pool *pool, size_t size);
 
 /**
- * serve_judge_align() - whether the pool can align a block so
+ * request_judge_align() - whether the pool can align a block so
  * @pool: the pool
  * @size: bytes as requested
  * @align: a power of two
@@ -40,20 +40,20 @@ size_t serve_natural(const struct vpmm_pool *pool, size_t size);
  * Context: any thread.
  * Return: 0; -EINVAL for more than a page's; or -ENOTSUP where the driver serves every request.
  */
-int serve_judge_align(const struct vpmm_pool *pool, size_t size, size_t align);
+int request_judge_align(const struct vpmm_pool *pool, size_t size, size_t align);
 
 /**
- * serve_align() - make a request one for an aligned block
+ * request_align() - make a request one for an aligned block
  * @pool: the pool
  * @request: the request, with its size
  * @align: a power of two that divides the size of a page; 0, or the natural one, changes nothing
  *
  * A request for the driver's allocator gets a page, because that allocator takes no alignment.
  */
-void serve_align(const struct vpmm_pool *pool, struct request *request, size_t align);
+void request_align(const struct vpmm_pool *pool, struct request *request, size_t align);
 
 /**
- * serve_request() - have the policy serve a request, and reclaim memory if there is too little
+ * request_memory() - have the policy serve a request, and reclaim memory if there is too little
  * @pool: the pool, its backend entered
  * @policy: of policy_of()
  * @request: the request; it becomes frugal when memory has run out
@@ -63,6 +63,6 @@ void serve_align(const struct vpmm_pool *pool, struct request *request, size_t a
  *
  * Return: 0, or as vpmm_malloc(); on failure only the layout of free memory may have changed.
  */
-int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr);
+int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr);
 
-#endif /* SERVE_H */
+#endif /* REQUEST_H */

@@ -3,12 +3,12 @@
 #include <errno.h>
 
 #include "calls/pool.h"
-#include "calls/serve.h"
+#include "calls/request.h"
 #include "policy/policy.h"
 #include "policy/reclaim.h"
 #include "util/error.h"
 
-size_t serve_round(const struct vpmm_pool *pool, size_t size)
+size_t request_round(const struct vpmm_pool *pool, size_t size)
 {
 	size_t bytes = core_round(&pool->core, size);
 
@@ -18,18 +18,18 @@ size_t serve_round(const struct vpmm_pool *pool, size_t size)
 /* CUDA promises so much of its allocator. */
 #define DRIVER_ALIGNMENT 256
 
-size_t serve_natural(const struct vpmm_pool *pool, size_t size)
+size_t request_alignment(const struct vpmm_pool *pool, size_t size)
 {
 	size_t piece = pool->core.piece;
 
 	return core_round(&pool->core, size) ? piece & -piece : DRIVER_ALIGNMENT;
 }
 
-int serve_judge_align(const struct vpmm_pool *pool, size_t size, size_t align)
+int request_judge_align(const struct vpmm_pool *pool, size_t size, size_t align)
 {
 	size_t page = pool->core.settings.page_size;
 
-	if (align <= serve_natural(pool, size))
+	if (align <= request_alignment(pool, size))
 		return 0;
 	if (page == SIZE_MAX)
 		return error_set(-ENOTSUP, "alignment is %zu, and the pool leaves every request to the driver", align);
@@ -37,13 +37,13 @@ int serve_judge_align(const struct vpmm_pool *pool, size_t size, size_t align)
 					" page, %zu (VPMM_PAGE_SIZE)", align, page) : 0;
 }
 
-void serve_align(const struct vpmm_pool *pool, struct request *request, size_t align)
+void request_align(const struct vpmm_pool *pool, struct request *request, size_t align)
 {
-	size_t natural = serve_natural(pool, request->requested);
+	size_t natural = request_alignment(pool, request->requested);
 
 	if (align <= natural)
 		return;
-	request->size = serve_round(pool, request->requested);
+	request->size = request_round(pool, request->requested);
 	/* A page starts at a multiple. */
 	natural = pool->core.piece & -pool->core.piece;
 	if (align <= natural)
@@ -53,7 +53,7 @@ void serve_align(const struct vpmm_pool *pool, struct request *request, size_t a
 	request->size += align - natural;
 }
 
-int serve_request(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
+int request_memory(struct vpmm_pool *pool, const struct policy *policy, struct request *request, uint64_t *addr)
 {
 	int err;
 

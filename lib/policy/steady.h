@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Whether a program settles: one that repeats itself gets the same addresses again, without driver calls. */
-#ifndef SETTLING_H
-#define SETTLING_H
+#ifndef STEADY_H
+#define STEADY_H
 
 #include <stdint.h>
 
 struct core;
 
 /* Mallocs that no cache served, after which the driver calls of as many are known. */
-#define SETTLING_WINDOW 4096
+#define STEADY_WINDOW 4096
 
 /**
- * struct settling - what the latest mallocs took, under core.lock
+ * struct steady - what the latest mallocs took, under core.lock
  * @mallocs: since the window began
  * @windows: how many there were
  * @calls: driver calls of the pool when the window began
  * @creates: those of them that created memory
  * @latest: driver calls of the latest window
  */
-struct settling {
+struct steady {
 	unsigned int mallocs;
 	uint64_t windows;
 	uint64_t calls;
@@ -27,10 +27,10 @@ struct settling {
 };
 
 /**
- * settling_note() - count a malloc that no cache served; the log gets a line when a program settles, and now and then
+ * steady_note() - count a malloc that no cache served; the log gets a line when a program settles, and now and then
  *	while one does not
  * @core: the pool's core; its lock is held
  */
-void settling_note(struct core *core);
+void steady_note(struct core *core);
 
-#endif /* SETTLING_H */
+#endif /* STEADY_H */

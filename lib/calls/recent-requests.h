@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The latest requests that no cache served, for VPMM_OOM_DUMP. */
-#ifndef REQUESTS_H
-#define REQUESTS_H
+#ifndef RECENT_REQUESTS_H
+#define RECENT_REQUESTS_H
 
 #include <glib.h>
 
@@ -23,4 +23,4 @@ void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st
  */
 void requests_write(const struct vpmm_pool *pool, GString *out);
 
-#endif /* REQUESTS_H */
+#endif /* RECENT_REQUESTS_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <inttypes.h>
 
-#include "calls/requests.h"
+#include "calls/recent-requests.h"
 #include "trace/ticks.h"
 
 void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st *stream, uint64_t addr)
