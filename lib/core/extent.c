@@ -429,7 +429,7 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
 	}
 }
 
-static void add_live(struct extent_map *map, struct extent *extent, size_t bytes)
+static void count_live(struct extent_map *map, struct extent *extent, size_t bytes)
 {
 	if (extent->live) {
 		map->stuck_bytes -= bytes;
@@ -448,7 +448,7 @@ void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 		struct place *place = extent_place_mapped(map, addr);
 		uint64_t stop = MIN(end, place->addr + place->extent->size);
 
-		add_live(map, place->extent, stop - addr);
+		count_live(map, place->extent, stop - addr);
 		addr = stop;
 	}
 }
@@ -456,7 +456,7 @@ void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 void extent_add_listed(struct extent_map *map, const struct place *first, uint64_t addr, size_t size)
 {
 	for (const struct place *place = first; place; place = place->above)
-		add_live(map, place->extent, MIN(addr + size, place->addr + place->extent->size) -
+		count_live(map, place->extent, MIN(addr + size, place->addr + place->extent->size) -
 			 MAX(addr, place->addr));
 }
 
