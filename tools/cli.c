@@ -12,9 +12,15 @@
 #include "fail.h"
 #include "vpmm.h"
 
-int cli_refuse(const char *why)
+int cli_refuse(const char *format, ...)
 {
-	fprintf(stderr, "%s: %s\n", g_get_prgname(), why);
+	va_list args;
+
+	fprintf(stderr, "%s: ", g_get_prgname());
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
 	return CLI_REFUSED;
 }
 
@@ -25,7 +31,7 @@ int cli_finish_output(const char *what)
 		return 0;
 	/* A line that was flushed before has left its error in the stream, but not in errno. */
 	fail_set(-EIO, "writing %s failed%s%s", what, errno ? ": " : "", errno ? g_strerror(errno) : "");
-	return cli_refuse(fail_text());
+	return cli_refuse("%s", fail_text());
 }
 
 static bool is_closed(int fd)
@@ -44,7 +50,7 @@ static int check_standard_descriptors(void)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (is_closed(fd) && open("/", O_PATH) != fd) {
 			fail_set(-EBADF, "descriptor %d is closed", fd);
-			return cli_refuse(fail_text());
+			return cli_refuse("%s", fail_text());
 		}
 	}
 	return silent ? cli_refuse("standard output is closed") : 0;
@@ -113,7 +119,7 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 
 	*status = check_standard_descriptors();
 	if (!*status && check_values(cli, common, *argc, *argv))
-		*status = cli_refuse(fail_text());
+		*status = cli_refuse("%s", fail_text());
 	if (*status)
 		return false;
 	/* Without the signal the write that exceeds a limit of file sizes fails, and the tool can say so. */
@@ -127,7 +133,7 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status)
 	g_option_context_set_strict_posix(context, cli->command);
 	parsed = g_option_context_parse(context, argc, argv, &error);
 	if (!parsed)
-		*status = cli_refuse(error->message);
+		*status = cli_refuse("%s", error->message);
 	else if (help)
 		*status = print_help(context);
 	else if (version)

@@ -35,11 +35,11 @@ bool cli_parse(const struct cli *cli, int *argc, char ***argv, int *status);
 
 /**
  * cli_refuse() - say on standard error why the tool does not go on
- * @why: a sentence without full stop
+ * @format: a sentence without full stop
  *
  * Return: the exit status, CLI_REFUSED.
  */
-int cli_refuse(const char *why);
+int cli_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
  * cli_finish_output() - find out whether everything written to standard output has arrived

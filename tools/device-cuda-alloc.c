@@ -19,9 +19,8 @@ struct cuda_async {
 };
 
 struct cuda_malloc {
-	struct allocator base;
-	const struct drv_program *drv;
 	struct ledger ledger;
+	const struct drv_program *drv;
 	bool counted;
 };
 
@@ -159,26 +158,12 @@ static int malloc_free(struct allocator *base, void *ptr, struct CUstream_st *st
 	return 0;
 }
 
-static int malloc_stats(struct allocator *base, struct vpmm_stats *stats)
-{
-	ledger_stats(&((struct cuda_malloc *)base)->ledger, stats);
-	return 0;
-}
-
-static void malloc_destroy(struct allocator *base)
-{
-	struct cuda_malloc *a = (struct cuda_malloc *)base;
-
-	ledger_clear(&a->ledger);
-	g_free(a);
-}
-
 static const struct allocator_ops malloc_ops = {
 	.alloc = malloc_alloc,
 	.free = malloc_free,
-	.stats = malloc_stats,
+	.stats = ledger_stats,
 	.error = fail_text,
-	.destroy = malloc_destroy,
+	.destroy = ledger_destroy,
 };
 
 int device_cuda_malloc(struct device *base, struct allocator **allocator)
@@ -187,10 +172,9 @@ int device_cuda_malloc(struct device *base, struct allocator **allocator)
 	struct cuda_malloc *a;
 
 	a = g_new0(struct cuda_malloc, 1);
-	a->base.ops = &malloc_ops;
+	ledger_init(&a->ledger, &malloc_ops);
 	a->drv = dev->drv;
 	a->counted = !base->opts.uncounted;
-	ledger_init(&a->ledger);
-	*allocator = &a->base;
+	*allocator = &a->ledger.base;
 	return 0;
 }

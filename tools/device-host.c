@@ -55,9 +55,8 @@ struct host_work {
 
 /* What cuMemAlloc and cuMemFree are. */
 struct host_malloc {
-	struct allocator base;
-	struct device_host *dev;
 	struct ledger ledger;
+	struct device_host *dev;
 	uint64_t capacity;
 };
 
@@ -441,26 +440,12 @@ static int host_malloc_free(struct allocator *base, void *ptr, struct CUstream_s
 	return 0;
 }
 
-static int host_malloc_stats(struct allocator *base, struct vpmm_stats *stats)
-{
-	ledger_stats(&((struct host_malloc *)base)->ledger, stats);
-	return 0;
-}
-
-static void host_malloc_destroy(struct allocator *base)
-{
-	struct host_malloc *a = (struct host_malloc *)base;
-
-	ledger_clear(&a->ledger);
-	g_free(a);
-}
-
 static const struct allocator_ops host_malloc_ops = {
 	.alloc = host_malloc_alloc,
 	.free = host_malloc_free,
-	.stats = host_malloc_stats,
+	.stats = ledger_stats,
 	.error = fail_text,
-	.destroy = host_malloc_destroy,
+	.destroy = ledger_destroy,
 };
 
 /* The device's capacity is the library's to say. */
@@ -493,11 +478,10 @@ static int host_malloc(struct device *base, struct allocator **allocator)
 	if (err)
 		return err;
 	a = g_new0(struct host_malloc, 1);
-	a->base.ops = &host_malloc_ops;
+	ledger_init(&a->ledger, &host_malloc_ops);
 	a->dev = host_of(base);
-	ledger_init(&a->ledger);
 	a->capacity = capacity;
-	*allocator = &a->base;
+	*allocator = &a->ledger.base;
 	return 0;
 }
 

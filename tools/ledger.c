@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "ledger.h"
 
-void ledger_init(struct ledger *ledger)
+void ledger_init(struct ledger *ledger, const struct allocator_ops *ops)
 {
-	*ledger = (struct ledger){ .sizes = g_hash_table_new(NULL, NULL) };
+	*ledger = (struct ledger){ .base.ops = ops, .sizes = g_hash_table_new(NULL, NULL) };
 }
 
-void ledger_clear(struct ledger *ledger)
+void ledger_destroy(struct allocator *base)
 {
-	g_hash_table_destroy(ledger->sizes);
+	g_hash_table_destroy(((struct ledger *)base)->sizes);
+	g_free(base);
 }
 
 void ledger_malloc(struct ledger *ledger, void *ptr, size_t taken)
@@ -31,8 +32,10 @@ void ledger_free(struct ledger *ledger, void *ptr)
 	ledger->frees++;
 }
 
-void ledger_stats(const struct ledger *ledger, struct vpmm_stats *stats)
+int ledger_stats(struct allocator *base, struct vpmm_stats *stats)
 {
+	const struct ledger *ledger = (const struct ledger *)base;
+
 	*stats = (struct vpmm_stats){
 		.size = sizeof(*stats),
 		.mapped = ledger->taken,
@@ -43,4 +46,5 @@ void ledger_stats(const struct ledger *ledger, struct vpmm_stats *stats)
 		.mallocs = ledger->mallocs,
 		.frees = ledger->frees,
 	};
+	return 0;
 }

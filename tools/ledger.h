@@ -6,9 +6,11 @@
 #include <glib.h>
 #include <stddef.h>
 
-#include "vpmm.h"
+#include "allocator.h"
 
+/* An allocator that keeps one has it as its first member. */
 struct ledger {
+	struct allocator base;
 	GHashTable *sizes;
 	uint64_t taken;
 	uint64_t peak;
@@ -17,18 +19,18 @@ struct ledger {
 };
 
 /*
- * ledger_init() - before the first
- * ledger_clear() - after the last
+ * ledger_init() - before the first; the allocator does what @ops says
  * ledger_malloc() - @taken bytes at an address were given out
  * ledger_taken() - how many bytes an address stands for; 0: it was not given out, or was taken back
  * ledger_free() - an address was taken back
- * ledger_stats() - the same as a pool's statistics; those that are not known are 0
+ * ledger_stats() - the same as a pool's statistics; those that are not known are 0. For struct allocator_ops
+ * ledger_destroy() - frees the allocator, of g_new(), after the last. For struct allocator_ops
  */
-void ledger_init(struct ledger *ledger);
-void ledger_clear(struct ledger *ledger);
+void ledger_init(struct ledger *ledger, const struct allocator_ops *ops);
 void ledger_malloc(struct ledger *ledger, void *ptr, size_t taken);
 size_t ledger_taken(struct ledger *ledger, void *ptr);
 void ledger_free(struct ledger *ledger, void *ptr);
-void ledger_stats(const struct ledger *ledger, struct vpmm_stats *stats);
+int ledger_stats(struct allocator *base, struct vpmm_stats *stats);
+void ledger_destroy(struct allocator *base);
 
 #endif /* LEDGER_H */

@@ -115,7 +115,7 @@ static int choose_benchmark(const char *name)
 		return 0;
 	fail_set(0, "\"%s\" is no benchmark; there are all, pair, live, small, threads, grow, harvest, resize, shared, "
 		 "regions and replay", name);
-	return cli_refuse(fail_text());
+	return cli_refuse("%s", fail_text());
 }
 
 /* What follows replay is traces. */
@@ -146,8 +146,7 @@ static int check_number(const char *name, int *number, int fallback, int least, 
 	}
 	if (*number >= least && *number <= most)
 		return 0;
-	fail_set(0, "%s: expected a number from %d to %d", name, least, most);
-	return cli_refuse(fail_text());
+	return cli_refuse("%s: expected a number from %d to %d", name, least, most);
 }
 
 static int check_options(void)
@@ -163,7 +162,7 @@ static int check_options(void)
 		status = check_number("--regions", &options.regions, quick ? QUICK_REGIONS : DEFAULT_REGIONS,
 				      BENCH_FEW_REGIONS + 1, INT_MAX);
 	if (!status && options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
-		status = cli_refuse(fail_text());
+		status = cli_refuse("%s", fail_text());
 	if (!status && options.limit && !options.limit_bytes)
 		status = cli_refuse("--limit: expected at least one byte");
 	return status ? status : read_words();
@@ -240,12 +239,10 @@ static int load_traces(struct bench *b)
 	b->traces = g_new0(struct trace *, g_strv_length(options.traces));
 	for (char **name = options.traces; *name; name++) {
 		if (trace_load(*name, NULL, NULL, &b->traces[b->n_traces]))
-			return cli_refuse(fail_text());
+			return cli_refuse("%s", fail_text());
 		b->n_traces++;
-		if (b->traces[b->n_traces - 1]->next) {
-			fail_set(0, "%s: the trace has several pools, and only vpmm-replay runs those", *name);
-			return cli_refuse(fail_text());
-		}
+		if (b->traces[b->n_traces - 1]->next)
+			return cli_refuse("%s: the trace has several pools, and only vpmm-replay runs those", *name);
 	}
 	return 0;
 }
@@ -264,7 +261,7 @@ static int open_device(struct bench *b)
 
 	for (size_t i = 0; i < b->n_traces; i++)
 		opts.streams = MAX(opts.streams, b->traces[i]->streams);
-	return ops->open(&opts, &b->dev) ? cli_refuse(fail_text()) : 0;
+	return ops->open(&opts, &b->dev) ? cli_refuse("%s", fail_text()) : 0;
 }
 
 static int run_chosen(struct bench *b)
@@ -309,7 +306,7 @@ static int bench(void)
 		return status;
 	enlarge_host();
 	if (choose_backend(options.backend, &choice))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	status = measure(&choice);
 	g_free(choice.why);
 	return status;

@@ -240,14 +240,12 @@ static int info(int argc, char **argv)
 	struct report report = { .choice = &choice };
 	int status;
 
-	if (argc > 1) {
-		fail_set(0, "unexpected argument \"%s\"", argv[1]);
-		return cli_refuse(fail_text());
-	}
+	if (argc > 1)
+		return cli_refuse("unexpected argument \"%s\"", argv[1]);
 	if (choose_backend(options.backend, &choice))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (ask_device(&report) || (choice.info.trace && check_trace(choice.info.trace))) {
-		status = cli_refuse(fail_text());
+		status = cli_refuse("%s", fail_text());
 	} else {
 		pool_settings_collect(&report.settings, &choice, options.backend);
 		if (options.json)

@@ -203,9 +203,9 @@ int main(int argc, char **argv)
 		return cli_refuse("no process given; see " PROGRAM " --help");
 	if (argc > 3) {
 		fail_set(-EINVAL, "unexpected argument \"%s\"", argv[3]);
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	}
 	if (check_options(&request) || parse_pid(argv[1], &pid) || set_tag(argv[2], &request))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	return run(pid, &request);
 }

@@ -85,7 +85,7 @@ static const struct cli cli = {
 static int check_picture(void)
 {
 	if (picture_check_name(options.picture))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (strcmp(options.allocator, "vpmm") != 0)
 		return cli_refuse("--picture: expected --allocator=vpmm; the others are in its picture");
 	if (options.traces[1])
@@ -124,20 +124,18 @@ static int check_options(void)
 {
 	if (!options.allocator)
 		options.allocator = g_strdup("vpmm");
-	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator)) {
-		fail_set(0, "--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
-		return cli_refuse(fail_text());
-	}
+	if (!g_strv_contains((const char *const[]){ "vpmm", "async", "malloc", NULL }, options.allocator))
+		return cli_refuse("--allocator: \"%s\" is none, expected vpmm, async or malloc", options.allocator);
 	if (options.repeat < 1)
 		return cli_refuse("--repeat: expected at least 1");
 	if (options.lag && units_parse_time("--lag", options.lag, &options.lag_us))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (options.limit && units_parse_bytes("--limit", options.limit, &options.limit_bytes))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (options.limit && !options.limit_bytes)
 		return cli_refuse("--limit: expected at least one byte");
 	if (options.tags && trace_tags_check(options.tags))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (!options.traces)
 		return cli_refuse("no trace given; see " PROGRAM " --help");
 	if (options.output && !options.export)
@@ -405,7 +403,7 @@ static int run_traces(const struct choice *choice)
 	if (err) {
 		/* The reason stands below the table, on a terminal. */
 		fflush(stdout);
-		status = cli_refuse(fail_text());
+		status = cli_refuse("%s", fail_text());
 	}
 	for (guint i = 0; i < rows->len && !status; i++) {
 		if (g_array_index(rows, struct report_row, i).result.errors)
@@ -448,7 +446,7 @@ static int tell_overlaps(const struct choice *choice)
 		err = tell_overlap(*name, choice, &failed);
 	if (err) {
 		fflush(stdout);
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	}
 	return failed ? CLI_ERRORS : cli_finish_output("the report");
 }
@@ -514,7 +512,7 @@ static int export_stacks(void)
 	int err;
 
 	err = options.output ? write_stacks_file(name) : write_stacks(name, stdout);
-	return err ? cli_refuse(fail_text()) : cli_finish_output("the export");
+	return err ? cli_refuse("%s", fail_text()) : cli_finish_output("the export");
 }
 
 static int replay(void)
@@ -528,7 +526,7 @@ static int replay(void)
 	if (is_of_dump(options.export))
 		return export_stacks();
 	if (choose(&choice))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	if (options.overlap)
 		status = tell_overlaps(&choice);
 	else if (options.lag && strcmp(choice.opts.backend, "host") != 0)

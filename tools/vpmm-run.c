@@ -228,7 +228,7 @@ static int watch(struct child *child)
 	err = traces_begin(&traces, options.monitor ? options.trace_pattern : NULL,
 			   options.monitor ? ".trace" : ".report");
 	if (err)
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	g_setenv(variable, traces.pattern, TRUE);
 	g_setenv("VPMM_PRELOAD_MONITOR", options.monitor ? "1" : "0", TRUE);
 	if (options.monitor) {
@@ -242,7 +242,7 @@ static int watch(struct child *child)
 		tell(child, &traces);
 	traces_end(&traces);
 	if (err)
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	interrupt_end();
 	return child_end_like(status);
 }
@@ -263,7 +263,7 @@ static int run(struct child *child)
 		return say(status);
 	child->path = path;
 	if (target_check(path) || object_preload())
-		status = cli_refuse(fail_text());
+		status = cli_refuse("%s", fail_text());
 	else if (options.monitor || options.report)
 		status = watch(child);
 	else
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
 	if (!*child.argv)
 		status = cli_refuse("no program given; see " PROGRAM " --help");
 	else if (check_options())
-		status = cli_refuse(fail_text());
+		status = cli_refuse("%s", fail_text());
 	else
 		status = run(&child);
 	free_options();

@@ -323,20 +323,16 @@ static int check_options(int argc, char **argv)
 {
 	static const char *const columns[] = { "taken", "live", "stranded", "waits", "pid", NULL };
 
-	if (argc > 1) {
-		fail_set(0, "unexpected argument \"%s\"", argv[1]);
-		return cli_refuse(fail_text());
-	}
+	if (argc > 1)
+		return cli_refuse("unexpected argument \"%s\"", argv[1]);
 	if (!options.sort)
 		options.sort = g_strdup("taken");
-	if (!g_strv_contains(columns, options.sort)) {
-		fail_set(0, "--sort: \"%s\" is none, expected taken, live, stranded, waits or pid", options.sort);
-		return cli_refuse(fail_text());
-	}
+	if (!g_strv_contains(columns, options.sort))
+		return cli_refuse("--sort: \"%s\" is none, expected taken, live, stranded, waits or pid", options.sort);
 	if (options.json && options.openmetrics)
 		return cli_refuse("--json: expected no --openmetrics beside it");
 	if (options.delay && units_parse_time("--delay", options.delay, &options.delay_us))
-		return cli_refuse(fail_text());
+		return cli_refuse("%s", fail_text());
 	return 0;
 }
 

@@ -55,79 +55,63 @@ static int leave(bool entered, int result)
 	return result;
 }
 
+/* The result of a call on the pool of a device, or what enter_used() has refused. */
+#define IN_POOL(ordinal, valid, call) \
+	({ \
+		bool entered_; \
+		int err_ = enter_used(ordinal, valid, &entered_); \
+\
+		err_ > 0 ? leave(entered_, call) : err_; \
+	})
+
 int vpmm_torch_stats(int ordinal, struct vpmm_stats *stats)
 {
-	bool entered;
-	int err = enter_used(ordinal, stats && stats->size == sizeof(*stats), &entered);
-
-	if (err > 0)
-		return leave(entered, vpmm_pool_stats(NULL, stats));
-	if (err != -EINVAL)
-		*stats = (struct vpmm_stats){ .size = sizeof(*stats) };
-	return err;
+	if (!stats || stats->size != sizeof(*stats) || !device_of(ordinal))
+		return -EINVAL;
+	*stats = (struct vpmm_stats){ .size = sizeof(*stats) };
+	return IN_POOL(ordinal, true, vpmm_pool_stats(NULL, stats));
 }
 
 int vpmm_torch_reset_peaks(int ordinal)
 {
 	struct device *device = device_of(ordinal);
-	bool entered;
-	int err = enter_used(ordinal, true, &entered);
 
 	if (device)
 		device->peak_blocks = device->allocs - device->frees;
-	return err > 0 ? leave(entered, vpmm_pool_reset_peaks(NULL)) : err;
+	return IN_POOL(ordinal, true, vpmm_pool_reset_peaks(NULL));
 }
 
 int vpmm_torch_trim(int ordinal, size_t *released)
 {
-	bool entered;
-	int err = enter_used(ordinal, true, &entered);
-
-	if (released && err != -EINVAL)
+	if (released && device_of(ordinal))
 		*released = 0;
-	return err > 0 ? leave(entered, vpmm_pool_trim(NULL, 0, released)) : err;
+	return IN_POOL(ordinal, true, vpmm_pool_trim(NULL, 0, released));
 }
 
 int vpmm_torch_dump(int ordinal, FILE *out)
 {
-	bool entered;
-	int err = enter_used(ordinal, out, &entered);
-
-	return err > 0 ? leave(entered, vpmm_pool_dump(NULL, out)) : err;
+	return IN_POOL(ordinal, out, vpmm_pool_dump(NULL, out));
 }
 
 int vpmm_torch_pause(int ordinal, vpmm_tag tag, unsigned int flags)
 {
-	bool entered;
-	int err = enter_used(ordinal, true, &entered);
-
-	return err > 0 ? leave(entered, vpmm_pause(NULL, tag, flags)) : err;
+	return IN_POOL(ordinal, true, vpmm_pause(NULL, tag, flags));
 }
 
 int vpmm_torch_resume(int ordinal, vpmm_tag tag)
 {
-	bool entered;
-	int err = enter_used(ordinal, true, &entered);
-
-	return err > 0 ? leave(entered, vpmm_resume(NULL, tag, VPMM_STREAM_ANY)) : err;
+	return IN_POOL(ordinal, true, vpmm_resume(NULL, tag, VPMM_STREAM_ANY));
 }
 
 int vpmm_torch_pause_prepare(int ordinal, vpmm_tag tag)
 {
-	bool entered;
-	int err = enter_used(ordinal, true, &entered);
-
-	return err > 0 ? leave(entered, vpmm_pause_prepare(NULL, tag)) : err;
+	return IN_POOL(ordinal, true, vpmm_pause_prepare(NULL, tag));
 }
 
 int vpmm_torch_tag_stats(int ordinal, vpmm_tag tag, struct vpmm_tag_stats *stats)
 {
-	bool entered;
-	int err = enter_used(ordinal, stats && stats->size == sizeof(*stats), &entered);
-
-	if (err > 0)
-		return leave(entered, vpmm_tag_stats(NULL, tag, stats));
-	if (err != -EINVAL)
-		*stats = (struct vpmm_tag_stats){ .size = sizeof(*stats) };
-	return err;
+	if (!stats || stats->size != sizeof(*stats) || !device_of(ordinal))
+		return -EINVAL;
+	*stats = (struct vpmm_tag_stats){ .size = sizeof(*stats) };
+	return IN_POOL(ordinal, true, vpmm_tag_stats(NULL, tag, stats));
 }
