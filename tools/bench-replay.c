@@ -21,7 +21,7 @@ struct pass {
 
 static void begin_pass(struct pass *p, const struct trace *trace, unsigned int pass)
 {
-	char *name = g_path_get_basename(trace->name);
+	g_autofree char *name = g_path_get_basename(trace->name);
 	char *dot = strstr(name, ".trace");
 
 	if (dot)
@@ -31,7 +31,6 @@ static void begin_pass(struct pass *p, const struct trace *trace, unsigned int p
 	bench_row_detail(&p->creates, &p->wall, "creates", BENCH_COUNT);
 	bench_row_detail(&p->maps, &p->wall, "maps / mallocs", BENCH_PERCENT);
 	bench_row_detail(&p->taken, &p->wall, "taken / live", BENCH_FACTOR);
-	g_free(name);
 }
 
 static void add_result(struct pass *p, enum contender who, const struct replay_result *r)

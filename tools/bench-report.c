@@ -285,13 +285,12 @@ static void print_remark(struct bench *b, const struct bench_row *row, const cha
 void bench_skip(struct bench *b, const struct bench_row *row, const char *format, ...)
 {
 	va_list args;
-	char *why;
+	g_autofree char *why = NULL;
 
 	va_start(args, format);
 	why = g_strdup_vprintf(format, args);
 	va_end(args);
 	print_remark(b, row, "skipped", NULL, why);
-	g_free(why);
 }
 
 void bench_note(struct bench *b, const struct bench_row *row, const char *what)

@@ -58,10 +58,9 @@ static int check_standard_descriptors(void)
 
 static int print_help(GOptionContext *context)
 {
-	char *text = g_option_context_get_help(context, TRUE, NULL);
+	g_autofree char *text = g_option_context_get_help(context, TRUE, NULL);
 
 	fputs(text, stdout);
-	g_free(text);
 	return cli_finish_output("the help");
 }
 

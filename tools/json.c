@@ -7,7 +7,7 @@
 /* In quotes; what is no UTF-8 is replaced. */
 static void put_text(struct json *json, const char *text)
 {
-	char *valid = g_utf8_make_valid(text, -1);
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
 
 	fputc('"', json->out);
 	for (const unsigned char *c = (const unsigned char *)valid; *c; c++) {
@@ -19,7 +19,6 @@ static void put_text(struct json *json, const char *text)
 			fputc(*c, json->out);
 	}
 	fputc('"', json->out);
-	g_free(valid);
 }
 
 static void put_key(struct json *json, const char *key)

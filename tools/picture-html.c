@@ -61,11 +61,9 @@ static void put_data(const struct picture *picture, GString *out)
 
 static void put_title(const struct picture *picture, GString *out)
 {
-	char *name = svg_short_name(picture), *title = svg_escape(name);
+	g_autofree char *name = svg_short_name(picture), *title = svg_escape(name);
 
 	g_string_append_printf(out, "<title>%s</title>\n", title);
-	g_free(title);
-	g_free(name);
 }
 
 void html_draw(const struct picture *picture, GString *out)

@@ -40,30 +40,21 @@ static const char *const series_styles[PICTURE_LINES] = {
 
 char *svg_escape(const char *text)
 {
-	char *valid = g_utf8_make_valid(text, -1), *escaped;
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
 
 	/* XML has no way to write these at all, and a tab or a newline would not show as such. */
 	for (char *c = valid; *c; c++) {
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
 	}
-	escaped = g_markup_escape_text(valid, -1);
-	g_free(valid);
-	return escaped;
+	return g_markup_escape_text(valid, -1);
 }
 
 char *svg_short_name(const struct picture *picture)
 {
-	static const char *const suffixes[] = { ".gz", ".trace" };
-	char *name = strcmp(picture->trace, "-") ? g_path_get_basename(picture->trace) : g_strdup("standard input");
-	char *valid;
+	g_autofree char *name = units_trace_name(picture->trace);
+	char *valid = g_utf8_make_valid(name, -1);
 
-	for (unsigned int i = 0; i < G_N_ELEMENTS(suffixes); i++) {
-		if (g_str_has_suffix(name, suffixes[i]))
-			name[strlen(name) - strlen(suffixes[i])] = '\0';
-	}
-	valid = g_utf8_make_valid(name, -1);
-	g_free(name);
 	if (g_utf8_strlen(valid, -1) > NAME_LETTERS)
 		*g_utf8_offset_to_pointer(valid, NAME_LETTERS) = '\0';
 	return valid;
@@ -117,23 +108,21 @@ static void put_number(GString *out, double number)
 
 static void put_text(GString *out, double x, double y, const char *attributes, const char *text)
 {
-	char *escaped = svg_escape(text);
+	g_autofree char *escaped = svg_escape(text);
 
 	g_string_append(out, "<text x=\"");
 	put_number(out, x);
 	g_string_append(out, "\" y=\"");
 	put_number(out, y);
 	g_string_append_printf(out, "\"%s%s>%s</text>\n", *attributes ? " " : "", attributes, escaped);
-	g_free(escaped);
 }
 
 /* Beside an axis, upwards. */
 static void put_side_label(GString *out, int y, const char *text)
 {
-	char *attributes = g_strdup_printf("transform=\"rotate(-90 14 %d)\" text-anchor=\"middle\"", y);
+	g_autofree char *attributes = g_strdup_printf("transform=\"rotate(-90 14 %d)\" text-anchor=\"middle\"", y);
 
 	put_text(out, 14, y, attributes, text);
-	g_free(attributes);
 }
 
 /* A step of 1, 2 or 5 times a power of ten, of which @span has at most @most. */
@@ -284,9 +273,9 @@ static unsigned char *widen(unsigned char *cells, unsigned int columns, unsigned
 static void draw_map(const struct picture *picture, GString *out)
 {
 	unsigned int times = (SVG_PLOT_WIDTH + picture->columns - 1) / picture->columns;
-	unsigned char *cells;
-	GByteArray *png;
-	char *text;
+	g_autoptr(GByteArray) png = NULL;
+	g_autofree unsigned char *cells = NULL;
+	g_autofree char *text = NULL;
 
 	if (!picture->map.used)
 		return;
@@ -300,9 +289,6 @@ static void draw_map(const struct picture *picture, GString *out)
 			       "image-rendering=\"optimizeSpeed\" xlink:href=\"data:image/png;base64,%s\"/>\n</svg>\n",
 			       SVG_PLOT_WIDTH, SVG_MAP_HEIGHT, text);
 	draw_byte_axis(out, "map-axis", picture->map.used, SVG_MAP_TOP, SVG_MAP_HEIGHT, false);
-	g_free(text);
-	g_byte_array_unref(png);
-	g_free(cells);
 }
 
 static void draw_frames(GString *out)
@@ -449,7 +435,7 @@ static char *headline(const struct picture *picture)
 static void draw_head(const struct picture *picture, GString *out)
 {
 	char operations[UNITS_TEXT], each[UNITS_TEXT];
-	char *name = svg_short_name(picture), *sentence = headline(picture);
+	g_autofree char *name = svg_short_name(picture), *sentence = headline(picture);
 	GString *text = g_string_new(NULL);
 
 	put_text(out, SVG_LEFT, 28, "class=\"title\"", name);
@@ -466,8 +452,6 @@ static void draw_head(const struct picture *picture, GString *out)
 			strcmp(each, "1") ? "s" : "");
 	put_text(out, SVG_LEFT + SVG_PLOT_WIDTH, SVG_HEIGHT - 10, "class=\"small\" text-anchor=\"end\"", text->str);
 	g_string_free(text, TRUE);
-	g_free(sentence);
-	g_free(name);
 }
 
 /* The statistics to the byte, for programs and tests. */
@@ -497,7 +481,7 @@ static const char style[] =
 
 void svg_draw(const struct picture *picture, GString *out)
 {
-	char *title = svg_short_name(picture), *escaped = svg_escape(title);
+	g_autofree char *title = svg_short_name(picture), *escaped = svg_escape(title);
 
 	g_string_append_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" "
 			       "xmlns:xlink=\"http://www.w3.org/1999/xlink\" id=\"picture\" width=\"%d\" height=\"%d\" "
@@ -519,6 +503,4 @@ void svg_draw(const struct picture *picture, GString *out)
 	put_side_label(out, SVG_MEMORY_TOP + SVG_MEMORY_HEIGHT / 2, "memory");
 	put_side_label(out, SVG_MAP_TOP + SVG_MAP_HEIGHT / 2, "addresses");
 	g_string_append(out, "</svg>\n");
-	g_free(escaped);
-	g_free(title);
 }

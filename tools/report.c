@@ -66,27 +66,17 @@ void report_json(FILE *out, const struct report_run *run, const struct report_ro
 
 static char *short_name(const struct report_row *row)
 {
-	static const char *const suffixes[] = { ".gz", ".trace" };
-	char *name = strcmp(row->trace, "-") ? g_path_get_basename(row->trace) : g_strdup("standard input");
-	char *numbered, *number;
+	g_autofree char *name = units_trace_name(row->trace), *number = g_strdup_printf(" #%u", row->result.pass);
 
-	for (unsigned int i = 0; i < G_N_ELEMENTS(suffixes); i++) {
-		if (g_str_has_suffix(name, suffixes[i]))
-			name[strlen(name) - strlen(suffixes[i])] = '\0';
-	}
 	if (!row->numbered)
-		return name;
-	number = g_strdup_printf(" #%u", row->result.pass);
-	numbered = g_strdup_printf("%.*s%s", NAME_WIDTH - (int)strlen(number), name, number);
-	g_free(number);
-	g_free(name);
-	return numbered;
+		return g_steal_pointer(&name);
+	return g_strdup_printf("%.*s%s", NAME_WIDTH - (int)strlen(number), name, number);
 }
 
 static void table_head(FILE *out, const struct report_run *run)
 {
 	const struct vpmm_info *info = &run->choice->info;
-	char *pool = choose_describe_pool(info);
+	g_autofree char *pool = choose_describe_pool(info);
 	char total[UNITS_TEXT];
 
 	units_format_bytes(total, info->memory_total);
@@ -100,7 +90,6 @@ static void table_head(FILE *out, const struct report_run *run)
 			strcmp(info->backend, "host") ? "the driver's plain one" : "ordinary memory");
 	else
 		fprintf(out, "Allocator: vpmm %s, %s\n\n", vpmm_version(), pool);
-	g_free(pool);
 }
 
 static void table_memory(FILE *out, const struct report_row *rows, size_t n)
@@ -111,7 +100,7 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 		"program", "taken", "ratio");
 	for (size_t i = 0; i < n; i++) {
 		const struct replay_result *r = &rows[i].result;
-		char *name = short_name(&rows[i]);
+		g_autofree char *name = short_name(&rows[i]);
 
 		units_format_count(ops, r->operations);
 		units_format_seconds(median, r->op_us_p50 / 1e6);
@@ -125,7 +114,6 @@ static void table_memory(FILE *out, const struct report_row *rows, size_t n)
 			fprintf(out, "%7.3f\n", (double)r->stats.peak_taken / (double)r->peak_live);
 		else
 			fprintf(out, "%7s\n", "-");
-		g_free(name);
 	}
 	fputs("\n  median   half of the calls, to allocate or to free, took no longer than this\n"
 	      "  program  the most memory that the program held at once, as it asked for it\n"
@@ -159,7 +147,7 @@ static void table_pool(FILE *out, const struct report_run *run, const struct rep
 		"grown", "waits");
 	for (size_t i = 0; i < n; i++) {
 		const struct vpmm_stats *s = &rows[i].result.stats;
-		char *name = short_name(&rows[i]);
+		g_autofree char *name = short_name(&rows[i]);
 		char text[6][UNITS_TEXT];
 
 		units_format_count(text[0], rows[i].result.small);
@@ -170,7 +158,6 @@ static void table_pool(FILE *out, const struct report_run *run, const struct rep
 		units_format_count(text[5], s->waits);
 		fprintf(out, "%-*.*s %9s %9s %9s %9s %9s %9s\n", NAME_WIDTH, NAME_WIDTH, name, text[0], text[1],
 			text[2], text[3], text[4], text[5]);
-		g_free(name);
 	}
 	fprintf(out, "\n  small    requests below a page%s\n",
 		choose_driver_serves_small(&run->choice->info) ? ", which the driver's allocator serves" : "");

@@ -15,18 +15,13 @@
 /* What was built is in .libs, both this program and the object. NULL: this is no build tree. */
 static char *find_built(void)
 {
-	char *self = g_file_read_link("/proc/self/exe", NULL), *object = NULL, *slash;
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	char *built = self ? g_strrstr(self, "/tools/.libs/") : NULL;
 
-	slash = self ? strrchr(self, '/') : NULL;
-	if (slash) {
-		*slash = '\0';
-		if (g_str_has_suffix(self, "/tools/.libs")) {
-			self[strlen(self) - strlen("/tools/.libs")] = '\0';
-			object = g_build_filename(self, "lib", ".libs", OBJECT, NULL);
-		}
-	}
-	g_free(self);
-	return object;
+	if (!built || strchr(built + strlen("/tools/.libs/"), '/'))
+		return NULL;
+	*built = '\0';
+	return g_build_filename(self, "lib", ".libs", OBJECT, NULL);
 }
 
 static bool is_divided(const char *name)
@@ -37,12 +32,9 @@ static bool is_divided(const char *name)
 /* The program may change its folder and start another one; but a name that cannot be in LD_PRELOAD is of no use. */
 static char *complete(const char *named)
 {
-	char *object = g_canonicalize_filename(named, NULL);
+	g_autofree char *object = g_canonicalize_filename(named, NULL);
 
-	if (!is_divided(object) || is_divided(named))
-		return object;
-	g_free(object);
-	return g_strdup(named);
+	return !is_divided(object) || is_divided(named) ? g_steal_pointer(&object) : g_strdup(named);
 }
 
 static char *find(void)
@@ -72,14 +64,11 @@ static int check(const char *object)
 int object_preload(void)
 {
 	const char *before = g_getenv("LD_PRELOAD");
-	char *object = find(), *list;
+	g_autofree char *object = find(), *list = NULL;
 	int err = check(object);
 
-	if (!err) {
-		list = before && *before ? g_strconcat(before, ":", object, NULL) : g_strdup(object);
+	list = before && *before ? g_strconcat(before, ":", object, NULL) : g_strdup(object);
+	if (!err)
 		g_setenv("LD_PRELOAD", list, TRUE);
-		g_free(list);
-	}
-	g_free(object);
 	return err;
 }

@@ -28,11 +28,10 @@ struct line {
 /* The objects have numbers only. */
 static uint64_t member(const char *text, const char *name)
 {
-	char *key = g_strdup_printf("\"%s\": ", name);
+	g_autofree char *key = g_strdup_printf("\"%s\": ", name);
 	const char *at = strstr(text, key);
 	uint64_t value = at ? g_ascii_strtoull(at + strlen(key), NULL, 10) : 0;
 
-	g_free(key);
 	return value;
 }
 
@@ -115,13 +114,13 @@ static char **tell_stacks(FILE *out, char **lines)
 
 static int tell_file(const struct served *served, const struct traces_file *file, unsigned int *told)
 {
-	GError *error = NULL;
+	g_autoptr(GError) error = NULL;
+	g_autofree char *text = NULL;
+	g_auto(GStrv) lines = NULL;
 	uint64_t known = 0;
-	char *text, **lines;
 
 	if (!g_file_get_contents(file->name, &text, NULL, &error)) {
 		fprintf(stderr, "%s: %s\n", g_get_prgname(), error->message);
-		g_error_free(error);
 		return -EIO;
 	}
 	lines = g_strsplit(text, "\n", -1);
@@ -136,8 +135,6 @@ static int tell_file(const struct served *served, const struct traces_file *file
 		known |= device;
 		++*told;
 	}
-	g_strfreev(lines);
-	g_free(text);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 
 void table_begin(FILE *out, const struct table_process *process, const char *what)
 {
-	char *program = g_path_get_basename(process->program), *who;
+	g_autofree char *program = g_path_get_basename(process->program), *who = NULL;
 
 	if (!process->pid)
 		who = g_strdup(program);
@@ -22,22 +22,19 @@ void table_begin(FILE *out, const struct table_process *process, const char *wha
 		who = g_strdup_printf("process %ld of %s", (long)process->pid, program);
 	units_print_wrapped(out, 2, "%s: %s, device %u: %s", g_get_prgname(), who, process->device, what);
 	fputc('\n', out);
-	g_free(who);
-	g_free(program);
 }
 
 void table_count(FILE *out, const char *label, uint64_t count, const char *remark, ...)
 {
 	char number[UNITS_TEXT];
 	va_list args;
-	char *text;
+	g_autofree char *text = NULL;
 
 	va_start(args, remark);
 	text = g_strdup_vprintf(remark, args);
 	va_end(args);
 	units_format_count(number, count);
 	fprintf(out, "  %-20s %11s%s%s\n", label, number, *text ? "  " : "", text);
-	g_free(text);
 }
 
 void table_memory_begin(FILE *out)

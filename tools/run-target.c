@@ -37,23 +37,20 @@ static bool is_absent(int err)
 static int find_in_path(const char *name, char **path)
 {
 	const char *variable = g_getenv("PATH");
-	char **folders = g_strsplit(variable ? variable : "/bin:/usr/bin", ":", -1);
+	g_auto(GStrv) folders = g_strsplit(variable ? variable : "/bin:/usr/bin", ":", -1);
 	int err = ENOENT;
 
 	for (char **folder = folders; *folder; folder++) {
-		char *file = g_build_filename(**folder ? *folder : ".", name, NULL);
+		g_autofree char *file = g_build_filename(**folder ? *folder : ".", name, NULL);
 		int wrong = judge(file);
 
 		if (!wrong) {
-			*path = file;
-			err = 0;
-			break;
+			*path = g_steal_pointer(&file);
+			return 0;
 		}
-		g_free(file);
 		if (!is_absent(wrong))
 			err = wrong;
 	}
-	g_strfreev(folders);
 	return err;
 }
 
@@ -124,8 +121,8 @@ static int check(const char *path, unsigned int depth);
 
 static int check_contents(int fd, const char *path, unsigned int depth)
 {
-	char line[LINE] = "", *name;
-	int err;
+	g_autofree char *name = NULL;
+	char line[LINE] = "";
 
 	if (pread(fd, line, sizeof(line) - 1, 0) < 2)
 		return 0;
@@ -134,9 +131,7 @@ static int check_contents(int fd, const char *path, unsigned int depth)
 	if (strncmp(line, "#!", 2) != 0 || depth == INTERPRETERS)
 		return 0;
 	name = interpreter(line);
-	err = name ? check(name, depth + 1) : 0;
-	g_free(name);
-	return err;
+	return name ? check(name, depth + 1) : 0;
 }
 
 /* The kernel ignores the bits of a script. */

@@ -45,14 +45,13 @@ static int check_percent(const char *option, const char *name)
 /* One that depends on the process is left to that. */
 static int check_folder(const char *option, const char *pattern)
 {
-	char *folder = g_path_get_dirname(pattern);
+	g_autofree char *folder = g_path_get_dirname(pattern);
 	int err = 0;
 
 	if (!strchr(folder, '%') && access(folder, W_OK | X_OK)) {
 		err = -errno;
 		fail_set(err, "%s: %s: %s", option, folder, g_strerror(-err));
 	}
-	g_free(folder);
 	return err;
 }
 
@@ -75,21 +74,16 @@ static bool is_replaceable(const char *name)
 
 int traces_replaceable(const char *option, const char *pattern)
 {
-	char *name;
-	int err = 0;
+	g_autofree char *name = unescape(pattern);
 
-	if (names_process(pattern))
+	if (names_process(pattern) || is_replaceable(name))
 		return 0;
-	name = unescape(pattern);
-	if (!is_replaceable(name))
-		err = fail_set(-EINVAL, "%s: %s is no regular file, which with --monitor it has to be", option, name);
-	g_free(name);
-	return err;
+	return fail_set(-EINVAL, "%s: %s is no regular file, which with --monitor it has to be", option, name);
 }
 
 int traces_absolute(const char *option, const char *name, char **pattern)
 {
-	char *here, *escaped, *absolute;
+	g_autofree char *here = NULL, *escaped = NULL, *absolute = NULL;
 	int err;
 
 	if (!*name)
@@ -101,12 +95,8 @@ int traces_absolute(const char *option, const char *name, char **pattern)
 	escaped = escape(here);
 	absolute = g_canonicalize_filename(name, escaped);
 	err = check_folder(option, absolute);
-	if (err)
-		g_free(absolute);
-	else
-		*pattern = absolute;
-	g_free(escaped);
-	g_free(here);
+	if (!err)
+		*pattern = g_steal_pointer(&absolute);
 	return err;
 }
 
@@ -149,7 +139,7 @@ static int64_t changed(const char *name)
 static GArray *list_all(const char *pattern)
 {
 	GArray *files = g_array_new(FALSE, FALSE, sizeof(struct traces_file));
-	char *parent = g_path_get_dirname(pattern), *folder = unescape(parent);
+	g_autofree char *parent = g_path_get_dirname(pattern), *folder = unescape(parent);
 	const char *entry;
 	GDir *dir;
 
@@ -164,8 +154,6 @@ static GArray *list_all(const char *pattern)
 	}
 	if (dir)
 		g_dir_close(dir);
-	g_free(folder);
-	g_free(parent);
 	return files;
 }
 
@@ -201,18 +189,14 @@ GArray *traces_list(const struct traces *traces)
 
 static int begin_folder(struct traces *traces, const char *suffix)
 {
-	GError *error = NULL;
-	char *escaped;
+	g_autoptr(GError) error = NULL;
+	g_autofree char *escaped = NULL;
 
 	traces->folder = g_dir_make_tmp("vpmm-run-XXXXXX", &error);
-	if (!traces->folder) {
-		fail_set(-EIO, "a folder for what is recorded: %s", error->message);
-		g_error_free(error);
-		return -EIO;
-	}
+	if (!traces->folder)
+		return fail_set(-EIO, "a folder for what is recorded: %s", error->message);
 	escaped = escape(traces->folder);
 	traces->pattern = g_strdup_printf("%s/%%p%s", escaped, suffix);
-	g_free(escaped);
 	return 0;
 }
 

@@ -84,13 +84,12 @@ static uint64_t number_in(GHashTable *table, const char *text, gboolean *is_new)
 
 static uint64_t string_number(struct profile *p, const char *text)
 {
-	char *valid = g_utf8_make_valid(text, -1);
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
 	gboolean is_new;
 	uint64_t number = number_in(p->strings, valid, &is_new);
 
 	if (is_new)
 		put_bytes(p->out, PROFILE_STRING, valid, strlen(valid));
-	g_free(valid);
 	return number - 1;
 }
 
@@ -128,13 +127,12 @@ static uint64_t mapping_number(struct profile *p, const struct stack_frame *fram
 
 static uint64_t function_number(struct profile *p, const struct stack_frame *frame)
 {
-	char *key = g_strdup_printf("%s\n%s", frame->function, frame->file ? frame->file : "");
+	g_autofree char *key = g_strdup_printf("%s\n%s", frame->function, frame->file ? frame->file : "");
 	GByteArray *message;
 	gboolean is_new;
 	uint64_t number;
 
 	number = number_in(p->functions, key, &is_new);
-	g_free(key);
 	if (!is_new)
 		return number;
 	message = g_byte_array_new();
@@ -157,7 +155,7 @@ static void put_line(struct profile *p, GByteArray *location, const struct stack
 
 static uint64_t location_number(struct profile *p, const struct stack_frame *frame)
 {
-	char *key = g_strdup_printf("%s\n%s\n%" PRIu64 "\n%" PRIu64, frame->object ? frame->object :
+	g_autofree char *key = g_strdup_printf("%s\n%s\n%" PRIu64 "\n%" PRIu64, frame->object ? frame->object :
 				    frame->file ? frame->file : "", frame->function ? frame->function : "",
 				    (uint64_t)frame->offset, (uint64_t)frame->line);
 	uint64_t number, mapping;
@@ -165,7 +163,6 @@ static uint64_t location_number(struct profile *p, const struct stack_frame *fra
 	gboolean is_new;
 
 	number = number_in(p->locations, key, &is_new);
-	g_free(key);
 	if (!is_new)
 		return number;
 	message = g_byte_array_new();

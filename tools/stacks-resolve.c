@@ -55,8 +55,9 @@ static void take_answer(struct stack_frame *frame, const char *function, const c
 
 static void ask(const char *object, struct stack_frame *const *frames, guint count)
 {
-	GPtrArray *argv = g_ptr_array_new_with_free_func(g_free);
-	char *answer = NULL, **lines;
+	g_autoptr(GPtrArray) argv = g_ptr_array_new_with_free_func(g_free);
+	g_autofree char *answer = NULL;
+	char **lines;
 	int status;
 
 	g_ptr_array_add(argv, g_strdup("addr2line"));
@@ -72,8 +73,6 @@ static void ask(const char *object, struct stack_frame *const *frames, guint cou
 			take_answer(frames[i], lines[2 * i], lines[2 * i + 1]);
 		g_strfreev(lines);
 	}
-	g_free(answer);
-	g_ptr_array_unref(argv);
 }
 
 void stacks_resolve(GPtrArray *stacks)

@@ -61,8 +61,8 @@ static void parse_place(const char *place, struct stack_frame *frame)
 /* "    #I FUNCTION (PLACE)". Only the place may have a blank. */
 static bool parse_frame(const char *line, struct stack_frame *frame)
 {
+	g_autofree char *place = NULL;
 	const char *function, *open;
-	char *place;
 
 	*frame = (struct stack_frame){ NULL };
 	if (!g_str_has_prefix(line, "    #"))
@@ -76,7 +76,6 @@ static bool parse_frame(const char *line, struct stack_frame *frame)
 		frame->function = g_strndup(function, (gsize)(open - function));
 	place = g_strndup(open + strlen(" ("), strlen(open) - strlen(" ()"));
 	parse_place(place, frame);
-	g_free(place);
 	return true;
 }
 
@@ -120,24 +119,17 @@ static int read_text(const char *name, GString *text)
 int stacks_load(const char *name, GPtrArray **stacks)
 {
 	const char *called = strcmp(name, "-") ? name : "standard input";
-	GString *text = g_string_new(NULL);
-	char **lines, *why;
+	g_autoptr(GString) text = g_string_new(NULL);
+	g_auto(GStrv) lines = NULL;
 	int err;
 
 	err = read_text(name, text);
-	if (err) {
-		why = g_strdup(fail_text());
-		fail_set(err, "%s: %s", called, why);
-		g_free(why);
-		g_string_free(text, TRUE);
-		return err;
-	}
+	if (err)
+		return fail_set(err, "%s: %s", called, fail_text());
 	*stacks = stacks_new();
 	lines = g_strsplit(text->str, "\n", -1);
 	for (char **line = lines; *line; line++)
 		stacks_add_line(*stacks, *line);
-	g_strfreev(lines);
-	g_string_free(text, TRUE);
 	if ((*stacks)->len)
 		return 0;
 	g_ptr_array_unref(*stacks);

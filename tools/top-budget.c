@@ -60,8 +60,8 @@ gboolean top_budget_may_be(const char *path)
 static struct top_budget *find_budget(GArray *budgets, const struct stat *st, const struct budget_file *file,
 				      const char *path)
 {
+	g_autofree char *whole = NULL;
 	struct top_budget *added;
-	char *whole;
 
 	for (guint i = 0; i < budgets->len; i++) {
 		struct top_budget *budget = &g_array_index(budgets, struct top_budget, i);
@@ -77,7 +77,6 @@ static struct top_budget *find_budget(GArray *budgets, const struct stat *st, co
 	added->name = g_strndup(whole, strlen(whole) - SUFFIX);
 	added->uuid = g_strdup(whole + strlen(whole) - SUFFIX + 1);
 	added->holders = g_array_new(FALSE, FALSE, sizeof(struct top_holder));
-	g_free(whole);
 	return added;
 }
 

@@ -15,7 +15,7 @@ uint64_t top_number(const void *structure, size_t offset)
 
 void top_print_label(const char *text)
 {
-	char *valid = g_utf8_make_valid(text, -1);
+	g_autofree char *valid = g_utf8_make_valid(text, -1);
 
 	putchar('"');
 	for (const char *c = valid; *c; c++) {
@@ -24,16 +24,14 @@ void top_print_label(const char *text)
 		putchar(*c);
 	}
 	putchar('"');
-	g_free(valid);
 }
 
 void top_print_family(const char *name, const char *unit, const char *help, bool counter)
 {
-	char *whole = g_strconcat("vpmm_", name, unit ? "_" : NULL, unit, NULL);
+	g_autofree char *whole = g_strconcat("vpmm_", name, unit ? "_" : NULL, unit, NULL);
 
 	printf("# TYPE %s %s\n", whole, counter ? "counter" : "gauge");
 	if (unit)
 		printf("# UNIT %s %s\n", whole, unit);
 	printf("# HELP %s %s\n", whole, help);
-	g_free(whole);
 }

@@ -93,12 +93,9 @@ static void add_record(struct trace_csv *csv, const struct trace_place *place, c
 
 static int no_time(const struct trace_place *place, const struct field *field)
 {
-	char *quoted = trace_quote(field->at, field->length);
-	int err;
+	g_autofree char *quoted = trace_quote(field->at, field->length);
 
-	err = trace_damaged(place, "the time is \"%s\", expected hours:minutes:seconds.microseconds", quoted);
-	g_free(quoted);
-	return err;
+	return trace_damaged(place, "the time is \"%s\", expected hours:minutes:seconds.microseconds", quoted);
 }
 
 /* Digits, of which there are some and not more than @most; moves *@at behind them. */
@@ -171,7 +168,7 @@ static int add_call(struct trace_csv *csv, const struct trace_place *place)
 {
 	const struct field *action = &csv->fields[RMM_ACTION];
 	struct trace_record record = { .op = 'a' };
-	char *quoted;
+	g_autofree char *quoted = NULL;
 	int err;
 
 	if (is_word(action, "free")) {
@@ -180,10 +177,7 @@ static int add_call(struct trace_csv *csv, const struct trace_place *place)
 		record.op = 'x';
 	} else if (!is_word(action, "allocate")) {
 		quoted = trace_quote(action->at, action->length);
-		err = trace_damaged(place, "the action is \"%s\", none of allocate, free and allocate failure",
-				    quoted);
-		g_free(quoted);
-		return err;
+		return trace_damaged(place, "the action is \"%s\", none of allocate, free and allocate failure", quoted);
 	}
 	err = read_time(csv, place, &record.us);
 	if (!err)

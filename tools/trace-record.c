@@ -28,14 +28,13 @@ struct cursor {
 int trace_damaged(const struct trace_place *place, const char *format, ...)
 {
 	va_list args;
-	char *what;
+	g_autofree char *what = NULL;
 
 	va_start(args, format);
 	what = g_strdup_vprintf(format, args);
 	va_end(args);
 	fail_set(-EBADMSG, "%s:%" G_GUINT32_FORMAT ": %s%s", place->name, place->line, what,
 		 place->known ? "" : "; this is no trace: see vpmm-trace(5)");
-	g_free(what);
 	return -EBADMSG;
 }
 
@@ -60,10 +59,9 @@ static const char *next_field(struct cursor *c, size_t *length)
 
 char *trace_quote(const char *field, size_t length)
 {
-	char *text = g_strndup(field, MIN(length, 40));
+	g_autofree char *text = g_strndup(field, MIN(length, 40));
 	char *escaped = g_strescape(text, NULL);
 
-	g_free(text);
 	return escaped;
 }
 
@@ -85,23 +83,18 @@ int trace_parse_number(const struct trace_place *p, const char *field, size_t le
 		       uint64_t *value)
 {
 	unsigned int base = length > 2 && p->hexadecimal && field[0] == '0' && field[1] == 'x' ? 16 : 10, digit;
+	g_autofree char *quoted = NULL;
 	uint64_t number = 0;
-	char *quoted;
-	int err;
 
 	for (size_t i = base == 16 ? 2 : 0; i < length; i++) {
 		if (!digit_value(field[i], base, &digit)) {
 			quoted = trace_quote(field, length);
-			err = trace_damaged(p, "the %s is \"%s\", which is no number", what, quoted);
-			g_free(quoted);
-			return err;
+			return trace_damaged(p, "the %s is \"%s\", which is no number", what, quoted);
 		}
 		if (number > (most - digit) / base) {
 			quoted = trace_quote(field, length);
-			err = trace_damaged(p, "the %s is %s, more than the %" PRIu64 " there can be", what,
-				      quoted, (uint64_t)most);
-			g_free(quoted);
-			return err;
+			return trace_damaged(p, "the %s is %s, more than the %" PRIu64 " there can be", what, quoted,
+					     (uint64_t)most);
 		}
 		number = number * base + digit;
 	}
@@ -123,9 +116,9 @@ static const struct record_layout *parse_op(struct trace_place *p, struct cursor
 {
 	const struct record_layout *layouts = p->version == 1 ? first_version : record_layouts;
 	size_t count = p->version == 1 ? G_N_ELEMENTS(first_version) : G_N_ELEMENTS(record_layouts);
+	g_autofree char *quoted = NULL;
 	const char *field;
 	size_t length;
-	char *quoted;
 
 	field = next_field(c, &length);
 	if (!field) {
@@ -143,7 +136,6 @@ static const struct record_layout *parse_op(struct trace_place *p, struct cursor
 		trace_damaged(p, "the op is \"%s\", neither a (allocate) nor f (free)", quoted);
 	else
 		trace_damaged(p, "the op is \"%s\", which is no record of version 2", quoted);
-	g_free(quoted);
 	return NULL;
 }
 
@@ -270,15 +262,12 @@ static bool decode_name(const char *field, size_t length, char *name)
 
 static int parse_tag(const struct trace_place *p, const char *field, size_t length, char *name)
 {
-	char *quoted;
-	int err;
+	g_autofree char *quoted = NULL;
 
 	if (decode_name(field, length, name))
 		return 0;
 	quoted = trace_quote(field, length);
-	err = trace_damaged(p, "the tag is \"%s\", which is no name of one", quoted);
-	g_free(quoted);
-	return err;
+	return trace_damaged(p, "the tag is \"%s\", which is no name of one", quoted);
 }
 
 static int parse_attribute(const struct trace_place *p, const struct record_layout *layout, const char *field,
@@ -286,8 +275,7 @@ static int parse_attribute(const struct trace_place *p, const struct record_layo
 {
 	const char *attributes = layout->attributes;
 	unsigned int flag = attributes ? flag_of(attributes, field, length) : 0;
-	char *quoted;
-	int err;
+	g_autofree char *quoted = NULL;
 
 	record->flags |= flag;
 	if (flag)
@@ -303,9 +291,7 @@ static int parse_attribute(const struct trace_place *p, const struct record_layo
 	if (attributes && strchr(attributes, 'M') && is_named("moved=", &field, &length))
 		return trace_parse_number(p, field, length, "size", PTRDIFF_MAX, &record->moved);
 	quoted = trace_quote(field, length);
-	err = trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
-	g_free(quoted);
-	return err;
+	return trace_damaged(p, "\"%s\" after the last field (%s)", quoted, p->fields);
 }
 
 int trace_parse_record(struct trace_place *place, const char *line, size_t length, struct trace_record *record)
@@ -336,9 +322,8 @@ int trace_parse_version(struct trace_place *place, const char *line, size_t leng
 {
 	size_t named = strlen(VERSION_LINE), width;
 	struct cursor c = { line, line + length };
+	g_autofree char *quoted = NULL;
 	const char *version;
-	char *quoted;
-	int err;
 
 	place->version = 1;
 	if (length < named || memcmp(line, VERSION_LINE, named) != 0)
@@ -352,7 +337,5 @@ int trace_parse_version(struct trace_place *place, const char *line, size_t leng
 		return 0;
 	}
 	quoted = trace_quote(version ? version : "", width);
-	err = trace_damaged(place, "the trace is of version \"%s\", and this program reads 1 and 2", quoted);
-	g_free(quoted);
-	return err;
+	return trace_damaged(place, "the trace is of version \"%s\", and this program reads 1 and 2", quoted);
 }

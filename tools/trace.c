@@ -390,14 +390,13 @@ static int parse_lines(struct reader *r, const char *buffer, size_t length, size
 /* Tells what the input said of itself, with the name. */
 static int read_failure(struct reader *r, int err)
 {
-	char *what = g_strdup(fail_text());
+	g_autofree char *what = g_strdup(fail_text());
 
 	r->place.line++;
 	if (err == -EBADMSG)
 		trace_damaged(&r->place, "%s", what);
 	else
 		fail_set(err, "%s: %s", r->place.name, what);
-	g_free(what);
 	return err;
 }
 

@@ -53,6 +53,18 @@ bad:
 	return fail_set(-EINVAL, "%s: \"%s\" is no time with a unit, such as 50us, 1.5ms or 2s", name, text);
 }
 
+char *units_trace_name(const char *trace)
+{
+	static const char *const suffixes[] = { ".gz", ".trace" };
+	char *name = strcmp(trace, "-") ? g_path_get_basename(trace) : g_strdup("standard input");
+
+	for (unsigned int i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+		if (g_str_has_suffix(name, suffixes[i]))
+			name[strlen(name) - strlen(suffixes[i])] = '\0';
+	}
+	return name;
+}
+
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes)
 {
 	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
@@ -121,7 +133,8 @@ static void print_line(FILE *out, unsigned int indent, const char *line, size_t 
 
 void units_print_wrapped(FILE *out, unsigned int indent, const char *format, ...)
 {
-	char *text, **lines;
+	g_autofree char *text = NULL;
+	g_auto(GStrv) lines = NULL;
 	va_list args;
 
 	va_start(args, format);
@@ -133,6 +146,4 @@ void units_print_wrapped(FILE *out, unsigned int indent, const char *format, ...
 			fprintf(out, "%*s", (int)indent, "");
 		print_line(out, indent, *line, line == lines ? 0 : indent);
 	}
-	g_strfreev(lines);
-	g_free(text);
 }

@@ -31,6 +31,11 @@ int units_parse_bytes(const char *name, const char *text, uint64_t *bytes);
 int units_parse_time(const char *name, const char *text, uint64_t *us);
 
 /**
+ * units_trace_name() - a trace's file as people call it, without folder and suffixes; to be freed with g_free()
+ */
+char *units_trace_name(const char *trace);
+
+/**
  * units_format_bytes() - bytes in the largest unit of which there is one, such as "2.00 MiB"
  */
 void units_format_bytes(char text[UNITS_TEXT], uint64_t bytes);

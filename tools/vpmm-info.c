@@ -132,22 +132,20 @@ static void print_setting(const struct pool_setting *setting)
 static void print_unknown(void *data, const char *name)
 {
 	bool *headed = data;
-	char *printable = g_strescape(name, NULL);
+	g_autofree char *printable = g_strescape(name, NULL);
 
 	if (!*headed)
 		printf("\nWarning: variables that are none of the library's\n");
 	*headed = true;
 	units_print_wrapped(stdout, 4, "  %s: the nearest is %s", printable, variables_nearest(name));
-	g_free(printable);
 }
 
 static void add_unknown(void *data, const char *name)
 {
 	/* JSON escapes in other ways. */
-	char *printable = g_strdelimit(g_strescape(name, NULL), "\\\"", '?');
+	g_autofree char *printable = g_strdelimit(g_strescape(name, NULL), "\\\"", '?');
 
 	json_string(data, printable, variables_nearest(name));
-	g_free(printable);
 }
 
 static void print_text(const struct report *report)
@@ -216,7 +214,7 @@ static void print_json(const struct report *report)
 static int check_trace(const char *name)
 {
 	size_t room = name_expand(name, NULL, 0) + 1;
-	char *expanded = g_malloc(room), *folder;
+	g_autofree char *expanded = g_malloc(room), *folder = NULL;
 	bool exists;
 	int err = 0;
 
@@ -229,8 +227,6 @@ static int check_trace(const char *name)
 		err = errno;
 	if (err)
 		fail_set(-EINVAL, "trace (VPMM_TRACE) is %s: %s", expanded, g_strerror(err));
-	g_free(folder);
-	g_free(expanded);
 	return -err;
 }
 

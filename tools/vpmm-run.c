@@ -80,10 +80,9 @@ static void complete_report(int argc, char **argv)
 
 static void set_bytes(const char *variable, uint64_t bytes)
 {
-	char *text = g_strdup_printf("%" PRIu64, (uint64_t)bytes);
+	g_autofree char *text = g_strdup_printf("%" PRIu64, (uint64_t)bytes);
 
 	g_setenv(variable, text, TRUE);
-	g_free(text);
 }
 
 static int check_limit(void)
@@ -255,7 +254,7 @@ static int say(int status)
 
 static int run(struct child *child)
 {
-	char *path = NULL;
+	g_autofree char *path = NULL;
 	int status;
 
 	status = target_find(child->argv[0], &path);
@@ -263,13 +262,8 @@ static int run(struct child *child)
 		return say(status);
 	child->path = path;
 	if (target_check(path) || object_preload())
-		status = cli_refuse("%s", fail_text());
-	else if (options.monitor || options.report)
-		status = watch(child);
-	else
-		status = say(child_exec(child));
-	g_free(path);
-	return status;
+		return cli_refuse("%s", fail_text());
+	return options.monitor || options.report ? watch(child) : say(child_exec(child));
 }
 
 static void free_options(void)
