@@ -4,6 +4,7 @@
 #include "core/alias.h"
 #include "core/allocation.h"
 #include "core/core.h"
+#include "core/wait-set.h"
 
 struct region *live_find(struct core *core, uint64_t addr)
 {
@@ -33,6 +34,14 @@ void live_hand_out(const struct core *core, const struct region *region)
 
 	if (ops->hand_out)
 		ops->hand_out(core->backend, region->addr, region->size, region->stream->id);
+}
+
+int live_wait(struct core *core, struct order *order, struct CUstream_st *handle)
+{
+	if (order_is_ready(order))
+		return 0;
+	core->counts.steals++;
+	return order_wait(order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
 }
 
 void live_enter(struct core *core, struct region *region, size_t requested)

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct CUstream_st;
 struct event;
+struct order;
 struct region;
 struct stream;
 struct core;
@@ -20,6 +22,16 @@ struct core;
  * Return: the region, or NULL.
  */
 struct region *live_find(struct core *core, uint64_t addr);
+
+/**
+ * live_wait() - order a stream after the earlier uses of memory that it is about to get
+ * @core: the pool's core; its lock is held, its backend entered
+ * @order: what it has to wait for
+ * @handle: a handle of the stream
+ *
+ * Return: 0, or an error of the backend.
+ */
+int live_wait(struct core *core, struct order *order, struct CUstream_st *handle);
 
 /**
  * live_enter() - count a region that was just allocated, and give it a block

@@ -67,19 +67,10 @@ static void untie(struct pending *pending, struct hold *hold)
 	}
 }
 
-static GPtrArray *members(const GQueue *list)
-{
-	GPtrArray *holds = g_ptr_array_new();
-
-	for (const GList *link = list ? list->head : NULL; link; link = link->next)
-		g_ptr_array_add(holds, link->data);
-	return holds;
-}
-
 /* All holds: those of streams, and those of graphs, each with the first of its graphs. */
 static GPtrArray *all_holds(struct pending *pending)
 {
-	GPtrArray *holds = members(&pending->holds);
+	GPtrArray *holds = tie_members(&pending->holds);
 	GHashTableIter iter;
 	gpointer value;
 
@@ -93,14 +84,6 @@ static GPtrArray *all_holds(struct pending *pending)
 		}
 	}
 	return holds;
-}
-
-/* The holds that wait for a graph. */
-static GPtrArray *graph_holds(struct pending *pending, uint64_t id)
-{
-	const struct graph *graph = graph_find(pending, id);
-
-	return members(graph ? &graph->holds : NULL);
 }
 
 static void set_held(struct hold *hold, bool held)
@@ -290,7 +273,7 @@ static void hear(struct pending *pending, struct hold *hold, uint64_t id, struct
 static GPtrArray *silent_holds(struct pending *pending, uint64_t id, const uint64_t *capture)
 {
 	const struct silence *silence = silence_find(pending, id);
-	GPtrArray *holds = members(silence ? &silence->holds : NULL);
+	GPtrArray *holds = tie_members(silence ? &silence->holds : NULL);
 
 	for (guint i = holds->len; i > 0; i--) {
 		if (capture && ((struct hold *)holds->pdata[i - 1])->capture != *capture)
@@ -413,7 +396,8 @@ static void retire_hold(struct pending *pending, struct hold *hold, uint64_t gra
 
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
 {
-	GPtrArray *holds = graph_holds(pending, graph);
+	const struct graph *known = graph_find(pending, graph);
+	GPtrArray *holds = tie_members(known ? &known->holds : NULL);
 	struct event *event = NULL;
 	int err;
 
@@ -444,7 +428,8 @@ static void tell_behind(struct hold *hold)
 
 void hold_end_graph(struct pending *pending, uint64_t graph)
 {
-	GPtrArray *holds = graph_holds(pending, graph);
+	const struct graph *known = graph_find(pending, graph);
+	GPtrArray *holds = tie_members(known ? &known->holds : NULL);
 
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < holds->len; i++) {

@@ -124,8 +124,7 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 /* What of its users is no work of the context's streams: graphs, and streams that were retired, and may be gone. */
 static void hold_add_use(struct hold *hold, const struct use *use)
 {
-	for (guint i = 0; i < use->graphs->len; i++)
-		g_array_append_val(hold->graphs, g_array_index(use->graphs, uint64_t, i));
+	g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
 	for (guint i = 0; i < use->users->len; i++)
 		order_add_event(&hold->order, g_array_index(use->users, struct user, i).event);
 }

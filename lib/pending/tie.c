@@ -29,3 +29,12 @@ void tie_add(GPtrArray *ties, GQueue *list, void *member)
 	g_queue_push_tail_link(list, &tie->link);
 	g_ptr_array_add(ties, tie);
 }
+
+GPtrArray *tie_members(const GQueue *list)
+{
+	GPtrArray *members = g_ptr_array_new();
+
+	for (const GList *link = list ? list->head : NULL; link; link = link->next)
+		g_ptr_array_add(members, link->data);
+	return members;
+}

@@ -23,4 +23,12 @@ GPtrArray *ties_new(void);
  */
 void tie_add(GPtrArray *ties, GQueue *list, void *member);
 
+/**
+ * tie_members() - all in a list, for callers that take some out of it
+ * @list: the list; NULL: an empty one
+ *
+ * Return: the members.
+ */
+GPtrArray *tie_members(const GQueue *list);
+
 #endif /* TIE_H */

@@ -206,17 +206,6 @@ int use_retire_stream(struct pending *pending, struct stream *stream, struct CUs
 	return 0;
 }
 
-/* All allocations that a graph uses. */
-static GPtrArray *graph_uses(const struct pending *pending, uint64_t id)
-{
-	const struct graph *graph = graph_find(pending, id);
-	GPtrArray *uses = g_ptr_array_new();
-
-	for (const GList *link = graph ? graph->uses.head : NULL; link; link = link->next)
-		g_ptr_array_add(uses, link->data);
-	return uses;
-}
-
 bool use_has_graph(const struct pending *pending, uint64_t id)
 {
 	const struct graph *graph = graph_find(pending, id);
@@ -243,7 +232,8 @@ static void add_retired(struct use *use, const struct stream *stream, struct eve
 
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event)
 {
-	GPtrArray *uses = graph_uses(pending, graph);
+	const struct graph *known = graph_find(pending, graph);
+	GPtrArray *uses = tie_members(known ? &known->uses : NULL);
 	guint found;
 
 	lock_assert_held(&pending->core->lock);

@@ -5,6 +5,7 @@
 
 #include "core/account.h"
 #include "core/alias.h"
+#include "core/allocation.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/layout.h"
@@ -183,17 +184,6 @@ void gather_order(struct gathering *g)
 	order_part(g, g->head.extent, g->head.from, g->head.to, missing);
 }
 
-/* Waits first, as a failure here leaves nothing to undo. */
-static int gather_wait(struct gathering *g, struct CUstream_st *handle)
-{
-	struct core *core = g->core;
-
-	if (order_is_ready(g->order))
-		return 0;
-	core->counts.steals++;
-	return order_wait(g->order, handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
-}
-
 static int gather_map(struct gathering *g, uint64_t *addr)
 {
 	GPtrArray *extents = g_ptr_array_new();
@@ -222,20 +212,12 @@ out:
 	return err;
 }
 
-int gather_prepare(struct core *core)
-{
-	int err;
-
-	/* With one stream, nothing else polls its events. */
-	err = stream_poll_some(&core->streams);
-	return err ? err : alias_trim_some(core, core->packed->most_places);
-}
-
 int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr)
 {
 	int err;
 
 	lock_assert_held(&g->core->lock);
-	err = gather_wait(g, handle);
+	/* A failure here leaves nothing to undo. */
+	err = live_wait(g->core, g->order, handle);
 	return err ? err : gather_map(g, addr);
 }

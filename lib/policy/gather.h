@@ -17,16 +17,6 @@ struct core;
 struct gathering;
 
 /**
- * gather_prepare() - bring the pool up to date before a gathering is planned
- * @core: the pool's core; its lock is held, its backend entered
- *
- * Polls events, and unmaps old mappings once there are too many.
- *
- * Return: 0, or an error of the backend.
- */
-int gather_prepare(struct core *core);
-
-/**
  * gather_order() - find out what the stream has to wait for
  * @g: the gathering; its wait set receives the events
  */

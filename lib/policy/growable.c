@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "core/alias.h"
+#include "core/allocation.h"
 #include "core/chunk.h"
 #include "core/core.h"
 #include "core/wait-set.h"
@@ -12,6 +13,7 @@
 #include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
+#include "policy/settle.h"
 #include "util/error.h"
 
 /* Old mappings are in the way of large holes. They go first, lest one block after another take more addresses. */
@@ -127,12 +129,8 @@ static int unmap_reserved(struct core *core, uint64_t addr, size_t size)
 /* Waits for all that is to come before, and records a point behind that. Nothing of the waits is left to fail later. */
 static int wait_and_record(struct core *core, struct order *order, const struct request *request, struct event **event)
 {
-	int err = 0;
+	int err = live_wait(core, order, request->handle);
 
-	if (!order_is_ready(order)) {
-		core->counts.steals++;
-		err = order_wait(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
-	}
 	return err ? err : stream_record(request->stream, request->handle, event);
 }
 
@@ -160,7 +158,7 @@ static int map_packed(struct core *core, uint64_t addr, const struct request *re
 	size_t kept;
 	int err;
 
-	err = gather_prepare(core);
+	err = settle_mappings(core);
 	if (err)
 		return err;
 	order_init(&order, request->stream);

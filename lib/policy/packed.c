@@ -32,18 +32,12 @@ static void take(struct core *core, struct region_map *map, const struct request
 /* Orders a stream after the earlier uses of a range, and allocates it. */
 static int take_range(struct core *core, struct region_map *map, const struct request *request, uint64_t *addr)
 {
-	struct stream *stream = request->stream;
-	size_t size = request->size;
-	bool block = core->settings.reuse == VPMM_REUSE_BLOCK;
 	struct order order;
-	int err = 0;
+	int err;
 
-	order_init(&order, stream);
-	order_add_range(&order, map, *addr, size);
-	if (!order_is_ready(&order)) {
-		core->counts.steals++;
-		err = order_wait(&order, request->handle, block, &core->counts.waits);
-	}
+	order_init(&order, request->stream);
+	order_add_range(&order, map, *addr, request->size);
+	err = live_wait(core, &order, request->handle);
 	if (!err)
 		take(core, map, request, addr, order.own);
 	order_clear(&order);
@@ -78,17 +72,14 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 {
 	const struct request *request = plan->request;
 	struct order *order = &plan->order;
-	int err = 0;
+	int err;
 
 	if (!plan->ordered) {
 		order_init(order, request->stream);
 		plan->ordered = true;
 		alias_reaches(core, plan->addr, request->size, order);
 	}
-	if (!order_is_ready(order)) {
-		core->counts.steals++;
-		err = order_wait(order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK, &core->counts.waits);
-	}
+	err = live_wait(core, order, request->handle);
 	if (err)
 		return err;
 	*addr = plan->addr;

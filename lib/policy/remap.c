@@ -12,6 +12,7 @@
 #include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/remap.h"
+#include "policy/settle.h"
 #include "policy/tuning.h"
 
 #define MIB ((size_t)1 << 20)
@@ -161,7 +162,7 @@ int remap_map(struct core *core, const struct region *region, const struct reque
 		err = map_pages(core, region, request, remap, extents);
 		*worthwhile = !err;
 	} else if (request->frugal ? remap->moved > 0 : is_worthwhile(remap, extents)) {
-		err = gather_prepare(core);
+		err = settle_mappings(core);
 		if (!err)
 			err = map_all(core, request, remap, extents);
 		*worthwhile = !err;

@@ -12,6 +12,7 @@
 #include "policy/harvest.h"
 #include "policy/policy.h"
 #include "policy/resize.h"
+#include "policy/settle.h"
 
 /* Whether the extents below a map can be mapped at several addresses. Slabs never move, and pages are not shared. */
 static bool can_remap(const struct core *core, const struct region_map *map)
@@ -73,11 +74,8 @@ static int claim_behind(struct core *core, const struct region *region, const st
 
 	order_init(&order, request->stream);
 	*fits = reaches(core, region, more, &order);
-	if (*fits && !order_is_ready(&order)) {
-		core->counts.steals++;
-		err = order_wait(&order, request->handle, core->settings.reuse == VPMM_REUSE_BLOCK,
-				 &core->counts.waits);
-	}
+	if (*fits)
+		err = live_wait(core, &order, request->handle);
 	if (*fits && !err && can_remap(core, region->chunk->map))
 		alias_claim(core, region->addr + region->size, more);
 	order_clear(&order);
@@ -160,7 +158,7 @@ int resize_extend(struct core *core, struct region *region, const struct request
 		err = zombie_reap(core);
 		return err ? err : fill_hole_paged(core, region, request, fits);
 	}
-	err = gather_prepare(core);
+	err = settle_mappings(core);
 	return err ? err : fill_hole(core, region, request, fits);
 }
 

@@ -5,7 +5,6 @@
 #include "core/alias.h"
 #include "core/core.h"
 #include "pending/flush.h"
-#include "policy/gather.h"
 #include "policy/growth.h"
 #include "policy/plan.h"
 #include "policy/policy.h"
@@ -94,6 +93,15 @@ static int settle_others(struct core *core, const struct request *request)
 	return stream_poll_busy(&core->streams, false);
 }
 
+int settle_mappings(struct core *core)
+{
+	int err;
+
+	/* With one stream, nothing else polls its events. */
+	err = stream_poll_some(&core->streams);
+	return err ? err : alias_trim_some(core, core->packed->most_places);
+}
+
 int settle(struct core *core, struct plan *plan, enum settle what)
 {
 	int err;
@@ -110,7 +118,7 @@ int settle(struct core *core, struct plan *plan, enum settle what)
 	case SETTLE_OTHERS:
 		return settle_others(core, plan->request);
 	case SETTLE_MAPPINGS:
-		return gather_prepare(core);
+		return settle_mappings(core);
 	}
 	return 0;
 }

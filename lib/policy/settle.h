@@ -37,6 +37,14 @@ enum settle {
 int settle(struct core *core, struct plan *plan, enum settle what);
 
 /**
+ * settle_mappings() - settle as SETTLE_MAPPINGS does, for a gathering without a plan
+ * @core: the pool's core; its lock is held, its backend entered
+ *
+ * Return: 0, or an error of the backend.
+ */
+int settle_mappings(struct core *core);
+
+/**
  * settle_phase() - settle what comes before all plans for a malloc
  * @core: the pool's core; its lock is held, its backend entered
  * @request: the request
