@@ -185,13 +185,13 @@ int cache_mark_work(struct region *region, struct CUstream_st *handle, struct ba
 struct event *cache_adopt(struct cache *cache)
 {
 	brief_assert_held(&cache->lock);
-	if (cache->mark_seq) {
+	if (cache->mark_seq && !event_renew(cache->adopted, &cache->mark, cache->mark_seq)) {
 		event_unref(cache->adopted);
 		cache->adopted = stream_adopt(cache->stream, cache->mark, cache->mark_seq);
 		/* The next mark may be recorded without the lock that the unused events are under. */
 		cache->mark = event_spare_handle(cache->stream->map);
-		cache->mark_seq = 0;
 	}
+	cache->mark_seq = 0;
 	return cache->adopted;
 }
 

@@ -44,6 +44,7 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 	event->handle = handle;
 	event->seq = seq;
 	event->stamp = ++stream->map->stamps;
+	event->more = EVENT_SHARES - 1;
 	if (!before)
 		links_append(&stream->map->busy, &stream->busy_link);
 	/* An event that was recorded earlier may be adopted later. */
@@ -51,6 +52,22 @@ struct event *stream_adopt(struct stream *stream, struct backend_event *handle, 
 		before = before->prev;
 	links_insert(&stream->pending, before, &event->link);
 	return event;
+}
+
+bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq)
+{
+	struct backend_event *before;
+
+	if (!event_pending(event) || !event->more || event->waited || event->joins.head ||
+	    !event->stream->map->sole || stream_latest(event->stream) != event)
+		return false;
+	before = event->handle;
+	event->handle = *handle;
+	event->seq = seq;
+	event->stamp = ++event->stream->map->stamps;
+	event->more--;
+	*handle = before;
+	return true;
 }
 
 struct backend_event *event_spare_handle(struct stream_map *map)
@@ -271,8 +288,10 @@ int stream_poll(struct stream *stream)
 		err = be->ops->event_query(be, event->handle, &complete);
 		if (err)
 			return err;
-		if (!complete)
+		if (!complete) {
+			((struct event *)stream->pending.tail->data)->more = 0;
 			break;
+		}
 		event_pass(event);
 	}
 	return 0;

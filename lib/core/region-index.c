@@ -7,7 +7,7 @@
 #include "util/links.h"
 
 /* Unused structures are kept up to this number: each request splits a region, and each free merges some. */
-#define SPARES_KEPT 256
+#define SPARES_KEPT 4096
 
 int region_compare_size(gconstpointer a, gconstpointer b)
 {

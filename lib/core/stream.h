@@ -22,6 +22,8 @@ struct ready_set;
 
 /* Unused events that a pool keeps: each flush of a cache takes one, and most have passed some flushes later. */
 #define EVENT_SPARES 64
+/* So many records share an event at most, see event_renew(): what was freed earlier is known to be complete first. */
+#define EVENT_SHARES 16
 /* The region maps that a stream can have free memory in. */
 #define STREAM_SETS 2
 /* CUDA's special handles. */
@@ -68,6 +70,7 @@ struct join {
  * @seq: its number among its stream's events; larger is later
  * @stamp: its number among the events of all streams, in the order in which the pool learnt of them; joined: 0
  * @passed: whether it is known to be complete; joined: all of its parts
+ * @more: how many later records of its stream it may stand for, see event_renew()
  * @waited: a stream was made to wait for it: @handle is not recorded again, so that the wait stays one for this point
  * @guarded: the regions that wait for it, while it is pending
  * @joins: of struct join: the joined events that it is part of, while it is pending
@@ -82,6 +85,7 @@ struct event {
 	unsigned int refs;
 	uint64_t seq;
 	uint64_t stamp;
+	unsigned int more;
 	bool passed;
 	bool waited;
 	GQueue guarded;
@@ -330,6 +334,19 @@ int stream_record_all(struct stream *any, struct event **event);
  * Return: the event, with one reference.
  */
 struct event *stream_adopt(struct stream *stream, struct backend_event *handle, uint64_t seq);
+
+/**
+ * event_renew() - have an event stand for a later record of its stream, instead of making one more
+ * @event: the event; NULL: none
+ * @handle: the driver's event of the later record; receives the one of the earlier record
+ * @seq: its number among the stream's events
+ *
+ * With one stream no other waits for its events, so that some flushes can share one. It is not renewed any more once
+ * somebody has asked whether it is complete: for a stream that is always busy it never would be.
+ *
+ * Return: whether it was renewed.
+ */
+bool event_renew(struct event *event, struct backend_event **handle, uint64_t seq);
 
 /**
  * event_spare_handle() - take an unused event of the driver
