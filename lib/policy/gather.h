@@ -32,7 +32,7 @@ void gather_order(struct gathering *g);
  * behind it, the largest first, then new ones. If that would exceed the budget, the block begins in the free
  * end of a partly allocated extent, or ends in the free start of one.
  *
- * Return: 0, or an error of the backend; nothing has changed then.
+ * Return: 0, or an error of the backend: then the pool may hold less free memory than before.
  */
 int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr);
 

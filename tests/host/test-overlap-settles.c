@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Programs whose streams overlap: one that repeats itself stops mapping. Times are those of the virtual clock. */
+#include "backend/backend.h"
+#include "calls/pool.h"
+#include "host/cache-fixture.h"
 #include "support/fixture.h"
 
 #define MS 1000000
@@ -88,9 +91,87 @@ static void test_new_streams(void)
 	fixture_close(&f);
 }
 
+#define PIECES 240
+
+/* All but one of many blocks of a page are free, so that a large block has to be mapped from as many pieces. */
+static void free_pieces(struct fixture *f)
+{
+	void *blocks[PIECES + 1];
+
+	fixture_uncache(f);
+	fixture_free(f, fixture_malloc(f, 1, f->streams[1]), f->streams[1]);
+	for (int i = 0; i <= PIECES; i++)
+		blocks[i] = fixture_malloc(f, 1, f->streams[0]);
+	for (int i = 0; i <= PIECES; i++) {
+		if (i != PIECES / 2)
+			fixture_free(f, blocks[i], f->streams[0]);
+	}
+}
+
+/* A few large extents take the place of the pieces, so that whoever has the memory next makes few driver calls. */
+static void test_many_pieces(void)
+{
+	struct vpmm_stats before;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = 100 });
+	free_pieces(&f);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, PIECES, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).maps, <, before.maps + PIECES / 2);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, before.mapped);
+	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, before.peak_mapped);
+	fixture_close(&f);
+}
+
+/* Whatever fails between, the block is served once it is asked for again. */
+static void test_many_pieces_fail(const void *data)
+{
+	static const enum backend_op ops[] = { BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access, BACKEND_OP_unmap,
+					       BACKEND_OP_release };
+	const size_t op = GPOINTER_TO_SIZE(data);
+	struct fixture f;
+	void *ptr = NULL;
+
+	fixture_open_faulty(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = 100 });
+	free_pieces(&f);
+	backend_fault_arm(f.pool->core.backend, ops[op], PIECES / 8, 1, op ? -EIO : -ENOMEM);
+	if (vpmm_malloc(f.pool, &ptr, PIECES * PAGE, f.streams[0]))
+		g_assert_null(ptr);
+	backend_fault_arm(f.pool->core.backend, ops[op], 0, 0, 0);
+	assert_ok(vpmm_pool_check(f.pool));
+	if (!ptr)
+		fixture_malloc(&f, PIECES, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).mapped, ==, (PIECES + 1) * PAGE);
+	fixture_close(&f);
+}
+
+/* Without more memory to take rather than wait, small extents pin the least, and stay. */
+static void test_many_pieces_stay(void)
+{
+	struct vpmm_stats before;
+	struct fixture f;
+
+	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = VPMM_OVERLAP_NONE });
+	free_pieces(&f);
+	before = fixture_stats(&f);
+	fixture_malloc(&f, PIECES, f.streams[0]);
+	g_assert_cmpuint(fixture_stats(&f).releases, ==, before.releases);
+	fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
+	static const char *const names[] = { "create", "map", "access", "unmap", "release" };
+
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/overlap-settles/new-streams", test_new_streams);
+	g_test_add_func("/overlap-settles/many-pieces", test_many_pieces);
+	g_test_add_func("/overlap-settles/many-pieces-stay", test_many_pieces_stay);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *path = g_strdup_printf("/overlap-settles/many-pieces-fail/%s", names[i]);
+
+		g_test_add_data_func(path, GSIZE_TO_POINTER(i), test_many_pieces_fail);
+	}
 	return g_test_run();
 }
