@@ -21,10 +21,14 @@ uint64_t query_largest(struct vpmm_pool *pool, struct stream *stream, uint64_t r
 static int foretell(struct vpmm_pool *pool, const struct policy *policy, const struct request *request,
 		    uint64_t *room, struct vpmm_forecast *forecast)
 {
+	const struct policy *own = pool->core.policy;
 	struct backend_info info;
 	int err;
 
-	err = pool->core.backend->ops->info(pool->core.backend, &info);
+	/* The largest request is the pool's own policy's, whatever the size asked for. */
+	err = own->settle ? own->settle(&pool->core, request) : 0;
+	if (!err)
+		err = pool->core.backend->ops->info(pool->core.backend, &info);
 	if (err)
 		return err;
 	*room = MIN(info.memory_free, extent_room(&pool->core.extents));

@@ -224,16 +224,12 @@ static bool packed_price(struct core *core, const struct request *request, uint6
 	return plan_and_price(core, request, plan_block_stages(core, request), room, forecast);
 }
 
+/* No way to serve the request is an answer, not an error. */
 static int packed_forecast(struct core *core, const struct request *request, uint64_t room,
 			   struct vpmm_forecast *forecast)
 {
-	int err;
-
-	err = settle_all(core, request);
-	/* No way to serve the request is an answer, not an error. */
-	if (!err)
-		packed_price(core, request, room, forecast);
-	return err;
+	packed_price(core, request, room, forecast);
+	return 0;
 }
 
 /* Whether a malloc could serve a request, at once or once it has reclaimed. */
@@ -255,6 +251,7 @@ static uint64_t packed_largest(struct core *core, struct stream *stream, uint64_
 
 const struct policy policy_packed = {
 	.malloc = packed_malloc,
+	.settle = settle_all,
 	.forecast = packed_forecast,
 	.largest = packed_largest,
 	.trim = trim_whole,

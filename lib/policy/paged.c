@@ -107,6 +107,12 @@ static int paged_malloc(struct core *core, const struct request *request, uint64
 	return 0;
 }
 
+static int paged_settle(struct core *core, const struct request *request)
+{
+	(void)request;
+	return zombie_reap(core);
+}
+
 /* The number of other streams that have to be waited for before a stream can have a region. */
 static guint waits_of(const struct region *region, struct stream *stream)
 {
@@ -129,9 +135,7 @@ static int paged_forecast(struct core *core, const struct request *request, uint
 	struct region *region;
 	int err;
 
-	err = zombie_reap(core);
-	if (!err)
-		err = paged_find_free(core, size, stream, &region);
+	err = paged_find_free(core, size, stream, &region);
 	if (err)
 		return err;
 	if (!region && core->settings.reuse == VPMM_REUSE_BLOCK) {
@@ -166,6 +170,7 @@ static uint64_t paged_largest(struct core *core, struct stream *stream, uint64_t
 
 const struct policy policy_paged = {
 	.malloc = paged_malloc,
+	.settle = paged_settle,
 	.forecast = paged_forecast,
 	.largest = paged_largest,
 	.trim = trim_pages,

@@ -56,6 +56,8 @@ struct request {
  * @malloc: serves a request, and returns the address. Does not wait on the host, unless VPMM_REUSE=block or a capture
  *	requires it. Returns 0; -ENOMEM, after which a @frugal request can succeed once more was reclaimed; or an error
  *	of the backend. On failure only the layout of free memory may have changed.
+ * @settle: brings the pool up to date for @forecast and @largest; NULL: there is nothing to do. Returns 0, or an error of
+ *	the backend.
  * @forecast: what @malloc would do now if @room bytes could be created: receives the way and its price; VPMM_WAY_NONE
  *	stays if there is none. Returns 0, or an error of the backend.
  * @largest: the size of the largest request that @malloc could serve for a stream if @room bytes could be created
@@ -64,6 +66,7 @@ struct request {
  */
 struct policy {
 	int (*malloc)(struct core *core, const struct request *request, uint64_t *addr);
+	int (*settle)(struct core *core, const struct request *request);
 	int (*forecast)(struct core *core, const struct request *request, uint64_t room,
 			struct vpmm_forecast *forecast);
 	uint64_t (*largest)(struct core *core, struct stream *stream, uint64_t room);
