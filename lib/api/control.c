@@ -418,10 +418,10 @@ static int begin_control(void)
 int control_join(struct vpmm_pool *pool)
 {
 	struct member member = { .pool = pool };
-	uint64_t wanted = 0;
+	bool wanted;
 	int err;
 
-	err = env_number("VPMM_PAUSABLE", "flag", 0, &wanted);
+	err = env_switch("VPMM_PAUSABLE", &wanted);
 	if (err || !wanted)
 		return err;
 	lock_acquire(&control_lock);

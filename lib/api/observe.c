@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Allocates, resizes and frees blocks that have a tag or a sample, and keeps the counts of both. */
+#include <inttypes.h>
+
 #include "api/observe.h"
 #include "calls/arena.h"
 #include "trace/sampler.h"
@@ -161,7 +163,7 @@ static int resize_tagged(struct tagged *block, uint64_t *addr, size_t size, obse
 
 	err = more ? tags_admit(tags, block->word, more) : 0;
 	if (err)
-		return api_fail(tags->pool, err);
+		return api_fail(tags->pool, error_add(err, "vpmm_realloc: %#" PRIx64 " to %zu bytes", *addr, size));
 	err = call_and_sample(block->pool, addr, size, fn, data);
 	if (err) {
 		tags_dismiss(tags, block->word, more);

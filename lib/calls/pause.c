@@ -357,10 +357,10 @@ static int begin_resume(struct vpmm_pool *pool, bool *done)
 /* Host memory full of it, or none. */
 static int take_poison(struct tags *tags, struct vpmm_pool *pool, GPtrArray *pieces)
 {
-	uint64_t wanted = 0;
+	bool wanted;
 	int err;
 
-	err = env_number("VPMM_PAUSE_POISON", "flag", 0, &wanted);
+	err = env_switch("VPMM_PAUSE_POISON", &wanted);
 	if (err || !wanted || !pool->arena->dropped->len)
 		return err;
 	err = store_take(&tags->store, 1, pieces);

@@ -13,7 +13,7 @@ int store_init(struct store *store, struct backend *backend, uint64_t unit)
 	uint64_t keep;
 	int err;
 
-	err = env_number("VPMM_PAUSE_HOST", "bytes", UINT64_MAX, &keep);
+	err = env_keep("VPMM_PAUSE_HOST", &keep);
 	if (err)
 		return err;
 	*store = (struct store){ .backend = backend, .unit = unit, .keep = keep };

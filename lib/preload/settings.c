@@ -26,6 +26,20 @@ static bool read_word(const char *variable, const char *first, const char *secon
 	return false;
 }
 
+/* Of a variable that is off if it is unset or empty. */
+static bool read_switch(const char *variable, bool *valid)
+{
+	const char *value = getenv(variable);
+	bool on = false;
+
+	if (!value || !*value || !number_parse_switch(value, &on))
+		return on;
+	fprintf(stderr, "libvpmm-preload: %s=%s is neither 0 nor 1, neither off nor on; all calls go to the driver\n",
+		variable, value);
+	*valid = false;
+	return false;
+}
+
 static size_t read_size(const char *variable, size_t unset, bool *valid)
 {
 	const char *value = getenv(variable);
@@ -52,8 +66,8 @@ static void read_environment(void)
 	values.ipc_driver = read_word("VPMM_PRELOAD_IPC", "serve", "driver", &valid);
 	values.async_driver = read_word("VPMM_PRELOAD_ASYNC", "serve", "driver", &valid);
 	values.range_block = read_word("VPMM_PRELOAD_RANGE", "mapping", "block", &valid);
-	values.monitor = read_word("VPMM_PRELOAD_MONITOR", "0", "1", &valid);
-	values.pausable = read_word("VPMM_PAUSABLE", "0", "1", &valid);
+	values.monitor = read_switch("VPMM_PRELOAD_MONITOR", &valid);
+	values.pausable = read_switch("VPMM_PAUSABLE", &valid);
 	report = getenv("VPMM_PRELOAD_REPORT");
 	values.report = report && *report;
 	values.min = read_size("VPMM_PRELOAD_MIN", 0, &valid);

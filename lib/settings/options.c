@@ -38,28 +38,18 @@ static const struct option_word export_words[] = {
 	{ NULL, NULL, 0 }
 };
 
-static const struct option_word rdma_words[] = {
-	WORD("off", VPMM_RDMA_OFF),
-	WORD("on", VPMM_RDMA_ON),
+/* A switch takes each of these words. */
+#define SWITCH(name) \
+	WORD("off", VPMM_##name##_OFF), \
+	WORD("on", VPMM_##name##_ON), \
+	WORD("none", VPMM_##name##_OFF), \
+	WORD("0", VPMM_##name##_OFF), \
+	WORD("1", VPMM_##name##_ON), \
 	{ NULL, NULL, 0 }
-};
 
-static const struct option_word budget_thread_words[] = {
-	WORD("on", VPMM_BUDGET_THREAD_ON),
-	WORD("off", VPMM_BUDGET_THREAD_OFF),
-	WORD("1", VPMM_BUDGET_THREAD_ON),
-	WORD("0", VPMM_BUDGET_THREAD_OFF),
-	{ NULL, NULL, 0 }
-};
-
-static const struct option_word top_words[] = {
-	WORD("off", VPMM_TOP_OFF),
-	WORD("on", VPMM_TOP_ON),
-	WORD("none", VPMM_TOP_OFF),
-	WORD("0", VPMM_TOP_OFF),
-	WORD("1", VPMM_TOP_ON),
-	{ NULL, NULL, 0 }
-};
+static const struct option_word rdma_words[] = { SWITCH(RDMA) };
+static const struct option_word budget_thread_words[] = { SWITCH(BUDGET_THREAD) };
+static const struct option_word top_words[] = { SWITCH(TOP) };
 
 static const struct option_word log_words[] = {
 	WORD("none", VPMM_LOG_NONE),
@@ -181,7 +171,6 @@ const struct option pool_options[OPTIONS] = {
 	},
 	[OPTION_BUDGET_THREAD] = {
 		"VPMM_BUDGET_THREAD", NUMBER(budget_thread), .type = OPTION_IS_WORD, .words = budget_thread_words,
-		.nothing = "none", .nothing_opts = VPMM_BUDGET_THREAD_OFF,
 	},
 	[OPTION_TOP] = {
 		"VPMM_TOP", NUMBER(top), .type = OPTION_IS_WORD, .words = top_words,

@@ -19,7 +19,7 @@ int shared_new(struct core *core, struct shared **made)
 	uint64_t keep;
 	int err;
 
-	err = env_number("VPMM_HOST_KEEP", "bytes", UINT64_MAX, &keep);
+	err = env_keep("VPMM_HOST_KEEP", &keep);
 	if (err)
 		return err;
 	shared = g_new0(struct shared, 1);

@@ -2,6 +2,7 @@
 /* Variables of the environment. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/env.h"
 #include "util/error.h"
@@ -31,6 +32,16 @@ int env_parse_number(const char *name, const char *text, const char *what, uint6
 	return 0;
 }
 
+int env_switch(const char *name, bool *on)
+{
+	const char *text = env_get(name);
+
+	*on = false;
+	if (!text || !number_parse_switch(text, on))
+		return 0;
+	return error_set(-EINVAL, "%s=%.200s: expected off, on, none, 0 or 1", name, text);
+}
+
 int env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value)
 {
 	const char *text = env_get(name);
@@ -38,5 +49,15 @@ int env_number(const char *name, const char *what, uint64_t fallback, uint64_t *
 	if (text)
 		return env_parse_number(name, text, what, value);
 	*value = fallback;
+	return 0;
+}
+
+int env_keep(const char *name, uint64_t *bytes)
+{
+	const char *text = env_get(name);
+
+	if (!text || strcmp(text, "none"))
+		return env_number(name, "bytes", UINT64_MAX, bytes);
+	*bytes = 0;
 	return 0;
 }

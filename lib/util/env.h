@@ -3,6 +3,7 @@
 #ifndef ENV_H
 #define ENV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /**
@@ -34,6 +35,15 @@ int env_too_large(const char *name, const char *text);
 int env_parse_number(const char *name, const char *text, const char *what, uint64_t *value);
 
 /**
+ * env_switch() - read a variable that is on or off
+ * @name: the variable
+ * @on: receives whether it is on; it is off if it is not set
+ *
+ * Return: 0, or -EINVAL if it is neither off, none or 0 nor on or 1.
+ */
+int env_switch(const char *name, bool *on);
+
+/**
  * env_number() - read a number from a variable, plain or with a suffix K, M, G or T
  * @name: the variable
  * @what: what it is a number of, for the error's text
@@ -43,5 +53,14 @@ int env_parse_number(const char *name, const char *text, const char *what, uint6
  * Return: 0, or -EINVAL.
  */
 int env_number(const char *name, const char *what, uint64_t fallback, uint64_t *value);
+
+/**
+ * env_keep() - read how many bytes to keep from a variable: a number as env_number() takes it, or none
+ * @name: the variable
+ * @bytes: receives the number; UINT64_MAX if the variable is not set
+ *
+ * Return: 0, or -EINVAL.
+ */
+int env_keep(const char *name, uint64_t *bytes);
 
 #endif /* ENV_H */

@@ -47,3 +47,13 @@ int number_parse_scaled(const char *text, uint64_t *value)
 	*value = number << shift;
 	return 0;
 }
+
+int number_parse_switch(const char *text, bool *on)
+{
+	bool set = !strcmp(text, "on") || !strcmp(text, "1");
+
+	if (!set && strcmp(text, "off") && strcmp(text, "none") && strcmp(text, "0"))
+		return -EINVAL;
+	*on = set;
+	return 0;
+}

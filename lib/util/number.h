@@ -3,6 +3,7 @@
 #ifndef NUMBER_H
 #define NUMBER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /**
@@ -23,5 +24,14 @@ int number_parse(const char *text, const char **end, uint64_t *value);
  * Return: 0, -EINVAL when @text is anything else, or -ERANGE when the number needs more than 64 bits.
  */
 int number_parse_scaled(const char *text, uint64_t *value);
+
+/**
+ * number_parse_switch() - parse a word or a digit that says on or off
+ * @text: off, none or 0; on or 1
+ * @on: receives whether it says on
+ *
+ * Return: 0, or -EINVAL when @text is anything else.
+ */
+int number_parse_switch(const char *text, bool *on);
 
 #endif /* NUMBER_H */

@@ -168,6 +168,47 @@ static void test_env_limits(void)
 }
 
 /* What the environment says to keep and what options say mean the same; but 0 is the default in options alone. */
+/* Whatever is on or off takes the same words. */
+static void test_switches(void)
+{
+	static const char *const names[] = { "VPMM_RDMA", "VPMM_BUDGET_THREAD", "VPMM_TOP", "VPMM_PAUSABLE" };
+	static const char *const words[] = { "off", "on", "none", "0", "1" }, *const bad[] = { "yes", "2", "often" };
+	struct vpmm_pool *pool;
+	bool on;
+
+	clear_env();
+	g_setenv("VPMM_BACKEND", "host", TRUE);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		for (size_t j = 0; j < G_N_ELEMENTS(words); j++) {
+			g_setenv(names[i], words[j], TRUE);
+			assert_ok(vpmm_pool_create(&pool, NULL));
+			vpmm_pool_destroy(pool);
+			assert_ok(env_switch(names[i], &on));
+			g_assert_cmpint(on, ==, j == 1 || j == 4);
+		}
+		for (size_t j = 0; j < G_N_ELEMENTS(bad); j++) {
+			g_setenv(names[i], bad[j], TRUE);
+			assert_error(vpmm_pool_create(&pool, NULL), EINVAL, names[i]);
+			assert_error(env_switch(names[i], &on), EINVAL, names[i]);
+		}
+		g_unsetenv(names[i]);
+	}
+	g_unsetenv("VPMM_BACKEND");
+}
+
+/* What is kept by a setting that is no option can be none as well. */
+static void test_none(void)
+{
+	uint64_t value;
+
+	g_setenv("VPMM_PAUSE_HOST", "none", TRUE);
+	assert_ok(env_keep("VPMM_PAUSE_HOST", &value));
+	g_assert_cmpuint(value, ==, 0);
+	g_unsetenv("VPMM_PAUSE_HOST");
+	assert_ok(env_keep("VPMM_PAUSE_HOST", &value));
+	g_assert_cmpuint(value, ==, UINT64_MAX);
+}
+
 static void test_keep(void)
 {
 	static const struct {
@@ -570,6 +611,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/env-bad", test_env_bad);
 	g_test_add_func("/settings/env-large", test_env_large);
 	g_test_add_func("/settings/keep", test_keep);
+	g_test_add_func("/settings/switches", test_switches);
+	g_test_add_func("/settings/none", test_none);
 	g_test_add_func("/settings/unknown", test_unknown);
 	g_test_add_func("/settings/nearest", test_nearest);
 	g_test_add_func("/settings/misspelt", test_misspelt);

@@ -134,6 +134,7 @@ static void test_limit(void)
 		assert_error(vpmm_malloc(f.pool, &more, 2 * PAGE, f.streams[0]), ENOMEM, "tag");
 		g_assert_true(more == &more);
 		assert_error(vpmm_realloc(f.pool, &ptr, 5 * PAGE, f.streams[0]), ENOMEM, "tag");
+		g_assert_true(g_str_has_prefix(vpmm_last_error(), "vpmm_realloc: "));
 		g_assert_cmpuint(tag_stats(f.pool, tag).live, ==, 3 * PAGE);
 		assert_ok(vpmm_realloc(f.pool, &ptr, 4 * PAGE, f.streams[0]));
 		vpmm_tag_set(0);

@@ -35,6 +35,7 @@ preload/file.c name_expand
 preload/file.c name_unknown
 preload/settings.c util/number.h
 preload/settings.c number_parse_scaled
+preload/settings.c number_parse_switch
 torch/class.h vpmm/torch_class.h
 torch/device.c dlsym
 trace/frames-python.c dlsym
