@@ -34,6 +34,9 @@ _POSITIVE = ("page_size", "va_size", "extent_max", "limit", "overhead", "budget_
 _DEVICES = 64
 _SUFFIXES = "kmgt"
 
+# What is on or off takes these words as well.
+_SWITCH = {"none": "off", "0": "off", "1": "on"}
+
 
 def _bad(name: str, value: Any, wanted: str) -> ValueError:
     return ValueError(f"{name}={value!r}: expected {wanted}")
@@ -92,6 +95,8 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, str) and (name, value) in _SPECIAL:
         return _SPECIAL[name, value]
     if name in WORDS:
+        if isinstance(value, str) and "off" in WORDS[name]:
+            value = _SWITCH.get(value, value)
         if value not in WORDS[name]:
             raise ValueError(f"{name}={value!r} is none of {', '.join(WORDS[name])}")
         return WORDS[name].index(value)

@@ -259,10 +259,10 @@ class Options(unittest.TestCase):
         # An option takes the text that the variable takes, to the same effect, and no other.
         texts = ("0", "1", "50", "4096", "2M", "2m", "4194304", "1G", "64M", "100%", "50%", "050%", "0%", "101%", "%",
                  "1.5M", "-1", "+1", " 1", "1 ", "M", "2MB", "0x10", "none", "all", "auto", "async", "block",
-                 "always", "pool", "stream", "1,", "0,0", "\u0663", "99999999999999999999", "16777216T")
+                 "always", "pool", "stream", "off", "on", "1,", "0,0", "\u0663", "99999999999999999999", "16777216T")
         variables = {name: name.upper() for name in (
             "page_size", "va_size", "pages", "reuse", "extent_max", "small", "frag_ratio", "overhead", "overlap",
-            "limit", "keep", "scrub", "rdma", "peers")}
+            "limit", "keep", "scrub", "rdma", "peers", "budget_thread", "top")}
         variables.update(log_level="LOG", export_as="EXPORT")
 
         def outcome(environment, **options):
