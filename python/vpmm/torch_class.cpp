@@ -125,6 +125,7 @@ public:
 	void emptyCache(Id id)
 	{
 		taken.forget_latest();
+		filters.end_failed();
 		for (int device = 0; device < devices_; device++)
 			trim(device, id);
 	}

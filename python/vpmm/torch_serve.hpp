@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <thread>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -257,6 +258,7 @@ class Filters {
 public:
 	void begin(Index device, Id id, Filter filter)
 	{
+		end_failed();
 		std::lock_guard<std::mutex> guard(lock_);
 		torch_pool *pool;
 
@@ -267,7 +269,8 @@ public:
 
 		pool = table->begin(device, to_id(id), captures);
 		TORCH_CHECK(pool, "libvpmm-torch: there is no memory on the host");
-		all_.push_back({ device, id, std::move(filter), pool, captures });
+		all_.push_back({ device, id, std::move(filter), pool, captures, std::this_thread::get_id(),
+				 c10::cuda::getCurrentCUDAStream(device).stream(), false });
 		count_ = static_cast<int>(all_.size());
 	}
 
@@ -292,6 +295,25 @@ public:
 		return true;
 	}
 
+	/* PyTorch does not end what a capture began that fails at its end. Such a one is over: its stream is free again. */
+	void end_failed()
+	{
+		std::vector<std::pair<Index, Id>> failed;
+
+		if (!count_.load(std::memory_order_relaxed))
+			return;
+		{
+			std::lock_guard<std::mutex> guard(lock_);
+
+			for (auto &entry : all_)
+				if (entry.seen && entry.thread == std::this_thread::get_id() &&
+				    !is_captured(entry.stream))
+					failed.emplace_back(entry.device, entry.id);
+		}
+		for (auto &which : failed)
+			end(which.first, which.second);
+	}
+
 	/* The pool that an allocation goes to, by the latest filter; NULL: ordinary memory. */
 	torch_pool *match(Index device, cudaStream_t stream)
 	{
@@ -300,8 +322,10 @@ public:
 		std::lock_guard<std::mutex> guard(lock_);
 
 		for (auto at = all_.rbegin(); at != all_.rend(); ++at)
-			if (at->device == device && at->filter(stream))
+			if (at->device == device && at->filter(stream)) {
+				at->seen = at->seen || (at->captures && is_captured(at->stream));
 				return at->pool;
+			}
 		return nullptr;
 	}
 
@@ -312,7 +336,21 @@ private:
 		Filter filter;
 		torch_pool *pool;
 		bool captures;
+		/* Of whom, with the stream that is captured, and whether it was. */
+		std::thread::id thread;
+		cudaStream_t stream;
+		bool seen;
 	};
+
+	static bool is_captured(cudaStream_t stream)
+	{
+		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+		if (cudaStreamIsCapturing(stream, &status) == cudaSuccess)
+			return status != cudaStreamCaptureStatusNone;
+		(void)cudaGetLastError();
+		return true;
+	}
 
 	/*
 	 * Until it ends there is much that would invalidate a capture and is put off. Python's with use_mem_pool()

@@ -168,6 +168,40 @@ static void test_checkpoint()
 	empty_cache();
 }
 
+/* Of a capture that has failed nothing is told but that its stream is free again: pools and late frees go on then. */
+static void test_failed_capture()
+{
+	const c10::MempoolId_t id = { 6, 0 }, other = { 7, 0 };
+	void *ptr;
+
+	stub_captures = true;
+	vpmm::the_allocator->beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	vpmm::the_allocator->raw_delete(vpmm::the_allocator->raw_alloc(100));
+	vpmm::the_allocator->releasePool(0, id);
+	empty_cache();
+	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 1);
+	stub_captures = false;
+	empty_cache();
+	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 0);
+	ptr = vpmm::the_allocator->raw_alloc(100);
+	CHECK(vpmm::the_allocator->getDeviceStats(0).segment[TORCH_ALL].current == 0);
+	/* The same pool can be tried again, and one that is ended as usual is not ended twice. */
+	for (int i = 0; i < 2; i++) {
+		vpmm::the_allocator->beginAllocateToPool(0, other, [](cudaStream_t) { return true; });
+		empty_cache();
+		stub_captures = true;
+		vpmm::the_allocator->raw_delete(vpmm::the_allocator->raw_alloc(100));
+		empty_cache();
+		stub_captures = false;
+	}
+	vpmm::the_allocator->endAllocateToPool(0, other);
+	vpmm::the_allocator->releasePool(0, other);
+	vpmm::the_allocator->releasePool(0, other);
+	vpmm::the_allocator->raw_delete(ptr);
+	empty_cache();
+	CHECK(stats_of().requested == 0);
+}
+
 /* Who observes is told, and the text is the one that programs search. */
 static void test_exhausted()
 {
@@ -203,6 +237,7 @@ int main()
 	test_unmapped();
 	test_statistics();
 	test_checkpoint();
+	test_failed_capture();
 	test_exhausted();
 	return failures != 0;
 }

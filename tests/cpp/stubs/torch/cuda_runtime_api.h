@@ -16,6 +16,7 @@ typedef enum {
 } cudaError_t;
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
 enum { cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0, cudaStreamCaptureStatusActive = 1 };
 typedef struct CUstream_st *cudaStream_t;
 typedef cudaStream_t *cudaEvent_t;
 
@@ -69,6 +70,14 @@ inline cudaError_t cudaEventQuery(cudaEvent_t)
 inline cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
 	delete event;
+	return cudaSuccess;
+}
+/* Whether any stream is captured. */
+inline bool stub_captures;
+
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus *status)
+{
+	*status = stub_captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
 	return cudaSuccess;
 }
 inline cudaError_t cudaGetLastError()
