@@ -144,27 +144,25 @@ static struct shown *shown_of(struct census *census, struct extent *extent)
 
 static int check_mapped(struct census *census, const struct region *region)
 {
+	struct extent_map *map = &census->core->extents;
 	uint64_t addr = region->addr, end = region->addr + region->size;
 	bool mapped = region->kind != REGION_UNMAPPED;
 
 	/* Holes can be huge, so look at both ends only. Stray regions belong to no extent. */
-	if (!mapped && (extent_place(&census->core->extents, addr) || extent_place(&census->core->extents, end - 1)))
+	if (!mapped && (extent_place(map, addr) || extent_place(map, end - 1)))
 		return broken(region, "is unmapped, and an extent has a place there");
 	if (!mapped || region->kind == REGION_ZOMBIE)
 		return 0;
 	while (addr < end) {
-		struct place *place = extent_place(&census->core->extents, addr);
+		struct place *place = extent_place(map, addr);
 		struct shown *shown;
 		uint64_t stop;
 
-		if (!place || addr < place->addr || addr - place->addr >= place->extent->size)
+		if (!place || addr - place->addr >= place->extent->size)
 			return broken(region, "is mapped, and not covered by extents");
 		stop = MIN(end, place->addr + place->extent->size);
 		shown = shown_of(census, place->extent);
-		if (region->kind == REGION_MALLOC)
-			shown->live += stop - addr;
-		else
-			shown->free += stop - addr;
+		*(region->kind == REGION_MALLOC ? &shown->live : &shown->free) += stop - addr;
 		addr = stop;
 	}
 	return 0;
@@ -500,8 +498,9 @@ static int check_extents(struct census *census)
 			whole += extent->size;
 			whole_count++;
 		}
+		/* Each knows the one above it. */
 		for (const struct place *place = extent->places; place; place = place->next)
-			places++;
+			places += place->above == extent_place(map, place->addr + extent->size);
 	}
 	err = expect(bytes, map->bytes, "bytes of all extents");
 	if (!err)

@@ -61,17 +61,16 @@ static bool is_reserved(struct core *core, uint64_t addr)
 }
 
 /*
- * Lists the mappings of a range, and what a stream has to wait for. @order: NULL: the range is known to be free, or to
- * become so. Return: the first mapping; NULL: some of the range is allocated, or has no memory.
+ * Finds out what of a range is free there as it is, and what a stream has to wait for. @order: NULL: all of it is known
+ * to be free, or to become so. Return: the first mapping; NULL: some of the range is allocated, or has no memory.
  */
-static struct place *list_places(struct core *core, uint64_t addr, size_t size, struct order *order)
+static struct place *walk_places(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	uint64_t stamp = ++core->extents.stamp;
 	uint64_t end = addr + size;
-	struct place *first = NULL, **link = &first;
+	struct place *first = extent_place(&core->extents, addr);
 
-	while (addr < end) {
-		struct place *place = extent_place(&core->extents, addr);
+	for (struct place *place = first; addr < end; place = place->above) {
 		struct extent *extent = place ? place->extent : NULL;
 		uint64_t stop;
 
@@ -86,18 +85,15 @@ static struct place *list_places(struct core *core, uint64_t addr, size_t size, 
 		else if (order && !place->here &&
 			 !alias_order(core, extent, addr - place->addr, stop - place->addr, order))
 			return NULL;
-		*link = place;
-		link = &place->above;
 		addr = stop;
 	}
-	*link = NULL;
 	return first;
 }
 
 bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	core->extents.reached = is_reserved(core, addr) ? NULL : list_places(core, addr, size, order);
+	core->extents.reached = is_reserved(core, addr) ? NULL : walk_places(core, addr, size, order);
 	return core->extents.reached;
 }
 
@@ -177,7 +173,7 @@ static void claim_part(struct core *core, struct place *place, size_t from, size
  * Sets the homes of adjacent whole extents to their mappings here, as far as they are adjacent at their old homes too.
  * Returns their bytes; *@place becomes the mapping above them.
  */
-static size_t come_home(struct core *core, struct place **place)
+static size_t come_home(struct core *core, struct place **place, uint64_t end)
 {
 	uint64_t home = (*place)->extent->home->addr;
 	size_t size = 0;
@@ -186,7 +182,8 @@ static size_t come_home(struct core *core, struct place **place)
 		set_home(core, *place);
 		size += (*place)->extent->size;
 		*place = (*place)->above;
-	} while (*place && extent_is_whole((*place)->extent) && (*place)->extent->home->addr == home + size);
+	} while (*place && (*place)->addr < end && extent_is_whole((*place)->extent) &&
+		 (*place)->extent->home->addr == home + size);
 	return size;
 }
 
@@ -197,7 +194,7 @@ static size_t come_home(struct core *core, struct place **place)
 static struct place *claim_whole(struct core *core, struct place *place, uint64_t addr, uint64_t end, bool block)
 {
 	const struct place here = { .addr = place->addr }, there = { .addr = place->extent->home->addr };
-	size_t size = come_home(core, &place);
+	size_t size = come_home(core, &place, end);
 	size_t from = block ? MAX(addr, here.addr) - here.addr : size;
 	size_t until = MIN(end - here.addr, size);
 
@@ -211,12 +208,12 @@ static struct place *claim_whole(struct core *core, struct place *place, uint64_
 	return place;
 }
 
-/* Claims a range, whose mappings have been listed from @place on. */
+/* Claims a range, whose mappings have been walked from @place on. */
 static void claim(struct core *core, struct place *place, uint64_t addr, size_t size, bool block)
 {
 	uint64_t end = addr + size;
 
-	while (place) {
+	while (place && place->addr < end) {
 		const struct extent *extent = place->extent;
 
 		if (!place->here && extent_is_whole(extent)) {
@@ -233,14 +230,13 @@ static void claim(struct core *core, struct place *place, uint64_t addr, size_t 
 void alias_claim(struct core *core, uint64_t addr, size_t size)
 {
 	lock_assert_held(&core->lock);
-	claim(core, list_places(core, addr, size, NULL), addr, size, false);
+	claim(core, walk_places(core, addr, size, NULL), addr, size, false);
 }
 
 struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
 	claim(core, core->extents.reached, addr, size, true);
-	extent_add_listed(&core->extents, core->extents.reached, addr, size);
 	/* The only stream need not wait for its own events, but other streams that free the block must. */
 	if (core->streams.sole)
 		order_add_event(order, stream_latest(order->stream));

@@ -52,7 +52,7 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
  * @order: what that has found, waited for since
  *
  * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between. Nothing
- * was asked of alias_reaches() since. The extents have counted the allocation: live_begin() does the rest.
+ * was asked of alias_reaches() since.
  *
  * Return: the region, of the stream of @order.
  */

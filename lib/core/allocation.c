@@ -46,16 +46,11 @@ int live_wait(struct core *core, struct order *order, struct CUstream_st *handle
 
 void live_enter(struct core *core, struct region *region, size_t requested)
 {
-	if (is_packed(core, region))
-		extent_add_live(&core->extents, region->addr, region->size);
-	live_begin(core, region, requested);
-}
-
-void live_begin(struct core *core, struct region *region, size_t requested)
-{
 	lock_assert_held(&core->lock);
-	if (is_packed(core, region))
+	if (is_packed(core, region)) {
+		extent_add_live(&core->extents, region->addr, region->size);
 		memo_enter(&core->memo, region->addr, region->size);
+	}
 	region->requested = requested;
 	/* No cache serves a growable block: it has address space that others do not expect. */
 	if (core->settings.cache && !region->max)

@@ -42,14 +42,6 @@ int live_wait(struct core *core, struct order *order, struct CUstream_st *handle
 void live_enter(struct core *core, struct region *region, size_t requested);
 
 /**
- * live_begin() - the same for a region of alias_take(): its extents have counted it
- * @core: the pool's core
- * @region: the region
- * @requested: bytes of the request
- */
-void live_begin(struct core *core, struct region *region, size_t requested);
-
-/**
  * live_hand_out() - tell the backend that a stream has an allocated region from now on
  * @core: the pool's core, its backend entered
  * @region: the region, of the stream

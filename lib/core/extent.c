@@ -94,11 +94,23 @@ struct place *extent_place(struct extent_map *map, uint64_t addr)
 	return block ? block->places[page % EXTENT_BLOCK] : NULL;
 }
 
+/* Links a mapping with those next to it, or makes the one below it the last of its row. */
+static void place_link(struct extent_map *map, const struct place *place, struct place *value)
+{
+	struct place *below = extent_place(map, place->addr - 1);
+
+	if (below)
+		below->above = value;
+	if (value)
+		value->above = extent_place(map, place->addr + place->extent->size);
+}
+
 /* Enters a mapping for all of its pages, or removes it. */
 static void place_enter(struct extent_map *map, const struct place *place, struct place *value)
 {
 	uint64_t page = place->addr / map->page_size, end = page + place->extent->size / map->page_size;
 
+	place_link(map, place, value);
 	while (page < end) {
 		uint64_t stop = MIN(end, (page / EXTENT_BLOCK + 1) * EXTENT_BLOCK);
 		struct extent_block *block = extent_block_of(map, page);
@@ -419,45 +431,29 @@ void extent_release(struct extent_map *map, GPtrArray *extents)
 
 void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArray *extents)
 {
-	uint64_t end = addr + size;
-
-	while (addr < end) {
-		struct extent *extent = extent_place_mapped(map, addr)->extent;
-
-		g_ptr_array_add(extents, extent);
-		addr += extent->size;
+	for (const struct place *place = extent_place_mapped(map, addr); size; place = place->above) {
+		g_ptr_array_add(extents, place->extent);
+		size -= place->extent->size;
 	}
-}
-
-static void count_live(struct extent_map *map, struct extent *extent, size_t bytes)
-{
-	if (extent->live) {
-		map->stuck_bytes -= bytes;
-	} else {
-		extent_break_whole(map, extent);
-		map->stuck_bytes += extent->size - bytes;
-	}
-	extent->live += bytes;
 }
 
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size)
 {
 	uint64_t end = addr + size;
 
-	while (addr < end) {
-		struct place *place = extent_place_mapped(map, addr);
-		uint64_t stop = MIN(end, place->addr + place->extent->size);
+	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
+		struct extent *extent = place->extent;
+		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 
-		count_live(map, place->extent, stop - addr);
+		if (extent->live) {
+			map->stuck_bytes -= bytes;
+		} else {
+			extent_break_whole(map, extent);
+			map->stuck_bytes += extent->size - bytes;
+		}
+		extent->live += bytes;
 		addr = stop;
 	}
-}
-
-void extent_add_listed(struct extent_map *map, const struct place *first, uint64_t addr, size_t size)
-{
-	for (const struct place *place = first; place; place = place->above)
-		count_live(map, place->extent, MIN(addr + size, place->addr + place->extent->size) -
-			 MAX(addr, place->addr));
 }
 
 bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
@@ -465,8 +461,7 @@ bool extent_sub_live(struct extent_map *map, uint64_t addr, size_t size)
 	uint64_t end = addr + size;
 	bool split = false;
 
-	while (addr < end) {
-		struct place *place = extent_place_mapped(map, addr);
+	for (const struct place *place = extent_place_mapped(map, addr); addr < end; place = place->above) {
 		struct extent *extent = place->extent;
 		uint64_t stop = MIN(end, place->addr + extent->size), bytes = stop - addr;
 

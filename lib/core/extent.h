@@ -27,8 +27,8 @@ struct extent;
  * @extent: the extent
  * @number: no other mapping of the process had or has it; later ones have greater ones
  * @next: the next older mapping of the same extent
- * @above: the mapping above it in the range that was listed last, see alias.c
- * @here: what lies of it in that range is free here as it is
+ * @above: the mapping that starts where it ends; NULL: there is none
+ * @here: what lies of it in the range that was walked last is free here as it is, see alias.c
  * @used: its link in the map's @by_use
  */
 struct place {
@@ -406,15 +406,6 @@ void extent_collect(struct extent_map *map, uint64_t addr, size_t size, GPtrArra
  * @size: bytes, all mapped, to extents that count
  */
 void extent_add_live(struct extent_map *map, uint64_t addr, size_t size);
-
-/**
- * extent_add_listed() - the same, where the mappings of the allocation are listed
- * @map: the map
- * @first: the first mapping, with the others at its @above
- * @addr: where it starts
- * @size: bytes
- */
-void extent_add_listed(struct extent_map *map, const struct place *first, uint64_t addr, size_t size);
 
 /**
  * extent_sub_live() - undo extent_add_live()

@@ -84,7 +84,7 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 		return err;
 	*addr = plan->addr;
 	note_range(core, plan);
-	live_begin(core, alias_take(core, *addr, request->size, order), request->requested);
+	live_enter(core, alias_take(core, *addr, request->size, order), request->requested);
 	core->counts.reuses++;
 	return 0;
 }

@@ -462,6 +462,7 @@ static void test_check_extents(void)
 	assert_found(&s, map->whole_bytes, map->whole_bytes + PAGE, "bytes of whole extents");
 	assert_found(&s, map->stuck_bytes, map->stuck_bytes + PAGE, "bytes that are stuck");
 	assert_found(&s, map->places, 3, "places of extents: 1 are there, 3 are kept");
+	assert_found(&s, extent->places->above, extent->places, "places of extents: 0 are there, 1 are kept");
 	assert_found(&s, extent->places->addr, extent->places->addr + 2 * PAGE,
 		     "is mapped, and not covered by extents");
 	assert_found(&s, map->whole.head, &extent->whole, "is in a list of whole ones, and is not whole");
