@@ -10,11 +10,7 @@
 #include "pending/watch.h"
 #include "util/error.h"
 
-/*
- * A driver tells on a thread of its own, 0.1 to 0.3 ms after a graph's last launch (tests/gpu/test-gpu-graphs.c), and
- * later than 1 ms where that thread gets no processor or compute-sanitizer runs the program. So each wait is twice the
- * one before: 0.1 s in all.
- */
+/* A driver tells on a thread of its own, 0.1 to 0.3 ms after a graph's last launch: tests/gpu/test-gpu-graphs.c. */
 #define AWAIT_US 100
 #define AWAIT_TIMES 10
 
@@ -171,7 +167,7 @@ void watch_await(struct pending *pending)
 {
 	watch_collect(pending);
 	for (int i = 0; i < AWAIT_TIMES && watch_held(pending); i++) {
-		g_usleep(AWAIT_US << i);
+		g_usleep(AWAIT_US);
 		watch_collect(pending);
 	}
 }
