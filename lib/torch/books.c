@@ -89,12 +89,12 @@ static bool is_large(const struct entry *entry)
 static void count_block(const struct entry *entry, int by)
 {
 	struct torch_stats *stats = &books[entry->device];
-	int64_t size = by * (int64_t)entry->size;
+	int64_t size = stat_signed(by, entry->size);
 	bool large = is_large(entry);
 
 	stat_count(stats->allocation, large, by);
 	stat_count(stats->allocated_bytes, large, size);
-	stat_count(stats->requested_bytes, large, by * (int64_t)entry->requested);
+	stat_count(stats->requested_bytes, large, stat_signed(by, entry->requested));
 	if (!entry->part)
 		ordinary[entry->device][large ? TORCH_LARGE : TORCH_SMALL] += size;
 	if (entry->part && by < 0)
@@ -184,7 +184,7 @@ void books_segment(int device, uint64_t size, bool large, int by)
 {
 	pthread_mutex_lock(&lock);
 	stat_count(books[device].segment, large, by);
-	stat_count(books[device].reserved_bytes, large, by * (int64_t)size);
+	stat_count(books[device].reserved_bytes, large, stat_signed(by, size));
 	pthread_mutex_unlock(&lock);
 }
 

@@ -43,6 +43,12 @@ static inline void stat_add(struct torch_stat *stat, int64_t by)
 		stat->freed -= by;
 }
 
+/* Bytes that come, with @by of 1, or go, with -1. */
+static inline int64_t stat_signed(int by, uint64_t bytes)
+{
+	return by < 0 ? -(int64_t)bytes : (int64_t)bytes;
+}
+
 /* In all, and in small or large. */
 static inline void stat_count(struct torch_stat *stats, bool large, int64_t by)
 {

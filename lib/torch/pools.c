@@ -174,7 +174,7 @@ static void segment_tell(struct torch_pool *pool, const struct segment *segment,
 	struct torch_piece piece = pool_segment(pool, segment);
 
 	books_segment(pool->device, segment->size, segment->large, by);
-	stat_count(pool->reserved, segment->large, by * (int64_t)segment->size);
+	stat_count(pool->reserved, segment->large, stat_signed(by, segment->size));
 	if (hooks.segment)
 		hooks.segment(&piece, by > 0);
 }
