@@ -274,13 +274,14 @@ static void draw_map(const struct picture *picture, GString *out)
 {
 	unsigned int times = (SVG_PLOT_WIDTH + picture->columns - 1) / picture->columns;
 	g_autoptr(GByteArray) png = NULL;
-	g_autofree unsigned char *cells = NULL;
 	g_autofree char *text = NULL;
+	unsigned char *cells;
 
 	if (!picture->map.used)
 		return;
 	cells = widen(map_draw(&picture->map, picture->rows), picture->columns, picture->rows, times);
 	png = png_encode(cells, picture->columns * times, picture->rows, svg_state_colours, MAP_STATES);
+	g_free(cells);
 	text = g_base64_encode(png->data, png->len);
 	g_string_append_printf(out, "<svg id=\"map\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
 			       "preserveAspectRatio=\"none\">\n", SVG_LEFT, SVG_MAP_TOP, SVG_PLOT_WIDTH, SVG_MAP_HEIGHT,
