@@ -194,7 +194,7 @@ int pool_use(struct vpmm_pool *pool, uint64_t addr, struct CUstream_st *handle)
 		use_add_stream(&pool->pending, addr, STREAM_LATER_ID, handle);
 		return 0;
 	}
-	/* Meet it before the free: memory that is free for all differs from one stream's once there are two. */
+	/* Add it before the free: memory that is free for all differs from one stream's once there are two. */
 	stream_find_or_add(&pool->core.streams, id, handle);
 	use_add_stream(&pool->pending, addr, id, handle);
 	return 0;

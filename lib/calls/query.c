@@ -46,8 +46,8 @@ static bool reclaim_may_help(const struct core *core, size_t size, uint64_t room
 }
 
 /*
- * What request_memory() does up to where it would wait. What a reclaim leaves is known only afterwards, so it is done.
- * The malloc after that begins with a plan that is not frugal, and so does this.
+ * Does the same as request_memory(), up to where that would wait. A query carries out a reclaim, as only that shows how
+ * much is free after it. The malloc after that begins with a plan that is not frugal, and so does this.
  */
 static int foretell_reclaim(struct vpmm_pool *pool, const struct policy *policy, struct request *request,
 			   uint64_t *room, struct vpmm_forecast *forecast)

@@ -85,7 +85,7 @@ static bool is_large(const struct entry *entry)
 	return entry->part ? entry->part->segment->large : arena_is_large(entry->size);
 }
 
-/* Whatever changes when a block comes, with 1, or goes, with -1. What is of a pool may stay active. */
+/* Counts a block that comes, with 1, or goes, with -1. A block of a pool may stay active after it was freed. */
 static void count_block(const struct entry *entry, int by)
 {
 	struct torch_stats *stats = &books[entry->device];

@@ -333,7 +333,7 @@ static void stats_add(struct torch_stat *stat, int64_t current, int64_t peak)
 	stat->peak += peak > current ? peak : current;
 }
 
-/* What the library counts, without the segments of pools. Its own memory has none that is not expandable. */
+/* Fills the counts of the library itself, without the segments of pools. All segments of its own are expandable. */
 static void stats_add_library(int ordinal, const struct vpmm_stats *held, const struct pools_held *pools,
 			      struct torch_stats *stats)
 {

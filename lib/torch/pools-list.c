@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What the pools have: for statistics and lists. */
+/* Lists the segments and blocks of the pools, and counts them for statistics. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

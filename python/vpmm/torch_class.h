@@ -85,7 +85,7 @@ struct torch_stats {
 	int64_t released;
 };
 
-/* What the segments of a pool take. */
+/* Bytes of the segments of a pool. */
 struct torch_pool_stats {
 	struct torch_id id;
 	struct torch_stat reserved[TORCH_KINDS];

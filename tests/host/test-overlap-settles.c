@@ -124,7 +124,7 @@ static void test_many_pieces(void)
 	fixture_close(&f);
 }
 
-/* Whatever fails between, the block is served once it is asked for again. */
+/* A second malloc succeeds after any driver call has failed in the first. */
 static void test_many_pieces_fail(const void *data)
 {
 	static const enum backend_op ops[] = { BACKEND_OP_create, BACKEND_OP_map, BACKEND_OP_access, BACKEND_OP_unmap,

@@ -290,7 +290,7 @@ static void test_cached_small(void)
 		small[i] = fixture_malloc_bytes(&f, 100 * 1024, f.streams[0]);
 	for (size_t i = 0; i < G_N_ELEMENTS(small); i++)
 		fixture_free(&f, small[i], f.streams[0]);
-	/* Whatever size is asked for. */
+	/* The largest request does not depend on the size asked for. */
 	g_assert_cmpuint(query(&f, 0, f.streams[0]).largest, ==, 32 * PAGE);
 	g_assert_cmpuint(query(&f, PAGE, f.streams[0]).largest, ==, 32 * PAGE);
 	g_assert_cmpuint(query(&f, PAGE, f.streams[1]).largest, ==, 32 * PAGE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What allocators of PyTorch derive from, and what they call. */
+/* The base classes of PyTorch's allocators, and the functions that these call. */
 #ifndef STUB_C10_ALLOCATOR_H
 #define STUB_C10_ALLOCATOR_H
 
