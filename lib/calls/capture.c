@@ -154,7 +154,7 @@ static int capture_take(struct vpmm_pool *pool, uint64_t *addr, size_t bytes, si
 
 /* A block freed in a capture serves an aligned request only if its address is aligned. Groups cut blocks anywhere. */
 static int capture_malloc_in(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, uint64_t id,
-			 struct stream *stream, struct CUstream_st *handle)
+			     struct stream *stream, struct CUstream_st *handle)
 {
 	const struct graph *graph = graph_find(&pool->pending, id);
 	size_t bytes = request_round(pool, size);

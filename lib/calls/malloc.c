@@ -14,7 +14,7 @@
 #include "util/error.h"
 
 int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
-		 struct CUstream_st *handle)
+		     struct CUstream_st *handle)
 {
 	size_t bytes = core_round(&pool->core, size);
 	struct request request = { .size = bytes ? bytes : size, .requested = size, .stream = stream,

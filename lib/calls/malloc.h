@@ -36,6 +36,6 @@ int pool_malloc(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t alig
  * Return: 0, or as vpmm_malloc().
  */
 int malloc_on_stream(struct vpmm_pool *pool, uint64_t *addr, size_t size, size_t align, struct stream *stream,
-		 struct CUstream_st *handle);
+		     struct CUstream_st *handle);
 
 #endif /* MALLOC_H */

@@ -50,7 +50,7 @@ static bool reclaim_may_help(const struct core *core, size_t size, uint64_t room
  * much is free after it. The malloc after that begins with a plan that is not frugal, and so does this.
  */
 static int foretell_reclaim(struct vpmm_pool *pool, const struct policy *policy, struct request *request,
-			   uint64_t *room, struct vpmm_forecast *forecast)
+			    uint64_t *room, struct vpmm_forecast *forecast)
 {
 	int err;
 
