@@ -3,6 +3,7 @@
 #include "core/alias.h"
 #include "core/core.h"
 #include "core/wait-set.h"
+#include "util/assume.h"
 
 /* What a stream has to wait for before it can have a part of a whole extent. */
 static void home_order(struct core *core, const struct extent *extent, size_t from, size_t to, struct order *order)
@@ -90,11 +91,10 @@ static struct place *walk_places(struct core *core, uint64_t addr, size_t size, 
 	return first;
 }
 
-bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
+struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	core->extents.reached = is_reserved(core, addr) ? NULL : walk_places(core, addr, size, order);
-	return core->extents.reached;
+	return is_reserved(core, addr) ? NULL : walk_places(core, addr, size, order);
 }
 
 /* Makes the free bytes of a part of an extent free at another mapping. */
@@ -233,10 +233,12 @@ void alias_claim(struct core *core, uint64_t addr, size_t size)
 	claim(core, walk_places(core, addr, size, NULL), addr, size, false);
 }
 
-struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order)
+struct region *alias_take(struct core *core, struct place *first, uint64_t addr, size_t size, struct order *order)
 {
 	lock_assert_held(&core->lock);
-	claim(core, core->extents.reached, addr, size, true);
+	/* A later walk has left its own findings in the mappings. */
+	assume(first->extent->stamp == core->extents.stamp);
+	claim(core, first, addr, size, true);
 	/* The only stream need not wait for its own events, but other streams that free the block must. */
 	if (core->streams.sole)
 		order_add_event(order, stream_latest(order->stream));

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct extent;
+struct place;
 struct order;
 struct core;
 
@@ -33,8 +34,10 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
  * @addr: where it starts
  * @size: bytes
  * @order: receives what a stream has to wait for
+ *
+ * Return: the mapping that the range starts in, for alias_take(); NULL: some of the range cannot be free there.
  */
-bool alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
+struct place *alias_reaches(struct core *core, uint64_t addr, size_t size, struct order *order);
 
 /**
  * alias_claim() - make all of a range free there
@@ -47,16 +50,16 @@ void alias_claim(struct core *core, uint64_t addr, size_t size);
 /**
  * alias_take() - allocate a range of which not all need be free there
  * @core: the pool's core
- * @addr: where it starts
- * @size: bytes; alias_reaches() holds
- * @order: what that has found, waited for since
+ * @first: what the latest alias_reaches() returned
+ * @addr: where the range starts
+ * @size: bytes of it
+ * @order: what alias_reaches() found, waited for since
  *
- * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between. Nothing
- * was asked of alias_reaches() since.
+ * The same as alias_claim() and region_take(), but what comes from other mappings is not made free here between.
  *
  * Return: the region, of the stream of @order.
  */
-struct region *alias_take(struct core *core, uint64_t addr, size_t size, struct order *order);
+struct region *alias_take(struct core *core, struct place *first, uint64_t addr, size_t size, struct order *order);
 
 /**
  * alias_unify() - gather extents without allocations at one mapping

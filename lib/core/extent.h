@@ -144,7 +144,6 @@ struct extent_calls {
  * @by_use: all mappings, that first which was used before all others
  * @places: number of mappings
  * @stamp: number of the latest walk over extents
- * @reached: the first mapping of the range that alias_reaches() was asked for last; NULL: it cannot be free
  * @calls: driver calls so far
  * @losing: is told of addresses that are about to lose their memory; NULL: nobody wants to know
  * @regained: is told of addresses that have memory again which vpmm_pause() took; NULL likewise
@@ -181,7 +180,6 @@ struct extent_map {
 	GQueue by_use;
 	uint64_t places;
 	uint64_t stamp;
-	struct place *reached;
 	struct extent_calls calls;
 	void (*losing)(void *data, uint64_t addr, size_t size);
 	void (*regained)(void *data, uint64_t addr, size_t size);

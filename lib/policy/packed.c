@@ -74,17 +74,16 @@ static int commit_recall(struct core *core, struct plan *plan, uint64_t *addr)
 	struct order *order = &plan->order;
 	int err;
 
-	if (!plan->ordered) {
+	if (!plan->reached) {
 		order_init(order, request->stream);
-		plan->ordered = true;
-		alias_reaches(core, plan->addr, request->size, order);
+		plan->reached = alias_reaches(core, plan->addr, request->size, order);
 	}
 	err = live_wait(core, order, request->handle);
 	if (err)
 		return err;
 	*addr = plan->addr;
 	note_range(core, plan);
-	live_enter(core, alias_take(core, *addr, request->size, order), request->requested);
+	live_enter(core, alias_take(core, plan->reached, *addr, request->size, order), request->requested);
 	core->counts.reuses++;
 	return 0;
 }

@@ -54,20 +54,20 @@ static void step_grow(struct core *core, struct plan *plan)
 
 static void forget_order(struct plan *plan)
 {
-	if (plan->ordered)
+	if (plan->reached)
 		order_clear(&plan->order);
-	plan->ordered = false;
+	plan->reached = NULL;
 }
 
-/* Whether the address of the memo can be had, and what the stream has to wait for: @order. */
+/* Whether the address of the memo can be had: @reached, and what the stream has to wait for: @order. */
 static inline void order_known(struct core *core, struct plan *plan)
 {
 	if (!plan->known.addr)
 		return;
 	order_init(&plan->order, plan->request->stream);
-	plan->ordered = true;
-	if (!alias_reaches(core, plan->known.addr, plan->request->size, &plan->order))
-		forget_order(plan);
+	plan->reached = alias_reaches(core, plan->known.addr, plan->request->size, &plan->order);
+	if (!plan->reached)
+		order_clear(&plan->order);
 }
 
 /* The decision of last time in this state, so that a program that repeats itself settles. */
@@ -75,7 +75,7 @@ static void step_recall(struct core *core, struct plan *plan)
 {
 	plan->known = memo_find(&core->memo, plan->request->size);
 	order_known(core, plan);
-	if (plan->ordered && order_is_ready(&plan->order))
+	if (plan->reached && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
@@ -83,7 +83,7 @@ static void step_recall(struct core *core, struct plan *plan)
 static void step_recall_again(struct core *core, struct plan *plan)
 {
 	(void)core;
-	if (plan->ordered && order_is_ready(&plan->order))
+	if (plan->reached && order_is_ready(&plan->order))
 		found(plan, PLAN_RECALL, plan->known.addr);
 	else
 		forget_order(plan);
@@ -93,7 +93,7 @@ static void step_recall_waiting(struct core *core, struct plan *plan)
 {
 	if (may_wait(core, plan))
 		order_known(core, plan);
-	if (plan->ordered)
+	if (plan->reached)
 		found(plan, PLAN_RECALL, plan->known.addr);
 }
 
@@ -263,9 +263,9 @@ void plan_clear(struct plan *plan)
 {
 	if (plan->way == PLAN_GATHER)
 		gather_clear(&plan->gathering);
-	if (plan->way == PLAN_GATHER || plan->ordered)
+	if (plan->way == PLAN_GATHER || plan->reached)
 		order_clear(&plan->order);
-	plan->ordered = false;
+	plan->reached = NULL;
 	plan->way = PLAN_NONE;
 }
 

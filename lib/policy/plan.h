@@ -15,6 +15,7 @@
 #include "policy/settle.h"
 
 struct core;
+struct place;
 struct request;
 struct vpmm_forecast;
 
@@ -45,8 +46,8 @@ enum plan_way {
  * @way: how the request is served
  * @addr: where; not set for PLAN_GROW and PLAN_GATHER
  * @known: what the memo has for it
- * @ordered: @order is set for the address that the memo has
- * @order: PLAN_GATHER, or if @ordered: what the stream has to wait for
+ * @reached: the first mapping at the address of the memo, if it can be had; NULL: it cannot, or was not looked at
+ * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
  * @gathering: PLAN_GATHER: what the block is made of
  */
 struct plan {
@@ -54,7 +55,7 @@ struct plan {
 	enum plan_way way;
 	uint64_t addr;
 	struct memo_found known;
-	bool ordered;
+	struct place *reached;
 	struct order order;
 	struct gathering gathering;
 };

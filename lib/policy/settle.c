@@ -114,7 +114,7 @@ int settle(struct core *core, struct plan *plan, enum settle what)
 		err = settle_own(core, plan->request);
 		return err ? err : poll_some(core);
 	case SETTLE_AWAITED:
-		return plan->ordered ? order_poll(&plan->order) : 0;
+		return plan->reached ? order_poll(&plan->order) : 0;
 	case SETTLE_OTHERS:
 		return settle_others(core, plan->request);
 	case SETTLE_MAPPINGS:
