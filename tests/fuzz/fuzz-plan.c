@@ -12,6 +12,7 @@
 #include "core/chunk.h"
 #include "fuzz.h"
 #include "policy/initial.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define DEVICE "d"

@@ -13,6 +13,7 @@
 #include "settings/settings.h"
 #include "fuzz.h"
 #include "program.h"
+#include "support/fault.h"
 
 #define HEADER 2
 #define MOST_OPERATIONS 4000

@@ -11,6 +11,7 @@
 #include "calls/pool.h"
 #include "fuzz.h"
 #include "host/tag-fixture.h"
+#include "support/fault.h"
 
 #define MOST_BLOCKS 40
 #define MOST_OPERATIONS 1000

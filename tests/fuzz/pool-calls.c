@@ -6,6 +6,7 @@
 #include "calls/pool.h"
 #include "policy/tuning.h"
 #include "program.h"
+#include "support/fault.h"
 
 #define MOST_CLEARED (3 * PAGE)
 #define MOST_COPIED (2 * PAGE)

@@ -7,6 +7,7 @@
 #include "calls/pool.h"
 #include "model/model-inside.h"
 #include "program.h"
+#include "support/fault.h"
 
 static void arm(struct model *m, uint8_t a)
 {

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/cache-fixture.h"
+#include "support/fault.h"
 
 void open_cached(struct fixture *f)
 {

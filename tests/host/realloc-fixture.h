@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 static inline void *resize(struct fixture *f, void *ptr, size_t size, struct CUstream_st *stream)

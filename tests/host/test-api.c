@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "config.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define THREADS 8

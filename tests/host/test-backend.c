@@ -2,6 +2,7 @@
 /* The host backend, alone and with the fault backend around it, against the conformance suite. */
 #include "host/conformance.h"
 #include "host/host-bench.h"
+#include "support/fault.h"
 #include "support/host-calls.h"
 
 #define MAPPINGS 64

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/budget-fixture.h"
+#include "support/fault.h"
 #include "vpmm-shared.h"
 
 #define NAMED(text, ...) ((struct vpmm_opts){ FIXTURE_PACKED, .budget = (text), ##__VA_ARGS__ })

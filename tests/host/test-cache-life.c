@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/cache-fixture.h"
+#include "support/fault.h"
 
 /* A record that fails leaves the memory allocated, and the error is the record's. */
 static void test_record_fails(void)

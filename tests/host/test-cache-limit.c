@@ -7,6 +7,7 @@
 #include "core/account.h"
 #include "host/cache-fixture.h"
 #include "pending/flush.h"
+#include "support/fault.h"
 
 /* Frees blocks of a page that make up the limit, and one more, which records an event for all: that twice. */
 static void check_limit(struct fixture *f, size_t limit)

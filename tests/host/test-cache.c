@@ -7,6 +7,7 @@
 #include "calls/pool.h"
 #include "host/cache-fixture.h"
 #include "pending/flush.h"
+#include "support/fault.h"
 
 static void test_hit(void)
 {

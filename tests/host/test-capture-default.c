@@ -10,6 +10,7 @@
 #include "calls/pool.h"
 #include "host/capture-fixture.h"
 #include "host/host-streams.h"
+#include "support/fault.h"
 
 static const struct kind kinds[] = { KINDS_EACH };
 

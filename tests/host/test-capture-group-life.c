@@ -5,6 +5,7 @@
 
 #include "calls/pool.h"
 #include "host/capture-group-fixture.h"
+#include "support/fault.h"
 
 static const struct kind kinds[] = { KINDS_EACH };
 

@@ -7,6 +7,7 @@
 
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/fault.h"
 #include "support/setting.h"
 #include "util/sanitized.h"
 

@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 
 /* The device can have these mappings: one of the block that is sent, and those of the receiver. */

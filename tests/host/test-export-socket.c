@@ -9,6 +9,7 @@
 #include "calls/message.h"
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/fault.h"
 
 #define MOST 8
 

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 
 static const struct kind kinds[] = { KIND_PACKED, KIND_PAGED };

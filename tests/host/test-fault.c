@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "host/backend.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "util/error.h"
 

@@ -4,6 +4,7 @@
 
 #include "calls/pool.h"
 #include "host/host-streams.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 
 static const struct kind kinds[] = { KINDS_EACH };

@@ -5,6 +5,7 @@
 
 #include "host/capture-fixture.h"
 #include "host/realloc-fixture.h"
+#include "support/fault.h"
 
 #define MOST (16 * PAGE)
 

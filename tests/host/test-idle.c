@@ -5,6 +5,7 @@
 
 #include "calls/pool.h"
 #include "host/host-streams.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 
 /* What would be the driver's is the pool's here, as the driver orders memory. */

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define MODES { { FIXTURE_PACKED, .extent_max = PAGE }, { FIXTURE_OPTS } }

@@ -9,6 +9,7 @@
 
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 #include "vpmm-shared.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define ALWAYS FIXTURE_PACKED, .scrub = VPMM_SCRUB_ALWAYS

@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/cache-fixture.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define MS 1000000

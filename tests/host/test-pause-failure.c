@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/tag-fixture.h"
+#include "support/fault.h"
 
 static const char *const op_names[] = {
 	[BACKEND_OP_COUNT] = "any",

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/export-fixture.h"
+#include "support/fault.h"
 #include "support/kinds.h"
 
 #define DEVICES 4

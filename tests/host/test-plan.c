@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "host/plan-fixture.h"
+#include "support/fault.h"
 
 /* Whether pools get the addresses that they ask for; ThreadSanitizer has them elsewhere. */
 static bool is_placed;

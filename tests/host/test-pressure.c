@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "core/account.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 /* What the driver did not take back is given back before more is created, and so the device has it. */

@@ -5,6 +5,7 @@
 
 #include "host/capture-fixture.h"
 #include "host/realloc-fixture.h"
+#include "support/fault.h"
 
 #define KIB ((size_t)1024)
 

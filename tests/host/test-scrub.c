@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 #define ROUNDS 4000

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "support/setting.h"

@@ -9,6 +9,7 @@
 #include "shared/serve.h"
 #include "shared/shared.h"
 #include "shared/touch.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 

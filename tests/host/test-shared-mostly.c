@@ -12,6 +12,7 @@
 
 #include "calls/pool.h"
 #include "shared/shared.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "util/sanitized.h"

@@ -17,6 +17,7 @@
 #include "backend/backend.h"
 #include "calls/pool.h"
 #include "shared/touch.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 #include "support/rlimit.h"

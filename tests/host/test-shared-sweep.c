@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/setting.h"
 #include "vpmm-shared.h"

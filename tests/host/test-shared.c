@@ -9,6 +9,7 @@
 
 #include "calls/pool.h"
 #include "shared/shared.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/ranges.h"
 

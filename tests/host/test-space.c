@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "util/sanitized.h"
 

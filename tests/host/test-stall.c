@@ -7,6 +7,7 @@
 #include "calls/pool.h"
 #include "host/cache-fixture.h"
 #include "host/capture-fixture.h"
+#include "support/fault.h"
 #include "util/error.h"
 
 #define MS 1000000

@@ -8,6 +8,7 @@
 #include "calls/pool.h"
 #include "core/cache.h"
 #include "policy/trim.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 static size_t trim(struct fixture *f, size_t keep)

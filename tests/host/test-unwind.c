@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 /* A pool, and a request that is going to take one particular way. */

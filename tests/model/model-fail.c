@@ -5,6 +5,7 @@
 #include "calls/pool.h"
 #include "core/shareable.h"
 #include "model/model-inside.h"
+#include "support/fault.h"
 
 /* What the driver's allocator takes at least, when it takes more. */
 #define SMALL_SEGMENT ((uint64_t)32 << 20)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 /* Devices of the host backend. The pools of a model are on the first. */

@@ -7,6 +7,7 @@
 #include "calls/pool.h"
 #include "model/contents-run.h"
 #include "support/assert.h"
+#include "support/fault.h"
 #include "support/setting.h"
 
 #define SEEDS 10

@@ -9,6 +9,7 @@
 
 #include "calls/pool.h"
 #include "model/model.h"
+#include "support/fault.h"
 #include "support/setting.h"
 
 #define STEPS 1000

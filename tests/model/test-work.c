@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 #include "support/setting.h"
 

@@ -7,6 +7,7 @@
 
 #include "calls/pool.h"
 #include "host/backend.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 static void keep_log(void *data, int level, const char *message)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Actions that mirrors of the pool are told of. */
+#include "support/fault.h"
 #include "sweep/sweep-scenes.h"
 #include "vpmm-shared.h"
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "support/fault.h"
 #include "sweep/sweep-scenes.h"
 #include "util/tag.h"
 #include "vpmm-shared.h"

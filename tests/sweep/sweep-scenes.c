@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "sweep/sweep-scenes.h"
 
 /* Actions: what they are about was left by the situation. */

@@ -5,6 +5,7 @@
 
 #include "calls/pool.h"
 #include "core/cache.h"
+#include "support/fault.h"
 #include "sweep/sweep.h"
 
 #define PACKED (SWEEP_PACKED | SWEEP_PACKED_UNCACHED)

@@ -8,6 +8,7 @@
 #include "calls/arena.h"
 #include "calls/lookup.h"
 #include "calls/pool.h"
+#include "support/fault.h"
 #include "support/setting.h"
 #include "sweep/sweep.h"
 #include "util/tag.h"

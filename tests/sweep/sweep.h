@@ -18,6 +18,7 @@
 
 #include "backend/backend.h"
 #include "host/conformance.h"
+#include "support/fault.h"
 #include "support/fixture.h"
 
 /**

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/*
- * A backend that wraps another, counts calls, and fails on demand. For tests, so one lock for all of its state is good
- * enough.
- */
+/* One lock for all of the state of a wrapper is good enough for tests. */
+#include "support/fault.h"
+
 #include <errno.h>
 #include <glib.h>
 
-#include "backend/backend.h"
 #include "util/error.h"
 #include "util/lock.h"
 
