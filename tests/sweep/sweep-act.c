@@ -171,13 +171,26 @@ void sweep_busy(struct sweep *s, int stream)
 	if (s->idle)
 		return;
 	assert_ok(s->on->device->hold(s->streams[stream]));
+	if (!s->held)
+		s->waits_before = sweep_host_waits(s);
 	s->held |= 1u << stream;
 }
 
 void sweep_finish(struct sweep *s, int stream)
 {
 	assert_ok(s->on->device->finish(s->streams[stream]));
+	s->waited |= sweep_waits_for_held(s);
 	s->held &= ~(1u << stream);
+}
+
+uint64_t sweep_host_waits(struct sweep *s)
+{
+	return backend_fault_calls(s->be, BACKEND_OP_event_sync) + backend_fault_calls(s->be, BACKEND_OP_sync);
+}
+
+bool sweep_waits_for_held(struct sweep *s)
+{
+	return s->waited || (s->held && sweep_host_waits(s) > s->waits_before);
 }
 
 void sweep_capture(struct sweep *s, int stream)

@@ -160,10 +160,15 @@ static void stage_tags(struct sweep *s)
 	sweep_busy(s, 0);
 }
 
+/* The pause waits for what it copies; the streams go on behind it. */
 static void stage_paused(struct sweep *s)
 {
 	stage_tag(s);
+	sweep_finish(s, 1);
+	sweep_finish(s, 2);
 	assert_ok(act_pause(s));
+	sweep_busy(s, 1);
+	sweep_busy(s, 2);
 }
 
 /* Some was freed meanwhile, as a whole and in part of its memory. */

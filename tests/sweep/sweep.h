@@ -98,6 +98,8 @@ struct sweep_block {
  * @idle: nothing is to be held
  * @works: the action has the library clear or copy memory, behind what is held
  * @held: streams on which something is, as bits
+ * @waits_before: waits of the host before that
+ * @waited: the host has waited while something was held, which on a GPU never ends
  * @captured: streams that are being captured, as bits
  * @graph: the id of the latest capture; 0: there was none
  * @before: the id of the capture before; 0: there was none
@@ -118,6 +120,8 @@ struct sweep {
 	bool idle;
 	bool works;
 	unsigned int held;
+	uint64_t waits_before;
+	bool waited;
 	unsigned int captured;
 	uint64_t graph;
 	uint64_t before;
@@ -207,6 +211,9 @@ void *sweep_last(struct sweep *s);
 void sweep_have_pieces(struct sweep *s, int busy);
 void sweep_busy(struct sweep *s, int stream);
 void sweep_finish(struct sweep *s, int stream);
+/* Waits of the host for streams and events so far; and whether one was for work that is held. */
+uint64_t sweep_host_waits(struct sweep *s);
+bool sweep_waits_for_held(struct sweep *s);
 int sweep_create(struct sweep *s);
 
 /* Has what @with says in place of what @opts do. */
