@@ -4,6 +4,7 @@
 
 #include "bench.h"
 #include "fail.h"
+#include "util/clock.h"
 
 /* What harvest asks for, out of pieces that are free, and as much between them that is not. */
 #define HARVEST_BYTES BENCH_GIB
@@ -53,9 +54,9 @@ static int blocks_fill(struct blocks *blocks, uint64_t *ns, uint64_t *slowest)
 	*ns = 0;
 	*slowest = 0;
 	for (size_t i = 0; i < blocks->n; i++) {
-		start = bench_now_ns();
+		start = clock_ns();
 		err = blocks->a->ops->alloc(blocks->a, &blocks->ptrs[i], blocks->size, stream_of(blocks));
-		took = bench_now_ns() - start;
+		took = clock_ns() - start;
 		if (err)
 			return err;
 		*ns += took;
@@ -155,9 +156,9 @@ static int harvest_blocks(struct harvest *h, struct blocks *blocks, enum contend
 		err = a->ops->stats(a, &before);
 	if (err)
 		return err;
-	start = bench_now_ns();
+	start = clock_ns();
 	err = a->ops->alloc(a, &whole, HARVEST_BYTES, stream_of(blocks));
-	ns = bench_now_ns() - start;
+	ns = clock_ns() - start;
 	if (err)
 		return err;
 	bench_row_add(&h->time, who, (double)ns / 1e9 / ((double)HARVEST_BYTES / (double)BENCH_GIB));

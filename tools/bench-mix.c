@@ -4,6 +4,7 @@
 #include <glib.h>
 
 #include "bench.h"
+#include "util/clock.h"
 
 #define SEED UINT64_C(0x9e3779b97f4a7c15)
 
@@ -82,9 +83,9 @@ static uint64_t clock_cost(void)
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < CLOCK_READINGS; i++) {
-		uint64_t start = bench_now_ns();
+		uint64_t start = clock_ns();
 
-		least = MIN(least, bench_now_ns() - start);
+		least = MIN(least, clock_ns() - start);
 	}
 	return least;
 }
@@ -165,10 +166,10 @@ static int run_cold(struct mix *mix, int (*call)(struct mix *mix, void **block),
 	int err;
 
 	do_work(mix);
-	bench_now_ns();
-	start = bench_now_ns();
+	clock_ns();
+	start = clock_ns();
 	err = call(mix, block);
-	spent = bench_now_ns() - start;
+	spent = clock_ns() - start;
 	*ns += spent - MIN(spent, mix->clock_ns);
 	return err;
 }
@@ -199,9 +200,9 @@ int mix_run(struct mix *mix, uint64_t pairs, uint64_t *ns)
 
 	if (mix->work)
 		return run_all_cold(mix, pairs, ns);
-	start = bench_now_ns();
+	start = clock_ns();
 	err = run_warm(mix, pairs);
-	*ns = bench_now_ns() - start;
+	*ns = clock_ns() - start;
 	return err;
 }
 
@@ -240,9 +241,9 @@ int mix_slowest(struct mix *mix, uint64_t pairs, uint64_t *slowest)
 		}
 		if (mix->work)
 			do_work(mix);
-		start = bench_now_ns();
+		start = clock_ns();
 		err = allocate(mix, block);
-		*slowest = MAX(*slowest, bench_now_ns() - start);
+		*slowest = MAX(*slowest, clock_ns() - start);
 		if (!err && !mix->shape.live)
 			err = release(mix, block);
 	}

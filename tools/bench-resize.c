@@ -5,6 +5,7 @@
 
 #include "bench.h"
 #include "fail.h"
+#include "util/clock.h"
 
 /* Where a vector begins. */
 #define VECTOR_LEAST (2 * BENCH_MIB)
@@ -93,12 +94,12 @@ static int resize_block(struct resize_rows *rows, struct resized *r, enum conten
 	int err;
 
 	err = begin_block(r, c) ?: b->dev->ops->synchronize(b->dev);
-	start = bench_now_ns();
+	start = clock_ns();
 	while (!err && r->size < c->to)
 		err = resize(r, next_size(c, r->size));
 	if (!err)
 		err = b->dev->ops->synchronize(b->dev);
-	ns = bench_now_ns() - start;
+	ns = clock_ns() - start;
 	if (!err)
 		err = r->a->ops->stats(r->a, &after);
 	if (err)

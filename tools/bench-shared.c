@@ -14,6 +14,7 @@
 
 #include "bench.h"
 #include "fail.h"
+#include "util/clock.h"
 #include "vpmm-shared.h"
 
 /* Since Linux 5.11. */
@@ -89,7 +90,7 @@ static struct CUstream_st *stream_of(const struct shared_rows *s)
 
 static void add_rate(struct shared_rows *s, enum shared_case c, enum contender who, uint64_t start)
 {
-	uint64_t ns = MAX(bench_now_ns() - start, 1);
+	uint64_t ns = MAX(clock_ns() - start, 1);
 
 	bench_row_add(&s->rows[c], who, (double)s->bytes / ((double)ns / 1e9));
 }
@@ -167,7 +168,7 @@ static int range_move(const struct range *r, enum vpmm_location to)
 
 static int measure_move(const struct range *r, enum shared_case c, enum vpmm_location to)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = range_move(r, to);
 
 	if (!err)
@@ -177,7 +178,7 @@ static int measure_move(const struct range *r, enum shared_case c, enum vpmm_loc
 
 static int measure_read(const struct range *r, enum shared_case c, size_t step)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = check_sum(r, step);
 
 	if (!err)
@@ -188,7 +189,7 @@ static int measure_read(const struct range *r, enum shared_case c, size_t step)
 static int measure_touch(struct range *r, enum shared_case c)
 {
 	int err = range_alloc(r, r->s->bytes, 0);
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 
 	if (err)
 		return err;
@@ -225,10 +226,10 @@ static void measure_pages(struct range *r)
 
 	for (unsigned int i = 0; i < TOUCHES; i++) {
 		const char *at = r->at + i * 7 % TOUCHES * 2 * r->s->page;
-		uint64_t start = bench_now_ns();
+		uint64_t start = clock_ns();
 
 		read_words(at, sizeof(uint64_t), sizeof(uint64_t));
-		ns += bench_now_ns() - start;
+		ns += clock_ns() - start;
 	}
 	bench_row_add(&r->s->rows[ONE_PAGE], BENCH_VPMM, (double)ns / 1e9 / TOUCHES);
 }
@@ -303,7 +304,7 @@ static int copy_out(const struct by_hand *h, size_t at, size_t size)
 /* Pinned memory is there when it is allocated, so that counts. */
 static int hand_touch(struct by_hand *h)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = host_alloc(h);
 
 	if (err)
@@ -315,7 +316,7 @@ static int hand_touch(struct by_hand *h)
 
 static void hand_read(struct by_hand *h)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 
 	read_words(h->host, h->s->bytes, sizeof(uint64_t));
 	add_rate(h->s, READ_HOST, h->who, start);
@@ -324,13 +325,13 @@ static void hand_read(struct by_hand *h)
 static int hand_move(struct by_hand *h)
 {
 	struct device *dev = h->s->b->dev;
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = dev->ops->to_device(dev, h->device, h->host, h->s->bytes);
 
 	if (err)
 		return err;
 	add_rate(h->s, TO_DEVICE, h->who, start);
-	start = bench_now_ns();
+	start = clock_ns();
 	err = copy_out(h, 0, h->s->bytes);
 	if (!err)
 		add_rate(h->s, TO_HOST, h->who, start);
@@ -339,7 +340,7 @@ static int hand_move(struct by_hand *h)
 
 static int hand_fetch(struct by_hand *h, enum shared_case c, size_t step)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = copy_out(h, 0, h->s->bytes);
 
 	if (err)
@@ -351,7 +352,7 @@ static int hand_fetch(struct by_hand *h, enum shared_case c, size_t step)
 
 static int hand_pages(struct by_hand *h)
 {
-	uint64_t start = bench_now_ns();
+	uint64_t start = clock_ns();
 	int err = 0;
 
 	for (unsigned int i = 0; i < TOUCHES && !err; i++) {
@@ -361,7 +362,7 @@ static int hand_pages(struct by_hand *h)
 		read_words(h->host + at, sizeof(uint64_t), sizeof(uint64_t));
 	}
 	if (!err)
-		bench_row_add(&h->s->rows[ONE_PAGE], h->who, (double)(bench_now_ns() - start) / 1e9 / TOUCHES);
+		bench_row_add(&h->s->rows[ONE_PAGE], h->who, (double)(clock_ns() - start) / 1e9 / TOUCHES);
 	return err;
 }
 

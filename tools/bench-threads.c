@@ -6,6 +6,7 @@
 #include "bench-mix.h"
 #include "bench.h"
 #include "fail.h"
+#include "util/clock.h"
 
 #define BLOCK (4 * BENCH_MIB)
 
@@ -57,9 +58,9 @@ static void run_once(struct worker *w)
 	uint64_t ns;
 	int err;
 
-	w->begin_ns = bench_now_ns();
+	w->begin_ns = clock_ns();
 	err = mix_run(mix, team->pairs, &ns);
-	w->end_ns = bench_now_ns();
+	w->end_ns = clock_ns();
 	if (!err)
 		err = mix_slowest(mix, team->single_pairs, &w->slowest_ns);
 	if (err)

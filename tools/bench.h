@@ -118,11 +118,6 @@ struct bench_row {
 int bench_allocator(struct bench *b, enum contender who, struct allocator **a);
 
 /**
- * bench_now_ns() - the time on a clock that never goes back
- */
-uint64_t bench_now_ns(void);
-
-/**
  * bench_row_begin() - begin a line
  */
 void bench_row_begin(struct bench_row *row, const char *benchmark, const char *metric, enum bench_unit unit,

@@ -7,6 +7,7 @@
 
 #include "fail.h"
 #include "replay-run.h"
+#include "util/clock.h"
 #include "vpmm.h"
 
 static struct vpmm_pool *pool_of(const struct run *run)
@@ -66,7 +67,7 @@ void run_resize(struct run *run, const struct trace_op *op)
 		return;
 	before = slot->bytes;
 	ptr = slot->ptr;
-	start = run_now();
+	start = clock_ns();
 	err = resize(run, op, slot, &ptr);
 	run_time(run, start);
 	if (err) {
@@ -92,7 +93,7 @@ static void use(struct run *run, const struct trace_op *op)
 
 	if (!slot)
 		return;
-	start = run_now();
+	start = clock_ns();
 	err = vpmm_use(pool_of(run), slot->ptr, stream_of(run, op->stream));
 	run_time(run, start);
 	if (err)

@@ -111,18 +111,11 @@ void run_count(struct run *run, size_t bytes, bool more);
 /**
  * run_time() - note how long a call took
  * @run: the pass
- * @start: of the call, by run_now()
+ * @start: of the call, by clock_ns()
  *
  * Return: nanoseconds.
  */
 uint64_t run_time(struct run *run, uint64_t start);
-
-/**
- * run_now() - the clock
- *
- * Return: nanoseconds.
- */
-uint64_t run_now(void);
 
 /**
  * run_fill() - have the pattern of an allocation written

@@ -5,23 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fail.h"
 #include "pattern.h"
 #include "progress.h"
 #include "replay-run.h"
+#include "util/clock.h"
 
 /* How many errors of a pass are told one by one. */
 #define ERRORS_TOLD 10
-
-uint64_t run_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 void run_tell(struct run *run, const struct trace_op *op, const char *what, const char *why)
 {
@@ -58,7 +50,7 @@ void run_count(struct run *run, size_t bytes, bool more)
 
 uint64_t run_time(struct run *run, uint64_t start)
 {
-	uint64_t took = run_now() - start;
+	uint64_t took = clock_ns() - start;
 
 	run->took_ns[run->timed++] = took;
 	return took;
@@ -147,7 +139,7 @@ static void allocate(struct run *run, const struct trace_op *op)
 	void *ptr;
 	int err;
 
-	start = run_now();
+	start = clock_ns();
 	err = try_allocate(run, op, &ptr);
 	took = run_time(run, start);
 	run->result->malloc_ns_max = MAX(run->result->malloc_ns_max, took);
@@ -184,7 +176,7 @@ static void release(struct run *run, const struct trace_op *op)
 
 	if (!slot)
 		return;
-	start = run_now();
+	start = clock_ns();
 	err = try_release(run, op, slot->ptr);
 	run_time(run, start);
 	if (err)
@@ -208,9 +200,9 @@ static void show_moved(struct run *run, const struct trace_op *op, const void *b
 
 	if (!watch->moved || op->kind > TRACE_RESIZE)
 		return;
-	start = run_now();
+	start = clock_ns();
 	watch->moved(watch->data, op, before, place_of(run, op));
-	run->watched_ns += run_now() - start;
+	run->watched_ns += clock_ns() - start;
 }
 
 static void run_operation(struct run *run, const struct trace_op *op)
@@ -246,9 +238,9 @@ static void show_watch(struct run *run, size_t done)
 
 	if (!watch->see)
 		return;
-	start = run_now();
+	start = clock_ns();
 	watch->see(watch->data, (uint64_t)run->setup->trace->n_ops * (run->result->pass - 1) + done, run->live);
-	run->watched_ns += run_now() - start;
+	run->watched_ns += clock_ns() - start;
 }
 
 static bool is_stopped(const struct run *run)
@@ -263,7 +255,7 @@ static void run_operations(struct run *run)
 	uint64_t start;
 	size_t i;
 
-	start = run_now();
+	start = clock_ns();
 	for (i = 0; i < trace->n_ops && !is_stopped(run); i++) {
 		const struct trace_op *op = &trace->ops[i];
 
@@ -274,7 +266,7 @@ static void run_operations(struct run *run)
 		if (i % PROGRESS_STRIDE == 0)
 			show_progress(run, i);
 	}
-	run->result->wall_s = (double)(run_now() - start - run->watched_ns) / 1e9;
+	run->result->wall_s = (double)(clock_ns() - start - run->watched_ns) / 1e9;
 	run->result->operations = i;
 }
 

@@ -3,7 +3,6 @@
 #include <glib.h>
 #include <limits.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "cli.h"
@@ -173,14 +172,6 @@ static void free_options(void)
 	g_free(options.backend);
 	g_free(options.limit);
 	g_strfreev(options.words);
-}
-
-uint64_t bench_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 int bench_allocator(struct bench *b, enum contender who, struct allocator **a)

@@ -11,6 +11,7 @@
 #include "calls/oom-report.h"
 #include "calls/shared.h"
 #include "settings/settings.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/held.h"
 
@@ -88,16 +89,13 @@ static void *listen_to_others(void *data)
 void api_budget_begin(struct vpmm_pool *pool)
 {
 	struct listener *listener;
-	struct held held;
 	int err;
 
 	if (!pool->core.extents.budget || pool->core.settings.budget_thread == VPMM_BUDGET_THREAD_OFF)
 		return;
 	listener = g_new0(struct listener, 1);
 	listener->pool = pool;
-	held_begin_all(&held);
-	err = pthread_create(&listener->thread, NULL, listen_to_others, listener);
-	held_end(&held);
+	err = held_thread(&listener->thread, listen_to_others, listener);
 	if (!err) {
 		pool->listener = listener;
 		return;
@@ -160,7 +158,7 @@ static uint64_t bytes_missing(struct vpmm_pool *pool, size_t size, bool *device)
 static bool ask_others(struct vpmm_pool *pool, size_t size, uint64_t *until)
 {
 	struct budget *budget = pool->core.extents.budget;
-	uint64_t now = budget_now(), bytes;
+	uint64_t now = clock_ns(), bytes;
 	bool device;
 
 	if (!is_exhausted_elsewhere())

@@ -14,6 +14,7 @@
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
+#include "util/held.h"
 #include "util/lock.h"
 #include "util/tag.h"
 
@@ -379,20 +380,15 @@ static int open_control_socket(int *fd)
 			 g_strerror(-err));
 }
 
-/* No handler of the program runs on the thread. */
 static int start_listener(void) REQUIRES(control_lock);
 static int start_listener(void)
 {
-	sigset_t all, before;
 	int err;
 
 	err = open_control_socket(&control.fd);
 	if (err)
 		return err;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&control.thread, NULL, listen_for_ever, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	err = held_thread(&control.thread, listen_for_ever, NULL);
 	if (err) {
 		close(control.fd);
 		control.fd = -1;

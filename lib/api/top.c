@@ -2,10 +2,8 @@
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -13,16 +11,15 @@
 #include "calls/arena.h"
 #include "calls/stats.h"
 #include "calls/tags.h"
-#include "trace/ticks.h"
+#include "util/clock.h"
 #include "util/error.h"
+#include "util/held.h"
 #include "util/lock.h"
 #include "util/tag.h"
 #include "util/top-page.h"
 
 /* How often the page is written. */
 #define PERIOD_NS UINT64_C(250000000)
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static struct lock top_lock = LOCK_INIT(LOCK_TOP);
 
@@ -109,18 +106,15 @@ static void publish_all(void)
 	for (unsigned int i = 0; i < top.count; i++)
 		publish_pool(top.pools[i], top.numbers[i], &page->pools[i]);
 	page->count = top.count;
-	page->updated_ns = ticks_clock();
+	page->updated_ns = clock_ns();
 	atomic_fetch_add(&page->sequence, 1);
 }
 
 static void await_next(void) REQUIRES(top_lock);
 static void await_next(void)
 {
-	uint64_t until = ticks_clock() + PERIOD_NS;
-	struct timespec at = { (time_t)(until / NS_PER_S), (long)(until % NS_PER_S) };
-
 	if (top.count)
-		lock_wait_until(&top_lock, &top.wake, &at);
+		lock_wait_until(&top_lock, &top.wake, clock_ns() + PERIOD_NS);
 	else
 		lock_wait(&top_lock, &top.wake);
 }
@@ -166,23 +160,14 @@ static void drop_page(void)
 	top.page = NULL;
 }
 
-/* No handler of the program runs on the thread. */
 static int start_publisher(void) REQUIRES(top_lock);
 static int start_publisher(void)
 {
-	pthread_condattr_t monotonic;
-	sigset_t all, before;
 	pthread_t thread;
 	int err;
 
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&top.wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	lock_init_condition(&top.wake);
+	err = held_thread(&thread, run, NULL);
 	if (err)
 		return error_set(-ENOMEM, "top (VPMM_TOP): no thread to publish the pool: %s", g_strerror(err));
 	pthread_detach(thread);

@@ -213,7 +213,6 @@ struct backend_ops {
 	int (*peer_check)(struct backend *be, int device);
 	int (*peers)(struct backend *be, uint64_t devices);
 	int (*info)(struct backend *be, struct backend_info *info);
-	uint64_t (*now)(struct backend *be);
 
 	int (*reserve)(struct backend *be, size_t size, size_t align, uint64_t *va);
 	int (*reserve_at)(struct backend *be, uint64_t va, size_t size);

@@ -6,6 +6,7 @@
 
 #include "budget/futex.h"
 #include "budget/inside.h"
+#include "util/clock.h"
 
 /* A pool without a call on the slow path for so long is idle. */
 #define IDLE_NS UINT64_C(1000000000)
@@ -68,7 +69,7 @@ static int compare_holders(const void *a, const void *b, void *data)
 
 unsigned int budget_holders(const struct budget *budget, struct budget_holder holders[BUDGET_SLOTS])
 {
-	uint64_t idle_since = budget_now() - IDLE_NS;
+	uint64_t idle_since = clock_ns() - IDLE_NS;
 	unsigned int count = 0;
 
 	for_each_other(slot, budget) {
@@ -102,7 +103,7 @@ static bool ask_one(struct budget *budget, struct budget_slot *slot, uint64_t go
 	futex_bump(&slot->bell);
 	for (;;) {
 		released = atomic_load(&budget->file->released);
-		now = budget_now();
+		now = clock_ns();
 		others = budget_others(budget, false);
 		if (others <= goal || atomic_load(&slot->answered) != answered || now >= until)
 			break;
@@ -121,7 +122,7 @@ bool budget_ask(struct budget *budget, uint64_t bytes, uint64_t until)
 	bool enough = false;
 
 	for (unsigned int i = 0; i < count && !enough; i++) {
-		uint64_t now = budget_now(), left = until > now ? until - now : 0;
+		uint64_t now = clock_ns(), left = until > now ? until - now : 0;
 
 		if (holders[i].taken > holders[i].floor)
 			enough = ask_one(budget, &budget->file->slots[holders[i].slot], goal, now + left / PATIENCE);

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "budget/futex.h"
 #include "budget/inside.h"
 #include "budget/parse.h"
 #include "util/amount.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 /* Joining takes microseconds; a process that was stopped meanwhile keeps others out. */
@@ -24,14 +24,6 @@
 /* Descriptors with a locked slot, for a forked child to close; 0: none, as descriptor_raise() keeps that free. */
 #define KEPT 1024
 static _Atomic int kept[KEPT];
-
-uint64_t budget_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * G_GUINT64_CONSTANT(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* -EAGAIN: another description has it. */
 static int lock_byte(int fd, off_t byte, short type)
@@ -170,7 +162,7 @@ void budget_tell(struct budget *budget, uint64_t total, uint64_t idle)
 	if (taken != total)
 		atomic_store(&slot->taken, total);
 	atomic_store_explicit(&slot->idle, idle, memory_order_relaxed);
-	atomic_store_explicit(&slot->last, budget_now(), memory_order_relaxed);
+	atomic_store_explicit(&slot->last, clock_ns(), memory_order_relaxed);
 	if (taken > total)
 		futex_bump(&budget->file->released);
 }
@@ -254,7 +246,7 @@ bool budget_bury(struct budget *budget)
 		any = any || found;
 	}
 	if (any) {
-		atomic_store(&budget->file->died, budget_now());
+		atomic_store(&budget->file->died, clock_ns());
 		futex_bump(&budget->file->released);
 	}
 	return any;
@@ -262,7 +254,7 @@ bool budget_bury(struct budget *budget)
 
 uint64_t budget_since_death(const struct budget *budget)
 {
-	uint64_t died = atomic_load(&budget->file->died), now = budget_now();
+	uint64_t died = atomic_load(&budget->file->died), now = clock_ns();
 
 	return died && died <= now ? now - died : UINT64_MAX;
 }
@@ -330,7 +322,7 @@ static void occupy_slot(struct budget *budget, const struct budget_terms *terms,
 	atomic_store(&slot->born, birth_of((uint32_t)getpid()));
 	for (size_t i = 0, end = strlen(program); i < sizeof(slot->program); i++)
 		atomic_store(&slot->program[i], i < end && i + 1 < sizeof(slot->program) ? program[i] : '\0');
-	atomic_store(&slot->last, budget_now());
+	atomic_store(&slot->last, clock_ns());
 	atomic_store(&slot->pid, (uint32_t)getpid());
 	atomic_store(&slot->floor, terms->floor);
 	if (budget->own >= budget_used(budget))

@@ -154,7 +154,7 @@ unsigned int budget_holders(const struct budget *budget, struct budget_holder ho
  * budget_ask() - ask the others to give back what they do not need, one after the other, and wait for it
  * @budget: the budget; the caller holds no lock
  * @bytes: how much is missing
- * @until: when to end waiting, as budget_now()
+ * @until: when to end waiting, as clock_ns()
  *
  * Return: whether they have given anything.
  */
@@ -188,8 +188,5 @@ uint32_t budget_listen(const struct budget *budget, uint32_t heard);
 
 /* Ends a budget_listen() of this process. */
 void budget_ring(struct budget *budget);
-
-/* CLOCK_MONOTONIC in nanoseconds, which all processes of a machine have in common. */
-uint64_t budget_now(void);
 
 #endif /* BUDGET_H */

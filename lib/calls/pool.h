@@ -22,7 +22,7 @@ struct tags;
 
 /**
  * struct pool_request - a request that no cache served
- * @ns: when, by ticks_clock()
+ * @ns: when, by clock_ns()
  * @size: bytes
  * @stream: its handle
  * @addr: of the block; 0: it failed

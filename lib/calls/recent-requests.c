@@ -2,14 +2,14 @@
 #include <inttypes.h>
 
 #include "calls/recent-requests.h"
-#include "trace/ticks.h"
+#include "util/clock.h"
 
 void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st *stream, uint64_t addr)
 {
 	if (!pool->core.settings.oom_dump)
 		return;
 	pool->requests[pool->requested++ % POOL_REQUESTS] = (struct pool_request){
-		.ns = ticks_clock(),
+		.ns = clock_ns(),
 		.size = size,
 		.stream = (uintptr_t)stream,
 		.addr = addr,
@@ -18,7 +18,7 @@ void requests_note(struct vpmm_pool *pool, size_t size, const struct CUstream_st
 
 void requests_write(const struct vpmm_pool *pool, GString *out)
 {
-	uint64_t first = pool->requested > POOL_REQUESTS ? pool->requested - POOL_REQUESTS : 0, now = ticks_clock();
+	uint64_t first = pool->requested > POOL_REQUESTS ? pool->requested - POOL_REQUESTS : 0, now = clock_ns();
 
 	g_string_append_printf(out, "requests: %" PRIu64 ", of those that no cache served\n", pool->requested - first);
 	for (uint64_t i = first; i < pool->requested; i++) {

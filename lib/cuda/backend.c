@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cuda/device.h"
@@ -173,15 +172,6 @@ static int cuda_info(struct backend *be, struct backend_info *info)
 	return 0;
 }
 
-static uint64_t cuda_now(struct backend *be)
-{
-	struct timespec now;
-
-	(void)be;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static int cuda_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
 {
 	drv_deviceptr got;
@@ -296,7 +286,6 @@ _Alignas(LINE_SIZE) const struct backend_ops backend_cuda = {
 	.gone = cuda_gone,
 	.abandon = cuda_abandon,
 	.info = cuda_info,
-	.now = cuda_now,
 	.reserve = cuda_reserve,
 	.reserve_at = cuda_reserve_at,
 	.unreserve = cuda_unreserve,

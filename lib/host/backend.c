@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/backend.h"
 #include "host/backend.h"
@@ -195,14 +194,6 @@ static int host_info(struct backend *be, struct backend_info *info)
 	host_device_usage(host->dev, &info->memory_total, &used, &info->mapping_limit);
 	info->memory_free = info->memory_total - used;
 	return 0;
-}
-
-static uint64_t host_now(struct backend *be G_GNUC_UNUSED)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static int host_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
@@ -554,7 +545,6 @@ const struct backend_ops backend_host = {
 	.gone = host_gone,
 	.abandon = host_abandon,
 	.info = host_info,
-	.now = host_now,
 	.reserve = host_reserve,
 	.reserve_at = host_reserve_at,
 	.unreserve = host_unreserve,

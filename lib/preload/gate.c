@@ -12,6 +12,7 @@
 #include "preload/primary.h"
 #include "preload/running.h"
 #include "preload/settings.h"
+#include "util/clock.h"
 
 /* How often to look. */
 #define LOOK_NS 200000
@@ -60,20 +61,12 @@ static void set_closed(bool value)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Whether there is time left to look again. */
 static bool await_look(uint64_t until)
 {
 	const struct timespec pause = { 0, LOOK_NS };
 
-	if (monotonic_ns() >= until)
+	if (clock_ns() >= until)
 		return false;
 	nanosleep(&pause, NULL);
 	return true;
@@ -144,7 +137,7 @@ static bool await_devices(uint64_t until)
 
 int gate_guard(void *data, int rest)
 {
-	uint64_t until = monotonic_ns() + (uint64_t)rest * 1000000;
+	uint64_t until = clock_ns() + (uint64_t)rest * 1000000;
 
 	(void)data;
 	if (rest && close_between_captures(until) && await_devices(until))

@@ -15,6 +15,7 @@
 #include "preload/primary.h"
 #include "preload/running.h"
 #include "preload/settings.h"
+#include "util/clock.h"
 
 /*
  * So many records of a second are written at once, so that of a program that allocates and then computes nothing is
@@ -70,10 +71,7 @@ static int compare_blocks(const void *a, const void *b)
 
 static uint64_t now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+	return clock_ns() / 1000;
 }
 
 /* A child must not write again what its parent has not written yet, nor anything of its own. */

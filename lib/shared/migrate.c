@@ -8,6 +8,7 @@
 #include "shared/move.h"
 #include "shared/piece.h"
 #include "shared/touch.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 /* The pages of one call: the next one, the end, and up to where those that are skipped have been counted. */
@@ -261,8 +262,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 	/* The caller's may be on a page that moves, and with the mover held nobody would serve its touch. */
 	struct vpmm_migrate_ops ops = want->ops ? *want->ops : (struct vpmm_migrate_ops){ 0 };
 	struct batch batch = { .to = want->to, .ops = want->ops ? &ops : NULL, .data = want->data };
-	struct backend *be = shared->core->backend;
-	uint64_t begun = be->ops->now(be), skipped = 0;
+	uint64_t begun = clock_ns(), skipped = 0;
 	struct span span = { 0 };
 	size_t moved = 0;
 	int err;
@@ -296,7 +296,7 @@ static int move_pages(struct shared *shared, const struct migration *want)
 		piece_trim_host(shared, shared->host_keep);
 	lock_acquire(&shared_lock);
 	shared->stats.skipped += skipped;
-	shared->stats.migrate_ns += be->ops->now(be) - begun;
+	shared->stats.migrate_ns += clock_ns() - begun;
 	lock_release(&shared_lock);
 	return err ? err : (int)MIN(moved, INT_MAX);
 }

@@ -10,6 +10,7 @@
 #include "shared/piece.h"
 #include "shared/serve.h"
 #include "shared/touch.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 /* How many pages come back ahead at most, and how many bytes: the streams stand still meanwhile. */
@@ -164,8 +165,7 @@ static int bring_back(struct batch *batch, size_t needed)
 static int serve_batch(struct batch *batch)
 {
 	struct shared *shared = batch->range->shared;
-	struct backend *be = shared->core->backend;
-	uint64_t begin = be->ops->now(be);
+	uint64_t begin = clock_ns();
 	size_t needed;
 	int err, shown;
 
@@ -183,7 +183,7 @@ static int serve_batch(struct batch *batch)
 	lock_acquire(&shared_lock);
 	shared->stats.faults += MIN(needed, batch->moved);
 	shared->stats.read_ahead += batch->moved - MIN(needed, batch->moved);
-	shared->stats.fault_ns += be->ops->now(be) - begin;
+	shared->stats.fault_ns += clock_ns() - begin;
 	lock_release(&shared_lock);
 	return err ? err : shown;
 }

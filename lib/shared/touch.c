@@ -14,15 +14,16 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "shared/touch.h"
+#include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/env.h"
 #include "util/error.h"
 #include "util/held.h"
+#include "util/lock.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -115,10 +116,7 @@ static void wait_for_work(bool later)
 		pthread_cond_wait(&queued, &queue);
 		return;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += AGAIN_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	until = clock_timespec(clock_ns() + AGAIN_NS);
 	pthread_cond_timedwait(&queued, &queue, &until);
 }
 
@@ -326,15 +324,10 @@ static void leave_way(void)
 	close_files();
 }
 
-/* No signal of the program is for these threads, which have the mask of the one that starts them. */
 static int begin_thread(pthread_t *thread, void *(*run)(void *data))
 {
-	struct held held;
-	int err;
+	int err = held_thread(thread, run, NULL);
 
-	held_begin_all(&held);
-	err = pthread_create(thread, NULL, run, NULL);
-	held_end(&held);
 	return err ? error_set(-ENOMEM, "pthread_create for shared ranges: %s", g_strerror(err)) : 0;
 }
 
@@ -347,12 +340,7 @@ static void end_reader(void)
 
 static void init_queued(void)
 {
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&queued, &attr);
-	pthread_condattr_destroy(&attr);
+	lock_init_condition(&queued);
 }
 
 static int begin_touches(void)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "trace/format.h"
 #include "trace/output.h"
@@ -16,7 +15,9 @@
 #include "trace/ring.h"
 #include "trace/ticks.h"
 #include "util/cancel.h"
+#include "util/clock.h"
 #include "util/error.h"
+#include "util/held.h"
 #include "util/lock.h"
 #include "util/name.h"
 #include "util/tag.h"
@@ -36,7 +37,6 @@ unsigned int recorder_stalled_ms = 10000;
 #define WAKE_EACH (RING_SIZE / 16)
 #define ROOM_EACH 4096
 
-#define NS_PER_S UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
 /**
@@ -119,10 +119,7 @@ static _Atomic bool forked, ending;
 static bool wait_ms(struct recorder *r, pthread_cond_t *condition, uint64_t ms) REQUIRES(r->lock);
 static bool wait_ms(struct recorder *r, pthread_cond_t *condition, uint64_t ms)
 {
-	uint64_t until = ticks_clock() + ms * NS_PER_MS;
-	struct timespec at = { (time_t)(until / NS_PER_S), (long)(until % NS_PER_S) };
-
-	return lock_wait_until(&r->lock, condition, &at) == ETIMEDOUT;
+	return lock_wait_until(&r->lock, condition, clock_ns() + ms * NS_PER_MS) == ETIMEDOUT;
 }
 
 /* The file cannot be written, so that nothing more is recorded; the program goes on. */
@@ -340,17 +337,17 @@ void recorder_add_cached(struct recorder *r, uint32_t pool, enum record_op op, u
  */
 static void flush_records(struct recorder *r)
 {
-	uint64_t head = atomic_load(&r->ring.head), patience = ticks_clock() + recorder_stalled_ms * NS_PER_MS, done;
+	uint64_t head = atomic_load(&r->ring.head), patience = clock_ns() + recorder_stalled_ms * NS_PER_MS, done;
 	int cancel = cancel_hold();
 
 	lock_acquire(&r->lock);
 	r->asked = MAX(r->asked, head);
-	while (r->done < head && !atomic_load(&r->ended) && atomic_load(&r->running) && ticks_clock() < patience) {
+	while (r->done < head && !atomic_load(&r->ended) && atomic_load(&r->running) && clock_ns() < patience) {
 		done = r->done;
 		kick(r);
 		wait_moved(r);
 		if (r->done != done)
-			patience = ticks_clock() + recorder_stalled_ms * NS_PER_MS;
+			patience = clock_ns() + recorder_stalled_ms * NS_PER_MS;
 	}
 	lock_release(&r->lock);
 	cancel_release(cancel);
@@ -387,18 +384,14 @@ const char *recorder_ended(struct recorder *r)
 
 /* The life of a recorder. */
 
-/* No handler of the program runs on the thread, and what a write raises there ends nobody. */
+/* What a write raises on the thread ends nobody. */
 static int start_thread(struct recorder *r)
 {
-	sigset_t all, before;
 	int err;
 
 	r->kicked = r->closing = r->finished = false;
 	atomic_store(&r->running, true);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&r->thread, NULL, write_out, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	err = held_thread(&r->thread, write_out, r);
 	if (!err)
 		return 0;
 	atomic_store(&r->running, false);
@@ -419,7 +412,7 @@ static void begin_file(struct recorder *r, const struct output *out)
 	}
 	if (r->format.streams)
 		format_clear(&r->format);
-	format_init(&r->format, ticks_clock());
+	format_init(&r->format, clock_ns());
 	r->length = format_head(r->text);
 	r->begun = r->written = false;
 	r->pools = 0;
@@ -491,16 +484,6 @@ static struct recorder *find_recorder(const char *name)
 	return r;
 }
 
-static void init_condition(pthread_cond_t *condition)
-{
-	pthread_condattr_t attributes;
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(condition, &attributes);
-	pthread_condattr_destroy(&attributes);
-}
-
 static struct recorder *make_recorder(char *name) REQUIRES(recorders_lock);
 static struct recorder *make_recorder(char *name)
 {
@@ -508,8 +491,8 @@ static struct recorder *make_recorder(char *name)
 
 	r->name = name;
 	lock_init(&r->lock, LOCK_RECORDER);
-	init_condition(&r->wake);
-	init_condition(&r->moved);
+	lock_init_condition(&r->wake);
+	lock_init_condition(&r->moved);
 	r->next = atomic_load(&recorders);
 	atomic_store(&recorders, r);
 	return r;

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "trace/frames.h"
-#include "trace/ticks.h"
 #include "util/amount.h"
+#include "util/clock.h"
 #include "util/lock.h"
 
 /* Beyond so many different stacks of a pool, what comes is put down to a stack without frames. */
@@ -77,7 +77,7 @@ static double draw(void)
 	uint64_t x;
 
 	if (!seed)
-		seed = ticks_clock() ^ (uintptr_t)&seed << 16;
+		seed = clock_ns() ^ (uintptr_t)&seed << 16;
 	seed += UINT64_C(0x9e3779b97f4a7c15);
 	x = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);

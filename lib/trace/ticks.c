@@ -2,7 +2,6 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
-#include <time.h>
 
 #include "trace/ticks.h"
 
@@ -11,14 +10,6 @@
 #define CPUID_INVARIANT (1u << 8)
 
 _Atomic bool ticks_steady;
-
-uint64_t ticks_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static bool is_steady(void)
 {
@@ -34,7 +25,7 @@ static bool is_steady(void)
 void ticks_begin(struct ticks *ticks)
 {
 	atomic_store_explicit(&ticks_steady, is_steady(), memory_order_relaxed);
-	*ticks = (struct ticks){ .to = ticks_read(), .to_ns = ticks_clock() };
+	*ticks = (struct ticks){ .to = ticks_read(), .to_ns = clock_ns() };
 }
 
 void ticks_go_on(struct ticks *ticks)
@@ -42,7 +33,7 @@ void ticks_go_on(struct ticks *ticks)
 	ticks->from = ticks->to;
 	ticks->from_ns = ticks->to_ns;
 	ticks->to = ticks_read();
-	ticks->to_ns = ticks_clock();
+	ticks->to_ns = clock_ns();
 	/* A counter that stands still, or was set back, takes all calls to the first point. */
 	ticks->rate = ticks->to > ticks->from ?
 		      (double)(ticks->to_ns - ticks->from_ns) / (double)(ticks->to - ticks->from) : 0;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/clock.h"
+
 /* There is such a counter; ticks_begin() finds out. */
 extern _Atomic bool ticks_steady;
 
@@ -29,13 +31,6 @@ struct ticks {
 	uint64_t to_ns;
 	double rate;
 };
-
-/**
- * ticks_clock() - the clock
- *
- * Return: nanoseconds of CLOCK_MONOTONIC.
- */
-uint64_t ticks_clock(void);
 
 /**
  * ticks_begin() - set the first point, and find out what there is to count
@@ -65,7 +60,7 @@ static inline uint64_t ticks_read(void)
 	if (__builtin_expect(atomic_load_explicit(&ticks_steady, memory_order_relaxed), true))
 		return __builtin_ia32_rdtsc();
 #endif
-	return ticks_clock();
+	return clock_ns();
 }
 
 #endif /* TICKS_H */

@@ -38,16 +38,21 @@ void held_begin(struct held *held)
 	hold(held, &set);
 }
 
-void held_begin_all(struct held *held)
-{
-	sigset_t set;
-
-	sigfillset(&set);
-	hold(held, &set);
-}
-
 void held_end(const struct held *held)
 {
 	pthread_sigmask(SIG_SETMASK, &held->signals, NULL);
 	cancel_release(held->cancel);
+}
+
+int held_thread(pthread_t *thread, void *(*fn)(void *data), void *data)
+{
+	struct held held;
+	sigset_t set;
+	int err;
+
+	sigfillset(&set);
+	hold(&held, &set);
+	err = pthread_create(thread, NULL, fn, data);
+	held_end(&held);
+	return err;
 }

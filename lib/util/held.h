@@ -8,6 +8,7 @@
 #ifndef HELD_H
 #define HELD_H
 
+#include <pthread.h>
 #include <signal.h>
 
 /**
@@ -31,12 +32,16 @@ struct held {
 void held_begin(struct held *held);
 
 /**
- * held_begin_all() - hold back those as well that end the program
- * @held: for held_end()
+ * held_thread() - start a thread of the library, on which no handler of the program runs
+ * @thread: receives it
+ * @fn: what it does
+ * @data: passed to it
  *
- * For a thread of the library that is started meanwhile.
+ * Signals that end the program are held back there as well.
+ *
+ * Return: 0, or what pthread_create() returns.
  */
-void held_begin_all(struct held *held);
+int held_thread(pthread_t *thread, void *(*fn)(void *data), void *data);
 
 /**
  * held_end() - let them through

@@ -34,6 +34,16 @@ void brief_wake(struct brief_lock *lock)
 	errno = saved;
 }
 
+void lock_init_condition(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
 #ifdef VPMM_DEBUG
 
 static const char *const names[LOCK_RANKS] = {

@@ -47,6 +47,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/clock.h"
+
 #ifdef __clang__
 #define LOCK_ATTRIBUTE(name) __attribute__((name))
 #else
@@ -207,21 +209,28 @@ static inline void lock_wait(struct lock *lock, pthread_cond_t *condition)
 }
 
 /**
+ * lock_init_condition() - initialise a condition for waits by clock_ns()
+ * @condition: the condition
+ */
+void lock_init_condition(pthread_cond_t *condition);
+
+/**
  * lock_wait_until() - the same, but no longer than until some time
  * @lock: the lock, which this thread holds
- * @condition: the condition
- * @until: the time, of the clock of the condition
+ * @condition: the condition, of lock_init_condition()
+ * @until: the time, by clock_ns()
  *
  * Return: 0, or ETIMEDOUT.
  */
-static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, const struct timespec *until)
+static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, uint64_t until)
 	REQUIRES(lock);
-static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, const struct timespec *until)
+static inline int lock_wait_until(struct lock *lock, pthread_cond_t *condition, uint64_t until)
 {
+	const struct timespec at = clock_timespec(until);
 	int err;
 
 	lock_note_released(lock);
-	err = pthread_cond_timedwait(condition, &lock->mutex, until);
+	err = pthread_cond_timedwait(condition, &lock->mutex, &at);
 	lock_note_acquired(lock);
 	return err;
 }

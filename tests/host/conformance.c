@@ -18,21 +18,6 @@ static void check_info(struct bench *b)
 		g_assert_cmpuint(info.mapping_limit, >=, b->device->mappings);
 }
 
-static void check_clock(struct bench *b)
-{
-	uint64_t before = b->ops->now(b->be), after = before;
-	int i;
-
-	for (i = 0; i < 1000; i++) {
-		uint64_t now = b->ops->now(b->be);
-
-		g_assert_cmpuint(now, >=, after);
-		after = now;
-	}
-	g_usleep(1000);
-	g_assert_cmpuint(b->ops->now(b->be) - before, >=, 1000000);
-}
-
 static void check_enter_nests(struct bench *b)
 {
 	assert_ok(b->ops->enter(b->be));
@@ -124,7 +109,6 @@ static void check_open_twice(struct bench *b)
 
 static const struct check checks[] = {
 	{ "info", false, check_info },
-	{ "clock", false, check_clock },
 	{ "enter-nests", false, check_enter_nests },
 	{ "current-device", false, check_current_device },
 	{ "enter-needed", true, check_enter_needed },

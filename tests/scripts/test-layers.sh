@@ -30,6 +30,10 @@ cat >"$work/allowed" <<'END'
 backend/backend.c backend_cuda
 backend/backend.c backend_host
 cuda/driver.c dlsym
+preload/gate.c util/clock.h
+preload/gate.c clock_ns
+preload/monitor.c util/clock.h
+preload/monitor.c clock_ns
 preload/file.c util/name.h
 preload/file.c name_expand
 preload/file.c name_unknown

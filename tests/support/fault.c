@@ -165,7 +165,6 @@ static void fault_close(struct backend *be)
 
 PASS(bool, gone, (struct backend *be), (inner))
 PASS(int, abandon, (struct backend *be), (inner))
-PASS(uint64_t, now, (struct backend *be), (inner))
 
 PASS_VOID(leave, (struct backend *be), (inner))
 PASS_VOID(room_end, (struct backend *be, uint64_t va, size_t size, uint64_t at), (inner, va, size, at))
@@ -281,7 +280,6 @@ static const struct backend_ops backend_fault = {
 	.leave = fault_leave,
 	.gone = fault_gone,
 	.abandon = fault_abandon,
-	.now = fault_now,
 	.hand_out = fault_hand_out,
 	.check = fault_look,
 	.event_destroy = fault_event_destroy,
