@@ -420,7 +420,7 @@ static int check_region_map(struct census *census, struct region_map *map, size_
 static int check_home(struct core *core, struct extent *extent)
 {
 	uint64_t bytes = 0, end = extent->home->addr + extent->size;
-	const struct region *region = region_at(&core->regions, extent->home->addr);
+	const struct region *region = region_around(&core->regions, extent->home->addr);
 
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind == REGION_FREE)

@@ -22,11 +22,9 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 		return true;
 	}
 	for (const struct place *place = extent->places; place; place = place->next) {
-		struct region *region = region_at(&core->regions, place->addr + from);
+		struct region *region = region_around(&core->regions, place->addr + from);
 		uint64_t end = place->addr + to;
 
-		if (!region)
-			return false;
 		for (; region && region->addr < end; region = region->next) {
 			if (region->kind == REGION_MALLOC)
 				return false;
@@ -40,10 +38,8 @@ bool alias_order(struct core *core, const struct extent *extent, size_t from, si
 /* Whether a range of one mapping is free there as it is. */
 static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct order *order)
 {
-	struct region *region = region_at(&core->regions, addr);
+	struct region *region = region_around(&core->regions, addr);
 
-	if (!region)
-		return false;
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != REGION_FREE)
 			return false;
@@ -56,7 +52,7 @@ static bool is_free_here(struct core *core, uint64_t addr, uint64_t end, struct 
 /* Whether an address is among those that a growable block may grow into. */
 static bool is_reserved(struct core *core, uint64_t addr)
 {
-	const struct region *region = core->regions.growables ? region_at(&core->regions, addr) : NULL;
+	const struct region *region = core->regions.growables ? region_around(&core->regions, addr) : NULL;
 
 	return region && region->reserved;
 }
@@ -262,7 +258,7 @@ void alias_unify(struct core *core, uint64_t addr, size_t size)
 /* Whether a mapping is all zombie, with no pending work through it. */
 static bool place_is_dead(struct core *core, const struct place *place)
 {
-	const struct region *region = region_at(&core->regions, place->addr);
+	const struct region *region = region_around(&core->regions, place->addr);
 
 	return region && region->kind == REGION_ZOMBIE && !region->event &&
 	       place->addr + place->extent->size <= region->addr + region->size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Lookups in a region map. Nothing here changes the map. */
 #include "core/region.h"
+#include "util/assume.h"
 
 /* The search for runs looks at this many free regions at most; there may be a million. */
 #define RUNS 4096
@@ -109,7 +110,8 @@ struct region *region_at(struct region_map *map, uint64_t addr)
 {
 	struct region *region = region_around(map, addr);
 
-	return region && region->kind != REGION_MALLOC ? region : NULL;
+	assume(region && region->kind != REGION_MALLOC);
+	return region;
 }
 
 struct region *region_find_malloc(struct region_map *map, uint64_t addr)

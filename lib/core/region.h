@@ -391,11 +391,9 @@ size_t region_run(const struct region *region, struct region **end);
 struct region *region_around(struct region_map *map, uint64_t addr);
 
 /**
- * region_at() - the region that has an address, if it is not allocated
+ * region_at() - the region that has an address which is known to be in a chunk, and not allocated
  * @map: the map
  * @addr: the address
- *
- * Return: the region; NULL: the address is allocated, or in no chunk.
  */
 struct region *region_at(struct region_map *map, uint64_t addr);
 

@@ -73,7 +73,7 @@ static bool is_unused(struct core *core, const struct extent *extent)
 
 	if (extent->counts || !extent->places)
 		return false;
-	region = region_at(&core->spans, extent->places->addr);
+	region = region_around(&core->spans, extent->places->addr);
 	return region && region->kind == REGION_FREE && !event_pending(region->event) &&
 	       extent->places->addr + extent->size <= region->addr + region->size;
 }

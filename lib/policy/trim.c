@@ -19,11 +19,9 @@
 /* Whether all of a mapping is of one kind, with no pending work through it. */
 static bool place_is(struct core *core, const struct place *place, enum region_kind kind)
 {
-	const struct region *region = region_at(&core->regions, place->addr);
+	const struct region *region = region_around(&core->regions, place->addr);
 	uint64_t end = place->addr + place->extent->size;
 
-	if (!region)
-		return false;
 	for (; region && region->addr < end; region = region->next) {
 		if (region->kind != kind || event_pending(region->event))
 			return false;
