@@ -379,11 +379,27 @@ static void warn_of_misspelling(int log_level)
 	log_finish(&log);
 }
 
+/* Settings that are no options are read where they are used; a bad one is to be noticed before that. */
+static int check_others(void)
+{
+	uint64_t bytes;
+	bool on;
+	int err;
+
+	err = env_switch("VPMM_PAUSE_POISON", &on);
+	if (!err)
+		err = env_keep("VPMM_PAUSE_HOST", &bytes);
+	return err ? err : env_keep("VPMM_HOST_KEEP", &bytes);
+}
+
 int settings_from_env(struct vpmm_opts *opts)
 {
 	struct vpmm_opts found = { .size = opts->size };
 	int err;
 
+	err = check_others();
+	if (err)
+		return err;
 	for (enum option_id id = 0; id < OPTIONS; id++) {
 		const char *text = pool_options[id].variable ? env_get(pool_options[id].variable) : NULL;
 
@@ -423,7 +439,7 @@ int settings_from_opts(struct settings *settings, const struct vpmm_opts *opts)
 	struct vpmm_opts known = { .size = sizeof(known) };
 	int err;
 
-	err = opts ? opts_import(&known, opts) : settings_from_env(&known);
+	err = opts ? opts_import(&known, opts) ?: check_others() : settings_from_env(&known);
 	if (err)
 		return err;
 	for_each_option(option) {

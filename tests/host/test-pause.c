@@ -544,8 +544,8 @@ static void test_host(void)
 	vpmm_tag tag = tag_get("a", VPMM_TAG_PAUSABLE);
 	struct fixture f;
 
-	g_setenv("VPMM_PAUSE_HOST", "lots", TRUE);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_setenv("VPMM_PAUSE_HOST", "lots", TRUE);
 	assert_error(vpmm_pause(f.pool, tag, 0), EINVAL, "VPMM_PAUSE_HOST");
 	g_setenv("VPMM_PAUSE_HOST", "0", TRUE);
 	tag_malloc(f.pool, tag, PAGE, 1, f.streams[0]);

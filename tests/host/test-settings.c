@@ -171,7 +171,8 @@ static void test_env_limits(void)
 /* Whatever is on or off takes the same words. */
 static void test_switches(void)
 {
-	static const char *const names[] = { "VPMM_RDMA", "VPMM_BUDGET_THREAD", "VPMM_TOP", "VPMM_PAUSABLE" };
+	static const char *const names[] = { "VPMM_RDMA", "VPMM_BUDGET_THREAD", "VPMM_TOP", "VPMM_PAUSABLE",
+					     "VPMM_PAUSE_POISON" };
 	static const char *const words[] = { "off", "on", "none", "0", "1" }, *const bad[] = { "yes", "2", "often" };
 	struct vpmm_pool *pool;
 	bool on;
@@ -194,6 +195,23 @@ static void test_switches(void)
 		g_unsetenv(names[i]);
 	}
 	g_unsetenv("VPMM_BACKEND");
+}
+
+/* A bad setting that is no option is noticed when the others are read, and not where it is used. */
+static void test_others(void)
+{
+	static const char *const names[] = { "VPMM_PAUSE_POISON", "VPMM_PAUSE_HOST", "VPMM_HOST_KEEP" };
+	struct vpmm_opts opts = { .size = sizeof(opts), .backend = "host" };
+	struct vpmm_pool *pool;
+
+	clear_env();
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_setenv(names[i], "lots", TRUE);
+		assert_error(vpmm_pool_create(&pool, &opts), EINVAL, names[i]);
+		assert_error(vpmm_pool_create(&pool, NULL), EINVAL, names[i]);
+		assert_error(vpmm_opts_from_env(&opts), EINVAL, names[i]);
+		g_unsetenv(names[i]);
+	}
 }
 
 /* What is kept by a setting that is no option can be none as well. */
@@ -613,6 +631,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/settings/keep", test_keep);
 	g_test_add_func("/settings/switches", test_switches);
 	g_test_add_func("/settings/none", test_none);
+	g_test_add_func("/settings/others", test_others);
 	g_test_add_func("/settings/unknown", test_unknown);
 	g_test_add_func("/settings/nearest", test_nearest);
 	g_test_add_func("/settings/misspelt", test_misspelt);

@@ -57,9 +57,9 @@ static void test_host_keep(void)
 	assert_ok(vpmm_advise(f.pool, at, 4 * PAGE, VPMM_ADVISE_NONE));
 	g_assert_cmpuint(ranges_stats(&f).host, ==, PAGE);
 	assert_ok(vpmm_shared_free(f.pool, at, NULL));
-	g_setenv("VPMM_HOST_KEEP", "many", TRUE);
 	fixture_close(&f);
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
+	g_setenv("VPMM_HOST_KEEP", "many", TRUE);
 	assert_error(vpmm_shared_alloc(f.pool, (void **)&at, PAGE, 0), EINVAL, "VPMM_HOST_KEEP");
 	g_unsetenv("VPMM_HOST_KEEP");
 	fixture_close(&f);
