@@ -128,8 +128,7 @@ static int capture_reuse(struct vpmm_pool *pool, struct hold *hold, uint64_t id,
 		return err;
 	g_tree_remove(capture_freed(pool, id), hold);
 	hold_drop(&pool->pending, hold);
-	for (guint i = 0; i < hold->graphs->len; i++)
-		use_add_graph(&pool->pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	use_add_graphs(&pool->pending, region->addr, hold->graphs);
 	use_find(&pool->pending, region->addr)->outside = hold->outside;
 	hold_delete(hold);
 	live_request(&pool->core, region, requested);
@@ -322,7 +321,7 @@ static GArray *list_joined(struct vpmm_pool *pool)
 		const struct graph *graph = value;
 
 		if (graph->group && !graph->gone)
-			g_array_append_vals(joined, &(struct joined){ graph->id, graph->group->id, graph->turn }, 1);
+			g_array_append_vals(joined, &(struct joined){ graph->blocker.id, graph->group->id, graph->turn }, 1);
 	}
 	lock_release(&pool->core.lock);
 	g_array_sort(joined, compare_turns);

@@ -11,7 +11,6 @@
 #include "core/small.h"
 #include "pending/deferred-free.h"
 #include "pending/group.h"
-#include "pending/users.h"
 #include "shared/check.h"
 #include "util/error.h"
 
@@ -584,8 +583,6 @@ int check_pool(struct vpmm_pool *pool)
 		err = check_small(core);
 	if (!err)
 		err = hold_check(&pool->pending);
-	if (!err)
-		err = use_check(&pool->pending);
 	if (!err)
 		err = group_check(&pool->pending);
 	if (!err)

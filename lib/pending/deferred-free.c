@@ -14,57 +14,14 @@
 #include "pending/pending.h"
 #include "pending/tie.h"
 #include "pending/users.h"
-#include "util/address.h"
 #include "util/error.h"
 
 /* Holds that one call polls: each may take a query of the driver. */
 #define POLL_SOME 8
 
-/* A silent stream, and the holds that wait for it. */
-struct silence {
-	uint64_t id;
-	GQueue holds;
-};
-
-GHashTable *hold_silent_new(void)
-{
-	return address_table_new(g_free);
-}
-
-static struct silence *silence_find(struct pending *pending, uint64_t id)
+static struct blocker *find_silent(struct pending *pending, uint64_t id)
 {
 	return g_hash_table_lookup(pending->silent, &id);
-}
-
-static struct silence *silence_get(struct pending *pending, uint64_t id)
-{
-	struct silence *silence = silence_find(pending, id);
-
-	return silence ? silence : address_table_add(pending->silent, id, sizeof(*silence));
-}
-
-/* Puts a hold into the list of each graph and stream that it waits for, and without graphs into that of the pool. */
-static void tie(struct pending *pending, struct hold *hold)
-{
-	if (!hold->graphs->len)
-		tie_add(hold->ties, &pending->holds, hold);
-	for (guint i = 0; i < hold->graphs->len; i++)
-		tie_add(hold->ties, &graph_get(pending, g_array_index(hold->graphs, uint64_t, i))->holds, hold);
-	for (guint i = 0; i < hold->silent->len; i++)
-		tie_add(hold->ties, &silence_get(pending, g_array_index(hold->silent, uint64_t, i))->holds, hold);
-}
-
-/* Nobody waits any more for a silent stream without holds. */
-static void untie(struct pending *pending, struct hold *hold)
-{
-	g_ptr_array_set_size(hold->ties, 0);
-	for (guint i = 0; i < hold->silent->len; i++) {
-		uint64_t id = g_array_index(hold->silent, uint64_t, i);
-		const struct silence *silence = silence_find(pending, id);
-
-		if (silence && !silence->holds.length)
-			g_hash_table_remove(pending->silent, &id);
-	}
 }
 
 /* All holds: those of streams, and those of graphs, each with the first of its graphs. */
@@ -78,8 +35,8 @@ static GPtrArray *all_holds(struct pending *pending)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct graph *graph = value;
 
-		for (const GList *link = graph->holds.head; link; link = link->next) {
-			if (ids_find(((struct hold *)link->data)->graphs, graph->id) == 0)
+		for (const GList *link = graph->blocker.holds.head; link; link = link->next) {
+			if (graph_at(((struct hold *)link->data)->graphs, 0) == graph)
 				g_ptr_array_add(holds, link->data);
 		}
 	}
@@ -94,12 +51,20 @@ static void set_held(struct hold *hold, bool held)
 		hold->small->held = held;
 }
 
+/* The pool has those without graphs in a list of its own, for hold_poll(). */
+static void enlist(struct pending *pending, struct hold *hold)
+{
+	if (!hold->graphs->len)
+		g_queue_push_tail_link(&pending->holds, &hold->link);
+}
+
 void hold_drop(struct pending *pending, struct hold *hold)
 {
 	lock_assert_held(&pending->core->lock);
 	set_held(hold, false);
 	group_remove_hold(hold);
-	untie(pending, hold);
+	if (!hold->graphs->len)
+		g_queue_unlink(&pending->holds, &hold->link);
 	pending->held_bytes -= hold_size(hold);
 }
 
@@ -147,8 +112,8 @@ static void leave_held(struct pending *pending, struct hold *hold)
 static void hold_link(struct pending *pending, struct hold *hold)
 {
 	set_held(hold, true);
-	tie(pending, hold);
-	group_add_hold(pending, hold);
+	enlist(pending, hold);
+	group_add_hold(hold);
 	pending->held_bytes += hold_size(hold);
 }
 
@@ -159,20 +124,18 @@ static bool hold_is_known(const struct hold *hold)
 }
 
 /* No graph is left that could be retired behind the work from outside. */
-static void await_outside(struct hold *hold)
+static void await_outside(struct pending *pending, struct hold *hold)
 {
-	const uint64_t nobody = STREAM_NOBODY_ID;
-
 	if (!hold->outside || hold->graphs->len)
 		return;
-	g_array_append_val(hold->silent, nobody);
+	hold_await_silent(pending, hold, STREAM_NOBODY_ID);
 	hold->outside = false;
 }
 
 void hold_keep(struct pending *pending, struct hold *hold)
 {
 	lock_assert_held(&pending->core->lock);
-	await_outside(hold);
+	await_outside(pending, hold);
 	use_remove(pending, hold->region ? hold->region->addr : hold->small->addr);
 	if (hold->region && hold_is_known(hold)) {
 		leave_held(pending, hold);
@@ -192,18 +155,17 @@ void hold_unheard(struct pending *pending, struct region *region)
 	 * none.
 	 */
 	if (region->stream->captured && use)
-		g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
+		hold_await_graphs(hold, use->graphs);
 	else if (!region->stream->captured)
-		g_array_append_val(hold->silent, region->stream->id);
+		hold_await_silent(pending, hold, region->stream->id);
 	hold_keep(pending, hold);
 }
 
 void hold_aside(struct pending *pending, struct small *small)
 {
-	const uint64_t nobody = STREAM_NOBODY_ID;
 	struct hold *hold = hold_make(NULL, small, NULL);
 
-	g_array_append_val(hold->silent, nobody);
+	hold_await_silent(pending, hold, STREAM_NOBODY_ID);
 	hold_keep(pending, hold);
 }
 
@@ -261,19 +223,10 @@ void hold_poll_shareable(struct pending *pending)
 	poll_first(pending, pending->holds.length, STREAM_NULL, true);
 }
 
-static void hear(struct pending *pending, struct hold *hold, uint64_t id, struct event *event)
-{
-	untie(pending, hold);
-	g_array_remove_index_fast(hold->silent, (guint)ids_find(hold->silent, id));
-	tie(pending, hold);
-	order_add_event(&hold->order, event);
-}
-
 /* The holds that wait for a silent stream, of memory that was freed under a capture; NULL: of any. */
-static GPtrArray *silent_holds(struct pending *pending, uint64_t id, const uint64_t *capture)
+static GPtrArray *silent_holds(const struct blocker *silent, const uint64_t *capture)
 {
-	const struct silence *silence = silence_find(pending, id);
-	GPtrArray *holds = tie_members(silence ? &silence->holds : NULL);
+	GPtrArray *holds = tie_members(silent ? &silent->holds : NULL);
 
 	for (guint i = holds->len; i > 0; i--) {
 		if (capture && ((struct hold *)holds->pdata[i - 1])->capture != *capture)
@@ -286,14 +239,18 @@ static GPtrArray *silent_holds(struct pending *pending, uint64_t id, const uint6
 static int hear_as(struct pending *pending, uint64_t id, const uint64_t *capture, struct stream *stream,
 		   struct CUstream_st *handle)
 {
-	GPtrArray *holds = silent_holds(pending, id, capture);
+	const struct blocker *silent = find_silent(pending, id);
+	GPtrArray *holds = silent_holds(silent, capture);
 	struct event *event = NULL;
 	int err;
 
 	err = holds->len ? stream_record(stream, handle, &event) : 0;
 	for (guint i = 0; i < holds->len && !err; i++) {
-		hear(pending, holds->pdata[i], id, event);
-		hold_try(pending, holds->pdata[i], handle, false);
+		struct hold *hold = holds->pdata[i];
+
+		tie_remove(hold->silent, silent);
+		order_add_event(&hold->order, event);
+		hold_try(pending, hold, handle, false);
 	}
 	event_unref(event);
 	g_ptr_array_free(holds, TRUE);
@@ -305,7 +262,7 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 	struct error_kept kept;
 
 	lock_assert_held(&pending->core->lock);
-	if (!g_hash_table_contains(pending->silent, &stream->id))
+	if (!find_silent(pending, stream->id))
 		return;
 	error_keep(&kept);
 	if (hear_as(pending, stream->id, NULL, stream, handle))
@@ -314,16 +271,15 @@ void hold_hear(struct pending *pending, struct stream *stream, struct CUstream_s
 
 void hold_hear_legacy(struct pending *pending)
 {
-	const uint64_t later = STREAM_LATER_ID;
 	struct error_kept kept;
 	struct stream *stream;
 
 	lock_assert_held(&pending->core->lock);
-	if (!g_hash_table_contains(pending->silent, &later))
+	if (!find_silent(pending, STREAM_LATER_ID))
 		return;
 	error_keep(&kept);
 	if (stream_get(&pending->core->streams, STREAM_LEGACY, &stream) ||
-	    hear_as(pending, later, NULL, stream, STREAM_LEGACY))
+	    hear_as(pending, STREAM_LATER_ID, NULL, stream, STREAM_LEGACY))
 		error_restore(&kept);
 }
 
@@ -345,21 +301,16 @@ uint64_t hold_pending(const struct pending *pending)
 	return bytes;
 }
 
-static void unsilence(struct pending *pending, struct hold *hold)
-{
-	untie(pending, hold);
-	g_array_set_size(hold->silent, 0);
-	tie(pending, hold);
-}
-
 void hold_synced(struct pending *pending, struct CUstream_st *handle, bool captured)
 {
 	GPtrArray *holds = all_holds(pending);
 
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < holds->len; i++) {
-		unsilence(pending, holds->pdata[i]);
-		hold_try(pending, holds->pdata[i], handle, captured);
+		struct hold *hold = holds->pdata[i];
+
+		g_ptr_array_set_size(hold->silent, 0);
+		hold_try(pending, hold, handle, captured);
 	}
 	g_ptr_array_free(holds, TRUE);
 }
@@ -382,13 +333,12 @@ static int retire_prepare(struct pending *pending, const GPtrArray *holds, struc
 	return holds->len ? stream_record(stream, handle, event) : 0;
 }
 
-static void retire_hold(struct pending *pending, struct hold *hold, uint64_t graph, struct event *event)
+static void retire_hold(struct pending *pending, struct hold *hold, const struct graph *graph, struct event *event)
 {
 	group_remove_hold(hold);
-	untie(pending, hold);
-	g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
-	tie(pending, hold);
-	group_add_hold(pending, hold);
+	tie_remove(hold->graphs, &graph->blocker);
+	enlist(pending, hold);
+	group_add_hold(hold);
 	order_add_event(&hold->order, event);
 	hold->ordered = true;
 	hold->outside = false;
@@ -397,7 +347,7 @@ static void retire_hold(struct pending *pending, struct hold *hold, uint64_t gra
 int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *stream, struct CUstream_st *handle)
 {
 	const struct graph *known = graph_find(pending, graph);
-	GPtrArray *holds = tie_members(known ? &known->holds : NULL);
+	GPtrArray *holds = tie_members(known ? &known->blocker.holds : NULL);
 	struct event *event = NULL;
 	int err;
 
@@ -407,7 +357,7 @@ int hold_retire_graph(struct pending *pending, uint64_t graph, struct stream *st
 	if (!err)
 		err = retire_prepare(pending, holds, stream, handle, &event);
 	for (guint i = 0; i < holds->len && !err; i++) {
-		retire_hold(pending, holds->pdata[i], graph, event);
+		retire_hold(pending, holds->pdata[i], known, event);
 		hold_try(pending, holds->pdata[i], handle, false);
 	}
 	event_unref(event);
@@ -429,14 +379,14 @@ static void tell_behind(struct hold *hold)
 void hold_end_graph(struct pending *pending, uint64_t graph)
 {
 	const struct graph *known = graph_find(pending, graph);
-	GPtrArray *holds = tie_members(known ? &known->holds : NULL);
+	GPtrArray *holds = tie_members(known ? &known->blocker.holds : NULL);
 
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < holds->len; i++) {
 		struct hold *hold = holds->pdata[i];
 
 		hold_drop(pending, hold);
-		g_array_remove_index_fast(hold->graphs, (guint)ids_find(hold->graphs, graph));
+		tie_remove(hold->graphs, &known->blocker);
 		tell_behind(hold);
 		hold->ordered = true;
 		hold_keep(pending, hold);
@@ -466,56 +416,14 @@ static int check_hold(const struct hold *hold)
 	return 0;
 }
 
-static bool is_tied(const struct hold *hold)
-{
-	return hold->ties->len == hold->graphs->len + hold->silent->len + !hold->graphs->len;
-}
-
-/* Whether all in a list wait for it. @silent: it is that of a stream, or else of a graph. */
-static bool are_of(const GQueue *holds, uint64_t id, bool silent)
-{
-	for (const GList *link = holds->head; link; link = link->next) {
-		const struct hold *hold = link->data;
-
-		if (ids_find(silent ? hold->silent : hold->graphs, id) < 0)
-			return false;
-	}
-	return true;
-}
-
-static int check_lists(struct pending *pending)
-{
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, pending->graphs);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		const struct graph *graph = value;
-
-		if (!are_of(&graph->holds, graph->id, false))
-			return error_set(-EUCLEAN, "a hold is not where its graphs are");
-	}
-	g_hash_table_iter_init(&iter, pending->silent);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		const struct silence *silence = value;
-
-		if (!silence->holds.length || !are_of(&silence->holds, silence->id, true))
-			return error_set(-EUCLEAN, "a hold is not where the streams are that it waits for");
-	}
-	return 0;
-}
-
 int hold_check(struct pending *pending)
 {
 	GPtrArray *holds = all_holds(pending);
 	uint64_t bytes = 0;
-	int err;
+	int err = 0;
 
-	err = check_lists(pending);
 	for (guint i = 0; i < holds->len && !err; i++) {
 		err = check_hold(holds->pdata[i]);
-		if (!err && !is_tied(holds->pdata[i]))
-			err = error_set(-EUCLEAN, "a hold is not in as many lists as it waits for");
 		bytes += hold_size(holds->pdata[i]);
 	}
 	g_ptr_array_free(holds, TRUE);

@@ -24,13 +24,6 @@ struct stream;
 struct pending;
 
 /**
- * hold_silent_new() - make the table of silent streams
- *
- * Return: the table: the holds that wait, by stream id.
- */
-GHashTable *hold_silent_new(void);
-
-/**
  * hold_keep() - the free has succeeded: make the memory free, or keep it as long as events do not tell when it is
  * @pending: what the pool has pending
  * @hold: the hold, which may be gone afterwards

@@ -7,30 +7,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pending/tie.h"
+
 struct group;
 struct pending;
 
 /**
  * struct graph - a graph, from its capture until it is retired, or gone
- * @id: of the capture
+ * @blocker: what waits for it, and the id of its capture
  * @freed: blocks that capture.c reuses under the same capture; NULL: none yet
- * @holds: of struct hold: those that wait for this graph
- * @uses: of struct use: allocations that this graph uses
  * @group: the captures that share memory with it, which then have what is freed instead of @freed; NULL: none
  * @turn: when it joined @group; larger is later
  * @watched: the backend will tell when it is gone
  * @gone: it has; the others of @group are not
  */
 struct graph {
-	uint64_t id;
+	struct blocker blocker;
 	GTree *freed;
-	GQueue holds;
-	GQueue uses;
 	struct group *group;
 	uint64_t turn;
 	bool watched;
 	bool gone;
 };
+
+/* The graph of a tie to one. */
+static inline struct graph *graph_at(const GPtrArray *graphs, guint i)
+{
+	G_STATIC_ASSERT(!offsetof(struct graph, blocker));
+	return (struct graph *)tie_at(graphs, i);
+}
 
 /**
  * graph_table_new() - a table of graphs

@@ -12,9 +12,9 @@
 /* Within a capture, other streams and other branches of the graph are not ordered before. */
 static bool is_ordered_before(const struct hold *hold, const struct graph *graph, struct CUstream_st *handle)
 {
-	if (ids_find(hold->graphs, graph->id) < 0)
+	if (!tie_is_to(hold->graphs, &graph->blocker))
 		return true;
-	return hold->capture == graph->id && hold->home && hold->handle == handle &&
+	return hold->capture == graph->blocker.id && hold->home && hold->handle == handle &&
 	       (handle != STREAM_PER_THREAD || pthread_equal(hold->thread, pthread_self()));
 }
 
@@ -37,7 +37,7 @@ static bool serves(const struct pending *pending, struct hold *hold, const struc
 	if (hold->silent->len || !hold->told || !is_ordered_before(hold, graph, handle))
 		return false;
 	for (guint i = 0; i < hold->graphs->len; i++) {
-		if (graph_find(pending, g_array_index(hold->graphs, uint64_t, i))->turn > graph->turn)
+		if (graph_at(hold->graphs, i)->turn > graph->turn)
 			return false;
 	}
 	return is_complete(hold);
@@ -95,12 +95,9 @@ static void merge(struct pending *pending, struct hold *lower, struct hold *uppe
 
 	hold_drop(pending, upper);
 	live_join(pending->core, lower->region, region);
-	for (guint i = 0; i < upper->graphs->len; i++) {
-		if (ids_find(lower->graphs, g_array_index(upper->graphs, uint64_t, i)) < 0)
-			g_array_append_val(lower->graphs, g_array_index(upper->graphs, uint64_t, i));
-	}
+	hold_await_graphs(lower, upper->graphs);
 	/* What the capture has had is its own stream's only. */
-	if (upper->capture == graph->id) {
+	if (upper->capture == graph->blocker.id) {
 		lower->capture = upper->capture;
 		lower->home = upper->home;
 		lower->handle = upper->handle;
@@ -168,8 +165,7 @@ struct region *group_reuse_take(struct pending *pending, struct hold *hold, size
 	if (region->size > size)
 		keep_rest_held(pending, hold, size);
 	live_hand(pending->core, region, stream);
-	for (guint i = 0; i < hold->graphs->len; i++)
-		use_add_graph(pending, region->addr, g_array_index(hold->graphs, uint64_t, i));
+	use_add_graphs(pending, region->addr, hold->graphs);
 	use_find(pending, region->addr)->outside = hold->outside;
 	hold_delete(hold);
 	return region;

@@ -44,10 +44,10 @@ static struct group *group_get(struct pending *pending, uint64_t id)
 	return group;
 }
 
-static void add_holds(const struct pending *pending, const GQueue *holds)
+static void add_holds(const GQueue *holds)
 {
 	for (const GList *link = holds->head; link; link = link->next)
-		group_add_hold(pending, link->data);
+		group_add_hold(link->data);
 }
 
 void group_join(struct pending *pending, struct graph *graph, uint64_t id)
@@ -56,9 +56,9 @@ void group_join(struct pending *pending, struct graph *graph, uint64_t id)
 	graph->group = group_get(pending, id);
 	graph->group->graphs++;
 	graph->group->gone += graph->gone;
-	g_hash_table_add(graph->group->joined, g_memdup2(&graph->id, sizeof(graph->id)));
+	g_hash_table_add(graph->group->joined, g_memdup2(&graph->blocker.id, sizeof(graph->blocker.id)));
 	graph->turn = ++graph->group->turns;
-	add_holds(pending, &graph->holds);
+	add_holds(&graph->blocker.holds);
 }
 
 void group_leave(struct pending *pending, uint64_t id)
@@ -76,23 +76,23 @@ void group_leave(struct pending *pending, uint64_t id)
 }
 
 /* The group that all graphs of a hold are in; NULL: there is no such group. */
-static struct group *group_of(const struct pending *pending, const struct hold *hold)
+static struct group *group_of(const struct hold *hold)
 {
 	struct group *group = NULL;
 
 	for (guint i = 0; i < hold->graphs->len; i++) {
-		const struct graph *graph = graph_find(pending, g_array_index(hold->graphs, uint64_t, i));
+		const struct graph *graph = graph_at(hold->graphs, i);
 
-		if (!graph || !graph->group || (group && graph->group != group))
+		if (!graph->group || (group && graph->group != group))
 			return NULL;
 		group = graph->group;
 	}
 	return group;
 }
 
-void group_add_hold(const struct pending *pending, struct hold *hold)
+void group_add_hold(struct hold *hold)
 {
-	struct group *group = group_of(pending, hold);
+	struct group *group = group_of(hold);
 
 	/* Memory from before a capture is as the program left it there, and its stream may be at work on it yet. */
 	if (hold->group || !hold->region || !group || !g_hash_table_contains(group->joined, &hold->maker))

@@ -55,10 +55,9 @@ void group_leave(struct pending *pending, uint64_t id);
 
 /**
  * group_add_hold() - offer what is freed to a group, if all graphs that have it are of that
- * @pending: what the pool has pending
  * @hold: the hold, linked
  */
-void group_add_hold(const struct pending *pending, struct hold *hold);
+void group_add_hold(struct hold *hold);
 
 /**
  * group_remove_hold() - undo group_add_hold(), before the hold changes

@@ -12,6 +12,7 @@
 #include "pending/pending.h"
 #include "pending/tie.h"
 #include "pending/users.h"
+#include "util/address.h"
 #include "util/error.h"
 
 size_t hold_size(const struct hold *hold)
@@ -24,10 +25,31 @@ size_t hold_size(const struct hold *hold)
 void hold_delete(struct hold *hold)
 {
 	order_clear(&hold->order);
-	g_array_free(hold->silent, TRUE);
-	g_array_free(hold->graphs, TRUE);
-	g_ptr_array_free(hold->ties, TRUE);
+	g_ptr_array_free(hold->silent, TRUE);
+	g_ptr_array_free(hold->graphs, TRUE);
 	g_free(hold);
+}
+
+static void await_graph(struct hold *hold, struct blocker *graph)
+{
+	tie_add(hold->graphs, graph, &graph->holds, hold);
+}
+
+void hold_await_graphs(struct hold *hold, const GPtrArray *graphs)
+{
+	for (guint i = 0; i < graphs->len; i++)
+		await_graph(hold, tie_at(graphs, i));
+}
+
+void hold_await_silent(struct pending *pending, struct hold *hold, uint64_t id)
+{
+	struct blocker *silent = g_hash_table_lookup(pending->silent, &id);
+
+	if (!silent) {
+		silent = address_table_add(pending->silent, id, sizeof(*silent));
+		silent->table = pending->silent;
+	}
+	tie_add(hold->silent, silent, &silent->holds, hold);
 }
 
 /* Whether a handle still means the stream of an id, and can be recorded. */
@@ -69,7 +91,7 @@ static int hold_await(struct pending *pending, struct hold *hold, const struct u
 	}
 	/* Something has failed: the memory stays aside until the stream calls, or the device has completed its work. */
 	if (user->work || !user_is_there(pending, user)) {
-		g_array_append_val(hold->silent, user->id);
+		hold_await_silent(pending, hold, user->id);
 		return 0;
 	}
 	err = stream_get(&pending->core->streams, user->handle, &stream);
@@ -88,9 +110,9 @@ struct hold *hold_make(struct region *region, struct small *small, const struct 
 	order_init(&hold->order, NULL);
 	if (small)
 		order_add_event(&hold->order, small->event);
-	hold->silent = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	hold->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	hold->ties = ties_new();
+	hold->silent = ties_new();
+	hold->graphs = ties_new();
+	hold->link.data = hold;
 	return hold;
 }
 
@@ -101,12 +123,6 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 	int err = 0;
 
 	lock_assert_held(&pending->core->lock);
-	if (graph)
-		g_array_append_val(made->graphs, graph);
-	for (guint i = 0; use && i < use->graphs->len; i++) {
-		if (g_array_index(use->graphs, uint64_t, i) != graph)
-			g_array_append_val(made->graphs, g_array_index(use->graphs, uint64_t, i));
-	}
 	for (guint i = 0; use && i < use->users->len && !err; i++) {
 		const struct user *user = &g_array_index(use->users, struct user, i);
 
@@ -117,6 +133,10 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 		hold_delete(made);
 		return err;
 	}
+	if (graph)
+		await_graph(made, &graph_get(pending, graph)->blocker);
+	if (use)
+		hold_await_graphs(made, use->graphs);
 	*hold = made;
 	return 0;
 }
@@ -124,7 +144,7 @@ int hold_new(struct pending *pending, struct region *region, struct small *small
 /* What of its users is no work of the context's streams: graphs, and streams that were retired, and may be gone. */
 static void hold_add_use(struct hold *hold, const struct use *use)
 {
-	g_array_append_vals(hold->graphs, use->graphs->data, use->graphs->len);
+	hold_await_graphs(hold, use->graphs);
 	for (guint i = 0; i < use->users->len; i++)
 		order_add_event(&hold->order, g_array_index(use->users, struct user, i).event);
 }
@@ -175,15 +195,14 @@ int hold_new_any(struct pending *pending, struct region *region, struct small *s
 int hold_new_later(struct pending *pending, struct region *region, struct small *small, const struct use *use,
 		   struct hold **hold)
 {
-	const uint64_t later = STREAM_LATER_ID;
 	struct event *behind = NULL;
 	int err;
 
 	lock_assert_held(&pending->core->lock);
-	err = hold_new(pending, region, small, use, later, 0, hold);
+	err = hold_new(pending, region, small, use, STREAM_LATER_ID, 0, hold);
 	if (err)
 		return err;
-	g_array_append_val((*hold)->silent, later);
+	hold_await_silent(pending, *hold, STREAM_LATER_ID);
 	(*hold)->ordered = true;
 	/* The stream cannot be made to wait for the owner's earlier free, so whoever gets the memory does. */
 	if (region && !region->stream->cache->legacy)
@@ -196,7 +215,7 @@ struct hold *hold_new_part(const struct hold *hold, struct region *region)
 {
 	struct hold *part = hold_make(region, NULL, NULL);
 
-	g_array_append_vals(part->graphs, hold->graphs->data, hold->graphs->len);
+	hold_await_graphs(part, hold->graphs);
 	part->ordered = hold->ordered;
 	part->handle = hold->handle;
 	part->thread = hold->thread;

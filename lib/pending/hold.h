@@ -27,8 +27,9 @@ struct use;
  *	as the stream that freed it
  * @told: whether that stream is ordered after the earlier uses of the memory; otherwise the region gets stranded, see
  *	cache.h
- * @silent: of uint64_t: the ids of silent streams that it waits for
- * @graphs: of uint64_t: the ids of the captures of graphs that it waits for
+ * @silent: its ties to silent streams that it waits for, see tie.h
+ * @graphs: its ties to graphs that it waits for
+ * @link: its place in the pool's list, while it is linked and waits for no graph
  * @handle: the handle of the stream that freed it under capture
  * @thread: the thread that freed it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
@@ -37,7 +38,6 @@ struct use;
  *	behind that, and the stream that the graph is retired on, but a graph that is gone may never have been launched
  * @home: that is the same capture, and the same stream, and no other stream has used it
  * @group: the captures that may have it again, see group.h; NULL: none
- * @ties: while it is deferred: its places in the lists of its graphs and silent streams, or of the pool, see tie.h
  */
 struct hold {
 	struct region *region;
@@ -45,8 +45,9 @@ struct hold {
 	struct order order;
 	bool ordered;
 	bool told;
-	GArray *silent;
-	GArray *graphs;
+	GPtrArray *silent;
+	GPtrArray *graphs;
+	GList link;
 	struct CUstream_st *handle;
 	pthread_t thread;
 	uint64_t maker;
@@ -54,7 +55,6 @@ struct hold {
 	bool outside;
 	bool home;
 	struct group *group;
-	GPtrArray *ties;
 };
 
 /**
@@ -129,6 +129,21 @@ int hold_new_later(struct pending *pending, struct region *region, struct small 
  * Return: the hold, which is not linked yet; freed by the same stream and for the same graphs.
  */
 struct hold *hold_new_part(const struct hold *hold, struct region *region);
+
+/**
+ * hold_await_graphs() - have a hold wait for graphs
+ * @hold: the hold, not linked
+ * @graphs: ties to the graphs
+ */
+void hold_await_graphs(struct hold *hold, const GPtrArray *graphs);
+
+/**
+ * hold_await_silent() - have a hold wait for a silent stream
+ * @pending: what the pool has pending
+ * @hold: the hold, not linked
+ * @id: the id of the stream
+ */
+void hold_await_silent(struct pending *pending, struct hold *hold, uint64_t id);
 
 /**
  * hold_delete() - destroy a hold

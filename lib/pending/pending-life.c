@@ -7,6 +7,7 @@
 #include "pending/pending.h"
 #include "pending/users.h"
 #include "pending/watch.h"
+#include "util/address.h"
 
 void pending_init(struct pending *pending, struct core *core)
 {
@@ -15,7 +16,7 @@ void pending_init(struct pending *pending, struct core *core)
 	pending->graphs = graph_table_new();
 	pending->groups = group_table_new();
 	pending->watches = watches_new();
-	pending->silent = hold_silent_new();
+	pending->silent = address_table_new(g_free);
 	g_queue_init(&pending->holds);
 }
 

@@ -18,7 +18,7 @@ struct watches;
  *
  * @holds: of struct hold: those that wait for streams only
  * @held_bytes: bytes of all holds, including those in @graphs
- * @silent: silent streams by id: the holds that wait for each
+ * @silent: silent streams by id, of struct blocker: those that holds wait for
  *
  * Users, see users.h and graph.h:
  *

@@ -1,27 +1,67 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A deferred free, or the users of a block, wait for graphs and streams. Each graph and each silent stream has a list of
- * what waits for it, and each that waits has ties: its places in these lists.
+ * A deferred free, or the users of a block, wait for blockers: graphs and silent streams. A blocker has lists of what
+ * waits for it, and each that waits has ties: one for each of its blockers, and nothing else says which these are.
  */
 #ifndef TIE_H
 #define TIE_H
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/**
+ * struct blocker - a graph, or a silent stream
+ * @id: of the graph's capture, or of the stream
+ * @table: that of silent streams, which it leaves with its last hold; NULL: it is a graph
+ * @holds: of struct hold: those that wait for it
+ * @uses: of struct use: allocations that the graph uses
+ */
+struct blocker {
+	uint64_t id;
+	GHashTable *table;
+	GQueue holds;
+	GQueue uses;
+};
 
 /**
  * ties_new() - ties of something that waits for nothing yet
  *
- * Return: the ties, for g_ptr_array_free(). g_ptr_array_set_size() to 0 takes what has them out of all lists.
+ * Return: the ties, for g_ptr_array_free(). g_ptr_array_set_size() to 0 ends all of them.
  */
 GPtrArray *ties_new(void);
 
 /**
- * tie_add() - put something into a list
+ * tie_add() - let something wait for a blocker, unless it does already
  * @ties: its ties
- * @list: the list, which outlives the tie
+ * @blocker: the blocker, which outlives the tie
+ * @list: one of the blocker's two
  * @member: it
  */
-void tie_add(GPtrArray *ties, GQueue *list, void *member);
+void tie_add(GPtrArray *ties, struct blocker *blocker, GQueue *list, void *member);
+
+/**
+ * tie_remove() - let something wait for a blocker no more
+ * @ties: its ties, one of which is to that
+ * @blocker: the blocker; a silent stream is gone afterwards if that was its last hold
+ */
+void tie_remove(GPtrArray *ties, const struct blocker *blocker);
+
+/**
+ * tie_at() - what something waits for
+ * @ties: its ties
+ * @i: which of them
+ *
+ * Return: the blocker.
+ */
+struct blocker *tie_at(const GPtrArray *ties, guint i);
+
+/**
+ * tie_is_to() - whether something waits for a blocker
+ * @ties: its ties
+ * @blocker: the blocker
+ */
+bool tie_is_to(const GPtrArray *ties, const struct blocker *blocker);
 
 /**
  * tie_members() - all in a list, for callers that take some out of it

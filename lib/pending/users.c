@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The users of allocations. */
-#include <errno.h>
-
 #include "core/wait-set.h"
 #include "pending/graph.h"
 #include "pending/pending.h"
@@ -20,23 +18,13 @@ static void use_free(gpointer data)
 	struct use *use = data;
 
 	g_array_free(use->users, TRUE);
-	g_array_free(use->graphs, TRUE);
-	g_ptr_array_free(use->ties, TRUE);
+	g_ptr_array_free(use->graphs, TRUE);
 	g_free(use);
 }
 
 GHashTable *use_table_new(void)
 {
 	return address_table_new(use_free);
-}
-
-int ids_find(const GArray *ids, uint64_t id)
-{
-	for (guint i = 0; i < ids->len; i++) {
-		if (g_array_index(ids, uint64_t, i) == id)
-			return (int)i;
-	}
-	return -1;
 }
 
 struct use *use_find(const struct pending *pending, uint64_t addr)
@@ -52,9 +40,8 @@ static struct use *use_get(struct pending *pending, uint64_t addr)
 	if (use)
 		return use;
 	use = address_table_add(pending->uses, addr, sizeof(*use));
-	use->ties = ties_new();
+	use->graphs = ties_new();
 	use->users = g_array_new(FALSE, FALSE, sizeof(struct user));
-	use->graphs = g_array_new(FALSE, FALSE, sizeof(uint64_t));
 	g_array_set_clear_func(use->users, user_clear);
 	return use;
 }
@@ -113,15 +100,22 @@ bool use_has_work(const struct use *use)
 	return false;
 }
 
+static void add_graph(struct use *use, struct blocker *graph)
+{
+	tie_add(use->graphs, graph, &graph->uses, use);
+}
+
 void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph)
 {
-	struct use *use = use_get(pending, addr);
-
 	lock_assert_held(&pending->core->lock);
-	if (ids_find(use->graphs, graph) >= 0)
-		return;
-	g_array_append_val(use->graphs, graph);
-	tie_add(use->ties, &graph_get(pending, graph)->uses, use);
+	add_graph(use_get(pending, addr), &graph_get(pending, graph)->blocker);
+}
+
+void use_add_graphs(struct pending *pending, uint64_t addr, const GPtrArray *graphs)
+{
+	lock_assert_held(&pending->core->lock);
+	for (guint i = 0; i < graphs->len; i++)
+		add_graph(use_get(pending, addr), tie_at(graphs, i));
 }
 
 void use_set_home(struct pending *pending, uint64_t addr, struct CUstream_st *handle, uint64_t capture)
@@ -210,7 +204,7 @@ bool use_has_graph(const struct pending *pending, uint64_t id)
 {
 	const struct graph *graph = graph_find(pending, id);
 
-	return graph && graph->uses.length;
+	return graph && graph->blocker.uses.length;
 }
 
 /*
@@ -233,51 +227,17 @@ static void add_retired(struct use *use, const struct stream *stream, struct eve
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event)
 {
 	const struct graph *known = graph_find(pending, graph);
-	GPtrArray *uses = tie_members(known ? &known->uses : NULL);
-	guint found;
+	GPtrArray *uses = tie_members(known ? &known->blocker.uses : NULL);
 
 	lock_assert_held(&pending->core->lock);
 	for (guint i = 0; i < uses->len; i++) {
 		struct use *use = uses->pdata[i];
 
-		/* The ties are in the order of the graphs. */
-		found = (guint)ids_find(use->graphs, graph);
-		g_array_remove_index(use->graphs, found);
-		g_ptr_array_remove_index(use->ties, found);
+		tie_remove(use->graphs, &known->blocker);
 		if (!stream)
 			continue;
 		add_retired(use, stream, event);
 		use->outside = false;
 	}
 	g_ptr_array_free(uses, TRUE);
-}
-
-/* The number of uses in a graph's list; -1: one of them is not of that graph. */
-static int count_uses(const struct graph *graph)
-{
-	for (const GList *link = graph->uses.head; link; link = link->next) {
-		if (ids_find(((struct use *)link->data)->graphs, graph->id) < 0)
-			return -1;
-	}
-	return (int)graph->uses.length;
-}
-
-int use_check(struct pending *pending)
-{
-	int linked = 0, used = 0, more;
-	GHashTableIter iter;
-	gpointer value;
-
-	lock_assert_held(&pending->core->lock);
-	g_hash_table_iter_init(&iter, pending->graphs);
-	while (linked >= 0 && g_hash_table_iter_next(&iter, NULL, &value)) {
-		more = count_uses(value);
-		linked = more < 0 ? more : linked + more;
-	}
-	g_hash_table_iter_init(&iter, pending->uses);
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		used += (int)((struct use *)value)->graphs->len;
-	if (linked == used)
-		return 0;
-	return error_set(-EUCLEAN, "graphs use %d allocations, and find %d (-1: some of other graphs)", used, linked);
 }

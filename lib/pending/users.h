@@ -37,23 +37,21 @@ struct user {
  * struct use - all users of an allocation
  * @addr: address of the allocation
  * @users: of struct user
- * @graphs: of uint64_t: the ids of captures
+ * @graphs: its ties to graphs, see tie.h
  * @home: the handle of the stream under capture that allocated it; NULL: not allocated under capture, or used by
  *	others too
  * @thread: the thread that allocated it under capture
  * @maker: the id of the capture that it was allocated under; 0: none
  * @outside: as of the struct hold that its memory was in before
- * @ties: its places in the lists of its graphs, see tie.h
  */
 struct use {
 	uint64_t addr;
 	GArray *users;
-	GArray *graphs;
+	GPtrArray *graphs;
 	struct CUstream_st *home;
 	pthread_t thread;
 	uint64_t maker;
 	bool outside;
-	GPtrArray *ties;
 };
 
 /**
@@ -103,6 +101,14 @@ bool use_has_work(const struct use *use);
  * @graph: the id of its capture
  */
 void use_add_graph(struct pending *pending, uint64_t addr, uint64_t graph);
+
+/**
+ * use_add_graphs() - add several, those that have had the memory before
+ * @pending: what the pool has pending
+ * @addr: address of the allocation
+ * @graphs: ties to them
+ */
+void use_add_graphs(struct pending *pending, uint64_t addr, const GPtrArray *graphs);
 
 /**
  * use_set_home() - note the stream under capture that made an allocation
@@ -161,22 +167,5 @@ bool use_has_graph(const struct pending *pending, uint64_t graph);
  * @event: the event; NULL: the graph uses nothing, or @stream is NULL
  */
 void use_retire_graph(struct pending *pending, uint64_t graph, const struct stream *stream, struct event *event);
-
-/**
- * use_check() - check the users against the graphs
- * @pending: what the pool has pending
- *
- * Return: 0, or -EUCLEAN.
- */
-int use_check(struct pending *pending);
-
-/**
- * ids_find() - the index of an id in an array
- * @ids: of uint64_t
- * @id: the id
- *
- * Return: its index; -1: not found.
- */
-int ids_find(const GArray *ids, uint64_t id);
 
 #endif /* USERS_H */

@@ -112,7 +112,7 @@ static GArray *ids_of(const struct pending *pending, const struct group *group)
 		const struct graph *graph = value;
 
 		if (graph->group == group)
-			g_array_append_val(ids, graph->id);
+			g_array_append_val(ids, graph->blocker.id);
 	}
 	return ids;
 }
@@ -192,7 +192,7 @@ uint64_t watch_held(const struct pending *pending)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const struct graph *graph = value;
 
-		for (const GList *link = graph->watched ? graph->holds.head : NULL; link; link = link->next) {
+		for (const GList *link = graph->watched ? graph->blocker.holds.head : NULL; link; link = link->next) {
 			const struct hold *hold = link->data;
 
 			bytes += hold->graphs->len == 1 ? hold_size(hold) : 0;

@@ -6,8 +6,6 @@
 
 #include "calls/pool.h"
 #include "pending/deferred-free.h"
-#include "pending/graph.h"
-#include "pending/users.h"
 #include "support/kinds.h"
 
 static const struct kind kinds[] = { KINDS_EACH };
@@ -336,66 +334,6 @@ static void test_cached_again_later(void)
 	fixture_close(&f);
 }
 
-/* A graph that no capture of a test has. */
-#define NO_GRAPH ((uint64_t)1 << 40)
-
-/* Uses an allocation under a capture, whose graph is never launched. Returns the id of the capture. */
-static uint64_t use_in_graph(struct fixture *f, void *ptr)
-{
-	struct vpmm_host_graph *graph;
-	uint64_t id;
-
-	assert_ok(vpmm_host_capture_begin(f->streams[0]));
-	assert_ok(vpmm_capture_id(f->pool, f->streams[0], &id));
-	assert_ok(vpmm_use(f->pool, ptr, f->streams[0]));
-	assert_ok(vpmm_host_capture_end(f->streams[0], &graph));
-	fixture_keep_graph(graph);
-	return id;
-}
-
-/*
- * An allocation that a graph has used says that another graph did, or, once it is freed, says so of what waits for the
- * graph: a check finds it, and changes nothing on the way.
- */
-static void check_finds_wrong_graph(bool freed, const char *word)
-{
-	struct fixture f;
-	GArray *graphs;
-	uint64_t id;
-	char *ptr;
-	guint known;
-
-	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED });
-	ptr = fixture_malloc(&f, 1, f.streams[0]);
-	id = use_in_graph(&f, ptr);
-	if (freed)
-		fixture_free(&f, ptr, f.streams[0]);
-	lock_acquire(&f.pool->core.lock);
-	if (freed)
-		graphs = ((struct hold *)graph_find(&f.pool->pending, id)->holds.head->data)->graphs;
-	else
-		graphs = use_find(&f.pool->pending, (uintptr_t)ptr)->graphs;
-	lock_release(&f.pool->core.lock);
-	known = g_hash_table_size(f.pool->pending.graphs);
-	g_array_index(graphs, uint64_t, 0) = NO_GRAPH;
-	assert_error(vpmm_pool_check(f.pool), EUCLEAN, word);
-	g_assert_cmpuint(g_hash_table_size(f.pool->pending.graphs), ==, known);
-	g_array_index(graphs, uint64_t, 0) = id;
-	assert_ok(vpmm_pool_check(f.pool));
-	assert_ok(vpmm_graph_retire(f.pool, id, f.streams[0]));
-	fixture_close(&f);
-}
-
-static void test_check_finds_wrong_use(void)
-{
-	check_finds_wrong_graph(false, "graphs use");
-}
-
-static void test_check_finds_wrong_hold(void)
-{
-	check_finds_wrong_graph(true, "where its graphs are");
-}
-
 static void test_arguments(void)
 {
 	struct fixture f;
@@ -428,8 +366,6 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/use/exhausted/async", GINT_TO_POINTER(VPMM_REUSE_ASYNC), test_exhausted);
 	g_test_add_data_func("/use/exhausted/block", GINT_TO_POINTER(VPMM_REUSE_BLOCK), test_exhausted);
 	g_test_add_func("/use/cached-again", test_cached_again_later);
-	g_test_add_func("/use/check-finds-wrong-use", test_check_finds_wrong_use);
-	g_test_add_func("/use/check-finds-wrong-hold", test_check_finds_wrong_hold);
 	g_test_add_func("/use/arguments", test_arguments);
 	return g_test_run();
 }
