@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# A test that does not end is stopped, and what it was doing tells a deadlock from a machine under load.
+. "${top_srcdir:-.}/tests/support/tap.sh"
+
+limited=${top_builddir:-.}/tests/support/limited
+
+# stopped WHAT COMMAND...: complains unless it is stopped after a second, and said to be doing that
+stopped()
+{
+	what=$1
+	shift
+	run 124 "$limited" 1 "$@"
+	grep -q "^# stopped after 1 s; the load of the machine is [0-9]" "$work/out" || echo "the load is not told"
+	grep -q "^# process [0-9]*, thread [0-9]* ([a-z]*): $what" "$work/out" || cat "$work/out"
+	grep -v "^#" "$work/out"
+}
+
+echo 1..4
+verdict "a program that sleeps" "$(stopped "asleep, state S, ran 0 % of the last second, in .*, system call [0-9]" sleep 60)"
+verdict "a program that spins" "$(stopped "running, state R, ran [0-9]* %" sh -c 'while :; do :; done')"
+verdict "what it has started" "$(stopped "asleep" sh -c 'sleep 60; :')"
+verdict "one that ends in time" "$(run 3 "$limited" 60 sh -c 'exit 3'; run 137 "$limited" 60 sh -c 'kill -9 $$'
+	run 0 "$limited" 60 echo done; [ "$(cat "$work/out")" = done ] || cat "$work/out")"
