@@ -5,6 +5,7 @@
 #include "policy/gather-plan.h"
 #include "policy/growth.h"
 #include "policy/overlap.h"
+#include "policy/trim.h"
 #include "policy/tuning.h"
 
 /* Whether a request for idle memory leaves a range out, as work is pending on it. */
@@ -494,6 +495,8 @@ void gather_clear(struct gathering *g)
 {
 	if (g->donors)
 		g_ptr_array_free(g->donors, TRUE);
+	if (g->renewed)
+		g_ptr_array_free(g->renewed, TRUE);
 }
 
 /* All but the base is donors and new memory. */
@@ -562,5 +565,23 @@ void gather_decide(struct gathering *g, struct core *core, struct order *order, 
 		*g = start;
 		g_ptr_array_set_size(g->donors, 0);
 		gather_plan(g);
+	}
+}
+
+void gather_renew(struct gathering *g)
+{
+	size_t piece = gather_extent_size(g);
+
+	if (!g->overlap || g->donors->len < (guint)tuning_pieces_most)
+		return;
+	g->renewed = g_ptr_array_new();
+	for (guint i = g->donors->len; i-- > 0;) {
+		struct extent *donor = g->donors->pdata[i];
+
+		if (2 * donor->size > piece || !trim_is_free(g->core, donor))
+			continue;
+		g_ptr_array_add(g->renewed, donor);
+		g_ptr_array_remove_index(g->donors, i);
+		g->create += donor->size;
 	}
 }

@@ -50,6 +50,7 @@ struct part {
  * @least: bytes that an extent must have to be worth its mapping
  * @overlap: whole extents are to be taken in the order of ready_walk(); otherwise the largest that fit first
  * @donors: whole free extents, of struct extent, in the order in which they are mapped
+ * @renewed: whole free extents that go back to the device first; as many bytes are created, in @create. NULL: none
  * @addr: where all but the base is mapped
  */
 struct gathering {
@@ -71,6 +72,7 @@ struct gathering {
 	size_t least;
 	bool overlap;
 	GPtrArray *donors;
+	GPtrArray *renewed;
 	uint64_t addr;
 };
 
@@ -128,6 +130,23 @@ bool gather_decide_behind(struct gathering *g, struct core *core, struct order *
  * @size: bytes
  */
 void gather_decide_new(struct gathering *g, struct core *core, struct order *order, size_t size);
+
+/**
+ * gather_renew() - create memory in place of many small donors
+ * @g: the choice, whose order is found
+ *
+ * Where streams overlap, to map a block of many pieces takes the host longer than its stream would have waited, and so
+ * it goes on: the later the host is, the more memory is complete that it could map. So pieces of at most half the size
+ * of what is created now go back to the device, and as much is created: no more driver calls than to remap them, and
+ * few the next time.
+ */
+void gather_renew(struct gathering *g);
+
+/**
+ * gather_renewed() - bytes that go back to the device before the block is made
+ * @g: the choice
+ */
+size_t gather_renewed(const struct gathering *g);
 
 /**
  * gather_target() - the number of extents that the pool should consist of

@@ -59,20 +59,31 @@ size_t gather_last_size(struct core *core, size_t size)
 size_t gather_extent_size(const struct gathering *g)
 {
 	const struct settings *settings = &g->core->settings;
-	size_t bytes = (size_t)((double)(g->core->extents.bytes + g->create) / g->target);
+	uint64_t pool = g->core->extents.bytes - gather_renewed(g) + g->create;
+	size_t bytes = (size_t)((double)pool / g->target);
 
 	bytes = MAX(bytes, core_page_up(g->core, g->create / (size_t)tuning_call_extents));
 	bytes = MIN(bytes, core_page_up(g->core, g->size));
 	return CLAMP(bytes / settings->page_size * settings->page_size, settings->page_size, settings->extent_max);
 }
 
-size_t gather_moved(const struct gathering *g)
+static size_t bytes_of_all(const GPtrArray *extents)
 {
 	size_t bytes = 0;
 
-	for (guint i = 0; i < g->donors->len; i++)
-		bytes += ((const struct extent *)g->donors->pdata[i])->size;
+	for (guint i = 0; extents && i < extents->len; i++)
+		bytes += ((const struct extent *)extents->pdata[i])->size;
 	return bytes;
+}
+
+size_t gather_moved(const struct gathering *g)
+{
+	return bytes_of_all(g->donors);
+}
+
+size_t gather_renewed(const struct gathering *g)
+{
+	return bytes_of_all(g->renewed);
 }
 
 size_t gather_bytes(const struct gathering *g)

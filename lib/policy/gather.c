@@ -213,32 +213,16 @@ out:
 	return err;
 }
 
-/*
- * Where streams overlap, to map a block of many pieces takes the host longer than its stream would have waited, and so
- * it goes on: the later the host is, the more memory is complete that it could map. So pieces of at most half the size
- * of what is created now go back to the device, and as much is created: no more driver calls than to remap them, and
- * few the next time.
- */
-static int renew_donors(struct gathering *g)
+/* New memory takes the place of these extents. */
+static int release_renewed(struct gathering *g)
 {
-	size_t piece = gather_extent_size(g);
+	int err = 0;
 
-	if (!g->overlap || g->fixed || g->donors->len < (guint)tuning_pieces_most)
-		return 0;
-	for (guint i = g->donors->len; i-- > 0;) {
-		struct extent *donor = g->donors->pdata[i];
-		size_t size = donor->size;
-		int err;
-
-		if (2 * size > piece || !trim_is_free(g->core, donor))
-			continue;
-		err = trim_extent(g->core, donor);
-		if (err)
-			return err;
-		g_ptr_array_remove_index(g->donors, i);
-		g->create += size;
-	}
-	return 0;
+	for (guint i = 0; g->renewed && i < g->renewed->len && !err; i++)
+		err = trim_extent(g->core, g->renewed->pdata[i]);
+	if (g->renewed)
+		g_ptr_array_set_size(g->renewed, 0);
+	return err;
 }
 
 int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *addr)
@@ -249,6 +233,6 @@ int gather_carry_out(struct gathering *g, struct CUstream_st *handle, uint64_t *
 	/* A failure here leaves nothing to undo. */
 	err = live_wait(g->core, g->order, handle);
 	if (!err)
-		err = renew_donors(g);
+		err = release_renewed(g);
 	return err ? err : gather_map(g, addr);
 }

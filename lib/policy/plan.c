@@ -146,7 +146,7 @@ static void step_fit_waiting(struct core *core, struct plan *plan)
 		found(plan, PLAN_FIT, fit_within(core, start, run, plan->request->size));
 }
 
-static void step_gather(struct core *core, struct plan *plan)
+static void find_parts(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
 
@@ -158,6 +158,12 @@ static void step_gather(struct core *core, struct plan *plan)
 		gather_decide(&plan->gathering, core, &plan->order, request->size, request->frugal);
 	gather_order(&plan->gathering);
 	found(plan, PLAN_GATHER, 0);
+}
+
+static void step_gather(struct core *core, struct plan *plan)
+{
+	find_parts(core, plan);
+	gather_renew(&plan->gathering);
 }
 
 /* While old mappings wait for their events, they cannot be unmapped: the host may run far ahead of the device. */
@@ -213,12 +219,12 @@ static void step_overlap(struct core *core, struct plan *plan)
 
 	if (!may_wait(core, plan))
 		return;
-	step_gather(core, plan);
-	if (order_is_ready(&plan->order) && !plan->gathering.donors->len)
+	find_parts(core, plan);
+	if ((order_is_ready(&plan->order) && !plan->gathering.donors->len) || !find_waiting(core, &waiting, &stamp) ||
+	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp))) {
+		gather_renew(&plan->gathering);
 		return;
-	if (!find_waiting(core, &waiting, &stamp) ||
-	    (may_remap(core, plan) && overlap_prefers(core, &plan->order, stamp)))
-		return;
+	}
 	plan_clear(plan);
 	found(plan, waiting.way, waiting.addr);
 }
@@ -276,7 +282,8 @@ bool plan_is_affordable(struct core *core, const struct plan *plan, uint64_t roo
 	if (plan->way != PLAN_GATHER)
 		return true;
 	/* A frugal request is preceded by a release of empty slabs. */
-	return plan->gathering.create <= (plan->request->frugal ? room + span_unused(core) : room);
+	room += plan->request->frugal ? span_unused(core) : gather_renewed(&plan->gathering);
+	return plan->gathering.create <= room;
 }
 
 /* The number of other streams to wait for before a range can be had. */
@@ -306,6 +313,7 @@ static void price_gather(struct plan *plan, struct vpmm_forecast *forecast)
 	forecast->remapped = gather_moved(g);
 	forecast->waits = order_waits(&plan->order);
 	forecast->calls = g->donors->len + !!g->tail.extent + !!g->head.extent + 1;
+	forecast->calls += g->renewed ? g->renewed->len : 0;
 	forecast->calls += 2 * ((g->create - last + piece - 1) / piece + !!last);
 }
 

@@ -109,16 +109,24 @@ static void free_pieces(struct fixture *f)
 	}
 }
 
-/* A few large extents take the place of the pieces, so that whoever has the memory next makes few driver calls. */
+/*
+ * A few large extents take the place of the pieces, so that whoever has the memory next makes few driver calls. A query
+ * foresees that.
+ */
 static void test_many_pieces(void)
 {
+	struct vpmm_forecast forecast = { .size = sizeof(forecast) };
 	struct vpmm_stats before;
 	struct fixture f;
 
 	fixture_open(&f, (struct vpmm_opts){ FIXTURE_PACKED, .overlap = 100 });
 	free_pieces(&f);
+	assert_ok(vpmm_pool_query(f.pool, PIECES * PAGE, f.streams[0], &forecast));
 	before = fixture_stats(&f);
 	fixture_malloc(&f, PIECES, f.streams[0]);
+	g_assert_cmpint(forecast.way, ==, VPMM_WAY_GROW);
+	g_assert_cmpuint(forecast.grown, ==, fixture_stats(&f).grown - before.grown);
+	g_assert_cmpuint(forecast.remapped, ==, fixture_stats(&f).remapped - before.remapped);
 	g_assert_cmpuint(fixture_stats(&f).maps, <, before.maps + PIECES / 2);
 	g_assert_cmpuint(fixture_stats(&f).mapped, ==, before.mapped);
 	g_assert_cmpuint(fixture_stats(&f).peak_mapped, ==, before.peak_mapped);
