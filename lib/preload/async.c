@@ -164,62 +164,33 @@ static void note_async_free(drv_deviceptr va, drv_stream stream)
 		monitor_free(va, stream);
 }
 
-drv_result cuMemAllocAsync(drv_deviceptr *va, size_t size, drv_stream stream)
-{
-	const struct ordered request = { size, NULL, false, stream };
-	drv_result result;
+/* @meant: the stream; behind it, the arguments of the call. */
+#define ALLOCATES(name, params, pool, named, meant, ...) \
+	drv_result name params \
+	{ \
+		const struct ordered request = { size, pool, named, meant }; \
+		drv_result result; \
+		\
+		if (serve_ordered(va, &request, &result)) \
+			return result; \
+		return note_ordered(FORWARD(name, __VA_ARGS__), va, &request); \
+	}
+#define FREES(name, meant) \
+	drv_result name(drv_deviceptr va, drv_stream stream) \
+	{ \
+		drv_result result; \
+		\
+		if (free_ordered(va, meant, &result)) \
+			return result; \
+		note_async_free(va, meant); \
+		return FORWARD(name, va, stream); \
+	}
 
-	if (serve_ordered(va, &request, &result))
-		return result;
-	return note_ordered(FORWARD(cuMemAllocAsync, va, size, stream), va, &request);
-}
-
-drv_result cuMemAllocAsync_ptsz(drv_deviceptr *va, size_t size, drv_stream stream)
-{
-	const struct ordered request = { size, NULL, false, stream_per_thread(stream) };
-	drv_result result;
-
-	if (serve_ordered(va, &request, &result))
-		return result;
-	return note_ordered(FORWARD(cuMemAllocAsync_ptsz, va, size, stream), va, &request);
-}
-
-drv_result cuMemAllocFromPoolAsync(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
-{
-	const struct ordered request = { size, pool, true, stream };
-	drv_result result;
-
-	if (serve_ordered(va, &request, &result))
-		return result;
-	return note_ordered(FORWARD(cuMemAllocFromPoolAsync, va, size, pool, stream), va, &request);
-}
-
-drv_result cuMemAllocFromPoolAsync_ptsz(drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
-{
-	const struct ordered request = { size, pool, true, stream_per_thread(stream) };
-	drv_result result;
-
-	if (serve_ordered(va, &request, &result))
-		return result;
-	return note_ordered(FORWARD(cuMemAllocFromPoolAsync_ptsz, va, size, pool, stream), va, &request);
-}
-
-drv_result cuMemFreeAsync(drv_deviceptr va, drv_stream stream)
-{
-	drv_result result;
-
-	if (free_ordered(va, stream, &result))
-		return result;
-	note_async_free(va, stream);
-	return FORWARD(cuMemFreeAsync, va, stream);
-}
-
-drv_result cuMemFreeAsync_ptsz(drv_deviceptr va, drv_stream stream)
-{
-	drv_result result;
-
-	if (free_ordered(va, stream_per_thread(stream), &result))
-		return result;
-	note_async_free(va, stream_per_thread(stream));
-	return FORWARD(cuMemFreeAsync_ptsz, va, stream);
-}
+ALLOCATES(cuMemAllocAsync, (drv_deviceptr *va, size_t size, drv_stream stream), NULL, false, stream, va, size, stream)
+ALLOCATES(cuMemAllocAsync_ptsz, (drv_deviceptr *va, size_t size, drv_stream stream), NULL, false,
+	  stream_per_thread(stream), va, size, stream)
+#define FROM_POOL (drv_deviceptr *va, size_t size, drv_mem_pool pool, drv_stream stream)
+ALLOCATES(cuMemAllocFromPoolAsync, FROM_POOL, pool, true, stream, va, size, pool, stream)
+ALLOCATES(cuMemAllocFromPoolAsync_ptsz, FROM_POOL, pool, true, stream_per_thread(stream), va, size, pool, stream)
+FREES(cuMemFreeAsync, stream)
+FREES(cuMemFreeAsync_ptsz, stream_per_thread(stream))

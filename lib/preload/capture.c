@@ -80,9 +80,6 @@ static drv_result begun(drv_stream stream, drv_result result)
 	return result;
 }
 
-#define BEGIN(meant, name, ...) \
-	GATED(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY)
-
 static bool is_captured(drv_stream stream)
 {
 	drv_capture_status status = DRV_STREAM_CAPTURE_STATUS_NONE;
@@ -101,50 +98,28 @@ static drv_result ended(drv_stream stream, bool captured, drv_result result)
 	return result;
 }
 
-drv_result cuStreamBeginCapture(drv_stream stream)
-{
-	return BEGIN(stream, cuStreamBeginCapture, stream);
-}
+/* @meant: the stream; behind it, the arguments of the call. */
+#define BEGINS(name, params, meant, ...) \
+	drv_result name params \
+	{ \
+		return GATED(note_capture(meant) ? begun(meant, FORWARD(name, __VA_ARGS__)) : DRV_ERROR_OUT_OF_MEMORY); \
+	}
+#define ENDS(name, meant) \
+	drv_result name(drv_stream stream, drv_graph *graph) \
+	{ \
+		bool captured = is_captured(meant); \
+		\
+		return ended(meant, captured, FORWARD(name, stream, graph)); \
+	}
 
-drv_result cuStreamBeginCapture_ptsz(drv_stream stream)
-{
-	return BEGIN(stream_per_thread(stream), cuStreamBeginCapture_ptsz, stream);
-}
-
-drv_result cuStreamBeginCapture_v2(drv_stream stream, drv_capture_mode mode)
-{
-	return BEGIN(stream, cuStreamBeginCapture_v2, stream, mode);
-}
-
-drv_result cuStreamBeginCapture_v2_ptsz(drv_stream stream, drv_capture_mode mode)
-{
-	return BEGIN(stream_per_thread(stream), cuStreamBeginCapture_v2_ptsz, stream, mode);
-}
-
-drv_result cuStreamBeginCaptureToGraph(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
-				       const void *edges, size_t count, drv_capture_mode mode)
-{
-	return BEGIN(stream, cuStreamBeginCaptureToGraph, stream, graph, nodes, edges, count, mode);
-}
-
-drv_result cuStreamBeginCaptureToGraph_ptsz(drv_stream stream, drv_graph graph, const drv_graph_node *nodes,
-					    const void *edges, size_t count, drv_capture_mode mode)
-{
-	return BEGIN(stream_per_thread(stream), cuStreamBeginCaptureToGraph_ptsz, stream, graph, nodes, edges, count,
-		     mode);
-}
-
-drv_result cuStreamEndCapture(drv_stream stream, drv_graph *graph)
-{
-	bool captured = is_captured(stream);
-
-	return ended(stream, captured, FORWARD(cuStreamEndCapture, stream, graph));
-}
-
-drv_result cuStreamEndCapture_ptsz(drv_stream stream, drv_graph *graph)
-{
-	const drv_stream meant = stream_per_thread(stream);
-	bool captured = is_captured(meant);
-
-	return ended(meant, captured, FORWARD(cuStreamEndCapture_ptsz, stream, graph));
-}
+BEGINS(cuStreamBeginCapture, (drv_stream stream), stream, stream)
+BEGINS(cuStreamBeginCapture_ptsz, (drv_stream stream), stream_per_thread(stream), stream)
+BEGINS(cuStreamBeginCapture_v2, (drv_stream stream, drv_capture_mode mode), stream, stream, mode)
+BEGINS(cuStreamBeginCapture_v2_ptsz, (drv_stream stream, drv_capture_mode mode), stream_per_thread(stream), stream,
+       mode)
+#define TO_GRAPH (drv_stream stream, drv_graph graph, const drv_graph_node *nodes, const void *edges, size_t count, \
+		  drv_capture_mode mode)
+BEGINS(cuStreamBeginCaptureToGraph, TO_GRAPH, stream, stream, graph, nodes, edges, count, mode)
+BEGINS(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, stream_per_thread(stream), stream, graph, nodes, edges, count, mode)
+ENDS(cuStreamEndCapture, stream)
+ENDS(cuStreamEndCapture_ptsz, stream_per_thread(stream))

@@ -72,19 +72,15 @@ static drv_result after_release(drv_device device, int retains, drv_result resul
 	return result;
 }
 
-drv_result cuDevicePrimaryCtxRelease(drv_device device)
-{
-	int retains = before_release(device);
-
-	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease, device));
-}
-
-drv_result cuDevicePrimaryCtxRelease_v2(drv_device device)
-{
-	int retains = before_release(device);
-
-	return after_release(device, retains, FORWARD(cuDevicePrimaryCtxRelease_v2, device));
-}
+#define RELEASES(name) \
+	drv_result name(drv_device device) \
+	{ \
+		int retains = before_release(device); \
+		\
+		return after_release(device, retains, FORWARD(name, device)); \
+	}
+RELEASES(cuDevicePrimaryCtxRelease)
+RELEASES(cuDevicePrimaryCtxRelease_v2)
 
 /* The error may be one of earlier work, and the context reset. */
 static drv_result after_reset(drv_device device, drv_result result)
@@ -93,17 +89,14 @@ static drv_result after_reset(drv_device device, drv_result result)
 	return result;
 }
 
-drv_result cuDevicePrimaryCtxReset(drv_device device)
-{
-	give_up_pool(device);
-	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset, device));
-}
-
-drv_result cuDevicePrimaryCtxReset_v2(drv_device device)
-{
-	give_up_pool(device);
-	return after_reset(device, FORWARD(cuDevicePrimaryCtxReset_v2, device));
-}
+#define RESETS(name) \
+	drv_result name(drv_device device) \
+	{ \
+		give_up_pool(device); \
+		return after_reset(device, FORWARD(name, device)); \
+	}
+RESETS(cuDevicePrimaryCtxReset)
+RESETS(cuDevicePrimaryCtxReset_v2)
 
 /* Of those that the program has of its own: the library knows nothing of their streams, and captures end with them. */
 static drv_result context_gone(drv_context context, drv_result result)
@@ -147,14 +140,11 @@ static drv_result destroyed(drv_stream stream, drv_result result)
 	return result;
 }
 
-drv_result cuStreamDestroy(drv_stream stream)
-{
-	retire_destroyed(stream);
-	return destroyed(stream, FORWARD(cuStreamDestroy, stream));
-}
-
-drv_result cuStreamDestroy_v2(drv_stream stream)
-{
-	retire_destroyed(stream);
-	return destroyed(stream, FORWARD(cuStreamDestroy_v2, stream));
-}
+#define DESTROYS(name) \
+	drv_result name(drv_stream stream) \
+	{ \
+		retire_destroyed(stream); \
+		return destroyed(stream, FORWARD(name, stream)); \
+	}
+DESTROYS(cuStreamDestroy)
+DESTROYS(cuStreamDestroy_v2)
