@@ -14,52 +14,24 @@
 	 _Alignof(struct type) * _Alignof(struct type))
 
 /*
- * One entry for each release that made a structure larger. An entry never changes once it is released: programs that
- * were built with that header pass this size.
+ * A structure, its last member, and its size in each release that made it larger. A size never changes once it is
+ * released: programs that were built with that header pass it.
  */
-#define OPTS_0_1 SIZE_TO(vpmm_opts, plan)
-#define INFO_0_1 SIZE_TO(vpmm_info, plan)
-#define STATS_0_1 SIZE_TO(vpmm_stats, unsettled)
-#define FORECAST_0_1 SIZE_TO(vpmm_forecast, largest)
-#define ALLOCATION_0_1 SIZE_TO(vpmm_allocation, bytes)
-#define SHARED_STATS_0_1 SIZE_TO(vpmm_shared_stats, read_copies)
-#define MIGRATE_OPS_0_1 SIZE_TO(vpmm_migrate_ops, finalize_and_map)
-#define TAG_STATS_0_1 SIZE_TO(vpmm_tag_stats, kept)
-#define MIRROR_OPS_0_1 SIZE_TO(vpmm_mirror_ops, update)
+#define SIZED(name, last, ...) \
+	_Static_assert(sizeof(struct vpmm_##name) == SIZE_TO(vpmm_##name, last), \
+		       "struct vpmm_" #name " has grown: add its size"); \
+	static const size_t name##_sizes[] = { __VA_ARGS__ }; \
+	const struct sized sized_##name = { "vpmm_" #name, name##_sizes, sizeof(name##_sizes) / sizeof(name##_sizes[0]) }
 
-static const size_t opts_sizes[] = { OPTS_0_1 };
-static const size_t info_sizes[] = { INFO_0_1 };
-static const size_t stats_sizes[] = { STATS_0_1 };
-static const size_t forecast_sizes[] = { FORECAST_0_1 };
-static const size_t allocation_sizes[] = { ALLOCATION_0_1 };
-static const size_t shared_stats_sizes[] = { SHARED_STATS_0_1 };
-static const size_t migrate_ops_sizes[] = { MIGRATE_OPS_0_1 };
-static const size_t tag_stats_sizes[] = { TAG_STATS_0_1 };
-static const size_t mirror_ops_sizes[] = { MIRROR_OPS_0_1 };
-
-/* A member was added without its version. */
-_Static_assert(sizeof(struct vpmm_opts) == OPTS_0_1, "struct vpmm_opts has grown: add its size");
-_Static_assert(sizeof(struct vpmm_info) == INFO_0_1, "struct vpmm_info has grown: add its size");
-_Static_assert(sizeof(struct vpmm_stats) == STATS_0_1, "struct vpmm_stats has grown: add its size");
-_Static_assert(sizeof(struct vpmm_forecast) == FORECAST_0_1, "struct vpmm_forecast has grown: add its size");
-_Static_assert(sizeof(struct vpmm_allocation) == ALLOCATION_0_1, "struct vpmm_allocation has grown: add its size");
-_Static_assert(sizeof(struct vpmm_shared_stats) == SHARED_STATS_0_1,
-	       "struct vpmm_shared_stats has grown: add its size");
-_Static_assert(sizeof(struct vpmm_migrate_ops) == MIGRATE_OPS_0_1, "struct vpmm_migrate_ops has grown: add its size");
-_Static_assert(sizeof(struct vpmm_tag_stats) == TAG_STATS_0_1, "struct vpmm_tag_stats has grown: add its size");
-_Static_assert(sizeof(struct vpmm_mirror_ops) == MIRROR_OPS_0_1, "struct vpmm_mirror_ops has grown: add its size");
-
-#define SIZED(name, sizes) { name, sizes, sizeof(sizes) / sizeof((sizes)[0]) }
-
-const struct sized sized_opts = SIZED("vpmm_opts", opts_sizes);
-const struct sized sized_info = SIZED("vpmm_info", info_sizes);
-const struct sized sized_stats = SIZED("vpmm_stats", stats_sizes);
-const struct sized sized_forecast = SIZED("vpmm_forecast", forecast_sizes);
-const struct sized sized_allocation = SIZED("vpmm_allocation", allocation_sizes);
-const struct sized sized_shared_stats = SIZED("vpmm_shared_stats", shared_stats_sizes);
-const struct sized sized_migrate_ops = SIZED("vpmm_migrate_ops", migrate_ops_sizes);
-const struct sized sized_tag_stats = SIZED("vpmm_tag_stats", tag_stats_sizes);
-const struct sized sized_mirror_ops = SIZED("vpmm_mirror_ops", mirror_ops_sizes);
+SIZED(opts, plan, SIZE_TO(vpmm_opts, plan));
+SIZED(info, plan, SIZE_TO(vpmm_info, plan));
+SIZED(stats, unsettled, SIZE_TO(vpmm_stats, unsettled));
+SIZED(forecast, largest, SIZE_TO(vpmm_forecast, largest));
+SIZED(allocation, bytes, SIZE_TO(vpmm_allocation, bytes));
+SIZED(shared_stats, read_copies, SIZE_TO(vpmm_shared_stats, read_copies));
+SIZED(migrate_ops, finalize_and_map, SIZE_TO(vpmm_migrate_ops, finalize_and_map));
+SIZED(tag_stats, kept, SIZE_TO(vpmm_tag_stats, kept));
+SIZED(mirror_ops, update, SIZE_TO(vpmm_mirror_ops, update));
 
 static size_t size_here(const struct sized *sized)
 {
