@@ -10,18 +10,30 @@
 #include "util/error.h"
 #include "vpmm-host.h"
 
-int vpmm_host_set_device(int device)
+/* The result of a call, with its name in the text of an error. */
+static int named(const char *call, int ret)
+{
+	return ret ? error_add(ret, "%s", call) : 0;
+}
+
+/* Whether there is such a device. */
+static int check_device(const char *call, int device)
 {
 	int count, ret;
 
 	ret = host_device_count(&count);
-	if (ret)
-		return error_add(ret, "vpmm_host_set_device");
-	if (device < 0 || device >= count)
-		return error_set(-EINVAL, "vpmm_host_set_device: there is no device %d, VPMM_HOST_DEVICES makes it %d",
-				 device, count);
-	host_device_set_current(device);
-	return 0;
+	if (!ret && (device < 0 || device >= count))
+		ret = error_set(-EINVAL, "there is no device %d, VPMM_HOST_DEVICES makes it %d", device, count);
+	return named(call, ret);
+}
+
+int vpmm_host_set_device(int device)
+{
+	int ret = check_device("vpmm_host_set_device", device);
+
+	if (!ret)
+		host_device_set_current(device);
+	return ret;
 }
 
 int vpmm_host_reset(void)
@@ -29,26 +41,21 @@ int vpmm_host_reset(void)
 	int cancel = cancel_hold(), ret = backend_host_reset(host_device_current());
 
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_reset") : 0;
+	return named("vpmm_host_reset", ret);
 }
 
 int vpmm_host_check_access(int device, const void *addr, size_t size)
 {
-	int count, cancel, ret;
+	int cancel, ret = check_device("vpmm_host_check_access", device);
 
-	ret = host_device_count(&count);
 	if (ret)
-		return error_add(ret, "vpmm_host_check_access");
-	if (device < 0 || device >= count)
-		return error_set(-EINVAL,
-				 "vpmm_host_check_access: there is no device %d, VPMM_HOST_DEVICES makes it %d",
-				 device, count);
+		return ret;
 	if (!size)
 		return error_set(-EINVAL, "vpmm_host_check_access: size is 0");
 	cancel = cancel_hold();
 	ret = backend_host_check_access(device, (uintptr_t)addr, size);
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_check_access") : 0;
+	return named("vpmm_host_check_access", ret);
 }
 
 int vpmm_host_stream_create(struct CUstream_st **stream)
@@ -64,31 +71,24 @@ int vpmm_host_stream_destroy(struct CUstream_st *stream)
 	int cancel = cancel_hold(), ret = host_stream_destroy(stream);
 
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_stream_destroy") : 0;
+	return named("vpmm_host_stream_destroy", ret);
 }
 
 int vpmm_host_stream_submit(struct CUstream_st *stream)
 {
-	int ret = host_stream_submit(host_device_current(), stream, NULL, NULL);
-
-	return ret ? error_add(ret, "vpmm_host_stream_submit") : 0;
+	return named("vpmm_host_stream_submit", host_stream_submit(host_device_current(), stream, NULL, NULL));
 }
 
 int vpmm_host_stream_launch(struct CUstream_st *stream, vpmm_host_fn fn, void *data)
 {
-	int ret;
-
 	if (!fn)
 		return error_set(-EINVAL, "vpmm_host_stream_launch: fn is NULL");
-	ret = host_stream_submit(host_device_current(), stream, fn, data);
-	return ret ? error_add(ret, "vpmm_host_stream_launch") : 0;
+	return named("vpmm_host_stream_launch", host_stream_submit(host_device_current(), stream, fn, data));
 }
 
 int vpmm_host_stream_wait(struct CUstream_st *stream, struct CUstream_st *other)
 {
-	int ret = host_stream_follow(host_device_current(), stream, other);
-
-	return ret ? error_add(ret, "vpmm_host_stream_wait") : 0;
+	return named("vpmm_host_stream_wait", host_stream_follow(host_device_current(), stream, other));
 }
 
 int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n)
@@ -96,24 +96,19 @@ int vpmm_host_stream_complete(struct CUstream_st *stream, unsigned int n)
 	int cancel = cancel_hold(), ret = host_stream_complete(host_device_current(), stream, n);
 
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_stream_complete") : 0;
+	return named("vpmm_host_stream_complete", ret);
 }
 
 int vpmm_host_stream_pending(struct CUstream_st *stream, unsigned int *n)
 {
-	int ret;
-
 	if (!n)
 		return error_set(-EINVAL, "vpmm_host_stream_pending: n is NULL");
-	ret = host_stream_pending(host_device_current(), stream, n);
-	return ret ? error_add(ret, "vpmm_host_stream_pending") : 0;
+	return named("vpmm_host_stream_pending", host_stream_pending(host_device_current(), stream, n));
 }
 
 int vpmm_host_stream_submit_for(struct CUstream_st *stream, enum vpmm_host_engine engine, uint64_t ns)
 {
-	int ret = host_stream_submit_for(host_device_current(), stream, engine, ns);
-
-	return ret ? error_add(ret, "vpmm_host_stream_submit_for") : 0;
+	return named("vpmm_host_stream_submit_for", host_stream_submit_for(host_device_current(), stream, engine, ns));
 }
 
 uint64_t vpmm_host_time(void)
@@ -126,7 +121,7 @@ int vpmm_host_time_pass(uint64_t ns)
 	int cancel = cancel_hold(), ret = host_time_pass(ns);
 
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_time_pass") : 0;
+	return named("vpmm_host_time_pass", ret);
 }
 
 int vpmm_host_time_finish(void)
@@ -134,34 +129,26 @@ int vpmm_host_time_finish(void)
 	int cancel = cancel_hold(), ret = host_time_finish();
 
 	cancel_release(cancel);
-	return ret ? error_add(ret, "vpmm_host_time_finish") : 0;
+	return named("vpmm_host_time_finish", ret);
 }
 
 int vpmm_host_capture_begin(struct CUstream_st *stream)
 {
-	int ret = host_capture_begin(host_device_current(), stream);
-
-	return ret ? error_add(ret, "vpmm_host_capture_begin") : 0;
+	return named("vpmm_host_capture_begin", host_capture_begin(host_device_current(), stream));
 }
 
 int vpmm_host_capture_end(struct CUstream_st *stream, struct vpmm_host_graph **graph)
 {
-	int ret;
-
 	if (!graph)
 		return error_set(-EINVAL, "vpmm_host_capture_end: graph is NULL");
-	ret = host_capture_end(host_device_current(), stream, graph);
-	return ret ? error_add(ret, "vpmm_host_capture_end") : 0;
+	return named("vpmm_host_capture_end", host_capture_end(host_device_current(), stream, graph));
 }
 
 int vpmm_host_graph_launch(struct vpmm_host_graph *graph, struct CUstream_st *stream)
 {
-	int ret;
-
 	if (!graph)
 		return error_set(-EINVAL, "vpmm_host_graph_launch: graph is NULL");
-	ret = host_graph_launch(graph, host_device_current(), stream);
-	return ret ? error_add(ret, "vpmm_host_graph_launch") : 0;
+	return named("vpmm_host_graph_launch", host_graph_launch(graph, host_device_current(), stream));
 }
 
 int vpmm_host_graph_destroy(struct vpmm_host_graph *graph)

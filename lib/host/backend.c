@@ -196,33 +196,50 @@ static int host_info(struct backend *be, struct backend_info *info)
 	return 0;
 }
 
-static int host_reserve(struct backend *be, size_t size, size_t align, uint64_t *va)
-{
-	int ret = host_check_there(be, "reserve");
+/* Operations that other files perform, if they are possible: FORWARD(operation, its parameters, the call). */
+#define FORWARD_IF(check, op, params, ...)		\
+	static int do_##op params			\
+	{						\
+		int ret = check;			\
+							\
+		return ret ? ret : (__VA_ARGS__);	\
+	}
+#define FORWARD(op, ...) FORWARD_IF(host_check_there(be, #op), op, __VA_ARGS__)
+/* What gives something back, which is possible after a reset, too. */
+#define FORWARD_ENTERED(op, ...) FORWARD_IF(host_check_entered(be, #op), op, __VA_ARGS__)
+#define FORWARD_ON(op, ...) FORWARD_IF(host_check_stream(be, #op, stream, &(int){ 0 }), op, __VA_ARGS__)
 
-	return ret ? ret : host_space_reserve(host_backend(be)->space, size, align, va);
-}
-
-static int host_reserve_at(struct backend *be, uint64_t va, size_t size)
-{
-	int ret = host_check_there(be, "reserve_at");
-
-	return ret ? ret : host_space_reserve_at(host_backend(be)->space, va, size);
-}
-
-static int host_unreserve(struct backend *be, uint64_t va, size_t size)
-{
-	int ret = host_check_entered(be, "unreserve");
-
-	return ret ? ret : host_space_unreserve(host_backend(be)->space, va, size);
-}
-
-static int host_create(struct backend *be, size_t size, uint64_t *handle)
-{
-	int ret = host_check_there(be, "create");
-
-	return ret ? ret : host_space_create(host_backend(be)->space, size, handle);
-}
+FORWARD(reserve, (struct backend *be, size_t size, size_t align, uint64_t *va),
+	host_space_reserve(host_backend(be)->space, size, align, va))
+FORWARD(reserve_at, (struct backend *be, uint64_t va, size_t size),
+	host_space_reserve_at(host_backend(be)->space, va, size))
+FORWARD_ENTERED(unreserve, (struct backend *be, uint64_t va, size_t size),
+		host_space_unreserve(host_backend(be)->space, va, size))
+FORWARD(create, (struct backend *be, size_t size, uint64_t *handle),
+	host_space_create(host_backend(be)->space, size, handle))
+FORWARD(export, (struct backend *be, uint64_t handle, struct backend_export *export),
+	host_space_export(host_backend(be)->space, handle, export))
+FORWARD_ENTERED(release, (struct backend *be, uint64_t handle), host_space_release(host_backend(be)->space, handle))
+FORWARD(map, (struct backend *be, uint64_t va, size_t size, uint64_t handle),
+	host_space_map(host_backend(be)->space, va, size, handle))
+FORWARD(stream_id, (struct backend *be, struct CUstream_st *stream, uint64_t *id),
+	host_explain(host_stream_id(host_ordinal(be), stream, id), "stream_id"))
+FORWARD(event_record, (struct backend *be, struct backend_event *event, struct CUstream_st *stream),
+	host_explain(host_event_record(host_ordinal(be), event, stream), "event_record"))
+FORWARD(event_record_all, (struct backend *be, struct backend_event *event),
+	host_event_record_all(host_ordinal(be), event))
+FORWARD(event_query, (struct backend *be, struct backend_event *event, int *complete),
+	host_event_query(event, complete))
+FORWARD(event_sync, (struct backend *be, struct backend_event *event), host_event_sync(event))
+FORWARD(event_elapsed, (struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns),
+	host_event_elapsed(start, end, ns))
+FORWARD(sync, (struct backend *be), host_stream_sync_all(host_ordinal(be)))
+FORWARD_ON(stream_capture, (struct backend *be, struct CUstream_st *stream, uint64_t *id),
+	   host_stream_capture(host_ordinal(be), stream, id))
+FORWARD_ON(graph_watch, (struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data),
+	   host_graph_watch(host_ordinal(be), stream, gone, data))
+FORWARD_ON(stream_wait, (struct backend *be, struct CUstream_st *stream, struct backend_event *event),
+	   host_stream_wait(host_ordinal(be), stream, event))
 
 static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
 {
@@ -233,13 +250,6 @@ static int host_create_export(struct backend *be, size_t size, uint64_t *handle)
 	return ret ? ret : host_space_create_export(host_backend(be)->space, size, handle);
 }
 
-static int host_export(struct backend *be, uint64_t handle, struct backend_export *export)
-{
-	int ret = host_check_there(be, "export");
-
-	return ret ? ret : host_space_export(host_backend(be)->space, handle, export);
-}
-
 static int host_import(struct backend *be, const struct backend_export *export, size_t size, uint64_t *handle)
 {
 	int ret = host_check_there(be, "import");
@@ -247,20 +257,6 @@ static int host_import(struct backend *be, const struct backend_export *export, 
 	if (!ret && export->type != BACKEND_HANDLES_FD)
 		ret = error_set(-ENOTSUP, "import: the host backend exports memory as file descriptors only");
 	return ret ? ret : host_space_import(host_backend(be)->space, export, size, handle);
-}
-
-static int host_release(struct backend *be, uint64_t handle)
-{
-	int ret = host_check_entered(be, "release");
-
-	return ret ? ret : host_space_release(host_backend(be)->space, handle);
-}
-
-static int host_map(struct backend *be, uint64_t va, size_t size, uint64_t handle)
-{
-	int ret = host_check_there(be, "map");
-
-	return ret ? ret : host_space_map(host_backend(be)->space, va, size, handle);
 }
 
 /* Those that can access memory of the backend: its own and its peers. */
@@ -307,34 +303,6 @@ static int host_unmap(struct backend *be, uint64_t va, size_t size, struct backe
 	return ret ? ret : host_space_unmap(host_backend(be)->space, va, size, guard);
 }
 
-static int host_id(struct backend *be, struct CUstream_st *stream, uint64_t *id)
-{
-	int ret = host_check_there(be, "stream_id");
-
-	return ret ? ret : host_explain(host_stream_id(host_ordinal(be), stream, id), "stream_id");
-}
-
-static int host_capture(struct backend *be, struct CUstream_st *stream, uint64_t *id)
-{
-	int device, ret = host_check_stream(be, "stream_capture", stream, &device);
-
-	return ret ? ret : host_stream_capture(device, stream, id);
-}
-
-static int host_watch(struct backend *be, struct CUstream_st *stream, void (*gone)(void *data), void *data)
-{
-	int device, ret = host_check_stream(be, "graph_watch", stream, &device);
-
-	return ret ? ret : host_graph_watch(device, stream, gone, data);
-}
-
-static int host_wait(struct backend *be, struct CUstream_st *stream, struct backend_event *event)
-{
-	int device, ret = host_check_stream(be, "stream_wait", stream, &device);
-
-	return ret ? ret : host_stream_wait(device, stream, event);
-}
-
 static int host_new_event(struct backend *be, struct backend_event **event)
 {
 	int ret = host_check_there(be, "event_create");
@@ -357,48 +325,6 @@ static void host_event_destroy(struct backend *be, struct backend_event *event)
 {
 	(void)be;
 	host_event_unref(event);
-}
-
-static int host_record(struct backend *be, struct backend_event *event, struct CUstream_st *stream)
-{
-	int ret = host_check_there(be, "event_record");
-
-	return ret ? ret : host_explain(host_event_record(host_ordinal(be), event, stream), "event_record");
-}
-
-static int host_record_all(struct backend *be, struct backend_event *event)
-{
-	int ret = host_check_there(be, "event_record_all");
-
-	return ret ? ret : host_event_record_all(host_device_ordinal(host_backend(be)->dev), event);
-}
-
-static int host_query(struct backend *be, struct backend_event *event, int *complete)
-{
-	int ret = host_check_there(be, "event_query");
-
-	return ret ? ret : host_event_query(event, complete);
-}
-
-static int host_sync(struct backend *be, struct backend_event *event)
-{
-	int ret = host_check_there(be, "event_sync");
-
-	return ret ? ret : host_event_sync(event);
-}
-
-static int host_elapsed(struct backend *be, struct backend_event *start, struct backend_event *end, int64_t *ns)
-{
-	int ret = host_check_there(be, "event_elapsed");
-
-	return ret ? ret : host_event_elapsed(start, end, ns);
-}
-
-static int host_sync_all(struct backend *be)
-{
-	int ret = host_check_there(be, "sync");
-
-	return ret ? ret : host_stream_sync_all(host_device_ordinal(host_backend(be)->dev));
 }
 
 /* Whether a range can be read and written: one that is mapped, or of the stream-ordered allocator. */
@@ -445,7 +371,7 @@ static int host_clear(struct backend *be, uint64_t va, size_t size, struct CUstr
 		ret = check_reachable(be, "clear", va, size);
 	if (!ret)
 		host_order_check_handle(host_backend(be), &access, stream);
-	return ret ? ret : host_stream_clear(device, stream, va, size);
+	return ret ? ret : host_stream_clear(host_ordinal(be), stream, va, size);
 }
 
 static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size, struct CUstream_st *stream)
@@ -462,7 +388,7 @@ static int host_copy(struct backend *be, uint64_t to, uint64_t from, size_t size
 				PRIx64, size, from, to);
 	if (!ret)
 		host_order_check_handle(host_backend(be), &access, stream);
-	return ret ? ret : host_stream_copy(device, stream, to, from, size);
+	return ret ? ret : host_stream_copy(host_ordinal(be), stream, to, from, size);
 }
 
 static int host_alloc(struct backend *be, size_t size, struct CUstream_st *stream, uint64_t *va)
@@ -545,30 +471,30 @@ const struct backend_ops backend_host = {
 	.gone = host_gone,
 	.abandon = host_abandon,
 	.info = host_info,
-	.reserve = host_reserve,
-	.reserve_at = host_reserve_at,
-	.unreserve = host_unreserve,
-	.create = host_create,
+	.reserve = do_reserve,
+	.reserve_at = do_reserve_at,
+	.unreserve = do_unreserve,
+	.create = do_create,
 	.create_export = host_create_export,
-	.export = host_export,
+	.export = do_export,
 	.import = host_import,
-	.release = host_release,
-	.map = host_map,
+	.release = do_release,
+	.map = do_map,
 	.access = host_access,
 	.unmap = host_unmap,
-	.stream_id = host_id,
-	.stream_capture = host_capture,
-	.graph_watch = host_watch,
-	.stream_wait = host_wait,
+	.stream_id = do_stream_id,
+	.stream_capture = do_stream_capture,
+	.graph_watch = do_graph_watch,
+	.stream_wait = do_stream_wait,
 	.event_create = host_new_event,
 	.event_create_timed = host_new_event_timed,
 	.event_destroy = host_event_destroy,
-	.event_record = host_record,
-	.event_record_all = host_record_all,
-	.event_query = host_query,
-	.event_sync = host_sync,
-	.event_elapsed = host_elapsed,
-	.sync = host_sync_all,
+	.event_record = do_event_record,
+	.event_record_all = do_event_record_all,
+	.event_query = do_event_query,
+	.event_sync = do_event_sync,
+	.event_elapsed = do_event_elapsed,
+	.sync = do_sync,
 	.clear = host_clear,
 	.copy = host_copy,
 	.hand_out = host_hand_out,
