@@ -118,17 +118,10 @@ static int commit_gather(struct core *core, struct plan *plan, uint64_t *addr)
 	return 0;
 }
 
-/* If work is pending on the extents, the block pins them. With one stream, nothing else polls its events. */
-static int commit_exchange(struct core *core, struct plan *plan, uint64_t *addr)
+static int commit_exchange(struct core *core, const struct plan *plan, uint64_t *addr)
 {
-	const struct request *request = plan->request;
-	int err = 0;
+	int err = exchange_carry_out(core, plan->request, plan->addr);
 
-	if (exchange_is_possible(core, request, plan->addr) ||
-	    (!stream_poll_some(&core->streams) && exchange_is_possible(core, request, plan->addr)))
-		err = exchange_carry_out(core, request, plan->addr);
-	else
-		plan->way = PLAN_FIT;
 	return err ? err : commit_range(core, plan, addr);
 }
 

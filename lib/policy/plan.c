@@ -114,19 +114,31 @@ static bool find_new(struct core *core, struct plan *plan)
 
 /*
  * A free range. But if the block would pin much larger extents than it calls for: new memory; or else those extents are
- * exchanged for smaller ones.
+ * exchanged for smaller ones, which step_exchange() decides.
  */
 static void step_fit(struct core *core, struct plan *plan)
 {
 	const struct request *request = plan->request;
 	uint64_t addr;
+	bool due;
 
 	if (!fit_find(core, request->stream, request->size, &addr))
 		return;
-	if (!exchange_is_due(core, request, addr))
+	due = exchange_is_due(core, request, addr);
+	if (due && find_new(core, plan))
+		return;
+	if (due && exchange_is_allowed(core, request, addr))
+		plan->addr = addr;
+	else
 		found(plan, PLAN_FIT, addr);
-	else if (!find_new(core, plan))
-		found(plan, exchange_is_allowed(core, request, addr) ? PLAN_EXCHANGE : PLAN_FIT, addr);
+}
+
+/* If work is pending on the extents, the block pins them. */
+static void step_exchange(struct core *core, struct plan *plan)
+{
+	if (plan->addr)
+		found(plan, exchange_is_possible(core, plan->request, plan->addr) ? PLAN_EXCHANGE : PLAN_FIT,
+		      plan->addr);
 }
 
 /* With one stream nothing has become free since step_fit. */
@@ -250,14 +262,16 @@ const struct plan_stage *plan_block_stages(const struct core *core, const struct
 	static const struct plan_stage stages[] = {
 		{ SETTLE_OWN, { step_recall } },
 		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
-		{ SETTLE_OTHERS, { step_fit_again, step_recall_waiting, step_fit_waiting } },
+		{ SETTLE_BROKEN, { step_exchange } },
+		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recall_waiting, step_fit_waiting } },
 		{ SETTLE_MAPPINGS, { step_gather } },
 		{ 0 }
 	};
 	static const struct plan_stage overlapping[] = {
 		{ SETTLE_OWN, { step_recall } },
 		{ SETTLE_AWAITED, { step_recall_again, step_fit } },
-		{ SETTLE_OTHERS, { step_fit_again, step_recent } },
+		{ SETTLE_BROKEN, { step_exchange } },
+		{ SETTLE_OTHERS, { step_fit_again, step_exchange, step_recent } },
 		{ SETTLE_MAPPINGS, { step_overlap, step_gather } },
 		{ 0 }
 	};
@@ -333,11 +347,8 @@ void plan_price(struct core *core, struct plan *plan, uint64_t room, struct vpmm
 		forecast->calls = 3;
 		break;
 	case PLAN_EXCHANGE:
-		if (exchange_is_possible(core, plan->request, plan->addr)) {
-			exchange_price(core, plan->request, plan->addr, forecast);
-			break;
-		}
-		/* fall through */
+		exchange_price(core, plan->request, plan->addr, forecast);
+		break;
 	default:
 		forecast->way = VPMM_WAY_REUSE;
 		forecast->waits = range_waits(core, plan);

@@ -28,7 +28,7 @@ struct vpmm_forecast;
  *	another mapping, and then becomes free here
  * @PLAN_FIT: a free range
  * @PLAN_GATHER: a block that is mapped from free and from new extents
- * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones, unless work is pending on them
+ * @PLAN_EXCHANGE: a free range whose extents are first exchanged for smaller ones
  */
 enum plan_way {
 	PLAN_NONE,
@@ -44,7 +44,7 @@ enum plan_way {
  * struct plan - a plan
  * @request: the request
  * @way: how the request is served
- * @addr: where; not set for PLAN_GROW and PLAN_GATHER
+ * @addr: where; not set for PLAN_GROW and PLAN_GATHER. PLAN_NONE: of a free range whose extents should be exchanged
  * @known: what the memo has for it
  * @reached: the first mapping at the address of the memo, if it can be had; NULL: it cannot, or was not looked at
  * @order: PLAN_GATHER, or if @reached: what the stream has to wait for
@@ -70,7 +70,7 @@ typedef void (*plan_step)(struct core *core, struct plan *plan);
  */
 struct plan_stage {
 	enum settle settle;
-	plan_step steps[4];
+	plan_step steps[5];
 };
 
 /**

@@ -115,6 +115,8 @@ int settle(struct core *core, struct plan *plan, enum settle what)
 		return err ? err : poll_some(core);
 	case SETTLE_AWAITED:
 		return plan->reached ? order_poll(&plan->order) : 0;
+	case SETTLE_BROKEN:
+		return plan->addr ? stream_poll_some(&core->streams) : 0;
 	case SETTLE_OTHERS:
 		return settle_others(core, plan->request);
 	case SETTLE_MAPPINGS:

@@ -15,6 +15,7 @@ struct request;
  * @SETTLE_SLABS: old mappings of slabs, and some of the events
  * @SETTLE_OWN: the stream's cache, and those of other streams if there are few; old mappings, and some of the events
  * @SETTLE_AWAITED: the events that keep the stream from the address of the memo
+ * @SETTLE_BROKEN: some of the events, if extents should be exchanged: with one stream, nothing else polls its events
  * @SETTLE_OTHERS: the caches of other streams, and all events
  * @SETTLE_MAPPINGS: some of the events, and old mappings if there are too many
  */
@@ -22,6 +23,7 @@ enum settle {
 	SETTLE_SLABS,
 	SETTLE_OWN,
 	SETTLE_AWAITED,
+	SETTLE_BROKEN,
 	SETTLE_OTHERS,
 	SETTLE_MAPPINGS
 };
