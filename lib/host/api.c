@@ -17,7 +17,7 @@ static int named(const char *call, int ret)
 }
 
 /* Whether there is such a device. */
-static int check_device(const char *call, int device)
+static int check_host_device(const char *call, int device)
 {
 	int count, ret;
 
@@ -29,7 +29,7 @@ static int check_device(const char *call, int device)
 
 int vpmm_host_set_device(int device)
 {
-	int ret = check_device("vpmm_host_set_device", device);
+	int ret = check_host_device("vpmm_host_set_device", device);
 
 	if (!ret)
 		host_device_set_current(device);
@@ -46,7 +46,7 @@ int vpmm_host_reset(void)
 
 int vpmm_host_check_access(int device, const void *addr, size_t size)
 {
-	int cancel, ret = check_device("vpmm_host_check_access", device);
+	int cancel, ret = check_host_device("vpmm_host_check_access", device);
 
 	if (ret)
 		return ret;
